@@ -1,0 +1,262 @@
+//! Raw integers of a run, and the result that carries them. Nothing here is derived from anything else; percentages, cycles
+//! and areas are made in [`crate::cost`] and [`crate::report`].
+
+use serde::{Deserialize, Serialize};
+
+/// Version of [`RunResult`]'s JSON. Fields may be added under the same version; none is renamed or removed.
+pub const RESULT_SCHEMA: &str = "farreach.result/1";
+
+/// What one design counted (XC-5). One lookup per base page that a reference touches (XC-1).
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct TlbCounts {
+    /// All lookups; `hits + misses`.
+    pub lookups: u64,
+    /// Lookups that missed: `fetch_misses + data_misses`, and also `tag_misses + subblock_misses`.
+    pub misses: u64,
+    /// Misses of instruction fetches.
+    pub fetch_misses: u64,
+    /// Misses of loads and stores.
+    pub data_misses: u64,
+    /// Misses of loads.
+    pub load_misses: u64,
+    /// Misses of stores.
+    pub store_misses: u64,
+    /// Misses for which no entry had the tag.
+    pub tag_misses: u64,
+    /// Misses for which an entry had the tag but not the subblock (T94-9).
+    pub subblock_misses: u64,
+    /// Misses whose page table entry was (part of) a superpage (H-T94-23).
+    pub superpage_misses: u64,
+    /// Entries written; at most one per miss without preload.
+    pub fills: u64,
+    /// Fills that joined an existing subblock entry instead of taking a new one (T94-12, T94-13).
+    pub merges: u64,
+    /// Valid entries thrown out for want of room.
+    pub evictions: u64,
+    /// Translations that preload added beyond the one that missed (T94-22).
+    pub preloaded: u64,
+    /// Page table entries the miss handler read beyond the first (T94-22, T94-26).
+    pub extra_pte_reads: u64,
+    /// Entries or subblocks dropped because the operating system changed a mapping (T94-18), and by process switches
+    /// where the design has no process ids.
+    pub invalidations: u64,
+    /// Entries dropped because a larger fill covered them (T94-11, AMB-13, AMB-20).
+    pub covered_drops: u64,
+    /// Entries that began a new entry although the tag was there: the page is not aligned with its frame (T94-13, H-T94-9).
+    pub split_unaligned: u64,
+    /// As before: the frames belong to another aligned group.
+    pub split_frames: u64,
+    /// As before: only the attributes differ.
+    pub split_attributes: u64,
+}
+
+/// What one operating-system policy counted. Shared by the designs that run on it.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct OsCounts {
+    /// Faults that mapped a page. Copy-on-write faults are not among them.
+    pub page_faults: u64,
+    /// Stores to a mapping that forbade them and that the system put right (copy-on-write).
+    pub protection_faults: u64,
+    /// Pages copied for copy-on-write (T94-57).
+    pub cow_copies: u64,
+    /// References to addresses that no region covers; the trace is at fault, the page is mapped as anonymous memory.
+    pub wild_faults: u64,
+    /// References a region's protection forbids; the trace is at fault, the access is allowed.
+    pub forbidden_accesses: u64,
+    /// Bytes read from files, for faults, prefetch and populate.
+    pub io_bytes: u64,
+    /// Pages whose reading from disk was started before they were asked for (T94-52).
+    pub pages_prefetched: u64,
+    /// Reservations: regions for which an aligned group of frames was found (T94-44).
+    pub reservations_made: u64,
+    /// Faults served by a reserved frame (T94-45).
+    pub reservations_honoured: u64,
+    /// Reserved frames taken back for other use (T94-46).
+    pub reservations_stolen: u64,
+    /// First faults of a region for which no wholly free aligned group of frames existed (T94-48).
+    pub failed_region_allocs: u64,
+    /// Promotions tried: the count of mapped pages reached the threshold (T94-54).
+    pub promotions_tried: u64,
+    /// Promotions carried out.
+    pub promotions: u64,
+    /// Refused: frames not aligned or not contiguous (T94-55).
+    pub refused_frames: u64,
+    /// Refused: attributes differ.
+    pub refused_attributes: u64,
+    /// Refused: a page is neither mapped nor reserved in place.
+    pub refused_not_resident: u64,
+    /// Refused: the superpage does not lie inside its object.
+    pub refused_small_object: u64,
+    /// Superpages split again (T94-42).
+    pub demotions: u64,
+    /// Pages mapped by promotion although nothing had touched them (T94-41, AMB-12).
+    pub populated_pages: u64,
+    /// Of those, never referenced until the end (H-T94-30).
+    pub populated_never_used: u64,
+    /// Pages copied to make memory contiguous; the policies here never do (T94-55).
+    pub gathered_pages: u64,
+    /// Page table entries probed by faults and promotion checks (Table 2 of T94).
+    pub pt_probes: u64,
+    /// Aligned groups and free-list steps the allocator looked at.
+    pub alloc_steps: u64,
+    /// Pages whose first store marked them modified, counted in the size of their mapping (T94-19), in base pages.
+    pub dirty_pages: u64,
+    /// Pages freed by unmapping, advice and exit.
+    pub freed_pages: u64,
+    /// Address spaces that were copied by fork.
+    pub forks: u64,
+}
+
+/// Memory in bytes, at the moment named.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct MemoryUse {
+    /// Most physical memory in use at any time: pages with contents, mapped or not.
+    pub resident_bytes: u64,
+    /// Most memory mapped by page tables at any time; a frame mapped twice counts twice.
+    pub mapped_bytes: u64,
+    /// Most memory held back by reservations at any time; it counts as free for whoever needs it.
+    pub reserved_bytes: u64,
+    /// Bytes of distinct pages that were referenced at least once, over the whole run.
+    pub touched_bytes: u64,
+    /// Resident at the peak but never referenced by then.
+    pub wasted_bytes: u64,
+    /// Most virtual memory in regions at any time, guards left out; 0 for a trace without map events.
+    pub virtual_bytes: u64,
+    /// Resident when the run stopped.
+    pub resident_at_end_bytes: u64,
+}
+
+/// Lookups by kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Lookups {
+    /// Instruction fetches.
+    pub fetch: u64,
+    /// Data reads.
+    pub load: u64,
+    /// Data writes.
+    pub store: u64,
+}
+
+impl Lookups {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.fetch + self.load + self.store
+    }
+}
+
+/// What ran.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Workload {
+    /// The command line, the file, or the generator.
+    pub source: String,
+    /// Instructions fetched.
+    pub instructions: u64,
+    /// References: fetches, loads and stores, before the splitting at page boundaries.
+    pub references: Lookups,
+    /// Lookups in 4 KB pages: one per page touched.
+    pub lookups: Lookups,
+    /// Bytes of the distinct 4 KB pages touched.
+    pub touched_bytes: u64,
+    /// Address spaces seen.
+    pub processes: u64,
+    /// Threads seen.
+    pub threads: u64,
+    /// Why the run ended before the program did, if it did.
+    pub stopped: Option<String>,
+    /// Seed of everything random in this run.
+    pub seed: u64,
+}
+
+/// Misses over time, of one design: equal slices of the run, measured in references.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Timeline {
+    /// Lookups per slice; the last slice may be shorter.
+    pub slice_lookups: u64,
+    /// Misses in each slice.
+    pub misses: Vec<u64>,
+}
+
+/// Misses in one region of the address space, of one design.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct RegionMisses {
+    /// What people call it: `text gcc`, `libc.so.6`, `heap`, `stack`, `anonymous`.
+    pub region: String,
+    /// Fetch misses.
+    pub fetch_misses: u64,
+    /// Load and store misses.
+    pub data_misses: u64,
+}
+
+/// One line of the cost ledger (T94-78): what a mechanism saved or cost.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct LedgerLine {
+    /// The mechanism, in the words of T94's Tables 2 to 4.
+    pub item: String,
+    /// How often.
+    pub count: u64,
+    /// Unit of `count`: `misses`, `pages`, `bytes`, ...
+    pub unit: String,
+    /// Cycles charged (positive) or saved against the 4 KB single-page-size design of the same run (negative); absent where
+    /// the model puts no price on it.
+    pub cycles: Option<i64>,
+}
+
+/// What a design costs: pure functions of counts and configuration.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Cost {
+    /// Cycles spent on TLB misses: misses x penalty + further page table entries x their cost (T94-26).
+    pub cycles: u64,
+    /// Cycles the operating system spent on faults, populating, promotion, copying, by the cost knobs.
+    pub os_cycles: u64,
+    /// `cycles` per instruction; absent for traces without fetches.
+    pub cycles_per_instruction: Option<f64>,
+    /// Share of run time spent on TLB misses, in percent, at `cpi` cycles for everything else; absent without fetches.
+    pub percent_of_time: Option<f64>,
+    /// Area in register-bit equivalents (AREA-1); absent for organisations the model does not cover.
+    pub area_rbe: Option<f64>,
+    /// TLB reach: bytes that a TLB full of entries of the largest kind maps.
+    pub reach_bytes: u64,
+}
+
+/// One machine of a run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct MachineResult {
+    /// The string it was asked for.
+    pub name: String,
+    /// Every key with its resolved value.
+    pub config: serde_json::Map<String, serde_json::Value>,
+    /// What hardware and operating system counted: [`TlbCounts`] and [`OsCounts`] in one object.
+    pub counts: Counts,
+    /// Memory.
+    pub memory: MemoryUse,
+    /// Cost.
+    pub cost: Cost,
+    /// Benefit and cost side by side.
+    pub ledger: Vec<LedgerLine>,
+    /// Misses over time.
+    pub timeline: Timeline,
+    /// Misses by region, most first.
+    pub regions: Vec<RegionMisses>,
+}
+
+/// Hardware and operating-system counts, one flat JSON object.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Counts {
+    /// Of the design.
+    #[serde(flatten)]
+    pub tlb: TlbCounts,
+    /// Of the policy it ran on.
+    #[serde(flatten)]
+    pub os: OsCounts,
+}
+
+/// Everything a run found: what `--json` prints.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RunResult {
+    /// [`RESULT_SCHEMA`].
+    pub schema: String,
+    /// What ran.
+    pub workload: Workload,
+    /// Design by design, in the order asked for.
+    pub machines: Vec<MachineResult>,
+}

@@ -1,0 +1,446 @@
+//! The one record between producers (recorder, trace readers, generators) and consumers (machines, writers, checkers).
+//!
+//! A program is a stream of [`Batch`]es. Each batch belongs to one address space and carries *words*:
+//!
+//! * a word with [`OP_BIT`] set is an [`Op`], an event other than a reference: `batch.ops[word & !OP_BIT]`;
+//! * any other word is the id of a [`Block`], executed once from its first to its last instruction, and is followed by
+//!   exactly `block.refs.len()` address words, one for each data reference, in program order.
+//!   An address of [`NOT_EXECUTED`] marks a conditional reference (a masked move) that did not happen.
+//!
+//! A block is defined once, by [`Op::Define`], before its first use; ids are unique in the whole trace, whatever the process.
+//! So what never changes (instruction addresses and lengths, kind and size of each reference) is said once, what changes
+//! (addresses) costs eight bytes, and the stream is lossless: it expands to every fetch, load and store in program order
+//! ([`Batch::accesses`]). A consumer may also look at a block as a whole, which is what makes simulation fast.
+
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+use crate::addr::Asid;
+
+/// Set in a word that names an [`Op`].
+pub const OP_BIT: u64 = 1 << 63;
+
+/// The address word of a conditional reference that did not happen.
+pub const NOT_EXECUTED: u64 = u64::MAX;
+
+/// What a reference does (XC-1).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub enum Kind {
+    /// Instruction fetch.
+    Fetch,
+    /// Data read.
+    Load,
+    /// Data write. A read-modify-write is a load followed by a store.
+    Store,
+}
+
+/// One instruction of a block.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct Instr {
+    /// Virtual address of its first byte.
+    pub pc: u64,
+    /// Length in bytes, at least 1.
+    pub len: u32,
+}
+
+/// One data reference of a block, without its address, which comes with each execution.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct DataRef {
+    /// How many instructions of the block are fetched before this reference: `1..=instrs.len()` for a reference of
+    /// instruction `after - 1`, 0 for a reference that precedes every fetch of the block (a block may have no fetch at all).
+    pub after: u32,
+    /// Load or store, never fetch.
+    pub kind: Kind,
+    /// Size in bytes, at least 1.
+    pub size: u32,
+}
+
+/// A straight piece of program: always executed from beginning to end.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+pub struct Block {
+    /// Instructions in the order of their fetches. Need not be adjacent in memory.
+    pub instrs: Box<[Instr]>,
+    /// Data references in program order; `after` never decreases.
+    pub refs: Box<[DataRef]>,
+}
+
+impl Block {
+    /// Checks what every consumer relies on; the message says what is wrong.
+    pub fn validate(&self) -> Result<(), String> {
+        if self.instrs.is_empty() && self.refs.is_empty() {
+            return Err("a block without instructions and references".into());
+        }
+        for (i, instr) in self.instrs.iter().enumerate() {
+            if instr.len == 0 || instr.len > 64 || instr.pc.checked_add(u64::from(instr.len)).is_none() {
+                return Err(format!("instruction {i} at {:#x} has length {} (1 to 64 allowed)", instr.pc, instr.len));
+            }
+        }
+        let mut before = 0;
+        for (i, r) in self.refs.iter().enumerate() {
+            if r.kind == Kind::Fetch {
+                return Err(format!("data reference {i} is marked as a fetch"));
+            }
+            if r.size == 0 || r.size > MAX_REF_BYTES {
+                return Err(format!("data reference {i} has size {} (1 to {MAX_REF_BYTES} allowed)", r.size));
+            }
+            if r.after < before || r.after as usize > self.instrs.len() {
+                return Err(format!("data reference {i} stands after {} of {} instructions", r.after, self.instrs.len()));
+            }
+            before = r.after;
+        }
+        Ok(())
+    }
+}
+
+/// Largest size of one data reference. XSAVE areas stay below it.
+pub const MAX_REF_BYTES: u32 = 1 << 16;
+
+/// Protection of a mapping.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+pub struct Prot {
+    /// Loads allowed.
+    pub read: bool,
+    /// Stores allowed.
+    pub write: bool,
+    /// Fetches allowed.
+    pub exec: bool,
+}
+
+impl Prot {
+    /// Read and write.
+    pub const RW: Prot = Prot { read: true, write: true, exec: false };
+    /// Everything allowed: what a trace without map events gets.
+    pub const RWX: Prot = Prot { read: true, write: true, exec: true };
+    /// Nothing allowed: a guard.
+    pub const NONE: Prot = Prot { read: false, write: false, exec: false };
+}
+
+/// What stands behind a mapping (XC-2). A guard is any mapping whose protection is [`Prot::NONE`].
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub enum Backing {
+    /// Anonymous memory from mmap.
+    Anonymous,
+    /// The brk heap.
+    Heap,
+    /// A stack; it grows downwards by further `Map`s of kind `Stack` that end where it starts.
+    Stack,
+    /// A file, mapped from byte `offset` on.
+    File {
+        /// Absolute path, as the kernel names it.
+        path: Arc<str>,
+        /// Offset in the file of the first byte of the mapping; a multiple of the base page.
+        offset: u64,
+    },
+    /// vdso, vvar and other pages that the kernel provides.
+    Kernel,
+}
+
+/// A new mapping. It replaces whatever was mapped in its bytes before.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct Mapping {
+    /// Virtual address of the first byte; a multiple of 4096.
+    pub start: u64,
+    /// Length in bytes; a multiple of 4096, not 0.
+    pub len: u64,
+    /// Protection.
+    pub prot: Prot,
+    /// Whether stores are seen by others (MAP_SHARED).
+    pub shared: bool,
+    /// What stands behind it.
+    pub backing: Backing,
+}
+
+/// Advice of madvise that changes memory or page sizes; other advice is not recorded.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub enum Advice {
+    /// MADV_DONTNEED, MADV_FREE and MADV_REMOVE: the contents are dropped.
+    DontNeed,
+    /// MADV_HUGEPAGE.
+    HugePage,
+    /// MADV_NOHUGEPAGE.
+    NoHugePage,
+    /// MADV_WILLNEED or MADV_POPULATE_*.
+    WillNeed,
+}
+
+/// How an address space ends.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub enum End {
+    /// exit or exit_group with this status.
+    Exit(i32),
+    /// Killed by this signal.
+    Signal(i32),
+    /// Replaced by a new program; the new address space is the next `Start` with this one as its parent.
+    Exec,
+    /// The recorder vanished without a word (SIGKILL): everything up to here was recovered.
+    Lost,
+}
+
+/// Every event that is not a reference. All concern the address space of their batch.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub enum Op {
+    /// Defines block `id`.
+    Define {
+        /// Unique in the trace, below 2^31.
+        id: u32,
+        /// The block.
+        block: Arc<Block>,
+    },
+    /// The first event of an address space that no `Fork` announced: the first program, and each exec.
+    Start {
+        /// Operating-system process id, for people.
+        pid: u32,
+        /// The address space before the exec, if there was one.
+        parent: Option<Asid>,
+        /// Path of the program.
+        program: Arc<str>,
+    },
+    /// From here on `child` is a copy-on-write copy of this address space.
+    Fork {
+        /// The new address space.
+        child: Asid,
+    },
+    /// New mapping.
+    Map(Mapping),
+    /// The bytes `[start, start+len)` are mapped no more.
+    Unmap {
+        /// First byte, a multiple of 4096.
+        start: u64,
+        /// Bytes, a multiple of 4096.
+        len: u64,
+    },
+    /// mremap: the pages of the old place, with their contents, are now at the new place. Same start: grown or shrunk in place.
+    Remap {
+        /// Old first byte.
+        old_start: u64,
+        /// Old length.
+        old_len: u64,
+        /// New first byte.
+        new_start: u64,
+        /// New length.
+        new_len: u64,
+    },
+    /// mprotect.
+    Protect {
+        /// First byte, a multiple of 4096.
+        start: u64,
+        /// Bytes, a multiple of 4096.
+        len: u64,
+        /// New protection.
+        prot: Prot,
+    },
+    /// madvise.
+    Advise {
+        /// First byte, a multiple of 4096.
+        start: u64,
+        /// Bytes, a multiple of 4096.
+        len: u64,
+        /// What was advised.
+        advice: Advice,
+    },
+    /// A thread begins.
+    ThreadStart {
+        /// Thread number inside its process.
+        thread: u32,
+    },
+    /// A thread ends.
+    ThreadExit {
+        /// Thread number inside its process.
+        thread: u32,
+    },
+    /// From here on the references are this thread's.
+    Switch {
+        /// Thread number inside its process.
+        thread: u32,
+    },
+    /// The address space is gone.
+    End(End),
+}
+
+/// A piece of the stream: some references and events of one address space, in program order. Immutable once built.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Batch {
+    /// The address space all of it belongs to.
+    pub asid: Asid,
+    /// See the module text.
+    pub words: Vec<u64>,
+    /// The events that words name.
+    pub ops: Vec<Op>,
+}
+
+impl Batch {
+    /// An empty batch of `asid`.
+    pub fn new(asid: Asid) -> Batch {
+        Batch { asid, ..Batch::default() }
+    }
+    /// Appends an event.
+    pub fn push_op(&mut self, op: Op) {
+        self.words.push(OP_BIT | self.ops.len() as u64);
+        self.ops.push(op);
+    }
+    /// Appends one execution of block `id`; `addrs` has one word per data reference of that block.
+    pub fn push_block(&mut self, id: u32, addrs: &[u64]) {
+        self.words.push(u64::from(id));
+        self.words.extend_from_slice(addrs);
+    }
+    /// Nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+}
+
+/// One fetch, load or store, as every consumer that does not care for blocks wants it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Access {
+    /// What it does.
+    pub kind: Kind,
+    /// Virtual address of its first byte.
+    pub addr: u64,
+    /// Bytes, at least 1.
+    pub size: u32,
+}
+
+/// An item of an expanded stream.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Item<'a> {
+    /// A reference.
+    Access(Access),
+    /// Any other event, definitions included.
+    Op(&'a Op),
+}
+
+/// The blocks defined so far. One per consumer: it grows as `Define`s pass by.
+#[derive(Clone, Debug, Default)]
+pub struct Blocks {
+    by_id: Vec<Option<Arc<Block>>>,
+}
+
+/// A stream that breaks the contract of this module.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum StreamError {
+    /// A block was executed that no `Define` announced.
+    #[error("word {word}: block {id} was never defined")]
+    UndefinedBlock {
+        /// Index of the word in its batch.
+        word: usize,
+        /// The unknown block.
+        id: u64,
+    },
+    /// The batch ends inside a block.
+    #[error("word {word}: block {id} needs {need} addresses, {have} words are left")]
+    CutBlock {
+        /// Index of the word in its batch.
+        word: usize,
+        /// The block.
+        id: u32,
+        /// Address words it has.
+        need: usize,
+        /// Words left in the batch.
+        have: usize,
+    },
+    /// A word names an event that the batch does not carry.
+    #[error("word {word}: event {index} of {have}")]
+    BadOp {
+        /// Index of the word in its batch.
+        word: usize,
+        /// Event named.
+        index: u64,
+        /// Events there are.
+        have: usize,
+    },
+    /// A definition that no consumer can use.
+    #[error("word {word}: block {id}: {why}")]
+    BadDefinition {
+        /// Index of the word in its batch.
+        word: usize,
+        /// The block.
+        id: u32,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+/// Most block ids a trace may have; keeps a hostile trace from asking for all memory.
+pub const MAX_BLOCKS: u32 = 1 << 26;
+
+impl Blocks {
+    /// Takes in a definition. The same id may be defined again only as the same block.
+    pub fn define(&mut self, id: u32, block: &Arc<Block>) -> Result<(), String> {
+        if id >= MAX_BLOCKS {
+            return Err(format!("id is not below {MAX_BLOCKS}"));
+        }
+        block.validate()?;
+        if self.by_id.len() <= id as usize {
+            self.by_id.resize(id as usize + 1, None);
+        }
+        match &mut self.by_id[id as usize] {
+            Some(old) if old != block => Err("defined twice, differently".into()),
+            slot => {
+                *slot = Some(Arc::clone(block));
+                Ok(())
+            }
+        }
+    }
+    /// The block with this id, if it was defined.
+    #[inline]
+    pub fn get(&self, id: u64) -> Option<&Arc<Block>> {
+        self.by_id.get(usize::try_from(id).ok()?)?.as_ref()
+    }
+
+    /// Expands a batch: every fetch, load and store and every event in program order. The plain way to read a stream; `each`
+    /// returns `false` to stop early.
+    pub fn expand<'b>(&mut self, batch: &'b Batch, mut each: impl FnMut(Item<'b>) -> bool) -> Result<(), StreamError> {
+        let mut at = 0;
+        while at < batch.words.len() {
+            let word = batch.words[at];
+            if word & OP_BIT != 0 {
+                let index = word & !OP_BIT;
+                let op = usize::try_from(index).ok().and_then(|i| batch.ops.get(i));
+                let op = op.ok_or(StreamError::BadOp { word: at, index, have: batch.ops.len() })?;
+                if let Op::Define { id, block } = op {
+                    self.define(*id, block).map_err(|why| StreamError::BadDefinition { word: at, id: *id, why })?;
+                }
+                if !each(Item::Op(op)) {
+                    return Ok(());
+                }
+                at += 1;
+                continue;
+            }
+            let block = self.get(word).ok_or(StreamError::UndefinedBlock { word: at, id: word })?;
+            let (need, have) = (block.refs.len(), batch.words.len() - at - 1);
+            if need > have {
+                return Err(StreamError::CutBlock { word: at, id: word as u32, need, have });
+            }
+            let addrs = &batch.words[at + 1..at + 1 + need];
+            let mut fetched = 0;
+            for (r, &addr) in block.refs.iter().zip(addrs) {
+                while fetched < r.after as usize {
+                    if !each(Item::Access(fetch(block.instrs[fetched]))) {
+                        return Ok(());
+                    }
+                    fetched += 1;
+                }
+                if addr != NOT_EXECUTED && !each(Item::Access(Access { kind: r.kind, addr, size: r.size })) {
+                    return Ok(());
+                }
+            }
+            for &instr in &block.instrs[fetched..] {
+                if !each(Item::Access(fetch(instr))) {
+                    return Ok(());
+                }
+            }
+            at += 1 + need;
+        }
+        Ok(())
+    }
+}
+
+fn fetch(instr: Instr) -> Access {
+    Access { kind: Kind::Fetch, addr: instr.pc, size: instr.len }
+}
+
+/// What produces a stream: a reader, a live recorder, a generator.
+pub trait Source {
+    /// The next batch; `None` at the end. Errors name file, place and cause.
+    fn next_batch(&mut self) -> Result<Option<Batch>, crate::Error>;
+}

@@ -1,0 +1,193 @@
+//! TLB designs behind one contract, [`Tlb`]. A design is one file here and one line in [`DESIGNS`].
+
+use crate::addr::{Asid, Pfn, Vpn, VpnRange};
+use crate::counts::TlbCounts;
+use crate::params::{Key, Params};
+
+/// Attributes of a mapping (T94-1: 8 bits). Two pages can share an entry only if theirs are equal (T94-7).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
+pub struct Attr(pub u8);
+
+impl Attr {
+    /// Loads allowed.
+    pub const READ: u8 = 1;
+    /// Stores allowed at once (a copy-on-write page lacks it until it is copied).
+    pub const WRITE: u8 = 2;
+    /// Fetches allowed.
+    pub const EXEC: u8 = 4;
+}
+
+/// A page table entry as a miss handler reads it: always the view of one base page (T94-56).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Pte {
+    /// Frame of this base page.
+    pub pfn: Pfn,
+    /// Attributes.
+    pub attr: Attr,
+    /// log2 of the base pages in the mapping this page is part of: 0 for a base page, 4 for a 64 KB superpage.
+    /// For an order above 0, VPN and PFN are congruent modulo `2^order`, and all pages of the group have the same attributes.
+    pub order: u8,
+}
+
+/// Where a miss handler finds page table entries. Reading never faults: a page that is not mapped has none.
+pub trait PageTableView {
+    /// The entry of one base page.
+    fn pte(&self, asid: Asid, vpn: Vpn) -> Option<Pte>;
+}
+
+/// One lookup: a reference to one base page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lookup {
+    /// Address space.
+    pub asid: Asid,
+    /// Base page.
+    pub vpn: Vpn,
+    /// Fetch, load or store.
+    pub kind: crate::event::Kind,
+}
+
+/// How a lookup ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// An entry translated it.
+    Hit,
+    /// No entry had the tag.
+    TagMiss,
+    /// An entry had the tag, its subblock was empty (T94-9).
+    SubblockMiss,
+}
+
+/// Which pages a design can no longer answer *quietly*.
+///
+/// A lookup is quiet when repeating it right away would be a hit that changes nothing in the design: no counter but the
+/// number of lookups, no used bit, no recency, no modified bit. After each [`Tlb::access`] the page just accessed is quiet for
+/// that kind of access (a store also makes loads quiet) if [`Tlb::access`] says so; it stays quiet until the design names it
+/// here. The machine skips quiet lookups, so a design that forgets to name a page gives wrong counts: the tests run every
+/// design with and without skipping. Naming too many pages only costs time.
+#[derive(Default, Debug)]
+pub struct Noise {
+    /// Groups of up to 64 pages from a base page on, as a bit mask.
+    pub(crate) pages: Vec<(Asid, Vpn, u64)>,
+    /// Every page.
+    pub(crate) all: bool,
+}
+
+impl Noise {
+    /// Lookups of these pages are quiet no more: bit `i` of `mask` stands for page `base + i`.
+    #[inline]
+    pub fn pages(&mut self, asid: Asid, base: Vpn, mask: u64) {
+        self.pages.push((asid, base, mask));
+    }
+    /// No lookup is quiet any more.
+    #[inline]
+    pub fn all(&mut self) {
+        self.all = true;
+    }
+    /// Forgets what was named.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.pages.clear();
+        self.all = false;
+    }
+}
+
+/// What a lookup did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Answer {
+    /// Hit or miss. After a miss the translation is in the design (except designs that may refuse an entry).
+    pub outcome: Outcome,
+    /// Whether the same lookup, repeated now, would be quiet (see [`Noise`]).
+    pub quiet: bool,
+}
+
+/// A translation as an entry of a design gives it, for the checks of XC-3 and for golden vectors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Translation {
+    /// Frame.
+    pub pfn: Pfn,
+    /// Attributes.
+    pub attr: Attr,
+}
+
+/// One entry in the notation of T94's Figures 1 to 3, for golden vectors and people. Equal designs list equal entries.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EntryView {
+    /// Index in the array.
+    pub slot: usize,
+    /// Address space.
+    pub asid: Asid,
+    /// First base page the tag covers.
+    pub base: Vpn,
+    /// log2 of the base pages the tag covers.
+    pub order: u8,
+    /// Valid base pages, as offset from `base` with its translation and modified bit, ascending. A superpage lists only
+    /// offset 0, with the frame of its first page.
+    pub pages: Vec<(u64, Translation, bool)>,
+    /// T94-8, logical polarity; `None` for designs without an SB bit.
+    pub sb_enabled: Option<bool>,
+    /// Used bit (T94-14); `None` for designs or policies without one.
+    pub used: Option<bool>,
+}
+
+/// A TLB design. Deterministic given its seed (XC-4). It counts everything in [`TlbCounts`] except `lookups`, which
+/// belongs to the machine, because the machine skips quiet lookups.
+pub trait Tlb: Send {
+    /// One lookup. `pte` is the page table entry of `at.vpn`, present and permitting the access: the operating system has
+    /// already dealt with faults. On a miss the design fills itself from `pte` (and, for preload, from `table`).
+    fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, noise: &mut Noise) -> Answer;
+
+    /// The mappings of these pages changed or went away (T94-18): entries or subblocks that translate them are dropped.
+    fn invalidate(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise);
+
+    /// The address space is gone: all its entries are dropped.
+    fn invalidate_space(&mut self, asid: Asid, noise: &mut Noise);
+
+    /// Another address space runs now. Only designs without process ids do something.
+    fn switch(&mut self, to: Asid, noise: &mut Noise) {
+        let _ = (to, noise);
+    }
+
+    /// What the design would answer now, changing nothing; for checks. Panics in debug builds if two entries match (T94-17).
+    fn probe(&self, asid: Asid, vpn: Vpn, kind: crate::event::Kind) -> Option<Translation>;
+
+    /// The valid entries, by slot.
+    fn entries(&self) -> Vec<EntryView>;
+
+    /// What was counted so far.
+    fn counts(&self) -> &TlbCounts;
+}
+
+/// Bits of one entry, for the area model (AREA-2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EntryBits {
+    /// Bits in the associative tag array.
+    pub tag: u64,
+    /// Bits in the data array.
+    pub data: u64,
+    /// Status bits per entry (the used bit).
+    pub status: u64,
+}
+
+/// A design as the registry knows it.
+pub struct Design {
+    /// Value of the key `kind`.
+    pub kind: &'static str,
+    /// One line for people.
+    pub about: &'static str,
+    /// The keys it reads.
+    pub keys: &'static [&'static Key],
+    /// Builds it. The error names key, value and what is allowed.
+    pub build: fn(&Params) -> Result<Box<dyn Tlb>, String>,
+    /// Bits per entry; `None` where the area model (fully associative) does not apply.
+    pub bits: fn(&Params) -> Option<EntryBits>,
+    /// Bytes that a full TLB maps at best (TLB reach).
+    pub reach: fn(&Params) -> u64,
+}
+
+/// All designs. A new design is one file and one line here.
+pub const DESIGNS: &[&Design] = &[];
+
+/// The design of this kind.
+pub fn design(kind: &str) -> Option<&'static Design> {
+    DESIGNS.iter().copied().find(|d| d.kind == kind)
+}
