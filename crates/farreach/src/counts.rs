@@ -50,6 +50,32 @@ pub struct TlbCounts {
     pub split_attributes: u64,
 }
 
+impl std::ops::AddAssign<&TlbCounts> for TlbCounts {
+    /// Adds another part of the same design: the other side of a split TLB.
+    fn add_assign(&mut self, other: &TlbCounts) {
+        let TlbCounts { lookups, misses, fetch_misses, data_misses, load_misses, store_misses, tag_misses, subblock_misses, superpage_misses, fills, merges, evictions, preloaded, extra_pte_reads, invalidations, covered_drops, split_unaligned, split_frames, split_attributes } = other;
+        self.lookups += lookups;
+        self.misses += misses;
+        self.fetch_misses += fetch_misses;
+        self.data_misses += data_misses;
+        self.load_misses += load_misses;
+        self.store_misses += store_misses;
+        self.tag_misses += tag_misses;
+        self.subblock_misses += subblock_misses;
+        self.superpage_misses += superpage_misses;
+        self.fills += fills;
+        self.merges += merges;
+        self.evictions += evictions;
+        self.preloaded += preloaded;
+        self.extra_pte_reads += extra_pte_reads;
+        self.invalidations += invalidations;
+        self.covered_drops += covered_drops;
+        self.split_unaligned += split_unaligned;
+        self.split_frames += split_frames;
+        self.split_attributes += split_attributes;
+    }
+}
+
 /// What one operating-system policy counted. Shared by the designs that run on it.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct OsCounts {

@@ -48,6 +48,13 @@ pub enum Allowed {
         /// Largest, in bytes.
         max: u64,
     },
+    /// As `PageSizes`, or `none` for an empty list.
+    PageSizesOrNone {
+        /// Smallest, in bytes.
+        min: u64,
+        /// Largest, in bytes.
+        max: u64,
+    },
     /// A number of bytes such as `96M`, or a word that stands for a special value.
     Size {
         /// Smallest, in bytes.
@@ -86,6 +93,9 @@ impl std::fmt::Display for Allowed {
             Allowed::PageSize { min, max } => write!(f, "a power of two from {} to {}", Bytes(*min), Bytes(*max)),
             Allowed::PageSizes { min, max } => {
                 write!(f, "an ascending list of powers of two from {} to {}, such as 4K+64K", Bytes(*min), Bytes(*max))
+            }
+            Allowed::PageSizesOrNone { min, max } => {
+                write!(f, "'none' or {}", Allowed::PageSizes { min: *min, max: *max })
             }
             Allowed::Size { min, or } => write!(f, "a size of at least {}, such as 96M, or '{or}'", Bytes(*min)),
             Allowed::Text => write!(f, "a text"),
@@ -128,7 +138,9 @@ impl Key {
                 .map(Json::from),
             Allowed::OneOf(words) => value.as_str().filter(|w| words.contains(w)).map(Json::from),
             Allowed::PageSize { min, max } => page(value, min, max).map(Json::from),
-            Allowed::PageSizes { min, max } => {
+            Allowed::PageSizesOrNone { .. } if value.as_str() == Some("none") => Some(Json::Array(Vec::new())),
+            Allowed::PageSizesOrNone { .. } if value.as_array().is_some_and(Vec::is_empty) => Some(value.clone()),
+            Allowed::PageSizes { min, max } | Allowed::PageSizesOrNone { min, max } => {
                 let sizes: Vec<u64> = list()?.iter().map(|v| page(v, min, max)).collect::<Option<_>>()?;
                 (!sizes.is_empty() && sizes.is_sorted_by(|a, b| a < b)).then(|| Json::from(sizes))
             }

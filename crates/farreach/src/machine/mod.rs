@@ -1,1 +1,12 @@
-//! machine
+//! One operating-system policy with the designs that run on it, many times side by side over one stream of events.
+
+mod compiled;
+mod engine;
+mod lab;
+mod profile;
+mod quiet;
+mod spec;
+
+pub use lab::{Lab, Options};
+pub use quiet::MAX_DESIGNS;
+pub use spec::{MachineSpec, PRESETS, Preset};

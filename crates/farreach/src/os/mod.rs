@@ -1,1 +1,265 @@
-//! os
+//! The operating system: address spaces, page tables, placement of pages, promotion. It follows the events of the program and
+//! serves its faults, and it says what changed so that translation hardware can follow. It knows no hardware.
+
+mod events;
+mod fault;
+pub mod frames;
+mod memory;
+mod object;
+mod page_table;
+pub mod placement;
+mod promotion;
+mod region;
+
+use crate::addr::{Asid, BASE_SHIFT, Bytes, Vpn, VpnRange};
+use crate::counts::{MemoryUse, OsCounts};
+use crate::hw::tlb::{PageTableView, Pte};
+use crate::params::{Allowed, Key, Params};
+use memory::Memory;
+use object::ObjectKind;
+use page_table::PageTable;
+use placement::Placement;
+use promotion::Promotion;
+use region::Regions;
+use std::sync::Arc;
+
+/// What the hardware must know: the translations of these pages are no longer what they were.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Change {
+    /// Address space.
+    pub asid: Asid,
+    /// Pages.
+    pub pages: VpnRange,
+    /// What happened to them.
+    pub what: What,
+}
+
+/// Kinds of change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum What {
+    /// Mapped no more, mapped to another frame, or with other attributes: forget the translations.
+    Stale,
+    /// One superpage mapping now; the base translations stay true (T94-56).
+    Promoted,
+    /// A superpage mapping was split; the base translations stay true, an entry for the whole does not (T94-42).
+    Demoted,
+    /// The address space is gone.
+    Gone,
+}
+
+/// Memory is full and nothing can be given up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OutOfMemory {
+    /// The page that could not be served.
+    pub vpn: Vpn,
+}
+
+/// What a touch found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Touched {
+    /// The page table entry, present, after all faults are served.
+    pub pte: Pte,
+}
+
+/// Number of the address spaces' pages: 64-bit addresses (T94-1).
+const SPACE_PAGES: u64 = 1 << (64 - BASE_SHIFT);
+
+/// One address space.
+#[derive(Default)]
+struct Space {
+    table: PageTable,
+    regions: Regions,
+    /// The trace says what is mapped. Otherwise one anonymous object fills the space.
+    mapped_by_events: bool,
+    /// Stray references are served from here.
+    stray: Option<object::ObjectId>,
+    /// The promotion policy's counts of mapped pages in aligned groups.
+    populations: hashbrown::HashMap<(u32, u64), u32, foldhash::fast::FixedState>,
+    ended: bool,
+}
+
+/// One operating system with one memory and one policy.
+pub struct Os {
+    memory: Memory,
+    spaces: Vec<Space>,
+    placement: Box<dyn Placement>,
+    promotion: Promotion,
+    nfs: Vec<String>,
+    labels: Labels,
+    changes: Vec<Change>,
+    mapped: u64,
+    mapped_peak: u64,
+    virtual_pages: u64,
+    virtual_peak: u64,
+    touched_pages: u64,
+}
+
+/// Region names, each once.
+#[derive(Default)]
+struct Labels {
+    names: Vec<Arc<str>>,
+    index: hashbrown::HashMap<Arc<str>, u32, foldhash::fast::FixedState>,
+}
+
+impl Labels {
+    fn intern(&mut self, name: &str) -> u32 {
+        if let Some(&i) = self.index.get(name) {
+            return i;
+        }
+        let name: Arc<str> = name.into();
+        self.names.push(Arc::clone(&name));
+        self.index.insert(name, self.names.len() as u32 - 1);
+        self.names.len() as u32 - 1
+    }
+}
+
+/// Which placement policy.
+pub const PLACEMENT: Key = Key {
+    name: "placement",
+    default: "demand",
+    allowed: Allowed::OneOf(&["demand", "reservation"]),
+    about: "how a page gets its frame",
+};
+const NFS: Key = Key {
+    name: "nfs",
+    default: "",
+    allowed: Allowed::Texts,
+    about: "path prefixes of files that count as remote (T94-52, T94-54)",
+};
+const RECLAIM_BATCH: Key = Key {
+    name: "reclaim_batch",
+    default: "1",
+    allowed: Allowed::Int { min: 1, max: 1 << 20 },
+    about: "reserved frames taken back at a time when none is free (AMB-8)",
+};
+
+/// Everything random in a machine starts from it (XC-4).
+pub const SEED: Key =
+    Key { name: "seed", default: "0", allowed: Allowed::Int { min: 0, max: u64::MAX }, about: "seed of everything random" };
+
+/// The keys of an operating system with this placement policy.
+pub fn keys(placement: &str) -> Vec<&'static Key> {
+    let own = placement::placement(placement).map_or(&[][..], |p| p.keys);
+    let mut keys = vec![&PLACEMENT, &NFS, &RECLAIM_BATCH, &SEED];
+    keys.extend(own);
+    keys.extend(promotion::KEYS);
+    keys.extend(frames::KEYS);
+    keys
+}
+
+impl Os {
+    /// Builds memory and policy. The error names key, value and what is allowed.
+    pub fn new(params: &Params) -> Result<Os, String> {
+        let kind = placement::placement(params.text("placement")).expect("the key allows registered names only");
+        let placement = (kind.build)(params)?;
+        Ok(Os {
+            memory: Memory::new(frames::build(params, params.int("seed"))?, params.int("reclaim_batch")),
+            spaces: Vec::new(),
+            promotion: Promotion::new(params)?,
+            placement,
+            nfs: params.texts("nfs"),
+            labels: Labels::default(),
+            changes: Vec::new(),
+            mapped: 0,
+            mapped_peak: 0,
+            virtual_pages: 0,
+            virtual_peak: 0,
+            touched_pages: 0,
+        })
+    }
+
+    fn space(&mut self, asid: Asid) -> &mut Space {
+        let i = asid.0 as usize;
+        if self.spaces.len() <= i {
+            self.spaces.resize_with(i + 1, Space::default);
+        }
+        &mut self.spaces[i]
+    }
+
+    /// The changes since the last call, in order.
+    pub fn take_changes(&mut self, into: &mut Vec<Change>) {
+        into.clear();
+        std::mem::swap(into, &mut self.changes);
+    }
+
+    fn change(&mut self, asid: Asid, pages: VpnRange, what: What) {
+        self.changes.push(Change { asid, pages, what });
+    }
+
+    /// What was counted.
+    pub fn counts(&self) -> OsCounts {
+        let mut counts = self.memory.counts.clone();
+        counts.populated_never_used += self.never_used_now();
+        counts.alloc_steps = self.memory.alloc.steps();
+        counts
+    }
+
+    fn never_used_now(&self) -> u64 {
+        let mapped = |s: &Space| -> u64 {
+            let all = s.table.mapped_in(VpnRange { start: Vpn(0), pages: SPACE_PAGES });
+            all.iter().filter_map(|&v| s.table.get(v)).filter(|e| e.populated && !e.touched).count() as u64
+        };
+        if self.memory.counts.populated_pages == 0 { 0 } else { self.spaces.iter().map(mapped).sum() }
+    }
+
+    /// Memory used until now.
+    pub fn memory_use(&self) -> MemoryUse {
+        let bytes = |pages: u64| pages << BASE_SHIFT;
+        let peak = self.memory.peak();
+        MemoryUse {
+            resident_bytes: bytes(peak.resident),
+            mapped_bytes: bytes(self.mapped_peak),
+            reserved_bytes: bytes(peak.reserved),
+            touched_bytes: bytes(self.touched_pages),
+            wasted_bytes: bytes(peak.wasted),
+            virtual_bytes: bytes(self.virtual_peak),
+            resident_at_end_bytes: bytes(self.memory.resident()),
+        }
+    }
+
+    /// The number of the name of the region a page lies in, to be looked up in [`Os::labels`].
+    pub fn label(&mut self, asid: Asid, vpn: Vpn) -> u32 {
+        let space = self.space(asid);
+        match space.regions.find(vpn) {
+            Some(region) => region.label,
+            None if space.mapped_by_events => self.labels.intern("not mapped"),
+            None => self.labels.intern("whole space"),
+        }
+    }
+
+    /// Region names by number.
+    pub fn labels(&self) -> &[Arc<str>] {
+        &self.labels.names
+    }
+
+    /// Panics if the books do not add up (XC-6, T94-43); for tests and debug builds.
+    pub fn check(&self) {
+        self.memory.check();
+        let mapped: u64 = self.spaces.iter().map(|s| s.table.present()).sum();
+        assert_eq!(mapped, self.mapped, "mapped pages");
+    }
+
+    /// A sentence about a full memory.
+    pub fn explain(&self, e: OutOfMemory) -> String {
+        let total = self.memory.alloc.total().map_or(0, |t| t << BASE_SHIFT);
+        let pinned = self.memory.alloc.pinned() << BASE_SHIFT;
+        format!(
+            "out of memory at page {:#x}: {} in use, {} pinned, of {}; give the key 'memory' a larger value or 'unlimited'",
+            e.vpn.0 << BASE_SHIFT,
+            Bytes(self.memory.resident() << BASE_SHIFT),
+            Bytes(pinned),
+            Bytes(total),
+        )
+    }
+
+    fn kind_of_file(&self, path: &str) -> ObjectKind {
+        if self.nfs.iter().any(|prefix| path.starts_with(prefix.as_str())) { ObjectKind::Nfs } else { ObjectKind::Disk }
+    }
+}
+
+impl PageTableView for Os {
+    #[inline]
+    fn pte(&self, asid: Asid, vpn: Vpn) -> Option<Pte> {
+        self.spaces.get(asid.0 as usize)?.table.pte(vpn)
+    }
+}

@@ -139,6 +139,12 @@ pub trait Tlb: Send {
     /// The mappings of these pages changed or went away (T94-18): entries or subblocks that translate them are dropped.
     fn invalidate(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise);
 
+    /// A superpage mapping was split (T94-42): entries for more than a base page that cover some of these pages are dropped. The base
+    /// translations stay true, so designs without such entries do nothing.
+    fn split(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
+        let _ = (asid, pages, noise);
+    }
+
     /// The address space is gone: all its entries are dropped.
     fn invalidate_space(&mut self, asid: Asid, noise: &mut Noise);
 

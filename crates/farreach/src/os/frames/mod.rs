@@ -9,6 +9,12 @@ pub trait FrameAllocator: Send {
     /// One frame for an ordinary request; `None` when no frame is free.
     fn alloc(&mut self) -> Option<Pfn>;
 
+    /// One frame for virtual page `vpn`; allocators that care for the address (page colouring) override it.
+    fn alloc_near(&mut self, vpn: crate::addr::Vpn) -> Option<Pfn> {
+        let _ = vpn;
+        self.alloc()
+    }
+
     /// Takes the frames `base + covered` of the lowest wholly free aligned group of `2^order` frames and returns `base`; the other
     /// frames of the group stay as free as they were (T94-44, T94-50). `None` when no group is wholly free.
     fn alloc_group(&mut self, order: u32, covered: Range<u64>) -> Option<Pfn>;
@@ -30,4 +36,10 @@ pub trait FrameAllocator: Send {
 
     /// Groups and list elements looked at so far, the work of allocation (Table 2 of T94).
     fn steps(&self) -> u64;
+}
+/// Keys.
+pub const KEYS: &[&crate::params::Key] = &[];
+/// Build.
+pub fn build(_params: &crate::params::Params, _seed: u64) -> Result<Box<dyn FrameAllocator>, String> {
+    Err("none".into())
 }

@@ -1,0 +1,390 @@
+//! The only loop. It takes batches of the stream and delivers references to the designs and events to the operating systems.
+//!
+//! Exactness rests on one observation: a block all of whose lookups are quiet in all designs changes nothing but counters. The
+//! fast path looks at a block as a whole and, if so, counts it; any other block goes through [`Engine::plain_block`],
+//! reference by reference in program order, which is all that the laboratory *means*. `plain` runs everything that way, asking
+//! every design at every lookup: the tests compare the two.
+
+use super::compiled::Compiled;
+use super::profile::Profile;
+use super::quiet::{self, Quiet};
+use crate::Error;
+use crate::addr::{Asid, BASE_SHIFT, Vpn};
+use crate::counts::Lookups;
+use crate::event::{Batch, Kind, NOT_EXECUTED, OP_BIT, Op};
+use crate::hw::tlb::{Lookup, Noise, Outcome, Tlb};
+use crate::os::{Change, Os, What};
+use std::collections::HashMap;
+
+/// One design of a machine: a unified TLB, or one for each side.
+pub(super) struct Unit {
+    /// As the user wrote it.
+    pub name: String,
+    /// Data side, or both.
+    pub main: Box<dyn Tlb>,
+    /// Fetches, if split.
+    pub fetch: Option<Box<dyn Tlb>>,
+    /// Where and when it missed.
+    pub profile: Profile,
+}
+
+impl Unit {
+    fn tlb(&mut self, kind: Kind) -> &mut dyn Tlb {
+        match &mut self.fetch {
+            Some(tlb) if kind == Kind::Fetch => tlb.as_mut(),
+            _ => self.main.as_mut(),
+        }
+    }
+    fn each(&mut self) -> impl Iterator<Item = &mut Box<dyn Tlb>> {
+        std::iter::once(&mut self.main).chain(&mut self.fetch)
+    }
+    fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<crate::hw::tlb::Translation> {
+        self.fetch.as_ref().filter(|_| kind == Kind::Fetch).unwrap_or(&self.main).probe(asid, vpn, kind)
+    }
+}
+
+/// The designs that share one operating system.
+pub(super) struct Group {
+    /// Its operating system.
+    pub os: Os,
+    /// First design, as bit of the masks.
+    pub first: usize,
+    /// Designs.
+    pub units: Vec<Unit>,
+}
+
+impl Group {
+    fn mask(&self) -> u32 {
+        ((1u64 << self.units.len()) - 1 << self.first) as u32
+    }
+}
+
+/// What the loop counts for all designs together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    /// Instructions, or references where a block has none: what `--limit` counts.
+    pub units: u64,
+    /// References before splitting at page boundaries.
+    pub references: Lookups,
+    /// Lookups.
+    pub lookups: Lookups,
+}
+
+/// See the module.
+pub(super) struct Engine {
+    pub groups: Vec<Group>,
+    pub tally: Tally,
+    pub footprint: Footprint,
+    pub processes: u64,
+    pub threads: u64,
+    compiled: Compiled,
+    quiet: Quiet,
+    full: u32,
+    current: Option<Asid>,
+    limit: u64,
+    plain: bool,
+    noise: Noise,
+    changes: Vec<Change>,
+}
+
+/// Distinct pages touched, of all address spaces.
+#[derive(Default)]
+pub(super) struct Footprint {
+    maps: HashMap<(Asid, u64), [u64; 8]>,
+    pub pages: u64,
+}
+
+impl Footprint {
+    fn insert(&mut self, asid: Asid, vpn: u64) {
+        let bits = self.maps.entry((asid, vpn / 512)).or_default();
+        let (word, bit) = ((vpn % 512 / 64) as usize, 1 << (vpn % 64));
+        self.pages += u64::from(bits[word] & bit == 0);
+        bits[word] |= bit;
+    }
+}
+
+impl Engine {
+    /// `limit`: stop after so many instructions. `plain`: without shortcuts.
+    pub fn new(groups: Vec<Group>, limit: Option<u64>, plain: bool) -> Engine {
+        let designs: usize = groups.iter().map(|g| g.units.len()).sum();
+        assert!(designs <= quiet::MAX_DESIGNS, "the caller deals designs out to engines");
+        Engine {
+            full: groups.iter().fold(0, |m, g| m | g.mask()),
+            quiet: Quiet::new(designs),
+            groups,
+            tally: Tally::default(),
+            footprint: Footprint::default(),
+            processes: 0,
+            threads: 0,
+            compiled: Compiled::default(),
+            current: None,
+            limit: limit.unwrap_or(u64::MAX),
+            plain,
+            noise: Noise::default(),
+            changes: Vec::new(),
+        }
+    }
+
+    /// The limit was reached: further batches would be ignored.
+    pub fn done(&self) -> bool {
+        self.tally.units >= self.limit
+    }
+
+    /// Simulates one batch.
+    pub fn feed(&mut self, batch: &Batch) -> Result<(), Error> {
+        if self.current != Some(batch.asid) {
+            self.switch(batch.asid);
+        }
+        let words = &batch.words[..];
+        let broken = |at: usize, what: &str| Error::Trace {
+            file: "event stream".into(),
+            place: format!("address space {}, word {at}", batch.asid.0),
+            what: what.into(),
+        };
+        let mut at = 0;
+        let mut tally = self.tally;
+        while at < words.len() && tally.units < self.limit {
+            let word = words[at];
+            if word & OP_BIT != 0 {
+                let op = batch.ops.get((word & !OP_BIT) as usize).ok_or_else(|| broken(at, "names an event that is not there"))?;
+                self.op(batch.asid, op).map_err(|why| broken(at, &why))?;
+                at += 1;
+                continue;
+            }
+            let hot = *self.compiled.hot(word).ok_or_else(|| broken(at, "names a block that was never defined"))?;
+            let addrs = words.get(at + 1..at + 1 + hot.refs as usize).ok_or_else(|| broken(at, "is cut in its block"))?;
+            at += 1 + hot.refs as usize;
+            let units = if hot.instrs > 0 { hot.instrs } else { hot.refs };
+            if self.plain || tally.units + u64::from(units) > self.limit || !self.is_quiet(&hot, addrs) {
+                self.tally = tally;
+                self.plain_block(batch.asid, word, addrs)?;
+                tally = self.tally;
+                continue;
+            }
+            if cfg!(debug_assertions) {
+                self.verify(batch.asid, word, addrs);
+            }
+            tally.units += u64::from(units);
+            tally.references.fetch += u64::from(hot.instrs);
+            tally.lookups.fetch += u64::from(hot.fetch_lookups);
+            tally.references.load += u64::from(hot.loads);
+            tally.lookups.load += u64::from(hot.loads);
+            tally.references.store += u64::from(hot.stores);
+            tally.lookups.store += u64::from(hot.stores);
+        }
+        self.tally = tally;
+        Ok(())
+    }
+
+    /// Whether every lookup of the block is quiet in every design, no reference crosses a page, and none was left out.
+    #[inline(always)]
+    fn is_quiet(&self, hot: &super::compiled::Hot, addrs: &[u64]) -> bool {
+        let mut loud = 0u64;
+        for &vpn in self.compiled.pages(hot) {
+            let key = quiet::key(vpn, true);
+            let slot = self.quiet.slot(key);
+            loud |= (slot.key ^ key) | u64::from(self.full & !slot.masks[0]);
+        }
+        for (r, &addr) in self.compiled.refs(hot).iter().zip(addrs) {
+            let key = quiet::key(addr >> BASE_SHIFT, false);
+            let slot = self.quiet.slot(key);
+            let crosses = (addr & ((1 << BASE_SHIFT) - 1)) as i32 > r.last_offset;
+            loud |= (slot.key ^ key) | u64::from(self.full & !slot.masks[(r.store & 1) as usize]) | u64::from(crosses);
+        }
+        loud == 0
+    }
+
+    /// One block, reference by reference, up to the limit.
+    fn plain_block(&mut self, asid: Asid, id: u64, addrs: &[u64]) -> Result<(), Error> {
+        let block = self.compiled.blocks.get(id).expect("it was looked up").clone();
+        let mut fetched = 0;
+        for (r, &addr) in block.refs.iter().zip(addrs) {
+            while fetched < r.after as usize {
+                if !self.fetch(asid, block.instrs[fetched])? {
+                    return Ok(());
+                }
+                fetched += 1;
+            }
+            if block.instrs.is_empty() {
+                if self.done() {
+                    return Ok(());
+                }
+                self.tally.units += 1;
+            }
+            if addr != NOT_EXECUTED {
+                self.data(asid, r.kind, addr, r.size)?;
+            }
+        }
+        for &instr in &block.instrs[fetched..] {
+            if !self.fetch(asid, instr)? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// One fetch; false if the limit was reached before it.
+    fn fetch(&mut self, asid: Asid, instr: crate::event::Instr) -> Result<bool, Error> {
+        if self.done() {
+            return Ok(false);
+        }
+        self.tally.units += 1;
+        self.tally.references.fetch += 1;
+        for vpn in instr.pc >> BASE_SHIFT..=(instr.pc + u64::from(instr.len) - 1) >> BASE_SHIFT {
+            self.tally.lookups.fetch += 1;
+            self.lookup(asid, vpn, Kind::Fetch)?;
+        }
+        Ok(true)
+    }
+
+    fn data(&mut self, asid: Asid, kind: Kind, addr: u64, size: u32) -> Result<(), Error> {
+        let last = addr.saturating_add(u64::from(size) - 1);
+        let count = |n: &mut Lookups, by| *(if kind == Kind::Load { &mut n.load } else { &mut n.store }) += by;
+        count(&mut self.tally.references, 1);
+        for vpn in addr >> BASE_SHIFT..=last >> BASE_SHIFT {
+            count(&mut self.tally.lookups, 1);
+            self.lookup(asid, vpn, kind)?;
+        }
+        Ok(())
+    }
+
+    /// One lookup (XC-1): each operating system serves the faults, each design that is not quiet is asked.
+    fn lookup(&mut self, asid: Asid, vpn: u64, kind: Kind) -> Result<(), Error> {
+        let have = if self.plain { 0 } else { self.quiet.mask(vpn, kind) };
+        if have == self.full {
+            return Ok(());
+        }
+        if self.quiet.claim(vpn, kind) {
+            self.footprint.insert(asid, vpn);
+        }
+        let clock = self.tally.lookups.total() - 1;
+        let at = Lookup { asid, vpn: Vpn(vpn), kind };
+        for g in 0..self.groups.len() {
+            let group = &mut self.groups[g];
+            let want = group.mask() & !have;
+            if want == 0 {
+                continue;
+            }
+            let touched = group.os.touch(asid, Vpn(vpn), kind).map_err(|e| Error::Simulation {
+                machine: group.units[0].name.clone(),
+                what: group.os.explain(e),
+            })?;
+            self.follow(g);
+            let Group { os, first, units } = &mut self.groups[g];
+            for (i, unit) in units.iter_mut().enumerate().filter(|(i, _)| want >> (*first + i) & 1 != 0) {
+                let design = *first + i;
+                self.noise.clear();
+                let answer = unit.tlb(kind).access(at, touched.pte, &*os, &mut self.noise);
+                hush(&mut self.quiet, &self.noise, asid, design);
+                if answer.outcome != Outcome::Hit {
+                    let label = os.label(asid, Vpn(vpn));
+                    unit.profile.miss(clock, kind, label);
+                }
+                if answer.quiet {
+                    self.quiet.publish(design, vpn, kind);
+                }
+                if cfg!(debug_assertions) {
+                    check(unit, os, at);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the designs of a group what its operating system changed.
+    fn follow(&mut self, g: usize) {
+        let group = &mut self.groups[g];
+        group.os.take_changes(&mut self.changes);
+        if self.changes.is_empty() {
+            return;
+        }
+        let mask = group.mask();
+        for change in &self.changes {
+            for (i, unit) in group.units.iter_mut().enumerate() {
+                self.noise.clear();
+                for tlb in unit.each() {
+                    match change.what {
+                        What::Stale => tlb.invalidate(change.asid, change.pages, &mut self.noise),
+                        What::Demoted => tlb.split(change.asid, change.pages, &mut self.noise),
+                        What::Gone => tlb.invalidate_space(change.asid, &mut self.noise),
+                        What::Promoted => {}
+                    }
+                }
+                if let Some(current) = self.current {
+                    hush(&mut self.quiet, &self.noise, current, group.first + i);
+                }
+            }
+            // Also for designs that hold nothing of these pages: the next reference must reach the operating system.
+            if self.current != Some(change.asid) {
+                continue;
+            }
+            if change.pages.pages <= quiet::SLOTS as u64 {
+                change.pages.iter().for_each(|vpn| self.quiet.clear_page(vpn, mask));
+            } else {
+                self.quiet.clear();
+            }
+        }
+    }
+
+    fn op(&mut self, asid: Asid, op: &Op) -> Result<(), String> {
+        match op {
+            Op::Define { id, block } => return self.compiled.define(*id, block).map_err(|e| format!("block {id}: {e}")),
+            Op::Start { .. } | Op::Fork { .. } => self.processes += 1,
+            Op::ThreadStart { .. } => self.threads += 1,
+            _ => {}
+        }
+        for g in 0..self.groups.len() {
+            self.groups[g].os.apply(asid, op);
+            self.follow(g);
+            if cfg!(debug_assertions) {
+                self.groups[g].os.check();
+            }
+        }
+        Ok(())
+    }
+
+    fn switch(&mut self, to: Asid) {
+        self.current = Some(to);
+        for unit in self.groups.iter_mut().flat_map(|g| &mut g.units) {
+            self.noise.clear();
+            unit.each().for_each(|tlb| tlb.switch(to, &mut self.noise));
+        }
+        self.quiet.clear();
+    }
+
+    /// XC-3 on the fast path: every lookup that was only counted is a hit with the translation of the page table.
+    fn verify(&self, asid: Asid, id: u64, addrs: &[u64]) {
+        let block = self.compiled.blocks.get(id).expect("it was looked up");
+        let fetches = block.instrs.iter().map(|i| (Kind::Fetch, i.pc));
+        let data = block.refs.iter().zip(addrs).map(|(r, &addr)| (r.kind, addr));
+        for (kind, addr) in fetches.chain(data) {
+            for group in &self.groups {
+                for unit in &group.units {
+                    check(unit, &group.os, Lookup { asid, vpn: Vpn(addr >> BASE_SHIFT), kind });
+                }
+            }
+        }
+    }
+}
+
+/// Takes the pages that a design named out of the table.
+fn hush(quiet: &mut Quiet, noise: &Noise, asid: Asid, design: usize) {
+    if noise.all {
+        quiet.clear_design(design);
+    } else {
+        for &(_, base, mut mask) in noise.pages.iter().filter(|(a, ..)| *a == asid) {
+            while mask != 0 {
+                quiet.clear_page(Vpn(base.0 + u64::from(mask.trailing_zeros())), 1 << design);
+                mask &= mask - 1;
+            }
+        }
+    }
+}
+
+/// XC-3: what the design answers is what the page table says.
+fn check(unit: &Unit, os: &Os, at: Lookup) {
+    use crate::hw::tlb::{PageTableView, Translation};
+    let truth = os.pte(at.asid, at.vpn).map(|p| Translation { pfn: p.pfn, attr: p.attr });
+    let answer = unit.probe(at.asid, at.vpn, at.kind);
+    assert_eq!(answer, truth, "XC-3: {} translates {at:?} otherwise than the page table", unit.name);
+}

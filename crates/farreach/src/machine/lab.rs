@@ -1,0 +1,160 @@
+//! Many machines over one stream: what `run` and `sim` are made of.
+
+use super::engine::{Engine, Group, Unit};
+use super::profile::Profile;
+use super::quiet::MAX_DESIGNS;
+use super::spec::MachineSpec;
+use crate::Error;
+use crate::counts::{Counts, MachineResult, RESULT_SCHEMA, RunResult, Workload};
+use crate::event::{Batch, Source};
+use crate::os::Os;
+use crate::{cost, hw};
+
+/// How to run.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Stop after so many instructions (references, for traces without fetches).
+    pub limit: Option<u64>,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Without shortcuts: every design is asked at every lookup. Slow; for checking.
+    pub plain: bool,
+}
+
+/// Machines that run side by side.
+pub struct Lab {
+    specs: Vec<MachineSpec>,
+    engines: Vec<Engine>,
+    /// For each machine: engine, group, unit.
+    place: Vec<(usize, usize, usize)>,
+    options: Options,
+}
+
+/// How far a run is, for progress displays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Instructions so far.
+    pub instructions: u64,
+    /// References so far.
+    pub references: u64,
+}
+
+impl Lab {
+    /// Builds the machines. Machines whose operating systems are described alike share one.
+    pub fn new(specs: Vec<MachineSpec>, options: Options) -> Result<Lab, Error> {
+        let mut engines = Vec::new();
+        let mut place = Vec::new();
+        for (e, chunk) in specs.chunks(MAX_DESIGNS).enumerate() {
+            let mut shapes: Vec<serde_json::Map<_, _>> = Vec::new();
+            let mut groups: Vec<(Os, Vec<Unit>)> = Vec::new();
+            for spec in chunk {
+                let config = |what: String| Error::Config { machine: spec.name.clone(), what };
+                let shape = spec.os_keys();
+                let g = shapes.iter().position(|s| *s == shape).unwrap_or(shapes.len());
+                if g == shapes.len() {
+                    groups.push((Os::new(&spec.params).map_err(config)?, Vec::new()));
+                    shapes.push(shape);
+                }
+                let build = || (spec.design.build)(&spec.params).map_err(config);
+                let fetch = spec.params.flag("split").then(build).transpose()?;
+                let unit = Unit { name: spec.name.clone(), main: build()?, fetch, profile: Profile::new() };
+                place.push((e, g, groups[g].1.len()));
+                groups[g].1.push(unit);
+            }
+            let mut first = 0;
+            let numbered = groups.into_iter().map(|(os, units)| {
+                first += units.len();
+                Group { os, first: first - units.len(), units }
+            });
+            engines.push(Engine::new(numbered.collect(), options.limit, options.plain));
+        }
+        Ok(Lab { specs, engines, place, options })
+    }
+
+    /// Simulates one batch; false: the limit is reached, further batches would be ignored.
+    pub fn feed(&mut self, batch: &Batch) -> Result<bool, Error> {
+        for engine in &mut self.engines {
+            engine.feed(batch)?;
+        }
+        Ok(self.engines.iter().any(|e| !e.done()))
+    }
+
+    /// Simulates a whole stream.
+    pub fn run(&mut self, source: &mut dyn Source) -> Result<(), Error> {
+        while let Some(batch) = source.next_batch()? {
+            if !self.feed(&batch)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> Progress {
+        let tally = self.engines.first().map(|e| e.tally).unwrap_or_default();
+        Progress { instructions: tally.references.fetch, references: tally.references.total() }
+    }
+
+    /// Design by design, the valid entries of each TLB (fetch side first, if split). For checks.
+    pub fn entries(&self) -> Vec<Vec<hw::tlb::EntryView>> {
+        let unit = |&(e, g, u): &(usize, usize, usize)| &self.engines[e].groups[g].units[u];
+        let both = |u: &Unit| u.fetch.iter().chain([&u.main]).flat_map(|t| t.entries()).collect();
+        self.place.iter().map(unit).map(both).collect()
+    }
+
+    /// The result of what was simulated so far. `source`: what ran, for people; `stopped`: why it ended early, if it did.
+    pub fn result(&mut self, source: &str, stopped: Option<String>) -> RunResult {
+        let first = &self.engines[0];
+        let limit = first.done().then(|| format!("--limit {}", self.options.limit.unwrap_or(0)));
+        let workload = Workload {
+            source: source.to_owned(),
+            instructions: first.tally.references.fetch,
+            references: first.tally.references,
+            lookups: first.tally.lookups,
+            touched_bytes: first.footprint.pages << crate::addr::BASE_SHIFT,
+            processes: first.processes.max(1),
+            threads: first.threads.max(first.processes).max(1),
+            stopped: stopped.or(limit),
+            seed: self.options.seed,
+        };
+        let mut machines: Vec<MachineResult> =
+            self.specs.iter().zip(&self.place).map(|(spec, &place)| machine(spec, &mut self.engines, place, &workload)).collect();
+        // The ledger compares with the single-page-size design of the run, or with the first machine.
+        let baseline = machines.iter().find(|m| m.config["kind"] == "single").or(machines.first()).map(|m| m.counts.clone());
+        for (m, spec) in machines.iter_mut().zip(&self.specs) {
+            m.ledger = cost::ledger(&m.counts, &m.memory, baseline.as_ref(), &spec.params);
+        }
+        RunResult { schema: RESULT_SCHEMA.to_owned(), workload, machines }
+    }
+}
+
+fn machine(spec: &MachineSpec, engines: &mut [Engine], (e, g, u): (usize, usize, usize), workload: &Workload) -> MachineResult {
+    let lookups = engines[e].tally.lookups.total();
+    let group = &mut engines[e].groups[g];
+    let unit = &mut group.units[u];
+    let mut tlb = unit.main.counts().clone();
+    if let Some(fetch) = &unit.fetch {
+        tlb += fetch.counts();
+    }
+    tlb.lookups = lookups;
+    let timeline = unit.profile.timeline(lookups);
+    let regions = unit.profile.regions(group.os.labels());
+    let counts = Counts { tlb, os: group.os.counts() };
+    let memory = group.os.memory_use();
+    let (bits, reach) = ((spec.design.bits)(&spec.params), (spec.design.reach)(&spec.params));
+    let mut cost = cost::cost(&counts, workload, &spec.params, bits, reach);
+    if unit.fetch.is_some() {
+        cost.area_rbe = cost.area_rbe.map(|one| 2.0 * one);
+        cost.reach_bytes *= 2;
+    }
+    MachineResult {
+        name: spec.name.clone(),
+        config: spec.params.as_json().clone(),
+        counts,
+        memory,
+        cost,
+        ledger: Vec::new(),
+        timeline,
+        regions,
+    }
+}

@@ -1,0 +1,125 @@
+//! Machine descriptions: presets, TOML files, overrides, and their resolved keys.
+
+use crate::Error;
+use crate::hw::tlb::{DESIGNS, Design, design};
+use crate::os;
+use crate::params::{Allowed, Key, Params};
+use serde_json::{Map, Value as Json};
+use std::path::Path;
+
+/// A machine that comes with the laboratory.
+pub struct Preset {
+    /// Name, `paper/machine`.
+    pub name: &'static str,
+    /// Its TOML.
+    pub toml: &'static str,
+}
+
+macro_rules! presets {
+    ($($name:literal),* $(,)?) => {
+        &[$(Preset { name: $name, toml: include_str!(concat!("../../machines/", $name, ".toml")) }),*]
+    };
+}
+
+/// All presets. A new one is one file in `machines/` and one word here.
+pub const PRESETS: &[Preset] =
+    presets!["t94/single", "t94/superpage", "t94/complete", "t94/partial", "t94/set-associative", "t94/integrated"];
+
+/// Which design.
+const KIND: Key = Key { name: "kind", default: "", allowed: Allowed::Text, about: "the TLB design" };
+const SPLIT: Key = Key {
+    name: "split",
+    default: "false",
+    allowed: Allowed::Flag,
+    about: "one TLB for fetches and one for data, each with `entries` entries, instead of a unified one",
+};
+
+/// A machine, completely described.
+pub struct MachineSpec {
+    /// As the user wrote it; the name in the result.
+    pub name: String,
+    /// One line for people.
+    pub about: String,
+    /// The design.
+    pub design: &'static Design,
+    /// Every key, resolved.
+    pub params: Params,
+}
+
+impl MachineSpec {
+    /// Reads `NAME[:key=value,...]` or `FILE.toml[:key=value,...]`. `seed` counts unless the description has one.
+    pub fn parse(text: &str, seed: u64) -> Result<MachineSpec, Error> {
+        let config = |what: String| Error::Config { machine: text.to_owned(), what };
+        let (base, overrides) = text.split_once(':').unwrap_or((text, ""));
+        let toml = if base.ends_with(".toml") {
+            std::fs::read_to_string(Path::new(base)).map_err(|source| Error::Io { file: base.to_owned(), source })?
+        } else {
+            let known = || PRESETS.iter().map(|p| p.name).collect::<Vec<_>>().join(", ");
+            let preset = PRESETS.iter().find(|p| p.name == base);
+            let preset = preset.ok_or_else(|| config(format!("no preset '{base}'; presets: {}; or a FILE.toml", known())))?;
+            preset.toml.to_owned()
+        };
+        MachineSpec::from_toml(text, &toml, overrides, seed)
+    }
+
+    /// From TOML text and `key=value,...` overrides.
+    pub fn from_toml(name: &str, toml: &str, overrides: &str, seed: u64) -> Result<MachineSpec, Error> {
+        let config = |what: String| Error::Config { machine: name.to_owned(), what };
+        let table: toml::Table = toml.parse().map_err(|e: toml::de::Error| config(format!("TOML: {}", e.to_string().trim())))?;
+        let Ok(Json::Object(mut base)) = serde_json::to_value(table) else {
+            return Err(config("TOML: a table of keys is expected".into()));
+        };
+        let about = base.remove("about").and_then(|a| a.as_str().map(str::to_owned)).unwrap_or_default();
+        let mut given = Map::new();
+        for pair in overrides.split(',').filter(|p| !p.is_empty()) {
+            let (key, value) =
+                pair.split_once('=').ok_or_else(|| config(format!("'{pair}' is not an override; write key=value")))?;
+            if given.insert(key.trim().to_owned(), Json::from(value.trim())).is_some() {
+                return Err(config(format!("the key '{}' is given twice", key.trim())));
+            }
+        }
+        let word = |key: &str, default: &str| {
+            let value = given.get(key).or_else(|| base.get(key));
+            value.map_or(Some(default.to_owned()), |v| v.as_str().map(str::to_owned))
+        };
+        let kinds = || DESIGNS.iter().map(|d| d.kind).collect::<Vec<_>>().join(", ");
+        let kind = word("kind", "").unwrap_or_default();
+        let design = design(&kind).ok_or_else(|| config(format!("kind = '{kind}' is not allowed: kind must be one of {}", kinds())))?;
+        let placement = word("placement", os::PLACEMENT.default).unwrap_or_default();
+        let keys = MachineSpec::keys(design, &placement);
+        // What the preset says of a part that an override replaced is of no use to the new part.
+        if given.contains_key("kind") || given.contains_key("placement") {
+            base.retain(|name, _| keys.iter().any(|k| k.name == name));
+        }
+        base.entry(os::SEED.name).or_insert(seed.into());
+        base.extend(given);
+        let params = Params::resolve(&keys, &base).map_err(config)?;
+        Ok(MachineSpec { name: name.to_owned(), about, design, params })
+    }
+
+    /// All keys of a machine with this design and placement policy.
+    pub fn keys(design: &Design, placement: &str) -> Vec<&'static Key> {
+        let mut keys = vec![&KIND];
+        keys.extend(design.keys);
+        keys.push(&SPLIT);
+        keys.extend(os::keys(placement));
+        keys.extend(crate::cost::KEYS);
+        keys
+    }
+
+    /// The resolved description as TOML: reading it again gives the same machine.
+    pub fn to_toml(&self) -> String {
+        let mut text = format!("about = {}\n", Json::from(self.about.as_str()));
+        for (key, value) in self.params.as_json() {
+            text.push_str(&format!("{key} = {value}\n"));
+        }
+        text
+    }
+
+    /// The part of the description that makes its operating system; machines with equal ones share it.
+    pub(super) fn os_keys(&self) -> Map<String, Json> {
+        let keys = os::keys(self.params.text("placement"));
+        let own = self.params.as_json().iter().filter(|(name, _)| keys.iter().any(|k| k.name == *name));
+        own.map(|(k, v)| (k.clone(), v.clone())).collect()
+    }
+}

@@ -1,0 +1,314 @@
+//! Following the program: every event that changes an address space.
+
+use super::fault::attr;
+use super::object::{ObjectId, ObjectKind};
+use super::region::Region;
+use super::{Os, Space, What};
+use crate::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
+use crate::event::{Advice, Backing, Mapping, Op, Prot};
+use std::collections::HashMap;
+
+impl Os {
+    /// One event of the program. What changed for the hardware is in [`Os::take_changes`].
+    pub fn apply(&mut self, asid: Asid, op: &Op) {
+        let range = |start: u64, len: u64| VpnRange::of_bytes(start, len, BASE_SHIFT);
+        match op {
+            Op::Start { .. } => {
+                let space = self.space(asid);
+                space.mapped_by_events = true;
+                debug_assert!(!space.ended, "address spaces are numbered once");
+            }
+            Op::Map(mapping) => self.map(asid, mapping),
+            Op::Unmap { start, len } => self.unmap(asid, range(*start, *len)),
+            Op::Remap { old_start, old_len, new_start, new_len } => {
+                self.remap(asid, range(*old_start, *old_len), range(*new_start, *new_len));
+            }
+            Op::Protect { start, len, prot } => self.protect(asid, range(*start, *len), *prot),
+            Op::Advise { start, len, advice: Advice::DontNeed } => self.discard(asid, range(*start, *len)),
+            Op::Fork { child } => self.fork(asid, *child),
+            Op::End(_) => self.end(asid),
+            Op::Advise { .. } | Op::Define { .. } => {}
+            Op::ThreadStart { .. } | Op::ThreadExit { .. } | Op::Switch { .. } => {}
+        }
+        self.count_virtual(op);
+    }
+
+    fn count_virtual(&mut self, op: &Op) {
+        if matches!(op, Op::Map(_) | Op::Unmap { .. } | Op::Remap { .. } | Op::Protect { .. } | Op::Fork { .. } | Op::End(_)) {
+            self.virtual_pages = self.spaces.iter().map(|s| s.regions.pages()).sum();
+            self.virtual_peak = self.virtual_peak.max(self.virtual_pages);
+        }
+    }
+
+    fn map(&mut self, asid: Asid, mapping: &Mapping) {
+        let range = VpnRange::of_bytes(mapping.start, mapping.len, BASE_SHIFT);
+        self.unmap(asid, range);
+        self.space(asid).mapped_by_events = true;
+        let (object, first_page) = self.object_for(asid, mapping, range);
+        let label = self.name(mapping);
+        let region = Region { range, prot: mapping.prot, shared: mapping.shared, object, first_page, label };
+        self.insert(asid, region);
+    }
+
+    /// Adds a region that is a new mapper of its object.
+    fn insert(&mut self, asid: Asid, region: Region) {
+        self.memory.objects.add_mapper(region.object, region.first_page, region.range.pages);
+        self.put(asid, region);
+    }
+
+    /// Takes the regions of a range out of the space. Each piece counts as a mapper of its object until it is put back
+    /// ([`Os::put`]) or given up ([`Memory::drop_mapper`](super::memory::Memory::drop_mapper)).
+    fn take(&mut self, asid: Asid, range: VpnRange) -> Vec<Region> {
+        let pieces = self.space(asid).regions.take(range);
+        for (piece, rest) in &pieces {
+            self.memory.objects.get_mut(piece.object).mappers += rest;
+        }
+        pieces.into_iter().map(|(piece, _)| piece).collect()
+    }
+
+    /// Puts a region in that counts as a mapper already.
+    fn put(&mut self, asid: Asid, region: Region) {
+        let object = region.object;
+        let joined = self.space(asid).regions.insert(region);
+        self.memory.objects.get_mut(object).mappers -= joined;
+    }
+
+    /// The object behind a new mapping and the page of it at the mapping's start. Anonymous objects number their pages like
+    /// the addresses of their first mapping.
+    fn object_for(&mut self, asid: Asid, mapping: &Mapping, range: VpnRange) -> (ObjectId, u64) {
+        let fresh = |os: &mut Os| os.memory.objects.create(ObjectKind::Anonymous, None, !mapping.shared, 0);
+        match &mapping.backing {
+            Backing::File { path, offset } => {
+                let page = offset >> BASE_SHIFT;
+                let object = self.memory.objects.file(path).unwrap_or_else(|| {
+                    let kind = self.kind_of_file(path);
+                    let shift = range.start.0.wrapping_sub(page);
+                    self.memory.objects.create(kind, Some(path.clone()), false, shift)
+                });
+                (object, page)
+            }
+            Backing::Heap => {
+                let heap = self.labels.intern("heap");
+                let known = self.space(asid).regions.iter().find(|r| r.label == heap).map(|r| r.object);
+                (known.unwrap_or_else(|| fresh(self)), range.start.0)
+            }
+            Backing::Stack => {
+                // A stack that grows maps the pages below its lowest region: the same object.
+                let stack = self.labels.intern("stack");
+                let next = self.space(asid).regions.find(range.end());
+                let above = next.filter(|r| r.range.start == range.end() && r.label == stack).map(|r| r.object);
+                (above.unwrap_or_else(|| fresh(self)), range.start.0)
+            }
+            Backing::Anonymous | Backing::Kernel => (fresh(self), range.start.0),
+        }
+    }
+
+    fn name(&mut self, mapping: &Mapping) -> u32 {
+        match &mapping.backing {
+            Backing::File { path, .. } => {
+                let base = path.rsplit('/').next().unwrap_or(path);
+                let part = if mapping.prot.exec { "code" } else { "data" };
+                self.labels.intern(&format!("{base} {part}"))
+            }
+            Backing::Heap => self.labels.intern("heap"),
+            Backing::Stack => self.labels.intern("stack"),
+            Backing::Kernel => self.labels.intern("kernel-provided"),
+            Backing::Anonymous if mapping.shared => self.labels.intern("shared memory"),
+            Backing::Anonymous => self.labels.intern("anonymous"),
+        }
+    }
+
+    /// Splits the superpages that stick out of a range at either end.
+    fn demote_edges(&mut self, asid: Asid, range: VpnRange) {
+        let sticks_out = |os: &mut Os, vpn: Vpn| {
+            let order = os.space(asid).table.get(vpn).map_or(0, |e| u32::from(e.order));
+            let group = VpnRange { start: vpn.align_down(order), pages: 1 << order };
+            group.start < range.start || group.end() > range.end()
+        };
+        if range.pages > 0 {
+            for edge in [range.start, Vpn(range.end().0 - 1)] {
+                if sticks_out(self, edge) {
+                    self.demote(asid, edge);
+                }
+            }
+        }
+    }
+
+    /// Takes the translations of a range away and frees what only they used.
+    fn clear(&mut self, asid: Asid, range: VpnRange) {
+        self.demote_edges(asid, range);
+        let pages = self.space(asid).table.mapped_in(range);
+        for &vpn in &pages {
+            self.unmap_page(asid, vpn);
+        }
+        if let (Some(first), Some(last)) = (pages.first(), pages.last()) {
+            self.change(asid, VpnRange::between(*first, Vpn(last.0 + 1)), What::Stale);
+        }
+    }
+
+    fn unmap(&mut self, asid: Asid, range: VpnRange) {
+        self.clear(asid, range);
+        for region in self.take(asid, range) {
+            self.forget_private(&region);
+            self.memory.drop_mapper(region.object);
+        }
+    }
+
+    /// Pages of private memory die with their mapping (T94-60).
+    fn forget_private(&mut self, region: &Region) {
+        if self.memory.objects.get(region.object).private {
+            let end = region.first_page + region.range.pages;
+            self.memory.forget(region.object, region.first_page, end, self.placement.region_order());
+        }
+    }
+
+    /// madvise(DONTNEED): private memory is dropped, the translations of other memory only.
+    fn discard(&mut self, asid: Asid, range: VpnRange) {
+        self.clear(asid, range);
+        let inside: Vec<Region> = self.space(asid).regions.iter().filter(|r| r.range.overlaps(&range)).cloned().collect();
+        for region in inside {
+            let start = region.range.start.max(range.start);
+            let part = VpnRange::between(start, region.range.end().min(range.end()));
+            self.forget_private(&Region { range: part, first_page: region.page_of(start), ..region });
+        }
+    }
+
+    fn protect(&mut self, asid: Asid, range: VpnRange, prot: Prot) {
+        let pieces = self.take(asid, range);
+        if pieces.iter().any(|r| r.prot != prot) {
+            self.demote_edges(asid, range);
+        }
+        for region in pieces {
+            self.put(asid, Region { prot, ..region.clone() });
+            if region.prot != prot {
+                self.reattribute(asid, region.range, prot);
+            }
+        }
+    }
+
+    /// New attributes for the mapped pages of a range.
+    fn reattribute(&mut self, asid: Asid, range: VpnRange, prot: Prot) {
+        let mut changed: Option<VpnRange> = None;
+        for vpn in self.space(asid).table.mapped_in(range) {
+            let entry = self.space(asid).table.get_mut(vpn).expect("just listed");
+            let new = attr(prot, entry.cow);
+            if entry.attr != new {
+                entry.attr = new;
+                entry.forbidden = false;
+                let start = changed.map_or(vpn, |r| r.start);
+                changed = Some(VpnRange::between(start, Vpn(vpn.0 + 1)));
+            }
+        }
+        if let Some(pages) = changed {
+            self.change(asid, pages, What::Stale);
+        }
+    }
+
+    /// mremap: the frames move with their pages; superpages are split, because their virtual alignment changes.
+    fn remap(&mut self, asid: Asid, old: VpnRange, new: VpnRange) {
+        let Some(source) = self.space(asid).regions.find(old.start).cloned() else {
+            return self.unmap(asid, new); // The trace never said what was there; what is there now, references will tell.
+        };
+        let keep = VpnRange { start: old.start, pages: old.pages.min(new.pages) };
+        self.unmap(asid, VpnRange::between(keep.end(), old.end()));
+        // While the old place is being emptied the object must not vanish.
+        self.memory.objects.get_mut(source.object).mappers += 1;
+        if old.start == new.start {
+            self.unmap(asid, VpnRange::between(keep.end(), new.end()));
+        } else {
+            self.unmap(asid, new);
+            self.relocate(asid, keep, new.start);
+        }
+        if new.pages > keep.pages {
+            // What was asked for beyond the old length; all of it, for a mapping duplicated with old length 0.
+            let range = VpnRange::between(Vpn(new.start.0 + keep.pages), new.end());
+            let first_page = source.page_of(old.start) + keep.pages;
+            self.insert(asid, Region { range, first_page, ..source.clone() });
+        }
+        self.memory.drop_mapper(source.object);
+    }
+
+    /// Moves regions and translations to another place, which is empty.
+    fn relocate(&mut self, asid: Asid, from: VpnRange, start: Vpn) {
+        let to = |vpn: Vpn| Vpn(vpn.0 - from.start.0 + start.0);
+        let moved = self.space(asid).table.mapped_in(from);
+        for &vpn in &moved {
+            self.demote(asid, vpn);
+        }
+        if let (Some(first), Some(last)) = (moved.first(), moved.last()) {
+            self.change(asid, VpnRange::between(*first, Vpn(last.0 + 1)), What::Stale);
+        }
+        for piece in self.take(asid, from) {
+            let range = VpnRange { start: to(piece.range.start), pages: piece.range.pages };
+            self.put(asid, Region { range, ..piece });
+        }
+        for vpn in moved {
+            let entry = self.remove_entry(asid, vpn).expect("just listed");
+            self.memory.unmap_soft(entry.pfn);
+            self.map_page(asid, to(vpn), entry);
+        }
+    }
+
+    /// The child gets the same regions; private pages are shared until one side stores to them (T94-57).
+    fn fork(&mut self, asid: Asid, child: Asid) {
+        self.memory.counts.forks += 1;
+        self.space(child);
+        let parent = self.space(asid);
+        let regions: Vec<Region> = parent.regions.iter().cloned().collect();
+        let (mapped_by_events, stray) = (parent.mapped_by_events, parent.stray);
+        let mut copies: HashMap<ObjectId, ObjectId> = HashMap::new();
+        let private: Vec<ObjectId> =
+            regions.iter().map(|r| r.object).chain(stray).filter(|o| self.memory.objects.get(*o).private).collect();
+        for object in private {
+            copies.entry(object).or_insert_with(|| self.memory.objects.copy_for_fork(object));
+        }
+        let copy = |object: ObjectId| copies.get(&object).copied().unwrap_or(object);
+        *self.space(child) = Space { mapped_by_events, stray: stray.map(copy), ..Space::default() };
+        if let Some(object) = stray.map(copy) {
+            self.memory.objects.get_mut(object).mappers += 1;
+        }
+        for region in &regions {
+            self.insert(child, Region { object: copy(region.object), ..region.clone() });
+        }
+        let all = VpnRange { start: Vpn(0), pages: super::SPACE_PAGES };
+        let mut protected: Option<VpnRange> = None;
+        for vpn in self.space(asid).table.mapped_in(all) {
+            let region = self.region(asid, vpn);
+            let entry = self.space(asid).table.get_mut(vpn).expect("just listed");
+            if !region.shared {
+                entry.cow = true;
+                let new = attr(region.prot, true);
+                if entry.attr != new {
+                    entry.attr = new;
+                    let start = protected.map_or(vpn, |r| r.start);
+                    protected = Some(VpnRange::between(start, Vpn(vpn.0 + 1)));
+                }
+            }
+            let entry = *entry;
+            if self.memory.objects.get(region.object).private {
+                self.memory.rename(copy(region.object), region.page_of(vpn), entry.pfn);
+            }
+            let inherited = super::page_table::Entry { touched: false, dirty: false, populated: false, ..entry };
+            self.map_page(child, vpn, inherited);
+        }
+        if let Some(pages) = protected {
+            self.change(asid, pages, What::Stale);
+        }
+    }
+
+    fn end(&mut self, asid: Asid) {
+        let all = VpnRange { start: Vpn(0), pages: super::SPACE_PAGES };
+        for vpn in self.space(asid).table.mapped_in(all) {
+            self.unmap_page(asid, vpn);
+        }
+        for region in self.take(asid, all) {
+            self.forget_private(&region);
+            self.memory.drop_mapper(region.object);
+        }
+        if let Some(stray) = self.space(asid).stray.take() {
+            self.memory.drop_mapper(stray);
+        }
+        *self.space(asid) = Space { mapped_by_events: true, ended: true, ..Space::default() };
+        self.change(asid, all, What::Gone);
+    }
+}

@@ -1,0 +1,206 @@
+//! Serving references: the page table entry of a page, after whatever faults it takes to get one.
+
+use super::object::{ObjectId, ObjectKind};
+use super::page_table::Entry;
+use super::placement::Ask;
+use super::region::Region;
+use super::{Os, OutOfMemory, SPACE_PAGES, Touched, What};
+use crate::addr::{Asid, BASE_SHIFT, Pfn, Vpn, VpnRange};
+use crate::event::{Kind, Prot};
+use crate::hw::tlb::{Attr, Pte};
+
+/// Attributes of a protection.
+pub(super) fn attr(prot: Prot, cow: bool) -> Attr {
+    let bit = |on: bool, bit: u8| if on { bit } else { 0 };
+    Attr(bit(prot.read, Attr::READ) | bit(prot.write && !cow, Attr::WRITE) | bit(prot.exec, Attr::EXEC))
+}
+
+fn needs(kind: Kind) -> u8 {
+    match kind {
+        Kind::Fetch => Attr::EXEC,
+        Kind::Load => Attr::READ,
+        Kind::Store => Attr::WRITE,
+    }
+}
+
+impl Os {
+    /// A reference of `kind` to a page: serves the faults it causes, marks the page referenced and, for a store, modified.
+    /// What changed for the hardware is in [`Os::take_changes`].
+    pub fn touch(&mut self, asid: Asid, vpn: Vpn, kind: Kind) -> Result<Touched, OutOfMemory> {
+        if self.space(asid).table.get(vpn).is_none() {
+            self.page_fault(asid, vpn, kind)?;
+        }
+        let entry = *self.space(asid).table.get(vpn).expect("the fault mapped it");
+        if kind == Kind::Store && entry.cow && self.may_write(asid, vpn) {
+            self.copy_on_write(asid, vpn)?;
+        }
+        let space = &mut self.spaces[asid.0 as usize];
+        let entry = space.table.get_mut(vpn).expect("still mapped");
+        if entry.attr.0 & needs(kind) == 0 && !entry.forbidden {
+            entry.forbidden = true;
+            self.memory.counts.forbidden_accesses += 1;
+        }
+        if !entry.touched {
+            entry.touched = true;
+            self.touched_pages += 1;
+            self.memory.touch(entry.pfn);
+        }
+        let (order, clean) = (entry.order, !entry.dirty);
+        if kind == Kind::Store && clean {
+            self.mark_dirty(asid, vpn, order);
+        }
+        let entry = self.spaces[asid.0 as usize].table.get(vpn).expect("still mapped");
+        Ok(Touched { pte: Pte { pfn: entry.pfn, attr: entry.attr, order: entry.order } })
+    }
+
+    fn may_write(&mut self, asid: Asid, vpn: Vpn) -> bool {
+        self.region(asid, vpn).prot.write
+    }
+
+    /// A superpage has one modified bit for all its pages (T94-19).
+    pub(super) fn mark_dirty(&mut self, asid: Asid, vpn: Vpn, order: u8) {
+        let first = vpn.align_down(u32::from(order));
+        for page in (VpnRange { start: first, pages: 1 << order }).iter() {
+            if let Some(e) = self.spaces[asid.0 as usize].table.get_mut(page).filter(|e| !e.dirty) {
+                e.dirty = true;
+                self.memory.counts.dirty_pages += 1;
+            }
+        }
+    }
+
+    /// The region of a page. Where the trace maps nothing there is one anonymous object behind everything; stray references
+    /// into the holes of a mapped space get a page of their own.
+    pub(super) fn region(&mut self, asid: Asid, vpn: Vpn) -> Region {
+        let space = self.space(asid);
+        if let Some(region) = space.regions.find(vpn) {
+            return region.clone();
+        }
+        let whole = !space.mapped_by_events;
+        let range = if whole { VpnRange { start: Vpn(0), pages: SPACE_PAGES } } else { VpnRange::one(vpn) };
+        let object = match space.stray {
+            Some(object) => object,
+            None => {
+                let object = self.memory.objects.create(ObjectKind::Anonymous, None, true, 0);
+                self.memory.objects.add_mapper(object, 0, if whole { SPACE_PAGES } else { 0 });
+                self.space(asid).stray = Some(object);
+                object
+            }
+        };
+        let label = self.label(asid, vpn);
+        Region { range, prot: Prot::RWX, shared: false, object, first_page: range.start.0, label }
+    }
+
+    fn page_fault(&mut self, asid: Asid, vpn: Vpn, kind: Kind) -> Result<(), OutOfMemory> {
+        self.memory.counts.page_faults += 1;
+        self.memory.counts.pt_probes += 1;
+        let region = self.region(asid, vpn);
+        if self.space(asid).mapped_by_events && self.space(asid).regions.find(vpn).is_none() {
+            self.memory.counts.wild_faults += 1;
+        }
+        let page = region.page_of(vpn);
+        let pfn = self.object_frame(vpn, region.object, page)?;
+        let private_file = !region.shared && self.memory.objects.get(region.object).kind.is_file();
+        let entry = if private_file && kind == Kind::Store && region.prot.write {
+            // The first touch of a private file page is a store: it gets its own copy at once.
+            let copy = self.memory.ordinary(vpn).ok_or(OutOfMemory { vpn })?;
+            self.memory.fill_nameless(copy);
+            self.memory.counts.cow_copies += 1;
+            Entry { pfn: copy, attr: attr(region.prot, false), present: true, ..Entry::default() }
+        } else {
+            Entry { pfn, attr: attr(region.prot, private_file), cow: private_file, present: true, ..Entry::default() }
+        };
+        self.map_page(asid, vpn, entry);
+        self.promote_around(asid, vpn, &region);
+        Ok(())
+    }
+
+    /// The busy frame of an object page: the one it has, the one reserved for it (T94-45), or a new one.
+    fn object_frame(&mut self, vpn: Vpn, object: ObjectId, page: u64) -> Result<Pfn, OutOfMemory> {
+        if let Some((pfn, was_reserved)) = self.memory.claim(object, page) {
+            if was_reserved {
+                self.memory.counts.reservations_honoured += 1;
+                self.count_read(object);
+            }
+            return Ok(pfn);
+        }
+        let pfn = self.placement.place(&mut self.memory, Ask { vpn, object, page }).ok_or(OutOfMemory { vpn })?;
+        self.memory.fill(object, page, pfn);
+        self.count_read(object);
+        Ok(pfn)
+    }
+
+    /// A file page was read into its frame.
+    pub(super) fn count_read(&mut self, object: ObjectId) {
+        if self.memory.objects.get(object).kind.is_file() {
+            self.memory.counts.io_bytes += 1 << BASE_SHIFT;
+        }
+    }
+
+    /// Writes a page table entry and counts it.
+    pub(super) fn map_page(&mut self, asid: Asid, vpn: Vpn, entry: Entry) {
+        self.memory.map(entry.pfn);
+        let space = &mut self.spaces[asid.0 as usize];
+        space.table.insert(vpn, entry);
+        for &order in self.promotion.orders() {
+            *space.populations.entry((order, vpn.group(order))).or_insert(0) += 1;
+        }
+        self.mapped += 1;
+        self.mapped_peak = self.mapped_peak.max(self.mapped);
+    }
+
+    /// Clears a page table entry and frees the frame if it was the last; the caller reports the change and has demoted.
+    pub(super) fn unmap_page(&mut self, asid: Asid, vpn: Vpn) {
+        let Some(entry) = self.remove_entry(asid, vpn) else { return };
+        if entry.populated && !entry.touched {
+            self.memory.counts.populated_never_used += 1;
+        }
+        self.memory.unmap(entry.pfn);
+    }
+
+    /// Takes an entry out of the table; its frame keeps the mapping.
+    pub(super) fn remove_entry(&mut self, asid: Asid, vpn: Vpn) -> Option<Entry> {
+        let space = &mut self.spaces[asid.0 as usize];
+        let entry = space.table.remove(vpn)?;
+        for &order in self.promotion.orders() {
+            let key = (order, vpn.group(order));
+            let count = space.populations.get_mut(&key).expect("mapped pages are counted");
+            *count -= 1;
+            if *count == 0 {
+                space.populations.remove(&key);
+            }
+        }
+        self.mapped -= 1;
+        Some(entry)
+    }
+
+    /// A store to a copy-on-write page (T94-57): alone with the frame the process keeps it, otherwise it gets a copy in an ordinary
+    /// frame. Either way the old translation is void, and so is a superpage around it.
+    fn copy_on_write(&mut self, asid: Asid, vpn: Vpn) -> Result<(), OutOfMemory> {
+        self.memory.counts.protection_faults += 1;
+        let region = self.region(asid, vpn);
+        let old = *self.space(asid).table.get(vpn).expect("only mapped pages are copied");
+        let of_file = self.memory.objects.get(region.object).kind.is_file();
+        let file_frame = of_file && self.memory.frame_of(region.object, region.page_of(vpn)) == Some(old.pfn);
+        self.demote(asid, vpn);
+        let mut pfn = old.pfn;
+        if file_frame || self.memory.mappings(old.pfn) > 1 {
+            pfn = self.memory.ordinary(vpn).ok_or(OutOfMemory { vpn })?;
+            self.memory.counts.cow_copies += 1;
+            self.memory.fill_nameless(pfn);
+            self.memory.map(pfn);
+            if !of_file {
+                self.memory.rename(region.object, region.page_of(vpn), pfn);
+            }
+            self.memory.unmap(old.pfn);
+            if old.touched {
+                self.memory.touch(pfn);
+            }
+        }
+        let entry = self.spaces[asid.0 as usize].table.get_mut(vpn).expect("still mapped");
+        entry.pfn = pfn;
+        entry.cow = false;
+        entry.attr = attr(region.prot, false);
+        self.change(asid, VpnRange::one(vpn), What::Stale);
+        Ok(())
+    }
+}

@@ -1,0 +1,285 @@
+//! Physical memory: which frames hold something, which are held back (T94-43, T94-46), and how much of all that there was.
+
+use super::object::{ObjectId, Objects, Slot};
+use crate::addr::{Pfn, Vpn};
+use crate::counts::OsCounts;
+use crate::os::frames::FrameAllocator;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use std::collections::VecDeque;
+
+/// A busy frame: one with contents.
+#[derive(Clone, Copy, Debug, Default)]
+struct Busy {
+    /// Page table entries that name it.
+    mappings: u32,
+    /// An object's slot names it and keeps it although nobody maps it (file pages).
+    cached: bool,
+    /// Some page that was mapped to it was referenced.
+    touched: bool,
+}
+
+/// Frames, objects, reservations and the counters of all of them.
+pub struct Memory {
+    /// Who is free.
+    pub alloc: Box<dyn FrameAllocator>,
+    /// Objects and the identity index.
+    pub objects: Objects,
+    /// Counters of the whole operating system.
+    pub counts: OsCounts,
+    busy: HashMap<Pfn, Busy, FixedState>,
+    touched: u64,
+    reserved: VecDeque<(u64, ObjectId, u64)>,
+    reserved_live: u64,
+    next_stamp: u64,
+    reclaim_batch: u64,
+    peak: Peak,
+}
+
+/// Largest values, in frames.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Peak {
+    /// Busy frames.
+    pub resident: u64,
+    /// Busy frames that nothing had referenced, at the time of `resident`.
+    pub wasted: u64,
+    /// Frames held back.
+    pub reserved: u64,
+}
+
+impl Memory {
+    /// `reclaim_batch`: reserved frames taken back at a time (AMB-8).
+    pub fn new(alloc: Box<dyn FrameAllocator>, reclaim_batch: u64) -> Memory {
+        Memory {
+            alloc,
+            objects: Objects::default(),
+            counts: OsCounts::default(),
+            busy: HashMap::default(),
+            touched: 0,
+            reserved: VecDeque::new(),
+            reserved_live: 0,
+            next_stamp: 0,
+            reclaim_batch,
+            peak: Peak::default(),
+        }
+    }
+
+    /// Frames with contents.
+    pub fn resident(&self) -> u64 {
+        self.busy.len() as u64
+    }
+    /// Frames held back.
+    pub fn reserved(&self) -> u64 {
+        self.reserved_live
+    }
+    /// Largest values so far.
+    pub fn peak(&self) -> Peak {
+        self.peak
+    }
+
+    /// One free frame for `vpn` as an ordinary allocator would give it; when none is free, the oldest reservations are given
+    /// up: from the head of the reserved list to the tail of the free list (T94-46). `None`: memory is full.
+    pub fn ordinary(&mut self, vpn: Vpn) -> Option<Pfn> {
+        loop {
+            if let Some(pfn) = self.alloc.alloc_near(vpn) {
+                return Some(pfn);
+            }
+            if (0..self.reclaim_batch).take_while(|_| self.steal_one()).count() == 0 {
+                return None;
+            }
+        }
+    }
+
+    fn steal_one(&mut self) -> bool {
+        while let Some((stamp, object, page)) = self.reserved.pop_front() {
+            if let Some(pfn) = self.reservation(object, page, stamp) {
+                self.objects.get_mut(object).slots.remove(&page);
+                self.reserved_live -= 1;
+                self.counts.reservations_stolen += 1;
+                self.alloc.free(pfn);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The frame of a reserved-list element, if it still stands. An element outlives its reservation, even its object; stamps
+    /// are unique, so a later reservation is never taken for it.
+    fn reservation(&self, object: ObjectId, page: u64, stamp: u64) -> Option<Pfn> {
+        match self.objects.try_get(object)?.slots.get(&page)? {
+            Slot::Reserved(pfn, s) if *s == stamp => Some(*pfn),
+            _ => None,
+        }
+    }
+
+    /// Holds a frame back for an object page: tail of the reserved list (T94-44).
+    pub fn reserve(&mut self, object: ObjectId, page: u64, pfn: Pfn) {
+        let stamp = self.next_stamp;
+        self.next_stamp += 1;
+        let old = self.objects.get_mut(object).slots.insert(page, Slot::Reserved(pfn, stamp));
+        debug_assert!(old.is_none(), "page {page} of {object:?} had a frame");
+        self.reserved.push_back((stamp, object, page));
+        self.reserved_live += 1;
+        self.peak.reserved = self.peak.reserved.max(self.reserved_live);
+        if self.reserved.len() as u64 > 2 * self.reserved_live + 1024 {
+            let mut list = std::mem::take(&mut self.reserved);
+            list.retain(|&(stamp, object, page)| self.reservation(object, page, stamp).is_some());
+            self.reserved = list;
+        }
+    }
+
+    /// The reserved or busy frame of an object page becomes (or is) busy; says which and whether it was reserved.
+    pub fn claim(&mut self, object: ObjectId, page: u64) -> Option<(Pfn, bool)> {
+        match *self.objects.get(object).slots.get(&page)? {
+            Slot::Busy(pfn) => Some((pfn, false)),
+            Slot::Reserved(pfn, _) => {
+                self.reserved_live -= 1;
+                self.fill(object, page, pfn);
+                Some((pfn, true))
+            }
+        }
+    }
+
+    /// The busy frame of an object page.
+    pub fn frame_of(&self, object: ObjectId, page: u64) -> Option<Pfn> {
+        match self.objects.get(object).slots.get(&page)? {
+            Slot::Busy(pfn) => Some(*pfn),
+            Slot::Reserved(..) => None,
+        }
+    }
+
+    /// A frame just allocated gets the contents of an object page.
+    pub fn fill(&mut self, object: ObjectId, page: u64, pfn: Pfn) {
+        let o = self.objects.get_mut(object);
+        o.slots.insert(page, Slot::Busy(pfn));
+        let cached = !o.private;
+        self.fill_nameless(pfn);
+        self.busy.get_mut(&pfn).expect("just filled").cached = cached;
+    }
+
+    /// A frame just allocated gets contents without identity: the private copy of a file page.
+    pub fn fill_nameless(&mut self, pfn: Pfn) {
+        let old = self.busy.insert(pfn, Busy::default());
+        debug_assert!(old.is_none(), "{pfn:?} was busy");
+        self.note_peak();
+    }
+
+    fn note_peak(&mut self) {
+        if self.resident() >= self.peak.resident {
+            self.peak.resident = self.resident();
+            self.peak.wasted = self.resident() - self.touched;
+        }
+    }
+
+    /// One more page table entry names the frame.
+    pub fn map(&mut self, pfn: Pfn) {
+        self.busy.get_mut(&pfn).expect("mapped frames are busy").mappings += 1;
+    }
+
+    /// Page table entries that name the frame.
+    pub fn mappings(&self, pfn: Pfn) -> u32 {
+        self.busy.get(&pfn).map_or(0, |b| b.mappings)
+    }
+
+    /// Somebody referenced a page that is mapped to the frame.
+    pub fn touch(&mut self, pfn: Pfn) {
+        let busy = self.busy.get_mut(&pfn).expect("mapped frames are busy");
+        if !busy.touched {
+            busy.touched = true;
+            self.touched += 1;
+            self.note_peak();
+        }
+    }
+
+    /// One page table entry less names the frame; the last one frees it unless an object keeps it.
+    pub fn unmap(&mut self, pfn: Pfn) {
+        let busy = self.busy.get_mut(&pfn).expect("mapped frames are busy");
+        busy.mappings -= 1;
+        if busy.mappings == 0 && !busy.cached {
+            self.release(pfn);
+        }
+    }
+
+    /// One page table entry less names the frame, but it is about to be named by another: it stays busy.
+    pub fn unmap_soft(&mut self, pfn: Pfn) {
+        self.busy.get_mut(&pfn).expect("mapped frames are busy").mappings -= 1;
+    }
+
+    fn release(&mut self, pfn: Pfn) {
+        let busy = self.busy.remove(&pfn).expect("only busy frames are released");
+        debug_assert_eq!(busy.mappings, 0);
+        self.touched -= u64::from(busy.touched);
+        self.counts.freed_pages += 1;
+        self.alloc.free(pfn);
+    }
+
+    /// Erases the identity of the object pages `first..last` (T94-60): reservations end, frames that nobody maps are freed.
+    /// Groups (of `2^order` virtual pages, if the policy reserves) that have no page left may be reserved again.
+    pub fn forget(&mut self, object: ObjectId, first: u64, last: u64, order: Option<u32>) {
+        let o = self.objects.get_mut(object);
+        let gone: Vec<(u64, Slot)> = o.slots.range(first..last).map(|(p, s)| (*p, *s)).collect();
+        for (page, _) in &gone {
+            o.slots.remove(page);
+        }
+        if let Some(order) = order.filter(|_| first < last) {
+            let (shift, slots) = (o.shift, &o.slots);
+            let groups = first.wrapping_add(shift) >> order..=(last - 1).wrapping_add(shift) >> order;
+            let empty = |group: u64| {
+                let start = (group << order).wrapping_sub(shift);
+                (0..1u64 << order).all(|i| !slots.contains_key(&start.wrapping_add(i)))
+            };
+            if groups.end() - groups.start() < o.begun.len() as u64 {
+                for group in groups.filter(|&g| empty(g)) {
+                    o.begun.remove(&group);
+                }
+            } else {
+                o.begun.retain(|g| !groups.contains(g) || !empty(*g));
+            }
+        }
+        for (_, slot) in gone {
+            match slot {
+                Slot::Reserved(pfn, _) => {
+                    self.reserved_live -= 1;
+                    self.alloc.free(pfn);
+                }
+                Slot::Busy(pfn) => {
+                    // A private page whose last mapping went first is free already and may be somebody else's by now; it is ours only
+                    // while it is cached, that is, while it belongs to a file or to shared memory.
+                    if let Some(busy) = self.busy.get_mut(&pfn).filter(|b| b.cached) {
+                        busy.cached = false;
+                        if busy.mappings == 0 {
+                            self.release(pfn);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives a page of a private object another busy frame: its copy (T94-57), or what it inherits by fork.
+    pub fn rename(&mut self, object: ObjectId, page: u64, pfn: Pfn) {
+        let old = self.objects.get_mut(object).slots.insert(page, Slot::Busy(pfn));
+        debug_assert!(!matches!(old, Some(Slot::Reserved(..))), "a mapped page was reserved");
+    }
+
+    /// One region less maps the object; the last one destroys it.
+    pub fn drop_mapper(&mut self, object: ObjectId) {
+        let o = self.objects.get_mut(object);
+        o.mappers -= 1;
+        if o.mappers == 0 {
+            self.forget(object, 0, u64::MAX, None);
+            self.objects.destroy(object);
+        }
+    }
+
+    /// XC-6 and the bookkeeping of T94-43: everything adds up. For tests and debug builds.
+    pub fn check(&self) {
+        assert_eq!(self.alloc.allocated(), self.resident() + self.reserved_live, "allocated = busy + reserved");
+        if let (Some(total), Some(free)) = (self.alloc.total(), self.alloc.free_frames()) {
+            assert_eq!(free + self.alloc.allocated() + self.alloc.pinned(), total, "XC-6");
+        }
+        let live = self.reserved.iter().filter(|(s, o, p)| self.reservation(*o, *p, *s).is_some()).count() as u64;
+        assert_eq!(live, self.reserved_live, "every reservation is on the list once");
+        assert_eq!(self.busy.values().filter(|b| b.touched).count() as u64, self.touched);
+    }
+}

@@ -1,0 +1,140 @@
+//! Memory objects and page identity (T94-43): which frame holds which page of which object, reserved or busy.
+
+use crate::addr::Pfn;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+/// An object: a file, an anonymous mapping, a heap, a stack.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct ObjectId(pub u32);
+
+/// Kinds that the policies of T94-54 tell apart.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ObjectKind {
+    /// Heap, anonymous memory, stack: zero-filled.
+    Anonymous,
+    /// A file on a local disk.
+    Disk,
+    /// A file on a remote file system.
+    Nfs,
+}
+
+impl ObjectKind {
+    /// Its pages are read from somewhere.
+    pub fn is_file(self) -> bool {
+        self != ObjectKind::Anonymous
+    }
+}
+
+/// Where an object page is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Slot {
+    /// A frame is held back for it; the number is its place in the order of reservations.
+    Reserved(Pfn, u64),
+    /// A frame holds it.
+    Busy(Pfn),
+}
+
+/// One object.
+#[derive(Debug)]
+pub struct Object {
+    /// Kind.
+    pub kind: ObjectKind,
+    /// Name in the file index; `None` for anonymous memory.
+    pub path: Option<Arc<str>>,
+    /// Private anonymous memory: its pages die with their mapping. Others live until the last region is gone.
+    pub private: bool,
+    /// Identity index: object page to frame.
+    pub slots: BTreeMap<u64, Slot>,
+    /// How far the first mapper's virtual page numbers are from the object's page numbers (AMB-7): virtual = object + shift,
+    /// wrapping.
+    pub shift: u64,
+    /// Superpage-sized virtual groups that had their first fault; no second reservation (AMB-9).
+    pub begun: HashSet<u64>,
+    /// Object pages that lie inside it: from the first to one past the last that was ever mapped (T94-50 clips to it).
+    pub extent: std::ops::Range<u64>,
+    /// Regions, of all address spaces, that map it.
+    pub mappers: u32,
+}
+
+/// All objects. Ids are used again.
+#[derive(Debug, Default)]
+pub struct Objects {
+    all: Vec<Option<Object>>,
+    free: Vec<ObjectId>,
+    files: hashbrown::HashMap<Arc<str>, ObjectId, foldhash::fast::FixedState>,
+}
+
+impl Objects {
+    /// A new object without mappers. `shift`: virtual page number minus object page number of its first mapper.
+    pub fn create(&mut self, kind: ObjectKind, path: Option<Arc<str>>, private: bool, shift: u64) -> ObjectId {
+        let object = Object {
+            kind,
+            path: path.clone(),
+            private,
+            slots: BTreeMap::new(),
+            shift,
+            begun: HashSet::new(),
+            extent: 0..0,
+            mappers: 0,
+        };
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.all.push(None);
+            ObjectId(self.all.len() as u32 - 1)
+        });
+        self.all[id.0 as usize] = Some(object);
+        if let Some(path) = path {
+            self.files.insert(path, id);
+        }
+        id
+    }
+
+    /// The object of a file that is mapped somewhere.
+    pub fn file(&self, path: &str) -> Option<ObjectId> {
+        self.files.get(path).copied()
+    }
+
+    /// An object, unless it is gone.
+    pub fn try_get(&self, id: ObjectId) -> Option<&Object> {
+        self.all.get(id.0 as usize)?.as_ref()
+    }
+
+    /// An object that exists.
+    pub fn get(&self, id: ObjectId) -> &Object {
+        self.all[id.0 as usize].as_ref().expect("a region names an object that is gone")
+    }
+
+    /// An object that exists.
+    pub fn get_mut(&mut self, id: ObjectId) -> &mut Object {
+        self.all[id.0 as usize].as_mut().expect("a region names an object that is gone")
+    }
+
+    /// One more region maps the object pages `first..first + pages`.
+    pub fn add_mapper(&mut self, id: ObjectId, first: u64, pages: u64) {
+        let object = self.get_mut(id);
+        object.mappers += 1;
+        let end = first.saturating_add(pages);
+        let extent = &object.extent;
+        object.extent = if extent.is_empty() { first..end } else { extent.start.min(first)..extent.end.max(end) };
+    }
+
+    /// A child's copy of a private object: the same pages begun, none of its frames.
+    pub fn copy_for_fork(&mut self, id: ObjectId) -> ObjectId {
+        let old = self.get(id);
+        let (kind, shift, begun, extent) = (old.kind, old.shift, old.begun.clone(), old.extent.clone());
+        let new = self.create(kind, None, true, shift);
+        let object = self.get_mut(new);
+        (object.begun, object.extent) = (begun, extent);
+        new
+    }
+
+    /// Takes an object out for good.
+    pub fn destroy(&mut self, id: ObjectId) -> Object {
+        let object = self.all[id.0 as usize].take().expect("destroyed twice");
+        if let Some(path) = &object.path {
+            self.files.remove(path);
+        }
+        self.free.push(id);
+        object
+    }
+}
