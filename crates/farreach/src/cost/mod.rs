@@ -1,1 +1,29 @@
-//! cost
+//! What counts cost: cycles, share of run time, chip area, and the ledger of benefit against cost. Pure functions of counts and
+//! configuration.
+
+pub mod area;
+pub mod cycles;
+pub mod keys;
+pub mod ledger;
+
+pub use keys::COST_KEYS;
+pub use ledger::ledger;
+
+use crate::counts::{Cost, Counts, Workload};
+use crate::hw::tlb::EntryBits;
+use crate::params::Params;
+
+/// The cost of one machine. `bits` are those of an entry of its TLB where the area model applies, and then `params` has the
+/// key `entries`; `reach` is what a full TLB maps. `params` must declare [`COST_KEYS`].
+pub fn cost(counts: &Counts, workload: &Workload, params: &Params, bits: Option<EntryBits>, reach: u64) -> Cost {
+    let cycles = cycles::miss_cycles(&counts.tlb, params);
+    let instructions = workload.instructions;
+    Cost {
+        cycles,
+        os_cycles: cycles::os_cycles(&counts.os, params),
+        cycles_per_instruction: (instructions > 0).then(|| cycles as f64 / instructions as f64),
+        percent_of_time: cycles::percent_of_time(cycles, instructions, params.number(keys::CPI.name)),
+        area_rbe: bits.map(|bits| area::area_rbe(params.int("entries"), bits)),
+        reach_bytes: reach,
+    }
+}

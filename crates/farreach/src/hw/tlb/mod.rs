@@ -1,5 +1,7 @@
 //! TLB designs behind one contract, [`Tlb`]. A design is one file here and one line in [`DESIGNS`].
 
+pub mod bits;
+
 use crate::addr::{Asid, Pfn, Vpn, VpnRange};
 use crate::counts::TlbCounts;
 use crate::params::{Key, Params};

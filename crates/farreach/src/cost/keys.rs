@@ -1,0 +1,57 @@
+//! Prices, as keys of a machine. A price the papers print is theirs; the others are stated assumptions about a workstation of
+//! T94's time (40 MHz), to be set by whoever knows better.
+
+use crate::params::{Allowed, Key};
+
+const PRICE: Allowed = Allowed::Number { min: 0.0, max: 1e12 };
+
+/// T94-73: a miss costs 40 cycles.
+pub const PENALTY: Key = Key { name: "penalty", default: "40", allowed: PRICE, about: "cycles per TLB miss" };
+/// Assumed: a load that hits the cache, and the test of what it brought.
+pub const PTE_COST: Key =
+    Key { name: "pte_cost", default: "2", allowed: PRICE, about: "cycles per page table entry a miss reads beyond the first" };
+/// Assumed within the 1500 to 4000 cycles that T94-71 gives for a trap that changes a mapping.
+pub const FAULT: Key = Key {
+    name: "fault_cycles",
+    default: "2000",
+    allowed: PRICE,
+    about: "cycles per fault: trap, finding the page, mapping it, return",
+};
+/// Assumed: a fault without its trap, a tenth.
+pub const POPULATE: Key = Key {
+    name: "populate_cycles",
+    default: "200",
+    allowed: PRICE,
+    about: "cycles per page mapped by promotion, contents not counted",
+};
+/// Assumed equal to [`PTE_COST`].
+pub const CHECK: Key = Key {
+    name: "check_cycles",
+    default: "2",
+    allowed: PRICE,
+    about: "cycles per page table entry that faults and promotion checks look at",
+};
+/// Assumed: 512 loads and 512 stores of 8 bytes, 2 cycles each.
+pub const COPY: Key = Key { name: "copy_cycles", default: "2048", allowed: PRICE, about: "cycles per 4 KB page copied" };
+/// Assumed: 512 stores of 8 bytes, 2 cycles each.
+pub const ZERO: Key = Key { name: "zero_cycles", default: "1024", allowed: PRICE, about: "cycles per 4 KB page filled with zeros" };
+/// Assumed: 4 MB/s from a disk that reads in sequence, nothing overlapped. 0 stands for files already in memory.
+pub const IO: Key =
+    Key { name: "io_cycles", default: "40000", allowed: PRICE, about: "cycles per 4 KB page read from a file; 0 if all are cached" };
+/// Assumed: a processor that never waits for anything but its TLB.
+pub const CPI: Key = Key {
+    name: "cpi",
+    default: "1.0",
+    allowed: Allowed::Number { min: 0.001, max: 1e6 },
+    about: "cycles per instruction without TLB misses",
+};
+/// T94-73: all ten rows of Table 5 hold at 40 MHz.
+pub const CLOCK: Key = Key {
+    name: "clock_mhz",
+    default: "40",
+    allowed: Allowed::Number { min: 0.001, max: 1e6 },
+    about: "clock in MHz, to show cycles as seconds",
+};
+
+/// All of them; every machine has these keys.
+pub const COST_KEYS: &[&Key] = &[&PENALTY, &PTE_COST, &FAULT, &POPULATE, &CHECK, &COPY, &ZERO, &IO, &CPI, &CLOCK];

@@ -1,0 +1,172 @@
+//! The table for people at a terminal. No colours; columns in which no design has anything to say are left out.
+
+use super::format::{NONE, bytes, count, rate};
+use super::view::{baseline, cleaned, per_thousand, percent_of};
+use crate::counts::{MachineResult, RunResult, Workload};
+use comfy_table::{Cell, CellAlignment, Table, presets};
+
+/// Names longer than this go on several lines, broken where an override begins.
+const NAME_WIDTH: usize = 26;
+
+/// A column: heading, what it says about a design, and its footnote.
+struct Column<'a> {
+    heading: [&'a str; 2],
+    cell: Box<dyn Fn(&MachineResult) -> Option<String> + 'a>,
+    note: Option<String>,
+    /// Left out if no design has anything else than this.
+    dull: &'a str,
+}
+
+/// The header, the table and its footnotes.
+pub fn render(result: &RunResult) -> String {
+    let result = &cleaned(result);
+    let mut out = header(&result.workload);
+    let Some(base) = result.machines.get(baseline(result)) else {
+        return out + "\nNo designs.\n";
+    };
+    let columns: Vec<Column> = columns(base, result)
+        .into_iter()
+        .filter(|c| result.machines.iter().any(|m| (c.cell)(m).is_some_and(|text| text != c.dull)))
+        .collect();
+
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    let heads = |line: usize, first: &str| {
+        let rest = columns.iter().map(|c| Cell::new(c.heading[line]).set_alignment(CellAlignment::Right));
+        std::iter::once(Cell::new(first)).chain(rest).collect::<Vec<_>>()
+    };
+    table.add_row(heads(0, "")).add_row(heads(1, "design"));
+    for machine in &result.machines {
+        let cells = columns.iter().map(|c| {
+            let text = (c.cell)(machine).unwrap_or_else(|| NONE.into());
+            Cell::new(text).set_alignment(CellAlignment::Right)
+        });
+        table.add_row(std::iter::once(Cell::new(broken(&machine.name))).chain(cells));
+    }
+    table.column_iter_mut().for_each(|column| {
+        column.set_padding((0, 2));
+    });
+    let text = table.trim_fmt();
+    let lines: Vec<&str> = text.lines().collect();
+    out.push('\n');
+    let width = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
+    for (i, line) in lines.iter().enumerate() {
+        out += line;
+        out.push('\n');
+        if i == 1 {
+            out += &"─".repeat(width);
+            out.push('\n');
+        }
+    }
+    let notes: Vec<&String> = columns.iter().filter_map(|c| c.note.as_ref()).collect();
+    if !notes.is_empty() {
+        out.push('\n');
+    }
+    for note in notes {
+        out += &format!("  {note}\n");
+    }
+    out
+}
+
+fn header(w: &Workload) -> String {
+    let mut out = format!("{}\n", if w.source.is_empty() { "(no source)" } else { &w.source });
+    let mut facts = Vec::new();
+    if w.instructions > 0 {
+        facts.push(format!("{} instructions", count(w.instructions)));
+    }
+    let l = &w.lookups;
+    facts.push(format!("{} lookups ({} fetch, {} load, {} store)", count(l.total()), count(l.fetch), count(l.load), count(l.store)));
+    facts.push(format!("{} touched", bytes(w.touched_bytes)));
+    out += &format!("  {}\n", facts.join(", "));
+    let plural_of = |n: u64, one: &str, many: &str| format!("{} {}", count(n), if n == 1 { one } else { many });
+    out += &format!(
+        "  {}, {}, seed {}\n",
+        plural_of(w.processes, "process", "processes"),
+        plural_of(w.threads, "thread", "threads"),
+        w.seed
+    );
+    if let Some(why) = &w.stopped {
+        out += &format!("  Stopped early: {why}. Everything below is about the part that ran.\n");
+    }
+    out
+}
+
+fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>> {
+    let one = |heading, cell: Box<dyn Fn(&MachineResult) -> Option<String> + 'a>, dull, note| Column { heading, cell, note, dull };
+    let short = if base.name.starts_with("t94/single") { "single" } else { "first" };
+    let several = result.machines.len() > 1;
+    // One value for all designs, or none worth a footnote.
+    let at = |name: &str, words: &str| {
+        let values: Vec<_> = result.machines.iter().map(|m| m.config.get(name)).collect();
+        match values.first() {
+            Some(Some(v)) if values.iter().all(|other| *other == Some(*v)) => format!("{words} {v}"),
+            Some(Some(_)) => format!("{words} each design's own `{name}`"),
+            _ => String::new(),
+        }
+    };
+    let covered = result.machines.iter().any(|m| m.cost.area_rbe.is_none());
+    vec![
+        one(["", "misses"], Box::new(|m| Some(count(m.counts.tlb.misses))), "", None),
+        one(["per 1000", "lookups"], Box::new(|m| per_thousand(m).map(rate)), "", None),
+        one(
+            ["% of", short],
+            Box::new(move |m| if several { percent_of(m, base).map(rate) } else { None }),
+            "",
+            (several && base.counts.tlb.misses > 0).then(|| format!("% of {}: misses in percent of those of {}.", short, base.name)),
+        ),
+        one(
+            ["miss", "cycles"],
+            Box::new(|m| Some(count(m.cost.cycles))),
+            "",
+            Some(format!("miss cycles: spent on TLB misses{}.", at("penalty", ", at a penalty in cycles of"))),
+        ),
+        one(
+            ["% of", "time"],
+            Box::new(|m| m.cost.percent_of_time.map(rate)),
+            "",
+            Some(format!("% of time: share of miss cycles in the run{}.", at("cpi", ", everything else at a CPI of"))),
+        ),
+        one(["", "resident"], Box::new(|m| Some(bytes(m.memory.resident_bytes))), "0", None),
+        one(
+            ["", "wasted"],
+            Box::new(|m| Some(bytes(m.memory.wasted_bytes))),
+            "0",
+            Some("resident, wasted: at the peak; wasted is resident and never referenced by then.".into()),
+        ),
+        one(["", "faults"], Box::new(|m| Some(count(m.counts.os.page_faults))), "0", None),
+        one(["promo-", "tions"], Box::new(|m| Some(count(m.counts.os.promotions))), "0", None),
+        one(
+            ["area", "rbe"],
+            Box::new(|m| m.cost.area_rbe.map(|a| count(a.round() as u64))),
+            "",
+            Some(format!(
+                "rbe: register-bit equivalents of chip area.{}",
+                if covered { " The model covers fully associative TLBs only." } else { "" }
+            )),
+        ),
+        one(
+            ["", "reach"],
+            Box::new(|m| Some(bytes(m.cost.reach_bytes))),
+            "0",
+            Some("reach: what the TLB maps when every entry is of the largest kind and full.".into()),
+        ),
+    ]
+}
+
+/// A name on several lines, broken after `:`, `,` and `/`; nothing is cut.
+fn broken(name: &str) -> String {
+    if name.chars().count() <= NAME_WIDTH {
+        return name.to_owned();
+    }
+    let mut lines = vec![String::new()];
+    for part in name.split_inclusive([':', ',', '/']) {
+        let line = lines.last_mut().expect("there is always a line");
+        let length = line.chars().count();
+        if length > 0 && length + part.chars().count() > NAME_WIDTH {
+            lines.push(format!("  {part}"));
+        } else {
+            line.push_str(part);
+        }
+    }
+    lines.join("\n")
+}

@@ -1,0 +1,60 @@
+//! What all reports for people derive from a result: the baseline, ratios, and text made safe to show.
+
+use super::format::clean;
+use crate::counts::{MachineResult, RunResult};
+
+/// Name of the design that others are compared with.
+const SINGLE: &str = "t94/single";
+
+/// Which machine others are compared with: `t94/single`, else one made from it, else the first.
+pub(super) fn baseline(result: &RunResult) -> usize {
+    let names = || result.machines.iter().map(|m| m.name.as_str());
+    names()
+        .position(|name| name == SINGLE)
+        .or_else(|| names().position(|name| name.strip_prefix(SINGLE).is_some_and(|rest| rest.starts_with(':'))))
+        .unwrap_or(0)
+}
+
+/// The result with all text from outside made safe to show.
+pub(super) fn cleaned(result: &RunResult) -> RunResult {
+    let mut result = result.clone();
+    let wash = |text: &mut String| *text = clean(text);
+    wash(&mut result.workload.source);
+    result.workload.stopped.iter_mut().for_each(wash);
+    for machine in &mut result.machines {
+        wash(&mut machine.name);
+        machine.regions.iter_mut().for_each(|r| wash(&mut r.region));
+        machine.ledger.iter_mut().for_each(|line| {
+            wash(&mut line.item);
+            wash(&mut line.unit);
+        });
+    }
+    result
+}
+
+/// Misses per thousand lookups.
+pub(super) fn per_thousand(machine: &MachineResult) -> Option<f64> {
+    let tlb = &machine.counts.tlb;
+    (tlb.lookups > 0).then(|| 1000.0 * tlb.misses as f64 / tlb.lookups as f64)
+}
+
+/// Misses in percent of those of the baseline.
+pub(super) fn percent_of(machine: &MachineResult, baseline: &MachineResult) -> Option<f64> {
+    let base = baseline.counts.tlb.misses;
+    (base > 0).then(|| 100.0 * machine.counts.tlb.misses as f64 / base as f64)
+}
+
+/// A configuration value on one line.
+pub(super) fn config_value(value: &serde_json::Value) -> String {
+    use serde_json::Value as Json;
+    match value {
+        Json::String(text) => clean(text),
+        Json::Array(items) => items.iter().map(config_value).collect::<Vec<_>>().join(" + "),
+        value => value.to_string(),
+    }
+}
+
+/// `s` unless there is exactly one.
+pub(super) fn plural(n: u64) -> &'static str {
+    if n == 1 { "" } else { "s" }
+}
