@@ -53,7 +53,27 @@ pub struct TlbCounts {
 impl std::ops::AddAssign<&TlbCounts> for TlbCounts {
     /// Adds another part of the same design: the other side of a split TLB.
     fn add_assign(&mut self, other: &TlbCounts) {
-        let TlbCounts { lookups, misses, fetch_misses, data_misses, load_misses, store_misses, tag_misses, subblock_misses, superpage_misses, fills, merges, evictions, preloaded, extra_pte_reads, invalidations, covered_drops, split_unaligned, split_frames, split_attributes } = other;
+        let TlbCounts {
+            lookups,
+            misses,
+            fetch_misses,
+            data_misses,
+            load_misses,
+            store_misses,
+            tag_misses,
+            subblock_misses,
+            superpage_misses,
+            fills,
+            merges,
+            evictions,
+            preloaded,
+            extra_pte_reads,
+            invalidations,
+            covered_drops,
+            split_unaligned,
+            split_frames,
+            split_attributes,
+        } = other;
         self.lookups += lookups;
         self.misses += misses;
         self.fetch_misses += fetch_misses;

@@ -4,6 +4,8 @@ use farreach::report::{csv, html, json, table};
 
 #[test]
 fn show() {
-    for r in [fixture::five(), fixture::one_without_misses(), fixture::twelve()] { println!("{}", table::render(&r)); }
+    for r in [fixture::five(), fixture::one_without_misses(), fixture::twelve()] {
+        println!("{}", table::render(&r));
+    }
     println!("{}", csv::render(&fixture::five()));
 }

@@ -54,10 +54,12 @@ impl Compiled {
             return Ok(()); // The same block again.
         }
         let (refs_at, pages_at) = (self.refs.len() as u32, self.pages.len() as u32);
-        self.refs.extend(block.refs.iter().map(|r| HotRef {
-            last_offset: (1 << BASE_SHIFT) - r.size as i32,
-            store: u32::from(r.kind == Kind::Store),
-        }));
+        self.refs.extend(
+            block
+                .refs
+                .iter()
+                .map(|r| HotRef { last_offset: (1 << BASE_SHIFT) - r.size as i32, store: u32::from(r.kind == Kind::Store) }),
+        );
         let mut fetch_lookups = 0;
         for i in block.instrs.iter() {
             for vpn in i.pc >> BASE_SHIFT..=(i.pc + u64::from(i.len) - 1) >> BASE_SHIFT {

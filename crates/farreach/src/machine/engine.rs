@@ -146,7 +146,8 @@ impl Engine {
         while at < words.len() && tally.units < self.limit {
             let word = words[at];
             if word & OP_BIT != 0 {
-                let op = batch.ops.get((word & !OP_BIT) as usize).ok_or_else(|| broken(at, "names an event that is not there"))?;
+                let op =
+                    batch.ops.get((word & !OP_BIT) as usize).ok_or_else(|| broken(at, "names an event that is not there"))?;
                 self.op(batch.asid, op).map_err(|why| broken(at, &why))?;
                 at += 1;
                 continue;
@@ -265,10 +266,10 @@ impl Engine {
             if want == 0 {
                 continue;
             }
-            let touched = group.os.touch(asid, Vpn(vpn), kind).map_err(|e| Error::Simulation {
-                machine: group.units[0].name.clone(),
-                what: group.os.explain(e),
-            })?;
+            let touched = group
+                .os
+                .touch(asid, Vpn(vpn), kind)
+                .map_err(|e| Error::Simulation { machine: group.units[0].name.clone(), what: group.os.explain(e) })?;
             self.follow(g);
             let Group { os, first, units } = &mut self.groups[g];
             for (i, unit) in units.iter_mut().enumerate().filter(|(i, _)| want >> (*first + i) & 1 != 0) {

@@ -117,12 +117,18 @@ impl Lab {
             stopped: stopped.or(limit),
             seed: self.options.seed,
         };
-        let mut machines: Vec<MachineResult> =
-            self.specs.iter().zip(&self.place).map(|(spec, &place)| machine(spec, &mut self.engines, place, &workload)).collect();
+        let mut machines: Vec<MachineResult> = self
+            .specs
+            .iter()
+            .zip(&self.place)
+            .map(|(spec, &place)| machine(spec, &mut self.engines, place, &workload))
+            .collect();
         // The ledger compares with the single-page-size design of the run, or with the first machine.
-        let baseline = machines.iter().find(|m| m.config["kind"] == "single").or(machines.first()).map(|m| m.counts.clone());
+        let base = machines.iter().position(|m| m.config["kind"] == "single").unwrap_or(0);
+        let baseline = machines.get(base).map(|m| (m.counts.clone(), &self.specs[base].params));
         for (m, spec) in machines.iter_mut().zip(&self.specs) {
-            m.ledger = cost::ledger(&m.counts, &m.memory, baseline.as_ref(), &spec.params);
+            let baseline = baseline.as_ref().map(|(counts, params)| (counts, *params));
+            m.ledger = cost::ledger(&m.counts, &m.memory, baseline, &spec.params);
         }
         RunResult { schema: RESULT_SCHEMA.to_owned(), workload, machines }
     }

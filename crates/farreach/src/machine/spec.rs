@@ -17,7 +17,7 @@ pub struct Preset {
 
 macro_rules! presets {
     ($($name:literal),* $(,)?) => {
-        &[$(Preset { name: $name, toml: include_str!(concat!("../../machines/", $name, ".toml")) }),*]
+        &[$(Preset { name: $name, toml: include_str!(concat!("../../../../machines/", $name, ".toml")) }),*]
     };
 }
 
@@ -65,7 +65,8 @@ impl MachineSpec {
     /// From TOML text and `key=value,...` overrides.
     pub fn from_toml(name: &str, toml: &str, overrides: &str, seed: u64) -> Result<MachineSpec, Error> {
         let config = |what: String| Error::Config { machine: name.to_owned(), what };
-        let table: toml::Table = toml.parse().map_err(|e: toml::de::Error| config(format!("TOML: {}", e.to_string().trim())))?;
+        let table: toml::Table =
+            toml.parse().map_err(|e: toml::de::Error| config(format!("TOML: {}", e.to_string().trim())))?;
         let Ok(Json::Object(mut base)) = serde_json::to_value(table) else {
             return Err(config("TOML: a table of keys is expected".into()));
         };
@@ -84,7 +85,8 @@ impl MachineSpec {
         };
         let kinds = || DESIGNS.iter().map(|d| d.kind).collect::<Vec<_>>().join(", ");
         let kind = word("kind", "").unwrap_or_default();
-        let design = design(&kind).ok_or_else(|| config(format!("kind = '{kind}' is not allowed: kind must be one of {}", kinds())))?;
+        let design =
+            design(&kind).ok_or_else(|| config(format!("kind = '{kind}' is not allowed: kind must be one of {}", kinds())))?;
         let placement = word("placement", os::PLACEMENT.default).unwrap_or_default();
         let keys = MachineSpec::keys(design, &placement);
         // What the preset says of a part that an override replaced is of no use to the new part.
@@ -103,7 +105,7 @@ impl MachineSpec {
         keys.extend(design.keys);
         keys.push(&SPLIT);
         keys.extend(os::keys(placement));
-        keys.extend(crate::cost::KEYS);
+        keys.extend(crate::cost::COST_KEYS);
         keys
     }
 
