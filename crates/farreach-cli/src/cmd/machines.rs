@@ -1,0 +1,72 @@
+//! `farreach machines`: the presets.
+
+use anyhow::Result;
+use clap::Args;
+use farreach::machine::{MachineSpec, PRESETS};
+use farreach::params::Key;
+use std::fmt::Write as _;
+
+/// List the machines that come with farreach, or print one as TOML.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  farreach machines                                all presets
+  farreach machines t94/partial > mine.toml        a preset with every key, to change and use as --machine mine.toml
+  farreach machines --keys t94/partial             what each key means and accepts")]
+pub struct MachinesArgs {
+    /// A preset or a TOML file, with or without overrides.
+    name: Option<String>,
+    /// Explain the keys of the machine instead.
+    #[arg(long, requires = "name")]
+    keys: bool,
+    /// Print as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: MachinesArgs) -> Result<()> {
+    let text = match &args.name {
+        None => list(args.json)?,
+        Some(name) => {
+            let spec = MachineSpec::parse(name, 0)?;
+            match (args.keys, args.json) {
+                (true, _) => explain(&spec),
+                (_, true) => format!("{}\n", serde_json::to_string_pretty(spec.params.as_json())?),
+                _ => spec.to_toml(),
+            }
+        }
+    };
+    super::common::print(&text)
+}
+
+fn list(json: bool) -> Result<String> {
+    let specs = PRESETS.iter().map(|p| MachineSpec::parse(p.name, 0)).collect::<Result<Vec<_>, _>>()?;
+    if json {
+        let rows: Vec<_> = specs
+            .iter()
+            .map(|s| serde_json::json!({"name": s.name, "about": s.about, "config": s.params.as_json()}))
+            .collect();
+        return Ok(format!("{}\n", serde_json::to_string_pretty(&rows)?));
+    }
+    let width = specs.iter().map(|s| s.name.len()).max().unwrap_or(0);
+    let mut out = String::new();
+    for s in &specs {
+        writeln!(out, "{:width$}  {}", s.name, s.about)?;
+    }
+    writeln!(out, "\n`farreach machines NAME` prints one as TOML; `--keys NAME` says what its keys mean.")?;
+    Ok(out)
+}
+
+fn explain(spec: &MachineSpec) -> String {
+    let placement = spec.params.text("placement");
+    let mut keys: Vec<&Key> = MachineSpec::keys(spec.design, placement);
+    let mut seen = std::collections::HashSet::new();
+    keys.retain(|k| seen.insert(k.name));
+    let mut out = format!("{}: {}\n\n", spec.name, spec.about);
+    for key in keys {
+        let value = &spec.params.as_json()[key.name];
+        out.push_str(&format!("{} = {value}\n    {}\n    {}\n", key.name, key.about, key.allowed));
+    }
+    out
+}

@@ -1,0 +1,10 @@
+//! The subcommands.
+
+pub mod area;
+mod common;
+pub mod machines;
+mod progress;
+pub mod record;
+pub mod run;
+pub mod sim;
+pub mod trace;

@@ -1,0 +1,42 @@
+//! `farreach sim`: a stored trace through many machines.
+
+use super::common::{LabArgs, OutputArgs};
+use super::progress::Display;
+use anyhow::Result;
+use clap::Args;
+use farreach::trace;
+
+/// Compare designs on a trace.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  farreach sim gcc.frt
+  farreach sim gcc.frt --machine t94/single --machine t94/single:entries=128 --csv
+  valgrind --tool=lackey --trace-mem=yes --log-fd=1 ls | farreach sim - --format lackey")]
+pub struct SimArgs {
+    /// The trace: farreach's own format or Valgrind Lackey text, plain or compressed; `-` for standard input.
+    file: String,
+    /// Read the file as this format instead of finding out by its content.
+    #[arg(long, value_name = "NAME")]
+    format: Option<String>,
+    #[command(flatten)]
+    lab: LabArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Runs the command.
+pub fn run(args: SimArgs) -> Result<()> {
+    args.output.check()?;
+    let mut lab = args.lab.lab()?;
+    let mut opened = trace::open_trace(&args.file, args.format.as_deref())?;
+    let mut display = Display::new();
+    while let Some(batch) = opened.source.next_batch()? {
+        if !lab.feed(&batch)? {
+            break;
+        }
+        display.update(lab.progress());
+    }
+    display.finish();
+    args.output.emit(&lab.result(&args.file, None))
+}
