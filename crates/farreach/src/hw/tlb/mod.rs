@@ -1,5 +1,18 @@
 //! TLB designs behind one contract, [`Tlb`]. A design is one file here and one line in [`DESIGNS`].
 
+mod area_bits;
+mod bits;
+pub mod complete_subblock;
+pub mod integrated;
+pub mod keys;
+pub mod partial_subblock;
+mod recency;
+mod replacement;
+pub mod single;
+mod store;
+pub mod superpage;
+mod tag_index;
+
 use crate::addr::{Asid, Pfn, Vpn, VpnRange};
 use crate::counts::TlbCounts;
 use crate::params::{Key, Params};
@@ -185,7 +198,8 @@ pub struct Design {
 }
 
 /// All designs. A new design is one file and one line here.
-pub const DESIGNS: &[&Design] = &[];
+pub const DESIGNS: &[&Design] =
+    &[&single::DESIGN, &superpage::DESIGN, &complete_subblock::DESIGN, &partial_subblock::DESIGN, &integrated::DESIGN];
 
 /// The design of this kind.
 pub fn design(kind: &str) -> Option<&'static Design> {
