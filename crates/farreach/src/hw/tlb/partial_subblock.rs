@@ -209,11 +209,11 @@ impl PartialTlb {
             return None;
         }
         let frames = pte.pfn.align_down(self.order.into());
-        let mut enabled = self.slots_of(tag).map(|slot| self.store.get(slot)).filter(|e| aligned && e.sb_enabled).peekable();
-        Some(match enabled.peek() {
-            None => Split::Unaligned,
-            Some(_) if enabled.any(|e| e.pfn == frames) => Split::Attributes,
-            Some(_) => Split::Frames,
+        let enabled = || self.slots_of(tag).map(|slot| self.store.get(slot)).filter(|e| e.sb_enabled);
+        Some(match () {
+            _ if !aligned || enabled().next().is_none() => Split::Unaligned,
+            _ if enabled().any(|e| e.pfn == frames) => Split::Attributes,
+            _ => Split::Frames,
         })
     }
 
