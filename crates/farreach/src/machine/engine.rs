@@ -306,7 +306,7 @@ impl Engine {
                 for tlb in unit.each() {
                     match change.what {
                         What::Stale => tlb.invalidate(change.asid, change.pages, &mut self.noise),
-                        What::Demoted => tlb.split(change.asid, change.pages, &mut self.noise),
+                        What::Demoted => tlb.demote(change.asid, change.pages, &mut self.noise),
                         What::Gone => tlb.invalidate_space(change.asid, &mut self.noise),
                         What::Promoted => {}
                     }

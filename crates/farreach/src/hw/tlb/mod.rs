@@ -1,6 +1,18 @@
 //! TLB designs behind one contract, [`Tlb`]. A design is one file here and one line in [`DESIGNS`].
 
+mod area_bits;
 pub mod bits;
+mod bitset;
+pub mod complete_subblock;
+pub mod integrated;
+pub mod keys;
+pub mod partial_subblock;
+mod recency;
+mod replacement;
+pub mod single;
+mod store;
+pub mod superpage;
+mod tag_index;
 
 use crate::addr::{Asid, Pfn, Vpn, VpnRange};
 use crate::counts::TlbCounts;
@@ -143,7 +155,7 @@ pub trait Tlb: Send {
 
     /// A superpage mapping was split (T94-42): entries for more than a base page that cover some of these pages are dropped. The base
     /// translations stay true, so designs without such entries do nothing.
-    fn split(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
+    fn demote(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
         let _ = (asid, pages, noise);
     }
 
@@ -193,7 +205,8 @@ pub struct Design {
 }
 
 /// All designs. A new design is one file and one line here.
-pub const DESIGNS: &[&Design] = &[];
+pub const DESIGNS: &[&Design] =
+    &[&single::DESIGN, &superpage::DESIGN, &complete_subblock::DESIGN, &partial_subblock::DESIGN, &integrated::DESIGN];
 
 /// The design of this kind.
 pub fn design(kind: &str) -> Option<&'static Design> {

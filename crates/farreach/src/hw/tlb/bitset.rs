@@ -1,0 +1,85 @@
+//! One bit per entry, in sets, that answers "which is the lowest clear bit of this set" quickly.
+
+use super::keys::Geometry;
+
+/// Bits in sets. Finding the lowest clear bit costs O(1) on average: a search starts at the word where the last one ended,
+/// and only clearing a bit below moves that back.
+pub(super) struct Bits {
+    words: Box<[u64]>,
+    /// Per set: no word before this one has a clear bit.
+    from: Box<[u32]>,
+    words_per_set: usize,
+    /// Ones where the last word of a set has no entry.
+    pad: u64,
+}
+
+impl Bits {
+    pub fn new(g: Geometry) -> Bits {
+        let words_per_set = g.ways.div_ceil(64);
+        let pad = if g.ways.is_multiple_of(64) { 0 } else { !0 << (g.ways % 64) };
+        let mut bits = Bits { words: vec![0; g.sets * words_per_set].into(), from: vec![0; g.sets].into(), words_per_set, pad };
+        (0..g.sets).for_each(|set| bits.clear_set(set));
+        bits
+    }
+
+    #[inline]
+    pub fn get(&self, set: usize, way: usize) -> bool {
+        self.words[set * self.words_per_set + way / 64] >> (way % 64) & 1 != 0
+    }
+
+    #[inline]
+    pub fn set(&mut self, set: usize, way: usize) {
+        self.words[set * self.words_per_set + way / 64] |= 1 << (way % 64);
+    }
+
+    #[inline]
+    pub fn clear(&mut self, set: usize, way: usize) {
+        self.words[set * self.words_per_set + way / 64] &= !(1 << (way % 64));
+        self.from[set] = self.from[set].min((way / 64) as u32);
+    }
+
+    pub fn clear_set(&mut self, set: usize) {
+        let words = &mut self.words[set * self.words_per_set..][..self.words_per_set];
+        words.fill(0);
+        words[self.words_per_set - 1] = self.pad;
+        self.from[set] = 0;
+    }
+
+    /// The lowest clear bit of the set; `None` if all are set.
+    #[inline]
+    pub fn first_clear(&mut self, set: usize) -> Option<usize> {
+        let words = &self.words[set * self.words_per_set..][..self.words_per_set];
+        for (i, &word) in words.iter().enumerate().skip(self.from[set] as usize) {
+            if word != !0 {
+                self.from[set] = i as u32;
+                return Some(i * 64 + word.trailing_ones() as usize);
+            }
+        }
+        self.from[set] = self.words_per_set as u32;
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lowest_clear_bit_follows_sets_and_clears() {
+        for (sets, ways) in [(1, 1), (1, 64), (1, 65), (4, 3), (2, 200)] {
+            let mut bits = Bits::new(Geometry { sets, ways });
+            for set in 0..sets {
+                for way in 0..ways {
+                    assert_eq!(bits.first_clear(set), Some(way));
+                    bits.set(set, way);
+                    assert!(bits.get(set, way));
+                }
+                assert_eq!(bits.first_clear(set), None);
+                for way in (0..ways).rev() {
+                    bits.clear(set, way);
+                    assert_eq!(bits.first_clear(set), Some(way));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! The array of a TLB: tags, validity and replacement together, with the entry contents of one design. Designs are composed
+//! of it; it knows nothing of pages joining an entry.
+
+use super::keys::Geometry;
+use super::replacement::Replacement;
+use super::tag_index::{NONE, Tag, TagIndex};
+use super::{Lookup, Noise, Outcome, Pte};
+use crate::addr::{Asid, Vpn, VpnRange};
+use crate::counts::TlbCounts;
+use crate::event::Kind;
+use crate::params::Params;
+
+/// Largest order whose pages are named one by one when an entry goes; beyond, naming all pages is cheaper.
+const NAMED_ORDER: u8 = 9;
+
+/// What an entry holds, besides its tag.
+pub(super) trait Contents: Copy + Default + Send {
+    /// Valid base pages as offsets from the tag's first page; `None`: the entry translates all that its tag covers, as one.
+    fn subblocks(&self) -> Option<u64>;
+    /// Which subblocks go when `mask`, some of the valid ones, must go.
+    fn falling(&self, mask: u64) -> u64 {
+        mask
+    }
+    /// Makes subblocks invalid, not all of them.
+    fn clear(&mut self, _mask: u64) {}
+}
+
+/// Entries in sets.
+pub(super) struct Store<C> {
+    index: TagIndex,
+    replacement: Replacement,
+    contents: Box<[C]>,
+    geometry: Geometry,
+    /// Valid entries by order.
+    live: [u32; 64],
+    process_ids: bool,
+    /// Who runs, as far as it matters: only without process ids.
+    running: Option<Asid>,
+    /// Room for the slots an operation works on.
+    found: Vec<u32>,
+}
+
+impl<C: Contents> Store<C> {
+    /// From the keys `replacement`, `fill_sets_used` and `process_ids`.
+    pub fn new(geometry: Geometry, params: &Params, seed: u64) -> Store<C> {
+        Store {
+            index: TagIndex::new(geometry.entries()),
+            replacement: Replacement::new(geometry, params, seed),
+            contents: vec![C::default(); geometry.entries()].into(),
+            geometry,
+            live: [0; 64],
+            process_ids: params.flag("process_ids"),
+            running: None,
+            found: Vec::new(),
+        }
+    }
+
+    /// Number of slots.
+    pub fn entries(&self) -> usize {
+        self.geometry.entries()
+    }
+
+    /// Valid entries whose tag covers `2^order` pages.
+    #[inline]
+    pub fn live(&self, order: u8) -> u32 {
+        self.live[order as usize]
+    }
+
+    #[inline]
+    pub fn first(&self, tag: Tag) -> u32 {
+        self.index.first(tag)
+    }
+    #[inline]
+    pub fn next(&self, slot: u32) -> u32 {
+        self.index.next(slot)
+    }
+    /// Tag of a valid slot.
+    #[inline]
+    pub fn tag(&self, slot: u32) -> Tag {
+        self.index.tag(slot)
+    }
+    #[inline]
+    pub fn get(&self, slot: u32) -> &C {
+        &self.contents[slot as usize]
+    }
+    /// Contents to change. Clearing subblocks is the business of [`Store::invalidate`], which names their pages.
+    #[inline]
+    pub fn get_mut(&mut self, slot: u32) -> &mut C {
+        &mut self.contents[slot as usize]
+    }
+    pub fn used(&self, slot: u32) -> Option<bool> {
+        self.replacement.used(slot)
+    }
+    #[inline]
+    pub fn settled(&self, slot: u32) -> bool {
+        self.replacement.settled(slot)
+    }
+    /// See [`Replacement::hold`].
+    pub fn hold(&mut self, slot: u32, on: bool) {
+        self.replacement.hold(slot, on);
+    }
+
+    /// The one slot with this tag, for designs that never have two (T94-17).
+    #[inline]
+    pub fn find(&self, tag: Tag) -> Option<u32> {
+        let slot = self.index.first(tag);
+        if slot == NONE {
+            return None;
+        }
+        debug_assert_eq!(self.index.next(slot), NONE, "T94-17: two entries match {tag:?}");
+        Some(slot)
+    }
+
+    /// Valid slots, ascending.
+    pub fn slots(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.entries() as u32).filter(|&slot| self.replacement.is_valid(slot))
+    }
+
+    /// A hit on this slot.
+    #[inline]
+    pub fn touch(&mut self, slot: u32, noise: &mut Noise) {
+        if let Some(former) = self.replacement.touch(slot) {
+            self.name(former, noise);
+        }
+    }
+
+    /// The access that missed, repeated on the entry it filled (AMB-3).
+    #[inline]
+    pub fn replay(&mut self, slot: u32, noise: &mut Noise) {
+        if let Some(former) = self.replacement.replay(slot) {
+            self.name(former, noise);
+        }
+    }
+
+    /// Writes a new entry over a victim. `None` if the victim would be `keep`: then nothing was written.
+    pub fn place(
+        &mut self,
+        tag: Tag,
+        contents: C,
+        keep: Option<u32>,
+        counts: &mut TlbCounts,
+        noise: &mut Noise,
+    ) -> Option<u32> {
+        let set = (tag.group() & (self.geometry.sets as u64 - 1)) as usize;
+        let victim = self.replacement.victim(set);
+        if victim.cleared {
+            self.name_set(set, noise);
+        }
+        let slot = victim.slot;
+        if keep == Some(slot) {
+            return None;
+        }
+        if self.replacement.is_valid(slot) {
+            counts.evictions += 1;
+            self.drop(slot, noise);
+        }
+        self.contents[slot as usize] = contents;
+        self.index.insert(slot, tag);
+        self.live[tag.order() as usize] += 1;
+        if !self.process_ids {
+            self.running.get_or_insert(tag.asid());
+        }
+        if let Some(former) = self.replacement.filled(slot) {
+            self.name(former, noise);
+        }
+        Some(slot)
+    }
+
+    /// Makes a valid slot invalid.
+    pub fn drop(&mut self, slot: u32, noise: &mut Noise) {
+        self.name(slot, noise);
+        self.live[self.index.tag(slot).order() as usize] -= 1;
+        self.index.remove(slot);
+        self.replacement.dropped(slot);
+    }
+
+    /// Lookups of the pages in this slot are quiet no more.
+    fn name(&self, slot: u32, noise: &mut Noise) {
+        let tag = self.index.tag(slot);
+        let order = tag.order();
+        match self.contents[slot as usize].subblocks() {
+            Some(mask) => noise.pages(tag.asid(), tag.base(), mask),
+            None if order > NAMED_ORDER => noise.all(),
+            None if order < 6 => noise.pages(tag.asid(), tag.base(), ones(1 << order)),
+            None => {
+                for chunk in 0..1u64 << (order - 6) {
+                    noise.pages(tag.asid(), Vpn(tag.base().0 + 64 * chunk), !0);
+                }
+            }
+        }
+    }
+
+    /// The used bits of this set were cleared. With one set that is every page there is.
+    fn name_set(&self, set: usize, noise: &mut Noise) {
+        let Geometry { sets, ways } = self.geometry;
+        if sets == 1 || ways > 16 {
+            return noise.all();
+        }
+        // Used bits are cleared only when all entries of the set are valid.
+        (set * ways..(set + 1) * ways).for_each(|slot| self.name(slot as u32, noise));
+    }
+
+    /// Finds the slots with tags of this order that share a page with the range.
+    fn overlapping(&mut self, asid: Asid, range: VpnRange, order: u8) -> Vec<u32> {
+        let mut found = std::mem::take(&mut self.found);
+        found.clear();
+        let live = u64::from(self.live(order));
+        if live == 0 || range.pages == 0 {
+            return found;
+        }
+        let (first, last) = (range.start.0 >> order, range.start.0.saturating_add(range.pages - 1) >> order);
+        if last - first < live {
+            for group in first..=last {
+                let mut slot = self.index.first(Tag::of(asid, Vpn(group << order), order));
+                while slot != NONE {
+                    found.push(slot);
+                    slot = self.index.next(slot);
+                }
+            }
+        } else {
+            let inside = |tag: Tag| tag.asid() == asid && tag.order() == order && (first..=last).contains(&tag.group());
+            found.extend(self.slots().filter(|&slot| inside(self.index.tag(slot))));
+        }
+        found
+    }
+
+    /// Drops the entries of this order that share a page with the range, whole, and returns how many there were.
+    pub fn drop_overlapping(&mut self, asid: Asid, range: VpnRange, order: u8, noise: &mut Noise) -> u64 {
+        let mut found = self.overlapping(asid, range, order);
+        let dropped = found.len() as u64;
+        found.drain(..).for_each(|slot| self.drop(slot, noise));
+        self.found = found;
+        dropped
+    }
+
+    /// Mappings in the range changed: drops what entries of this order know of them (T94-18). Returns how many translations
+    /// went: subblocks, or entries without.
+    pub fn invalidate(&mut self, asid: Asid, range: VpnRange, order: u8, noise: &mut Noise) -> u64 {
+        let mut found = self.overlapping(asid, range, order);
+        let mut gone = 0;
+        for slot in found.drain(..) {
+            let contents = &mut self.contents[slot as usize];
+            let Some(valid) = contents.subblocks() else {
+                self.drop(slot, noise);
+                gone += 1;
+                continue;
+            };
+            let base = self.index.tag(slot).base();
+            let mask = valid & inside(range, base, order);
+            if mask == 0 {
+                continue;
+            }
+            let mask = contents.falling(mask);
+            gone += u64::from(mask.count_ones());
+            if mask == valid {
+                self.drop(slot, noise);
+            } else {
+                contents.clear(mask);
+                noise.pages(asid, base, mask);
+            }
+        }
+        self.found = found;
+        gone
+    }
+
+    /// Drops all entries, or those of one process. Returns how many translations went: subblocks, or entries without.
+    pub fn drop_all(&mut self, of: Option<Asid>, noise: &mut Noise) -> u64 {
+        let mut gone = 0;
+        for slot in 0..self.entries() as u32 {
+            if self.replacement.is_valid(slot) && of.is_none_or(|asid| self.index.tag(slot).asid() == asid) {
+                gone += self.contents[slot as usize].subblocks().map_or(1, |mask| u64::from(mask.count_ones()));
+                self.drop(slot, noise);
+            }
+        }
+        gone
+    }
+
+    /// Another process runs. Without process ids its predecessor's entries go; returns how many translations did.
+    pub fn switch(&mut self, to: Asid, noise: &mut Noise) -> u64 {
+        if self.process_ids || self.running == Some(to) {
+            return 0;
+        }
+        self.running = Some(to);
+        self.drop_all(None, noise)
+    }
+}
+
+/// The lowest `n` bits, `n` up to 64.
+#[inline]
+pub(super) fn ones(n: u32) -> u64 {
+    if n >= 64 { !0 } else { (1 << n) - 1 }
+}
+
+/// The pages of `range` in the group of `2^order` pages (at most 64) that begins at `base`.
+fn inside(range: VpnRange, base: Vpn, order: u8) -> u64 {
+    let n = 1u64 << order;
+    let from = range.start.0.saturating_sub(base.0).min(n);
+    let to = range.start.0.saturating_add(range.pages).saturating_sub(base.0).min(n);
+    ones(to as u32) & !ones(from as u32)
+}
+
+/// Counts a miss by kind and outcome.
+#[inline]
+pub(super) fn count_miss(counts: &mut TlbCounts, at: Lookup, pte: Pte, outcome: Outcome) {
+    counts.misses += 1;
+    match at.kind {
+        Kind::Fetch => counts.fetch_misses += 1,
+        Kind::Load => {
+            counts.data_misses += 1;
+            counts.load_misses += 1;
+        }
+        Kind::Store => {
+            counts.data_misses += 1;
+            counts.store_misses += 1;
+        }
+    }
+    match outcome {
+        Outcome::SubblockMiss => counts.subblock_misses += 1,
+        _ => counts.tag_misses += 1,
+    }
+    counts.superpage_misses += u64::from(pte.order > 0);
+}
