@@ -1,0 +1,353 @@
+//! Text of Valgrind's Lackey, `valgrind --tool=lackey --trace-mem=yes`.
+//!
+//! ```text
+//! ==4711== Lackey, an example Valgrind tool
+//! I  0401ab70,3
+//!  S 1fff0005e8,8
+//!  M 04033e06,1
+//! ```
+//! `I` is a fetch, ` L` a load, ` S` a store, ` M` one load and one store of the same bytes; addresses are hexadecimal without 0x,
+//! sizes decimal. Lines of Valgrind itself (`==PID==`, `--PID--`) and blank lines are skipped, anything else is an error.
+//!
+//! The format knows no processes, threads and mappings, so the stream has definitions and executions only, all in address space
+//! 0; there is no `Start`. Adjacent instructions become one block of up to [`RUN_INSTRS`] with the references between them: the
+//! order of all references is that of the text, and a block seen before costs one word.
+
+use hashbrown::HashTable;
+use std::sync::Arc;
+
+use crate::addr::Asid;
+use crate::error::{Error, Result};
+use crate::event::{Batch, Block, DataRef, Instr, Kind, MAX_BLOCKS, MAX_REF_BYTES, Op, Source};
+use crate::trace::frt::MAX_DEFINED_ITEMS;
+use crate::trace::input::{Bytes, Input};
+use crate::trace::{Format, Opened};
+
+/// Most instructions of a block made from a run of adjacent ones. Longer blocks save words, but a program has more different ones.
+pub const RUN_INSTRS: usize = 16;
+/// A run with this many references takes no further instruction; without instructions, no further reference.
+const RUN_REFS: usize = 64;
+/// Longest instruction [`Block::validate`] accepts.
+const MAX_INSTR_BYTES: u32 = 64;
+const BATCH_WORDS: usize = 1 << 14;
+/// Also the longest line.
+const BUFFER: usize = 1 << 18;
+
+const ALLOWED: &str = "allowed are 'I  ADDRESS,SIZE', ' L ADDRESS,SIZE', ' S ADDRESS,SIZE' and ' M ADDRESS,SIZE' (address \
+                       hexadecimal without 0x, size decimal), lines that begin with ==PID== or --PID--, and blank lines";
+
+/// Lackey text, for the registry.
+pub(crate) const FORMAT: Format = Format {
+    name: "lackey",
+    about: "text of valgrind --tool=lackey --trace-mem=yes (lines such as 'I  0401ab70,3' and ' L 1fff0005e8,8')",
+    detect,
+    open: |input: Input| -> Result<Opened> {
+        let info = input.info("lackey");
+        Ok(Opened { source: Box::new(LackeyReader::new(input)), info })
+    },
+};
+
+fn detect(head: &[u8]) -> bool {
+    let first = head.split(|&b| b == b'\n').find(|line| !line.trim_ascii().is_empty());
+    first.is_some_and(|line| {
+        let record = line.len() > 3 && matches!(&line[..3], b"I  " | b" L " | b" S " | b" M ") && hex(line[3]) < 16;
+        record || is_valgrind(line)
+    })
+}
+
+/// `==PID==` or `--PID--`.
+fn is_valgrind(line: &[u8]) -> bool {
+    let mark = match line.get(..2) {
+        Some(b"==") => b'=',
+        Some(b"--") => b'-',
+        _ => return false,
+    };
+    let digits = line[2..].iter().take_while(|b| b.is_ascii_digit()).count();
+    digits > 0 && line.get(2 + digits..4 + digits) == Some(&[mark, mark])
+}
+
+/// Value of a hexadecimal digit; 16 for anything else.
+#[inline]
+fn hex(byte: u8) -> u8 {
+    const DIGITS: [u8; 256] = {
+        let mut table = [16; 256];
+        let mut i = 0;
+        while i < 16 {
+            table[b"0123456789abcdef"[i] as usize] = i as u8;
+            table[b"0123456789ABCDEF"[i] as usize] = i as u8;
+            i += 1;
+        }
+        table
+    };
+    DIGITS[usize::from(byte)]
+}
+
+/// The batches of a Lackey text.
+pub struct LackeyReader {
+    input: Bytes,
+    buf: Vec<u8>,
+    /// Bytes of `buf` that were parsed, and that are there.
+    from: usize,
+    to: usize,
+    /// Number of the line parsed last.
+    line: u64,
+    run: Run,
+    known: Known,
+    batch: Batch,
+    ended: bool,
+}
+
+/// The block being collected.
+#[derive(Default)]
+struct Run {
+    instrs: Vec<Instr>,
+    refs: Vec<DataRef>,
+    addrs: Vec<u64>,
+    /// Where an adjacent instruction would begin.
+    next_pc: u64,
+    hash: u64,
+}
+
+/// Every block of the text, once.
+#[derive(Default)]
+struct Known {
+    table: HashTable<u32>,
+    blocks: Vec<Arc<Block>>,
+    hashes: Vec<u64>,
+    items: usize,
+}
+
+#[inline]
+fn mix(hash: u64, value: u64) -> u64 {
+    let wide = u128::from(hash ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+    (wide as u64) ^ (wide >> 64) as u64
+}
+
+/// A parsed line.
+enum Line {
+    Record { kind: u8, addr: u64, size: u32 },
+    Nothing,
+}
+
+impl LackeyReader {
+    /// Reads from the first line on.
+    pub fn new(input: Input) -> LackeyReader {
+        LackeyReader {
+            input: input.into_bytes(),
+            buf: vec![0; BUFFER],
+            from: 0,
+            to: 0,
+            line: 0,
+            run: Run::default(),
+            known: Known::default(),
+            batch: Batch::new(Asid(0)),
+            ended: false,
+        }
+    }
+
+    fn fail(&self, what: String) -> Error {
+        Error::Trace { file: self.input.file.clone(), place: format!("line {}", self.line), what }
+    }
+
+    /// Parses lines until a batch is full or the text ends.
+    fn next(&mut self) -> Result<Option<Batch>> {
+        while !self.ended && self.batch.words.len() < BATCH_WORDS {
+            let Some(last) = self.buf[self.from..self.to].iter().rposition(|&b| b == b'\n') else {
+                self.refill()?;
+                continue;
+            };
+            let end = self.from + last + 1;
+            // Taken out, so that the parser may borrow it while the run grows.
+            let buf = std::mem::take(&mut self.buf);
+            let result = self.lines(&buf[..end]);
+            self.buf = buf;
+            result?;
+        }
+        if self.batch.is_empty() {
+            if self.known.blocks.is_empty() {
+                return Err(self.fail("the trace ends here and has no references".into()));
+            }
+            return Ok(None);
+        }
+        Ok(Some(std::mem::replace(&mut self.batch, Batch::new(Asid(0)))))
+    }
+
+    /// Parses the whole lines `buf[self.from..]` until a batch is full.
+    fn lines(&mut self, buf: &[u8]) -> Result<()> {
+        while self.from < buf.len() && self.batch.words.len() < BATCH_WORDS {
+            let mut at = self.from;
+            self.line += 1;
+            let line = parse(buf, &mut at);
+            let line = line.map_err(|what| {
+                let end = buf[self.from..].iter().position(|&b| b == b'\n').unwrap_or(0);
+                let text = &buf[self.from..self.from + end.min(100)];
+                self.fail(format!("'{}': {what}", text.escape_ascii()))
+            })?;
+            self.from = at;
+            if let Line::Record { kind, addr, size } = line {
+                match kind {
+                    b'I' => self.instr(addr, size)?,
+                    b'L' => self.data(addr, size, Kind::Load)?,
+                    b'S' => self.data(addr, size, Kind::Store)?,
+                    _ => {
+                        self.data(addr, size, Kind::Load)?;
+                        self.data(addr, size, Kind::Store)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves the unfinished line to the front and reads on; at the end, closes the last run.
+    fn refill(&mut self) -> Result<()> {
+        self.buf.copy_within(self.from..self.to, 0);
+        (self.from, self.to) = (0, self.to - self.from);
+        if self.to == self.buf.len() {
+            self.line += 1;
+            return Err(self.fail(format!("the line has more than {BUFFER} bytes; {ALLOWED}")));
+        }
+        let line = self.line;
+        let got = self.input.fill(&mut self.buf[self.to..], |_| format!("after line {line}"))?;
+        self.to += got;
+        if got == 0 {
+            if self.from < self.to {
+                self.line += 1;
+                let text = self.buf[..self.to.min(100)].escape_ascii().to_string();
+                return Err(self.fail(format!("the last line, '{text}', does not end: the trace is cut")));
+            }
+            self.flush()?;
+            self.ended = true;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn instr(&mut self, pc: u64, len: u32) -> Result<()> {
+        let run = &self.run;
+        if pc != run.next_pc || run.instrs.len() >= RUN_INSTRS || run.instrs.is_empty() || run.refs.len() >= RUN_REFS {
+            self.flush()?;
+        }
+        let run = &mut self.run;
+        run.instrs.push(Instr { pc, len });
+        run.next_pc = pc + u64::from(len);
+        run.hash = mix(run.hash, pc << 7 ^ u64::from(len));
+        Ok(())
+    }
+
+    #[inline]
+    fn data(&mut self, addr: u64, size: u32, kind: Kind) -> Result<()> {
+        if self.run.refs.len() >= RUN_REFS || self.run.instrs.is_empty() {
+            self.flush()?;
+        }
+        let run = &mut self.run;
+        let after = run.instrs.len() as u32;
+        run.refs.push(DataRef { after, kind, size });
+        run.addrs.push(addr);
+        run.hash = mix(run.hash, !(u64::from(after) << 20 ^ u64::from(size) << 1 ^ u64::from(kind == Kind::Store)));
+        Ok(())
+    }
+
+    /// Ends the run: its block, defined now if it is new, is executed once.
+    fn flush(&mut self) -> Result<()> {
+        let Run { instrs, refs, addrs, hash, .. } = &mut self.run;
+        if instrs.is_empty() && refs.is_empty() {
+            return Ok(());
+        }
+        let Known { table, blocks, hashes, items } = &mut self.known;
+        let same = |&n: &u32| *blocks[n as usize].instrs == instrs[..] && *blocks[n as usize].refs == refs[..];
+        let id = match table.find(*hash, same) {
+            Some(&id) => id,
+            None => {
+                let id = blocks.len() as u32;
+                *items += 4 + instrs.len() + refs.len();
+                if id >= MAX_BLOCKS || *items > MAX_DEFINED_ITEMS {
+                    return Err(self.fail(format!("the program has more than {MAX_DEFINED_ITEMS} different instructions")));
+                }
+                let block = Arc::new(Block { instrs: instrs[..].into(), refs: refs[..].into() });
+                self.batch.push_op(Op::Define { id, block: Arc::clone(&block) });
+                blocks.push(block);
+                hashes.push(*hash);
+                table.insert_unique(*hash, id, |&n| hashes[n as usize]);
+                id
+            }
+        };
+        self.batch.push_block(id, addrs);
+        instrs.clear();
+        refs.clear();
+        addrs.clear();
+        *hash = 0;
+        Ok(())
+    }
+}
+
+/// Parses the line at `buf[*at..]`, which ends with a line feed, and moves `at` behind it.
+#[inline]
+fn parse(buf: &[u8], at: &mut usize) -> std::result::Result<Line, String> {
+    let rest = &buf[*at..];
+    let kind = match rest.get(..3) {
+        Some(b"I  ") => b'I',
+        Some(b" L ") => b'L',
+        Some(b" S ") => b'S',
+        Some(b" M ") => b'M',
+        _ => return other(rest, at),
+    };
+    let mut i = 3;
+    let mut addr = 0u64;
+    loop {
+        let digit = hex(rest[i]);
+        if digit == 16 {
+            break;
+        }
+        addr = addr << 4 | u64::from(digit);
+        i += 1;
+    }
+    if i == 3 || rest[i] != b',' {
+        return Err(ALLOWED.into());
+    }
+    if i > 19 {
+        return Err("the address has more than 16 digits".into());
+    }
+    i += 1;
+    let first = i;
+    let mut size = 0u32;
+    while rest[i].is_ascii_digit() {
+        size = size.saturating_mul(10).saturating_add(u32::from(rest[i] - b'0'));
+        i += 1;
+    }
+    if rest[i] != b'\n' || i == first {
+        return Err(ALLOWED.into());
+    }
+    let most = if kind == b'I' { MAX_INSTR_BYTES } else { MAX_REF_BYTES };
+    if size == 0 || size > most {
+        return Err(format!("the size is {}; 1 to {most} are allowed", rest[first..i.min(first + 30)].escape_ascii()));
+    }
+    if addr.checked_add(u64::from(size)).is_none() {
+        return Err("the reference reaches the end of the 64-bit address space; its last byte must lie below 2^64-1".into());
+    }
+    *at += i + 1;
+    Ok(Line::Record { kind, addr, size })
+}
+
+/// A line that is no record.
+#[cold]
+fn other(rest: &[u8], at: &mut usize) -> std::result::Result<Line, String> {
+    let end = rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len());
+    let line = &rest[..end];
+    if line.trim_ascii().is_empty() || is_valgrind(line) {
+        *at += end + 1;
+        return Ok(Line::Nothing);
+    }
+    Err(ALLOWED.into())
+}
+
+impl Source for LackeyReader {
+    fn next_batch(&mut self) -> Result<Option<Batch>> {
+        let result = self.next();
+        self.ended |= result.is_err();
+        if result.is_err() {
+            self.batch = Batch::new(Asid(0));
+        }
+        result
+    }
+}
