@@ -1,0 +1,58 @@
+//! The answer in one sentence.
+
+use super::parts::Page;
+use crate::counts::MachineResult;
+use crate::report::format::{count, rate};
+use crate::report::view::{per_thousand, plural};
+
+/// A design that saves this share of what the best one saves counts as almost as good.
+const ALMOST: f64 = 0.9;
+/// It is worth naming if it takes at most this share of the area.
+const MUCH_SMALLER: f64 = 0.75;
+
+/// Which design wins, by how much, and at what area.
+pub(super) fn headline(page: &Page) -> String {
+    let machines = &page.result.machines;
+    let Some(base) = machines.get(page.base) else {
+        return "No design was asked for.".into();
+    };
+    let misses = |m: &MachineResult| m.counts.tlb.misses;
+    let area = |m: &MachineResult| m.cost.area_rbe;
+    if machines.len() == 1 {
+        let per = per_thousand(base).map_or_else(String::new, |p| format!(", {} in a thousand lookups", rate(p)));
+        let time = base.cost.percent_of_time.map_or_else(String::new, |p| format!(" and {} % of the run time", rate(p)));
+        let n = misses(base);
+        return format!("{} missed {} time{}{per}{time}.", base.name, count(n), plural(n));
+    }
+    if machines.iter().all(|m| misses(m) == 0) {
+        return "No design missed at all: this run fits in every one of them.".into();
+    }
+    // Fewest misses; among equals the smallest area, then the first.
+    let size = |m: &MachineResult| area(m).unwrap_or(f64::INFINITY);
+    let best = machines
+        .iter()
+        .min_by(|a, b| misses(a).cmp(&misses(b)).then(size(a).total_cmp(&size(b))))
+        .expect("there are at least two machines");
+    if misses(best) == misses(base) {
+        let n = misses(base);
+        return format!("Nothing here misses less than {}: {} miss{}.", base.name, count(n), if n == 1 { "" } else { "es" });
+    }
+    let fewer = 100.0 * (1.0 - misses(best) as f64 / misses(base) as f64);
+    let mut text = format!("{} misses least: {}, {} % fewer than {}", best.name, count(misses(best)), share(fewer), base.name);
+    if let (Some(a), Some(b)) = (area(best), area(base)) {
+        text += &format!(", on {}× its area", rate(a / b));
+    }
+    let saved = |m: &MachineResult| (misses(base) as f64 - misses(m) as f64) / (misses(base) - misses(best)) as f64;
+    let smaller = |m: &&MachineResult| size(m) <= MUCH_SMALLER * size(best) && size(best).is_finite() && saved(m) >= ALMOST;
+    if let Some(cheap) = machines.iter().filter(smaller).min_by(|a, b| size(a).total_cmp(&size(b))) {
+        let kept = share(100.0 * saved(cheap));
+        let part = rate(100.0 * size(cheap) / size(best));
+        text += &format!("; {} keeps {kept} % of that saving on {part} % of that area", cheap.name);
+    }
+    text + "."
+}
+
+/// A percentage that says 100 only if it is.
+fn share(percent: f64) -> String {
+    if percent < 100.0 && percent > 99.94 { "more than 99.9".into() } else { rate(percent) }
+}

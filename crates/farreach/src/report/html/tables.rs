@@ -1,0 +1,188 @@
+//! The tables of the page: ledger, all numbers, configuration.
+
+use super::parts::{Page, chip, named};
+use crate::counts::{LedgerLine, MachineResult};
+use crate::report::format::{NONE, bytes, count, grouped, signed};
+use crate::report::view::config_value;
+use maud::{Markup, html};
+use serde_json::Value as Json;
+
+fn heads(page: &Page) -> Markup {
+    html! { @for i in 0..page.result.machines.len() { th scope="col" { (named(page, i)) } } }
+}
+
+/// The ledger: what each mechanism saved or cost.
+pub(super) fn ledger(page: &Page) -> Option<Markup> {
+    let machines = &page.result.machines;
+    let mut items: Vec<&LedgerLine> = Vec::new();
+    for line in machines.iter().flat_map(|m| &m.ledger) {
+        let quiet = line.count == 0 && line.cycles.unwrap_or(0) == 0;
+        if !quiet && !items.iter().any(|known| known.item == line.item) {
+            items.push(line);
+        }
+    }
+    if items.is_empty() {
+        return None;
+    }
+    let find = |m: &'_ MachineResult, item: &str| m.ledger.iter().find(|line| line.item == item).cloned();
+    let has_price = |item: &str| machines.iter().any(|m| find(m, item).is_some_and(|line| line.cycles.is_some()));
+    let (priced, counted): (Vec<&LedgerLine>, Vec<&LedgerLine>) = items.into_iter().partition(|line| has_price(&line.item));
+    let net = |m: &MachineResult| m.ledger.iter().filter_map(|line| line.cycles).fold(0i64, i64::saturating_add);
+    let amount = |line: &LedgerLine| if line.unit == "bytes" { bytes(line.count) } else { count(line.count) };
+    let unit = |line: &LedgerLine| if line.unit == "bytes" { String::new() } else { format!(" {}", line.unit) };
+    Some(html! {
+        section {
+            h2 { "The ledger" }
+            p.lead {
+                "Cycles that each mechanism cost (+) or saved (−) against the 4 KB design with one page size, where the run has one; "
+                "under them how often it happened."
+            }
+            div.scroll {
+                table.ledger {
+                    thead { tr { th scope="col" { "mechanism" } (heads(page)) } }
+                    @if !priced.is_empty() {
+                        tbody {
+                            @for item in &priced {
+                                tr {
+                                    th scope="row" { (item.item) }
+                                    @for m in machines {
+                                        td {
+                                            @if let Some(line) = find(m, &item.item) {
+                                                @if let Some(cycles) = line.cycles { span class=(tone(cycles)) { (signed(cycles)) } }
+                                                small { (amount(&line)) (unit(&line)) }
+                                            } @else { (NONE) }
+                                        }
+                                    }
+                                }
+                            }
+                            tr.net {
+                                th scope="row" { "together, in cycles" }
+                                @for m in machines { td { span class=(tone(net(m))) { (signed(net(m))) } } }
+                            }
+                        }
+                    }
+                    @if !counted.is_empty() {
+                        tbody {
+                            tr.group { th scope="rowgroup" colspan=(machines.len() + 1) { "Counted, not priced" } }
+                            @for item in &counted {
+                                tr {
+                                    th scope="row" { (item.item) }
+                                    @for m in machines {
+                                        td { @match find(m, &item.item) { Some(line) => (amount(&line)), None => (NONE) } }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    })
+}
+
+fn tone(cycles: i64) -> &'static str {
+    match cycles {
+        0 => "even",
+        1.. => "cost",
+        _ => "saved",
+    }
+}
+
+/// Every number, exact. Rows in which all designs have nothing are left out.
+pub(super) fn numbers(page: &Page) -> Markup {
+    let machines = &page.result.machines;
+    let part = |m: &MachineResult, part: usize| {
+        let value = match part {
+            0 => serde_json::to_value(&m.counts.tlb),
+            1 => serde_json::to_value(&m.counts.os),
+            2 => serde_json::to_value(&m.memory),
+            _ => serde_json::to_value(&m.cost),
+        };
+        value.expect("counts have only text keys, so they are always JSON")
+    };
+    html! {
+        section {
+            h2 { "All numbers" }
+            p.lead { "Exact. What is nothing for all designs is left out; names are those of the JSON and CSV reports." }
+            div.scroll {
+                table.numbers {
+                    thead { tr { th scope="col" {} (heads(page)) } }
+                    @for (k, title) in ["Translation hardware", "Operating system", "Memory, in bytes", "Cost"].into_iter().enumerate() {
+                        @let columns: Vec<Json> = machines.iter().map(|m| part(m, k)).collect();
+                        @let keys: Vec<&String> = columns[0].as_object().map(|o| o.keys().collect()).unwrap_or_default();
+                        tbody {
+                            tr.group { th scope="rowgroup" colspan=(machines.len() + 1) { (title) } }
+                            @for key in keys {
+                                @if columns.iter().any(|c| !nothing(&c[key])) {
+                                    tr {
+                                        th scope="row" { code { (key) } }
+                                        @for column in &columns { td { (exact(&column[key])) } }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn nothing(value: &Json) -> bool {
+    value.is_null() || value.as_f64() == Some(0.0)
+}
+
+fn exact(value: &Json) -> String {
+    match value {
+        Json::Null => NONE.into(),
+        value => match (value.as_u64(), value.as_f64()) {
+            (Some(n), _) => grouped(n),
+            (None, Some(x)) if x.abs() >= 1000.0 => format!("{}.{:01}", grouped(x.abs() as u64), (x.abs().fract() * 10.0) as u64),
+            (None, Some(x)) => format!("{x:.4}"),
+            _ => config_value(value),
+        },
+    }
+}
+
+/// The resolved keys: what differs as a table, what does not as a list.
+pub(super) fn configuration(page: &Page) -> Markup {
+    let machines = &page.result.machines;
+    let mut keys: Vec<&String> = Vec::new();
+    for key in machines.iter().flat_map(|m| m.config.keys()) {
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    let value = |m: &MachineResult, key: &str| m.config.get(key).map_or_else(|| NONE.to_owned(), config_value);
+    let (same, different): (Vec<&String>, Vec<&String>) =
+        keys.into_iter().partition(|key| machines.iter().all(|m| m.config.get(*key) == machines[0].config.get(*key)));
+    html! {
+        section {
+            h2 { "Configuration" }
+            @if !different.is_empty() {
+                div.scroll {
+                    table.config {
+                        thead { tr { th scope="col" { "key" } (heads(page)) } }
+                        tbody {
+                            @for key in &different {
+                                tr { th scope="row" { code { (crate::report::format::clean(key)) } } @for m in machines { td { (value(m, key)) } } }
+                            }
+                        }
+                    }
+                }
+            }
+            @if !same.is_empty() {
+                @if machines.len() > 1 { p.lead { "The same for all designs:" } }
+                dl.pairs {
+                    @for key in &same { div { dt { code { (crate::report::format::clean(key)) } } dd { (value(&machines[0], key)) } } }
+                }
+            }
+            p.note { "Seed of everything random: " (page.result.workload.seed) ". Result schema: " code { (page.result.schema) } "." }
+        }
+    }
+}
+
+/// What the letters stand for, for readers of a printed page.
+pub(super) fn roll(page: &Page) -> Markup {
+    html! { p.roll { @for (i, m) in page.result.machines.iter().enumerate() { span { (chip(i)) " " (m.name) } } } }
+}
