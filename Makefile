@@ -1,0 +1,83 @@
+# Two commands: `make run` and `make test`. Both install what is missing and work a second time in seconds.
+
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+
+RUST_MIN := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+FARREACH := target/release/farreach
+TOOL     := target/valgrind/farreach-amd64-linux
+DEMO     := target/demo
+CC1       = $$(gcc -print-prog-name=cc1)
+
+.PHONY: all run test lint bench fuzz deps toolchain tool clean help
+
+all: $(FARREACH) tool
+
+help:
+	@echo "make run    build, record a real compiler run, print the table"
+	@echo "make test   every test"
+	@echo "make lint   formatting and clippy"
+	@echo "make bench  benchmarks, as ratios"
+	@echo "make fuzz   fuzz every reader for ten minutes (needs a nightly toolchain and cargo-fuzz)"
+
+# --- what must be there --------------------------------------------------------------------------------------------------
+
+# Asks for root only if something is missing.
+deps:
+	@missing=""; \
+	command -v gcc >/dev/null || missing="$$missing gcc"; \
+	command -v make >/dev/null || missing="$$missing make"; \
+	command -v valgrind >/dev/null && [ -e /usr/include/valgrind/pub_tool_basics.h ] || missing="$$missing valgrind"; \
+	[ -e /usr/include/stdio.h ] || missing="$$missing libc6-dev"; \
+	if [ -n "$$missing" ]; then \
+	  echo "make: installing Debian packages:$$missing"; \
+	  if [ "$$(id -u)" = 0 ]; then sudo=""; \
+	  elif command -v sudo >/dev/null; then sudo="sudo"; \
+	  else echo "make: these Debian packages are missing:$$missing. Install them as root: apt-get install$$missing" >&2; exit 1; fi; \
+	  $$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing >/dev/null || \
+	  { echo "make: apt-get could not install:$$missing" >&2; exit 1; }; \
+	fi
+
+toolchain:
+	@export PATH="$$HOME/.cargo/bin:$$PATH"; \
+	if ! command -v cargo >/dev/null; then \
+	  echo "make: no Rust toolchain. Install rustc and cargo $(RUST_MIN) or newer: https://rustup.rs" >&2; exit 1; \
+	fi; \
+	have=$$(rustc --version | sed 's/^rustc \([0-9.]*\).*/\1/'); \
+	if [ "$$(printf '%s\n' $(RUST_MIN) $$have | sort -V | head -n 1)" != $(RUST_MIN) ]; then \
+	  echo "make: rustc is $$have, farreach needs $(RUST_MIN) or newer. Update it: rustup update stable (https://rustup.rs)" >&2; exit 1; \
+	fi
+
+# --- building ------------------------------------------------------------------------------------------------------------
+
+# Cargo knows what is up to date.
+.PHONY: $(FARREACH)
+$(FARREACH): deps toolchain
+	@echo "make: building farreach"
+	@PATH="$$HOME/.cargo/bin:$$PATH" cargo build --release --quiet
+
+tool: deps
+	@$(MAKE) --no-print-directory -C capture/valgrind OUT=$(CURDIR)/target/valgrind
+
+# --- make run ------------------------------------------------------------------------------------------------------------
+
+run: all
+	@mkdir -p $(DEMO)
+	@echo "make: recording the C compiler (cc1 -O2) on fixtures/programs/demo.c and simulating five designs; nothing is stored"
+	@$(FARREACH) run --html $(DEMO)/report.html -- $(CC1) -quiet -O2 fixtures/programs/demo.c -o $(DEMO)/demo.s
+
+# --- make test -----------------------------------------------------------------------------------------------------------
+
+test: all
+	@echo "make: running every test"
+	@PATH="$$HOME/.cargo/bin:$$PATH" FARREACH_VALGRIND_DIR=$(CURDIR)/target/valgrind cargo test --workspace --quiet
+
+lint: toolchain
+	cargo fmt --check
+	cargo clippy --workspace --all-targets -- -D warnings
+
+bench: all
+	cargo bench --workspace
+
+clean:
+	cargo clean

@@ -1,0 +1,126 @@
+//! Small streams written by hand, and machines to run them through.
+#![allow(dead_code, reason = "each test file uses its own part of this")]
+
+use farreach::addr::Asid;
+use farreach::counts::{MachineResult, RunResult};
+use farreach::event::{Backing, Batch, Block, DataRef, Instr, Kind, Mapping, Op, Prot};
+use farreach::hw::tlb::EntryView;
+use farreach::machine::{Lab, MachineSpec, Options};
+use std::sync::Arc;
+
+/// Block that loads 8 bytes; one that stores 8 bytes.
+const LOAD: u32 = 1;
+const STORE: u32 = 2;
+
+/// A stream of page touches and events.
+pub struct Stream {
+    pub batches: Vec<Batch>,
+    fetches: std::collections::HashMap<u64, u32>,
+}
+
+impl Stream {
+    pub fn new() -> Stream {
+        let mut s = Stream { batches: vec![Batch::new(Asid(0))], fetches: Default::default() };
+        for (id, kind) in [(LOAD, Kind::Load), (STORE, Kind::Store)] {
+            let block = Arc::new(Block { instrs: [].into(), refs: [DataRef { after: 0, kind, size: 8 }].into() });
+            s.op(Op::Define { id, block });
+        }
+        s
+    }
+    fn last(&mut self) -> &mut Batch {
+        self.batches.last_mut().unwrap()
+    }
+    pub fn space(&mut self, asid: u32) -> &mut Self {
+        self.batches.push(Batch::new(Asid(asid)));
+        self
+    }
+    pub fn op(&mut self, op: Op) -> &mut Self {
+        self.last().push_op(op);
+        self
+    }
+    pub fn start(&mut self) -> &mut Self {
+        self.op(Op::Start { pid: 1, parent: None, program: "test".into() })
+    }
+    pub fn load(&mut self, page: u64) -> &mut Self {
+        self.last().push_block(LOAD, &[page << 12]);
+        self
+    }
+    pub fn store(&mut self, page: u64) -> &mut Self {
+        self.last().push_block(STORE, &[page << 12]);
+        self
+    }
+    pub fn loads(&mut self, pages: impl IntoIterator<Item = u64>) -> &mut Self {
+        for p in pages {
+            self.load(p);
+        }
+        self
+    }
+    pub fn fetch(&mut self, page: u64) -> &mut Self {
+        let next = 100 + self.fetches.len() as u32;
+        let id = *self.fetches.entry(page).or_insert(next);
+        if id == next {
+            let block = Arc::new(Block { instrs: [Instr { pc: page << 12, len: 4 }].into(), refs: [].into() });
+            self.op(Op::Define { id, block });
+        }
+        self.last().push_block(id, &[]);
+        self
+    }
+    pub fn map(&mut self, start: u64, pages: u64, prot: Prot, shared: bool, backing: Backing) -> &mut Self {
+        self.op(Op::Map(Mapping { start: start << 12, len: pages << 12, prot, shared, backing }))
+    }
+    pub fn anon(&mut self, start: u64, pages: u64) -> &mut Self {
+        self.map(start, pages, Prot::RW, false, Backing::Anonymous)
+    }
+    /// A shared, writable mapping of a file from its beginning.
+    pub fn file(&mut self, start: u64, pages: u64, path: &str) -> &mut Self {
+        self.map(start, pages, Prot::RW, true, Backing::File { path: path.into(), offset: 0 })
+    }
+    pub fn unmap(&mut self, start: u64, pages: u64) -> &mut Self {
+        self.op(Op::Unmap { start: start << 12, len: pages << 12 })
+    }
+    pub fn protect(&mut self, start: u64, pages: u64, prot: Prot) -> &mut Self {
+        self.op(Op::Protect { start: start << 12, len: pages << 12, prot })
+    }
+}
+
+/// What a run ended with.
+pub struct Outcome {
+    pub result: RunResult,
+    pub entries: Vec<Vec<EntryView>>,
+}
+
+impl Outcome {
+    pub fn machine(&self, i: usize) -> &MachineResult {
+        &self.result.machines[i]
+    }
+    pub fn misses(&self) -> Vec<u64> {
+        self.result.machines.iter().map(|m| m.counts.tlb.misses).collect()
+    }
+    /// Frames by page as the valid entries of machine `i` give them.
+    pub fn frames(&self, i: usize) -> std::collections::BTreeMap<u64, u64> {
+        let pages = self.entries[i].iter().flat_map(|e| e.pages.iter().map(|(o, t, _)| (e.base.0 + o, t.pfn.0)));
+        pages.collect()
+    }
+}
+
+pub fn lab(machines: &[&str], plain: bool) -> Lab {
+    let specs = machines.iter().map(|m| MachineSpec::parse(m, 7).unwrap()).collect();
+    Lab::new(specs, Options { plain, seed: 7, ..Options::default() }).unwrap()
+}
+
+pub fn run_batches(machines: &[&str], batches: &[Batch], plain: bool) -> Outcome {
+    let mut lab = lab(machines, plain);
+    for batch in batches {
+        lab.feed(batch).unwrap();
+    }
+    Outcome { result: lab.result("test", None), entries: lab.entries() }
+}
+
+/// Runs the stream both ways and returns the one result.
+pub fn run(machines: &[&str], stream: &Stream) -> Outcome {
+    let fast = run_batches(machines, &stream.batches, false);
+    let plain = run_batches(machines, &stream.batches, true);
+    assert_eq!(fast.result, plain.result, "the shortcut changes nothing");
+    assert_eq!(fast.entries, plain.entries, "the shortcut changes nothing");
+    fast
+}
