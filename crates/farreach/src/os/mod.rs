@@ -1,1 +1,3 @@
 //! os
+
+pub mod frames;
