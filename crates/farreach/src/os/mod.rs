@@ -143,7 +143,7 @@ pub fn keys(placement: &str) -> Vec<&'static Key> {
     let mut keys = vec![&PLACEMENT, &NFS, &RECLAIM_BATCH, &SEED];
     keys.extend(own);
     keys.extend(promotion::KEYS);
-    keys.extend(frames::KEYS);
+    keys.extend(&frames::keys::KEYS);
     keys
 }
 
@@ -153,7 +153,7 @@ impl Os {
         let kind = placement::placement(params.text("placement")).expect("the key allows registered names only");
         let placement = (kind.build)(params)?;
         Ok(Os {
-            memory: Memory::new(frames::build(params, params.int("seed"))?, params.int("reclaim_batch")),
+            memory: Memory::new(frames::keys::build(params, params.int("seed"))?, params.int("reclaim_batch")),
             spaces: Vec::new(),
             promotion: Promotion::new(params)?,
             placement,

@@ -1,7 +1,28 @@
 //! Physical frames: who is free. Identity, reservation and contents are the business of [`super`]; this layer hands out frames.
+//!
+//! - [`fifo`]: the allocator of T94-43..50, a first-in first-out list with wholly free groups found at once;
+//! - [`buddy`]: the buddy allocator of RMM15-24..27;
+//! - [`colour`]: the page-colouring allocator, the negative control of T94-61;
+//! - [`pinned`], [`fragmentation`]: which frames belong to others from the start;
+//! - [`keys`]: the keys of a machine description, and the allocator they describe.
 
-use crate::addr::Pfn;
+use crate::addr::{Pfn, Vpn};
 use std::ops::Range;
+
+pub mod buddy;
+pub mod colour;
+pub mod fifo;
+pub mod fragmentation;
+pub mod keys;
+pub mod pinned;
+mod queue;
+mod sparse;
+
+pub use buddy::{Buddy, Pick};
+pub use colour::Colouring;
+pub use fifo::Fifo;
+pub use fragmentation::Fragmentation;
+pub use pinned::{Memory, PinnedSet};
 
 /// Hands out frames of a physical memory that is finite or without end. Takes memory by what is touched, not by what exists:
 /// a terabyte of free frames costs next to nothing.
@@ -9,17 +30,18 @@ pub trait FrameAllocator: Send {
     /// One frame for an ordinary request; `None` when no frame is free.
     fn alloc(&mut self) -> Option<Pfn>;
 
-    /// One frame for virtual page `vpn`; allocators that care for the address (page colouring) override it.
-    fn alloc_near(&mut self, vpn: crate::addr::Vpn) -> Option<Pfn> {
-        let _ = vpn;
+    /// One frame for virtual page `vpn`, for allocators that care which page a frame is for; the others give any frame.
+    fn alloc_near(&mut self, _vpn: Vpn) -> Option<Pfn> {
         self.alloc()
     }
 
-    /// Takes the frames `base + covered` of the lowest wholly free aligned group of `2^order` frames and returns `base`; the other
-    /// frames of the group stay as free as they were (T94-44, T94-50). `None` when no group is wholly free.
+    /// Takes the frames `base + covered` of a wholly free aligned group of `2^order` frames and returns `base`; the other
+    /// frames of the group stay free (T94-44, T94-50). [`Fifo`] takes the lowest such group (AMB-22) and leaves the other frames
+    /// their place in the list; [`Buddy`] takes the group its lists give. `None` when no group is to be had. Panics when
+    /// `covered` reaches out of the group.
     fn alloc_group(&mut self, order: u32, covered: Range<u64>) -> Option<Pfn>;
 
-    /// Gives back a frame that `alloc` or `alloc_group` handed out. Panics on any other frame.
+    /// Gives back a frame that was handed out. Panics on any other frame.
     fn free(&mut self, pfn: Pfn);
 
     /// Frames there are, pinned ones included; `None`: no end.
@@ -34,12 +56,11 @@ pub trait FrameAllocator: Send {
     /// Free frames; `None`: no end. `free + allocated + pinned = total` after every operation (XC-6).
     fn free_frames(&self) -> Option<u64>;
 
-    /// Groups and list elements looked at so far, the work of allocation (Table 2 of T94).
+    /// Groups, lists and list elements looked at so far, the work of allocation.
     fn steps(&self) -> u64;
-}
-/// Keys.
-pub const KEYS: &[&crate::params::Key] = &[];
-/// Build.
-pub fn build(_params: &crate::params::Params, _seed: u64) -> Result<Box<dyn FrameAllocator>, String> {
-    Err("none".into())
+
+    /// The buddy allocator behind this one, for policies that ask for blocks (RMM15-24); `None` for the others.
+    fn as_buddy(&mut self) -> Option<&mut Buddy> {
+        None
+    }
 }

@@ -1,0 +1,115 @@
+//! A queue of frames from whose middle any frame can be taken.
+
+use hashbrown::HashMap;
+
+/// Marks the end of the chain; no frame has this number.
+const NONE: u64 = u64::MAX;
+
+/// A doubly linked list whose links lie in a table by frame: every operation takes constant time, and nothing stale remains.
+pub(super) struct FrameQueue {
+    links: HashMap<u64, (u64, u64)>,
+    front: u64,
+    back: u64,
+}
+
+impl FrameQueue {
+    /// The empty queue.
+    pub(super) fn new() -> FrameQueue {
+        FrameQueue { links: HashMap::new(), front: NONE, back: NONE }
+    }
+
+    /// Frames in the queue.
+    pub(super) fn len(&self) -> usize {
+        self.links.len()
+    }
+
+    /// Whether `frame` is in the queue.
+    pub(super) fn contains(&self, frame: u64) -> bool {
+        self.links.contains_key(&frame)
+    }
+
+    /// The first frame.
+    pub(super) fn front(&self) -> Option<u64> {
+        (self.front != NONE).then_some(self.front)
+    }
+
+    /// All frames, first to last.
+    pub(super) fn iter(&self) -> impl Iterator<Item = u64> + '_ {
+        let mut at = self.front;
+        std::iter::from_fn(move || {
+            (at != NONE).then(|| {
+                let frame = at;
+                at = self.links[&frame].1;
+                frame
+            })
+        })
+    }
+
+    /// Puts `frame`, which is not in the queue, before all others.
+    pub(super) fn push_front(&mut self, frame: u64) {
+        let was = self.links.insert(frame, (NONE, self.front));
+        debug_assert!(was.is_none(), "frame {frame} is queued twice");
+        match self.links.get_mut(&self.front) {
+            Some(link) => link.0 = frame,
+            None => self.back = frame,
+        }
+        self.front = frame;
+    }
+
+    /// Puts `frame`, which is not in the queue, after all others.
+    pub(super) fn push_back(&mut self, frame: u64) {
+        let was = self.links.insert(frame, (self.back, NONE));
+        debug_assert!(was.is_none(), "frame {frame} is queued twice");
+        match self.links.get_mut(&self.back) {
+            Some(link) => link.1 = frame,
+            None => self.front = frame,
+        }
+        self.back = frame;
+    }
+
+    /// Takes the first frame.
+    pub(super) fn pop_front(&mut self) -> Option<u64> {
+        let frame = self.front;
+        self.remove(frame).then_some(frame)
+    }
+
+    /// Takes `frame` out, wherever it is; `false` when it is not in the queue.
+    pub(super) fn remove(&mut self, frame: u64) -> bool {
+        let Some((before, after)) = self.links.remove(&frame) else { return false };
+        match self.links.get_mut(&before) {
+            Some(link) => link.1 = after,
+            None => self.front = after,
+        }
+        match self.links.get_mut(&after) {
+            Some(link) => link.0 = before,
+            None => self.back = before,
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+
+    #[test]
+    fn behaves_as_a_list() {
+        let (mut queue, mut list, mut x) = (FrameQueue::new(), VecDeque::new(), 1u64);
+        for _ in 0..20_000 {
+            x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let frame = (x >> 33) % 40;
+            match (x >> 60, list.iter().position(|&f| f == frame)) {
+                (0..5, None) => (queue.push_back(frame), list.push_back(frame)).0,
+                (5..8, None) => (queue.push_front(frame), list.push_front(frame)).0,
+                (8..11, _) => assert_eq!(queue.pop_front(), list.pop_front()),
+                (_, at) => {
+                    assert_eq!(queue.remove(frame), at.is_some());
+                    at.map(|i| list.remove(i));
+                }
+            }
+            assert!(queue.iter().eq(list.iter().copied()) && queue.len() == list.len());
+            assert_eq!(queue.contains(frame), list.contains(&frame));
+        }
+    }
+}

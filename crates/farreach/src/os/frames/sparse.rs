@@ -1,0 +1,77 @@
+//! A set of frames that takes memory by the frames in it, not by their numbers.
+
+use hashbrown::HashMap;
+use std::ops::Range;
+
+/// Frames per chunk: one cache line of bits.
+const CHUNK: u64 = 512;
+
+/// A bitmap in chunks that exist while a frame of them is in the set.
+#[derive(Default)]
+pub(super) struct FrameSet {
+    chunks: HashMap<u64, [u64; (CHUNK / 64) as usize]>,
+    len: u64,
+}
+
+impl FrameSet {
+    /// Frames in the set.
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether `frame` is in the set.
+    pub(super) fn contains(&self, frame: u64) -> bool {
+        self.chunks.get(&(frame / CHUNK)).is_some_and(|c| c[(frame % CHUNK / 64) as usize] >> (frame % 64) & 1 == 1)
+    }
+
+    /// Puts the frames of `range`, none of which is in the set, in.
+    pub(super) fn insert(&mut self, range: Range<u64>) {
+        self.len += range.end - range.start;
+        for (chunk, word, mask) in pieces(range) {
+            let bits = &mut self.chunks.entry(chunk).or_default()[word];
+            debug_assert_eq!(*bits & mask, 0, "a frame enters twice");
+            *bits |= mask;
+        }
+    }
+
+    /// Takes the frames of `range` out; `false`, and no change, unless all are in the set.
+    pub(super) fn remove(&mut self, range: Range<u64>) -> bool {
+        let has = |(chunk, word, mask): (u64, usize, u64)| self.chunks.get(&chunk).is_some_and(|c| c[word] & mask == mask);
+        if !pieces(range.clone()).all(has) {
+            return false;
+        }
+        self.len -= range.end - range.start;
+        for (chunk, word, mask) in pieces(range) {
+            let Some(bits) = self.chunks.get_mut(&chunk) else { continue };
+            bits[word] &= !mask;
+            if bits.iter().all(|&w| w == 0) {
+                self.chunks.remove(&chunk);
+            }
+        }
+        true
+    }
+}
+
+/// The words that `range` touches: chunk, word in the chunk, bits.
+fn pieces(range: Range<u64>) -> impl Iterator<Item = (u64, usize, u64)> {
+    super::pinned::pieces(range).map(|(word, mask)| (word / (CHUNK / 64), (word % (CHUNK / 64)) as usize, mask))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_enter_and_leave() {
+        let mut set = FrameSet::default();
+        set.insert(500..1100);
+        set.insert(7..8);
+        assert_eq!(
+            (set.len(), set.contains(499), set.contains(500), set.contains(1099), set.contains(1100)),
+            (601, false, true, true, false)
+        );
+        assert!(!set.remove(499..501), "one frame is missing: nothing happens");
+        assert!(set.contains(500) && set.remove(500..1100) && set.remove(7..8) && !set.remove(7..8));
+        assert!(set.len() == 0 && set.chunks.is_empty());
+    }
+}
