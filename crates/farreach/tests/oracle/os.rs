@@ -1,0 +1,985 @@
+//! The operating system of T94-40 to T94-60 as maps, lists and scans.
+//!
+//! Where the specification is open:
+//!
+//! Frames
+//! * OO-1 The free list starts as all frames in ascending order. Unlimited memory is a free list without end: a freed frame goes to its tail,
+//!   so ordinary allocation never sees it again; the region finder does (it takes the lowest-address wholly free group).
+//! * OO-2 Everything one event frees (unmap, replacing map, advice, remap, exit) goes to the tail together, in ascending frame order,
+//!   busy and reserved frames mixed. `freed_pages` counts the busy ones only.
+//! * OO-3 A frame is freed when no page table entry names it and no object page owns it. An object page owns its frame from the fault (or the
+//!   reservation) on until the object page is gone: private and shared anonymous: when no region maps that object page any more; file:
+//!   when no region in any space maps anything of the file. Dropping private anonymous pages by advice ends their ownership.
+//! * OO-4 No free frame and no reserved frame: panic. There is no page replacement.
+//!
+//! Objects
+//! * OO-5 Objects: a file (by path, whatever the process; object page = file page); each anonymous, stack or kernel `Map` its own; the heap one per space; a
+//!   stack `Map` that ends where a region of kind stack begins continues that region's object. Pages of objects other than files are numbered
+//!   by the virtual page of their first mapping.
+//! * OO-6 An object page is "inside the object" if some region of some space maps it. So a file's extent is what is mapped of it.
+//! * OO-7 Regions of XC-2 with the same object and the same distance between object page and virtual page count as one
+//!   for reservation and promotion, even if their protections differ.
+//! * OO-8 Fork: the child gets its own objects for private anonymous, heap, stack and kernel memory (with the parent's memory of which
+//!   regions were dealt with, without its frames and reservations), and the same objects for files and shared memory.
+//! * OO-9 No region at the address: `wild_faults`, and a new private anonymous region of that one page (read, write, execute) with
+//!   its own object; then an ordinary page fault, counted as such too.
+//! * OO-10 A trace without `Map` events: each space that references memory has one private anonymous region of 2^52 pages, read,
+//!   write, execute.
+//!
+//! Reservation
+//! * OO-11 The first fault to a superpage-sized virtual region decides for good: afterwards every object page of that region (inside the object or
+//!   not) is "dealt with", whether the reservation was made, failed for want of a group, or was not allowed (superpage mode, region
+//!   not wholly inside the object). A region with a page already dealt with never reserves. This survives unmapping a part, as
+//!   long as the object lives.
+//! * OO-12 `failed_region_allocs` counts only first faults that were allowed to reserve and found no free group.
+//! * OO-13 Prefetch (disk file, if switched on) only with a reservation that succeeded: the other pages become busy at once and never stand in the
+//!   reserved list. A later fault to one is a page fault, but not `reservations_honoured`, and reads nothing.
+//! * OO-14 A file page costs 4096 `io_bytes` when it becomes busy, disk and nfs alike.
+//! * OO-15 Frames for copies and for pages whose region is dealt with but whose identity is absent come from the head of the free list.
+//!
+//! Promotion
+//! * OO-16 Tried after each page fault (not after copy-on-write faults) whose virtual region has at least ceil(threshold x n) mapped pages, and is not
+//!   a superpage. The kind of the faulting page's region sets the threshold. The count takes any mapped page of the region.
+//! * OO-17 One reason per refusal, in this order: the object does not fill the region (linearly); a mapped, reserved or prefetched page whose
+//!   frame is not at its place; attributes differ (unmapped pages: those they would get); a page neither mapped nor owning a frame.
+//! * OO-18 Populating a reserved page makes it busy; it is not `reservations_honoured`. The new superpage is dirty if any page was; pages that become dirty
+//!   by that are counted in `dirty_pages`.
+//! * OO-19 Promotion invalidates nothing (translations are the same; a superpage TLB drops covered entries itself, AMB-13).
+//! * OO-20 Demotion: partial unmap (also by a replacing map), partial change of protection that changes it, partial dropping
+//!   advice, copy-on-write of a page, remap of any of its pages. All its pages are invalidated. Unmapping or dropping the
+//!   whole superpage is not a demotion; reprotecting the whole keeps it. Not promoted again until a fault maps a page of it.
+//!
+//! Copy-on-write
+//! * OO-21 Private file page, first access a load or fetch: the file's frame without WRITE. First access a store: the file page is made resident by
+//!   the usual rules (reservation, I/O), then an ordinary frame is taken and mapped with WRITE: one page fault, one copy, no protection fault.
+//! * OO-22 Fork takes WRITE from all private pages of both spaces; superpages stay superpages in both; only pages that lost WRITE are invalidated
+//!   in the parent. Untouched pages are not shared.
+//! * OO-23 A store to such a page: `protection_faults`. If another page table entry names the frame, or a file owns it: copy to an
+//!   ordinary frame, which takes over the identity of the writer's object page if that page owned the old frame. Otherwise the page gets WRITE
+//!   back in place, no copy. Either way its superpage is demoted first and the page is invalidated.
+//! * OO-24 An access that the region's protection forbids is counted and goes on as an access that the protection allows (no
+//!   copy, nothing gets WRITE).
+//!
+//! Other
+//! * OO-25 Advice: only `DontNeed` does something. Private pages leave the page table (anonymous ones lose their frame, identity and contents,
+//!   reserved frames stay reserved); shared pages leave the page table but stay with their object.
+//! * OO-26 Remap: what was at the new place is unmapped first. Page table entries move with their frames; growth extends the same object (memory
+//!   whose next object pages are mapped elsewhere gets a new object for the grown part). The old range is invalidated, and the
+//!   new one. Same start: grown or shrunk in place.
+//! * OO-27 `dirty_pages`: base pages that go from clean to dirty at a store, the whole superpage at once. Fork copies the dirty bits; a copied page
+//!   starts clean, a page that gets WRITE back in place stays as it was; moved entries keep theirs.
+//! * OO-28 `populated_never_used`: populated pages not referenced until they leave the page table or the run ends.
+//! * OO-29 Not modelled: `pt_probes`, `alloc_steps`, memory use, swap reservation (T94-51).
+
+use farreach::addr::{Asid, Pfn, Vpn, VpnRange};
+use farreach::counts::OsCounts;
+use farreach::event::{Advice, Backing, Kind, Mapping, Prot};
+use farreach::hw::tlb::{Attr, PageTableView, Pte};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Policy.
+#[derive(Clone, PartialEq, Debug)]
+pub struct OsConfig {
+    /// Frames of 4 KB; `None` without end.
+    pub frames: Option<u64>,
+    /// Page reservation (T94-44); otherwise ordinary demand paging.
+    pub reservation: bool,
+    /// Promotion (T94-54), and reservation only for regions wholly inside their object (AMB-11).
+    pub superpages: bool,
+    /// Prefetch of disk files (T94-52).
+    pub prefetch: bool,
+    /// Base pages of a region, a power of two.
+    pub region: u64,
+    /// Threshold of heap, anonymous, stack, shared and kernel memory.
+    pub threshold_memory: f64,
+    /// Threshold of disk files.
+    pub threshold_disk: f64,
+    /// Threshold of nfs files.
+    pub threshold_nfs: f64,
+    /// Files below these paths are nfs files.
+    pub nfs_prefixes: Vec<String>,
+}
+
+impl OsConfig {
+    /// Demand paging, unlimited memory.
+    pub fn demand() -> OsConfig {
+        OsConfig {
+            frames: None,
+            reservation: false,
+            superpages: false,
+            prefetch: false,
+            region: 16,
+            threshold_memory: 1.0,
+            threshold_disk: 0.5,
+            threshold_nfs: 0.75,
+            nfs_prefixes: vec!["/nfs/".into()],
+        }
+    }
+    /// Reservation in partial-subblock mode.
+    pub fn reservation(region: u64) -> OsConfig {
+        OsConfig { reservation: true, region, ..OsConfig::demand() }
+    }
+    /// Reservation, prefetch and promotion.
+    pub fn superpages(region: u64) -> OsConfig {
+        OsConfig { superpages: true, prefetch: true, ..OsConfig::reservation(region) }
+    }
+}
+
+/// What an object is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Class {
+    /// Heap, anonymous, stack, kernel.
+    Memory,
+    /// Anonymous and shared.
+    SharedMemory,
+    /// A file on disk.
+    DiskFile,
+    /// A remote file.
+    NfsFile,
+}
+
+impl Class {
+    fn is_file(self) -> bool {
+        matches!(self, Class::DiskFile | Class::NfsFile)
+    }
+}
+
+type ObjectId = u64;
+type ObjectPage = (ObjectId, i64);
+
+/// One mapping (XC-2).
+#[derive(Clone, PartialEq, Debug)]
+struct Region {
+    start: u64,
+    end: u64,
+    prot: Prot,
+    shared: bool,
+    stack: bool,
+    object: ObjectId,
+    /// Object page of `start`.
+    first: i64,
+}
+
+impl Region {
+    fn page(&self, v: i64) -> i64 {
+        self.first + (v - self.start as i64)
+    }
+    fn maps(&self, page: ObjectPage) -> bool {
+        self.object == page.0 && self.first <= page.1 && page.1 < self.first + (self.end - self.start) as i64
+    }
+}
+
+/// A page table entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Entry {
+    frame: u64,
+    attr: u8,
+    order: u8,
+    /// A store must copy (or find out that it need not).
+    cow: bool,
+    dirty: bool,
+}
+
+#[derive(Clone, PartialEq, Debug, Default)]
+struct Space {
+    regions: Vec<Region>,
+    table: BTreeMap<u64, Entry>,
+    heap: Option<ObjectId>,
+    /// Populated pages not referenced yet.
+    unreferenced: BTreeSet<u64>,
+}
+
+impl Space {
+    fn region(&self, v: u64) -> Option<&Region> {
+        self.regions.iter().find(|r| r.start <= v && v < r.end)
+    }
+}
+
+/// Pages of a space whose translations changed or went away.
+pub type Change = (Asid, VpnRange);
+
+/// The model.
+#[derive(Clone, Debug)]
+pub struct PlainOs {
+    config: OsConfig,
+    spaces: BTreeMap<Asid, Space>,
+    classes: BTreeMap<ObjectId, Class>,
+    files: BTreeMap<String, ObjectId>,
+    next_object: ObjectId,
+    /// Place in the free list, frame.
+    free: BTreeMap<u64, u64>,
+    /// Frame, place in the free list.
+    place: BTreeMap<u64, u64>,
+    /// Frames below this one have been in the free list.
+    horizon: u64,
+    next_place: u64,
+    /// Frames, oldest reservation first.
+    reserved: Vec<u64>,
+    busy: BTreeSet<u64>,
+    index: BTreeMap<ObjectPage, u64>,
+    owner: BTreeMap<u64, ObjectPage>,
+    dealt_with: BTreeSet<ObjectPage>,
+    counts: OsCounts,
+    whole_space: bool,
+}
+
+/// Places of freed frames begin here: behind every frame that was never used.
+const FREED: u64 = 1 << 60;
+
+impl PlainOs {
+    /// Nothing mapped. `whole_space`: spaces have one anonymous region without end (a trace without map events).
+    pub fn new(config: OsConfig, whole_space: bool) -> PlainOs {
+        assert!(config.region.is_power_of_two());
+        let mut os = PlainOs {
+            spaces: BTreeMap::new(),
+            classes: BTreeMap::new(),
+            files: BTreeMap::new(),
+            next_object: 0,
+            free: BTreeMap::new(),
+            place: BTreeMap::new(),
+            horizon: 0,
+            next_place: FREED,
+            reserved: Vec::new(),
+            busy: BTreeSet::new(),
+            index: BTreeMap::new(),
+            owner: BTreeMap::new(),
+            dealt_with: BTreeSet::new(),
+            counts: OsCounts::default(),
+            whole_space,
+            config,
+        };
+        os.extend_to(os.config.frames.unwrap_or(0));
+        os
+    }
+
+    // ------------------------------------------------------------------------------------------------------- frames
+
+    fn extend_to(&mut self, frames: u64) {
+        while self.horizon < frames {
+            self.free.insert(self.horizon, self.horizon);
+            self.place.insert(self.horizon, self.horizon);
+            self.horizon += 1;
+        }
+    }
+
+    fn push_free(&mut self, frame: u64) {
+        self.free.insert(self.next_place, frame);
+        self.place.insert(frame, self.next_place);
+        self.next_place += 1;
+    }
+
+    fn take_frame(&mut self, frame: u64) {
+        let place = self.place.remove(&frame).expect("a free frame");
+        self.free.remove(&place);
+    }
+
+    /// The lowest wholly free aligned group (T94-44).
+    fn free_group(&mut self) -> Option<u64> {
+        let n = self.config.region;
+        let mut first = 0;
+        loop {
+            if self.config.frames.is_none() {
+                self.extend_to(first + n);
+            }
+            if first + n > self.horizon {
+                return None;
+            }
+            if (first..first + n).all(|f| self.place.contains_key(&f)) {
+                return Some(first);
+            }
+            first += n;
+        }
+    }
+
+    /// The head of the free list, refilled from the reserved list (T94-46). The frame is busy.
+    fn ordinary_frame(&mut self) -> u64 {
+        if self.free.is_empty() && self.config.frames.is_some() && !self.reserved.is_empty() {
+            let stolen = self.reserved.remove(0);
+            let page = self.owner.remove(&stolen).expect("a reserved frame has an identity");
+            self.index.remove(&page);
+            self.push_free(stolen);
+            self.counts.reservations_stolen += 1;
+        }
+        let none_fresh = self.free.first_key_value().is_none_or(|(place, _)| *place >= FREED);
+        if self.config.frames.is_none() && none_fresh {
+            self.extend_to(self.horizon + 1);
+        }
+        let (_, &frame) = self.free.first_key_value().expect("out of memory");
+        self.take_frame(frame);
+        self.busy.insert(frame);
+        frame
+    }
+
+    fn own(&mut self, page: ObjectPage, frame: u64) {
+        assert!(self.index.insert(page, frame).is_none(), "{page:?} has two frames");
+        assert!(self.owner.insert(frame, page).is_none(), "frame {frame} has two identities");
+    }
+
+    /// The contents of an object page arrive in its frame.
+    fn load(&mut self, page: ObjectPage) {
+        if self.classes[&page.0].is_file() {
+            self.counts.io_bytes += 4096;
+        }
+    }
+
+    fn mappers(&self, frame: u64) -> usize {
+        self.spaces.values().flat_map(|s| s.table.values()).filter(|e| e.frame == frame).count()
+    }
+
+    /// Ends identities whose object page is gone, then frees what nobody needs (OO-2, OO-3).
+    fn collect(&mut self) {
+        let regions: Vec<&Region> = self.spaces.values().flat_map(|s| &s.regions).collect();
+        let mut gone = Vec::new();
+        for &page in self.index.keys() {
+            let alive = if self.classes[&page.0].is_file() {
+                regions.iter().any(|r| r.object == page.0)
+            } else {
+                regions.iter().any(|r| r.maps(page))
+            };
+            if !alive {
+                gone.push(page);
+            }
+        }
+        let dead: Vec<ObjectId> = self.classes.keys().copied().filter(|o| regions.iter().all(|r| r.object != *o)).collect();
+        let mut freed = BTreeSet::new();
+        for page in gone {
+            let frame = self.index.remove(&page).expect("listed");
+            self.owner.remove(&frame);
+            if let Some(at) = self.reserved.iter().position(|&f| f == frame) {
+                self.reserved.remove(at);
+                freed.insert(frame);
+            }
+        }
+        let mapped: BTreeSet<u64> = self.spaces.values().flat_map(|s| s.table.values()).map(|e| e.frame).collect();
+        let unneeded: Vec<u64> =
+            self.busy.iter().copied().filter(|f| !mapped.contains(f) && !self.owner.contains_key(f)).collect();
+        for frame in unneeded {
+            self.busy.remove(&frame);
+            freed.insert(frame);
+            self.counts.freed_pages += 1;
+        }
+        for frame in freed {
+            self.push_free(frame);
+        }
+        for object in dead {
+            let heap = self.spaces.values().any(|s| s.heap == Some(object));
+            if !heap {
+                self.classes.remove(&object);
+                self.files.retain(|_, o| *o != object);
+                self.dealt_with.retain(|p| p.0 != object);
+            }
+        }
+        self.check();
+    }
+
+    /// XC-6 and T94-43.
+    pub fn check(&self) {
+        assert_eq!(self.free.len(), self.place.len());
+        assert_eq!(self.free.len() + self.busy.len() + self.reserved.len(), self.horizon as usize, "frames are lost");
+        for (page, frame) in &self.index {
+            assert_eq!(self.owner.get(frame), Some(page));
+            assert!(!self.place.contains_key(frame), "frame {frame} is owned and free");
+        }
+        for frame in &self.reserved {
+            assert!(self.owner.contains_key(frame) && !self.busy.contains(frame));
+        }
+        for space in self.spaces.values() {
+            for (v, e) in &space.table {
+                assert!(self.busy.contains(&e.frame), "page {v:#x} is mapped to a frame that is not busy");
+                let n = 1 << e.order;
+                assert_eq!(v % n, e.frame % n, "T94-2");
+            }
+        }
+    }
+
+    // ------------------------------------------------------------------------------------------------------ regions
+
+    fn new_object(&mut self, class: Class) -> ObjectId {
+        self.next_object += 1;
+        self.classes.insert(self.next_object, class);
+        self.next_object
+    }
+
+    /// A new, empty space.
+    pub fn start(&mut self, asid: Asid) {
+        let mut space = Space::default();
+        if self.whole_space {
+            let object = self.new_object(Class::Memory);
+            space.regions.push(Region {
+                start: 0,
+                end: 1 << 52,
+                prot: Prot::RWX,
+                shared: false,
+                stack: false,
+                object,
+                first: 0,
+            });
+        }
+        self.spaces.insert(asid, space);
+    }
+
+    fn space(&mut self, asid: Asid) -> &mut Space {
+        if !self.spaces.contains_key(&asid) {
+            self.start(asid);
+        }
+        self.spaces.get_mut(&asid).expect("just started")
+    }
+
+    /// `Op::Map`.
+    pub fn map(&mut self, asid: Asid, m: &Mapping) -> Vec<Change> {
+        let (start, end) = (m.start >> 12, (m.start + m.len) >> 12);
+        self.space(asid);
+        // The object first, so that a file mapped over its last mapping, or a stack or heap over itself, stays the same object.
+        let object = match &m.backing {
+            Backing::File { path, .. } => match self.files.get(&**path) {
+                Some(&object) => object,
+                None => {
+                    let nfs = self.config.nfs_prefixes.iter().any(|p| path.starts_with(p.as_str()));
+                    let object = self.new_object(if nfs { Class::NfsFile } else { Class::DiskFile });
+                    self.files.insert(path.to_string(), object);
+                    object
+                }
+            },
+            Backing::Heap => match self.space(asid).heap {
+                Some(object) => object,
+                None => {
+                    let object = self.new_object(Class::Memory);
+                    self.space(asid).heap = Some(object);
+                    object
+                }
+            },
+            Backing::Stack => {
+                let above = self.space(asid).regions.iter().find(|r| r.stack && r.start == end).map(|r| r.object);
+                above.unwrap_or_else(|| self.new_object(Class::Memory))
+            }
+            Backing::Anonymous if m.shared => self.new_object(Class::SharedMemory),
+            Backing::Anonymous | Backing::Kernel => self.new_object(Class::Memory),
+        };
+        let first = match &m.backing {
+            Backing::File { offset, .. } => (offset >> 12) as i64,
+            _ => start as i64,
+        };
+        let changes = self.clear(asid, start, end);
+        let stack = m.backing == Backing::Stack;
+        self.space(asid).regions.push(Region { start, end, prot: m.prot, shared: m.shared, stack, object, first });
+        self.collect();
+        changes
+    }
+
+    /// Cuts regions so that none straddles `at`.
+    fn split(&mut self, asid: Asid, at: u64) {
+        let space = self.space(asid);
+        let Some(i) = space.regions.iter().position(|r| r.start < at && at < r.end) else { return };
+        let mut upper = space.regions[i].clone();
+        upper.first = upper.page(at as i64);
+        upper.start = at;
+        space.regions[i].end = at;
+        space.regions.push(upper);
+    }
+
+    /// Demotes the superpages that lie in the range, but not wholly.
+    fn demote_straddling(&mut self, asid: Asid, start: u64, end: u64) -> Vec<Change> {
+        let mut changes = Vec::new();
+        let inside: Vec<u64> = self.space(asid).table.range(start..end).map(|(v, _)| *v).collect();
+        for v in inside {
+            let order = self.space(asid).table[&v].order;
+            let (first, last) = (v >> order << order, (v >> order << order) + (1 << order));
+            if order > 0 && (first < start || last > end) {
+                changes.push(self.demote(asid, v));
+            }
+        }
+        changes
+    }
+
+    /// T94-42.
+    fn demote(&mut self, asid: Asid, v: u64) -> Change {
+        let order = self.space(asid).table[&v].order;
+        assert!(order > 0);
+        let first = v >> order << order;
+        for w in first..first + (1 << order) {
+            self.space(asid).table.get_mut(&w).expect("pages of a superpage are mapped").order = 0;
+        }
+        self.counts.demotions += 1;
+        (asid, VpnRange { start: Vpn(first), pages: 1 << order })
+    }
+
+    /// Takes entries out of the page table.
+    fn drop_entries(&mut self, asid: Asid, start: u64, end: u64) {
+        let space = self.space(asid);
+        let inside: Vec<u64> = space.table.range(start..end).map(|(v, _)| *v).collect();
+        let mut unused = 0;
+        for v in inside {
+            space.table.remove(&v);
+            unused += u64::from(space.unreferenced.remove(&v));
+        }
+        self.counts.populated_never_used += unused;
+    }
+
+    /// Nothing is mapped in the range any more; frames are not collected yet.
+    fn clear(&mut self, asid: Asid, start: u64, end: u64) -> Vec<Change> {
+        let mut changes = self.demote_straddling(asid, start, end);
+        self.drop_entries(asid, start, end);
+        self.split(asid, start);
+        self.split(asid, end);
+        self.space(asid).regions.retain(|r| r.end <= start || end <= r.start);
+        changes.push((asid, VpnRange::between(Vpn(start), Vpn(end))));
+        changes
+    }
+
+    /// `Op::Unmap`.
+    pub fn unmap(&mut self, asid: Asid, start: u64, len: u64) -> Vec<Change> {
+        let changes = self.clear(asid, start >> 12, (start + len) >> 12);
+        self.collect();
+        changes
+    }
+
+    /// `Op::Protect`.
+    pub fn protect(&mut self, asid: Asid, start: u64, len: u64, prot: Prot) -> Vec<Change> {
+        let (start, end) = (start >> 12, (start + len) >> 12);
+        self.split(asid, start);
+        self.split(asid, end);
+        for r in &mut self.space(asid).regions {
+            if start <= r.start && r.end <= end {
+                r.prot = prot;
+            }
+        }
+        let mut changes = Vec::new();
+        let inside: Vec<u64> = self.space(asid).table.range(start..end).map(|(v, _)| *v).collect();
+        for v in inside {
+            let e = self.space(asid).table[&v];
+            let attr = attr_of(prot, e.cow);
+            if attr == e.attr {
+                continue;
+            }
+            let (first, last) = (v >> e.order << e.order, (v >> e.order << e.order) + (1 << e.order));
+            if e.order > 0 && (first < start || last > end) {
+                changes.push(self.demote(asid, v));
+            }
+            self.space(asid).table.get_mut(&v).expect("mapped").attr = attr;
+            changes.push((asid, VpnRange::one(Vpn(v))));
+        }
+        self.check();
+        changes
+    }
+
+    /// `Op::Advise`.
+    pub fn advise(&mut self, asid: Asid, start: u64, len: u64, advice: Advice) -> Vec<Change> {
+        if advice != Advice::DontNeed {
+            return Vec::new();
+        }
+        let (start, end) = (start >> 12, (start + len) >> 12);
+        let mut changes = self.demote_straddling(asid, start, end);
+        let mapped: Vec<u64> = self.space(asid).table.range(start..end).map(|(v, _)| *v).collect();
+        for v in mapped {
+            let Some(r) = self.space(asid).region(v).cloned() else { continue };
+            let page = (r.object, r.page(v as i64));
+            if self.classes[&r.object] == Class::Memory
+                && let Some(frame) = self.index.remove(&page)
+            {
+                self.owner.remove(&frame);
+            }
+        }
+        self.drop_entries(asid, start, end);
+        self.collect();
+        changes.push((asid, VpnRange::between(Vpn(start), Vpn(end))));
+        changes
+    }
+
+    /// `Op::Remap`.
+    pub fn remap(&mut self, asid: Asid, old_start: u64, old_len: u64, new_start: u64, new_len: u64) -> Vec<Change> {
+        let (old, old_end) = (old_start >> 12, (old_start + old_len) >> 12);
+        let (new, new_end) = (new_start >> 12, (new_start + new_len) >> 12);
+        let mut changes = Vec::new();
+        if new_end - new < old_end - old {
+            changes.extend(self.clear(asid, old + (new_end - new), old_end));
+        }
+        let kept = old + (new_end - new).min(old_end - old);
+        if old == new {
+            // In place: only what is grown over is unmapped.
+            if new_end > old_end {
+                changes.extend(self.clear(asid, old_end, new_end));
+                self.grow(asid, old_end, new_end);
+            }
+            self.collect();
+            return changes;
+        }
+        changes.extend(self.clear(asid, new, new_end));
+        for v in old..kept {
+            if self.space(asid).table.get(&v).is_some_and(|e| e.order > 0) {
+                changes.push(self.demote(asid, v));
+            }
+        }
+        self.split(asid, old);
+        self.split(asid, kept);
+        let space = self.space(asid);
+        for r in &mut space.regions {
+            if old <= r.start && r.end <= kept {
+                r.start = r.start - old + new;
+                r.end = r.end - old + new;
+            }
+        }
+        for v in old..kept {
+            if let Some(e) = space.table.remove(&v) {
+                space.table.insert(v - old + new, e);
+            }
+            if space.unreferenced.remove(&v) {
+                space.unreferenced.insert(v - old + new);
+            }
+        }
+        self.grow(asid, new + (kept - old), new_end);
+        changes.push((asid, VpnRange::between(Vpn(old), Vpn(old_end))));
+        self.collect();
+        changes
+    }
+
+    /// Continues the region that ends at `from` up to `to`.
+    fn grow(&mut self, asid: Asid, from: u64, to: u64) {
+        let Some(r) = self.space(asid).regions.iter().find(|r| r.end == from).cloned() else { return };
+        if from == to {
+            return;
+        }
+        let mut more = Region { start: from, end: to, first: r.page(from as i64), ..r };
+        let pages = more.first..more.first + (to - from) as i64;
+        let all: Vec<&Region> = self.spaces.values().flat_map(|s| &s.regions).collect();
+        let taken = pages.into_iter().any(|p| all.iter().any(|r| r.maps((more.object, p))));
+        if taken && !self.classes[&more.object].is_file() {
+            (more.object, more.first) = (self.new_object(self.classes[&more.object]), from as i64);
+        }
+        self.space(asid).regions.push(more);
+    }
+
+    /// `Op::Fork`.
+    pub fn fork(&mut self, asid: Asid, child: Asid) -> Vec<Change> {
+        self.counts.forks += 1;
+        let parent = self.space(asid).clone();
+        let mut copy = parent.clone();
+        copy.unreferenced.clear();
+        let mut twins: BTreeMap<ObjectId, ObjectId> = BTreeMap::new();
+        for r in &mut copy.regions {
+            if self.classes[&r.object] != Class::Memory {
+                continue;
+            }
+            let old = r.object;
+            r.object = *twins.entry(old).or_insert_with(|| {
+                let twin = self.new_object(Class::Memory);
+                let pages: Vec<i64> = self.dealt_with.iter().filter(|p| p.0 == old).map(|p| p.1).collect();
+                self.dealt_with.extend(pages.into_iter().map(|p| (twin, p)));
+                twin
+            });
+        }
+        copy.heap = parent.heap.and_then(|h| twins.get(&h).copied());
+        let mut changes = Vec::new();
+        for (v, e) in &parent.table {
+            let r = parent.region(*v).expect("mapped pages have a region");
+            if r.shared {
+                continue;
+            }
+            let attr = attr_of(r.prot, true);
+            if attr != e.attr {
+                changes.push((asid, VpnRange::one(Vpn(*v))));
+            }
+            for space in [&mut copy, self.space(asid)] {
+                let e = space.table.get_mut(v).expect("both have it");
+                (e.attr, e.cow) = (attr, true);
+            }
+        }
+        self.spaces.insert(child, copy);
+        self.check();
+        changes
+    }
+
+    /// `Op::End`.
+    pub fn end(&mut self, asid: Asid) {
+        self.drop_entries(asid, 0, u64::MAX);
+        self.spaces.remove(&asid);
+        self.collect();
+    }
+
+    // ------------------------------------------------------------------------------------------------------- faults
+
+    /// A reference to one page: faults if it must.
+    pub fn touch(&mut self, asid: Asid, vpn: Vpn, kind: Kind) -> Vec<Change> {
+        let v = vpn.0;
+        let mut changes = Vec::new();
+        if self.space(asid).region(v).is_none() {
+            self.counts.wild_faults += 1;
+            let object = self.new_object(Class::Memory);
+            let region = Region { start: v, end: v + 1, prot: Prot::RWX, shared: false, stack: false, object, first: v as i64 };
+            self.space(asid).regions.push(region);
+        }
+        let region = self.space(asid).region(v).expect("just seen").clone();
+        let allowed = match kind {
+            Kind::Fetch => region.prot.exec,
+            Kind::Load => region.prot.read,
+            Kind::Store => region.prot.write,
+        };
+        self.counts.forbidden_accesses += u64::from(!allowed);
+        let writes = kind == Kind::Store && allowed;
+        match self.space(asid).table.get(&v).copied() {
+            None => self.page_fault(asid, v, &region, writes),
+            Some(e) if writes && e.cow => changes.extend(self.protection_fault(asid, v, &region)),
+            Some(_) => {}
+        }
+        self.space(asid).unreferenced.remove(&v);
+        if kind == Kind::Store {
+            let e = self.space(asid).table[&v];
+            let first = v >> e.order << e.order;
+            self.make_dirty(asid, first, 1 << e.order);
+        }
+        changes
+    }
+
+    fn make_dirty(&mut self, asid: Asid, first: u64, pages: u64) {
+        for w in first..first + pages {
+            let e = self.space(asid).table.get_mut(&w).expect("mapped");
+            if !e.dirty {
+                e.dirty = true;
+                self.counts.dirty_pages += 1;
+            }
+        }
+    }
+
+    fn page_fault(&mut self, asid: Asid, v: u64, region: &Region, writes: bool) {
+        self.counts.page_faults += 1;
+        let private_file = self.classes[&region.object].is_file() && !region.shared;
+        let mut frame = self.frame_of(v, region);
+        if private_file && writes {
+            frame = self.ordinary_frame();
+            self.counts.cow_copies += 1;
+        }
+        let cow = private_file && !writes;
+        let entry = Entry { frame, attr: attr_of(region.prot, cow), order: 0, cow, dirty: false };
+        self.space(asid).table.insert(v, entry);
+        if self.config.superpages {
+            self.try_promotion(asid, v);
+        }
+        self.check();
+    }
+
+    /// The frame of the object page behind `v`, busy and loaded (T94-43 to T94-50).
+    fn frame_of(&mut self, v: u64, region: &Region) -> u64 {
+        let page = (region.object, region.page(v as i64));
+        if let Some(&frame) = self.index.get(&page) {
+            if let Some(at) = self.reserved.iter().position(|&f| f == frame) {
+                self.reserved.remove(at);
+                self.busy.insert(frame);
+                self.counts.reservations_honoured += 1;
+                self.load(page);
+            }
+            return frame;
+        }
+        if self.config.reservation
+            && let Some(frame) = self.reserve(v, region)
+        {
+            return frame;
+        }
+        let frame = self.ordinary_frame();
+        self.own(page, frame);
+        self.load(page);
+        frame
+    }
+
+    /// T94-44, if this is the first fault of its region and reserving is possible.
+    fn reserve(&mut self, v: u64, region: &Region) -> Option<u64> {
+        let n = self.config.region;
+        let first_v = v / n * n;
+        let pages: Vec<ObjectPage> = (0..n).map(|i| (region.object, region.page((first_v + i) as i64))).collect();
+        let dealt_with = pages.iter().any(|p| self.dealt_with.contains(p) || self.index.contains_key(p));
+        self.dealt_with.extend(&pages);
+        if dealt_with {
+            return None;
+        }
+        let all_regions: Vec<&Region> = self.spaces.values().flat_map(|s| &s.regions).collect();
+        let inside: Vec<bool> = pages.iter().map(|p| all_regions.iter().any(|r| r.maps(*p))).collect();
+        if self.config.superpages && inside.contains(&false) {
+            return None;
+        }
+        let Some(group) = self.free_group() else {
+            self.counts.failed_region_allocs += 1;
+            return None;
+        };
+        self.counts.reservations_made += 1;
+        let prefetch = self.config.prefetch && self.classes[&region.object] == Class::DiskFile;
+        for i in 0..n as usize {
+            if !inside[i] {
+                continue;
+            }
+            let frame = group + i as u64;
+            self.take_frame(frame);
+            self.own(pages[i], frame);
+            if first_v + i as u64 == v {
+                self.busy.insert(frame);
+                self.load(pages[i]);
+            } else if prefetch {
+                self.busy.insert(frame);
+                self.load(pages[i]);
+                self.counts.pages_prefetched += 1;
+            } else {
+                self.reserved.push(frame);
+            }
+        }
+        Some(group + (v - first_v))
+    }
+
+    /// T94-57.
+    fn protection_fault(&mut self, asid: Asid, v: u64, region: &Region) -> Vec<Change> {
+        self.counts.protection_faults += 1;
+        let mut changes = Vec::new();
+        let old = self.space(asid).table[&v];
+        if old.order > 0 {
+            changes.push(self.demote(asid, v));
+        }
+        let of_file = self.owner.get(&old.frame).is_some_and(|p| self.classes[&p.0] != Class::Memory);
+        let mut frame = old.frame;
+        if of_file || self.mappers(old.frame) > 1 {
+            frame = self.ordinary_frame();
+            self.counts.cow_copies += 1;
+            let page = (region.object, region.page(v as i64));
+            if self.owner.get(&old.frame) == Some(&page) && self.classes[&page.0] == Class::Memory {
+                self.owner.remove(&old.frame);
+                self.index.remove(&page);
+                self.own(page, frame);
+            }
+        }
+        let attr = attr_of(region.prot, false);
+        let dirty = old.dirty && frame == old.frame;
+        let entry = Entry { frame, attr, order: 0, cow: false, dirty };
+        self.space(asid).table.insert(v, entry);
+        changes.push((asid, VpnRange::one(Vpn(v))));
+        self.check();
+        changes
+    }
+
+    /// T94-54, T94-55.
+    fn try_promotion(&mut self, asid: Asid, v: u64) {
+        let n = self.config.region;
+        let order = n.trailing_zeros() as u8;
+        let first = v / n * n;
+        if order == 0 {
+            return;
+        }
+        let space = &self.spaces[&asid];
+        let region = space.region(v).expect("mapped").clone();
+        let mapped = space.table.range(first..first + n).count();
+        let threshold = match self.classes[&region.object] {
+            Class::Memory | Class::SharedMemory => self.config.threshold_memory,
+            Class::DiskFile => self.config.threshold_disk,
+            Class::NfsFile => self.config.threshold_nfs,
+        };
+        if space.table[&v].order > 0 || (mapped as f64) < (threshold * n as f64).ceil() {
+            return;
+        }
+        self.counts.promotions_tried += 1;
+        let same_object =
+            |w: u64| space.region(w).is_some_and(|r| r.object == region.object && r.page(w as i64) == region.page(w as i64));
+        if !(first..first + n).all(same_object) {
+            self.counts.refused_small_object += 1;
+            return;
+        }
+        let base = space.table[&v].frame.wrapping_sub(v - first);
+        let place = |w: u64| match space.table.get(&w) {
+            Some(e) => Some(e.frame),
+            None => self.index.get(&(region.object, region.page(w as i64))).copied(),
+        };
+        let out_of_place = (first..first + n).any(|w| place(w).is_some_and(|f| f != base.wrapping_add(w - first)));
+        if !base.is_multiple_of(n) || out_of_place {
+            self.counts.refused_frames += 1;
+            return;
+        }
+        let attr = |w: u64| match space.table.get(&w) {
+            Some(e) => e.attr,
+            None => {
+                let r = space.region(w).expect("checked");
+                attr_of(r.prot, self.classes[&r.object].is_file() && !r.shared)
+            }
+        };
+        if (first..first + n).any(|w| attr(w) != attr(v)) {
+            self.counts.refused_attributes += 1;
+            return;
+        }
+        if (first..first + n).any(|w| place(w).is_none()) {
+            self.counts.refused_not_resident += 1;
+            return;
+        }
+        self.counts.promotions += 1;
+        let missing: Vec<u64> = (first..first + n).filter(|w| !space.table.contains_key(w)).collect();
+        for w in missing {
+            let page = (region.object, region.page(w as i64));
+            let frame = self.index[&page];
+            if let Some(at) = self.reserved.iter().position(|&f| f == frame) {
+                self.reserved.remove(at);
+                self.busy.insert(frame);
+                self.load(page);
+            }
+            let space = self.spaces.get_mut(&asid).expect("it runs");
+            let r = space.region(w).expect("checked");
+            let cow = self.classes[&r.object].is_file() && !r.shared;
+            let entry = Entry { frame, attr: attr_of(r.prot, cow), order: 0, cow, dirty: false };
+            space.table.insert(w, entry);
+            space.unreferenced.insert(w);
+            self.counts.populated_pages += 1;
+        }
+        let dirty = (first..first + n).any(|w| self.spaces[&asid].table[&w].dirty);
+        for w in first..first + n {
+            self.space(asid).table.get_mut(&w).expect("mapped").order = order;
+        }
+        if dirty {
+            self.make_dirty(asid, first, n);
+        }
+    }
+
+    // ------------------------------------------------------------------------------------------------------- results
+
+    /// Counted so far.
+    pub fn counts(&self) -> OsCounts {
+        let waiting: usize = self.spaces.values().map(|s| s.unreferenced.len()).sum();
+        let mut counts = self.counts.clone();
+        counts.populated_never_used += waiting as u64;
+        counts
+    }
+    /// Free, busy, reserved frames. Of unlimited memory, free ones below the highest frame ever looked at.
+    pub fn frames(&self) -> (u64, u64, u64) {
+        (self.free.len() as u64, self.busy.len() as u64, self.reserved.len() as u64)
+    }
+    /// The reserved list, head first.
+    pub fn reserved(&self) -> &[u64] {
+        &self.reserved
+    }
+    /// The free list, head first.
+    pub fn free_list(&self) -> Vec<u64> {
+        self.free.values().copied().collect()
+    }
+    /// Every mapped page with its frame, attributes and order.
+    pub fn translations(&self, asid: Asid) -> Vec<(Vpn, Pte)> {
+        let space = self.spaces.get(&asid);
+        space.into_iter().flat_map(|s| &s.table).map(|(v, e)| (Vpn(*v), pte_of(e))).collect()
+    }
+    /// Spaces that live.
+    pub fn spaces(&self) -> Vec<Asid> {
+        self.spaces.keys().copied().collect()
+    }
+}
+
+fn attr_of(prot: Prot, cow: bool) -> u8 {
+    let mut attr = 0;
+    if prot.read {
+        attr |= Attr::READ;
+    }
+    if prot.write && !cow {
+        attr |= Attr::WRITE;
+    }
+    if prot.exec {
+        attr |= Attr::EXEC;
+    }
+    attr
+}
+
+fn pte_of(e: &Entry) -> Pte {
+    Pte { pfn: Pfn(e.frame), attr: Attr(e.attr), order: e.order }
+}
+
+impl PageTableView for PlainOs {
+    fn pte(&self, asid: Asid, vpn: Vpn) -> Option<Pte> {
+        self.spaces.get(&asid)?.table.get(&vpn.0).map(pte_of)
+    }
+}
