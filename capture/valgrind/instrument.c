@@ -1,0 +1,241 @@
+/* This file is part of farreach, a laboratory for virtual-memory address translation.
+   Copyright (C) the farreach developers.
+   SPDX-License-Identifier: GPL-2.0-or-later
+   It is linked with Valgrind, so this directory is under the GNU GPL (../LICENSE-GPL-2), version 2 or later. */
+
+/* What the recorder adds to the program's code.
+
+   A superblock is cut into segments behind each conditional exit. A segment runs completely or not at all (but for
+   faults, see FR_CUT), so it is one block of the stream: said once, when it is translated. At its start the code moves
+   hot.at past the words of the block, writes the id and adds to the tally; then each data reference writes its address to
+   its own place. No call, no branch. Room in the chunk is checked once per superblock.
+
+   hot.at moves at the start, so that a fault in the middle finds the block recorded and can be told apart. */
+
+#include "recorder.h"
+
+#define HOT(field) (state_bytes + offsetof(struct hot, field))
+
+/* A data reference of the segment. */
+struct ref {
+   UInt    after; /* instructions of the segment fetched before it */
+   UInt    size;
+   Bool    store;
+   IRExpr* addr;
+   IRExpr* guard; /* NULL: always happens */
+};
+
+#define MAX_INSTRS 512
+#define MAX_REFS   (SUPERBLOCK_WORDS - 2 * MAX_INSTRS)
+
+struct segment {
+   UInt       instrs, refs;
+   ULong      instr[MAX_INSTRS];
+   struct ref ref[MAX_REFS];
+};
+
+static struct segment segment;
+
+static void add_ref(Bool store, IRExpr* addr, UInt size, IRExpr* guard)
+{
+   tl_assert(segment.refs < MAX_REFS && size > 0);
+   /* A condition known when translating: LoadG never has one, dirty helpers mostly "always". */
+   if (guard && guard->tag == Iex_Const) {
+      if (!guard->Iex.Const.con->Ico.U1)
+         return;
+      guard = NULL;
+   }
+   segment.ref[segment.refs++] = (struct ref){ segment.instrs, size, store, addr, guard };
+}
+
+/* Appends the data references of one statement to the segment, in the order in which they happen. */
+static void add_refs(const IRTypeEnv* types, const IRStmt* st)
+{
+   switch (st->tag) {
+      case Ist_WrTmp: {
+         const IRExpr* data = st->Ist.WrTmp.data;
+         if (data->tag == Iex_Load)
+            add_ref(False, data->Iex.Load.addr, sizeofIRType(data->Iex.Load.ty), NULL);
+         break;
+      }
+      case Ist_Store:
+         add_ref(True, st->Ist.Store.addr, sizeofIRType(typeOfIRExpr(types, st->Ist.Store.data)), NULL);
+         break;
+      case Ist_LoadG: {
+         const IRLoadG* load = st->Ist.LoadG.details;
+         IRType wide, narrow;
+         typeOfIRLoadGOp(load->cvt, &wide, &narrow);
+         add_ref(False, load->addr, sizeofIRType(narrow), load->guard);
+         break;
+      }
+      case Ist_StoreG: {
+         const IRStoreG* store = st->Ist.StoreG.details;
+         add_ref(True, store->addr, sizeofIRType(typeOfIRExpr(types, store->data)), store->guard);
+         break;
+      }
+      case Ist_CAS: {
+         /* Whether it succeeds or not, the processor takes the line for writing: a load and a store. */
+         const IRCAS* cas = st->Ist.CAS.details;
+         UInt size = sizeofIRType(typeOfIRExpr(types, cas->dataLo)) * (cas->dataHi ? 2 : 1);
+         add_ref(False, cas->addr, size, NULL);
+         add_ref(True, cas->addr, size, NULL);
+         break;
+      }
+      case Ist_LLSC:
+         if (st->Ist.LLSC.storedata)
+            add_ref(True, st->Ist.LLSC.addr, sizeofIRType(typeOfIRExpr(types, st->Ist.LLSC.storedata)), NULL);
+         else
+            add_ref(False, st->Ist.LLSC.addr, sizeofIRType(typeOfIRTemp(types, st->Ist.LLSC.result)), NULL);
+         break;
+      case Ist_Dirty: {
+         const IRDirty* d = st->Ist.Dirty.details;
+         if (d->mFx == Ifx_Read || d->mFx == Ifx_Modify)
+            add_ref(False, d->mAddr, d->mSize, d->guard);
+         if (d->mFx == Ifx_Write || d->mFx == Ifx_Modify)
+            add_ref(True, d->mAddr, d->mSize, d->guard);
+         break;
+      }
+      default:
+         break;
+   }
+}
+
+/* Collects the segment that begins at statement i; returns the statement behind it. */
+static Int scan_segment(const IRSB* sb, Int i)
+{
+   segment.instrs = segment.refs = 0;
+   for (; i < sb->stmts_used; i++) {
+      const IRStmt* st = sb->stmts[i];
+      if (st->tag == Ist_Exit)
+         return i + 1;
+      if (st->tag == Ist_IMark) {
+         /* Length 0 marks bytes that are no instruction: they will fault, not run. */
+         if (st->Ist.IMark.len == 0)
+            continue;
+         tl_assert(segment.instrs < MAX_INSTRS);
+         segment.instr[segment.instrs++] = st->Ist.IMark.addr | (ULong)st->Ist.IMark.len << 57;
+      } else {
+         add_refs(sb->tyenv, st);
+      }
+   }
+   return i;
+}
+
+/* Tells the reader about the segment; returns its id. */
+static UInt define_segment(void)
+{
+   UInt   id = ring_new_block();
+   ULong* to = ring_record(FR_DEFINE, 2 + segment.instrs + segment.refs);
+   *to++ = id;
+   *to++ = segment.instrs | (ULong)segment.refs << 32;
+   for (UInt i = 0; i < segment.instrs; i++)
+      *to++ = segment.instr[i];
+   for (UInt i = 0; i < segment.refs; i++) {
+      const struct ref* r = &segment.ref[i];
+      *to++ = r->after | (ULong)r->size << 32 | (ULong)r->store << 63;
+   }
+   return id;
+}
+
+static ULong tally_of_segment(void)
+{
+   UInt stores = 0;
+   for (UInt i = 0; i < segment.refs; i++)
+      stores += segment.ref[i].store;
+   return FR_TALLY(segment.instrs, segment.refs - stores, stores);
+}
+
+/* ---- Making code ---- */
+
+static IRExpr* word(ULong value)
+{
+   return IRExpr_Const(IRConst_U64(value));
+}
+
+static IRExpr* assign(IRSB* out, IRType type, IRExpr* value)
+{
+   IRTemp t = newIRTemp(out->tyenv, type);
+   addStmtToIRSB(out, IRStmt_WrTmp(t, value));
+   return IRExpr_RdTmp(t);
+}
+
+static IRExpr* plus(IRSB* out, IRExpr* a, ULong b)
+{
+   return b ? assign(out, Ity_I64, IRExpr_Binop(Iop_Add64, a, word(b))) : a;
+}
+
+/* if (hot.at > hot.limit) ring_turn(); */
+static void emit_room_check(IRSB* out)
+{
+   IRExpr*  at = assign(out, Ity_I64, IRExpr_Get(HOT(at), Ity_I64));
+   IRExpr*  limit = assign(out, Ity_I64, IRExpr_Get(HOT(limit), Ity_I64));
+   IRDirty* turn = unsafeIRDirty_0_N(1, "ring_turn", VG_(fnptr_to_fnentry)(&ring_turn), mkIRExprVec_1(IRExpr_GSPTR()));
+   turn->guard = assign(out, Ity_I1, IRExpr_Binop(Iop_CmpLT64U, limit, at));
+   turn->nFxState = 1;
+   turn->fxState[0].fx = Ifx_Modify;
+   turn->fxState[0].offset = HOT(at);
+   turn->fxState[0].size = sizeof(struct hot);
+   turn->fxState[0].nRepeats = 0;
+   turn->fxState[0].repeatLen = 0;
+   addStmtToIRSB(out, IRStmt_Dirty(turn));
+}
+
+/* Start of a segment; returns the place of its words. */
+static IRExpr* emit_start(IRSB* out, UInt id)
+{
+   IRExpr* at = assign(out, Ity_I64, IRExpr_Get(HOT(at), Ity_I64));
+   addStmtToIRSB(out, IRStmt_Put(HOT(at), plus(out, at, 8 * (1 + segment.refs))));
+   addStmtToIRSB(out, IRStmt_Store(Iend_LE, at, word(id)));
+   IRExpr* tally = assign(out, Ity_I64, IRExpr_Get(HOT(tally), Ity_I64));
+   addStmtToIRSB(out, IRStmt_Put(HOT(tally), plus(out, tally, tally_of_segment())));
+   return at;
+}
+
+static void emit_ref(IRSB* out, IRExpr* at, UInt index)
+{
+   const struct ref* r = &segment.ref[index];
+   IRExpr* addr = r->addr;
+   if (r->guard)
+      addr = assign(out, Ity_I64, IRExpr_ITE(r->guard, addr, word(FR_NOT_EXECUTED)));
+   addStmtToIRSB(out, IRStmt_Store(Iend_LE, plus(out, at, 8 * (1 + index)), addr));
+}
+
+IRSB* instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayout* layout, const VexGuestExtents* extents,
+                 const VexArchInfo* host, IRType guest_word, IRType host_word)
+{
+   IRSB* out = deepCopyIRSBExceptStmts(in);
+   Int   i = 0;
+   UInt  words = 0;
+
+   /* What precedes the first instruction is the core's own. */
+   while (i < in->stmts_used && in->stmts[i]->tag != Ist_IMark)
+      addStmtToIRSB(out, in->stmts[i++]);
+   if (i < in->stmts_used)
+      emit_room_check(out);
+
+   while (i < in->stmts_used) {
+      Int     end = scan_segment(in, i);
+      Bool    empty = segment.instrs == 0 && segment.refs == 0;
+      IRExpr* at = empty ? NULL : emit_start(out, define_segment());
+      UInt    refs = segment.refs, next = 0;
+      words += empty ? 0 : 1 + refs;
+      for (; i < end; i++) {
+         /* An address is known before its statement; scanning again tells how many belong to it. */
+         IRStmt* st = in->stmts[i];
+         if (!empty && st->tag != Ist_IMark) {
+            struct segment* s = &segment;
+            UInt before = s->refs;
+            add_refs(in->tyenv, st);
+            UInt own = s->refs - before;
+            s->refs = before;
+            for (; own > 0; own--)
+               emit_ref(out, at, next++);
+         }
+         addStmtToIRSB(out, st);
+      }
+      tl_assert(next == refs);
+   }
+   if (words > SUPERBLOCK_WORDS)
+      fail("a superblock of %u words at %#lx; %d are allowed", words, closure->nraddr, SUPERBLOCK_WORDS);
+   return out;
+}

@@ -1,0 +1,241 @@
+/* This file is part of farreach, a laboratory for virtual-memory address translation.
+   Copyright (C) the farreach developers.
+   SPDX-License-Identifier: GPL-2.0-or-later
+   It is linked with Valgrind, so this directory is under the GNU GPL (../LICENSE-GPL-2), version 2 or later. */
+
+/* The writing end of the stream: chunks, their order, back-pressure. */
+
+#include "recorder.h"
+
+/* Exported by the core, though its tool headers do not say so. */
+extern SysRes VG_(am_shared_mmap_file_float_valgrind)(SizeT length, UInt prot, Int fd, Off64T offset);
+extern SysRes VG_(do_syscall)(UWord number, RegWord, RegWord, RegWord, RegWord, RegWord, RegWord, RegWord, RegWord);
+extern Int VG_(kill)(Int pid, Int signal);
+extern void VG_(exit_now)(Int status);
+
+const HChar* run_dir = NULL;
+
+static struct fr_control* control;
+static struct fr_ring*    ring;
+static ULong*             chunk;     /* first word of the chunk being filled */
+static struct hot         hot;       /* valid while no generated code runs */
+static ThreadId           running;   /* thread whose generated code runs, 0 if none: then its shadow area is valid */
+
+#define CHUNK_BYTES (FR_CHUNK_WORDS * sizeof(ULong))
+#define RING_BYTES  (FR_RING_HEAD + FR_CHUNKS * CHUNK_BYTES)
+
+enum { FUTEX_WAIT = 0, FUTEX_WAKE = 1 };
+
+static SysRes call(UWord number, UWord a, UWord b, UWord c, UWord d)
+{
+   return VG_(do_syscall)(number, a, b, c, d, 0, 0, 0, 0);
+}
+
+static void futex_wake(unsigned* word)
+{
+   call(__NR_futex, (UWord)word, FUTEX_WAKE, 1, 0);
+}
+
+/* Returns after a wake-up, after 0.2 s, or at once if the word is no longer value: callers look again. */
+static void futex_wait(unsigned* word, unsigned value)
+{
+   struct { Long seconds, nanoseconds; } patience = { 0, 200 * 1000 * 1000 };
+   call(__NR_futex, (UWord)word, FUTEX_WAIT, value, (UWord)&patience);
+}
+
+/* Says what went wrong in the place where the reader looks, and ends this process. */
+void fail(const HChar* format, ...)
+{
+   HChar text[sizeof control->failure];
+   va_list args;
+   va_start(args, format);
+   VG_(vsnprintf)(text, sizeof text, format, args);
+   va_end(args);
+   VG_(umsg)("farreach: %s\n", text);
+   if (control && __atomic_exchange_n(&control->failed, 1, __ATOMIC_SEQ_CST) == 0) {
+      VG_(strncpy)(control->failure, text, sizeof control->failure - 1);
+      __atomic_store_n(&control->failed, 2, __ATOMIC_SEQ_CST);
+      __atomic_fetch_add(&control->wake, 1, __ATOMIC_SEQ_CST);
+      futex_wake(&control->wake);
+   }
+   VG_(exit_now)(1);
+   while (True) { }
+}
+
+static void* map_file(const HChar* path, SizeT bytes, Bool create)
+{
+   SysRes opened = VG_(open)(path, VKI_O_RDWR | (create ? VKI_O_CREAT | VKI_O_EXCL : 0), 0600);
+   if (sr_isError(opened))
+      fail("cannot open %s: error %lu", path, sr_Err(opened));
+   Int fd = sr_Res(opened);
+   if (create) {
+      /* Not ftruncate: memory that is missing must show here, not as a bus error in the middle of the program. */
+      SysRes sized = call(__NR_fallocate, fd, 0, 0, bytes);
+      if (sr_isError(sized)) {
+         VG_(unlink)(path);
+         fail("cannot reserve %lu bytes for %s: %s (error %lu)", bytes, path,
+              sr_Err(sized) == VKI_ENOSPC ? "no space left there" : "the system refused", sr_Err(sized));
+      }
+   }
+   SysRes mapped = VG_(am_shared_mmap_file_float_valgrind)(bytes, VKI_PROT_READ | VKI_PROT_WRITE, fd, 0);
+   VG_(close)(fd);
+   if (sr_isError(mapped))
+      fail("cannot map %s: error %lu", path, sr_Err(mapped));
+   return (void*)sr_Res(mapped);
+}
+
+void ring_attach_control(void)
+{
+   HChar path[VG_(strlen)(run_dir) + 16];
+   VG_(sprintf)(path, "%s/control", run_dir);
+   control = map_file(path, sizeof(struct fr_control), False);
+   if (control->magic != FR_MAGIC || control->version != FR_VERSION) {
+      control = NULL;
+      fail("%s is not version %d of the stream; recorder and reader must come from the same build", path, FR_VERSION);
+   }
+}
+
+UInt ring_new_number(void)
+{
+   return __atomic_fetch_add(&control->next_ring, 1, __ATOMIC_SEQ_CST);
+}
+
+UInt ring_new_block(void)
+{
+   UInt id = __atomic_fetch_add(&control->next_block, 1, __ATOMIC_RELAXED);
+   if (id >= 1U << 26)
+      fail("more than 2^26 blocks of code in one run");
+   return id;
+}
+
+ULong ring_tally(void)
+{
+   return hot.tally;
+}
+
+Bool ring_is_open(void)
+{
+   return ring != NULL;
+}
+
+/* Nobody reads any more: the program must not run on unseen, nor hang. */
+static void end_if_closed(void)
+{
+   if (__atomic_load_n(&control->closed, __ATOMIC_SEQ_CST) || VG_(kill)(control->reader_pid, 0) != 0) {
+      call(__NR_kill, VG_(getpid)(), VKI_SIGKILL, 0, 0);
+      while (True) { }
+   }
+}
+
+/* Goes to chunk number n of this ring as soon as it is free. */
+static void take_chunk(ULong n)
+{
+   while (True) {
+      ULong consumed = __atomic_load_n(&ring->consumed, __ATOMIC_SEQ_CST);
+      if (n < consumed + FR_CHUNKS)
+         break;
+      __atomic_store_n(&ring->writer_waits, 1, __ATOMIC_SEQ_CST);
+      if (__atomic_load_n(&ring->consumed, __ATOMIC_SEQ_CST) == consumed)
+         futex_wait((unsigned*)&ring->consumed, (unsigned)consumed);
+      __atomic_store_n(&ring->writer_waits, 0, __ATOMIC_SEQ_CST);
+      end_if_closed();
+   }
+   chunk = (ULong*)((UChar*)ring + FR_RING_HEAD + (n % FR_CHUNKS) * CHUNK_BYTES);
+   hot.at = chunk;
+   hot.limit = chunk + FR_CHUNK_WORDS - SUPERBLOCK_WORDS - SIGNAL_WORDS;
+}
+
+void ring_open(UInt number)
+{
+   HChar path[VG_(strlen)(run_dir) + 32];
+   if (ring)
+      VG_(am_munmap_valgrind)((Addr)ring, RING_BYTES);
+   VG_(sprintf)(path, "%s/ring.%u", run_dir, number);
+   ring = map_file(path, RING_BYTES, True);
+   ring->pid = VG_(getpid)();
+   ring->number = number;
+   __atomic_store_n(&ring->magic, FR_MAGIC, __ATOMIC_SEQ_CST);
+   hot.tally = 0;
+   take_chunk(0);
+}
+
+void ring_publish(void)
+{
+   ULong n = ring->produced;
+   if (hot.at == chunk)
+      return;
+   ring->used[n % FR_CHUNKS] = hot.at - chunk;
+   __atomic_store_n(&ring->produced, n + 1, __ATOMIC_SEQ_CST);
+   ULong seq = __atomic_fetch_add(&control->head, 1, __ATOMIC_SEQ_CST);
+   unsigned* place = &control->order[seq % FR_ORDER];
+   while (__atomic_load_n(place, __ATOMIC_SEQ_CST) != 0) { /* only with thousands of processes alive */
+      end_if_closed();
+      futex_wait(place, __atomic_load_n(place, __ATOMIC_SEQ_CST));
+   }
+   __atomic_store_n(place, ring->number + 1, __ATOMIC_SEQ_CST);
+   __atomic_fetch_add(&control->wake, 1, __ATOMIC_SEQ_CST);
+   if (__atomic_load_n(&control->reader_waits, __ATOMIC_SEQ_CST))
+      futex_wake(&control->wake);
+   take_chunk(n + 1);
+}
+
+/* Generated code of a thread has its copy of the hot state in its shadow area; a record made meanwhile (from a signal
+   handler of the core) goes behind what that code wrote, and the code continues behind the record. */
+static void fetch_hot(void)
+{
+   if (running)
+      VG_(get_shadow_regs_area)(running, (UChar*)&hot, 1, 0, sizeof hot);
+}
+
+static void store_hot(void)
+{
+   if (running)
+      VG_(set_shadow_regs_area)(running, 1, 0, sizeof hot, (const UChar*)&hot);
+}
+
+ULong* ring_record(UInt type, UInt words)
+{
+   fetch_hot();
+   if (hot.at + 1 + words > chunk + FR_CHUNK_WORDS) {
+      /* In the middle of a superblock the chunk cannot change: its code holds addresses in this one. */
+      if (running)
+         fail("no room for %u words of record %u in the middle of a superblock", words, type);
+      ring_publish();
+      tl_assert(1 + words <= FR_CHUNK_WORDS);
+   }
+   ULong* payload = hot.at + 1;
+   *hot.at = FR_OP | (ULong)type << 32 | words;
+   hot.at += 1 + words;
+   store_hot();
+   return payload;
+}
+
+ULong* ring_text(ULong* to, const HChar* text, UInt bytes)
+{
+   UInt words = (bytes + 7) / 8;
+   for (UInt i = 0; i < words; i++)
+      to[i] = 0;
+   VG_(memcpy)(to, text, bytes);
+   return to + words;
+}
+
+void ring_enter(ThreadId tid)
+{
+   running = tid;
+   store_hot();
+}
+
+void ring_leave(ThreadId tid)
+{
+   tl_assert(running == tid);
+   fetch_hot();
+   running = 0;
+}
+
+VG_REGPARM(1) void ring_turn(UChar* guest)
+{
+   struct hot* shadow = (struct hot*)(guest + state_bytes);
+   hot = *shadow;
+   ring_publish();
+   *shadow = hot;
+}

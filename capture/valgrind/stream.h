@@ -1,0 +1,112 @@
+/* This file is part of farreach, a laboratory for virtual-memory address translation.
+   Copyright (C) the farreach developers.
+   SPDX-License-Identifier: GPL-2.0-or-later
+   It is linked with Valgrind, so this directory is under the GNU GPL (../LICENSE-GPL-2), version 2 or later. */
+
+/* The stream between the recorder (the only writer) and its reader: plain shared memory, and the only thing the two
+   have in common. The reader states the same numbers in crates/farreach-cli/src/live/layout.rs; a change here is a
+   new FR_VERSION.
+
+   A run owns a directory with these files:
+
+     control   struct fr_control: one for the run, made by the reader
+     ring.N    struct fr_ring: one per process image, made by the recorder; N from fr_control.next_ring
+
+   A ring has FR_CHUNKS chunks of FR_CHUNK_WORDS words. The writer fills a chunk, publishes it and goes on with the next,
+   waiting while all are full. The reader copies the words, clears them to zero and hands the chunk back. Publishing takes
+   a place in the one order of the run: seq = head++, order[seq % FR_ORDER] = N + 1.
+   A chunk that the writer did not live to publish is readable too: words never written are zero, and no block or record
+   begins with a zero word.
+
+   Words of a chunk:
+
+     block     id (1 .. 2^31-1), then one address for each data reference of the block; FR_NOT_EXECUTED if its condition
+               was false. The block runs from its first to its last instruction, unless FR_CUT follows.
+     record    FR_OP | type << 32 | payload words, then the payload
+
+   Neither crosses the end of a chunk. */
+
+#ifndef FARREACH_STREAM_H
+#define FARREACH_STREAM_H
+
+#define FR_MAGIC        0x31484341455252ULL /* in control and in every ring */
+#define FR_VERSION      1
+
+#define FR_CHUNKS       8
+#define FR_CHUNK_WORDS  32768
+#define FR_RING_HEAD    4096  /* bytes before the first chunk */
+#define FR_ORDER        65536 /* more than all chunks of all processes that can be alive */
+
+#define FR_OP           (1ULL << 63)
+#define FR_NOT_EXECUTED (~0ULL)
+
+struct fr_control {
+   unsigned long long magic;
+   unsigned version;
+   unsigned reader_pid;          /* lets a blocked writer notice that nobody reads */
+   char     pad0[48];
+   unsigned long long head;      /* next place in the order */
+   char     pad1[56];
+   unsigned wake;                /* futex of the reader: changes with every publication */
+   unsigned reader_waits;        /* not 0: wake it */
+   char     pad2[56];
+   unsigned next_ring;           /* ring numbers, from 0 */
+   unsigned next_block;          /* block ids, from 1, unique in the run */
+   unsigned closed;              /* the reader is gone: writers end their program */
+   char     pad3[52];
+   unsigned failed;              /* a recorder could not go on; failure says why */
+   char     failure[508];
+   char     pad4[3328];
+   unsigned order[FR_ORDER];     /* ring + 1; the reader sets it back to 0 */
+};
+
+struct fr_ring {
+   unsigned long long magic;     /* set last: the ring is usable */
+   unsigned pid;
+   char     pad0[52];
+   unsigned long long produced;  /* chunks published so far; chunk i is i % FR_CHUNKS */
+   char     pad1[56];
+   unsigned long long consumed;  /* chunks handed back; its low half is the futex of the writer */
+   unsigned writer_waits;        /* not 0: wake it */
+   char     pad2[52];
+   unsigned used[FR_CHUNKS];     /* words in a published chunk */
+   unsigned number;              /* N of ring.N */
+};
+
+/* Records. Payload words are listed from 0; a | b << n shares a word. Text is packed into whole words, zero padded. */
+enum fr_record {
+   FR_DEFINE = 1,   /* 0: id  1: instructions | references << 32
+                       then per instruction pc | length << 57,
+                       then per reference after | size << 32 | store << 63, as in farreach::event::DataRef */
+   FR_START,        /* a new program image. 0: pid | bytes of text << 32  then the path of the program */
+   FR_FORK,         /* 0: ring of the child. The child may write from here on */
+   FR_FORKED,       /* 0: ring | pid of the child << 32 */
+   FR_FORK_FAILED,  /* 0: ring. There is no child */
+   FR_MAP,          /* 0: start  1: length  2: enum fr_map flags | bytes of text << 32  3: file offset  then the file name */
+   FR_UNMAP,        /* 0: start  1: length */
+   FR_REMAP,        /* 0: old start  1: old length  2: new start  3: new length */
+   FR_PROTECT,      /* 0: start  1: length  2: enum fr_map flags */
+   FR_ADVISE,       /* 0: start  1: length  2: enum fr_advice */
+   FR_THREAD_START, /* 0: thread */
+   FR_THREAD_EXIT,  /* 0: thread */
+   FR_SWITCH,       /* 0: thread */
+   FR_CUT,          /* 0: unused block id  1: address of an instruction. That instruction of the block before faulted: it
+                       and all after it did not happen */
+   FR_EXEC,         /* an exec is being tried: what follows is FR_EXEC_FAILED, or FR_START of another ring, same pid */
+   FR_EXEC_FAILED,
+   FR_END           /* 0: status | signal << 32 (one of them)  1: tally, see FR_TALLY */
+};
+
+enum fr_map {
+   FR_READ = 1, FR_WRITE = 2, FR_EXECUTE = 4, FR_SHARED = 8,
+   FR_EARLY = 16,   /* stack growth in the middle of the block before: the mapping precedes that block */
+   FR_ANONYMOUS = 0 << 8, FR_HEAP = 1 << 8, FR_STACK = 2 << 8, FR_FILE = 3 << 8, FR_KERNEL = 4 << 8 /* what is behind it */
+};
+
+enum fr_advice { FR_DONTNEED, FR_HUGEPAGE, FR_NOHUGEPAGE, FR_WILLNEED };
+
+/* What the writer adds up on its own, block by block as they run, and the reader adds up from the words it received. */
+#define FR_TALLY(instrs, loads, stores) \
+   ((unsigned long long)(instrs) + ((unsigned long long)(loads) << 10) + ((unsigned long long)(stores) << 20))
+
+#endif

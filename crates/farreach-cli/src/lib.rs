@@ -1,0 +1,3 @@
+//! What the `farreach` command is made of beyond the library: everything that touches the operating system.
+
+pub mod live;

@@ -1,0 +1,163 @@
+//! Before the program runs: finding the recorder, looking at the program, the directory of the run.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use farreach::{Error, Result};
+
+use super::layout::{MAGIC, VERSION, control};
+use super::shared::Shared;
+use super::signals::free_bytes;
+
+/// Name of the recorder in its directory.
+pub const TOOL: &str = "farreach-amd64-linux";
+/// Where the recorder is, if not beside this program.
+pub const TOOL_VARIABLE: &str = "FARREACH_VALGRIND_DIR";
+
+pub fn error(what: &OsStr, place: &str, why: impl Into<String>) -> Error {
+    Error::Trace { file: format!("recording of '{}'", what.to_string_lossy()), place: place.into(), what: why.into() }
+}
+
+fn io(path: &Path) -> impl Fn(std::io::Error) -> Error + '_ {
+    |source| Error::Io { file: path.display().to_string(), source }
+}
+
+/// The directory of the recorder: as told, else from the environment, else `valgrind/` beside the directory of this program.
+pub fn tool_dir(told: Option<&Path>) -> Result<PathBuf> {
+    let beside = || {
+        let exe = std::env::current_exe().ok()?;
+        // target/release/farreach, but examples and tests lie one deeper
+        exe.ancestors().skip(1).take(4).map(|dir| dir.join("valgrind")).find(|dir| dir.join(TOOL).is_file())
+    };
+    let from_variable = || std::env::var_os(TOOL_VARIABLE).map(PathBuf::from);
+    let dir = told.map(Path::to_path_buf).or_else(from_variable).or_else(beside);
+    let missing = |place: &str| Error::Trace {
+        file: "recorder".into(),
+        place: place.into(),
+        what: format!(
+            "{TOOL} is not there; build it with 'make -C capture/valgrind' (it needs Debian's package 'valgrind'), or set \
+             {TOOL_VARIABLE} to its directory"
+        ),
+    };
+    let dir = dir.ok_or_else(|| missing("beside this program"))?;
+    if !dir.join(TOOL).is_file() {
+        return Err(missing(&dir.display().to_string()));
+    }
+    dir.canonicalize().map_err(io(&dir))
+}
+
+/// Looks a command up as the shell would, and refuses what cannot be recorded.
+pub fn check_program(name: &OsStr) -> Result<PathBuf> {
+    let refuse = |place: &str, why: String| error(name, place, why);
+    let path = if name.as_encoded_bytes().contains(&b'/') {
+        PathBuf::from(name)
+    } else {
+        let dirs = std::env::var_os("PATH").unwrap_or_default();
+        let runnable = |p: &PathBuf| p.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0);
+        std::env::split_paths(&dirs)
+            .map(|dir| dir.join(name))
+            .find(runnable)
+            .ok_or_else(|| refuse("PATH", "no such program in any directory of PATH".into()))?
+    };
+    let place = path.display().to_string();
+    let meta = fs::metadata(&path).map_err(|e| refuse(&place, format!("{e}; a program file is needed")))?;
+    if !meta.is_file() {
+        return Err(refuse(&place, "not a file; a program is needed".into()));
+    }
+    if meta.mode() & 0o111 == 0 {
+        return Err(refuse(&place, format!("not executable (mode {:o})", meta.mode() & 0o7777)));
+    }
+    if meta.mode() & 0o6000 != 0 {
+        return Err(refuse(&place, format!("set-user-ID or set-group-ID (mode {:o}); only plain programs", meta.mode() & 0o7777)));
+    }
+    let mut head = [0u8; 20];
+    let mut file = File::open(&path).map_err(|e| refuse(&place, format!("{e}; the recorder must read the program")))?;
+    let have = file.read(&mut head).map_err(io(&path))?;
+    match &head[..have] {
+        [b'#', b'!', ..] => Ok(path),
+        [0x7f, b'E', b'L', b'F', 2, 1, .., 62, 0] => Ok(path),
+        [0x7f, b'E', b'L', b'F', ..] => Err(refuse(&place, "an ELF file, but not for x86-64; only x86-64 is recorded".into())),
+        _ => Err(refuse(&place, "neither an x86-64 ELF file nor a script that begins with #!".into())),
+    }
+}
+
+/// The directory of a run; it goes when this value goes.
+pub struct RunDir(pub PathBuf);
+
+impl RunDir {
+    /// Makes one in memory if there is room, else in the directory for temporary files.
+    pub fn create(base: Option<&Path>) -> Result<RunDir> {
+        static RUNS: AtomicU32 = AtomicU32::new(0);
+        const ROOM: u64 = 64 << 20;
+        let shm = Path::new("/dev/shm");
+        let temp = std::env::temp_dir();
+        let base = base.unwrap_or(if free_bytes(shm).is_some_and(|n| n >= ROOM) { shm } else { &temp });
+        remove_leftovers(base);
+        let n = RUNS.fetch_add(1, Ordering::Relaxed);
+        let dir = base.join(format!("farreach-{}-{n}", std::process::id()));
+        fs::DirBuilder::new().mode(0o700).create(&dir).map_err(io(&dir))?;
+        Ok(RunDir(dir))
+    }
+
+    /// Makes and maps the control file.
+    pub fn control(&self) -> Result<Shared> {
+        let path = self.0.join("control");
+        let file = File::options().read(true).write(true).create_new(true).open(&path).map_err(io(&path))?;
+        file.set_len(control::BYTES as u64).map_err(io(&path))?;
+        let shared = Shared::map(&file, control::BYTES).map_err(io(&path))?;
+        shared.u32(control::VERSION).store(VERSION, Ordering::SeqCst);
+        shared.u32(control::READER_PID).store(std::process::id(), Ordering::SeqCst);
+        shared.u32(control::NEXT_BLOCK).store(1, Ordering::SeqCst);
+        shared.u64(control::MAGIC).store(MAGIC, Ordering::SeqCst);
+        Ok(shared)
+    }
+}
+
+impl Drop for RunDir {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A farreach that was killed could not remove its directory.
+fn remove_leftovers(base: &Path) {
+    for entry in fs::read_dir(base).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|n| n.strip_prefix("farreach-")).and_then(|n| n.split('-').next()).map(str::to_owned);
+        if let Some(pid) = pid.filter(|p| p.parse::<u32>().is_ok()) {
+            if !Path::new("/proc").join(pid).exists() {
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+    }
+}
+
+/// Starts the program under the recorder, with standard streams, directory and environment as they are.
+pub fn spawn(tool_dir: &Path, run_dir: &Path, command: &[OsString], extra: &[OsString]) -> Result<Child> {
+    let tool = tool_dir.join(TOOL);
+    let mut run_option = OsString::from("--run-dir=");
+    run_option.push(run_dir);
+    let mut log_option = OsString::from("--log-file=");
+    log_option.push(run_dir.join("log.%p"));
+    Command::new(&tool)
+        .args(["--tool=farreach", "--command-line-only=yes", "-q", "--trace-children=yes", "--vgdb=no"])
+        .args([run_option, log_option])
+        .args(extra)
+        .arg("--")
+        .args(command)
+        .spawn()
+        .map_err(io(&tool))
+}
+
+/// The last lines a recorder process wrote about itself.
+pub fn log_tail(run_dir: &Path, pid: u32) -> String {
+    let text = fs::read(run_dir.join(format!("log.{pid}"))).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
+    lines[lines.len().saturating_sub(12)..].join("\n")
+}

@@ -1,0 +1,19 @@
+//! Recording a program as it runs.
+//!
+//! [`Recorder::start`] runs a command under the recorder (`capture/valgrind`, a Valgrind tool) and is the
+//! [`Source`] of its stream, all its children included. `docs/recorder.md` tells how it works.
+
+mod decode;
+mod launch;
+mod layout;
+mod process;
+mod recorder;
+mod shared;
+mod signals;
+
+pub use decode::Counts;
+pub use launch::{TOOL, TOOL_VARIABLE, check_program, tool_dir};
+pub use recorder::{Exit, Options, Recorder, Report};
+
+#[cfg(test)]
+mod tests;

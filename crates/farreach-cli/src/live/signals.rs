@@ -1,0 +1,80 @@
+//! Interrupts (Ctrl-C, termination) while a program is being recorded.
+//!
+//! A terminal sends its Ctrl-C to the program too, so nothing is lost by letting the program end in its own way. What
+//! comes from another process (`kill`) reached farreach alone and is passed on.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+static RECEIVED: AtomicU32 = AtomicU32::new(0);
+static TO_FORWARD: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn note(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
+    RECEIVED.fetch_add(1, Ordering::SeqCst);
+    // SAFETY: the kernel passes a valid siginfo to SA_SIGINFO handlers.
+    let from_process = unsafe { info.as_ref() }.is_some_and(|i| i.si_code <= libc::SI_USER);
+    if from_process {
+        TO_FORWARD.store(signal as u32, Ordering::SeqCst);
+    }
+}
+
+/// While it lives, SIGINT and SIGTERM are noted instead of ending farreach.
+pub struct Watch {
+    before: Vec<(libc::c_int, libc::sigaction)>,
+}
+
+impl Watch {
+    /// Begins to watch. Signals that are ignored (`nohup`, background jobs) stay ignored.
+    pub fn begin() -> Watch {
+        RECEIVED.store(0, Ordering::SeqCst);
+        TO_FORWARD.store(0, Ordering::SeqCst);
+        let mut before = Vec::new();
+        for signal in [libc::SIGINT, libc::SIGTERM] {
+            // SAFETY: all-zero is a valid sigaction; the handler only touches atomics.
+            unsafe {
+                let mut old: libc::sigaction = std::mem::zeroed();
+                if libc::sigaction(signal, std::ptr::null(), &mut old) != 0 || old.sa_sigaction == libc::SIG_IGN {
+                    continue;
+                }
+                let mut new: libc::sigaction = std::mem::zeroed();
+                new.sa_sigaction = note as *const () as usize;
+                new.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+                if libc::sigaction(signal, &new, std::ptr::null_mut()) == 0 {
+                    before.push((signal, old));
+                }
+            }
+        }
+        Watch { before }
+    }
+
+    /// Signals received since the last call, and one that is to be passed on.
+    pub fn take(&self) -> (u32, Option<i32>) {
+        let forward = TO_FORWARD.swap(0, Ordering::SeqCst);
+        (RECEIVED.swap(0, Ordering::SeqCst), (forward != 0).then_some(forward as i32))
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        for (signal, old) in &self.before {
+            // SAFETY: restores what `begin` found.
+            unsafe { libc::sigaction(*signal, old, std::ptr::null_mut()) };
+        }
+    }
+}
+
+/// Sends a signal; a process that is gone is no error.
+pub fn send(pid: u32, signal: i32) {
+    // SAFETY: plain system call.
+    unsafe { libc::kill(pid as libc::pid_t, signal) };
+}
+
+/// Bytes free for files in a directory.
+pub fn free_bytes(dir: &std::path::Path) -> Option<u64> {
+    use std::os::unix::ffi::OsStrExt;
+    let path = std::ffi::CString::new(dir.as_os_str().as_bytes()).ok()?;
+    // SAFETY: all-zero is a valid statvfs; the path ends in a zero byte.
+    unsafe {
+        let mut stat: libc::statvfs = std::mem::zeroed();
+        (libc::statvfs(path.as_ptr(), &mut stat) == 0).then(|| stat.f_bavail * stat.f_frsize)
+    }
+}

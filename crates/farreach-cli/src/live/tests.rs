@@ -1,0 +1,1 @@
+//! The two halves of the stream agree on its numbers.
