@@ -107,7 +107,7 @@ pub struct OsCounts {
     pub cow_copies: u64,
     /// References to addresses that no region covers; the trace is at fault, the page is mapped as anonymous memory.
     pub wild_faults: u64,
-    /// References a region's protection forbids; the trace is at fault, the access is allowed.
+    /// Mapped pages that saw an access their region forbids; the trace is at fault, the access goes on. Once per mapping.
     pub forbidden_accesses: u64,
     /// Bytes read from files, for faults, prefetch and populate.
     pub io_bytes: u64,

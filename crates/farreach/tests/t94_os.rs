@@ -245,7 +245,8 @@ fn ca_12_h_t94_16_compress_anomaly() {
         s.loads((0..40).map(|k| 0x2000 + 16 * k));
     }
     let super_ = |size: &str| format!("t94/superpage:sizes=4K+{size},region={size},promote={size}");
-    let machines = [super_("16K"), super_("32K"), super_("64K"), "t94/partial:factor=16".into(), "t94/partial:factor=8,region=32K".into()];
+    let machines =
+        [super_("16K"), super_("32K"), super_("64K"), "t94/partial:factor=16".into(), "t94/partial:factor=8,region=32K".into()];
     let out = run(&machines.iter().map(String::as_str).collect::<Vec<_>>(), &s);
     assert_eq!(out.misses(), [72, 72, 720, 72, 72]);
     assert_eq!(out.entries.iter().map(Vec::len).collect::<Vec<_>>(), [48, 44, 64, 44, 44]);

@@ -13,11 +13,7 @@ impl Os {
     pub fn apply(&mut self, asid: Asid, op: &Op) {
         let range = |start: u64, len: u64| VpnRange::of_bytes(start, len, BASE_SHIFT);
         match op {
-            Op::Start { .. } => {
-                let space = self.space(asid);
-                space.mapped_by_events = true;
-                debug_assert!(!space.ended, "address spaces are numbered once");
-            }
+            Op::Start { .. } => debug_assert!(!self.space(asid).ended, "address spaces are numbered once"),
             Op::Map(mapping) => self.map(asid, mapping),
             Op::Unmap { start, len } => self.unmap(asid, range(*start, *len)),
             Op::Remap { old_start, old_len, new_start, new_len } => {
@@ -30,6 +26,7 @@ impl Os {
             Op::Advise { .. } | Op::Define { .. } => {}
             Op::ThreadStart { .. } | Op::ThreadExit { .. } | Op::Switch { .. } => {}
         }
+        self.memory.settle();
         self.count_virtual(op);
     }
 
@@ -51,8 +48,8 @@ impl Os {
     }
 
     /// Adds a region that is a new mapper of its object.
-    fn insert(&mut self, asid: Asid, region: Region) {
-        self.memory.objects.add_mapper(region.object, region.first_page, region.range.pages);
+    pub(super) fn insert(&mut self, asid: Asid, region: Region) {
+        self.memory.objects.get_mut(region.object).mappers += 1;
         self.put(asid, region);
     }
 
@@ -61,16 +58,20 @@ impl Os {
     fn take(&mut self, asid: Asid, range: VpnRange) -> Vec<Region> {
         let pieces = self.space(asid).regions.take(range);
         for (piece, rest) in &pieces {
-            self.memory.objects.get_mut(piece.object).mappers += rest;
+            let object = self.memory.objects.get_mut(piece.object);
+            object.mappers += rest;
+            object.cover(piece.first_page, piece.range.pages, -1);
         }
         pieces.into_iter().map(|(piece, _)| piece).collect()
     }
 
     /// Puts a region in that counts as a mapper already.
     fn put(&mut self, asid: Asid, region: Region) {
-        let object = region.object;
+        let (id, first, pages) = (region.object, region.first_page, region.range.pages);
         let joined = self.space(asid).regions.insert(region);
-        self.memory.objects.get_mut(object).mappers -= joined;
+        let object = self.memory.objects.get_mut(id);
+        object.mappers -= joined;
+        object.cover(first, pages, 1);
     }
 
     /// The object behind a new mapping and the page of it at the mapping's start. Anonymous objects number their pages like
@@ -141,35 +142,33 @@ impl Os {
         for &vpn in &pages {
             self.unmap_page(asid, vpn);
         }
-        if let (Some(first), Some(last)) = (pages.first(), pages.last()) {
-            self.change(asid, VpnRange::between(*first, Vpn(last.0 + 1)), What::Stale);
-        }
+        self.stale(asid, &pages);
     }
 
     fn unmap(&mut self, asid: Asid, range: VpnRange) {
         self.clear(asid, range);
         for region in self.take(asid, range) {
-            self.forget_private(&region);
+            self.forget_private(&region, false);
             self.memory.drop_mapper(region.object);
         }
     }
 
     /// Pages of private memory die with their mapping (T94-60).
-    fn forget_private(&mut self, region: &Region) {
+    fn forget_private(&mut self, region: &Region, keep_reserved: bool) {
         if self.memory.objects.get(region.object).private {
             let end = region.first_page + region.range.pages;
-            self.memory.forget(region.object, region.first_page, end, self.placement.region_order());
+            self.memory.forget(region.object, region.first_page, end, keep_reserved);
         }
     }
 
-    /// madvise(DONTNEED): private memory is dropped, the translations of other memory only.
+    /// madvise(DONTNEED): private memory is dropped, of other memory the translations only. Reservations stand.
     fn discard(&mut self, asid: Asid, range: VpnRange) {
         self.clear(asid, range);
         let inside: Vec<Region> = self.space(asid).regions.iter().filter(|r| r.range.overlaps(&range)).cloned().collect();
         for region in inside {
             let start = region.range.start.max(range.start);
             let part = VpnRange::between(start, region.range.end().min(range.end()));
-            self.forget_private(&Region { range: part, first_page: region.page_of(start), ..region });
+            self.forget_private(&Region { range: part, first_page: region.page_of(start), ..region }, true);
         }
     }
 
@@ -188,19 +187,23 @@ impl Os {
 
     /// New attributes for the mapped pages of a range.
     fn reattribute(&mut self, asid: Asid, range: VpnRange, prot: Prot) {
-        let mut changed: Option<VpnRange> = None;
+        let mut changed = Vec::new();
         for vpn in self.space(asid).table.mapped_in(range) {
             let entry = self.space(asid).table.get_mut(vpn).expect("just listed");
             let new = attr(prot, entry.cow);
             if entry.attr != new {
                 entry.attr = new;
                 entry.forbidden = false;
-                let start = changed.map_or(vpn, |r| r.start);
-                changed = Some(VpnRange::between(start, Vpn(vpn.0 + 1)));
+                changed.push(vpn);
             }
         }
-        if let Some(pages) = changed {
-            self.change(asid, pages, What::Stale);
+        self.stale(asid, &changed);
+    }
+
+    /// Reports ascending pages as stale, in runs.
+    fn stale(&mut self, asid: Asid, pages: &[Vpn]) {
+        for run in pages.chunk_by(|a, b| a.0 + 1 == b.0) {
+            self.change(asid, VpnRange { start: run[0], pages: run.len() as u64 }, What::Stale);
         }
     }
 
@@ -222,8 +225,14 @@ impl Os {
         if new.pages > keep.pages {
             // What was asked for beyond the old length; all of it, for a mapping duplicated with old length 0.
             let range = VpnRange::between(Vpn(new.start.0 + keep.pages), new.end());
-            let first_page = source.page_of(old.start) + keep.pages;
-            self.insert(asid, Region { range, first_page, ..source.clone() });
+            let (mut object, mut first_page) = (source.object, source.page_of(old.start) + keep.pages);
+            let known = self.memory.objects.get(object);
+            if known.private && known.contains_any(first_page, range.pages) {
+                // The next pages of private memory are mapped elsewhere: what is new is memory of its own.
+                object = self.memory.objects.create(ObjectKind::Anonymous, None, true, 0);
+                first_page = range.start.0;
+            }
+            self.insert(asid, Region { range, object, first_page, ..source.clone() });
         }
         self.memory.drop_mapper(source.object);
     }
@@ -235,9 +244,7 @@ impl Os {
         for &vpn in &moved {
             self.demote(asid, vpn);
         }
-        if let (Some(first), Some(last)) = (moved.first(), moved.last()) {
-            self.change(asid, VpnRange::between(*first, Vpn(last.0 + 1)), What::Stale);
-        }
+        self.stale(asid, &moved);
         for piece in self.take(asid, from) {
             let range = VpnRange { start: to(piece.range.start), pages: piece.range.pages };
             self.put(asid, Region { range, ..piece });
@@ -255,23 +262,20 @@ impl Os {
         self.space(child);
         let parent = self.space(asid);
         let regions: Vec<Region> = parent.regions.iter().cloned().collect();
-        let (mapped_by_events, stray) = (parent.mapped_by_events, parent.stray);
+        let mapped_by_events = parent.mapped_by_events;
         let mut copies: HashMap<ObjectId, ObjectId> = HashMap::new();
-        let private: Vec<ObjectId> =
-            regions.iter().map(|r| r.object).chain(stray).filter(|o| self.memory.objects.get(*o).private).collect();
-        for object in private {
-            copies.entry(object).or_insert_with(|| self.memory.objects.copy_for_fork(object));
+        for region in &regions {
+            if self.memory.objects.get(region.object).private && !copies.contains_key(&region.object) {
+                copies.insert(region.object, self.memory.objects.copy_for_fork(region.object));
+            }
         }
         let copy = |object: ObjectId| copies.get(&object).copied().unwrap_or(object);
-        *self.space(child) = Space { mapped_by_events, stray: stray.map(copy), ..Space::default() };
-        if let Some(object) = stray.map(copy) {
-            self.memory.objects.get_mut(object).mappers += 1;
-        }
+        *self.space(child) = Space { mapped_by_events, ..Space::default() };
         for region in &regions {
             self.insert(child, Region { object: copy(region.object), ..region.clone() });
         }
         let all = VpnRange { start: Vpn(0), pages: super::SPACE_PAGES };
-        let mut protected: Option<VpnRange> = None;
+        let mut protected = Vec::new();
         for vpn in self.space(asid).table.mapped_in(all) {
             let region = self.region(asid, vpn);
             let entry = self.space(asid).table.get_mut(vpn).expect("just listed");
@@ -280,20 +284,17 @@ impl Os {
                 let new = attr(region.prot, true);
                 if entry.attr != new {
                     entry.attr = new;
-                    let start = protected.map_or(vpn, |r| r.start);
-                    protected = Some(VpnRange::between(start, Vpn(vpn.0 + 1)));
+                    protected.push(vpn);
                 }
             }
             let entry = *entry;
             if self.memory.objects.get(region.object).private {
                 self.memory.rename(copy(region.object), region.page_of(vpn), entry.pfn);
             }
-            let inherited = super::page_table::Entry { touched: false, dirty: false, populated: false, ..entry };
+            let inherited = super::page_table::Entry { touched: false, populated: false, ..entry };
             self.map_page(child, vpn, inherited);
         }
-        if let Some(pages) = protected {
-            self.change(asid, pages, What::Stale);
-        }
+        self.stale(asid, &protected);
     }
 
     fn end(&mut self, asid: Asid) {
@@ -302,11 +303,8 @@ impl Os {
             self.unmap_page(asid, vpn);
         }
         for region in self.take(asid, all) {
-            self.forget_private(&region);
+            self.forget_private(&region, false);
             self.memory.drop_mapper(region.object);
-        }
-        if let Some(stray) = self.space(asid).stray.take() {
-            self.memory.drop_mapper(stray);
         }
         *self.space(asid) = Space { mapped_by_events: true, ended: true, ..Space::default() };
         self.change(asid, all, What::Gone);

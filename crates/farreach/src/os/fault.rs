@@ -68,37 +68,30 @@ impl Os {
         }
     }
 
-    /// The region of a page. Where the trace maps nothing there is one anonymous object behind everything; stray references
-    /// into the holes of a mapped space get a page of their own.
+    /// The region of a page. Where the trace maps nothing, one anonymous object fills the space; a stray reference into a hole of
+    /// a mapped space makes a region of one page.
     pub(super) fn region(&mut self, asid: Asid, vpn: Vpn) -> Region {
         let space = self.space(asid);
         if let Some(region) = space.regions.find(vpn) {
             return region.clone();
         }
-        let whole = !space.mapped_by_events;
-        let range = if whole { VpnRange { start: Vpn(0), pages: SPACE_PAGES } } else { VpnRange::one(vpn) };
-        let object = match space.stray {
-            Some(object) => object,
-            None => {
-                let object = self.memory.objects.create(ObjectKind::Anonymous, None, true, 0);
-                self.memory.objects.add_mapper(object, 0, if whole { SPACE_PAGES } else { 0 });
-                self.space(asid).stray = Some(object);
-                object
-            }
+        let (range, label) = if space.mapped_by_events {
+            self.memory.counts.wild_faults += 1;
+            (VpnRange::one(vpn), self.labels.intern("not mapped"))
+        } else {
+            (VpnRange { start: Vpn(0), pages: SPACE_PAGES }, self.labels.intern("whole space"))
         };
-        let label = self.label(asid, vpn);
-        Region { range, prot: Prot::RWX, shared: false, object, first_page: range.start.0, label }
+        let object = self.memory.objects.create(ObjectKind::Anonymous, None, true, 0);
+        let region = Region { range, prot: Prot::RWX, shared: false, object, first_page: range.start.0, label };
+        self.insert(asid, region.clone());
+        region
     }
 
     fn page_fault(&mut self, asid: Asid, vpn: Vpn, kind: Kind) -> Result<(), OutOfMemory> {
         self.memory.counts.page_faults += 1;
         self.memory.counts.pt_probes += 1;
         let region = self.region(asid, vpn);
-        if self.space(asid).mapped_by_events && self.space(asid).regions.find(vpn).is_none() {
-            self.memory.counts.wild_faults += 1;
-        }
-        let page = region.page_of(vpn);
-        let pfn = self.object_frame(vpn, region.object, page)?;
+        let pfn = self.object_frame(vpn, region.object, region.page_of(vpn))?;
         let private_file = !region.shared && self.memory.objects.get(region.object).kind.is_file();
         let entry = if private_file && kind == Kind::Store && region.prot.write {
             // The first touch of a private file page is a store: it gets its own copy at once.
@@ -192,12 +185,13 @@ impl Os {
                 self.memory.rename(region.object, region.page_of(vpn), pfn);
             }
             self.memory.unmap(old.pfn);
-            if old.touched {
-                self.memory.touch(pfn);
-            }
+            self.memory.settle();
         }
         let entry = self.spaces[asid.0 as usize].table.get_mut(vpn).expect("still mapped");
-        entry.pfn = pfn;
+        if entry.pfn != pfn {
+            // The store under way will touch and modify the copy.
+            (entry.pfn, entry.touched, entry.dirty) = (pfn, false, false);
+        }
         entry.cow = false;
         entry.attr = attr(region.prot, false);
         self.change(asid, VpnRange::one(vpn), What::Stale);

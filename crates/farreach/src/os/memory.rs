@@ -34,6 +34,8 @@ pub struct Memory {
     next_stamp: u64,
     reclaim_batch: u64,
     peak: Peak,
+    /// Freed by the event under way.
+    freed: Vec<Pfn>,
 }
 
 /// Largest values, in frames.
@@ -61,6 +63,7 @@ impl Memory {
             next_stamp: 0,
             reclaim_batch,
             peak: Peak::default(),
+            freed: Vec::new(),
         }
     }
 
@@ -210,37 +213,31 @@ impl Memory {
         debug_assert_eq!(busy.mappings, 0);
         self.touched -= u64::from(busy.touched);
         self.counts.freed_pages += 1;
-        self.alloc.free(pfn);
+        self.freed.push(pfn);
     }
 
-    /// Erases the identity of the object pages `first..last` (T94-60): reservations end, frames that nobody maps are freed.
-    /// Groups (of `2^order` virtual pages, if the policy reserves) that have no page left may be reserved again.
-    pub fn forget(&mut self, object: ObjectId, first: u64, last: u64, order: Option<u32>) {
-        let o = self.objects.get_mut(object);
-        let gone: Vec<(u64, Slot)> = o.slots.range(first..last).map(|(p, s)| (*p, *s)).collect();
-        for (page, _) in &gone {
-            o.slots.remove(page);
+    /// Ends an event: what it freed goes to the tail of the free list together, in ascending order.
+    pub fn settle(&mut self) {
+        if !self.freed.is_empty() {
+            self.freed.sort_unstable();
+            self.freed.drain(..).for_each(|pfn| self.alloc.free(pfn));
         }
-        if let Some(order) = order.filter(|_| first < last) {
-            let (shift, slots) = (o.shift, &o.slots);
-            let groups = first.wrapping_add(shift) >> order..=(last - 1).wrapping_add(shift) >> order;
-            let empty = |group: u64| {
-                let start = (group << order).wrapping_sub(shift);
-                (0..1u64 << order).all(|i| !slots.contains_key(&start.wrapping_add(i)))
-            };
-            if groups.end() - groups.start() < o.begun.len() as u64 {
-                for group in groups.filter(|&g| empty(g)) {
-                    o.begun.remove(&group);
-                }
-            } else {
-                o.begun.retain(|g| !groups.contains(g) || !empty(*g));
-            }
+    }
+
+    /// Erases the identity of the object pages `first..last` (T94-60): frames that nobody maps are freed, and reservations end,
+    /// unless they are to be kept.
+    pub fn forget(&mut self, object: ObjectId, first: u64, last: u64, keep_reserved: bool) {
+        let slots = &mut self.objects.get_mut(object).slots;
+        let goes = |slot: &Slot| !keep_reserved || matches!(slot, Slot::Busy(_));
+        let gone: Vec<(u64, Slot)> = slots.range(first..last).filter(|(_, s)| goes(s)).map(|(p, s)| (*p, *s)).collect();
+        for (page, _) in &gone {
+            slots.remove(page);
         }
         for (_, slot) in gone {
             match slot {
                 Slot::Reserved(pfn, _) => {
                     self.reserved_live -= 1;
-                    self.alloc.free(pfn);
+                    self.freed.push(pfn);
                 }
                 Slot::Busy(pfn) => {
                     // A private page whose last mapping went first is free already and may be somebody else's by now; it is ours only
@@ -267,7 +264,7 @@ impl Memory {
         let o = self.objects.get_mut(object);
         o.mappers -= 1;
         if o.mappers == 0 {
-            self.forget(object, 0, u64::MAX, None);
+            self.forget(object, 0, u64::MAX, false);
             self.objects.destroy(object);
         }
     }

@@ -71,8 +71,6 @@ struct Space {
     regions: Regions,
     /// The trace says what is mapped. Otherwise one anonymous object fills the space.
     mapped_by_events: bool,
-    /// Stray references are served from here.
-    stray: Option<object::ObjectId>,
     /// The promotion policy's counts of mapped pages in aligned groups.
     populations: hashbrown::HashMap<(u32, u64), u32, foldhash::fast::FixedState>,
     ended: bool,
@@ -219,11 +217,9 @@ impl Os {
 
     /// The number of the name of the region a page lies in, to be looked up in [`Os::labels`].
     pub fn label(&mut self, asid: Asid, vpn: Vpn) -> u32 {
-        let space = self.space(asid);
-        match space.regions.find(vpn) {
+        match self.space(asid).regions.find(vpn) {
             Some(region) => region.label,
-            None if space.mapped_by_events => self.labels.intern("not mapped"),
-            None => self.labels.intern("whole space"),
+            None => self.labels.intern("not mapped"),
         }
     }
 

@@ -49,12 +49,36 @@ pub struct Object {
     /// How far the first mapper's virtual page numbers are from the object's page numbers (AMB-7): virtual = object + shift,
     /// wrapping.
     pub shift: u64,
-    /// Superpage-sized virtual groups that had their first fault; no second reservation (AMB-9).
+    /// Superpage-sized virtual groups that had their first fault; no second reservation as long as the object lives (AMB-9).
     pub begun: HashSet<u64>,
-    /// Object pages that lie inside it: from the first to one past the last that was ever mapped (T94-50 clips to it).
-    pub extent: std::ops::Range<u64>,
+    /// Which of its pages some region maps, of whatever address space: how the number of regions changes at a page. A page is
+    /// inside the object if it is mapped (T94-50 clips to it).
+    coverage: BTreeMap<u64, i64>,
     /// Regions, of all address spaces, that map it.
     pub mappers: u32,
+}
+
+impl Object {
+    /// `by` more regions (less, if negative) map the object pages `first..first + pages`.
+    pub fn cover(&mut self, first: u64, pages: u64, by: i64) {
+        for (page, by) in [(first, by), (first.saturating_add(pages), -by)] {
+            let change = self.coverage.entry(page).or_insert(0);
+            *change += by;
+            if *change == 0 {
+                self.coverage.remove(&page);
+            }
+        }
+    }
+
+    /// Whether some region maps the page.
+    pub fn contains(&self, page: u64) -> bool {
+        self.coverage.range(..=page).map(|(_, change)| change).sum::<i64>() > 0
+    }
+
+    /// Whether some region maps one of the pages `first..first + pages`.
+    pub fn contains_any(&self, first: u64, pages: u64) -> bool {
+        pages > 0 && (self.contains(first) || self.coverage.range(first..first.saturating_add(pages)).any(|(_, by)| *by > 0))
+    }
 }
 
 /// All objects. Ids are used again.
@@ -75,7 +99,7 @@ impl Objects {
             slots: BTreeMap::new(),
             shift,
             begun: HashSet::new(),
-            extent: 0..0,
+            coverage: BTreeMap::new(),
             mappers: 0,
         };
         let id = self.free.pop().unwrap_or_else(|| {
@@ -109,22 +133,12 @@ impl Objects {
         self.all[id.0 as usize].as_mut().expect("a region names an object that is gone")
     }
 
-    /// One more region maps the object pages `first..first + pages`.
-    pub fn add_mapper(&mut self, id: ObjectId, first: u64, pages: u64) {
-        let object = self.get_mut(id);
-        object.mappers += 1;
-        let end = first.saturating_add(pages);
-        let extent = &object.extent;
-        object.extent = if extent.is_empty() { first..end } else { extent.start.min(first)..extent.end.max(end) };
-    }
-
     /// A child's copy of a private object: the same pages begun, none of its frames.
     pub fn copy_for_fork(&mut self, id: ObjectId) -> ObjectId {
         let old = self.get(id);
-        let (kind, shift, begun, extent) = (old.kind, old.shift, old.begun.clone(), old.extent.clone());
+        let (kind, shift, begun) = (old.kind, old.shift, old.begun.clone());
         let new = self.create(kind, None, true, shift);
-        let object = self.get_mut(new);
-        (object.begun, object.extent) = (begun, extent);
+        self.get_mut(new).begun = begun;
         new
     }
 

@@ -7,7 +7,6 @@ use super::placement::object_kinds;
 use super::region::Region;
 use super::{Os, What};
 use crate::addr::{Asid, BASE_SHIFT, Pfn, Vpn, VpnRange};
-use crate::hw::tlb::Attr;
 use crate::params::{Allowed, Key, Params};
 
 const PROMOTE: Key = Key {
@@ -103,7 +102,7 @@ impl Os {
             let group = VpnRange { start: vpn.align_down(order), pages: 1 << order };
             let counter = match self.check_group(asid, group, region) {
                 Ok(missing) => {
-                    self.promote(asid, group, order, region, &missing);
+                    self.promote(asid, group, order, &missing);
                     continue;
                 }
                 Err(Refusal::SmallObject) => &mut self.memory.counts.refused_small_object,
@@ -115,54 +114,53 @@ impl Os {
         }
     }
 
-    /// Whether the group can be one mapping as it is, without moving a page; the pages that would have to be populated. The first
-    /// page in ascending order that does not fit gives the reason.
+    /// Whether the group can be one mapping as it is, without moving a page; the pages that would have to be populated.
     fn check_group(&mut self, asid: Asid, group: VpnRange, region: &Region) -> Result<Vec<(Vpn, Pfn)>, Refusal> {
-        if group.start < region.range.start || group.end() > region.range.end() {
-            return Err(Refusal::SmallObject);
-        }
         self.memory.counts.pt_probes += group.pages;
         let space = &self.spaces[asid.0 as usize];
         let object = self.memory.objects.get(region.object);
-        let populated = self.common_attr(region);
-        let (mut base, mut common) = (None, None);
-        let mut missing = Vec::new();
+        let page_of = |vpn: Vpn| region.first_page.wrapping_add(vpn.0.wrapping_sub(region.range.start.0));
+        let file = object.kind.is_file();
+        let (mut base, mut common, mut missing) = (None, None, Vec::new());
+        let (mut frames, mut attributes, mut resident) = (true, true, true);
         for vpn in group.iter() {
-            let offset = vpn.0 - group.start.0;
-            let pfn = match space.table.get(vpn) {
-                Some(e) if *common.get_or_insert((e.attr, e.cow)) != (e.attr, e.cow) => return Err(Refusal::Attributes),
-                Some(e) => e.pfn,
-                None if *common.get_or_insert(populated) != populated => return Err(Refusal::Attributes),
-                None => match object.slots.get(&region.page_of(vpn)) {
-                    Some(Slot::Reserved(pfn, _) | Slot::Busy(pfn)) => {
-                        missing.push((vpn, *pfn));
-                        *pfn
-                    }
-                    None => return Err(Refusal::NotResident),
-                },
+            // The object must fill the group; it may do so in several regions that differ in protection.
+            let here = space.regions.find(vpn).filter(|r| r.object == region.object && r.page_of(vpn) == page_of(vpn));
+            let here = here.ok_or(Refusal::SmallObject)?;
+            let cow = file && !here.shared;
+            let (pfn, has) = match (space.table.get(vpn), object.slots.get(&page_of(vpn))) {
+                (Some(e), _) => (Some(e.pfn), (e.attr, e.cow)),
+                (None, Some(Slot::Reserved(pfn, _) | Slot::Busy(pfn))) => {
+                    missing.push((vpn, *pfn));
+                    (Some(*pfn), (attr(here.prot, cow), cow))
+                }
+                (None, None) => (None, (attr(here.prot, cow), cow)),
             };
-            let start = pfn.0.wrapping_sub(offset);
-            if !start.is_multiple_of(group.pages) || *base.get_or_insert(start) != start {
-                return Err(Refusal::Frames);
+            attributes &= *common.get_or_insert(has) == has;
+            resident &= pfn.is_some();
+            if let Some(pfn) = pfn {
+                let start = pfn.0.wrapping_sub(vpn.0 - group.start.0);
+                frames &= start.is_multiple_of(group.pages) && *base.get_or_insert(start) == start;
             }
         }
-        Ok(missing)
+        match (frames, attributes, resident) {
+            (false, ..) => Err(Refusal::Frames),
+            (_, false, _) => Err(Refusal::Attributes),
+            (.., false) => Err(Refusal::NotResident),
+            _ => Ok(missing),
+        }
     }
 
-    /// Attributes that a page of the region gets when it is populated.
-    fn common_attr(&self, region: &Region) -> (Attr, bool) {
-        let cow = !region.shared && self.memory.objects.get(region.object).kind.is_file();
-        (attr(region.prot, cow), cow)
-    }
-
-    fn promote(&mut self, asid: Asid, group: VpnRange, order: u32, region: &Region, missing: &[(Vpn, Pfn)]) {
-        let (attr, cow) = self.common_attr(region);
+    fn promote(&mut self, asid: Asid, group: VpnRange, order: u32, missing: &[(Vpn, Pfn)]) {
         for &(vpn, pfn) in missing {
+            let here = self.region(asid, vpn);
+            let cow = !here.shared && self.memory.objects.get(here.object).kind.is_file();
+            let attr = attr(here.prot, cow);
             let (claimed, was_reserved) =
-                self.memory.claim(region.object, region.page_of(vpn)).expect("the check found it in place");
+                self.memory.claim(here.object, here.page_of(vpn)).expect("the check found it in place");
             debug_assert_eq!(claimed, pfn);
             if was_reserved {
-                self.count_read(region.object);
+                self.count_read(here.object);
             }
             self.map_page(asid, vpn, Entry { pfn, attr, cow, present: true, populated: true, ..Entry::default() });
             self.memory.counts.populated_pages += 1;

@@ -72,9 +72,10 @@ pub fn open_input(input: Input, forced_format: Option<&str>) -> Result<Opened> {
         return Err(fail("the trace is empty: no references".into()));
     }
     let format = match forced_format {
-        Some(name) => FORMATS.iter().find(|f| f.name == name).ok_or_else(|| {
-            fail(format!("there is no format '{name}'; known are {}", names()))
-        })?,
+        Some(name) => FORMATS
+            .iter()
+            .find(|f| f.name == name)
+            .ok_or_else(|| fail(format!("there is no format '{name}'; known are {}", names())))?,
         None => FORMATS.iter().find(|f| (f.detect)(head)).ok_or_else(|| {
             let seen = head[..head.len().min(24)].escape_ascii();
             fail(format!("the format is not known; the trace begins with '{seen}'. Known formats: {}", known()))

@@ -26,11 +26,6 @@ pub struct Ask {
 pub trait Placement: Send {
     /// A frame for a page that has neither a busy nor a reserved one; `None` when memory is full.
     fn place(&mut self, memory: &mut Memory, ask: Ask) -> Option<Pfn>;
-
-    /// log2 of the pages of a region that it reserves together, if it does.
-    fn region_order(&self) -> Option<u32> {
-        None
-    }
 }
 
 /// A policy as the registry knows it.

@@ -74,10 +74,6 @@ impl Placement for Reservation {
             None => memory.ordinary(ask.vpn),
         }
     }
-
-    fn region_order(&self) -> Option<u32> {
-        Some(self.order)
-    }
 }
 
 impl Reservation {
@@ -92,18 +88,15 @@ impl Reservation {
         let at = ask.page.wrapping_add(object.shift);
         let offset = at & (width - 1);
         let start = i128::from(ask.page) - i128::from(offset);
-        let inside = |i: u64| {
-            let page = start + i128::from(i);
-            page >= i128::from(object.extent.start) && page < i128::from(object.extent.end)
-        };
-        let first = (0..=offset).find(|&i| inside(i)).unwrap_or(offset);
-        let last = (offset..width).rev().find(|&i| inside(i)).unwrap_or(offset) + 1;
-        if !self.clip && (first > 0 || last < width) {
-            return None;
-        }
         if !object.begun.insert(at >> self.order) {
             return None;
         }
+        let inside = |i: u64| u64::try_from(start + i128::from(i)).is_ok_and(|page| object.contains(page));
+        if !self.clip && !(0..width).all(inside) {
+            return None;
+        }
+        let covered: Vec<u64> = (0..width).filter(|&i| inside(i)).collect();
+        let (first, last) = (covered[0], covered[covered.len() - 1] + 1);
         let (kind, Some(base)) = (object.kind, memory.alloc.alloc_group(self.order, first..last)) else {
             memory.counts.failed_region_allocs += 1;
             return None;
@@ -112,8 +105,8 @@ impl Reservation {
         let prefetch = self.prefetch && kind == ObjectKind::Disk;
         for i in (first..last).filter(|&i| i != offset) {
             let (page, pfn) = ((start + i128::from(i)) as u64, Pfn(base.0 + i));
-            if memory.objects.get(ask.object).slots.contains_key(&page) {
-                memory.alloc.free(pfn); // It has a frame elsewhere already, by fork.
+            if covered.binary_search(&i).is_err() {
+                memory.alloc.free(pfn); // A hole in the object.
             } else if prefetch {
                 memory.fill(ask.object, page, pfn);
                 memory.counts.pages_prefetched += 1;

@@ -159,9 +159,8 @@ impl TraceWriter {
             } else {
                 let [_, steps, targets, codes, data] = &mut self.chunk.columns;
                 let need = self.model.put_step(word, steps, targets);
-                let need = need.ok_or_else(|| {
-                    refuse(&self.file, self.batches, from, format!("block {word} was never defined"))
-                })?;
+                let need =
+                    need.ok_or_else(|| refuse(&self.file, self.batches, from, format!("block {word} was never defined")))?;
                 let addrs = words.get(at..at + need).ok_or_else(|| {
                     let what = format!("block {word} needs {need} addresses, {} words are left", words.len() - at);
                     refuse(&self.file, self.batches, from, what)
