@@ -7,6 +7,6 @@ mod profile;
 mod quiet;
 mod spec;
 
-pub use lab::{Lab, Options};
+pub use lab::{Lab, Options, Progress};
 pub use quiet::MAX_DESIGNS;
 pub use spec::{MachineSpec, PRESETS, Preset};

@@ -124,6 +124,15 @@ impl TraceWriter {
         })
     }
 
+    /// Sums over what was written so far; processes and address spaces are counted at the end.
+    pub fn totals(&self) -> Totals {
+        let (mut totals, sums) = (self.totals, &self.chunk.sums);
+        totals.instructions += sums.instructions;
+        totals.loads += sums.loads;
+        totals.stores += sums.stores;
+        totals
+    }
+
     /// Appends a batch.
     ///
     /// # Errors

@@ -1,0 +1,84 @@
+//! `farreach record`: a real program into a trace file.
+
+use super::program;
+use super::progress::Display;
+use anyhow::{Context, Result};
+use clap::Args;
+use farreach::event::Source;
+use farreach::machine::Progress;
+use farreach::report::format::{bytes, count};
+use farreach::trace::frt::{Header, TraceWriter};
+use farreach_cli::live::{self, Options, Recorder};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Run a program and store its trace.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  farreach record -o gcc.frt -- gcc -O2 -c big.c
+  farreach sim gcc.frt
+  farreach trace check gcc.frt")]
+pub struct RecordArgs {
+    /// The trace file.
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+    /// Stop after N instructions (the piece of the stream in which they are reached is stored whole).
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    /// The program and its arguments, after `--`.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Runs the command; the exit status is the program's.
+pub fn run(args: RecordArgs) -> Result<ExitCode> {
+    let mut writer = TraceWriter::create(&args.output, header(&args.command)?)?;
+    let mut recorder = Recorder::start(&args.command, &Options::default())?;
+    let mut display = Display::new();
+    let mut limited = false;
+    while let Some(batch) = recorder.next_batch()? {
+        writer.write(&batch)?;
+        let totals = writer.totals();
+        display.update(Progress { instructions: totals.instructions, references: totals.references() });
+        if args.limit.is_some_and(|limit| totals.instructions >= limit) {
+            limited = true;
+            break;
+        }
+    }
+    let report = recorder.finish()?;
+    let totals = writer.finish()?;
+    display.finish();
+    let size = std::fs::metadata(&args.output).with_context(|| args.output.display().to_string())?.len();
+    eprintln!(
+        "farreach: {}: {} instructions, {} references, {} ({:.3} bytes per reference)",
+        args.output.display(),
+        count(totals.instructions),
+        count(totals.references()),
+        bytes(size),
+        size as f64 / totals.references().max(1) as f64,
+    );
+    Ok(if limited { ExitCode::SUCCESS } else { program::exit_code(&report) })
+}
+
+/// What a trace says about its origin.
+fn header(command: &[OsString]) -> Result<Header> {
+    let words: Vec<String> = command.iter().map(|w| w.to_string_lossy().into_owned()).collect();
+    let fact = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
+    let facts = [
+        ("kernel", fact("/proc/sys/kernel/osrelease")),
+        ("transparent_hugepage", fact("/sys/kernel/mm/transparent_hugepage/enabled")),
+        ("randomize_va_space", fact("/proc/sys/kernel/randomize_va_space")),
+        ("base_page", Some((1u64 << farreach::addr::BASE_SHIFT).to_string())),
+        ("directory", std::env::current_dir().ok().map(|d| d.display().to_string())),
+    ];
+    Ok(Header {
+        program: live::check_program(&command[0])?.display().to_string(),
+        arguments: words,
+        environment: facts.into_iter().filter_map(|(k, v)| Some((k.to_owned(), v?))).collect(),
+        date: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        recorder: format!("farreach {} (Valgrind tool)", env!("CARGO_PKG_VERSION")),
+        ..Header::default()
+    })
+}

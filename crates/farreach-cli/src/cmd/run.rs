@@ -1,0 +1,51 @@
+//! `farreach run`: a real program through many machines, live.
+
+use super::common::{LabArgs, OutputArgs};
+use super::program;
+use super::progress::Display;
+use anyhow::Result;
+use clap::Args;
+use farreach::event::Source;
+use farreach_cli::live::{Options, Recorder};
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Run a program and compare designs on the fly; nothing is stored.
+///
+/// The program's output and exit status are its own. The result comes on standard output when the program has ended.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  farreach run -- gcc -O2 -c big.c
+  farreach run --machine t94/single --machine t94/partial:entries=32,factor=4 --json -o result.json -- ls -R /usr/share
+  farreach run --limit 100000000 --html report.html -- python3 script.py")]
+pub struct RunArgs {
+    #[command(flatten)]
+    lab: LabArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+    /// The program and its arguments, after `--`.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Runs the command; the exit status is the program's.
+pub fn run(args: RunArgs) -> Result<ExitCode> {
+    args.output.check()?;
+    let mut lab = args.lab.lab()?;
+    let mut recorder = Recorder::start(&args.command, &Options::default())?;
+    let mut display = Display::new();
+    let mut limited = false;
+    while let Some(batch) = recorder.next_batch()? {
+        if !lab.feed(&batch)? {
+            limited = true;
+            break;
+        }
+        display.update(lab.progress());
+    }
+    let report = recorder.finish()?;
+    display.finish();
+    let stopped = report.interrupted.then(|| "interrupted".to_owned());
+    args.output.emit(&lab.result(&program::shown(&args.command), stopped))?;
+    Ok(if limited { ExitCode::SUCCESS } else { program::exit_code(&report) })
+}
