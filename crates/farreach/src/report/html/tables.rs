@@ -16,15 +16,18 @@ pub(super) fn ledger(page: &Page) -> Option<Markup> {
     let machines = &page.result.machines;
     let mut items: Vec<&LedgerLine> = Vec::new();
     for line in machines.iter().flat_map(|m| &m.ledger) {
-        let quiet = line.count == 0 && line.cycles.unwrap_or(0) == 0;
-        if !quiet && !items.iter().any(|known| known.item == line.item) {
+        if !items.iter().any(|known| known.item == line.item) {
             items.push(line);
         }
     }
+    let find = |m: &'_ MachineResult, item: &str| m.ledger.iter().find(|line| line.item == item).cloned();
+    items.retain(|item| {
+        let says = |line: LedgerLine| line.count != 0 || line.cycles.is_some_and(|c| c != 0);
+        machines.iter().any(|m| find(m, &item.item).is_some_and(says))
+    });
     if items.is_empty() {
         return None;
     }
-    let find = |m: &'_ MachineResult, item: &str| m.ledger.iter().find(|line| line.item == item).cloned();
     let has_price = |item: &str| machines.iter().any(|m| find(m, item).is_some_and(|line| line.cycles.is_some()));
     let (priced, counted): (Vec<&LedgerLine>, Vec<&LedgerLine>) = items.into_iter().partition(|line| has_price(&line.item));
     let net = |m: &MachineResult| m.ledger.iter().filter_map(|line| line.cycles).fold(0i64, i64::saturating_add);
@@ -68,7 +71,8 @@ pub(super) fn ledger(page: &Page) -> Option<Markup> {
                                 tr {
                                     th scope="row" { (item.item) }
                                     @for m in machines {
-                                        td { @match find(m, &item.item) { Some(line) => (amount(&line)), None => (NONE) } }
+                                        @let line = find(m, &item.item);
+                                        td.even[line.as_ref().is_none_or(|l| l.count == 0)] { @match line { Some(line) => (amount(&line)), None => (NONE) } }
                                     }
                                 }
                             }
@@ -116,7 +120,7 @@ pub(super) fn numbers(page: &Page) -> Markup {
                                 @if columns.iter().any(|c| !nothing(&c[key])) {
                                     tr {
                                         th scope="row" { code { (key) } }
-                                        @for column in &columns { td { (exact(&column[key])) } }
+                                        @for column in &columns { td.even[nothing(&column[key])] { (exact(&column[key])) } }
                                     }
                                 }
                             }
