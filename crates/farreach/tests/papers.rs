@@ -1,9 +1,7 @@
 //! The models against the numbers printed in the papers: area (CA-1) and arithmetic (CA-2). Each exception is named.
 
 use farreach::cost::area::{area_rbe, entries_for_area};
-use farreach::cost::cycles::{
-    ProtectionSweep, RangeTable, event_cpi, linear_model, percent_of_user_time, renormalised_model,
-};
+use farreach::cost::cycles::{ProtectionSweep, RangeTable, event_cpi, linear_model, percent_of_user_time, renormalised_model};
 use farreach::hw::tlb::EntryBits;
 use farreach::hw::tlb::bits::{EntryKind, entry_bits};
 use std::collections::HashMap;

@@ -34,10 +34,15 @@ pub const CHECK: Key = Key {
 /// Assumed: 512 loads and 512 stores of 8 bytes, 2 cycles each.
 pub const COPY: Key = Key { name: "copy_cycles", default: "2048", allowed: PRICE, about: "cycles per 4 KB page copied" };
 /// Assumed: 512 stores of 8 bytes, 2 cycles each.
-pub const ZERO: Key = Key { name: "zero_cycles", default: "1024", allowed: PRICE, about: "cycles per 4 KB page filled with zeros" };
+pub const ZERO: Key =
+    Key { name: "zero_cycles", default: "1024", allowed: PRICE, about: "cycles per 4 KB page filled with zeros" };
 /// Assumed: 4 MB/s from a disk that reads in sequence, nothing overlapped. 0 stands for files already in memory.
-pub const IO: Key =
-    Key { name: "io_cycles", default: "40000", allowed: PRICE, about: "cycles per 4 KB page read from a file; 0 if all are cached" };
+pub const IO: Key = Key {
+    name: "io_cycles",
+    default: "40000",
+    allowed: PRICE,
+    about: "cycles per 4 KB page read from a file; 0 if all are cached",
+};
 /// Assumed: a processor that never waits for anything but its TLB.
 pub const CPI: Key = Key {
     name: "cpi",

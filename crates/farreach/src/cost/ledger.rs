@@ -73,12 +73,7 @@ const WASTED: &str = "memory: resident, never referenced";
 
 /// The ledger of one machine. `baseline` is the 4 KB single-page-size design of the same run with its own prices; leave it out
 /// for a run without one.
-pub fn ledger(
-    counts: &Counts,
-    memory: &MemoryUse,
-    baseline: Option<(&Counts, &Params)>,
-    params: &Params,
-) -> Vec<LedgerLine> {
+pub fn ledger(counts: &Counts, memory: &MemoryUse, baseline: Option<(&Counts, &Params)>, params: &Params) -> Vec<LedgerLine> {
     let charge = |read: Read, key: &Key, counts: &Counts, params: &Params| (read(counts) as f64 * price(params, key)).round();
     let against = |read: Read, key: &Key| {
         let base = baseline.map_or(0.0, |(counts, params)| charge(read, key, counts, params));

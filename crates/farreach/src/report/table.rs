@@ -1,7 +1,7 @@
 //! The table for people at a terminal. No colours; columns in which no design has anything to say are left out.
 
 use super::format::{NONE, bytes, count, rate};
-use super::view::{baseline, cleaned, per_thousand, percent_of};
+use super::view::{baseline, cleaned, config_value, per_thousand, percent_of};
 use crate::counts::{MachineResult, RunResult, Workload};
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
@@ -75,7 +75,13 @@ fn header(w: &Workload) -> String {
         facts.push(format!("{} instructions", count(w.instructions)));
     }
     let l = &w.lookups;
-    facts.push(format!("{} lookups ({} fetch, {} load, {} store)", count(l.total()), count(l.fetch), count(l.load), count(l.store)));
+    facts.push(format!(
+        "{} lookups ({} fetch, {} load, {} store)",
+        count(l.total()),
+        count(l.fetch),
+        count(l.load),
+        count(l.store)
+    ));
     facts.push(format!("{} touched", bytes(w.touched_bytes)));
     out += &format!("  {}\n", facts.join(", "));
     let plural_of = |n: u64, one: &str, many: &str| format!("{} {}", count(n), if n == 1 { one } else { many });
@@ -92,14 +98,15 @@ fn header(w: &Workload) -> String {
 }
 
 fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>> {
-    let one = |heading, cell: Box<dyn Fn(&MachineResult) -> Option<String> + 'a>, dull, note| Column { heading, cell, note, dull };
+    let one =
+        |heading, cell: Box<dyn Fn(&MachineResult) -> Option<String> + 'a>, dull, note| Column { heading, cell, note, dull };
     let short = if base.name.starts_with("t94/single") { "single" } else { "first" };
     let several = result.machines.len() > 1;
     // One value for all designs, or none worth a footnote.
     let at = |name: &str, words: &str| {
         let values: Vec<_> = result.machines.iter().map(|m| m.config.get(name)).collect();
         match values.first() {
-            Some(Some(v)) if values.iter().all(|other| *other == Some(*v)) => format!("{words} {v}"),
+            Some(Some(v)) if values.iter().all(|other| *other == Some(*v)) => format!("{words} {}", config_value(v)),
             Some(Some(_)) => format!("{words} each design's own `{name}`"),
             _ => String::new(),
         }
@@ -112,7 +119,8 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
             ["% of", short],
             Box::new(move |m| if several { percent_of(m, base).map(rate) } else { None }),
             "",
-            (several && base.counts.tlb.misses > 0).then(|| format!("% of {}: misses in percent of those of {}.", short, base.name)),
+            (several && base.counts.tlb.misses > 0)
+                .then(|| format!("% of {}: misses in percent of those of {}.", short, base.name)),
         ),
         one(
             ["miss", "cycles"],

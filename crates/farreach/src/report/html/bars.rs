@@ -199,12 +199,7 @@ pub(super) fn regions(page: &Page) -> Option<Markup> {
 }
 
 /// The parts of one bar: colour, misses before it, misses, name.
-fn stack<'a>(
-    shown: &[&'a str],
-    other_name: &'a str,
-    all: u64,
-    of: impl Fn(&str) -> u64,
-) -> Vec<(usize, u64, u64, &'a str)> {
+fn stack<'a>(shown: &[&'a str], other_name: &'a str, all: u64, of: impl Fn(&str) -> u64) -> Vec<(usize, u64, u64, &'a str)> {
     let mut from = 0;
     let mut parts = Vec::new();
     for (k, name) in shown.iter().enumerate() {

@@ -149,8 +149,7 @@ pub(super) fn area(page: &Page) -> Option<Markup> {
     let y = Scale::fit_from(8.0, with.iter().map(|d| d.2));
     // A little air, so that no dot sits on the edge.
     let y = if let Scale::Linear(max) = y { Scale::Linear(max * 1.06) } else { y };
-    let dots: Vec<Dot> =
-        with.iter().map(|&(design, a, m)| Dot { design, x: x.at(a), y: HEIGHT * (1.0 - y.at(m)) }).collect();
+    let dots: Vec<Dot> = with.iter().map(|&(design, a, m)| Dot { design, x: x.at(a), y: HEIGHT * (1.0 - y.at(m)) }).collect();
     let without: Vec<usize> = (0..machines.len()).filter(|&i| machines[i].cost.area_rbe.is_none()).collect();
     let labels = place(&dots, machines);
     let tall = format!("height:{HEIGHT}px");
@@ -247,7 +246,8 @@ struct Label {
 
 /// Finds room for every label: beside its dot, else above or below, as near as possible.
 fn place(dots: &[Dot], machines: &[MachineResult]) -> Vec<Label> {
-    let mut taken: Vec<(f64, f64, f64, f64)> = dots.iter().map(|d| (d.x * WIDTH - 7.0, d.y - 7.0, d.x * WIDTH + 7.0, d.y + 7.0)).collect();
+    let mut taken: Vec<(f64, f64, f64, f64)> =
+        dots.iter().map(|d| (d.x * WIDTH - 7.0, d.y - 7.0, d.x * WIDTH + 7.0, d.y + 7.0)).collect();
     let free = |taken: &[(f64, f64, f64, f64)], b: (f64, f64, f64, f64)| {
         taken.iter().all(|t| b.2 <= t.0 || b.0 >= t.2 || b.3 <= t.1 || b.1 >= t.3)
     };
@@ -256,7 +256,9 @@ fn place(dots: &[Dot], machines: &[MachineResult]) -> Vec<Label> {
         let width = (machines[dot.design].name.chars().count() as f64 * LETTER + 26.0).min(LABEL);
         let x = dot.x * WIDTH;
         let tops = (0..30).flat_map(|k| [f64::from(k) * LINE / 2.0, -f64::from(k) * LINE / 2.0]).map(|dy| dot.y + dy);
-        let spots = tops.filter(|top| (LINE / 2.0..=HEIGHT - LINE / 2.0).contains(top)).flat_map(|top| [false, true].map(|left| (top, left)));
+        let spots = tops
+            .filter(|top| (LINE / 2.0..=HEIGHT - LINE / 2.0).contains(top))
+            .flat_map(|top| [false, true].map(|left| (top, left)));
         let boxed = |&(top, left): &(f64, bool)| {
             let (from, to) = if left { (x - 9.0 - width, x - 9.0) } else { (x + 9.0, x + 9.0 + width) };
             (from, top - LINE / 2.0, to, top + LINE / 2.0)

@@ -141,7 +141,9 @@ fn exact(value: &Json) -> String {
         Json::Null => NONE.into(),
         value => match (value.as_u64(), value.as_f64()) {
             (Some(n), _) => grouped(n),
-            (None, Some(x)) if x.abs() >= 1000.0 => format!("{}.{:01}", grouped(x.abs() as u64), (x.abs().fract() * 10.0) as u64),
+            (None, Some(x)) if x.abs() >= 1000.0 => {
+                format!("{}.{:01}", grouped(x.abs() as u64), (x.abs().fract() * 10.0) as u64)
+            }
             (None, Some(x)) => format!("{x:.4}"),
             _ => config_value(value),
         },
