@@ -57,11 +57,8 @@ fn as_json(args: &AreaArgs) -> String {
 fn for_people(args: &AreaArgs) -> String {
     let bits = entry_bits(args.kind, args.factor);
     let plural = |n: u64| if n == 1 { "" } else { "s" };
-    let pages = if args.kind.has_subblocks() {
-        format!(" of {} page{}", args.factor, plural(args.factor))
-    } else {
-        String::new()
-    };
+    let pages =
+        if args.kind.has_subblocks() { format!(" of {} page{}", args.factor, plural(args.factor)) } else { String::new() };
     let entries = if args.entries == 1 { "entry" } else { "entries" };
     let reference = area_rbe(64, entry_bits(EntryKind::Superpage, 1));
     format!(

@@ -2,7 +2,7 @@
 
 use super::parts::{Page, chip, named};
 use crate::counts::{LedgerLine, MachineResult};
-use crate::report::format::{NONE, bytes, count, grouped, signed};
+use crate::report::format::{NONE, bytes, count, grouped, rate, signed};
 use crate::report::view::config_value;
 use maud::{Markup, html};
 use serde_json::Value as Json;
@@ -107,7 +107,7 @@ pub(super) fn numbers(page: &Page) -> Markup {
     html! {
         section {
             h2 { "All numbers" }
-            p.lead { "Exact. What is nothing for all designs is left out; names are those of the JSON and CSV reports." }
+            p.lead { "Counts are exact. What is nothing for all designs is left out; names are those of the JSON and CSV reports." }
             div.scroll {
                 table.numbers {
                     thead { tr { th scope="col" {} (heads(page)) } }
@@ -124,12 +124,24 @@ pub(super) fn numbers(page: &Page) -> Markup {
                                     }
                                 }
                             }
+                            @if k == 3 && machines.iter().any(|m| seconds(m).is_some()) {
+                                tr {
+                                    th scope="row" { "seconds on misses, at " code { "clock_mhz" } }
+                                    @for m in machines { td { (seconds(m).map_or_else(|| NONE.into(), rate)) } }
+                                }
+                            }
                         }
                     }
                 }
             }
         }
     }
+}
+
+/// Time spent on misses at the clock of the configuration.
+fn seconds(m: &MachineResult) -> Option<f64> {
+    let clock = m.config.get("clock_mhz")?.as_f64().filter(|c| *c > 0.0)?;
+    Some(m.cost.cycles as f64 / (clock * 1e6))
 }
 
 fn nothing(value: &Json) -> bool {
