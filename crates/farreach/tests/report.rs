@@ -225,7 +225,11 @@ fn the_headline_names_the_winner_and_its_price() {
         let body = body(&page);
         let xml = roxmltree::Document::parse(&body).unwrap();
         let h1 = xml.descendants().find(|n| n.tag_name().name() == "h1").unwrap();
-        h1.descendants().filter_map(|n| if n.is_text() { n.text() } else { None }).collect::<String>().replace('\u{200b}', "")
+        h1.descendants()
+            .filter_map(|n| if n.is_text() { n.text() } else { None })
+            .collect::<String>()
+            .replace('\u{200b}', "")
+            .replace('\u{a0}', " ")
     };
     let mut result = fixture::five();
     assert_eq!(

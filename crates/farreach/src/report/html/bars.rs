@@ -34,7 +34,12 @@ pub(super) fn misses(page: &Page) -> Markup {
                     div.value.three {
                         b { (count(m.counts.tlb.misses)) }
                         span { (per_thousand(m).map_or_else(|| NONE.into(), rate)) }
-                        span { @if machines.len() > 1 { (percent_of(m, base).map_or_else(|| NONE.into(), rate)) } }
+                        span {
+                            @if machines.len() > 1 {
+                                (percent_of(m, base).map_or_else(|| NONE.into(), rate))
+                                span.narrow { " % of " (chip(page.base)) }
+                            }
+                        }
                     }
                 }
                 div.label.axis-space {}
@@ -92,7 +97,7 @@ pub(super) fn memory(page: &Page) -> Markup {
             None => policies.push((m, vec![i])),
         }
     }
-    let longest = |u: &MemoryUse| (u.resident_bytes + u.reserved_bytes).max(u.touched_bytes);
+    let longest = |u: &MemoryUse| u.resident_bytes.saturating_add(u.reserved_bytes).max(u.touched_bytes);
     let most = machines.iter().map(|m| longest(&m.memory)).max().unwrap_or(0);
     let at = |n: u64| percent(n as f64 / most.max(1) as f64);
     html! {

@@ -20,7 +20,7 @@ pub(super) fn headline(page: &Page) -> String {
     let area = |m: &MachineResult| m.cost.area_rbe;
     if machines.len() == 1 {
         let per = per_thousand(base).map_or_else(String::new, |p| format!(", {} in a thousand lookups", rate(p)));
-        let time = base.cost.percent_of_time.map_or_else(String::new, |p| format!(" and {} % of the run time", rate(p)));
+        let time = base.cost.percent_of_time.map_or_else(String::new, |p| format!(" and {}\u{a0}% of the run time", rate(p)));
         let n = misses(base);
         if n == 0 {
             return format!("{} never missed in {} lookups.", base.name, count(base.counts.tlb.lookups));
@@ -44,7 +44,7 @@ pub(super) fn headline(page: &Page) -> String {
     let mut text = if misses(best) == 0 {
         format!("{} never misses, where {} misses {} time{}", best.name, base.name, count(misses(base)), plural(misses(base)))
     } else {
-        format!("{} misses least: {}, {} % fewer than {}", best.name, count(misses(best)), share(fewer), base.name)
+        format!("{} misses least: {}, {}\u{a0}% fewer than {}", best.name, count(misses(best)), share(fewer), base.name)
     };
     if let (Some(a), Some(b)) = (area(best), area(base)) {
         let sep = if misses(best) == 0 { "; it takes" } else { ", on" };
@@ -55,7 +55,7 @@ pub(super) fn headline(page: &Page) -> String {
     if let Some(cheap) = machines.iter().filter(smaller).min_by(|a, b| size(a).total_cmp(&size(b))) {
         let kept = share(100.0 * saved(cheap));
         let part = rate(100.0 * size(cheap) / size(best));
-        text += &format!("; {} keeps {kept} % of that saving on {part} % of that area", cheap.name);
+        text += &format!("; {} keeps {kept}\u{a0}% of that saving on {part}\u{a0}% of that area", cheap.name);
     }
     text + "."
 }
