@@ -1,11 +1,253 @@
 //! Reports say what the result says, whatever the result is.
+
 mod fixture;
-use farreach::report::html;
+
+use farreach::counts::{RunResult, Timeline};
+use farreach::report::{csv as csv_report, format, html, json as json_report, table};
+use fixture::HOSTILE;
+
+/// Results from ordinary to absurd.
+fn all() -> Vec<(&'static str, RunResult)> {
+    let mut thirty = fixture::twelve();
+    while thirty.machines.len() < 30 {
+        let next = thirty.machines[thirty.machines.len() - 12].clone();
+        thirty.machines.push(next);
+    }
+    let mut huge = fixture::five();
+    for machine in &mut huge.machines {
+        machine.counts.tlb.lookups = 1 << 62;
+        machine.counts.tlb.misses <<= 38;
+        machine.counts.tlb.fetch_misses <<= 38;
+        machine.counts.tlb.load_misses <<= 38;
+        machine.memory.resident_bytes <<= 36;
+        machine.cost.cycles = u64::MAX;
+        machine.timeline.slice_lookups = u64::MAX / 3;
+    }
+    let mut bare = fixture::five();
+    for machine in &mut bare.machines {
+        machine.timeline = Timeline::default();
+        machine.config.clear();
+        machine.counts = Default::default();
+        machine.memory = Default::default();
+        machine.cost = Default::default();
+        machine.ledger.clear();
+        machine.regions.clear();
+    }
+    let mut none = fixture::five();
+    none.machines.clear();
+    vec![
+        ("five", fixture::five()),
+        ("one", fixture::one_without_misses()),
+        ("twelve", fixture::twelve()),
+        ("thirty", thirty),
+        ("huge", huge),
+        ("bare", bare),
+        ("none", none),
+    ]
+}
 
 #[test]
-fn show() {
-    let dir = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
-    for (name, r) in [("five", fixture::five()), ("one", fixture::one_without_misses()), ("twelve", fixture::twelve())] {
-        std::fs::write(dir.join(format!("{name}.html")), html::render(&r)).unwrap();
+fn the_table_of_the_five_designs() {
+    let text = table::render(&fixture::five());
+    let expected = "\
+gcc -O2 -c combine.c
+  1.20G instructions, 1.64G lookups (1.20G fetch, 301M load, 140M store), 12.2 MiB touched
+  2 processes, 2 threads, seed 1994
+
+                             per 1000    % of    miss   % of                             promo-   area
+design               misses   lookups  single  cycles   time  resident   wasted  faults   tions    rbe    reach
+───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+t94/single            3.34M      2.03     100    133M   10.0  12.2 MiB        0   3,120       0  7,944  256 KiB
+t94/superpage          495k     0.302    14.8   19.8M   1.62  13.1 MiB  952 KiB   3,120     148  8,272    4 MiB
+t94/complete          59.4k     0.036    1.78   2.38M  0.197  12.2 MiB        0   3,120       0  36.6k    4 MiB
+t94/partial           74.3k     0.045    2.23   2.97M  0.247  12.4 MiB  244 KiB   3,120       0  9,557    4 MiB
+t94/set-associative    309k     0.188    9.26   12.4M   1.02  12.2 MiB        0   3,120       0      –    1 MiB
+
+  % of single: misses in percent of those of t94/single.
+  miss cycles: spent on TLB misses, at a penalty in cycles of 40.
+";
+    assert_eq!(text[..expected.len()], *expected, "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 120));
+}
+
+#[test]
+fn the_table_leaves_out_columns_that_say_nothing() {
+    let text = table::render(&fixture::one_without_misses());
+    for word in ["% of", "promo-", "wasted", "instructions"] {
+        assert!(!text.contains(word), "{word}: {text}");
     }
+    assert!(text.contains("t94/single       0         0       0"), "{text}");
+}
+
+#[test]
+fn the_table_never_cuts_a_name_and_never_obeys_one() {
+    let result = fixture::twelve();
+    let text = table::render(&result);
+    let squeezed: String = text.split_whitespace().collect();
+    for machine in &result.machines {
+        for part in machine.name.split_inclusive([':', ',', '/']) {
+            let part: String = format::clean(part).split_whitespace().collect();
+            assert!(squeezed.contains(&part), "{part}: {text}");
+        }
+    }
+    assert!(!text.contains('\u{1b}') && !text.contains('\u{202e}'));
+    assert!(text.lines().skip(5).all(|line| line.chars().count() <= 145), "{text}");
+}
+
+#[test]
+fn penalties_that_differ_are_not_called_one() {
+    let mut result = fixture::five();
+    result.machines[1].config.insert("penalty".into(), 60.into());
+    assert!(table::render(&result).contains("each design's own `penalty`"));
+}
+
+#[test]
+fn json_is_the_contract() {
+    for (name, result) in all() {
+        let text = json_report::render(&result);
+        assert!(serde_json::from_str::<RunResult>(&text).unwrap() == result, "{name}");
+    }
+    let value: serde_json::Value = serde_json::from_str(&json_report::render(&fixture::five())).unwrap();
+    assert_eq!(value["schema"], "farreach.result/1");
+    for (pointer, keys) in [
+        ("/workload", vec!["source", "instructions", "lookups", "touched_bytes"]),
+        ("/workload/lookups", vec!["fetch", "load", "store"]),
+        ("/machines/3", vec!["name", "config", "counts", "memory", "cost"]),
+        ("/machines/3/counts", vec!["lookups", "misses", "fetch_misses", "data_misses", "page_faults"]),
+        ("/machines/3/memory", vec!["resident_bytes", "mapped_bytes"]),
+        ("/machines/3/cost", vec!["cycles", "area_rbe"]),
+    ] {
+        for key in keys {
+            assert!(!value.pointer(pointer).unwrap()[key].is_null(), "{pointer}/{key}");
+        }
+    }
+}
+
+#[test]
+fn csv_reads_back_as_the_same_numbers() {
+    for (name, result) in all() {
+        let text = csv_report::render(&result);
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let rows: Vec<std::collections::HashMap<String, String>> = reader.deserialize().map(|row| row.unwrap()).collect();
+        assert_eq!(rows.len(), result.machines.len(), "{name}");
+        for (row, machine) in rows.iter().zip(&result.machines) {
+            assert_eq!(row["name"], machine.name);
+            assert_eq!(row["workload.source"], result.workload.source);
+            assert_eq!(row["workload.lookups.fetch"], result.workload.lookups.fetch.to_string());
+            for part in [
+                serde_json::to_value(&machine.counts),
+                serde_json::to_value(&machine.memory),
+                serde_json::to_value(&machine.cost),
+            ] {
+                for (key, value) in part.unwrap().as_object().unwrap() {
+                    let expected = if value.is_null() { String::new() } else { value.to_string() };
+                    assert_eq!(row[key], expected, "{name} {key}");
+                }
+            }
+            for (key, value) in &machine.config {
+                assert_eq!(row[&format!("config.{key}")], value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+            }
+        }
+    }
+}
+
+/// The page's body as XML: templates close what they open, and nothing from outside opens anything.
+fn body(page: &str) -> String {
+    let from = page.find("<body>").unwrap();
+    page[from..page.find("</html>").unwrap()].to_owned()
+}
+
+#[test]
+fn pages_are_complete_and_well_formed() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    for (name, result) in all() {
+        let page = html::render(&result);
+        // For looking at them in a browser.
+        std::fs::write(folder.join(format!("{name}.html")), &page).unwrap();
+        assert_eq!(page, html::render(&result), "{name}: same result, same bytes");
+
+        let body = body(&page);
+        let xml = roxmltree::Document::parse(&body).unwrap_or_else(|e| panic!("{name}: {e}"));
+        for node in xml.descendants().filter(roxmltree::Node::is_element) {
+            assert!(!["script", "img", "link", "iframe", "object", "a"].contains(&node.tag_name().name()), "{name}: {node:?}");
+            for attribute in node.attributes() {
+                let (key, value) = (attribute.name(), attribute.value());
+                assert!(!key.starts_with("on") && !["href", "src", "action"].contains(&key), "{name}: {key}={value}");
+                assert!(!value.contains("NaN") && !value.contains("inf%") && !value.contains("infpx"), "{name}: {key}={value}");
+            }
+        }
+        let head = &page[..page.find("<body>").unwrap()];
+        assert!(
+            !page.contains("<script") && !page.contains("://") && !head.contains("url(") && !head.contains("@import"),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn pages_show_what_is_hostile_as_text() {
+    let page = html::render(&fixture::twelve());
+    let body = body(&page);
+    let xml = roxmltree::Document::parse(&body).unwrap();
+    let text: String =
+        xml.descendants().filter(roxmltree::Node::is_text).filter_map(|n| n.text()).filter(|t| *t != "\u{200b}").collect();
+    let shown = format::clean(HOSTILE);
+    assert!(text.replace('\u{200b}', "").contains(&shown));
+    assert!(!page.contains('\u{1b}') && !page.contains('\u{202e}'));
+    assert_eq!(page.matches("</title>").count(), page.matches("<title>").count());
+}
+
+#[test]
+fn bars_are_as_long_as_the_counts() {
+    let result = fixture::five();
+    let page = html::render(&result);
+    let body = body(&page);
+    let xml = roxmltree::Document::parse(&body).unwrap();
+    let widths: Vec<f64> = xml
+        .descendants()
+        .filter(|n| n.tag_name().name() == "svg" && n.children().any(|c| c.text().is_some_and(|t| t.contains(" misses; "))))
+        .map(|svg| {
+            let parts = svg.children().filter(|c| c.tag_name().name() == "rect").filter_map(|r| r.attribute("width"));
+            parts.map(|w| w.trim_end_matches('%').parse::<f64>().unwrap()).sum()
+        })
+        .collect();
+    assert_eq!(widths.len(), 5);
+    for (width, machine) in widths.iter().zip(&result.machines) {
+        let expected = 100.0 * machine.counts.tlb.misses as f64 / result.machines[0].counts.tlb.misses as f64;
+        assert!((width - expected).abs() < 0.03, "{}: {width} {expected}", machine.name);
+    }
+}
+
+#[test]
+fn the_headline_names_the_winner_and_its_price() {
+    let headline = |result: &RunResult| {
+        let page = html::render(result);
+        let body = body(&page);
+        let xml = roxmltree::Document::parse(&body).unwrap();
+        let h1 = xml.descendants().find(|n| n.tag_name().name() == "h1").unwrap();
+        h1.descendants()
+            .filter_map(|n| if n.is_text() { n.text() } else { None })
+            .collect::<String>()
+            .replace('\u{200b}', "")
+            .replace('\u{a0}', " ")
+    };
+    let mut result = fixture::five();
+    assert_eq!(
+        headline(&result),
+        "t94/complete misses least: 59.4k, 98.2 % fewer than t94/single, on 4.61× the area; t94/partial keeps 99.5 % of that saving on \
+         26.1 % of that area."
+    );
+    result.machines[3].counts.tlb.misses = 0;
+    assert_eq!(headline(&result), "t94/partial never misses, where t94/single misses 3.34M times; it takes 1.20× the area.");
+    result.machines[0].counts.tlb.misses = 0;
+    assert_eq!(headline(&result), "Nothing here misses less than t94/single: 0 misses.");
+    assert_eq!(headline(&fixture::one_without_misses()), "t94/single never missed in 1.64G lookups.");
+    result.machines.iter_mut().for_each(|m| m.counts.tlb.misses = 0);
+    assert_eq!(headline(&result), "No design missed at all: this run fits in every one of them.");
+}
+
+#[test]
+fn designs_on_one_policy_share_a_memory_bar() {
+    let page = html::render(&fixture::five());
+    assert_eq!(page.matches("aria-label=\"memory bar\"").count(), 3, "demand paging, superpages, reservation");
 }

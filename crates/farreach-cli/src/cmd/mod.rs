@@ -1,5 +1,6 @@
 //! The subcommands.
 
+pub mod area;
 mod common;
 pub mod machines;
 mod program;

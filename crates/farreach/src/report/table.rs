@@ -1,17 +1,20 @@
 //! The table for people at a terminal. No colours; columns in which no design has anything to say are left out.
 
 use super::format::{NONE, bytes, count, rate};
-use super::view::{baseline, cleaned, per_thousand, percent_of};
+use super::view::{baseline, cleaned, config_value, per_thousand, percent_of};
 use crate::counts::{MachineResult, RunResult, Workload};
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
 /// Names longer than this go on several lines, broken where an override begins.
 const NAME_WIDTH: usize = 26;
 
+/// What a column says about a design.
+type CellOf<'a> = Box<dyn Fn(&MachineResult) -> Option<String> + 'a>;
+
 /// A column: heading, what it says about a design, and its footnote.
 struct Column<'a> {
     heading: [&'a str; 2],
-    cell: Box<dyn Fn(&MachineResult) -> Option<String> + 'a>,
+    cell: CellOf<'a>,
     note: Option<String>,
     /// Left out if no design has anything else than this.
     dull: &'a str,
@@ -98,15 +101,14 @@ fn header(w: &Workload) -> String {
 }
 
 fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>> {
-    let one =
-        |heading, cell: Box<dyn Fn(&MachineResult) -> Option<String> + 'a>, dull, note| Column { heading, cell, note, dull };
+    let one = |heading, cell: CellOf<'a>, dull, note| Column { heading, cell, note, dull };
     let short = if base.name.starts_with("t94/single") { "single" } else { "first" };
     let several = result.machines.len() > 1;
     // One value for all designs, or none worth a footnote.
     let at = |name: &str, words: &str| {
         let values: Vec<_> = result.machines.iter().map(|m| m.config.get(name)).collect();
         match values.first() {
-            Some(Some(v)) if values.iter().all(|other| *other == Some(*v)) => format!("{words} {v}"),
+            Some(Some(v)) if values.iter().all(|other| *other == Some(*v)) => format!("{words} {}", config_value(v)),
             Some(Some(_)) => format!("{words} each design's own `{name}`"),
             _ => String::new(),
         }

@@ -50,6 +50,8 @@ pub(super) fn config_value(value: &serde_json::Value) -> String {
     match value {
         Json::String(text) => clean(text),
         Json::Array(items) => items.iter().map(config_value).collect::<Vec<_>>().join(" + "),
+        // 40, not 40.0.
+        Json::Number(n) if n.is_f64() => n.as_f64().map_or_else(|| n.to_string(), |x| x.to_string()),
         value => value.to_string(),
     }
 }

@@ -1,10 +1,10 @@
 //! Bars: misses per design, memory per policy, misses by region. Names and numbers are text of the page, so they wrap and never
 //! overlap; only the bars are drawn, in percent of whatever width there is.
 
-use super::parts::{Page, chip, colour, named, percent};
+use super::parts::{Page, breakable, chip, colour, named, percent};
 use super::scale::{Scale, tick_label};
 use crate::counts::{MachineResult, MemoryUse};
-use crate::report::format::{bytes, count, grouped, rate};
+use crate::report::format::{NONE, bytes, count, grouped, rate};
 use crate::report::view::{per_thousand, percent_of};
 use maud::{Markup, html};
 
@@ -18,18 +18,26 @@ pub(super) fn misses(page: &Page) -> Markup {
             h2 { "Misses per design" }
             p.lead {
                 @if scale.is_log() { "Logarithmic: each line to the right is ten times as much." }
-                @else { "Dark to light: fetches, loads, stores." }
+                @else { "From strong to faint: fetches, loads, stores." }
             }
             div.bars {
+                div.head.label {}
+                div.head {}
+                div.head.value.three {
+                    span { "misses" }
+                    span { "per 1000" }
+                    span { @if machines.len() > 1 { "% of " (chip(page.base)) } }
+                }
                 @for (i, m) in machines.iter().enumerate() {
                     div.label { (named(page, i)) }
                     div class={ "bar " (colour(i)) } { (miss_bar(m, scale)) }
-                    div.value {
+                    div.value.three {
                         b { (count(m.counts.tlb.misses)) }
-                        span.note {
-                            @if let Some(p) = per_thousand(m) { (rate(p)) " per 1000" }
-                            @if machines.len() > 1 && i != page.base {
-                                @if let Some(p) = percent_of(m, base) { " · " (rate(p)) " % of " (chip(page.base)) }
+                        span { (per_thousand(m).map_or_else(|| NONE.into(), rate)) }
+                        span {
+                            @if machines.len() > 1 {
+                                (percent_of(m, base).map_or_else(|| NONE.into(), rate))
+                                span.narrow { " % of " (chip(page.base)) }
                             }
                         }
                     }
@@ -89,7 +97,7 @@ pub(super) fn memory(page: &Page) -> Markup {
             None => policies.push((m, vec![i])),
         }
     }
-    let longest = |u: &MemoryUse| (u.resident_bytes + u.reserved_bytes).max(u.touched_bytes);
+    let longest = |u: &MemoryUse| u.resident_bytes.saturating_add(u.reserved_bytes).max(u.touched_bytes);
     let most = machines.iter().map(|m| longest(&m.memory)).max().unwrap_or(0);
     let at = |n: u64| percent(n as f64 / most.max(1) as f64);
     html! {
@@ -167,7 +175,7 @@ pub(super) fn regions(page: &Page) -> Option<Markup> {
             h2 { "Where the misses fall" }
             p.lead { "Shares of each design's own misses, by region of the address space." }
             p.keys {
-                @for (k, name) in shown.iter().enumerate() { span { i class={ "key r" (k) } {} (breakable_region(name)) } }
+                @for (k, name) in shown.iter().enumerate() { span { i class={ "key r" (k) } {} span { (breakable(name)) } } }
                 @if others > 0 { span { i.key.r7 {} (other_name) } }
             }
             div.bars {
@@ -210,8 +218,4 @@ fn stack<'a>(shown: &[&'a str], other_name: &'a str, all: u64, of: impl Fn(&str)
         parts.push((REGIONS, from, all - from, other_name));
     }
     parts
-}
-
-fn breakable_region(name: &str) -> Markup {
-    super::parts::breakable(name)
 }

@@ -20,8 +20,11 @@ pub(super) fn headline(page: &Page) -> String {
     let area = |m: &MachineResult| m.cost.area_rbe;
     if machines.len() == 1 {
         let per = per_thousand(base).map_or_else(String::new, |p| format!(", {} in a thousand lookups", rate(p)));
-        let time = base.cost.percent_of_time.map_or_else(String::new, |p| format!(" and {} % of the run time", rate(p)));
+        let time = base.cost.percent_of_time.map_or_else(String::new, |p| format!(" and {}\u{a0}% of the run time", rate(p)));
         let n = misses(base);
+        if n == 0 {
+            return format!("{} never missed in {} lookups.", base.name, count(base.counts.tlb.lookups));
+        }
         return format!("{} missed {} time{}{per}{time}.", base.name, count(n), plural(n));
     }
     if machines.iter().all(|m| misses(m) == 0) {
@@ -38,16 +41,21 @@ pub(super) fn headline(page: &Page) -> String {
         return format!("Nothing here misses less than {}: {} miss{}.", base.name, count(n), if n == 1 { "" } else { "es" });
     }
     let fewer = 100.0 * (1.0 - misses(best) as f64 / misses(base) as f64);
-    let mut text = format!("{} misses least: {}, {} % fewer than {}", best.name, count(misses(best)), share(fewer), base.name);
+    let mut text = if misses(best) == 0 {
+        format!("{} never misses, where {} misses {} time{}", best.name, base.name, count(misses(base)), plural(misses(base)))
+    } else {
+        format!("{} misses least: {}, {}\u{a0}% fewer than {}", best.name, count(misses(best)), share(fewer), base.name)
+    };
     if let (Some(a), Some(b)) = (area(best), area(base)) {
-        text += &format!(", on {}× its area", rate(a / b));
+        let sep = if misses(best) == 0 { "; it takes" } else { ", on" };
+        text += &format!("{sep} {}× the area", rate(a / b));
     }
     let saved = |m: &MachineResult| (misses(base) as f64 - misses(m) as f64) / (misses(base) - misses(best)) as f64;
     let smaller = |m: &&MachineResult| size(m) <= MUCH_SMALLER * size(best) && size(best).is_finite() && saved(m) >= ALMOST;
     if let Some(cheap) = machines.iter().filter(smaller).min_by(|a, b| size(a).total_cmp(&size(b))) {
         let kept = share(100.0 * saved(cheap));
         let part = rate(100.0 * size(cheap) / size(best));
-        text += &format!("; {} keeps {kept} % of that saving on {part} % of that area", cheap.name);
+        text += &format!("; {} keeps {kept}\u{a0}% of that saving on {part}\u{a0}% of that area", cheap.name);
     }
     text + "."
 }

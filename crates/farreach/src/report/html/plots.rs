@@ -69,7 +69,7 @@ fn grid(x: Scale, y: Scale, height: f64) -> Markup {
 pub(super) fn timeline(page: &Page) -> Option<Markup> {
     let machines = &page.result.machines;
     let lines: Vec<Vec<(f64, f64)>> = machines.iter().map(line).collect();
-    if lines.iter().all(Vec::is_empty) {
+    if lines.iter().flatten().all(|(_, rate)| *rate == 0.0) {
         return None;
     }
     let height = HEIGHT.max(LINE * machines.len() as f64 + LINE);
@@ -145,7 +145,8 @@ pub(super) fn area(page: &Page) -> Option<Markup> {
         return None;
     }
     let x = Scale::linear(with.iter().map(|d| d.1).fold(0.0, f64::max) * 1.06);
-    let y = Scale::fit(with.iter().map(|d| d.2));
+    // Dots have no length that must be in proportion, so ratios may come early.
+    let y = Scale::fit_from(8.0, with.iter().map(|d| d.2));
     // A little air, so that no dot sits on the edge.
     let y = if let Scale::Linear(max) = y { Scale::Linear(max * 1.06) } else { y };
     let dots: Vec<Dot> = with.iter().map(|&(design, a, m)| Dot { design, x: x.at(a), y: HEIGHT * (1.0 - y.at(m)) }).collect();
@@ -156,7 +157,7 @@ pub(super) fn area(page: &Page) -> Option<Markup> {
         section {
             h2 { "Area against misses" }
             p.lead {
-                "Left is smaller, low is better. On the stepped line are the designs that nothing of their size or smaller beats"
+                "Left is smaller, low is better. On the dotted steps stand the designs that nothing of their size or smaller beats"
                 @if y.is_log() { "; misses are logarithmic" }
                 "."
             }

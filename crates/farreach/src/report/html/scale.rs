@@ -17,9 +17,14 @@ pub(super) enum Scale {
 impl Scale {
     /// The axis that suits these values, none of them negative.
     pub(super) fn fit(values: impl Iterator<Item = f64> + Clone) -> Scale {
+        Scale::fit_from(LOG_FROM, values)
+    }
+
+    /// As [`Scale::fit`], logarithmic from another ratio of largest to smallest on.
+    pub(super) fn fit_from(log_from: f64, values: impl Iterator<Item = f64> + Clone) -> Scale {
         let max = values.clone().fold(0.0, f64::max);
         let min = values.clone().filter(|v| *v > 0.0).fold(f64::INFINITY, f64::min);
-        if max > 0.0 && max / min >= LOG_FROM {
+        if max > 0.0 && max / min >= log_from {
             let zero = values.clone().any(|v| v == 0.0);
             Scale::Log(min.log10().floor() as i32, max.log10().ceil() as i32, zero)
         } else {

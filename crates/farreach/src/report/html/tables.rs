@@ -2,7 +2,7 @@
 
 use super::parts::{Page, chip, named};
 use crate::counts::{LedgerLine, MachineResult};
-use crate::report::format::{NONE, bytes, count, grouped, signed};
+use crate::report::format::{NONE, bytes, count, grouped, rate, signed};
 use crate::report::view::config_value;
 use maud::{Markup, html};
 use serde_json::Value as Json;
@@ -16,15 +16,18 @@ pub(super) fn ledger(page: &Page) -> Option<Markup> {
     let machines = &page.result.machines;
     let mut items: Vec<&LedgerLine> = Vec::new();
     for line in machines.iter().flat_map(|m| &m.ledger) {
-        let quiet = line.count == 0 && line.cycles.unwrap_or(0) == 0;
-        if !quiet && !items.iter().any(|known| known.item == line.item) {
+        if !items.iter().any(|known| known.item == line.item) {
             items.push(line);
         }
     }
+    let find = |m: &'_ MachineResult, item: &str| m.ledger.iter().find(|line| line.item == item).cloned();
+    items.retain(|item| {
+        let says = |line: LedgerLine| line.count != 0 || line.cycles.is_some_and(|c| c != 0);
+        machines.iter().any(|m| find(m, &item.item).is_some_and(says))
+    });
     if items.is_empty() {
         return None;
     }
-    let find = |m: &'_ MachineResult, item: &str| m.ledger.iter().find(|line| line.item == item).cloned();
     let has_price = |item: &str| machines.iter().any(|m| find(m, item).is_some_and(|line| line.cycles.is_some()));
     let (priced, counted): (Vec<&LedgerLine>, Vec<&LedgerLine>) = items.into_iter().partition(|line| has_price(&line.item));
     let net = |m: &MachineResult| m.ledger.iter().filter_map(|line| line.cycles).fold(0i64, i64::saturating_add);
@@ -68,7 +71,8 @@ pub(super) fn ledger(page: &Page) -> Option<Markup> {
                                 tr {
                                     th scope="row" { (item.item) }
                                     @for m in machines {
-                                        td { @match find(m, &item.item) { Some(line) => (amount(&line)), None => (NONE) } }
+                                        @let line = find(m, &item.item);
+                                        td.even[line.as_ref().is_none_or(|l| l.count == 0)] { @match line { Some(line) => (amount(&line)), None => (NONE) } }
                                     }
                                 }
                             }
@@ -103,7 +107,7 @@ pub(super) fn numbers(page: &Page) -> Markup {
     html! {
         section {
             h2 { "All numbers" }
-            p.lead { "Exact. What is nothing for all designs is left out; names are those of the JSON and CSV reports." }
+            p.lead { "Counts are exact. What is nothing for all designs is left out; names are those of the JSON and CSV reports." }
             div.scroll {
                 table.numbers {
                     thead { tr { th scope="col" {} (heads(page)) } }
@@ -116,8 +120,14 @@ pub(super) fn numbers(page: &Page) -> Markup {
                                 @if columns.iter().any(|c| !nothing(&c[key])) {
                                     tr {
                                         th scope="row" { code { (key) } }
-                                        @for column in &columns { td { (exact(&column[key])) } }
+                                        @for column in &columns { td.even[nothing(&column[key])] { (exact(&column[key])) } }
                                     }
+                                }
+                            }
+                            @if k == 3 && machines.iter().any(|m| seconds(m).is_some()) {
+                                tr {
+                                    th scope="row" { "seconds on misses, at " code { "clock_mhz" } }
+                                    @for m in machines { td { (seconds(m).map_or_else(|| NONE.into(), rate)) } }
                                 }
                             }
                         }
@@ -126,6 +136,12 @@ pub(super) fn numbers(page: &Page) -> Markup {
             }
         }
     }
+}
+
+/// Time spent on misses at the clock of the configuration.
+fn seconds(m: &MachineResult) -> Option<f64> {
+    let clock = m.config.get("clock_mhz")?.as_f64().filter(|c| *c > 0.0)?;
+    Some(m.cost.cycles as f64 / (clock * 1e6))
 }
 
 fn nothing(value: &Json) -> bool {
