@@ -1,5 +1,6 @@
-//! The oracle against the worked vectors of the specification: if the oracle is wrong, nothing compared with it means anything.
-//! Covers T94-5 to T94-24, T94-42 to T94-60 as far as the vectors go; the vectors are in `fixtures/golden_vectors.json`.
+//! The oracle against the worked vectors of the specification: if the oracle is wrong, nothing compared with it means
+//! anything. Covers T94-5 to T94-24, T94-42 to T94-60 as far as the vectors go; the vectors are in
+//! `fixtures/golden_vectors.json`.
 
 mod oracle;
 
@@ -9,6 +10,8 @@ use farreach::hw::tlb::{Attr, EntryView, Lookup, Outcome, PageTableView, Pte, Tl
 use oracle::os::{OsConfig, PlainOs};
 use oracle::run::{OracleResult, RunConfig, run};
 use oracle::tlb::{PlainTlb, Preload, Replacement, TlbConfig, TlbKind};
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 
@@ -464,4 +467,77 @@ fn crossing_accesses_and_switches() {
     let r = run(&config, &items);
     assert_eq!((r.lookups.load, r.references.load, r.tlb.misses, r.tlb.fetch_misses), (3, 2, 4, 1));
     assert_eq!((r.tlb.invalidations, r.os.page_faults), (3, 3));
+}
+
+/// A trace of random events in two to four spaces; small numbers, so that everything meets everything.
+fn random_trace(seed: u64, steps: u64) -> Vec<(Asid, Result<Access, Op>)> {
+    let mut rng = Pcg64Mcg::seed_from_u64(seed);
+    let mut below = move |n: u64| rng.next_u64() % n;
+    let mut live = vec![Asid(0)];
+    let mut items = vec![(A, Err(map(0, 40, Prot::RW, false, Backing::Heap)))];
+    for _ in 0..steps {
+        let asid = live[below(live.len() as u64) as usize];
+        let (v, pages) = (below(96) + 256 * (below(4) / 3), 1 + below(24));
+        let (start, len) = (v << 12, pages << 12);
+        let prot = [Prot::RW, Prot::RWX, Prot { write: false, ..Prot::RW }][below(3) as usize];
+        let op = match below(60) {
+            0 => map(v, pages, prot, below(2) == 0, Backing::Anonymous),
+            1 => map(v, pages, prot, below(2) == 0, file(["/bin/a", "/nfs/b"][below(2) as usize], below(20))),
+            2 => map(v, pages, prot, false, [Backing::Heap, Backing::Stack, Backing::Kernel][below(3) as usize].clone()),
+            3 => Op::Unmap { start, len },
+            4 => Op::Protect { start, len, prot },
+            5 => Op::Advise { start, len, advice: Advice::DontNeed },
+            6 => Op::Remap { old_start: start, old_len: len, new_start: (v ^ 256) << 12, new_len: (1 + below(16)) << 12 },
+            7 => Op::Remap { old_start: start, old_len: len, new_start: start, new_len: (1 + below(16)) << 12 },
+            8 if live.len() < 4 => {
+                let child = Asid(items.len() as u32);
+                live.push(child);
+                Op::Fork { child }
+            }
+            9 if live.len() > 1 => {
+                live.retain(|a| *a != asid);
+                Op::End(End::Exit(0))
+            }
+            _ => {
+                let kind = [Kind::Load, Kind::Load, Kind::Store, Kind::Fetch][below(4) as usize];
+                items.push((asid, Ok(Access { kind, addr: start + below(4096), size: 1 + below(8) as u32 })));
+                continue;
+            }
+        };
+        items.push((asid, Err(op)));
+    }
+    items
+}
+
+fn items(trace: &[(Asid, Result<Access, Op>)]) -> Vec<(Asid, Item<'_>)> {
+    trace.iter().map(|(asid, i)| (*asid, i.as_ref().map_or_else(Item::Op, |a| Item::Access(*a)))).collect()
+}
+
+/// XC-3 and XC-6 hold in `run` and `PlainOs::check` whatever happens; page faults do not depend on reservation (T94-47).
+#[test]
+fn random_traces_keep_the_invariants() {
+    for seed in 0..60 {
+        let trace = random_trace(seed, 800);
+        let items = items(&trace);
+        let frames = [None, Some(1024)][(seed % 2) as usize];
+        let mut faults = Vec::new();
+        for (kind, os) in [
+            (TlbKind::Single, OsConfig::demand()),
+            (TlbKind::Complete, OsConfig::demand()),
+            (TlbKind::Partial, OsConfig::reservation(4)),
+            (TlbKind::Partial, OsConfig { prefetch: true, ..OsConfig::reservation(8) }),
+            (TlbKind::Superpage, OsConfig::superpages(4)),
+            (TlbKind::Integrated, OsConfig::superpages(4)),
+        ] {
+            let factor = os.region;
+            let superpages = os.superpages;
+            let config = RunConfig { tlb: TlbConfig { entries: 8, ..config(kind, 8, factor) }, os: OsConfig { frames, ..os } };
+            let r = run(&config, &items);
+            if !superpages {
+                faults.push((r.os.page_faults, r.os.cow_copies, r.os.protection_faults, r.os.dirty_pages));
+            }
+            assert!(r.os.populated_never_used <= r.os.populated_pages && r.os.promotions <= r.os.promotions_tried);
+        }
+        assert!(faults.iter().all(|f| *f == faults[0]), "seed {seed}: {faults:?}");
+    }
 }

@@ -4,8 +4,8 @@
 //! * [`os`]: address spaces, frames, reservation, promotion, copy-on-write as maps and scans;
 //! * [`run`]: a trace through one operating system and one TLB.
 //!
-//! Where the specification leaves something open, the numbered lists at the top of `tlb.rs`, `os.rs` and `run.rs` say what was chosen
-//! (`OT-n`, `OO-n`, `OR-n`). They are the first place to look when implementation and oracle differ.
+//! Where the specification leaves something open, the numbered lists at the top of `tlb.rs`, `os.rs` and `run.rs` say what
+//! was chosen (`OT-n`, `OO-n`, `OR-n`). They are the first place to look when implementation and oracle differ.
 #![allow(dead_code)] // each test file uses its own part
 
 pub mod os;

@@ -3,71 +3,81 @@
 //! Where the specification is open:
 //!
 //! Frames
-//! * OO-1 The free list starts as all frames in ascending order. Unlimited memory is a free list without end: a freed frame goes to its tail,
-//!   so ordinary allocation never sees it again; the region finder does (it takes the lowest-address wholly free group).
-//! * OO-2 Everything one event frees (unmap, replacing map, advice, remap, exit) goes to the tail together, in ascending frame order,
-//!   busy and reserved frames mixed. `freed_pages` counts the busy ones only.
-//! * OO-3 A frame is freed when no page table entry names it and no object page owns it. An object page owns its frame from the fault (or the
-//!   reservation) on until the object page is gone: private and shared anonymous: when no region maps that object page any more; file:
-//!   when no region in any space maps anything of the file. Dropping private anonymous pages by advice ends their ownership.
+//! * OO-1 The free list starts as all frames in ascending order. Unlimited memory is a free list without end: a freed frame
+//!   goes to its tail, so ordinary allocation never sees it again; the region finder does (it takes the lowest-address wholly
+//!   free group).
+//! * OO-2 Everything one event frees (unmap, replacing map, advice, remap, exit) goes to the tail together, in ascending
+//!   frame order, busy and reserved frames mixed. `freed_pages` counts the busy ones only.
+//! * OO-3 A frame is freed when no page table entry names it and no object page owns it. An object page owns its frame from
+//!   the fault (or the reservation) on until the object page is gone: private and shared anonymous: when no region maps that
+//!   object page any more; file: when no region in any space maps anything of the file. Dropping private anonymous pages by
+//!   advice ends their ownership.
 //! * OO-4 No free frame and no reserved frame: panic. There is no page replacement.
 //!
 //! Objects
-//! * OO-5 Objects: a file (by path, whatever the process; object page = file page); each anonymous, stack or kernel `Map` its own; the heap one per space; a
-//!   stack `Map` that ends where a region of kind stack begins continues that region's object. Pages of objects other than files are numbered
-//!   by the virtual page of their first mapping.
-//! * OO-6 An object page is "inside the object" if some region of some space maps it. So a file's extent is what is mapped of it.
-//! * OO-7 Regions of XC-2 with the same object and the same distance between object page and virtual page count as one
-//!   for reservation and promotion, even if their protections differ.
-//! * OO-8 Fork: the child gets its own objects for private anonymous, heap, stack and kernel memory (with the parent's memory of which
-//!   regions were dealt with, without its frames and reservations), and the same objects for files and shared memory.
-//! * OO-9 No region at the address: `wild_faults`, and a new private anonymous region of that one page (read, write, execute) with
-//!   its own object; then an ordinary page fault, counted as such too.
-//! * OO-10 A trace without `Map` events: each space that references memory has one private anonymous region of 2^52 pages, read,
-//!   write, execute.
+//! * OO-5 Objects: a file (by path, whatever the process; object page = file page); each anonymous, stack or kernel `Map` its
+//!   own; the heap one per space; a stack `Map` that ends where a region of kind stack begins continues that region's object.
+//!   Pages of objects other than files are numbered by the virtual page of their first mapping.
+//! * OO-6 An object page is "inside the object" if some region of some space maps it. So a file's extent is what is mapped of
+//!   it.
+//! * OO-7 Regions of XC-2 with the same object and the same distance between object page and virtual page count as one for
+//!   reservation and promotion, even if their protections differ.
+//! * OO-8 Fork: the child gets its own objects for private anonymous, heap, stack and kernel memory (with the parent's memory
+//!   of which regions were dealt with, without its frames and reservations), and the same objects for files and shared
+//!   memory.
+//! * OO-9 No region at the address: `wild_faults`, and a new private anonymous region of that one page (read, write, execute)
+//!   with its own object; then an ordinary page fault, counted as such too.
+//! * OO-10 A trace without `Map` events: each space that references memory has one private anonymous region of 2^52 pages,
+//!   read, write, execute.
 //!
 //! Reservation
-//! * OO-11 The first fault to a superpage-sized virtual region decides for good: afterwards every object page of that region (inside the object or
-//!   not) is "dealt with", whether the reservation was made, failed for want of a group, or was not allowed (superpage mode, region
-//!   not wholly inside the object). A region with a page already dealt with never reserves. This survives unmapping a part, as
-//!   long as the object lives.
+//! * OO-11 The first fault to a superpage-sized virtual region decides for good: afterwards every object page of that region
+//!   (inside the object or not) is "dealt with", whether the reservation was made, failed for want of a group, or was not
+//!   allowed (superpage mode, region not wholly inside the object). A region with a page already dealt with never reserves.
+//!   This survives unmapping a part, as long as the object lives.
 //! * OO-12 `failed_region_allocs` counts only first faults that were allowed to reserve and found no free group.
-//! * OO-13 Prefetch (disk file, if switched on) only with a reservation that succeeded: the other pages become busy at once and never stand in the
-//!   reserved list. A later fault to one is a page fault, but not `reservations_honoured`, and reads nothing.
+//! * OO-13 Prefetch (disk file, if switched on) only with a reservation that succeeded: the other pages become busy at once
+//!   and never stand in the reserved list. A later fault to one is a page fault, but not `reservations_honoured`, and reads
+//!   nothing.
 //! * OO-14 A file page costs 4096 `io_bytes` when it becomes busy, disk and nfs alike.
-//! * OO-15 Frames for copies and for pages whose region is dealt with but whose identity is absent come from the head of the free list.
+//! * OO-15 Frames for copies and for pages whose region is dealt with but whose identity is absent come from the head of the
+//!   free list.
 //!
 //! Promotion
-//! * OO-16 Tried after each page fault (not after copy-on-write faults) whose virtual region has at least ceil(threshold x n) mapped pages, and is not
-//!   a superpage. The kind of the faulting page's region sets the threshold. The count takes any mapped page of the region.
-//! * OO-17 One reason per refusal, in this order: the object does not fill the region (linearly); a mapped, reserved or prefetched page whose
-//!   frame is not at its place; attributes differ (unmapped pages: those they would get); a page neither mapped nor owning a frame.
-//! * OO-18 Populating a reserved page makes it busy; it is not `reservations_honoured`. The new superpage is dirty if any page was; pages that become dirty
-//!   by that are counted in `dirty_pages`.
+//! * OO-16 Tried after each page fault (not after copy-on-write faults) whose virtual region has at least ceil(threshold x n)
+//!   mapped pages, and is not a superpage. The kind of the faulting page's region sets the threshold. The count takes any
+//!   mapped page of the region.
+//! * OO-17 One reason per refusal, in this order: the object does not fill the region (linearly); a mapped, reserved or
+//!   prefetched page whose frame is not at its place; attributes differ (unmapped pages: those they would get); a page
+//!   neither mapped nor owning a frame.
+//! * OO-18 Populating a reserved page makes it busy; it is not `reservations_honoured`. The new superpage is dirty if any
+//!   page was; pages that become dirty by that are counted in `dirty_pages`.
 //! * OO-19 Promotion invalidates nothing (translations are the same; a superpage TLB drops covered entries itself, AMB-13).
 //! * OO-20 Demotion: partial unmap (also by a replacing map), partial change of protection that changes it, partial dropping
 //!   advice, copy-on-write of a page, remap of any of its pages. All its pages are invalidated. Unmapping or dropping the
 //!   whole superpage is not a demotion; reprotecting the whole keeps it. Not promoted again until a fault maps a page of it.
 //!
 //! Copy-on-write
-//! * OO-21 Private file page, first access a load or fetch: the file's frame without WRITE. First access a store: the file page is made resident by
-//!   the usual rules (reservation, I/O), then an ordinary frame is taken and mapped with WRITE: one page fault, one copy, no protection fault.
-//! * OO-22 Fork takes WRITE from all private pages of both spaces; superpages stay superpages in both; only pages that lost WRITE are invalidated
-//!   in the parent. Untouched pages are not shared.
-//! * OO-23 A store to such a page: `protection_faults`. If another page table entry names the frame, or a file owns it: copy to an
-//!   ordinary frame, which takes over the identity of the writer's object page if that page owned the old frame. Otherwise the page gets WRITE
-//!   back in place, no copy. Either way its superpage is demoted first and the page is invalidated.
+//! * OO-21 Private file page, first access a load or fetch: the file's frame without WRITE. First access a store: the file
+//!   page is made resident by the usual rules (reservation, I/O), then an ordinary frame is taken and mapped with WRITE: one
+//!   page fault, one copy, no protection fault.
+//! * OO-22 Fork takes WRITE from all private pages of both spaces; superpages stay superpages in both; only pages that lost
+//!   WRITE are invalidated in the parent. Untouched pages are not shared.
+//! * OO-23 A store to such a page: `protection_faults`. If another page table entry names the frame, or a file owns it: copy
+//!   to an ordinary frame, which takes over the identity of the writer's object page if that page owned the old frame.
+//!   Otherwise the page gets WRITE back in place, no copy. Either way its superpage is demoted first and the page is
+//!   invalidated.
 //! * OO-24 An access that the region's protection forbids is counted and goes on as an access that the protection allows (no
 //!   copy, nothing gets WRITE).
 //!
 //! Other
-//! * OO-25 Advice: only `DontNeed` does something. Private pages leave the page table (anonymous ones lose their frame, identity and contents,
-//!   reserved frames stay reserved); shared pages leave the page table but stay with their object.
-//! * OO-26 Remap: what was at the new place is unmapped first. Page table entries move with their frames; growth extends the same object (memory
-//!   whose next object pages are mapped elsewhere gets a new object for the grown part). The old range is invalidated, and the
-//!   new one. Same start: grown or shrunk in place.
-//! * OO-27 `dirty_pages`: base pages that go from clean to dirty at a store, the whole superpage at once. Fork copies the dirty bits; a copied page
-//!   starts clean, a page that gets WRITE back in place stays as it was; moved entries keep theirs.
+//! * OO-25 Advice: only `DontNeed` does something. Private pages leave the page table (anonymous ones lose their frame,
+//!   identity and contents, reserved frames stay reserved); shared pages leave the page table but stay with their object.
+//! * OO-26 Remap: what was at the new place is unmapped first. Page table entries move with their frames; growth extends the
+//!   same object (memory whose next object pages are mapped elsewhere gets a new object for the grown part). The old range is
+//!   invalidated, and the new one. Same start: grown or shrunk in place.
+//! * OO-27 `dirty_pages`: base pages that go from clean to dirty at a store, the whole superpage at once. Fork copies the
+//!   dirty bits; a copied page starts clean, a page that gets WRITE back in place stays as it was; moved entries keep theirs.
 //! * OO-28 `populated_never_used`: populated pages not referenced until they leave the page table or the run ends.
 //! * OO-29 Not modelled: `pt_probes`, `alloc_steps`, memory use, swap reservation (T94-51).
 

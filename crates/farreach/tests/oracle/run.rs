@@ -1,7 +1,7 @@
 //! A trace through one operating system and one TLB.
 //!
-//! * OR-1 One lookup per 4 KB page that an access touches, ascending (XC-1). For each page: the operating system first (faults, invalidations), then
-//!   the lookup, once. So a store to a copy-on-write page is one lookup and at most one miss.
+//! * OR-1 One lookup per 4 KB page that an access touches, ascending (XC-1). For each page: the operating system first
+//!   (faults, invalidations), then the lookup, once. So a store to a copy-on-write page is one lookup and at most one miss.
 //! * OR-2 The TLB is told of a switch at the first access of another space than the access before; events do not switch.
 //! * OR-3 An `End` drops the TLB entries of the space (`invalidate_space`), not page by page. Exec: `End`, then a `Start`.
 //! * OR-4 All other events change the TLB only by the changes that [`super::os`] names.

@@ -2,35 +2,39 @@
 //!
 //! Where the specification is open:
 //!
-//! * OT-1 Slots. `slot = set * ways + way`; fully associative: the index. `per-size`: the arrays stand one after the other in ascending
-//!   order of their size, so `slot = array * entries + set * ways + way`. The process id takes no part in the set index.
+//! * OT-1 Slots. `slot = set * ways + way`; fully associative: the index. `per-size`: the arrays stand one after the other in
+//!   ascending order of their size, so `slot = array * entries + set * ways + way`. The process id takes no part in the set
+//!   index.
 //! * OT-2 A set is `tag mod (entries / ways)`.
 //! * OT-3 One random generator for the whole design, also with `per-size`.
-//! * OT-4 A miss is: look up; drop covered entries; choose a slot; write the entry with used clear; touch it (recency, used if
-//!   `fill_sets_used`, modified if a store); only then preload. So the missed page is touched before anything is preloaded.
-//! * OT-5 Preloaded entries may evict whatever the replacement rule names, even the entry of the missed page (only possible where a
-//!   region needs more entries than its set has, or all others are recently used).
-//! * OT-6 A preloaded translation that takes a new entry has the recency (LRU, FIFO) of that moment; one that joins an entry renews
-//!   nothing. Neither sets used.
+//! * OT-4 A miss is: look up; drop covered entries; choose a slot; write the entry with used clear; touch it (recency, used
+//!   if `fill_sets_used`, modified if a store); only then preload. So the missed page is touched before anything is
+//!   preloaded.
+//! * OT-5 Preloaded entries may evict whatever the replacement rule names, even the entry of the missed page (only possible
+//!   where a region needs more entries than its set has, or all others are recently used).
+//! * OT-6 A preloaded translation that takes a new entry has the recency (LRU, FIFO) of that moment; one that joins an entry
+//!   renews nothing. Neither sets used.
 //! * OT-7 A page that the TLB already translates is not preloaded again and not counted in `preloaded`.
-//! * OT-8 `fills`: one per miss, plus one per preloaded translation that takes a new entry. `merges`: misses that joined an entry.
-//!   A preloaded translation that joins is counted in `preloaded` only. So `fills - merges` is the number of entries taken.
-//! * OT-9 `extra_pte_reads`: `n - 1` for each miss that looks for pages to preload, mapped or not, present or not. `same-entry` does not
-//!   look when the missed page is not aligned with its frame (partial, integrated): nothing could join. Nobody looks after a miss that
-//!   filled a superpage of n pages or more (integrated). All-valid: `n - 1` for each miss.
-//! * OT-10 `invalidations`: by pages: one per subblock cleared, one per entry dropped whole (single, superpage, large integrated,
-//!   all-valid). By space and by switch: one per entry.
-//! * OT-11 `split_*` of a fill that begins a new entry although an entry of that space has its tag: not aligned: `split_unaligned`; aligned,
-//!   and an enabled entry of the tag has the same frame group: `split_attributes`; else `split_frames`. Only for partial and
-//!   integrated; preloaded ones count too; never for all-valid.
+//! * OT-8 `fills`: one per miss, plus one per preloaded translation that takes a new entry. `merges`: misses that joined an
+//!   entry. A preloaded translation that joins is counted in `preloaded` only. So `fills - merges` is the number of entries
+//!   taken.
+//! * OT-9 `extra_pte_reads`: `n - 1` for each miss that looks for pages to preload, mapped or not, present or not.
+//!   `same-entry` does not look when the missed page is not aligned with its frame (partial, integrated): nothing could join.
+//!   Nobody looks after a miss that filled a superpage of n pages or more (integrated). All-valid: `n - 1` for each miss.
+//! * OT-10 `invalidations`: by pages: one per subblock cleared, one per entry dropped whole (single, superpage, large
+//!   integrated, all-valid). By space and by switch: one per entry.
+//! * OT-11 `split_*` of a fill that begins a new entry although an entry of that space has its tag: not aligned:
+//!   `split_unaligned`; aligned, and an enabled entry of the tag has the same frame group: `split_attributes`; else
+//!   `split_frames`. Only for partial and integrated; preloaded ones count too; never for all-valid.
 //! * OT-12 `superpage_misses`: order of the missed page's table entry above 0, whatever the kind.
-//! * OT-13 `SubblockMiss`: before the fill some entry of that space has the tag `v div n` (subblock kinds); a large integrated
-//!   superpage is not such an entry (it would have been a hit).
-//! * OT-14 All-valid. One-page entries never merge; for partial `sb_enabled` is whether the page is aligned. A fill of the whole region
-//!   first drops the one-page entries of the region (`covered_drops`). Invalidating a page drops a full entry whole. The other
-//!   n - 1 translations are not counted as `preloaded`. Factor 1: every fill is a full entry.
-//! * OT-15 Integrated. Table entries of an order below log2 n are base pages. A large entry shows `sb_enabled` true, one page at offset 0
-//!   and its one modified bit there. A medium fill that merges counts as a merge; modified bits of the pages already there stay.
+//! * OT-13 `SubblockMiss`: before the fill some entry of that space has the tag `v div n` (subblock kinds); a large
+//!   integrated superpage is not such an entry (it would have been a hit).
+//! * OT-14 All-valid. One-page entries never merge; for partial `sb_enabled` is whether the page is aligned. A fill of the
+//!   whole region first drops the one-page entries of the region (`covered_drops`). Invalidating a page drops a full entry
+//!   whole. The other n - 1 translations are not counted as `preloaded`. Factor 1: every fill is a full entry.
+//! * OT-15 Integrated. Table entries of an order below log2 n are base pages. A large entry shows `sb_enabled` true, one page
+//!   at offset 0 and its one modified bit there. A medium fill that merges counts as a merge; modified bits of the pages
+//!   already there stay.
 //! * OT-16 `switch` to the space that already runs does nothing. The space of the first access or switch is the first to run.
 //! * OT-17 `lookups` stays 0: the machine counts it.
 
@@ -198,6 +202,62 @@ pub enum Mutation {
     LargeFillKeepsPartial,
     MediumFillLoadsOne,
     EvictionsCountInvalid,
+}
+
+impl Mutation {
+    /// All of them.
+    pub const ALL: [Mutation; 50] = [
+        Mutation::FifoRenewedByHit,
+        Mutation::FifoRenewedByMerge,
+        Mutation::LruIgnoresLoads,
+        Mutation::LruIgnoresFillByMerge,
+        Mutation::PreloadRenewsLru,
+        Mutation::UsedVictimHighest,
+        Mutation::UsedNeverCleared,
+        Mutation::UsedClearedEverywhere,
+        Mutation::InvalidHighestFirst,
+        Mutation::InvalidNotPreferred,
+        Mutation::RandomDrawsForInvalid,
+        Mutation::RandomFromModulo,
+        Mutation::NoMerge,
+        Mutation::MergeIgnoresAttributes,
+        Mutation::MergeIgnoresFrames,
+        Mutation::MergeIntoDisabled,
+        Mutation::MergeSkipsUsed,
+        Mutation::InvalidateWholeEntry,
+        Mutation::InvalidateAllSpaces,
+        Mutation::InvalidateFirstPageOnly,
+        Mutation::InvalidateKeepsLast,
+        Mutation::SpaceKeepsEntries,
+        Mutation::SwitchKeepsEntries,
+        Mutation::SwitchAlwaysDrops,
+        Mutation::CoveredStay,
+        Mutation::CoveredOfAllSpaces,
+        Mutation::SmallestSize,
+        Mutation::SizeTooSmall,
+        Mutation::FillForgetsModified,
+        Mutation::MergeForgetsModified,
+        Mutation::HitForgetsModified,
+        Mutation::LoadSetsModified,
+        Mutation::PreloadSetsUsed,
+        Mutation::PreloadDescending,
+        Mutation::PreloadIgnoresAttributes,
+        Mutation::PreloadSameEntryAsRegion,
+        Mutation::PreloadBeforeTouch,
+        Mutation::TagMissOnly,
+        Mutation::SubblockMissOfOtherSpace,
+        Mutation::IndexByPage,
+        Mutation::IndexWithSpace,
+        Mutation::AllValidUnaligned,
+        Mutation::AllValidWithHole,
+        Mutation::AllValidEqualAttributes,
+        Mutation::AllValidMerges,
+        Mutation::SplitReasonsSwapped,
+        Mutation::UsedKeptByVictim,
+        Mutation::LargeFillKeepsPartial,
+        Mutation::MediumFillLoadsOne,
+        Mutation::EvictionsCountInvalid,
+    ];
 }
 
 /// One page of an entry.
