@@ -1,0 +1,161 @@
+//! A small memory that changes at random, so that designs meet aligned and scattered regions, mixed attributes, superpages,
+//! promotion, demotion and unmapping.
+
+use super::Table;
+use farreach::addr::{Asid, Pfn, Vpn, VpnRange};
+use farreach::event::Kind;
+use farreach::hw::tlb::{Attr, Lookup, PageTableView, Pte};
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+pub struct World {
+    pub table: Table,
+    rng: Pcg64Mcg,
+    hot: Vec<(Asid, u64)>,
+}
+
+/// What the designs hear of.
+pub enum Step {
+    Access(Lookup, Pte),
+    Invalidate(Asid, VpnRange),
+    InvalidateSpace(Asid),
+    Switch(Asid),
+}
+
+/// Pages of each address space: 64 regions of 16 pages, the last 16 of them one large superpage.
+const PAGES: u64 = 1024;
+const SPACES: u64 = 3;
+
+impl World {
+    pub fn new(seed: u64) -> World {
+        let mut world = World { table: Table::default(), rng: Pcg64Mcg::seed_from_u64(seed ^ 0x776f_726c_64), hot: Vec::new() };
+        for asid in 0..SPACES {
+            for region in 0..PAGES / 16 {
+                world.lay(Asid(asid as u32), region);
+            }
+        }
+        (0..100).for_each(|_| world.warm());
+        world
+    }
+
+    pub fn below(&mut self, n: u64) -> u64 {
+        (u64::from(self.rng.next_u32()) * n) >> 32
+    }
+
+    /// Adds a page, now and then with its neighbours, to those that are likely to be accessed.
+    fn warm(&mut self) {
+        let page = (Asid(self.below(SPACES) as u32), self.below(PAGES));
+        let run = 1 + self.below(20);
+        self.hot.extend((page.1..(page.1 + run).min(PAGES)).map(|vpn| (page.0, vpn)));
+    }
+
+    /// Maps a region anew in one of several ways.
+    fn lay(&mut self, asid: Asid, region: u64) {
+        let base = region * 16;
+        let frames = (1 + u64::from(asid.0)) * 0x10_000 + self.below(64) * 256 + base % 256;
+        let style = self.below(6);
+        for vpn in base..base + 16 {
+            let pte = if region >= 48 {
+                Pte { pfn: Pfn((9 + u64::from(asid.0)) * 0x10_000 + vpn % 256), attr: Attr(7), order: 8 }
+            } else {
+                let straight = frames + vpn % 16;
+                match style {
+                    0 => Pte { pfn: Pfn(straight), attr: Attr(7), order: 4 },
+                    1 => Pte { pfn: Pfn(straight), attr: Attr(7), order: 0 },
+                    2 => Pte { pfn: Pfn(self.below(1 << 20)), attr: Attr(7), order: 0 },
+                    3 => Pte { pfn: Pfn(straight), attr: Attr(5 + self.below(2) as u8 * 2), order: 0 },
+                    4 => Pte { pfn: Pfn(straight + self.below(2) * 16), attr: Attr(7), order: 0 },
+                    _ => Pte { pfn: Pfn(straight + 1), attr: Attr(7), order: 0 },
+                }
+            };
+            self.table.0.insert((asid, Vpn(vpn)), pte);
+        }
+    }
+
+    fn pick(&mut self) -> (Asid, u64) {
+        let i = self.below(self.hot.len() as u64) as usize;
+        self.hot[i]
+    }
+
+    /// The next thing that happens. The table already shows it.
+    pub fn step(&mut self) -> Step {
+        match self.below(1000) {
+            0..=1 => {
+                let asid = Asid(self.below(SPACES) as u32);
+                let region = self.below(PAGES / 16);
+                let all = if region >= 48 { 48..64 } else { region..region + 1 };
+                all.clone().for_each(|r| self.lay(asid, r));
+                Step::Invalidate(asid, VpnRange::between(Vpn(all.start * 16), Vpn(all.end * 16)))
+            }
+            2..=7 => self.unmap(),
+            8 => Step::InvalidateSpace(Asid(self.below(SPACES) as u32)),
+            9..=15 => Step::Switch(Asid(self.below(SPACES) as u32)),
+            16..=40 => {
+                self.turn();
+                self.access()
+            }
+            41..=60 => {
+                let (asid, vpn) = self.pick();
+                self.promote(asid, vpn / 16);
+                self.access()
+            }
+            _ => self.access(),
+        }
+    }
+
+    fn turn(&mut self) {
+        self.warm();
+        if self.hot.len() > 400 {
+            let cut = 50 + self.below(100) as usize;
+            self.hot.drain(..cut);
+        }
+    }
+
+    fn access(&mut self) -> Step {
+        let (asid, vpn) = self.pick();
+        if self.table.pte(asid, Vpn(vpn)).is_none() {
+            // A fault maps it; nothing to tell the designs, they have no entry for it.
+            let pte = Pte { pfn: Pfn(0x50_000 + self.below(4096)), attr: Attr(7), order: 0 };
+            self.table.0.insert((asid, Vpn(vpn)), pte);
+        }
+        let kind = [Kind::Fetch, Kind::Load, Kind::Load, Kind::Store][self.below(4) as usize];
+        Step::Access(Lookup { asid, vpn: Vpn(vpn), kind }, self.table.0[&(asid, Vpn(vpn))])
+    }
+
+    /// Unmaps a few pages; superpages they are part of fall to base pages.
+    fn unmap(&mut self) -> Step {
+        let (asid, vpn) = self.pick();
+        let pages = 1 + self.below(40);
+        let (mut from, mut to) = (vpn, (vpn + pages).min(PAGES));
+        for v in vpn..to {
+            if let Some(pte) = self.table.pte(asid, Vpn(v)).filter(|pte| pte.order > 0) {
+                let n = 1 << pte.order;
+                from = from.min(v / n * n);
+                to = to.max(v / n * n + n);
+            }
+        }
+        for v in from..to {
+            if (vpn..vpn + pages).contains(&v) {
+                self.table.0.remove(&(asid, Vpn(v)));
+            } else if let Some(pte) = self.table.0.get_mut(&(asid, Vpn(v))) {
+                pte.order = 0;
+            }
+        }
+        // All of the superpages were changed, so all is invalid.
+        Step::Invalidate(asid, VpnRange::between(Vpn(from), Vpn(to)))
+    }
+
+    /// Turns a properly placed region into a superpage. Frames and attributes stay, so designs need not hear of it (T94-41).
+    fn promote(&mut self, asid: Asid, region: u64) {
+        let Some(first) = self.table.pte(asid, Vpn(region * 16)) else { return };
+        let placed = |i: u64| {
+            let pte = self.table.pte(asid, Vpn(region * 16 + i));
+            pte.is_some_and(|p| p.pfn.0 == first.pfn.0 + i && p.attr == first.attr && p.order == 0)
+        };
+        if first.pfn.0.is_multiple_of(16) && (0..16).all(placed) {
+            for vpn in region * 16..region * 16 + 16 {
+                self.table.0.get_mut(&(asid, Vpn(vpn))).unwrap().order = 4;
+            }
+        }
+    }
+}
