@@ -2,6 +2,7 @@
 //! just enough for the small examples of the specification.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod configurations;
 pub mod reference;
 pub mod world;
 

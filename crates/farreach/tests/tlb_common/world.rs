@@ -4,7 +4,7 @@
 use super::Table;
 use farreach::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach::event::Kind;
-use farreach::hw::tlb::{Attr, Lookup, PageTableView, Pte};
+use farreach::hw::tlb::{Attr, Lookup, Noise, Outcome, PageTableView, Pte, Tlb};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -22,8 +22,21 @@ pub enum Step {
     Switch(Asid),
 }
 
-/// Pages of each address space: 64 regions of 16 pages, the last 16 of them one large superpage.
+/// Tells a design.
+pub fn apply(step: &Step, design: &mut dyn Tlb, table: &Table, noise: &mut Noise) -> Option<Outcome> {
+    match *step {
+        Step::Access(at, pte) => return Some(design.access(at, pte, table, noise).outcome),
+        Step::Invalidate(asid, pages) => design.invalidate(asid, pages, noise),
+        Step::InvalidateSpace(asid) => design.invalidate_space(asid, noise),
+        Step::Switch(to) => design.switch(to, noise),
+    }
+    None
+}
+
+/// Pages of each address space: 64 regions of 16 pages. From `RESERVED` on frames are reserved for groups of 256 pages, so that
+/// pages there grow into superpages of 16 and of 256.
 const PAGES: u64 = 1024;
+const RESERVED: u64 = 512;
 const SPACES: u64 = 3;
 
 impl World {
@@ -49,14 +62,18 @@ impl World {
         self.hot.extend((page.1..(page.1 + run).min(PAGES)).map(|vpn| (page.0, vpn)));
     }
 
+    fn reserved(asid: Asid, vpn: u64) -> Pte {
+        Pte { pfn: Pfn((9 + u64::from(asid.0)) * 0x10_000 + vpn), attr: Attr(7), order: 0 }
+    }
+
     /// Maps a region anew in one of several ways.
     fn lay(&mut self, asid: Asid, region: u64) {
         let base = region * 16;
         let frames = (1 + u64::from(asid.0)) * 0x10_000 + self.below(64) * 256 + base % 256;
         let style = self.below(6);
         for vpn in base..base + 16 {
-            let pte = if region >= 48 {
-                Pte { pfn: Pfn((9 + u64::from(asid.0)) * 0x10_000 + vpn % 256), attr: Attr(7), order: 8 }
+            let pte = if base >= RESERVED {
+                Pte { order: if region >= 48 { 8 } else { 0 }, ..World::reserved(asid, vpn) }
             } else {
                 let straight = frames + vpn % 16;
                 match style {
@@ -82,10 +99,9 @@ impl World {
         match self.below(1000) {
             0..=1 => {
                 let asid = Asid(self.below(SPACES) as u32);
-                let region = self.below(PAGES / 16);
-                let all = if region >= 48 { 48..64 } else { region..region + 1 };
-                all.clone().for_each(|r| self.lay(asid, r));
-                Step::Invalidate(asid, VpnRange::between(Vpn(all.start * 16), Vpn(all.end * 16)))
+                let region = self.below(RESERVED / 16);
+                self.lay(asid, region);
+                Step::Invalidate(asid, VpnRange { start: Vpn(region * 16), pages: 16 })
             }
             2..=7 => self.unmap(),
             8 => Step::InvalidateSpace(Asid(self.below(SPACES) as u32)),
@@ -96,9 +112,11 @@ impl World {
             }
             41..=60 => {
                 let (asid, vpn) = self.pick();
-                self.promote(asid, vpn / 16);
+                let pages = if vpn >= RESERVED && self.below(3) == 0 { 256 } else { 16 };
+                self.promote(asid, vpn / pages * pages, pages);
                 self.access()
             }
+            61..=64 => self.demote(),
             _ => self.access(),
         }
     }
@@ -115,7 +133,8 @@ impl World {
         let (asid, vpn) = self.pick();
         if self.table.pte(asid, Vpn(vpn)).is_none() {
             // A fault maps it; nothing to tell the designs, they have no entry for it.
-            let pte = Pte { pfn: Pfn(0x50_000 + self.below(4096)), attr: Attr(7), order: 0 };
+            let anywhere = Pte { pfn: Pfn(0x50_000 + self.below(4096)), attr: Attr(7), order: 0 };
+            let pte = if vpn >= RESERVED { World::reserved(asid, vpn) } else { anywhere };
             self.table.0.insert((asid, Vpn(vpn)), pte);
         }
         let kind = [Kind::Fetch, Kind::Load, Kind::Load, Kind::Store][self.below(4) as usize];
@@ -145,17 +164,34 @@ impl World {
         Step::Invalidate(asid, VpnRange::between(Vpn(from), Vpn(to)))
     }
 
-    /// Turns a properly placed region into a superpage. Frames and attributes stay, so designs need not hear of it (T94-41).
-    fn promote(&mut self, asid: Asid, region: u64) {
-        let Some(first) = self.table.pte(asid, Vpn(region * 16)) else { return };
-        let placed = |i: u64| {
-            let pte = self.table.pte(asid, Vpn(region * 16 + i));
-            pte.is_some_and(|p| p.pfn.0 == first.pfn.0 + i && p.attr == first.attr && p.order == 0)
+    /// Turns properly placed pages into a superpage, mapping those that were missing where frames are reserved. Frames and attributes
+    /// stay, so designs need not hear of it (T94-41).
+    fn promote(&mut self, asid: Asid, base: u64, pages: u64) {
+        let range = base..base + pages;
+        if base >= RESERVED {
+            range.clone().for_each(|v| _ = self.table.0.entry((asid, Vpn(v))).or_insert(World::reserved(asid, v)));
+        }
+        let order = pages.ilog2() as u8;
+        let Some(first) = self.table.pte(asid, Vpn(base)) else { return };
+        let placed = |v: u64| {
+            let pte = self.table.pte(asid, Vpn(v));
+            pte.is_some_and(|p| p.pfn.0 == first.pfn.0 + v - base && p.attr == first.attr && p.order < order)
         };
-        if first.pfn.0.is_multiple_of(16) && (0..16).all(placed) {
-            for vpn in region * 16..region * 16 + 16 {
-                self.table.0.get_mut(&(asid, Vpn(vpn))).unwrap().order = 4;
+        if first.pfn.0.is_multiple_of(pages) && range.clone().all(placed) {
+            range.for_each(|v| self.table.0.get_mut(&(asid, Vpn(v))).unwrap().order = order);
+        }
+    }
+
+    /// Splits a superpage into base pages.
+    fn demote(&mut self) -> Step {
+        let (asid, vpn) = self.pick();
+        let order = self.table.pte(asid, Vpn(vpn)).map_or(0, |pte| pte.order);
+        let range = VpnRange { start: Vpn(vpn).align_down(order.into()), pages: 1 << order };
+        for v in range.iter() {
+            if let Some(pte) = self.table.0.get_mut(&(asid, v)) {
+                pte.order = 0;
             }
         }
+        Step::Invalidate(asid, range)
     }
 }
