@@ -36,7 +36,6 @@ pub struct Reference {
     assisted: bool,
     all_valid: bool,
     process_ids: bool,
-    running: Option<Asid>,
     clock: u64,
     pub counts: TlbCounts,
 }
@@ -84,7 +83,6 @@ impl Reference {
             assisted: flag("assisted_check"),
             all_valid: flag("all_valid"),
             process_ids: p.flag("process_ids"),
-            running: None,
             clock: 0,
             counts: TlbCounts::default(),
         }
@@ -259,7 +257,6 @@ impl Reference {
 
     pub fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView) -> Outcome {
         let (asid, vpn, store) = (at.asid, at.vpn.0, at.kind == Kind::Store);
-        self.running.get_or_insert(asid);
         if let Some(slot) = self.find(asid, vpn) {
             self.touch(slot);
             if store {
@@ -438,9 +435,9 @@ impl Reference {
         }
     }
 
-    fn drop_all(&mut self, of: Option<Asid>) {
+    fn drop_entries(&mut self, goes: impl Fn(Asid) -> bool) {
         for i in 0..self.slots.len() {
-            if let Some(e) = self.slots[i].as_ref().filter(|e| of.is_none_or(|a| a == e.view.asid)) {
+            if let Some(e) = self.slots[i].as_ref().filter(|e| goes(e.view.asid)) {
                 self.counts.invalidations += if self.whole(e.view.order) { 1 } else { e.view.pages.len() as u64 };
                 self.slots[i] = None;
             }
@@ -448,13 +445,12 @@ impl Reference {
     }
 
     pub fn invalidate_space(&mut self, asid: Asid) {
-        self.drop_all(Some(asid));
+        self.drop_entries(|of| of == asid);
     }
 
     pub fn switch(&mut self, to: Asid) {
-        if !self.process_ids && self.running != Some(to) {
-            self.running = Some(to);
-            self.drop_all(None);
+        if !self.process_ids {
+            self.drop_entries(|of| of != to);
         }
     }
 }
