@@ -107,7 +107,7 @@ fn ca39_factor_1_is_single() {
     for policy in ["used-bit", "lru", "fifo", "random"] {
         for ways in [0, 4] {
             let common = format!("entries=32,replacement={policy},ways={ways}");
-            let mut designs = vec![
+            let mut designs = [
                 tlb("single", &common),
                 tlb("superpage", &format!("{common},sizes=4K")),
                 tlb("complete", &format!("{common},factor=1")),

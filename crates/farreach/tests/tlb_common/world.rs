@@ -41,7 +41,8 @@ const SPACES: u64 = 3;
 
 impl World {
     pub fn new(seed: u64) -> World {
-        let mut world = World { table: Table::default(), rng: Pcg64Mcg::seed_from_u64(seed ^ 0x776f_726c_64), hot: Vec::new() };
+        let mut world =
+            World { table: Table::default(), rng: Pcg64Mcg::seed_from_u64(seed ^ 0x0077_6f72_6c64), hot: Vec::new() };
         for asid in 0..SPACES {
             for region in 0..PAGES / 16 {
                 world.lay(Asid(asid as u32), region);
@@ -145,8 +146,9 @@ impl World {
     fn unmap(&mut self) -> Step {
         let (asid, vpn) = self.pick();
         let pages = 1 + self.below(40);
-        let (mut from, mut to) = (vpn, (vpn + pages).min(PAGES));
-        for v in vpn..to {
+        let last = (vpn + pages).min(PAGES);
+        let (mut from, mut to) = (vpn, last);
+        for v in vpn..last {
             if let Some(pte) = self.table.pte(asid, Vpn(v)).filter(|pte| pte.order > 0) {
                 let n = 1 << pte.order;
                 from = from.min(v / n * n);
