@@ -25,6 +25,7 @@ enum Command {
     Record(cmd::record::RecordArgs),
     Sim(cmd::sim::SimArgs),
     Machines(cmd::machines::MachinesArgs),
+    Area(cmd::area::AreaArgs),
 }
 
 fn main() -> ExitCode {
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         Command::Record(args) => cmd::record::run(args),
         Command::Sim(args) => cmd::sim::run(args).map(|()| ExitCode::SUCCESS),
         Command::Machines(args) => cmd::machines::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Area(args) => cmd::area::run(args).map(|()| ExitCode::SUCCESS),
     };
     outcome.unwrap_or_else(|error| {
         // A reader that went away (`farreach sim ... | head`) is no error worth words.

@@ -143,7 +143,7 @@ impl Tlb for CompleteTlb {
     }
 
     fn invalidate_space(&mut self, asid: Asid, noise: &mut Noise) {
-        self.counts.invalidations += self.store.drop_all(Some(asid), noise);
+        self.counts.invalidations += self.store.drop_space(asid, noise);
     }
 
     fn switch(&mut self, to: Asid, noise: &mut Noise) {

@@ -97,6 +97,14 @@ impl Noise {
     pub fn all(&mut self) {
         self.all = true;
     }
+    /// Whether lookups of this page are quiet no more.
+    pub fn names(&self, asid: Asid, vpn: Vpn) -> bool {
+        let named = |&(of, base, mask): &(Asid, Vpn, u64)| {
+            let offset = vpn.0.wrapping_sub(base.0);
+            of == asid && offset < 64 && mask >> offset & 1 != 0
+        };
+        self.all || self.pages.iter().any(named)
+    }
     /// Forgets what was named.
     #[inline]
     pub fn clear(&mut self) {

@@ -361,7 +361,7 @@ impl Tlb for PartialTlb {
     }
 
     fn invalidate_space(&mut self, asid: Asid, noise: &mut Noise) {
-        self.counts.invalidations += self.store.drop_all(Some(asid), noise);
+        self.counts.invalidations += self.store.drop_space(asid, noise);
     }
 
     fn switch(&mut self, to: Asid, noise: &mut Noise) {
@@ -393,5 +393,46 @@ impl Tlb for PartialTlb {
 
     fn counts(&self) -> &TlbCounts {
         &self.counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    struct NoTable;
+    impl PageTableView for NoTable {
+        fn pte(&self, _: Asid, _: Vpn) -> Option<Pte> {
+            None
+        }
+    }
+
+    fn figure_2() -> PartialTlb {
+        let given = json!({"entries": 4, "factor": 4});
+        let params = Params::resolve(DESIGN.keys, given.as_object().unwrap()).unwrap();
+        let mut tlb = PartialTlb::new(&params, false).unwrap();
+        for (vpn, pfn) in [(0b110100, 0b10000), (0b110101, 0b11011), (0b110111, 0b00011), (0b110110, 0b00010)] {
+            let at = Lookup { asid: Asid(0), vpn: Vpn(vpn), kind: Kind::Load };
+            let pte = Pte { pfn: Pfn(pfn), attr: Attr(7), order: 0 };
+            tlb.access(at, pte, &NoTable, &mut Noise::default());
+        }
+        tlb
+    }
+
+    #[test]
+    fn ca5_one_entry_matches_with_valid_bits() {
+        let tlb = figure_2();
+        for page in 0..4 {
+            assert!(tlb.matching(Tag::of(Asid(0), Vpn(0b110100), 2), 1 << page).hit.is_some());
+        }
+    }
+
+    /// Ignoring the valid bits is asking for any page of the region.
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "T94-17")]
+    fn ca5_several_match_without_valid_bits() {
+        figure_2().matching(Tag::of(Asid(0), Vpn(0b110100), 2), !0);
     }
 }

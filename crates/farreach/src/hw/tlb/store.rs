@@ -34,8 +34,6 @@ pub(super) struct Store<C> {
     /// Valid entries by order.
     live: [u32; 64],
     process_ids: bool,
-    /// Who runs, as far as it matters: only without process ids.
-    running: Option<Asid>,
     /// Room for the slots an operation works on.
     found: Vec<u32>,
 }
@@ -50,7 +48,6 @@ impl<C: Contents> Store<C> {
             geometry,
             live: [0; 64],
             process_ids: params.flag("process_ids"),
-            running: None,
             found: Vec::new(),
         }
     }
@@ -157,9 +154,6 @@ impl<C: Contents> Store<C> {
         self.contents[slot as usize] = contents;
         self.index.insert(slot, tag);
         self.live[tag.order() as usize] += 1;
-        if !self.process_ids {
-            self.running.get_or_insert(tag.asid());
-        }
         if let Some(former) = self.replacement.filled(slot) {
             self.name(former, noise);
         }
@@ -263,25 +257,25 @@ impl<C: Contents> Store<C> {
         gone
     }
 
-    /// Drops all entries, or those of one process. Returns how many translations went: subblocks, or entries without.
-    pub fn drop_all(&mut self, of: Option<Asid>, noise: &mut Noise) -> u64 {
+    /// The process is gone, and its entries with it. Returns how many translations went: subblocks, or entries without.
+    pub fn drop_space(&mut self, of: Asid, noise: &mut Noise) -> u64 {
+        self.drop_where(|asid| asid == of, noise)
+    }
+
+    /// Another process runs. Without process ids what its predecessor left goes; returns how many translations did.
+    pub fn switch(&mut self, to: Asid, noise: &mut Noise) -> u64 {
+        if self.process_ids { 0 } else { self.drop_where(|asid| asid != to, noise) }
+    }
+
+    fn drop_where(&mut self, goes: impl Fn(Asid) -> bool, noise: &mut Noise) -> u64 {
         let mut gone = 0;
         for slot in 0..self.entries() as u32 {
-            if self.replacement.is_valid(slot) && of.is_none_or(|asid| self.index.tag(slot).asid() == asid) {
+            if self.replacement.is_valid(slot) && goes(self.index.tag(slot).asid()) {
                 gone += self.contents[slot as usize].subblocks().map_or(1, |mask| u64::from(mask.count_ones()));
                 self.drop(slot, noise);
             }
         }
         gone
-    }
-
-    /// Another process runs. Without process ids its predecessor's entries go; returns how many translations did.
-    pub fn switch(&mut self, to: Asid, noise: &mut Noise) -> u64 {
-        if self.process_ids || self.running == Some(to) {
-            return 0;
-        }
-        self.running = Some(to);
-        self.drop_all(None, noise)
     }
 }
 

@@ -209,7 +209,7 @@ impl Tlb for SuperpageTlb {
 
     fn invalidate_space(&mut self, asid: Asid, noise: &mut Noise) {
         for array in &mut self.arrays {
-            self.counts.invalidations += array.drop_all(Some(asid), noise);
+            self.counts.invalidations += array.drop_space(asid, noise);
         }
     }
 

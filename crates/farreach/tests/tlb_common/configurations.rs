@@ -1,0 +1,48 @@
+//! The designs and keys that the random tests go through.
+
+/// Designs and keys that all random tests go through.
+pub const CONFIGURATIONS: &[(&str, &str)] = &[
+    ("single", "entries=32"),
+    ("single", "entries=1"),
+    ("single", "entries=130"),
+    ("single", "entries=64,ways=4,replacement=random"),
+    ("single", "entries=48,ways=3"),
+    ("single", "entries=64,ways=4,replacement=lru"),
+    ("single", "entries=37,replacement=fifo"),
+    ("superpage", "entries=16"),
+    ("superpage", "entries=16,sizes=4K"),
+    ("superpage", "entries=12,sizes=4K+16K+64K+1M"),
+    ("superpage", "entries=12,sizes=4K+16K+1M,replacement=lru"),
+    ("superpage", "entries=32,ways=4,lookup=probe,sizes=4K+64K+1M,replacement=random,seed=7"),
+    ("superpage", "entries=32,ways=4,lookup=probe"),
+    ("superpage", "entries=16,ways=4,lookup=per-size,sizes=4K+64K+1M,size_entries=16+8+4"),
+    ("superpage", "entries=8,lookup=per-size,replacement=random"),
+    ("complete", "entries=8"),
+    ("complete", "entries=8,factor=4,replacement=lru"),
+    ("complete", "entries=16,factor=8,ways=4,replacement=random"),
+    ("complete", "entries=8,preload=region"),
+    ("complete", "entries=8,factor=64"),
+    ("complete", "entries=8,preload=same-entry,assisted_check=true,replacement=fifo"),
+    ("partial", "entries=16"),
+    ("partial", "entries=16,factor=4,replacement=lru"),
+    ("partial", "entries=32,factor=8,ways=4,replacement=random"),
+    ("partial", "entries=16,preload=same-entry"),
+    ("partial", "entries=16,preload=region"),
+    ("partial", "entries=4,preload=region"),
+    ("partial", "entries=16,ways=2,preload=region,replacement=random"),
+    ("partial", "entries=16,preload=region,replacement=lru"),
+    ("partial", "entries=16,preload=region,replacement=fifo,assisted_check=true"),
+    ("partial", "entries=16,factor=64"),
+    ("partial", "entries=16,factor=1,preload=region"),
+    ("partial", "entries=16,all_valid=true"),
+    ("partial", "entries=16,factor=4,all_valid=true,replacement=lru"),
+    ("integrated", "entries=16"),
+    ("integrated", "entries=16,factor=4,sizes=4K+16K+64K+1M"),
+    ("integrated", "entries=16,preload=region,replacement=lru"),
+    ("integrated", "entries=16,preload=same-entry,replacement=random"),
+    ("integrated", "entries=32,ways=4,lookup=probe,replacement=fifo"),
+    ("integrated", "entries=16,factor=1,sizes=4K+64K"),
+];
+
+/// What is switched on beside a configuration.
+pub const EXTRAS: [&str; 3] = ["", ",fill_sets_used=false", ",process_ids=false"];
