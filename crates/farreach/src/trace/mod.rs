@@ -2,14 +2,20 @@
 //!
 //! [`open_trace`] finds the format by content. A further format is one file with a [`Format`] and one line in [`FORMATS`].
 
+pub mod check;
+pub mod convert;
 pub mod frt;
+pub mod generate;
 pub mod input;
 pub mod lackey;
+mod partial;
 mod tally;
 
 use crate::error::{Error, Result};
 use crate::event::Source;
 
+pub use check::{Checked, Checker, Report, check};
+pub use convert::{LackeyText, Summary, summarize, to_frt, to_lackey, to_lackey_file};
 pub use frt::{FrtReader, Header, Totals, TraceWriter};
 pub use input::Input;
 
@@ -72,9 +78,10 @@ pub fn open_input(input: Input, forced_format: Option<&str>) -> Result<Opened> {
         return Err(fail("the trace is empty: no references".into()));
     }
     let format = match forced_format {
-        Some(name) => FORMATS.iter().find(|f| f.name == name).ok_or_else(|| {
-            fail(format!("there is no format '{name}'; known are {}", names()))
-        })?,
+        Some(name) => FORMATS
+            .iter()
+            .find(|f| f.name == name)
+            .ok_or_else(|| fail(format!("there is no format '{name}'; known are {}", names())))?,
         None => FORMATS.iter().find(|f| (f.detect)(head)).ok_or_else(|| {
             let seen = head[..head.len().min(24)].escape_ascii();
             fail(format!("the format is not known; the trace begins with '{seen}'. Known formats: {}", known()))

@@ -103,7 +103,9 @@ impl Model {
         block.validate().map_err(|why| format!("block {id}: {why}"))?;
         self.items += 4 + block.instrs.len() + block.refs.len();
         if self.items > MAX_DEFINED_ITEMS {
-            return Err(format!("block {id}: all blocks together have more than {MAX_DEFINED_ITEMS} instructions and references"));
+            return Err(format!(
+                "block {id}: all blocks together have more than {MAX_DEFINED_ITEMS} instructions and references"
+            ));
         }
         let stores = block.refs.iter().filter(|r| r.kind == Kind::Store).count() as u32;
         self.by_id.insert(id, self.known.len() as u32);

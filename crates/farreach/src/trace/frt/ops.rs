@@ -98,9 +98,7 @@ impl OpState {
             FORK => Op::Fork { child: Asid(c.u32("address space")?) },
             MAP => take_map(c)?,
             UNMAP => Op::Unmap { start: c.varint()?, len: c.varint()? },
-            REMAP => {
-                Op::Remap { old_start: c.varint()?, old_len: c.varint()?, new_start: c.varint()?, new_len: c.varint()? }
-            }
+            REMAP => Op::Remap { old_start: c.varint()?, old_len: c.varint()?, new_start: c.varint()?, new_len: c.varint()? },
             PROTECT => Op::Protect { start: c.varint()?, len: c.varint()?, prot: take_prot(c.byte()?)? },
             ADVISE => {
                 let (start, len) = (c.varint()?, c.varint()?);

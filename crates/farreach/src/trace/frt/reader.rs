@@ -104,7 +104,6 @@ impl FrtReader {
         self.skip_to = instruction;
     }
 
-
     /// An error of the chunk being read, with what was whole before it.
     fn damaged(&self, what: impl std::fmt::Display) -> Error {
         let open = matches!(self.state, State::Inside | State::OpsOnly);
@@ -354,8 +353,8 @@ impl FrtReader {
         if got > TRAILER_BYTES {
             return Err(self.damaged("bytes follow the trailer"));
         }
-        let (index_at, chunks, totals) = parse_trailer(trailer[..TRAILER_BYTES].try_into().expect("its length"))
-            .map_err(|what| self.damaged(what))?;
+        let (index_at, chunks, totals) =
+            parse_trailer(trailer[..TRAILER_BYTES].try_into().expect("its length")).map_err(|what| self.damaged(what))?;
         let mut found = self.totals();
         if self.skip_to > 0 {
             // Who only executed blocks in chunks that were left out was not seen.
