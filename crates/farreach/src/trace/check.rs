@@ -20,7 +20,7 @@ use crate::addr::Asid;
 use crate::error::{Error, Result};
 use crate::event::{Backing, Batch, Block, End, Kind, MAX_BLOCKS, MAX_REF_BYTES, NOT_EXECUTED, OP_BIT, Op, Source};
 use crate::trace::Totals;
-use crate::trace::tally::Processes;
+use crate::trace::tally::{ByBlock, Processes};
 
 /// Alignment of everything that is mapped.
 const PAGE: u64 = 4096;
@@ -138,8 +138,7 @@ pub fn check(source: &mut dyn Source) -> Result<Report> {
 /// The rules, without a source: for those who have batches in hand.
 #[derive(Default)]
 pub struct Checker {
-    /// Position of a block in `blocks`, plus 1; 0 is undefined.
-    by_id: Vec<u32>,
+    by_id: ByBlock,
     blocks: Vec<Known>,
     spaces: Vec<Watched>,
     by_asid: HashMap<Asid, usize>,
@@ -237,9 +236,8 @@ impl Checker {
                     *alive.insert(self.living(batch.asid)?)
                 }
             };
-            let known = usize::try_from(word).ok().and_then(|id| self.by_id.get(id)).filter(|&&n| n != 0);
-            let known = known.ok_or_else(|| format!("block {word} was never defined"))?;
-            let known = &self.blocks[*known as usize - 1];
+            let known = self.by_id.get(word).ok_or_else(|| format!("block {word} was never defined"))?;
+            let known = &self.blocks[known as usize];
             let need = (known.loads + known.stores) as usize;
             let addrs = words.get(*at + 1..*at + 1 + need).ok_or_else(|| {
                 format!("block {word} needs {need} addresses, {} words are left in the batch", words.len() - *at - 1)
@@ -270,19 +268,15 @@ impl Checker {
         if id >= MAX_BLOCKS {
             return Err(format!("block id {id} is not below {MAX_BLOCKS}"));
         }
-        if self.by_id.len() <= id as usize {
-            self.by_id.resize(id as usize + 1, 0);
-        }
-        let known = self.by_id[id as usize];
-        if known != 0 {
-            let same = self.blocks[known as usize - 1].block == *block;
+        if let Some(known) = self.by_id.get(u64::from(id)) {
+            let same = self.blocks[known as usize].block == *block;
             return if same { Ok(()) } else { Err(format!("block {id} is defined twice, differently")) };
         }
         block.validate().map_err(|why| format!("block {id}: {why}"))?;
         let stores = block.refs.iter().filter(|r| r.kind == Kind::Store).count() as u64;
         let (instrs, loads) = (block.instrs.len() as u64, block.refs.len() as u64 - stores);
+        self.by_id.insert(id, self.blocks.len() as u32);
         self.blocks.push(Known { block: Arc::clone(block), instrs, loads, stores });
-        self.by_id[id as usize] = self.blocks.len() as u32;
         Ok(())
     }
 

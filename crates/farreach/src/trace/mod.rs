@@ -5,6 +5,8 @@
 pub mod check;
 pub mod convert;
 pub mod frt;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod generate;
 pub mod input;
 pub mod lackey;
@@ -88,4 +90,10 @@ pub fn open_input(input: Input, forced_format: Option<&str>) -> Result<Opened> {
         })?,
     };
     (format.open)(input)
+}
+
+impl<S: Source + ?Sized> Source for Box<S> {
+    fn next_batch(&mut self) -> Result<Option<crate::event::Batch>> {
+        (**self).next_batch()
+    }
 }

@@ -309,8 +309,10 @@ impl Sink {
         for (i, column) in chunk.columns.iter().enumerate() {
             if !column.is_empty() {
                 let packed = zstd.compress(column)?;
-                head.columns[i] = (column.len() as u32, packed.len() as u32);
-                payload.extend_from_slice(&packed);
+                // What does not become smaller is stored as it is.
+                let stored = if packed.len() < column.len() { &packed } else { column };
+                head.columns[i] = (column.len() as u32, stored.len() as u32);
+                payload.extend_from_slice(stored);
             }
         }
         let bytes = head.to_bytes();
