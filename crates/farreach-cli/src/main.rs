@@ -24,6 +24,7 @@ enum Command {
     Run(cmd::run::RunArgs),
     Record(cmd::record::RecordArgs),
     Sim(cmd::sim::SimArgs),
+    Trace(cmd::trace::TraceArgs),
     Machines(cmd::machines::MachinesArgs),
     Area(cmd::area::AreaArgs),
 }
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         Command::Run(args) => cmd::run::run(args),
         Command::Record(args) => cmd::record::run(args),
         Command::Sim(args) => cmd::sim::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Trace(args) => cmd::trace::run(args).map(|()| ExitCode::SUCCESS),
         Command::Machines(args) => cmd::machines::run(args).map(|()| ExitCode::SUCCESS),
         Command::Area(args) => cmd::area::run(args).map(|()| ExitCode::SUCCESS),
     };

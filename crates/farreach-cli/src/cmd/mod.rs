@@ -8,3 +8,4 @@ mod progress;
 pub mod record;
 pub mod run;
 pub mod sim;
+pub mod trace;

@@ -2,14 +2,22 @@
 //!
 //! [`open_trace`] finds the format by content. A further format is one file with a [`Format`] and one line in [`FORMATS`].
 
+pub mod check;
+pub mod convert;
 pub mod frt;
+#[doc(hidden)]
+pub mod fuzz;
+pub mod generate;
 pub mod input;
 pub mod lackey;
+mod partial;
 mod tally;
 
 use crate::error::{Error, Result};
 use crate::event::Source;
 
+pub use check::{Checked, Checker, Report, check};
+pub use convert::{LackeyText, Summary, summarize, to_frt, to_lackey, to_lackey_file};
 pub use frt::{FrtReader, Header, Totals, TraceWriter};
 pub use input::Input;
 
@@ -82,4 +90,10 @@ pub fn open_input(input: Input, forced_format: Option<&str>) -> Result<Opened> {
         })?,
     };
     (format.open)(input)
+}
+
+impl<S: Source + ?Sized> Source for Box<S> {
+    fn next_batch(&mut self) -> Result<Option<crate::event::Batch>> {
+        (**self).next_batch()
+    }
 }

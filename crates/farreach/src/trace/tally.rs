@@ -1,6 +1,6 @@
-//! Counts processes and address spaces of a stream.
+//! Small books that several parts of the trace layer keep: who ran, and which block has which id.
 
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 
 use crate::addr::Asid;
 use crate::event::Op;
@@ -38,5 +38,54 @@ impl Processes {
     /// Address spaces that own something.
     pub fn address_spaces(&self) -> u64 {
         self.seen.len() as u64
+    }
+}
+
+/// Numbers by block id. Ids are dense in every honest trace, so a table holds them; a few huge ids must not make it huge.
+#[derive(Debug, Default)]
+pub(crate) struct ByBlock {
+    /// The number plus 1; 0 is none.
+    dense: Vec<u32>,
+    sparse: HashMap<u32, u32, foldhash::fast::FixedState>,
+    len: u32,
+}
+
+impl ByBlock {
+    /// The number of this block.
+    #[inline]
+    pub fn get(&self, id: u64) -> Option<u32> {
+        match usize::try_from(id).ok().and_then(|id| self.dense.get(id)) {
+            Some(&n) if n != 0 => Some(n - 1),
+            _ if self.sparse.is_empty() => None,
+            _ => u32::try_from(id).ok().and_then(|id| self.sparse.get(&id).copied()),
+        }
+    }
+
+    /// Gives a block that has none its number.
+    pub fn insert(&mut self, id: u32, number: u32) {
+        self.len += 1;
+        if id < self.len.saturating_mul(2).saturating_add(1 << 16) {
+            if self.dense.len() <= id as usize {
+                self.dense.resize(id as usize + 1, 0);
+            }
+            self.dense[id as usize] = number + 1;
+        } else {
+            self.sparse.insert(id, number);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn huge_ids_take_no_table() {
+        let mut map = ByBlock::default();
+        let ids = [5, 0, 1 << 25, 70_000, 3, u32::MAX];
+        ids.iter().enumerate().for_each(|(n, &id)| map.insert(id, n as u32));
+        ids.iter().enumerate().for_each(|(n, &id)| assert_eq!(map.get(u64::from(id)), Some(n as u32)));
+        assert_eq!((map.get(4), map.get(1 << 26), map.get(u64::MAX)), (None, None, None));
+        assert!(map.dense.len() < 100_000);
     }
 }

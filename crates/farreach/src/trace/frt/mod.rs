@@ -136,7 +136,7 @@ pub(crate) struct ChunkHead {
     pub instructions: u64,
     pub loads: u64,
     pub stores: u64,
-    /// Bytes of each column before and after compression.
+    /// Bytes of each column before and after compression; equal if the column is stored as it is.
     pub columns: [(u32, u32); COLUMNS],
     /// xxh3-64 of the head before this field and of the payload.
     pub hash: u64,
@@ -180,7 +180,7 @@ impl ChunkHead {
         }
         for (i, limit) in COLUMN_LIMITS.into_iter().enumerate() {
             let (raw, packed) = (u32_at(44 + 8 * i), u32_at(48 + 8 * i));
-            if raw as usize > limit || packed as usize > packed_limit(raw as usize) {
+            if raw as usize > limit || packed > raw || (packed == 0) != (raw == 0) {
                 return Err(format!("column {i} claims {raw} bytes, {packed} compressed; at most {limit} are possible"));
             }
             head.columns[i] = (raw, packed);
@@ -192,11 +192,6 @@ impl ChunkHead {
     pub fn payload(&self) -> usize {
         self.columns.iter().map(|c| c.1 as usize).sum()
     }
-}
-
-/// What zstd never exceeds for `raw` bytes.
-pub(crate) fn packed_limit(raw: usize) -> usize {
-    if raw == 0 { 0 } else { raw + raw / 128 + 1024 }
 }
 
 /// The farreach trace, for the registry.

@@ -4,12 +4,12 @@
 //! Definitions live as long as the trace; predictions begin anew with each chunk, so that a chunk needs nothing of the chunks
 //! before it but their event columns.
 
-use hashbrown::HashMap;
 use std::sync::Arc;
 
 use super::wire::{Cursor, put_varint};
 use super::{MAX_DEFINED_ITEMS, Totals};
 use crate::event::{Block, Kind, MAX_BLOCKS, NOT_EXECUTED};
+use crate::trace::tally::ByBlock;
 
 /// Step codes: how the next item of the stream is found.
 pub(crate) const STEP_LIKELY: u8 = 0;
@@ -51,7 +51,7 @@ pub(crate) struct Model {
     known: Vec<Known>,
     blocks: Vec<Arc<Block>>,
     refs: Vec<RefState>,
-    by_id: HashMap<u32, u32, foldhash::fast::FixedState>,
+    by_id: ByBlock,
     items: usize,
     /// Counts chunks from 1, so that fresh blocks (0) are always out of date.
     chunk: u32,
@@ -73,7 +73,7 @@ impl Model {
             known: vec![Known::default()],
             blocks: vec![Arc::default()],
             refs: Vec::new(),
-            by_id: HashMap::default(),
+            by_id: ByBlock::default(),
             items: 0,
             chunk: 0,
             current: 0,
@@ -94,7 +94,7 @@ impl Model {
         if id >= MAX_BLOCKS {
             return Err(format!("block id {id} is not below {MAX_BLOCKS}"));
         }
-        if let Some(&number) = self.by_id.get(&id) {
+        if let Some(number) = self.by_id.get(u64::from(id)) {
             if self.blocks[number as usize] != *block {
                 return Err(format!("block {id} is defined twice, differently"));
             }
@@ -154,7 +154,7 @@ impl Model {
                 steps.push(STEP_OTHER);
                 other
             } else {
-                let number = *self.by_id.get(&u32::try_from(id).ok()?)?;
+                let number = self.by_id.get(id)?;
                 steps.push(STEP_TARGET);
                 put_varint(targets, u64::from(number));
                 number

@@ -99,11 +99,10 @@ impl FrtReader {
 
     /// Leaves out the references of all chunks that end at or before this instruction; their events (definitions, mappings,
     /// forks) still come, so that what follows has its address spaces. Counts from the beginning of the trace; call it before
-    /// the first batch is taken. Returns nothing: how many instructions were left out is in [`FrtReader::totals`].
+    /// the first batch is taken. [`FrtReader::totals`] counts what is left out as well.
     pub fn skip_before(&mut self, instruction: u64) {
         self.skip_to = instruction;
     }
-
     /// An error of the chunk being read, with what was whole before it.
     fn damaged(&self, what: impl std::fmt::Display) -> Error {
         let open = matches!(self.state, State::Inside | State::OpsOnly);
@@ -166,19 +165,21 @@ impl FrtReader {
             let part = &packed[from..from + len as usize];
             from += len as usize;
             self.chunk.columns[i].clear();
-            if i == OPS || !ops_only {
+            if raw > 0 && (i == OPS || !ops_only) {
                 let column = &mut self.chunk.columns[i];
+                // Eight more for the end of the address bytes, so that they need no second allocation.
                 column.reserve(raw as usize + 8);
-                let unpacked =
-                    if raw == 0 { Ok(0) } else { zstd_into(&mut self.zstd, part, &mut self.chunk.columns[i], raw as usize) };
-                let wrong = match unpacked {
-                    Ok(n) if n == raw as usize && (raw > 0 || len == 0) => None,
-                    Ok(n) => Some(format!("column {i} has {n} bytes, {raw} were promised")),
-                    Err(e) => Some(format!("column {i} does not decompress: {e}")),
-                };
-                if let Some(what) = wrong {
-                    return Err(self.damaged(what));
+                if len == raw {
+                    column.extend_from_slice(part);
+                    continue;
                 }
+                column.resize(raw as usize, 0);
+                let wrong = match self.zstd.decompress_to_buffer(part, &mut column[..]) {
+                    Ok(n) if n == raw as usize => continue,
+                    Ok(n) => format!("column {i} has {n} bytes, {raw} were promised"),
+                    Err(e) => format!("column {i} does not decompress: {e}"),
+                };
+                return Err(self.damaged(wrong));
             }
         }
         // The decoder of addresses reads eight bytes at a time.
@@ -396,12 +397,6 @@ impl Source for FrtReader {
         }
         result
     }
-}
-
-/// Decompresses `part` behind the (empty) `out`, whose capacity allows `raw` bytes and a little more.
-fn zstd_into(z: &mut zstd::bulk::Decompressor<'_>, part: &[u8], out: &mut Vec<u8>, raw: usize) -> std::io::Result<usize> {
-    out.resize(raw, 0);
-    z.decompress_to_buffer(part, &mut out[..])
 }
 
 /// Reads everything before the first chunk; also returns its length.

@@ -1,8 +1,7 @@
 //! Writes a farreach trace. The caller's thread codes batches into columns; a second thread compresses and writes full chunks.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
@@ -13,6 +12,7 @@ use super::*;
 use crate::addr::Asid;
 use crate::error::Error;
 use crate::event::{Batch, OP_BIT, Op};
+use crate::trace::partial::Partial;
 use crate::trace::tally::Processes;
 
 /// zstd level of all columns: on real streams higher levels gain little and cost the recorder its time.
@@ -27,7 +27,6 @@ const WAITING: usize = 2;
 /// its last whole chunk and then refuses. A name that exists and is no regular file (a pipe, a device) is written directly.
 pub struct TraceWriter {
     file: String,
-    names: Option<(PathBuf, PathBuf)>,
     chunk: Chunk,
     asid: Asid,
     model: Model,
@@ -65,19 +64,7 @@ impl TraceWriter {
     /// The file cannot be created, or the header is larger than [`MAX_HEADER_BYTES`].
     pub fn create(path: impl AsRef<Path>, header: Header) -> Result<TraceWriter> {
         let path = path.as_ref();
-        let name = path.display().to_string();
-        let fail = |source| Error::Io { file: name.clone(), source };
-        let special = std::fs::metadata(path).is_ok_and(|m| !m.is_file());
-        let (names, file) = if special {
-            (None, File::options().write(true).open(path).map_err(fail)?)
-        } else {
-            let mut partial = path.file_name().ok_or_else(|| fail(io::Error::other("not a file name")))?.to_owned();
-            partial.push(format!(".{}.partial", std::process::id()));
-            let partial = path.with_file_name(partial);
-            let file = File::create(&partial).map_err(|source| Error::Io { file: partial.display().to_string(), source })?;
-            (Some((partial, path.to_owned())), file)
-        };
-        TraceWriter::start(Out::File(file), name, names, &header)
+        TraceWriter::start(Out::File(Partial::create(path)?), path.display().to_string(), &header)
     }
 
     /// Begins a trace in any stream, such as standard output; `name` stands in messages.
@@ -85,10 +72,10 @@ impl TraceWriter {
     /// # Errors
     /// The header is larger than [`MAX_HEADER_BYTES`].
     pub fn to_stream(out: impl Write + Send + 'static, name: &str, header: Header) -> Result<TraceWriter> {
-        TraceWriter::start(Out::Stream(Box::new(out)), name.to_owned(), None, &header)
+        TraceWriter::start(Out::Stream(Box::new(out)), name.to_owned(), &header)
     }
 
-    fn start(out: Out, file: String, names: Option<(PathBuf, PathBuf)>, header: &Header) -> Result<TraceWriter> {
+    fn start(out: Out, file: String, header: &Header) -> Result<TraceWriter> {
         let prefix = prefix(header).map_err(|what| Error::Trace { file: file.clone(), place: "header".into(), what })?;
         let (sender, chunks) = sync_channel::<Chunk>(WAITING);
         let (give_back, spare) = sync_channel::<Chunk>(WAITING + 2);
@@ -109,7 +96,6 @@ impl TraceWriter {
         model.begin_chunk();
         Ok(TraceWriter {
             file,
-            names,
             chunk: Chunk::default(),
             asid: Asid(0),
             model,
@@ -261,12 +247,8 @@ impl TraceWriter {
         (self.totals.processes, self.totals.address_spaces) = (self.processes.processes(), self.processes.address_spaces());
         let fail = |source| Error::Io { file: self.file.clone(), source };
         sink.end(&self.totals).map_err(fail)?;
-        if let Some((partial, path)) = self.names.take() {
-            let renamed = sink.out.get_ref().sync().and_then(|()| std::fs::rename(&partial, &path));
-            if let Err(source) = renamed {
-                self.names = Some((partial, path));
-                return Err(Error::Io { file: self.file.clone(), source });
-            }
+        if let Out::File(partial) = sink.out.get_mut() {
+            partial.commit()?;
         }
         Ok(self.totals)
     }
@@ -276,11 +258,8 @@ impl Drop for TraceWriter {
     fn drop(&mut self) {
         self.sender = None;
         if let Some(worker) = self.worker.take() {
+            // The file is dropped with the worker, and removed.
             let _ = worker.join();
-        }
-        if let Some((partial, _)) = &self.names {
-            // Dropping cannot fail; what is left says that it is not whole.
-            let _ = std::fs::remove_file(partial);
         }
     }
 }
@@ -291,17 +270,8 @@ fn refuse(file: &str, batch: u64, word: usize, what: String) -> Error {
 }
 
 enum Out {
-    File(File),
+    File(Partial),
     Stream(Box<dyn Write + Send>),
-}
-
-impl Out {
-    fn sync(&self) -> io::Result<()> {
-        match self {
-            Out::File(f) => f.sync_data(),
-            Out::Stream(_) => Ok(()),
-        }
-    }
 }
 
 impl Write for Out {
@@ -348,8 +318,10 @@ impl Sink {
         for (i, column) in chunk.columns.iter().enumerate() {
             if !column.is_empty() {
                 let packed = zstd.compress(column)?;
-                head.columns[i] = (column.len() as u32, packed.len() as u32);
-                payload.extend_from_slice(&packed);
+                // What does not become smaller is stored as it is.
+                let stored = if packed.len() < column.len() { &packed } else { column };
+                head.columns[i] = (column.len() as u32, stored.len() as u32);
+                payload.extend_from_slice(stored);
             }
         }
         let bytes = head.to_bytes();

@@ -1,0 +1,6 @@
+//! Any bytes, the format and the compression found by content.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| farreach::trace::fuzz::open(data));
