@@ -70,8 +70,10 @@ void space_start(ThreadId tid)
          offset = s->offset;
          flags |= FR_FILE;
       } else if (s->isCH || (s->start <= break_now && break_now <= s->end)) {
-         heap_end = s->end + 1;
-         flags |= FR_HEAP;
+         /* The core maps a page ahead; the program has what lies below its break. */
+         if (heap_end > s->start)
+            map(s->start, heap_end - s->start, flags | FR_HEAP, 0, NULL);
+         continue;
       } else if (s->start <= sp && sp <= s->end) {
          flags |= FR_STACK;
       }

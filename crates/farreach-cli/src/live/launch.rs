@@ -137,6 +137,18 @@ fn remove_leftovers(base: &Path) {
     }
 }
 
+/// Options of Valgrind's core. All registers are exact at every memory reference, or programs that handle faults and go on
+/// (garbage collectors) would go wrong; following jumps at translation costs more than it gives.
+const CORE: [&str; 7] = [
+    "--tool=farreach",
+    "--command-line-only=yes",
+    "-q",
+    "--trace-children=yes",
+    "--vgdb=no",
+    "--vex-iropt-register-updates=allregs-at-mem-access",
+    "--vex-guest-chase=no",
+];
+
 /// Starts the program under the recorder, with standard streams, directory and environment as they are.
 pub fn spawn(tool_dir: &Path, run_dir: &Path, command: &[OsString], extra: &[OsString]) -> Result<Child> {
     let tool = tool_dir.join(TOOL);
@@ -145,7 +157,7 @@ pub fn spawn(tool_dir: &Path, run_dir: &Path, command: &[OsString], extra: &[OsS
     let mut log_option = OsString::from("--log-file=");
     log_option.push(run_dir.join("log.%p"));
     Command::new(&tool)
-        .args(["--tool=farreach", "--command-line-only=yes", "-q", "--trace-children=yes", "--vgdb=no"])
+        .args(CORE)
         .args([run_option, log_option])
         .args(extra)
         .arg("--")
