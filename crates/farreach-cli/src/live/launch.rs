@@ -138,7 +138,8 @@ fn remove_leftovers(base: &Path) {
 }
 
 /// Options of Valgrind's core. All registers are exact at every memory reference, or programs that handle faults and go on
-/// (garbage collectors) would go wrong; following jumps at translation costs more than it gives.
+/// (garbage collectors) would go wrong. Jumps are not followed at translation: that costs more than it gives, and it merges
+/// the two sides of `a && b` into code in which instructions appear that never ran.
 const CORE: [&str; 7] = [
     "--tool=farreach",
     "--command-line-only=yes",
