@@ -41,7 +41,9 @@ fn the_same_program_twice_gives_the_same_references() {
 /// Every reference lies in what is mapped at its time, with the right protection: the maps come before the references.
 #[test]
 fn references_lie_in_mappings() {
-    for (name, flags) in [("deep", &[][..]), ("deep", &["-static"]), ("maps", &[]), ("barrier", &[]), ("threads", &[]), ("plain", &[])] {
+    for (name, flags) in
+        [("deep", &[][..]), ("deep", &["-static"]), ("maps", &[]), ("barrier", &[]), ("threads", &[]), ("plain", &[])]
+    {
         let r = record(&program(name, flags), &[]);
         let mut pages = HashSet::new();
         let mut next = 0;
@@ -68,8 +70,14 @@ fn references_lie_in_mappings() {
 #[test]
 fn deep_recursion_grows_the_stack() {
     let r = record(&program("deep", &[]), &[]);
-    let grown: u64 =
-        r.ops.iter().filter_map(|(_, op)| match op { Op::Map(m) if m.backing == Backing::Stack => Some(m.len), _ => None }).sum();
+    let grown: u64 = r
+        .ops
+        .iter()
+        .filter_map(|(_, op)| match op {
+            Op::Map(m) if m.backing == Backing::Stack => Some(m.len),
+            _ => None,
+        })
+        .sum();
     assert!(grown > 700_000, "{grown} bytes of stack");
     assert_eq!(r.report.exit, Exit::Code(0));
 }
@@ -131,8 +139,14 @@ fn vfork_and_spawn_start_programs() {
 fn an_exec_chain_keeps_its_process() {
     let r = record(&program("processes", &[]), &["exec", "3"]);
     assert_eq!(r.report.exit, Exit::Code(4));
-    let starts: Vec<_> =
-        r.ops.iter().filter_map(|(_, op)| match op { Op::Start { pid, parent, .. } => Some((*pid, *parent)), _ => None }).collect();
+    let starts: Vec<_> = r
+        .ops
+        .iter()
+        .filter_map(|(_, op)| match op {
+            Op::Start { pid, parent, .. } => Some((*pid, *parent)),
+            _ => None,
+        })
+        .collect();
     assert_eq!(starts, [None, Some(Asid(0)), Some(Asid(1)), Some(Asid(2))].map(|p| (r.report.pid, p)));
     let ends: Vec<_> = r.ops.iter().filter_map(|(_, op)| end(op)).collect();
     assert_eq!(ends, [End::Exec, End::Exec, End::Exec, End::Exit(4)]);
@@ -238,7 +252,14 @@ fn output_and_environment_are_untouched() {
 #[test]
 fn two_runs_at_once() {
     let plain = program("plain", &[]);
-    let threads: Vec<_> = (0..2).map(|_| std::thread::spawn({ let p = plain.clone(); move || record(&p, &[]) })).collect();
+    let threads: Vec<_> = (0..2)
+        .map(|_| {
+            std::thread::spawn({
+                let p = plain.clone();
+                move || record(&p, &[])
+            })
+        })
+        .collect();
     let all: Vec<_> = threads.into_iter().map(|t| t.join().unwrap()).collect();
     assert!(all[0].accesses.len() == all[1].accesses.len());
 }
@@ -302,4 +323,13 @@ fn a_full_shared_directory_is_a_clear_error() {
     drop(recorder);
     let _ = Command::new("umount").arg(&dir).status();
     assert!(message.contains("no space left"), "{message}");
+}
+
+#[test]
+fn a_recorder_that_cannot_start_says_why() {
+    let mut options = options();
+    options.valgrind.push("--no-such-option".into());
+    let mut recorder = Recorder::start(&command(Path::new("/bin/true"), &[]), &options).unwrap();
+    let message = recorder.next_batch().expect_err("an error").to_string();
+    assert!(message.contains("the recorder itself failed"), "{message}");
 }

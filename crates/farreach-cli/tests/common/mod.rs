@@ -30,7 +30,11 @@ pub fn tool() -> &'static Path {
     static DIR: OnceLock<PathBuf> = OnceLock::new();
     DIR.get_or_init(|| {
         let dir = scratch().join(format!("valgrind-{}", std::process::id()));
-        run(Command::new("make").arg("-s").arg("-C").arg(root().join("capture/valgrind")).arg(format!("OUT={}", dir.display())));
+        run(Command::new("make")
+            .arg("-s")
+            .arg("-C")
+            .arg(root().join("capture/valgrind"))
+            .arg(format!("OUT={}", dir.display())));
         dir
     })
 }
