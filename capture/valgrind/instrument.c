@@ -207,6 +207,7 @@ IRSB* instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayout* lay
    Int   i = 0;
    UInt  words = 0;
 
+   space_code(extents->base[0]);
    /* What precedes the first instruction is the core's own. */
    while (i < in->stmts_used && in->stmts[i]->tag != Ist_IMark)
       addStmtToIRSB(out, in->stmts[i++]);

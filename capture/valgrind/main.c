@@ -16,12 +16,14 @@ extern void   __real_vgPlain_nuke_all_threads_except(ThreadId me, Int reason);
 extern const NSegment* __real_vgPlain_am_extend_into_adjacent_reservation_client(Addr addr, SSizeT delta, Bool* overflow);
 
 extern Bool VG_(in_generated_code);
+extern Int  VG_(cl_exec_fd); /* the program file, kept open by the core */
 
 UInt state_bytes = sizeof(VexGuestAMD64State);
 
 static ThreadId shown_thread;   /* whose references these are, as far as the reader knows */
 static UInt     fork_ring;      /* number given to a child being made */
 static Bool     forking, exec_tried;
+static Bool     keep_environment; /* --keep-environment */
 
 static void one_word(UInt type, ULong a)
 {
@@ -32,13 +34,15 @@ static void one_word(UInt type, ULong a)
 
 static void start_program(ThreadId tid)
 {
-   static HChar path[VKI_PATH_MAX];
-   VG_(client_fname)(path, sizeof path, True);
-   UInt   bytes = VG_(strlen)(path);
+   HChar  link[64], path[VKI_PATH_MAX + 1];
+   VG_(sprintf)(link, "/proc/self/fd/%d", VG_(cl_exec_fd));
+   SSizeT n = VG_(readlink)(link, path, VKI_PATH_MAX);
+   UInt   bytes = n > 0 ? n : 0;
    ULong* to = ring_record(FR_START, 1 + (bytes + 7) / 8);
    to[0] = (UInt)VG_(getpid)() | (ULong)bytes << 32;
    ring_text(to + 1, path, bytes);
-   environment_restore(tid);
+   if (!keep_environment)
+      environment_restore(tid);
    space_start(tid);
    one_word(FR_THREAD_START, tid);
 }
@@ -225,6 +229,7 @@ HChar* __wrap_vgPlain_getenv(const HChar* name)
 static Bool option(const HChar* arg)
 {
    if VG_STR_CLO(arg, "--run-dir", run_dir) { }
+   else if VG_BOOL_CLO(arg, "--keep-environment", keep_environment) { }
    else
       return False;
    return True;
@@ -232,6 +237,7 @@ static Bool option(const HChar* arg)
 
 static void usage(void)
 {
+   VG_(printf)("    --keep-environment=no|yes   leave in the program's environment what the core added, as other tools do [no]\n");
    VG_(printf)("    --run-dir=<directory>     where the reader of the stream has made its files; required\n");
 }
 

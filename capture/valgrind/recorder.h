@@ -62,6 +62,7 @@ IRSB* instrument(VgCallbackClosure*, IRSB*, const VexGuestLayout*, const VexGues
 /* ---- space.c: mappings ---- */
 void space_start(ThreadId tid);
 void space_syscall(UInt number, UWord* args, UWord result);
+void space_code(Addr pc);
 void space_stack_grew(Addr start, SizeT len);
 
 /* ---- environment.c ---- */

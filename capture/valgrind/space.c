@@ -8,9 +8,12 @@
 #include "recorder.h"
 
 extern Addr VG_(brk_limit);
+extern UChar VG_(trampoline_stuff_start);
 
 static Addr break_now;  /* as the program knows it */
 static Addr heap_end;   /* first page behind the heap */
+static Addr spare_page; /* the page of the core's own that the program may run (it stands in for the vsyscall page) */
+static Bool spare_used;
 
 #define PAGE 4096UL
 
@@ -58,19 +61,34 @@ void space_start(ThreadId tid)
       UInt  flags = (s->hasR ? FR_READ : 0) | (s->hasW ? FR_WRITE : 0) | (s->hasX ? FR_EXECUTE : 0);
       const HChar* name = NULL;
       Off64T offset = 0;
+      if (s->start <= (Addr)&VG_(trampoline_stuff_start) && (Addr)&VG_(trampoline_stuff_start) <= s->end) {
+         spare_page = s->start; /* see space_code */
+         continue;
+      }
       if (s->kind == SkFileC) {
          name = VG_(am_get_filename)(s);
          offset = s->offset;
          flags |= FR_FILE;
       } else if (s->isCH || (s->start <= break_now && break_now <= s->end)) {
-         heap_end = s->end + 1;
-         flags |= FR_HEAP;
+         /* The core maps a page ahead; the program has what lies below its break. */
+         if (heap_end > s->start)
+            map(s->start, heap_end - s->start, flags | FR_HEAP, 0, NULL);
+         continue;
       } else if (s->start <= sp && sp <= s->end) {
          flags |= FR_STACK;
       }
       map(s->start, s->end + 1 - s->start, flags, offset, name);
    }
    VG_(free)(starts);
+}
+
+/* Code at this address is about to run for the first time. */
+void space_code(Addr pc)
+{
+   if (spare_page && !spare_used && pc - spare_page < PAGE) {
+      spare_used = True;
+      map(spare_page, PAGE, FR_READ | FR_EXECUTE | FR_KERNEL, 0, NULL);
+   }
 }
 
 void space_stack_grew(Addr start, SizeT len)

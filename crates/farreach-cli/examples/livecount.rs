@@ -1,5 +1,6 @@
-//! Runs a command under the recorder and prints what its stream holds: `livecount [--fast|--events] COMMAND [ARG...]`.
-//! `--fast` only takes batches, to measure the recorder alone; `--events` prints every event but definitions.
+//! Runs a command under the recorder and prints what its stream holds: `livecount [--fast] [--events] [--quiet] COMMAND [ARG...]`.
+//! `--fast` only takes batches, to measure the recorder alone; `--events` prints every event but definitions; `--quiet`
+//! prints nothing.
 
 use farreach::event::{Blocks, Item, Kind, Op, Source};
 use farreach_cli::live::{Options, Recorder};
@@ -8,7 +9,7 @@ use std::ffi::OsString;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut command: Vec<OsString> = std::env::args_os().skip(1).collect();
     let mut flag = |name: &str| command.first().is_some_and(|a| a == name).then(|| command.remove(0)).is_some();
-    let (fast, events) = (flag("--fast"), flag("--events"));
+    let (fast, events, quiet) = (flag("--fast"), flag("--events"), flag("--quiet"));
     let options = Options {
         valgrind: std::env::var("LIVECOUNT_VALGRIND").unwrap_or_default().split_whitespace().map(OsString::from).collect(),
         ..Options::default()
@@ -40,6 +41,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         })?;
     }
     let report = recorder.finish()?;
+    if quiet {
+        return Ok(());
+    }
     eprintln!("{report:?}");
     eprintln!("cpu seconds: recorder and program {:.2}, reader {:.2}", cpu(libc::RUSAGE_CHILDREN), cpu(libc::RUSAGE_SELF));
     eprintln!("batches {batches} words {words} fetches {fetches} loads {loads} stores {stores} events {ops}");

@@ -184,7 +184,9 @@ impl Decoder {
                 let (start, len) = span(&p)?;
                 Op::Unmap { start, len }
             }
-            record::REMAP => Op::Remap { old_start: p.page(0)?, old_len: p.page(1)?, new_start: p.page(2)?, new_len: p.page(3)? },
+            record::REMAP => {
+                Op::Remap { old_start: p.page(0)?, old_len: p.page(1)?, new_start: p.page(2)?, new_len: p.page(3)? }
+            }
             record::PROTECT => {
                 let (start, len) = span(&p)?;
                 Op::Protect { start, len, prot: prot(p.at(2)?) }
@@ -227,7 +229,8 @@ impl Decoder {
     /// The instruction at `ip` of the last block faulted: what ran of the block becomes a block of its own, `id`.
     fn cut(&mut self, run: &mut Chunk, id: u64, ip: u64) -> Result<(), String> {
         let at = run.last_block.take().ok_or("a fault without a block")?;
-        let block = self.blocks.get(run.batch.words[at] as usize).and_then(Option::clone).ok_or("a fault in an unknown block")?;
+        let block =
+            self.blocks.get(run.batch.words[at] as usize).and_then(Option::clone).ok_or("a fault in an unknown block")?;
         let addrs = run.batch.words[at + 1..at + 1 + block.refs.len()].to_vec();
         let ran = instructions_before_fault(&block, &addrs, ip);
         let refs: Box<[DataRef]> = block.refs.iter().take_while(|r| ran > 0 && r.after as usize <= ran).copied().collect();
@@ -253,12 +256,13 @@ impl Decoder {
 }
 
 /// How many instructions of a block ran when the one at `ip` faulted. Code can have the same instruction several times in
-/// one block (an unrolled loop); addresses not written yet are 0 and tell which of them it was.
+/// one block (an unrolled loop). An address is written just before it is used and is 0 until then, so the instruction is
+/// that of the last address written, or a later one without references.
 fn instructions_before_fault(block: &Block, addrs: &[u64], ip: u64) -> usize {
     let written = addrs.iter().position(|&a| a == 0).unwrap_or(addrs.len());
-    let reached = block.refs.get(written).map_or(block.instrs.len(), |r| r.after as usize);
-    let candidates = || block.instrs.iter().enumerate().filter(|(_, i)| i.pc == ip).map(|(n, _)| n);
-    candidates().filter(|&n| n < reached.max(1)).last().or_else(|| candidates().next()).unwrap_or(0)
+    let first = written.checked_sub(1).map_or(0, |last| block.refs[last].after.saturating_sub(1) as usize);
+    let is_it = |n: &usize| block.instrs[*n].pc == ip;
+    (first..block.instrs.len()).find(is_it).or_else(|| (0..first).rev().find(is_it)).unwrap_or(0)
 }
 
 fn prot(flags: u64) -> Prot {

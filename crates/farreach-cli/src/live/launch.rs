@@ -73,7 +73,10 @@ pub fn check_program(name: &OsStr) -> Result<PathBuf> {
         return Err(refuse(&place, format!("not executable (mode {:o})", meta.mode() & 0o7777)));
     }
     if meta.mode() & 0o6000 != 0 {
-        return Err(refuse(&place, format!("set-user-ID or set-group-ID (mode {:o}); only plain programs", meta.mode() & 0o7777)));
+        return Err(refuse(
+            &place,
+            format!("set-user-ID or set-group-ID (mode {:o}); only plain programs", meta.mode() & 0o7777),
+        ));
     }
     let mut head = [0u8; 20];
     let mut file = File::open(&path).map_err(|e| refuse(&place, format!("{e}; the recorder must read the program")))?;
@@ -129,13 +132,24 @@ fn remove_leftovers(base: &Path) {
     for entry in fs::read_dir(base).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let pid = name.to_str().and_then(|n| n.strip_prefix("farreach-")).and_then(|n| n.split('-').next()).map(str::to_owned);
-        if let Some(pid) = pid.filter(|p| p.parse::<u32>().is_ok()) {
-            if !Path::new("/proc").join(pid).exists() {
-                let _ = fs::remove_dir_all(entry.path());
-            }
+        if pid.is_some_and(|p| p.parse::<u32>().is_ok() && !Path::new("/proc").join(p).exists()) {
+            let _ = fs::remove_dir_all(entry.path());
         }
     }
 }
+
+/// Options of Valgrind's core. All registers are exact at every memory reference, or programs that handle faults and go on
+/// (garbage collectors) would go wrong. Jumps are not followed at translation: that costs more than it gives, and it merges
+/// the two sides of `a && b` into code in which instructions appear that never ran.
+const CORE: [&str; 7] = [
+    "--tool=farreach",
+    "--command-line-only=yes",
+    "-q",
+    "--trace-children=yes",
+    "--vgdb=no",
+    "--vex-iropt-register-updates=allregs-at-mem-access",
+    "--vex-guest-chase=no",
+];
 
 /// Starts the program under the recorder, with standard streams, directory and environment as they are.
 pub fn spawn(tool_dir: &Path, run_dir: &Path, command: &[OsString], extra: &[OsString]) -> Result<Child> {
@@ -144,14 +158,7 @@ pub fn spawn(tool_dir: &Path, run_dir: &Path, command: &[OsString], extra: &[OsS
     run_option.push(run_dir);
     let mut log_option = OsString::from("--log-file=");
     log_option.push(run_dir.join("log.%p"));
-    Command::new(&tool)
-        .args(["--tool=farreach", "--command-line-only=yes", "-q", "--trace-children=yes", "--vgdb=no"])
-        .args([run_option, log_option])
-        .args(extra)
-        .arg("--")
-        .args(command)
-        .spawn()
-        .map_err(io(&tool))
+    Command::new(&tool).args(CORE).args([run_option, log_option]).args(extra).arg("--").args(command).spawn().map_err(io(&tool))
 }
 
 /// The last lines a recorder process wrote about itself.

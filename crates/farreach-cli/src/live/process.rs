@@ -55,7 +55,8 @@ impl Process {
 
     /// Published chunks not taken yet.
     pub fn pending(&mut self, run_dir: &Path) -> u64 {
-        self.open(run_dir).map_or(0, |m| m.u64(ring::PRODUCED).load(Ordering::SeqCst) - m.u64(ring::CONSUMED).load(Ordering::SeqCst))
+        self.open(run_dir)
+            .map_or(0, |m| m.u64(ring::PRODUCED).load(Ordering::SeqCst) - m.u64(ring::CONSUMED).load(Ordering::SeqCst))
     }
 
     /// Takes the next published chunk and gives its memory back.

@@ -1,1 +1,185 @@
-//! The two halves of the stream agree on its numbers.
+//! The two halves of the stream agree on its numbers, and damaged streams are refused, never believed.
+
+use farreach::addr::Asid;
+use farreach::event::{Backing, Batch, Blocks, Item, OP_BIT, Op};
+
+use super::decode::{Counts, Decoded, Decoder};
+use super::layout::{self, record};
+
+/// Offsets of the fields of a struct of stream.h, counted from its declarations.
+fn offsets(header: &str, name: &str) -> Vec<(String, usize)> {
+    let body = header.split_once(&format!("struct {name} {{")).expect("the struct").1.split_once("\n};").expect("its end").0;
+    let (mut at, mut all) = (0usize, Vec::new());
+    for line in body.lines() {
+        let declaration = line.split("/*").next().unwrap_or_default();
+        for declaration in declaration.split(';').map(str::trim).filter(|d| !d.is_empty()) {
+            let (kind, field) = declaration.rsplit_once(' ').expect("a type and a name");
+            let size = match kind.trim() {
+                "unsigned long long" => 8,
+                "unsigned" => 4,
+                "char" => 1,
+                other => panic!("unknown type {other}"),
+            };
+            let (field, n) = match field.split_once('[') {
+                Some((f, "FR_ORDER]")) => (f, layout::ORDER as usize),
+                Some((f, "FR_CHUNKS]")) => (f, layout::CHUNKS as usize),
+                Some((f, n)) => (f, n.trim_end_matches(']').parse().expect("a number")),
+                None => (field, 1),
+            };
+            at = at.next_multiple_of(size);
+            all.push((field.to_owned(), at));
+            at += n * size;
+        }
+    }
+    all
+}
+
+#[test]
+fn layout_is_that_of_stream_h() {
+    let header = include_str!("../../../../capture/valgrind/stream.h");
+    let control = offsets(header, "fr_control");
+    let ring = offsets(header, "fr_ring");
+    let check = |fields: &[(String, usize)], name: &str, at: usize| {
+        assert!(fields.contains(&(name.to_owned(), at)), "{name} at {at}: {fields:?}");
+    };
+    use layout::{control as c, ring as r};
+    for (name, at) in [
+        ("magic", c::MAGIC),
+        ("version", c::VERSION),
+        ("reader_pid", c::READER_PID),
+        ("head", c::HEAD),
+        ("wake", c::WAKE),
+        ("reader_waits", c::READER_WAITS),
+        ("next_block", c::NEXT_BLOCK),
+        ("closed", c::CLOSED),
+        ("failed", c::FAILED),
+        ("failure", c::FAILURE),
+        ("order", c::ORDER),
+    ] {
+        check(&control, name, at);
+    }
+    for (name, at) in [
+        ("magic", r::MAGIC),
+        ("pid", r::PID),
+        ("produced", r::PRODUCED),
+        ("consumed", r::CONSUMED),
+        ("writer_waits", r::WRITER_WAITS),
+        ("used", r::USED),
+    ] {
+        check(&ring, name, at);
+    }
+    for (name, value) in [
+        ("FR_MAGIC", layout::MAGIC),
+        ("FR_VERSION", u64::from(layout::VERSION)),
+        ("FR_CHUNKS", layout::CHUNKS),
+        ("FR_CHUNK_WORDS", layout::CHUNK_WORDS as u64),
+        ("FR_RING_HEAD", layout::RING_HEAD as u64),
+        ("FR_ORDER", layout::ORDER),
+    ] {
+        let line = header.lines().find(|l| l.starts_with(&format!("#define {name} "))).expect(name);
+        let text = line.split_whitespace().nth(2).expect(name).trim_end_matches("ULL");
+        let given = text.strip_prefix("0x").map_or_else(|| text.parse(), |hex| u64::from_str_radix(hex, 16));
+        assert_eq!(given, Ok(value), "{name}");
+    }
+    let records = header.split_once("enum fr_record {").expect("records").1.split_once("};").expect("their end").0;
+    let names: Vec<&str> = records
+        .lines()
+        .filter_map(|l| l.trim().strip_prefix("FR_"))
+        .map(|l| l.split([' ', ',']).next().unwrap_or(""))
+        .collect();
+    assert_eq!(names.iter().position(|n| *n == "CUT"), Some(record::CUT as usize - 1));
+    assert_eq!(names.last(), Some(&"END"));
+    assert_eq!(names.len(), record::END as usize);
+}
+
+fn record(kind: u32, payload: &[u64]) -> Vec<u64> {
+    let mut words = vec![OP_BIT | u64::from(kind) << 32 | payload.len() as u64];
+    words.extend_from_slice(payload);
+    words
+}
+
+/// Block `id`: three instructions of 4 bytes at 0x1000; the second loads 8 bytes, the third stores 4.
+fn define(id: u64) -> Vec<u64> {
+    let instr = |pc: u64| pc | 4 << 57;
+    record(record::DEFINE, &[id, 3 | 2 << 32, instr(0x1000), instr(0x1004), instr(0x1008), 2 | 8 << 32, 3 | 4 << 32 | 1 << 63])
+}
+
+fn decode(words: Vec<u64>, torn: bool) -> Result<Decoded, String> {
+    Decoder::default().decode(Asid(0), words, torn)
+}
+
+/// Addresses of all references, fetches included.
+fn addresses(batch: &Batch) -> Vec<u64> {
+    let mut all = Vec::new();
+    let each = |item: Item<'_>| {
+        if let Item::Access(a) = item {
+            all.push(a.addr);
+        }
+        true
+    };
+    Blocks::default().expand(batch, each).expect("a good batch");
+    all
+}
+
+#[test]
+fn a_cut_block_ends_before_the_fault() {
+    let cases: [(u64, &[u64]); 4] = [(0x1000, &[]), (0x1004, &[0x1000]), (0x1008, &[0x1000, 0x1004, 0x9000]), (0x5555, &[])];
+    for (ip, expected) in cases {
+        let block = [1, 0x9000, 0xa000];
+        let words = [define(1), block.to_vec(), record(record::CUT, &[2, ip]), block.to_vec()].concat();
+        let d = decode(words, false).unwrap();
+        let all = addresses(&d.batch);
+        assert_eq!(&all[..expected.len()], expected, "{ip:#x}");
+        assert_eq!(&all[expected.len()..], [0x1000, 0x1004, 0x9000, 0x1008, 0xa000], "{ip:#x}");
+        assert_eq!(d.counts.instructions - d.cut.instructions, 3 + expected.iter().filter(|&&a| a < 0x9000).count() as u64);
+    }
+}
+
+#[test]
+fn an_instruction_that_stands_twice_is_told_by_what_was_written() {
+    let instr = |pc: u64| pc | 4 << 57;
+    let store = |after: u64| after | 8 << 32 | 1 << 63;
+    let twice = record(record::DEFINE, &[1, 2 | 2 << 32, instr(0x1000), instr(0x1000), store(1), store(2)]);
+    for (addrs, ran) in [([0x9000, 0], 0), ([0x9000, 0xa000], 1)] {
+        let words = [twice.clone(), vec![1, addrs[0], addrs[1]], record(record::CUT, &[2, 0x1000])].concat();
+        assert_eq!(addresses(&decode(words, false).unwrap().batch).len(), 2 * ran);
+    }
+}
+
+#[test]
+fn stack_growth_comes_before_its_block() {
+    let map = record(record::MAP, &[0x9000, 0x1000, layout::map::EARLY | 2 << layout::map::BEHIND_SHIFT, 0]);
+    let d = decode([define(1), vec![1, 0x9000, 0xa000], map, vec![1, 0x9000, 0xa000]].concat(), false).unwrap();
+    assert!(matches!(&d.batch.ops[1], Op::Map(m) if m.backing == Backing::Stack));
+    assert_eq!(d.batch.words, [OP_BIT, OP_BIT | 1, 1, 0x9000, 0xa000, 1, 0x9000, 0xa000]);
+}
+
+#[test]
+fn a_torn_chunk_gives_its_complete_blocks() {
+    let whole = [define(1), vec![1, 0x9000, 0xa000]].concat();
+    for tail in [vec![1, 0x9000, 0, 0, 0], vec![0; 9], vec![OP_BIT | 1 << 32 | 5, 0, 0, 0, 0, 0, 0], vec![1]] {
+        let d = decode([whole.clone(), tail].concat(), true).unwrap();
+        assert_eq!(d.counts, Counts { instructions: 3, loads: 1, stores: 1 });
+        assert_eq!(addresses(&d.batch).len(), 5);
+    }
+}
+
+#[test]
+fn damaged_words_are_refused() {
+    let bad = [
+        vec![7],
+        vec![0],
+        [define(1), vec![1, 2]].concat(),
+        record(99, &[]),
+        vec![OP_BIT | 6 << 32 | 4, 0],
+        record(record::DEFINE, &[1, 500]),
+        record(record::DEFINE, &[0, 1, 0x1000 | 4 << 57]),
+        record(record::CUT, &[2, 0x1000]),
+        record(record::UNMAP, &[1, 4096]),
+        record(record::START, &[1 | 900 << 32]),
+    ];
+    for words in bad {
+        let text = format!("{words:x?}");
+        assert!(decode(words, false).is_err(), "{text}");
+    }
+}

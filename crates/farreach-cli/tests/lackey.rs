@@ -1,0 +1,85 @@
+//! Are the references those that an independent recorder sees? Lackey, of Valgrind's own tools, is the witness.
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::{command, drain, options, program, scratch, tool};
+use farreach::event::{Access, Kind};
+use farreach_cli::live::Recorder;
+
+/// Lackey's text: I, L, S lines, and M for a load and a store.
+fn read_lackey(text: &str) -> Vec<Access> {
+    let mut all = Vec::new();
+    for line in text.lines() {
+        let Some((kind, rest)) = line.trim_start().split_once(' ') else { continue };
+        let Some((addr, size)) = rest.trim().split_once(',') else { continue };
+        let (Ok(addr), Ok(size)) = (u64::from_str_radix(addr, 16), size.parse()) else { continue };
+        let mut push = |kind| all.push(Access { kind, addr, size });
+        match kind {
+            "I" => push(Kind::Fetch),
+            "L" => push(Kind::Load),
+            "S" => push(Kind::Store),
+            "M" => {
+                push(Kind::Load);
+                push(Kind::Store);
+            }
+            _ => {}
+        }
+    }
+    all
+}
+
+fn lackey_tool() -> Option<&'static Path> {
+    ["/usr/libexec/valgrind/lackey-amd64-linux", "/usr/lib/valgrind/lackey-amd64-linux"]
+        .map(Path::new)
+        .into_iter()
+        .find(|p| p.exists())
+}
+
+#[test]
+fn every_reference_as_lackey_sees_it_in_the_same_order() {
+    let Some(lackey) = lackey_tool() else {
+        eprintln!("skipped: this Valgrind comes without Lackey");
+        return;
+    };
+    let plain = program("plain", &["-static"]);
+    // Both from the same directory, and with what the core adds to the environment, so that the stacks are alike.
+    let copy = tool().join("lackey-amd64-linux");
+    if !copy.exists() {
+        std::fs::copy(lackey, &copy).expect("Lackey copied");
+    }
+    let log = scratch().join(format!("lackey-{}.log", std::process::id()));
+    // With chasing, Valgrind merges the two sides of `a && b` and both count instructions that never ran.
+    let common = ["--vgdb=no", "-q", "--command-line-only=yes", "--vex-guest-chase=no"];
+    let status = Command::new(&copy)
+        .args(common)
+        .args(["--tool=lackey", "--trace-mem=yes", "--basic-counts=no"])
+        .arg(format!("--log-file={}", log.display()))
+        .arg(&plain)
+        .env_clear()
+        .env("VALGRIND_LAUNCHER", "/lackey")
+        .env("VALGRIND_LIB", tool())
+        .output()
+        .expect("Lackey runs");
+    assert_eq!(status.status.code(), Some(7));
+    let theirs = read_lackey(&std::fs::read_to_string(&log).expect("Lackey's trace"));
+
+    // SAFETY: this test binary has one test, so no other thread reads the environment meanwhile.
+    unsafe {
+        std::env::vars_os().for_each(|(name, _)| std::env::remove_var(name));
+        std::env::set_var("VALGRIND_LIB", tool());
+    }
+    let mut options = options();
+    options.valgrind.push("--keep-environment=yes".into());
+    let ours = drain(Recorder::start(&command(&plain, &[]), &options).expect("the program starts"));
+
+    let ours: Vec<Access> = ours.accesses.iter().map(|(_, a)| *a).collect();
+    assert!(theirs.len() > 50_000, "Lackey saw only {} references", theirs.len());
+    let differ = ours.iter().zip(&theirs).position(|(a, b)| a != b);
+    if let Some(at) = differ {
+        panic!("reference {at} of {}: {:x?}, Lackey {:x?}", ours.len(), &ours[at..at + 5], &theirs[at..at + 5]);
+    }
+    assert_eq!(ours.len(), theirs.len());
+}

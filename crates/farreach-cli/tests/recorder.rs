@@ -1,0 +1,335 @@
+//! Does a recording hold all that a program did, whatever the program does?
+
+mod common;
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{command, drain, options, program, record, tool};
+use farreach::addr::Asid;
+use farreach::event::{Advice, Backing, End, Kind, Mapping, Op, Prot, Source};
+use farreach_cli::live::{Exit, Recorder};
+
+fn end(op: &Op) -> Option<End> {
+    match op {
+        Op::End(end) => Some(*end),
+        _ => None,
+    }
+}
+
+#[test]
+fn counts_agree_and_the_status_passes_through() {
+    for flags in [&[][..], &["-static"]] {
+        let r = record(&program("plain", flags), &[]);
+        assert_eq!(r.report.exit, Exit::Code(7));
+        assert_eq!((r.report.verified, r.report.lost, r.report.interrupted), (1, 0, false));
+        assert_eq!(r.report.counts.instructions, r.count(Kind::Fetch));
+        assert_eq!(end(&r.ops.last().unwrap().1), Some(End::Exit(7)));
+        assert!(matches!(&r.ops[0].1, Op::Start { parent: None, program, .. } if program.contains("plain")));
+    }
+}
+
+#[test]
+fn the_same_program_twice_gives_the_same_references() {
+    let plain = program("plain", &["-static"]);
+    let (a, b) = (record(&plain, &[]), record(&plain, &[]));
+    assert!(a.accesses == b.accesses);
+}
+
+/// Every reference lies in what is mapped at its time, with the right protection: the maps come before the references.
+#[test]
+fn references_lie_in_mappings() {
+    for (name, flags) in
+        [("deep", &[][..]), ("deep", &["-static"]), ("maps", &[]), ("barrier", &[]), ("threads", &[]), ("plain", &[])]
+    {
+        let r = record(&program(name, flags), &[]);
+        let mut pages = HashSet::new();
+        let mut next = 0;
+        for (i, (_, access)) in r.accesses.iter().enumerate() {
+            while next < r.ops.len() && r.places[next] <= i {
+                match &r.ops[next].1 {
+                    Op::Map(m) => pages.extend((m.start..m.start + m.len).step_by(4096)),
+                    Op::Unmap { start, len } => pages.retain(|p| p.wrapping_sub(*start) >= *len),
+                    Op::Remap { old_start, old_len, new_start, new_len } => {
+                        pages.retain(|p| p.wrapping_sub(*old_start) >= *old_len);
+                        pages.extend((*new_start..new_start + new_len).step_by(4096));
+                    }
+                    _ => {}
+                }
+                next += 1;
+            }
+            for byte in [access.addr, access.addr + u64::from(access.size) - 1] {
+                assert!(pages.contains(&(byte & !4095)), "{name}: reference {i}, {access:x?}, is in no mapping");
+            }
+        }
+    }
+}
+
+#[test]
+fn deep_recursion_grows_the_stack() {
+    let r = record(&program("deep", &[]), &[]);
+    let grown: u64 = r
+        .ops
+        .iter()
+        .filter_map(|(_, op)| match op {
+            Op::Map(m) if m.backing == Backing::Stack => Some(m.len),
+            _ => None,
+        })
+        .sum();
+    assert!(grown > 700_000, "{grown} bytes of stack");
+    assert_eq!(r.report.exit, Exit::Code(0));
+}
+
+#[test]
+fn a_faulting_instruction_counts_when_it_succeeds() {
+    let r = record(&program("barrier", &[]), &[]);
+    assert_eq!(r.report.exit, Exit::Code(0));
+    let heap = r.ops.iter().find_map(|(_, op)| match op {
+        Op::Map(m) if m.len == 64 * 4096 && m.prot == (Prot { read: true, write: false, exec: false }) => Some(m.start),
+        _ => None,
+    });
+    let heap = heap.expect("the protected heap");
+    // Each page: load, store (once, though tried twice), store, load.
+    for page in 0..64 {
+        let at = heap + page * 4096;
+        let seen: Vec<(Kind, u64)> =
+            r.accesses.iter().filter(|(_, a)| a.addr & !4095 == at).map(|(_, a)| (a.kind, a.addr - at)).collect();
+        assert_eq!(seen, [(Kind::Load, 8), (Kind::Store, 16), (Kind::Store, 24), (Kind::Load, 16)], "page {page}");
+    }
+    let protects = r.ops.iter().filter(|(_, op)| matches!(op, Op::Protect { len: 4096, prot: Prot::RW, .. })).count();
+    assert_eq!(protects, 64);
+}
+
+#[test]
+fn threads_switch_and_end() {
+    let r = record(&program("threads", &[]), &[]);
+    let count = |f: fn(&Op) -> bool| r.ops.iter().filter(|(_, op)| f(op)).count();
+    assert_eq!(count(|op| matches!(op, Op::ThreadStart { .. })), 5);
+    assert_eq!(count(|op| matches!(op, Op::ThreadExit { .. })), 5);
+    assert!(count(|op| matches!(op, Op::Switch { .. })) > 5);
+    assert_eq!(r.report.exit, Exit::Code(0));
+}
+
+#[test]
+fn forks_are_announced_before_the_child() {
+    let r = record(&program("processes", &[]), &["fork"]);
+    assert_eq!(r.report.exit, Exit::Code(3));
+    let fork = r.ops.iter().position(|(a, op)| *a == 0 && *op == Op::Fork { child: Asid(1) }).expect("a fork");
+    let first = r.ops.iter().position(|(a, _)| *a == 1).expect("a child");
+    assert!(fork < first);
+    assert!(r.accesses[..r.places[fork]].iter().all(|(a, _)| *a == 0));
+    assert_eq!(end(r.of(1).last().unwrap()), Some(End::Exit(3)));
+    assert_eq!(r.report.verified, 2);
+}
+
+#[test]
+fn vfork_and_spawn_start_programs() {
+    for (what, code) in [("vfork", 5), ("spawn", 6)] {
+        let r = record(&program("processes", &[]), &[what]);
+        assert_eq!(r.report.exit, Exit::Code(code), "{what}");
+        assert_eq!(end(r.of(1).last().unwrap()), Some(End::Exec), "{what}");
+        assert!(matches!(r.of(2)[0], Op::Start { parent: Some(Asid(1)), .. }), "{what}");
+        assert_eq!(end(r.of(2).last().unwrap()), Some(End::Exit(code)), "{what}");
+    }
+}
+
+#[test]
+fn an_exec_chain_keeps_its_process() {
+    let r = record(&program("processes", &[]), &["exec", "3"]);
+    assert_eq!(r.report.exit, Exit::Code(4));
+    let starts: Vec<_> = r
+        .ops
+        .iter()
+        .filter_map(|(_, op)| match op {
+            Op::Start { pid, parent, .. } => Some((*pid, *parent)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(starts, [None, Some(Asid(0)), Some(Asid(1)), Some(Asid(2))].map(|p| (r.report.pid, p)));
+    let ends: Vec<_> = r.ops.iter().filter_map(|(_, op)| end(op)).collect();
+    assert_eq!(ends, [End::Exec, End::Exec, End::Exec, End::Exit(4)]);
+}
+
+#[test]
+fn an_exec_that_fails_changes_nothing() {
+    let r = record(&program("processes", &[]), &["badexec"]);
+    assert_eq!(r.report.exit, Exit::Code(8));
+    assert_eq!(r.ops.iter().filter_map(|(_, op)| end(op)).collect::<Vec<_>>(), [End::Exit(8)]);
+}
+
+#[test]
+fn a_killed_child_loses_nothing_it_recorded() {
+    let r = record(&program("processes", &[]), &["killed"]);
+    assert_eq!(r.report.exit, Exit::Code(9));
+    assert_eq!(r.report.lost, 1);
+    assert_eq!(end(r.of(1).last().unwrap()), Some(End::Lost));
+    // 100 rounds over 64 KiB by cache line, before it told its parent.
+    let stores = r.accesses.iter().filter(|(a, x)| *a == 1 && x.kind == Kind::Store).count();
+    assert!(stores >= 102_400, "{stores} stores");
+}
+
+#[test]
+fn death_by_signal() {
+    for (what, signal) in [("abort", 6), ("segv", 11)] {
+        let r = record(&program("processes", &[]), &[what]);
+        assert_eq!(r.report.exit, Exit::Signal(signal), "{what}");
+        assert_eq!(end(&r.ops.last().unwrap().1), Some(End::Signal(signal)), "{what}");
+        assert!(r.accesses.iter().all(|(_, a)| a.addr >= 4096), "{what}: the fatal store did not happen");
+    }
+}
+
+#[test]
+fn a_tree_of_processes() {
+    let r = record(&program("processes", &[]), &["tree"]);
+    assert_eq!(r.report.verified, 8);
+    assert_eq!(r.ops.iter().filter(|(_, op)| matches!(op, Op::Fork { .. })).count(), 7);
+}
+
+#[test]
+fn mappings_one_by_one() {
+    let r = record(&program("maps", &[]), &[]);
+    let ops = r.of(0);
+    let page = 4096;
+    let at = ops
+        .iter()
+        .position(|op| matches!(op, Op::Map(m) if m.len == 8 * page && m.backing == Backing::Anonymous && m.prot == Prot::RW))
+        .expect("the first mapping");
+    let start = |i: usize| match ops[at + i] {
+        Op::Map(m) => m.start,
+        Op::Remap { new_start, .. } => *new_start,
+        other => panic!("{i}: {other:x?}"),
+    };
+    let map = |start, pages: u64, prot, shared, backing| Op::Map(Mapping { start, len: pages * page, prot, shared, backing });
+    let (a, b, c, heap) = (start(0), start(5), start(6), start(8));
+    let read = Prot { read: true, write: false, exec: false };
+    let expected = [
+        map(a, 8, Prot::RW, false, Backing::Anonymous),
+        Op::Protect { start: a + page, len: page, prot: Prot::NONE },
+        Op::Unmap { start: a + 2 * page, len: page },
+        Op::Advise { start: a + 4 * page, len: 2 * page, advice: Advice::DontNeed },
+        Op::Advise { start: a + 4 * page, len: 2 * page, advice: Advice::HugePage },
+        map(b, 1, read, true, Backing::Anonymous),
+        Op::Remap { old_start: b, old_len: page, new_start: c, new_len: 3 * page },
+        map(a + 6 * page, 1, Prot { read: true, write: false, exec: true }, false, Backing::Anonymous),
+        map(heap, 16, Prot::RW, false, Backing::Heap),
+        Op::Unmap { start: heap + 8 * page, len: 8 * page },
+    ];
+    for (i, e) in expected.iter().enumerate() {
+        assert_eq!(ops[at + i], e, "event {i}");
+    }
+}
+
+/// The example that runs a command; cargo builds it beside the tests.
+fn livecount() -> std::path::PathBuf {
+    let exe = std::env::current_exe().unwrap();
+    exe.ancestors().nth(2).unwrap().join("examples/livecount")
+}
+
+/// The program's standard output, arguments and environment are what they are without a recorder.
+#[test]
+fn output_and_environment_are_untouched() {
+    let show = program("show", &[]);
+    let big = "x".repeat(100_000);
+    let run = |recorded: bool| {
+        let mut c = if recorded {
+            let mut c = Command::new(livecount());
+            c.arg("--quiet").arg(&show);
+            c
+        } else {
+            Command::new(&show)
+        };
+        let c = c.env_clear().env("FARREACH_VALGRIND_DIR", tool()).env("BIG", &big).env("LD_PRELOAD", "").env("A", "b");
+        let out = c.args(["one", "two words", &big]).stderr(Stdio::piped()).output().unwrap();
+        (String::from_utf8_lossy(&out.stdout).into_owned(), String::from_utf8_lossy(&out.stderr).into_owned())
+    };
+    let (native, recorded) = (run(false), run(true));
+    assert_eq!(native.0, recorded.0);
+    assert_eq!(recorded.1, "", "nothing on standard error");
+}
+
+#[test]
+fn two_runs_at_once() {
+    let plain = program("plain", &[]);
+    let threads: Vec<_> = (0..2)
+        .map(|_| {
+            std::thread::spawn({
+                let p = plain.clone();
+                move || record(&p, &[])
+            })
+        })
+        .collect();
+    let all: Vec<_> = threads.into_iter().map(|t| t.join().unwrap()).collect();
+    assert!(all[0].accesses.len() == all[1].accesses.len());
+}
+
+#[test]
+fn an_interrupt_ends_the_program_and_keeps_what_was_seen() {
+    let mut recorder = Recorder::start(&command(&program("processes", &[]), &["sleep"]), &options()).unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    let before = Instant::now();
+    recorder.interrupt();
+    let r = drain(recorder);
+    assert!(before.elapsed() < Duration::from_secs(10));
+    assert!(r.report.interrupted);
+    assert_eq!(r.report.exit, Exit::Signal(2));
+    assert!(r.accesses.len() > 10_000);
+}
+
+#[test]
+fn stopping_early_ends_the_program() {
+    let mut recorder = Recorder::start(&command(&program("processes", &[]), &["sleep"]), &options()).unwrap();
+    assert!(recorder.next_batch().unwrap().is_some());
+    let report = recorder.finish().unwrap();
+    assert_eq!(report.exit, Exit::Signal(9));
+}
+
+#[test]
+fn what_cannot_be_recorded_is_refused() {
+    let start = |path: &str| {
+        Recorder::start(&command(Path::new(path), &[]), &options()).err().map(|e| e.to_string()).expect("an error")
+    };
+    assert!(start("no-such-program-anywhere").contains("no such program"));
+    assert!(start("/nonexistent/file").contains("No such file"));
+    assert!(start("/etc/passwd").contains("not executable"));
+    assert!(start("/").contains("not a file"));
+    if Path::new("/usr/bin/passwd").exists() {
+        assert!(start("/usr/bin/passwd").contains("set-user-ID"));
+    }
+    let none = farreach_cli::live::Options { tool_dir: Some("/nonexistent".into()), ..Default::default() };
+    let message = Recorder::start(&command(Path::new("/bin/true"), &[]), &none).err().expect("an error").to_string();
+    assert!(message.contains("make -C capture/valgrind"), "{message}");
+}
+
+#[test]
+fn a_full_shared_directory_is_a_clear_error() {
+    let dir = common::scratch().join(format!("small-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=1M", "none"]).arg(&dir).output();
+    if !mounted.is_ok_and(|o| o.status.success()) {
+        eprintln!("skipped: mounting needs privileges");
+        return;
+    }
+    let options = farreach_cli::live::Options { shared_dir: Some(dir.clone()), ..options() };
+    let mut recorder = Recorder::start(&command(Path::new("/bin/true"), &[]), &options).unwrap();
+    let message = loop {
+        match recorder.next_batch() {
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("no error"),
+            Err(e) => break e.to_string(),
+        }
+    };
+    drop(recorder);
+    let _ = Command::new("umount").arg(&dir).status();
+    assert!(message.contains("no space left"), "{message}");
+}
+
+#[test]
+fn a_recorder_that_cannot_start_says_why() {
+    let mut options = options();
+    options.valgrind.push("--no-such-option".into());
+    let mut recorder = Recorder::start(&command(Path::new("/bin/true"), &[]), &options).unwrap();
+    let message = recorder.next_batch().expect_err("an error").to_string();
+    assert!(message.contains("the recorder itself failed"), "{message}");
+}
