@@ -237,7 +237,7 @@ static Bool option(const HChar* arg)
 
 static void usage(void)
 {
-   VG_(printf)("    --keep-environment=no|yes   leave in the program's environment what the core added, as other tools do [no]\n");
+   VG_(printf)("    --keep-environment=no|yes   leave in the environment what the core added, as other tools do [no]\n");
    VG_(printf)("    --run-dir=<directory>     where the reader of the stream has made its files; required\n");
 }
 

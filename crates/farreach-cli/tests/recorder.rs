@@ -333,3 +333,16 @@ fn a_recorder_that_cannot_start_says_why() {
     let message = recorder.next_batch().expect_err("an error").to_string();
     assert!(message.contains("the recorder itself failed"), "{message}");
 }
+
+#[test]
+fn a_signal_to_farreach_alone_is_passed_on() {
+    let mut c = Command::new(livecount());
+    c.args(["--fast".as_ref(), program("processes", &[]).as_os_str(), "sleep".as_ref()]);
+    let farreach = c.env("FARREACH_VALGRIND_DIR", tool()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    let status = Command::new("kill").arg("-TERM").arg(farreach.id().to_string()).status().unwrap();
+    assert!(status.success());
+    let out = farreach.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&out.stderr);
+    assert!(text.contains("Signal(15)") && text.contains("interrupted: true"), "{text}");
+}
