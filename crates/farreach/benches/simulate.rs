@@ -1,0 +1,68 @@
+//! Speed of the loop. `cargo bench --bench simulate [-- FILE [MILLIONS]]`: the first so many million references of a trace in
+//! memory (by default 200, of a generated program), through the designs of T94. A reference is one fetch, load or store. The
+//! unit is a plain loop that only reads the words; the first figure of each row is its ratio to that loop.
+
+use farreach::event::{Batch, Source};
+use farreach::machine::{Lab, MachineSpec, Options};
+use farreach::trace::{generate, open_trace};
+use std::hint::black_box;
+use std::time::Instant;
+
+const FIVE: [&str; 5] = ["t94/single", "t94/superpage", "t94/partial", "t94/complete", "t94/set-associative"];
+
+fn lab(machines: &[&str]) -> Lab {
+    let specs = machines.iter().map(|m| MachineSpec::parse(m, 0).expect("a preset")).collect();
+    Lab::new(specs, Options::default()).expect("machines that can be built")
+}
+
+fn load(file: Option<&String>, references: u64) -> Vec<Batch> {
+    let mut source: Box<dyn Source> = match file {
+        Some(file) => open_trace(file, None).expect("a trace").source,
+        None => Box::new(generate::program(1, 1 << 40)),
+    };
+    let mut counter = lab(&["t94/single"]);
+    let mut batches = Vec::new();
+    while counter.progress().references < references {
+        let Some(batch) = source.next_batch().expect("a whole trace") else { break };
+        counter.feed(&batch).expect("memory is unlimited");
+        batches.push(batch);
+    }
+    batches
+}
+
+fn best<R>(mut f: impl FnMut() -> R) -> f64 {
+    let run = |f: &mut dyn FnMut() -> R| {
+        let clock = Instant::now();
+        black_box(f());
+        clock.elapsed().as_secs_f64()
+    };
+    (0..3).map(|_| run(&mut f)).fold(f64::MAX, f64::min)
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
+    let millions: u64 = args.get(1).map_or(200, |m| m.parse().expect("a number of million references"));
+    let batches = load(args.first(), millions * 1_000_000);
+    let read = best(|| batches.iter().flat_map(|b| &b.words).fold(0u64, |s, w| s.wrapping_add(*w)));
+    let mut references = 0;
+    let mut row = |name: &str, machines: &[&str]| {
+        let seconds = best(|| {
+            let mut lab = lab(machines);
+            for batch in &batches {
+                lab.feed(batch).expect("memory is unlimited");
+            }
+            references = lab.progress().references;
+        });
+        println!("{name:44} {:7.2} x reading {:9.1} M references/s", seconds / read, references as f64 / seconds / 1e6);
+    };
+    row("the five designs of T94", &FIVE);
+    for machine in FIVE {
+        row(machine, &[machine]);
+    }
+    row("t94/single, true LRU", &["t94/single:replacement=lru"]);
+    row("t94/single, FIFO", &["t94/single:replacement=fifo"]);
+    row("sixteen entry counts of t94/single", &std::array::from_fn::<_, 16, _>(|i| {
+        ["16", "24", "32", "48", "64", "80", "96", "112", "128", "160", "192", "224", "256", "384", "512", "1024"][i]
+    }).map(|n| &*format!("t94/single:entries={n}").leak()));
+    println!("{:44} {:7.2}           {:9.1} M references/s", "reading the words", 1.0, references as f64 / read / 1e6);
+}
