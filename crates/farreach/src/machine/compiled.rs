@@ -1,5 +1,6 @@
 //! Blocks as the loop wants them: which pages they fetch from, what their references are, how much they count.
 
+use super::quiet;
 use crate::addr::BASE_SHIFT;
 use crate::event::{Block, Blocks, Kind};
 use std::sync::Arc;
@@ -16,6 +17,8 @@ pub(super) struct HotRef {
 /// One block; the slices are in the arenas of [`Compiled`].
 #[derive(Clone, Copy, Default)]
 pub(super) struct Hot {
+    /// [`quiet::key`] of the first page it fetches from; nearly all blocks have no other.
+    pub first: FetchPage,
     refs_at: u32,
     /// Data references; [`UNDEFINED`] for an id without a block.
     pub refs: u32,
@@ -31,6 +34,23 @@ pub(super) struct Hot {
     pub stores: u32,
 }
 
+impl Hot {
+    /// How many distinct pages it fetches from.
+    #[inline(always)]
+    pub fn fetch_pages(&self) -> u32 {
+        self.pages
+    }
+}
+
+/// A page that a block fetches from, ready to be looked up in the table of quiet pages.
+#[derive(Clone, Copy, Default)]
+pub(super) struct FetchPage {
+    /// [`quiet::key`].
+    pub key: u64,
+    /// [`quiet::place`] of the key.
+    pub place: u32,
+}
+
 pub(super) const UNDEFINED: u32 = u32::MAX;
 
 /// All blocks defined so far.
@@ -40,7 +60,7 @@ pub(super) struct Compiled {
     pub blocks: Blocks,
     hot: Vec<Hot>,
     refs: Vec<HotRef>,
-    pages: Vec<u64>,
+    pages: Vec<FetchPage>,
 }
 
 impl Compiled {
@@ -64,13 +84,15 @@ impl Compiled {
         for i in block.instrs.iter() {
             for vpn in i.pc >> BASE_SHIFT..=(i.pc + u64::from(i.len) - 1) >> BASE_SHIFT {
                 fetch_lookups += 1;
-                if !self.pages[pages_at as usize..].contains(&vpn) {
-                    self.pages.push(vpn);
+                let key = quiet::key(vpn, true);
+                if !self.pages[pages_at as usize..].iter().any(|p| p.key == key) {
+                    self.pages.push(FetchPage { key, place: quiet::place(key) as u32 });
                 }
             }
         }
         let count = |kind| block.refs.iter().filter(|r| r.kind == kind).count() as u32;
         self.hot[id as usize] = Hot {
+            first: self.pages.get(pages_at as usize).copied().unwrap_or_default(),
             refs_at,
             refs: block.refs.len() as u32,
             pages_at,
@@ -95,7 +117,7 @@ impl Compiled {
     }
     /// The distinct pages it fetches from.
     #[inline(always)]
-    pub fn pages(&self, hot: &Hot) -> &[u64] {
+    pub fn pages(&self, hot: &Hot) -> &[FetchPage] {
         &self.pages[hot.pages_at as usize..][..hot.pages as usize]
     }
 }

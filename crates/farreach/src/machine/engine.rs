@@ -5,16 +5,17 @@
 //! reference by reference in program order, which is all that the laboratory *means*. `plain` runs everything that way, asking
 //! every design at every lookup: the tests compare the two.
 
-use super::compiled::Compiled;
+use super::compiled::{Compiled, FetchPage};
 use super::profile::Profile;
 use super::quiet::{self, Quiet};
 use crate::Error;
 use crate::addr::{Asid, BASE_SHIFT, Vpn};
 use crate::counts::Lookups;
-use crate::event::{Batch, Kind, NOT_EXECUTED, OP_BIT, Op};
+use crate::event::{Batch, Instr, Kind, NOT_EXECUTED, OP_BIT, Op};
 use crate::hw::tlb::{Lookup, Noise, Outcome, Tlb};
 use crate::os::{Change, Os, What};
-use std::collections::HashMap;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 
 /// One design of a machine: a unified TLB, or one for each side.
 pub(super) struct Unit {
@@ -55,7 +56,7 @@ pub(super) struct Group {
 
 impl Group {
     fn mask(&self) -> u32 {
-        ((1u64 << self.units.len()) - 1 << self.first) as u32
+        (((1u64 << self.units.len()) - 1) << self.first) as u32
     }
 }
 
@@ -90,7 +91,7 @@ pub(super) struct Engine {
 /// Distinct pages touched, of all address spaces.
 #[derive(Default)]
 pub(super) struct Footprint {
-    maps: HashMap<(Asid, u64), [u64; 8]>,
+    maps: HashMap<(Asid, u64), [u64; 8], FixedState>,
     pub pages: u64,
 }
 
@@ -180,12 +181,14 @@ impl Engine {
     /// Whether every lookup of the block is quiet in every design, no reference crosses a page, and none was left out.
     #[inline(always)]
     fn is_quiet(&self, hot: &super::compiled::Hot, addrs: &[u64]) -> bool {
-        let mut loud = 0u64;
-        for &vpn in self.compiled.pages(hot) {
-            let key = quiet::key(vpn, true);
-            let slot = self.quiet.slot(key);
-            loud |= (slot.key ^ key) | u64::from(self.full & !slot.masks[0]);
-        }
+        let fetch = |page: &FetchPage| {
+            let slot = self.quiet.at(page.place);
+            (slot.key ^ page.key) | u64::from(self.full & !slot.masks[0])
+        };
+        let mut loud = match hot.fetch_pages() {
+            1 => fetch(&hot.first),
+            _ => self.compiled.pages(hot).iter().fold(0, |loud, page| loud | fetch(page)),
+        };
         for (r, &addr) in self.compiled.refs(hot).iter().zip(addrs) {
             let key = quiet::key(addr >> BASE_SHIFT, false);
             let slot = self.quiet.slot(key);
@@ -198,26 +201,29 @@ impl Engine {
     /// One block, reference by reference, up to the limit.
     fn plain_block(&mut self, asid: Asid, id: u64, addrs: &[u64]) -> Result<(), Error> {
         let block = self.compiled.blocks.get(id).expect("it was looked up").clone();
+        let mut instrs = block.instrs.iter();
+        // The page whose fetches are known to be quiet: until some lookup does something.
+        let mut calm = None;
         let mut fetched = 0;
         for (r, &addr) in block.refs.iter().zip(addrs) {
-            while fetched < r.after as usize {
-                if !self.fetch(asid, block.instrs[fetched])? {
+            for instr in instrs.by_ref().take((r.after - fetched) as usize) {
+                if !self.fetch(asid, instr, &mut calm)? {
                     return Ok(());
                 }
-                fetched += 1;
             }
+            fetched = r.after;
             if block.instrs.is_empty() {
                 if self.done() {
                     return Ok(());
                 }
                 self.tally.units += 1;
             }
-            if addr != NOT_EXECUTED {
-                self.data(asid, r.kind, addr, r.size)?;
+            if addr != NOT_EXECUTED && self.data(asid, r.kind, addr, r.size)? {
+                calm = None;
             }
         }
-        for &instr in &block.instrs[fetched..] {
-            if !self.fetch(asid, instr)? {
+        for instr in instrs {
+            if !self.fetch(asid, instr, &mut calm)? {
                 return Ok(());
             }
         }
@@ -225,7 +231,7 @@ impl Engine {
     }
 
     /// One fetch; false if the limit was reached before it.
-    fn fetch(&mut self, asid: Asid, instr: crate::event::Instr) -> Result<bool, Error> {
+    fn fetch(&mut self, asid: Asid, instr: &Instr, calm: &mut Option<u64>) -> Result<bool, Error> {
         if self.done() {
             return Ok(false);
         }
@@ -233,28 +239,39 @@ impl Engine {
         self.tally.references.fetch += 1;
         for vpn in instr.pc >> BASE_SHIFT..=(instr.pc + u64::from(instr.len) - 1) >> BASE_SHIFT {
             self.tally.lookups.fetch += 1;
-            self.lookup(asid, vpn, Kind::Fetch)?;
+            if *calm != Some(vpn) {
+                *calm = (!self.lookup(asid, vpn, Kind::Fetch)?).then_some(vpn);
+            }
         }
         Ok(true)
     }
 
-    fn data(&mut self, asid: Asid, kind: Kind, addr: u64, size: u32) -> Result<(), Error> {
+    /// One load or store; whether a lookup did something.
+    fn data(&mut self, asid: Asid, kind: Kind, addr: u64, size: u32) -> Result<bool, Error> {
         let last = addr.saturating_add(u64::from(size) - 1);
         let count = |n: &mut Lookups, by| *(if kind == Kind::Load { &mut n.load } else { &mut n.store }) += by;
         count(&mut self.tally.references, 1);
+        let mut acted = false;
         for vpn in addr >> BASE_SHIFT..=last >> BASE_SHIFT {
             count(&mut self.tally.lookups, 1);
-            self.lookup(asid, vpn, kind)?;
+            acted |= self.lookup(asid, vpn, kind)?;
         }
-        Ok(())
+        Ok(acted)
     }
 
     /// One lookup (XC-1): each operating system serves the faults, each design that is not quiet is asked.
-    fn lookup(&mut self, asid: Asid, vpn: u64, kind: Kind) -> Result<(), Error> {
+    /// Says whether anybody had to be asked.
+    #[inline]
+    fn lookup(&mut self, asid: Asid, vpn: u64, kind: Kind) -> Result<bool, Error> {
         let have = if self.plain { 0 } else { self.quiet.mask(vpn, kind) };
-        if have == self.full {
-            return Ok(());
+        if have != self.full {
+            self.ask(asid, vpn, kind, have)?;
         }
+        Ok(have != self.full)
+    }
+
+    /// A lookup that some designs, those not in `have`, cannot answer quietly.
+    fn ask(&mut self, asid: Asid, vpn: u64, kind: Kind, have: u32) -> Result<(), Error> {
         if self.quiet.claim(vpn, kind) {
             self.footprint.insert(asid, vpn);
         }

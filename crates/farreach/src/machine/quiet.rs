@@ -59,6 +59,12 @@ impl Quiet {
         &self.slots[place(key)]
     }
 
+    /// The slot at a place.
+    #[inline(always)]
+    pub fn at(&self, place: u32) -> &Slot {
+        &self.slots[place as usize % SLOTS]
+    }
+
     /// Designs that answer this lookup quietly.
     #[inline(always)]
     pub fn mask(&self, vpn: u64, kind: Kind) -> u32 {

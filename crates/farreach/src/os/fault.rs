@@ -26,7 +26,20 @@ fn needs(kind: Kind) -> u8 {
 impl Os {
     /// A reference of `kind` to a page: serves the faults it causes, marks the page referenced and, for a store, modified.
     /// What changed for the hardware is in [`Os::take_changes`].
+    #[inline]
     pub fn touch(&mut self, asid: Asid, vpn: Vpn, kind: Kind) -> Result<Touched, OutOfMemory> {
+        if let Some(e) = self.spaces.get(asid.0 as usize).and_then(|s| s.table.get(vpn))
+            && e.touched
+            && e.attr.0 & needs(kind) != 0
+            && (kind != Kind::Store || e.dirty)
+        {
+            return Ok(Touched { pte: Pte { pfn: e.pfn, attr: e.attr, order: e.order } });
+        }
+        self.touch_first(asid, vpn, kind)
+    }
+
+    /// A touch that changes something: the first one, the first store, one that faults.
+    fn touch_first(&mut self, asid: Asid, vpn: Vpn, kind: Kind) -> Result<Touched, OutOfMemory> {
         if self.space(asid).table.get(vpn).is_none() {
             self.page_fault(asid, vpn, kind)?;
         }
