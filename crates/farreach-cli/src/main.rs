@@ -8,12 +8,17 @@ use std::process::ExitCode;
 /// A laboratory for virtual-memory address translation: runs a real program through many TLB designs and page policies side by
 /// side, exactly.
 #[derive(Parser)]
-#[command(name = "farreach", version, max_term_width = 100, after_help = "\
+#[command(
+    name = "farreach",
+    version,
+    max_term_width = 100,
+    after_help = "\
 Examples:
   farreach run -- gcc -O2 -c big.c                 how would gcc fare under the five designs of the subblock paper
   farreach run --machine t94/partial:entries=32 --html report.html -- ./server --once
   farreach record -o gcc.frt -- gcc -O2 -c big.c   store the trace, then
-  farreach sim gcc.frt --machine t94/single --machine my-design.toml")]
+  farreach sim gcc.frt --machine t94/single --machine my-design.toml"
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

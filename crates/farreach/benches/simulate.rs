@@ -61,8 +61,12 @@ fn main() {
     }
     row("t94/single, true LRU", &["t94/single:replacement=lru"]);
     row("t94/single, FIFO", &["t94/single:replacement=fifo"]);
-    row("sixteen entry counts of t94/single", &std::array::from_fn::<_, 16, _>(|i| {
-        ["16", "24", "32", "48", "64", "80", "96", "112", "128", "160", "192", "224", "256", "384", "512", "1024"][i]
-    }).map(|n| &*format!("t94/single:entries={n}").leak()));
+    row(
+        "sixteen entry counts of t94/single",
+        &std::array::from_fn::<_, 16, _>(|i| {
+            ["16", "24", "32", "48", "64", "80", "96", "112", "128", "160", "192", "224", "256", "384", "512", "1024"][i]
+        })
+        .map(|n| &*format!("t94/single:entries={n}").leak()),
+    );
     println!("{:44} {:7.2}           {:9.1} M references/s", "reading the words", 1.0, references as f64 / read / 1e6);
 }

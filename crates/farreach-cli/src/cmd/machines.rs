@@ -43,10 +43,8 @@ pub fn run(args: MachinesArgs) -> Result<()> {
 fn list(json: bool) -> Result<String> {
     let specs = PRESETS.iter().map(|p| MachineSpec::parse(p.name, 0)).collect::<Result<Vec<_>, _>>()?;
     if json {
-        let rows: Vec<_> = specs
-            .iter()
-            .map(|s| serde_json::json!({"name": s.name, "about": s.about, "config": s.params.as_json()}))
-            .collect();
+        let rows: Vec<_> =
+            specs.iter().map(|s| serde_json::json!({"name": s.name, "about": s.about, "config": s.params.as_json()})).collect();
         return Ok(format!("{}\n", serde_json::to_string_pretty(&rows)?));
     }
     let width = specs.iter().map(|s| s.name.len()).max().unwrap_or(0);

@@ -9,7 +9,11 @@ pub fn shown(command: &[OsString]) -> String {
     let quote = |word: &OsString| {
         let word = word.to_string_lossy();
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=+,:@%".contains(c);
-        if !word.is_empty() && word.chars().all(plain) { word.into_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+        if !word.is_empty() && word.chars().all(plain) {
+            word.into_owned()
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
     };
     command.iter().map(quote).collect::<Vec<_>>().join(" ")
 }
