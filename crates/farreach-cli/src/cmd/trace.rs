@@ -216,3 +216,49 @@ fn row(s: &Space) -> String {
         s.program
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{CommandFactory, Parser};
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: TraceArgs,
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+        for line in ["info a", "check --json -", "convert a -o b", "convert --to lackey --format frt a"] {
+            Cli::try_parse_from(std::iter::once("trace").chain(line.split(' '))).expect(line);
+        }
+        for line in ["", "info", "convert a --to elf"] {
+            assert!(Cli::try_parse_from(std::iter::once("trace").chain(line.split(' '))).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn text_becomes_a_trace_that_tells_its_counts() {
+        let dir = std::env::temp_dir().join(format!("farreach-cli-trace-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("a temporary folder");
+        let name = |n: &str| dir.join(n).to_str().expect("plain").to_owned();
+        std::fs::write(name("t.txt"), "I  1000,4\n L 2000,8\n M 3000,8\n").expect("room");
+        let act = |words: &[&str]| run(Cli::try_parse_from(words).expect("good words").args);
+        act(&["trace", "convert", &name("t.txt"), "-o", &name("t.frt")]).expect("good text");
+        act(&["trace", "convert", &name("t.frt"), "--to", "lackey", "-o", &name("back.txt")]).expect("a trace");
+        let back = std::fs::read_to_string(name("back.txt")).expect("written");
+        assert_eq!(back, "I  00001000,4\n L 00002000,8\n L 00003000,8\n S 00003000,8\n");
+        let summary = summarize(open_trace(&name("t.frt"), None).expect("a trace")).expect("whole");
+        let text = info_text(&summary);
+        assert!(text.contains("4 references (1 instructions, 2 loads, 1 stores)"), "{text}");
+        let json: Value = serde_json::from_str(&json_of("s/1", &summary).expect("plain")).expect("JSON");
+        assert_eq!((&json["schema"], &json["totals"]["loads"]), (&json!("s/1"), &json!(2)));
+        assert!(act(&["trace", "convert", &name("t.txt")]).is_err(), "no output named");
+        std::fs::write(name("t.txt"), "I  1000,4\n L 2000").expect("room");
+        let e = act(&["trace", "check", &name("t.txt")]).expect_err("cut").to_string();
+        assert!(e.contains("t.txt: line 2:"), "{e}");
+        std::fs::remove_dir_all(&dir).expect("ours");
+    }
+}
