@@ -89,7 +89,7 @@ impl Input {
         }
     }
 
-    /// The first bytes, decompressed: at most [`HEAD_BYTES`].
+    /// The first bytes, decompressed: at most 512.
     pub fn head(&self) -> &[u8] {
         &self.head
     }
