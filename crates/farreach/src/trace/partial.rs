@@ -3,10 +3,14 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::error::{Error, Result};
 
-/// A file being written as `NAME.PID.partial` in the folder of `NAME`; dropped without [`Partial::commit`], it is removed.
+/// Two writers of one process must not share a file.
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// A file being written as `NAME.PID-N.partial` in the folder of `NAME`; dropped without [`Partial::commit`], it is removed.
 /// A name that exists and is no regular file (a pipe, a device) is written directly.
 pub(crate) struct Partial {
     file: File,
@@ -24,7 +28,7 @@ impl Partial {
             return Ok(Partial { file, name, names: None });
         }
         let mut partial = path.file_name().ok_or_else(|| fail(io::Error::other("is not a file name")))?.to_owned();
-        partial.push(format!(".{}.partial", std::process::id()));
+        partial.push(format!(".{}-{}.partial", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
         let partial = path.with_file_name(partial);
         let file = File::create(&partial).map_err(|source| Error::Io { file: partial.display().to_string(), source })?;
         Ok(Partial { file, name, names: Some((partial, path.to_owned())) })
