@@ -116,6 +116,7 @@ fn the_library_has_no_unsafe_code_and_the_loop_stands_once() {
 
 #[test]
 fn the_reader_of_uses_reads_uses() {
-    let text = "use crate::{Error, addr::{Vpn, Pfn}, os};\nuse crate::hw::tlb::Pte;\nfn f() -> crate::Result<()> { crate::cost::x() }";
+    let text =
+        "use crate::{Error, addr::{Vpn, Pfn}, os};\nuse crate::hw::tlb::Pte;\nfn f() -> crate::Result<()> { crate::cost::x() }";
     assert_eq!(used(text), ["addr", "os", "hw", "cost"]);
 }

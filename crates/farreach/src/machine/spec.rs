@@ -102,6 +102,10 @@ impl MachineSpec {
             .find(|d| d.kind == kind)
             .ok_or_else(|| config(format!("kind = '{kind}' is not allowed: kind must be one of {}", kinds())))?;
         let placement = word("placement", os::PLACEMENT.default).unwrap_or_default();
+        if os::placement::placement(&placement).is_none() {
+            let names = os::placement::PLACEMENTS.iter().map(|p| p.name).collect::<Vec<_>>().join(", ");
+            return Err(config(format!("placement = '{placement}' is not allowed: placement must be one of {names}")));
+        }
         let keys = MachineSpec::keys(design, &placement);
         // What the preset says of a part that an override replaced is of no use to the new part.
         if given.contains_key("kind") || given.contains_key("placement") {

@@ -115,8 +115,8 @@ impl Labels {
 pub const PLACEMENT: Key = Key {
     name: "placement",
     default: "demand",
-    allowed: Allowed::OneOf(&["demand", "reservation"]),
-    about: "how a page gets its frame",
+    allowed: Allowed::Text, // one of the registry; see `MachineSpec`
+    about: "how a page gets its frame: one of `os::placement::PLACEMENTS`",
 };
 const NFS: Key = Key {
     name: "nfs",
@@ -148,7 +148,7 @@ pub fn keys(placement: &str) -> Vec<&'static Key> {
 impl Os {
     /// Builds memory and policy. The error names key, value and what is allowed.
     pub fn new(params: &Params) -> Result<Os, String> {
-        let kind = placement::placement(params.text("placement")).expect("the key allows registered names only");
+        let kind = placement::placement(params.text("placement")).expect("the description was checked against the registry");
         let placement = (kind.build)(params)?;
         Ok(Os {
             memory: Memory::new(frames::keys::build(params, params.int("seed"))?, params.int("reclaim_batch")),
