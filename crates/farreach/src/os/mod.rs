@@ -59,6 +59,8 @@ pub struct OutOfMemory {
 pub struct Touched {
     /// The page table entry, present, after all faults are served.
     pub pte: Pte,
+    /// Name of its region, an index into [`Os::labels`].
+    pub label: u32,
 }
 
 /// Number of the address spaces' pages: 64-bit addresses (T94-1).
@@ -174,6 +176,12 @@ impl Os {
         &mut self.spaces[i]
     }
 
+    /// Whether something changed since the last [`Os::take_changes`].
+    #[inline]
+    pub fn has_changes(&self) -> bool {
+        !self.changes.is_empty()
+    }
+
     /// The changes since the last call, in order.
     pub fn take_changes(&mut self, into: &mut Vec<Change>) {
         into.clear();
@@ -212,14 +220,6 @@ impl Os {
             wasted_bytes: bytes(peak.wasted),
             virtual_bytes: bytes(self.virtual_peak),
             resident_at_end_bytes: bytes(self.memory.resident()),
-        }
-    }
-
-    /// The number of the name of the region a page lies in, to be looked up in [`Os::labels`].
-    pub fn label(&mut self, asid: Asid, vpn: Vpn) -> u32 {
-        match self.space(asid).regions.find(vpn) {
-            Some(region) => region.label,
-            None => self.labels.intern("not mapped"),
         }
     }
 
