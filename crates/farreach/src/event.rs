@@ -10,7 +10,7 @@
 //! A block is defined once, by [`Op::Define`], before its first use; ids are unique in the whole trace, whatever the process.
 //! So what never changes (instruction addresses and lengths, kind and size of each reference) is said once, what changes
 //! (addresses) costs eight bytes, and the stream is lossless: it expands to every fetch, load and store in program order
-//! ([`Batch::accesses`]). A consumer may also look at a block as a whole, which is what makes simulation fast.
+//! ([`Blocks::expand`]). A consumer may also look at a block as a whole, which is what makes simulation fast.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
