@@ -27,26 +27,28 @@ pub struct TlbCounts {
     pub subblock_misses: u64,
     /// Misses whose page table entry was (part of) a superpage (H-T94-23).
     pub superpage_misses: u64,
-    /// Entries written; at most one per miss without preload.
+    /// Misses, each of which writes one entry, and further entries that preload began. `fills - merges` entries were begun.
     pub fills: u64,
-    /// Fills that joined an existing subblock entry instead of taking a new one (T94-12, T94-13).
+    /// Misses that joined an existing subblock entry instead of beginning one (T94-12, T94-13).
     pub merges: u64,
     /// Valid entries thrown out for want of room.
     pub evictions: u64,
-    /// Translations that preload added beyond the one that missed (T94-22).
+    /// Translations loaded besides those that missed, each from a page table entry of its own, into whatever entry (T94-22; the other
+    /// pages of a whole region in the all-valid variant, T94-21). `misses + preloaded` page table entries were loaded.
     pub preloaded: u64,
-    /// Page table entries the miss handler read beyond the first (T94-22, T94-26).
+    /// Page table entries the miss handler read beyond the first, mapped or not (T94-22, T94-26).
     pub extra_pte_reads: u64,
-    /// Entries or subblocks dropped because the operating system changed a mapping (T94-18), and by process switches
-    /// where the design has no process ids.
+    /// Translations dropped because the operating system changed a mapping, split it or ended the process (T94-18), and by process
+    /// switches where the design has no process ids: one per valid subblock, one per superpage or page otherwise.
     pub invalidations: u64,
-    /// Entries dropped because a larger fill covered them (T94-11, AMB-13, AMB-20).
+    /// Entries dropped because a larger fill covered them (T94-11, AMB-13, AMB-20; T94-21).
     pub covered_drops: u64,
-    /// Entries that began a new entry although the tag was there: the page is not aligned with its frame (T94-13, H-T94-9).
+    /// Pages that began a new entry although one with their tag was there, by the first condition of T94-7 that failed: the page is not
+    /// aligned with its frame, or no entry with the tag is for aligned pages (T94-13, H-T94-9).
     pub split_unaligned: u64,
     /// As before: the frames belong to another aligned group.
     pub split_frames: u64,
-    /// As before: only the attributes differ.
+    /// As before: an entry has the group of frames, and other attributes.
     pub split_attributes: u64,
 }
 

@@ -81,6 +81,10 @@ pub struct Key {
     pub about: &'static str,
 }
 
+/// Everything random in a machine, in hardware and operating system, starts from it (XC-4).
+pub const SEED: Key =
+    Key { name: "seed", default: "0", allowed: Allowed::Int { min: 0, max: u64::MAX }, about: "seed of everything random" };
+
 impl std::fmt::Display for Allowed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

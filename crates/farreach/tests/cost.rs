@@ -1,8 +1,10 @@
 //! Every count is charged at its own price, and every row of T94's Tables 2 to 4 has its line in the ledger.
 
+mod entry_bits;
+
+use entry_bits::entry_bits;
 use farreach::cost::{COST_KEYS, cost, ledger};
 use farreach::counts::{Counts, LedgerLine, MemoryUse, Workload};
-use farreach::hw::tlb::bits::{EntryKind, entry_bits};
 use farreach::params::{Allowed, Key, Params};
 use serde_json::{Map, Value as Json, json};
 
@@ -48,7 +50,7 @@ fn t94_26_misses_and_further_entries_have_their_prices() {
 
 #[test]
 fn area_uses_the_entries_of_the_machine() {
-    let bits = Some(entry_bits(EntryKind::Partial, 16));
+    let bits = Some(entry_bits("partial", 16));
     let area = |entries: u64| {
         cost(&Counts::default(), &Workload::default(), &params(json!({ "entries": entries })), bits, 4096).area_rbe.unwrap()
     };

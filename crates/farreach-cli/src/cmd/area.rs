@@ -1,14 +1,12 @@
 //! `farreach area`: the area model on its own.
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::PossibleValuesParser;
 use farreach::cost::area::area_rbe;
-use farreach::hw::tlb::bits::{EntryKind, MAX_FACTOR, entry_bits};
-use serde_json::json;
+use farreach::hw::tlb::{DESIGNS, Design, EntryBits, design, keys};
+use farreach::params::{Key, Params};
+use serde_json::{Map, Value, json};
 use std::io::Write;
-
-/// Largest TLB the command takes; beyond it a fully associative array is fiction anyway.
-const MAX_ENTRIES: u64 = 65536;
 
 /// Chip area of a fully associative TLB, in register-bit equivalents (rbe)
 ///
@@ -19,61 +17,83 @@ const MAX_ENTRIES: u64 = 65536;
   farreach area partial
   farreach area complete --entries 45 --factor 4 --json")]
 pub struct AreaArgs {
-    /// Kind of entry
-    #[arg(value_parser = PossibleValuesParser::new(EntryKind::ALL.map(EntryKind::name)).map(|name| EntryKind::from_name(&name).expect("one of the names")))]
-    kind: EntryKind,
+    /// Kind of TLB
+    #[arg(value_parser = PossibleValuesParser::new(kinds()))]
+    kind: String,
     /// Number of entries, from 1 to 65536
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=MAX_ENTRIES))]
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = |text: &str| number(&keys::ENTRIES, text))]
     entries: u64,
-    /// Base pages per tag of complete and partial entries: a power of two from 1 to 64
-    #[arg(long, value_name = "F", default_value_t = 16, value_parser = factor)]
+    /// Base pages per tag of subblock entries: a power of two from 1 to 64
+    #[arg(long, value_name = "F", default_value_t = 16, value_parser = |text: &str| number(&keys::FACTOR, text))]
     factor: u64,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-fn factor(text: &str) -> Result<u64, String> {
-    let allowed = |n: &u64| n.is_power_of_two() && *n <= MAX_FACTOR;
-    text.parse().ok().filter(allowed).ok_or_else(|| format!("must be a power of two from 1 to {MAX_FACTOR}"))
+/// A value as the designs allow it.
+fn number(key: &Key, text: &str) -> Result<u64, String> {
+    let value = key.check(&text.into())?;
+    value.as_u64().ok_or_else(|| format!("{value} is not a number"))
+}
+
+/// The designs that the area model covers.
+fn kinds() -> impl Iterator<Item = &'static str> {
+    DESIGNS.iter().filter(|design| bits_of(design, &Map::new()).is_some()).map(|design| design.kind)
+}
+
+fn bits_of(design: &Design, given: &Map<String, Value>) -> Option<EntryBits> {
+    (design.bits)(&Params::resolve(design.keys, given).ok()?)
+}
+
+fn has_subblocks(design: &Design) -> bool {
+    design.keys.iter().any(|key| key.name == keys::FACTOR.name)
+}
+
+/// The design of this kind and the bits of its entries.
+fn known(kind: &str, entries: u64, factor: u64) -> anyhow::Result<(&'static Design, EntryBits)> {
+    let design = design(kind).ok_or_else(|| anyhow::anyhow!("there is no TLB of kind '{kind}'"))?;
+    let mut given = Map::from_iter([(keys::ENTRIES.name.to_owned(), json!(entries))]);
+    if has_subblocks(design) {
+        given.insert(keys::FACTOR.name.to_owned(), json!(factor));
+    }
+    let bits = bits_of(design, &given).ok_or_else(|| anyhow::anyhow!("the area model does not cover '{kind}'"))?;
+    Ok((design, bits))
 }
 
 /// Prints the area.
 pub fn run(args: AreaArgs) -> anyhow::Result<()> {
-    let text = if args.json { as_json(&args) } else { for_people(&args) };
+    let text = if args.json { as_json(&args)? } else { for_people(&args)? };
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(())
 }
 
-fn rbe(args: &AreaArgs) -> f64 {
-    area_rbe(args.entries, entry_bits(args.kind, args.factor))
+fn as_json(args: &AreaArgs) -> anyhow::Result<String> {
+    let (design, bits) = known(&args.kind, args.entries, args.factor)?;
+    let rbe = area_rbe(args.entries, bits);
+    let value = json!({"kind": design.kind, "entries": args.entries, "factor": args.factor, "rbe": rbe});
+    Ok(format!("{value}\n"))
 }
 
-fn as_json(args: &AreaArgs) -> String {
-    let value = json!({"kind": args.kind.name(), "entries": args.entries, "factor": args.factor, "rbe": rbe(args)});
-    format!("{value}\n")
-}
-
-fn for_people(args: &AreaArgs) -> String {
-    let bits = entry_bits(args.kind, args.factor);
+fn for_people(args: &AreaArgs) -> anyhow::Result<String> {
+    let (design, bits) = known(&args.kind, args.entries, args.factor)?;
     let plural = |n: u64| if n == 1 { "" } else { "s" };
-    let pages =
-        if args.kind.has_subblocks() { format!(" of {} page{}", args.factor, plural(args.factor)) } else { String::new() };
+    let pages = if has_subblocks(design) { format!(" of {} page{}", args.factor, plural(args.factor)) } else { String::new() };
     let entries = if args.entries == 1 { "entry" } else { "entries" };
-    let reference = area_rbe(64, entry_bits(EntryKind::Superpage, 1));
-    format!(
+    let rbe = area_rbe(args.entries, bits);
+    let reference = area_rbe(64, known("superpage", 64, 1)?.1);
+    Ok(format!(
         "{kind}, {n} {entries}{pages}\n  \
            bits per entry  {tag} tag, {data} data, {status} status\n  \
            area            {rbe:.1} rbe\n  \
            relative        {ratio:.3} x the 64-entry superpage TLB ({reference:.1} rbe)\n",
-        kind = args.kind.name(),
+        kind = design.kind,
         n = args.entries,
         tag = bits.tag,
         data = bits.data,
         status = bits.status,
-        rbe = rbe(args),
-        ratio = rbe(args) / reference,
-    )
+        ratio = rbe / reference,
+    ))
 }
 
 #[cfg(test)]
@@ -93,7 +113,7 @@ mod tests {
 
     #[test]
     fn json_has_the_fields_of_the_contract() {
-        let text = as_json(&args("complete --entries 45 --factor 4 --json").unwrap());
+        let text = as_json(&args("complete --entries 45 --factor 4 --json").unwrap()).unwrap();
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!((&value["kind"], &value["entries"], &value["factor"]), (&json!("complete"), &json!(45), &json!(4)));
         assert_eq!(format!("{:.1}", value["rbe"].as_f64().unwrap()), "9889.0");
@@ -101,19 +121,19 @@ mod tests {
 
     #[test]
     fn people_get_bits_and_a_ratio() {
-        let text = for_people(&args("partial").unwrap());
+        let text = for_people(&args("partial").unwrap()).unwrap();
         for words in ["partial, 64 entries of 16 pages", "76 tag, 61 data, 1 status", "9557.2 rbe", "1.155 x"] {
             assert!(text.contains(words), "{text}");
         }
-        assert!(for_people(&args("single --entries 1").unwrap()).starts_with("single, 1 entry\n"));
+        assert!(for_people(&args("single --entries 1").unwrap()).unwrap().starts_with("single, 1 entry\n"));
     }
 
     #[test]
     fn bad_values_are_refused_with_what_is_allowed() {
         for (line, words) in [
             ("sbngle", ["sbngle", "single, superpage, complete, partial"]),
-            ("single --entries 0", ["0", "1..=65536"]),
-            ("single --entries 65537", ["65537", "1..=65536"]),
+            ("single --entries 0", ["entries = 0", "from 1 to 65536"]),
+            ("single --entries 65537", ["entries = 65537", "from 1 to 65536"]),
             ("partial --factor 3", ["3", "a power of two from 1 to 64"]),
             ("partial --factor 128", ["128", "a power of two from 1 to 64"]),
         ] {

@@ -14,8 +14,15 @@ const EDGE: f64 = 6.0;
 ///
 /// ```
 /// use farreach::cost::area::area_rbe;
-/// use farreach::hw::tlb::bits::{EntryKind, entry_bits};
-/// let ratio = area_rbe(64, entry_bits(EntryKind::Complete, 16)) / area_rbe(64, entry_bits(EntryKind::Superpage, 16));
+/// use farreach::hw::tlb::design;
+/// use farreach::params::Params;
+///
+/// let area = |kind| {
+///     let design = design(kind)?;
+///     let params = Params::resolve(design.keys, &Default::default()).ok()?;
+///     Some(area_rbe(params.int("entries"), (design.bits)(&params)?))
+/// };
+/// let ratio = area("complete").unwrap() / area("superpage").unwrap();
 /// assert_eq!(format!("{ratio:.2}"), "4.42");
 /// ```
 pub fn area_rbe(entries: u64, bits: EntryBits) -> f64 {

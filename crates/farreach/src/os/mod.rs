@@ -14,6 +14,7 @@ mod region;
 use crate::addr::{Asid, BASE_SHIFT, Bytes, Vpn, VpnRange};
 use crate::counts::{MemoryUse, OsCounts};
 use crate::hw::tlb::{PageTableView, Pte};
+pub use crate::params::SEED;
 use crate::params::{Allowed, Key, Params};
 use memory::Memory;
 use object::ObjectKind;
@@ -132,10 +133,6 @@ const RECLAIM_BATCH: Key = Key {
     allowed: Allowed::Int { min: 1, max: 1 << 20 },
     about: "reserved frames taken back at a time when none is free (AMB-8)",
 };
-
-/// Everything random in a machine starts from it (XC-4).
-pub const SEED: Key =
-    Key { name: "seed", default: "0", allowed: Allowed::Int { min: 0, max: u64::MAX }, about: "seed of everything random" };
 
 /// The keys of an operating system with this placement policy.
 pub fn keys(placement: &str) -> Vec<&'static Key> {

@@ -3,7 +3,6 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub mod configurations;
-pub mod reference;
 pub mod world;
 
 use farreach::addr::{Asid, Pfn, Vpn};

@@ -18,6 +18,7 @@ pub struct World {
 pub enum Step {
     Access(Lookup, Pte),
     Invalidate(Asid, VpnRange),
+    Demote(Asid, VpnRange),
     InvalidateSpace(Asid),
     Switch(Asid),
 }
@@ -27,6 +28,7 @@ pub fn apply(step: &Step, design: &mut dyn Tlb, table: &Table, noise: &mut Noise
     match *step {
         Step::Access(at, pte) => return Some(design.access(at, pte, table, noise).outcome),
         Step::Invalidate(asid, pages) => design.invalidate(asid, pages, noise),
+        Step::Demote(asid, pages) => design.demote(asid, pages, noise),
         Step::InvalidateSpace(asid) => design.invalidate_space(asid, noise),
         Step::Switch(to) => design.switch(to, noise),
     }
@@ -194,6 +196,6 @@ impl World {
                 pte.order = 0;
             }
         }
-        Step::Invalidate(asid, range)
+        Step::Demote(asid, range)
     }
 }

@@ -1,6 +1,6 @@
 //! Complete-subblock entries: one tag, a translation of its own for each page of the region (T94-5, T94-12).
 
-use super::area_bits::{ATTR, PPN, USED, VPN, pid};
+use super::bits::{ATTR, PPN, USED, VPN, pid};
 use super::keys::{
     ASSISTED_CHECK, ENTRIES, FACTOR, FILL_SETS_USED, Geometry, PRELOAD, PROCESS_IDS, Preload, REPLACEMENT, SEED, WAYS,
 };

@@ -1,7 +1,7 @@
 //! Superpages and partial subblocks in one array (T94-24): entries of regions hold base pages and medium superpages, other
 //! entries hold one superpage larger than a region.
 
-use super::area_bits::SIZE;
+use super::bits::SIZE;
 use super::keys::{ASSISTED_CHECK, ENTRIES, FACTOR, FILL_SETS_USED, PRELOAD, PROCESS_IDS, REPLACEMENT, SEED, SIZES, WAYS};
 use super::partial_subblock::{self, PartialTlb, Subblocks};
 use super::store::{count_miss, ones};

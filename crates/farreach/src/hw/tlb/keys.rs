@@ -1,5 +1,6 @@
 //! The keys the designs share, and what is made of them.
 
+pub use crate::params::SEED;
 use crate::params::{Allowed, Key, Params};
 
 /// Number of entries.
@@ -61,10 +62,6 @@ pub const PROCESS_IDS: Key = Key {
     allowed: Allowed::Flag,
     about: "entries carry a process id; without, a process switch drops them all",
 };
-/// XC-4.
-pub const SEED: Key =
-    Key { name: "seed", default: "1", allowed: Allowed::Int { min: 0, max: u64::MAX }, about: "seed of random replacement" };
-
 /// Entries arranged in sets. Slot numbers are `set * ways + way`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Geometry {

@@ -1,7 +1,6 @@
 //! TLB designs behind one contract, [`Tlb`]. A design is one file here and one line in [`DESIGNS`].
 
-mod area_bits;
-pub mod bits;
+mod bits;
 mod bitset;
 pub mod complete_subblock;
 pub mod integrated;
@@ -145,7 +144,8 @@ pub struct EntryView {
     /// Valid base pages, as offset from `base` with its translation and modified bit, ascending. A superpage lists only
     /// offset 0, with the frame of its first page.
     pub pages: Vec<(u64, Translation, bool)>,
-    /// T94-8, logical polarity; `None` for designs without an SB bit.
+    /// T94-8, logical polarity; `None` where it has no meaning: in designs without subblocks or with a frame for each, and in
+    /// entries larger than a region (T94-24).
     pub sb_enabled: Option<bool>,
     /// Used bit (T94-14); `None` for designs or policies without one.
     pub used: Option<bool>,
@@ -161,8 +161,8 @@ pub trait Tlb: Send {
     /// The mappings of these pages changed or went away (T94-18): entries or subblocks that translate them are dropped.
     fn invalidate(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise);
 
-    /// A superpage mapping was split (T94-42): entries for more than a base page that cover some of these pages are dropped. The base
-    /// translations stay true, so designs without such entries do nothing.
+    /// A superpage mapping was split (T94-42): entries that hold one translation for more than a base page and cover some of these
+    /// pages are dropped. The base translations stay true, so subblocks stay, and designs without such entries do nothing.
     fn demote(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
         let _ = (asid, pages, noise);
     }
@@ -170,7 +170,8 @@ pub trait Tlb: Send {
     /// The address space is gone: all its entries are dropped.
     fn invalidate_space(&mut self, asid: Asid, noise: &mut Noise);
 
-    /// Another address space runs now. Only designs without process ids do something.
+    /// Another address space runs now; no other is looked up until the next switch. Only designs without process ids do
+    /// something: they drop what the others left.
     fn switch(&mut self, to: Asid, noise: &mut Noise) {
         let _ = (to, noise);
     }

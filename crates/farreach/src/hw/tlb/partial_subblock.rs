@@ -1,7 +1,7 @@
 //! Partial-subblock entries: one tag, one frame group and one set of attributes for any of the pages of a region that are
 //! properly placed (T94-6 to T94-9, T94-13); and the variant in which an entry holds all pages or one (T94-21).
 
-use super::area_bits::{ATTR, PPN, USED, VPN, pid};
+use super::bits::{ATTR, PPN, USED, VPN, pid};
 use super::keys::{
     ASSISTED_CHECK, ENTRIES, FACTOR, FILL_SETS_USED, Geometry, PRELOAD, PROCESS_IDS, Preload, REPLACEMENT, SEED, WAYS,
 };
@@ -261,7 +261,8 @@ impl PartialTlb {
         Answer { outcome, quiet: self.store.settled(slot) }
     }
 
-    /// T94-22. Never takes the slot of the page that missed: a handler that did would have to run again. It stops there.
+    /// T94-22. Meanwhile the entry of the page that missed counts as just used. Should it be the victim all the same, the preload
+    /// ends: a handler that evicted the entry it was called for would have to run again.
     fn preload(&mut self, at: Lookup, pte: Pte, slot: u32, table: &dyn PageTableView, noise: &mut Noise) {
         let aligned = self.aligned(at.vpn, pte.pfn);
         if self.preload == Preload::SameEntry && !aligned {
@@ -272,7 +273,7 @@ impl PartialTlb {
         let base = at.vpn.align_down(self.order.into());
         let frames = pte.pfn.align_down(self.order.into());
         let was_used = self.store.used(slot);
-        self.store.hold(slot, true);
+        self.store.touch(slot, noise);
         for vpn in (0..=others).map(|offset| Vpn(base.0 + offset)) {
             if self.find(at.asid, vpn).hit.is_some() {
                 continue;
@@ -291,7 +292,7 @@ impl PartialTlb {
             self.counts.fills += u64::from(!joined);
         }
         if was_used == Some(false) {
-            self.store.hold(slot, false);
+            self.store.clear_used(slot);
         }
     }
 

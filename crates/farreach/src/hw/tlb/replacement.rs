@@ -161,15 +161,11 @@ impl Replacement {
         }
     }
 
-    /// Sets or clears the used bit while a miss handler goes on filling other entries: the one it filled first must not be
-    /// its own next victim. No effect under policies without used bits.
-    pub fn hold(&mut self, slot: u32, on: bool) {
+    /// Takes back the used bit. No effect under policies without used bits.
+    pub fn clear_used(&mut self, slot: u32) {
         let (set, way) = self.place(slot);
         if let Policy::UsedBit { used, .. } = &mut self.policy {
-            match on {
-                true => used.set(set, way),
-                false => used.clear(set, way),
-            }
+            used.clear(set, way);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! One page size (T94-3, T94-10), fully associative or in sets (T94-15).
 
-use super::area_bits::{ATTR, PPN, USED, VPN, pid};
+use super::bits::{ATTR, PPN, USED, VPN, pid};
 use super::keys::{ENTRIES, FILL_SETS_USED, Geometry, PROCESS_IDS, REPLACEMENT, SEED, WAYS};
 use super::store::{Contents, Store, count_miss};
 use super::tag_index::Tag;

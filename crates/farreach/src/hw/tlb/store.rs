@@ -92,9 +92,9 @@ impl<C: Contents> Store<C> {
     pub fn settled(&self, slot: u32) -> bool {
         self.replacement.settled(slot)
     }
-    /// See [`Replacement::hold`].
-    pub fn hold(&mut self, slot: u32, on: bool) {
-        self.replacement.hold(slot, on);
+    /// Takes back the used bit of an entry that was not accessed since it got it, so that no lookup was quiet.
+    pub fn clear_used(&mut self, slot: u32) {
+        self.replacement.clear_used(slot);
     }
 
     /// The one slot with this tag, for designs that never have two (T94-17).

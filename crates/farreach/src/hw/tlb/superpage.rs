@@ -4,7 +4,7 @@
 //! organisation is chosen (T94-16): `probe` looks once per page size in one array, `per-size` has an array for each
 //! size, looked up together (T94-25).
 
-use super::area_bits::{ATTR, PPN, SIZE, USED, VPN, pid};
+use super::bits::{ATTR, PPN, SIZE, USED, VPN, pid};
 use super::keys::{ENTRIES, FILL_SETS_USED, Geometry, PROCESS_IDS, REPLACEMENT, SEED, SIZES, WAYS};
 use super::store::{Contents, Store, count_miss};
 use super::tag_index::Tag;
