@@ -5,7 +5,7 @@
 //! reference by reference in program order, which is all that the laboratory *means*. `plain` runs everything that way, asking
 //! every design at every lookup: the tests compare the two.
 
-use super::compiled::{Compiled, FetchPage};
+use super::compiled::{Compiled, Hot};
 use super::profile::Profile;
 use super::quiet::{self, Quiet};
 use crate::Error;
@@ -145,8 +145,15 @@ impl Engine {
             what: what.into(),
         };
         let mut at = 0;
-        let mut tally = self.tally;
-        while at < words.len() && tally.units < self.limit {
+        loop {
+            at = match self.limit {
+                _ if self.plain => at,
+                u64::MAX => self.count_quiet::<false>(batch.asid, words, at),
+                _ => self.count_quiet::<true>(batch.asid, words, at),
+            };
+            if at >= words.len() || self.done() {
+                return Ok(());
+            }
             let word = words[at];
             if word & OP_BIT != 0 {
                 let op =
@@ -156,52 +163,85 @@ impl Engine {
                 continue;
             }
             let hot = *self.compiled.hot(word).ok_or_else(|| broken(at, "names a block that was never defined"))?;
-            let addrs = words.get(at + 1..at + 1 + hot.refs as usize).ok_or_else(|| broken(at, "is cut in its block"))?;
-            at += 1 + hot.refs as usize;
-            let units = if hot.instrs > 0 { hot.instrs } else { hot.refs };
-            if self.plain || tally.units + u64::from(units) > self.limit || !self.is_quiet(&hot, addrs) {
-                self.tally = tally;
+            let end = at + 1 + self.compiled.words(word, &hot);
+            let addrs = words.get(at + 1..end).ok_or_else(|| broken(at, "is cut in its block"))?;
+            at = end;
+            if hot.spread() || self.limit - self.tally.units < u64::from(hot.instrs.max(hot.refs)) {
                 // The blocks step aside, so that nothing of them need be copied while the rest changes.
                 let blocks = std::mem::take(&mut self.compiled.blocks);
                 let outcome = self.plain_block(batch.asid, blocks.get(word).expect("it is compiled"), addrs);
                 self.compiled.blocks = blocks;
                 outcome?;
-                tally = self.tally;
-                continue;
+            } else {
+                self.hot_block(batch.asid, &hot, addrs)?;
             }
-            if cfg!(debug_assertions) {
-                self.verify(batch.asid, word, addrs);
-            }
-            tally.units += u64::from(units);
-            tally.references.fetch += u64::from(hot.instrs);
-            tally.lookups.fetch += u64::from(hot.fetch_lookups);
-            tally.references.load += u64::from(hot.loads);
-            tally.lookups.load += u64::from(hot.loads);
-            tally.references.store += u64::from(hot.stores);
-            tally.lookups.store += u64::from(hot.stores);
         }
-        self.tally = tally;
-        Ok(())
     }
 
-    /// Whether every lookup of the block is quiet in every design, no reference crosses a page, and none was left out.
-    #[inline(always)]
-    fn is_quiet(&self, hot: &super::compiled::Hot, addrs: &[u64]) -> bool {
-        let fetch = |page: &FetchPage| {
-            let slot = self.quiet.at(page.place);
-            (slot.key ^ page.key) | u64::from(self.full & !slot.masks[0])
-        };
-        let mut loud = match hot.fetch_pages() {
-            1 => fetch(&hot.first),
-            _ => self.compiled.pages(hot).iter().fold(0, |loud, page| loud | fetch(page)),
-        };
-        for (r, &addr) in self.compiled.refs(hot).iter().zip(addrs) {
-            let key = quiet::key(addr >> BASE_SHIFT, false);
-            let slot = self.quiet.slot(key);
-            let crosses = (addr & ((1 << BASE_SHIFT) - 1)) as i32 > r.last_offset;
-            loud |= (slot.key ^ key) | u64::from(self.full & !slot.masks[(r.store & 1) as usize]) | u64::from(crosses);
+    /// Counts blocks from `at` on as long as they are quiet, and says where it stopped: at an event, at a block that is not quiet
+    /// or not as it should be, at the limit, or at the end.
+    fn count_quiet<const LIMITED: bool>(&mut self, asid: Asid, words: &[u64], mut at: usize) -> usize {
+        let Engine { compiled, quiet, full, .. } = &*self;
+        let (full, room) = (*full, self.limit - self.tally.units);
+        let (mut units, mut fetches, mut loads, mut refs) = (0u64, 0u64, 0u64, 0u64);
+        // An event is no block: its id is out of range.
+        while let Some(hot) = words.get(at).and_then(|&word| compiled.hot(word)) {
+            let end = at + 1 + usize::from(hot.refs);
+            let Some(addrs) = words.get(at + 1..end) else { break };
+            if hot.spread() || !is_quiet(compiled, quiet, full, hot, addrs) {
+                break;
+            }
+            let block_units = u64::from(if hot.instrs > 0 { hot.instrs } else { hot.refs });
+            if LIMITED && units + block_units > room {
+                break;
+            }
+            if cfg!(debug_assertions) {
+                self.verify(asid, words[at], addrs);
+            }
+            units += block_units;
+            fetches += u64::from(hot.instrs);
+            loads += u64::from(hot.loads);
+            refs += u64::from(hot.refs);
+            at = end;
         }
-        loud == 0
+        self.tally.units += units;
+        for lookups in [&mut self.tally.references, &mut self.tally.lookups] {
+            lookups.fetch += fetches;
+            lookups.load += loads;
+            lookups.store += refs - loads;
+        }
+        at
+    }
+
+    /// One block that fetches from one page or not at all, reference by reference. The same as [`Engine::plain_block`], without a look at
+    /// the instructions.
+    fn hot_block(&mut self, asid: Asid, hot: &Hot, addrs: &[u64]) -> Result<(), Error> {
+        self.tally.units += u64::from(if hot.instrs > 0 { hot.instrs } else { hot.refs });
+        let mut calm = false;
+        let mut fetched = 0;
+        for (i, &addr) in addrs.iter().enumerate() {
+            let r = self.compiled.refs(hot)[i];
+            self.fetches(asid, hot, r.after() - fetched, &mut calm)?;
+            fetched = r.after();
+            if addr != NOT_EXECUTED && self.data(asid, r.kind(), addr, r.size())? {
+                calm = false;
+            }
+        }
+        self.fetches(asid, hot, u32::from(hot.instrs) - fetched, &mut calm)
+    }
+
+    /// Fetches of one page, one after the other. Once one of them had nobody to ask, neither have the others.
+    fn fetches(&mut self, asid: Asid, hot: &Hot, mut n: u32, calm: &mut bool) -> Result<(), Error> {
+        while n > 0 {
+            let step = if *calm { n } else { 1 };
+            self.tally.references.fetch += u64::from(step);
+            self.tally.lookups.fetch += u64::from(step);
+            n -= step;
+            if !*calm {
+                *calm = !self.lookup(asid, hot.key >> 1, Kind::Fetch)?;
+            }
+        }
+        Ok(())
     }
 
     /// One block, reference by reference, up to the limit.
@@ -223,7 +263,7 @@ impl Engine {
                 }
                 self.tally.units += 1;
             }
-            if addr != NOT_EXECUTED && self.data(asid, r.kind, addr, r.size)? {
+            if addr != NOT_EXECUTED && self.data(asid, r.kind, addr, u64::from(r.size))? {
                 calm = None;
             }
         }
@@ -252,8 +292,8 @@ impl Engine {
     }
 
     /// One load or store; whether a lookup did something.
-    fn data(&mut self, asid: Asid, kind: Kind, addr: u64, size: u32) -> Result<bool, Error> {
-        let last = addr.saturating_add(u64::from(size) - 1);
+    fn data(&mut self, asid: Asid, kind: Kind, addr: u64, size: u64) -> Result<bool, Error> {
+        let last = addr.saturating_add(size - 1);
         let count = |n: &mut Lookups, by| *(if kind == Kind::Load { &mut n.load } else { &mut n.store }) += by;
         count(&mut self.tally.references, 1);
         let mut acted = false;
@@ -394,6 +434,22 @@ impl Engine {
             }
         }
     }
+}
+
+/// Whether every lookup of the block is quiet in every design in `full`, no reference crosses a page, and none was left out.
+#[inline(always)]
+fn is_quiet(compiled: &Compiled, quiet: &Quiet, full: u32, hot: &Hot, addrs: &[u64]) -> bool {
+    let mut loud = 0u64;
+    if hot.one_page() {
+        let slot = quiet.at(hot.place);
+        loud |= (slot.key ^ hot.key) | u64::from(full & !slot.masks[0]);
+    }
+    for (r, &addr) in compiled.refs(hot).iter().zip(addrs) {
+        let key = quiet::key(addr >> BASE_SHIFT, false);
+        let slot = quiet.slot(key);
+        loud |= (slot.key ^ key) | u64::from(full & !slot.masks[r.store()]) | u64::from(r.crosses(addr));
+    }
+    loud == 0
 }
 
 /// Takes the pages that a design named out of the table.

@@ -61,7 +61,7 @@ impl Quiet {
 
     /// The slot at a place.
     #[inline(always)]
-    pub fn at(&self, place: u32) -> &Slot {
+    pub fn at(&self, place: u16) -> &Slot {
         &self.slots[place as usize % SLOTS]
     }
 
