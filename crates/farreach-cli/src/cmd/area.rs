@@ -5,7 +5,6 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use farreach::cost::area::area_rbe;
 use farreach::hw::tlb::bits::{EntryKind, MAX_FACTOR, entry_bits};
 use serde_json::json;
-use std::io::Write;
 
 /// Largest TLB the command takes; beyond it a fully associative array is fiction anyway.
 const MAX_ENTRIES: u64 = 65536;
@@ -41,8 +40,7 @@ fn factor(text: &str) -> Result<u64, String> {
 /// Prints the area.
 pub fn run(args: AreaArgs) -> anyhow::Result<()> {
     let text = if args.json { as_json(&args) } else { for_people(&args) };
-    std::io::stdout().write_all(text.as_bytes())?;
-    Ok(())
+    super::common::print(&text)
 }
 
 fn rbe(args: &AreaArgs) -> f64 {

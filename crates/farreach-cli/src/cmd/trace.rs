@@ -1,6 +1,7 @@
 //! `farreach trace info|check|convert`: look at a trace.
 
-use std::io::{ErrorKind, Write};
+use super::common::{note, print};
+use std::io::ErrorKind;
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
@@ -12,6 +13,11 @@ use farreach::trace::{Opened, Summary, open_trace, summarize, to_frt, to_lackey_
 
 /// Look at a trace: what it contains, whether it is sound, another format
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  farreach trace info cc1.frt
+  farreach trace check cc1.frt
+  farreach trace convert old.txt.xz -o new.frt")]
 pub struct TraceArgs {
     #[command(subcommand)]
     action: Action,
@@ -20,10 +26,10 @@ pub struct TraceArgs {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Show where a trace comes from, what it counts and who ran
-    #[command(after_help = "Example:\n  farreach trace info cc1.frt\n  xz -dc old.txt.xz | farreach trace info --json -")]
+    #[command(after_help = "Examples:\n  farreach trace info cc1.frt\n  xz -dc old.txt.xz | farreach trace info --json -")]
     Info(Input),
     /// Read a trace to its end and hold every event against the rules; exit status 1 at the first violation
-    #[command(after_help = "Example:\n  farreach trace check cc1.frt")]
+    #[command(after_help = "Examples:\n  farreach trace check cc1.frt")]
     Check(Input),
     /// Write a trace in another format
     #[command(after_help = "Examples:\n  \
@@ -79,15 +85,15 @@ pub fn run(args: TraceArgs) -> Result<()> {
     match args.action {
         Action::Info(input) => {
             let summary = summarize(input.file.open()?)?;
-            show(&if input.json { json_of("farreach.trace-info/1", &summary)? } else { info_text(&summary) })
+            print(&if input.json { json_of("farreach.trace-info/1", &summary)? } else { info_text(&summary) })
         }
         Action::Check(input) => {
             let summary = summarize(input.file.open()?)?;
             let violation = summary.report.violation.clone();
             match (&violation, input.json) {
-                (_, true) => show(&json_of("farreach.trace-check/1", &summary)?)?,
-                (None, false) => show(&format!("{}: sound; {}\n", summary.file, counts(&summary.report)))?,
-                (Some(_), false) => show(&format!("{}: before it, {}\n", summary.file, counts(&summary.report)))?,
+                (_, true) => print(&json_of("farreach.trace-check/1", &summary)?)?,
+                (None, false) => print(&format!("{}: sound; {}\n", summary.file, counts(&summary.report)))?,
+                (Some(_), false) => print(&format!("{}: before it, {}\n", summary.file, counts(&summary.report)))?,
             }
             match violation {
                 Some(v) => {
@@ -109,7 +115,7 @@ fn convert(input: &TraceFile, output: Option<String>, to: To) -> Result<()> {
         To::Frt => {
             let totals = to_frt(opened, &output)?;
             let (i, l, s) = (totals.instructions, totals.loads, totals.stores);
-            eprintln!("{output}: {i} instructions, {l} loads, {s} stores, {} events", totals.ops);
+            note(format_args!("{output}: {i} instructions, {l} loads, {s} stores, {} events", totals.ops));
         }
         To::Lackey => match to_lackey_file(opened, &output) {
             // Who reads our output has seen enough.
@@ -117,23 +123,15 @@ fn convert(input: &TraceFile, output: Option<String>, to: To) -> Result<()> {
             Err(e) => return Err(e.into()),
             Ok(text) => {
                 if text.events_left_out > 0 || text.space_changes_left_out > 0 {
-                    eprintln!(
-                        "note: Lackey text has references only; left out: {} events, {} changes of the address space",
+                    note(format_args!(
+                        "Lackey text has references only; left out: {} events, {} changes of the address space",
                         text.events_left_out, text.space_changes_left_out
-                    );
+                    ));
                 }
             }
         },
     }
     Ok(())
-}
-
-/// Prints; a reader that went away is no error.
-fn show(text: &str) -> Result<()> {
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(e.into()),
-        _ => Ok(()),
-    }
 }
 
 fn json_of(schema: &str, summary: &Summary) -> Result<String> {

@@ -13,6 +13,7 @@ mod signals;
 
 pub use decode::Counts;
 pub use launch::{TOOL, TOOL_VARIABLE, check_program, tool_dir};
+pub use signals::full_files_are_errors;
 pub use recorder::{Exit, Options, Recorder, Report};
 
 #[cfg(test)]
