@@ -57,7 +57,7 @@ fn main() -> ExitCode {
             c.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
         };
         if !error.chain().any(pipe) {
-            cmd::common::note(format_args!("{error:#}"));
+            cmd::common::note(cmd::common::explain(&error));
         }
         ExitCode::from(error.downcast_ref::<cmd::program::Refused>().map_or(failure, |refused| refused.status))
     })

@@ -45,10 +45,10 @@ impl LabArgs {
 #[derive(Args)]
 pub struct OutputArgs {
     /// Print the result as JSON (schema farreach.result/1).
-    #[arg(long, group = "format")]
+    #[arg(long, group = "form")]
     json: bool,
     /// Print the result as CSV, one row per machine.
-    #[arg(long, group = "format")]
+    #[arg(long, group = "form")]
     csv: bool,
     /// Also write a self-contained HTML page.
     #[arg(long, value_name = "FILE")]
@@ -103,6 +103,15 @@ pub fn print(text: &str) -> Result<()> {
 /// A line on standard error. That nobody can read it is no reason to fail.
 pub fn note(line: impl Display) {
     let _ = writeln!(std::io::stderr(), "farreach: {line}");
+}
+
+/// An error with its causes, each once: some messages name their cause themselves.
+pub fn explain(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.as_str() {
+        "" => cause,
+        said if said.ends_with(&cause) => text,
+        _ => format!("{text}: {cause}"),
+    })
 }
 
 /// Writes a file whole or not at all.

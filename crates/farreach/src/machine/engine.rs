@@ -63,8 +63,6 @@ impl Group {
 /// What the loop counts for all designs together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
-    /// Instructions, or references where a block has none: what `--limit` counts.
-    pub units: u64,
     /// References before splitting at page boundaries.
     pub references: Lookups,
     /// Lookups.
@@ -86,6 +84,17 @@ pub(super) struct Engine {
     plain: bool,
     noise: Noise,
     changes: Vec<Change>,
+}
+
+impl Tally {
+    /// What `--limit` counts: instructions, or references in a stream that has none. Blocks without instructions that stand
+    /// among others (the rest of an instruction that faulted, say) add nothing.
+    fn units(&self) -> u64 {
+        match self.references.fetch {
+            0 => self.references.total(),
+            instructions => instructions,
+        }
+    }
 }
 
 /// Distinct pages touched, of all address spaces.
@@ -128,7 +137,7 @@ impl Engine {
 
     /// The limit was reached: further batches would be ignored.
     pub fn done(&self) -> bool {
-        self.tally.units >= self.limit
+        self.tally.units() >= self.limit
     }
 
     /// Simulates one batch.
@@ -144,7 +153,7 @@ impl Engine {
         };
         let mut at = 0;
         let mut tally = self.tally;
-        while at < words.len() && tally.units < self.limit {
+        while at < words.len() && tally.units() < self.limit {
             let word = words[at];
             if word & OP_BIT != 0 {
                 let op =
@@ -157,7 +166,7 @@ impl Engine {
             let addrs = words.get(at + 1..at + 1 + hot.refs as usize).ok_or_else(|| broken(at, "is cut in its block"))?;
             at += 1 + hot.refs as usize;
             let units = if hot.instrs > 0 { hot.instrs } else { hot.refs };
-            if self.plain || tally.units + u64::from(units) > self.limit || !self.is_quiet(&hot, addrs) {
+            if self.plain || tally.units() + u64::from(units) > self.limit || !self.is_quiet(&hot, addrs) {
                 self.tally = tally;
                 self.plain_block(batch.asid, word, addrs)?;
                 tally = self.tally;
@@ -166,7 +175,6 @@ impl Engine {
             if cfg!(debug_assertions) {
                 self.verify(batch.asid, word, addrs);
             }
-            tally.units += u64::from(units);
             tally.references.fetch += u64::from(hot.instrs);
             tally.lookups.fetch += u64::from(hot.fetch_lookups);
             tally.references.load += u64::from(hot.loads);
@@ -212,11 +220,8 @@ impl Engine {
                 }
             }
             fetched = r.after;
-            if block.instrs.is_empty() {
-                if self.done() {
-                    return Ok(());
-                }
-                self.tally.units += 1;
+            if block.instrs.is_empty() && self.done() {
+                return Ok(());
             }
             if addr != NOT_EXECUTED && self.data(asid, r.kind, addr, r.size)? {
                 calm = None;
@@ -235,7 +240,6 @@ impl Engine {
         if self.done() {
             return Ok(false);
         }
-        self.tally.units += 1;
         self.tally.references.fetch += 1;
         for vpn in instr.pc >> BASE_SHIFT..=(instr.pc + u64::from(instr.len) - 1) >> BASE_SHIFT {
             self.tally.lookups.fetch += 1;
