@@ -10,7 +10,7 @@
 //! A block is defined once, by [`Op::Define`], before its first use; ids are unique in the whole trace, whatever the process.
 //! So what never changes (instruction addresses and lengths, kind and size of each reference) is said once, what changes
 //! (addresses) costs eight bytes, and the stream is lossless: it expands to every fetch, load and store in program order
-//! ([`Batch::accesses`]). A consumer may also look at a block as a whole, which is what makes simulation fast.
+//! ([`Blocks::expand`]). A consumer may also look at a block as a whole, which is what makes simulation fast.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -309,10 +309,59 @@ pub enum Item<'a> {
     Op(&'a Op),
 }
 
+/// Things by block id: an array for ids that come about as densely as a recorder gives them, a map for the rest. So one hostile id
+/// does not ask for memory up to it.
+#[derive(Clone, Debug)]
+pub struct ById<T> {
+    dense: Vec<Option<T>>,
+    sparse: std::collections::HashMap<u32, T>,
+}
+
+impl<T> Default for ById<T> {
+    fn default() -> Self {
+        ById { dense: Vec::new(), sparse: Default::default() }
+    }
+}
+
+impl<T> ById<T> {
+    /// What stands at `id`.
+    #[inline(always)]
+    pub fn get(&self, id: u64) -> Option<&T> {
+        match self.dense.get(id as usize) {
+            Some(slot) => slot.as_ref(),
+            None => self.get_sparse(id),
+        }
+    }
+    #[cold]
+    fn get_sparse(&self, id: u64) -> Option<&T> {
+        self.sparse.get(&u32::try_from(id).ok()?)
+    }
+    /// Puts something at an id where nothing is.
+    pub fn insert(&mut self, id: u32, value: T) {
+        let at = id as usize;
+        if at >= self.dense.len() {
+            if at > 4 * self.dense.len() + (1 << 16) {
+                self.sparse.insert(id, value);
+                return;
+            }
+            let end = (at + 1).max(self.dense.len() * 2).max(1024);
+            self.dense.resize_with(end, || None);
+            // What waited in the map for the array to grow.
+            let (moved, stay) = std::mem::take(&mut self.sparse).into_iter().partition(|(i, _)| (*i as usize) < end);
+            self.sparse = stay;
+            let moved: std::collections::HashMap<u32, T> = moved;
+            for (i, value) in moved {
+                self.dense[i as usize] = Some(value);
+            }
+        }
+        self.dense[at] = Some(value);
+    }
+}
+
 /// The blocks defined so far. One per consumer: it grows as `Define`s pass by.
 #[derive(Clone, Debug, Default)]
 pub struct Blocks {
-    by_id: Vec<Option<Arc<Block>>>,
+    by_id: ById<Arc<Block>>,
 }
 
 /// A stream that breaks the contract of this module.
@@ -370,13 +419,11 @@ impl Blocks {
             return Err(format!("id is not below {MAX_BLOCKS}"));
         }
         block.validate()?;
-        if self.by_id.len() <= id as usize {
-            self.by_id.resize(id as usize + 1, None);
-        }
-        match &mut self.by_id[id as usize] {
+        match self.by_id.get(id.into()) {
             Some(old) if old != block => Err("defined twice, differently".into()),
-            slot => {
-                *slot = Some(Arc::clone(block));
+            Some(_) => Ok(()),
+            None => {
+                self.by_id.insert(id, Arc::clone(block));
                 Ok(())
             }
         }
@@ -384,7 +431,7 @@ impl Blocks {
     /// The block with this id, if it was defined.
     #[inline]
     pub fn get(&self, id: u64) -> Option<&Arc<Block>> {
-        self.by_id.get(usize::try_from(id).ok()?)?.as_ref()
+        self.by_id.get(id)
     }
 
     /// Expands a batch: every fetch, load and store and every event in program order. The plain way to read a stream; `each`
@@ -443,4 +490,24 @@ fn fetch(instr: Instr) -> Access {
 pub trait Source {
     /// The next batch; `None` at the end. Errors name file, place and cause.
     fn next_batch(&mut self) -> Result<Option<Batch>, crate::Error>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_dense_and_far_apart() {
+        let mut by_id = ById::default();
+        let ids = [3, 0, MAX_BLOCKS - 1, 70_000, 1, 200_000, 500_000_000, 65_000, 300_000, 1_000_000, 140_000];
+        for (i, id) in ids.iter().enumerate() {
+            assert_eq!(by_id.get(u64::from(*id)), None);
+            by_id.insert(*id, i);
+            for (k, id) in ids.iter().enumerate().take(i + 1) {
+                assert_eq!(by_id.get(u64::from(*id)), Some(&k));
+            }
+        }
+        assert_eq!((by_id.get(2), by_id.get(u64::MAX), by_id.get(1 << 40)), (None, None, None));
+        assert!(by_id.dense.len() < 3_000_000, "one far id takes no array: {}", by_id.dense.len());
+    }
 }

@@ -72,8 +72,7 @@ fn to_bytes(batches: &[Batch]) -> Vec<u8> {
     let mut w = TraceWriter::to_stream(file.clone(), "memory", header()).expect("a header");
     batches.iter().for_each(|b| w.write(b).expect("a good batch"));
     w.finish().expect("room");
-    let bytes = file.0.lock().expect("finished").clone();
-    bytes
+    std::mem::take(&mut *file.0.lock().expect("finished"))
 }
 
 fn from_bytes(bytes: &[u8]) -> Result<(Header, Vec<Batch>), farreach::Error> {

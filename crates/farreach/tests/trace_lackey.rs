@@ -5,7 +5,7 @@ use std::io::{Cursor, Read, Write};
 use proptest::prelude::*;
 
 use farreach::event::*;
-use farreach::trace::{Input, Opened, Summary, open_input, open_trace, summarize, to_frt, to_lackey};
+use farreach::trace::{Input, Opened, Summary, open_input, open_trace, recover, summarize, to_frt, to_lackey};
 
 fn open(bytes: &[u8]) -> Result<Opened, farreach::Error> {
     open_input(Input::from_stream(Box::new(Cursor::new(bytes.to_vec())), "t")?, None)
@@ -180,6 +180,18 @@ fn compressed_text_of_one_or_more_members_is_read_and_a_cut_is_found() {
 }
 
 #[test]
+fn a_small_compressed_file_cut_anywhere_is_found() {
+    let text = "I  1000,4\n L 2000,8\n".repeat(3);
+    for kind in ["gz", "bz2", "xz", "zst"] {
+        let whole = pack(kind, text.as_bytes());
+        assert_eq!(read(&whole).expect(kind).0.len(), 6);
+        for len in 0..whole.len() {
+            assert!(read(&whole[..len]).is_err(), "{kind} cut to {len} of {} bytes", whole.len());
+        }
+    }
+}
+
+#[test]
 fn text_to_farreach_trace_to_text() {
     let dir = std::env::temp_dir().join(format!("farreach-lackey-{}", std::process::id()));
     std::fs::create_dir_all(&dir).expect("a temporary folder");
@@ -200,6 +212,13 @@ fn text_to_farreach_trace_to_text() {
     let summary: Summary = summarize(open_trace(&path(&frt), Some("frt")).expect("a trace")).expect("whole");
     assert_eq!(summary.report.totals, totals);
     assert!(summary.bytes_per_reference.expect("a file") < 4.0);
+    let cut = std::fs::read(&frt).expect("written");
+    std::fs::write(&frt, &cut[..cut.len() - 200]).expect("room");
+    assert!(to_frt(open_trace(&path(&frt), None).expect("a header"), &path(&dir.join("new.frt"))).is_err());
+    let (whole, why) = recover(open_trace(&path(&frt), None).expect("a header"), &path(&dir.join("new.frt"))).expect("room");
+    assert!(why.expect("it is cut").to_string().contains("whole before it: 0 chunks"));
+    assert_eq!(whole.references(), 0);
+    assert_eq!(summarize(open_trace(&path(&dir.join("new.frt")), None).expect("whole")).expect("whole").report.totals, whole);
     assert!(open_trace(&path(&dir), None).is_err());
     assert!(open_trace(&path(&dir.join("none")), None).err().expect("none").to_string().contains("none"));
     std::fs::remove_dir_all(&dir).expect("ours");

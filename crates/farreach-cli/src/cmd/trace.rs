@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use farreach::addr::Bytes;
 use farreach::trace::check::{Report, Space};
-use farreach::trace::{Opened, Summary, open_trace, summarize, to_frt, to_lackey_file};
+use farreach::trace::{Opened, Summary, open_trace, recover, summarize, to_frt, to_lackey_file};
 
 /// Look at a trace: what it contains, whether it is sound, another format
 #[derive(Debug, Args)]
@@ -34,7 +34,8 @@ enum Action {
     /// Write a trace in another format
     #[command(after_help = "Examples:\n  \
         valgrind --tool=lackey --trace-mem=yes --log-fd=9 ls 9>&1 >/dev/null | farreach trace convert - -o ls.frt\n  \
-        farreach trace convert --to lackey ls.frt | head")]
+        farreach trace convert --to lackey ls.frt | head\n  \
+        farreach trace convert --recover killed.frt.4711-0.partial -o killed.frt")]
     Convert {
         #[command(flatten)]
         input: TraceFile,
@@ -44,6 +45,9 @@ enum Action {
         /// Format to write
         #[arg(long, value_enum, default_value_t = To::Frt)]
         to: To,
+        /// Make a whole farreach trace of what can be read of a cut or damaged one, and say where it ends
+        #[arg(long)]
+        recover: bool,
     },
 }
 
@@ -102,36 +106,41 @@ pub fn run(args: TraceArgs) -> Result<()> {
                 None => Ok(()),
             }
         }
-        Action::Convert { input, output, to } => convert(&input, output, to),
+        Action::Convert { input, output, to: To::Frt, recover } => to_trace(&input, output, recover),
+        Action::Convert { recover: true, .. } => bail!("--recover makes a farreach trace; convert that one to text afterwards"),
+        Action::Convert { input, output, .. } => to_text(&input, &output.unwrap_or_else(|| "-".to_owned())),
     }
 }
 
-fn convert(input: &TraceFile, output: Option<String>, to: To) -> Result<()> {
-    let Some(output) = output.or((to == To::Lackey).then(|| "-".to_owned())) else {
-        bail!("convert --to frt writes no text: name a file with -o FILE, or say -o - for standard output");
+fn to_trace(input: &TraceFile, output: Option<String>, recovering: bool) -> Result<()> {
+    let Some(output) = output else {
+        bail!("a farreach trace is no text: name a file with -o FILE, or say -o - for standard output");
     };
     let opened = input.open()?;
-    match to {
-        To::Frt => {
-            let totals = to_frt(opened, &output)?;
-            let (i, l, s) = (totals.instructions, totals.loads, totals.stores);
-            note(format_args!("{output}: {i} instructions, {l} loads, {s} stores, {} events", totals.ops));
-        }
-        To::Lackey => match to_lackey_file(opened, &output) {
-            // Who reads our output has seen enough.
-            Err(farreach::Error::Io { source, .. }) if output == "-" && source.kind() == ErrorKind::BrokenPipe => {}
-            Err(e) => return Err(e.into()),
-            Ok(text) => {
-                if text.events_left_out > 0 || text.space_changes_left_out > 0 {
-                    note(format_args!(
-                        "Lackey text has references only; left out: {} events, {} changes of the address space",
-                        text.events_left_out, text.space_changes_left_out
-                    ));
-                }
-            }
-        },
+    let (totals, ended_by) = if recovering { recover(opened, &output)? } else { (to_frt(opened, &output)?, None) };
+    let (i, l, s) = (totals.instructions, totals.loads, totals.stores);
+    note(format_args!("{output}: {i} instructions, {l} loads, {s} stores, {} events", totals.ops));
+    if let Some(e) = ended_by {
+        note(format_args!("it ends where the original could not be read: {e}"));
     }
     Ok(())
+}
+
+fn to_text(input: &TraceFile, output: &str) -> Result<()> {
+    match to_lackey_file(input.open()?, output) {
+        // Who reads our output has seen enough.
+        Err(farreach::Error::Io { source, .. }) if output == "-" && source.kind() == ErrorKind::BrokenPipe => Ok(()),
+        Err(e) => Err(e.into()),
+        Ok(text) => {
+            if text.events_left_out > 0 || text.space_changes_left_out > 0 {
+                let (events, changes) = (text.events_left_out, text.space_changes_left_out);
+                note(format_args!(
+                    "text has references only; left out: {events} events, {changes} changes of the address space"
+                ));
+            }
+            Ok(())
+        }
+    }
 }
 
 fn json_of(schema: &str, summary: &Summary) -> Result<String> {
@@ -213,4 +222,52 @@ fn row(s: &Space) -> String {
         s.threads,
         s.program
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{CommandFactory, Parser};
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: TraceArgs,
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+        for line in
+            ["info a", "check --json -", "convert a -o b", "convert --to lackey --format frt a", "convert a --recover -o b"]
+        {
+            Cli::try_parse_from(std::iter::once("trace").chain(line.split(' '))).expect(line);
+        }
+        for line in ["", "info", "convert a --to elf"] {
+            assert!(Cli::try_parse_from(std::iter::once("trace").chain(line.split(' '))).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn text_becomes_a_trace_that_tells_its_counts() {
+        let dir = std::env::temp_dir().join(format!("farreach-cli-trace-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("a temporary folder");
+        let name = |n: &str| dir.join(n).to_str().expect("plain").to_owned();
+        std::fs::write(name("t.txt"), "I  1000,4\n L 2000,8\n M 3000,8\n").expect("room");
+        let act = |words: &[&str]| run(Cli::try_parse_from(words).expect("good words").args);
+        act(&["trace", "convert", &name("t.txt"), "-o", &name("t.frt")]).expect("good text");
+        act(&["trace", "convert", &name("t.frt"), "--to", "lackey", "-o", &name("back.txt")]).expect("a trace");
+        let back = std::fs::read_to_string(name("back.txt")).expect("written");
+        assert_eq!(back, "I  00001000,4\n L 00002000,8\n L 00003000,8\n S 00003000,8\n");
+        let summary = summarize(open_trace(&name("t.frt"), None).expect("a trace")).expect("whole");
+        let text = info_text(&summary);
+        assert!(text.contains("4 references (1 instructions, 2 loads, 1 stores)"), "{text}");
+        let json: Value = serde_json::from_str(&json_of("s/1", &summary).expect("plain")).expect("JSON");
+        assert_eq!((&json["schema"], &json["totals"]["loads"]), (&json!("s/1"), &json!(2)));
+        assert!(act(&["trace", "convert", &name("t.txt")]).is_err(), "no output named");
+        std::fs::write(name("t.txt"), "I  1000,4\n L 2000").expect("room");
+        let e = act(&["trace", "check", &name("t.txt")]).expect_err("cut").to_string();
+        assert!(e.contains("t.txt: line 2:"), "{e}");
+        std::fs::remove_dir_all(&dir).expect("ours");
+    }
 }

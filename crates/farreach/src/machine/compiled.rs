@@ -2,7 +2,7 @@
 
 use super::quiet;
 use crate::addr::BASE_SHIFT;
-use crate::event::{Block, Blocks, Kind};
+use crate::event::{Block, Blocks, ById, Kind};
 use std::sync::Arc;
 
 /// A data reference as the loop wants it.
@@ -20,7 +20,7 @@ pub(super) struct Hot {
     /// [`quiet::key`] of the first page it fetches from; nearly all blocks have no other.
     pub first: FetchPage,
     refs_at: u32,
-    /// Data references; [`UNDEFINED`] for an id without a block.
+    /// Data references.
     pub refs: u32,
     pages_at: u32,
     pages: u32,
@@ -51,14 +51,12 @@ pub(super) struct FetchPage {
     pub place: u32,
 }
 
-pub(super) const UNDEFINED: u32 = u32::MAX;
-
 /// All blocks defined so far.
 #[derive(Default)]
 pub(super) struct Compiled {
     /// The blocks as they were defined.
     pub blocks: Blocks,
-    hot: Vec<Hot>,
+    hot: ById<Hot>,
     refs: Vec<HotRef>,
     pages: Vec<FetchPage>,
 }
@@ -67,10 +65,7 @@ impl Compiled {
     /// Takes in a definition.
     pub fn define(&mut self, id: u32, block: &Arc<Block>) -> Result<(), String> {
         self.blocks.define(id, block)?;
-        if self.hot.len() <= id as usize {
-            self.hot.resize(id as usize + 1, Hot { refs: UNDEFINED, ..Hot::default() });
-        }
-        if self.hot[id as usize].refs != UNDEFINED {
+        if self.hot.get(id.into()).is_some() {
             return Ok(()); // The same block again.
         }
         let (refs_at, pages_at) = (self.refs.len() as u32, self.pages.len() as u32);
@@ -91,7 +86,7 @@ impl Compiled {
             }
         }
         let count = |kind| block.refs.iter().filter(|r| r.kind == kind).count() as u32;
-        self.hot[id as usize] = Hot {
+        let hot = Hot {
             first: self.pages.get(pages_at as usize).copied().unwrap_or_default(),
             refs_at,
             refs: block.refs.len() as u32,
@@ -102,13 +97,14 @@ impl Compiled {
             loads: count(Kind::Load),
             stores: count(Kind::Store),
         };
+        self.hot.insert(id, hot);
         Ok(())
     }
 
     /// The block with this id, if there is one.
     #[inline(always)]
     pub fn hot(&self, id: u64) -> Option<&Hot> {
-        self.hot.get(id as usize).filter(|h| h.refs != UNDEFINED)
+        self.hot.get(id)
     }
     /// Its data references.
     #[inline(always)]

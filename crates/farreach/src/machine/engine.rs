@@ -11,7 +11,7 @@ use super::quiet::{self, Quiet};
 use crate::Error;
 use crate::addr::{Asid, BASE_SHIFT, Vpn};
 use crate::counts::Lookups;
-use crate::event::{Batch, Instr, Kind, NOT_EXECUTED, OP_BIT, Op};
+use crate::event::{Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, Op};
 use crate::hw::tlb::{Lookup, Noise, Outcome, Tlb};
 use crate::os::{Change, Os, What};
 use foldhash::fast::FixedState;
@@ -84,6 +84,7 @@ pub(super) struct Engine {
     plain: bool,
     noise: Noise,
     changes: Vec<Change>,
+    ops: u64,
 }
 
 impl Tally {
@@ -132,6 +133,7 @@ impl Engine {
             plain,
             noise: Noise::default(),
             changes: Vec::new(),
+            ops: 0,
         }
     }
 
@@ -168,7 +170,11 @@ impl Engine {
             let units = if hot.instrs > 0 { hot.instrs } else { hot.refs };
             if self.plain || tally.units() + u64::from(units) > self.limit || !self.is_quiet(&hot, addrs) {
                 self.tally = tally;
-                self.plain_block(batch.asid, word, addrs)?;
+                // The blocks step aside, so that nothing of them need be copied while the rest changes.
+                let blocks = std::mem::take(&mut self.compiled.blocks);
+                let outcome = self.plain_block(batch.asid, blocks.get(word).expect("it is compiled"), addrs);
+                self.compiled.blocks = blocks;
+                outcome?;
                 tally = self.tally;
                 continue;
             }
@@ -207,8 +213,7 @@ impl Engine {
     }
 
     /// One block, reference by reference, up to the limit.
-    fn plain_block(&mut self, asid: Asid, id: u64, addrs: &[u64]) -> Result<(), Error> {
-        let block = self.compiled.blocks.get(id).expect("it was looked up").clone();
+    fn plain_block(&mut self, asid: Asid, block: &Block, addrs: &[u64]) -> Result<(), Error> {
         let mut instrs = block.instrs.iter();
         // The page whose fetches are known to be quiet: until some lookup does something.
         let mut calm = None;
@@ -293,14 +298,14 @@ impl Engine {
                 .map_err(|e| Error::Simulation { machine: group.units[0].name.clone(), what: group.os.explain(e) })?;
             self.follow(g);
             let Group { os, first, units } = &mut self.groups[g];
+            let os = &*os;
             for (i, unit) in units.iter_mut().enumerate().filter(|(i, _)| want >> (*first + i) & 1 != 0) {
                 let design = *first + i;
                 self.noise.clear();
-                let answer = unit.tlb(kind).access(at, touched.pte, &*os, &mut self.noise);
+                let answer = unit.tlb(kind).access(at, touched.pte, os, &mut self.noise);
                 hush(&mut self.quiet, &self.noise, asid, design);
                 if answer.outcome != Outcome::Hit {
-                    let label = os.label(asid, Vpn(vpn));
-                    unit.profile.miss(clock, kind, label);
+                    unit.profile.miss(clock, kind, touched.label);
                 }
                 if answer.quiet {
                     self.quiet.publish(design, vpn, kind);
@@ -314,12 +319,16 @@ impl Engine {
     }
 
     /// Tells the designs of a group what its operating system changed.
+    #[inline]
     fn follow(&mut self, g: usize) {
+        if self.groups[g].os.has_changes() {
+            self.follow_changes(g);
+        }
+    }
+
+    fn follow_changes(&mut self, g: usize) {
         let group = &mut self.groups[g];
         group.os.take_changes(&mut self.changes);
-        if self.changes.is_empty() {
-            return;
-        }
         let mask = group.mask();
         for change in &self.changes {
             for (i, unit) in group.units.iter_mut().enumerate() {
@@ -358,9 +367,11 @@ impl Engine {
         for g in 0..self.groups.len() {
             self.groups[g].os.apply(asid, op);
             self.follow(g);
-            if cfg!(debug_assertions) {
-                self.groups[g].os.check();
-            }
+        }
+        self.ops += 1;
+        // Checking the books takes time in proportion to memory: always at first, then now and then.
+        if cfg!(debug_assertions) && (self.ops < 1000 || self.ops.is_multiple_of(512)) {
+            self.groups.iter().for_each(|g| g.os.check());
         }
         Ok(())
     }

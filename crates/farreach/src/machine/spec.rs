@@ -1,7 +1,7 @@
 //! Machine descriptions: presets, TOML files, overrides, and their resolved keys.
 
 use crate::Error;
-use crate::hw::tlb::{DESIGNS, Design, design};
+use crate::hw::tlb::{DESIGNS, Design};
 use crate::os;
 use crate::params::{Allowed, Key, Params};
 use serde_json::{Map, Value as Json};
@@ -62,8 +62,19 @@ impl MachineSpec {
         MachineSpec::from_toml(text, &toml, overrides, seed)
     }
 
-    /// From TOML text and `key=value,...` overrides.
+    /// From TOML text and `key=value,...` overrides; the key `kind` names a design of the registry.
     pub fn from_toml(name: &str, toml: &str, overrides: &str, seed: u64) -> Result<MachineSpec, Error> {
+        MachineSpec::with_designs(name, toml, overrides, seed, DESIGNS)
+    }
+
+    /// As [`MachineSpec::from_toml`], with designs of your own: for a program that tries a design without touching the registry.
+    pub fn with_designs(
+        name: &str,
+        toml: &str,
+        overrides: &str,
+        seed: u64,
+        designs: &[&'static Design],
+    ) -> Result<MachineSpec, Error> {
         let config = |what: String| Error::Config { machine: name.to_owned(), what };
         let table: toml::Table =
             toml.parse().map_err(|e: toml::de::Error| config(format!("TOML: {}", e.to_string().trim())))?;
@@ -87,11 +98,18 @@ impl MachineSpec {
             let value = given.get(key).or_else(|| base.get(key));
             value.map_or(default.to_owned(), |v| v.as_str().map_or_else(|| v.to_string(), str::to_owned))
         };
-        let kinds = || DESIGNS.iter().map(|d| d.kind).collect::<Vec<_>>().join(", ");
+        let kinds = || designs.iter().map(|d| d.kind).collect::<Vec<_>>().join(", ");
         let kind = word("kind", "");
-        let design =
-            design(&kind).ok_or_else(|| config(format!("kind = '{kind}' is not allowed: kind must be one of {}", kinds())))?;
+        let design = designs
+            .iter()
+            .copied()
+            .find(|d| d.kind == kind)
+            .ok_or_else(|| config(format!("kind = '{kind}' is not allowed: kind must be one of {}", kinds())))?;
         let placement = word("placement", os::PLACEMENT.default);
+        if os::placement::placement(&placement).is_none() {
+            let names = os::placement::PLACEMENTS.iter().map(|p| p.name).collect::<Vec<_>>().join(", ");
+            return Err(config(format!("placement = '{placement}' is not allowed: placement must be one of {names}")));
+        }
         let keys = MachineSpec::keys(design, &placement);
         // What the preset says of a part that an override replaced is of no use to the new part.
         if given.contains_key("kind") || given.contains_key("placement") {

@@ -15,6 +15,10 @@ pub(super) fn attr(prot: Prot, cow: bool) -> Attr {
     Attr(bit(prot.read, Attr::READ) | bit(prot.write && !cow, Attr::WRITE) | bit(prot.exec, Attr::EXEC))
 }
 
+fn touched(e: &Entry) -> Touched {
+    Touched { pte: Pte { pfn: e.pfn, attr: e.attr, order: e.order }, label: e.label }
+}
+
 fn needs(kind: Kind) -> u8 {
     match kind {
         Kind::Fetch => Attr::EXEC,
@@ -33,7 +37,7 @@ impl Os {
             && e.attr.0 & needs(kind) != 0
             && (kind != Kind::Store || e.dirty)
         {
-            return Ok(Touched { pte: Pte { pfn: e.pfn, attr: e.attr, order: e.order } });
+            return Ok(touched(e));
         }
         self.touch_first(asid, vpn, kind)
     }
@@ -63,7 +67,7 @@ impl Os {
             self.mark_dirty(asid, vpn, order);
         }
         let entry = self.spaces[asid.0 as usize].table.get(vpn).expect("still mapped");
-        Ok(Touched { pte: Pte { pfn: entry.pfn, attr: entry.attr, order: entry.order } })
+        Ok(touched(entry))
     }
 
     fn may_write(&mut self, asid: Asid, vpn: Vpn) -> bool {
@@ -106,14 +110,15 @@ impl Os {
         let region = self.region(asid, vpn);
         let pfn = self.object_frame(vpn, region.object, region.page_of(vpn))?;
         let private_file = !region.shared && self.memory.objects.get(region.object).kind.is_file();
+        let label = region.label;
         let entry = if private_file && kind == Kind::Store && region.prot.write {
             // The first touch of a private file page is a store: it gets its own copy at once.
             let copy = self.memory.ordinary(vpn).ok_or(OutOfMemory { vpn })?;
             self.memory.fill_nameless(copy);
             self.memory.counts.cow_copies += 1;
-            Entry { pfn: copy, attr: attr(region.prot, false), present: true, ..Entry::default() }
+            Entry { pfn: copy, label, attr: attr(region.prot, false), present: true, ..Entry::default() }
         } else {
-            Entry { pfn, attr: attr(region.prot, private_file), cow: private_file, present: true, ..Entry::default() }
+            Entry { pfn, label, attr: attr(region.prot, private_file), cow: private_file, present: true, ..Entry::default() }
         };
         self.map_page(asid, vpn, entry);
         self.promote_around(asid, vpn, &region);

@@ -59,6 +59,8 @@ pub struct OutOfMemory {
 pub struct Touched {
     /// The page table entry, present, after all faults are served.
     pub pte: Pte,
+    /// Name of its region, an index into [`Os::labels`].
+    pub label: u32,
 }
 
 /// Number of the address spaces' pages: 64-bit addresses (T94-1).
@@ -115,8 +117,8 @@ impl Labels {
 pub const PLACEMENT: Key = Key {
     name: "placement",
     default: "demand",
-    allowed: Allowed::OneOf(&["demand", "reservation"]),
-    about: "how a page gets its frame",
+    allowed: Allowed::Text, // one of the registry; see `MachineSpec`
+    about: "how a page gets its frame: one of `os::placement::PLACEMENTS`",
 };
 const NFS: Key = Key {
     name: "nfs",
@@ -148,7 +150,7 @@ pub fn keys(placement: &str) -> Vec<&'static Key> {
 impl Os {
     /// Builds memory and policy. The error names key, value and what is allowed.
     pub fn new(params: &Params) -> Result<Os, String> {
-        let kind = placement::placement(params.text("placement")).expect("the key allows registered names only");
+        let kind = placement::placement(params.text("placement")).expect("the description was checked against the registry");
         let placement = (kind.build)(params)?;
         Ok(Os {
             memory: Memory::new(frames::keys::build(params, params.int("seed"))?, params.int("reclaim_batch")),
@@ -172,6 +174,12 @@ impl Os {
             self.spaces.resize_with(i + 1, Space::default);
         }
         &mut self.spaces[i]
+    }
+
+    /// Whether something changed since the last [`Os::take_changes`].
+    #[inline]
+    pub fn has_changes(&self) -> bool {
+        !self.changes.is_empty()
     }
 
     /// The changes since the last call, in order.
@@ -212,14 +220,6 @@ impl Os {
             wasted_bytes: bytes(peak.wasted),
             virtual_bytes: bytes(self.virtual_peak),
             resident_at_end_bytes: bytes(self.memory.resident()),
-        }
-    }
-
-    /// The number of the name of the region a page lies in, to be looked up in [`Os::labels`].
-    pub fn label(&mut self, asid: Asid, vpn: Vpn) -> u32 {
-        match self.space(asid).regions.find(vpn) {
-            Some(region) => region.label,
-            None => self.labels.intern("not mapped"),
         }
     }
 

@@ -14,6 +14,8 @@ const LEAF: u64 = 512;
 pub struct Entry {
     /// Frame.
     pub pfn: Pfn,
+    /// Name of the region it belongs to, an index into the labels of the operating system.
+    pub label: u32,
     /// Attributes the hardware sees.
     pub attr: Attr,
     /// log2 of the pages of the mapping.

@@ -162,7 +162,11 @@ impl Os {
             if was_reserved {
                 self.count_read(here.object);
             }
-            self.map_page(asid, vpn, Entry { pfn, attr, cow, present: true, populated: true, ..Entry::default() });
+            self.map_page(
+                asid,
+                vpn,
+                Entry { pfn, label: here.label, attr, cow, present: true, populated: true, ..Entry::default() },
+            );
             self.memory.counts.populated_pages += 1;
         }
         let mut dirty = None;

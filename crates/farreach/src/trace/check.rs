@@ -19,7 +19,7 @@ use std::sync::Arc;
 use crate::addr::Asid;
 use crate::error::{Error, Result};
 use crate::event::{Backing, Batch, Block, End, Kind, MAX_BLOCKS, MAX_REF_BYTES, NOT_EXECUTED, OP_BIT, Op, Source};
-use crate::trace::Totals;
+use crate::trace::frt::{MAX_ADDRESS_SPACES, Totals};
 use crate::trace::tally::{ByBlock, Processes};
 
 /// Alignment of everything that is mapped.
@@ -209,6 +209,9 @@ impl Checker {
     }
 
     fn words(&mut self, batch: &Batch, at: &mut usize) -> std::result::Result<(), String> {
+        if self.spaces.len() as u64 > MAX_ADDRESS_SPACES {
+            return Err(format!("the trace has more than {MAX_ADDRESS_SPACES} address spaces"));
+        }
         let words = &batch.words[..];
         // Position of the batch's address space, once it is known to be alive.
         let mut alive = None;
@@ -343,7 +346,7 @@ impl Checker {
             Op::Map(m) => {
                 range("a Map", m.start, m.len, false)?;
                 if let Backing::File { path, offset } = &m.backing
-                    && offset % PAGE != 0
+                    && !offset.is_multiple_of(PAGE)
                 {
                     return Err(format!("a Map of {path} begins at byte {offset}, not a multiple of {PAGE}"));
                 }
@@ -382,7 +385,7 @@ impl Checker {
 }
 
 fn range(what: &str, start: u64, len: u64, may_be_empty: bool) -> std::result::Result<(), String> {
-    if start % PAGE != 0 || len % PAGE != 0 {
+    if !start.is_multiple_of(PAGE) || !len.is_multiple_of(PAGE) {
         return Err(format!("{what} has start {start:#x} and length {len:#x}; both must be multiples of {PAGE}"));
     }
     if len == 0 && !may_be_empty {
@@ -426,8 +429,10 @@ mod tests {
         Op::Define { id: 0, block: Arc::new(Block { instrs, refs: [].into() }) }
     }
 
+    type Given<'a> = (u32, &'a [Op]);
+
     /// The first violation of batches given as address space and events; block 0 is executed after each batch's events.
-    fn verdict(batches: &[(u32, &[Op])]) -> Option<String> {
+    fn verdict(batches: &[Given]) -> Option<String> {
         let mut checker = Checker::default();
         for (i, (asid, ops)) in batches.iter().enumerate() {
             let mut batch = Batch::new(Asid(*asid));
@@ -462,7 +467,7 @@ mod tests {
     #[test]
     fn each_rule_is_held() {
         let thread = |t| Op::ThreadStart { thread: t };
-        let cases: [(&str, &[(u32, &[Op])]); 12] = [
+        let cases: [(&str, &[Given]); 12] = [
             ("no Start", &[(0, &[start()]), (1, &[])]),
             ("after its End", &[(0, &[start()]), (0, &[Op::End(End::Lost)]), (0, &[])]),
             ("was there before", &[(0, &[start(), Op::Fork { child: Asid(0) }])]),

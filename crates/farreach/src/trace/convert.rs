@@ -48,26 +48,47 @@ pub fn summarize(mut opened: Opened) -> Result<Summary> {
 ///
 /// # Errors
 /// The trace cannot be read to its end, breaks the contract of the stream, or cannot be written; then there is no file.
-pub fn to_frt(mut opened: Opened, path: &str) -> Result<Totals> {
+pub fn to_frt(opened: Opened, path: &str) -> Result<Totals> {
+    match copy(opened, path, false)? {
+        (totals, None) => Ok(totals),
+        (_, Some(e)) => Err(e),
+    }
+}
+
+/// As [`to_frt`], but a trace that is cut or damaged becomes a whole one of what can be read before that place; the error that ended
+/// it comes back too. Its header keeps the origin and says that it was recovered.
+///
+/// # Errors
+/// What can be read breaks the contract of the stream, or cannot be written; then there is no file.
+pub fn recover(opened: Opened, path: &str) -> Result<(Totals, Option<Error>)> {
+    copy(opened, path, true)
+}
+
+fn copy(mut opened: Opened, path: &str, recover: bool) -> Result<(Totals, Option<Error>)> {
+    let file = opened.info.file.clone();
     let origin = || Header {
         recorder: format!("farreach {} trace convert", env!("CARGO_PKG_VERSION")),
-        more: [
-            ("converted_from".to_owned(), opened.info.file.clone().into()),
-            ("original_format".to_owned(), opened.info.format.into()),
-        ]
-        .into_iter()
-        .collect(),
+        more: [("converted_from".to_owned(), file.clone().into()), ("original_format".to_owned(), opened.info.format.into())]
+            .into_iter()
+            .collect(),
         ..Header::default()
     };
-    let header = opened.info.header.clone().unwrap_or_else(origin);
+    let mut header = opened.info.header.clone().unwrap_or_else(origin);
+    if recover {
+        header.more.insert("recovered_from".to_owned(), file.into());
+    }
     let mut writer = match path {
         "-" => TraceWriter::to_stream(io::stdout(), "standard output", header)?,
         _ => TraceWriter::create(Path::new(path), header)?,
     };
-    while let Some(batch) = opened.source.next_batch()? {
-        writer.write(&batch)?;
+    loop {
+        match opened.source.next_batch() {
+            Ok(Some(batch)) => writer.write(&batch)?,
+            Ok(None) => return Ok((writer.finish()?, None)),
+            Err(e) if recover => return Ok((writer.finish()?, Some(e))),
+            Err(e) => return Err(e),
+        }
     }
-    writer.finish()
 }
 
 /// What [`to_lackey`] wrote and what the text cannot say.

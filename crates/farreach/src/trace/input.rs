@@ -77,12 +77,19 @@ impl Input {
     }
 
     fn fill_head(&mut self) -> Result<()> {
-        let got = (&mut self.stream).take(HEAD_BYTES as u64).read_to_end(&mut self.head);
-        // What could be read decides the format; the reader meets the same error again at its place.
-        got.map(|_| ()).or_else(|e| if self.head.is_empty() { Err(self.error("byte 0", &e)) } else { Ok(()) })
+        match (&mut self.stream).take(HEAD_BYTES as u64).read_to_end(&mut self.head) {
+            Err(e) if self.head.is_empty() => Err(self.error("byte 0", &e)),
+            Err(e) => {
+                // The bytes before it decide the format. The reader must meet the error at its place, and a decoder that failed
+                // may claim its end when asked again.
+                self.stream = Box::new(Fails(e));
+                Ok(())
+            }
+            Ok(_) => Ok(()),
+        }
     }
 
-    /// The first bytes, decompressed: at most [`HEAD_BYTES`].
+    /// The first bytes, decompressed: at most 512.
     pub fn head(&self) -> &[u8] {
         &self.head
     }
@@ -100,6 +107,15 @@ impl Input {
 
     fn error(&self, place: &str, e: &io::Error) -> Error {
         read_error(&self.file, self.compression, place, e)
+    }
+}
+
+/// A stream that fails, always in the same way.
+struct Fails(io::Error);
+
+impl Read for Fails {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        Err(io::Error::new(self.0.kind(), self.0.to_string()))
     }
 }
 

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use crate::addr::Asid;
 use crate::error::{Error, Result};
 use crate::event::{Batch, Block, DataRef, Instr, Kind, MAX_BLOCKS, MAX_REF_BYTES, Op, Source};
-use crate::trace::frt::MAX_DEFINED_ITEMS;
+use crate::trace::frt::{BLOCK_ITEMS, MAX_DEFINED_ITEMS};
 use crate::trace::input::{Bytes, Input};
 use crate::trace::{Format, Opened};
 
@@ -260,7 +260,7 @@ impl LackeyReader {
             Some(&id) => id,
             None => {
                 let id = blocks.len() as u32;
-                *items += 4 + instrs.len() + refs.len();
+                *items += BLOCK_ITEMS + instrs.len() + refs.len();
                 if id >= MAX_BLOCKS || *items > MAX_DEFINED_ITEMS {
                     return Err(self.fail(format!("the program has more than {MAX_DEFINED_ITEMS} different instructions")));
                 }

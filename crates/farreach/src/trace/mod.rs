@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::event::Source;
 
 pub use check::{Checked, Checker, Report, check};
-pub use convert::{LackeyText, Summary, summarize, to_frt, to_lackey, to_lackey_file};
+pub use convert::{LackeyText, Summary, recover, summarize, to_frt, to_lackey, to_lackey_file};
 pub use frt::{FrtReader, Header, Totals, TraceWriter};
 pub use input::Input;
 pub use partial::Partial;

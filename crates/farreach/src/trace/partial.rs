@@ -3,10 +3,14 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::error::{Error, Result};
 
-/// A file being written as `NAME.PID.partial` in the folder of `NAME`; dropped without [`Partial::commit`], it is removed.
+/// Two writers of one process must not share a file.
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// A file being written as `NAME.PID-N.partial` in the folder of `NAME`; dropped without [`Partial::commit`], it is removed.
 /// What is no regular file (a pipe, a device) and what stands for an open file (`/dev/stdout`) is written directly.
 pub struct Partial {
     file: File,
@@ -32,7 +36,7 @@ impl Partial {
             return Ok(Partial { file: direct(&target)?, name, names: None });
         }
         let mut partial = target.file_name().ok_or_else(|| fail(io::Error::other("is not a file name")))?.to_owned();
-        partial.push(format!(".{}.partial", std::process::id()));
+        partial.push(format!(".{}-{}.partial", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
         let partial = target.with_file_name(partial);
         if there.is_some() {
             // A file that forbids writing is not replaced either.

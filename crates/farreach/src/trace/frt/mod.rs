@@ -1,7 +1,7 @@
 //! The farreach trace, `.frt`: the event stream in independent compressed chunks. `docs/trace-format.md` is the exact layout.
 //!
-//! [`wire`] reads and writes bytes, [`ops`] codes events, [`model`] predicts blocks and addresses, [`writer`] and [`reader`] put
-//! chunks into a file and take them out again.
+//! `wire` reads and writes bytes, `ops` codes events, `model` predicts blocks and addresses, [`writer`] and [`reader`] put chunks
+//! into a file and take them out again.
 
 pub(crate) mod model;
 pub(crate) mod ops;
@@ -36,8 +36,13 @@ pub(crate) const CHUNK_OP_BYTES: usize = 1 << 22;
 pub const MAX_BLOCK_ITEMS: usize = 1 << 16;
 /// Most bytes of a path in a file.
 pub const MAX_STRING_BYTES: usize = 1 << 16;
-/// Most instructions plus references of all blocks together, each block counting four more. Bounds the reader's memory.
-pub const MAX_DEFINED_ITEMS: usize = 1 << 25;
+/// Most instructions plus references of all blocks together, each block counting [`BLOCK_ITEMS`] more. Bounds a reader's memory
+/// to about a gigabyte, which only a program with millions of different blocks needs.
+pub const MAX_DEFINED_ITEMS: usize = 1 << 26;
+/// What a block takes beside its instructions and references, in their size.
+pub const BLOCK_ITEMS: usize = 16;
+/// Most address spaces of a trace.
+pub const MAX_ADDRESS_SPACES: u64 = 1 << 20;
 /// Most words of a chunk: the block that fills it may be as long as blocks get.
 pub(crate) const MAX_CHUNK_WORDS: usize = CHUNK_WORDS + MAX_BLOCK_ITEMS + 2;
 

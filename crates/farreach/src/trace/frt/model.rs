@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::wire::{Cursor, put_varint};
-use super::{MAX_DEFINED_ITEMS, Totals};
+use super::{BLOCK_ITEMS, MAX_DEFINED_ITEMS, Totals};
 use crate::event::{Block, Kind, MAX_BLOCKS, NOT_EXECUTED};
 use crate::trace::tally::ByBlock;
 
@@ -101,7 +101,7 @@ impl Model {
             return Ok(Defined::Again(number));
         }
         block.validate().map_err(|why| format!("block {id}: {why}"))?;
-        self.items += 4 + block.instrs.len() + block.refs.len();
+        self.items += BLOCK_ITEMS + block.instrs.len() + block.refs.len();
         if self.items > MAX_DEFINED_ITEMS {
             return Err(format!(
                 "block {id}: all blocks together have more than {MAX_DEFINED_ITEMS} instructions and references"

@@ -33,6 +33,8 @@ pub struct FrtReader {
     /// References before this instruction are left out.
     skip_to: u64,
     state: State,
+    /// Room for the words of the next batch.
+    words: Vec<u64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,6 +85,7 @@ impl FrtReader {
             processes: Processes::default(),
             skip_to: 0,
             state: State::Between,
+            words: Vec::new(),
         })
     }
 
@@ -159,7 +162,9 @@ impl FrtReader {
         if head.number as usize != number {
             return Err(self.damaged(format!("it says that it is chunk {}", head.number)));
         }
-        let ops_only = self.totals.instructions.saturating_add(head.instructions) <= self.skip_to;
+        // Without a place to skip to, a chunk of loads and stores alone is no chunk to leave out.
+        let skips = self.skip_to > 0;
+        let ops_only = skips && self.totals.instructions.saturating_add(head.instructions) <= self.skip_to;
         let mut from = 0;
         for (i, (raw, len)) in head.columns.into_iter().enumerate() {
             let part = &packed[from..from + len as usize];
@@ -237,8 +242,8 @@ impl FrtReader {
     /// Decodes until a batch is full, its address space changes or the chunk ends. May return an empty batch.
     fn take_batch(&mut self) -> std::result::Result<Batch, String> {
         let mut batch = Batch::new(self.chunk.asid);
-        let left = (self.chunk.head.words as u64).saturating_sub(self.chunk.words);
-        batch.words.reserve_exact(left.min(BATCH_WORDS as u64 + 64) as usize);
+        std::mem::swap(&mut batch.words, &mut self.words);
+        batch.words.reserve(BATCH_WORDS + 64);
         let mut executed = false;
         while batch.words.len() < BATCH_WORDS && self.chunk.at[STEPS] < self.chunk.columns[STEPS].len() {
             let step = self.chunk.columns[STEPS][self.chunk.at[STEPS]];
@@ -266,12 +271,21 @@ impl FrtReader {
             at[CODES] += n;
             self.model.take_addresses(codes, &columns[DATA], &mut at[DATA], &mut batch.words, sums)?;
         }
+        if batch.words.len() < BATCH_WORDS / 2 {
+            // Where address spaces change often, batches are small, and whoever keeps them should not keep room for large ones.
+            let exact = batch.words[..].to_vec();
+            self.words = std::mem::replace(&mut batch.words, exact);
+            self.words.clear();
+        }
         self.chunk.words += batch.words.len() as u64;
         if self.chunk.words > u64::from(self.chunk.head.words) {
             return Err(format!("it has more than the {} words it claims", self.chunk.head.words));
         }
         if executed {
             self.processes.see(batch.asid, None);
+        }
+        if self.processes.address_spaces() > MAX_ADDRESS_SPACES {
+            return Err(format!("more than {MAX_ADDRESS_SPACES} address spaces"));
         }
         Ok(batch)
     }

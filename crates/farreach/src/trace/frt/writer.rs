@@ -22,20 +22,20 @@ const WAITING: usize = 2;
 
 /// Writes batches into a `.frt` file.
 ///
-/// The file gets its name only in [`finish`](TraceWriter::finish): until then it is `NAME.PID.partial` in the same folder, has
+/// The file gets its name only in [`finish`](TraceWriter::finish): until then it is `NAME.PID-N.partial` in the same folder, has
 /// no trailer, and is removed when the writer is dropped. A killed recording leaves the partial file, which the reader reads up to
 /// its last whole chunk and then refuses. A name that exists and is no regular file (a pipe, a device) is written directly.
 pub struct TraceWriter {
     file: String,
-    chunk: Chunk,
+    chunk: Box<Chunk>,
     asid: Asid,
     model: Model,
     op_state: OpState,
     totals: Totals,
     processes: Processes,
     batches: u64,
-    sender: Option<SyncSender<Chunk>>,
-    spare: Receiver<Chunk>,
+    sender: Option<SyncSender<Box<Chunk>>>,
+    spare: Receiver<Box<Chunk>>,
     worker: Option<JoinHandle<io::Result<Sink>>>,
     broken: bool,
 }
@@ -77,8 +77,8 @@ impl TraceWriter {
 
     fn start(out: Out, file: String, header: &Header) -> Result<TraceWriter> {
         let prefix = prefix(header).map_err(|what| Error::Trace { file: file.clone(), place: "header".into(), what })?;
-        let (sender, chunks) = sync_channel::<Chunk>(WAITING);
-        let (give_back, spare) = sync_channel::<Chunk>(WAITING + 2);
+        let (sender, chunks) = sync_channel::<Box<Chunk>>(WAITING);
+        let (give_back, spare) = sync_channel::<Box<Chunk>>(WAITING + 2);
         let sink = Sink { out: BufWriter::with_capacity(1 << 18, out), at: 0, before: Totals::default(), index: Vec::new() };
         let worker = std::thread::Builder::new().name("trace writer".into()).spawn(move || {
             let mut sink = sink;
@@ -96,7 +96,7 @@ impl TraceWriter {
         model.begin_chunk();
         Ok(TraceWriter {
             file,
-            chunk: Chunk::default(),
+            chunk: Box::default(),
             asid: Asid(0),
             model,
             op_state: OpState::default(),
@@ -163,6 +163,9 @@ impl TraceWriter {
                 self.model.put_addresses(addrs, codes, data, &mut self.chunk.sums);
                 at += need;
                 self.processes.see(batch.asid, None);
+            }
+            if self.processes.address_spaces() > MAX_ADDRESS_SPACES {
+                return Err(self.refuse(from, format!("the trace has more than {MAX_ADDRESS_SPACES} address spaces")));
             }
             self.chunk.words += at - from;
             if self.chunk.words >= CHUNK_WORDS || self.chunk.columns[OPS].len() >= CHUNK_OP_BYTES {

@@ -1,0 +1,139 @@
+//! A TLB design of your own, in one file, against the five of T94 on a generated program:
+//!
+//!     cargo run --release --example new_design
+//!
+//! The design: a direct-mapped array indexed by a hash of the page number, in front of nothing. Cheap to build, and how bad?
+//! To make it part of farreach, move everything above `main` to `src/hw/tlb/hashed.rs` and add `&hashed::DESIGN` to
+//! `DESIGNS`; then `--machine mine.toml` with `kind = "hashed"` finds it.
+
+use farreach::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
+use farreach::counts::TlbCounts;
+use farreach::event::Kind;
+use farreach::hw::tlb::{
+    Answer, DESIGNS, Design, EntryView, Lookup, Noise, Outcome, PageTableView, Pte, Tlb, Translation, keys,
+};
+use farreach::machine::{Lab, MachineSpec, Options};
+use farreach::params::Params;
+use farreach::report::table;
+use farreach::trace::generate;
+
+/// What a machine description may say of it, and how it is built.
+const DESIGN: Design = Design {
+    kind: "hashed",
+    about: "direct-mapped, indexed by a hash of the page number",
+    keys: &[&keys::ENTRIES],
+    build: |params| Ok(Box::new(Hashed::new(params)?)),
+    bits: |_| None, // the area model covers fully associative TLBs
+    reach: |params| params.int("entries") << BASE_SHIFT,
+};
+
+#[derive(Clone, Copy)]
+struct Entry {
+    asid: Asid,
+    vpn: Vpn,
+    is: Translation,
+    modified: bool,
+}
+
+struct Hashed {
+    slots: Vec<Option<Entry>>,
+    counts: TlbCounts,
+}
+
+impl Hashed {
+    fn new(params: &Params) -> Result<Hashed, String> {
+        let entries = params.int("entries");
+        if !entries.is_power_of_two() {
+            return Err(format!("entries = {entries} is not allowed: entries must be a power of two for kind = hashed"));
+        }
+        Ok(Hashed { slots: vec![None; entries as usize], counts: TlbCounts::default() })
+    }
+    fn slot(&self, vpn: Vpn) -> usize {
+        (vpn.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & (self.slots.len() - 1)
+    }
+    /// Empties a slot and says that its page will have to be asked for again.
+    fn drop(&mut self, slot: usize, noise: &mut Noise) {
+        if let Some(old) = self.slots[slot].take() {
+            noise.pages(old.asid, old.vpn, 1);
+            self.counts.invalidations += 1;
+        }
+    }
+}
+
+impl Tlb for Hashed {
+    fn access(&mut self, at: Lookup, pte: Pte, _: &dyn PageTableView, noise: &mut Noise) -> Answer {
+        let (slot, store) = (self.slot(at.vpn), at.kind == Kind::Store);
+        if let Some(entry) = self.slots[slot].as_mut().filter(|e| (e.asid, e.vpn) == (at.asid, at.vpn)) {
+            entry.modified |= store;
+            // The same lookup again would change nothing: the machine may count it without asking.
+            return Answer { outcome: Outcome::Hit, quiet: true };
+        }
+        self.counts.misses += 1;
+        self.counts.tag_misses += 1;
+        match at.kind {
+            Kind::Fetch => self.counts.fetch_misses += 1,
+            Kind::Load => self.counts.load_misses += 1,
+            Kind::Store => self.counts.store_misses += 1,
+        }
+        self.counts.data_misses = self.counts.load_misses + self.counts.store_misses;
+        if let Some(old) = self.slots[slot] {
+            self.counts.evictions += 1;
+            noise.pages(old.asid, old.vpn, 1);
+        }
+        self.counts.fills += 1;
+        let is = Translation { pfn: pte.pfn, attr: pte.attr };
+        self.slots[slot] = Some(Entry { asid: at.asid, vpn: at.vpn, is, modified: store });
+        Answer { outcome: Outcome::TagMiss, quiet: true }
+    }
+
+    fn invalidate(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
+        for slot in 0..self.slots.len() {
+            if self.slots[slot].is_some_and(|e| e.asid == asid && pages.contains(e.vpn)) {
+                self.drop(slot, noise);
+            }
+        }
+    }
+
+    fn invalidate_space(&mut self, asid: Asid, noise: &mut Noise) {
+        self.invalidate(asid, VpnRange { start: Vpn(0), pages: 1 << (64 - BASE_SHIFT) }, noise);
+    }
+
+    fn probe(&self, asid: Asid, vpn: Vpn, _: Kind) -> Option<Translation> {
+        self.slots[self.slot(vpn)].filter(|e| (e.asid, e.vpn) == (asid, vpn)).map(|e| e.is)
+    }
+
+    fn entries(&self) -> Vec<EntryView> {
+        let valid = self.slots.iter().enumerate().filter_map(|(slot, e)| e.map(|e| (slot, e)));
+        valid
+            .map(|(slot, e)| EntryView {
+                slot,
+                asid: e.asid,
+                base: e.vpn,
+                order: 0,
+                pages: vec![(0, e.is, e.modified)],
+                sb_enabled: None,
+                used: None,
+            })
+            .collect()
+    }
+
+    fn counts(&self) -> &TlbCounts {
+        &self.counts
+    }
+}
+
+fn main() -> farreach::Result<()> {
+    let designs: Vec<&'static Design> = DESIGNS.iter().copied().chain([&DESIGN]).collect();
+    let mine = |entries| {
+        let name = format!("hashed/{entries}");
+        MachineSpec::with_designs(&name, &format!("kind = 'hashed'\nentries = {entries}"), "", 0, &designs)
+    };
+    let mut machines = vec![mine(64)?, mine(256)?];
+    for preset in ["t94/single", "t94/superpage", "t94/partial", "t94/complete", "t94/set-associative"] {
+        machines.push(MachineSpec::parse(preset, 0)?);
+    }
+    let mut lab = Lab::new(machines, Options::default())?;
+    lab.run(&mut generate::program(1, 200_000))?;
+    print!("{}", table::render(&lab.result("a generated program", None)));
+    Ok(())
+}
