@@ -16,9 +16,8 @@ fn examples(help: &str) -> Vec<Vec<String>> {
 fn walk(command: &Command, path: &str) {
     let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let lines = examples(&help);
-    assert!(!lines.is_empty(), "{path} --help shows no examples");
+    assert!(lines.iter().any(|line| line.join(" ").starts_with(path)), "{path} --help shows no example of itself: {lines:?}");
     for line in lines {
-        assert!(line.join(" ").starts_with(path), "an example of {path}: {line:?}");
         if let Err(e) = Cli::try_parse_from(&line) {
             panic!("{path} --help shows {line:?}: {e}");
         }

@@ -103,7 +103,8 @@ fn keys_are_explained() {
 #[test]
 fn forty_machines_at_once() {
     let mut text = sweep(100, 3);
-    (0..2000u64).for_each(|i| text += &format!("I  {:x},4\n S {:x},8\n", 4096 + i * 52, 0x5000_0000 + (i * i * 7919) % 2_000_000));
+    (0..2000u64)
+        .for_each(|i| text += &format!("I  {:x},4\n S {:x},8\n", 4096 + i * 52, 0x5000_0000 + (i * i * 7919) % 2_000_000));
     let kinds = ["single", "superpage", "partial", "complete"];
     let machines: Vec<String> = (0..40).map(|i| format!("t94/{}:entries={}", kinds[i % 4], 2 + i)).collect();
     let run = |machines: &[String]| {
@@ -130,7 +131,8 @@ fn forty_machines_at_once() {
 
 #[test]
 fn the_seed_changes_random_replacement_only() {
-    let text: String = (0..6000u64).map(|i| format!(" L {:x},8\n", i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 55 << 12)).collect();
+    let text: String =
+        (0..6000u64).map(|i| format!(" L {:x},8\n", i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 55 << 12)).collect();
     let run = |seed: &str| fed(["sim", "-", "--json", "--seed", seed], text.as_bytes()).good();
     let (a, b, c) = (run("1"), run("1"), run("2"));
     assert_eq!(a.out, b.out, "the same input and seed give the same bytes");

@@ -189,8 +189,7 @@ fn output_goes_where_it_is_told() {
 
 #[test]
 fn every_subcommand_has_help_with_examples() {
-    let commands =
-        ["", "run", "record", "sim", "trace", "trace info", "trace check", "trace convert", "machines", "area"];
+    let commands = ["", "run", "record", "sim", "trace", "trace info", "trace check", "trace convert", "machines", "area"];
     for command in commands {
         for flag in ["--help", "-h"] {
             let text = line(&format!("{command} {flag}")).good().out;

@@ -93,8 +93,7 @@ fn the_streams_are_the_programs() {
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
     let input: Vec<u8> = (0..100_000u32).map(|i| (i * 7 % 256) as u8).collect();
     let with_input = |mut command: Command| {
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
         let input = input.clone();
         let feed = std::thread::spawn(move || stdin.write_all(&input).unwrap());
@@ -304,7 +303,8 @@ fn a_trace_is_written_whole_or_not_at_all() {
     let old = dir.write("old", "old");
     let tool = common::tool().display();
     let exe = env!("CARGO_BIN_EXE_farreach");
-    let script = format!("ulimit -f 1; FARREACH_VALGRIND_DIR={tool} {exe} record -o {old} -- true 2>&1 | cat; exit ${{PIPESTATUS[0]}}");
+    let script =
+        format!("ulimit -f 1; FARREACH_VALGRIND_DIR={tool} {exe} record -o {old} -- true 2>&1 | cat; exit ${{PIPESTATUS[0]}}");
     let ran = Ran::of(Command::new("bash").args(["-c", &script]).output().unwrap());
     assert_eq!(ran.status, 125, "{}", ran.out);
     assert!(ran.out.contains("File too large"), "{}", ran.out);

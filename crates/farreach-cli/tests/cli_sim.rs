@@ -26,7 +26,10 @@ fn a_sweep_over_256_pages_by_hand() {
     assert_eq!(each(&result, "subblock_misses"), [0, 0, 240, 240, 0]);
     assert_eq!(each(&result, "evictions"), [704, 0, 0, 0, 0]);
     for m in result["machines"].as_array().unwrap() {
-        assert_eq!((m["memory"]["resident_bytes"].as_u64(), m["memory"]["mapped_bytes"].as_u64()), (Some(1 << 20), Some(1 << 20)));
+        assert_eq!(
+            (m["memory"]["resident_bytes"].as_u64(), m["memory"]["mapped_bytes"].as_u64()),
+            (Some(1 << 20), Some(1 << 20))
+        );
         assert_eq!(m["cost"]["cycles"], 40 * m["counts"]["misses"].as_u64().unwrap());
     }
     assert_eq!(result["workload"]["touched_bytes"], 1 << 20);
@@ -85,7 +88,8 @@ fn compressed_files_are_found_by_content() {
     let plain = dir.write("plain", &text);
     let want = farreach(["sim", &plain, "--csv"]).good().out;
     for (tool, name) in [("gzip", "a"), ("xz", "b"), ("zstd", "c"), ("bzip2", "d")] {
-        let Ok(packed) = Command::new(tool).arg("-c").stdin(std::fs::File::open(&plain).unwrap()).stderr(Stdio::null()).output()
+        let Ok(packed) =
+            Command::new(tool).arg("-c").stdin(std::fs::File::open(&plain).unwrap()).stderr(Stdio::null()).output()
         else {
             eprintln!("skipped: {tool} is not installed");
             continue;
@@ -201,7 +205,9 @@ fn a_reader_that_goes_away_is_no_failure() {
         assert_eq!((ran.status, ran.err.as_str()), (0, ""), "{what}");
     }
     // Nobody hears the error either.
-    let script = format!("{{ sleep 0.05; {exe} sim /nonexistent; echo $? >&3; }} 3>&1 2>&1 >/dev/null | true; {exe} sim x 2>/dev/full; exit $?");
+    let script = format!(
+        "{{ sleep 0.05; {exe} sim /nonexistent; echo $? >&3; }} 3>&1 2>&1 >/dev/null | true; {exe} sim x 2>/dev/full; exit $?"
+    );
     assert_eq!(Ran::of(Command::new("bash").args(["-c", &script]).output().unwrap()).status, 1);
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
     let ran = Ran::of(command().args(["sim", &file]).stdout(full).stderr(Stdio::piped()).output().unwrap());
