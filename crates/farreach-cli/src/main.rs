@@ -1,6 +1,8 @@
 //! The command `farreach`: one file per subcommand in [`cmd`].
 
 mod cmd;
+#[cfg(test)]
+mod examples;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -35,7 +37,13 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    farreach_cli::live::full_files_are_errors();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(message) => return usage(&message),
+    };
+    let failure = if matches!(cli.command, Command::Run(_) | Command::Record(_)) { cmd::program::FAILED } else { 1 };
+    let outcome = match cli.command {
         Command::Run(args) => cmd::run::run(args),
         Command::Record(args) => cmd::record::run(args),
         Command::Sim(args) => cmd::sim::run(args).map(|()| ExitCode::SUCCESS),
@@ -44,13 +52,25 @@ fn main() -> ExitCode {
         Command::Area(args) => cmd::area::run(args).map(|()| ExitCode::SUCCESS),
     };
     outcome.unwrap_or_else(|error| {
-        // A reader that went away (`farreach sim ... | head`) is no error worth words.
+        // A reader that went away is no error worth words.
         let pipe = |c: &(dyn std::error::Error + 'static)| {
             c.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
         };
         if !error.chain().any(pipe) {
-            eprintln!("farreach: {error:#}");
+            cmd::common::note(cmd::common::explain(&error));
         }
-        ExitCode::FAILURE
+        ExitCode::from(error.downcast_ref::<cmd::program::Refused>().map_or(failure, |refused| refused.status))
     })
+}
+
+/// Help, the version, or what is wrong with the command line. A status of its own keeps it apart from the program's.
+fn usage(message: &clap::Error) -> ExitCode {
+    // That nobody can read it is no reason to fail.
+    let _ = message.print();
+    let records = std::env::args_os().nth(1).is_some_and(|word| word == "run" || word == "record");
+    match message.use_stderr() {
+        true if records => ExitCode::from(cmd::program::FAILED),
+        true => ExitCode::from(2),
+        false => ExitCode::SUCCESS,
+    }
 }

@@ -6,7 +6,6 @@ use farreach::cost::area::area_rbe;
 use farreach::hw::tlb::{DESIGNS, Design, EntryBits, design, keys};
 use farreach::params::{Key, Params};
 use serde_json::{Map, Value, json};
-use std::io::Write;
 
 /// Chip area of a fully associative TLB, in register-bit equivalents (rbe)
 ///
@@ -64,8 +63,7 @@ fn known(kind: &str, entries: u64, factor: u64) -> anyhow::Result<(&'static Desi
 /// Prints the area.
 pub fn run(args: AreaArgs) -> anyhow::Result<()> {
     let text = if args.json { as_json(&args)? } else { for_people(&args)? };
-    std::io::stdout().write_all(text.as_bytes())?;
-    Ok(())
+    super::common::print(&text)
 }
 
 fn as_json(args: &AreaArgs) -> anyhow::Result<String> {

@@ -5,7 +5,9 @@ use clap::Args;
 use farreach::counts::RunResult;
 use farreach::machine::{Lab, MachineSpec, Options};
 use farreach::report;
-use std::io::Write;
+use farreach::trace::Partial;
+use std::fmt::Display;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 /// The designs that are compared when nothing else is asked for: the five of the subblock paper's Table 6.
@@ -19,7 +21,7 @@ pub struct LabArgs {
     #[arg(long = "machine", short = 'm', value_name = "NAME[:key=value,...]")]
     machines: Vec<String>,
     /// Stop after N instructions (references, in a trace without instruction fetches).
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
     /// Seed of everything random; printed with the result.
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -43,15 +45,15 @@ impl LabArgs {
 #[derive(Args)]
 pub struct OutputArgs {
     /// Print the result as JSON (schema farreach.result/1).
-    #[arg(long, group = "format")]
+    #[arg(long, group = "form")]
     json: bool,
     /// Print the result as CSV, one row per machine.
-    #[arg(long, group = "format")]
+    #[arg(long, group = "form")]
     csv: bool,
     /// Also write a self-contained HTML page.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Print the result to a file instead of standard output.
+    /// Print the result to a file instead of standard output (`-`).
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -59,10 +61,10 @@ pub struct OutputArgs {
 impl OutputArgs {
     /// Finds out before a long run whether the files can be written.
     pub fn check(&self) -> Result<()> {
-        for path in self.html.iter().chain(&self.output) {
-            let dir = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            anyhow::ensure!(dir.is_dir(), "{}: the directory {} does not exist", path.display(), dir.display());
-            anyhow::ensure!(!path.is_dir(), "{}: is a directory; a file name is wanted", path.display());
+        let files = self.html.iter().chain(self.output.iter().filter(|path| !is_stdout(path)));
+        files.map(|path| Partial::create(path)).try_for_each(|file| file.map(drop))?;
+        if let Some(html) = self.html.as_ref().filter(|html| self.output.as_ref() == Some(html)) {
+            anyhow::bail!("{}: both --html and --output would write it; name two files", html.display());
         }
         Ok(())
     }
@@ -71,7 +73,7 @@ impl OutputArgs {
     pub fn emit(&self, result: &RunResult) -> Result<()> {
         if let Some(path) = &self.html {
             write_whole(path, report::html::render(result).as_bytes())?;
-            eprintln!("farreach: report in {}", path.display());
+            note(format_args!("report in {}", path.display()));
         }
         let text = match (self.json, self.csv) {
             (true, _) => report::json::render(result),
@@ -79,33 +81,42 @@ impl OutputArgs {
             _ => report::table::render(result),
         };
         match &self.output {
-            Some(path) => write_whole(path, text.as_bytes()),
-            None => print(&text),
+            Some(path) if !is_stdout(path) => write_whole(path, text.as_bytes()),
+            _ => print(&text),
         }
     }
 }
 
-/// Prints to standard output.
-pub fn print(text: &str) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output")
+fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-")
 }
 
-/// Writes a file whole or not at all: under another name first, renamed when every byte is on disk. What is not a plain
-/// file (a pipe, /dev/stderr) is written to directly.
-pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
-    let name = || path.display().to_string();
-    if path.exists() && !path.is_file() {
-        return std::fs::write(path, bytes).with_context(name);
+/// Prints to standard output. A reader that went away (`farreach sim ... | head`) has seen enough: no error.
+pub fn print(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(()),
+        other => other.context("standard output"),
     }
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(format!(".{}.partial", std::process::id()));
-    let partial = PathBuf::from(partial);
-    let write = || -> std::io::Result<()> {
-        let mut file = std::fs::File::create(&partial)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        std::fs::rename(&partial, path)
-    };
-    write().inspect_err(|_| drop(std::fs::remove_file(&partial))).with_context(name)
+}
+
+/// A line on standard error. That nobody can read it is no reason to fail.
+pub fn note(line: impl Display) {
+    let _ = writeln!(std::io::stderr(), "farreach: {line}");
+}
+
+/// An error with its causes, each once: some messages name their cause themselves.
+pub fn explain(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.as_str() {
+        "" => cause,
+        said if said.ends_with(&cause) => text,
+        _ => format!("{text}: {cause}"),
+    })
+}
+
+/// Writes a file whole or not at all.
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut file = Partial::create(path)?;
+    file.write_all(bytes).with_context(|| path.display().to_string())?;
+    Ok(file.commit()?)
 }

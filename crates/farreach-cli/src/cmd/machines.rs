@@ -17,7 +17,7 @@ pub struct MachinesArgs {
     /// A preset or a TOML file, with or without overrides.
     name: Option<String>,
     /// Explain the keys of the machine instead.
-    #[arg(long, requires = "name")]
+    #[arg(long, requires = "name", conflicts_with = "json")]
     keys: bool,
     /// Print as JSON.
     #[arg(long)]

@@ -1,9 +1,9 @@
 //! The subcommands.
 
 pub mod area;
-mod common;
+pub mod common;
 pub mod machines;
-mod program;
+pub mod program;
 mod progress;
 pub mod record;
 pub mod run;

@@ -1,7 +1,9 @@
 //! What `run` and `record` say about a recorded program.
 
-use farreach_cli::live::{Exit, Report};
-use std::ffi::OsString;
+use farreach_cli::live::{self, Exit, Report};
+use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// The command line as one would type it in a shell.
@@ -18,12 +20,67 @@ pub fn shown(command: &[OsString]) -> String {
     command.iter().map(quote).collect::<Vec<_>>().join(" ")
 }
 
-/// The program's exit status as a shell would report it: 128 + signal if a signal ended it.
-pub fn exit_code(report: &Report) -> ExitCode {
-    match report.exit {
-        Exit::Code(code) => ExitCode::from(code as u8),
-        Exit::Signal(signal) => ExitCode::from((128 + signal) as u8),
+/// What `run` and `record` return when the failure is farreach's own, as `env` and `timeout` do.
+pub const FAILED: u8 = 125;
+const NOT_EXECUTABLE: u8 = 126;
+const NOT_FOUND: u8 = 127;
+
+/// For the help of `run` and `record`.
+macro_rules! exit_statuses {
+    () => {
+        "Exit status:
+  the program's own; 128 + N if signal N ended it
+  0    --limit was reached (the program is killed)
+  125  farreach failed: options, machines, files, recorder, memory of a machine
+  126  the program cannot be recorded: not executable, not for x86-64, set-user-ID
+  127  the program was not found
+  130  interrupted (Ctrl-C); 143 if by SIGTERM. What was seen until then is kept"
+    };
+}
+pub(super) use exit_statuses;
+
+/// A program that cannot be recorded.
+#[derive(Debug)]
+pub struct Refused {
+    /// The exit status that a shell would give.
+    pub status: u8,
+    why: farreach::Error,
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.why.fmt(f)
     }
+}
+
+impl std::error::Error for Refused {}
+
+/// Refuses what is no program, before anything else is begun.
+pub fn check(command: &[OsString]) -> anyhow::Result<()> {
+    let name = &command[0];
+    let status = || if is_there(name) { NOT_EXECUTABLE } else { NOT_FOUND };
+    live::check_program(name).map_err(|why| Refused { status: status(), why })?;
+    Ok(())
+}
+
+/// Whether a command names a file, executable or not.
+fn is_there(name: &OsStr) -> bool {
+    if name.as_encoded_bytes().contains(&b'/') {
+        return !matches!(Path::new(name).metadata(), Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    !name.is_empty() && std::env::split_paths(&path).any(|dir| dir.join(name).is_file())
+}
+
+/// The program's exit status as a shell would report it, or that of an interrupt.
+pub fn exit_code(report: &Report) -> ExitCode {
+    let signal = |n: i32| (128 + n) as u8;
+    ExitCode::from(match report.exit {
+        Exit::Signal(libc::SIGTERM) if report.interrupted => signal(libc::SIGTERM),
+        _ if report.interrupted => signal(libc::SIGINT),
+        Exit::Code(code) => code as u8,
+        Exit::Signal(n) => signal(n),
+    })
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! `farreach record`: a real program into a trace file.
 
+use super::common::note;
 use super::program;
 use super::progress::Display;
 use anyhow::{Context, Result};
@@ -15,17 +16,17 @@ use std::process::ExitCode;
 
 /// Run a program and store its trace.
 #[derive(Args)]
-#[command(after_help = "\
+#[command(after_help = concat!(program::exit_statuses!(), "\n
 Examples:
   farreach record -o gcc.frt -- gcc -O2 -c big.c
   farreach sim gcc.frt
-  farreach trace check gcc.frt")]
+  farreach trace check gcc.frt"))]
 pub struct RecordArgs {
     /// The trace file.
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
     /// Stop after N instructions (the piece of the stream in which they are reached is stored whole).
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
     /// The program and its arguments, after `--`.
     #[arg(last = true, required = true, value_name = "COMMAND")]
@@ -34,6 +35,7 @@ pub struct RecordArgs {
 
 /// Runs the command; the exit status is the program's.
 pub fn run(args: RecordArgs) -> Result<ExitCode> {
+    program::check(&args.command)?;
     let mut writer = TraceWriter::create(&args.output, header(&args.command)?)?;
     let mut recorder = Recorder::start(&args.command, &Options::default())?;
     let mut display = Display::new();
@@ -51,14 +53,14 @@ pub fn run(args: RecordArgs) -> Result<ExitCode> {
     let totals = writer.finish()?;
     display.finish();
     let size = std::fs::metadata(&args.output).with_context(|| args.output.display().to_string())?.len();
-    eprintln!(
-        "farreach: {}: {} instructions, {} references, {} ({:.3} bytes per reference)",
+    note(format_args!(
+        "{}: {} instructions, {} references, {} ({:.3} bytes per reference)",
         args.output.display(),
         count(totals.instructions),
         count(totals.references()),
         bytes(size),
         size as f64 / totals.references().max(1) as f64,
-    );
+    ));
     Ok(if limited { ExitCode::SUCCESS } else { program::exit_code(&report) })
 }
 

@@ -12,13 +12,13 @@ use std::process::ExitCode;
 
 /// Run a program and compare designs on the fly; nothing is stored.
 ///
-/// The program's output and exit status are its own. The result comes on standard output when the program has ended.
+/// The program's input, output and exit status are its own. The result comes on standard output when the program has ended.
 #[derive(Args)]
-#[command(after_help = "\
+#[command(after_help = concat!(program::exit_statuses!(), "\n
 Examples:
   farreach run -- gcc -O2 -c big.c
   farreach run --machine t94/single --machine t94/partial:entries=32,factor=4 --json -o result.json -- ls -R /usr/share
-  farreach run --limit 100000000 --html report.html -- python3 script.py")]
+  farreach run --limit 100000000 --html report.html -- python3 script.py"))]
 pub struct RunArgs {
     #[command(flatten)]
     lab: LabArgs,
@@ -33,6 +33,7 @@ pub struct RunArgs {
 pub fn run(args: RunArgs) -> Result<ExitCode> {
     args.output.check()?;
     let mut lab = args.lab.lab()?;
+    program::check(&args.command)?;
     let mut recorder = Recorder::start(&args.command, &Options::default())?;
     let mut display = Display::new();
     let mut limited = false;

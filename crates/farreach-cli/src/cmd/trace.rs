@@ -1,6 +1,7 @@
 //! `farreach trace info|check|convert`: look at a trace.
 
-use std::io::{ErrorKind, Write};
+use super::common::{note, print};
+use std::io::ErrorKind;
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
@@ -12,6 +13,11 @@ use farreach::trace::{Opened, Summary, open_trace, recover, summarize, to_frt, t
 
 /// Look at a trace: what it contains, whether it is sound, another format
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  farreach trace info cc1.frt
+  farreach trace check cc1.frt
+  farreach trace convert old.txt.xz -o new.frt")]
 pub struct TraceArgs {
     #[command(subcommand)]
     action: Action,
@@ -20,10 +26,10 @@ pub struct TraceArgs {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Show where a trace comes from, what it counts and who ran
-    #[command(after_help = "Example:\n  farreach trace info cc1.frt\n  xz -dc old.txt.xz | farreach trace info --json -")]
+    #[command(after_help = "Examples:\n  farreach trace info cc1.frt\n  xz -dc old.txt.xz | farreach trace info --json -")]
     Info(Input),
     /// Read a trace to its end and hold every event against the rules; exit status 1 at the first violation
-    #[command(after_help = "Example:\n  farreach trace check cc1.frt")]
+    #[command(after_help = "Examples:\n  farreach trace check cc1.frt")]
     Check(Input),
     /// Write a trace in another format
     #[command(after_help = "Examples:\n  \
@@ -83,15 +89,15 @@ pub fn run(args: TraceArgs) -> Result<()> {
     match args.action {
         Action::Info(input) => {
             let summary = summarize(input.file.open()?)?;
-            show(&if input.json { json_of("farreach.trace-info/1", &summary)? } else { info_text(&summary) })
+            print(&if input.json { json_of("farreach.trace-info/1", &summary)? } else { info_text(&summary) })
         }
         Action::Check(input) => {
             let summary = summarize(input.file.open()?)?;
             let violation = summary.report.violation.clone();
             match (&violation, input.json) {
-                (_, true) => show(&json_of("farreach.trace-check/1", &summary)?)?,
-                (None, false) => show(&format!("{}: sound; {}\n", summary.file, counts(&summary.report)))?,
-                (Some(_), false) => show(&format!("{}: before it, {}\n", summary.file, counts(&summary.report)))?,
+                (_, true) => print(&json_of("farreach.trace-check/1", &summary)?)?,
+                (None, false) => print(&format!("{}: sound; {}\n", summary.file, counts(&summary.report)))?,
+                (Some(_), false) => print(&format!("{}: before it, {}\n", summary.file, counts(&summary.report)))?,
             }
             match violation {
                 Some(v) => {
@@ -113,9 +119,9 @@ fn to_trace(input: &TraceFile, output: Option<String>, recovering: bool) -> Resu
     let opened = input.open()?;
     let (totals, ended_by) = if recovering { recover(opened, &output)? } else { (to_frt(opened, &output)?, None) };
     let (i, l, s) = (totals.instructions, totals.loads, totals.stores);
-    eprintln!("{output}: {i} instructions, {l} loads, {s} stores, {} events", totals.ops);
+    note(format_args!("{output}: {i} instructions, {l} loads, {s} stores, {} events", totals.ops));
     if let Some(e) = ended_by {
-        eprintln!("it ends where the original could not be read: {e}");
+        note(format_args!("it ends where the original could not be read: {e}"));
     }
     Ok(())
 }
@@ -128,18 +134,12 @@ fn to_text(input: &TraceFile, output: &str) -> Result<()> {
         Ok(text) => {
             if text.events_left_out > 0 || text.space_changes_left_out > 0 {
                 let (events, changes) = (text.events_left_out, text.space_changes_left_out);
-                eprintln!("note: text has references only; left out: {events} events, {changes} changes of the address space");
+                note(format_args!(
+                    "text has references only; left out: {events} events, {changes} changes of the address space"
+                ));
             }
             Ok(())
         }
-    }
-}
-
-/// Prints; a reader that went away is no error.
-fn show(text: &str) -> Result<()> {
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(e.into()),
-        _ => Ok(()),
     }
 }
 

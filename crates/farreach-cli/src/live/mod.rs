@@ -14,6 +14,7 @@ mod signals;
 pub use decode::Counts;
 pub use launch::{TOOL, TOOL_VARIABLE, check_program, tool_dir};
 pub use recorder::{Exit, Options, Recorder, Report};
+pub use signals::full_files_are_errors;
 
 #[cfg(test)]
 mod tests;

@@ -142,6 +142,10 @@ impl Recorder {
             self.close();
         }
         let exit = self.wait()?;
+        // The program may have ended of an interrupt before anybody looked.
+        if self.signals.take().0 > 0 {
+            self.interrupted.get_or_insert_with(Instant::now);
+        }
         Ok(Report {
             exit,
             pid: self.child.id(),

@@ -62,6 +62,22 @@ impl Drop for Watch {
     }
 }
 
+/// Lets a write beyond the file size limit (`ulimit -f`) fail with an error, which can be reported, instead of ending farreach.
+/// Programs that farreach starts are not touched: handlers do not survive exec.
+pub fn full_files_are_errors() {
+    extern "C" fn nothing(_signal: libc::c_int) {}
+    // SAFETY: all-zero is a valid sigaction; the handler does nothing.
+    unsafe {
+        let mut old: libc::sigaction = std::mem::zeroed();
+        if libc::sigaction(libc::SIGXFSZ, std::ptr::null(), &mut old) == 0 && old.sa_sigaction == libc::SIG_DFL {
+            let mut new: libc::sigaction = std::mem::zeroed();
+            new.sa_sigaction = nothing as *const () as usize;
+            new.sa_flags = libc::SA_RESTART;
+            libc::sigaction(libc::SIGXFSZ, &new, std::ptr::null_mut());
+        }
+    }
+}
+
 /// Sends a signal; a process that is gone is no error.
 pub fn send(pid: u32, signal: i32) {
     // SAFETY: plain system call.

@@ -63,8 +63,6 @@ impl Group {
 /// What the loop counts for all designs together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
-    /// Instructions, or references where a block has none: what `--limit` counts.
-    pub units: u64,
     /// References before splitting at page boundaries.
     pub references: Lookups,
     /// Lookups.
@@ -87,6 +85,17 @@ pub(super) struct Engine {
     noise: Noise,
     changes: Vec<Change>,
     ops: u64,
+}
+
+impl Tally {
+    /// What `--limit` counts: instructions, or references in a stream that has none. Blocks without instructions that stand
+    /// among others (the rest of an instruction that faulted, say) add nothing.
+    fn units(&self) -> u64 {
+        match self.references.fetch {
+            0 => self.references.total(),
+            instructions => instructions,
+        }
+    }
 }
 
 /// Distinct pages touched, of all address spaces.
@@ -130,7 +139,7 @@ impl Engine {
 
     /// The limit was reached: further batches would be ignored.
     pub fn done(&self) -> bool {
-        self.tally.units >= self.limit
+        self.tally.units() >= self.limit
     }
 
     /// Simulates one batch.
@@ -166,7 +175,7 @@ impl Engine {
             let end = at + 1 + self.compiled.words(word, &hot);
             let addrs = words.get(at + 1..end).ok_or_else(|| broken(at, "is cut in its block"))?;
             at = end;
-            if hot.spread() || self.limit - self.tally.units < u64::from(hot.instrs.max(hot.refs)) {
+            if hot.spread() || self.limit - self.tally.units() < u64::from(hot.instrs.max(hot.refs)) {
                 // The blocks step aside, so that nothing of them need be copied while the rest changes.
                 let blocks = std::mem::take(&mut self.compiled.blocks);
                 let outcome = self.plain_block(batch.asid, blocks.get(word).expect("it is compiled"), addrs);
@@ -182,8 +191,8 @@ impl Engine {
     /// or not as it should be, at the limit, or at the end.
     fn count_quiet<const LIMITED: bool>(&mut self, asid: Asid, words: &[u64], mut at: usize) -> usize {
         let Engine { compiled, quiet, full, .. } = &*self;
-        let (full, room) = (*full, self.limit - self.tally.units);
-        let (mut units, mut fetches, mut loads, mut refs) = (0u64, 0u64, 0u64, 0u64);
+        let (full, room) = (*full, self.limit - self.tally.units());
+        let (mut fetches, mut loads, mut refs) = (0u64, 0u64, 0u64);
         // An event is no block: its id is out of range.
         while let Some(hot) = words.get(at).and_then(|&word| compiled.hot(word)) {
             let end = at + 1 + usize::from(hot.refs);
@@ -191,20 +200,18 @@ impl Engine {
             if hot.spread() || !is_quiet(compiled, quiet, full, hot, addrs) {
                 break;
             }
-            let block_units = u64::from(if hot.instrs > 0 { hot.instrs } else { hot.refs });
-            if LIMITED && units + block_units > room {
+            // Near the limit every block goes the plain way.
+            if LIMITED && fetches.max(refs) + u64::from(hot.instrs.max(hot.refs)) > room {
                 break;
             }
             if cfg!(debug_assertions) {
                 self.verify(asid, words[at], addrs);
             }
-            units += block_units;
             fetches += u64::from(hot.instrs);
             loads += u64::from(hot.loads);
             refs += u64::from(hot.refs);
             at = end;
         }
-        self.tally.units += units;
         for lookups in [&mut self.tally.references, &mut self.tally.lookups] {
             lookups.fetch += fetches;
             lookups.load += loads;
@@ -216,7 +223,6 @@ impl Engine {
     /// One block that fetches from one page or not at all, reference by reference. The same as [`Engine::plain_block`], without a look at
     /// the instructions.
     fn hot_block(&mut self, asid: Asid, hot: &Hot, addrs: &[u64]) -> Result<(), Error> {
-        self.tally.units += u64::from(if hot.instrs > 0 { hot.instrs } else { hot.refs });
         let mut calm = false;
         let mut fetched = 0;
         for (i, &addr) in addrs.iter().enumerate() {
@@ -257,11 +263,8 @@ impl Engine {
                 }
             }
             fetched = r.after;
-            if block.instrs.is_empty() {
-                if self.done() {
-                    return Ok(());
-                }
-                self.tally.units += 1;
+            if block.instrs.is_empty() && self.done() {
+                return Ok(());
             }
             if addr != NOT_EXECUTED && self.data(asid, r.kind, addr, u64::from(r.size))? {
                 calm = None;
@@ -280,7 +283,6 @@ impl Engine {
         if self.done() {
             return Ok(false);
         }
-        self.tally.units += 1;
         self.tally.references.fetch += 1;
         for vpn in instr.pc >> BASE_SHIFT..=(instr.pc + u64::from(instr.len) - 1) >> BASE_SHIFT {
             self.tally.lookups.fetch += 1;

@@ -81,7 +81,11 @@ impl MachineSpec {
         let Ok(Json::Object(mut base)) = serde_json::to_value(table) else {
             return Err(config("TOML: a table of keys is expected".into()));
         };
-        let about = base.remove("about").and_then(|a| a.as_str().map(str::to_owned)).unwrap_or_default();
+        let about = match base.remove("about") {
+            None => String::new(),
+            Some(Json::String(about)) => about,
+            Some(other) => return Err(config(format!("about = {other} is not allowed: about must be a text"))),
+        };
         let mut given = Map::new();
         for pair in overrides.split(',').filter(|p| !p.is_empty()) {
             let (key, value) =
@@ -92,16 +96,16 @@ impl MachineSpec {
         }
         let word = |key: &str, default: &str| {
             let value = given.get(key).or_else(|| base.get(key));
-            value.map_or(Some(default.to_owned()), |v| v.as_str().map(str::to_owned))
+            value.map_or(default.to_owned(), |v| v.as_str().map_or_else(|| v.to_string(), str::to_owned))
         };
         let kinds = || designs.iter().map(|d| d.kind).collect::<Vec<_>>().join(", ");
-        let kind = word("kind", "").unwrap_or_default();
+        let kind = word("kind", "");
         let design = designs
             .iter()
             .copied()
             .find(|d| d.kind == kind)
             .ok_or_else(|| config(format!("kind = '{kind}' is not allowed: kind must be one of {}", kinds())))?;
-        let placement = word("placement", os::PLACEMENT.default).unwrap_or_default();
+        let placement = word("placement", os::PLACEMENT.default);
         if os::placement::placement(&placement).is_none() {
             let names = os::placement::PLACEMENTS.iter().map(|p| p.name).collect::<Vec<_>>().join(", ");
             return Err(config(format!("placement = '{placement}' is not allowed: placement must be one of {names}")));

@@ -20,6 +20,7 @@ pub use check::{Checked, Checker, Report, check};
 pub use convert::{LackeyText, Summary, recover, summarize, to_frt, to_lackey, to_lackey_file};
 pub use frt::{FrtReader, Header, Totals, TraceWriter};
 pub use input::Input;
+pub use partial::Partial;
 
 /// A format of traces that can be read.
 pub struct Format {

@@ -162,7 +162,9 @@ impl FrtReader {
         if head.number as usize != number {
             return Err(self.damaged(format!("it says that it is chunk {}", head.number)));
         }
-        let ops_only = self.totals.instructions.saturating_add(head.instructions) <= self.skip_to;
+        // Without a place to skip to, a chunk of loads and stores alone is no chunk to leave out.
+        let skips = self.skip_to > 0;
+        let ops_only = skips && self.totals.instructions.saturating_add(head.instructions) <= self.skip_to;
         let mut from = 0;
         for (i, (raw, len)) in head.columns.into_iter().enumerate() {
             let part = &packed[from..from + len as usize];

@@ -1,0 +1,151 @@
+//! Are machine descriptions understood, and wrong ones refused with key, value and what is allowed?
+
+mod cli;
+
+use cli::{DEFAULTS, Dir, each, farreach, fed, line, sweep};
+use serde_json::Value;
+
+fn presets() -> Vec<String> {
+    let list = line("machines --json").good().json();
+    list.as_array().unwrap().iter().map(|m| m["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn wrong_descriptions() {
+    let dir = Dir::new();
+    let trace = dir.write("t", sweep(3, 1));
+    let toml = |name: &str, text: &str| dir.write(name, text);
+    let missing = dir.path("missing.toml");
+    let syntax = toml("syntax.toml", "kind = \"single\"\nentries = = 3\n");
+    let twice = toml("twice.toml", "kind = \"single\"\n\nentries = 1\nentries = 2\n");
+    let unknown = toml("unknown.toml", "kind = \"single\"\nentires = 3\n");
+    let about = toml("about.toml", "kind = \"single\"\nabout = 3\n");
+    let number = toml("number.toml", "kind = 3\n");
+    let none = toml("none.toml", "");
+    let nan = toml("nan.toml", "kind = \"single\"\ncpi = nan\n");
+    for (machine, words) in [
+        ("t94/nosuch", &["t94/nosuch", "t94/single", "t94/partial", "FILE.toml"][..]),
+        ("", &["no preset ''", "t94/single"]),
+        ("t94/single:entrys=3", &["unknown key 'entrys'", "entries", "ways", "memory"]),
+        ("t94/single:entries=0", &["entries = 0", "1 to 65536"]),
+        ("t94/single:entries=65537", &["entries = 65537", "1 to 65536"]),
+        ("t94/single:entries=many", &["entries = many", "1 to 65536"]),
+        ("t94/single:entries=18446744073709551616", &["18446744073709551616", "1 to 65536"]),
+        ("t94/single:entries=1,entries=2", &["'entries' is given twice"]),
+        ("t94/single:entries", &["'entries'", "key=value"]),
+        ("t94/single:kind=other", &["kind = 'other'", "single, superpage"]),
+        ("t94/single:replacement=clock", &["replacement = clock", "used-bit, lru, fifo, random"]),
+        ("t94/single:cpi=inf", &["cpi = inf", "number"]),
+        ("t94/partial:factor=3", &["factor = 3", "power of two from 1 to 64"]),
+        ("t94/partial:factor=128", &["factor = 128", "power of two from 1 to 64"]),
+        ("t94/single:entries=10,ways=3", &["ways = 3", "multiple of ways"]),
+        ("t94/single:entries=12,ways=4", &["ways = 4", "3 sets", "power of two"]),
+        ("t94/superpage:ways=4", &["ways = 4", "sizes"]),
+        ("t94/superpage:sizes=64K+4K", &["sizes = 64K+4K", "ascending"]),
+        ("t94/superpage:sizes=3K", &["sizes = 3K", "powers of two"]),
+        ("t94/single:memory=4097", &["memory = 4097", "base pages of 4K"]),
+        ("t94/single:memory=1", &["memory = 1", "at least 4K"]),
+        ("t94/single:memory=9999999999T", &["memory"]),
+        ("t94/single:fragmentation=0.5", &["fragmentation = 0.5", "memory=1G"]),
+        ("t94/single:fragmentation=1.5,memory=1G", &["fragmentation = 1.5", "0 to 0.99"]),
+        ("t94/single:memory=1G,pattern=/nonexistent/p", &["/nonexistent/p", "No such file"]),
+        (&missing, &["missing.toml", "No such file"]),
+        (&syntax, &["syntax.toml", "line 2", "column 11"]),
+        (&twice, &["twice.toml", "line 4", "duplicate key"]),
+        (&unknown, &["unknown.toml", "unknown key 'entires'", "entries"]),
+        (&about, &["about.toml", "about = 3", "text"]),
+        (&number, &["number.toml", "kind = '3'", "single, superpage"]),
+        (&none, &["none.toml", "kind = ''", "single, superpage"]),
+        (&nan, &["nan.toml", "cpi"]),
+    ] {
+        farreach(["sim", &trace, "-m", machine]).bad(1, words);
+        farreach(["sim", &trace, "-m", "t94/single", "-m", machine, "--csv"]).bad(1, &[]);
+    }
+    let ran = farreach(["sim", &trace, "-m", &missing]);
+    assert_eq!(ran.err.matches("No such file").count(), 1, "{}", ran.err);
+    line("machines nosuch").bad(1, &["no preset 'nosuch'"]);
+    line("machines --keys").bad(2, &["NAME"]);
+    line("machines t94/single --keys --json").bad(2, &["--keys", "--json"]);
+}
+
+#[test]
+fn every_preset_survives_being_printed_and_read() {
+    let dir = Dir::new();
+    let all = presets();
+    assert!(DEFAULTS.iter().all(|d| all.iter().any(|p| p == d)));
+    let trace = dir.write("t", sweep(300, 2));
+    for preset in &all {
+        let toml = dir.write("mine.toml", line(&format!("machines {preset}")).good().out);
+        let config = |name: &str| farreach(["machines", name, "--json"]).good().json();
+        assert_eq!(config(preset), config(&toml), "{preset}");
+        let result = farreach(["sim", &trace, "--json", "-m", preset, "-m", &toml]).good().json();
+        let (a, b) = (&result["machines"][0], &result["machines"][1]);
+        assert_eq!((&a["config"], &a["counts"], &a["cost"]), (&b["config"], &b["counts"], &b["cost"]), "{preset}");
+        assert_eq!((a["name"].as_str(), b["name"].as_str()), (Some(preset.as_str()), Some(toml.as_str())));
+        // Overrides work on both.
+        let small = |name: &str| config(&format!("{name}:entries=8"))["entries"].as_u64();
+        assert_eq!((small(preset), small(&toml)), (Some(8), Some(8)));
+    }
+}
+
+#[test]
+fn keys_are_explained() {
+    for preset in presets() {
+        let text = line(&format!("machines {preset} --keys")).good().out;
+        let config = line(&format!("machines {preset} --json")).good().json();
+        for key in config.as_object().unwrap().keys() {
+            assert!(text.contains(&format!("\n{key} = ")), "{preset}: {key} in {text}");
+        }
+    }
+}
+
+/// More machines than one pass of the loop takes: the results are those of each alone.
+#[test]
+fn forty_machines_at_once() {
+    let mut text = sweep(100, 3);
+    (0..2000u64)
+        .for_each(|i| text += &format!("I  {:x},4\n S {:x},8\n", 4096 + i * 52, 0x5000_0000 + (i * i * 7919) % 2_000_000));
+    let kinds = ["single", "superpage", "partial", "complete"];
+    let machines: Vec<String> = (0..40).map(|i| format!("t94/{}:entries={}", kinds[i % 4], 2 + i)).collect();
+    let run = |machines: &[String]| {
+        let args = machines.iter().flat_map(|m| ["-m", m.as_str()]);
+        fed(["sim", "-", "--json"].into_iter().chain(args), text.as_bytes()).good().json()
+    };
+    let without_ledger = |m: &Value| {
+        // Its lines compare with the first machine of the run.
+        let mut m = m.clone();
+        m.as_object_mut().unwrap().remove("ledger");
+        m
+    };
+    let all = run(&machines);
+    assert_eq!(all["machines"].as_array().unwrap().len(), 40);
+    for i in [0, 1, 13, 31, 32, 33, 39] {
+        let alone = run(&machines[i..=i]);
+        assert_eq!(without_ledger(&all["machines"][i]), without_ledger(&alone["machines"][0]), "{}", machines[i]);
+        assert_eq!(all["workload"], alone["workload"]);
+    }
+    // The same machine twice is two rows.
+    let same = run(&["t94/single".to_owned(), "t94/single".to_owned()]);
+    assert_eq!(same["machines"][0]["counts"], same["machines"][1]["counts"]);
+}
+
+#[test]
+fn the_seed_changes_random_replacement_only() {
+    let text: String =
+        (0..6000u64).map(|i| format!(" L {:x},8\n", i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 55 << 12)).collect();
+    let run = |seed: &str| fed(["sim", "-", "--json", "--seed", seed], text.as_bytes()).good();
+    let (a, b, c) = (run("1"), run("1"), run("2"));
+    assert_eq!(a.out, b.out, "the same input and seed give the same bytes");
+    let (a, c) = (a.json(), c.json());
+    assert_eq!((a["workload"]["seed"].as_u64(), c["workload"]["seed"].as_u64()), (Some(1), Some(2)));
+    let (ma, mc) = (each(&a, "misses"), each(&c, "misses"));
+    assert_eq!(ma[..4], mc[..4]);
+    assert_ne!(ma[4], mc[4], "random replacement");
+    for i in 0..4 {
+        assert_eq!(a["machines"][i]["counts"], c["machines"][i]["counts"]);
+        assert_eq!(a["machines"][i]["config"]["seed"], 1);
+    }
+    // A seed of the machine itself counts for it.
+    let own = fed(["sim", "-", "--json", "--seed", "9", "-m", "t94/set-associative:seed=2"], text.as_bytes()).good().json();
+    assert_eq!(own["machines"][0]["counts"], c["machines"][4]["counts"]);
+}
