@@ -11,6 +11,7 @@ pub mod generate;
 pub mod input;
 pub mod lackey;
 mod partial;
+pub mod relocate;
 mod tally;
 
 use crate::error::{Error, Result};
@@ -20,6 +21,7 @@ pub use check::{Checked, Checker, Report, check};
 pub use convert::{LackeyText, Summary, recover, summarize, to_frt, to_lackey, to_lackey_file};
 pub use frt::{FrtReader, Header, Totals, TraceWriter};
 pub use input::Input;
+pub use relocate::{Relocated, Relocator};
 
 /// A format of traces that can be read.
 pub struct Format {
