@@ -2,10 +2,13 @@
 
 use anyhow::{Context, Result};
 use clap::Args;
+use farreach::addr::Bytes;
 use farreach::counts::RunResult;
+use farreach::event::Batch;
 use farreach::machine::{Lab, MachineSpec, Options};
 use farreach::report;
 use farreach::trace::Partial;
+use farreach::trace::Relocator;
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -26,6 +29,10 @@ pub struct LabArgs {
     /// Seed of everything random; printed with the result.
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
+    /// Give every new mapping a start that is a multiple of SIZE, such as 64K: a system whose mmap aligns for superpages (T94-53).
+    /// Growth of heap and stack and the segments of one library stay together. Needs a trace that has mappings.
+    #[arg(long, value_name = "SIZE")]
+    align: Option<Bytes>,
     /// Without shortcuts: ask every design at every reference. Slow, same result; for checking farreach itself.
     #[arg(long)]
     plain: bool,
@@ -38,6 +45,33 @@ impl LabArgs {
         let names: Vec<String> = if self.machines.is_empty() { default() } else { self.machines.clone() };
         let specs = names.iter().map(|n| MachineSpec::parse(n, self.seed)).collect::<Result<Vec<_>, _>>()?;
         Ok(Lab::new(specs, Options { limit: self.limit, seed: self.seed, plain: self.plain })?)
+    }
+
+    /// What aligns new mappings, if that was asked for.
+    pub fn alignment(&self) -> Result<Alignment> {
+        let relocator = self.align.map(|size| Relocator::new(size.0).map_err(|what| anyhow::anyhow!("--align: {what}")));
+        Ok(Alignment { size: self.align, relocator: relocator.transpose()? })
+    }
+}
+
+/// Passes batches through, aligned if need be.
+pub struct Alignment {
+    size: Option<Bytes>,
+    relocator: Option<Relocator>,
+}
+
+impl Alignment {
+    /// The batch as the machines shall see it.
+    pub fn apply(&mut self, batch: Batch) -> Result<Batch> {
+        Ok(match &mut self.relocator {
+            Some(relocator) => relocator.apply(&batch)?,
+            None => batch,
+        })
+    }
+
+    /// The name of what runs, for the result.
+    pub fn label(&self, source: &str) -> String {
+        self.size.map_or_else(|| source.to_owned(), |size| format!("{source} (new mappings aligned to {size})"))
     }
 }
 

@@ -34,11 +34,12 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
     args.output.check()?;
     let mut lab = args.lab.lab()?;
     program::check(&args.command)?;
+    let mut alignment = args.lab.alignment()?;
     let mut recorder = Recorder::start(&args.command, &Options::default())?;
     let mut display = Display::new();
     let mut limited = false;
     while let Some(batch) = recorder.next_batch()? {
-        if !lab.feed(&batch)? {
+        if !lab.feed(&alignment.apply(batch)?)? {
             limited = true;
             break;
         }
@@ -47,6 +48,6 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
     let report = recorder.finish()?;
     display.finish();
     let stopped = report.interrupted.then(|| "interrupted".to_owned());
-    args.output.emit(&lab.result(&program::shown(&args.command), stopped))?;
+    args.output.emit(&lab.result(&alignment.label(&program::shown(&args.command)), stopped))?;
     Ok(if limited { ExitCode::SUCCESS } else { program::exit_code(&report) })
 }

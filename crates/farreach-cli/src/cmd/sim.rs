@@ -12,6 +12,7 @@ use farreach::trace;
 Examples:
   farreach sim gcc.frt
   farreach sim gcc.frt --machine t94/single --machine t94/single:entries=128 --csv
+  farreach sim gcc.frt --align 64K
   valgrind --tool=lackey --trace-mem=yes --log-fd=1 ls | farreach sim - --format lackey")]
 pub struct SimArgs {
     /// The trace: farreach's own format or Valgrind Lackey text, plain or compressed; `-` for standard input.
@@ -29,14 +30,15 @@ pub struct SimArgs {
 pub fn run(args: SimArgs) -> Result<()> {
     args.output.check()?;
     let mut lab = args.lab.lab()?;
+    let mut alignment = args.lab.alignment()?;
     let mut opened = trace::open_trace(&args.file, args.format.as_deref())?;
     let mut display = Display::new();
     while let Some(batch) = opened.source.next_batch()? {
-        if !lab.feed(&batch)? {
+        if !lab.feed(&alignment.apply(batch)?)? {
             break;
         }
         display.update(lab.progress());
     }
     display.finish();
-    args.output.emit(&lab.result(&args.file, None))
+    args.output.emit(&lab.result(&alignment.label(&args.file), None))
 }

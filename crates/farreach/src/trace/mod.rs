@@ -11,6 +11,7 @@ pub mod generate;
 pub mod input;
 pub mod lackey;
 mod partial;
+pub mod relocate;
 mod tally;
 
 use crate::error::{Error, Result};
@@ -21,6 +22,7 @@ pub use convert::{LackeyText, Summary, recover, summarize, to_frt, to_lackey, to
 pub use frt::{FrtReader, Header, Totals, TraceWriter};
 pub use input::Input;
 pub use partial::Partial;
+pub use relocate::{Relocated, Relocator};
 
 /// A format of traces that can be read.
 pub struct Format {
