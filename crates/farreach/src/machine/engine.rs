@@ -55,7 +55,7 @@ pub(super) struct Group {
 
 impl Group {
     fn mask(&self) -> u32 {
-        ((1u64 << self.units.len()) - 1 << self.first) as u32
+        (((1u64 << self.units.len()) - 1) << self.first) as u32
     }
 }
 
@@ -132,7 +132,7 @@ impl Engine {
 
     /// Simulates one batch.
     pub fn feed(&mut self, batch: &Batch) -> Result<(), Error> {
-        if self.current != Some(batch.asid) {
+        if self.current != Some(batch.asid) && !batch.is_empty() {
             self.switch(batch.asid);
         }
         let words = &batch.words[..];
@@ -308,7 +308,7 @@ impl Engine {
                         What::Stale => tlb.invalidate(change.asid, change.pages, &mut self.noise),
                         What::Demoted => tlb.demote(change.asid, change.pages, &mut self.noise),
                         What::Gone => tlb.invalidate_space(change.asid, &mut self.noise),
-                        What::Promoted => {}
+                        What::Writable | What::Promoted => {}
                     }
                 }
                 if let Some(current) = self.current {
