@@ -618,6 +618,9 @@ enum MemorySize {
     Either,
 }
 
+/// Frames beyond what a program needs.
+const SPARE_FRAMES: [u64; 8] = [0, 0, 1, 2, 5, 16, 40, 100];
+
 fn machines(seed: u64, stream: &Stream, memory: MemorySize) -> Vec<Machine> {
     let mut dice = Dice::new(seed ^ 0x5eed);
     let mut all = Vec::new();
@@ -630,8 +633,16 @@ fn machines(seed: u64, stream: &Stream, memory: MemorySize) -> Vec<Machine> {
         };
         if tight {
             let tlb = TlbConfig { entries: 1, ..TlbConfig::new(TlbKind::Single) };
-            let need = run(&RunConfig { tlb, os: os.clone() }, &stream.items()).peaks.busy;
-            os.frames = Some(need.max(1) + dice.pick(&[0, 0, 1, 2, 5, 16, 40, 100]));
+            let items = stream.items();
+            let mut frames =
+                run(&RunConfig { tlb: tlb.clone(), os: os.clone() }, &items).peaks.busy.max(1) + dice.pick(&SPARE_FRAMES);
+            os.frames = Some(frames);
+            // Where frames lie decides what is promoted, and what is promoted may be populated: it can take more than without end.
+            let short = |os: &OsConfig| caught(|| Ok(run(&RunConfig { tlb: tlb.clone(), os: os.clone() }, &items))).err();
+            while !os.promote.is_empty() && short(&os).is_some_and(|e| e.contains("out of memory")) {
+                frames += 8;
+                os.frames = Some(frames);
+            }
         }
         let memory = os.frames.map_or("unlimited".to_owned(), size);
         for _ in 0..dice.pick(&[1, 2, 3]) {
