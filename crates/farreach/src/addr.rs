@@ -91,7 +91,7 @@ impl VpnRange {
     }
     /// Whether the two ranges share a page.
     pub fn overlaps(&self, other: &VpnRange) -> bool {
-        self.start < other.end() && other.start < self.end()
+        self.start.max(other.start) < self.end().min(other.end())
     }
     /// All pages in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = Vpn> + use<> {
@@ -177,5 +177,12 @@ mod tests {
         assert_eq!(VpnRange::of_bytes(0x1000, 4096, 12).pages, 1);
         assert_eq!(VpnRange::of_bytes(0x1000, 0, 12).pages, 0);
         assert_eq!(VpnRange::of_bytes(u64::MAX, 8, 12).pages, 1);
+    }
+
+    #[test]
+    fn an_empty_range_overlaps_nothing() {
+        let range = |start, pages| VpnRange { start: Vpn(start), pages };
+        assert!(range(2, 4).overlaps(&range(5, 1)) && !range(2, 4).overlaps(&range(6, 1)));
+        assert!(!range(2, 4).overlaps(&range(3, 0)) && !range(3, 0).overlaps(&range(2, 4)));
     }
 }

@@ -7,7 +7,7 @@ mod oracle;
 use farreach::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach::event::{Access, Advice, Backing, End, Item, Kind, Mapping, Op, Prot};
 use farreach::hw::tlb::{Attr, EntryView, Lookup, Outcome, PageTableView, Pte, Tlb};
-use oracle::os::{OsConfig, PlainOs};
+use oracle::os::{OsConfig, PlainOs, What};
 use oracle::run::{OracleResult, RunConfig, run};
 use oracle::tlb::{PlainTlb, Preload, Replacement, TlbConfig, TlbKind};
 use rand::{Rng, SeedableRng};
@@ -276,7 +276,7 @@ fn object_of_60_kb() {
 
 /// Five anonymous objects of 16 pages in 64 frames (T94-46).
 fn five_objects() -> PlainOs {
-    let mut os = PlainOs::new(OsConfig { frames: Some(64), ..OsConfig::reservation(16) }, false);
+    let mut os = PlainOs::new(OsConfig { frames: Some(64), ..OsConfig::reservation(16) });
     for object in 0..5 {
         let Op::Map(m) = map(object * 16, 16, Prot::RW, false, Backing::Anonymous) else { unreachable!() };
         os.map(A, &m);
@@ -315,13 +315,13 @@ fn reservation_trace() {
 #[test]
 fn clipping() {
     let golden = golden("clip_60KB_object");
-    let mut os = PlainOs::new(OsConfig { frames: Some(64), ..OsConfig::reservation(16) }, false);
+    let mut os = PlainOs::new(OsConfig { frames: Some(64), ..OsConfig::reservation(16) });
     let Op::Map(m) = map(0, 15, Prot::RW, false, Backing::Anonymous) else { unreachable!() };
     os.map(A, &m);
     os.touch(A, Vpn(2), Kind::Load);
     assert_eq!(json!({"reserved": os.reserved(), "free": os.free_list().len()}), golden);
     // Superpage mode reserves nothing here (AMB-11).
-    let mut os = PlainOs::new(OsConfig { frames: Some(64), ..OsConfig::superpages(16) }, false);
+    let mut os = PlainOs::new(OsConfig { frames: Some(64), ..OsConfig::superpages(16) });
     os.map(A, &m);
     os.touch(A, Vpn(2), Kind::Load);
     assert_eq!((os.frames(), os.counts().failed_region_allocs), ((63, 1, 0), 0));
@@ -329,7 +329,7 @@ fn clipping() {
 
 #[test]
 fn the_example_of_t94_44() {
-    let mut os = PlainOs::new(OsConfig { frames: Some(64), ..OsConfig::reservation(16) }, true);
+    let mut os = PlainOs::new(OsConfig { frames: Some(64), ..OsConfig::reservation(16) });
     os.touch(A, Vpn(0x41), Kind::Load);
     assert_eq!(frame(&os, 0x41), 1);
     assert_eq!(os.reserved(), [0, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
@@ -398,7 +398,7 @@ fn copy_on_write() {
 
 #[test]
 fn files_live_as_long_as_their_mappings() {
-    let mut os = PlainOs::new(OsConfig { frames: Some(64), ..OsConfig::reservation(16) }, false);
+    let mut os = PlainOs::new(OsConfig { frames: Some(64), ..OsConfig::reservation(16) });
     let mapping = |start, page| {
         let Op::Map(m) = map(start, 16, Prot::RW, true, file("/f", page)) else { unreachable!() };
         m
@@ -420,13 +420,13 @@ fn files_live_as_long_as_their_mappings() {
 
 #[test]
 fn partial_unmap_and_advice() {
-    let mut os = PlainOs::new(OsConfig { frames: Some(64), ..OsConfig::superpages(4) }, false);
+    let mut os = PlainOs::new(OsConfig { frames: Some(64), ..OsConfig::superpages(4) });
     let Op::Map(m) = map(0, 8, Prot::RW, false, Backing::Anonymous) else { unreachable!() };
     os.map(A, &m);
     (0..8).for_each(|v| assert!(os.touch(A, Vpn(v), Kind::Store).is_empty()));
     assert_eq!(os.counts().promotions, 2);
     let changes = os.unmap(A, 2 << 12, 1 << 12);
-    assert_eq!(changes[0], (A, VpnRange { start: Vpn(0), pages: 4 }));
+    assert_eq!(changes[0], (A, VpnRange { start: Vpn(0), pages: 4 }, What::Demoted));
     assert_eq!((os.counts().demotions, os.frames()), (1, (57, 7, 0)));
     os.advise(A, 4 << 12, 4 << 12, Advice::DontNeed);
     assert_eq!((os.counts().demotions, os.frames(), os.counts().freed_pages), (1, (61, 3, 0), 5));
@@ -530,7 +530,7 @@ fn random_traces_keep_the_invariants() {
             (TlbKind::Integrated, OsConfig::superpages(4)),
         ] {
             let factor = os.region;
-            let superpages = os.superpages;
+            let superpages = !os.promote.is_empty();
             let config = RunConfig { tlb: TlbConfig { entries: 8, ..config(kind, 8, factor) }, os: OsConfig { frames, ..os } };
             let r = run(&config, &items);
             if !superpages {

@@ -341,3 +341,80 @@ fn stray_and_forbidden_references_are_counted_not_hidden() {
     let os = run(&["t94/single"], &s).machine(0).counts.os.clone();
     assert_eq!((os.page_faults, os.wild_faults, os.forbidden_accesses), (2, 1, 1));
 }
+
+fn remap(old: u64, old_pages: u64, new: u64, pages: u64) -> Op {
+    Op::Remap { old_start: old << 12, old_len: old_pages << 12, new_start: new << 12, new_len: pages << 12 }
+}
+
+fn exit() -> Op {
+    Op::End(farreach::event::End::Exit(0))
+}
+
+#[test]
+fn t94_57_a_copy_on_write_page_that_becomes_writable_is_copied_at_the_next_store() {
+    // The store before was forbidden; it must not be remembered as one that needs no service.
+    let mut s = Stream::new();
+    let file = Backing::File { path: "/f".into(), offset: 0 };
+    let read = Prot { read: true, ..Prot::NONE };
+    s.start().map(0x40, 4, read, false, file).store(0x41).store(0x41).protect(0x40, 4, Prot::RW).store(0x41).store(0x41);
+    let counts = run(&["t94/single"], &s).machine(0).counts.os.clone();
+    assert_eq!((counts.forbidden_accesses, counts.protection_faults, counts.cow_copies), (1, 1, 1));
+}
+
+#[test]
+fn t94_60_a_part_of_a_mapping_moves_away_and_all_of_it_ends() {
+    let mut s = Stream::new();
+    s.start().anon(0x40, 16).loads(0x40..0x50).op(remap(0x44, 4, 0x80, 4)).op(remap(0x44, 0, 0x84, 2));
+    s.loads([0x80, 0x83, 0x4f]).op(exit());
+    let m = run(&["t94/single"], &s).machine(0).clone();
+    assert_eq!((m.counts.os.freed_pages, m.counts.os.page_faults, m.counts.os.wild_faults), (16, 16, 0));
+    assert_eq!(m.memory.resident_at_end_bytes, 0);
+}
+
+#[test]
+fn t94_43_holes_of_a_space_that_was_never_mapped_are_wild() {
+    let mut s = Stream::new();
+    s.load(0x40).unmap(0x40, 1).load(0x40).load(0x41);
+    let m = run(&["t94/single"], &s).machine(0).clone();
+    assert_eq!((m.counts.os.page_faults, m.counts.os.wild_faults, m.memory.virtual_bytes), (3, 1, 0));
+}
+
+#[test]
+fn t94_43_a_file_mapped_over_itself_stays_in_memory_and_private_memory_does_not() {
+    let mut s = Stream::new();
+    s.start().file(0x40, 4, "/f").load(0x40).file(0x40, 4, "/f").load(0x40);
+    s.map(0x80, 4, Prot::RW, false, Backing::Heap).load(0x80).map(0x80, 4, Prot::RW, false, Backing::Heap).load(0x80);
+    let counts = run(&["t94/single"], &s).machine(0).counts.os.clone();
+    assert_eq!((counts.page_faults, counts.io_bytes, counts.freed_pages), (4, 4096, 1));
+}
+
+#[test]
+fn t94_43_new_heap_does_not_share_pages_with_heap_that_was_moved() {
+    let mut s = Stream::new();
+    s.start().map(0x40, 4, Prot::RW, false, Backing::Heap).loads(0x40..0x44).op(remap(0x40, 4, 0x80, 4));
+    s.map(0x40, 4, Prot::RW, false, Backing::Heap).loads((0x40..0x44).chain(0x80..0x84));
+    let out = run(&["t94/single"], &s);
+    let frames: std::collections::BTreeSet<u64> = out.frames(0).into_values().collect();
+    assert_eq!((out.machine(0).counts.os.page_faults, frames.len()), (8, 8));
+}
+
+#[test]
+fn t94_42_reprotecting_neighbours_leaves_a_superpage_alone() {
+    // The range ends inside the superpage, but what it changes lies elsewhere.
+    let mut s = Stream::new();
+    s.start().anon(0x40, 16).map(0x50, 4, Prot::RWX, false, Backing::Anonymous).loads(0x40..0x54);
+    s.protect(0x48, 12, Prot::RW).load(0x40);
+    let counts = run(&["t94/superpage"], &s).machine(0).counts.os.clone();
+    assert_eq!((counts.promotions, counts.demotions), (1, 0));
+    s.protect(0x48, 12, Prot::RWX).load(0x40);
+    assert_eq!(run(&["t94/superpage"], &s).machine(0).counts.os.demotions, 1);
+}
+
+#[test]
+fn a_batch_with_nothing_in_it_is_no_process_switch() {
+    let mut s = Stream::new();
+    s.load(0x40).space(1).space(0).load(0x40);
+    assert_eq!(run(&["t94/single:process_ids=false"], &s).misses(), [1]);
+    s.space(1).load(0x40).space(0).load(0x40);
+    assert_eq!(run(&["t94/single:process_ids=false"], &s).misses(), [3]);
+}

@@ -144,7 +144,7 @@ impl Engine {
 
     /// Simulates one batch.
     pub fn feed(&mut self, batch: &Batch) -> Result<(), Error> {
-        if self.current != Some(batch.asid) {
+        if self.current != Some(batch.asid) && !batch.is_empty() {
             self.switch(batch.asid);
         }
         let words = &batch.words[..];
@@ -376,7 +376,7 @@ impl Engine {
                         What::Stale => tlb.invalidate(change.asid, change.pages, &mut self.noise),
                         What::Demoted => tlb.demote(change.asid, change.pages, &mut self.noise),
                         What::Gone => tlb.invalidate_space(change.asid, &mut self.noise),
-                        What::Promoted => {}
+                        What::Writable | What::Promoted => {}
                     }
                 }
                 if let Some(current) = self.current {

@@ -32,19 +32,31 @@ impl Os {
 
     fn count_virtual(&mut self, op: &Op) {
         if matches!(op, Op::Map(_) | Op::Unmap { .. } | Op::Remap { .. } | Op::Protect { .. } | Op::Fork { .. } | Op::End(_)) {
-            self.virtual_pages = self.spaces.iter().map(|s| s.regions.pages()).sum();
+            let told = self.spaces.iter().filter(|s| s.mapped_by_events);
+            self.virtual_pages = told.map(|s| s.regions.pages()).sum();
             self.virtual_peak = self.virtual_peak.max(self.virtual_pages);
         }
     }
 
     fn map(&mut self, asid: Asid, mapping: &Mapping) {
         let range = VpnRange::of_bytes(mapping.start, mapping.len, BASE_SHIFT);
+        // A file that is mapped over its last mapping stays the same object.
+        let file = match &mapping.backing {
+            Backing::File { path, .. } => self.memory.objects.file(path),
+            _ => None,
+        };
+        if let Some(file) = file {
+            self.memory.objects.get_mut(file).mappers += 1;
+        }
         self.unmap(asid, range);
         self.space(asid).mapped_by_events = true;
         let (object, first_page) = self.object_for(asid, mapping, range);
         let label = self.name(mapping);
         let region = Region { range, prot: mapping.prot, shared: mapping.shared, object, first_page, label };
         self.insert(asid, region);
+        if let Some(file) = file {
+            self.memory.drop_mapper(file);
+        }
     }
 
     /// Adds a region that is a new mapper of its object.
@@ -78,6 +90,8 @@ impl Os {
     /// the addresses of their first mapping.
     fn object_for(&mut self, asid: Asid, mapping: &Mapping, range: VpnRange) -> (ObjectId, u64) {
         let fresh = |os: &mut Os| os.memory.objects.create(ObjectKind::Anonymous, None, !mapping.shared, 0);
+        // A heap or stack goes on as the same object, unless these pages of it were moved elsewhere.
+        let unmapped = |os: &Os, id: ObjectId| !os.memory.objects.get(id).contains_any(range.start.0, range.pages);
         match &mapping.backing {
             Backing::File { path, offset } => {
                 let page = offset >> BASE_SHIFT;
@@ -91,14 +105,14 @@ impl Os {
             Backing::Heap => {
                 let heap = self.labels.intern("heap");
                 let known = self.space(asid).regions.iter().find(|r| r.label == heap).map(|r| r.object);
-                (known.unwrap_or_else(|| fresh(self)), range.start.0)
+                (known.filter(|&id| unmapped(self, id)).unwrap_or_else(|| fresh(self)), range.start.0)
             }
             Backing::Stack => {
                 // A stack that grows maps the pages below its lowest region: the same object.
                 let stack = self.labels.intern("stack");
                 let next = self.space(asid).regions.find(range.end());
                 let above = next.filter(|r| r.range.start == range.end() && r.label == stack).map(|r| r.object);
-                (above.unwrap_or_else(|| fresh(self)), range.start.0)
+                (above.filter(|&id| unmapped(self, id)).unwrap_or_else(|| fresh(self)), range.start.0)
             }
             Backing::Anonymous | Backing::Kernel => (fresh(self), range.start.0),
         }
@@ -121,13 +135,18 @@ impl Os {
 
     /// Splits the superpages that stick out of a range at either end.
     fn demote_edges(&mut self, asid: Asid, range: VpnRange) {
+        self.demote_edges_of(asid, range, range);
+    }
+
+    /// Splits the superpages around the ends of `part` that stick out of `range`, which contains it.
+    fn demote_edges_of(&mut self, asid: Asid, part: VpnRange, range: VpnRange) {
         let sticks_out = |os: &mut Os, vpn: Vpn| {
             let order = os.space(asid).table.get(vpn).map_or(0, |e| u32::from(e.order));
             let group = VpnRange { start: vpn.align_down(order), pages: 1 << order };
             group.start < range.start || group.end() > range.end()
         };
-        if range.pages > 0 {
-            for edge in [range.start, Vpn(range.end().0 - 1)] {
+        if part.pages > 0 {
+            for edge in [part.start, Vpn(part.end().0 - 1)] {
                 if sticks_out(self, edge) {
                     self.demote(asid, edge);
                 }
@@ -174,8 +193,8 @@ impl Os {
 
     fn protect(&mut self, asid: Asid, range: VpnRange, prot: Prot) {
         let pieces = self.take(asid, range);
-        if pieces.iter().any(|r| r.prot != prot) {
-            self.demote_edges(asid, range);
+        for region in pieces.iter().filter(|r| r.prot != prot) {
+            self.demote_edges_of(asid, region.range, range);
         }
         for region in pieces {
             self.put(asid, Region { prot, ..region.clone() });
@@ -187,7 +206,7 @@ impl Os {
 
     /// New attributes for the mapped pages of a range.
     fn reattribute(&mut self, asid: Asid, range: VpnRange, prot: Prot) {
-        let mut changed = Vec::new();
+        let (mut changed, mut writable) = (Vec::new(), Vec::new());
         for vpn in self.space(asid).table.mapped_in(range) {
             let entry = self.space(asid).table.get_mut(vpn).expect("just listed");
             let new = attr(prot, entry.cow);
@@ -195,37 +214,48 @@ impl Os {
                 entry.attr = new;
                 entry.forbidden = false;
                 changed.push(vpn);
+            } else if prot.write {
+                writable.push(vpn);
             }
         }
         self.stale(asid, &changed);
+        self.report(asid, &writable, What::Writable);
     }
 
-    /// Reports ascending pages as stale, in runs.
+    /// Reports ascending pages as stale.
     fn stale(&mut self, asid: Asid, pages: &[Vpn]) {
+        self.report(asid, pages, What::Stale);
+    }
+
+    /// Reports ascending pages, in runs.
+    fn report(&mut self, asid: Asid, pages: &[Vpn], what: What) {
         for run in pages.chunk_by(|a, b| a.0 + 1 == b.0) {
-            self.change(asid, VpnRange { start: run[0], pages: run.len() as u64 }, What::Stale);
+            self.change(asid, VpnRange { start: run[0], pages: run.len() as u64 }, what);
         }
     }
 
     /// mremap: the frames move with their pages; superpages are split, because their virtual alignment changes.
     fn remap(&mut self, asid: Asid, old: VpnRange, new: VpnRange) {
-        let Some(source) = self.space(asid).regions.find(old.start).cloned() else {
-            return self.unmap(asid, new); // The trace never said what was there; what is there now, references will tell.
-        };
+        // What grows is the region in which the old range ends. There may be none, if the trace never said what was there.
+        let last = Vpn(old.start.0 + old.pages.saturating_sub(1));
+        let source = self.space(asid).regions.find(last).cloned();
         let keep = VpnRange { start: old.start, pages: old.pages.min(new.pages) };
-        self.unmap(asid, VpnRange::between(keep.end(), old.end()));
         // While the old place is being emptied the object must not vanish.
-        self.memory.objects.get_mut(source.object).mappers += 1;
+        if let Some(source) = &source {
+            self.memory.objects.get_mut(source.object).mappers += 1;
+        }
+        self.unmap(asid, VpnRange::between(keep.end(), old.end()));
         if old.start == new.start {
             self.unmap(asid, VpnRange::between(keep.end(), new.end()));
         } else {
             self.unmap(asid, new);
             self.relocate(asid, keep, new.start);
         }
+        let Some(source) = source else { return };
         if new.pages > keep.pages {
             // What was asked for beyond the old length; all of it, for a mapping duplicated with old length 0.
             let range = VpnRange::between(Vpn(new.start.0 + keep.pages), new.end());
-            let (mut object, mut first_page) = (source.object, source.page_of(old.start) + keep.pages);
+            let (mut object, mut first_page) = (source.object, source.page_of(last) + old.pages.min(1));
             let known = self.memory.objects.get(object);
             if known.private && known.contains_any(first_page, range.pages) {
                 // The next pages of private memory are mapped elsewhere: what is new is memory of its own.
@@ -291,7 +321,7 @@ impl Os {
             if self.memory.objects.get(region.object).private {
                 self.memory.rename(copy(region.object), region.page_of(vpn), entry.pfn);
             }
-            let inherited = super::page_table::Entry { touched: false, populated: false, ..entry };
+            let inherited = super::page_table::Entry { touched: false, populated: false, forbidden: false, ..entry };
             self.map_page(child, vpn, inherited);
         }
         self.stale(asid, &protected);

@@ -85,14 +85,14 @@ impl Os {
         }
     }
 
-    /// The region of a page. Where the trace maps nothing, one anonymous object fills the space; a stray reference into a hole of
-    /// a mapped space makes a region of one page.
+    /// The region of a page. A space that references memory before its trace mapped any is filled by one anonymous object; a stray
+    /// reference into a hole of a space that has regions makes a region of one page.
     pub(super) fn region(&mut self, asid: Asid, vpn: Vpn) -> Region {
         let space = self.space(asid);
         if let Some(region) = space.regions.find(vpn) {
             return region.clone();
         }
-        let (range, label) = if space.mapped_by_events {
+        let (range, label) = if space.mapped_by_events || space.regions.iter().next().is_some() {
             self.memory.counts.wild_faults += 1;
             (VpnRange::one(vpn), self.labels.intern("not mapped"))
         } else {

@@ -40,6 +40,9 @@ pub struct Change {
 pub enum What {
     /// Mapped no more, mapped to another frame, or with other attributes: forget the translations.
     Stale,
+    /// Translations and attributes stay true, but a store may have to be served now: a copy-on-write page of a region that
+    /// became writable.
+    Writable,
     /// One superpage mapping now; the base translations stay true (T94-56).
     Promoted,
     /// A superpage mapping was split; the base translations stay true, an entry for the whole does not (T94-42).

@@ -81,7 +81,7 @@ fn replay(mut buddy: Buddy, mut lists: Lists, mut free: Vec<bool>, ops: &[Op]) -
                     (base..base + used.start).for_each(|f| lists.release(f, 0));
                     (base + used.end..base + (1 << order)).for_each(|f| lists.release(f, 0));
                 }
-                got(buddy.alloc_group(*order, used.clone()), model, used.clone())?;
+                got(buddy.alloc_group(*order, &used.clone().collect::<Vec<_>>()), model, used.clone())?;
             }
             Op::Free(at, n) => {
                 for _ in 0..(*n).min(out.len()) {

@@ -9,15 +9,17 @@
 //! * OO-2 Everything one event frees (unmap, replacing map, advice, remap, exit) goes to the tail together, in ascending
 //!   frame order, busy and reserved frames mixed. `freed_pages` counts the busy ones only.
 //! * OO-3 A frame is freed when no page table entry names it and no object page owns it. An object page owns its frame from
-//!   the fault (or the reservation) on until the object page is gone: private and shared anonymous: when no region maps that
-//!   object page any more; file: when no region in any space maps anything of the file. Dropping private anonymous pages by
-//!   advice ends their ownership.
+//!   the fault (or the reservation) on until the object page is gone: private memory: when the page is unmapped, be it only
+//!   to be mapped anew by the same event; files and shared memory: when no region in any space maps anything of the object.
+//!   Dropping private anonymous pages by advice ends their ownership.
 //! * OO-4 No free frame and no reserved frame: panic. There is no page replacement.
 //!
 //! Objects
-//! * OO-5 Objects: a file (by path, whatever the process; object page = file page); each anonymous, stack or kernel `Map` its
-//!   own; the heap one per space; a stack `Map` that ends where a region of kind stack begins continues that region's object.
-//!   Pages of objects other than files are numbered by the virtual page of their first mapping.
+//! * OO-5 Objects: a file (by path, whatever the process; object page = file page), which lives on if its last mapping is
+//!   replaced by another of the same file; each anonymous, stack or kernel `Map` its own; a heap `Map` continues the object of the
+//!   lowest heap region of the space, a stack `Map` that ends where a region of kind stack begins continues that region's
+//!   object, unless a page of the new mapping is mapped elsewhere already (moved there). Pages of objects other than files
+//!   are numbered by the virtual page of their first mapping.
 //! * OO-6 An object page is "inside the object" if some region of some space maps it. So a file's extent is what is mapped of
 //!   it.
 //! * OO-7 Regions of XC-2 with the same object and the same distance between object page and virtual page count as one for
@@ -27,14 +29,16 @@
 //!   memory.
 //! * OO-9 No region at the address: `wild_faults`, and a new private anonymous region of that one page (read, write, execute)
 //!   with its own object; then an ordinary page fault, counted as such too.
-//! * OO-10 A trace without `Map` events: each space that references memory has one private anonymous region of 2^52 pages,
-//!   read, write, execute.
+//! * OO-10 A space that references memory before its first `Map` gets one private anonymous region of 2^52 pages, read, write,
+//!   execute, unless it has regions already; so does every space of a trace without `Map` events. The trace is a stream: what
+//!   comes later is not known.
 //!
 //! Reservation
-//! * OO-11 The first fault to a superpage-sized virtual region decides for good: afterwards every object page of that region
+//! * OO-11 Every object is cut into superpage-sized regions as its first mapping lies in virtual memory, whoever else maps it and
+//!   wherever its pages move (T94-58, AMB-7). The first fault to a region decides for good: afterwards every object page of it
 //!   (inside the object or not) is "dealt with", whether the reservation was made, failed for want of a group, or was not
-//!   allowed (superpage mode, region not wholly inside the object). A region with a page already dealt with never reserves.
-//!   This survives unmapping a part, as long as the object lives.
+//!   allowed (superpage mode, region not wholly inside the object). A region dealt with never reserves. This survives
+//!   unmapping a part, as long as the object lives.
 //! * OO-12 `failed_region_allocs` counts only first faults that were allowed to reserve and found no free group.
 //! * OO-13 Prefetch (disk file, if switched on) only with a reservation that succeeded: the other pages become busy at once
 //!   and never stand in the reserved list. A later fault to one is a page fault, but not `reservations_honoured`, and reads
@@ -48,14 +52,16 @@
 //!   mapped pages, and is not a superpage. The kind of the faulting page's region sets the threshold. The count takes any
 //!   mapped page of the region.
 //! * OO-17 One reason per refusal, in this order: the object does not fill the region (linearly); a mapped, reserved or
-//!   prefetched page whose frame is not at its place; attributes differ (unmapped pages: those they would get); a page
-//!   neither mapped nor owning a frame.
+//!   prefetched page whose frame is not at its place; attributes differ (unmapped pages: those they would get), or one page is
+//!   copy-on-write and another is not, though both are read-only now; a page neither mapped nor owning a frame. With
+//!   several superpage sizes each is tried, ascending.
 //! * OO-18 Populating a reserved page makes it busy; it is not `reservations_honoured`. The new superpage is dirty if any
 //!   page was; pages that become dirty by that are counted in `dirty_pages`.
 //! * OO-19 Promotion invalidates nothing (translations are the same; a superpage TLB drops covered entries itself, AMB-13).
-//! * OO-20 Demotion: partial unmap (also by a replacing map), partial change of protection that changes it, partial dropping
-//!   advice, copy-on-write of a page, remap of any of its pages. All its pages are invalidated. Unmapping or dropping the
-//!   whole superpage is not a demotion; reprotecting the whole keeps it. Not promoted again until a fault maps a page of it.
+//! * OO-20 Demotion: partial unmap (also by a replacing map), partial change of protection (of a region; whether it shows in the
+//!   attributes or not), partial dropping advice, copy-on-write of a page, remap of any of its pages. Translations of base
+//!   pages stay true; only TLB entries for more than a base page go. Unmapping or dropping the whole superpage is not a
+//!   demotion; reprotecting the whole keeps it. Not promoted again until a fault maps a page of it.
 //!
 //! Copy-on-write
 //! * OO-21 Private file page, first access a load or fetch: the file's frame without WRITE. First access a store: the file
@@ -68,22 +74,24 @@
 //!   Otherwise the page gets WRITE back in place, no copy. Either way its superpage is demoted first and the page is
 //!   invalidated.
 //! * OO-24 An access that the region's protection forbids is counted and goes on as an access that the protection allows (no
-//!   copy, nothing gets WRITE).
+//!   copy, nothing gets WRITE). It is counted once for a page table entry, until that is dropped or `Protect` gives it other
+//!   attributes; it stays counted when the entry moves or its page is copied; the entries of a fork's child start anew.
 //!
 //! Other
 //! * OO-25 Advice: only `DontNeed` does something. Private pages leave the page table (anonymous ones lose their frame,
 //!   identity and contents, reserved frames stay reserved); shared pages leave the page table but stay with their object.
 //! * OO-26 Remap: what was at the new place is unmapped first. Page table entries move with their frames; growth extends the
-//!   same object (memory whose next object pages are mapped elsewhere gets a new object for the grown part). The old range is
-//!   invalidated, and the new one. Same start: grown or shrunk in place.
+//!   region in which the old range ended, with the same object (private memory whose next object pages are mapped elsewhere gets a
+//!   new object for the grown part); nothing there: nothing grows. Old length 0: all of the new range maps what is at the
+//!   old start. The old range is invalidated, and the new one. Same start: grown or shrunk in place.
 //! * OO-27 `dirty_pages`: base pages that go from clean to dirty at a store, the whole superpage at once. Fork copies the
 //!   dirty bits; a copied page starts clean, a page that gets WRITE back in place stays as it was; moved entries keep theirs.
 //! * OO-28 `populated_never_used`: populated pages not referenced until they leave the page table or the run ends.
-//! * OO-29 Not modelled: `pt_probes`, `alloc_steps`, memory use, swap reservation (T94-51).
+//! * OO-29 Not modelled: `pt_probes`, `alloc_steps`, `wasted_bytes`, swap reservation (T94-51).
 
 use farreach::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach::counts::OsCounts;
-use farreach::event::{Advice, Backing, Kind, Mapping, Prot};
+use farreach::event::{Advice, Backing, Kind, Mapping, Op, Prot};
 use farreach::hw::tlb::{Attr, PageTableView, Pte};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -94,12 +102,22 @@ pub struct OsConfig {
     pub frames: Option<u64>,
     /// Page reservation (T94-44); otherwise ordinary demand paging.
     pub reservation: bool,
-    /// Promotion (T94-54), and reservation only for regions wholly inside their object (AMB-11).
-    pub superpages: bool,
+    /// Reservation also for the part of a region inside its object; otherwise only for regions wholly inside (AMB-11).
+    pub clip: bool,
     /// Prefetch of disk files (T94-52).
     pub prefetch: bool,
     /// Base pages of a region, a power of two.
     pub region: u64,
+    /// Classes that are reserved.
+    pub reserve: Vec<Class>,
+    /// Reserved frames taken back at a time (AMB-8).
+    pub reclaim_batch: u64,
+    /// Base pages of the superpages that are promoted to, ascending powers of two (T94-54).
+    pub promote: Vec<u64>,
+    /// Classes that are promoted.
+    pub promote_classes: Vec<Class>,
+    /// Promotion above the threshold, not at it (AMB-2).
+    pub strict: bool,
     /// Threshold of heap, anonymous, stack, shared and kernel memory.
     pub threshold_memory: f64,
     /// Threshold of disk files.
@@ -116,9 +134,14 @@ impl OsConfig {
         OsConfig {
             frames: None,
             reservation: false,
-            superpages: false,
+            clip: true,
             prefetch: false,
             region: 16,
+            reserve: Class::ALL.to_vec(),
+            reclaim_batch: 1,
+            promote: Vec::new(),
+            promote_classes: Class::ALL.to_vec(),
+            strict: false,
             threshold_memory: 1.0,
             threshold_disk: 0.5,
             threshold_nfs: 0.75,
@@ -131,7 +154,7 @@ impl OsConfig {
     }
     /// Reservation, prefetch and promotion.
     pub fn superpages(region: u64) -> OsConfig {
-        OsConfig { superpages: true, prefetch: true, ..OsConfig::reservation(region) }
+        OsConfig { clip: false, prefetch: true, promote: vec![region], ..OsConfig::reservation(region) }
     }
 }
 
@@ -149,6 +172,8 @@ pub enum Class {
 }
 
 impl Class {
+    /// All of them.
+    pub const ALL: [Class; 4] = [Class::Memory, Class::SharedMemory, Class::DiskFile, Class::NfsFile];
     fn is_file(self) -> bool {
         matches!(self, Class::DiskFile | Class::NfsFile)
     }
@@ -164,6 +189,7 @@ struct Region {
     end: u64,
     prot: Prot,
     shared: bool,
+    heap: bool,
     stack: bool,
     object: ObjectId,
     /// Object page of `start`.
@@ -188,13 +214,16 @@ struct Entry {
     /// A store must copy (or find out that it need not).
     cow: bool,
     dirty: bool,
+    /// A forbidden access was counted.
+    forbidden: bool,
 }
 
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Space {
     regions: Vec<Region>,
     table: BTreeMap<u64, Entry>,
-    heap: Option<ObjectId>,
+    /// It has seen a `Map`.
+    mapped_by_events: bool,
     /// Populated pages not referenced yet.
     unreferenced: BTreeSet<u64>,
 }
@@ -205,8 +234,17 @@ impl Space {
     }
 }
 
-/// Pages of a space whose translations changed or went away.
-pub type Change = (Asid, VpnRange);
+/// What happened to translations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum What {
+    /// They changed or went away.
+    Stale,
+    /// They hold, but their superpage does not.
+    Demoted,
+}
+
+/// Pages of a space whose translations changed.
+pub type Change = (Asid, VpnRange, What);
 
 /// The model.
 #[derive(Clone, Debug)]
@@ -214,6 +252,8 @@ pub struct PlainOs {
     config: OsConfig,
     spaces: BTreeMap<Asid, Space>,
     classes: BTreeMap<ObjectId, Class>,
+    /// Virtual page less object page, of the first mapping.
+    alignment: BTreeMap<ObjectId, i64>,
     files: BTreeMap<String, ObjectId>,
     next_object: ObjectId,
     /// Place in the free list, frame.
@@ -229,20 +269,34 @@ pub struct PlainOs {
     index: BTreeMap<ObjectPage, u64>,
     owner: BTreeMap<u64, ObjectPage>,
     dealt_with: BTreeSet<ObjectPage>,
+    /// Reserved frames whose page this event unmapped.
+    given_up: BTreeSet<u64>,
     counts: OsCounts,
-    whole_space: bool,
+    peaks: Peaks,
+}
+
+/// Most frames at any time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Peaks {
+    /// Busy.
+    pub busy: u64,
+    /// Reserved.
+    pub reserved: u64,
+    /// Page table entries.
+    pub mapped: u64,
 }
 
 /// Places of freed frames begin here: behind every frame that was never used.
 const FREED: u64 = 1 << 60;
 
 impl PlainOs {
-    /// Nothing mapped. `whole_space`: spaces have one anonymous region without end (a trace without map events).
-    pub fn new(config: OsConfig, whole_space: bool) -> PlainOs {
+    /// Nothing mapped.
+    pub fn new(config: OsConfig) -> PlainOs {
         assert!(config.region.is_power_of_two());
         let mut os = PlainOs {
             spaces: BTreeMap::new(),
             classes: BTreeMap::new(),
+            alignment: BTreeMap::new(),
             files: BTreeMap::new(),
             next_object: 0,
             free: BTreeMap::new(),
@@ -254,8 +308,9 @@ impl PlainOs {
             index: BTreeMap::new(),
             owner: BTreeMap::new(),
             dealt_with: BTreeSet::new(),
+            given_up: BTreeSet::new(),
             counts: OsCounts::default(),
-            whole_space,
+            peaks: Peaks::default(),
             config,
         };
         os.extend_to(os.config.frames.unwrap_or(0));
@@ -303,7 +358,9 @@ impl PlainOs {
 
     /// The head of the free list, refilled from the reserved list (T94-46). The frame is busy.
     fn ordinary_frame(&mut self) -> u64 {
-        if self.free.is_empty() && self.config.frames.is_some() && !self.reserved.is_empty() {
+        let short = self.free.is_empty() && self.config.frames.is_some();
+        let batch = if short { self.config.reclaim_batch.min(self.reserved.len() as u64) } else { 0 };
+        for _ in 0..batch {
             let stolen = self.reserved.remove(0);
             let page = self.owner.remove(&stolen).expect("a reserved frame has an identity");
             self.index.remove(&page);
@@ -336,30 +393,35 @@ impl PlainOs {
         self.spaces.values().flat_map(|s| s.table.values()).filter(|e| e.frame == frame).count()
     }
 
+    /// The object page has no frame any more.
+    fn forget(&mut self, page: ObjectPage) {
+        let frame = self.index.remove(&page).expect("it has a frame");
+        self.owner.remove(&frame);
+        if let Some(at) = self.reserved.iter().position(|&f| f == frame) {
+            self.reserved.remove(at);
+            self.given_up.insert(frame);
+        }
+    }
+
     /// Ends identities whose object page is gone, then frees what nobody needs (OO-2, OO-3).
     fn collect(&mut self) {
         let regions: Vec<&Region> = self.spaces.values().flat_map(|s| &s.regions).collect();
         let mut gone = Vec::new();
         for &page in self.index.keys() {
-            let alive = if self.classes[&page.0].is_file() {
-                regions.iter().any(|r| r.object == page.0)
-            } else {
+            let alive = if self.classes[&page.0] == Class::Memory {
                 regions.iter().any(|r| r.maps(page))
+            } else {
+                regions.iter().any(|r| r.object == page.0)
             };
             if !alive {
                 gone.push(page);
             }
         }
         let dead: Vec<ObjectId> = self.classes.keys().copied().filter(|o| regions.iter().all(|r| r.object != *o)).collect();
-        let mut freed = BTreeSet::new();
         for page in gone {
-            let frame = self.index.remove(&page).expect("listed");
-            self.owner.remove(&frame);
-            if let Some(at) = self.reserved.iter().position(|&f| f == frame) {
-                self.reserved.remove(at);
-                freed.insert(frame);
-            }
+            self.forget(page);
         }
+        let mut freed = std::mem::take(&mut self.given_up);
         let mapped: BTreeSet<u64> = self.spaces.values().flat_map(|s| s.table.values()).map(|e| e.frame).collect();
         let unneeded: Vec<u64> =
             self.busy.iter().copied().filter(|f| !mapped.contains(f) && !self.owner.contains_key(f)).collect();
@@ -372,18 +434,24 @@ impl PlainOs {
             self.push_free(frame);
         }
         for object in dead {
-            let heap = self.spaces.values().any(|s| s.heap == Some(object));
-            if !heap {
-                self.classes.remove(&object);
-                self.files.retain(|_, o| *o != object);
-                self.dealt_with.retain(|p| p.0 != object);
-            }
+            self.classes.remove(&object);
+            self.alignment.remove(&object);
+            self.files.retain(|_, o| *o != object);
+            self.dealt_with.retain(|p| p.0 != object);
         }
         self.check();
     }
 
+    fn note_peaks(&mut self) {
+        let mapped: usize = self.spaces.values().map(|s| s.table.len()).sum();
+        self.peaks.busy = self.peaks.busy.max(self.busy.len() as u64);
+        self.peaks.reserved = self.peaks.reserved.max(self.reserved.len() as u64);
+        self.peaks.mapped = self.peaks.mapped.max(mapped as u64);
+    }
+
     /// XC-6 and T94-43.
-    pub fn check(&self) {
+    pub fn check(&mut self) {
+        self.note_peaks();
         assert_eq!(self.free.len(), self.place.len());
         assert_eq!(self.free.len() + self.busy.len() + self.reserved.len(), self.horizon as usize, "frames are lost");
         for (page, frame) in &self.index {
@@ -407,25 +475,13 @@ impl PlainOs {
     fn new_object(&mut self, class: Class) -> ObjectId {
         self.next_object += 1;
         self.classes.insert(self.next_object, class);
+        self.alignment.insert(self.next_object, 0);
         self.next_object
     }
 
     /// A new, empty space.
     pub fn start(&mut self, asid: Asid) {
-        let mut space = Space::default();
-        if self.whole_space {
-            let object = self.new_object(Class::Memory);
-            space.regions.push(Region {
-                start: 0,
-                end: 1 << 52,
-                prot: Prot::RWX,
-                shared: false,
-                stack: false,
-                object,
-                first: 0,
-            });
-        }
-        self.spaces.insert(asid, space);
+        self.spaces.insert(asid, Space::default());
     }
 
     fn space(&mut self, asid: Asid) -> &mut Space {
@@ -438,42 +494,55 @@ impl PlainOs {
     /// `Op::Map`.
     pub fn map(&mut self, asid: Asid, m: &Mapping) -> Vec<Change> {
         let (start, end) = (m.start >> 12, (m.start + m.len) >> 12);
-        self.space(asid);
-        // The object first, so that a file mapped over its last mapping, or a stack or heap over itself, stays the same object.
+        self.space(asid).mapped_by_events = true;
+        let mut changes = Vec::new();
         let object = match &m.backing {
-            Backing::File { path, .. } => match self.files.get(&**path) {
-                Some(&object) => object,
-                None => {
-                    let nfs = self.config.nfs_prefixes.iter().any(|p| path.starts_with(p.as_str()));
-                    let object = self.new_object(if nfs { Class::NfsFile } else { Class::DiskFile });
-                    self.files.insert(path.to_string(), object);
-                    object
-                }
-            },
-            Backing::Heap => match self.space(asid).heap {
-                Some(object) => object,
-                None => {
-                    let object = self.new_object(Class::Memory);
-                    self.space(asid).heap = Some(object);
-                    object
-                }
-            },
-            Backing::Stack => {
-                let above = self.space(asid).regions.iter().find(|r| r.stack && r.start == end).map(|r| r.object);
-                above.unwrap_or_else(|| self.new_object(Class::Memory))
+            Backing::File { path, offset } => {
+                // The object first, so that a file mapped over its last mapping stays the same object.
+                let object = match self.files.get(&**path) {
+                    Some(&object) => object,
+                    None => {
+                        let nfs = self.config.nfs_prefixes.iter().any(|p| path.starts_with(p.as_str()));
+                        let object = self.new_object(if nfs { Class::NfsFile } else { Class::DiskFile });
+                        self.files.insert(path.to_string(), object);
+                        self.alignment.insert(object, start as i64 - (offset >> 12) as i64);
+                        object
+                    }
+                };
+                changes = self.clear(asid, start, end);
+                object
             }
-            Backing::Anonymous if m.shared => self.new_object(Class::SharedMemory),
-            Backing::Anonymous | Backing::Kernel => self.new_object(Class::Memory),
+            _ => {
+                changes.extend(self.clear(asid, start, end));
+                let mut regions = self.space(asid).regions.clone();
+                regions.sort_by_key(|r| r.start);
+                let continued = match &m.backing {
+                    Backing::Heap => regions.iter().find(|r| r.heap).map(|r| r.object),
+                    Backing::Stack => regions.iter().find(|r| r.stack && r.start == end).map(|r| r.object),
+                    _ => None,
+                };
+                let class = match &m.backing {
+                    Backing::Anonymous if m.shared => Class::SharedMemory,
+                    _ => Class::Memory,
+                };
+                let unmapped = |o: &ObjectId| !self.any_mapped(*o, start as i64, end as i64);
+                continued.filter(unmapped).unwrap_or_else(|| self.new_object(class))
+            }
         };
         let first = match &m.backing {
             Backing::File { offset, .. } => (offset >> 12) as i64,
             _ => start as i64,
         };
-        let changes = self.clear(asid, start, end);
-        let stack = m.backing == Backing::Stack;
-        self.space(asid).regions.push(Region { start, end, prot: m.prot, shared: m.shared, stack, object, first });
+        let (heap, stack) = (m.backing == Backing::Heap, m.backing == Backing::Stack);
+        self.space(asid).regions.push(Region { start, end, prot: m.prot, shared: m.shared, heap, stack, object, first });
         self.collect();
         changes
+    }
+
+    /// Whether some region maps one of the object's pages `first..last`.
+    fn any_mapped(&self, object: ObjectId, first: i64, last: i64) -> bool {
+        let mut regions = self.spaces.values().flat_map(|s| &s.regions).filter(|r| r.object == object);
+        regions.any(|r| r.first < last && first < r.first + (r.end - r.start) as i64)
     }
 
     /// Cuts regions so that none straddles `at`.
@@ -510,7 +579,7 @@ impl PlainOs {
             self.space(asid).table.get_mut(&w).expect("pages of a superpage are mapped").order = 0;
         }
         self.counts.demotions += 1;
-        (asid, VpnRange { start: Vpn(first), pages: 1 << order })
+        (asid, VpnRange { start: Vpn(first), pages: 1 << order }, What::Demoted)
     }
 
     /// Takes entries out of the page table.
@@ -531,8 +600,17 @@ impl PlainOs {
         self.drop_entries(asid, start, end);
         self.split(asid, start);
         self.split(asid, end);
-        self.space(asid).regions.retain(|r| r.end <= start || end <= r.start);
-        changes.push((asid, VpnRange::between(Vpn(start), Vpn(end))));
+        let space = self.space(asid);
+        let gone: Vec<Region> = space.regions.extract_if(.., |r| start < r.end && r.start < end).collect();
+        for r in gone {
+            if self.classes[&r.object] != Class::Memory {
+                continue;
+            }
+            let (first, last) = ((r.object, r.first), (r.object, r.first + (r.end - r.start) as i64));
+            let pages: Vec<ObjectPage> = self.index.range(first..last).map(|(p, _)| *p).collect();
+            pages.into_iter().for_each(|p| self.forget(p));
+        }
+        changes.push((asid, VpnRange::between(Vpn(start), Vpn(end)), What::Stale));
         changes
     }
 
@@ -548,25 +626,33 @@ impl PlainOs {
         let (start, end) = (start >> 12, (start + len) >> 12);
         self.split(asid, start);
         self.split(asid, end);
+        let mut changes = Vec::new();
+        let space = self.space(asid);
+        let changed: Vec<u64> = space
+            .table
+            .range(start..end)
+            .map(|(v, _)| *v)
+            .filter(|v| space.region(*v).is_some_and(|r| r.prot != prot))
+            .collect();
+        for &v in &changed {
+            let order = self.space(asid).table[&v].order;
+            let (first, last) = (v >> order << order, (v >> order << order) + (1 << order));
+            if order > 0 && (first < start || last > end) {
+                changes.push(self.demote(asid, v));
+            }
+        }
         for r in &mut self.space(asid).regions {
             if start <= r.start && r.end <= end {
                 r.prot = prot;
             }
         }
-        let mut changes = Vec::new();
-        let inside: Vec<u64> = self.space(asid).table.range(start..end).map(|(v, _)| *v).collect();
-        for v in inside {
-            let e = self.space(asid).table[&v];
+        for v in changed {
+            let e = self.space(asid).table.get_mut(&v).expect("mapped");
             let attr = attr_of(prot, e.cow);
-            if attr == e.attr {
-                continue;
+            if attr != e.attr {
+                (e.attr, e.forbidden) = (attr, false);
+                changes.push((asid, VpnRange::one(Vpn(v)), What::Stale));
             }
-            let (first, last) = (v >> e.order << e.order, (v >> e.order << e.order) + (1 << e.order));
-            if e.order > 0 && (first < start || last > end) {
-                changes.push(self.demote(asid, v));
-            }
-            self.space(asid).table.get_mut(&v).expect("mapped").attr = attr;
-            changes.push((asid, VpnRange::one(Vpn(v))));
         }
         self.check();
         changes
@@ -591,7 +677,7 @@ impl PlainOs {
         }
         self.drop_entries(asid, start, end);
         self.collect();
-        changes.push((asid, VpnRange::between(Vpn(start), Vpn(end))));
+        changes.push((asid, VpnRange::between(Vpn(start), Vpn(end)), What::Stale));
         changes
     }
 
@@ -600,6 +686,7 @@ impl PlainOs {
         let (old, old_end) = (old_start >> 12, (old_start + old_len) >> 12);
         let (new, new_end) = (new_start >> 12, (new_start + new_len) >> 12);
         let mut changes = Vec::new();
+        let source = self.space(asid).region(if old_end > old { old_end - 1 } else { old }).cloned();
         if new_end - new < old_end - old {
             changes.extend(self.clear(asid, old + (new_end - new), old_end));
         }
@@ -608,7 +695,7 @@ impl PlainOs {
             // In place: only what is grown over is unmapped.
             if new_end > old_end {
                 changes.extend(self.clear(asid, old_end, new_end));
-                self.grow(asid, old_end, new_end);
+                self.grow(asid, source, old_end, old_end, new_end);
             }
             self.collect();
             return changes;
@@ -628,32 +715,23 @@ impl PlainOs {
                 r.end = r.end - old + new;
             }
         }
-        for v in old..kept {
-            if let Some(e) = space.table.remove(&v) {
-                space.table.insert(v - old + new, e);
-            }
-            if space.unreferenced.remove(&v) {
-                space.unreferenced.insert(v - old + new);
-            }
-        }
-        self.grow(asid, new + (kept - old), new_end);
-        changes.push((asid, VpnRange::between(Vpn(old), Vpn(old_end))));
+        let entries: Vec<_> = (old..kept).filter_map(|v| space.table.remove_entry(&v)).collect();
+        space.table.extend(entries.into_iter().map(|(v, e)| (v - old + new, e)));
+        let unreferenced: Vec<_> = (old..kept).filter_map(|v| space.unreferenced.take(&v)).collect();
+        space.unreferenced.extend(unreferenced.into_iter().map(|v| v - old + new));
+        self.grow(asid, source, old_end, new + (kept - old), new_end);
+        changes.push((asid, VpnRange::between(Vpn(old), Vpn(old_end)), What::Stale));
         self.collect();
         changes
     }
 
-    /// Continues the region that ends at `from` up to `to`.
-    fn grow(&mut self, asid: Asid, from: u64, to: u64) {
-        let Some(r) = self.space(asid).regions.iter().find(|r| r.end == from).cloned() else { return };
-        if from == to {
-            return;
-        }
-        let mut more = Region { start: from, end: to, first: r.page(from as i64), ..r };
-        let pages = more.first..more.first + (to - from) as i64;
-        let all: Vec<&Region> = self.spaces.values().flat_map(|s| &s.regions).collect();
-        let taken = pages.into_iter().any(|p| all.iter().any(|r| r.maps((more.object, p))));
-        if taken && !self.classes[&more.object].is_file() {
-            (more.object, more.first) = (self.new_object(self.classes[&more.object]), from as i64);
+    /// Maps `from..to` to the pages of the source's object that are behind its virtual page `next`.
+    fn grow(&mut self, asid: Asid, source: Option<Region>, next: u64, from: u64, to: u64) {
+        let Some(r) = source.filter(|_| from < to) else { return };
+        let mut more = Region { start: from, end: to, first: r.page(next as i64), ..r };
+        let taken = self.any_mapped(more.object, more.first, more.first + (to - from) as i64);
+        if taken && self.classes[&more.object] == Class::Memory {
+            (more.object, more.first) = (self.new_object(Class::Memory), from as i64);
         }
         self.space(asid).regions.push(more);
     }
@@ -672,12 +750,13 @@ impl PlainOs {
             let old = r.object;
             r.object = *twins.entry(old).or_insert_with(|| {
                 let twin = self.new_object(Class::Memory);
+                self.alignment.insert(twin, self.alignment[&old]);
                 let pages: Vec<i64> = self.dealt_with.iter().filter(|p| p.0 == old).map(|p| p.1).collect();
                 self.dealt_with.extend(pages.into_iter().map(|p| (twin, p)));
                 twin
             });
         }
-        copy.heap = parent.heap.and_then(|h| twins.get(&h).copied());
+        copy.table.values_mut().for_each(|e| e.forbidden = false);
         let mut changes = Vec::new();
         for (v, e) in &parent.table {
             let r = parent.region(*v).expect("mapped pages have a region");
@@ -686,7 +765,7 @@ impl PlainOs {
             }
             let attr = attr_of(r.prot, true);
             if attr != e.attr {
-                changes.push((asid, VpnRange::one(Vpn(*v))));
+                changes.push((asid, VpnRange::one(Vpn(*v)), What::Stale));
             }
             for space in [&mut copy, self.space(asid)] {
                 let e = space.table.get_mut(v).expect("both have it");
@@ -705,6 +784,24 @@ impl PlainOs {
         self.collect();
     }
 
+    /// Any event. What changed for the hardware; an end is told by the event itself.
+    pub fn apply(&mut self, asid: Asid, op: &Op) -> Vec<Change> {
+        match op {
+            Op::Start { .. } => self.start(asid),
+            Op::End(_) => self.end(asid),
+            Op::Fork { child } => return self.fork(asid, *child),
+            Op::Map(mapping) => return self.map(asid, mapping),
+            Op::Unmap { start, len } => return self.unmap(asid, *start, *len),
+            Op::Remap { old_start, old_len, new_start, new_len } => {
+                return self.remap(asid, *old_start, *old_len, *new_start, *new_len);
+            }
+            Op::Protect { start, len, prot } => return self.protect(asid, *start, *len, *prot),
+            Op::Advise { start, len, advice } => return self.advise(asid, *start, *len, *advice),
+            Op::Define { .. } | Op::ThreadStart { .. } | Op::ThreadExit { .. } | Op::Switch { .. } => {}
+        }
+        Vec::new()
+    }
+
     // ------------------------------------------------------------------------------------------------------- faults
 
     /// A reference to one page: faults if it must.
@@ -712,10 +809,14 @@ impl PlainOs {
         let v = vpn.0;
         let mut changes = Vec::new();
         if self.space(asid).region(v).is_none() {
-            self.counts.wild_faults += 1;
             let object = self.new_object(Class::Memory);
-            let region = Region { start: v, end: v + 1, prot: Prot::RWX, shared: false, stack: false, object, first: v as i64 };
-            self.space(asid).regions.push(region);
+            let space = self.space(asid);
+            let nothing_said = !space.mapped_by_events && space.regions.is_empty();
+            let (start, end) = if nothing_said { (0, 1 << 52) } else { (v, v + 1) };
+            let first = start as i64;
+            let region = Region { start, end, prot: Prot::RWX, shared: false, heap: false, stack: false, object, first };
+            space.regions.push(region);
+            self.counts.wild_faults += u64::from(!nothing_said);
         }
         let region = self.space(asid).region(v).expect("just seen").clone();
         let allowed = match kind {
@@ -723,7 +824,6 @@ impl PlainOs {
             Kind::Load => region.prot.read,
             Kind::Store => region.prot.write,
         };
-        self.counts.forbidden_accesses += u64::from(!allowed);
         let writes = kind == Kind::Store && allowed;
         match self.space(asid).table.get(&v).copied() {
             None => self.page_fault(asid, v, &region, writes),
@@ -731,6 +831,11 @@ impl PlainOs {
             Some(_) => {}
         }
         self.space(asid).unreferenced.remove(&v);
+        let e = self.space(asid).table.get_mut(&v).expect("mapped");
+        if !allowed && !e.forbidden {
+            e.forbidden = true;
+            self.counts.forbidden_accesses += 1;
+        }
         if kind == Kind::Store {
             let e = self.space(asid).table[&v];
             let first = v >> e.order << e.order;
@@ -758,10 +863,10 @@ impl PlainOs {
             self.counts.cow_copies += 1;
         }
         let cow = private_file && !writes;
-        let entry = Entry { frame, attr: attr_of(region.prot, cow), order: 0, cow, dirty: false };
+        let entry = Entry { frame, attr: attr_of(region.prot, cow), order: 0, cow, dirty: false, forbidden: false };
         self.space(asid).table.insert(v, entry);
-        if self.config.superpages {
-            self.try_promotion(asid, v);
+        for n in self.config.promote.clone() {
+            self.try_promotion(asid, v, n);
         }
         self.check();
     }
@@ -791,17 +896,21 @@ impl PlainOs {
 
     /// T94-44, if this is the first fault of its region and reserving is possible.
     fn reserve(&mut self, v: u64, region: &Region) -> Option<u64> {
+        if !self.config.reserve.contains(&self.classes[&region.object]) {
+            return None;
+        }
         let n = self.config.region;
-        let first_v = v / n * n;
-        let pages: Vec<ObjectPage> = (0..n).map(|i| (region.object, region.page((first_v + i) as i64))).collect();
-        let dealt_with = pages.iter().any(|p| self.dealt_with.contains(p) || self.index.contains_key(p));
+        let asked = region.page(v as i64);
+        let first = asked - (asked + self.alignment[&region.object]).rem_euclid(n as i64);
+        let pages: Vec<ObjectPage> = (0..n as i64).map(|i| (region.object, first + i)).collect();
+        let dealt_with = pages.iter().any(|p| self.dealt_with.contains(p));
         self.dealt_with.extend(&pages);
         if dealt_with {
             return None;
         }
         let all_regions: Vec<&Region> = self.spaces.values().flat_map(|s| &s.regions).collect();
         let inside: Vec<bool> = pages.iter().map(|p| all_regions.iter().any(|r| r.maps(*p))).collect();
-        if self.config.superpages && inside.contains(&false) {
+        if !self.config.clip && inside.contains(&false) {
             return None;
         }
         let Some(group) = self.free_group() else {
@@ -817,7 +926,7 @@ impl PlainOs {
             let frame = group + i as u64;
             self.take_frame(frame);
             self.own(pages[i], frame);
-            if first_v + i as u64 == v {
+            if pages[i].1 == asked {
                 self.busy.insert(frame);
                 self.load(pages[i]);
             } else if prefetch {
@@ -828,7 +937,8 @@ impl PlainOs {
                 self.reserved.push(frame);
             }
         }
-        Some(group + (v - first_v))
+        self.note_peaks();
+        Some(group + (asked - first) as u64)
     }
 
     /// T94-57.
@@ -853,21 +963,17 @@ impl PlainOs {
         }
         let attr = attr_of(region.prot, false);
         let dirty = old.dirty && frame == old.frame;
-        let entry = Entry { frame, attr, order: 0, cow: false, dirty };
+        let entry = Entry { frame, attr, order: 0, cow: false, dirty, forbidden: old.forbidden };
         self.space(asid).table.insert(v, entry);
-        changes.push((asid, VpnRange::one(Vpn(v))));
+        changes.push((asid, VpnRange::one(Vpn(v)), What::Stale));
         self.check();
         changes
     }
 
     /// T94-54, T94-55.
-    fn try_promotion(&mut self, asid: Asid, v: u64) {
-        let n = self.config.region;
+    fn try_promotion(&mut self, asid: Asid, v: u64, n: u64) {
         let order = n.trailing_zeros() as u8;
         let first = v / n * n;
-        if order == 0 {
-            return;
-        }
         let space = &self.spaces[&asid];
         let region = space.region(v).expect("mapped").clone();
         let mapped = space.table.range(first..first + n).count();
@@ -876,7 +982,9 @@ impl PlainOs {
             Class::DiskFile => self.config.threshold_disk,
             Class::NfsFile => self.config.threshold_nfs,
         };
-        if space.table[&v].order > 0 || (mapped as f64) < (threshold * n as f64).ceil() {
+        let needed = threshold * n as f64;
+        let reached = if self.config.strict { mapped as f64 > needed } else { mapped as f64 >= needed };
+        if !self.config.promote_classes.contains(&self.classes[&region.object]) || !reached {
             return;
         }
         self.counts.promotions_tried += 1;
@@ -897,10 +1005,11 @@ impl PlainOs {
             return;
         }
         let attr = |w: u64| match space.table.get(&w) {
-            Some(e) => e.attr,
+            Some(e) => (e.attr, e.cow),
             None => {
                 let r = space.region(w).expect("checked");
-                attr_of(r.prot, self.classes[&r.object].is_file() && !r.shared)
+                let cow = self.classes[&r.object].is_file() && !r.shared;
+                (attr_of(r.prot, cow), cow)
             }
         };
         if (first..first + n).any(|w| attr(w) != attr(v)) {
@@ -924,7 +1033,7 @@ impl PlainOs {
             let space = self.spaces.get_mut(&asid).expect("it runs");
             let r = space.region(w).expect("checked");
             let cow = self.classes[&r.object].is_file() && !r.shared;
-            let entry = Entry { frame, attr: attr_of(r.prot, cow), order: 0, cow, dirty: false };
+            let entry = Entry { frame, attr: attr_of(r.prot, cow), order: 0, cow, dirty: false, forbidden: false };
             space.table.insert(w, entry);
             space.unreferenced.insert(w);
             self.counts.populated_pages += 1;
@@ -946,6 +1055,10 @@ impl PlainOs {
         let mut counts = self.counts.clone();
         counts.populated_never_used += waiting as u64;
         counts
+    }
+    /// Most frames so far.
+    pub fn peaks(&self) -> Peaks {
+        self.peaks
     }
     /// Free, busy, reserved frames. Of unlimited memory, free ones below the highest frame ever looked at.
     pub fn frames(&self) -> (u64, u64, u64) {

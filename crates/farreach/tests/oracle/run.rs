@@ -2,17 +2,20 @@
 //!
 //! * OR-1 One lookup per 4 KB page that an access touches, ascending (XC-1). For each page: the operating system first
 //!   (faults, invalidations), then the lookup, once. So a store to a copy-on-write page is one lookup and at most one miss.
-//! * OR-2 The TLB is told of a switch at the first access of another space than the access before; events do not switch.
+//! * OR-2 The TLB is told of a switch at the first item, reference or event, of another space than the item before: a process
+//!   must run to unmap its memory.
 //! * OR-3 An `End` drops the TLB entries of the space (`invalidate_space`), not page by page. Exec: `End`, then a `Start`.
 //! * OR-4 All other events change the TLB only by the changes that [`super::os`] names.
-//! * OR-5 `Start` of a space, or its first event, creates it. A trace without any `Map` event: OO-10.
+//! * OR-5 `Start` of a space, or its first event, creates it. References before the first `Map`: OO-10.
+//! * OR-6 Entries of superpages that demotion drops count as invalidations.
 
-use super::os::{Change, OsConfig, PlainOs};
-use super::tlb::{PlainTlb, TlbConfig};
+use super::os::{Change, OsConfig, Peaks, PlainOs, What};
+use super::tlb::{PlainTlb, TlbConfig, TlbKind};
 use farreach::addr::{Asid, BASE_SHIFT, VpnRange};
 use farreach::counts::{Lookups, OsCounts, TlbCounts};
 use farreach::event::{Item, Kind, Op};
 use farreach::hw::tlb::{EntryView, Lookup, Outcome, PageTableView, Tlb};
+use std::collections::BTreeSet;
 
 /// What runs.
 #[derive(Clone, Debug)]
@@ -38,23 +41,28 @@ pub struct OracleResult {
     pub entries: Vec<EntryView>,
     /// Each lookup's outcome, in order.
     pub outcomes: Vec<Outcome>,
+    /// Distinct pages of all spaces that were referenced.
+    pub touched: u64,
+    /// Most memory at any time.
+    pub peaks: Peaks,
 }
 
 /// Runs all items.
 pub fn run(config: &RunConfig, items: &[(Asid, Item<'_>)]) -> OracleResult {
-    let maps = items.iter().any(|(_, item)| matches!(item, Item::Op(Op::Map(_))));
-    let mut os = PlainOs::new(config.os.clone(), !maps);
+    let mut os = PlainOs::new(config.os.clone());
+    let mut touched = BTreeSet::new();
     let mut tlb = PlainTlb::new(config.tlb.clone());
     let (mut lookups, mut references, mut outcomes) = (Lookups::default(), Lookups::default(), Vec::new());
     for (asid, item) in items {
         let asid = *asid;
+        tlb.switch_to(asid);
         match item {
             Item::Access(access) => {
-                tlb.switch_to(asid);
                 count(&mut references, access.kind);
                 for vpn in VpnRange::of_bytes(access.addr, u64::from(access.size), BASE_SHIFT).iter() {
                     let changes = os.touch(asid, vpn, access.kind);
-                    deliver(&mut tlb, &changes);
+                    deliver(&config.tlb, &mut tlb, &changes);
+                    touched.insert((asid, vpn));
                     let pte = os.pte(asid, vpn).expect("the operating system mapped it");
                     let outcome = tlb.lookup(Lookup { asid, vpn, kind: access.kind }, pte, &os);
                     let inside = tlb.probe(asid, vpn, access.kind);
@@ -64,38 +72,47 @@ pub fn run(config: &RunConfig, items: &[(Asid, Item<'_>)]) -> OracleResult {
                 }
             }
             Item::Op(op) => {
-                let changes = match op {
-                    Op::Start { .. } => {
-                        os.start(asid);
-                        Vec::new()
-                    }
-                    Op::Fork { child } => os.fork(asid, *child),
-                    Op::Map(mapping) => os.map(asid, mapping),
-                    Op::Unmap { start, len } => os.unmap(asid, *start, *len),
-                    Op::Remap { old_start, old_len, new_start, new_len } => {
-                        os.remap(asid, *old_start, *old_len, *new_start, *new_len)
-                    }
-                    Op::Protect { start, len, prot } => os.protect(asid, *start, *len, *prot),
-                    Op::Advise { start, len, advice } => os.advise(asid, *start, *len, *advice),
-                    Op::End(_) => {
-                        os.end(asid);
-                        tlb.drop_space(asid);
-                        Vec::new()
-                    }
-                    Op::Define { .. } | Op::ThreadStart { .. } | Op::ThreadExit { .. } | Op::Switch { .. } => Vec::new(),
-                };
-                deliver(&mut tlb, &changes);
+                let changes = os.apply(asid, op);
+                if matches!(op, Op::End(_)) {
+                    tlb.drop_space(asid);
+                }
+                deliver(&config.tlb, &mut tlb, &changes);
             }
         }
     }
     let mut counts = tlb.counts().clone();
     counts.lookups = lookups.total();
-    OracleResult { tlb: counts, os: os.counts(), lookups, references, entries: tlb.views(), outcomes }
+    let touched = touched.len() as u64;
+    OracleResult {
+        tlb: counts,
+        os: os.counts(),
+        lookups,
+        references,
+        entries: tlb.views(),
+        outcomes,
+        touched,
+        peaks: os.peaks(),
+    }
 }
 
-fn deliver(tlb: &mut PlainTlb, changes: &[Change]) {
-    for &(asid, pages) in changes {
-        tlb.invalidate_pages(asid, pages);
+fn deliver(config: &TlbConfig, tlb: &mut PlainTlb, changes: &[Change]) {
+    for &(asid, pages, what) in changes {
+        match what {
+            What::Stale => tlb.invalidate_pages(asid, pages),
+            What::Demoted => {
+                // Entries for more than a base page; subblocks are base translations.
+                let subblocks = match config.kind {
+                    TlbKind::Complete | TlbKind::Partial | TlbKind::Integrated => config.factor.trailing_zeros() as u8,
+                    TlbKind::Single | TlbKind::Superpage => 0,
+                };
+                for entry in tlb.views().iter().filter(|e| e.asid == asid && e.order > subblocks) {
+                    let covers = VpnRange { start: entry.base, pages: 1 << entry.order };
+                    if covers.overlaps(&pages) {
+                        tlb.invalidate_pages(asid, VpnRange::one(entry.base));
+                    }
+                }
+            }
+        }
     }
 }
 

@@ -278,12 +278,14 @@ impl FrameAllocator for Buddy {
         self.alloc_order(0)
     }
 
-    fn alloc_group(&mut self, order: u32, covered: Range<u64>) -> Option<Pfn> {
-        assert!(order < 60 && covered.end <= 1 << order, "frames {covered:?} of a group of 2^{order}");
+    fn alloc_group(&mut self, order: u32, covered: &[u64]) -> Option<Pfn> {
+        assert!(order < 60 && covered.iter().all(|&o| o < 1 << order), "frames {covered:?} of a group of 2^{order}");
         let base = self.alloc_order(order)?;
-        let first = covered.start.min(covered.end);
-        self.free_range(base, first);
-        self.free_range(Pfn(base.0 + covered.end), (1 << order) - covered.end);
+        let mut next = 0;
+        for &offset in covered.iter().chain([&(1 << order)]) {
+            self.free_range(Pfn(base.0 + next), offset - next);
+            next = offset + 1;
+        }
         Some(base)
     }
 

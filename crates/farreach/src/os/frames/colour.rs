@@ -7,7 +7,6 @@ use super::{FrameAllocator, Memory};
 use crate::addr::{Pfn, Vpn};
 use hashbrown::HashMap;
 use rand_pcg::Pcg64Mcg;
-use std::ops::Range;
 
 /// Frames of a memory without end among which the draws are made: 4 GB of base pages.
 const WINDOW: u64 = 1 << 20;
@@ -107,7 +106,7 @@ impl FrameAllocator for Colouring {
     }
 
     /// Always `None`: colouring knows no groups.
-    fn alloc_group(&mut self, _order: u32, _covered: Range<u64>) -> Option<Pfn> {
+    fn alloc_group(&mut self, _order: u32, _covered: &[u64]) -> Option<Pfn> {
         None
     }
 

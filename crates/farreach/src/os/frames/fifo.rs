@@ -151,15 +151,15 @@ impl FrameAllocator for Fifo {
         Some(Pfn(frame))
     }
 
-    fn alloc_group(&mut self, order: u32, covered: Range<u64>) -> Option<Pfn> {
-        assert!(order < 60 && covered.end <= 1 << order, "frames {covered:?} of a group of 2^{order}");
+    fn alloc_group(&mut self, order: u32, covered: &[u64]) -> Option<Pfn> {
+        assert!(order < 60 && covered.iter().all(|&o| o < 1 << order), "frames {covered:?} of a group of 2^{order}");
         let at = self.index_of(order);
         let virgin = self.first_virgin_group(at);
         let reusable = self.groups[at].reusable.first().copied();
         self.steps += u64::from(reusable.is_some());
         // A group is in one of the two at most: a reusable one has a touched frame.
         let group = virgin.into_iter().chain(reusable).min()?;
-        for offset in covered {
+        for &offset in covered {
             self.steps += 1;
             self.take((group << order) + offset);
         }

@@ -7,7 +7,6 @@
 //! - [`keys`]: the keys of a machine description, and the allocator they describe.
 
 use crate::addr::{Pfn, Vpn};
-use std::ops::Range;
 
 pub mod buddy;
 pub mod colour;
@@ -35,11 +34,11 @@ pub trait FrameAllocator: Send {
         self.alloc()
     }
 
-    /// Takes the frames `base + covered` of a wholly free aligned group of `2^order` frames and returns `base`; the other
-    /// frames of the group stay free (T94-44, T94-50). [`Fifo`] takes the lowest such group (AMB-22) and leaves the other frames
-    /// their place in the list; [`Buddy`] takes the group its lists give. `None` when no group is to be had. Panics when
-    /// `covered` reaches out of the group.
-    fn alloc_group(&mut self, order: u32, covered: Range<u64>) -> Option<Pfn>;
+    /// Takes the frames `base + offset`, for the ascending offsets in `covered`, of a wholly free aligned group of `2^order`
+    /// frames and returns `base`; the other frames of the group stay free (T94-44, T94-50). [`Fifo`] takes the lowest such group
+    /// (AMB-22) and leaves the other frames their place in the list; [`Buddy`] takes the group its lists give. `None` when no
+    /// group is to be had. Panics when `covered` reaches out of the group.
+    fn alloc_group(&mut self, order: u32, covered: &[u64]) -> Option<Pfn>;
 
     /// Gives back a frame that was handed out. Panics on any other frame.
     fn free(&mut self, pfn: Pfn);

@@ -96,18 +96,15 @@ impl Reservation {
             return None;
         }
         let covered: Vec<u64> = (0..width).filter(|&i| inside(i)).collect();
-        let (first, last) = (covered[0], covered[covered.len() - 1] + 1);
-        let (kind, Some(base)) = (object.kind, memory.alloc.alloc_group(self.order, first..last)) else {
+        let (kind, Some(base)) = (object.kind, memory.alloc.alloc_group(self.order, &covered)) else {
             memory.counts.failed_region_allocs += 1;
             return None;
         };
         memory.counts.reservations_made += 1;
         let prefetch = self.prefetch && kind == ObjectKind::Disk;
-        for i in (first..last).filter(|&i| i != offset) {
+        for i in covered.into_iter().filter(|&i| i != offset) {
             let (page, pfn) = ((start + i128::from(i)) as u64, Pfn(base.0 + i));
-            if covered.binary_search(&i).is_err() {
-                memory.alloc.free(pfn); // A hole in the object.
-            } else if prefetch {
+            if prefetch {
                 memory.fill(ask.object, page, pfn);
                 memory.counts.pages_prefetched += 1;
                 memory.counts.io_bytes += 1 << BASE_SHIFT;
