@@ -39,8 +39,6 @@ use std::process::Command;
 use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
-/// Counts of the hardware that the oracle counts otherwise; its own tests say how.
-const TLB_SKIP: &[&str] = &["split_unaligned", "split_frames", "split_attributes", "invalidations"];
 /// Counts of the system that the oracle does not have: the work of page tables and allocators.
 const OS_SKIP: &[&str] = &["pt_probes", "alloc_steps"];
 
@@ -718,7 +716,7 @@ fn compare(machines: &[Machine], result: &RunResult, entries: &[Vec<EntryView>],
         let peaks = [o.peaks.busy, o.peaks.reserved, o.peaks.mapped, o.touched].map(|n| n << BASE_SHIFT);
         found += &differences("resident, reserved, mapped, touched", &[], &memory, &peaks);
         if m.hardware {
-            found += &differences("tlb", TLB_SKIP, &r.counts.tlb, &o.tlb);
+            found += &differences("tlb", &[], &r.counts.tlb, &o.tlb);
             found += &entry_differences(e, &o.entries);
         }
         if !found.is_empty() {

@@ -10,11 +10,11 @@
 //! * OR-6 Entries of superpages that demotion drops count as invalidations.
 
 use super::os::{Change, OsConfig, Peaks, PlainOs, What};
-use super::tlb::{PlainTlb, TlbConfig, TlbKind};
+use super::tlb::{PlainTlb, TlbConfig};
 use farreach::addr::{Asid, BASE_SHIFT, VpnRange};
 use farreach::counts::{Lookups, OsCounts, TlbCounts};
 use farreach::event::{Item, Kind, Op};
-use farreach::hw::tlb::{EntryView, Lookup, Outcome, PageTableView, Tlb};
+use farreach::hw::tlb::{EntryView, Lookup, Noise, Outcome, PageTableView, Tlb};
 use std::collections::BTreeSet;
 
 /// What runs.
@@ -61,7 +61,7 @@ pub fn run(config: &RunConfig, items: &[(Asid, Item<'_>)]) -> OracleResult {
                 count(&mut references, access.kind);
                 for vpn in VpnRange::of_bytes(access.addr, u64::from(access.size), BASE_SHIFT).iter() {
                     let changes = os.touch(asid, vpn, access.kind);
-                    deliver(&config.tlb, &mut tlb, &changes);
+                    deliver(&mut tlb, &changes);
                     touched.insert((asid, vpn));
                     let pte = os.pte(asid, vpn).expect("the operating system mapped it");
                     let outcome = tlb.lookup(Lookup { asid, vpn, kind: access.kind }, pte, &os);
@@ -76,7 +76,7 @@ pub fn run(config: &RunConfig, items: &[(Asid, Item<'_>)]) -> OracleResult {
                 if matches!(op, Op::End(_)) {
                     tlb.drop_space(asid);
                 }
-                deliver(&config.tlb, &mut tlb, &changes);
+                deliver(&mut tlb, &changes);
             }
         }
     }
@@ -95,23 +95,11 @@ pub fn run(config: &RunConfig, items: &[(Asid, Item<'_>)]) -> OracleResult {
     }
 }
 
-fn deliver(config: &TlbConfig, tlb: &mut PlainTlb, changes: &[Change]) {
+fn deliver(tlb: &mut PlainTlb, changes: &[Change]) {
     for &(asid, pages, what) in changes {
         match what {
             What::Stale => tlb.invalidate_pages(asid, pages),
-            What::Demoted => {
-                // Entries for more than a base page; subblocks are base translations.
-                let subblocks = match config.kind {
-                    TlbKind::Complete | TlbKind::Partial | TlbKind::Integrated => config.factor.trailing_zeros() as u8,
-                    TlbKind::Single | TlbKind::Superpage => 0,
-                };
-                for entry in tlb.views().iter().filter(|e| e.asid == asid && e.order > subblocks) {
-                    let covers = VpnRange { start: entry.base, pages: 1 << entry.order };
-                    if covers.overlaps(&pages) {
-                        tlb.invalidate_pages(asid, VpnRange::one(entry.base));
-                    }
-                }
-            }
+            What::Demoted => tlb.demote(asid, pages, &mut Noise::default()),
         }
     }
 }
