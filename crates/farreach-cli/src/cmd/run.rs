@@ -6,9 +6,10 @@ use super::progress::Display;
 use anyhow::Result;
 use clap::Args;
 use farreach::event::Source;
-use farreach_cli::live::{Options, Recorder};
+use farreach_cli::live::{Options, Recorder, own_cpu};
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::time::Instant;
 
 /// Run a program and compare designs on the fly; nothing is stored.
 ///
@@ -24,6 +25,9 @@ pub struct RunArgs {
     lab: LabArgs,
     #[command(flatten)]
     output: OutputArgs,
+    /// Also print on standard error where the CPU time went.
+    #[arg(long)]
+    timing: bool,
     /// The program and its arguments, after `--`.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -35,6 +39,7 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
     let mut lab = args.lab.lab()?;
     program::check(&args.command)?;
     let mut alignment = args.lab.alignment()?;
+    let clock = Instant::now();
     let mut recorder = Recorder::start(&args.command, &Options::default())?;
     let mut display = Display::new();
     let mut limited = false;
@@ -47,6 +52,10 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
     }
     let report = recorder.finish()?;
     display.finish();
+    if args.timing {
+        let (recorder, own, wall) = (report.cpu.as_secs_f64(), own_cpu().as_secs_f64(), clock.elapsed().as_secs_f64());
+        eprintln!("farreach: seconds: recorder and program {recorder:.3}, simulation {own:.3}, wall {wall:.3}");
+    }
     let stopped = report.interrupted.then(|| "interrupted".to_owned());
     args.output.emit(&lab.result(&alignment.label(&program::shown(&args.command)), stopped))?;
     Ok(if limited { ExitCode::SUCCESS } else { program::exit_code(&report) })

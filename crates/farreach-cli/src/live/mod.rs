@@ -7,12 +7,14 @@ mod decode;
 mod launch;
 mod layout;
 mod process;
+mod reap;
 mod recorder;
 mod shared;
 mod signals;
 
 pub use decode::Counts;
 pub use launch::{TOOL, TOOL_VARIABLE, check_program, tool_dir};
+pub use reap::own_cpu;
 pub use recorder::{Exit, Options, Recorder, Report};
 pub use signals::full_files_are_errors;
 

@@ -16,6 +16,7 @@ use super::decode::{Counts, Decoder, Notice};
 use super::launch::{RunDir, check_program, error, log_tail, spawn, tool_dir};
 use super::layout::{ORDER, control};
 use super::process::Process;
+use super::reap;
 use super::shared::Shared;
 use super::signals::{Watch, send};
 
@@ -59,6 +60,8 @@ pub struct Report {
     pub verified: u32,
     /// Process images that vanished (killed); all they had recorded was recovered.
     pub lost: u32,
+    /// User and system time of the recorder and the program in it, and of all their children.
+    pub cpu: Duration,
     /// Whether an interrupt (Ctrl-C, [`Recorder::interrupt`]) ended the recording.
     pub interrupted: bool,
 }
@@ -68,6 +71,8 @@ pub struct Recorder {
     command: OsString,
     child: Child,
     exit: Option<Exit>,
+    /// Known when `exit` is.
+    cpu: Duration,
     control: Shared,
     decoder: Decoder,
     /// Images whose stream has not ended, by ring.
@@ -106,6 +111,7 @@ impl Recorder {
             command: program.clone(),
             child,
             exit: None,
+            cpu: Duration::ZERO,
             control,
             decoder: Decoder::default(),
             live: BTreeMap::from([(0, first)]),
@@ -152,6 +158,7 @@ impl Recorder {
             counts: self.counts,
             verified: self.verified,
             lost: self.lost,
+            cpu: self.cpu,
             interrupted: self.interrupted.is_some(),
         })
     }
@@ -160,9 +167,9 @@ impl Recorder {
         if let Some(exit) = self.exit {
             return Ok(exit);
         }
-        let status = self.child.wait().map_err(|source| Error::Io { file: "recorder".into(), source })?;
+        let (status, cpu) = reap::wait(self.child.id()).map_err(|source| Error::Io { file: "recorder".into(), source })?;
         let exit = status.code().map_or_else(|| Exit::Signal(status.signal().unwrap_or(0)), Exit::Code);
-        self.exit = Some(exit);
+        (self.exit, self.cpu) = (Some(exit), cpu);
         Ok(exit)
     }
 

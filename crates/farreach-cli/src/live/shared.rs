@@ -1,4 +1,4 @@
-//! Memory shared with recorders: the only unsafe code of the reader, together with `signals`.
+//! Memory shared with recorders: the only unsafe code of the reader, together with `signals` and `reap`.
 
 use std::fs::File;
 use std::io;

@@ -1,0 +1,41 @@
+//! CPU time, of this process and of a child that ended.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+/// Waits for a child to end: its status, and the user and system time of it and of all its descendants that were waited for.
+pub fn wait(pid: u32) -> io::Result<(ExitStatus, Duration)> {
+    loop {
+        let mut status = 0;
+        // SAFETY: all-zero is a valid rusage; both places are valid for the kernel to write.
+        let (got, usage) = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            (libc::wait4(pid as libc::pid_t, &mut status, 0, &mut usage), usage)
+        };
+        if got >= 0 {
+            return Ok((ExitStatus::from_raw(status), total(&usage)));
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+/// User and system time of this process so far.
+pub fn own_cpu() -> Duration {
+    // SAFETY: all-zero is a valid rusage, which the call overwrites.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+        usage
+    };
+    total(&usage)
+}
+
+fn total(usage: &libc::rusage) -> Duration {
+    let time = |t: libc::timeval| Duration::new(t.tv_sec as u64, t.tv_usec as u32 * 1000);
+    time(usage.ru_utime) + time(usage.ru_stime)
+}
