@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Run(args) => cmd::run::run(args),
         Command::Record(args) => cmd::record::run(args),
-        Command::Sim(args) => cmd::sim::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Sim(args) => cmd::sim::run(args),
         Command::Trace(args) => cmd::trace::run(args).map(|()| ExitCode::SUCCESS),
         Command::Machines(args) => cmd::machines::run(args).map(|()| ExitCode::SUCCESS),
         Command::Area(args) => cmd::area::run(args).map(|()| ExitCode::SUCCESS),

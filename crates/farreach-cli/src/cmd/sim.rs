@@ -5,8 +5,10 @@ use super::progress::Display;
 use anyhow::Result;
 use clap::Args;
 use farreach::trace;
+use farreach_cli::live::Watch;
+use std::process::ExitCode;
 
-/// Compare designs on a trace.
+/// Compare designs on a trace. Ctrl-C ends it with the result so far and exit status 130.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -27,18 +29,26 @@ pub struct SimArgs {
 }
 
 /// Runs the command.
-pub fn run(args: SimArgs) -> Result<()> {
+pub fn run(args: SimArgs) -> Result<ExitCode> {
     args.output.check()?;
     let mut lab = args.lab.lab()?;
     let mut alignment = args.lab.alignment()?;
     let mut opened = trace::open_trace(&args.file, args.format.as_deref())?;
     let mut display = Display::new();
+    let signals = Watch::begin();
+    let mut interrupted = false;
     while let Some(batch) = opened.source.next_batch()? {
         if !lab.feed(&alignment.apply(batch)?)? {
             break;
         }
         display.update(lab.progress());
+        interrupted = signals.take().0 > 0;
+        if interrupted {
+            break; // What was seen so far is the result.
+        }
     }
     display.finish();
-    args.output.emit(&lab.result(&alignment.label(&args.file), None))
+    let stopped = interrupted.then(|| "interrupted".to_owned());
+    args.output.emit(&lab.result(&alignment.label(&args.file), stopped))?;
+    Ok(if interrupted { ExitCode::from(130) } else { ExitCode::SUCCESS })
 }

@@ -16,7 +16,7 @@ pub use decode::Counts;
 pub use launch::{TOOL, TOOL_VARIABLE, check_program, tool_dir};
 pub use reap::own_cpu;
 pub use recorder::{Exit, Options, Recorder, Report};
-pub use signals::full_files_are_errors;
+pub use signals::{Watch, full_files_are_errors};
 
 #[cfg(test)]
 mod tests;

@@ -131,11 +131,13 @@ impl MachineSpec {
         keys
     }
 
-    /// The resolved description as TOML: reading it again gives the same machine.
+    /// The resolved description as TOML: reading it again gives the same machine. The seed stands in a comment, so that a run's
+    /// own seed counts.
     pub fn to_toml(&self) -> String {
         let mut text = format!("about = {}\n", Json::from(self.about.as_str()));
         for (key, value) in self.params.as_json() {
-            text.push_str(&format!("{key} = {value}\n"));
+            let comment = if key == os::SEED.name { "# " } else { "" };
+            text.push_str(&format!("{comment}{key} = {value}\n"));
         }
         text
     }
