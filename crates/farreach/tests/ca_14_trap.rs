@@ -289,7 +289,7 @@ fn ca_14_the_trace_driven_engine_is_the_laboratory() {
     for batches in streams() {
         let steps = steps(&batches);
         for machine in ["fifo", "random", "used-bit"].iter().flat_map(|r| designs(r)) {
-            let mut lab = lab(&[&machine], false);
+            let mut lab = lab(&[&machine], false, 1);
             batches.iter().for_each(|b| assert!(lab.feed(b).expect("memory suffices")));
             let all = trace_driven(&machine, &steps);
             let result = lab.result("stream", None);

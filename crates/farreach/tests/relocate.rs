@@ -92,8 +92,8 @@ fn t94_53_fully_associative_single_page_designs_miss_alike() {
     ];
     for seed in 0..6 {
         let batches = program(seed);
-        let old = run_batches(&machines, &batches, false);
-        let new = run_batches(&machines, &relocate(&batches, SIZE).expect("it can be relocated"), false);
+        let old = run_batches(&machines, &batches, false, 1);
+        let new = run_batches(&machines, &relocate(&batches, SIZE).expect("it can be relocated"), false, 1);
         let (w, v) = (&old.result.workload, &new.result.workload);
         assert_eq!((w.instructions, &w.lookups, &w.references), (v.instructions, &v.lookups, &v.references));
         for (a, b) in old.result.machines.iter().zip(&new.result.machines) {
@@ -113,8 +113,8 @@ fn t94_53_superpage_coverage_improves() {
         s.anon(0x1009 + 0x40 * i, 32).loads(0x1009 + 0x40 * i..0x1029 + 0x40 * i);
     }
     let machines = ["t94/superpage", "t94/partial"];
-    let old = run_batches(&machines, &s.batches, false);
-    let new = run_batches(&machines, &relocate(&s.batches, SIZE).expect("it can be relocated"), false);
+    let old = run_batches(&machines, &s.batches, false, 1);
+    let new = run_batches(&machines, &relocate(&s.batches, SIZE).expect("it can be relocated"), false, 1);
     let promotions = |o: &common::Outcome| o.machine(0).counts.os.promotions;
     assert_eq!((promotions(&old), promotions(&new)), (8, 16), "one whole region of two, then both");
     assert_eq!((old.entries[1].len(), new.entries[1].len()), (24, 16), "partial entries for the same pages");
@@ -200,7 +200,7 @@ fn stray_pages_go_when_something_is_mapped_over_them() {
     assert!(ops.iter().any(|op| matches!(op, Op::Unmap { start, len } if *start <= 0x105 << 12 && start + len > 0x105 << 12)));
     let machine = "t94/single:entries=2,replacement=lru";
     let new = relocate(&s.batches, SIZE).expect("it can be relocated");
-    assert_eq!(run_batches(&[machine], &s.batches, true).misses(), run_batches(&[machine], &new, true).misses());
+    assert_eq!(run_batches(&[machine], &s.batches, true, 1).misses(), run_batches(&[machine], &new, true, 1).misses());
 }
 
 #[test]
@@ -274,6 +274,6 @@ fn without_mappings_nothing_changes() {
     s.loads([0x101, 0x205, 0x101]).store(0x300);
     let new = relocate(&s.batches, SIZE).expect("it can be relocated");
     assert_eq!(accesses(&new), accesses(&s.batches));
-    let mut lab = lab(&["t94/single"], false);
+    let mut lab = lab(&["t94/single"], false, 1);
     assert!(new.iter().all(|b| lab.feed(b).expect("memory suffices")));
 }

@@ -730,7 +730,7 @@ fn compare(machines: &[Machine], result: &RunResult, entries: &[Vec<EntryView>],
 fn check(seed: u64, stream: &Stream, machines: &[Machine]) -> Result<Vec<OsCounts>, String> {
     let batches = stream.batches();
     let items = stream.items();
-    let options = |plain, limit| Options { plain, seed, limit };
+    let options = |plain, limit| Options { plain, seed, limit, threads: 0 };
     let both = |limit| {
         let fast = simulate(machines, &batches, options(false, limit)).map_err(|e| format!("with shortcuts: {e}"))?;
         let plain = simulate(machines, &batches, options(true, limit)).map_err(|e| format!("without shortcuts: {e}"))?;
@@ -1000,7 +1000,7 @@ fn xc_1_xc_3_a_real_program_agrees() {
     ];
     let oracle: Vec<OracleResult> = machines.iter().map(|m| run(&m.run, &items)).collect();
     for plain in [false, true] {
-        let (result, entries) = simulate(&machines, &batches, Options { plain, seed, limit: None }).unwrap();
+        let (result, entries) = simulate(&machines, &batches, Options { plain, seed, limit: None, threads: 0 }).unwrap();
         let text = compare(&machines, &result, &entries, &oracle);
         assert!(text.is_empty(), "plain {plain}:\n{text}");
     }

@@ -24,7 +24,7 @@ fn scattered(seed: u64) -> Stream {
 /// Pages that joined an entry of a neighbour, in a TLB with room for all: sharing, whatever the replacement.
 fn shared(keys: &str, seed: u64, stream: &Stream) -> u64 {
     let machine = format!("t94/partial:entries=4096,memory=32M,seed={seed},{keys}");
-    run_batches(&[&machine], &stream.batches, false).machine(0).counts.tlb.merges
+    run_batches(&[&machine], &stream.batches, false, 1).machine(0).counts.tlb.merges
 }
 
 /// T94-61, H-T94-35: a page of its own colour is aligned, but its neighbours are in the same group of frames by chance only.
@@ -148,7 +148,7 @@ fn h_t94_25_sharing_falls_with_memory() {
             pages.shuffle(&mut rng);
             s.loads(pages);
             let machine = format!("t94/partial:entries=4096,memory={}K", 4 * 16 * REGIONS);
-            let out = run_batches(&[&machine], &s.batches, false);
+            let out = run_batches(&[&machine], &s.batches, false, 1);
             let own = out.entries[0].iter().filter(|e| e.base.0 < OTHER);
             own.map(|e| e.pages.len() as u64 - 1).sum()
         })
@@ -187,7 +187,7 @@ fn h_t94_26_fragmentation_degrades_to_single() {
             let keys = format!("memory=100M,fragmentation={fragmentation},seed={seed},replacement=lru");
             let machines = ["single", "superpage", "partial"].map(|m| format!("t94/{m}:{keys}"));
             let names: Vec<&str> = machines.iter().map(String::as_str).collect();
-            let out = run_batches(&names, &s.batches, false);
+            let out = run_batches(&names, &s.batches, false, 1);
             let faults: Vec<u64> = (0..3).map(|i| out.machine(i).counts.os.page_faults).collect();
             assert!(faults.iter().all(|f| *f == faults[0]), "{faults:?}");
             [out.misses()[0], out.misses()[1], out.misses()[2]]

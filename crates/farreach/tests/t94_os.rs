@@ -326,7 +326,7 @@ fn fork_exit_and_exec_free_everything() {
 fn out_of_memory_names_the_machine_and_the_key() {
     let mut s = Stream::new();
     s.start().anon(0x100, 64).loads(0x100..0x140);
-    let mut lab = common::lab(&["t94/partial:memory=128K"], false);
+    let mut lab = common::lab(&["t94/partial:memory=128K"], false, 1);
     let error = s.batches.iter().find_map(|b| lab.feed(b).err()).unwrap().to_string();
     for word in ["t94/partial:memory=128K", "out of memory", "128K", "'memory'"] {
         assert!(error.contains(word), "{error}");

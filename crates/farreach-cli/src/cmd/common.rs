@@ -33,6 +33,9 @@ pub struct LabArgs {
     /// Growth of heap and stack and the segments of one library stay together. Needs a trace that has mappings.
     #[arg(long, value_name = "SIZE")]
     align: Option<Bytes>,
+    /// Threads to simulate on; 0: as many as there are processors. The result is the same on any number.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    threads: usize,
     /// Without shortcuts: ask every design at every reference. Slow, same result; for checking farreach itself.
     #[arg(long)]
     plain: bool,
@@ -44,7 +47,11 @@ impl LabArgs {
         let default = || DEFAULT_MACHINES.iter().map(|m| (*m).to_owned()).collect();
         let names: Vec<String> = if self.machines.is_empty() { default() } else { self.machines.clone() };
         let specs = names.iter().map(|n| MachineSpec::parse(n, self.seed)).collect::<Result<Vec<_>, _>>()?;
-        Ok(Lab::new(specs, Options { limit: self.limit, seed: self.seed, plain: self.plain })?)
+        let threads = match self.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            given => given,
+        };
+        Ok(Lab::new(specs, Options { limit: self.limit, seed: self.seed, plain: self.plain, threads })?)
     }
 
     /// What aligns new mappings, if that was asked for.

@@ -51,6 +51,7 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
         display.update(lab.progress());
     }
     let report = recorder.finish()?;
+    lab.settle()?;
     display.finish();
     if args.timing {
         let (recorder, own, wall) = (report.cpu.as_secs_f64(), own_cpu().as_secs_f64(), clock.elapsed().as_secs_f64());

@@ -47,6 +47,7 @@ pub fn run(args: SimArgs) -> Result<ExitCode> {
             break; // What was seen so far is the result.
         }
     }
+    lab.settle()?;
     display.finish();
     let stopped = interrupted.then(|| "interrupted".to_owned());
     args.output.emit(&lab.result(&alignment.label(&args.file), stopped))?;

@@ -1,5 +1,6 @@
 //! Many machines over one stream: what `run` and `sim` are made of.
 
+use super::crew::Crew;
 use super::engine::{Engine, Group, Unit};
 use super::profile::Profile;
 use super::quiet::MAX_DESIGNS;
@@ -19,12 +20,17 @@ pub struct Options {
     pub seed: u64,
     /// Without shortcuts: every design is asked at every lookup. Slow; for checking.
     pub plain: bool,
+    /// Threads to simulate on; 0 and 1: the caller's. With more, [`Lab::settle`] comes before results and entries. The result is
+    /// the same on any number.
+    pub threads: usize,
 }
 
 /// Machines that run side by side.
 pub struct Lab {
     specs: Vec<MachineSpec>,
     engines: Vec<Engine>,
+    /// The engines are here while they work on threads of their own.
+    crew: Option<Crew>,
     /// For each machine: engine, group, unit.
     place: Vec<(usize, usize, usize)>,
     options: Options,
@@ -42,37 +48,59 @@ pub struct Progress {
 impl Lab {
     /// Builds the machines. Machines whose operating systems are described alike share one.
     pub fn new(specs: Vec<MachineSpec>, options: Options) -> Result<Lab, Error> {
+        // Machines with equal operating systems go together; each engine gets about as many machines as another.
+        let mut shapes: Vec<serde_json::Map<_, _>> = Vec::new();
+        let shape_of = |spec: &MachineSpec| {
+            let shape = spec.os_keys();
+            shapes.iter().position(|s| *s == shape).unwrap_or_else(|| {
+                shapes.push(shape);
+                shapes.len() - 1
+            })
+        };
+        let shape: Vec<usize> = specs.iter().map(shape_of).collect();
+        let mut order: Vec<usize> = (0..specs.len()).collect();
+        order.sort_by_key(|&i| shape[i]);
+        let count = options.threads.clamp(1, specs.len().max(1)).max(specs.len().div_ceil(MAX_DESIGNS));
         let mut engines = Vec::new();
-        let mut place = Vec::new();
-        for (e, chunk) in specs.chunks(MAX_DESIGNS).enumerate() {
-            let mut shapes: Vec<serde_json::Map<_, _>> = Vec::new();
-            let mut groups: Vec<(Os, Vec<Unit>)> = Vec::new();
-            for spec in chunk {
-                let config = |what: String| Error::Config { machine: spec.name.clone(), what };
-                let shape = spec.os_keys();
-                let g = shapes.iter().position(|s| *s == shape).unwrap_or(shapes.len());
-                if g == shapes.len() {
-                    groups.push((Os::new(&spec.params).map_err(config)?, Vec::new()));
-                    shapes.push(shape);
-                }
-                let build = || (spec.design.build)(&spec.params).map_err(config);
-                let fetch = spec.params.flag("split").then(build).transpose()?;
-                let unit = Unit { name: spec.name.clone(), main: build()?, fetch, profile: Profile::new() };
-                place.push((e, g, groups[g].1.len()));
-                groups[g].1.push(unit);
-            }
+        let mut place = vec![(0, 0, 0); specs.len()];
+        for e in 0..count {
+            let mine = &order[e * specs.len() / count..(e + 1) * specs.len() / count];
+            let mut groups: Vec<Group> = Vec::new();
             let mut first = 0;
-            let numbered = groups.into_iter().map(|(os, units)| {
+            for part in mine.chunk_by(|&a, &b| shape[a] == shape[b]) {
+                let config = |i: usize| move |what: String| (i, what);
+                let name = |(i, what): (usize, String)| Error::Config { machine: specs[i].name.clone(), what };
+                let os = Os::new(&specs[part[0]].params).map_err(config(part[0])).map_err(name)?;
+                let mut units = Vec::new();
+                for &i in part {
+                    let spec = &specs[i];
+                    let build = || (spec.design.build)(&spec.params).map_err(config(i)).map_err(name);
+                    let fetch = spec.params.flag("split").then(build).transpose()?;
+                    place[i] = (e, groups.len(), units.len());
+                    units.push(Unit { name: spec.name.clone(), main: build()?, fetch, profile: Profile::new() });
+                }
                 first += units.len();
-                Group { os, first: first - units.len(), units }
-            });
-            engines.push(Engine::new(numbered.collect(), options.limit, options.plain));
+                groups.push(Group { os, first: first - units.len(), units });
+            }
+            engines.push(Engine::new(groups, options.limit, options.plain));
         }
-        Ok(Lab { specs, engines, place, options })
+        let crew = if options.threads > 1 && count > 1 { Some(Crew::start(std::mem::take(&mut engines))?) } else { None };
+        Ok(Lab { specs, engines, crew, place, options })
+    }
+
+    /// Waits until everything that was fed is simulated. After it, nothing more can be fed.
+    pub fn settle(&mut self) -> Result<(), Error> {
+        let Some(crew) = self.crew.take() else { return Ok(()) };
+        let (engines, outcome) = crew.finish();
+        self.engines = engines;
+        outcome
     }
 
     /// Simulates one batch; false: the limit is reached, further batches would be ignored.
     pub fn feed(&mut self, batch: &Batch) -> Result<bool, Error> {
+        if let Some(crew) = &self.crew {
+            return Ok(crew.feed(batch));
+        }
         for engine in &mut self.engines {
             engine.feed(batch)?;
         }
@@ -86,11 +114,14 @@ impl Lab {
                 break;
             }
         }
-        Ok(())
+        self.settle()
     }
 
     /// How far it is.
     pub fn progress(&self) -> Progress {
+        if let Some(crew) = &self.crew {
+            return crew.progress();
+        }
         let tally = self.engines.first().map(|e| e.tally).unwrap_or_default();
         Progress { instructions: tally.references.fetch, references: tally.references.total() }
     }
@@ -102,8 +133,9 @@ impl Lab {
         self.place.iter().map(unit).map(both).collect()
     }
 
-    /// The result of what was simulated so far. `source`: what ran, for people; `stopped`: why it ended early, if it did.
+    /// The result of what was simulated so far, after [`Lab::settle`]. `source`: what ran, for people; `stopped`: why it ended early, if it did.
     pub fn result(&mut self, source: &str, stopped: Option<String>) -> RunResult {
+        assert!(self.crew.is_none(), "settle() comes before result()");
         let first = &self.engines[0];
         let limit = first.done().then(|| format!("--limit {}", self.options.limit.unwrap_or(0)));
         let workload = Workload {

@@ -1,6 +1,7 @@
 //! One operating-system policy with the designs that run on it, many times side by side over one stream of events.
 
 mod compiled;
+mod crew;
 mod engine;
 mod lab;
 mod profile;

@@ -103,24 +103,27 @@ impl Outcome {
     }
 }
 
-pub fn lab(machines: &[&str], plain: bool) -> Lab {
+pub fn lab(machines: &[&str], plain: bool, threads: usize) -> Lab {
     let specs = machines.iter().map(|m| MachineSpec::parse(m, 7).unwrap()).collect();
-    Lab::new(specs, Options { plain, seed: 7, ..Options::default() }).unwrap()
+    Lab::new(specs, Options { plain, seed: 7, threads, ..Options::default() }).unwrap()
 }
 
-pub fn run_batches(machines: &[&str], batches: &[Batch], plain: bool) -> Outcome {
-    let mut lab = lab(machines, plain);
+pub fn run_batches(machines: &[&str], batches: &[Batch], plain: bool, threads: usize) -> Outcome {
+    let mut lab = lab(machines, plain, threads);
     for batch in batches {
         lab.feed(batch).unwrap();
     }
+    lab.settle().unwrap();
     Outcome { result: lab.result("test", None), entries: lab.entries() }
 }
 
-/// Runs the stream both ways and returns the one result.
+/// Runs the stream with and without shortcuts, on one thread and on three, and returns the one result.
 pub fn run(machines: &[&str], stream: &Stream) -> Outcome {
-    let fast = run_batches(machines, &stream.batches, false);
-    let plain = run_batches(machines, &stream.batches, true);
-    assert_eq!(fast.result, plain.result, "the shortcut changes nothing");
-    assert_eq!(fast.entries, plain.entries, "the shortcut changes nothing");
+    let fast = run_batches(machines, &stream.batches, false, 1);
+    for (plain, threads) in [(true, 1), (false, 3)] {
+        let other = run_batches(machines, &stream.batches, plain, threads);
+        assert_eq!(fast.result, other.result, "plain {plain}, {threads} threads: nothing may change");
+        assert_eq!(fast.entries, other.entries, "plain {plain}, {threads} threads: nothing may change");
+    }
     fast
 }

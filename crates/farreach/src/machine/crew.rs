@@ -1,0 +1,94 @@
+//! Engines on threads of their own, over the same batches. Machines do not depend on each other, so neither results nor their
+//! order depend on the number of threads.
+
+use super::engine::Engine;
+use super::lab::Progress;
+use crate::Error;
+use crate::event::Batch;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+/// Batches that may wait for an engine: enough to even out, little enough to bound memory.
+const WAITING: usize = 8;
+
+/// One engine at work elsewhere.
+struct Worker {
+    batches: SyncSender<Arc<Batch>>,
+    thread: JoinHandle<(Engine, Result<(), Error>)>,
+}
+
+/// All engines of a laboratory.
+pub(super) struct Crew {
+    workers: Vec<Worker>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    instructions: AtomicU64,
+    references: AtomicU64,
+    /// The limit was reached; all engines reach it at the same batch.
+    done: AtomicBool,
+}
+
+impl Crew {
+    /// Sends each engine to work.
+    pub fn start(engines: Vec<Engine>) -> Result<Crew, Error> {
+        let shared = Arc::new(Shared::default());
+        let hire = |(i, mut engine): (usize, Engine)| {
+            let (batches, work) = sync_channel::<Arc<Batch>>(WAITING);
+            let shared = Arc::clone(&shared);
+            let thread = std::thread::Builder::new().name(format!("engine {i}")).spawn(move || {
+                for batch in work {
+                    if let Err(error) = engine.feed(&batch) {
+                        return (engine, Err(error));
+                    }
+                    if i == 0 {
+                        let tally = engine.tally;
+                        shared.instructions.store(tally.references.fetch, Ordering::Relaxed);
+                        shared.references.store(tally.references.total(), Ordering::Relaxed);
+                        shared.done.store(engine.done(), Ordering::Relaxed);
+                    }
+                }
+                (engine, Ok(()))
+            });
+            let thread = thread.map_err(|source| Error::Io { file: "a thread for an engine".into(), source })?;
+            Ok(Worker { batches, thread })
+        };
+        let workers = engines.into_iter().enumerate().map(hire).collect::<Result<_, Error>>()?;
+        Ok(Crew { workers, shared })
+    }
+
+    /// Gives a batch to every engine. False: the limit is reached, or an engine gave up; [`Crew::finish`] says why.
+    pub fn feed(&self, batch: &Batch) -> bool {
+        let batch = Arc::new(batch.clone());
+        let taken = self.workers.iter().all(|w| w.batches.send(Arc::clone(&batch)).is_ok());
+        taken && !self.shared.done.load(Ordering::Relaxed)
+    }
+
+    pub fn progress(&self) -> Progress {
+        Progress {
+            instructions: self.shared.instructions.load(Ordering::Relaxed),
+            references: self.shared.references.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Waits until all is simulated and gives the engines back; the first error of the first engine that had one.
+    pub fn finish(self) -> (Vec<Engine>, Result<(), Error>) {
+        let mut outcome = Ok(());
+        let mut engines = Vec::new();
+        for Worker { batches, thread } in self.workers {
+            drop(batches);
+            match thread.join() {
+                Ok((engine, result)) => {
+                    engines.push(engine);
+                    outcome = outcome.and(result);
+                }
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        (engines, outcome)
+    }
+}
