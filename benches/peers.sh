@@ -3,8 +3,8 @@
 #
 #   benches/peers.sh [ROUNDS]        3 by default; the tools take turns, medians are printed
 #
-# The program is the C compiler proper, cc1 -O2, on fixtures/programs/demo.c, copied COPIES times (1 by default) into one file
-# until it runs for a second alone. Needs what `make` needs. Run it on a quiet machine; the load is printed.
+# The program is the C compiler proper, cc1 -O2, on fixtures/programs/demo.c, which runs for more than a second alone; on
+# a faster machine set COPIES to compile it so many times. Needs what `make` needs. Run it on a quiet machine; the load is printed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 rounds=${1:-3}
@@ -14,7 +14,7 @@ farreach=target/release/farreach
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
-# Copies differ in the names of what they define; cc1 compiles each for itself.
+# Each copy is compiled by a cc1 of its own, one after the other.
 sources=()
 for ((i = 0; i < copies; i++)); do
   sources+=("$dir/demo$i.c")
