@@ -75,6 +75,7 @@ test: all
 lint: toolchain
 	cargo fmt --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --quiet
 
 bench: all
 	cargo bench --workspace

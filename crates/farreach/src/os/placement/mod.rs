@@ -22,7 +22,7 @@ pub struct Ask {
     pub page: u64,
 }
 
-/// A placement policy. It takes frames from [`Memory`]; making the asked-for page busy is the caller's business.
+/// A placement policy. It takes frames from the memory it is given; making the asked-for page busy is the caller's business.
 pub trait Placement: Send {
     /// A frame for a page that has neither a busy nor a reserved one; `None` when memory is full.
     fn place(&mut self, memory: &mut Memory, ask: Ask) -> Option<Pfn>;
