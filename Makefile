@@ -80,5 +80,12 @@ lint: toolchain
 bench: all
 	cargo bench --workspace
 
+FUZZ_SECONDS ?= 600
+fuzz:
+	@for target in frt lackey open; do \
+	  echo "make: fuzzing $$target for $(FUZZ_SECONDS) s"; \
+	  cargo +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048 -timeout=20 || exit 1; \
+	done
+
 clean:
 	cargo clean

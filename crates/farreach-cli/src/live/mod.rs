@@ -1,7 +1,7 @@
 //! Recording a program as it runs.
 //!
 //! [`Recorder::start`] runs a command under the recorder (`capture/valgrind`, a Valgrind tool) and is the
-//! [`Source`] of its stream, all its children included. `docs/recorder.md` tells how it works.
+//! [`Source`](farreach::event::Source) of its stream, all its children included. `docs/recorder.md` tells how it works.
 
 mod decode;
 mod launch;
