@@ -1,5 +1,5 @@
 //! Builds the recorder and the programs of `fixtures/programs`, and records them.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "each test file uses its own part of this")]
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -27,15 +27,19 @@ impl Os {
             Op::ThreadStart { .. } | Op::ThreadExit { .. } | Op::Switch { .. } => {}
         }
         self.memory.settle();
-        self.count_virtual(op);
+        self.count_virtual(asid);
+        if let Op::Fork { child } = op {
+            self.count_virtual(*child);
+        }
     }
 
-    fn count_virtual(&mut self, op: &Op) {
-        if matches!(op, Op::Map(_) | Op::Unmap { .. } | Op::Remap { .. } | Op::Protect { .. } | Op::Fork { .. } | Op::End(_)) {
-            let told = self.spaces.iter().filter(|s| s.mapped_by_events);
-            self.virtual_pages = told.map(|s| s.regions.pages()).sum();
-            self.virtual_peak = self.virtual_peak.max(self.virtual_pages);
-        }
+    /// Keeps the sum over all address spaces, of which an event changes one or two.
+    fn count_virtual(&mut self, asid: Asid) {
+        let space = self.space(asid);
+        let now = if space.mapped_by_events { space.regions.pages() } else { 0 };
+        let before = std::mem::replace(&mut space.counted, now);
+        self.virtual_pages = self.virtual_pages - before + now;
+        self.virtual_peak = self.virtual_peak.max(self.virtual_pages);
     }
 
     fn map(&mut self, asid: Asid, mapping: &Mapping) {
@@ -336,7 +340,8 @@ impl Os {
             self.forget_private(&region, false);
             self.memory.drop_mapper(region.object);
         }
-        *self.space(asid) = Space { mapped_by_events: true, ended: true, ..Space::default() };
+        let counted = self.space(asid).counted;
+        *self.space(asid) = Space { mapped_by_events: true, ended: true, counted, ..Space::default() };
         self.change(asid, all, What::Gone);
     }
 }

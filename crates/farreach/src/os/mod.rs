@@ -79,6 +79,8 @@ struct Space {
     mapped_by_events: bool,
     /// The promotion policy's counts of mapped pages in aligned groups.
     populations: hashbrown::HashMap<(u32, u64), u32, foldhash::fast::FixedState>,
+    /// Its share of the count of virtual pages.
+    counted: u64,
     ended: bool,
 }
 

@@ -40,6 +40,13 @@ impl Region {
 #[derive(Clone, Debug, Default)]
 pub struct Regions {
     by_start: BTreeMap<Vpn, Region>,
+    /// Pages that may be accessed at all.
+    pages: u64,
+}
+
+/// Pages of a region that count as usable: those of a guard do not.
+fn usable(region: &Region) -> u64 {
+    if region.prot == Prot::NONE { 0 } else { region.range.pages }
 }
 
 impl Regions {
@@ -62,7 +69,9 @@ impl Regions {
             let before = region.cut(VpnRange::between(region.range.start, range.start));
             let after = region.cut(VpnRange::between(range.end(), region.range.end()));
             let rest = before.iter().chain(&after).count() as u32;
-            inside.extend(region.cut(range).map(|piece| (piece, rest)));
+            let piece = region.cut(range).expect("they overlap");
+            self.pages -= usable(&piece);
+            inside.push((piece, rest));
             for rest in before.into_iter().chain(after) {
                 self.by_start.insert(rest.range.start, rest);
             }
@@ -73,6 +82,7 @@ impl Regions {
     /// Adds a region where nothing is, joining it with neighbours that continue the same object with the same protection.
     /// Returns how many regions it was joined with.
     pub fn insert(&mut self, mut region: Region) -> u32 {
+        self.pages += usable(&region);
         let mut joined = 0;
         let continues = |a: &Region, b: &Region| {
             (a.prot, a.shared, a.object, a.label) == (b.prot, b.shared, b.object, b.label)
@@ -102,7 +112,8 @@ impl Regions {
 
     /// Pages in all regions that may be accessed at all.
     pub fn pages(&self) -> u64 {
-        self.iter().filter(|r| r.prot != Prot::NONE).map(|r| r.range.pages).sum()
+        debug_assert_eq!(self.pages, self.iter().map(usable).sum::<u64>());
+        self.pages
     }
 }
 
