@@ -5,17 +5,20 @@
 //! reference by reference in program order, which is all that the laboratory *means*. `plain` runs everything that way, asking
 //! every design at every lookup: the tests compare the two.
 
-use super::compiled::{Compiled, Hot};
+use super::compiled::{Compiled, Hot, PAGE, TOGETHER};
 use super::profile::Profile;
 use super::quiet::{self, Quiet};
 use crate::Error;
 use crate::addr::{Asid, BASE_SHIFT, Vpn};
 use crate::counts::Lookups;
 use crate::event::{Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, Op};
-use crate::hw::tlb::{Lookup, Noise, Outcome, Tlb};
+use crate::hw::tlb::{Lookup, Noise, Outcome, PageTableView, Tlb, Translation};
 use crate::os::{Change, Os, What};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+
+/// The page of [`NOT_EXECUTED`], which no lookup may be counted for: always taken reference by reference.
+const NEVER_QUIET: u64 = NOT_EXECUTED >> BASE_SHIFT;
 
 /// One design of a machine: a unified TLB, or one for each side.
 pub(super) struct Unit {
@@ -118,10 +121,9 @@ impl Engine {
     /// `limit`: stop after so many instructions. `plain`: without shortcuts.
     pub fn new(groups: Vec<Group>, limit: Option<u64>, plain: bool) -> Engine {
         let designs: usize = groups.iter().map(|g| g.units.len()).sum();
-        assert!(designs <= quiet::MAX_DESIGNS, "the caller deals designs out to engines");
         Engine {
             full: groups.iter().fold(0, |m, g| m | g.mask()),
-            quiet: Quiet::new(designs),
+            quiet: Quiet::new(designs, groups.len()),
             groups,
             tally: Tally::default(),
             footprint: Footprint::default(),
@@ -188,34 +190,51 @@ impl Engine {
     }
 
     /// Counts blocks from `at` on as long as they are quiet, and says where it stopped: at an event, at a block that is not quiet
-    /// or not as it should be, at the limit, or at the end.
-    fn count_quiet<const LIMITED: bool>(&mut self, asid: Asid, words: &[u64], mut at: usize) -> usize {
-        let Engine { compiled, quiet, full, .. } = &*self;
-        let (full, room) = (*full, self.limit - self.tally.units());
-        let (mut fetches, mut loads, mut refs) = (0u64, 0u64, 0u64);
-        // An event is no block: its id is out of range.
-        while let Some(hot) = words.get(at).and_then(|&word| compiled.hot(word)) {
-            let end = at + 1 + usize::from(hot.refs);
-            let Some(addrs) = words.get(at + 1..end) else { break };
-            if hot.spread() || !is_quiet(compiled, quiet, full, hot, addrs) {
+    /// or not as it should be, at the limit, or near the end.
+    #[inline(never)]
+    fn count_quiet<const LIMITED: bool>(&mut self, asid: Asid, words: &[u64], from: usize) -> usize {
+        let Engine { compiled, quiet, .. } = &*self;
+        let room = self.limit - self.tally.units();
+        let (mut fetches, mut loads, mut blocks) = (0u64, 0u64, 0);
+        let mut at = from;
+        // The first references of a block are looked at together, also those it does not have: words of the next block, whose
+        // verdict does not count. That is cheaper than a branch nobody can foresee.
+        while let Some(&[word, ref first @ ..]) = words.get(at..).and_then(|w| w.first_chunk::<{ 1 + TOGETHER }>()) {
+            let step = compiled.step(word);
+            let Some(hot) = compiled.hot(word).filter(|_| step > 0) else { break };
+            let mut loud = quiet.loud(hot.vpn, quiet::FETCHES + usize::from(hot.place));
+            let mut reach = 0;
+            for (i, (r, &addr)) in hot.first.iter().zip(first).enumerate() {
+                let counts = u64::from(i + 1 < step).wrapping_neg();
+                loud |= is_loud(quiet, r.table(), addr) & counts;
+                reach |= r.reach(addr) & counts;
+            }
+            if step > 1 + TOGETHER {
+                let Some(addrs) = words.get(at + 1 + TOGETHER..at + step) else { break };
+                for (r, &addr) in compiled.refs(hot)[TOGETHER..].iter().zip(addrs) {
+                    loud |= is_loud(quiet, r.table.into(), addr);
+                    reach |= r.reach(addr);
+                }
+            }
+            if loud | reach & !(PAGE - 1) != 0 {
                 break;
             }
             // Near the limit every block goes the plain way.
-            if LIMITED && fetches.max(refs) + u64::from(hot.instrs.max(hot.refs)) > room {
+            if LIMITED && fetches.max((at - from) as u64) + u64::from(hot.instrs.max(hot.refs)) > room {
                 break;
             }
             if cfg!(debug_assertions) {
-                self.verify(asid, words[at], addrs);
+                self.verify(asid, word, &words[at + 1..at + step]);
             }
             fetches += u64::from(hot.instrs);
             loads += u64::from(hot.loads);
-            refs += u64::from(hot.refs);
-            at = end;
+            blocks += 1;
+            at += step;
         }
         for lookups in [&mut self.tally.references, &mut self.tally.lookups] {
             lookups.fetch += fetches;
             lookups.load += loads;
-            lookups.store += refs - loads;
+            lookups.store += (at - from - blocks) as u64 - loads;
         }
         at
     }
@@ -227,9 +246,13 @@ impl Engine {
         let mut fetched = 0;
         for (i, &addr) in addrs.iter().enumerate() {
             let r = self.compiled.refs(hot)[i];
-            self.fetches(asid, hot, r.after() - fetched, &mut calm)?;
-            fetched = r.after();
-            if addr != NOT_EXECUTED && self.data(asid, r.kind(), addr, r.size())? {
+            self.fetches(asid, hot, r.after - fetched, &mut calm)?;
+            fetched = r.after;
+            if !self.plain && is_loud(&self.quiet, r.table.into(), addr) | r.reach(addr) & !(PAGE - 1) == 0 {
+                let count = |n: &mut Lookups| *(if r.kind() == Kind::Load { &mut n.load } else { &mut n.store }) += 1;
+                count(&mut self.tally.references);
+                count(&mut self.tally.lookups);
+            } else if addr != NOT_EXECUTED && self.data(asid, r.kind(), addr, r.size())? {
                 calm = false;
             }
         }
@@ -244,7 +267,7 @@ impl Engine {
             self.tally.lookups.fetch += u64::from(step);
             n -= step;
             if !*calm {
-                *calm = !self.lookup(asid, hot.key >> 1, Kind::Fetch)?;
+                *calm = !self.lookup(asid, hot.vpn, Kind::Fetch)?;
             }
         }
         Ok(())
@@ -308,9 +331,9 @@ impl Engine {
 
     /// One lookup (XC-1): each operating system serves the faults, each design that is not quiet is asked.
     /// Says whether anybody had to be asked.
-    #[inline]
+    #[inline(always)]
     fn lookup(&mut self, asid: Asid, vpn: u64, kind: Kind) -> Result<bool, Error> {
-        let have = if self.plain { 0 } else { self.quiet.mask(vpn, kind) };
+        let have = if self.plain { 0 } else { self.quiet.designs(vpn, kind) };
         if have != self.full {
             self.ask(asid, vpn, kind, have)?;
         }
@@ -318,50 +341,68 @@ impl Engine {
     }
 
     /// A lookup that some designs, those not in `have`, cannot answer quietly.
+    #[inline(never)]
     fn ask(&mut self, asid: Asid, vpn: u64, kind: Kind, have: u32) -> Result<(), Error> {
-        if self.quiet.claim(vpn, kind) {
+        let (mut place, new) = self.quiet.claim(vpn, kind);
+        if new {
             self.footprint.insert(asid, vpn);
         }
         let clock = self.tally.lookups.total() - 1;
         let at = Lookup { asid, vpn: Vpn(vpn), kind };
         for g in 0..self.groups.len() {
-            let group = &mut self.groups[g];
-            let want = group.mask() & !have;
+            let mut want = self.groups[g].mask() & !have;
             if want == 0 {
                 continue;
             }
-            let touched = group
-                .os
-                .touch(asid, Vpn(vpn), kind)
-                .map_err(|e| Error::Simulation { machine: group.units[0].name.clone(), what: group.os.explain(e) })?;
-            self.follow(g);
+            let served = if self.plain { None } else { self.quiet.served(place, kind, g) };
+            let touched = match served {
+                Some(touched) => touched,
+                None => {
+                    let group = &mut self.groups[g];
+                    let touched = group
+                        .os
+                        .touch(asid, Vpn(vpn), kind)
+                        .map_err(|e| Error::Simulation { machine: group.units[0].name.clone(), what: group.os.explain(e) })?;
+                    if self.follow(g) {
+                        (place, _) = self.quiet.claim(vpn, kind);
+                    }
+                    self.quiet.serve(place, kind, g, touched);
+                    touched
+                }
+            };
             let Group { os, first, units } = &mut self.groups[g];
             let os = &*os;
-            for (i, unit) in units.iter_mut().enumerate().filter(|(i, _)| want >> (*first + i) & 1 != 0) {
-                let design = *first + i;
+            while want != 0 {
+                let design = want.trailing_zeros() as usize;
+                want &= want - 1;
+                let unit = &mut units[design - *first];
                 self.noise.clear();
                 let answer = unit.tlb(kind).access(at, touched.pte, os, &mut self.noise);
                 hush(&mut self.quiet, &self.noise, asid, design);
                 if answer.outcome != Outcome::Hit {
                     unit.profile.miss(clock, kind, touched.label);
                 }
-                if answer.quiet {
-                    self.quiet.publish(design, vpn, kind);
+                if answer.quiet && vpn != NEVER_QUIET {
+                    self.quiet.publish(place, kind, design);
                 }
                 if cfg!(debug_assertions) {
                     check(unit, os, at);
+                    let truth = os.pte(asid, Vpn(vpn));
+                    assert_eq!(Some(touched.pte), truth, "XC-3: {at:?} was served otherwise than the page table says");
                 }
             }
         }
         Ok(())
     }
 
-    /// Tells the designs of a group what its operating system changed.
+    /// Tells the designs of a group what its operating system changed; says whether it was anything.
     #[inline]
-    fn follow(&mut self, g: usize) {
-        if self.groups[g].os.has_changes() {
+    fn follow(&mut self, g: usize) -> bool {
+        let any = self.groups[g].os.has_changes();
+        if any {
             self.follow_changes(g);
         }
+        any
     }
 
     fn follow_changes(&mut self, g: usize) {
@@ -388,7 +429,7 @@ impl Engine {
                 continue;
             }
             if change.pages.pages <= quiet::SLOTS as u64 {
-                change.pages.iter().for_each(|vpn| self.quiet.clear_page(vpn, mask));
+                change.pages.iter().for_each(|vpn| self.quiet.clear_page(vpn, mask, 1 << g));
             } else {
                 self.quiet.clear();
             }
@@ -438,20 +479,12 @@ impl Engine {
     }
 }
 
-/// Whether every lookup of the block is quiet in every design in `full`, no reference crosses a page, and none was left out.
+/// Zero if every design answers this reference quietly, unless it crosses a page. (One that was not executed crosses or is in
+/// [`NEVER_QUIET`].)
 #[inline(always)]
-fn is_quiet(compiled: &Compiled, quiet: &Quiet, full: u32, hot: &Hot, addrs: &[u64]) -> bool {
-    let mut loud = 0u64;
-    if hot.one_page() {
-        let slot = quiet.at(hot.place);
-        loud |= (slot.key ^ hot.key) | u64::from(full & !slot.masks[0]);
-    }
-    for (r, &addr) in compiled.refs(hot).iter().zip(addrs) {
-        let key = quiet::key(addr >> BASE_SHIFT, false);
-        let slot = quiet.slot(key);
-        loud |= (slot.key ^ key) | u64::from(full & !slot.masks[r.store()]) | u64::from(r.crosses(addr));
-    }
-    loud == 0
+fn is_loud(quiet: &Quiet, table: usize, addr: u64) -> u64 {
+    let vpn = addr >> BASE_SHIFT;
+    quiet.loud(vpn, quiet::place(vpn) + table)
 }
 
 /// Takes the pages that a design named out of the table.
@@ -461,7 +494,7 @@ fn hush(quiet: &mut Quiet, noise: &Noise, asid: Asid, design: usize) {
     } else {
         for &(_, base, mut mask) in noise.pages.iter().filter(|(a, ..)| *a == asid) {
             while mask != 0 {
-                quiet.clear_page(Vpn(base.0 + u64::from(mask.trailing_zeros())), 1 << design);
+                quiet.clear_page(Vpn(base.0 + u64::from(mask.trailing_zeros())), 1 << design, 0);
                 mask &= mask - 1;
             }
         }
@@ -470,7 +503,6 @@ fn hush(quiet: &mut Quiet, noise: &Noise, asid: Asid, design: usize) {
 
 /// XC-3: what the design answers is what the page table says.
 fn check(unit: &Unit, os: &Os, at: Lookup) {
-    use crate::hw::tlb::{PageTableView, Translation};
     let truth = os.pte(at.asid, at.vpn).map(|p| Translation { pfn: p.pfn, attr: p.attr });
     let answer = unit.probe(at.asid, at.vpn, at.kind);
     assert_eq!(answer, truth, "XC-3: {} translates {at:?} otherwise than the page table", unit.name);
