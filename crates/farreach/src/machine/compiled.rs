@@ -3,6 +3,7 @@
 
 use super::quiet;
 use crate::addr::BASE_SHIFT;
+use crate::hw::tlb::Marks;
 use crate::event::{Block, Blocks, ById, Kind};
 use std::num::NonZeroU8;
 use std::sync::Arc;
@@ -54,7 +55,7 @@ pub(super) struct Hot {
     /// The page it fetches from.
     pub vpn: u64,
     refs_at: u32,
-    /// [`quiet::place`] of that page.
+    /// [`Marks::place`] of that page.
     pub place: u16,
     /// Data references.
     pub refs: u16,
@@ -141,7 +142,7 @@ impl Compiled {
         let hot = Hot {
             vpn,
             refs_at,
-            place: quiet::place(vpn) as u16,
+            place: Marks::place(vpn) as u16,
             // Wrong only for what is taken reference by reference.
             refs: block.refs.len() as u16,
             instrs: block.instrs.len() as u16,

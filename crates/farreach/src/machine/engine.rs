@@ -7,13 +7,13 @@
 
 use super::compiled::{Compiled, Hot, PAGE, TOGETHER};
 use super::profile::Profile;
-use super::quiet::{self, Quiet};
+use super::quiet::{self, Former, Quiet};
 use crate::Error;
 use crate::addr::{Asid, BASE_SHIFT, Vpn};
 use crate::counts::Lookups;
 use crate::event::{Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, Op};
-use crate::hw::tlb::{Lookup, Noise, Outcome, PageTableView, Tlb, Translation};
-use crate::os::{Change, Os, What};
+use crate::hw::tlb::{Lookup, Marks, NOWHERE, Noise, Outcome, PageTableView, Tlb, Translation};
+use crate::os::{Change, Os, Touched, What};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
@@ -33,17 +33,31 @@ pub(super) struct Unit {
 }
 
 impl Unit {
-    fn tlb(&mut self, kind: Kind) -> &mut dyn Tlb {
+    /// The TLB for lookups of a kind, and whether it sees fetches and data.
+    fn tlb(&mut self, kind: Kind) -> (&mut dyn Tlb, [bool; 2]) {
         match &mut self.fetch {
-            Some(tlb) if kind == Kind::Fetch => tlb.as_mut(),
-            _ => self.main.as_mut(),
+            Some(tlb) if kind == Kind::Fetch => (tlb.as_mut(), [true, false]),
+            Some(_) => (self.main.as_mut(), [false, true]),
+            None => (self.main.as_mut(), [true, true]),
         }
     }
-    fn each(&mut self) -> impl Iterator<Item = &mut Box<dyn Tlb>> {
-        std::iter::once(&mut self.main).chain(&mut self.fetch)
+    /// Its TLBs, each with whether it sees fetches and data.
+    fn each(&mut self) -> impl Iterator<Item = (&mut Box<dyn Tlb>, [bool; 2])> {
+        let data = [self.fetch.is_none(), true];
+        std::iter::once((&mut self.main, data)).chain(self.fetch.iter_mut().map(|tlb| (tlb, [true, false])))
     }
-    fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<crate::hw::tlb::Translation> {
+    fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
         self.fetch.as_ref().filter(|_| kind == Kind::Fetch).unwrap_or(&self.main).probe(asid, vpn, kind)
+    }
+    /// Tells it of lookups that were only counted.
+    fn looked_up(&mut self, asid: Asid, lookups: &[(bool, Vpn, u32)]) {
+        for (tlb, [fetch, data]) in self.each() {
+            for &(of_fetch, vpn, when) in lookups {
+                if if of_fetch { fetch } else { data } {
+                    tlb.looked_up(asid, vpn, when);
+                }
+            }
+        }
     }
 }
 
@@ -85,6 +99,7 @@ pub(super) struct Engine {
     current: Option<Asid>,
     limit: u64,
     plain: bool,
+    /// For what is done without shortcuts.
     noise: Noise,
     changes: Vec<Change>,
     ops: u64,
@@ -193,8 +208,9 @@ impl Engine {
     /// or not as it should be, at the limit, or near the end.
     #[inline(never)]
     fn count_quiet<const LIMITED: bool>(&mut self, asid: Asid, words: &[u64], from: usize) -> usize {
-        let Engine { compiled, quiet, .. } = &*self;
         let room = self.limit - self.tally.units();
+        let Engine { compiled, quiet, groups, .. } = self;
+        let (silent, marks) = quiet.fast();
         let (mut fetches, mut loads, mut blocks) = (0u64, 0u64, 0);
         let mut at = from;
         // The first references of a block are looked at together, also those it does not have: words of the next block, whose
@@ -202,17 +218,23 @@ impl Engine {
         while let Some(&[word, ref first @ ..]) = words.get(at..).and_then(|w| w.first_chunk::<{ 1 + TOGETHER }>()) {
             let step = compiled.step(word);
             let Some(hot) = compiled.hot(word).filter(|_| step > 0) else { break };
-            let mut loud = quiet.loud(hot.vpn, quiet::FETCHES + usize::from(hot.place));
+            let fetch = usize::from(hot.place);
+            let mut loud = silent.loud(hot.vpn, quiet::FETCHES + fetch);
             let mut reach = 0;
+            let mut places = [NOWHERE; TOGETHER];
             for (i, (r, &addr)) in hot.first.iter().zip(first).enumerate() {
+                let vpn = addr >> BASE_SHIFT;
+                let place = Marks::place(vpn);
                 let counts = u64::from(i + 1 < step).wrapping_neg();
-                loud |= is_loud(quiet, r.table(), addr) & counts;
+                loud |= silent.loud(vpn, place + r.table()) & counts;
                 reach |= r.reach(addr) & counts;
+                places[i] = place & counts as usize | NOWHERE & !counts as usize;
             }
             if step > 1 + TOGETHER {
                 let Some(addrs) = words.get(at + 1 + TOGETHER..at + step) else { break };
                 for (r, &addr) in compiled.refs(hot)[TOGETHER..].iter().zip(addrs) {
-                    loud |= is_loud(quiet, r.table.into(), addr);
+                    let vpn = addr >> BASE_SHIFT;
+                    loud |= silent.loud(vpn, Marks::place(vpn) + usize::from(r.table));
                     reach |= r.reach(addr);
                 }
             }
@@ -224,7 +246,12 @@ impl Engine {
                 break;
             }
             if cfg!(debug_assertions) {
-                self.verify(asid, word, &words[at + 1..at + step]);
+                verify(compiled, groups, asid, word, &words[at + 1..at + step]);
+            }
+            marks.mark(fetch + quiet::SLOTS);
+            places.iter().for_each(|&place| marks.mark(place));
+            if step > 1 + TOGETHER {
+                words[at + 1 + TOGETHER..at + step].iter().for_each(|addr| marks.mark(Marks::place(addr >> BASE_SHIFT)));
             }
             fetches += u64::from(hot.instrs);
             loads += u64::from(hot.loads);
@@ -248,7 +275,11 @@ impl Engine {
             let r = self.compiled.refs(hot)[i];
             self.fetches(asid, hot, r.after - fetched, &mut calm)?;
             fetched = r.after;
-            if !self.plain && is_loud(&self.quiet, r.table.into(), addr) | r.reach(addr) & !(PAGE - 1) == 0 {
+            let vpn = addr >> BASE_SHIFT;
+            let place = Marks::place(vpn);
+            let (silent, marks) = self.quiet.fast();
+            if !self.plain && silent.loud(vpn, place + usize::from(r.table)) | r.reach(addr) & !(PAGE - 1) == 0 {
+                marks.mark(place);
                 let count = |n: &mut Lookups| *(if r.kind() == Kind::Load { &mut n.load } else { &mut n.store }) += 1;
                 count(&mut self.tally.references);
                 count(&mut self.tally.lookups);
@@ -333,19 +364,53 @@ impl Engine {
     /// Says whether anybody had to be asked.
     #[inline(always)]
     fn lookup(&mut self, asid: Asid, vpn: u64, kind: Kind) -> Result<bool, Error> {
-        let have = if self.plain { 0 } else { self.quiet.designs(vpn, kind) };
-        if have != self.full {
-            self.ask(asid, vpn, kind, have)?;
+        if self.plain {
+            self.ask_all(asid, vpn, kind)?;
+            return Ok(true);
         }
-        Ok(have != self.full)
+        let (slot, have) = self.quiet.designs(vpn, kind);
+        if have == self.full {
+            self.quiet.mark(slot);
+            return Ok(false);
+        }
+        self.ask(asid, vpn, kind, slot, have)?;
+        Ok(true)
+    }
+
+    /// A lookup without shortcuts.
+    fn ask_all(&mut self, asid: Asid, vpn: u64, kind: Kind) -> Result<(), Error> {
+        self.footprint.insert(asid, vpn);
+        let clock = self.tally.lookups.total() - 1;
+        for g in 0..self.groups.len() {
+            let touched = self.touch(g, asid, vpn, kind)?;
+            self.follow(g);
+            let Group { os, units, .. } = &mut self.groups[g];
+            for unit in units {
+                self.noise.clear();
+                let answer = unit.tlb(kind).0.access(Lookup { asid, vpn: Vpn(vpn), kind }, touched.pte, os, &mut self.noise);
+                if answer.outcome != Outcome::Hit {
+                    unit.profile.miss(clock, kind, touched.label);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// An operating system serves a lookup.
+    fn touch(&mut self, g: usize, asid: Asid, vpn: u64, kind: Kind) -> Result<Touched, Error> {
+        let Group { os, units, .. } = &mut self.groups[g];
+        os.touch(asid, Vpn(vpn), kind)
+            .map_err(|e| Error::Simulation { machine: units[0].name.clone(), what: os.explain(e) })
     }
 
     /// A lookup that some designs, those not in `have`, cannot answer quietly.
     #[inline(never)]
-    fn ask(&mut self, asid: Asid, vpn: u64, kind: Kind, have: u32) -> Result<(), Error> {
-        let (mut place, new) = self.quiet.claim(vpn, kind);
-        if new {
+    fn ask(&mut self, asid: Asid, vpn: u64, kind: Kind, slot: usize, have: u32) -> Result<(), Error> {
+        if let Some(Former(former)) = self.quiet.claim(slot, vpn) {
             self.footprint.insert(asid, vpn);
+            if let Some(lookup) = former {
+                self.groups.iter_mut().flat_map(|g| &mut g.units).for_each(|unit| unit.looked_up(asid, &[lookup]));
+            }
         }
         let clock = self.tally.lookups.total() - 1;
         let at = Lookup { asid, vpn: Vpn(vpn), kind };
@@ -354,19 +419,12 @@ impl Engine {
             if want == 0 {
                 continue;
             }
-            let served = if self.plain { None } else { self.quiet.served(place, kind, g) };
-            let touched = match served {
+            let touched = match self.quiet.served(slot, kind, g) {
                 Some(touched) => touched,
                 None => {
-                    let group = &mut self.groups[g];
-                    let touched = group
-                        .os
-                        .touch(asid, Vpn(vpn), kind)
-                        .map_err(|e| Error::Simulation { machine: group.units[0].name.clone(), what: group.os.explain(e) })?;
-                    if self.follow(g) {
-                        (place, _) = self.quiet.claim(vpn, kind);
-                    }
-                    self.quiet.serve(place, kind, g, touched);
+                    let touched = self.touch(g, asid, vpn, kind)?;
+                    self.follow(g);
+                    self.quiet.serve(slot, kind, g, touched);
                     touched
                 }
             };
@@ -376,14 +434,16 @@ impl Engine {
                 let design = want.trailing_zeros() as usize;
                 want &= want - 1;
                 let unit = &mut units[design - *first];
-                self.noise.clear();
-                let answer = unit.tlb(kind).access(at, touched.pte, os, &mut self.noise);
-                hush(&mut self.quiet, &self.noise, asid, design);
+                let (tlb, sees) = unit.tlb(kind);
+                self.quiet.noise.clear();
+                self.quiet.noise.sees = sees;
+                let answer = tlb.access(at, touched.pte, os, &mut self.quiet.noise);
+                self.quiet.hush(asid, design);
                 if answer.outcome != Outcome::Hit {
                     unit.profile.miss(clock, kind, touched.label);
                 }
                 if answer.quiet && vpn != NEVER_QUIET {
-                    self.quiet.publish(place, kind, design);
+                    self.quiet.publish(slot, kind, design);
                 }
                 if cfg!(debug_assertions) {
                     check(unit, os, at);
@@ -392,17 +452,17 @@ impl Engine {
                 }
             }
         }
+        // Not before: what a fault takes away was not looked up by the reference that faults.
+        self.quiet.mark(slot);
         Ok(())
     }
 
-    /// Tells the designs of a group what its operating system changed; says whether it was anything.
+    /// Tells the designs of a group what its operating system changed.
     #[inline]
-    fn follow(&mut self, g: usize) -> bool {
-        let any = self.groups[g].os.has_changes();
-        if any {
+    fn follow(&mut self, g: usize) {
+        if self.groups[g].os.has_changes() {
             self.follow_changes(g);
         }
-        any
     }
 
     fn follow_changes(&mut self, g: usize) {
@@ -411,17 +471,19 @@ impl Engine {
         let mask = group.mask();
         for change in &self.changes {
             for (i, unit) in group.units.iter_mut().enumerate() {
-                self.noise.clear();
-                for tlb in unit.each() {
+                let noise = &mut self.quiet.noise;
+                noise.clear();
+                for (tlb, sees) in unit.each() {
+                    noise.sees = sees;
                     match change.what {
-                        What::Stale => tlb.invalidate(change.asid, change.pages, &mut self.noise),
-                        What::Demoted => tlb.demote(change.asid, change.pages, &mut self.noise),
-                        What::Gone => tlb.invalidate_space(change.asid, &mut self.noise),
+                        What::Stale => tlb.invalidate(change.asid, change.pages, noise),
+                        What::Demoted => tlb.demote(change.asid, change.pages, noise),
+                        What::Gone => tlb.invalidate_space(change.asid, noise),
                         What::Writable | What::Promoted => {}
                     }
                 }
                 if let Some(current) = self.current {
-                    hush(&mut self.quiet, &self.noise, current, group.first + i);
+                    self.quiet.hush(current, group.first + i);
                 }
             }
             // Also for designs that hold nothing of these pages: the next reference must reach the operating system.
@@ -456,46 +518,33 @@ impl Engine {
     }
 
     fn switch(&mut self, to: Asid) {
+        self.settle(true);
         self.current = Some(to);
+        self.quiet.belongs_to(to);
         for unit in self.groups.iter_mut().flat_map(|g| &mut g.units) {
             self.noise.clear();
-            unit.each().for_each(|tlb| tlb.switch(to, &mut self.noise));
+            unit.each().for_each(|(tlb, _)| tlb.switch(to, &mut self.noise));
         }
-        self.quiet.clear();
     }
 
-    /// XC-3 on the fast path: every lookup that was only counted is a hit with the translation of the page table.
-    fn verify(&self, asid: Asid, id: u64, addrs: &[u64]) {
-        let block = self.compiled.blocks.get(id).expect("it was looked up");
-        let fetches = block.instrs.iter().map(|i| (Kind::Fetch, i.pc));
-        let data = block.refs.iter().zip(addrs).map(|(r, &addr)| (r.kind, addr));
-        for (kind, addr) in fetches.chain(data) {
-            for group in &self.groups {
-                for unit in &group.units {
-                    check(unit, &group.os, Lookup { asid, vpn: Vpn(addr >> BASE_SHIFT), kind });
-                }
-            }
+    /// Tells the designs of all lookups that were only counted, so that their entries show them. `forget`: and nothing is quiet any more.
+    pub fn settle(&mut self, forget: bool) {
+        let lookups = self.quiet.lookups(forget);
+        if let Some(asid) = self.current {
+            self.groups.iter_mut().flat_map(|g| &mut g.units).for_each(|unit| unit.looked_up(asid, &lookups));
         }
     }
 }
 
-/// Zero if every design answers this reference quietly, unless it crosses a page. (One that was not executed crosses or is in
-/// [`NEVER_QUIET`].)
-#[inline(always)]
-fn is_loud(quiet: &Quiet, table: usize, addr: u64) -> u64 {
-    let vpn = addr >> BASE_SHIFT;
-    quiet.loud(vpn, quiet::place(vpn) + table)
-}
-
-/// Takes the pages that a design named out of the table.
-fn hush(quiet: &mut Quiet, noise: &Noise, asid: Asid, design: usize) {
-    if noise.all {
-        quiet.clear_design(design);
-    } else {
-        for &(_, base, mut mask) in noise.pages.iter().filter(|(a, ..)| *a == asid) {
-            while mask != 0 {
-                quiet.clear_page(Vpn(base.0 + u64::from(mask.trailing_zeros())), 1 << design, 0);
-                mask &= mask - 1;
+/// XC-3 on the fast path: every lookup that was only counted is a hit with the translation of the page table.
+fn verify(compiled: &Compiled, groups: &[Group], asid: Asid, id: u64, addrs: &[u64]) {
+    let block = compiled.blocks.get(id).expect("it was looked up");
+    let fetches = block.instrs.iter().map(|i| (Kind::Fetch, i.pc));
+    let data = block.refs.iter().zip(addrs).map(|(r, &addr)| (r.kind, addr));
+    for (kind, addr) in fetches.chain(data) {
+        for group in groups {
+            for unit in &group.units {
+                check(unit, &group.os, Lookup { asid, vpn: Vpn(addr >> BASE_SHIFT), kind });
             }
         }
     }

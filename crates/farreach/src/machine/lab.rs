@@ -127,7 +127,8 @@ impl Lab {
     }
 
     /// Design by design, the valid entries of each TLB (fetch side first, if split). For checks.
-    pub fn entries(&self) -> Vec<Vec<hw::tlb::EntryView>> {
+    pub fn entries(&mut self) -> Vec<Vec<hw::tlb::EntryView>> {
+        self.engines.iter_mut().for_each(|engine| engine.settle(false));
         let unit = |&(e, g, u): &(usize, usize, usize)| &self.engines[e].groups[g].units[u];
         let both = |u: &Unit| u.fetch.iter().chain([&u.main]).flat_map(|t| t.entries()).collect();
         self.place.iter().map(unit).map(both).collect()

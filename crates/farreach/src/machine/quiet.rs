@@ -7,32 +7,26 @@
 //! bit is always safe, so conflicts and bulk clearing cost time, never exactness. The page numbers are those of one address
 //! space; a process switch empties the table.
 
-use crate::addr::Vpn;
+use crate::addr::{Asid, Vpn};
 use crate::event::Kind;
-use crate::hw::tlb::{Attr, Pte};
+use crate::hw::tlb::{Attr, Marks, NO_PAGE, Noise, PLACES, Pte};
 use crate::os::Touched;
 
-const BITS: u32 = 12;
-
-/// Slots of the table, for each side. What the fast path reads of it is 96 KB, and of that only what the program uses at the time.
-pub(super) const SLOTS: usize = 1 << BITS;
+/// Slots of each side. What the fast path reads of the table is 128 KB, and of that only what the program uses at the time.
+pub(super) const SLOTS: usize = PLACES;
 
 /// Most designs one table serves.
 pub const MAX_DESIGNS: usize = 32;
 
-/// One page seen from one side. Of each pair, the second is for stores.
-#[derive(Clone, Copy)]
+/// One page seen from one side; which page is in [`Marks::vpns`]. Of each pair, the second is for stores.
+#[derive(Clone, Copy, Default)]
 struct Slot {
-    /// The page, or [`NO_PAGE`].
-    vpn: u64,
     /// Designs that are quiet.
     designs: [u32; 2],
     /// Operating systems that have nothing to do.
     systems: [u32; 2],
 }
 
-const NO_PAGE: u64 = u64::MAX;
-const EMPTY: Slot = Slot { vpn: NO_PAGE, designs: [0, 0], systems: [0, 0] };
 const NOTHING: Touched = Touched { pte: Pte { pfn: crate::addr::Pfn(0), attr: Attr(0), order: 0 }, label: 0 };
 
 /// Where [`Quiet::loud`] looks for a page: add the place of the page to one of these.
@@ -41,12 +35,6 @@ pub(super) const LOADS: usize = 0;
 pub(super) const STORES: usize = SLOTS;
 /// See [`LOADS`].
 pub(super) const FETCHES: usize = 2 * SLOTS;
-
-/// Place of a page; below [`SLOTS`].
-#[inline(always)]
-pub(super) fn place(vpn: u64) -> usize {
-    (vpn.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - BITS)) as usize
-}
 
 /// The slot of a page at this place, seen from this side.
 #[inline(always)]
@@ -58,7 +46,7 @@ fn slot_at(place: usize, fetch: bool) -> usize {
 pub(super) struct Quiet {
     /// All that the fast path reads: for each slot the page if *every* design is quiet, otherwise [`NO_PAGE`]; see [`LOADS`].
     silent: Box<[u64; 4 * SLOTS]>,
-    slots: Box<[Slot; 2 * SLOTS]>,
+    slots: Box<[Slot]>,
     /// What each operating system answered, by slot and system.
     answers: Box<[Touched]>,
     systems: usize,
@@ -66,50 +54,76 @@ pub(super) struct Quiet {
     full: u32,
     /// Per design, the slots where its bits were set since they were last cleared all at once.
     published: Vec<Vec<u16>>,
-}
-
-fn filled<T: Clone, const N: usize>(value: T) -> Box<[T; N]> {
-    let all: Box<[T]> = vec![value; N].into();
-    all.try_into().unwrap_or_else(|_| unreachable!("N of them"))
+    /// Slots that have a page.
+    claimed: Vec<u16>,
+    /// What designs say, with the marks they can look at.
+    pub noise: Noise,
 }
 
 impl Quiet {
     /// For so many designs on so many operating systems.
     pub fn new(designs: usize, systems: usize) -> Quiet {
         assert!(systems <= designs && designs <= MAX_DESIGNS, "the caller deals designs out to engines");
+        let silent: Box<[u64]> = vec![NO_PAGE; 4 * SLOTS].into();
         Quiet {
-            silent: filled(NO_PAGE),
-            slots: filled(EMPTY),
+            silent: silent.try_into().unwrap_or_else(|_| unreachable!("so many")),
+            slots: vec![Slot::default(); 2 * SLOTS].into(),
             answers: vec![NOTHING; 2 * SLOTS * systems].into(),
             systems,
             full: ((1u64 << designs) - 1) as u32,
             published: vec![Vec::new(); designs],
+            claimed: Vec::new(),
+            noise: Noise { marks: Some(Box::new(Marks::new())), ..Noise::default() },
         }
     }
 
-    /// Zero if every design answers this lookup quietly. `at` is the place of the page plus one of [`LOADS`], [`STORES`], [`FETCHES`].
     #[inline(always)]
-    pub fn loud(&self, vpn: u64, at: usize) -> u64 {
-        self.silent[at % (4 * SLOTS)] ^ vpn
+    fn marks(&self) -> &Marks {
+        self.noise.marks.as_ref().expect("made with the table")
+    }
+    #[inline(always)]
+    fn marks_mut(&mut self) -> &mut Marks {
+        self.noise.marks.as_mut().expect("made with the table")
     }
 
-    /// Designs that answer this lookup quietly.
+    /// What the fast path works with: the table to ask, and the marks to make of what is quiet.
     #[inline(always)]
-    pub fn designs(&self, vpn: u64, kind: Kind) -> u32 {
-        let slot = &self.slots[slot_at(place(vpn), kind == Kind::Fetch)];
-        if slot.vpn == vpn { slot.designs[usize::from(kind == Kind::Store)] } else { 0 }
+    pub fn fast(&mut self) -> (Silent<'_>, &mut Marks) {
+        (Silent(&self.silent), self.noise.marks.as_mut().expect("made with the table"))
     }
 
-    /// Makes the slot this page's, and says which it is and whether it was somebody else's.
+    /// From now on the pages are those of this address space; the table must be empty.
+    pub fn belongs_to(&mut self, asid: Asid) {
+        self.marks_mut().asid = Some(asid);
+    }
+
+    /// A lookup of the page in this slot.
+    #[inline(always)]
+    pub fn mark(&mut self, slot: usize) {
+        self.marks_mut().mark(slot);
+    }
+
+    /// The slot of a page and the designs that answer this lookup quietly.
+    #[inline(always)]
+    pub fn designs(&self, vpn: u64, kind: Kind) -> (usize, u32) {
+        let at = slot_at(Marks::place(vpn), kind == Kind::Fetch);
+        let quiet = self.marks().vpns[at] == vpn;
+        (at, if quiet { self.slots[at].designs[usize::from(kind == Kind::Store)] } else { 0 })
+    }
+
+    /// Makes the slot this page's. If it was not: who had it, with its last lookup, which the designs must be told.
     #[inline]
-    pub fn claim(&mut self, vpn: u64, kind: Kind) -> (usize, bool) {
-        let at = slot_at(place(vpn), kind == Kind::Fetch);
-        let other = self.slots[at].vpn != vpn;
-        if other {
-            self.slots[at] = Slot { vpn, ..EMPTY };
-            self.silence(at, NO_PAGE);
+    pub fn claim(&mut self, at: usize, vpn: u64) -> Option<Former> {
+        let had = self.marks().vpns[at];
+        if had == vpn {
+            return None;
         }
-        (at, other)
+        if had == NO_PAGE {
+            self.claimed.push(at as u16);
+        }
+        self.slots[at] = Slot::default();
+        self.silence(at, NO_PAGE);
+        Some(Former(self.marks_mut().take(at, vpn).map(|(vpn, when)| (at >= SLOTS, Vpn(vpn), when))))
     }
 
     /// Nothing of the slot is silent (or, at `vpn`, all is).
@@ -142,7 +156,7 @@ impl Quiet {
     /// The design answers this lookup quietly from now on; a quiet store makes loads quiet too. The slot must be claimed.
     #[inline]
     pub fn publish(&mut self, at: usize, kind: Kind, design: usize) {
-        let bit = 1u32 << design;
+        let (bit, vpn) = (1u32 << design, self.marks().vpns[at]);
         if self.slots[at].designs[0] & bit == 0 {
             if self.published[design].len() >= 2 * SLOTS {
                 self.clear_design(design);
@@ -152,12 +166,12 @@ impl Quiet {
         let slot = &mut self.slots[at];
         slot.designs[0] |= bit;
         if slot.designs[0] == self.full {
-            self.silent[if at < SLOTS { LOADS + at } else { at - SLOTS + FETCHES }] = slot.vpn;
+            self.silent[if at < SLOTS { LOADS + at } else { at - SLOTS + FETCHES }] = vpn;
         }
         if kind == Kind::Store {
             slot.designs[1] |= bit;
             if slot.designs[1] == self.full {
-                self.silent[STORES + at % SLOTS] = slot.vpn;
+                self.silent[STORES + at % SLOTS] = vpn;
             }
         }
     }
@@ -178,10 +192,9 @@ impl Quiet {
     /// Lookups of a page are quiet no more for these designs, and for these systems there may be something to do.
     #[inline]
     pub fn clear_page(&mut self, vpn: Vpn, designs: u32, systems: u32) {
-        let place = place(vpn.0);
-        for at in [slot_at(place, false), slot_at(place, true)] {
-            let slot = &mut self.slots[at];
-            if slot.vpn == vpn.0 {
+        for at in Marks::sides(vpn.0) {
+            if self.marks().vpns[at] == vpn.0 {
+                let slot = &mut self.slots[at];
                 slot.designs = [slot.designs[0] & !designs, slot.designs[1] & !designs];
                 slot.systems = [slot.systems[0] & !systems, slot.systems[1] & !systems];
                 self.silence(at, NO_PAGE);
@@ -189,54 +202,119 @@ impl Quiet {
         }
     }
 
+    /// Takes the pages that a design named out of the table.
+    pub fn hush(&mut self, asid: Asid, design: usize) {
+        if self.noise.all {
+            return self.clear_design(design);
+        }
+        for i in 0..self.noise.pages.len() {
+            let (of, base, mut mask) = self.noise.pages[i];
+            while of == asid && mask != 0 {
+                self.clear_page(Vpn(base.0 + u64::from(mask.trailing_zeros())), 1 << design, 0);
+                mask &= mask - 1;
+            }
+        }
+    }
+
     /// Nothing is quiet any more.
     pub fn clear(&mut self) {
-        self.slots.fill(EMPTY);
-        self.silent.fill(NO_PAGE);
+        for &at in &self.claimed {
+            self.slots[usize::from(at)] = Slot::default();
+        }
+        for i in 0..self.claimed.len() {
+            self.silence(self.claimed[i].into(), NO_PAGE);
+        }
         self.published.iter_mut().for_each(Vec::clear);
+    }
+
+    /// The slots that have a page: whether it is seen from the fetch side, the page, its last lookup. With `forget` they have none any more.
+    pub fn lookups(&mut self, forget: bool) -> Vec<(bool, Vpn, u32)> {
+        if forget {
+            self.clear();
+        }
+        let claimed = std::mem::take(&mut self.claimed);
+        let marks = self.marks_mut();
+        let take = |&at: &u16| {
+            let at = usize::from(at);
+            let vpn = marks.vpns[at];
+            let when = marks.last(at, vpn);
+            if forget {
+                marks.take(at, NO_PAGE);
+            }
+            (when > 0).then_some((at >= SLOTS, Vpn(vpn), when))
+        };
+        let lookups = claimed.iter().filter_map(take).collect();
+        if !forget {
+            self.claimed = claimed;
+        }
+        lookups
+    }
+}
+
+/// What was in a slot before: whether it was seen from the fetch side, the page, its last lookup.
+pub(super) struct Former(pub Option<(bool, Vpn, u32)>);
+
+/// What the fast path asks.
+#[derive(Clone, Copy)]
+pub(super) struct Silent<'a>(&'a [u64; 4 * SLOTS]);
+
+impl Silent<'_> {
+    /// Zero if every design answers this lookup quietly. `at` is the place of the page plus one of [`LOADS`], [`STORES`], [`FETCHES`].
+    #[inline(always)]
+    pub fn loud(self, vpn: u64, at: usize) -> u64 {
+        self.0[at % (4 * SLOTS)] ^ vpn
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hw::tlb::NOWHERE;
 
     fn claim(q: &mut Quiet, vpn: u64, kind: Kind) -> usize {
-        q.claim(vpn, kind).0
+        let (at, _) = q.designs(vpn, kind);
+        q.claim(at, vpn);
+        at
     }
-    fn silent(q: &Quiet, vpn: u64, what: usize) -> bool {
-        q.loud(vpn, place(vpn) + what) == 0
+    fn designs(q: &Quiet, vpn: u64, kind: Kind) -> u32 {
+        q.designs(vpn, kind).1
+    }
+    fn silent(q: &mut Quiet, vpn: u64, what: usize) -> bool {
+        q.fast().0.loud(vpn, Marks::place(vpn) + what) == 0
+    }
+    fn rival() -> u64 {
+        (8..).find(|&v| Marks::place(v) == Marks::place(7)).unwrap()
     }
 
     #[test]
     fn bits_come_and_go() {
         let mut q = Quiet::new(2, 1);
-        assert!(q.claim(7, Kind::Load).1 && !q.claim(7, Kind::Load).1);
         let at = claim(&mut q, 7, Kind::Load);
         q.publish(at, Kind::Load, 0);
-        assert!(!silent(&q, 7, LOADS));
+        assert!(!silent(&mut q, 7, LOADS));
         q.publish(at, Kind::Store, 1);
-        assert_eq!((q.designs(7, Kind::Load), q.designs(7, Kind::Store), q.designs(7, Kind::Fetch)), (0b11, 0b10, 0));
-        assert_eq!((silent(&q, 7, LOADS), silent(&q, 7, STORES)), (true, false));
+        assert_eq!((designs(&q, 7, Kind::Load), designs(&q, 7, Kind::Store), designs(&q, 7, Kind::Fetch)), (0b11, 0b10, 0));
+        assert_eq!((silent(&mut q, 7, LOADS), silent(&mut q, 7, STORES)), (true, false));
         q.publish(at, Kind::Store, 0);
-        assert!(silent(&q, 7, STORES));
+        assert!(silent(&mut q, 7, STORES));
         q.clear_design(0);
-        assert_eq!((q.designs(7, Kind::Load), q.designs(7, Kind::Store)), (0b10, 0b10));
-        assert_eq!((silent(&q, 7, LOADS), silent(&q, 7, STORES)), (false, false));
+        assert_eq!((designs(&q, 7, Kind::Load), designs(&q, 7, Kind::Store)), (0b10, 0b10));
+        assert_eq!((silent(&mut q, 7, LOADS), silent(&mut q, 7, STORES)), (false, false));
         q.clear_page(Vpn(7), 0b10, 0);
-        assert_eq!(q.designs(7, Kind::Store), 0);
+        assert_eq!(designs(&q, 7, Kind::Store), 0);
     }
 
     #[test]
     fn a_conflicting_page_takes_the_slot_without_its_bits() {
         let mut q = Quiet::new(1, 1);
-        let other = (8..).find(|&v| place(v) == place(7)).unwrap();
         let at = claim(&mut q, 7, Kind::Load);
         q.publish(at, Kind::Load, 0);
         q.serve(at, Kind::Load, 0, NOTHING);
-        assert!(q.claim(other, Kind::Load).1);
-        assert_eq!((q.designs(7, Kind::Load), q.designs(other, Kind::Load)), (0, 0));
-        assert!(!silent(&q, 7, LOADS) && !silent(&q, other, LOADS) && q.served(at, Kind::Load, 0).is_none());
+        q.mark(at);
+        assert!(q.claim(at, 7).is_none());
+        assert_eq!(q.claim(at, rival()).unwrap().0, Some((false, Vpn(7), 1)));
+        assert_eq!((designs(&q, 7, Kind::Load), designs(&q, rival(), Kind::Load)), (0, 0));
+        assert!(!silent(&mut q, 7, LOADS) && !silent(&mut q, rival(), LOADS) && q.served(at, Kind::Load, 0).is_none());
     }
 
     #[test]
@@ -250,5 +328,20 @@ mod tests {
         assert_eq!(served(&q), [[Some(0), Some(3)], [None, Some(3)]]);
         q.clear_page(Vpn(7), 0, 0b10);
         assert_eq!(served(&q), [[Some(0), None], [None, None]]);
+    }
+
+    #[test]
+    fn lookups_are_listed_and_forgotten() {
+        let mut q = Quiet::new(1, 1);
+        let (data, fetch) = (claim(&mut q, 7, Kind::Load), claim(&mut q, 9, Kind::Fetch));
+        claim(&mut q, 8, Kind::Load);
+        q.mark(data);
+        q.mark(fetch);
+        let both = [(false, Vpn(7), 1), (true, Vpn(9), 1)];
+        assert_eq!(q.lookups(false), both);
+        assert_eq!(q.lookups(true), both);
+        assert_eq!(q.lookups(false), []);
+        q.fast().1.mark(NOWHERE);
+        assert_eq!(q.lookups(true), []);
     }
 }

@@ -150,6 +150,13 @@ impl Tlb for CompleteTlb {
         self.counts.invalidations += self.store.switch(to, noise);
     }
 
+    fn looked_up(&mut self, asid: Asid, vpn: Vpn, when: u32) {
+        let has = |slot: &u32| self.store.get(*slot).valid >> vpn.offset_in(self.order.into()) & 1 != 0;
+        if let Some(slot) = self.store.find(Tag::of(asid, vpn, self.order)).filter(has) {
+            self.store.looked_up(slot, when);
+        }
+    }
+
     fn probe(&self, asid: Asid, vpn: Vpn, _: Kind) -> Option<Translation> {
         let slot = self.store.find(Tag::of(asid, vpn, self.order))?;
         let offset = vpn.offset_in(self.order.into());

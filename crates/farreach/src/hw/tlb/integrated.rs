@@ -208,6 +208,12 @@ impl Tlb for IntegratedTlb {
         self.regions.switch(to, noise);
     }
 
+    fn looked_up(&mut self, asid: Asid, vpn: Vpn, when: u32) {
+        if let Some(slot) = self.regions.find(asid, vpn).hit.or_else(|| self.find_large(asid, vpn)) {
+            self.regions.store.looked_up(slot, when);
+        }
+    }
+
     fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
         let large = self.find_large(asid, vpn);
         let page = self.regions.probe(asid, vpn, kind);

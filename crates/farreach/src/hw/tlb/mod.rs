@@ -5,6 +5,7 @@ mod bitset;
 pub mod complete_subblock;
 pub mod integrated;
 pub mod keys;
+mod noise;
 pub mod partial_subblock;
 mod recency;
 mod replacement;
@@ -12,6 +13,9 @@ pub mod single;
 mod store;
 pub mod superpage;
 mod tag_index;
+
+pub(crate) use noise::{Marks, NO_PAGE, NOWHERE, PLACES};
+pub use noise::Noise;
 
 use crate::addr::{Asid, Pfn, Vpn, VpnRange};
 use crate::counts::TlbCounts;
@@ -68,48 +72,6 @@ pub enum Outcome {
     TagMiss,
     /// An entry had the tag, its subblock was empty (T94-9).
     SubblockMiss,
-}
-
-/// Which pages a design can no longer answer *quietly*.
-///
-/// A lookup is quiet when repeating it right away would be a hit that changes nothing in the design: no counter but the
-/// number of lookups, no used bit, no recency, no modified bit. After each [`Tlb::access`] the page just accessed is quiet for
-/// that kind of access (a store also makes loads quiet) if [`Tlb::access`] says so; it stays quiet until the design names it
-/// here. The machine skips quiet lookups, so a design that forgets to name a page gives wrong counts: the tests run every
-/// design with and without skipping. Naming too many pages only costs time.
-#[derive(Default, Debug)]
-pub struct Noise {
-    /// Groups of up to 64 pages from a base page on, as a bit mask.
-    pub(crate) pages: Vec<(Asid, Vpn, u64)>,
-    /// Every page.
-    pub(crate) all: bool,
-}
-
-impl Noise {
-    /// Lookups of these pages are quiet no more: bit `i` of `mask` stands for page `base + i`.
-    #[inline]
-    pub fn pages(&mut self, asid: Asid, base: Vpn, mask: u64) {
-        self.pages.push((asid, base, mask));
-    }
-    /// No lookup is quiet any more.
-    #[inline]
-    pub fn all(&mut self) {
-        self.all = true;
-    }
-    /// Whether lookups of this page are quiet no more.
-    pub fn names(&self, asid: Asid, vpn: Vpn) -> bool {
-        let named = |&(of, base, mask): &(Asid, Vpn, u64)| {
-            let offset = vpn.0.wrapping_sub(base.0);
-            of == asid && offset < 64 && mask >> offset & 1 != 0
-        };
-        self.all || self.pages.iter().any(named)
-    }
-    /// Forgets what was named.
-    #[inline]
-    pub fn clear(&mut self) {
-        self.pages.clear();
-        self.all = false;
-    }
 }
 
 /// What a lookup did.
@@ -174,6 +136,12 @@ pub trait Tlb: Send {
     /// something: they drop what the others left.
     fn switch(&mut self, to: Asid, noise: &mut Noise) {
         let _ = (to, noise);
+    }
+
+    /// A page was last looked up quietly at this time of the machine's clock (see [`Noise`]), which forgets it now. Only designs that
+    /// look at that clock do something: the entry that translates the page was used if its used bit was cleared no later.
+    fn looked_up(&mut self, asid: Asid, vpn: Vpn, when: u32) {
+        let _ = (asid, vpn, when);
     }
 
     /// What the design would answer now, changing nothing; for checks. Panics in debug builds if two entries match (T94-17).

@@ -123,8 +123,12 @@ impl PartialTlb {
             ));
         }
         let attrs = if all_valid { geometry.entries() * factor as usize } else { 0 };
+        let mut store = Store::new(geometry, params, params.int("seed"));
+        if preload != Preload::None {
+            store.preloads();
+        }
         Ok(PartialTlb {
-            store: Store::new(geometry, params, params.int("seed")),
+            store,
             attrs: vec![Attr(0); attrs].into(),
             order: factor.trailing_zeros() as u8,
             preload,
@@ -367,6 +371,12 @@ impl Tlb for PartialTlb {
 
     fn switch(&mut self, to: Asid, noise: &mut Noise) {
         self.counts.invalidations += self.store.switch(to, noise);
+    }
+
+    fn looked_up(&mut self, asid: Asid, vpn: Vpn, when: u32) {
+        if let Some(slot) = self.find(asid, vpn).hit {
+            self.store.looked_up(slot, when);
+        }
     }
 
     fn probe(&self, asid: Asid, vpn: Vpn, _: Kind) -> Option<Translation> {

@@ -3,15 +3,20 @@
 use super::bitset::Bits;
 use super::keys::Geometry;
 use super::recency::Recency;
+use super::noise::Noise;
 use super::tag_index::NONE;
 use crate::params::Params;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
+/// Later than all lookups.
+const NEVER: u32 = u32::MAX;
+
 /// The policy with its state.
 enum Policy {
     /// T94-14: lowest entry whose used bit is clear; if there is none, all used bits of the set are cleared first.
-    UsedBit { used: Bits, fill_sets_used: bool },
+    /// `since`: per set, from which time on lookups count that only the machine knows of (see [`Noise`]); [`NEVER`] if none do.
+    UsedBit { used: Bits, fill_sets_used: bool, since: Box<[u32]> },
     /// The entry whose last access (or fill) is longest ago.
     Lru(Recency),
     /// The entry that was begun first; joining an entry later does not renew it.
@@ -24,8 +29,18 @@ enum Policy {
 pub(super) struct Victim {
     /// Its number.
     pub slot: u32,
-    /// The used bits of its set were cleared to find it.
-    pub cleared: bool,
+    /// Whether the used bits of its set were cleared to find it.
+    pub cleared: Cleared,
+}
+
+/// Whether used bits were cleared.
+pub(super) enum Cleared {
+    /// They were not.
+    No,
+    /// They were, and will be looked for at the machine when they are needed.
+    Quietly,
+    /// They were: the pages must be named.
+    Aloud,
 }
 
 /// Validity of the entries, and the policy.
@@ -42,7 +57,11 @@ impl Replacement {
             "lru" => Policy::Lru(Recency::new(geometry)),
             "fifo" => Policy::Fifo(Recency::new(geometry)),
             "random" => Policy::Random(Pcg64Mcg::seed_from_u64(seed)),
-            _ => Policy::UsedBit { used: Bits::new(geometry), fill_sets_used: params.flag("fill_sets_used") },
+            _ => Policy::UsedBit {
+                used: Bits::new(geometry),
+                fill_sets_used: params.flag("fill_sets_used"),
+                since: vec![NEVER; geometry.sets].into(),
+            },
         };
         Replacement { geometry, valid: Bits::new(geometry), policy }
     }
@@ -71,24 +90,57 @@ impl Replacement {
         }
     }
 
-    /// Chooses the slot of this set to fill. The slot may be valid; the caller drops what is in it.
+    /// Chooses the slot of this set to fill. The slot may be valid; the caller drops what is in it. `lazy`: the used bits of the set
+    /// may be cleared without naming its pages. `looked_up`: whether the machine knows of a lookup of this slot's pages since a time.
     #[inline]
-    pub fn victim(&mut self, set: usize) -> Victim {
+    pub fn victim(
+        &mut self,
+        set: usize,
+        lazy: bool,
+        noise: &mut Noise,
+        mut looked_up: impl FnMut(u32, u32, &Noise) -> bool,
+    ) -> Victim {
         let ways = self.geometry.ways;
-        let mut cleared = false;
-        let way = match self.valid.first_clear(set) {
-            Some(way) => way,
-            None => match &mut self.policy {
-                Policy::UsedBit { used, .. } => used.first_clear(set).unwrap_or_else(|| {
-                    used.clear_set(set);
-                    cleared = true;
-                    0
-                }),
-                Policy::Lru(list) | Policy::Fifo(list) => return Victim { slot: list.oldest(set), cleared },
-                Policy::Random(rng) => ((u64::from(rng.next_u32()) * ways as u64) >> 32) as usize,
-            },
-        };
-        Victim { slot: (set * ways + way) as u32, cleared }
+        let at = |way: usize| (set * ways + way) as u32;
+        if let Some(way) = self.valid.first_clear(set) {
+            return Victim { slot: at(way), cleared: Cleared::No };
+        }
+        match &mut self.policy {
+            Policy::UsedBit { used, since, .. } => {
+                while let Some(way) = used.first_clear(set) {
+                    if since[set] == NEVER || !looked_up(at(way), since[set], noise) {
+                        return Victim { slot: at(way), cleared: Cleared::No };
+                    }
+                    used.set(set, way);
+                }
+                used.clear_set(set);
+                since[set] = if lazy { noise.begin().unwrap_or(NEVER) } else { NEVER };
+                Victim { slot: at(0), cleared: if since[set] == NEVER { Cleared::Aloud } else { Cleared::Quietly } }
+            }
+            Policy::Lru(list) | Policy::Fifo(list) => Victim { slot: list.oldest(set), cleared: Cleared::No },
+            Policy::Random(rng) => Victim { slot: at(((u64::from(rng.next_u32()) * ways as u64) >> 32) as usize), cleared: Cleared::No },
+        }
+    }
+
+    /// The machine knows of a lookup of this slot's pages at this time.
+    #[inline]
+    pub fn looked_up(&mut self, slot: u32, when: u32) {
+        let (set, way) = self.place(slot);
+        if let Policy::UsedBit { used, since, .. } = &mut self.policy
+            && when >= since[set]
+        {
+            used.set(set, way);
+        }
+    }
+
+    /// From which time on lookups of this slot matter that only the machine knows of; `None` if none do.
+    #[inline]
+    pub fn waits_since(&self, slot: u32) -> Option<u32> {
+        let (set, way) = self.place(slot);
+        match &self.policy {
+            Policy::UsedBit { used, since, .. } if since[set] != NEVER && !used.get(set, way) => Some(since[set]),
+            _ => None,
+        }
     }
 
     /// A slot became valid. Returns the slot whose repeated access is no longer without effect, if there is one.

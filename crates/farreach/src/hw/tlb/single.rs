@@ -78,6 +78,12 @@ impl Tlb for SingleTlb {
         self.counts.invalidations += self.store.switch(to, noise);
     }
 
+    fn looked_up(&mut self, asid: Asid, vpn: Vpn, when: u32) {
+        if let Some(slot) = self.store.find(Tag::of(asid, vpn, 0)) {
+            self.store.looked_up(slot, when);
+        }
+    }
+
     fn probe(&self, asid: Asid, vpn: Vpn, _: Kind) -> Option<Translation> {
         let page = self.store.get(self.store.find(Tag::of(asid, vpn, 0))?);
         Some(Translation { pfn: page.pfn, attr: page.attr })

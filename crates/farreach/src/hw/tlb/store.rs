@@ -2,7 +2,7 @@
 //! of it; it knows nothing of pages joining an entry.
 
 use super::keys::Geometry;
-use super::replacement::Replacement;
+use super::replacement::{Cleared, Replacement};
 use super::tag_index::{NONE, Tag, TagIndex};
 use super::{Lookup, Noise, Outcome, Pte};
 use crate::addr::{Asid, Vpn, VpnRange};
@@ -12,6 +12,10 @@ use crate::params::Params;
 
 /// Largest order whose pages are named one by one when an entry goes; beyond, naming all pages is cheaper.
 const NAMED_ORDER: u8 = 9;
+
+/// Largest order of an entry whose used bit may wait until somebody needs it: then all its pages are looked at. The pages of larger
+/// entries are named.
+const LAZY_ORDER: u8 = 4;
 
 /// What an entry holds, besides its tag.
 pub(super) trait Contents: Copy + Default + Send {
@@ -33,7 +37,12 @@ pub(super) struct Store<C> {
     geometry: Geometry,
     /// Valid entries by order.
     live: [u32; 64],
+    /// Valid entries above [`LAZY_ORDER`].
+    large: u32,
     process_ids: bool,
+    /// Used bits may be cleared without naming the pages: whatever begins or joins an entry also sets its used bit, so that a lookup
+    /// after the clearing, of a page that the entry has, was a lookup of the entry.
+    lazy: bool,
     /// Room for the slots an operation works on.
     found: Vec<u32>,
 }
@@ -47,9 +56,21 @@ impl<C: Contents> Store<C> {
             contents: vec![C::default(); geometry.entries()].into(),
             geometry,
             live: [0; 64],
+            large: 0,
             process_ids: params.flag("process_ids"),
+            lazy: params.flag("fill_sets_used"),
             found: Vec::new(),
         }
+    }
+
+    /// Pages can come into an entry without being accessed.
+    pub fn preloads(&mut self) {
+        self.lazy = false;
+    }
+
+    /// A page of this slot was looked up then: see [`super::Tlb::looked_up`].
+    pub fn looked_up(&mut self, slot: u32, when: u32) {
+        self.replacement.looked_up(slot, when);
     }
 
     /// Number of slots.
@@ -139,9 +160,20 @@ impl<C: Contents> Store<C> {
         noise: &mut Noise,
     ) -> Option<u32> {
         let set = (tag.group() & (self.geometry.sets as u64 - 1)) as usize;
-        let victim = self.replacement.victim(set);
-        if victim.cleared {
-            self.name_set(set, noise);
+        let Store { index, replacement, contents: held, .. } = self;
+        let looked_up = |slot: u32, since: u32, noise: &Noise| {
+            let tag = index.tag(slot);
+            if tag.order() > LAZY_ORDER {
+                return false;
+            }
+            let mask = held[slot as usize].subblocks().unwrap_or(ones(1 << tag.order()));
+            noise.looked_up(tag.asid(), tag.base(), mask, since)
+        };
+        let victim = replacement.victim(set, self.lazy, noise, looked_up);
+        match victim.cleared {
+            Cleared::No => {}
+            Cleared::Quietly => self.name_large(set, noise),
+            Cleared::Aloud => self.name_set(set, noise),
         }
         let slot = victim.slot;
         if keep == Some(slot) {
@@ -154,6 +186,7 @@ impl<C: Contents> Store<C> {
         self.contents[slot as usize] = contents;
         self.index.insert(slot, tag);
         self.live[tag.order() as usize] += 1;
+        self.large += u32::from(tag.order() > LAZY_ORDER);
         if let Some(former) = self.replacement.filled(slot) {
             self.name(former, noise);
         }
@@ -163,7 +196,9 @@ impl<C: Contents> Store<C> {
     /// Makes a valid slot invalid.
     pub fn drop(&mut self, slot: u32, noise: &mut Noise) {
         self.name(slot, noise);
-        self.live[self.index.tag(slot).order() as usize] -= 1;
+        let order = self.index.tag(slot).order();
+        self.live[order as usize] -= 1;
+        self.large -= u32::from(order > LAZY_ORDER);
         self.index.remove(slot);
         self.replacement.dropped(slot);
     }
@@ -192,6 +227,14 @@ impl<C: Contents> Store<C> {
         }
         // Used bits are cleared only when all entries of the set are valid.
         (set * ways..(set + 1) * ways).for_each(|slot| self.name(slot as u32, noise));
+    }
+
+    /// The used bits of this set were cleared, and those of entries that are not large wait.
+    fn name_large(&self, set: usize, noise: &mut Noise) {
+        if self.large > 0 {
+            let slots = (set * self.geometry.ways..(set + 1) * self.geometry.ways).map(|slot| slot as u32);
+            slots.filter(|&slot| self.index.tag(slot).order() > LAZY_ORDER).for_each(|slot| self.name(slot, noise));
+        }
     }
 
     /// Finds the slots with tags of this order that share a page with the range.
@@ -246,6 +289,12 @@ impl<C: Contents> Store<C> {
             }
             let mask = contents.falling(mask);
             gone += u64::from(mask.count_ones());
+            // Lookups of the pages that go would be forgotten with them.
+            if let Some(since) = self.replacement.waits_since(slot)
+                && noise.looked_up(asid, base, mask, since)
+            {
+                self.replacement.looked_up(slot, since);
+            }
             if mask == valid {
                 self.drop(slot, noise);
             } else {

@@ -219,6 +219,12 @@ impl Tlb for SuperpageTlb {
         }
     }
 
+    fn looked_up(&mut self, asid: Asid, vpn: Vpn, when: u32) {
+        if let Some((array, slot)) = self.find(asid, vpn) {
+            self.arrays[array].looked_up(slot, when);
+        }
+    }
+
     fn probe(&self, asid: Asid, vpn: Vpn, _: Kind) -> Option<Translation> {
         self.find(asid, vpn).map(|at| self.translate(at, vpn))
     }

@@ -1,0 +1,176 @@
+//! How designs and the machine agree on which lookups need not be passed on.
+
+use crate::addr::{Asid, Vpn};
+
+/// Which pages a design can no longer answer *quietly*.
+///
+/// A lookup is quiet when repeating it right away would be a hit that changes nothing in the design: no counter but the
+/// number of lookups, no used bit, no recency, no modified bit. After each [`Tlb::access`](super::Tlb::access) the page just
+/// accessed is quiet for that kind of access (a store also makes loads quiet) if `access` says so; it stays quiet until the design
+/// names it here. The machine skips quiet lookups, so a design that forgets to name a page gives wrong counts: the tests run every
+/// design with and without skipping. Naming too many pages only costs time.
+///
+/// One exception saves most of that time: a design that clears used bits may leave the pages quiet and look at the moment it needs
+/// a used bit whether the pages of the entry were looked up since, if the machine keeps [`Marks`].
+#[derive(Default, Debug)]
+pub struct Noise {
+    /// Groups of up to 64 pages from a base page on, as a bit mask.
+    pub(crate) pages: Vec<(Asid, Vpn, u64)>,
+    /// Every page.
+    pub(crate) all: bool,
+    /// Last lookups, if the machine keeps them.
+    pub(crate) marks: Option<Box<Marks>>,
+    /// Whether the TLB at work sees the fetches, and whether it sees the data.
+    pub(crate) sees: [bool; 2],
+}
+
+impl Noise {
+    /// Lookups of these pages are quiet no more: bit `i` of `mask` stands for page `base + i`.
+    #[inline]
+    pub fn pages(&mut self, asid: Asid, base: Vpn, mask: u64) {
+        self.pages.push((asid, base, mask));
+    }
+    /// No lookup is quiet any more.
+    #[inline]
+    pub fn all(&mut self) {
+        self.all = true;
+    }
+    /// Whether lookups of this page are quiet no more.
+    pub fn names(&self, asid: Asid, vpn: Vpn) -> bool {
+        let named = |&(of, base, mask): &(Asid, Vpn, u64)| {
+            let offset = vpn.0.wrapping_sub(base.0);
+            of == asid && offset < 64 && mask >> offset & 1 != 0
+        };
+        self.all || self.pages.iter().any(named)
+    }
+    /// Forgets what was named.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.pages.clear();
+        self.all = false;
+    }
+
+    /// Used bits are cleared now. The time to compare later lookups with; `None` if nobody keeps them, so that the pages must be named.
+    pub(super) fn begin(&mut self) -> Option<u32> {
+        self.marks.as_mut()?.begin()
+    }
+    /// Whether one of these pages (bit `i` of `mask` stands for page `base + i`) was looked up at this time or after it.
+    #[inline]
+    pub(super) fn looked_up(&self, asid: Asid, base: Vpn, mut mask: u64, since: u32) -> bool {
+        let Some(marks) = self.marks.as_ref().filter(|m| m.asid == Some(asid)) else { return false };
+        while mask != 0 {
+            let vpn = base.0 + u64::from(mask.trailing_zeros());
+            mask &= mask - 1;
+            let [data, fetch] = Marks::sides(vpn);
+            if self.sees[0] && marks.last(fetch, vpn) >= since || self.sees[1] && marks.last(data, vpn) >= since {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+const BITS: u32 = 12;
+
+/// Pages that [`Marks`] knows of each side, at most.
+pub(crate) const PLACES: usize = 1 << BITS;
+/// Marks at and above this are nobody's.
+pub(crate) const NOWHERE: usize = 2 * PLACES;
+/// No page.
+pub(crate) const NO_PAGE: u64 = u64::MAX;
+
+/// When pages were last looked up, by a clock that advances when used bits are cleared. A direct-mapped table over the pages of one
+/// address space, one half for the data side, one for fetches. Whoever takes a place from a page first tells all designs
+/// ([`Tlb::looked_up`](super::Tlb::looked_up)).
+pub(crate) struct Marks {
+    /// Whose pages these are.
+    pub asid: Option<Asid>,
+    now: u32,
+    /// The page at each place, or [`NO_PAGE`].
+    pub vpns: Box<[u64; 2 * PLACES]>,
+    /// Its last lookup; 0: none.
+    when: Box<[u32; 4 * PLACES]>,
+}
+
+impl std::fmt::Debug for Marks {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.debug_struct("Marks").field("asid", &self.asid).field("now", &self.now).finish_non_exhaustive()
+    }
+}
+
+fn filled<T: Clone, const N: usize>(value: T) -> Box<[T; N]> {
+    let all: Box<[T]> = vec![value; N].into();
+    all.try_into().unwrap_or_else(|_| unreachable!("N of them"))
+}
+
+impl Marks {
+    pub fn new() -> Marks {
+        Marks { asid: None, now: 1, vpns: filled(NO_PAGE), when: filled(0) }
+    }
+
+    /// Place of a page on the data side; below [`PLACES`].
+    #[inline(always)]
+    pub fn place(vpn: u64) -> usize {
+        (vpn.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - BITS)) as usize
+    }
+    /// Places of a page: data side, fetch side.
+    #[inline(always)]
+    pub fn sides(vpn: u64) -> [usize; 2] {
+        let place = Marks::place(vpn);
+        [place, place + PLACES]
+    }
+    /// A lookup of the page at this place, or at [`NOWHERE`].
+    #[inline(always)]
+    pub fn mark(&mut self, at: usize) {
+        self.when[at % (4 * PLACES)] = self.now;
+    }
+    /// Last lookup of this page at its place, 0 if it is not there or was not looked up.
+    #[inline]
+    pub fn last(&self, at: usize, vpn: u64) -> u32 {
+        if self.vpns[at] == vpn { self.when[at] } else { 0 }
+    }
+    /// Gives a place to a page and returns who had it with its last lookup, unless nobody did.
+    pub fn take(&mut self, at: usize, vpn: u64) -> Option<(u64, u32)> {
+        let former = std::mem::replace(&mut self.vpns[at], vpn);
+        let when = std::mem::replace(&mut self.when[at], 0);
+        (former != NO_PAGE && when > 0).then_some((former, when))
+    }
+
+    /// The clock advances. At its end nothing can be told apart any more.
+    fn begin(&mut self) -> Option<u32> {
+        self.now = self.now.checked_add(1).filter(|&now| now < u32::MAX)?;
+        Some(self.now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lookup_counts_from_its_time_on_and_for_its_side() {
+        let mut noise = Noise { marks: Some(Box::new(Marks::new())), sees: [false, true], ..Noise::default() };
+        let (asid, vpn) = (Asid(1), 9);
+        let [data, fetch] = Marks::sides(vpn);
+        let first = noise.begin().unwrap();
+        let marks = noise.marks.as_mut().unwrap();
+        marks.asid = Some(asid);
+        assert_eq!((marks.take(data, vpn), marks.take(fetch, vpn)), (None, None));
+        marks.mark(fetch);
+        assert!(!noise.looked_up(asid, Vpn(8), 0b10, first), "fetches are another TLB's");
+        noise.marks.as_mut().unwrap().mark(data);
+        assert!(noise.looked_up(asid, Vpn(8), 0b10, first));
+        assert!(!noise.looked_up(asid, Vpn(8), 0b01, first) && !noise.looked_up(Asid(2), Vpn(8), 0b10, first));
+        let second = noise.begin().unwrap();
+        assert!(noise.looked_up(asid, Vpn(8), 0b10, first) && !noise.looked_up(asid, Vpn(8), 0b10, second));
+        let marks = noise.marks.as_mut().unwrap();
+        assert_eq!(marks.take(data, vpn + 1), Some((vpn, first)));
+        assert_eq!(marks.take(data, vpn), None, "the other was not looked up");
+    }
+
+    #[test]
+    fn the_clock_ends_without_a_lie() {
+        let mut marks = Marks { now: u32::MAX - 2, ..Marks::new() };
+        assert_eq!((marks.begin(), marks.begin()), (Some(u32::MAX - 1), None));
+    }
+}
