@@ -1,6 +1,10 @@
 //! Raw integers of a run, and the result that carries them. Nothing here is derived from anything else; percentages, cycles
 //! and areas are made in [`crate::cost`] and [`crate::report`].
 
+mod pages;
+
+pub use pages::{Advice, FrontierPoint, PAGESIZE_SCHEMA, PageCounts, PageRow, PageSizeResult, Relative};
+
 use serde::{Deserialize, Serialize};
 
 /// Version of [`RunResult`]'s JSON. Fields may be added under the same version; none is renamed or removed.

@@ -13,15 +13,25 @@ use std::thread::JoinHandle;
 /// Batches that may wait for an engine: enough to even out, little enough to bound memory.
 const WAITING: usize = 8;
 
+/// What an engine can do.
+pub(super) trait Work: Send + 'static {
+    /// Simulates one batch.
+    fn feed(&mut self, batch: &Batch) -> Result<(), Error>;
+    /// The limit was reached: further batches would be ignored.
+    fn done(&self) -> bool;
+    /// How far it is.
+    fn progress(&self) -> Progress;
+}
+
 /// One engine at work elsewhere.
-struct Worker {
+struct Worker<W> {
     batches: SyncSender<Arc<Batch>>,
-    thread: JoinHandle<(Engine, Result<(), Error>)>,
+    thread: JoinHandle<(W, Result<(), Error>)>,
 }
 
 /// All engines of a laboratory.
-pub(super) struct Crew {
-    workers: Vec<Worker>,
+pub(super) struct Crew<W> {
+    workers: Vec<Worker<W>>,
     shared: Arc<Shared>,
 }
 
@@ -33,11 +43,11 @@ struct Shared {
     done: AtomicBool,
 }
 
-impl Crew {
+impl<W: Work> Crew<W> {
     /// Sends each engine to work.
-    pub fn start(engines: Vec<Engine>) -> Result<Crew, Error> {
+    pub fn start(engines: Vec<W>) -> Result<Crew<W>, Error> {
         let shared = Arc::new(Shared::default());
-        let hire = |(i, mut engine): (usize, Engine)| {
+        let hire = |(i, mut engine): (usize, W)| {
             let (batches, work) = sync_channel::<Arc<Batch>>(WAITING);
             let shared = Arc::clone(&shared);
             let thread = std::thread::Builder::new().name(format!("engine {i}")).spawn(move || {
@@ -46,9 +56,9 @@ impl Crew {
                         return (engine, Err(error));
                     }
                     if i == 0 {
-                        let tally = engine.tally;
-                        shared.instructions.store(tally.references.fetch, Ordering::Relaxed);
-                        shared.references.store(tally.references.total(), Ordering::Relaxed);
+                        let progress = engine.progress();
+                        shared.instructions.store(progress.instructions, Ordering::Relaxed);
+                        shared.references.store(progress.references, Ordering::Relaxed);
                         shared.done.store(engine.done(), Ordering::Relaxed);
                     }
                 }
@@ -76,7 +86,7 @@ impl Crew {
     }
 
     /// Waits until all is simulated and gives the engines back; the first error of the first engine that had one.
-    pub fn finish(self) -> (Vec<Engine>, Result<(), Error>) {
+    pub fn finish(self) -> (Vec<W>, Result<(), Error>) {
         let mut outcome = Ok(());
         let mut engines = Vec::new();
         for Worker { batches, thread } in self.workers {
@@ -90,5 +100,17 @@ impl Crew {
             }
         }
         (engines, outcome)
+    }
+}
+
+impl Work for Engine {
+    fn feed(&mut self, batch: &Batch) -> Result<(), Error> {
+        Engine::feed(self, batch)
+    }
+    fn done(&self) -> bool {
+        Engine::done(self)
+    }
+    fn progress(&self) -> Progress {
+        Progress { instructions: self.tally.references.fetch, references: self.tally.references.total() }
     }
 }

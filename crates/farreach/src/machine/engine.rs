@@ -108,7 +108,7 @@ pub(super) struct Engine {
 impl Tally {
     /// What `--limit` counts: instructions, or references in a stream that has none. Blocks without instructions that stand
     /// among others (the rest of an instruction that faulted, say) add nothing.
-    fn units(&self) -> u64 {
+    pub fn units(&self) -> u64 {
         match self.references.fetch {
             0 => self.references.total(),
             instructions => instructions,

@@ -1,6 +1,6 @@
 //! Many machines over one stream: what `run` and `sim` are made of.
 
-use super::crew::Crew;
+use super::crew::{Crew, Work};
 use super::engine::{Engine, Group, Unit};
 use super::profile::Profile;
 use super::quiet::MAX_DESIGNS;
@@ -30,7 +30,7 @@ pub struct Lab {
     specs: Vec<MachineSpec>,
     engines: Vec<Engine>,
     /// The engines are here while they work on threads of their own.
-    crew: Option<Crew>,
+    crew: Option<Crew<Engine>>,
     /// For each machine: engine, group, unit.
     place: Vec<(usize, usize, usize)>,
     options: Options,
@@ -122,8 +122,7 @@ impl Lab {
         if let Some(crew) = &self.crew {
             return crew.progress();
         }
-        let tally = self.engines.first().map(|e| e.tally).unwrap_or_default();
-        Progress { instructions: tally.references.fetch, references: tally.references.total() }
+        self.engines.first().map(Work::progress).unwrap_or_default()
     }
 
     /// Design by design, the valid entries of each TLB (fetch side first, if split). For checks.

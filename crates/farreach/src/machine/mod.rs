@@ -4,10 +4,12 @@ mod compiled;
 mod crew;
 mod engine;
 mod lab;
+mod pages;
 mod profile;
 mod quiet;
 mod spec;
 
 pub use lab::{Lab, Options, Progress};
+pub use pages::{PAGE_SIZES, PageLab};
 pub use quiet::MAX_DESIGNS;
 pub use spec::{MachineSpec, PRESETS, Preset};

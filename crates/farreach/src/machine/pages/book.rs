@@ -1,0 +1,303 @@
+//! The pages of a run: which there are, of every size, what was done to them, and when they come and go.
+//!
+//! Everything is told by the 4 KB pages that references touch (PS-5, PS-7). A page of any size *lives* from the first touch of one
+//! of its 4 KB pages until the last of those that were touched is unmapped, dropped by advice, moved away, or ended with its address space. A
+//! page that is touched again after that was allocated again (AMB-30).
+
+use super::MAX_SIZES;
+use crate::addr::{Asid, VpnRange};
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+/// It was fetched from.
+pub(super) const FETCHED: u8 = 1;
+/// It was loaded from or stored to.
+pub(super) const DATA: u8 = 2;
+/// It was stored to.
+pub(super) const STORED: u8 = 4;
+/// It is mapped still.
+const LIVE: u8 = 8;
+
+/// Bits of a virtual page number.
+const PREFIXES: usize = 52;
+/// Entries of a page table node, as a power of two: 512 of 8 bytes fill 4 KB (PS-13).
+const FANOUT: usize = 9;
+/// Bits of a virtual page number that a page table translates: 48 of an address.
+const TRANSLATED: usize = 36;
+
+/// Distinct things by the number of low bits of the page number that do not matter: place 0 counts 4 KB pages, place 4 those of 64 KB.
+type ByShift = [u64; PREFIXES];
+
+/// One 4 KB page that was touched.
+#[derive(Clone)]
+struct Row {
+    /// The page of each size that it lies in.
+    ids: [u32; MAX_SIZES],
+    vpn: u64,
+    asid: Asid,
+    flags: u8,
+}
+
+/// Place of a page in the direct-mapped table that stands before the maps.
+#[derive(Clone, Copy)]
+struct Near {
+    vpn: u64,
+    asid: Asid,
+    row: u32,
+}
+
+const NEAR_BITS: u32 = 12;
+
+/// The pages of one size.
+#[derive(Default)]
+struct Level {
+    /// Over 4 KB, as a power of two.
+    order: u32,
+    ids: HashMap<(Asid, u64), u32, FixedState>,
+    /// By id: touched 4 KB pages in it that live.
+    live_parts: Vec<u16>,
+    /// Ids that nobody has any more.
+    spare: Vec<u32>,
+    live: u64,
+    peak: u64,
+    allocations: u64,
+}
+
+/// What a run touched, by page size as in [`ByShift`]. Sums over all address spaces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Distinct {
+    fetched: ByShift,
+    data: ByShift,
+    stored: ByShift,
+    all: ByShift,
+    spaces: u64,
+}
+
+/// Pages of one size over the whole run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pages {
+    pub fetched: u64,
+    pub data: u64,
+    pub stored: u64,
+    pub all: u64,
+    /// Page table nodes of 4 KB.
+    pub table_nodes: u64,
+    pub allocations: u64,
+    pub peak: u64,
+}
+
+/// See the module.
+pub(super) struct Book {
+    near: Box<[Near]>,
+    rows: Vec<Row>,
+    spare_rows: Vec<u32>,
+    spaces: HashMap<Asid, HashMap<u64, u32, FixedState>, FixedState>,
+    levels: Vec<Level>,
+    /// Of address spaces that ended.
+    past: Distinct,
+}
+
+impl Book {
+    /// `orders`: the page sizes over 4 KB, as powers of two, ascending.
+    pub fn new(orders: &[u32]) -> Book {
+        assert!(orders.len() <= MAX_SIZES);
+        let nothing = Near { vpn: u64::MAX, asid: Asid(0), row: 0 };
+        Book {
+            near: vec![nothing; 1 << NEAR_BITS].into(),
+            rows: Vec::new(),
+            spare_rows: Vec::new(),
+            spaces: HashMap::default(),
+            levels: orders.iter().map(|&order| Level { order, ..Level::default() }).collect(),
+            past: Distinct { fetched: [0; PREFIXES], data: [0; PREFIXES], stored: [0; PREFIXES], all: [0; PREFIXES], spaces: 0 },
+        }
+    }
+
+    /// A 4 KB page is touched: its number here.
+    #[inline]
+    pub fn touch(&mut self, asid: Asid, vpn: u64, flags: u8) -> u32 {
+        let place = (vpn.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - NEAR_BITS)) as usize;
+        let near = &self.near[place];
+        let row = if near.vpn == vpn && near.asid == asid { near.row } else { self.find(asid, vpn, place) };
+        let known = self.rows[row as usize].flags;
+        if known & (flags | LIVE) != flags | LIVE {
+            self.mark(row, flags);
+        }
+        row
+    }
+
+    /// Ids of the pages of each size that it lies in.
+    #[inline]
+    pub fn ids(&self, row: u32) -> &[u32; MAX_SIZES] {
+        &self.rows[row as usize].ids
+    }
+
+    /// Whether the page was stored to.
+    #[inline]
+    pub fn is_stored(&self, row: u32) -> bool {
+        self.rows[row as usize].flags & STORED != 0
+    }
+
+    #[cold]
+    fn find(&mut self, asid: Asid, vpn: u64, place: usize) -> u32 {
+        let row = match self.spaces.get(&asid).and_then(|pages| pages.get(&vpn)) {
+            Some(&row) => row,
+            None => self.begin(asid, vpn),
+        };
+        self.near[place] = Near { vpn, asid, row };
+        row
+    }
+
+    /// A 4 KB page that was never touched before.
+    fn begin(&mut self, asid: Asid, vpn: u64) -> u32 {
+        let mut ids = [0; MAX_SIZES];
+        for (id, level) in ids.iter_mut().zip(&mut self.levels) {
+            *id = level.id(asid, vpn >> level.order);
+        }
+        let new = Row { ids, vpn, asid, flags: 0 };
+        let row = match self.spare_rows.pop() {
+            Some(row) => {
+                self.rows[row as usize] = new;
+                row
+            }
+            None => {
+                self.rows.push(new);
+                u32::try_from(self.rows.len() - 1).expect("fewer than 2^32 pages fit in memory")
+            }
+        };
+        self.spaces.entry(asid).or_default().insert(vpn, row);
+        row
+    }
+
+    #[cold]
+    fn mark(&mut self, row: u32, flags: u8) {
+        let row = &mut self.rows[row as usize];
+        if row.flags & LIVE == 0 {
+            for (level, id) in self.levels.iter_mut().zip(row.ids) {
+                level.part_begins(id);
+            }
+        }
+        row.flags |= flags | LIVE;
+    }
+
+    /// The pages of a range are mapped no more. Each page of size `i` that dies thereby is given to `dead` as `i` and its id.
+    pub fn release(&mut self, asid: Asid, range: VpnRange, mut dead: impl FnMut(usize, u32)) {
+        let Book { spaces, rows, levels, .. } = self;
+        let Some(pages) = spaces.get(&asid) else { return };
+        let mut kill = |row: u32| {
+            let row = &mut rows[row as usize];
+            if row.flags & LIVE != 0 {
+                row.flags &= !LIVE;
+                for (i, (level, id)) in levels.iter_mut().zip(row.ids).enumerate() {
+                    if level.part_ends(id) {
+                        dead(i, id);
+                    }
+                }
+            }
+        };
+        if range.pages < pages.len() as u64 {
+            range.iter().filter_map(|vpn| pages.get(&vpn.0)).for_each(|&row| kill(row));
+        } else {
+            pages.iter().filter(|(vpn, _)| range.contains(crate::addr::Vpn(**vpn))).for_each(|(_, &row)| kill(row));
+        }
+    }
+
+    /// The address space has ended; it must have been released. Its pages are counted and forgotten.
+    pub fn forget(&mut self, asid: Asid) {
+        let Some(pages) = self.spaces.remove(&asid) else { return };
+        self.past.add(pages.iter().map(|(&vpn, &row)| (vpn, self.rows[row as usize].flags)));
+        for &row in pages.values() {
+            let Row { vpn, .. } = self.rows[row as usize];
+            for level in &mut self.levels {
+                if let Some(id) = level.ids.remove(&(asid, vpn >> level.order)) {
+                    level.spare.push(id);
+                }
+            }
+            self.spare_rows.push(row);
+        }
+        self.near.iter_mut().filter(|near| near.asid == asid).for_each(|near| near.vpn = u64::MAX);
+    }
+
+    /// The pages of each size so far, in the order of the sizes.
+    pub fn pages(&self) -> Vec<Pages> {
+        let mut distinct = self.past.clone();
+        for pages in self.spaces.values() {
+            distinct.add(pages.iter().map(|(&vpn, &row)| (vpn, self.rows[row as usize].flags)));
+        }
+        self.levels.iter().map(|level| level.pages(&distinct)).collect()
+    }
+
+    /// 4 KB pages touched.
+    pub fn touched(&self) -> u64 {
+        self.past.all[0] + self.spaces.values().map(|pages| pages.len() as u64).sum::<u64>()
+    }
+}
+
+impl Level {
+    fn id(&mut self, asid: Asid, page: u64) -> u32 {
+        let Level { ids, live_parts, spare, .. } = self;
+        *ids.entry((asid, page)).or_insert_with(|| {
+            spare.pop().unwrap_or_else(|| {
+                live_parts.push(0);
+                u32::try_from(live_parts.len() - 1).expect("fewer than 2^32 pages fit in memory")
+            })
+        })
+    }
+
+    fn part_begins(&mut self, id: u32) {
+        let parts = &mut self.live_parts[id as usize];
+        *parts += 1;
+        if *parts == 1 {
+            self.allocations += 1;
+            self.live += 1;
+            self.peak = self.peak.max(self.live);
+        }
+    }
+
+    /// Whether it was the last one.
+    fn part_ends(&mut self, id: u32) -> bool {
+        let parts = &mut self.live_parts[id as usize];
+        *parts -= 1;
+        self.live -= u64::from(*parts == 0);
+        *parts == 0
+    }
+
+    fn pages(&self, distinct: &Distinct) -> Pages {
+        let order = self.order as usize;
+        // Nodes of all levels below the root, which every address space has.
+        let nodes = (order + FANOUT..TRANSLATED).step_by(FANOUT).map(|shift| distinct.all[shift]);
+        Pages {
+            fetched: distinct.fetched[order],
+            data: distinct.data[order],
+            stored: distinct.stored[order],
+            all: distinct.all[order],
+            table_nodes: nodes.sum::<u64>() + distinct.spaces,
+            allocations: self.allocations,
+            peak: self.peak,
+        }
+    }
+}
+
+impl Distinct {
+    /// Adds an address space by its 4 KB pages and what was done to them.
+    fn add(&mut self, pages: impl Iterator<Item = (u64, u8)>) {
+        let mut pages: Vec<(u64, u8)> = pages.collect();
+        pages.sort_unstable_by_key(|page| page.0);
+        self.spaces += u64::from(!pages.is_empty());
+        let of = |flag: u8| pages.iter().filter(move |page| page.1 & flag != 0).map(|page| page.0);
+        count_distinct(&mut self.fetched, of(FETCHED));
+        count_distinct(&mut self.data, of(DATA));
+        count_distinct(&mut self.stored, of(STORED));
+        count_distinct(&mut self.all, of(FETCHED | DATA));
+    }
+}
+
+/// Adds the numbers of distinct prefixes of ascending, distinct page numbers. Two neighbours have different prefixes as long as the highest
+/// bit in which they differ is among them.
+fn count_distinct(into: &mut ByShift, pages: impl Iterator<Item = u64>) {
+    let mut before = None;
+    for page in pages {
+        let differing = before.map_or(PREFIXES, |before: u64| 64 - (before ^ page).leading_zeros() as usize);
+        into[..differing].iter_mut().for_each(|n| *n += 1);
+        before = Some(page);
+    }
+}

@@ -1,0 +1,178 @@
+//! The page-size study: the misses of true-LRU TLBs of every number of entries, at many page sizes, on both sides, and the memory that
+//! each size takes, from one pass over the stream (PS-1 to PS-5, PS-7, PS-13).
+
+mod book;
+mod engine;
+mod stack;
+
+use super::crew::{Crew, Work};
+use super::lab::{Options, Progress};
+use crate::Error;
+use crate::addr::{BASE_SHIFT, Bytes};
+use crate::counts::{PAGESIZE_SCHEMA, PageCounts, PageRow, PageSizeResult, Workload};
+use crate::event::{Batch, Kind, Source};
+use engine::{PageEngine, Row};
+
+/// The sizes a study can have (PS-2, and on to the large pages of today's machines): 4 KB to 2 MB.
+pub const PAGE_SIZES: [u64; MAX_SIZES] =
+    [1 << 12, 1 << 13, 1 << 14, 1 << 15, 1 << 16, 1 << 17, 1 << 18, 1 << 19, 1 << 20, 1 << 21];
+const MAX_SIZES: usize = 10;
+
+/// Numbers of entries that every result has: powers of two up to this one.
+const ENTRY_COUNTS: u64 = 4096;
+
+/// Page sizes side by side over one stream.
+///
+/// A page is known by address space and number. A process switch flushes nothing: the TLBs are tagged (PS-8 has one process; several share the
+/// TLBs of one processor). What is unmapped, moved away, dropped by advice or ended with its address space leaves the TLBs and frees its
+/// entries. Protection does not count: `mprotect` and copy-on-write leave a page where it is.
+///
+/// ```
+/// use farreach::event::Kind;
+/// use farreach::machine::{Options, PageLab};
+/// use farreach::trace::generate;
+/// let mut lab = PageLab::new(&[4096, 65536], Options::default()).unwrap();
+/// lab.run(&mut generate::strided(4096, 128, 1280)).unwrap();
+/// // 128 pages in turn: 64 entries never hold the next one, 128 always do, and so do 8 entries for 64 KB each.
+/// let misses = |size, entries| lab.misses(Kind::Load, size, entries).unwrap();
+/// assert_eq!([misses(4096, 64), misses(4096, 128), misses(65536, 8)], [1280, 128, 8]);
+/// ```
+pub struct PageLab {
+    sizes: Vec<u64>,
+    engines: Vec<PageEngine>,
+    /// The engines are here while they work on threads of their own.
+    crew: Option<Crew<PageEngine>>,
+    options: Options,
+}
+
+impl PageLab {
+    /// `sizes`: page sizes in bytes, ascending, of [`PAGE_SIZES`].
+    pub fn new(sizes: &[u64], options: Options) -> Result<PageLab, Error> {
+        let refuse = |what: String| Err(Error::Config { machine: "page sizes".into(), what });
+        if let Some(&size) = sizes.iter().find(|size| !PAGE_SIZES.contains(size)) {
+            return refuse(format!("{} is no page size of the study; powers of two from 4K to 2M are", Bytes(size)));
+        }
+        if sizes.is_empty() || !sizes.is_sorted_by(|a, b| a < b) {
+            return refuse("one size or more, each larger than the one before".into());
+        }
+        let count = options.threads.clamp(1, sizes.len());
+        let orders = |first: usize| sizes.iter().skip(first).step_by(count).map(|s| s.trailing_zeros() - BASE_SHIFT);
+        let engine = |first| PageEngine::new(&orders(first).collect::<Vec<_>>(), options.limit, options.plain);
+        let mut engines: Vec<PageEngine> = (0..count).map(engine).collect();
+        let crew = if count > 1 { Some(Crew::start(std::mem::take(&mut engines))?) } else { None };
+        Ok(PageLab { sizes: sizes.to_vec(), engines, crew, options })
+    }
+
+    /// Waits until everything that was fed is counted. After it, nothing more can be fed.
+    pub fn settle(&mut self) -> Result<(), Error> {
+        let Some(crew) = self.crew.take() else { return Ok(()) };
+        let (engines, outcome) = crew.finish();
+        self.engines = engines;
+        outcome
+    }
+
+    /// Takes one batch; false: the limit is reached, further batches would be ignored.
+    pub fn feed(&mut self, batch: &Batch) -> Result<bool, Error> {
+        if let Some(crew) = &self.crew {
+            return Ok(crew.feed(batch));
+        }
+        for engine in &mut self.engines {
+            engine.feed(batch)?;
+        }
+        Ok(self.engines.iter().any(|e| !e.done()))
+    }
+
+    /// Takes a whole stream.
+    pub fn run(&mut self, source: &mut dyn Source) -> Result<(), Error> {
+        while let Some(batch) = source.next_batch()? {
+            if !self.feed(&batch)? {
+                break;
+            }
+        }
+        self.settle()
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> Progress {
+        match &self.crew {
+            Some(crew) => crew.progress(),
+            None => self.engines.first().map(Work::progress).unwrap_or_default(),
+        }
+    }
+
+    /// Misses so far of a TLB with so many entries, on the side of fetches or on that of loads and stores, after
+    /// [`PageLab::settle`]. `None` if the size is not in the study.
+    pub fn misses(&self, side: Kind, page_size: u64, entries: u64) -> Option<u64> {
+        let row = self.rows().into_iter().find(|row| row.page_size() == page_size)?;
+        Some(row.distances[usize::from(side != Kind::Fetch)].misses(entries))
+    }
+
+    /// All sizes, ascending.
+    fn rows(&self) -> Vec<Row> {
+        assert!(self.crew.is_none(), "settle() comes before results");
+        let mut rows: Vec<Row> = self.engines.iter().flat_map(PageEngine::rows).collect();
+        rows.sort_by_key(|row| row.order);
+        debug_assert!(rows.iter().map(Row::page_size).eq(self.sizes.iter().copied()));
+        rows
+    }
+
+    /// The result of what was counted so far, after [`PageLab::settle`], for TLBs of so many entries; without policies, and with nothing
+    /// derived yet ([`crate::cost::pages::derive`]). `source`: what ran, for people; `stopped`: why it ended early, if it did.
+    pub fn result(&self, source: &str, stopped: Option<String>, entries: u64) -> PageSizeResult {
+        let rows = self.rows();
+        let first = &self.engines[0];
+        let limit = first.done().then(|| format!("--limit {}", self.options.limit.unwrap_or(0)));
+        let workload = Workload {
+            source: source.to_owned(),
+            instructions: first.tally.references.fetch,
+            references: first.tally.references,
+            lookups: first.tally.lookups,
+            touched_bytes: first.book.touched() << BASE_SHIFT,
+            processes: first.processes.max(1),
+            threads: first.threads.max(first.processes).max(1),
+            stopped: stopped.or(limit),
+            seed: self.options.seed,
+        };
+        let deepest = rows.iter().flat_map(|row| &row.distances).map(|d| d.at.len() as u64).max().unwrap_or(0);
+        let last = ENTRY_COUNTS.max(deepest.next_power_of_two());
+        let entry_counts: Vec<u64> = (0..64).map(|i| 1 << i).take_while(|n| *n <= last).collect();
+        let rows = rows.iter().map(|row| PageRow { counts: row.counts(entries, &entry_counts), ..PageRow::default() }).collect();
+        PageSizeResult {
+            schema: PAGESIZE_SCHEMA.to_owned(),
+            workload,
+            entries,
+            entry_counts,
+            rows,
+            policies: Vec::new(),
+            frontier: Vec::new(),
+            advice: None,
+        }
+    }
+}
+
+impl Row {
+    fn page_size(&self) -> u64 {
+        1 << (self.order + BASE_SHIFT)
+    }
+
+    fn counts(&self, entries: u64, entry_counts: &[u64]) -> PageCounts {
+        let [fetch, data] = &self.distances;
+        let bytes = |pages: u64| pages * self.page_size();
+        PageCounts {
+            page_size: self.page_size(),
+            fetch_lookups: self.lookups[0],
+            data_lookups: self.lookups[1],
+            fetch_misses: fetch.misses(entries),
+            data_misses: data.misses(entries),
+            code_bytes: bytes(self.pages.fetched),
+            data_bytes: bytes(self.pages.data),
+            total_bytes: bytes(self.pages.all),
+            allocated_bytes: bytes(self.pages.allocations),
+            peak_bytes: bytes(self.pages.peak),
+            page_table_bytes: self.pages.table_nodes << BASE_SHIFT,
+            write_back_bytes: bytes(self.pages.stored),
+            fetch_misses_by_entries: entry_counts.iter().map(|&n| fetch.misses(n)).collect(),
+            data_misses_by_entries: entry_counts.iter().map(|&n| data.misses(n)).collect(),
+        }
+    }
+}
