@@ -31,6 +31,8 @@ enum Command {
     Run(cmd::run::RunArgs),
     Record(cmd::record::RecordArgs),
     Sim(cmd::sim::SimArgs),
+    #[command(name = "pagesize")]
+    PageSize(cmd::pagesize::PageSizeArgs),
     Trace(cmd::trace::TraceArgs),
     Machines(cmd::machines::MachinesArgs),
     Area(cmd::area::AreaArgs),
@@ -42,11 +44,12 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(message) => return usage(&message),
     };
-    let failure = if matches!(cli.command, Command::Run(_) | Command::Record(_)) { cmd::program::FAILED } else { 1 };
+    let failure = if records(&cli.command) { cmd::program::FAILED } else { 1 };
     let outcome = match cli.command {
         Command::Run(args) => cmd::run::run(args),
         Command::Record(args) => cmd::record::run(args),
         Command::Sim(args) => cmd::sim::run(args),
+        Command::PageSize(args) => cmd::pagesize::run(args),
         Command::Trace(args) => cmd::trace::run(args).map(|()| ExitCode::SUCCESS),
         Command::Machines(args) => cmd::machines::run(args).map(|()| ExitCode::SUCCESS),
         Command::Area(args) => cmd::area::run(args).map(|()| ExitCode::SUCCESS),
@@ -63,11 +66,21 @@ fn main() -> ExitCode {
     })
 }
 
+/// Whether the command runs a program, whose exit status must not be mistaken for farreach's own.
+fn records(command: &Command) -> bool {
+    match command {
+        Command::Run(_) | Command::Record(_) => true,
+        Command::PageSize(args) => !args.command.is_empty(),
+        _ => false,
+    }
+}
+
 /// Help, the version, or what is wrong with the command line. A status of its own keeps it apart from the program's.
 fn usage(message: &clap::Error) -> ExitCode {
     // That nobody can read it is no reason to fail.
     let _ = message.print();
-    let records = std::env::args_os().nth(1).is_some_and(|word| word == "run" || word == "record");
+    let words: Vec<_> = std::env::args_os().skip(1).collect();
+    let records = words.first().is_some_and(|w| w == "run" || w == "record" || (w == "pagesize" && words.iter().any(|w| w == "--")));
     match message.use_stderr() {
         true if records => ExitCode::from(cmd::program::FAILED),
         true => ExitCode::from(2),

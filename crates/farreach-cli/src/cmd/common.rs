@@ -3,10 +3,9 @@
 use anyhow::{Context, Result};
 use clap::Args;
 use farreach::addr::Bytes;
-use farreach::counts::RunResult;
 use farreach::event::Batch;
 use farreach::machine::{Lab, MachineSpec, Options};
-use farreach::report;
+use farreach::report::Report;
 use farreach::trace::Partial;
 use farreach::trace::Relocator;
 use std::fmt::Display;
@@ -47,10 +46,7 @@ impl LabArgs {
         let default = || DEFAULT_MACHINES.iter().map(|m| (*m).to_owned()).collect();
         let names: Vec<String> = if self.machines.is_empty() { default() } else { self.machines.clone() };
         let specs = names.iter().map(|n| MachineSpec::parse(n, self.seed)).collect::<Result<Vec<_>, _>>()?;
-        let threads = match self.threads {
-            0 => std::thread::available_parallelism().map_or(1, usize::from),
-            given => given,
-        };
+        let threads = threads(self.threads);
         Ok(Lab::new(specs, Options { limit: self.limit, seed: self.seed, plain: self.plain, threads })?)
     }
 
@@ -58,6 +54,14 @@ impl LabArgs {
     pub fn alignment(&self) -> Result<Alignment> {
         let relocator = self.align.map(|size| Relocator::new(size.0).map_err(|what| anyhow::anyhow!("--align: {what}")));
         Ok(Alignment { size: self.align, relocator: relocator.transpose()? })
+    }
+}
+
+/// The number of threads that `--threads` means.
+pub fn threads(given: usize) -> usize {
+    match given {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        given => given,
     }
 }
 
@@ -85,10 +89,10 @@ impl Alignment {
 /// What is printed where.
 #[derive(Args)]
 pub struct OutputArgs {
-    /// Print the result as JSON (schema farreach.result/1).
+    /// Print the result as JSON; it names its schema.
     #[arg(long, group = "form")]
     json: bool,
-    /// Print the result as CSV, one row per machine.
+    /// Print the result as CSV, one row per machine or page size.
     #[arg(long, group = "form")]
     csv: bool,
     /// Also write a self-contained HTML page.
@@ -111,15 +115,15 @@ impl OutputArgs {
     }
 
     /// Prints the result in the form asked for.
-    pub fn emit(&self, result: &RunResult) -> Result<()> {
+    pub fn emit(&self, result: &impl Report) -> Result<()> {
         if let Some(path) = &self.html {
-            write_whole(path, report::html::render(result).as_bytes())?;
+            write_whole(path, result.html().as_bytes())?;
             note(format_args!("report in {}", path.display()));
         }
         let text = match (self.json, self.csv) {
-            (true, _) => report::json::render(result),
-            (_, true) => report::csv::render(result),
-            _ => report::table::render(result),
+            (true, _) => result.json(),
+            (_, true) => result.csv(),
+            _ => result.table(),
         };
         match &self.output {
             Some(path) if !is_stdout(path) => write_whole(path, text.as_bytes()),

@@ -2,7 +2,9 @@
 
 pub mod area;
 pub mod common;
+mod feed;
 pub mod machines;
+pub mod pagesize;
 pub mod program;
 mod progress;
 pub mod record;

@@ -1,12 +1,10 @@
 //! `farreach run`: a real program through many machines, live.
 
 use super::common::{LabArgs, OutputArgs};
-use super::program;
-use super::progress::Display;
+use super::{feed, program};
 use anyhow::Result;
 use clap::Args;
-use farreach::event::Source;
-use farreach_cli::live::{Options, Recorder, own_cpu};
+use farreach_cli::live::own_cpu;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -40,19 +38,8 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
     program::check(&args.command)?;
     let mut alignment = args.lab.alignment()?;
     let clock = Instant::now();
-    let mut recorder = Recorder::start(&args.command, &Options::default())?;
-    let mut display = Display::new();
-    let mut limited = false;
-    while let Some(batch) = recorder.next_batch()? {
-        if !lab.feed(&alignment.apply(batch)?)? {
-            limited = true;
-            break;
-        }
-        display.update(lab.progress());
-    }
-    let report = recorder.finish()?;
+    let (report, limited) = feed::live(&args.command, |batch| Ok((lab.feed(&alignment.apply(batch)?)?, lab.progress())))?;
     lab.settle()?;
-    display.finish();
     if args.timing {
         let (recorder, own, wall) = (report.cpu.as_secs_f64(), own_cpu().as_secs_f64(), clock.elapsed().as_secs_f64());
         eprintln!("farreach: seconds: recorder and program {recorder:.3}, simulation {own:.3}, wall {wall:.3}");

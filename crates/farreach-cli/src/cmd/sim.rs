@@ -1,11 +1,9 @@
 //! `farreach sim`: a stored trace through many machines.
 
 use super::common::{LabArgs, OutputArgs};
-use super::progress::Display;
+use super::feed;
 use anyhow::Result;
 use clap::Args;
-use farreach::trace;
-use farreach_cli::live::Watch;
 use std::process::ExitCode;
 
 /// Compare designs on a trace. Ctrl-C ends it with the result so far and exit status 130.
@@ -33,22 +31,10 @@ pub fn run(args: SimArgs) -> Result<ExitCode> {
     args.output.check()?;
     let mut lab = args.lab.lab()?;
     let mut alignment = args.lab.alignment()?;
-    let mut opened = trace::open_trace(&args.file, args.format.as_deref())?;
-    let mut display = Display::new();
-    let signals = Watch::begin();
-    let mut interrupted = false;
-    while let Some(batch) = opened.source.next_batch()? {
-        if !lab.feed(&alignment.apply(batch)?)? {
-            break;
-        }
-        display.update(lab.progress());
-        interrupted = signals.take().0 > 0;
-        if interrupted {
-            break; // What was seen so far is the result.
-        }
-    }
+    let interrupted = feed::stored(&args.file, args.format.as_deref(), |batch| {
+        Ok((lab.feed(&alignment.apply(batch)?)?, lab.progress()))
+    })?;
     lab.settle()?;
-    display.finish();
     let stopped = interrupted.then(|| "interrupted".to_owned());
     args.output.emit(&lab.result(&alignment.label(&args.file), stopped))?;
     Ok(if interrupted { ExitCode::from(130) } else { ExitCode::SUCCESS })

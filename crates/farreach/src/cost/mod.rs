@@ -5,6 +5,7 @@ pub mod area;
 pub mod cycles;
 pub mod keys;
 pub mod ledger;
+pub mod pages;
 
 pub use keys::COST_KEYS;
 pub use ledger::ledger;

@@ -21,7 +21,11 @@ pub fn render(result: &RunResult) -> String {
             row
         })
         .collect();
+    table(&rows)
+}
 
+/// Rows under the union of their keys; only the key of the first column if there are no rows.
+pub(super) fn table(rows: &[Map<String, Json>]) -> String {
     let mut header: Vec<&str> = Vec::new();
     let mut known = std::collections::HashSet::new();
     for key in rows.iter().flat_map(Map::keys) {
@@ -32,19 +36,19 @@ pub fn render(result: &RunResult) -> String {
     let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
     let mut write = |fields: Vec<String>| writer.write_record(fields).expect("memory takes every row of equal length");
     write(if header.is_empty() { vec!["name".into()] } else { header.iter().map(|&name| name.to_owned()).collect() });
-    for row in &rows {
+    for row in rows {
         write(header.iter().map(|&name| row.get(name).map_or_else(String::new, field)).collect());
     }
     let bytes = writer.into_inner().expect("memory takes every byte");
     String::from_utf8(bytes).expect("every field is text")
 }
 
-fn json(part: &impl serde::Serialize) -> Json {
+pub(super) fn json(part: &impl serde::Serialize) -> Json {
     serde_json::to_value(part).expect("a result has only text keys, so it is always JSON")
 }
 
 /// The fields of an object; objects inside are joined with a dot.
-fn flat(prefix: &str, value: Json) -> Map<String, Json> {
+pub(super) fn flat(prefix: &str, value: Json) -> Map<String, Json> {
     let mut out = Map::new();
     if let Json::Object(fields) = value {
         for (key, value) in fields {

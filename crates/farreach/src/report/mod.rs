@@ -1,8 +1,53 @@
-//! Reports: pure functions of a [`RunResult`](crate::counts::RunResult). Same result, same bytes.
+//! Reports: pure functions of a result. Same result, same bytes.
 
 pub mod csv;
 pub mod format;
 pub mod html;
 pub mod json;
+pub mod pagesize;
 pub mod table;
 mod view;
+
+use crate::counts::{PageSizeResult, RunResult};
+
+/// A result in every form.
+pub trait Report {
+    /// For people at a terminal.
+    fn table(&self) -> String;
+    /// For programs.
+    fn json(&self) -> String;
+    /// For spreadsheets.
+    fn csv(&self) -> String;
+    /// A page complete in itself.
+    fn html(&self) -> String;
+}
+
+impl Report for RunResult {
+    fn table(&self) -> String {
+        table::render(self)
+    }
+    fn json(&self) -> String {
+        json::render(self)
+    }
+    fn csv(&self) -> String {
+        csv::render(self)
+    }
+    fn html(&self) -> String {
+        html::render(self)
+    }
+}
+
+impl Report for PageSizeResult {
+    fn table(&self) -> String {
+        pagesize::table(self)
+    }
+    fn json(&self) -> String {
+        json::render(self)
+    }
+    fn csv(&self) -> String {
+        pagesize::csv(self)
+    }
+    fn html(&self) -> String {
+        html::pagesize::render(self)
+    }
+}

@@ -32,35 +32,16 @@ pub fn render(result: &RunResult) -> String {
         .filter(|c| result.machines.iter().any(|m| (c.cell)(m).is_some_and(|text| text != c.dull)))
         .collect();
 
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
     let heads = |line: usize, first: &str| {
-        let rest = columns.iter().map(|c| Cell::new(c.heading[line]).set_alignment(CellAlignment::Right));
-        std::iter::once(Cell::new(first)).chain(rest).collect::<Vec<_>>()
+        std::iter::once(first.to_owned()).chain(columns.iter().map(|c| c.heading[line].to_owned())).collect()
     };
-    table.add_row(heads(0, "")).add_row(heads(1, "design"));
-    for machine in &result.machines {
-        let cells = columns.iter().map(|c| {
-            let text = (c.cell)(machine).unwrap_or_else(|| NONE.into());
-            Cell::new(text).set_alignment(CellAlignment::Right)
-        });
-        table.add_row(std::iter::once(Cell::new(broken(&machine.name))).chain(cells));
-    }
-    table.column_iter_mut().for_each(|column| {
-        column.set_padding((0, 2));
-    });
-    let text = table.trim_fmt();
-    let lines: Vec<&str> = text.lines().collect();
+    let row = |machine: &MachineResult| {
+        let cells = columns.iter().map(|c| (c.cell)(machine).unwrap_or_else(|| NONE.into()));
+        std::iter::once(broken(&machine.name)).chain(cells).collect()
+    };
+    let rows: Vec<Vec<String>> = result.machines.iter().map(row).collect();
     out.push('\n');
-    let width = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
-    for (i, line) in lines.iter().enumerate() {
-        out += line;
-        out.push('\n');
-        if i == 1 {
-            out += &"─".repeat(width);
-            out.push('\n');
-        }
-    }
+    out += &lines(&[heads(0, ""), heads(1, "design")], &rows);
     let notes: Vec<&String> = columns.iter().filter_map(|c| c.note.as_ref()).collect();
     if !notes.is_empty() {
         out.push('\n');
@@ -71,7 +52,37 @@ pub fn render(result: &RunResult) -> String {
     out
 }
 
-fn header(w: &Workload) -> String {
+/// A table: two lines of headings, a rule, the rows. The first column stands left, the others right.
+pub(super) fn lines(heads: &[Vec<String>; 2], rows: &[Vec<String>]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    for row in heads.iter().chain(rows) {
+        let cell = |(i, text): (usize, &String)| match i {
+            0 => Cell::new(text),
+            _ => Cell::new(text).set_alignment(CellAlignment::Right),
+        };
+        table.add_row(row.iter().enumerate().map(cell));
+    }
+    table.column_iter_mut().for_each(|column| {
+        column.set_padding((0, 2));
+    });
+    let text = table.trim_fmt();
+    let lines: Vec<&str> = text.lines().collect();
+    let width = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
+    let mut out = String::new();
+    for (i, line) in lines.iter().enumerate() {
+        out += line;
+        out.push('\n');
+        if i == 1 {
+            out += &"─".repeat(width);
+            out.push('\n');
+        }
+    }
+    out
+}
+
+/// What ran.
+pub(super) fn header(w: &Workload) -> String {
     let mut out = format!("{}\n", if w.source.is_empty() { "(no source)" } else { &w.source });
     let mut facts = Vec::new();
     if w.instructions > 0 {
@@ -164,7 +175,7 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
 }
 
 /// A name on several lines, broken after `:`, `,` and `/`; nothing is cut.
-fn broken(name: &str) -> String {
+pub(super) fn broken(name: &str) -> String {
     if name.chars().count() <= NAME_WIDTH {
         return name.to_owned();
     }

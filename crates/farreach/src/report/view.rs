@@ -1,7 +1,7 @@
 //! What all reports for people derive from a result: the baseline, ratios, and text made safe to show.
 
 use super::format::clean;
-use crate::counts::{MachineResult, RunResult};
+use crate::counts::{MachineResult, PageSizeResult, RunResult, Workload};
 
 /// Name of the design that others are compared with.
 const SINGLE: &str = "t94/single";
@@ -18,10 +18,29 @@ pub(super) fn baseline(result: &RunResult) -> usize {
 /// The result with all text from outside made safe to show.
 pub(super) fn cleaned(result: &RunResult) -> RunResult {
     let mut result = result.clone();
+    clean_workload(&mut result.workload);
+    clean_machines(&mut result.machines);
+    result
+}
+
+/// As [`cleaned`].
+pub(super) fn cleaned_study(result: &PageSizeResult) -> PageSizeResult {
+    let mut result = result.clone();
+    clean_workload(&mut result.workload);
+    clean_machines(&mut result.policies);
+    result.frontier.iter_mut().for_each(|point| point.name = clean(&point.name));
+    result
+}
+
+fn clean_workload(workload: &mut Workload) {
     let wash = |text: &mut String| *text = clean(text);
-    wash(&mut result.workload.source);
-    result.workload.stopped.iter_mut().for_each(wash);
-    for machine in &mut result.machines {
+    wash(&mut workload.source);
+    workload.stopped.iter_mut().for_each(wash);
+}
+
+fn clean_machines(machines: &mut [MachineResult]) {
+    let wash = |text: &mut String| *text = clean(text);
+    for machine in machines {
         wash(&mut machine.name);
         machine.regions.iter_mut().for_each(|r| wash(&mut r.region));
         machine.ledger.iter_mut().for_each(|line| {
@@ -29,7 +48,6 @@ pub(super) fn cleaned(result: &RunResult) -> RunResult {
             wash(&mut line.unit);
         });
     }
-    result
 }
 
 /// Misses per thousand lookups.

@@ -33,8 +33,6 @@ type ByShift = [u64; PREFIXES];
 struct Row {
     /// The page of each size that it lies in.
     ids: [u32; MAX_SIZES],
-    vpn: u64,
-    asid: Asid,
     flags: u8,
 }
 
@@ -153,7 +151,7 @@ impl Book {
         for (id, level) in ids.iter_mut().zip(&mut self.levels) {
             *id = level.id(asid, vpn >> level.order);
         }
-        let new = Row { ids, vpn, asid, flags: 0 };
+        let new = Row { ids, flags: 0 };
         let row = match self.spare_rows.pop() {
             Some(row) => {
                 self.rows[row as usize] = new;
@@ -205,8 +203,7 @@ impl Book {
     pub fn forget(&mut self, asid: Asid) {
         let Some(pages) = self.spaces.remove(&asid) else { return };
         self.past.add(pages.iter().map(|(&vpn, &row)| (vpn, self.rows[row as usize].flags)));
-        for &row in pages.values() {
-            let Row { vpn, .. } = self.rows[row as usize];
+        for (&vpn, &row) in &pages {
             for level in &mut self.levels {
                 if let Some(id) = level.ids.remove(&(asid, vpn >> level.order)) {
                     level.spare.push(id);

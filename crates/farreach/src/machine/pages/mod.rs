@@ -9,7 +9,8 @@ use super::crew::{Crew, Work};
 use super::lab::{Options, Progress};
 use crate::Error;
 use crate::addr::{BASE_SHIFT, Bytes};
-use crate::counts::{PAGESIZE_SCHEMA, PageCounts, PageRow, PageSizeResult, Workload};
+use crate::cost;
+use crate::counts::{MachineResult, PAGESIZE_SCHEMA, PageCounts, PageRow, PageSizeResult, Workload};
 use crate::event::{Batch, Kind, Source};
 use engine::{PageEngine, Row};
 
@@ -116,9 +117,9 @@ impl PageLab {
         rows
     }
 
-    /// The result of what was counted so far, after [`PageLab::settle`], for TLBs of so many entries; without policies, and with nothing
-    /// derived yet ([`crate::cost::pages::derive`]). `source`: what ran, for people; `stopped`: why it ended early, if it did.
-    pub fn result(&self, source: &str, stopped: Option<String>, entries: u64) -> PageSizeResult {
+    /// The result of what was counted so far, after [`PageLab::settle`], for TLBs of so many entries. `source`: what ran, for people;
+    /// `stopped`: why it ended early, if it did; `policies`: machines that ran over the same stream.
+    pub fn result(&self, source: &str, stopped: Option<String>, entries: u64, policies: Vec<MachineResult>) -> PageSizeResult {
         let rows = self.rows();
         let first = &self.engines[0];
         let limit = first.done().then(|| format!("--limit {}", self.options.limit.unwrap_or(0)));
@@ -137,16 +138,18 @@ impl PageLab {
         let last = ENTRY_COUNTS.max(deepest.next_power_of_two());
         let entry_counts: Vec<u64> = (0..64).map(|i| 1 << i).take_while(|n| *n <= last).collect();
         let rows = rows.iter().map(|row| PageRow { counts: row.counts(entries, &entry_counts), ..PageRow::default() }).collect();
-        PageSizeResult {
+        let mut result = PageSizeResult {
             schema: PAGESIZE_SCHEMA.to_owned(),
             workload,
             entries,
             entry_counts,
             rows,
-            policies: Vec::new(),
+            policies,
             frontier: Vec::new(),
             advice: None,
-        }
+        };
+        cost::pages::derive(&mut result);
+        result
     }
 }
 

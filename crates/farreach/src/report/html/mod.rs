@@ -3,6 +3,7 @@
 
 mod bars;
 mod headline;
+pub mod pagesize;
 mod parts;
 mod plots;
 mod scale;

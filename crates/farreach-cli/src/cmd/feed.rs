@@ -1,0 +1,48 @@
+//! Where batches come from: a stored trace or a running program.
+
+use super::progress::Display;
+use anyhow::Result;
+use farreach::event::{Batch, Source};
+use farreach::machine::Progress;
+use farreach::trace;
+use farreach_cli::live::{Options, Recorder, Report, Watch};
+use std::ffi::OsString;
+
+/// Gives every batch of a trace to `each`, which says whether it wants more and how far it is. Says whether a signal ended it.
+pub fn stored(file: &str, format: Option<&str>, mut each: impl FnMut(Batch) -> Result<(bool, Progress)>) -> Result<bool> {
+    let mut opened = trace::open_trace(file, format)?;
+    let mut display = Display::new();
+    let signals = Watch::begin();
+    let mut interrupted = false;
+    while let Some(batch) = opened.source.next_batch()? {
+        let (more, progress) = each(batch)?;
+        if !more {
+            break;
+        }
+        display.update(progress);
+        interrupted = signals.take().0 > 0;
+        if interrupted {
+            break; // What was seen so far is the result.
+        }
+    }
+    display.finish();
+    Ok(interrupted)
+}
+
+/// Runs a program under the recorder and gives every batch to `each`. What the recorder says, and whether `each` wanted no more.
+pub fn live(command: &[OsString], mut each: impl FnMut(Batch) -> Result<(bool, Progress)>) -> Result<(Report, bool)> {
+    let mut recorder = Recorder::start(command, &Options::default())?;
+    let mut display = Display::new();
+    let mut limited = false;
+    while let Some(batch) = recorder.next_batch()? {
+        let (more, progress) = each(batch)?;
+        limited = !more;
+        if limited {
+            break;
+        }
+        display.update(progress);
+    }
+    let report = recorder.finish()?;
+    display.finish();
+    Ok((report, limited))
+}

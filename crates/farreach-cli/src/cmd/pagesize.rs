@@ -1,0 +1,110 @@
+//! `farreach pagesize`: the page-size study, of a stored trace or a running program.
+
+use super::common::{OutputArgs, threads};
+use super::{feed, program};
+use anyhow::{Context, Result, anyhow};
+use clap::Args;
+use farreach::addr::Bytes;
+use farreach::event::Batch;
+use farreach::machine::{Lab, MachineSpec, Options, PAGE_SIZES, PageLab, Progress};
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Machines that run beside the page sizes: what mixes sizes, or has several levels.
+const POLICIES: [&str; 0] = [];
+
+/// What would other page sizes have brought: misses against memory, from 4 KB to 2 MB, in one pass.
+///
+/// Two true-LRU TLBs, one for fetches and one for loads and stores; each page size counts as if all memory had it, pages being allocated at
+/// the first touch. With COMMAND the program runs under the recorder and nothing is stored.
+#[derive(Args)]
+#[command(after_help = concat!(program::exit_statuses!(), "\n
+Examples:
+  farreach pagesize gcc.frt
+  farreach pagesize --entries 128 --html pages.html -- gcc -O2 -c big.c
+  farreach pagesize gcc.frt --sizes 4K,16K,256K --csv
+  farreach pagesize gcc.frt --machine t94/superpage:sizes=4K+64K,split=true
+  valgrind --tool=lackey --trace-mem=yes --log-fd=1 ls | farreach pagesize - --format lackey"))]
+pub struct PageSizeArgs {
+    /// The trace: farreach's own format or Valgrind Lackey text, plain or compressed; `-` for standard input.
+    #[arg(required_unless_present = "command", conflicts_with = "command")]
+    file: Option<String>,
+    /// Read the file as this format instead of finding out by its content.
+    #[arg(long, value_name = "NAME", conflicts_with = "command")]
+    format: Option<String>,
+    /// Entries of each of the two TLBs. The reports for programs have the misses of all powers of two besides.
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..))]
+    entries: u64,
+    /// Page sizes, ascending, powers of two from 4K to 2M; others are compared with the first.
+    #[arg(long, value_name = "SIZE,...", value_delimiter = ',', default_values_t = PAGE_SIZES.map(Bytes), hide_default_value = true)]
+    sizes: Vec<Bytes>,
+    /// A machine to run beside, over the same references: NAME[:key=value,...]. Repeatable. `farreach machines` lists them.
+    #[arg(long = "machine", short = 'm', value_name = "NAME[:key=value,...]")]
+    machines: Vec<String>,
+    /// Stop after N instructions (references, in a trace without instruction fetches).
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
+    /// Seed of everything random in the machines beside; printed with the result.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Threads to count on; 0: as many as there are processors. The result is the same on any number.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    threads: usize,
+    #[command(flatten)]
+    output: OutputArgs,
+    /// A program and its arguments, after `--`, instead of a trace.
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// The page sizes, and the machines beside them, over one stream.
+struct Study {
+    pages: PageLab,
+    beside: Option<Lab>,
+}
+
+impl Study {
+    fn new(args: &PageSizeArgs) -> Result<Study> {
+        let options = Options { limit: args.limit, seed: args.seed, plain: false, threads: threads(args.threads) };
+        let sizes: Vec<u64> = args.sizes.iter().map(|size| size.0).collect();
+        let pages = PageLab::new(&sizes, options.clone()).context("--sizes")?;
+        let names = POLICIES.into_iter().chain(args.machines.iter().map(String::as_str));
+        let specs = names.map(|n| MachineSpec::parse(n, args.seed)).collect::<Result<Vec<_>, _>>()?;
+        let beside = (!specs.is_empty()).then(|| Lab::new(specs, options)).transpose()?;
+        Ok(Study { pages, beside })
+    }
+
+    fn feed(&mut self, batch: &Batch) -> Result<(bool, Progress)> {
+        // Both reach the limit at the same reference, but one may hear of it later.
+        let more = self.pages.feed(batch)?;
+        let beside = self.beside.as_mut().map_or(Ok(false), |lab| lab.feed(batch))?;
+        Ok((more || beside, self.pages.progress()))
+    }
+
+    fn emit(mut self, args: &PageSizeArgs, source: &str, stopped: Option<String>) -> Result<()> {
+        self.pages.settle()?;
+        let mut policies = Vec::new();
+        if let Some(mut lab) = self.beside {
+            lab.settle()?;
+            policies = lab.result(source, stopped.clone()).machines;
+        }
+        args.output.emit(&self.pages.result(source, stopped, args.entries, policies))
+    }
+}
+
+/// Runs the command; with COMMAND the exit status is the program's.
+pub fn run(args: PageSizeArgs) -> Result<ExitCode> {
+    args.output.check()?;
+    let mut study = Study::new(&args)?;
+    let interrupted = || "interrupted".to_owned();
+    if args.command.is_empty() {
+        let file = args.file.as_deref().ok_or_else(|| anyhow!("a trace or a command is needed"))?;
+        let stopped = feed::stored(file, args.format.as_deref(), |batch| study.feed(&batch))?;
+        study.emit(&args, file, stopped.then(interrupted))?;
+        return Ok(if stopped { ExitCode::from(130) } else { ExitCode::SUCCESS });
+    }
+    program::check(&args.command)?;
+    let (report, limited) = feed::live(&args.command, |batch| study.feed(&batch))?;
+    study.emit(&args, &program::shown(&args.command), report.interrupted.then(interrupted))?;
+    Ok(if limited { ExitCode::SUCCESS } else { program::exit_code(&report) })
+}
