@@ -103,12 +103,13 @@ pub fn advice(result: &PageSizeResult) -> Option<Advice> {
     if let Some(next) = result.rows.get(at + 1) {
         text += &format!("; {} would have {} for {} more", name(&next.counts), of_base(&next.counts), memory(&next.counts));
     }
-    text += &format!(
-        ". Rule: fewest misses, fetch and data together, with {} entries each, where memory grows by {} or less.",
+    text.push('.');
+    let rule = format!(
+        "Rule: fewest misses, fetch and data together, with {} entries each, where memory grows by {} or less.",
         result.entries,
         percent(MEMORY_ALLOWED)
     );
-    Some(Advice { page_size: best.counts.page_size, memory_allowed: MEMORY_ALLOWED, text })
+    Some(Advice { page_size: best.counts.page_size, memory_allowed: MEMORY_ALLOWED, text, rule })
 }
 
 fn mib(bytes: u64) -> f64 {

@@ -76,7 +76,7 @@ pub struct FrontierPoint {
     pub peak_bytes: u64,
 }
 
-/// Which page size the numbers speak for, by a rule that `text` states.
+/// Which page size the numbers speak for.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Advice {
     /// The size.
@@ -85,6 +85,8 @@ pub struct Advice {
     pub memory_allowed: f64,
     /// The sentence, with the numbers it rests on.
     pub text: String,
+    /// The rule that led to it.
+    pub rule: String,
 }
 
 /// Everything the page-size study found: what `farreach pagesize --json` prints.

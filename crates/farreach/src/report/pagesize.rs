@@ -52,7 +52,7 @@ pub fn table(result: &PageSizeResult) -> String {
         out += &format!("\nNothing has both fewer misses and a lower peak than one of: {}\n", names.join(", "));
     }
     if let Some(advice) = &result.advice {
-        out += &format!("\n{}\n", advice.text);
+        out += &format!("\n{}\n{}\n", advice.text, advice.rule);
     }
     out
 }

@@ -23,7 +23,25 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 pub fn render(result: &RunResult) -> String {
     let result = &cleaned(result);
     let page = &Page { result, base: baseline(result) };
-    let title = headline::headline(page);
+    let n = result.machines.len();
+    let about = format!("{n} translation design{}", super::view::plural(n as u64));
+    document(&result.workload, &about, &headline::headline(page), &html! {
+        @if n > 0 {
+            (bars::misses(page))
+            @if let Some(chart) = plots::area(page) { (chart) }
+            @if let Some(chart) = plots::timeline(page) { (chart) }
+            @if let Some(chart) = bars::regions(page) { (chart) }
+            (bars::memory(page))
+            @if let Some(table) = tables::ledger(page) { (table) }
+            (tables::numbers(page))
+            (tables::configuration(page))
+        }
+        (reading(page))
+    })
+}
+
+/// A page: what ran, the answer in a sentence, and the rest.
+fn document(workload: &Workload, about: &str, title: &str, body: &Markup) -> String {
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
@@ -31,32 +49,20 @@ pub fn render(result: &RunResult) -> String {
                 meta charset="utf-8";
                 meta http-equiv="Content-Security-Policy" content=(POLICY);
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                title { "farreach: " (result.workload.source) }
+                title { "farreach: " (workload.source) }
                 style { (PreEscaped(STYLE)) }
             }
             body {
                 header {
-                    p.eyebrow { "farreach · one program, " (result.machines.len()) " translation design" (super::view::plural(result.machines.len() as u64)) }
-                    h1 { (parts::breakable(&title)) }
-                    p.source { code { (result.workload.source) } }
-                    (facts(&result.workload))
-                    @if let Some(why) = &result.workload.stopped {
+                    p.eyebrow { "farreach · one program, " (about) }
+                    h1 { (parts::breakable(title)) }
+                    p.source { code { (workload.source) } }
+                    (facts(workload))
+                    @if let Some(why) = &workload.stopped {
                         p.stopped { b { "Stopped early: " } (why) ". Everything below is about the part that ran." }
                     }
                 }
-                main {
-                    @if !result.machines.is_empty() {
-                        (bars::misses(page))
-                        @if let Some(chart) = plots::area(page) { (chart) }
-                        @if let Some(chart) = plots::timeline(page) { (chart) }
-                        @if let Some(chart) = bars::regions(page) { (chart) }
-                        (bars::memory(page))
-                        @if let Some(table) = tables::ledger(page) { (table) }
-                        (tables::numbers(page))
-                        (tables::configuration(page))
-                    }
-                    (reading(page))
-                }
+                main { (body) }
             }
         }
     };

@@ -8,11 +8,11 @@ use crate::report::format::{count, grouped, rate};
 use maud::{Markup, html};
 
 /// Height of a plot in pixels.
-const HEIGHT: f64 = 320.0;
+pub(super) const HEIGHT: f64 = 320.0;
 /// Line height of a label in pixels.
-const LINE: f64 = 21.0;
+pub(super) const LINE: f64 = 21.0;
 /// Units across a stretched drawing.
-const ACROSS: f64 = 1000.0;
+pub(super) const ACROSS: f64 = 1000.0;
 /// More points than this in a line are joined; nobody could tell them apart.
 const POINTS: usize = 400;
 
@@ -36,7 +36,7 @@ fn line(m: &MachineResult) -> Vec<(f64, f64)> {
     points.collect()
 }
 
-fn y_axis(scale: Scale) -> Markup {
+pub(super) fn y_axis(scale: Scale) -> Markup {
     html! {
         div.y {
             @for tick in scale.ticks() { span style={ "top:" (percent(1.0 - scale.at(tick))) } { (tick_label(tick)) } }
@@ -44,7 +44,7 @@ fn y_axis(scale: Scale) -> Markup {
     }
 }
 
-fn x_axis(scale: Scale, title: &str) -> Markup {
+pub(super) fn x_axis(scale: Scale, title: &str) -> Markup {
     html! {
         div.x {
             @for tick in scale.ticks() { span style={ "left:" (percent(scale.at(tick))) } { (tick_label(tick)) } }
@@ -53,7 +53,7 @@ fn x_axis(scale: Scale, title: &str) -> Markup {
     }
 }
 
-fn grid(x: Scale, y: Scale, height: f64) -> Markup {
+pub(super) fn grid(x: Scale, y: Scale, height: f64) -> Markup {
     html! {
         @for tick in y.ticks() {
             @let at = px(height * (1.0 - y.at(tick)));
@@ -130,10 +130,12 @@ const LETTER: f64 = 7.3;
 const LABEL: f64 = 270.0;
 
 /// One design in the plane.
-struct Dot {
-    design: usize,
-    x: f64,
-    y: f64,
+pub(super) struct Dot {
+    pub(super) design: usize,
+    /// From 0 to 1.
+    pub(super) x: f64,
+    /// Pixels from the top.
+    pub(super) y: f64,
 }
 
 /// Area against misses.
@@ -151,7 +153,7 @@ pub(super) fn area(page: &Page) -> Option<Markup> {
     let y = if let Scale::Linear(max) = y { Scale::Linear(max * 1.06) } else { y };
     let dots: Vec<Dot> = with.iter().map(|&(design, a, m)| Dot { design, x: x.at(a), y: HEIGHT * (1.0 - y.at(m)) }).collect();
     let without: Vec<usize> = (0..machines.len()).filter(|&i| machines[i].cost.area_rbe.is_none()).collect();
-    let labels = place(&dots, machines);
+    let labels = place(&dots, |i| &machines[i].name);
     let tall = format!("height:{HEIGHT}px");
     Some(html! {
         section {
@@ -220,7 +222,7 @@ fn prices(page: &Page) -> Option<String> {
 }
 
 /// The stepped line under which no design lies: down and to the right, from the smallest design on.
-fn frontier(dots: &[Dot]) -> String {
+pub(super) fn frontier(dots: &[Dot]) -> String {
     let mut order: Vec<&Dot> = dots.iter().collect();
     order.sort_by(|a, b| a.x.total_cmp(&b.x).then(b.y.total_cmp(&a.y)));
     let mut points: Vec<String> = Vec::new();
@@ -239,13 +241,13 @@ fn frontier(dots: &[Dot]) -> String {
 }
 
 /// Where a label goes: its middle line, and on which side of the dot.
-struct Label {
-    top: f64,
-    left: bool,
+pub(super) struct Label {
+    pub(super) top: f64,
+    pub(super) left: bool,
 }
 
 /// Finds room for every label: beside its dot, else above or below, as near as possible.
-fn place(dots: &[Dot], machines: &[MachineResult]) -> Vec<Label> {
+pub(super) fn place<'a>(dots: &[Dot], name: impl Fn(usize) -> &'a str) -> Vec<Label> {
     let mut taken: Vec<(f64, f64, f64, f64)> =
         dots.iter().map(|d| (d.x * WIDTH - 7.0, d.y - 7.0, d.x * WIDTH + 7.0, d.y + 7.0)).collect();
     let free = |taken: &[(f64, f64, f64, f64)], b: (f64, f64, f64, f64)| {
@@ -253,7 +255,7 @@ fn place(dots: &[Dot], machines: &[MachineResult]) -> Vec<Label> {
     };
     let mut labels = Vec::new();
     for dot in dots {
-        let width = (machines[dot.design].name.chars().count() as f64 * LETTER + 26.0).min(LABEL);
+        let width = (name(dot.design).chars().count() as f64 * LETTER + 26.0).min(LABEL);
         let x = dot.x * WIDTH;
         let tops = (0..30).flat_map(|k| [f64::from(k) * LINE / 2.0, -f64::from(k) * LINE / 2.0]).map(|dy| dot.y + dy);
         let spots = tops
