@@ -146,3 +146,46 @@ fn a_running_program_is_its_trace() {
     assert_eq!(without_source(&live), without_source(&stored));
     assert!(rows(&live, "code_bytes")[0] > 0 && live["workload"]["instructions"].as_u64() > Some(1000));
 }
+
+/// CA-18 on a real program: pages of 2^s bytes are 4 KB pages of the program with its addresses shifted, and those are what the laboratory's
+/// own TLBs count, at every number of entries. References only, so nothing else changes a translation.
+#[test]
+fn a_real_program_counts_as_the_laboratory_counts_it() {
+    let dir = Dir::new();
+    let plain = common::program("plain", &["-static"]);
+    let trace = dir.path("plain.frt");
+    let record = ["record", "-o", &trace, "--limit", "60000", "--", plain.to_str().unwrap()];
+    assert!(cli::command().env("FARREACH_VALGRIND_DIR", common::tool()).args(record).output().unwrap().status.success());
+    let text = cli::farreach(["trace", "convert", &trace, "--to", "lackey"]).out;
+    let study = fed(["pagesize", "-", "--json"], text.as_bytes()).good().json();
+    let entries = [1u64, 4, 16, 32, 64];
+    let machines = entries.map(|n| format!("t94/single:split=true,replacement=lru,entries={n}"));
+    for (i, by) in [(0, 0), (2, 2), (6, 6)] {
+        let shifted: String = text.lines().map(|line| shift(line, by)).collect();
+        let args = ["sim", "-", "--json"].into_iter().chain(machines.iter().flat_map(|m| ["-m", m]));
+        let sim = fed(args, shifted.as_bytes()).good().json();
+        for (machine, n) in sim["machines"].as_array().unwrap().iter().zip(entries) {
+            for side in ["fetch_misses", "data_misses"] {
+                let at = n.trailing_zeros() as usize;
+                let misses = &study["rows"][i][format!("{side}_by_entries")][at];
+                assert_eq!(misses, &machine["counts"][side], "{side} with {n} entries, addresses shifted by {by}");
+            }
+        }
+        let sides = [("fetch_lookups", &["fetch"][..]), ("data_lookups", &["load", "store"])];
+        for (key, kinds) in sides {
+            let lookups: u64 = kinds.iter().map(|k| sim["workload"]["lookups"][k].as_u64().unwrap()).sum();
+            assert_eq!(study["rows"][i][key], lookups);
+        }
+        assert_eq!(study["rows"][i]["total_bytes"].as_u64(), sim["workload"]["touched_bytes"].as_u64().map(|b| b << by));
+    }
+}
+
+/// A line of Lackey text with the addresses of its first and last byte shifted.
+fn shift(line: &str, by: u32) -> String {
+    let Some((head, (addr, size))) = line.split_at_checked(3).and_then(|(h, rest)| Some((h, rest.split_once(',')?))) else {
+        return format!("{line}\n");
+    };
+    let (addr, size) = (u64::from_str_radix(addr.trim(), 16).unwrap(), size.trim().parse::<u64>().unwrap());
+    let (first, last) = (addr >> by, (addr + size - 1) >> by);
+    format!("{head}{first:08x},{}\n", last - first + 1)
+}

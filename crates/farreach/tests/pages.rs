@@ -450,7 +450,7 @@ proptest! {
         compare(&s.batches, None);
     }
 
-    /// H-PS-8: more entries never miss more. Larger pages never make a lookup more distant as long as nothing is unmapped.
+    /// H-PS-8: more entries never miss more.
     #[test]
     fn misses_fall_with_entries(seed in 0u64..1000) {
         let batches = collect(&mut generate::program(seed, 60));

@@ -298,3 +298,34 @@ fn count_distinct(into: &mut ByShift, pages: impl Iterator<Item = u64>) {
         before = Some(page);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_ended_address_space_had_is_kept_and_its_room_used_again() {
+        let mut book = Book::new(&[0, 4]);
+        for asid in (0..100).map(Asid) {
+            for vpn in [5, 6, 40] {
+                book.touch(asid, vpn, DATA);
+            }
+            let mut dead = Vec::new();
+            book.release(asid, VpnRange { start: crate::addr::Vpn(0), pages: 1 << 52 }, |i, id| dead.push((i, id)));
+            assert_eq!((dead.iter().filter(|d| d.0 == 0).count(), dead.len()), (3, 5));
+            book.forget(asid);
+        }
+        assert_eq!((book.rows.len(), book.levels[1].live_parts.len(), book.touched()), (3, 2, 300));
+        let pages = book.pages();
+        assert_eq!(pages.iter().map(|p| (p.all, p.allocations, p.peak)).collect::<Vec<_>>(), [(300, 300, 3), (200, 200, 2)]);
+        // Three levels below the root, one node each.
+        assert_eq!((pages[0].table_nodes, pages[0].fetched, pages[0].data), (400, 0, 300));
+    }
+
+    #[test]
+    fn neighbours_differ_up_to_their_highest_differing_bit() {
+        let mut counts = [0; PREFIXES];
+        count_distinct(&mut counts, [0, 1, 3, 8, 1 << 40].into_iter());
+        assert_eq!((counts[..5].to_vec(), counts[40], counts[41]), (vec![5, 4, 3, 3, 2], 2, 1));
+    }
+}

@@ -297,3 +297,71 @@ impl Below {
         self.sums.resize(slots / 64 + 1, 0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{RngExt, SeedableRng};
+    use rand_pcg::Pcg64Mcg;
+
+    /// TLBs of these numbers of entries, each a list, the least recent first.
+    const ENTRIES: [usize; 9] = [1, 2, 15, 16, 17, 100, 1000, 2500, 6000];
+
+    /// Many more lookups than there are slots, so that they are moved together often, holes and all.
+    #[test]
+    fn every_number_of_entries_is_a_list_of_its_own() {
+        for (pages, releases) in [(40, 50), (3000, 0), (3000, 1000), (9000, 20)] {
+            let mut rng = Pcg64Mcg::seed_from_u64(7);
+            let mut stack = Stack::new();
+            let mut lists: Vec<(Vec<u32>, u64)> = vec![(Vec::new(), 0); ENTRIES.len()];
+            for _ in 0..30_000 {
+                let near = rng.random_range(1..=pages);
+                let id = rng.random_range(0..near);
+                if rng.random_range(0..2000) < releases {
+                    stack.release(id);
+                    lists.iter_mut().for_each(|(list, _)| list.retain(|page| *page != id));
+                    continue;
+                }
+                stack.lookup(id);
+                for ((list, misses), entries) in lists.iter_mut().zip(ENTRIES) {
+                    match list.iter().rposition(|page| *page == id) {
+                        Some(at) => drop(list.remove(at)),
+                        None => {
+                            *misses += 1;
+                            if list.len() == entries {
+                                list.remove(0);
+                            }
+                        }
+                    }
+                    list.push(id);
+                }
+            }
+            let distances = stack.distances();
+            let misses = ENTRIES.map(|n| distances.misses(n as u64));
+            assert_eq!(misses.to_vec(), lists.iter().map(|l| l.1).collect::<Vec<_>>(), "{pages} pages, {releases} releases");
+            assert!(stack.below.page_at.len() < 1 << 16, "slots are reused");
+        }
+    }
+
+    #[test]
+    fn a_hole_is_filled_before_anything_is_evicted() {
+        let mut stack = Stack::new();
+        for id in [0, 1, 2] {
+            stack.lookup(id);
+        }
+        // From the front: 2, a hole, 0. Page 3 fills the hole, so page 0 stays at position 3.
+        stack.release(1);
+        stack.lookup(3);
+        assert_eq!(stack.top[..4], [3, 2, 0, HOLE]);
+        // From behind the hole: the hole moves to where the page was.
+        stack.release(2);
+        stack.lookup(0);
+        assert_eq!(stack.top[..4], [0, 3, HOLE, HOLE]);
+        assert_eq!((stack.distances().cold, &stack.distances().at[..4]), (4, &[0, 0, 1, 0][..]));
+        // The page at the front is looked up for nothing, unless it was taken away.
+        assert!(!stack.lookup(0));
+        stack.release(0);
+        assert!(stack.lookup(0));
+        assert_eq!(stack.distances().cold, 5);
+    }
+}
