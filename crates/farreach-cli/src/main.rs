@@ -80,7 +80,8 @@ fn usage(message: &clap::Error) -> ExitCode {
     // That nobody can read it is no reason to fail.
     let _ = message.print();
     let words: Vec<_> = std::env::args_os().skip(1).collect();
-    let records = words.first().is_some_and(|w| w == "run" || w == "record" || (w == "pagesize" && words.iter().any(|w| w == "--")));
+    let records =
+        words.first().is_some_and(|w| w == "run" || w == "record" || (w == "pagesize" && words.iter().any(|w| w == "--")));
     match message.use_stderr() {
         true if records => ExitCode::from(cmd::program::FAILED),
         true => ExitCode::from(2),

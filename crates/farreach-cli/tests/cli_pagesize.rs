@@ -51,7 +51,8 @@ fn json_keeps_its_contract() {
 #[test]
 fn options_choose_sizes_entries_and_machines_beside() {
     let text = sweep(128, 3);
-    let args = ["pagesize", "-", "--json", "--sizes", "4K,64K", "--entries", "7", "-m", "t94/single:split=true,replacement=lru"];
+    let args =
+        ["pagesize", "-", "--json", "--sizes", "4K,64K", "--entries", "7", "-m", "t94/single:split=true,replacement=lru"];
     let r = fed(args, text.as_bytes()).good().json();
     assert_eq!((rows(&r, "page_size"), rows(&r, "data_misses")), (vec![4096, 65536], vec![384, 24]));
     let machine = &r["policies"][0];

@@ -319,7 +319,10 @@ fn larger_pages_are_shifted_addresses() {
     let stays = |op: &Op| matches!(op, Op::Define { .. } | Op::Start { .. } | Op::End(_));
     let only: Vec<Batch> = batches
         .iter()
-        .map(|b| Batch { ops: b.ops.iter().map(|op| if stays(op) { op.clone() } else { Op::Switch { thread: 1 } }).collect(), ..b.clone() })
+        .map(|b| Batch {
+            ops: b.ops.iter().map(|op| if stays(op) { op.clone() } else { Op::Switch { thread: 1 } }).collect(),
+            ..b.clone()
+        })
         .collect();
     let (lab_only, _) = study(&only, &PAGE_SIZES, Options::default());
     let mut differs = false;
@@ -413,7 +416,9 @@ fn crossing_is_a_matter_of_size() {
 
 #[test]
 fn sizes_that_are_none_are_refused() {
-    for (sizes, word) in [(&[][..], "one size or more"), (&[4096, 4096], "larger"), (&[8192, 4096], "larger"), (&[5000], "4K to 2M")] {
+    for (sizes, word) in
+        [(&[][..], "one size or more"), (&[4096, 4096], "larger"), (&[8192, 4096], "larger"), (&[5000], "4K to 2M")]
+    {
         let error = PageLab::new(sizes, Options::default()).map(drop).unwrap_err().to_string();
         assert!(error.contains(word), "{error}");
     }

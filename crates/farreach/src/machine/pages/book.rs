@@ -106,7 +106,13 @@ impl Book {
             spare_rows: Vec::new(),
             spaces: HashMap::default(),
             levels: orders.iter().map(|&order| Level { order, ..Level::default() }).collect(),
-            past: Distinct { fetched: [0; PREFIXES], data: [0; PREFIXES], stored: [0; PREFIXES], all: [0; PREFIXES], spaces: 0 },
+            past: Distinct {
+                fetched: [0; PREFIXES],
+                data: [0; PREFIXES],
+                stored: [0; PREFIXES],
+                all: [0; PREFIXES],
+                spaces: 0,
+            },
         }
     }
 

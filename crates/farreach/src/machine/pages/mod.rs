@@ -3,6 +3,7 @@
 
 mod book;
 mod engine;
+mod sides;
 mod stack;
 
 use super::crew::{Crew, Work};
@@ -12,7 +13,8 @@ use crate::addr::{BASE_SHIFT, Bytes};
 use crate::cost;
 use crate::counts::{MachineResult, PAGESIZE_SCHEMA, PageCounts, PageRow, PageSizeResult, Workload};
 use crate::event::{Batch, Kind, Source};
-use engine::{PageEngine, Row};
+use engine::PageEngine;
+use sides::Row;
 
 /// The sizes a study can have (PS-2, and on to the large pages of today's machines): 4 KB to 2 MB.
 pub const PAGE_SIZES: [u64; MAX_SIZES] =
@@ -111,7 +113,7 @@ impl PageLab {
     /// All sizes, ascending.
     fn rows(&self) -> Vec<Row> {
         assert!(self.crew.is_none(), "settle() comes before results");
-        let mut rows: Vec<Row> = self.engines.iter().flat_map(PageEngine::rows).collect();
+        let mut rows: Vec<Row> = self.engines.iter().flat_map(|engine| engine.sides.rows()).collect();
         rows.sort_by_key(|row| row.order);
         debug_assert!(rows.iter().map(Row::page_size).eq(self.sizes.iter().copied()));
         rows
@@ -125,10 +127,10 @@ impl PageLab {
         let limit = first.done().then(|| format!("--limit {}", self.options.limit.unwrap_or(0)));
         let workload = Workload {
             source: source.to_owned(),
-            instructions: first.tally.references.fetch,
-            references: first.tally.references,
-            lookups: first.tally.lookups,
-            touched_bytes: first.book.touched() << BASE_SHIFT,
+            instructions: first.sides.tally.references.fetch,
+            references: first.sides.tally.references,
+            lookups: first.sides.tally.lookups,
+            touched_bytes: first.sides.book.touched() << BASE_SHIFT,
             processes: first.processes.max(1),
             threads: first.threads.max(first.processes).max(1),
             stopped: stopped.or(limit),
@@ -137,7 +139,8 @@ impl PageLab {
         let deepest = rows.iter().flat_map(|row| &row.distances).map(|d| d.at.len() as u64).max().unwrap_or(0);
         let last = ENTRY_COUNTS.max(deepest.next_power_of_two());
         let entry_counts: Vec<u64> = (0..64).map(|i| 1 << i).take_while(|n| *n <= last).collect();
-        let rows = rows.iter().map(|row| PageRow { counts: row.counts(entries, &entry_counts), ..PageRow::default() }).collect();
+        let rows =
+            rows.iter().map(|row| PageRow { counts: row.counts(entries, &entry_counts), ..PageRow::default() }).collect();
         let mut result = PageSizeResult {
             schema: PAGESIZE_SCHEMA.to_owned(),
             workload,

@@ -25,19 +25,24 @@ pub fn render(result: &RunResult) -> String {
     let page = &Page { result, base: baseline(result) };
     let n = result.machines.len();
     let about = format!("{n} translation design{}", super::view::plural(n as u64));
-    document(&result.workload, &about, &headline::headline(page), &html! {
-        @if n > 0 {
-            (bars::misses(page))
-            @if let Some(chart) = plots::area(page) { (chart) }
-            @if let Some(chart) = plots::timeline(page) { (chart) }
-            @if let Some(chart) = bars::regions(page) { (chart) }
-            (bars::memory(page))
-            @if let Some(table) = tables::ledger(page) { (table) }
-            (tables::numbers(page))
-            (tables::configuration(page))
-        }
-        (reading(page))
-    })
+    document(
+        &result.workload,
+        &about,
+        &headline::headline(page),
+        &html! {
+            @if n > 0 {
+                (bars::misses(page))
+                @if let Some(chart) = plots::area(page) { (chart) }
+                @if let Some(chart) = plots::timeline(page) { (chart) }
+                @if let Some(chart) = bars::regions(page) { (chart) }
+                (bars::memory(page))
+                @if let Some(table) = tables::ledger(page) { (table) }
+                (tables::numbers(page))
+                (tables::configuration(page))
+            }
+            (reading(page))
+        },
+    )
 }
 
 /// A page: what ran, the answer in a sentence, and the rest.

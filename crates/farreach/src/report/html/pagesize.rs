@@ -20,16 +20,21 @@ pub fn render(result: &PageSizeResult) -> String {
     let about = format!("{n} page size{}", plural(n as u64));
     let nothing = "Nothing was looked up, so no page size is better than another.";
     let title = result.advice.as_ref().map_or(nothing, |advice| &advice.text);
-    document(&result.workload, &about, title, &html! {
-        @if let Some(advice) = &result.advice { p.lead { (advice.rule) } }
-        (misses(result))
-        (memory(result))
-        (against(result))
-        (entries(result, "fetches", |c| &c.fetch_misses_by_entries))
-        (entries(result, "loads and stores", |c| &c.data_misses_by_entries))
-        (numbers(result))
-        (reading(result))
-    })
+    document(
+        &result.workload,
+        &about,
+        title,
+        &html! {
+            @if let Some(advice) = &result.advice { p.lead { (advice.rule) } }
+            (misses(result))
+            (memory(result))
+            (against(result))
+            (entries(result, "fetches", |c| &c.fetch_misses_by_entries))
+            (entries(result, "loads and stores", |c| &c.data_misses_by_entries))
+            (numbers(result))
+            (reading(result))
+        },
+    )
 }
 
 /// A line of a chart: its name and a value for each place along the axis.
@@ -107,10 +112,8 @@ fn scale(lines: &[Line]) -> Scale {
 }
 
 fn misses(result: &PageSizeResult) -> Markup {
-    let lines = [
-        line(result, "fetch misses", |c| c.fetch_misses as f64),
-        line(result, "data misses", |c| c.data_misses as f64),
-    ];
+    let lines =
+        [line(result, "fetch misses", |c| c.fetch_misses as f64), line(result, "data misses", |c| c.data_misses as f64)];
     let lead = html! {
         "Two true-LRU TLBs, " (result.entries) " entries for fetches and " (result.entries) " for loads and stores. Each page size counts as if all memory had it."
     };
