@@ -17,11 +17,6 @@ pub fn derive(result: &mut PageSizeResult) {
     result.advice = advice(result);
 }
 
-/// Fetch and data misses together.
-pub fn misses(counts: &PageCounts) -> u64 {
-    counts.fetch_misses + counts.data_misses
-}
-
 /// One size against another (PS-10).
 pub fn relative(counts: &PageCounts, base: &PageCounts) -> Relative {
     let ratio = |here: u64, there: u64| (there > 0).then(|| here as f64 / there as f64);
@@ -35,24 +30,9 @@ pub fn relative(counts: &PageCounts, base: &PageCounts) -> Relative {
     }
 }
 
-/// All page sizes and policies, in the order of the result.
-pub fn points(result: &PageSizeResult) -> Vec<FrontierPoint> {
-    let sizes = result.rows.iter().map(|row| FrontierPoint {
-        name: Bytes(row.counts.page_size).to_string(),
-        misses: misses(&row.counts),
-        peak_bytes: row.counts.peak_bytes,
-    });
-    let policies = result.policies.iter().map(|machine| FrontierPoint {
-        name: machine.name.clone(),
-        misses: machine.counts.tlb.misses,
-        peak_bytes: machine.memory.resident_bytes,
-    });
-    sizes.chain(policies).collect()
-}
-
 /// Those that no other beats: by ascending memory, each with fewer misses than all before it.
 pub fn frontier(result: &PageSizeResult) -> Vec<FrontierPoint> {
-    let mut points = points(result);
+    let mut points = result.points();
     points.sort_by_key(|p| (p.peak_bytes, p.misses));
     let mut fewest = u64::MAX;
     points.retain(|p| {
@@ -71,19 +51,19 @@ pub fn advice(result: &PageSizeResult) -> Option<Advice> {
     }
     let allowed = |growth: Option<f64>| growth.is_some_and(|g| g <= MEMORY_ALLOWED);
     let fits = result.rows.iter().enumerate().filter(|(_, row)| allowed(row.relative.relative_memory));
-    let (at, best) = fits.min_by_key(|(_, row)| misses(&row.counts))?;
+    let (at, best) = fits.min_by_key(|(_, row)| row.counts.misses())?;
     let name = |counts: &PageCounts| format!("{} pages", Bytes(counts.page_size));
     let percent = |ratio: f64| format!("{:.1} %", 100.0 * ratio);
-    let of_base = |counts: &PageCounts| match misses(base) {
+    let of_base = |counts: &PageCounts| match base.misses() {
         0 => "as many misses (none)".to_owned(),
-        all => format!("{} of the misses", percent(misses(counts) as f64 / all as f64)),
+        all => format!("{} of the misses", percent(counts.misses() as f64 / all as f64)),
     };
     let memory = |counts: &PageCounts| percent(counts.total_bytes as f64 / base.total_bytes as f64 - 1.0);
     let mut text = if at == 0 {
         format!(
             "{}: {} misses in {:.2} MiB; no larger size saves any within {} more memory",
             name(base),
-            misses(base),
+            base.misses(),
             mib(base.total_bytes),
             percent(MEMORY_ALLOWED)
         )
@@ -93,8 +73,8 @@ pub fn advice(result: &PageSizeResult) -> Option<Advice> {
             name(&best.counts),
             of_base(&best.counts),
             name(base),
-            misses(&best.counts),
-            misses(base),
+            best.counts.misses(),
+            base.misses(),
             memory(&best.counts),
             mib(best.counts.total_bytes),
             mib(base.total_bytes)

@@ -1,6 +1,7 @@
 //! Raw integers of the page-size study (PS), and the result that carries them with what is derived from them.
 
 use super::{MachineResult, Workload};
+use crate::addr::Bytes;
 use serde::{Deserialize, Serialize};
 
 /// Version of [`PageSizeResult`]'s JSON. Fields may be added under the same version; none is renamed or removed.
@@ -108,4 +109,28 @@ pub struct PageSizeResult {
     pub frontier: Vec<FrontierPoint>,
     /// What follows; absent if nothing was looked up.
     pub advice: Option<Advice>,
+}
+
+impl PageCounts {
+    /// Fetch and data misses together.
+    pub fn misses(&self) -> u64 {
+        self.fetch_misses + self.data_misses
+    }
+}
+
+impl PageSizeResult {
+    /// All page sizes and policies, in the order of the result, as the frontier sees them.
+    pub fn points(&self) -> Vec<FrontierPoint> {
+        let sizes = self.rows.iter().map(|row| FrontierPoint {
+            name: Bytes(row.counts.page_size).to_string(),
+            misses: row.counts.misses(),
+            peak_bytes: row.counts.peak_bytes,
+        });
+        let policies = self.policies.iter().map(|machine| FrontierPoint {
+            name: machine.name.clone(),
+            misses: machine.counts.tlb.misses,
+            peak_bytes: machine.memory.resident_bytes,
+        });
+        sizes.chain(policies).collect()
+    }
 }

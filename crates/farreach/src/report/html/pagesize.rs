@@ -5,8 +5,7 @@ use super::parts::{apart, chip, colour, percent, px};
 use super::plots::{ACROSS, Dot, HEIGHT, LINE, frontier, grid, place, x_axis, y_axis};
 use super::scale::{Scale, tick_label};
 use crate::addr::Bytes;
-use crate::cost::pages::points;
-use crate::counts::{PageCounts, PageSizeResult};
+use crate::counts::{FrontierPoint, PageCounts, PageRow, PageSizeResult, Relative};
 use crate::report::format::{NONE, bytes, count, grouped, rate};
 use crate::report::view::{cleaned_study, plural};
 use maud::{Markup, html};
@@ -129,7 +128,7 @@ fn memory(result: &PageSizeResult) -> Markup {
         mib("to be written back", |c| c.write_back_bytes),
     ];
     let most = lines.iter().flat_map(|l| &l.values).fold(0.0, |m: f64, v| m.max(*v));
-    let tables = |row: Option<&crate::counts::PageRow>| row.map_or(0, |r| r.counts.page_table_bytes);
+    let tables = |row: Option<&PageRow>| row.map_or(0, |r| r.counts.page_table_bytes);
     let lead = html! {
         "MiB of distinct pages ever touched, whole pages of each size. A page with code and data counts in both, and once in the total. "
         "Page tables shrink from " (bytes(tables(result.rows.first()))) " to " (bytes(tables(result.rows.last()))) "."
@@ -151,13 +150,13 @@ fn entries(result: &PageSizeResult, side: &str, of: fn(&PageCounts) -> &Vec<u64>
 
 /// Misses against memory, page sizes and policies.
 fn against(result: &PageSizeResult) -> Markup {
-    let points = points(result);
+    let points = result.points();
     let x = Scale::linear(points.iter().map(|p| p.peak_bytes as f64 / MIB).fold(0.0, f64::max) * 1.06);
     let y = match Scale::fit_from(8.0, points.iter().map(|p| p.misses as f64)) {
         Scale::Linear(max) => Scale::Linear(max * 1.06),
         log => log,
     };
-    let dot = |(design, p): (usize, &crate::counts::FrontierPoint)| Dot {
+    let dot = |(design, p): (usize, &FrontierPoint)| Dot {
         design,
         x: x.at(p.peak_bytes as f64 / MIB),
         y: HEIGHT * (1.0 - y.at(p.misses as f64)),
@@ -225,7 +224,7 @@ fn numbers(result: &PageSizeResult) -> Markup {
         ("page_table_bytes", |c| c.page_table_bytes),
         ("write_back_bytes", |c| c.write_back_bytes),
     ];
-    let ratios: [(&str, fn(&crate::counts::Relative) -> Option<f64>); 5] = [
+    let ratios: [(&str, fn(&Relative) -> Option<f64>); 5] = [
         ("fetch misses, % of the first", |r| r.relative_fetch_misses),
         ("data misses, % of the first", |r| r.relative_data_misses),
         ("more memory for code, %", |r| r.relative_code_memory),
