@@ -189,14 +189,15 @@ fn output_goes_where_it_is_told() {
 
 #[test]
 fn every_subcommand_has_help_with_examples() {
-    let commands = ["", "run", "record", "sim", "trace", "trace info", "trace check", "trace convert", "machines", "area"];
+    let commands =
+        ["", "run", "record", "sim", "pagesize", "trace", "trace info", "trace check", "trace convert", "machines", "area"];
     for command in commands {
         for flag in ["--help", "-h"] {
             let text = line(&format!("{command} {flag}")).good().out;
             assert!(text.contains("Examples:\n") && text.contains("Usage: farreach"), "{command} {flag}: {text}");
         }
     }
-    for command in ["run", "record"] {
+    for command in ["run", "record", "pagesize"] {
         let text = line(&format!("{command} --help")).good().out;
         assert!(["Exit status", "125", "126", "127", "130"].iter().all(|w| text.contains(w)), "{text}");
     }

@@ -95,3 +95,63 @@ pub fn advice(result: &PageSizeResult) -> Option<Advice> {
 fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counts::{MachineResult, PageRow};
+
+    fn result(rows: &[(u64, u64, u64)]) -> PageSizeResult {
+        let row = |&(kb, misses, total): &(u64, u64, u64)| PageRow {
+            counts: PageCounts {
+                page_size: kb << 10,
+                fetch_lookups: 1000,
+                fetch_misses: misses / 2,
+                data_misses: misses - misses / 2,
+                total_bytes: total << 20,
+                peak_bytes: total << 20,
+                ..PageCounts::default()
+            },
+            ..PageRow::default()
+        };
+        let mut result = PageSizeResult {
+            schema: String::new(),
+            workload: Default::default(),
+            entries: 64,
+            entry_counts: Vec::new(),
+            rows: rows.iter().map(row).collect(),
+            policies: Vec::<MachineResult>::new(),
+            frontier: Vec::new(),
+            advice: None,
+        };
+        derive(&mut result);
+        result
+    }
+
+    #[test]
+    fn the_frontier_leaves_out_what_is_beaten() {
+        let r = result(&[(4, 900, 10), (8, 400, 11), (16, 400, 12), (32, 500, 12), (64, 100, 20), (128, 100, 20)]);
+        let names: Vec<&str> = r.frontier.iter().map(|p| p.name.as_str()).collect();
+        assert_eq!(names, ["4K", "8K", "64K"]);
+    }
+
+    #[test]
+    fn advice_keeps_to_its_rule() {
+        let r = result(&[(4, 900, 8), (8, 450, 9), (16, 300, 10), (32, 300, 10), (64, 9, 11)]);
+        let advice = r.advice.unwrap();
+        assert_eq!(advice.page_size, 16 << 10, "a quarter is allowed, 64K takes more, 32K is larger for nothing");
+        let want = "16K pages: 33.3 % of the misses of 4K pages (300 against 900) for 25.0 % more memory (10.00 MiB against 8.00); \
+                    32K pages would have 33.3 % of the misses for 25.0 % more.";
+        assert_eq!(advice.text, want);
+        let r = result(&[(4, 900, 8), (8, 450, 12)]);
+        assert!(r.advice.unwrap().text.starts_with("4K pages: 900 misses in 8.00 MiB; no larger size saves any within 25.0 %"));
+    }
+
+    #[test]
+    fn nothing_to_divide_by_is_no_number() {
+        let r = result(&[(4, 0, 0), (8, 5, 1)]);
+        assert_eq!(r.rows[1].relative, Relative::default());
+        assert_eq!(result(&[(4, 4, 8), (8, 1, 10)]).rows[1].relative.relative_memory, Some(0.25));
+        assert_eq!(result(&[]).advice, None);
+    }
+}

@@ -1,11 +1,12 @@
 //! The pages of a run: which there are, of every size, what was done to them, and when they come and go.
 //!
-//! Everything is told by the 4 KB pages that references touch (PS-5, PS-7). A page of any size *lives* from the first touch of one
-//! of its 4 KB pages until the last of those that were touched is unmapped, dropped by advice, moved away, or ended with its address space. A
-//! page that is touched again after that was allocated again (AMB-30).
+//! A page of any size *lives* from its first touch (PS-5) until an event reaches all 4 KB parts of it that are mapped: an unmapping, a new
+//! mapping, a move, advice that drops memory, the end of the address space. As long as another part is mapped, the page stays.
+//! One of which no part is mapped goes with any part that is reached. A page that is touched after it went was allocated again (AMB-30).
 
 use super::MAX_SIZES;
-use crate::addr::{Asid, VpnRange};
+use super::ranges::Ranges;
+use crate::addr::{Asid, Vpn, VpnRange};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
@@ -15,7 +16,7 @@ pub(super) const FETCHED: u8 = 1;
 pub(super) const DATA: u8 = 2;
 /// It was stored to.
 pub(super) const STORED: u8 = 4;
-/// It is mapped still.
+/// The pages of all sizes that it lies in live.
 const LIVE: u8 = 8;
 
 /// Bits of a virtual page number.
@@ -52,8 +53,8 @@ struct Level {
     /// Over 4 KB, as a power of two.
     order: u32,
     ids: HashMap<(Asid, u64), u32, FixedState>,
-    /// By id: touched 4 KB pages in it that live.
-    live_parts: Vec<u16>,
+    /// By id: whether it lives.
+    lives: Vec<bool>,
     /// Ids that nobody has any more.
     spare: Vec<u32>,
     live: u64,
@@ -89,7 +90,10 @@ pub(super) struct Book {
     near: Box<[Near]>,
     rows: Vec<Row>,
     spare_rows: Vec<u32>,
+    /// By address space: its 4 KB pages that were touched.
     spaces: HashMap<Asid, HashMap<u64, u32, FixedState>, FixedState>,
+    /// By address space: what is mapped in it, in 4 KB pages.
+    mapped: HashMap<Asid, Ranges, FixedState>,
     levels: Vec<Level>,
     /// Of address spaces that ended.
     past: Distinct,
@@ -105,6 +109,7 @@ impl Book {
             rows: Vec::new(),
             spare_rows: Vec::new(),
             spaces: HashMap::default(),
+            mapped: HashMap::default(),
             levels: orders.iter().map(|&order| Level { order, ..Level::default() }).collect(),
             past: Distinct {
                 fetched: [0; PREFIXES],
@@ -177,36 +182,65 @@ impl Book {
         let row = &mut self.rows[row as usize];
         if row.flags & LIVE == 0 {
             for (level, id) in self.levels.iter_mut().zip(row.ids) {
-                level.part_begins(id);
+                level.begin(id);
             }
         }
         row.flags |= flags | LIVE;
     }
 
-    /// The pages of a range are mapped no more. Each page of size `i` that dies thereby is given to `dead` as `i` and its id.
-    pub fn release(&mut self, asid: Asid, range: VpnRange, mut dead: impl FnMut(usize, u32)) {
-        let Book { spaces, rows, levels, .. } = self;
+    /// A range is mapped.
+    pub fn map(&mut self, asid: Asid, range: VpnRange) {
+        self.mapped.entry(asid).or_default().insert(range);
+    }
+
+    /// A range is mapped no more; it must have been released.
+    pub fn unmap(&mut self, asid: Asid, range: VpnRange) {
+        if let Some(mapped) = self.mapped.get_mut(&asid) {
+            mapped.remove(range);
+        }
+    }
+
+    /// The child has what its parent has mapped.
+    pub fn fork(&mut self, asid: Asid, child: Asid) {
+        if let Some(mapped) = self.mapped.get(&asid) {
+            self.mapped.insert(child, mapped.clone());
+        }
+    }
+
+    /// What lies in a range goes, pages of every size as far as the range reaches all of their parts that are mapped. Each page of size
+    /// `i` that goes is given to `gone` as `i` and its id.
+    pub fn release(&mut self, asid: Asid, range: VpnRange, mut gone: impl FnMut(usize, u32)) {
+        let Book { spaces, mapped, rows, levels, .. } = self;
         let Some(pages) = spaces.get(&asid) else { return };
-        let mut kill = |row: u32| {
+        if range.pages == 0 {
+            return;
+        }
+        let nothing = Ranges::default();
+        let mapped = mapped.get(&asid).unwrap_or(&nothing);
+        // In 4 KB pages, what goes of each size.
+        let reached: Vec<VpnRange> = levels.iter().map(|level| reached(range, level.order, mapped)).collect();
+        let mut take = |vpn: u64, row: u32| {
             let row = &mut rows[row as usize];
-            if row.flags & LIVE != 0 {
-                row.flags &= !LIVE;
-                for (i, (level, id)) in levels.iter_mut().zip(row.ids).enumerate() {
-                    if level.part_ends(id) {
-                        dead(i, id);
-                    }
+            for (i, (level, id)) in levels.iter_mut().zip(row.ids).enumerate() {
+                if reached[i].contains(Vpn(vpn)) && std::mem::take(&mut level.lives[id as usize]) {
+                    level.live -= 1;
+                    gone(i, id);
                 }
             }
+            row.flags &= !LIVE;
         };
-        if range.pages < pages.len() as u64 {
-            range.iter().filter_map(|vpn| pages.get(&vpn.0)).for_each(|&row| kill(row));
+        let start = reached.iter().map(|r| r.start.0).min().unwrap_or(0).min(range.start.0);
+        let end = reached.iter().map(|r| r.end().0).max().unwrap_or(0).max(range.end().0);
+        if end - start < pages.len() as u64 {
+            (start..end).filter_map(|vpn| Some((vpn, *pages.get(&vpn)?))).for_each(|(vpn, row)| take(vpn, row));
         } else {
-            pages.iter().filter(|(vpn, _)| range.contains(crate::addr::Vpn(**vpn))).for_each(|(_, &row)| kill(row));
+            pages.iter().filter(|(vpn, _)| (start..end).contains(*vpn)).for_each(|(&vpn, &row)| take(vpn, row));
         }
     }
 
     /// The address space has ended; it must have been released. Its pages are counted and forgotten.
     pub fn forget(&mut self, asid: Asid) {
+        self.mapped.remove(&asid);
         let Some(pages) = self.spaces.remove(&asid) else { return };
         self.past.add(pages.iter().map(|(&vpn, &row)| (vpn, self.rows[row as usize].flags)));
         for (&vpn, &row) in &pages {
@@ -237,31 +271,21 @@ impl Book {
 
 impl Level {
     fn id(&mut self, asid: Asid, page: u64) -> u32 {
-        let Level { ids, live_parts, spare, .. } = self;
+        let Level { ids, lives, spare, .. } = self;
         *ids.entry((asid, page)).or_insert_with(|| {
             spare.pop().unwrap_or_else(|| {
-                live_parts.push(0);
-                u32::try_from(live_parts.len() - 1).expect("fewer than 2^32 pages fit in memory")
+                lives.push(false);
+                u32::try_from(lives.len() - 1).expect("fewer than 2^32 pages fit in memory")
             })
         })
     }
 
-    fn part_begins(&mut self, id: u32) {
-        let parts = &mut self.live_parts[id as usize];
-        *parts += 1;
-        if *parts == 1 {
+    fn begin(&mut self, id: u32) {
+        if !std::mem::replace(&mut self.lives[id as usize], true) {
             self.allocations += 1;
             self.live += 1;
             self.peak = self.peak.max(self.live);
         }
-    }
-
-    /// Whether it was the last one.
-    fn part_ends(&mut self, id: u32) -> bool {
-        let parts = &mut self.live_parts[id as usize];
-        *parts -= 1;
-        self.live -= u64::from(*parts == 0);
-        *parts == 0
     }
 
     fn pages(&self, distinct: &Distinct) -> Pages {
@@ -278,6 +302,16 @@ impl Level {
             peak: self.peak,
         }
     }
+}
+
+/// The pages over 4 KB by `order` of which a range reaches all mapped parts; in 4 KB pages. Only the first and the last can have others.
+fn reached(range: VpnRange, order: u32, mapped: &Ranges) -> VpnRange {
+    let page = 1 << order;
+    let (start, end) = (range.start.align_down(order), Vpn(range.end().0.next_multiple_of(page)));
+    let start = if mapped.any(VpnRange::between(start, range.start)) { Vpn(start.0 + page) } else { start };
+    let end = if mapped.any(VpnRange::between(range.end(), end)) { Vpn(end.0 - page) } else { end };
+    // One page that sticks out at both ends is tried at both.
+    VpnRange::between(start, end)
 }
 
 impl Distinct {
@@ -317,11 +351,11 @@ mod tests {
                 book.touch(asid, vpn, DATA);
             }
             let mut dead = Vec::new();
-            book.release(asid, VpnRange { start: crate::addr::Vpn(0), pages: 1 << 52 }, |i, id| dead.push((i, id)));
+            book.release(asid, VpnRange { start: Vpn(0), pages: 1 << 52 }, |i, id| dead.push((i, id)));
             assert_eq!((dead.iter().filter(|d| d.0 == 0).count(), dead.len()), (3, 5));
             book.forget(asid);
         }
-        assert_eq!((book.rows.len(), book.levels[1].live_parts.len(), book.touched()), (3, 2, 300));
+        assert_eq!((book.rows.len(), book.levels[1].lives.len(), book.touched()), (3, 2, 300));
         let pages = book.pages();
         assert_eq!(pages.iter().map(|p| (p.all, p.allocations, p.peak)).collect::<Vec<_>>(), [(300, 300, 3), (200, 200, 2)]);
         // Three levels below the root, one node each.

@@ -1,7 +1,7 @@
 //! The loop of the page-size study: it takes batches of the stream apart, a block at a time where it can, and hands references and
 //! unmappings to [`Sides`]. The limit cuts where it cuts for every machine.
 
-use super::super::compiled::{Compiled, Hot};
+use super::super::compiled::{Compiled, Hot, PAGE};
 use super::super::crew::Work;
 use super::super::lab::Progress;
 use super::sides::Sides;
@@ -41,11 +41,11 @@ impl PageEngine {
         sides.tally.references.fetch += u64::from(hot.instrs);
         sides.tally.lookups.fetch += u64::from(hot.instrs);
         if hot.one_page() {
-            sides.look(asid, hot.key >> 1, Kind::Fetch);
+            sides.look(asid, hot.vpn, Kind::Fetch);
         }
         let (mut loads, mut refs) = (u64::from(hot.loads), u64::from(hot.refs));
         for (r, &addr) in self.compiled.refs(hot).iter().zip(addrs) {
-            if !r.crosses(addr) && addr != NOT_EXECUTED {
+            if r.reach(addr) < PAGE && addr != NOT_EXECUTED {
                 sides.look(asid, addr >> BASE_SHIFT, r.kind());
                 continue;
             }
@@ -100,20 +100,24 @@ impl PageEngine {
         let range = |start: u64, len: u64| VpnRange::of_bytes(start, len, BASE_SHIFT);
         match op {
             Op::Define { id, block } => self.compiled.define(*id, block).map_err(|e| format!("block {id}: {e}"))?,
-            Op::Start { .. } | Op::Fork { .. } => self.processes += 1,
-            Op::ThreadStart { .. } => self.threads += 1,
-            Op::Map(mapping) => self.sides.release(asid, range(mapping.start, mapping.len)),
-            Op::Unmap { start, len } | Op::Advise { start, len, advice: Advice::DontNeed } => {
-                self.sides.release(asid, range(*start, *len))
+            Op::Start { .. } => self.processes += 1,
+            Op::Fork { child } => {
+                self.processes += 1;
+                self.sides.book.fork(asid, *child);
             }
+            Op::ThreadStart { .. } => self.threads += 1,
+            Op::Map(mapping) => self.map(asid, range(mapping.start, mapping.len)),
+            Op::Unmap { start, len } => self.unmap(asid, range(*start, *len)),
+            Op::Advise { start, len, advice: Advice::DontNeed } => self.sides.release(asid, range(*start, *len)),
             Op::Remap { old_start, old_len, new_start, new_len } => {
                 let (old, new) = (range(*old_start, *old_len), range(*new_start, *new_len));
-                if old.start == new.start {
-                    let (small, large) = (old.pages.min(new.pages), old.pages.max(new.pages));
-                    self.sides.release(asid, VpnRange { start: Vpn(old.start.0 + small), pages: large - small });
+                if old.start != new.start {
+                    self.unmap(asid, old);
+                    self.map(asid, new);
+                } else if old.pages > new.pages {
+                    self.unmap(asid, VpnRange::between(new.end(), old.end()));
                 } else {
-                    self.sides.release(asid, old);
-                    self.sides.release(asid, new);
+                    self.map(asid, VpnRange::between(old.end(), new.end()));
                 }
             }
             Op::End(_) => {
@@ -123,6 +127,16 @@ impl PageEngine {
             Op::Protect { .. } | Op::Advise { .. } | Op::ThreadExit { .. } | Op::Switch { .. } => {}
         }
         Ok(())
+    }
+
+    fn map(&mut self, asid: Asid, range: VpnRange) {
+        self.unmap(asid, range);
+        self.sides.book.map(asid, range);
+    }
+
+    fn unmap(&mut self, asid: Asid, range: VpnRange) {
+        self.sides.release(asid, range);
+        self.sides.book.unmap(asid, range);
     }
 }
 

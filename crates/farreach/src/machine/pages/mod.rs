@@ -3,6 +3,7 @@
 
 mod book;
 mod engine;
+mod ranges;
 mod sides;
 mod stack;
 

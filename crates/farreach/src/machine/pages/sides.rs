@@ -1,8 +1,9 @@
 //! The two sides of the study, fetches and data (PS-1), each with an LRU stack per page size.
 //!
 //! What it means: each reference, in program order, makes one lookup per page *of that size* that it touches, on its side.
-//! What makes it fast: a lookup of the 4 KB page that its side looked up last is at distance 1, so it is only counted. And what is at
-//! distance 1 at one size is so at all larger ones, so the sizes are asked in ascending order until one says so.
+//! What makes it fast: a lookup of the 4 KB page that its side looked up last is at distance 1, so it is only counted. And the page at the
+//! front at one size lies in the page at the front at every larger one, so the sizes are asked in ascending order until one finds its
+//! page at distance 1. `plain` does without both; the tests compare the two.
 
 use super::super::engine::Tally;
 use super::book::{Book, DATA, FETCHED, Pages, STORED};
@@ -92,9 +93,11 @@ impl Sides {
             Kind::Load => DATA,
             Kind::Store => DATA | STORED,
         };
+        // After pages went, the fronts may disagree until one page has come to all of them.
+        let agreed = self.last[if kind == Kind::Fetch { kind } else { Kind::Load } as usize] != NO_PAGE && !self.plain;
         let row = self.book.touch(asid, vpn, flags);
         for (stack, &id) in self.stacks[side(kind)].iter_mut().zip(self.book.ids(row)) {
-            if !stack.lookup(id) && !self.plain {
+            if !stack.lookup(id) && agreed {
                 break;
             }
         }
@@ -106,7 +109,7 @@ impl Sides {
         }
     }
 
-    /// The pages of a range are mapped no more.
+    /// What lies in a range goes, as [`Book::release`] says.
     pub fn release(&mut self, asid: Asid, range: VpnRange) {
         let [fetch, data] = &mut self.stacks;
         self.book.release(asid, range, |i, id| {
