@@ -208,10 +208,13 @@ fn against(result: &PageSizeResult) -> Markup {
     }
 }
 
+/// A name and where its value is.
+type Field<T, V> = (&'static str, fn(&T) -> V);
+
 /// Every number, exact.
 fn numbers(result: &PageSizeResult) -> Markup {
     let rows = &result.rows;
-    let counted: [(&str, fn(&PageCounts) -> u64); 11] = [
+    let counted: [Field<PageCounts, u64>; 11] = [
         ("fetch_lookups", |c| c.fetch_lookups),
         ("data_lookups", |c| c.data_lookups),
         ("fetch_misses", |c| c.fetch_misses),
@@ -224,7 +227,7 @@ fn numbers(result: &PageSizeResult) -> Markup {
         ("page_table_bytes", |c| c.page_table_bytes),
         ("write_back_bytes", |c| c.write_back_bytes),
     ];
-    let ratios: [(&str, fn(&Relative) -> Option<f64>); 5] = [
+    let ratios: [Field<Relative, Option<f64>>; 5] = [
         ("fetch misses, % of the first", |r| r.relative_fetch_misses),
         ("data misses, % of the first", |r| r.relative_data_misses),
         ("more memory for code, %", |r| r.relative_code_memory),
