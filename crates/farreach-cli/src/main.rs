@@ -36,6 +36,7 @@ enum Command {
     Trace(cmd::trace::TraceArgs),
     Machines(cmd::machines::MachinesArgs),
     Area(cmd::area::AreaArgs),
+    Contiguity(cmd::contiguity::ContiguityArgs),
 }
 
 fn main() -> ExitCode {
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         Command::Trace(args) => cmd::trace::run(args).map(|()| ExitCode::SUCCESS),
         Command::Machines(args) => cmd::machines::run(args).map(|()| ExitCode::SUCCESS),
         Command::Area(args) => cmd::area::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Contiguity(args) => cmd::contiguity::run(args),
     };
     outcome.unwrap_or_else(|error| {
         // A reader that went away is no error worth words.

@@ -1,8 +1,10 @@
 //! Raw integers of a run, and the result that carries them. Nothing here is derived from anything else; percentages, cycles
 //! and areas are made in [`crate::cost`] and [`crate::report`].
 
+mod contiguity;
 mod pages;
 
+pub use contiguity::{CONTIGUITY_SCHEMA, ContiguityResult, ContiguitySample, Need, Ranges, RegionContiguity};
 pub use pages::{Advice, FrontierPoint, PAGESIZE_SCHEMA, PageCounts, PageRow, PageSizeResult, Relative};
 
 use serde::{Deserialize, Serialize};

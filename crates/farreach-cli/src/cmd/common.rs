@@ -160,7 +160,7 @@ pub fn explain(error: &anyhow::Error) -> String {
 }
 
 /// Writes a file whole or not at all.
-fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut file = Partial::create(path)?;
     file.write_all(bytes).with_context(|| path.display().to_string())?;
     Ok(file.commit()?)

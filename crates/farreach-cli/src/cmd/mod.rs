@@ -2,6 +2,7 @@
 
 pub mod area;
 pub mod common;
+pub mod contiguity;
 mod feed;
 pub mod machines;
 pub mod pagesize;

@@ -2,6 +2,7 @@
 //! configuration.
 
 pub mod area;
+pub mod contiguity;
 pub mod cycles;
 pub mod keys;
 pub mod ledger;

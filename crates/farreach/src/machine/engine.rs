@@ -399,8 +399,7 @@ impl Engine {
     /// An operating system serves a lookup.
     fn touch(&mut self, g: usize, asid: Asid, vpn: u64, kind: Kind) -> Result<Touched, Error> {
         let Group { os, units, .. } = &mut self.groups[g];
-        os.touch(asid, Vpn(vpn), kind)
-            .map_err(|e| Error::Simulation { machine: units[0].name.clone(), what: os.explain(e) })
+        os.touch(asid, Vpn(vpn), kind).map_err(|e| Error::Simulation { machine: units[0].name.clone(), what: os.explain(e) })
     }
 
     /// A lookup that some designs, those not in `have`, cannot answer quietly.

@@ -1,5 +1,6 @@
 //! Reports: pure functions of a result. Same result, same bytes.
 
+pub mod contiguity;
 pub mod csv;
 pub mod format;
 pub mod html;

@@ -14,8 +14,8 @@ mod store;
 pub mod superpage;
 mod tag_index;
 
-pub(crate) use noise::{Marks, NO_PAGE, NOWHERE, PLACES};
 pub use noise::Noise;
+pub(crate) use noise::{Marks, NO_PAGE, NOWHERE, PLACES};
 
 use crate::addr::{Asid, Pfn, Vpn, VpnRange};
 use crate::counts::TlbCounts;
