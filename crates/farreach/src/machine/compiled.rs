@@ -3,8 +3,8 @@
 
 use super::quiet;
 use crate::addr::BASE_SHIFT;
-use crate::hw::tlb::Marks;
 use crate::event::{Block, Blocks, ById, Kind};
+use crate::hw::tlb::Marks;
 use std::num::NonZeroU8;
 use std::sync::Arc;
 

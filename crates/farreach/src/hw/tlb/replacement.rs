@@ -2,8 +2,8 @@
 
 use super::bitset::Bits;
 use super::keys::Geometry;
-use super::recency::Recency;
 use super::noise::Noise;
+use super::recency::Recency;
 use super::tag_index::NONE;
 use crate::params::Params;
 use rand::{Rng, SeedableRng};
@@ -118,7 +118,9 @@ impl Replacement {
                 Victim { slot: at(0), cleared: if since[set] == NEVER { Cleared::Aloud } else { Cleared::Quietly } }
             }
             Policy::Lru(list) | Policy::Fifo(list) => Victim { slot: list.oldest(set), cleared: Cleared::No },
-            Policy::Random(rng) => Victim { slot: at(((u64::from(rng.next_u32()) * ways as u64) >> 32) as usize), cleared: Cleared::No },
+            Policy::Random(rng) => {
+                Victim { slot: at(((u64::from(rng.next_u32()) * ways as u64) >> 32) as usize), cleared: Cleared::No }
+            }
         }
     }
 
