@@ -21,10 +21,10 @@ use farreach::trace::generate;
 const DESIGN: Design = Design {
     kind: "hashed",
     about: "direct-mapped, indexed by a hash of the page number",
-    keys: &[&keys::ENTRIES],
+    keys: &[&keys::ENTRIES, &keys::PAGE_SIZE],
     build: |params| Ok(Box::new(Hashed::new(params)?)),
     bits: |_| None, // the area model covers fully associative TLBs
-    reach: |params| params.int("entries") << BASE_SHIFT,
+    reach: |params| params.int("entries") * params.int("page_size"),
 };
 
 #[derive(Clone, Copy)]

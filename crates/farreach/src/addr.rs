@@ -7,7 +7,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// log2 of the 4 KB base page of T94-1, the granularity of page tables and of page-crossing lookups (XC-1).
+/// log2 of the 4 KB pages of the stream (T94-1): what recorded mappings are multiples of, and the base page of most machines. Page
+/// numbers of a machine with larger ones ([`crate::params::PAGE_SIZE`]) are in its own pages.
 pub const BASE_SHIFT: u32 = 12;
 
 /// A virtual page number: virtual address div base page size.
@@ -92,6 +93,11 @@ impl VpnRange {
     /// Whether the two ranges share a page.
     pub fn overlaps(&self, other: &VpnRange) -> bool {
         self.start.max(other.start) < self.end().min(other.end())
+    }
+    /// The same in pages `2^k` times smaller.
+    #[inline]
+    pub fn finer(&self, k: u32) -> VpnRange {
+        VpnRange { start: Vpn(self.start.0 << k), pages: self.pages << k }
     }
     /// All pages in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = Vpn> + use<> {

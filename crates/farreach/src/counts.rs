@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// Version of [`RunResult`]'s JSON. Fields may be added under the same version; none is renamed or removed.
 pub const RESULT_SCHEMA: &str = "farreach.result/1";
 
-/// What one design counted (XC-5). One lookup per base page that a reference touches (XC-1).
+/// What one design counted (XC-5). One lookup per base page of the machine that a reference touches (XC-1).
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct TlbCounts {
     /// All lookups; `hits + misses`.
@@ -37,7 +37,7 @@ pub struct TlbCounts {
     pub fills: u64,
     /// Misses that joined an existing subblock entry instead of beginning one (T94-12, T94-13).
     pub merges: u64,
-    /// Valid entries thrown out for want of room.
+    /// Valid entries thrown out for want of room; of two levels, those of the second.
     pub evictions: u64,
     /// Translations loaded besides those that missed, each from a page table entry of its own, into whatever entry (T94-22; the other
     /// pages of a whole region in the all-valid variant, T94-21). `misses + preloaded` page table entries were loaded.
@@ -56,6 +56,12 @@ pub struct TlbCounts {
     pub split_frames: u64,
     /// As before: an entry has the group of frames, and other attributes.
     pub split_attributes: u64,
+    /// Fetches that missed in a first level and hit in the second (PS-12). No misses: those are what nothing answered.
+    #[serde(default)]
+    pub second_level_fetch_hits: u64,
+    /// As before: loads and stores.
+    #[serde(default)]
+    pub second_level_data_hits: u64,
 }
 
 impl std::ops::AddAssign<&TlbCounts> for TlbCounts {
@@ -81,6 +87,8 @@ impl std::ops::AddAssign<&TlbCounts> for TlbCounts {
             split_unaligned,
             split_frames,
             split_attributes,
+            second_level_fetch_hits,
+            second_level_data_hits,
         } = other;
         self.lookups += lookups;
         self.misses += misses;
@@ -101,6 +109,8 @@ impl std::ops::AddAssign<&TlbCounts> for TlbCounts {
         self.split_unaligned += split_unaligned;
         self.split_frames += split_frames;
         self.split_attributes += split_attributes;
+        self.second_level_fetch_hits += second_level_fetch_hits;
+        self.second_level_data_hits += second_level_data_hits;
     }
 }
 
@@ -224,7 +234,7 @@ pub struct Workload {
 /// Misses over time, of one design: equal slices of the run, measured in references.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Timeline {
-    /// Lookups per slice; the last slice may be shorter.
+    /// Lookups per slice, in 4 KB pages whatever the base page of the machine; the last slice may be shorter.
     pub slice_lookups: u64,
     /// Misses in each slice.
     pub misses: Vec<u64>,

@@ -85,6 +85,14 @@ pub struct Key {
 pub const SEED: Key =
     Key { name: "seed", default: "0", allowed: Allowed::Int { min: 0, max: u64::MAX }, about: "seed of everything random" };
 
+/// The base page of a machine: what its page table maps, its faults bring in and its TLB looks up (XC-1, PS-2).
+pub const PAGE_SIZE: Key = Key {
+    name: "page_size",
+    default: "4K",
+    allowed: Allowed::PageSize { min: 1 << 12, max: 1 << 21 },
+    about: "the base page of the system; sizes and regions are multiples of it",
+};
+
 impl std::fmt::Display for Allowed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -218,6 +226,17 @@ impl Params {
     /// A list of sizes in bytes.
     pub fn sizes(&self, name: &str) -> Vec<u64> {
         self.get(name).as_array().map(|a| a.iter().filter_map(Json::as_u64).collect()).unwrap_or_default()
+    }
+    /// log2 of the base page ([`PAGE_SIZE`]).
+    pub fn page_shift(&self) -> u32 {
+        self.int(PAGE_SIZE.name).trailing_zeros()
+    }
+    /// log2 of the base pages in `size`, a power of two that the key `name` has. Refused below the base page.
+    pub fn order(&self, name: &str, size: u64) -> Result<u32, String> {
+        let page = self.int(PAGE_SIZE.name);
+        let refuse =
+            || format!("{name} = {} is not allowed: {name} must be a multiple of page_size, {}", Bytes(size), Bytes(page));
+        size.trailing_zeros().checked_sub(page.trailing_zeros()).ok_or_else(refuse)
     }
     /// A list of texts.
     pub fn texts(&self, name: &str) -> Vec<String> {

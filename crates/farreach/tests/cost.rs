@@ -79,6 +79,8 @@ fn t94_78_every_line_reads_its_counter() {
     let expected = [
         ("TLB misses", of("misses")),
         ("misses: page table entries read beyond the first", of("extra_pte_reads")),
+        ("misses of a first level: fetches", of("second_level_fetch_hits")),
+        ("misses of a first level: loads and stores", of("second_level_data_hits")),
         ("page-fault handling: faults", of("page_faults") + of("protection_faults")),
         ("page-fault handling: read from files", of("io_bytes")),
         ("page-fault handling: pages filled with zeros", of("page_faults") + of("populated_pages") - 1),

@@ -507,12 +507,13 @@ struct Machine {
     hardware: bool,
 }
 
-fn size(pages: u64) -> String {
-    (pages << BASE_SHIFT).to_string()
+/// In base pages of 2^k pages of 4 KB.
+fn size(pages: u64, k: u32) -> String {
+    (pages << (BASE_SHIFT + k)).to_string()
 }
 
-fn sizes(pages: &[u64]) -> String {
-    if pages.is_empty() { "none".into() } else { pages.iter().map(|&p| size(p)).collect::<Vec<_>>().join("+") }
+fn sizes(pages: &[u64], k: u32) -> String {
+    if pages.is_empty() { "none".into() } else { pages.iter().map(|&p| size(p, k)).collect::<Vec<_>>().join("+") }
 }
 
 fn classes(dice: &mut Dice) -> (String, Vec<Class>) {
@@ -526,15 +527,23 @@ fn classes(dice: &mut Dice) -> (String, Vec<Class>) {
 /// A system, as overrides and for the oracle; memory without end.
 fn system(dice: &mut Dice) -> (String, OsConfig) {
     let mut c = OsConfig::demand();
-    let mut text = String::new();
+    c.k = dice.pick(&[0, 0, 0, 0, 1, 2, 2, 4, 6, 9]);
+    let mut text = format!("page_size={},", size(1, c.k));
     c.region = dice.pick(&[1, 2, 4, 4, 8, 16, 16, 16, 64]);
-    c.reservation = dice.percent(80);
+    c.reservation = dice.percent(65);
     if c.reservation {
         (c.clip, c.prefetch) = (dice.percent(60), dice.percent(50));
         let (names, reserve) = classes(dice);
         c.reserve = reserve;
-        write!(text, "placement=reservation,region={},clip={},", size(c.region), c.clip).unwrap();
+        write!(text, "placement=reservation,region={},clip={},", size(c.region, c.k), c.clip).unwrap();
         write!(text, "prefetch={},reserve={names}", c.prefetch).unwrap();
+    } else if c.region > 1 && dice.percent(60) {
+        let (least, spare) = (dice.pick(&[0, 4, 16, 40]), dice.pick(&[0, 0, 3, 20]));
+        c.two_size = Some((least, spare));
+        let (names, large) = classes(dice);
+        c.reserve = large;
+        write!(text, "placement=two-size,large={},large_object={},", size(c.region, c.k), size(least, c.k)).unwrap();
+        write!(text, "large_free={},large_kinds={names}", size(spare, c.k)).unwrap();
     } else {
         text.push_str("placement=demand");
     }
@@ -547,7 +556,7 @@ fn system(dice: &mut Dice) -> (String, OsConfig) {
     (c.threshold_memory, c.threshold_disk, c.threshold_nfs) =
         (dice.pick(&thresholds), dice.pick(&thresholds), dice.pick(&thresholds));
     c.strict = dice.percent(15);
-    write!(text, ",promote={},promote_kinds={names}", sizes(&c.promote)).unwrap();
+    write!(text, ",promote={},promote_kinds={names}", sizes(&c.promote, c.k)).unwrap();
     write!(text, ",threshold_heap={},threshold_file={}", c.threshold_memory, c.threshold_disk).unwrap();
     write!(text, ",threshold_nfs={},strict_threshold={}", c.threshold_nfs, c.strict).unwrap();
     c.nfs_prefixes = dice.pick(&[vec![], vec!["/nfs/".to_owned()], vec!["/nfs/bin".to_owned(), "/lib".to_owned()]]);
@@ -557,7 +566,7 @@ fn system(dice: &mut Dice) -> (String, OsConfig) {
 }
 
 /// Hardware: preset, overrides, the oracle's view, whether to compare.
-fn hardware(dice: &mut Dice, seed: u64) -> (String, TlbConfig, bool) {
+fn hardware(dice: &mut Dice, seed: u64, k: u32) -> (String, TlbConfig, bool) {
     let (kind, mut preset) = dice.pick(&[
         (TlbKind::Single, "single"),
         (TlbKind::Superpage, "superpage"),
@@ -584,13 +593,14 @@ fn hardware(dice: &mut Dice, seed: u64) -> (String, TlbConfig, bool) {
     match kind {
         TlbKind::Superpage => {
             c.orders = dice.pick(&[vec![0, 4], vec![0, 4], vec![0, 2], vec![0, 1, 3, 6], vec![0, 1, 2, 3, 4, 5, 6], vec![0]]);
-            write!(text, "sizes={},", sizes(&c.orders.iter().map(|o| 1 << o).collect::<Vec<_>>())).unwrap();
+            write!(text, "sizes={},", sizes(&c.orders.iter().map(|o| 1 << o).collect::<Vec<_>>(), k)).unwrap();
         }
         TlbKind::Complete | TlbKind::Partial => {
             c.factor = dice.pick(&[2, 4, 8, 16, 16, 16, 32]);
             write!(text, "factor={},", c.factor).unwrap();
         }
-        _ => {}
+        TlbKind::Integrated => write!(text, "sizes={},", sizes(&[1, 16, 256], k)).unwrap(),
+        TlbKind::Single => {}
     }
     let (replacement, name) = dice.pick(&[
         (Replacement::UsedBit, "used-bit"),
@@ -637,14 +647,14 @@ fn machines(seed: u64, stream: &Stream, memory: MemorySize) -> Vec<Machine> {
             os.frames = Some(frames);
             // Where frames lie decides what is promoted, and what is promoted may be populated: it can take more than without end.
             let short = |os: &OsConfig| caught(|| Ok(run(&RunConfig { tlb: tlb.clone(), os: os.clone() }, &items))).err();
-            while !os.promote.is_empty() && short(&os).is_some_and(|e| e.contains("out of memory")) {
+            while (!os.promote.is_empty() || os.two_size.is_some()) && short(&os).is_some_and(|e| e.contains("out of memory")) {
                 frames += 8;
                 os.frames = Some(frames);
             }
         }
-        let memory = os.frames.map_or("unlimited".to_owned(), size);
+        let memory = os.frames.map_or("unlimited".to_owned(), |frames| size(frames, os.k));
         for _ in 0..dice.pick(&[1, 2, 3]) {
-            let (tlb_text, tlb, hardware) = hardware(&mut dice, seed);
+            let (tlb_text, tlb, hardware) = hardware(&mut dice, seed, os.k);
             let text = format!("{tlb_text},{os_text},memory={memory}");
             all.push(Machine { text, run: RunConfig { tlb, os: os.clone() }, hardware });
         }
@@ -713,7 +723,8 @@ fn compare(machines: &[Machine], result: &RunResult, entries: &[Vec<EntryView>],
         found += &differences("lookups", &[], &result.workload.lookups, &o.lookups);
         found += &differences("references", &[], &result.workload.references, &o.references);
         let memory = [r.memory.resident_bytes, r.memory.reserved_bytes, r.memory.mapped_bytes, result.workload.touched_bytes];
-        let peaks = [o.peaks.busy, o.peaks.reserved, o.peaks.mapped, o.touched].map(|n| n << BASE_SHIFT);
+        let pages = [o.peaks.busy, o.peaks.reserved, o.peaks.mapped].map(|n| n << (BASE_SHIFT + m.run.os.k));
+        let peaks = [pages[0], pages[1], pages[2], o.touched << BASE_SHIFT];
         found += &differences("resident, reserved, mapped, touched", &[], &memory, &peaks);
         if m.hardware {
             found += &differences("tlb", &[], &r.counts.tlb, &o.tlb);
@@ -748,10 +759,10 @@ fn check(seed: u64, stream: &Stream, machines: &[Machine]) -> Result<Vec<OsCount
         return Err(text);
     }
     // T94-47: without promotion the faults are the program's, whatever the placement and the memory.
-    let plain = machines.iter().zip(&oracle).filter(|(m, _)| m.run.os.promote.is_empty());
+    let plain = machines.iter().zip(&oracle).filter(|(m, _)| m.run.os.promote.is_empty() && m.run.os.two_size.is_none());
     let faults = |o: &OracleResult| [o.os.page_faults, o.os.protection_faults, o.os.cow_copies, o.os.dirty_pages];
-    let faults: BTreeSet<_> = plain.map(|(_, o)| faults(o)).collect();
-    if faults.len() > 1 {
+    let faults: BTreeSet<_> = plain.map(|(m, o)| (m.run.os.k, faults(o))).collect();
+    if faults.iter().zip(faults.iter().skip(1)).any(|(a, b)| a.0 == b.0) {
         return Err(format!("T94-47: page faults, protection faults, copies, dirty pages {faults:?}"));
     }
     if seed.is_multiple_of(3) {
@@ -772,8 +783,9 @@ fn check_system(seed: u64, stream: &Stream, machine: &Machine) -> Result<(), Str
         spaces.insert(asid);
         match &item {
             Item::Access(access) => {
-                let last = (access.addr.saturating_add(u64::from(access.size) - 1)) >> BASE_SHIFT;
-                for vpn in (access.addr >> BASE_SHIFT..=last).map(Vpn) {
+                let shift = ours.page_shift();
+                let last = (access.addr.saturating_add(u64::from(access.size) - 1)) >> shift;
+                for vpn in (access.addr >> shift..=last).map(Vpn) {
                     let got = ours.touch(asid, vpn, access.kind).map_err(|e| ours.explain(e))?.pte;
                     oracle.touch(asid, vpn, access.kind);
                     if Some(got) != oracle.pte(asid, vpn) {

@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Machines that run beside the page sizes: what mixes sizes, or has several levels.
-const POLICIES: [&str; 0] = [];
+const POLICIES: [&str; 2] = ["ps/two-size", "ps/itanium"];
 
 /// What would other page sizes have brought: misses against memory, from 4 KB to 2 MB, in one pass.
 ///

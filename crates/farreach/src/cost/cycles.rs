@@ -3,11 +3,17 @@
 use super::keys;
 use crate::addr::BASE_SHIFT;
 use crate::counts::{OsCounts, TlbCounts};
-use crate::params::{Key, Params};
+use crate::params::{Key, PAGE_SIZE, Params};
 
-/// Cycles spent on TLB misses (T94-26): misses x penalty + further page table entries read x their cost.
+/// Cycles spent on TLB misses (T94-26): misses x penalty + further page table entries read x their cost + hits in a second level x
+/// theirs (PS-12).
 pub fn miss_cycles(counts: &TlbCounts, params: &Params) -> u64 {
-    charge(&[(counts.misses, price(params, &keys::PENALTY)), (counts.extra_pte_reads, price(params, &keys::PTE_COST))])
+    charge(&[
+        (counts.misses, price(params, &keys::PENALTY)),
+        (counts.extra_pte_reads, price(params, &keys::PTE_COST)),
+        (counts.second_level_fetch_hits, price(params, &keys::L2_FETCH)),
+        (counts.second_level_data_hits, price(params, &keys::L2_DATA)),
+    ])
 }
 
 /// Cycles the operating system spent, each step at its own price (T94-26, T94-41).
@@ -16,8 +22,8 @@ pub fn os_cycles(os: &OsCounts, params: &Params) -> u64 {
         (faults(os), price(params, &keys::FAULT)),
         (os.populated_pages, price(params, &keys::POPULATE)),
         (os.pt_probes, price(params, &keys::CHECK)),
-        (copies(os), price(params, &keys::COPY)),
-        (zeroed_pages(os), price(params, &keys::ZERO)),
+        (copies(os) * base_pages(params), price(params, &keys::COPY)),
+        (zeroed_pages(os, params) * base_pages(params), price(params, &keys::ZERO)),
         (io_pages(os), price(params, &keys::IO)),
     ])
 }
@@ -32,15 +38,20 @@ pub(super) fn copies(os: &OsCounts) -> u64 {
     os.cow_copies + os.gathered_pages
 }
 
-/// Base pages read from files.
+/// 4 KB pages in a base page of the machine: prices of moving bytes are per 4 KB.
+pub(super) fn base_pages(params: &Params) -> u64 {
+    params.int(PAGE_SIZE.name) >> BASE_SHIFT
+}
+
+/// 4 KB pages read from files.
 pub(super) fn io_pages(os: &OsCounts) -> u64 {
     os.io_bytes.div_ceil(1 << BASE_SHIFT)
 }
 
 /// Base pages filled with zeros: mapped, but not read from a file. Pages that were read and never mapped hide as many zeroed
 /// ones, so this is a lower bound where prefetch reads too much.
-pub(super) fn zeroed_pages(os: &OsCounts) -> u64 {
-    (os.page_faults + os.populated_pages).saturating_sub(io_pages(os))
+pub(super) fn zeroed_pages(os: &OsCounts, params: &Params) -> u64 {
+    (os.page_faults + os.populated_pages).saturating_sub(os.io_bytes.div_ceil(params.int(PAGE_SIZE.name)))
 }
 
 /// Sum of count x price, rounded once.

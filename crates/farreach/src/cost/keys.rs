@@ -1,7 +1,7 @@
 //! Prices, as keys of a machine. A price the papers print is theirs; the others are stated assumptions about a workstation of
 //! T94's time (40 MHz), to be set by whoever knows better.
 
-use crate::params::{Allowed, Key};
+use crate::params::{Allowed, Key, PAGE_SIZE};
 
 const PRICE: Allowed = Allowed::Number { min: 0.0, max: 1e12 };
 
@@ -10,6 +10,20 @@ pub const PENALTY: Key = Key { name: "penalty", default: "40", allowed: PRICE, a
 /// Assumed: a load that hits the cache, and the test of what it brought.
 pub const PTE_COST: Key =
     Key { name: "pte_cost", default: "2", allowed: PRICE, about: "cycles per page table entry a miss reads beyond the first" };
+/// PS-12: an L1 miss of a fetch that hits L2 on the Itanium 2.
+pub const L2_FETCH: Key = Key {
+    name: "l2_hit_fetch_cycles",
+    default: "2",
+    allowed: PRICE,
+    about: "cycles per fetch that only the second level of a TLB answers",
+};
+/// PS-12: as before, loads and stores.
+pub const L2_DATA: Key = Key {
+    name: "l2_hit_data_cycles",
+    default: "4",
+    allowed: PRICE,
+    about: "cycles per load or store that only the second level of a TLB answers",
+};
 /// Assumed within the 1500 to 4000 cycles that T94-71 gives for a trap that changes a mapping.
 pub const FAULT: Key = Key {
     name: "fault_cycles",
@@ -59,4 +73,5 @@ pub const CLOCK: Key = Key {
 };
 
 /// All of them; every machine has these keys.
-pub const COST_KEYS: &[&Key] = &[&PENALTY, &PTE_COST, &FAULT, &POPULATE, &CHECK, &COPY, &ZERO, &IO, &CPI, &CLOCK];
+pub const COST_KEYS: &[&Key] =
+    &[&PENALTY, &PTE_COST, &L2_FETCH, &L2_DATA, &FAULT, &POPULATE, &CHECK, &COPY, &ZERO, &IO, &CPI, &CLOCK, &PAGE_SIZE];

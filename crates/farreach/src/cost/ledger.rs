@@ -4,13 +4,13 @@
 //! Beside a 4 KB single-page-size design of the same run, cycles are differences from it, so that they add up to what the
 //! mechanism gained (negative) or cost (positive). Without one they are what was charged.
 
-use super::cycles::{copies, faults, io_pages, price, zeroed_pages};
+use super::cycles::{base_pages, copies, faults, io_pages, price, zeroed_pages};
 use super::keys;
 use crate::counts::{Counts, LedgerLine, MemoryUse};
 use crate::params::{Key, Params};
 
 /// How a line reads its count.
-type Read = fn(&Counts) -> u64;
+type Read = fn(&Counts, &Params) -> u64;
 
 /// A counter of the ledger.
 struct Item {
@@ -35,37 +35,49 @@ const fn priced(name: &'static str, unit: &'static str, read: Read, key: &'stati
 }
 
 const ITEMS: &[Item] = &[
-    priced("misses: page table entries read beyond the first", "entries", |c| c.tlb.extra_pte_reads, &keys::PTE_COST),
-    priced("page-fault handling: faults", "faults", |c| faults(&c.os), &keys::FAULT),
+    priced("misses: page table entries read beyond the first", "entries", |c, _| c.tlb.extra_pte_reads, &keys::PTE_COST),
+    priced("misses of a first level: fetches", "hits", |c, _| c.tlb.second_level_fetch_hits, &keys::L2_FETCH),
+    priced("misses of a first level: loads and stores", "hits", |c, _| c.tlb.second_level_data_hits, &keys::L2_DATA),
+    priced("page-fault handling: faults", "faults", |c, _| faults(&c.os), &keys::FAULT),
     Item {
         name: "page-fault handling: read from files",
         unit: "bytes",
-        read: |c| c.os.io_bytes,
-        price: Some(Priced { key: &keys::IO, read: |c| io_pages(&c.os) }),
+        read: |c, _| c.os.io_bytes,
+        price: Some(Priced { key: &keys::IO, read: |c, _| io_pages(&c.os) }),
     },
-    priced("page-fault handling: pages filled with zeros", "pages", |c| zeroed_pages(&c.os), &keys::ZERO),
-    item("page replacement and file writes: pages marked modified", "pages", |c| c.os.dirty_pages),
-    item("physical memory allocation: steps", "steps", |c| c.os.alloc_steps),
-    item("physical memory under pressure: no aligned group free", "regions", |c| c.os.failed_region_allocs),
-    item("physical memory under pressure: reserved frames taken back", "pages", |c| c.os.reservations_stolen),
-    priced("data structures: page table entries probed", "entries", |c| c.os.pt_probes, &keys::CHECK),
-    priced("promotion: populate", "pages", |c| c.os.populated_pages, &keys::POPULATE),
-    item("promotion: populated, never used", "pages", |c| c.os.populated_never_used),
-    item("promotion: check", "checks", |c| c.os.promotions_tried),
-    priced("promotion: gather and copy-on-write copies", "pages", |c| copies(&c.os), &keys::COPY),
-    item("page-size assignment: promotions", "promotions", |c| c.os.promotions),
-    item("page-size assignment: demotions", "demotions", |c| c.os.demotions),
-    item("file read-ahead: pages read before they were asked for", "pages", |c| c.os.pages_prefetched),
-    item("physical memory and placement: groups reserved", "regions", |c| c.os.reservations_made),
-    item("physical memory and placement: reserved frames used", "pages", |c| c.os.reservations_honoured),
-    item("small objects: promotions refused", "refusals", |c| c.os.refused_small_object),
-    item("non-uniform attributes: promotions refused", "refusals", |c| c.os.refused_attributes),
-    item("non-uniform attributes: entries of their own", "entries", |c| c.tlb.split_attributes),
-    item("missing pages: promotions refused", "refusals", |c| c.os.refused_not_resident),
-    item("virtual placement: promotions refused for their frames", "refusals", |c| c.os.refused_frames),
-    item("virtual placement: entries of their own, unaligned", "entries", |c| c.tlb.split_unaligned),
-    item("virtual placement: entries of their own, other frames", "entries", |c| c.tlb.split_frames),
-    item("interfaces: entries dropped because a mapping changed", "entries", |c| c.tlb.invalidations),
+    Item {
+        name: "page-fault handling: pages filled with zeros",
+        unit: "pages",
+        read: |c, p| zeroed_pages(&c.os, p),
+        price: Some(Priced { key: &keys::ZERO, read: |c, p| zeroed_pages(&c.os, p) * base_pages(p) }),
+    },
+    item("page replacement and file writes: pages marked modified", "pages", |c, _| c.os.dirty_pages),
+    item("physical memory allocation: steps", "steps", |c, _| c.os.alloc_steps),
+    item("physical memory under pressure: no aligned group free", "regions", |c, _| c.os.failed_region_allocs),
+    item("physical memory under pressure: reserved frames taken back", "pages", |c, _| c.os.reservations_stolen),
+    priced("data structures: page table entries probed", "entries", |c, _| c.os.pt_probes, &keys::CHECK),
+    priced("promotion: populate", "pages", |c, _| c.os.populated_pages, &keys::POPULATE),
+    item("promotion: populated, never used", "pages", |c, _| c.os.populated_never_used),
+    item("promotion: check", "checks", |c, _| c.os.promotions_tried),
+    Item {
+        name: "promotion: gather and copy-on-write copies",
+        unit: "pages",
+        read: |c, _| copies(&c.os),
+        price: Some(Priced { key: &keys::COPY, read: |c, p| copies(&c.os) * base_pages(p) }),
+    },
+    item("page-size assignment: promotions", "promotions", |c, _| c.os.promotions),
+    item("page-size assignment: demotions", "demotions", |c, _| c.os.demotions),
+    item("file read-ahead: pages read before they were asked for", "pages", |c, _| c.os.pages_prefetched),
+    item("physical memory and placement: groups reserved", "regions", |c, _| c.os.reservations_made),
+    item("physical memory and placement: reserved frames used", "pages", |c, _| c.os.reservations_honoured),
+    item("small objects: promotions refused", "refusals", |c, _| c.os.refused_small_object),
+    item("non-uniform attributes: promotions refused", "refusals", |c, _| c.os.refused_attributes),
+    item("non-uniform attributes: entries of their own", "entries", |c, _| c.tlb.split_attributes),
+    item("missing pages: promotions refused", "refusals", |c, _| c.os.refused_not_resident),
+    item("virtual placement: promotions refused for their frames", "refusals", |c, _| c.os.refused_frames),
+    item("virtual placement: entries of their own, unaligned", "entries", |c, _| c.tlb.split_unaligned),
+    item("virtual placement: entries of their own, other frames", "entries", |c, _| c.tlb.split_frames),
+    item("interfaces: entries dropped because a mapping changed", "entries", |c, _| c.tlb.invalidations),
 ];
 
 const ALIASES: &str = "aliases: mapped more than once";
@@ -74,22 +86,23 @@ const WASTED: &str = "memory: resident, never referenced";
 /// The ledger of one machine. `baseline` is the 4 KB single-page-size design of the same run with its own prices; leave it out
 /// for a run without one.
 pub fn ledger(counts: &Counts, memory: &MemoryUse, baseline: Option<(&Counts, &Params)>, params: &Params) -> Vec<LedgerLine> {
-    let charge = |read: Read, key: &Key, counts: &Counts, params: &Params| (read(counts) as f64 * price(params, key)).round();
+    let charge =
+        |read: Read, key: &Key, counts: &Counts, params: &Params| (read(counts, params) as f64 * price(params, key)).round();
     let against = |read: Read, key: &Key| {
         let base = baseline.map_or(0.0, |(counts, params)| charge(read, key, counts, params));
         Some((charge(read, key, counts, params) - base) as i64)
     };
-    let misses: Read = |c| c.tlb.misses;
+    let misses: Read = |c, _| c.tlb.misses;
     let (item, count) = match baseline {
-        None => ("TLB misses", misses(counts)),
-        Some((base, _)) if misses(base) >= misses(counts) => ("TLB misses saved", misses(base) - misses(counts)),
-        Some((base, _)) => ("TLB misses added", misses(counts) - misses(base)),
+        None => ("TLB misses", counts.tlb.misses),
+        Some((base, _)) if base.tlb.misses >= counts.tlb.misses => ("TLB misses saved", base.tlb.misses - counts.tlb.misses),
+        Some((base, _)) => ("TLB misses added", counts.tlb.misses - base.tlb.misses),
     };
     let line = |item: &str, count, unit: &str, cycles| LedgerLine { item: item.into(), count, unit: unit.into(), cycles };
     let mut lines = vec![line(item, count, "misses", against(misses, &keys::PENALTY))];
     for item in ITEMS {
         let cycles = item.price.as_ref().and_then(|p| against(p.read, p.key));
-        lines.push(line(item.name, (item.read)(counts), item.unit, cycles));
+        lines.push(line(item.name, (item.read)(counts, params), item.unit, cycles));
     }
     let twice = memory.mapped_bytes.saturating_sub(memory.resident_bytes);
     lines.push(line(ALIASES, twice, "bytes", None));

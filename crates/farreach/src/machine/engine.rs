@@ -61,10 +61,13 @@ impl Unit {
     }
 }
 
-/// The designs that share one operating system.
+/// The designs that share one operating system. The stream, blocks, quiet table and footprint are in pages of 4 KB; operating system
+/// and designs are in its base pages, of 2^k of them.
 pub(super) struct Group {
     /// Its operating system.
     pub os: Os,
+    /// k: log2 of the 4 KB pages in its base page.
+    pub order: u32,
     /// First design, as bit of the masks.
     pub first: usize,
     /// Designs.
@@ -82,8 +85,18 @@ impl Group {
 pub(super) struct Tally {
     /// References before splitting at page boundaries.
     pub references: Lookups,
-    /// Lookups.
+    /// Lookups in 4 KB pages.
     pub lookups: Lookups,
+    /// Those for a further page of one reference, by log2 of the largest page whose boundary lies before it.
+    crossings: [u64; ORDERS],
+}
+
+/// log2 of the 4 KB pages in a base page is below this.
+const ORDERS: usize = 10;
+
+/// The largest base page that begins with this 4 KB page, as log2 of its 4 KB pages.
+fn begins(vpn: u64) -> usize {
+    (vpn.trailing_zeros() as usize).min(ORDERS - 1)
 }
 
 /// See the module.
@@ -96,6 +109,8 @@ pub(super) struct Engine {
     compiled: Compiled,
     quiet: Quiet,
     full: u32,
+    /// By order: designs for which a reference that goes on into a page that begins there stays in its base page.
+    inside: [u32; ORDERS],
     current: Option<Asid>,
     limit: u64,
     plain: bool,
@@ -113,6 +128,11 @@ impl Tally {
             0 => self.references.total(),
             instructions => instructions,
         }
+    }
+
+    /// Lookups in base pages of 2^k 4 KB pages: a reference makes one for each page it touches (XC-1).
+    fn lookups_in(&self, k: u32) -> u64 {
+        self.lookups.total() - self.crossings[..k as usize].iter().sum::<u64>()
     }
 }
 
@@ -138,6 +158,9 @@ impl Engine {
         let designs: usize = groups.iter().map(|g| g.units.len()).sum();
         Engine {
             full: groups.iter().fold(0, |m, g| m | g.mask()),
+            inside: std::array::from_fn(|begins| {
+                groups.iter().filter(|g| (begins as u32) < g.order).fold(0, |m, g| m | g.mask())
+            }),
             quiet: Quiet::new(designs, groups.len()),
             groups,
             tally: Tally::default(),
@@ -152,6 +175,11 @@ impl Engine {
             changes: Vec::new(),
             ops: 0,
         }
+    }
+
+    /// Lookups of the designs of a group, in its base pages.
+    pub fn lookups(&self, group: usize) -> u64 {
+        self.tally.lookups_in(self.groups[group].order)
     }
 
     /// The limit was reached: further batches would be ignored.
@@ -338,11 +366,14 @@ impl Engine {
             return Ok(false);
         }
         self.tally.references.fetch += 1;
-        for vpn in instr.pc >> BASE_SHIFT..=(instr.pc + u64::from(instr.len) - 1) >> BASE_SHIFT {
+        let first = instr.pc >> BASE_SHIFT;
+        self.tally.lookups.fetch += 1;
+        if *calm != Some(first) {
+            *calm = (!self.lookup(asid, first, Kind::Fetch)?).then_some(first);
+        }
+        for vpn in first + 1..=(instr.pc + u64::from(instr.len) - 1) >> BASE_SHIFT {
             self.tally.lookups.fetch += 1;
-            if *calm != Some(vpn) {
-                *calm = (!self.lookup(asid, vpn, Kind::Fetch)?).then_some(vpn);
-            }
+            *calm = (!self.lookup_further(asid, vpn, Kind::Fetch)?).then_some(vpn);
         }
         Ok(true)
     }
@@ -352,10 +383,11 @@ impl Engine {
         let last = addr.saturating_add(size - 1);
         let count = |n: &mut Lookups, by| *(if kind == Kind::Load { &mut n.load } else { &mut n.store }) += by;
         count(&mut self.tally.references, 1);
-        let mut acted = false;
-        for vpn in addr >> BASE_SHIFT..=last >> BASE_SHIFT {
+        count(&mut self.tally.lookups, 1);
+        let mut acted = self.lookup(asid, addr >> BASE_SHIFT, kind)?;
+        for vpn in (addr >> BASE_SHIFT) + 1..=last >> BASE_SHIFT {
             count(&mut self.tally.lookups, 1);
-            acted |= self.lookup(asid, vpn, kind)?;
+            acted |= self.lookup_further(asid, vpn, kind)?;
         }
         Ok(acted)
     }
@@ -365,7 +397,7 @@ impl Engine {
     #[inline(always)]
     fn lookup(&mut self, asid: Asid, vpn: u64, kind: Kind) -> Result<bool, Error> {
         if self.plain {
-            self.ask_all(asid, vpn, kind)?;
+            self.ask_all(asid, vpn, kind, 0)?;
             return Ok(true);
         }
         let (slot, have) = self.quiet.designs(vpn, kind);
@@ -377,17 +409,39 @@ impl Engine {
         Ok(true)
     }
 
-    /// A lookup without shortcuts.
-    fn ask_all(&mut self, asid: Asid, vpn: u64, kind: Kind) -> Result<(), Error> {
+    /// The lookup of a further 4 KB page of one reference: none for the designs in whose base page the reference stays.
+    #[cold]
+    fn lookup_further(&mut self, asid: Asid, vpn: u64, kind: Kind) -> Result<bool, Error> {
+        self.tally.crossings[begins(vpn)] += 1;
+        let inside = self.inside[begins(vpn)];
+        if self.plain {
+            self.ask_all(asid, vpn, kind, inside)?;
+            return Ok(true);
+        }
+        let (slot, have) = self.quiet.designs(vpn, kind);
+        if have == self.full {
+            self.quiet.mark(slot);
+            return Ok(false);
+        }
+        self.ask(asid, vpn, kind, slot, have | inside)?;
+        Ok(true)
+    }
+
+    /// A lookup without shortcuts, of the designs that are not `inside`.
+    fn ask_all(&mut self, asid: Asid, vpn: u64, kind: Kind, inside: u32) -> Result<(), Error> {
         self.footprint.insert(asid, vpn);
         let clock = self.tally.lookups.total() - 1;
         for g in 0..self.groups.len() {
-            let touched = self.touch(g, asid, vpn, kind)?;
+            if self.groups[g].mask() & inside != 0 {
+                continue;
+            }
+            let at = Lookup { asid, vpn: Vpn(vpn >> self.groups[g].order), kind };
+            let touched = self.touch(g, at)?;
             self.follow(g);
             let Group { os, units, .. } = &mut self.groups[g];
             for unit in units {
                 self.noise.clear();
-                let answer = unit.tlb(kind).0.access(Lookup { asid, vpn: Vpn(vpn), kind }, touched.pte, os, &mut self.noise);
+                let answer = unit.tlb(kind).0.access(at, touched.pte, os, &mut self.noise);
                 if answer.outcome != Outcome::Hit {
                     unit.profile.miss(clock, kind, touched.label);
                 }
@@ -397,9 +451,9 @@ impl Engine {
     }
 
     /// An operating system serves a lookup.
-    fn touch(&mut self, g: usize, asid: Asid, vpn: u64, kind: Kind) -> Result<Touched, Error> {
+    fn touch(&mut self, g: usize, Lookup { asid, vpn, kind }: Lookup) -> Result<Touched, Error> {
         let Group { os, units, .. } = &mut self.groups[g];
-        os.touch(asid, Vpn(vpn), kind).map_err(|e| Error::Simulation { machine: units[0].name.clone(), what: os.explain(e) })
+        os.touch(asid, vpn, kind).map_err(|e| Error::Simulation { machine: units[0].name.clone(), what: os.explain(e) })
     }
 
     /// A lookup that some designs, those not in `have`, cannot answer quietly.
@@ -408,36 +462,42 @@ impl Engine {
         if let Some(Former(former)) = self.quiet.claim(slot, vpn) {
             self.footprint.insert(asid, vpn);
             if let Some(lookup) = former {
-                self.groups.iter_mut().flat_map(|g| &mut g.units).for_each(|unit| unit.looked_up(asid, &[lookup]));
+                self.groups
+                    .iter_mut()
+                    .filter(|g| g.order == 0)
+                    .flat_map(|g| &mut g.units)
+                    .for_each(|unit| unit.looked_up(asid, &[lookup]));
             }
         }
         let clock = self.tally.lookups.total() - 1;
-        let at = Lookup { asid, vpn: Vpn(vpn), kind };
         for g in 0..self.groups.len() {
             let mut want = self.groups[g].mask() & !have;
             if want == 0 {
                 continue;
             }
+            let k = self.groups[g].order;
+            let at = Lookup { asid, vpn: Vpn(vpn >> k), kind };
             let touched = match self.quiet.served(slot, kind, g) {
                 Some(touched) => touched,
                 None => {
-                    let touched = self.touch(g, asid, vpn, kind)?;
+                    let touched = self.touch(g, at)?;
                     self.follow(g);
                     self.quiet.serve(slot, kind, g, touched);
                     touched
                 }
             };
-            let Group { os, first, units } = &mut self.groups[g];
+            let Group { os, first, units, .. } = &mut self.groups[g];
             let os = &*os;
             while want != 0 {
                 let design = want.trailing_zeros() as usize;
                 want &= want - 1;
                 let unit = &mut units[design - *first];
                 let (tlb, sees) = unit.tlb(kind);
-                self.quiet.noise.clear();
-                self.quiet.noise.sees = sees;
-                let answer = tlb.access(at, touched.pte, os, &mut self.quiet.noise);
-                self.quiet.hush(asid, design);
+                let noise = noise(k, &mut self.quiet, &mut self.noise);
+                noise.clear();
+                noise.sees = sees;
+                let answer = tlb.access(at, touched.pte, os, noise);
+                hush(&mut self.quiet, &self.noise, asid, design, k);
                 if answer.outcome != Outcome::Hit {
                     unit.profile.miss(clock, kind, touched.label);
                 }
@@ -446,7 +506,7 @@ impl Engine {
                 }
                 if cfg!(debug_assertions) {
                     check(unit, os, at);
-                    let truth = os.pte(asid, Vpn(vpn));
+                    let truth = os.pte(asid, at.vpn);
                     assert_eq!(Some(touched.pte), truth, "XC-3: {at:?} was served otherwise than the page table says");
                 }
             }
@@ -467,10 +527,10 @@ impl Engine {
     fn follow_changes(&mut self, g: usize) {
         let group = &mut self.groups[g];
         group.os.take_changes(&mut self.changes);
-        let mask = group.mask();
+        let (mask, k) = (group.mask(), group.order);
         for change in &self.changes {
             for (i, unit) in group.units.iter_mut().enumerate() {
-                let noise = &mut self.quiet.noise;
+                let noise = noise(k, &mut self.quiet, &mut self.noise);
                 noise.clear();
                 for (tlb, sees) in unit.each() {
                     noise.sees = sees;
@@ -482,15 +542,15 @@ impl Engine {
                     }
                 }
                 if let Some(current) = self.current {
-                    self.quiet.hush(current, group.first + i);
+                    hush(&mut self.quiet, &self.noise, current, group.first + i, k);
                 }
             }
             // Also for designs that hold nothing of these pages: the next reference must reach the operating system.
             if self.current != Some(change.asid) {
                 continue;
             }
-            if change.pages.pages <= quiet::SLOTS as u64 {
-                change.pages.iter().for_each(|vpn| self.quiet.clear_page(vpn, mask, 1 << g));
+            if change.pages.pages <= quiet::SLOTS as u64 >> k {
+                change.pages.finer(k).iter().for_each(|vpn| self.quiet.clear_page(vpn, mask, 1 << g));
             } else {
                 self.quiet.clear();
             }
@@ -530,9 +590,24 @@ impl Engine {
     pub fn settle(&mut self, forget: bool) {
         let lookups = self.quiet.lookups(forget);
         if let Some(asid) = self.current {
-            self.groups.iter_mut().flat_map(|g| &mut g.units).for_each(|unit| unit.looked_up(asid, &lookups));
+            self.groups
+                .iter_mut()
+                .filter(|g| g.order == 0)
+                .flat_map(|g| &mut g.units)
+                .for_each(|unit| unit.looked_up(asid, &lookups));
         }
     }
+}
+
+/// What a design names its pages in. The marks in the table are of 4 KB pages, so designs on larger ones do without.
+fn noise<'a>(k: u32, quiet: &'a mut Quiet, plain: &'a mut Noise) -> &'a mut Noise {
+    if k == 0 { &mut quiet.noise } else { plain }
+}
+
+/// Takes the pages that a design named, of 2^k 4 KB pages each, out of the table.
+#[inline]
+fn hush(quiet: &mut Quiet, plain: &Noise, asid: Asid, design: usize, k: u32) {
+    if k == 0 { quiet.hush(asid, design) } else { quiet.hush_runs(plain, asid, design, k) }
 }
 
 /// XC-3 on the fast path: every lookup that was only counted is a hit with the translation of the page table.
@@ -543,7 +618,7 @@ fn verify(compiled: &Compiled, groups: &[Group], asid: Asid, id: u64, addrs: &[u
     for (kind, addr) in fetches.chain(data) {
         for group in groups {
             for unit in &group.units {
-                check(unit, &group.os, Lookup { asid, vpn: Vpn(addr >> BASE_SHIFT), kind });
+                check(unit, &group.os, Lookup { asid, vpn: Vpn(addr >> group.os.page_shift()), kind });
             }
         }
     }

@@ -6,6 +6,7 @@ use super::profile::Profile;
 use super::quiet::MAX_DESIGNS;
 use super::spec::MachineSpec;
 use crate::Error;
+use crate::addr::BASE_SHIFT;
 use crate::counts::{Counts, MachineResult, RESULT_SCHEMA, RunResult, Workload};
 use crate::event::{Batch, Source};
 use crate::os::Os;
@@ -80,7 +81,7 @@ impl Lab {
                     units.push(Unit { name: spec.name.clone(), main: build()?, fetch, profile: Profile::new() });
                 }
                 first += units.len();
-                groups.push(Group { os, first: first - units.len(), units });
+                groups.push(Group { order: os.page_shift() - BASE_SHIFT, os, first: first - units.len(), units });
             }
             engines.push(Engine::new(groups, options.limit, options.plain));
         }
@@ -143,7 +144,7 @@ impl Lab {
             instructions: first.tally.references.fetch,
             references: first.tally.references,
             lookups: first.tally.lookups,
-            touched_bytes: first.footprint.pages << crate::addr::BASE_SHIFT,
+            touched_bytes: first.footprint.pages << BASE_SHIFT,
             processes: first.processes.max(1),
             threads: first.threads.max(first.processes).max(1),
             stopped: stopped.or(limit),
@@ -156,7 +157,9 @@ impl Lab {
             .map(|(spec, &place)| machine(spec, &mut self.engines, place, &workload))
             .collect();
         // The ledger compares with the single-page-size design of the run, or with the first machine.
-        let base = machines.iter().position(|m| m.config["kind"] == "single").unwrap_or(0);
+        let single = |m: &MachineResult| m.config["kind"] == "single";
+        let plain = machines.iter().position(|m| single(m) && m.config["page_size"] == 1 << BASE_SHIFT);
+        let base = plain.or_else(|| machines.iter().position(single)).unwrap_or(0);
         let baseline = machines.get(base).map(|m| (m.counts.clone(), &self.specs[base].params));
         for (m, spec) in machines.iter_mut().zip(&self.specs) {
             let baseline = baseline.as_ref().map(|(counts, params)| (counts, *params));
@@ -167,7 +170,8 @@ impl Lab {
 }
 
 fn machine(spec: &MachineSpec, engines: &mut [Engine], (e, g, u): (usize, usize, usize), workload: &Workload) -> MachineResult {
-    let lookups = engines[e].tally.lookups.total();
+    // A timeline runs in 4 KB lookups, so that all machines of a run have the same slices.
+    let (lookups, clock) = (engines[e].lookups(g), engines[e].tally.lookups.total());
     let group = &mut engines[e].groups[g];
     let unit = &mut group.units[u];
     let mut tlb = unit.main.counts().clone();
@@ -175,7 +179,7 @@ fn machine(spec: &MachineSpec, engines: &mut [Engine], (e, g, u): (usize, usize,
         tlb += fetch.counts();
     }
     tlb.lookups = lookups;
-    let timeline = unit.profile.timeline(lookups);
+    let timeline = unit.profile.timeline(clock);
     let regions = unit.profile.regions(group.os.labels());
     let counts = Counts { tlb, os: group.os.counts() };
     let memory = group.os.memory_use();

@@ -7,7 +7,7 @@
 //! bit is always safe, so conflicts and bulk clearing cost time, never exactness. The page numbers are those of one address
 //! space; a process switch empties the table.
 
-use crate::addr::{Asid, Vpn};
+use crate::addr::{Asid, Vpn, VpnRange};
 use crate::event::Kind;
 use crate::hw::tlb::{Attr, Marks, NO_PAGE, Noise, PLACES, Pte};
 use crate::os::Touched;
@@ -216,6 +216,40 @@ impl Quiet {
         }
     }
 
+    /// As [`Quiet::hush`], for what a design named elsewhere, in pages of 2^k.
+    #[cold]
+    pub fn hush_runs(&mut self, noise: &Noise, asid: Asid, design: usize, k: u32) {
+        if noise.all {
+            return self.clear_design(design);
+        }
+        for &(_, base, mut mask) in noise.pages.iter().filter(|(of, ..)| *of == asid) {
+            while mask != 0 {
+                let page = VpnRange::one(Vpn(base.0 + u64::from(mask.trailing_zeros())));
+                self.clear_run(page.finer(k), design);
+                mask &= mask - 1;
+            }
+        }
+    }
+
+    /// Lookups of these pages are quiet no more for the design. Looks through the pages or through what the design has published,
+    /// whichever is less.
+    fn clear_run(&mut self, pages: VpnRange, design: usize) {
+        let bit = 1u32 << design;
+        if pages.pages < self.published[design].len() as u64 {
+            return pages.iter().for_each(|vpn| self.clear_page(vpn, bit, 0));
+        }
+        let mut places = std::mem::take(&mut self.published[design]);
+        places.retain(|&at| {
+            let at = usize::from(at) % (2 * SLOTS);
+            let vpn = Vpn(self.marks().vpns[at]);
+            if pages.contains(vpn) {
+                self.clear_page(vpn, bit, 0);
+            }
+            self.slots[at].designs[0] & bit != 0
+        });
+        self.published[design] = places;
+    }
+
     /// Nothing is quiet any more.
     pub fn clear(&mut self) {
         for &at in &self.claimed {
@@ -343,5 +377,25 @@ mod tests {
         assert_eq!(q.lookups(false), []);
         q.fast().1.mark(NOWHERE);
         assert_eq!(q.lookups(true), []);
+    }
+
+    #[test]
+    fn a_run_goes_either_way() {
+        for published in [3, 40] {
+            let mut q = Quiet::new(2, 1);
+            for vpn in 0..published {
+                let at = claim(&mut q, vpn, Kind::Store);
+                (0..2).for_each(|design| q.publish(at, Kind::Store, design));
+            }
+            let before: Vec<u32> = (0..published).map(|vpn| designs(&q, vpn, Kind::Store)).collect();
+            q.clear_run(VpnRange { start: Vpn(1), pages: 16 }, 1);
+            for vpn in 0..published {
+                let gone = if (1..17).contains(&vpn) { 0b10 } else { 0 };
+                for (kind, what) in [(Kind::Load, LOADS), (Kind::Store, STORES)] {
+                    assert_eq!(designs(&q, vpn, kind), before[vpn as usize] & !gone, "{vpn}");
+                    assert_eq!(silent(&mut q, vpn, what), designs(&q, vpn, kind) == 0b11, "{vpn}");
+                }
+            }
+        }
     }
 }

@@ -22,8 +22,26 @@ macro_rules! presets {
 }
 
 /// All presets. A new one is one file in `machines/` and one word here.
-pub const PRESETS: &[Preset] =
-    presets!["t94/single", "t94/superpage", "t94/complete", "t94/partial", "t94/set-associative", "t94/integrated"];
+pub const PRESETS: &[Preset] = presets![
+    "t94/single",
+    "t94/superpage",
+    "t94/complete",
+    "t94/partial",
+    "t94/set-associative",
+    "t94/integrated",
+    "ps/4k",
+    "ps/8k",
+    "ps/16k",
+    "ps/32k",
+    "ps/64k",
+    "ps/128k",
+    "ps/256k",
+    "ps/512k",
+    "ps/1m",
+    "ps/2m",
+    "ps/two-size",
+    "ps/itanium",
+];
 
 /// Which design.
 const KIND: Key = Key { name: "kind", default: "", allowed: Allowed::Text, about: "the TLB design" };

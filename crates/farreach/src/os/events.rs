@@ -1,35 +1,43 @@
 //! Following the program: every event that changes an address space.
 
+use super::coarse::{self, Piece, Step};
 use super::fault::attr;
-use super::object::{ObjectId, ObjectKind};
+use super::object::{File, ObjectId, ObjectKind};
 use super::region::Region;
 use super::{Os, Space, What};
 use crate::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
-use crate::event::{Advice, Backing, Mapping, Op, Prot};
+use crate::event::{Backing, Op, Prot};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 impl Os {
     /// One event of the program. What changed for the hardware is in [`Os::take_changes`].
     pub fn apply(&mut self, asid: Asid, op: &Op) {
-        let range = |start: u64, len: u64| VpnRange::of_bytes(start, len, BASE_SHIFT);
         match op {
             Op::Start { .. } => debug_assert!(!self.space(asid).ended, "address spaces are numbered once"),
-            Op::Map(mapping) => self.map(asid, mapping),
-            Op::Unmap { start, len } => self.unmap(asid, range(*start, *len)),
-            Op::Remap { old_start, old_len, new_start, new_len } => {
-                self.remap(asid, range(*old_start, *old_len), range(*new_start, *new_len));
-            }
-            Op::Protect { start, len, prot } => self.protect(asid, range(*start, *len), *prot),
-            Op::Advise { start, len, advice: Advice::DontNeed } => self.discard(asid, range(*start, *len)),
             Op::Fork { child } => self.fork(asid, *child),
             Op::End(_) => self.end(asid),
-            Op::Advise { .. } | Op::Define { .. } => {}
-            Op::ThreadStart { .. } | Op::ThreadExit { .. } | Op::Switch { .. } => {}
+            op if self.shift == BASE_SHIFT => coarse::fine(op).into_iter().for_each(|step| self.step(asid, step)),
+            op => {
+                let k = self.shift - BASE_SHIFT;
+                self.space(asid).parts.coarse(op, k).into_iter().for_each(|step| self.step(asid, step));
+            }
         }
         self.memory.settle();
         self.count_virtual(asid);
         if let Op::Fork { child } = op {
             self.count_virtual(*child);
+        }
+    }
+
+    /// An event in pages of this system.
+    fn step(&mut self, asid: Asid, step: Step) {
+        match step {
+            Step::Map(piece) => self.map(asid, &piece),
+            Step::Unmap(range) => self.unmap(asid, range),
+            Step::Remap(old, new) => self.remap(asid, old, new),
+            Step::Protect(range, prot) => self.protect(asid, range, prot),
+            Step::Discard(range) => self.discard(asid, range),
         }
     }
 
@@ -42,11 +50,11 @@ impl Os {
         self.virtual_peak = self.virtual_peak.max(self.virtual_pages);
     }
 
-    fn map(&mut self, asid: Asid, mapping: &Mapping) {
-        let range = VpnRange::of_bytes(mapping.start, mapping.len, BASE_SHIFT);
+    fn map(&mut self, asid: Asid, mapping: &Piece) {
+        let range = mapping.range;
         // A file that is mapped over its last mapping stays the same object.
         let file = match &mapping.backing {
-            Backing::File { path, .. } => self.memory.objects.file(path),
+            Backing::File { path, offset } => self.memory.objects.file(&self.file_page(path, *offset).0),
             _ => None,
         };
         if let Some(file) = file {
@@ -54,7 +62,7 @@ impl Os {
         }
         self.unmap(asid, range);
         self.space(asid).mapped_by_events = true;
-        let (object, first_page) = self.object_for(asid, mapping, range);
+        let (object, first_page) = self.object_for(asid, mapping);
         let label = self.name(mapping);
         let region = Region { range, prot: mapping.prot, shared: mapping.shared, object, first_page, label };
         self.insert(asid, region);
@@ -92,17 +100,18 @@ impl Os {
 
     /// The object behind a new mapping and the page of it at the mapping's start. Anonymous objects number their pages like
     /// the addresses of their first mapping.
-    fn object_for(&mut self, asid: Asid, mapping: &Mapping, range: VpnRange) -> (ObjectId, u64) {
+    fn object_for(&mut self, asid: Asid, mapping: &Piece) -> (ObjectId, u64) {
+        let range = mapping.range;
         let fresh = |os: &mut Os| os.memory.objects.create(ObjectKind::Anonymous, None, !mapping.shared, 0);
         // A heap or stack goes on as the same object, unless these pages of it were moved elsewhere.
         let unmapped = |os: &Os, id: ObjectId| !os.memory.objects.get(id).contains_any(range.start.0, range.pages);
         match &mapping.backing {
             Backing::File { path, offset } => {
-                let page = offset >> BASE_SHIFT;
-                let object = self.memory.objects.file(path).unwrap_or_else(|| {
+                let (file, page) = self.file_page(path, *offset);
+                let object = self.memory.objects.file(&file).unwrap_or_else(|| {
                     let kind = self.kind_of_file(path);
                     let shift = range.start.0.wrapping_sub(page);
-                    self.memory.objects.create(kind, Some(path.clone()), false, shift)
+                    self.memory.objects.create(kind, Some(file), false, shift)
                 });
                 (object, page)
             }
@@ -122,7 +131,15 @@ impl Os {
         }
     }
 
-    fn name(&mut self, mapping: &Mapping) -> u32 {
+    /// The object of a file and the page of it at a byte. Only files that lie alike in pages share frames; what lies before the first
+    /// whole page is page 0.
+    fn file_page(&self, path: &Arc<str>, offset: u64) -> (File, u64) {
+        let page = self.memory.page_bytes();
+        let skew = (offset & (page - 1)) >> BASE_SHIFT;
+        (File { path: Arc::clone(path), skew }, offset.wrapping_add(page - (1 << BASE_SHIFT)) >> self.shift)
+    }
+
+    fn name(&mut self, mapping: &Piece) -> u32 {
         match &mapping.backing {
             Backing::File { path, .. } => {
                 let base = path.rsplit('/').next().unwrap_or(path);
@@ -296,7 +313,7 @@ impl Os {
         self.space(child);
         let parent = self.space(asid);
         let regions: Vec<Region> = parent.regions.iter().cloned().collect();
-        let mapped_by_events = parent.mapped_by_events;
+        let (mapped_by_events, parts) = (parent.mapped_by_events, parent.parts.clone());
         let mut copies: HashMap<ObjectId, ObjectId> = HashMap::new();
         for region in &regions {
             if self.memory.objects.get(region.object).private && !copies.contains_key(&region.object) {
@@ -304,11 +321,11 @@ impl Os {
             }
         }
         let copy = |object: ObjectId| copies.get(&object).copied().unwrap_or(object);
-        *self.space(child) = Space { mapped_by_events, ..Space::default() };
+        *self.space(child) = Space { mapped_by_events, parts, ..Space::default() };
         for region in &regions {
             self.insert(child, Region { object: copy(region.object), ..region.clone() });
         }
-        let all = VpnRange { start: Vpn(0), pages: super::SPACE_PAGES };
+        let all = self.all_pages();
         let mut protected = Vec::new();
         for vpn in self.space(asid).table.mapped_in(all) {
             let region = self.region(asid, vpn);
@@ -332,7 +349,7 @@ impl Os {
     }
 
     fn end(&mut self, asid: Asid) {
-        let all = VpnRange { start: Vpn(0), pages: super::SPACE_PAGES };
+        let all = self.all_pages();
         for vpn in self.space(asid).table.mapped_in(all) {
             self.unmap_page(asid, vpn);
         }

@@ -4,8 +4,8 @@ use super::object::{ObjectId, ObjectKind};
 use super::page_table::Entry;
 use super::placement::Ask;
 use super::region::Region;
-use super::{Os, OutOfMemory, SPACE_PAGES, Touched, What};
-use crate::addr::{Asid, BASE_SHIFT, Pfn, Vpn, VpnRange};
+use super::{Os, OutOfMemory, Touched, What};
+use crate::addr::{Asid, Pfn, Vpn, VpnRange};
 use crate::event::{Kind, Prot};
 use crate::hw::tlb::{Attr, Pte};
 
@@ -96,7 +96,7 @@ impl Os {
             self.memory.counts.wild_faults += 1;
             (VpnRange::one(vpn), self.labels.intern("not mapped"))
         } else {
-            (VpnRange { start: Vpn(0), pages: SPACE_PAGES }, self.labels.intern("whole space"))
+            (self.all_pages(), self.labels.intern("whole space"))
         };
         let object = self.memory.objects.create(ObjectKind::Anonymous, None, true, 0);
         let region = Region { range, prot: Prot::RWX, shared: false, object, first_page: range.start.0, label };
@@ -121,6 +121,7 @@ impl Os {
             Entry { pfn, label, attr: attr(region.prot, private_file), cow: private_file, present: true, ..Entry::default() }
         };
         self.map_page(asid, vpn, entry);
+        self.map_large(asid, vpn, &region);
         self.promote_around(asid, vpn, &region);
         Ok(())
     }
@@ -143,7 +144,7 @@ impl Os {
     /// A file page was read into its frame.
     pub(super) fn count_read(&mut self, object: ObjectId) {
         if self.memory.objects.get(object).kind.is_file() {
-            self.memory.counts.io_bytes += 1 << BASE_SHIFT;
+            self.memory.counts.io_bytes += self.memory.page_bytes();
         }
     }
 

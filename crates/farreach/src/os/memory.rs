@@ -33,6 +33,8 @@ pub struct Memory {
     reserved_live: u64,
     next_stamp: u64,
     reclaim_batch: u64,
+    /// log2 of the base page.
+    shift: u32,
     peak: Peak,
     /// Freed by the event under way.
     freed: Vec<Pfn>,
@@ -50,8 +52,8 @@ pub struct Peak {
 }
 
 impl Memory {
-    /// `reclaim_batch`: reserved frames taken back at a time (AMB-8).
-    pub fn new(alloc: Box<dyn FrameAllocator>, reclaim_batch: u64) -> Memory {
+    /// `reclaim_batch`: reserved frames taken back at a time (AMB-8). `shift`: log2 of the base page.
+    pub fn new(alloc: Box<dyn FrameAllocator>, reclaim_batch: u64, shift: u32) -> Memory {
         Memory {
             alloc,
             objects: Objects::default(),
@@ -62,11 +64,16 @@ impl Memory {
             reserved_live: 0,
             next_stamp: 0,
             reclaim_batch,
+            shift,
             peak: Peak::default(),
             freed: Vec::new(),
         }
     }
 
+    /// Bytes of a base page.
+    pub fn page_bytes(&self) -> u64 {
+        1 << self.shift
+    }
     /// Frames with contents.
     pub fn resident(&self) -> u64 {
         self.busy.len() as u64
@@ -240,9 +247,8 @@ impl Memory {
                     self.freed.push(pfn);
                 }
                 Slot::Busy(pfn) => {
-                    // A private page whose last mapping went first is free already and may be somebody else's by now; it is ours only
-                    // while it is cached, that is, while it belongs to a file or to shared memory.
-                    if let Some(busy) = self.busy.get_mut(&pfn).filter(|b| b.cached) {
+                    // A private page whose last mapping went first is free already; what the event under way frees is nobody else's yet.
+                    if let Some(busy) = self.busy.get_mut(&pfn) {
                         busy.cached = false;
                         if busy.mappings == 0 {
                             self.release(pfn);

@@ -1,6 +1,7 @@
 //! The operating system: address spaces, page tables, placement of pages, promotion. It follows the events of the program and
 //! serves its faults, and it says what changed so that translation hardware can follow. It knows no hardware.
 
+mod coarse;
 mod events;
 mod fault;
 pub mod frames;
@@ -11,11 +12,12 @@ pub mod placement;
 mod promotion;
 mod region;
 
-use crate::addr::{Asid, BASE_SHIFT, Bytes, Vpn, VpnRange};
+use crate::addr::{Asid, Bytes, Vpn, VpnRange};
 use crate::counts::{MemoryUse, OsCounts};
 use crate::hw::tlb::{PageTableView, Pte};
-pub use crate::params::SEED;
 use crate::params::{Allowed, Key, Params};
+pub use crate::params::{PAGE_SIZE, SEED};
+use coarse::Parts;
 use memory::Memory;
 use object::ObjectKind;
 use page_table::PageTable;
@@ -67,14 +69,13 @@ pub struct Touched {
     pub label: u32,
 }
 
-/// Number of the address spaces' pages: 64-bit addresses (T94-1).
-const SPACE_PAGES: u64 = 1 << (64 - BASE_SHIFT);
-
 /// One address space.
 #[derive(Default)]
 struct Space {
     table: PageTable,
     regions: Regions,
+    /// What events mapped, where base pages are larger than theirs.
+    parts: Parts,
     /// The trace says what is mapped. Otherwise one anonymous object fills the space.
     mapped_by_events: bool,
     /// The promotion policy's counts of mapped pages in aligned groups.
@@ -84,8 +85,10 @@ struct Space {
     ended: bool,
 }
 
-/// One operating system with one memory and one policy.
+/// One operating system with one memory and one policy. Pages and frames are its own base pages ([`PAGE_SIZE`]), all counts too.
 pub struct Os {
+    /// log2 of the base page.
+    shift: u32,
     memory: Memory,
     spaces: Vec<Space>,
     placement: Box<dyn Placement>,
@@ -142,7 +145,7 @@ const RECLAIM_BATCH: Key = Key {
 /// The keys of an operating system with this placement policy.
 pub fn keys(placement: &str) -> Vec<&'static Key> {
     let own = placement::placement(placement).map_or(&[][..], |p| p.keys);
-    let mut keys = vec![&PLACEMENT, &NFS, &RECLAIM_BATCH, &SEED];
+    let mut keys = vec![&PAGE_SIZE, &PLACEMENT, &NFS, &RECLAIM_BATCH, &SEED];
     keys.extend(own);
     keys.extend(promotion::KEYS);
     keys.extend(&frames::keys::KEYS);
@@ -154,8 +157,11 @@ impl Os {
     pub fn new(params: &Params) -> Result<Os, String> {
         let kind = placement::placement(params.text("placement")).expect("the description was checked against the registry");
         let placement = (kind.build)(params)?;
+        let shift = params.page_shift();
+        let frames = frames::keys::build(params, shift, params.int("seed"))?;
         Ok(Os {
-            memory: Memory::new(frames::keys::build(params, params.int("seed"))?, params.int("reclaim_batch")),
+            shift,
+            memory: Memory::new(frames, params.int("reclaim_batch"), shift),
             spaces: Vec::new(),
             promotion: Promotion::new(params)?,
             placement,
@@ -176,6 +182,16 @@ impl Os {
             self.spaces.resize_with(i + 1, Space::default);
         }
         &mut self.spaces[i]
+    }
+
+    /// log2 of the base page.
+    pub fn page_shift(&self) -> u32 {
+        self.shift
+    }
+
+    /// All pages of an address space: 64-bit addresses (T94-1).
+    fn all_pages(&self) -> VpnRange {
+        VpnRange { start: Vpn(0), pages: 1 << (64 - self.shift) }
     }
 
     /// Whether something changed since the last [`Os::take_changes`].
@@ -204,7 +220,7 @@ impl Os {
 
     fn never_used_now(&self) -> u64 {
         let mapped = |s: &Space| -> u64 {
-            let all = s.table.mapped_in(VpnRange { start: Vpn(0), pages: SPACE_PAGES });
+            let all = s.table.mapped_in(self.all_pages());
             all.iter().filter_map(|&v| s.table.get(v)).filter(|e| e.populated && !e.touched).count() as u64
         };
         if self.memory.counts.populated_pages == 0 { 0 } else { self.spaces.iter().map(mapped).sum() }
@@ -212,7 +228,7 @@ impl Os {
 
     /// Memory used until now.
     pub fn memory_use(&self) -> MemoryUse {
-        let bytes = |pages: u64| pages << BASE_SHIFT;
+        let bytes = |pages: u64| pages << self.shift;
         let peak = self.memory.peak();
         MemoryUse {
             resident_bytes: bytes(peak.resident),
@@ -239,12 +255,12 @@ impl Os {
 
     /// A sentence about a full memory.
     pub fn explain(&self, e: OutOfMemory) -> String {
-        let total = self.memory.alloc.total().map_or(0, |t| t << BASE_SHIFT);
-        let pinned = self.memory.alloc.pinned() << BASE_SHIFT;
+        let total = self.memory.alloc.total().map_or(0, |t| t << self.shift);
+        let pinned = self.memory.alloc.pinned() << self.shift;
         format!(
             "out of memory at page {:#x}: {} in use, {} pinned, of {}; give the key 'memory' a larger value or 'unlimited'",
-            e.vpn.0 << BASE_SHIFT,
-            Bytes(self.memory.resident() << BASE_SHIFT),
+            e.vpn.0 << self.shift,
+            Bytes(self.memory.resident() << self.shift),
             Bytes(pinned),
             Bytes(total),
         )

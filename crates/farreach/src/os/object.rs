@@ -35,13 +35,22 @@ pub enum Slot {
     Busy(Pfn),
 }
 
+/// A file as an object. Where base pages are larger than 4 KB, a file that is mapped at two places within them is two objects.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct File {
+    /// Path.
+    pub path: Arc<str>,
+    /// 4 KB pages of the file before its first whole base page.
+    pub skew: u64,
+}
+
 /// One object.
 #[derive(Debug)]
 pub struct Object {
     /// Kind.
     pub kind: ObjectKind,
     /// Name in the file index; `None` for anonymous memory.
-    pub path: Option<Arc<str>>,
+    pub file: Option<File>,
     /// Private anonymous memory: its pages die with their mapping. Others live until the last region is gone.
     pub private: bool,
     /// Identity index: object page to frame.
@@ -51,6 +60,8 @@ pub struct Object {
     pub shift: u64,
     /// Superpage-sized virtual groups that had their first fault; no second reservation as long as the object lives (AMB-9).
     pub begun: HashSet<u64>,
+    /// Virtual groups of pages whose frames were allocated as one large page (PS-5).
+    pub large: HashSet<u64>,
     /// Which of its pages some region maps, of whatever address space: how the number of regions changes at a page. A page is
     /// inside the object if it is mapped (T94-50 clips to it).
     coverage: BTreeMap<u64, i64>,
@@ -75,6 +86,16 @@ impl Object {
         self.coverage.range(..=page).map(|(_, change)| change).sum::<i64>() > 0
     }
 
+    /// Pages of it that some region maps.
+    pub fn pages(&self) -> u64 {
+        let (mut pages, mut mapped, mut from) = (0, 0, 0);
+        for (&page, by) in &self.coverage {
+            pages += if mapped > 0 { page - from } else { 0 };
+            (mapped, from) = (mapped + by, page);
+        }
+        pages
+    }
+
     /// Whether some region maps one of the pages `first..first + pages`.
     pub fn contains_any(&self, first: u64, pages: u64) -> bool {
         pages > 0 && (self.contains(first) || self.coverage.range(first..first.saturating_add(pages)).any(|(_, by)| *by > 0))
@@ -86,19 +107,20 @@ impl Object {
 pub struct Objects {
     all: Vec<Option<Object>>,
     free: Vec<ObjectId>,
-    files: hashbrown::HashMap<Arc<str>, ObjectId, foldhash::fast::FixedState>,
+    files: hashbrown::HashMap<File, ObjectId, foldhash::fast::FixedState>,
 }
 
 impl Objects {
     /// A new object without mappers. `shift`: virtual page number minus object page number of its first mapper.
-    pub fn create(&mut self, kind: ObjectKind, path: Option<Arc<str>>, private: bool, shift: u64) -> ObjectId {
+    pub fn create(&mut self, kind: ObjectKind, file: Option<File>, private: bool, shift: u64) -> ObjectId {
         let object = Object {
             kind,
-            path: path.clone(),
+            file: file.clone(),
             private,
             slots: BTreeMap::new(),
             shift,
             begun: HashSet::new(),
+            large: HashSet::new(),
             coverage: BTreeMap::new(),
             mappers: 0,
         };
@@ -107,15 +129,15 @@ impl Objects {
             ObjectId(self.all.len() as u32 - 1)
         });
         self.all[id.0 as usize] = Some(object);
-        if let Some(path) = path {
-            self.files.insert(path, id);
+        if let Some(file) = file {
+            self.files.insert(file, id);
         }
         id
     }
 
     /// The object of a file that is mapped somewhere.
-    pub fn file(&self, path: &str) -> Option<ObjectId> {
-        self.files.get(path).copied()
+    pub fn file(&self, file: &File) -> Option<ObjectId> {
+        self.files.get(file).copied()
     }
 
     /// An object, unless it is gone.
@@ -136,17 +158,17 @@ impl Objects {
     /// A child's copy of a private object: the same pages begun, none of its frames.
     pub fn copy_for_fork(&mut self, id: ObjectId) -> ObjectId {
         let old = self.get(id);
-        let (kind, shift, begun) = (old.kind, old.shift, old.begun.clone());
+        let (kind, shift, begun, large) = (old.kind, old.shift, old.begun.clone(), old.large.clone());
         let new = self.create(kind, None, true, shift);
-        self.get_mut(new).begun = begun;
+        (self.get_mut(new).begun, self.get_mut(new).large) = (begun, large);
         new
     }
 
     /// Takes an object out for good.
     pub fn destroy(&mut self, id: ObjectId) -> Object {
         let object = self.all[id.0 as usize].take().expect("destroyed twice");
-        if let Some(path) = &object.path {
-            self.files.remove(path);
+        if let Some(file) = &object.file {
+            self.files.remove(file);
         }
         self.free.push(id);
         object

@@ -6,7 +6,7 @@ use super::page_table::Entry;
 use super::placement::object_kinds;
 use super::region::Region;
 use super::{Os, What};
-use crate::addr::{Asid, BASE_SHIFT, Pfn, Vpn, VpnRange};
+use crate::addr::{Asid, Pfn, Vpn, VpnRange};
 use crate::params::{Allowed, Key, Params};
 
 const PROMOTE: Key = Key {
@@ -53,8 +53,15 @@ pub struct Promotion {
 impl Promotion {
     /// From the keys.
     pub fn new(params: &Params) -> Result<Promotion, String> {
+        let orders: Vec<u32> = params.sizes("promote").iter().map(|&s| params.order("promote", s)).collect::<Result<_, _>>()?;
+        if orders.first() == Some(&0) {
+            return Err(format!(
+                "promote = {} is not allowed: that is page_size; promote must be larger",
+                params.int("page_size")
+            ));
+        }
         Ok(Promotion {
-            orders: params.sizes("promote").iter().map(|s| s.trailing_zeros() - BASE_SHIFT).collect(),
+            orders,
             kinds: object_kinds(params, "promote_kinds")?,
             heap: params.number("threshold_heap"),
             disk: params.number("threshold_file"),
@@ -89,29 +96,41 @@ enum Refusal {
 }
 
 impl Os {
-    /// After `vpn` was mapped: promotes the groups around it that reached their threshold, smallest first.
+    /// After `vpn` was mapped: promotes the groups around it that reached their threshold, smallest first, and are larger than what it is
+    /// mapped by.
     pub(super) fn promote_around(&mut self, asid: Asid, vpn: Vpn, region: &Region) {
         let kind = self.memory.objects.get(region.object).kind;
         for i in 0..self.promotion.orders.len() {
             let order = self.promotion.orders[i];
             let count = self.space(asid).populations.get(&(order, vpn.group(order))).map_or(0, |c| u64::from(*c));
-            if !self.promotion.kinds.contains(&kind) || count < self.promotion.threshold(kind, order).max(1) {
+            let is = self.space(asid).table.get(vpn).map_or(0, |e| u32::from(e.order));
+            if order <= is || !self.promotion.kinds.contains(&kind) || count < self.promotion.threshold(kind, order).max(1) {
                 continue;
             }
-            self.memory.counts.promotions_tried += 1;
-            let group = VpnRange { start: vpn.align_down(order), pages: 1 << order };
-            let counter = match self.check_group(asid, group, region) {
-                Ok(missing) => {
-                    self.promote(asid, group, order, &missing);
-                    continue;
-                }
-                Err(Refusal::SmallObject) => &mut self.memory.counts.refused_small_object,
-                Err(Refusal::Frames) => &mut self.memory.counts.refused_frames,
-                Err(Refusal::Attributes) => &mut self.memory.counts.refused_attributes,
-                Err(Refusal::NotResident) => &mut self.memory.counts.refused_not_resident,
-            };
-            *counter += 1;
+            self.try_promotion(asid, vpn, region, order);
         }
+    }
+
+    /// After `vpn` was mapped: maps the large page around it as one, if its frames were allocated so. Counted as a promotion.
+    pub(super) fn map_large(&mut self, asid: Asid, vpn: Vpn, region: &Region) {
+        let Some(order) = self.placement.large() else { return };
+        let object = self.memory.objects.get(region.object);
+        if object.large.contains(&(region.page_of(vpn).wrapping_add(object.shift) >> order)) {
+            self.try_promotion(asid, vpn, region, order);
+        }
+    }
+
+    fn try_promotion(&mut self, asid: Asid, vpn: Vpn, region: &Region, order: u32) {
+        self.memory.counts.promotions_tried += 1;
+        let group = VpnRange { start: vpn.align_down(order), pages: 1 << order };
+        let counter = match self.check_group(asid, group, region) {
+            Ok(missing) => return self.promote(asid, group, order, &missing),
+            Err(Refusal::SmallObject) => &mut self.memory.counts.refused_small_object,
+            Err(Refusal::Frames) => &mut self.memory.counts.refused_frames,
+            Err(Refusal::Attributes) => &mut self.memory.counts.refused_attributes,
+            Err(Refusal::NotResident) => &mut self.memory.counts.refused_not_resident,
+        };
+        *counter += 1;
     }
 
     /// Whether the group can be one mapping as it is, without moving a page; the pages that would have to be populated.

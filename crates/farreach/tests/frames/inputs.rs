@@ -173,7 +173,7 @@ fn t94_61_colouring_keeps_colours_and_makes_no_neighbours() {
 
 fn build(given: serde_json::Value) -> Result<Box<dyn FrameAllocator>, String> {
     let keys: Vec<_> = keys::KEYS.iter().collect();
-    keys::build(&Params::resolve(&keys, given.as_object().unwrap()).unwrap(), 1)
+    keys::build(&Params::resolve(&keys, given.as_object().unwrap()).unwrap(), 12, 1)
 }
 
 #[test]

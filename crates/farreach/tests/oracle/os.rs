@@ -47,6 +47,14 @@
 //! * OO-15 Frames for copies and for pages whose region is dealt with but whose identity is absent come from the head of the
 //!   free list.
 //!
+//! Two sizes (PS-6)
+//! * OO-30 Asked for at each first touch of an object page without a frame, unless a page of its large group (cut like OO-11) has one.
+//!   Large: the class fits, all of the group is inside the object, the object has so many pages mapped now, and so many frames stay free.
+//!   Then the whole group is taken and loaded at once (none to be had: `failed_region_allocs`), and remembered as large until asked
+//!   again. Otherwise an ordinary frame.
+//! * OO-31 A page fault in a group remembered as large tries to map it as one, by the rules of promotion (OO-17), before OO-16,
+//!   which then only tries larger sizes.
+//!
 //! Promotion
 //! * OO-16 Tried after each page fault (not after copy-on-write faults) whose virtual region has at least ceil(threshold x n)
 //!   mapped pages, and is not a superpage. The kind of the faulting page's region sets the threshold. The count takes any
@@ -89,6 +97,7 @@
 //! * OO-28 `populated_never_used`: populated pages not referenced until they leave the page table or the run ends.
 //! * OO-29 Not modelled: `pt_probes`, `alloc_steps`, `wasted_bytes`, swap reservation (T94-51).
 
+use super::fold::Fold;
 use farreach::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach::counts::OsCounts;
 use farreach::event::{Advice, Backing, Kind, Mapping, Op, Prot};
@@ -98,8 +107,12 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Policy.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OsConfig {
-    /// Frames of 4 KB; `None` without end.
+    /// log2 of the 4 KB pages in a base page. All pages and frames below are base pages.
+    pub k: u32,
+    /// Frames; `None` without end.
     pub frames: Option<u64>,
+    /// Two sizes: pages that the object must have, and frames that must stay free. `region` is the large size, `reserve` the classes.
+    pub two_size: Option<(u64, u64)>,
     /// Page reservation (T94-44); otherwise ordinary demand paging.
     pub reservation: bool,
     /// Reservation also for the part of a region inside its object; otherwise only for regions wholly inside (AMB-11).
@@ -132,7 +145,9 @@ impl OsConfig {
     /// Demand paging, unlimited memory.
     pub fn demand() -> OsConfig {
         OsConfig {
+            k: 0,
             frames: None,
+            two_size: None,
             reservation: false,
             clip: true,
             prefetch: false,
@@ -269,8 +284,13 @@ pub struct PlainOs {
     index: BTreeMap<ObjectPage, u64>,
     owner: BTreeMap<u64, ObjectPage>,
     dealt_with: BTreeSet<ObjectPage>,
+    /// First pages of large groups.
+    large: BTreeSet<ObjectPage>,
     /// Reserved frames whose page this event unmapped.
     given_up: BTreeSet<u64>,
+    /// Freed by the event under way, where one event is several (OF).
+    held: Option<BTreeSet<u64>>,
+    fold: Fold,
     counts: OsCounts,
     peaks: Peaks,
 }
@@ -308,7 +328,10 @@ impl PlainOs {
             index: BTreeMap::new(),
             owner: BTreeMap::new(),
             dealt_with: BTreeSet::new(),
+            large: BTreeSet::new(),
             given_up: BTreeSet::new(),
+            held: None,
+            fold: Fold::default(),
             counts: OsCounts::default(),
             peaks: Peaks::default(),
             config,
@@ -385,7 +408,7 @@ impl PlainOs {
     /// The contents of an object page arrive in its frame.
     fn load(&mut self, page: ObjectPage) {
         if self.classes[&page.0].is_file() {
-            self.counts.io_bytes += 4096;
+            self.counts.io_bytes += 4096 << self.config.k;
         }
     }
 
@@ -430,14 +453,16 @@ impl PlainOs {
             freed.insert(frame);
             self.counts.freed_pages += 1;
         }
-        for frame in freed {
-            self.push_free(frame);
+        match &mut self.held {
+            Some(held) => held.extend(freed),
+            None => freed.into_iter().for_each(|frame| self.push_free(frame)),
         }
         for object in dead {
             self.classes.remove(&object);
             self.alignment.remove(&object);
             self.files.retain(|_, o| *o != object);
             self.dealt_with.retain(|p| p.0 != object);
+            self.large.retain(|p| p.0 != object);
         }
         self.check();
     }
@@ -453,7 +478,8 @@ impl PlainOs {
     pub fn check(&mut self) {
         self.note_peaks();
         assert_eq!(self.free.len(), self.place.len());
-        assert_eq!(self.free.len() + self.busy.len() + self.reserved.len(), self.horizon as usize, "frames are lost");
+        let held = self.held.as_ref().map_or(0, BTreeSet::len);
+        assert_eq!(self.free.len() + self.busy.len() + self.reserved.len() + held, self.horizon as usize, "frames are lost");
         for (page, frame) in &self.index {
             assert_eq!(self.owner.get(frame), Some(page));
             assert!(!self.place.contains_key(frame), "frame {frame} is owned and free");
@@ -665,13 +691,12 @@ impl PlainOs {
         }
         let (start, end) = (start >> 12, (start + len) >> 12);
         let mut changes = self.demote_straddling(asid, start, end);
-        let mapped: Vec<u64> = self.space(asid).table.range(start..end).map(|(v, _)| *v).collect();
-        for v in mapped {
+        for v in start..end {
             let Some(r) = self.space(asid).region(v).cloned() else { continue };
             let page = (r.object, r.page(v as i64));
-            if self.classes[&r.object] == Class::Memory
-                && let Some(frame) = self.index.remove(&page)
-            {
+            let busy = |f: &u64| self.busy.contains(f);
+            if self.classes[&r.object] == Class::Memory && self.index.get(&page).is_some_and(busy) {
+                let frame = self.index.remove(&page).expect("just seen");
                 self.owner.remove(&frame);
             }
         }
@@ -753,6 +778,8 @@ impl PlainOs {
                 self.alignment.insert(twin, self.alignment[&old]);
                 let pages: Vec<i64> = self.dealt_with.iter().filter(|p| p.0 == old).map(|p| p.1).collect();
                 self.dealt_with.extend(pages.into_iter().map(|p| (twin, p)));
+                let pages: Vec<i64> = self.large.iter().filter(|p| p.0 == old).map(|p| p.1).collect();
+                self.large.extend(pages.into_iter().map(|p| (twin, p)));
                 twin
             });
         }
@@ -786,6 +813,18 @@ impl PlainOs {
 
     /// Any event. What changed for the hardware; an end is told by the event itself.
     pub fn apply(&mut self, asid: Asid, op: &Op) -> Vec<Change> {
+        if self.config.k == 0 {
+            return self.apply_one(asid, op);
+        }
+        self.held = Some(BTreeSet::new());
+        let ops = self.fold.events(asid, op, self.config.k);
+        let changes = ops.iter().flat_map(|op| self.apply_one(asid, op)).collect();
+        self.held.take().into_iter().flatten().for_each(|frame| self.push_free(frame));
+        self.check();
+        changes
+    }
+
+    fn apply_one(&mut self, asid: Asid, op: &Op) -> Vec<Change> {
         match op {
             Op::Start { .. } => self.start(asid),
             Op::End(_) => self.end(asid),
@@ -810,9 +849,10 @@ impl PlainOs {
         let mut changes = Vec::new();
         if self.space(asid).region(v).is_none() {
             let object = self.new_object(Class::Memory);
+            let all = 1 << (52 - self.config.k);
             let space = self.space(asid);
             let nothing_said = !space.mapped_by_events && space.regions.is_empty();
-            let (start, end) = if nothing_said { (0, 1 << 52) } else { (v, v + 1) };
+            let (start, end) = if nothing_said { (0, all) } else { (v, v + 1) };
             let first = start as i64;
             let region = Region { start, end, prot: Prot::RWX, shared: false, heap: false, stack: false, object, first };
             space.regions.push(region);
@@ -865,6 +905,9 @@ impl PlainOs {
         let cow = private_file && !writes;
         let entry = Entry { frame, attr: attr_of(region.prot, cow), order: 0, cow, dirty: false, forbidden: false };
         self.space(asid).table.insert(v, entry);
+        if self.large.contains(&(region.object, self.group(v, region))) {
+            self.promotion(asid, v, self.config.region);
+        }
         for n in self.config.promote.clone() {
             self.try_promotion(asid, v, n);
         }
@@ -888,10 +931,65 @@ impl PlainOs {
         {
             return frame;
         }
+        if self.config.two_size.is_some()
+            && let Some(frame) = self.large_page(v, region)
+        {
+            return frame;
+        }
         let frame = self.ordinary_frame();
         self.own(page, frame);
         self.load(page);
         frame
+    }
+
+    /// First object page of the group of `region` pages in which the page behind `v` lies.
+    fn group(&self, v: u64, region: &Region) -> i64 {
+        let asked = region.page(v as i64);
+        asked - (asked + self.alignment[&region.object]).rem_euclid(self.config.region as i64)
+    }
+
+    /// OO-30.
+    fn large_page(&mut self, v: u64, region: &Region) -> Option<u64> {
+        let (n, (least, spare)) = (self.config.region, self.config.two_size?);
+        let first = self.group(v, region);
+        let pages: Vec<ObjectPage> = (first..first + n as i64).map(|p| (region.object, p)).collect();
+        // A fork's child has frames that are the parent's by name.
+        let inherited = |p: &ObjectPage| {
+            let at = |r: &Region| (r.maps(*p)).then(|| r.start + (p.1 - r.first) as u64);
+            self.spaces.values().any(|s| s.regions.iter().filter_map(at).any(|v| s.table.contains_key(&v)))
+        };
+        if pages.iter().any(|p| self.index.contains_key(p) || inherited(p)) {
+            return None;
+        }
+        self.large.remove(&pages[0]);
+        let regions: Vec<&Region> =
+            self.spaces.values().flat_map(|s| &s.regions).filter(|r| r.object == region.object).collect();
+        if !pages.iter().all(|p| regions.iter().any(|r| r.maps(*p))) {
+            return None;
+        }
+        let whole_space = |r: &&Region| r.end - r.start > 1 << 30;
+        let extent = |r: &&Region| r.first..r.first + (r.end - r.start) as i64;
+        let mapped = match regions.iter().any(whole_space) {
+            true => u64::MAX,
+            false => regions.iter().flat_map(extent).collect::<BTreeSet<i64>>().len() as u64,
+        };
+        let enough = self.config.frames.is_none() || self.free.len() as u64 >= n + spare;
+        if !self.config.reserve.contains(&self.classes[&region.object]) || mapped < least || !enough {
+            return None;
+        }
+        let Some(group) = self.free_group() else {
+            self.counts.failed_region_allocs += 1;
+            return None;
+        };
+        for (i, page) in pages.iter().enumerate() {
+            let frame = group + i as u64;
+            self.take_frame(frame);
+            self.own(*page, frame);
+            self.busy.insert(frame);
+            self.load(*page);
+        }
+        self.large.insert(pages[0]);
+        Some(group + (region.page(v as i64) - first) as u64)
     }
 
     /// T94-44, if this is the first fault of its region and reserving is possible.
@@ -970,9 +1068,8 @@ impl PlainOs {
         changes
     }
 
-    /// T94-54, T94-55.
+    /// T94-54.
     fn try_promotion(&mut self, asid: Asid, v: u64, n: u64) {
-        let order = n.trailing_zeros() as u8;
         let first = v / n * n;
         let space = &self.spaces[&asid];
         let region = space.region(v).expect("mapped").clone();
@@ -984,9 +1081,18 @@ impl PlainOs {
         };
         let needed = threshold * n as f64;
         let reached = if self.config.strict { mapped as f64 > needed } else { mapped as f64 >= needed };
-        if !self.config.promote_classes.contains(&self.classes[&region.object]) || !reached {
-            return;
+        let larger = n > 1 << space.table[&v].order;
+        if larger && self.config.promote_classes.contains(&self.classes[&region.object]) && reached {
+            self.promotion(asid, v, n);
         }
+    }
+
+    /// T94-55.
+    fn promotion(&mut self, asid: Asid, v: u64, n: u64) {
+        let order = n.trailing_zeros() as u8;
+        let first = v / n * n;
+        let space = &self.spaces[&asid];
+        let region = space.region(v).expect("mapped").clone();
         self.counts.promotions_tried += 1;
         let same_object =
             |w: u64| space.region(w).is_some_and(|r| r.object == region.object && r.page(w as i64) == region.page(w as i64));

@@ -1,6 +1,6 @@
 //! A trace through one operating system and one TLB.
 //!
-//! * OR-1 One lookup per 4 KB page that an access touches, ascending (XC-1). For each page: the operating system first
+//! * OR-1 One lookup per base page of the machine that an access touches, ascending (XC-1). For each page: the operating system first
 //!   (faults, invalidations), then the lookup, once. So a store to a copy-on-write page is one lookup and at most one miss.
 //! * OR-2 The TLB is told of a switch at the first item, reference or event, of another space than the item before: a process
 //!   must run to unmap its memory.
@@ -13,7 +13,7 @@ use super::os::{Change, OsConfig, Peaks, PlainOs, What};
 use super::tlb::{PlainTlb, TlbConfig};
 use farreach::addr::{Asid, BASE_SHIFT, VpnRange};
 use farreach::counts::{Lookups, OsCounts, TlbCounts};
-use farreach::event::{Item, Kind, Op};
+use farreach::event::{Access, Item, Kind, Op};
 use farreach::hw::tlb::{EntryView, Lookup, Noise, Outcome, PageTableView, Tlb};
 use std::collections::BTreeSet;
 
@@ -33,7 +33,7 @@ pub struct OracleResult {
     pub tlb: TlbCounts,
     /// Of the operating system.
     pub os: OsCounts,
-    /// Lookups by kind.
+    /// Lookups by kind, were all pages 4 KB.
     pub lookups: Lookups,
     /// References before splitting at page boundaries, by kind.
     pub references: Lookups,
@@ -41,7 +41,7 @@ pub struct OracleResult {
     pub entries: Vec<EntryView>,
     /// Each lookup's outcome, in order.
     pub outcomes: Vec<Outcome>,
-    /// Distinct pages of all spaces that were referenced.
+    /// Distinct 4 KB pages of all spaces that were referenced.
     pub touched: u64,
     /// Most memory at any time.
     pub peaks: Peaks,
@@ -53,22 +53,25 @@ pub fn run(config: &RunConfig, items: &[(Asid, Item<'_>)]) -> OracleResult {
     let mut touched = BTreeSet::new();
     let mut tlb = PlainTlb::new(config.tlb.clone());
     let (mut lookups, mut references, mut outcomes) = (Lookups::default(), Lookups::default(), Vec::new());
+    let bytes = |a: &Access, shift| VpnRange::of_bytes(a.addr, u64::from(a.size), shift);
     for (asid, item) in items {
         let asid = *asid;
         tlb.switch_to(asid);
         match item {
             Item::Access(access) => {
                 count(&mut references, access.kind);
-                for vpn in VpnRange::of_bytes(access.addr, u64::from(access.size), BASE_SHIFT).iter() {
+                for fine in bytes(access, BASE_SHIFT).iter() {
+                    touched.insert((asid, fine));
+                    count(&mut lookups, access.kind);
+                }
+                for vpn in bytes(access, BASE_SHIFT + config.os.k).iter() {
                     let changes = os.touch(asid, vpn, access.kind);
                     deliver(&mut tlb, &changes);
-                    touched.insert((asid, vpn));
                     let pte = os.pte(asid, vpn).expect("the operating system mapped it");
                     let outcome = tlb.lookup(Lookup { asid, vpn, kind: access.kind }, pte, &os);
                     let inside = tlb.probe(asid, vpn, access.kind);
                     assert!(inside.is_none_or(|t| t.pfn == pte.pfn && t.attr == pte.attr), "XC-3 at {asid:?} {vpn:?}");
                     outcomes.push(outcome);
-                    count(&mut lookups, access.kind);
                 }
             }
             Item::Op(op) => {
@@ -81,7 +84,7 @@ pub fn run(config: &RunConfig, items: &[(Asid, Item<'_>)]) -> OracleResult {
         }
     }
     let mut counts = tlb.counts().clone();
-    counts.lookups = lookups.total();
+    counts.lookups = outcomes.len() as u64;
     let touched = touched.len() as u64;
     OracleResult {
         tlb: counts,

@@ -15,6 +15,7 @@ pub struct World {
 }
 
 /// What the designs hear of.
+#[derive(Debug)]
 pub enum Step {
     Access(Lookup, Pte),
     Invalidate(Asid, VpnRange),

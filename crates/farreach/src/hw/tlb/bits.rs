@@ -1,17 +1,24 @@
-//! Field widths of T94-1, from which AREA-2 builds its entries.
+//! Field widths of T94-1, from which AREA-2 builds its entries: of 64 bits of virtual and 48 bits of physical address, what lies above
+//! the offset in a base page.
 
 use crate::params::Params;
 
-/// Virtual page number.
-pub(super) const VPN: u64 = 52;
-/// Physical page number.
-pub(super) const PPN: u64 = 36;
 /// Attributes of one mapping.
 pub(super) const ATTR: u64 = 8;
 /// The size field of an entry that can have several page sizes.
 pub(super) const SIZE: u64 = 4;
 /// The used bit (AREA-2, S).
 pub(super) const USED: u64 = 1;
+
+/// Virtual page number: 52 bits for 4 KB pages.
+pub(super) fn vpn(params: &Params) -> u64 {
+    64 - u64::from(params.page_shift())
+}
+
+/// Physical page number: 36 bits for 4 KB pages.
+pub(super) fn ppn(params: &Params) -> u64 {
+    48 - u64::from(params.page_shift())
+}
 
 /// The process id; a design without one does not pay for it.
 pub(super) fn pid(params: &Params) -> u64 {
@@ -56,5 +63,14 @@ mod tests {
         }
         let tag = |given| bits("single", given).unwrap().tag;
         assert_eq!(tag(json!({})) - tag(json!({"process_ids": false})), 12);
+    }
+
+    #[test]
+    fn a_larger_base_page_has_shorter_page_numbers() {
+        assert_eq!(bits("single", json!({"page_size": "16K"})), Some(EntryBits { tag: 62, data: 44, status: 1 }));
+        let given = json!({"page_size": "64K", "sizes": "64K+1M"});
+        assert_eq!(bits("superpage", given), Some(EntryBits { tag: 64, data: 42, status: 1 }));
+        assert_eq!(bits("partial", json!({"page_size": "8K"})), Some(EntryBits { tag: 75, data: 60, status: 1 }));
+        assert_eq!(bits("complete", json!({"page_size": "8K", "factor": 2})), Some(EntryBits { tag: 62, data: 90, status: 1 }));
     }
 }

@@ -1,13 +1,14 @@
 //! Complete-subblock entries: one tag, a translation of its own for each page of the region (T94-5, T94-12).
 
-use super::bits::{ATTR, PPN, USED, VPN, pid};
+use super::bits::{ATTR, USED, pid, ppn, vpn};
 use super::keys::{
-    ASSISTED_CHECK, ENTRIES, FACTOR, FILL_SETS_USED, Geometry, PRELOAD, PROCESS_IDS, Preload, REPLACEMENT, SEED, WAYS,
+    ASSISTED_CHECK, ENTRIES, FACTOR, FILL_SETS_USED, Geometry, PAGE_SIZE, PRELOAD, PROCESS_IDS, Preload, REPLACEMENT, SEED,
+    WAYS,
 };
 use super::store::{Contents, Store, count_miss};
 use super::tag_index::Tag;
 use super::{Answer, Attr, Design, EntryBits, EntryView, Lookup, Noise, Outcome, PageTableView, Pte, Tlb, Translation};
-use crate::addr::{Asid, BASE_SHIFT, Pfn, Vpn, VpnRange};
+use crate::addr::{Asid, Pfn, Vpn, VpnRange};
 use crate::counts::TlbCounts;
 use crate::event::Kind;
 use crate::params::Params;
@@ -16,14 +17,25 @@ use crate::params::Params;
 pub const DESIGN: Design = Design {
     kind: "complete",
     about: "one tag per region, a translation for each of its pages (T94-5)",
-    keys: &[&ENTRIES, &WAYS, &FACTOR, &REPLACEMENT, &FILL_SETS_USED, &PRELOAD, &ASSISTED_CHECK, &PROCESS_IDS, &SEED],
+    keys: &[
+        &ENTRIES,
+        &WAYS,
+        &FACTOR,
+        &REPLACEMENT,
+        &FILL_SETS_USED,
+        &PRELOAD,
+        &ASSISTED_CHECK,
+        &PROCESS_IDS,
+        &SEED,
+        &PAGE_SIZE,
+    ],
     build: |params| Ok(Box::new(CompleteTlb::new(params)?)),
     bits: |params| {
         let factor = params.int("factor");
-        let tag = pid(params) + VPN - u64::from(factor.trailing_zeros());
-        (params.int("ways") == 0).then_some(EntryBits { tag, data: factor * (PPN + ATTR + 2), status: USED })
+        let tag = pid(params) + vpn(params) - u64::from(factor.trailing_zeros());
+        (params.int("ways") == 0).then_some(EntryBits { tag, data: factor * (ppn(params) + ATTR + 2), status: USED })
     },
-    reach: |params| (params.int("entries") * params.int("factor")) << BASE_SHIFT,
+    reach: |params| params.int("entries") * params.int("factor") * params.int("page_size"),
 };
 
 #[derive(Clone, Copy, Default)]

@@ -2,19 +2,22 @@
 //! entries hold one superpage larger than a region.
 
 use super::bits::SIZE;
-use super::keys::{ASSISTED_CHECK, ENTRIES, FACTOR, FILL_SETS_USED, PRELOAD, PROCESS_IDS, REPLACEMENT, SEED, SIZES, WAYS};
+use super::keys::{
+    ASSISTED_CHECK, ENTRIES, FACTOR, FILL_SETS_USED, PAGE_SIZE, PRELOAD, PROCESS_IDS, REPLACEMENT, SEED, SIZES, WAYS,
+};
 use super::partial_subblock::{self, PartialTlb, Subblocks};
 use super::store::{count_miss, ones};
-use super::superpage::{fitting, orders};
+use super::superpage::{fitting, listed, orders};
 use super::tag_index::{NONE, Tag};
 use super::{Answer, Design, EntryBits, EntryView, Lookup, Noise, Outcome, PageTableView, Pte, Tlb, Translation};
-use crate::addr::{Asid, BASE_SHIFT, Bytes, Pfn, Vpn, VpnRange};
+use crate::addr::{Asid, Bytes, Pfn, Vpn, VpnRange};
 use crate::counts::TlbCounts;
 use crate::event::Kind;
 use crate::params::{Allowed, Key, Params};
 
 /// Page sizes: base, medium (a region), and any larger.
-pub const INTEGRATED_SIZES: Key = Key { default: "4K+64K+1M", about: "4K, a region (factor pages), and larger pages", ..SIZES };
+pub const INTEGRATED_SIZES: Key =
+    Key { default: "4K+64K+1M", about: "page_size, a region (factor pages), and larger pages", ..SIZES };
 /// Organisation (T94-16).
 pub const LOOKUP: Key = Key {
     name: "lookup",
@@ -39,6 +42,7 @@ pub const DESIGN: Design = Design {
         &ASSISTED_CHECK,
         &PROCESS_IDS,
         &SEED,
+        &PAGE_SIZE,
     ],
     build: |params| Ok(Box::new(IntegratedTlb::new(params)?)),
     bits: |params| {
@@ -61,14 +65,13 @@ impl IntegratedTlb {
     pub fn new(params: &Params) -> Result<IntegratedTlb, String> {
         let regions = PartialTlb::new(params, false)?;
         let sizes = params.sizes("sizes");
-        let orders = orders(&sizes)?;
-        let medium = params.int("factor") << BASE_SHIFT;
-        let next = if medium == 1 << BASE_SHIFT { 0 } else { 1 };
+        let orders = orders(params)?;
+        let medium = params.int("factor") * params.int("page_size");
+        let next = usize::from(params.int("factor") > 1);
         if sizes.get(next) != Some(&medium) {
-            let list: Vec<String> = sizes.iter().map(|&n| Bytes(n).to_string()).collect();
             return Err(format!(
-                "sizes = {} is not allowed: after 4K must come factor pages, {} (T94-24), then any larger",
-                list.join("+"),
+                "sizes = {} is not allowed: after page_size must come factor pages, {} (T94-24), then any larger",
+                listed(&sizes),
                 Bytes(medium)
             ));
         }

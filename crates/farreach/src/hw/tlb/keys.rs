@@ -1,7 +1,7 @@
 //! The keys the designs share, and what is made of them.
 
-pub use crate::params::SEED;
 use crate::params::{Allowed, Key, Params};
+pub use crate::params::{PAGE_SIZE, SEED};
 
 /// Number of entries.
 pub const ENTRIES: Key =
@@ -25,7 +25,7 @@ pub const SIZES: Key = Key {
     name: "sizes",
     default: "4K+64K",
     allowed: Allowed::PageSizes { min: 4096, max: 1 << 30 },
-    about: "page sizes an entry can have, 4K first",
+    about: "page sizes an entry can have, page_size first",
 };
 /// Victim choice (T94-14).
 pub const REPLACEMENT: Key = Key {

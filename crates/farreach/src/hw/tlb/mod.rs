@@ -13,6 +13,7 @@ pub mod single;
 mod store;
 pub mod superpage;
 mod tag_index;
+pub mod two_level;
 
 pub use noise::Noise;
 pub(crate) use noise::{Marks, NO_PAGE, NOWHERE, PLACES};
@@ -182,8 +183,14 @@ pub struct Design {
 }
 
 /// All designs. A new design is one file and one line here.
-pub const DESIGNS: &[&Design] =
-    &[&single::DESIGN, &superpage::DESIGN, &complete_subblock::DESIGN, &partial_subblock::DESIGN, &integrated::DESIGN];
+pub const DESIGNS: &[&Design] = &[
+    &single::DESIGN,
+    &superpage::DESIGN,
+    &complete_subblock::DESIGN,
+    &partial_subblock::DESIGN,
+    &integrated::DESIGN,
+    &two_level::DESIGN,
+];
 
 /// The design of this kind.
 pub fn design(kind: &str) -> Option<&'static Design> {

@@ -1,14 +1,15 @@
 //! Partial-subblock entries: one tag, one frame group and one set of attributes for any of the pages of a region that are
 //! properly placed (T94-6 to T94-9, T94-13); and the variant in which an entry holds all pages or one (T94-21).
 
-use super::bits::{ATTR, PPN, USED, VPN, pid};
+use super::bits::{ATTR, USED, pid, ppn, vpn};
 use super::keys::{
-    ASSISTED_CHECK, ENTRIES, FACTOR, FILL_SETS_USED, Geometry, PRELOAD, PROCESS_IDS, Preload, REPLACEMENT, SEED, WAYS,
+    ASSISTED_CHECK, ENTRIES, FACTOR, FILL_SETS_USED, Geometry, PAGE_SIZE, PRELOAD, PROCESS_IDS, Preload, REPLACEMENT, SEED,
+    WAYS,
 };
 use super::store::{Contents, Store, count_miss, ones};
 use super::tag_index::{NONE, Tag};
 use super::{Answer, Attr, Design, EntryBits, EntryView, Lookup, Noise, Outcome, PageTableView, Pte, Tlb, Translation};
-use crate::addr::{Asid, BASE_SHIFT, Pfn, Vpn, VpnRange};
+use crate::addr::{Asid, Pfn, Vpn, VpnRange};
 use crate::counts::TlbCounts;
 use crate::event::Kind;
 use crate::params::{Allowed, Key, Params};
@@ -36,18 +37,19 @@ pub const DESIGN: Design = Design {
         &ALL_VALID,
         &PROCESS_IDS,
         &SEED,
+        &PAGE_SIZE,
     ],
     build: |params| Ok(Box::new(PartialTlb::new(params, params.flag("all_valid"))?)),
     // AREA-2 has no row for the all-valid variant.
     bits: |params| (params.int("ways") == 0 && !params.flag("all_valid")).then(|| bits(params)),
-    reach: |params| (params.int("entries") * params.int("factor")) << BASE_SHIFT,
+    reach: |params| params.int("entries") * params.int("factor") * params.int("page_size"),
 };
 
 /// AREA-2.
 pub(super) fn bits(params: &Params) -> EntryBits {
     let factor = params.int("factor");
-    let tag = pid(params) + VPN - u64::from(factor.trailing_zeros()) + factor;
-    EntryBits { tag, data: PPN + ATTR + 1 + factor, status: USED }
+    let tag = pid(params) + vpn(params) - u64::from(factor.trailing_zeros()) + factor;
+    EntryBits { tag, data: ppn(params) + ATTR + 1 + factor, status: USED }
 }
 
 /// Contents of an entry.

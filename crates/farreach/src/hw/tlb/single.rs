@@ -1,11 +1,11 @@
-//! One page size (T94-3, T94-10), fully associative or in sets (T94-15).
+//! One page size, the base page (T94-3, T94-10), fully associative or in sets (T94-15).
 
-use super::bits::{ATTR, PPN, USED, VPN, pid};
-use super::keys::{ENTRIES, FILL_SETS_USED, Geometry, PROCESS_IDS, REPLACEMENT, SEED, WAYS};
+use super::bits::{ATTR, USED, pid, ppn, vpn};
+use super::keys::{ENTRIES, FILL_SETS_USED, Geometry, PAGE_SIZE, PROCESS_IDS, REPLACEMENT, SEED, WAYS};
 use super::store::{Contents, Store, count_miss};
 use super::tag_index::Tag;
 use super::{Answer, Design, EntryBits, EntryView, Lookup, Noise, Outcome, PageTableView, Pte, Tlb, Translation};
-use crate::addr::{Asid, BASE_SHIFT, Pfn, Vpn, VpnRange};
+use crate::addr::{Asid, Pfn, Vpn, VpnRange};
 use crate::counts::TlbCounts;
 use crate::event::Kind;
 use crate::params::Params;
@@ -13,18 +13,39 @@ use crate::params::Params;
 /// The design as the registry knows it.
 pub const DESIGN: Design = Design {
     kind: "single",
-    about: "one translation of a 4 KB page per entry (T94-3)",
-    keys: &[&ENTRIES, &WAYS, &REPLACEMENT, &FILL_SETS_USED, &PROCESS_IDS, &SEED],
+    about: "one translation of a base page per entry (T94-3)",
+    keys: &[&ENTRIES, &WAYS, &REPLACEMENT, &FILL_SETS_USED, &PROCESS_IDS, &SEED, &PAGE_SIZE],
     build: |params| Ok(Box::new(SingleTlb::new(params)?)),
-    bits: |params| (params.int("ways") == 0).then(|| EntryBits { tag: pid(params) + VPN, data: PPN + ATTR + 2, status: USED }),
-    reach: |params| params.int("entries") << BASE_SHIFT,
+    bits: |params| {
+        (params.int("ways") == 0).then(|| EntryBits {
+            tag: pid(params) + vpn(params),
+            data: ppn(params) + ATTR + 2,
+            status: USED,
+        })
+    },
+    reach: |params| params.int("entries") * params.int("page_size"),
 };
 
+/// What an entry holds for a base page.
 #[derive(Clone, Copy, Default)]
-struct Page {
-    pfn: Pfn,
-    attr: super::Attr,
-    modified: bool,
+pub(super) struct Page {
+    pub pfn: Pfn,
+    pub attr: super::Attr,
+    pub modified: bool,
+}
+
+impl Page {
+    /// As filled by a store, or by another reference.
+    pub fn of(pte: Pte, store: bool) -> Page {
+        Page { pfn: pte.pfn, attr: pte.attr, modified: store }
+    }
+    pub fn translation(&self) -> Translation {
+        Translation { pfn: self.pfn, attr: self.attr }
+    }
+    pub fn view(&self, slot: usize, tag: Tag, used: Option<bool>) -> EntryView {
+        let pages = vec![(0, self.translation(), self.modified)];
+        EntryView { slot, asid: tag.asid(), base: tag.base(), order: 0, pages, sb_enabled: None, used }
+    }
 }
 
 impl Contents for Page {
@@ -33,7 +54,7 @@ impl Contents for Page {
     }
 }
 
-/// A TLB of 4 KB translations.
+/// A TLB of base page translations.
 pub struct SingleTlb {
     store: Store<Page>,
     counts: TlbCounts,
@@ -60,8 +81,7 @@ impl Tlb for SingleTlb {
         }
         count_miss(&mut self.counts, at, pte, Outcome::TagMiss);
         self.counts.fills += 1;
-        let page = Page { pfn: pte.pfn, attr: pte.attr, modified: store };
-        let slot = self.store.place(tag, page, None, &mut self.counts, noise).expect("no slot is kept");
+        let slot = self.store.place(tag, Page::of(pte, store), None, &mut self.counts, noise).expect("no slot is kept");
         self.store.replay(slot, noise);
         Answer { outcome: Outcome::TagMiss, quiet: self.store.settled(slot) }
     }
@@ -85,23 +105,11 @@ impl Tlb for SingleTlb {
     }
 
     fn probe(&self, asid: Asid, vpn: Vpn, _: Kind) -> Option<Translation> {
-        let page = self.store.get(self.store.find(Tag::of(asid, vpn, 0))?);
-        Some(Translation { pfn: page.pfn, attr: page.attr })
+        Some(self.store.get(self.store.find(Tag::of(asid, vpn, 0))?).translation())
     }
 
     fn entries(&self) -> Vec<EntryView> {
-        let view = |slot| {
-            let (tag, page) = (self.store.tag(slot), self.store.get(slot));
-            EntryView {
-                slot: slot as usize,
-                asid: tag.asid(),
-                base: tag.base(),
-                order: 0,
-                pages: vec![(0, Translation { pfn: page.pfn, attr: page.attr }, page.modified)],
-                sb_enabled: None,
-                used: self.store.used(slot),
-            }
-        };
+        let view = |slot| self.store.get(slot).view(slot as usize, self.store.tag(slot), self.store.used(slot));
         self.store.slots().map(view).collect()
     }
 

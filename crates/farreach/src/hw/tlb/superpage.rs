@@ -4,12 +4,12 @@
 //! organisation is chosen (T94-16): `probe` looks once per page size in one array, `per-size` has an array for each
 //! size, looked up together (T94-25).
 
-use super::bits::{ATTR, PPN, SIZE, USED, VPN, pid};
-use super::keys::{ENTRIES, FILL_SETS_USED, Geometry, PROCESS_IDS, REPLACEMENT, SEED, SIZES, WAYS};
+use super::bits::{ATTR, SIZE, USED, pid, ppn, vpn};
+use super::keys::{ENTRIES, FILL_SETS_USED, Geometry, PAGE_SIZE, PROCESS_IDS, REPLACEMENT, SEED, SIZES, WAYS};
 use super::store::{Contents, Store, count_miss};
 use super::tag_index::Tag;
 use super::{Answer, Attr, Design, EntryBits, EntryView, Lookup, Noise, Outcome, PageTableView, Pte, Tlb, Translation};
-use crate::addr::{Asid, BASE_SHIFT, Pfn, Vpn, VpnRange};
+use crate::addr::{Asid, Bytes, Pfn, Vpn, VpnRange};
 use crate::counts::TlbCounts;
 use crate::event::Kind;
 use crate::params::{Allowed, Key, Params};
@@ -33,11 +33,11 @@ pub const SIZE_ENTRIES: Key = Key {
 pub const DESIGN: Design = Design {
     kind: "superpage",
     about: "one translation per entry, of one of several page sizes (T94-4)",
-    keys: &[&ENTRIES, &WAYS, &SIZES, &LOOKUP, &SIZE_ENTRIES, &REPLACEMENT, &FILL_SETS_USED, &PROCESS_IDS, &SEED],
+    keys: &[&ENTRIES, &WAYS, &SIZES, &LOOKUP, &SIZE_ENTRIES, &REPLACEMENT, &FILL_SETS_USED, &PROCESS_IDS, &SEED, &PAGE_SIZE],
     build: |params| Ok(Box::new(SuperpageTlb::new(params)?)),
     bits: |params| {
         let applies = params.int("ways") == 0 && params.text("lookup") != "per-size";
-        applies.then(|| EntryBits { tag: pid(params) + VPN + SIZE, data: PPN + ATTR + 2, status: USED })
+        applies.then(|| EntryBits { tag: pid(params) + vpn(params) + SIZE, data: ppn(params) + ATTR + 2, status: USED })
     },
     reach: |params| {
         let sizes = params.sizes("sizes");
@@ -49,12 +49,22 @@ pub const DESIGN: Design = Design {
     },
 };
 
-/// log2 of the base pages in each configured size, ascending; the first must be the base page.
-pub(super) fn orders(sizes: &[u64]) -> Result<Vec<u8>, String> {
-    if sizes.first() != Some(&(1 << BASE_SHIFT)) {
-        return Err("sizes is not allowed: sizes must begin with 4K, the size every page can fall back to".into());
+/// log2 of the base pages in each size of the key `sizes`, ascending; the first must be the base page.
+pub(super) fn orders(params: &Params) -> Result<Vec<u8>, String> {
+    let (sizes, page) = (params.sizes("sizes"), params.int("page_size"));
+    if sizes.first() != Some(&page) {
+        return Err(format!(
+            "sizes = {} is not allowed: sizes must begin with page_size, {}, the size every page can fall back to",
+            listed(&sizes),
+            Bytes(page)
+        ));
     }
-    Ok(sizes.iter().map(|size| (size.trailing_zeros() - BASE_SHIFT) as u8).collect())
+    sizes.iter().map(|&size| Ok(params.order("sizes", size)? as u8)).collect()
+}
+
+/// Sizes as they are written on the command line.
+pub(super) fn listed(sizes: &[u64]) -> String {
+    sizes.iter().map(|&n| Bytes(n).to_string()).collect::<Vec<_>>().join("+")
 }
 
 /// The largest configured order that a mapping of this order has room for.
@@ -112,7 +122,7 @@ pub struct SuperpageTlb {
 impl SuperpageTlb {
     /// Builds it from the keys of [`DESIGN`].
     pub fn new(params: &Params) -> Result<SuperpageTlb, String> {
-        let orders = orders(&params.sizes("sizes"))?;
+        let orders = orders(params)?;
         let ways = params.int("ways");
         if ways != 0 && orders.len() > 1 && params.text("lookup") == "one-array" {
             return Err(format!(

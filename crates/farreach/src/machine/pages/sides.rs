@@ -63,7 +63,7 @@ impl Sides {
     /// lookup of it (CA-18).
     pub fn reference(&mut self, asid: Asid, kind: Kind, addr: u64, size: u64) {
         let (from, to) = (addr >> BASE_SHIFT, addr.saturating_add(size - 1) >> BASE_SHIFT);
-        let Tally { references, lookups } = &mut self.tally;
+        let Tally { references, lookups, .. } = &mut self.tally;
         for (lookups, by) in [(references, 1), (lookups, 1 + to - from)] {
             *match kind {
                 Kind::Fetch => &mut lookups.fetch,

@@ -56,13 +56,8 @@ pub const KEYS: [Key; 8] = [
     },
 ];
 
-/// The allocator that `params` describe, for base pages of 4 KB. The error names key, value and what is allowed.
-pub fn build(params: &Params, seed: u64) -> Result<Box<dyn FrameAllocator>, String> {
-    build_for(params, BASE_SHIFT, seed)
-}
-
-/// The allocator that `params` describe, for base pages of `2^base_shift` bytes.
-pub fn build_for(params: &Params, base_shift: u32, seed: u64) -> Result<Box<dyn FrameAllocator>, String> {
+/// The allocator that `params` describe, for base pages of `2^base_shift` bytes. The error names key, value and what is allowed.
+pub fn build(params: &Params, base_shift: u32, seed: u64) -> Result<Box<dyn FrameAllocator>, String> {
     let memory = memory(params, base_shift, seed)?;
     Ok(match params.text("allocator") {
         "buddy" => {

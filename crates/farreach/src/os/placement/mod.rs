@@ -3,6 +3,7 @@
 
 mod demand;
 mod reservation;
+mod two_size;
 
 pub(super) use reservation::object_kinds;
 
@@ -26,6 +27,12 @@ pub struct Ask {
 pub trait Placement: Send {
     /// A frame for a page that has neither a busy nor a reserved one; `None` when memory is full.
     fn place(&mut self, memory: &mut Memory, ask: Ask) -> Option<Pfn>;
+
+    /// log2 of the base pages in the large pages that the policy allocates whole and notes in
+    /// [`Object::large`](super::object::Object::large): they are mapped as one at the fault, if nothing is in the way.
+    fn large(&self) -> Option<u32> {
+        None
+    }
 }
 
 /// A policy as the registry knows it.
@@ -41,7 +48,7 @@ pub struct PlacementKind {
 }
 
 /// All placement policies. A new policy is one file and one line here.
-pub const PLACEMENTS: &[&PlacementKind] = &[&demand::DEMAND, &reservation::RESERVATION];
+pub const PLACEMENTS: &[&PlacementKind] = &[&demand::DEMAND, &reservation::RESERVATION, &two_size::TWO_SIZE];
 
 /// The policy of this name.
 pub fn placement(name: &str) -> Option<&'static PlacementKind> {

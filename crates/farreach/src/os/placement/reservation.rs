@@ -2,7 +2,7 @@
 //! frames for the whole region, each page at its own offset. The frames are on loan: whoever runs out of free ones takes them.
 
 use super::{Ask, Placement, PlacementKind};
-use crate::addr::{BASE_SHIFT, Pfn};
+use crate::addr::Pfn;
 use crate::os::memory::Memory;
 use crate::os::object::ObjectKind;
 use crate::params::{Allowed, Key, Params};
@@ -60,7 +60,7 @@ pub(in crate::os) fn object_kinds(params: &Params, key: &str) -> Result<Vec<Obje
 
 fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
     Ok(Box::new(Reservation {
-        order: params.int("region").trailing_zeros() - BASE_SHIFT,
+        order: params.order("region", params.int("region"))?,
         clip: params.flag("clip"),
         prefetch: params.flag("prefetch"),
         kinds: object_kinds(params, "reserve")?,
@@ -107,7 +107,7 @@ impl Reservation {
             if prefetch {
                 memory.fill(ask.object, page, pfn);
                 memory.counts.pages_prefetched += 1;
-                memory.counts.io_bytes += 1 << BASE_SHIFT;
+                memory.counts.io_bytes += memory.page_bytes();
             } else {
                 memory.reserve(ask.object, page, pfn);
             }
