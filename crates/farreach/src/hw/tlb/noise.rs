@@ -11,7 +11,7 @@ use crate::addr::{Asid, Vpn};
 /// design with and without skipping. Naming too many pages only costs time.
 ///
 /// One exception saves most of that time: a design that clears used bits may leave the pages quiet and look at the moment it needs
-/// a used bit whether the pages of the entry were looked up since, if the machine keeps [`Marks`].
+/// a used bit whether the pages of the entry were looked up since, if the machine keeps track of that.
 #[derive(Default, Debug)]
 pub struct Noise {
     /// Groups of up to 64 pages from a base page on, as a bit mask.

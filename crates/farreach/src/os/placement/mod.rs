@@ -29,7 +29,7 @@ pub trait Placement: Send {
     fn place(&mut self, memory: &mut Memory, ask: Ask) -> Option<Pfn>;
 
     /// log2 of the base pages in the large pages that the policy allocates whole and notes in
-    /// [`Object::large`](super::object::Object::large): they are mapped as one at the fault, if nothing is in the way.
+    /// `Object::large`: they are mapped as one at the fault, if nothing is in the way.
     fn large(&self) -> Option<u32> {
         None
     }
