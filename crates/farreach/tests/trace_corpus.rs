@@ -29,6 +29,11 @@ fn frt() {
 }
 
 #[test]
+fn text() {
+    replay("text", farreach::machine::fuzz::text);
+}
+
+#[test]
 fn open() {
     replay("open", fuzz::open);
     // Any target survives the food of the others.

@@ -4,6 +4,8 @@
 //! [`Source`](farreach::event::Source) of its stream, all its children included. `docs/recorder.md` tells how it works.
 
 mod decode;
+#[doc(hidden)]
+pub mod fuzz;
 mod launch;
 mod layout;
 mod process;

@@ -3,6 +3,8 @@
 mod compiled;
 mod crew;
 mod engine;
+#[doc(hidden)]
+pub mod fuzz;
 mod lab;
 mod pages;
 mod profile;

@@ -231,6 +231,21 @@ fn placed(counts: &[u64], frames: Option<u64>, seed: u64) -> Result<Memory, Stri
     Ok(Memory::new(Some(frames), bits.into()))
 }
 
+/// For the fuzzer: any text is refused, or describes a memory of 65536 frames that keeps to it.
+#[doc(hidden)]
+pub fn fuzz(text: &str) {
+    const FRAMES: u64 = 1 << 16;
+    if let Ok(memory) = pattern(text, FRAMES) {
+        assert_eq!(memory.frames(), Some(FRAMES));
+    }
+    if let Ok(counts) = buddyinfo(text)
+        && let Ok(memory) = placed(&counts, Some(FRAMES), 0)
+    {
+        let free: u64 = counts.iter().enumerate().map(|(order, n)| n << order).sum();
+        assert_eq!(memory.pinned().count(), FRAMES - free, "{counts:?}");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,0 +1,6 @@
+//! Any text as a machine (TOML, then overrides behind a NUL), a pattern of pinned frames, a copy of /proc/buddyinfo.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| farreach::machine::fuzz::text(data));
