@@ -7,11 +7,22 @@
 //!
 //! A further kernel is one file and one line in [`KERNELS`].
 
+mod bfs;
+mod cells;
+mod compiler;
 mod dense;
 mod fft3d;
 mod gups;
+mod join;
+mod kv;
+mod logic;
+mod lzw;
 mod memory;
+mod particles;
 mod random;
+mod semispace;
+mod sparse_lu;
+mod spmv;
 #[cfg(test)]
 mod tests;
 mod traced;
@@ -23,7 +34,22 @@ pub use memory::{Element, Memory, Native, Site, site};
 pub use traced::Traced;
 
 /// Every kernel: the ten of the subblock paper in the order of its tables, then those with big memory.
-pub static KERNELS: &[Kernel] = &[dense::KERNEL, fft3d::KERNEL, gups::KERNEL];
+pub static KERNELS: &[Kernel] = &[
+    join::KERNEL,
+    dense::KERNEL,
+    lzw::KERNEL,
+    fft3d::KERNEL,
+    particles::KERNEL,
+    cells::KERNEL,
+    sparse_lu::KERNEL,
+    logic::KERNEL,
+    semispace::KERNEL,
+    compiler::KERNEL,
+    gups::KERNEL,
+    bfs::KERNEL,
+    kv::KERNEL,
+    spmv::KERNEL,
+];
 
 /// One kernel of the catalogue.
 pub struct Kernel {
