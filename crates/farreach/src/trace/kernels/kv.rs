@@ -26,7 +26,6 @@ type Unit = [u64; 4];
 /// length of the value in units, size class. Links are 1 + number of the item's first unit.
 const HEADER: usize = 2;
 const NEXT: usize = 0;
-const BACK: usize = 1;
 const FORWARD: usize = 2;
 const KEY: usize = 3;
 /// Units of an item, by class: 96, 448 and 960 bytes.
@@ -230,7 +229,7 @@ mod tests {
             let (mut before, mut link) = (0, u64::from(store.ends[2 * class]));
             while link != 0 {
                 let item = store.slabs[link as usize - 1];
-                assert_eq!(item[BACK], before);
+                assert_eq!(item[1], before);
                 (before, link, listed) = (link, item[FORWARD], listed + 1);
             }
             assert_eq!(before, u64::from(store.ends[2 * class + 1]));

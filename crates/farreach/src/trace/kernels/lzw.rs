@@ -33,13 +33,14 @@ const FIRST: u32 = 257;
 const LOOK: u64 = 10_000;
 
 /// A text of words by Zipf's law. Its vocabulary changes slowly, as that of a collection of files does.
-pub(super) struct Text {
+pub struct Text {
     rng: Rng,
     words: Vec<Vec<u8>>,
     word: Vec<u8>,
 }
 
 impl Text {
+    /// An endless text.
     pub fn new(seed: u64) -> Text {
         let mut rng = Rng::new(seed);
         let words = (0..4096).map(|_| Text::invent(&mut rng)).collect();

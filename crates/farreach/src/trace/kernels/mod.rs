@@ -30,7 +30,9 @@ mod traced;
 use crate::error::{Error, Result};
 use crate::event::Source;
 
+pub use lzw::Text;
 pub use memory::{Element, Memory, Native, Site, site};
+pub use random::Rng;
 pub use traced::Traced;
 
 /// Every kernel: the ten of the subblock paper in the order of its tables, then those with big memory.

@@ -4,9 +4,10 @@ use rand::{Rng as _, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 /// A seeded generator.
-pub(super) struct Rng(Pcg64Mcg);
+pub struct Rng(Pcg64Mcg);
 
 impl Rng {
+    /// The same numbers for the same seed, everywhere.
     pub fn new(seed: u64) -> Rng {
         Rng(Pcg64Mcg::seed_from_u64(seed))
     }
