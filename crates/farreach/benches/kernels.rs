@@ -26,8 +26,10 @@ fn main() {
             clock.elapsed().as_secs_f64()
         };
         // The difference of two lengths is without what happens once.
-        let rate = |native| 30.0 / (seconds(40_000_000, native) - seconds(10_000_000, native));
-        let (traced, native) = (rate(false), rate(true));
+        let rate = |references: u64, native| {
+            3e-6 * references as f64 / (seconds(4 * references, native) - seconds(references, native))
+        };
+        let (traced, native) = (rate(10_000_000, false), rate(100_000_000, true));
         println!("{:12} {traced:18.0} {native:18.0} {:7.3}", kernel.name, traced / native);
     }
 }

@@ -138,12 +138,7 @@ fn measure(name: &str, ready: &Prepared) -> Result<ExitCode> {
 }
 
 /// Writes a kernel's stream, up to the limit.
-fn store(
-    mut source: Box<dyn Source + Send>,
-    output: &std::path::Path,
-    header: Header,
-    limit: Option<u64>,
-) -> Result<ExitCode> {
+fn store(mut source: Box<dyn Source + Send>, output: &std::path::Path, header: Header, limit: Option<u64>) -> Result<ExitCode> {
     let mut writer = TraceWriter::create(output, header)?;
     let mut display = Display::new();
     let signals = Watch::begin();

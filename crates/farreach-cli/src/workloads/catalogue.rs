@@ -94,8 +94,8 @@ mod tests {
             }
             // Every placeholder is a file that is made.
             let words = p.command.iter().chain(p.steps.iter().flatten());
-            for word in words.filter(|w| w.starts_with('{') && w.ends_with('}')) {
-                let file = &word[1..word.len() - 1];
+            for word in words.filter(|w| w.contains('{')) {
+                let file = word.strip_prefix('{').and_then(|w| w.strip_suffix('}')).expect(word);
                 assert!(p.inputs.iter().any(|i| i.file == file), "{}: {word}", p.name);
             }
             assert!(p.stdin.as_ref().is_none_or(|file| p.inputs.iter().any(|i| &i.file == file)), "{}", p.name);

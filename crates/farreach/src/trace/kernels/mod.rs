@@ -7,6 +7,8 @@
 //!
 //! A further kernel is one file and one line in [`KERNELS`].
 
+mod anneal;
+mod astar;
 mod bfs;
 mod cells;
 mod compiler;
@@ -19,10 +21,13 @@ mod logic;
 mod lzw;
 mod memory;
 mod particles;
+mod queue;
 mod random;
 mod semispace;
+mod simplex;
 mod sparse_lu;
 mod spmv;
+mod suffix;
 #[cfg(test)]
 mod tests;
 mod traced;
@@ -51,6 +56,11 @@ pub static KERNELS: &[Kernel] = &[
     bfs::KERNEL,
     kv::KERNEL,
     spmv::KERNEL,
+    simplex::KERNEL,
+    queue::KERNEL,
+    astar::KERNEL,
+    anneal::KERNEL,
+    suffix::KERNEL,
 ];
 
 /// One kernel of the catalogue.
