@@ -1,7 +1,7 @@
-//! LZW compression of a text: a stream of input, a stream of output, and a hash table that is probed at random.
+//! LZW compression of many files: a hash table that is probed at random, a stream of input, a stream of output.
 //!
-//! The table is one of those that grow segment by segment: each segment has 64 KB of the heap, of which the first half is in use.
-//! A superpage of 64 KB there is never more than half touched, one of 32 KB is wholly.
+//! The heap is given out in segments of 64 KB. The table takes whole ones; each file of 32 KB is read into one of its own, the other
+//! half of which is never used. So a superpage of 32 KB can hold a file, one of 64 KB is never more than half touched there.
 
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
@@ -11,7 +11,7 @@ pub(super) const KERNEL: Kernel = Kernel {
     name: "lzw",
     class: "compression",
     stands_for: "compress",
-    about: "LZW: random probes of a hash table in half-used segments, streams in and out",
+    about: "LZW: random probes of a hash table, files streamed through half-used segments",
     default_size: 3_481 << 10,
     small_size: 640 << 10,
     smallest: 320 << 10,
@@ -22,10 +22,10 @@ pub(super) const KERNEL: Kernel = Kernel {
     native: run::<Native>,
 };
 
+const SEGMENT: usize = 64 << 10;
 /// A slot is 8 bytes: prefix and character in the upper half, 1 + code in the lower; 0 is free.
-const SEGMENT_SLOTS: usize = (64 << 10) / 8;
-const USED_SLOTS: usize = SEGMENT_SLOTS / 2;
-const BUFFER: usize = 64 << 10;
+const SLOT: usize = 8;
+const FILE: usize = SEGMENT / 2;
 /// The code that empties the table, and the first one of a string.
 const CLEAR: u32 = 256;
 const FIRST: u32 = 257;
@@ -71,7 +71,7 @@ impl Iterator for Text {
 
 struct Lzw<M: Memory> {
     table: M::Array<u64>,
-    input: M::Array<u8>,
+    files: Vec<M::Array<u8>>,
     output: M::Array<u32>,
     slots: usize,
     /// Bits of a code, and codes there may be: three for every four slots.
@@ -86,19 +86,17 @@ struct Lzw<M: Memory> {
 
 impl<M: Memory> Lzw<M> {
     fn new(m: &mut M, s: &Settings) -> Lzw<M> {
-        let segments = (s.size as usize - 2 * BUFFER) / (SEGMENT_SLOTS * 8);
-        // First, so that segments begin at multiples of their size.
-        let table = m.array(segments * SEGMENT_SLOTS);
-        let slots = segments * USED_SLOTS;
+        // One for the output, three of ten for files, the rest for the table. Nothing stands before them on the heap, so that
+        // segments begin at multiples of their size.
+        let segments = s.size as usize / SEGMENT - 1;
+        let files = (segments * 3 / 10).max(1);
+        let slots = (segments - files) * SEGMENT / SLOT;
         let most = (slots * 3 / 4) as u32;
-        let (input, output) = (m.array(BUFFER), m.array(BUFFER / 4));
+        let table = m.array(slots);
+        let files = (0..files).map(|_| m.array(SEGMENT)).collect();
+        let output = m.array(SEGMENT / 4);
         let bits = u32::BITS - most.leading_zeros();
-        Lzw { table, input, output, slots, bits, most, next: FIRST, waiting: 0, waiting_bits: 0, written: 0 }
-    }
-
-    /// Where a slot lies: segments have room for twice as many.
-    fn place(slot: usize) -> usize {
-        slot / USED_SLOTS * SEGMENT_SLOTS + slot % USED_SLOTS
+        Lzw { table, files, output, slots, bits, most, next: FIRST, waiting: 0, waiting_bits: 0, written: 0 }
     }
 
     /// The slot of a string, and what it holds: the string, or nothing.
@@ -108,11 +106,11 @@ impl<M: Memory> Lzw<M> {
         let key = prefix << 8 | u32::from(character);
         let hash = u64::from(key).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut slot = ((u128::from(hash) * self.slots as u128) >> 64) as usize;
-        let mut held = m.load(PROBE, &self.table, Self::place(slot));
+        let mut held = m.load(PROBE, &self.table, slot);
         let step = 1 + (hash & 0xff) as usize;
         while held != 0 && (held >> 32) as u32 != key {
             slot = (slot + step) % self.slots;
-            held = m.load(AGAIN, &self.table, Self::place(slot));
+            held = m.load(AGAIN, &self.table, slot);
         }
         (slot, held)
     }
@@ -122,7 +120,7 @@ impl<M: Memory> Lzw<M> {
         self.waiting |= u64::from(code) << self.waiting_bits;
         self.waiting_bits += self.bits;
         if self.waiting_bits >= 32 {
-            m.store(OUT, &mut self.output, self.written % (BUFFER / 4), self.waiting as u32);
+            m.store(OUT, &mut self.output, self.written % (SEGMENT / 4), self.waiting as u32);
             self.written += 1;
             self.waiting >>= 32;
             self.waiting_bits -= 32;
@@ -132,7 +130,7 @@ impl<M: Memory> Lzw<M> {
     fn clear(&mut self, m: &mut M) {
         const EMPTY: Site = site(1, 0);
         for slot in 0..self.slots {
-            m.store(EMPTY, &mut self.table, Self::place(slot), 0);
+            m.store(EMPTY, &mut self.table, slot, 0);
         }
         self.next = FIRST;
     }
@@ -142,11 +140,11 @@ impl<M: Memory> Lzw<M> {
         const IN: Site = site(0, 4);
         const NEW: Site = site(0, 5);
         let (mut prefix, mut taken, mut codes, mut best) = (None, 0u64, 0u64, 0u64);
-        while m.more() {
-            let chunk: Vec<u8> = text.by_ref().take(BUFFER).collect();
-            m.read(&mut self.input, chunk.iter().copied());
+        for file in (0..self.files.len()).cycle() {
+            let chunk: Vec<u8> = text.by_ref().take(FILE).collect();
+            m.read(&mut self.files[file], chunk.iter().copied());
             for i in 0..chunk.len() {
-                let character = m.load(IN, &self.input, i);
+                let character = m.load(IN, &self.files[file], i);
                 taken += 1;
                 let Some(before) = prefix else {
                     prefix = Some(u32::from(character));
@@ -163,7 +161,7 @@ impl<M: Memory> Lzw<M> {
                 prefix = Some(u32::from(character));
                 if self.next < self.most {
                     let key = u64::from(before << 8 | u32::from(character));
-                    m.store(NEW, &mut self.table, Self::place(slot), key << 32 | u64::from(self.next + 1));
+                    m.store(NEW, &mut self.table, slot, key << 32 | u64::from(self.next + 1));
                     self.next += 1;
                 } else if codes >= LOOK {
                     // A full table serves as long as it serves as well as it did.
@@ -182,7 +180,7 @@ impl<M: Memory> Lzw<M> {
                     break;
                 }
             }
-            if chunk.len() < BUFFER {
+            if chunk.len() < FILE || !m.more() {
                 break;
             }
         }
@@ -247,13 +245,13 @@ mod tests {
     }
 
     #[test]
-    fn the_second_half_of_a_segment_is_not_touched() {
+    fn the_second_half_of_a_file_s_segment_is_not_touched() {
         let mut m = Native::new(u64::MAX);
         let mut lzw = Lzw::new(&mut m, &Settings { size: 1 << 20, references: 1, seed: 0 });
         lzw.compress(&mut m, Text::new(1).take(500_000), drop);
-        for segment in lzw.table.chunks(SEGMENT_SLOTS) {
-            assert!(segment[..USED_SLOTS].iter().any(|&slot| slot != 0));
-            assert!(segment[USED_SLOTS..].iter().all(|&slot| slot == 0));
+        assert_eq!(lzw.files.len(), 4);
+        for file in lzw.files {
+            assert!(file[..FILE].iter().all(|&c| c != 0) && file[FILE..].iter().all(|&c| c == 0));
         }
     }
 }
