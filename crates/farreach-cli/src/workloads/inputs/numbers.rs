@@ -86,7 +86,7 @@ pub fn picture(out: &mut dyn Write, size: u64, rng: &mut Rng) -> io::Result<()> 
         let near: Vec<&[i64; 4]> = circles.iter().filter(|c| (y - c[1]).abs() < c[2]).collect();
         for x in 0..width as i64 {
             let inside = near.iter().find(|c| (x - c[0]).pow(2) + (y - c[1]).pow(2) < c[2] * c[2]);
-            let shade = [x * 255 / width as i64, y * 255 / height as i64, (x + y) * 127 / height as i64 & 255];
+            let shade = [x * 255 / width as i64, y * 255 / height as i64, ((x + y) * 127 / height as i64) & 255];
             let colour = inside.map_or(shade, |c| [c[3] & 255, c[3] >> 8 & 255, c[3] >> 16]);
             let noise = rng.below(16) as i64;
             row.extend(colour.map(|c| (c + noise).min(255) as u8));

@@ -31,7 +31,7 @@ struct Netlist<M: Memory> {
 
 impl<M: Memory> Netlist<M> {
     fn new(m: &mut M, s: &Settings) -> Netlist<M> {
-        let elements = s.size as usize / (4 * ELEMENT) & !1;
+        let elements = (s.size as usize / (4 * ELEMENT)) & !1;
         let side = elements.isqrt() as u32;
         let mut rng = Rng::new(s.seed);
         let mut record = vec![0; elements * ELEMENT];

@@ -56,7 +56,7 @@ mod tests {
         let (mut table, mut rng, mut sum) = (vec![0u64; 8192], Rng::new(3), 0u64);
         for _ in 0..2048 {
             let random = rng.bits();
-            let at = (u128::from(random) * 8192 >> 64) as usize;
+            let at = ((u128::from(random) * 8192) >> 64) as usize;
             table[at] ^= random;
             sum = sum.wrapping_add(table[at]);
         }

@@ -143,11 +143,11 @@ impl<M: Memory> Store<M> {
             let key = m.load(SOURCE, &self.request, 1)[0];
             m.store(VALUE, &mut self.slabs, item + k, content(key, version, k));
         }
-        self.to_front(m, item, class as usize);
+        self.make_first(m, item, class as usize);
         Some(version)
     }
 
-    fn to_front(&mut self, m: &mut M, item: usize, class: usize) {
+    fn make_first(&mut self, m: &mut M, item: usize, class: usize) {
         const LINKS: Site = site(2, 3);
         const SIDE: [Site; 2] = [site(2, 4), site(2, 5)];
         const LAST: Site = site(2, 6);
@@ -224,8 +224,8 @@ mod tests {
         assert_eq!(store.get(&mut m), None);
         // Each list holds every item of its class, the one changed last in front, and is linked both ways.
         let mut listed = 0;
-        for class in 0..CLASSES.len() {
-            assert_eq!(Some(store.ends[2 * class]), last[class]);
+        for (class, last) in last.into_iter().enumerate() {
+            assert_eq!(Some(store.ends[2 * class]), last);
             let (mut before, mut link) = (0, u64::from(store.ends[2 * class]));
             while link != 0 {
                 let item = store.slabs[link as usize - 1];

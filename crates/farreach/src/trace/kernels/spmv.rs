@@ -58,7 +58,7 @@ struct Cg<M: Memory> {
 impl<M: Memory> Cg<M> {
     /// The system whose right side is all ones.
     fn new(m: &mut M, s: &Settings) -> Cg<M> {
-        let rows = s.size as usize / (ROW * 12 + 4 * 8) & !1;
+        let rows = (s.size as usize / (ROW * 12 + 4 * 8)) & !1;
         let columns = columns(rows, &mut Rng::new(s.seed));
         let mut matrix = m.opaque(rows * ROW);
         m.read(&mut matrix, columns.iter().enumerate().map(|(k, &column)| value(k / ROW, column as usize)));

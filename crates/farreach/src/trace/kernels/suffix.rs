@@ -62,7 +62,7 @@ impl<M: Memory> Tree<M> {
                 genome.extend((0..256).map(|_| rng.below(4) as u8));
             }
         }
-        let text = m.input(genome[..bases].to_vec().into_iter());
+        let text = m.input(genome[..bases].iter().copied());
         let (other, node) = (m.array(WINDOW), m.array((2 * bases + 2) * NODE));
         Tree { bases, text, other, node, used: ROOT + 1, active: ROOT, edge: 0, along: 0, remaining: 0, taken: 0 }
     }
