@@ -1,3 +1,4 @@
 //! What the `farreach` command is made of beyond the library: everything that touches the operating system.
 
 pub mod live;
+pub mod workloads;

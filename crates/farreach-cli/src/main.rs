@@ -37,6 +37,7 @@ enum Command {
     Machines(cmd::machines::MachinesArgs),
     Area(cmd::area::AreaArgs),
     Contiguity(cmd::contiguity::ContiguityArgs),
+    Workloads(cmd::workloads::WorkloadsArgs),
 }
 
 fn main() -> ExitCode {
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         Command::Machines(args) => cmd::machines::run(args).map(|()| ExitCode::SUCCESS),
         Command::Area(args) => cmd::area::run(args).map(|()| ExitCode::SUCCESS),
         Command::Contiguity(args) => cmd::contiguity::run(args),
+        Command::Workloads(args) => cmd::workloads::run(args),
     };
     outcome.unwrap_or_else(|error| {
         // A reader that went away is no error worth words.

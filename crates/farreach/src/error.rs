@@ -29,6 +29,14 @@ pub enum Error {
         /// What happened.
         what: String,
     },
+    /// A workload that cannot run as asked.
+    #[error("workload '{workload}': {what}")]
+    Workload {
+        /// Its name in the catalogue.
+        workload: String,
+        /// What is wrong and what is allowed.
+        what: String,
+    },
     /// Reading or writing failed.
     #[error("{file}: {source}")]
     Io {

@@ -1,4 +1,4 @@
-//! Where batches come from: a stored trace or a running program.
+//! Where batches come from: a stored trace, a kernel of the catalogue, or a running program.
 
 use super::progress::Display;
 use anyhow::Result;
@@ -6,15 +6,19 @@ use farreach::event::{Batch, Source};
 use farreach::machine::Progress;
 use farreach::trace;
 use farreach_cli::live::{Options, Recorder, Report, Watch};
+use farreach_cli::workloads;
 use std::ffi::OsString;
 
-/// Gives every batch of a trace to `each`, which says whether it wants more and how far it is. Says whether a signal ended it.
+/// Gives every batch of a trace, or of the kernel that `workload:NAME` names, to `each`, which says whether it wants more and how far it is. Says whether a signal ended it.
 pub fn stored(file: &str, format: Option<&str>, mut each: impl FnMut(Batch) -> Result<(bool, Progress)>) -> Result<bool> {
-    let mut opened = trace::open_trace(file, format)?;
+    let mut source = match workloads::open_source(file)? {
+        Some(kernel) => kernel,
+        None => trace::open_trace(file, format)?.source,
+    };
     let mut display = Display::new();
     let signals = Watch::begin();
     let mut interrupted = false;
-    while let Some(batch) = opened.source.next_batch()? {
+    while let Some(batch) = source.next_batch()? {
         let (more, progress) = each(batch)?;
         if !more {
             break;

@@ -12,3 +12,4 @@ pub mod record;
 pub mod run;
 pub mod sim;
 pub mod trace;
+pub mod workloads;

@@ -11,7 +11,7 @@ use farreach::report::format::{bytes, count};
 use farreach::trace::frt::{Header, TraceWriter};
 use farreach_cli::live::{self, Options, Recorder};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Run a program and store its trace.
@@ -36,15 +36,25 @@ pub struct RecordArgs {
 /// Runs the command; the exit status is the program's.
 pub fn run(args: RecordArgs) -> Result<ExitCode> {
     program::check(&args.command)?;
-    let mut writer = TraceWriter::create(&args.output, header(&args.command)?)?;
-    let mut recorder = Recorder::start(&args.command, &Options::default())?;
+    store(&args.output, args.limit, &args.command, || Ok(Recorder::start(&args.command, &Options::default())?))
+}
+
+/// Writes what a recorder of `command` gives, once the file can be written.
+pub fn store(
+    output: &Path,
+    limit: Option<u64>,
+    command: &[OsString],
+    start: impl FnOnce() -> Result<Recorder>,
+) -> Result<ExitCode> {
+    let mut writer = TraceWriter::create(output, header(command)?)?;
+    let mut recorder = start()?;
     let mut display = Display::new();
     let mut limited = false;
     while let Some(batch) = recorder.next_batch()? {
         writer.write(&batch)?;
         let totals = writer.totals();
         display.update(Progress { instructions: totals.instructions, references: totals.references() });
-        if args.limit.is_some_and(|limit| totals.instructions >= limit) {
+        if limit.is_some_and(|limit| totals.instructions >= limit) {
             limited = true;
             break;
         }
@@ -52,10 +62,10 @@ pub fn run(args: RecordArgs) -> Result<ExitCode> {
     let report = recorder.finish()?;
     let totals = writer.finish()?;
     display.finish();
-    let size = std::fs::metadata(&args.output).with_context(|| args.output.display().to_string())?.len();
+    let size = std::fs::metadata(output).with_context(|| output.display().to_string())?.len();
     note(format_args!(
         "{}: {} instructions, {} references, {} ({:.3} bytes per reference)",
-        args.output.display(),
+        output.display(),
         count(totals.instructions),
         count(totals.references()),
         bytes(size),

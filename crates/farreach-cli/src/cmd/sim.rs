@@ -13,9 +13,11 @@ Examples:
   farreach sim gcc.frt
   farreach sim gcc.frt --machine t94/single --machine t94/single:entries=128 --csv
   farreach sim gcc.frt --align 64K
+  farreach sim workload:gups:size=256M,references=20000000
   valgrind --tool=lackey --trace-mem=yes --log-fd=1 ls | farreach sim - --format lackey")]
 pub struct SimArgs {
-    /// The trace: farreach's own format or Valgrind Lackey text, plain or compressed; `-` for standard input.
+    /// The trace: farreach's own format or Valgrind Lackey text, plain or compressed; `-` for standard input. Or a kernel of the
+    /// catalogue: workload:NAME[:size=SIZE,references=N,seed=N].
     file: String,
     /// Read the file as this format instead of finding out by its content.
     #[arg(long, value_name = "NAME")]

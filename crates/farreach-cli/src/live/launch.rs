@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use farreach::{Error, Result};
 
 use super::layout::{MAGIC, VERSION, control};
+use super::recorder::Options;
 use super::shared::Shared;
 use super::signals::free_bytes;
 
@@ -151,14 +152,25 @@ const CORE: [&str; 7] = [
     "--vex-guest-chase=no",
 ];
 
-/// Starts the program under the recorder, with standard streams, directory and environment as they are.
-pub fn spawn(tool_dir: &Path, run_dir: &Path, command: &[OsString], extra: &[OsString]) -> Result<Child> {
+/// Starts the program under the recorder, with standard streams, directory and environment as they are unless told otherwise.
+pub fn spawn(tool_dir: &Path, run_dir: &Path, command: &[OsString], options: &Options) -> Result<Child> {
     let tool = tool_dir.join(TOOL);
     let mut run_option = OsString::from("--run-dir=");
     run_option.push(run_dir);
     let mut log_option = OsString::from("--log-file=");
     log_option.push(run_dir.join("log.%p"));
-    Command::new(&tool).args(CORE).args([run_option, log_option]).args(extra).arg("--").args(command).spawn().map_err(io(&tool))
+    let mut recorded = Command::new(&tool);
+    recorded.args(CORE).args([run_option, log_option]).args(&options.valgrind).arg("--").args(command);
+    if let Some(dir) = &options.directory {
+        recorded.current_dir(dir);
+    }
+    if let Some(path) = &options.stdin {
+        recorded.stdin(File::open(path).map_err(io(path))?);
+    }
+    if let Some(path) = &options.stdout {
+        recorded.stdout(File::create(path).map_err(io(path))?);
+    }
+    recorded.spawn().map_err(io(&tool))
 }
 
 /// The last lines a recorder process wrote about itself.

@@ -36,6 +36,12 @@ pub struct Options {
     pub shared_dir: Option<PathBuf>,
     /// Further options of Valgrind's core, such as `--smc-check=all`.
     pub valgrind: Vec<OsString>,
+    /// Directory in which the program starts; by default the present one.
+    pub directory: Option<PathBuf>,
+    /// File that is the program's standard input; by default the present one.
+    pub stdin: Option<PathBuf>,
+    /// File that the program's standard output goes to; by default the present one.
+    pub stdout: Option<PathBuf>,
 }
 
 /// How the program ended.
@@ -104,7 +110,7 @@ impl Recorder {
         let dir = RunDir::create(options.shared_dir.as_deref())?;
         let control = dir.control()?;
         let signals = Watch::begin();
-        let child = spawn(&tool, &dir.0, command, &options.valgrind)?;
+        let child = spawn(&tool, &dir.0, command, options)?;
         let mut first = Process::announced(0, Asid(0));
         first.set_pid(child.id());
         Ok(Recorder {

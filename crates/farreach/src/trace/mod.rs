@@ -9,6 +9,7 @@ pub mod frt;
 pub mod fuzz;
 pub mod generate;
 pub mod input;
+pub mod kernels;
 pub mod lackey;
 mod partial;
 pub mod relocate;

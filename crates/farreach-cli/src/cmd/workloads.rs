@@ -1,0 +1,268 @@
+//! `farreach workloads`: the catalogue.
+
+use super::common::{note, print};
+use super::program::shown;
+use super::progress::Display;
+use anyhow::{Result, ensure};
+use clap::Args;
+use farreach::addr::Bytes;
+use farreach::event::Source;
+use farreach::machine::Progress;
+use farreach::report::format::{bytes, count};
+use farreach::trace::frt::{Header, TraceWriter};
+use farreach::trace::kernels::{KERNELS, Kernel};
+use farreach_cli::live::Watch;
+use farreach_cli::workloads::{self, Asked, Prepared, Program, REFERENCES, Workload};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// List the catalogue of workloads, show one, make it ready, run it, or store its trace
+///
+/// Kernels are seeded algorithms that come with farreach: streams without a program, the same on every machine. Programs are Debian
+/// packages with inputs made from a seed. Both stand in for benchmarks of the papers; none of them is such a benchmark.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  farreach workloads                                          the catalogue
+  farreach workloads kernel/gups --trace -o gups.frt --size 256M --references 50000000
+  farreach workloads ngspice --prepare --install              as root: packages, then inputs
+  farreach workloads ngspice --run                            user time and peak memory
+  farreach workloads ngspice --trace -o ngspice.frt --limit 100000000
+  farreach sim workload:gups:size=256M                        a kernel, simulated as it runs
+  farreach run -- farreach workloads kernel/gups --native     the same kernel as a real program")]
+pub struct WorkloadsArgs {
+    /// A workload: KERNEL, kernel/KERNEL or PROGRAM.
+    name: Option<String>,
+    /// Print JSON (schema farreach.workloads/1).
+    #[arg(long, conflicts_with_all = ["prepare", "run", "trace", "native"])]
+    json: bool,
+    /// Check that the packages are installed and make the inputs.
+    #[arg(long, group = "act", requires = "name")]
+    prepare: bool,
+    /// Install what is missing with apt-get (as root).
+    #[arg(long, requires = "prepare")]
+    install: bool,
+    /// Run it as it is; print user seconds and peak memory.
+    #[arg(long, group = "act", requires = "name")]
+    run: bool,
+    /// Store its trace: a program is recorded, a kernel generates it.
+    #[arg(long, group = "act", requires = "name", requires = "output")]
+    trace: bool,
+    /// Run a kernel in this process on real memory; print what it computed.
+    #[arg(long, group = "act", requires = "name")]
+    native: bool,
+    /// The trace file.
+    #[arg(long, short, value_name = "FILE", requires = "trace")]
+    output: Option<PathBuf>,
+    /// Stop the trace after N instructions.
+    #[arg(long, value_name = "N", requires = "trace", value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
+    /// Footprint of a kernel, or size of a program's first made input.
+    #[arg(long, value_name = "SIZE", requires = "act")]
+    size: Option<Bytes>,
+    /// Data references of a kernel [default: 10000000].
+    #[arg(long, visible_alias = "work", value_name = "N", requires = "act", value_parser = clap::value_parser!(u64).range(1..))]
+    references: Option<u64>,
+    /// Seed of a kernel, or of a program's inputs [default: 0].
+    #[arg(long, value_name = "N", requires = "act")]
+    seed: Option<u64>,
+}
+
+/// Runs the command.
+pub fn run(args: WorkloadsArgs) -> Result<ExitCode> {
+    let asked = Asked { size: args.size.map(|size| size.0), references: args.references, seed: args.seed };
+    let Some(name) = &args.name else {
+        print(&if args.json { format!("{:#}\n", catalogue()) } else { table() })?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let workload = workloads::find(name)?;
+    if args.native {
+        return native(workload, &asked);
+    }
+    if args.prepare {
+        return prepare(name, workload, &asked, args.install);
+    }
+    if args.run {
+        return measure(name, &workloads::command(name, &asked)?);
+    }
+    match (args.output, workload) {
+        (Some(output), Workload::Kernel(kernel)) => {
+            let source = kernel.source(&asked.settings(kernel))?;
+            let settings = asked.settings(kernel);
+            let more = [("size", settings.size), ("references", settings.references), ("seed", settings.seed)];
+            let header = Header {
+                program: format!("kernel/{}", kernel.name),
+                recorder: format!("farreach {} (kernel)", env!("CARGO_PKG_VERSION")),
+                environment: more.map(|(key, value)| (key.to_owned(), value.to_string())).into_iter().collect(),
+                ..Header::default()
+            };
+            store(source, &output, header, args.limit)
+        }
+        (Some(output), Workload::Program(_)) => {
+            let prepared = workloads::command(name, &asked)?;
+            super::program::check(&prepared.command)?;
+            super::record::store(&output, args.limit, &prepared.command, || prepared.record())
+        }
+        (None, _) => {
+            print(&if args.json { format!("{:#}\n", describe(workload)) } else { details(workload)? })?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn native(workload: Workload, asked: &Asked) -> Result<ExitCode> {
+    match workload {
+        Workload::Kernel(kernel) => print(&format!("{:016x}\n", kernel.run_native(&asked.settings(kernel))?))?,
+        Workload::Program(program) => anyhow::bail!("--native is for kernels; {} is a program: --run runs it", program.name),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn prepare(name: &str, workload: Workload, asked: &Asked, install: bool) -> Result<ExitCode> {
+    if let (Workload::Program(program), true) = (workload, install) {
+        workloads::install(program)?;
+    }
+    let ready = workloads::command(name, asked)?;
+    let stdin = ready.stdin.as_ref().map_or(String::new(), |path| format!(" < {}", path.display()));
+    print(&format!("cd {}\n{}{stdin}\n", ready.directory.display(), shown(&ready.command)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn measure(name: &str, ready: &Prepared) -> Result<ExitCode> {
+    let usage = ready.run()?;
+    ensure!(usage.status.success(), "{name}: {}; its output is in {}", usage.status, ready.stdout.display());
+    print(&format!("{name}: {:.2} user seconds, {} peak\n", usage.user.as_secs_f64(), bytes(usage.peak_bytes)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a kernel's stream, up to the limit.
+fn store(mut source: Box<dyn Source + Send>, output: &std::path::Path, header: Header, limit: Option<u64>) -> Result<ExitCode> {
+    let mut writer = TraceWriter::create(output, header)?;
+    let mut display = Display::new();
+    let signals = Watch::begin();
+    while let Some(batch) = source.next_batch()? {
+        writer.write(&batch)?;
+        let totals = writer.totals();
+        display.update(Progress { instructions: totals.instructions, references: totals.references() });
+        ensure!(signals.take().0 == 0, "interrupted; {} was not written", output.display());
+        if limit.is_some_and(|limit| totals.instructions >= limit) {
+            break;
+        }
+    }
+    let totals = writer.finish()?;
+    display.finish();
+    let (instructions, references) = (count(totals.instructions), count(totals.references()));
+    note(format_args!("{}: {instructions} instructions, {references} references", output.display()));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether everything a program needs is installed.
+fn is_installed(program: &Program, there: &std::collections::BTreeSet<String>) -> bool {
+    program.packages.iter().all(|package| there.contains(package))
+}
+
+fn all_installed() -> std::collections::BTreeSet<String> {
+    workloads::installed(workloads::programs().iter().flat_map(|p| &p.packages).map(String::as_str))
+}
+
+fn table() -> String {
+    let there = all_installed();
+    let mut rows: Vec<[String; 5]> = KERNELS
+        .iter()
+        .map(|k| [format!("kernel/{}", k.name), k.stands_for.into(), "built in".into(), bytes(k.default_size), k.about.into()])
+        .collect();
+    rows.extend(workloads::programs().iter().map(|p| {
+        let state = if is_installed(p, &there) { "installed" } else { "missing" };
+        [p.name.clone(), p.stands_for.clone(), state.into(), bytes(p.footprint), p.about.clone()]
+    }));
+    rows.insert(0, ["name", "stands for", "package", "footprint", "about"].map(str::to_owned));
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths = [0, 1, 2, 3].map(width);
+    let mut out = String::new();
+    for [name, stands_for, state, footprint, about] in &rows {
+        let [a, b, c, d] = widths;
+        out += &format!("{name:a$}  {stands_for:b$}  {state:c$}  {footprint:>d$}  {about}\n");
+    }
+    out + "\nA workload stands for a benchmark of the papers; it is not that benchmark. `farreach workloads NAME` tells more.\n"
+}
+
+fn kernel_json(kernel: &Kernel) -> Value {
+    json!({
+        "name": format!("kernel/{}", kernel.name), "type": "kernel", "kind": kernel.class, "stands_for": kernel.stands_for,
+        "about": kernel.about, "footprint": kernel.default_size, "small_size": kernel.small_size, "smallest": kernel.smallest,
+        "largest": kernel.largest, "text_pages": kernel.text_pages, "installed": true,
+    })
+}
+
+fn program_json(program: &Program, there: &std::collections::BTreeSet<String>) -> Value {
+    let mut value = json!({ "name": program.name, "type": "program", "installed": is_installed(program, there) });
+    if let (Value::Object(to), Ok(Value::Object(from))) = (&mut value, serde_json::to_value(program)) {
+        to.extend(from);
+    }
+    value
+}
+
+fn catalogue() -> Value {
+    let there = all_installed();
+    let programs = workloads::programs().iter().map(|p| program_json(p, &there));
+    let rows: Vec<Value> = KERNELS.iter().map(kernel_json).chain(programs).collect();
+    json!({ "schema": "farreach.workloads/1", "workloads": rows })
+}
+
+fn describe(workload: Workload) -> Value {
+    let row = match workload {
+        Workload::Kernel(kernel) => kernel_json(kernel),
+        Workload::Program(program) => program_json(program, &all_installed()),
+    };
+    json!({ "schema": "farreach.workloads/1", "workloads": [row] })
+}
+
+fn details(workload: Workload) -> Result<String> {
+    let mut out = String::new();
+    match workload {
+        Workload::Kernel(k) => {
+            writeln!(out, "kernel/{}: {}\n", k.name, k.about)?;
+            writeln!(out, "stands for  {}", k.stands_for)?;
+            writeln!(out, "class       {}", k.class)?;
+            let range = format!("from {} to {}, small {}", bytes(k.smallest), bytes(k.largest), bytes(k.small_size));
+            writeln!(out, "size        {} by default, {range}", bytes(k.default_size))?;
+            writeln!(out, "references  {} by default", count(REFERENCES))?;
+            writeln!(out, "text        {} pages", k.text_pages)?;
+            writeln!(
+                out,
+                "\nfarreach sim workload:{}\nfarreach workloads kernel/{} --trace -o {}.frt",
+                k.name, k.name, k.name
+            )?;
+        }
+        Workload::Program(p) => {
+            let there = all_installed();
+            writeln!(out, "{}: {}\n", p.name, p.about)?;
+            writeln!(out, "stands for  {}", p.stands_for)?;
+            writeln!(out, "kind        {}", p.kind)?;
+            let state =
+                |package: &String| format!("{package} ({})", if there.contains(package) { "installed" } else { "missing" });
+            writeln!(out, "packages    {}", p.packages.iter().map(state).collect::<Vec<_>>().join(", "))?;
+            writeln!(out, "footprint   about {}", bytes(p.footprint))?;
+            for input in &p.inputs {
+                let made = match &input.maker {
+                    Some(maker) => format!("made by {maker}, {}, seed {}", bytes(input.size), input.seed),
+                    None => "part of the catalogue".to_owned(),
+                };
+                writeln!(out, "input       {}: {made}", input.file)?;
+            }
+            for step in &p.steps {
+                writeln!(out, "prepared by {}", step.join(" "))?;
+            }
+            let stdin = p.stdin.as_ref().map_or(String::new(), |file| format!(" < {{{file}}}"));
+            writeln!(out, "command     {}{stdin}", p.command.join(" "))?;
+            writeln!(
+                out,
+                "\nfarreach workloads {} --prepare --install\nfarreach workloads {} --trace -o {}.frt",
+                p.name, p.name, p.name
+            )?;
+        }
+    }
+    Ok(out)
+}

@@ -1,0 +1,145 @@
+//! The catalogue of workloads: the library's kernels, and real programs that descend from what the papers measured.
+//!
+//! Programs stand in `programs.toml`. [`command`] makes any of them ready to run: checks that its packages are installed and makes its
+//! inputs, from a seed, in a cache directory.
+
+mod catalogue;
+pub mod inputs;
+mod notation;
+mod prepare;
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use farreach::trace::kernels::{KERNELS, Kernel, kernel};
+
+use crate::live::{Options, Recorder};
+
+pub use catalogue::{Input, Program, programs};
+pub use notation::{Asked, REFERENCES, open_source};
+pub use prepare::{cache_dir, install, installed, prepare};
+
+/// What a name stands for.
+#[derive(Clone, Copy)]
+pub enum Workload {
+    /// A kernel of the library.
+    Kernel(&'static Kernel),
+    /// A program of the system.
+    Program(&'static Program),
+}
+
+/// The workload of this name. Kernels also answer to `kernel/NAME`.
+///
+/// # Errors
+/// There is none; the message lists all names.
+pub fn find(name: &str) -> Result<Workload> {
+    if let Some(kernel) = kernel(name.strip_prefix("kernel/").unwrap_or(name)) {
+        return Ok(Workload::Kernel(kernel));
+    }
+    if let Some(program) = programs().iter().find(|p| p.name == name) {
+        return Ok(Workload::Program(program));
+    }
+    let kernels = KERNELS.iter().map(|k| k.name).collect::<Vec<_>>().join(", ");
+    let names = programs().iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(", ");
+    bail!("there is no workload '{name}'; kernels are {kernels}; programs are {names}")
+}
+
+/// A command that is ready to run.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// Program and arguments.
+    pub command: Vec<OsString>,
+    /// Where it runs and may leave files.
+    pub directory: PathBuf,
+    /// What it reads.
+    pub stdin: Option<PathBuf>,
+    /// Where its output goes: a file, because some programs unlink a device that they are told to write.
+    pub stdout: PathBuf,
+}
+
+/// What a native run took.
+#[derive(Clone, Copy, Debug)]
+pub struct Usage {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// User time of the program and its children.
+    pub user: Duration,
+    /// Most memory that one of its processes held, in bytes.
+    pub peak_bytes: u64,
+}
+
+/// Makes the program of this name ready, or a kernel as a native program. `asked` may change size and seed of its input.
+///
+/// # Errors
+/// There is no such workload, a package is missing (nothing is installed here), or inputs cannot be made.
+pub fn command(name: &str, asked: &Asked) -> Result<Prepared> {
+    match find(name)? {
+        Workload::Program(program) => prepare(program, asked),
+        Workload::Kernel(kernel) => {
+            let settings = asked.settings(kernel);
+            let directory = cache_dir()?.join("work").join(kernel.name);
+            std::fs::create_dir_all(&directory).with_context(|| directory.display().to_string())?;
+            let mut command: Vec<OsString> = vec![std::env::current_exe()?.into(), "workloads".into(), kernel.name.into()];
+            command.push("--native".into());
+            for (option, value) in [("--size", settings.size), ("--references", settings.references), ("--seed", settings.seed)]
+            {
+                command.extend([option.into(), value.to_string().into()]);
+            }
+            Ok(Prepared { command, stdin: None, stdout: directory.join("stdout"), directory })
+        }
+    }
+}
+
+impl Prepared {
+    /// Starts it under the recorder.
+    ///
+    /// # Errors
+    /// The recorder is missing or cannot start.
+    pub fn record(&self) -> Result<Recorder> {
+        let options = Options {
+            directory: Some(self.directory.clone()),
+            stdin: Some(self.stdin.clone().unwrap_or_else(|| "/dev/null".into())),
+            stdout: Some(self.stdout.clone()),
+            ..Options::default()
+        };
+        Ok(Recorder::start(&self.command, &options)?)
+    }
+
+    /// Runs it as it is, to its end.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn run(&self) -> Result<Usage> {
+        let open = |path: &PathBuf| File::open(path).with_context(|| path.display().to_string());
+        let stdin = self.stdin.as_ref().map_or(Ok(Stdio::null()), |path| open(path).map(Stdio::from))?;
+        let stdout = File::create(&self.stdout).with_context(|| self.stdout.display().to_string())?;
+        let name = self.command[0].display().to_string();
+        let mut command = Command::new(&self.command[0]);
+        command.args(&self.command[1..]).current_dir(&self.directory).stdin(stdin).stdout(stdout);
+        let child = command.spawn().with_context(|| name.clone())?;
+        wait(child.id()).with_context(|| name)
+    }
+}
+
+/// Waits for a child; unlike the standard library's wait it tells what the child used.
+#[expect(unsafe_code, reason = "wait4 fills in two plain structures")]
+fn wait(pid: u32) -> std::io::Result<Usage> {
+    let (mut status, mut used) = (0, unsafe { std::mem::zeroed::<libc::rusage>() });
+    loop {
+        // SAFETY: both pointers are to live variables of the right type.
+        if unsafe { libc::wait4(pid as libc::pid_t, &raw mut status, 0, &raw mut used) } >= 0 {
+            break;
+        }
+        let error = std::io::Error::last_os_error();
+        if error.kind() != std::io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    let user = Duration::new(used.ru_utime.tv_sec as u64, used.ru_utime.tv_usec as u32 * 1000);
+    Ok(Usage { status: ExitStatus::from_raw(status), user, peak_bytes: used.ru_maxrss as u64 * 1024 })
+}

@@ -1,0 +1,90 @@
+//! How large, how long, which seed: as options, and as text behind `workload:`.
+
+use anyhow::{Context, Result, bail};
+use farreach::addr::Bytes;
+use farreach::event::Source;
+use farreach::trace::kernels::{Kernel, Settings};
+
+use super::{Workload, find};
+
+/// Data references of a kernel unless told otherwise.
+pub const REFERENCES: u64 = 10_000_000;
+
+/// What a user asks of a workload; what is not asked for is as the catalogue says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Asked {
+    /// Bytes: a kernel's footprint, or a program's first input that is made.
+    pub size: Option<u64>,
+    /// Data references of a kernel.
+    pub references: Option<u64>,
+    /// Seed of a kernel, or of a program's inputs.
+    pub seed: Option<u64>,
+}
+
+impl Asked {
+    /// The settings of a kernel.
+    pub fn settings(&self, kernel: &Kernel) -> Settings {
+        Settings {
+            size: self.size.unwrap_or(kernel.default_size),
+            references: self.references.unwrap_or(REFERENCES),
+            seed: self.seed.unwrap_or(0),
+        }
+    }
+
+    /// Reads `size=64M,references=1000000,seed=3`, any part of it.
+    fn parse(text: &str) -> Result<Asked> {
+        let mut asked = Asked::default();
+        for part in text.split(',').filter(|part| !part.is_empty()) {
+            let (key, value) = part.split_once('=').with_context(|| format!("'{part}' is not KEY=VALUE"))?;
+            let number = || value.parse::<u64>().with_context(|| format!("{key}={value}: not a number"));
+            match key {
+                "size" => asked.size = Some(value.parse::<Bytes>().map_err(|e| anyhow::anyhow!("size={value}: {e}"))?.0),
+                "references" => asked.references = Some(number()?),
+                "seed" => asked.seed = Some(number()?),
+                _ => bail!("'{key}' is not a setting of a kernel; those are size, references, seed"),
+            }
+        }
+        Ok(asked)
+    }
+}
+
+/// The kernel that `workload:NAME[:size=..,references=..,seed=..]` names; `None` if the text does not begin so.
+///
+/// # Errors
+/// No such kernel, or settings it cannot run with. A program must be recorded first.
+pub fn open_source(text: &str) -> Result<Option<Box<dyn Source + Send>>> {
+    let Some(rest) = text.strip_prefix("workload:") else { return Ok(None) };
+    let (name, settings) = rest.split_once(':').unwrap_or((rest, ""));
+    let asked = Asked::parse(settings).with_context(|| text.to_owned())?;
+    match find(name)? {
+        Workload::Kernel(kernel) => Ok(Some(kernel.source(&asked.settings(kernel))?)),
+        Workload::Program(_) => bail!(
+            "{name} is a program: record it first, by 'farreach workloads {name} --trace -o {name}.frt', and simulate that file"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_read_and_refused() {
+        let asked = Asked::parse("size=64M,seed=3").unwrap();
+        assert_eq!(asked, Asked { size: Some(64 << 20), references: None, seed: Some(3) });
+        assert_eq!(Asked::parse("").unwrap(), Asked::default());
+        for (text, words) in [
+            ("workload:gups:size=x", "size=x"),
+            ("workload:gups:sise=1", "size, references, seed"),
+            ("workload:gups:seed", "KEY=VALUE"),
+            ("workload:gups:size=1", "not from"),
+            ("workload:gupz", "gups"),
+            ("workload:gzip", "--trace"),
+        ] {
+            let error = format!("{:#}", open_source(text).err().expect("refused"));
+            assert!(error.contains(words), "{error}");
+        }
+        assert!(open_source("gups.frt").unwrap().is_none());
+        assert!(open_source("workload:kernel/gups:references=10").unwrap().is_some());
+    }
+}

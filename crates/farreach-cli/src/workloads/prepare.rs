@@ -1,0 +1,129 @@
+//! Making a program ready: packages, inputs, the place where it runs.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use farreach::addr::Bytes;
+use farreach::trace::Partial;
+use farreach::trace::kernels::Rng;
+
+use super::catalogue::{Input, Program};
+use super::inputs::{Maker, maker};
+use super::{Asked, Prepared};
+
+/// Where inputs are kept: `farreach/workloads` in `$XDG_CACHE_HOME`, or in `~/.cache`.
+///
+/// # Errors
+/// Neither `XDG_CACHE_HOME` nor `HOME` names a directory.
+pub fn cache_dir() -> Result<PathBuf> {
+    let named = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
+    let base = named("XDG_CACHE_HOME").or_else(|| named("HOME").map(|home| home.join(".cache")));
+    Ok(base.context("inputs need a place: set XDG_CACHE_HOME to an absolute path")?.join("farreach").join("workloads"))
+}
+
+/// Those of the packages that are installed. Empty where there is no dpkg.
+pub fn installed<'a>(packages: impl IntoIterator<Item = &'a str>) -> BTreeSet<String> {
+    let mut query = Command::new("dpkg-query");
+    query.args(["-W", "-f=${db:Status-Status} ${Package}\n"]).args(packages).stderr(Stdio::null());
+    let listed = query.output().map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    listed.lines().filter_map(|line| line.strip_prefix("installed ")).map(str::to_owned).collect()
+}
+
+/// Those packages of a program that are missing.
+fn missing(program: &Program) -> Vec<&str> {
+    let there = installed(program.packages.iter().map(String::as_str));
+    program.packages.iter().map(String::as_str).filter(|package| !there.contains(*package)).collect()
+}
+
+/// Installs what a program needs; what apt-get says goes to standard error.
+///
+/// # Errors
+/// apt-get fails, as it does for anyone but root.
+pub fn install(program: &Program) -> Result<()> {
+    let missing = missing(program);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let mut apt = Command::new("apt-get");
+    apt.args(["install", "-y", "-qq", "--no-install-recommends"]).args(&missing).env("DEBIAN_FRONTEND", "noninteractive");
+    let status = apt.stdin(Stdio::null()).stdout(std::io::stderr()).status().context("apt-get")?;
+    ensure!(status.success(), "apt-get could not install {}: {status}", missing.join(" "));
+    Ok(())
+}
+
+/// Checks that the packages of a program are there and makes its inputs, unless they are there.
+///
+/// # Errors
+/// A package is missing: the message has the command that installs it. An input cannot be made.
+pub fn prepare(program: &Program, asked: &Asked) -> Result<Prepared> {
+    let missing = missing(program);
+    if !missing.is_empty() {
+        bail!("{} needs packages that are not installed; as root: apt-get install {}", program.name, missing.join(" "));
+    }
+    ensure!(asked.references.is_none(), "{} is a program; references are a setting of kernels", program.name);
+    let cache = cache_dir()?;
+    let directory = cache.join("work").join(&program.name);
+    fs::create_dir_all(&directory).with_context(|| directory.display().to_string())?;
+    let mut files = Vec::new();
+    // The size that is asked for is that of the first file that has one.
+    let mut size = asked.size;
+    for input in &program.inputs {
+        files.push((format!("{{{}}}", input.file), make(&cache, &directory, input, &mut size, asked.seed)?));
+    }
+    ensure!(size.is_none(), "{} has no input whose size can be chosen", program.name);
+    let fill = |word: &String| -> OsString {
+        files.iter().find(|(name, _)| name == word).map_or_else(|| word.into(), |(_, path)| path.clone().into())
+    };
+    for step in &program.steps {
+        let words: Vec<OsString> = step.iter().map(fill).collect();
+        run_step(&words, &directory).with_context(|| format!("preparing {}", program.name))?;
+    }
+    let stdin = program.stdin.as_ref().map(|file| PathBuf::from(fill(&format!("{{{file}}}"))));
+    let command = program.command.iter().map(fill).collect();
+    Ok(Prepared { command, stdin, stdout: directory.join("stdout"), directory })
+}
+
+/// A command whose output is of interest only if it fails.
+fn run_step(words: &[OsString], directory: &Path) -> Result<()> {
+    let name = words[0].display().to_string();
+    let output = Command::new(&words[0]).args(&words[1..]).current_dir(directory).stdin(Stdio::null()).output();
+    let output = output.with_context(|| name.clone())?;
+    ensure!(output.status.success(), "{name}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr).trim_end());
+    Ok(())
+}
+
+/// The path of an input, which is made if it is not there.
+fn make(cache: &Path, directory: &Path, input: &Input, size: &mut Option<u64>, seed: Option<u64>) -> Result<PathBuf> {
+    if let Some(text) = &input.text {
+        let path = directory.join(&input.file);
+        if fs::read(&path).ok().is_none_or(|there| there != text.as_bytes()) {
+            write(&path, |out| out.write_all(text.as_bytes()))?;
+        }
+        return Ok(path);
+    }
+    let name = input.maker.as_deref().unwrap_or_default();
+    let Maker { make, version, .. } = maker(name).with_context(|| format!("there is no maker '{name}'"))?;
+    let (size, seed) = (size.take().unwrap_or(input.size), seed.unwrap_or(0).wrapping_add(input.seed));
+    // What decides the content is in the path: a file that is there is the right one.
+    let folder = cache.join("inputs").join(format!("{name}-{version}-{}-{seed}", Bytes(size)));
+    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    let path = folder.join(&input.file);
+    if !path.is_file() {
+        write(&path, |out| make(out, size, &mut Rng::new(seed)))?;
+    }
+    Ok(path)
+}
+
+/// A file whole or not at all.
+fn write(path: &Path, content: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<()> {
+    let mut file = Partial::create(path)?;
+    let mut out = BufWriter::with_capacity(1 << 16, &mut file);
+    content(&mut out).and_then(|()| out.flush()).with_context(|| path.display().to_string())?;
+    drop(out);
+    Ok(file.commit()?)
+}

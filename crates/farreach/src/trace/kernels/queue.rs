@@ -1,0 +1,189 @@
+//! Discrete-event simulation of a network of queues: a binary heap of event records by time, modules that forward messages to random
+//! neighbours, and messages allocated from a free list that soon is in no order.
+
+use super::memory::{Memory, Native, Site, site};
+use super::random::Rng;
+use super::{Kernel, Layout, Settings, Traced};
+
+pub(super) const KERNEL: Kernel = Kernel {
+    name: "event-queue",
+    class: "discrete-event simulation",
+    stands_for: "omnetpp",
+    about: "a heap of events, messages from a free list, modules that pass them on",
+    default_size: 64 << 20,
+    small_size: 4 << 20,
+    smallest: 64 << 10,
+    largest: 4 << 30,
+    layout: Layout::Mapped,
+    text_pages: 2,
+    traced: run::<Traced>,
+    native: run::<Native>,
+};
+
+/// Words of a message: time, module it goes to, hops left, next free one.
+const MESSAGE: usize = 4;
+/// Words of a module: messages seen, time it is busy until, and its neighbours.
+const MODULE: usize = 8;
+const NEIGHBOURS: usize = 6;
+
+struct Simulation<M: Memory> {
+    modules: usize,
+    messages: usize,
+    message: M::Array<u64>,
+    module: M::Array<u64>,
+    /// Messages by time: the heap.
+    heap: M::Array<u32>,
+    waiting: usize,
+    /// 1 + number of the first free message.
+    free: u64,
+    now: u64,
+}
+
+impl<M: Memory> Simulation<M> {
+    fn new(m: &mut M, s: &Settings) -> Simulation<M> {
+        // Three messages of 32 bytes with 4 in the heap, for each module of 64.
+        let modules = s.size as usize / (3 * (8 * MESSAGE + 4) + 8 * MODULE);
+        let messages = 3 * modules;
+        let mut rng = Rng::new(s.seed);
+        let module = m.input((0..modules * MODULE).map(|w| if w % MODULE < 2 { 0 } else { rng.below(modules) as u64 }));
+        let message = m.input((0..messages * MESSAGE).map(|w| match w % MESSAGE {
+            3 => ((w / MESSAGE + 2) % (messages + 1)) as u64,
+            _ => 0,
+        }));
+        Simulation { modules, messages, message, module, heap: m.array(messages), waiting: 0, free: 1, now: 0 }
+    }
+
+    fn time(&self, m: &mut M, at: Site, message: u32) -> u64 {
+        m.load(at, &self.message, message as usize * MESSAGE)
+    }
+
+    /// Sends a message; nothing if there are as many as there may be.
+    fn send(&mut self, m: &mut M, time: u64, to: u64, hops: u64) {
+        if self.free == 0 {
+            return;
+        }
+        let message = self.free as u32 - 1;
+        let words = message as usize * MESSAGE;
+        self.free = m.load(site(0, 0), &self.message, words + 3);
+        for (k, value) in [time, to, hops].into_iter().enumerate() {
+            m.store(site(0, 1 + k as u32), &mut self.message, words + k, value);
+        }
+        let mut at = self.waiting;
+        self.waiting += 1;
+        while at > 0 {
+            let above = m.load(site(0, 4), &self.heap, (at - 1) / 2);
+            if self.time(m, site(0, 5), above) <= time {
+                break;
+            }
+            m.store(site(0, 6), &mut self.heap, at, above);
+            at = (at - 1) / 2;
+        }
+        m.store(site(0, 7), &mut self.heap, at, message);
+    }
+
+    /// The next message by time.
+    fn take(&mut self, m: &mut M) -> Option<u32> {
+        self.waiting = self.waiting.checked_sub(1)?;
+        let first = m.load(site(0, 10), &self.heap, 0);
+        let last = m.load(site(0, 11), &self.heap, self.waiting);
+        let time = self.time(m, site(0, 12), last);
+        let mut at = 0;
+        while 2 * at + 1 < self.waiting {
+            let mut below = 2 * at + 1;
+            let mut message = m.load(site(0, 13), &self.heap, below);
+            let mut sooner = self.time(m, site(0, 14), message);
+            if below + 1 < self.waiting {
+                let other = m.load(site(0, 15), &self.heap, below + 1);
+                let its = self.time(m, site(0, 16), other);
+                if its < sooner {
+                    (below, message, sooner) = (below + 1, other, its);
+                }
+            }
+            if time <= sooner {
+                break;
+            }
+            m.store(site(0, 17), &mut self.heap, at, message);
+            at = below;
+        }
+        m.store(site(0, 18), &mut self.heap, at, last);
+        Some(first)
+    }
+
+    /// Handles the next message: its module is busy for a while, then passes it on, or two of it now and then.
+    fn step(&mut self, m: &mut M, rng: &mut Rng) -> u64 {
+        const FIELD: [Site; 3] = [site(1, 0), site(1, 1), site(1, 2)];
+        const BUSY: [Site; 2] = [site(1, 3), site(1, 4)];
+        const SEEN: Site = site(1, 5);
+        const NEIGHBOUR: Site = site(1, 6);
+        const WORK: Site = site(1, 7);
+        const FREE: Site = site(1, 8);
+        let Some(message) = self.take(m) else { return 0 };
+        let [time, to, hops] = [0, 1, 2].map(|k| m.load(FIELD[k], &self.message, message as usize * MESSAGE + k));
+        m.store(FREE, &mut self.message, message as usize * MESSAGE + 3, self.free);
+        self.free = u64::from(message) + 1;
+        self.now = time;
+        let module = to as usize * MODULE;
+        m.update(SEEN, &mut self.module, module, |n| n + 1);
+        let busy = m.load(BUSY[0], &self.module, module + 1).max(time) + 1 + rng.below(100) as u64;
+        m.store(BUSY[1], &mut self.module, module + 1, busy);
+        m.work(WORK);
+        if hops > 0 {
+            for _ in 0..if rng.below(16) == 0 { 2 } else { 1 } {
+                let next = m.load(NEIGHBOUR, &self.module, module + 2 + rng.below(NEIGHBOURS));
+                self.send(m, busy + rng.below(1000) as u64, next, hops - 1);
+            }
+        }
+        time
+    }
+}
+
+fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
+    let mut simulation = Simulation::new(m, s);
+    let mut rng = Rng::new(s.seed ^ 1);
+    let mut sum = 1u64;
+    while m.more() {
+        // Traffic comes in as long as less than half of all messages are on their way.
+        if simulation.waiting < simulation.messages / 2 {
+            let to = rng.below(simulation.modules) as u64;
+            simulation.send(m, simulation.now + rng.below(100_000) as u64, to, 16);
+        }
+        sum = sum.rotate_left(3) ^ simulation.step(m, &mut rng);
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_come_in_the_order_of_time_and_none_is_lost() {
+        let mut m = Native::new(u64::MAX);
+        let mut s = Simulation::new(&mut m, &Settings { size: 64 << 10, references: 1, seed: 2 });
+        let mut rng = Rng::new(5);
+        let mut model = std::collections::BinaryHeap::new();
+        for turn in 0..20_000 {
+            if turn % 3 < 2 && s.free != 0 {
+                let time = rng.bits() >> 20;
+                s.send(&mut m, time, 0, 0);
+                model.push(std::cmp::Reverse(time));
+            } else if let Some(message) = s.take(&mut m) {
+                assert_eq!(Some(std::cmp::Reverse(s.message[message as usize * MESSAGE])), model.pop());
+                s.message[message as usize * MESSAGE + 3] = s.free;
+                s.free = u64::from(message) + 1;
+            }
+            assert_eq!(s.waiting, model.len());
+        }
+        // A simulation goes forward in time and counts every message once.
+        let mut s = Simulation::new(&mut m, &Settings { size: 64 << 10, references: 1, seed: 2 });
+        (0..100).for_each(|k| s.send(&mut m, k, k, 5));
+        let (mut last, mut steps) = (0, 0);
+        while s.waiting > 0 {
+            let time = s.step(&mut m, &mut rng);
+            assert!(time >= last);
+            (last, steps) = (time, steps + 1);
+        }
+        assert_eq!(s.module.chunks(MODULE).map(|module| module[0]).sum::<u64>(), steps);
+        assert!(steps >= 600, "each goes through six modules at least: {steps}");
+    }
+}

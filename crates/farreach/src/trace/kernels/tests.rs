@@ -1,0 +1,176 @@
+//! What holds for every kernel.
+
+use std::collections::HashSet;
+use xxhash_rust::xxh3::Xxh3;
+
+use super::traced::Running;
+use super::*;
+use crate::event::{Blocks, Item, Kind, Op};
+use crate::trace::check;
+use crate::trace::generate::{CODE, STACK_END};
+
+fn quick(kernel: &Kernel) -> Settings {
+    Settings { size: kernel.small_size, references: 200_000, seed: 1 }
+}
+
+#[test]
+fn streams_are_sound_and_keep_to_their_mappings() {
+    for kernel in KERNELS {
+        let report = check(&mut *kernel.source(&quick(kernel)).unwrap()).unwrap();
+        assert_eq!(report.violation, None, "{}", kernel.name);
+        assert_eq!(report.spaces.len(), 1);
+        let (mut blocks, mut maps) = (Blocks::default(), Vec::new());
+        let mut source = kernel.source(&quick(kernel)).unwrap();
+        while let Some(batch) = source.next_batch().unwrap() {
+            let each = |item: Item<'_>| {
+                match item {
+                    Item::Op(Op::Map(map)) => maps.push((map.start, map.start + map.len, map.prot)),
+                    Item::Op(_) => {}
+                    Item::Access(a) => {
+                        // Arrays on the heap may lie over the seam of two mappings.
+                        for byte in [a.addr, a.addr + u64::from(a.size) - 1] {
+                            let map = maps.iter().find(|m| (m.0..m.1).contains(&byte));
+                            let prot = map.unwrap_or_else(|| panic!("{}: {byte:#x} is not mapped", kernel.name)).2;
+                            let allowed = match a.kind {
+                                Kind::Fetch => prot.exec,
+                                Kind::Load => prot.read,
+                                Kind::Store => prot.write,
+                            };
+                            assert!(allowed, "{}: {a:?}", kernel.name);
+                        }
+                    }
+                }
+                true
+            };
+            blocks.expand(&batch, each).unwrap();
+        }
+    }
+}
+
+/// The budget is kept to within a round, and instructions and references stand in the documented ratio.
+#[test]
+fn budgets_and_instruction_ratios() {
+    for kernel in KERNELS {
+        let settings = Settings { references: 4_000_000, ..quick(kernel) };
+        let totals = check(&mut *kernel.source(&settings).unwrap()).unwrap().totals;
+        let made = totals.loads + totals.stores;
+        assert!((4_000_000..12_000_000).contains(&made), "{}: {made} references", kernel.name);
+        let ratio = totals.instructions as f64 / made as f64;
+        assert!((2.0..5.0).contains(&ratio), "{}: {ratio} instructions per reference", kernel.name);
+    }
+}
+
+/// Mapped data is within a factor of two of the size that was asked for.
+#[test]
+fn sizes_are_what_was_asked_for() {
+    for kernel in KERNELS {
+        for size in [kernel.small_size, kernel.default_size] {
+            let mut source = kernel.source(&Settings { size, references: 1, seed: 0 }).unwrap();
+            let mut mapped = 0;
+            while let Some(batch) = source.next_batch().unwrap() {
+                for op in &batch.ops {
+                    if let Op::Map(map) = op
+                        && map.start != CODE
+                        && map.start + map.len != STACK_END
+                    {
+                        mapped += map.len;
+                    }
+                }
+            }
+            let factor = mapped as f64 / size as f64;
+            assert!((0.5..2.0).contains(&factor), "{}: {mapped} bytes for {size}", kernel.name);
+        }
+    }
+}
+
+#[test]
+fn tracing_changes_nothing() {
+    for kernel in KERNELS {
+        let settings = quick(kernel);
+        let mut running = Running::with_values(kernel, settings, true);
+        while running.next_batch().unwrap().is_some() {}
+        assert_eq!(running.checksum, Some(kernel.run_native(&settings).unwrap()), "{}", kernel.name);
+        assert_ne!(running.checksum, Some(0), "{}", kernel.name);
+    }
+}
+
+/// A hash over all words and definitions.
+fn hash(mut source: impl Source) -> u64 {
+    let mut hasher = Xxh3::new();
+    while let Some(batch) = source.next_batch().unwrap() {
+        batch.words.iter().for_each(|word| hasher.update(&word.to_le_bytes()));
+        batch.ops.iter().for_each(|op| hasher.update(format!("{op:?}").as_bytes()));
+    }
+    hasher.digest()
+}
+
+/// The stream of each kernel at its quick settings, byte for byte, on every machine.
+const STREAMS: &[(&str, u64)] = &[
+    ("join", 0x2a84e0dfac456938),
+    ("dense", 0x7238121f9ed33719),
+    ("lzw", 0x111c49f579adeee5),
+    ("fft3d", 0xde5357c462293774),
+    ("particles", 0x7820d2cf0c4e67b2),
+    ("cells", 0x36c560a02a84fcb6),
+    ("sparse-lu", 0x438a4c57785223dd),
+    ("logic", 0xbde50c8dc3cdb9ae),
+    ("semispace", 0xdbbf7240121102eb),
+    ("compiler", 0xda044d3fc5ec23bf),
+    ("gups", 0x91e2d8a264379d33),
+    ("bfs", 0xc7d6bc36194418bb),
+    ("kv", 0xc736bf0d830e51e3),
+    ("spmv", 0xbaaf545744f16887),
+    ("simplex", 0x3afb5f418c9f43f3),
+    ("event-queue", 0xfea0c9abc3532141),
+    ("astar", 0xfb04ba9f1709172b),
+    ("anneal", 0xf99b7b0c74c29831),
+    ("suffix", 0x56c0ede20402f730),
+];
+
+#[test]
+fn streams_are_the_same_everywhere() {
+    let streams: Vec<(&str, u64)> = KERNELS.iter().map(|k| (k.name, hash(k.source(&quick(k)).unwrap()))).collect();
+    assert_eq!(streams, STREAMS, "what is published must repeat: change this only with a kernel");
+}
+
+/// Values that steer nothing steer nothing.
+#[test]
+fn opaque_values_are_opaque() {
+    for kernel in KERNELS {
+        let settings = quick(kernel);
+        let without = hash(kernel.source(&settings).unwrap());
+        assert_eq!(without, hash(Running::with_values(kernel, settings, true)), "{}", kernel.name);
+        // The addresses of two do not depend on their values at all.
+        let regular = ["dense", "fft3d"].contains(&kernel.name);
+        let other = hash(kernel.source(&Settings { seed: 2, ..settings }).unwrap());
+        assert_eq!(without == other, regular, "{}: the seed", kernel.name);
+    }
+}
+
+#[test]
+fn a_source_can_be_dropped_at_any_time() {
+    for kernel in KERNELS {
+        drop(kernel.source(&quick(kernel)).unwrap());
+        let mut source = kernel.source(&Settings { references: u64::MAX, ..quick(kernel) }).unwrap();
+        for _ in 0..10 {
+            assert!(source.next_batch().unwrap().is_some());
+        }
+    }
+}
+
+#[test]
+fn names_are_unique_and_bad_settings_are_refused() {
+    let names: HashSet<_> = KERNELS.iter().map(|k| k.name).collect();
+    assert_eq!(names.len(), KERNELS.len());
+    for k in KERNELS {
+        assert!(kernel(k.name).is_some_and(|found| std::ptr::eq(found, k)));
+        assert!((k.smallest..=k.default_size).contains(&k.small_size) && k.default_size <= k.largest, "{}", k.name);
+        for (size, references, words) in
+            [(k.smallest - 1, 1, "size"), (k.largest + 1, 1, "size"), (k.smallest, 0, "references")]
+        {
+            let error = k.source(&Settings { size, references, seed: 0 }).err().expect("refused").to_string();
+            assert!(error.contains(k.name) && error.contains(words), "{error}");
+        }
+    }
+    assert!(kernel("nothing").is_none());
+}
