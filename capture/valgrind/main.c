@@ -130,8 +130,7 @@ static void fork_in_child(ThreadId tid)
 {
    forking = False;
    ring_open(fork_ring);
-   one_word(FR_THREAD_START, tid);
-   one_word(FR_SWITCH, tid);
+   one_word(FR_SWITCH, tid); /* the one thread a child has runs already: the one that forked */
    shown_thread = tid;
 }
 

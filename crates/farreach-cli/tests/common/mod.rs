@@ -7,6 +7,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use farreach::event::{Access, Batch, Blocks, Item, Kind, Op, Source};
+use farreach::trace::Checker;
 use farreach_cli::live::{Options, Recorder, Report};
 
 pub fn root() -> PathBuf {
@@ -83,7 +84,9 @@ pub fn command(program: &Path, args: &[&str]) -> Vec<OsString> {
 pub fn drain(mut recorder: Recorder) -> Recording {
     let mut blocks = Blocks::default();
     let (mut ops, mut accesses, mut places) = (Vec::new(), Vec::new(), Vec::new());
+    let mut checker = Checker::default();
     while let Some(batch) = recorder.next_batch().expect("a readable stream") {
+        checker.check(&batch).expect("a sound stream");
         expand(&mut blocks, &batch, &mut ops, &mut accesses, &mut places);
     }
     Recording { ops, accesses, places, report: recorder.finish().expect("an end") }

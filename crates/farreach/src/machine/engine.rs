@@ -560,7 +560,11 @@ impl Engine {
     fn op(&mut self, asid: Asid, op: &Op) -> Result<(), String> {
         match op {
             Op::Define { id, block } => return self.compiled.define(*id, block).map_err(|e| format!("block {id}: {e}")),
-            Op::Start { .. } | Op::Fork { .. } => self.processes += 1,
+            Op::Start { .. } => self.processes += 1,
+            Op::Fork { .. } => {
+                self.processes += 1;
+                self.threads += 1; // the one that forked, which no `ThreadStart` announces
+            }
             Op::ThreadStart { .. } => self.threads += 1,
             _ => {}
         }

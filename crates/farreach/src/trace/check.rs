@@ -341,7 +341,7 @@ impl Checker {
                 let new = self.announce(*child)?;
                 (self.spaces[new].current, self.spaces[new].threads) = (current, threads.then(|| HashSet::from([current])));
                 let space = &mut self.spaces[new].space;
-                (space.parent, space.program) = (Some(asid), program);
+                (space.parent, space.program, space.threads) = (Some(asid), program, u64::from(threads));
             }
             Op::Map(m) => {
                 range("a Map", m.start, m.len, false)?;
