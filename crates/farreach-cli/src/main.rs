@@ -38,6 +38,7 @@ enum Command {
     Area(cmd::area::AreaArgs),
     Contiguity(cmd::contiguity::ContiguityArgs),
     Workloads(cmd::workloads::WorkloadsArgs),
+    Papers(cmd::papers::PapersArgs),
 }
 
 fn main() -> ExitCode {
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
         Command::Area(args) => cmd::area::run(args).map(|()| ExitCode::SUCCESS),
         Command::Contiguity(args) => cmd::contiguity::run(args),
         Command::Workloads(args) => cmd::workloads::run(args),
+        Command::Papers(args) => cmd::papers::run(args),
     };
     outcome.unwrap_or_else(|error| {
         // A reader that went away is no error worth words.

@@ -2,7 +2,7 @@
 //!
 //! One program (a recorded trace, or one running now) goes through many translation designs side by side. See
 //! `ARCHITECTURE.md` for the layers; data flows one way: [`trace`] → [`event`] → [`machine`] ([`os`], [`hw`]) → [`counts`] →
-//! [`cost`] → [`report`].
+//! [`cost`] → [`study`] → [`report`].
 #![forbid(unsafe_code)]
 
 pub mod addr;
@@ -15,6 +15,7 @@ pub mod machine;
 pub mod os;
 pub mod params;
 pub mod report;
+pub mod study;
 pub mod trace;
 
 pub use error::{Error, Result};

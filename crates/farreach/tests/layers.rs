@@ -16,7 +16,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("os", &["addr", "event", "counts", "hw"]),
     ("machine", &["addr", "event", "counts", "hw", "os", "cost"]),
     ("cost", &["addr", "counts", "hw"]),
-    ("report", &["addr", "counts"]),
+    ("study", &["addr", "event", "counts", "hw", "machine", "cost"]),
+    ("report", &["addr", "counts", "study"]),
 ];
 
 fn sources(dir: &Path, into: &mut Vec<PathBuf>) {

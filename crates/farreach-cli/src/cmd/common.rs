@@ -132,7 +132,8 @@ impl OutputArgs {
     }
 }
 
-fn is_stdout(path: &Path) -> bool {
+/// Whether a path stands for standard output.
+pub fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
 }
 

@@ -6,6 +6,7 @@ pub mod contiguity;
 mod feed;
 pub mod machines;
 pub mod pagesize;
+pub mod papers;
 pub mod program;
 mod progress;
 pub mod record;

@@ -5,6 +5,13 @@ use farreach::report::format::count;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::{Duration, Instant};
 
+/// A line on standard error; nothing if that is no terminal.
+pub fn line() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    bar.set_style(ProgressStyle::with_template("{spinner} {msg}").expect("the template is right"));
+    bar
+}
+
 /// A line that says how far a run is.
 pub struct Display {
     bar: ProgressBar,
@@ -15,9 +22,7 @@ pub struct Display {
 impl Display {
     /// Shows nothing if standard error is not a terminal.
     pub fn new() -> Display {
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        bar.set_style(ProgressStyle::with_template("{spinner} {msg}").expect("the template is right"));
-        Display { bar, started: Instant::now(), shown: Instant::now() }
+        Display { bar: line(), started: Instant::now(), shown: Instant::now() }
     }
 
     /// Called often; draws seldom.

@@ -6,6 +6,7 @@ pub mod format;
 pub mod html;
 pub mod json;
 pub mod pagesize;
+pub mod papers;
 pub mod table;
 mod view;
 

@@ -1,0 +1,104 @@
+//! The claims of the papers, each with a judge. A claim that fails on a program is said to fail, with the program named; nothing
+//! is tuned to make one hold.
+
+mod judge;
+mod t94_designs;
+mod t94_sizes;
+
+use super::{Judged, Results, Set};
+use serde::Serialize;
+
+/// What was found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub enum Verdict {
+    /// The claim is true of what was measured.
+    #[serde(rename = "holds")]
+    Holds,
+    /// It is not.
+    #[serde(rename = "fails")]
+    Fails,
+    /// The programs or the machines it speaks of are not there.
+    #[serde(rename = "not testable here")]
+    NotTestable,
+}
+
+impl std::fmt::Display for Verdict {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Verdict::Holds => "holds",
+            Verdict::Fails => "fails",
+            Verdict::NotTestable => "not testable here",
+        })
+    }
+}
+
+/// A verdict and why.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finding {
+    /// What was found.
+    pub verdict: Verdict,
+    /// Why, with the numbers.
+    pub why: String,
+}
+
+/// A claim of a paper.
+pub struct Hypothesis {
+    /// `H-T94-3`.
+    pub id: &'static str,
+    /// The claim, in our words.
+    pub claim: &'static str,
+    /// The studies it rests on; it is shown with the first.
+    pub studies: &'static [&'static str],
+    /// Judges it by what was run.
+    pub judge: fn(&Results, &Set) -> Finding,
+}
+
+/// All claims, by number. A further one is one entry in its family and needs no other change.
+pub static HYPOTHESES: std::sync::LazyLock<Vec<&'static Hypothesis>> = std::sync::LazyLock::new(|| {
+    let mut all: Vec<&'static Hypothesis> = FAMILIES.iter().flat_map(|f| f.iter()).collect();
+    let number = |h: &Hypothesis| {
+        let (paper, number) = h.id.rsplit_once('-').expect("ids end in a number");
+        (paper.contains("PS"), number.parse::<u32>().expect("ids end in a number"))
+    };
+    all.sort_by_key(|h| number(h));
+    all
+});
+
+const FAMILIES: &[&[Hypothesis]] = &[t94_designs::CLAIMS, t94_sizes::CLAIMS];
+
+impl Hypothesis {
+    /// The claim with its verdict.
+    pub fn judged(&self, results: &Results, set: &Set) -> Judged {
+        let Finding { verdict, why } = (self.judge)(results, set);
+        Judged {
+            id: self.id.into(),
+            claim: self.claim.into(),
+            verdict,
+            why,
+            studies: self.studies.iter().map(|&s| s.into()).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::study;
+
+    #[test]
+    fn every_claim_rests_on_studies_and_has_a_number_of_its_own() {
+        let mut ids = std::collections::HashSet::new();
+        for h in HYPOTHESES.iter() {
+            assert!(ids.insert(h.id), "{} twice", h.id);
+            assert!(!h.studies.is_empty() && h.studies.iter().all(|s| study(s).is_some()), "{}: {:?}", h.id, h.studies);
+        }
+    }
+
+    #[test]
+    fn nothing_is_claimed_without_results() {
+        for h in HYPOTHESES.iter() {
+            let finding = (h.judge)(&Results::default(), &Set::default());
+            assert_eq!(finding.verdict, Verdict::NotTestable, "{}: {}", h.id, finding.why);
+        }
+    }
+}

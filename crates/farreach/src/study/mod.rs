@@ -1,0 +1,56 @@
+//! The papers' tables and figures, measured again: what each needs to be run, and what it shows when that is there.
+//!
+//! A [`Study`] is one table or figure. Its `plan` names [`Request`]s, one machine on one program each, and is asked again whenever
+//! results have come in, until it wants nothing more: equal-performance sizing goes on from what it found. Its `section` shows the
+//! results beside the printed numbers. A [`Hypothesis`] is a claim of a paper with a judge. All of it is pure: whoever runs the
+//! requests, and keeps what came of them, is elsewhere.
+
+pub mod hypotheses;
+pub mod machines;
+pub mod micro;
+pub mod printed;
+mod results;
+mod section;
+mod t94;
+mod words;
+
+pub use hypotheses::{Finding, HYPOTHESES, Hypothesis, Verdict};
+pub use results::{Answer, Measured, Program, Request, Results, Set, What};
+pub use section::{Cell, Chart, Column, Judged, Origin, PAPERS_SCHEMA, Papers, Row, Section, Series, Table};
+
+/// One table or figure of a paper.
+pub struct Study {
+    /// What `farreach papers` takes.
+    pub id: &'static str,
+    /// One line for people.
+    pub title: &'static str,
+    /// Rules it rests on.
+    pub rules: &'static str,
+    /// What it wants to be run and has not got yet.
+    pub plan: fn(&Results, &Set) -> Vec<Request>,
+    /// What it shows.
+    pub section: fn(&Results, &Set, &mut Section),
+}
+
+/// All studies, in the order in which a report shows them. A further one is one file and one line here.
+pub const STUDIES: &[&Study] = &[
+    &t94::table5::STUDY,
+    &t94::table6::STUDY,
+    &t94::table9::STUDY,
+];
+
+/// The study with this id.
+pub fn study(id: &str) -> Option<&'static Study> {
+    STUDIES.iter().copied().find(|s| s.id == id)
+}
+
+impl Study {
+    /// The section of this study, with the verdicts on the claims that belong to it.
+    pub fn show(&self, results: &Results, set: &Set) -> Section {
+        let mut section = Section::new(self.id, self.title, self.rules);
+        (self.section)(results, set, &mut section);
+        let mine = HYPOTHESES.iter().filter(|h| h.studies.first() == Some(&self.id));
+        section.verdicts = mine.map(|h| h.judged(results, set)).collect();
+        section
+    }
+}

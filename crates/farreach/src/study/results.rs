@@ -1,0 +1,122 @@
+//! What studies ask for and what they get.
+
+use crate::counts::{MachineResult, Workload};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One thing to be run on one program.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Request {
+    /// Name of the program: one of a [`Set`], or of [`super::micro`].
+    pub program: String,
+    /// What to run.
+    pub what: What,
+}
+
+/// What can be run on a program.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum What {
+    /// A machine, as `--machine` takes it.
+    Machine(String),
+}
+
+/// What came of a request.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub enum Answer {
+    /// Of [`What::Machine`].
+    Machine(Box<Measured>),
+}
+
+/// One machine on one program.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Measured {
+    /// What ran.
+    pub workload: Workload,
+    /// What was counted. The ledger is empty: it depends on what one compares with.
+    pub machine: MachineResult,
+}
+
+/// A program of a set.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Program {
+    /// Its name, unique in the set.
+    pub name: String,
+    /// The program of T94 whose behaviour it has, in the spelling of the tables; empty for others.
+    pub stands_for: String,
+    /// It has a code of its own, so that fetches mean something.
+    pub real: bool,
+}
+
+/// The programs that studies run.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Set {
+    /// `small`, `full`, or `chosen`.
+    pub name: String,
+    /// The programs, in the order of the tables.
+    pub programs: Vec<Program>,
+}
+
+impl Set {
+    /// The programs that stand for one of these.
+    pub fn standing_for<'a>(&'a self, names: &'a [&str]) -> impl Iterator<Item = &'a Program> {
+        self.programs.iter().filter(move |p| names.contains(&p.stands_for.as_str()))
+    }
+}
+
+/// All answers there are.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Results {
+    answers: BTreeMap<Request, Answer>,
+}
+
+impl Request {
+    /// A machine on a program.
+    pub fn machine(program: &str, machine: impl Into<String>) -> Request {
+        Request { program: program.to_owned(), what: What::Machine(machine.into()) }
+    }
+}
+
+impl Results {
+    /// Takes in an answer.
+    pub fn insert(&mut self, request: Request, answer: Answer) {
+        self.answers.insert(request, answer);
+    }
+
+    /// Whether a request is answered.
+    pub fn has(&self, request: &Request) -> bool {
+        self.answers.contains_key(request)
+    }
+
+    /// A machine on a program, if it was run.
+    pub fn measured(&self, program: &str, machine: &str) -> Option<&Measured> {
+        match self.answers.get(&Request::machine(program, machine))? {
+            Answer::Machine(measured) => Some(measured),
+        }
+    }
+
+    /// The machine's part of it.
+    pub fn machine(&self, program: &str, machine: &str) -> Option<&MachineResult> {
+        self.measured(program, machine).map(|m| &m.machine)
+    }
+
+    /// Misses of a machine on a program.
+    pub fn misses(&self, program: &str, machine: &str) -> Option<u64> {
+        self.machine(program, machine).map(|m| m.counts.tlb.misses)
+    }
+
+    /// Misses in percent of those of another machine (T94-72).
+    pub fn percent(&self, program: &str, machine: &str, of: &str) -> Option<f64> {
+        let base = self.misses(program, of).filter(|&n| n > 0)?;
+        Some(100.0 * self.misses(program, machine)? as f64 / base as f64)
+    }
+
+    /// Answers, in order.
+    pub fn len(&self) -> usize {
+        self.answers.len()
+    }
+
+    /// Nothing was run.
+    pub fn is_empty(&self) -> bool {
+        self.answers.is_empty()
+    }
+}

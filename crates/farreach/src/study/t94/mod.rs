@@ -1,0 +1,43 @@
+//! T94: superpages, subblock TLBs, page reservation.
+
+pub(super) mod table5;
+pub(super) mod table6;
+pub(super) mod table9;
+
+use super::printed::Printed;
+use super::{Cell, Request, Results, Set};
+
+/// Every machine on every program.
+fn grid(set: &Set, machines: &[String]) -> Vec<Request> {
+    let on = |p: &super::Program| machines.iter().map(|m| Request::machine(&p.name, m.as_str())).collect::<Vec<_>>();
+    set.programs.iter().flat_map(on).collect()
+}
+
+/// A program's row head: its name, and the program it stands for.
+fn head(program: &super::Program) -> String {
+    match program.stands_for.as_str() {
+        "" => program.name.clone(),
+        like => format!("{} ({like})", program.name),
+    }
+}
+
+/// The misses of a machine on a program.
+fn misses(results: &Results, program: &super::Program, machine: &str) -> Cell {
+    results.misses(&program.name, machine).into()
+}
+
+/// A cell of the row that the program stands for.
+fn printed(table: &Printed, program: &super::Program, column: &str) -> Cell {
+    table.cell(&program.stands_for, column)
+}
+
+/// A number of thousands in percent of another one.
+fn share(table: &Printed, program: &super::Program, column: &str, of: &str) -> Cell {
+    let row = &program.stands_for;
+    let value = table.number(row, column).zip(table.number(row, of)).map(|(a, b)| 100.0 * a / b);
+    Cell::from(value)
+}
+
+/// What every table of the paper's programs says.
+const SUBSTITUTES: &str = "The paper's programs and inputs are not available; each row is a program with the behaviour of the one in \
+     parentheses. Shape, order and ratio can be compared, counts cannot.";

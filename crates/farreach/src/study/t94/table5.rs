@@ -1,0 +1,49 @@
+//! Table 5: the programs.
+
+use super::*;
+use crate::study::machines::SINGLE;
+use crate::study::{Origin, Section, Study, Table, printed};
+
+pub(in crate::study) const STUDY: Study = Study {
+    id: "t94-table5",
+    title: "The programs: memory, misses, and time on misses",
+    rules: "T94-73, T94-74",
+    plan: |_, set| grid(set, &[SINGLE.to_owned()]),
+    section,
+};
+
+fn section(results: &Results, set: &Set, section: &mut Section) {
+    let paper = printed::table("t94_table5");
+    let mut table = Table::new("Programs on the 64-entry single-page-size TLB", "program");
+    table.column("instructions", Origin::Measured, "");
+    table.column("references", Origin::Measured, "");
+    table.column("peak memory", Origin::Measured, "MB");
+    table.column("peak memory", Origin::Printed, "MB");
+    table.column("misses", Origin::Measured, "misses");
+    table.column("misses", Origin::Printed, "thousand");
+    table.column("user time on misses", Origin::Measured, "%");
+    table.column("user time on misses", Origin::Printed, "%");
+    for p in &set.programs {
+        let m = results.measured(&p.name, SINGLE);
+        table.row(
+            head(p),
+            vec![
+                m.map(|m| m.workload.instructions).into(),
+                m.map(|m| m.workload.references.total()).into(),
+                m.map(|m| m.machine.memory.resident_bytes as f64 / (1 << 20) as f64).into(),
+                super::printed(&paper, p, "peak_mem_mb"),
+                misses(results, p, SINGLE),
+                super::printed(&paper, p, "user_tlb_misses_k_64e_fa_4k"),
+                m.and_then(|m| m.machine.cost.percent_of_time).into(),
+                super::printed(&paper, p, "pct_user_time_40cycle"),
+            ],
+        );
+    }
+    section.tables.push(table);
+    section.note(SUBSTITUTES);
+    section.note(
+        "User time cannot be measured for a stream of references. It is taken as instructions x cpi + misses x 40 cycles, at the \
+         machine's key cpi (1); the share on misses follows by T94-73. Elapsed time and cache misses of the printed table have no \
+         counterpart.",
+    );
+}
