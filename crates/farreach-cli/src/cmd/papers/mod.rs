@@ -34,7 +34,7 @@ pub struct PapersArgs {
     #[arg(long)]
     all: bool,
     /// Small seeded kernels only: a few minutes on two processors, the same numbers everywhere.
-    #[arg(long, conflicts_with = "workloads")]
+    #[arg(long)]
     small: bool,
     /// Run this instead: a kernel of `farreach workloads`, or a trace file. Repeatable.
     #[arg(long = "workload", short = 'w', value_name = "NAME|FILE")]
@@ -80,9 +80,9 @@ pub fn run(args: PapersArgs) -> Result<ExitCode> {
         (false, false) => args.ids.iter().map(|id| known(id)).collect::<Result<_>>()?,
     };
     let programs = if args.workloads.is_empty() {
-        Programs::standard(args.small, args.seed)
+        Programs::kernels(args.small, args.seed)
     } else {
-        Programs::chosen(&args.workloads, args.seed)?
+        Programs::chosen(&args.workloads, args.small, args.seed)?
     };
     let cache = Cache::open(args.cache.as_deref())?;
     let threads = match args.threads {
