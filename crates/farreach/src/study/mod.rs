@@ -34,9 +34,21 @@ pub struct Study {
 
 /// All studies, in the order in which a report shows them. A further one is one file and one line here.
 pub const STUDIES: &[&Study] = &[
+    &t94::table1::STUDY,
     &t94::table5::STUDY,
     &t94::table6::STUDY,
+    &t94::table7::STUDY,
+    &t94::table8::STUDY,
     &t94::table9::STUDY,
+    &t94::table10::STUDY,
+    &t94::sweeps::FIGURE_4,
+    &t94::sweeps::FIGURE_5,
+    &t94::by_hand::STUDY,
+    &t94::options::MECHANISMS,
+    &t94::options::PRELOAD,
+    &t94::options::THRESHOLDS,
+    &t94::pressure::PRESSURE,
+    &t94::pressure::FRAGMENTATION,
 ];
 
 /// The study with this id.

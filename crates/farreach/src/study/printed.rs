@@ -7,7 +7,14 @@ macro_rules! carried {
 }
 
 const CARRIED: &[(&str, &str)] = carried![
-    "t94_table1", "t94_table5", "t94_table6", "t94_table7", "t94_table8", "t94_table9", "t94_table10", "t94_fig45_anchors",
+    "t94_table1",
+    "t94_table5",
+    "t94_table6",
+    "t94_table7",
+    "t94_table8",
+    "t94_table9",
+    "t94_table10",
+    "t94_fig45_anchors",
     "ps_claims",
 ];
 

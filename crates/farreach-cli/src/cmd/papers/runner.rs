@@ -88,7 +88,11 @@ impl Runner<'_> {
         }
         let (total, machines) = (passes.len(), passes.iter().map(|p| p.machines.len() as u64).sum::<u64>());
         if round == 1 {
-            note(format_args!("{} runs of machines in {total} passes; results are kept in {}", count(machines), self.cache.dir().display()));
+            note(format_args!(
+                "{} runs of machines in {total} passes; results are kept in {}",
+                count(machines),
+                self.cache.dir().display()
+            ));
         }
         let workers = self.threads.clamp(1, total);
         // What is left of the processors goes into each pass.

@@ -23,7 +23,13 @@ pub(super) fn shown(cell: &Cell, column: &Column) -> String {
 
 /// One decimal, as the papers print percentages; what would look like zero keeps a digit.
 fn percent(x: f64) -> String {
-    if x > 0.0 && x < 0.05 { rate(x) } else if x < 1000.0 { format!("{x:.1}") } else { digits(x) }
+    if x > 0.0 && x < 0.05 {
+        rate(x)
+    } else if x < 1000.0 {
+        format!("{x:.1}")
+    } else {
+        digits(x)
+    }
 }
 
 /// Second line of a head.

@@ -55,7 +55,8 @@ fn section(section: &Section) -> String {
 }
 
 fn verdict(v: &Judged) -> String {
-    wrapped(&format!("{}: {}.", v.id, v.claim), "  ") + &wrapped(&format!("{}: {}", v.verdict.to_string().to_uppercase(), clean(&v.why)), "    ")
+    wrapped(&format!("{}: {}.", v.id, v.claim), "  ")
+        + &wrapped(&format!("{}: {}", v.verdict.to_string().to_uppercase(), clean(&v.why)), "    ")
 }
 
 fn wrapped(text: &str, indent: &str) -> String {

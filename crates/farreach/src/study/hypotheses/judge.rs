@@ -12,7 +12,10 @@ pub(super) struct Tally {
 }
 
 /// Asks `what` about each program: whether, and the numbers. `None`: the program was not run for it.
-pub(super) fn tally<'a>(programs: impl Iterator<Item = &'a Program>, what: impl Fn(&Program) -> Option<(bool, String)>) -> Tally {
+pub(super) fn tally<'a>(
+    programs: impl Iterator<Item = &'a Program>,
+    what: impl Fn(&Program) -> Option<(bool, String)>,
+) -> Tally {
     let mut tally = Tally::default();
     for program in programs {
         if let Some((holds, numbers)) = what(program) {

@@ -3,6 +3,7 @@
 
 mod judge;
 mod t94_designs;
+mod t94_os;
 mod t94_sizes;
 
 use super::{Judged, Results, Set};
@@ -64,7 +65,7 @@ pub static HYPOTHESES: std::sync::LazyLock<Vec<&'static Hypothesis>> = std::sync
     all
 });
 
-const FAMILIES: &[&[Hypothesis]] = &[t94_designs::CLAIMS, t94_sizes::CLAIMS];
+const FAMILIES: &[&[Hypothesis]] = &[t94_designs::CLAIMS, t94_os::CLAIMS, t94_sizes::CLAIMS];
 
 impl Hypothesis {
     /// The claim with its verdict.

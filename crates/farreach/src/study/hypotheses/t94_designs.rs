@@ -1,8 +1,13 @@
 //! Claims about the designs of T94 at 64 entries.
 
 use super::Hypothesis;
-use super::judge::{compare, tally};
+use super::judge::{compare, fails, holds, tally, untestable};
+use crate::study::machines::relative_area;
 use crate::study::machines::{COMPLETE, PARTIAL, SET_ASSOCIATIVE, SINGLE, SUPERPAGE, sized};
+use crate::study::t94::options::{COMPLETE_SETS, INTEGRATED, PARTIAL_SETS, SAME_ENTRY};
+use crate::study::t94::table7::{DESIGNS, Sizing, sizing};
+use crate::study::t94::table8::{mean_area, mean_misses};
+use crate::study::t94::table10::TRIPLE;
 use crate::study::words::percent;
 
 pub(super) const CLAIMS: &[Hypothesis] = &[
@@ -69,5 +74,127 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                 (nasa7, pthor)",
         studies: &["t94-table6", "t94-table9"],
         judge: |results, set| compare(results, set, SET_ASSOCIATIVE, &sized(SINGLE, 256), |a, b| a < b).some(),
+    },
+    Hypothesis {
+        id: "H-T94-6",
+        claim: "Where partial subblocks miss more often than superpages, preloading the pages that share the entry makes them miss no \
+                more often",
+        studies: &["t94-preload"],
+        judge: |results, set| {
+            tally(set.programs.iter(), |p| {
+                let of = |m: &str| results.misses(&p.name, m);
+                let (superpage, partial, preloaded) = (of(SUPERPAGE)?, of(PARTIAL)?, of(SAME_ENTRY)?);
+                let text = format!("superpage {superpage}, partial {partial}, with preload {preloaded}");
+                (partial > superpage).then_some((preloaded <= superpage, text))
+            })
+            .all()
+        },
+    },
+    Hypothesis {
+        id: "H-T94-20",
+        claim: "At equal area complete subblocks of factor 2 always miss less than single pages, those of factor 4 often",
+        studies: &["t94-table10"],
+        judge: |results, set| {
+            tally(set.programs.iter(), |p| {
+                let [a, b, c] = TRIPLE.map(|t| results.misses(&p.name, t.1));
+                let (single, two, four) = (a?, b?, c?);
+                Some((two < single, format!("{single}, factor 2 {two}, factor 4 {four}")))
+            })
+            .all()
+        },
+    },
+    Hypothesis {
+        id: "H-T94-21",
+        claim: "For the misses of 64 superpage entries, single pages need more area than superpages, partial subblocks less except on \
+                wave5 and mp3d, and always less than complete subblocks",
+        studies: &["t94-table7"],
+        judge: |results, set| {
+            tally(set.programs.iter(), |p| {
+                let area = |design: usize| {
+                    let preset = DESIGNS[design].1;
+                    Some(match sizing(results, &p.name, preset).ok()? {
+                        Sizing::Found { best, .. } => relative_area(&sized(preset, best))?,
+                        Sizing::Never => f64::INFINITY,
+                        Sizing::Always => 0.0,
+                    })
+                };
+                let (single, partial, complete) = (area(0)?, area(1)?, area(2)?);
+                let excepted = ["wave5", "mp3d"].contains(&p.stands_for.as_str());
+                let right = single > 1.0 && (partial <= 1.0 || excepted) && partial < complete;
+                Some((right, format!("single {single:.2}, partial {partial:.2}, complete {complete:.2}")))
+            })
+            .all()
+        },
+    },
+    Hypothesis {
+        id: "H-T94-22",
+        claim: "At equal entries complete, partial, superpage, single in this order; at equal misses the order of areas is partial, \
+                superpage, complete, single",
+        studies: &["t94-table8"],
+        judge: |results, set| {
+            let [single, superpage, partial, complete] =
+                [SINGLE, SUPERPAGE, PARTIAL, COMPLETE].map(|m| mean_misses(results, set, m).zip(mean_area(results, set, m)));
+            let (Some(n), Some(s), Some(p), Some(c)) = (single, superpage, partial, complete) else {
+                return untestable("no program was run.");
+            };
+            let entries = c.0 <= p.0 && p.0 <= s.0 && s.0 < n.0;
+            let area = p.1 <= s.1 && s.1 <= c.1 && c.1 < n.1;
+            let text = format!(
+                "misses in percent of single, geometric mean: complete {:.2}, partial {:.2}, superpage {:.2}; area: partial {:.2}, \
+                 superpage 1.00, complete {:.2}, single {:.2}.",
+                c.0, p.0, s.0, p.1, c.1, n.1
+            );
+            if entries && area { holds(text) } else { fails(text) }
+        },
+    },
+    Hypothesis {
+        id: "H-T94-31",
+        claim: "Where superpages or subblocks cut misses a hundredfold, less than 1 % of user time is spent on the misses left",
+        studies: &["t94-table6"],
+        judge: |results, set| {
+            tally(set.programs.iter(), |p| {
+                let time = |m: &str| results.machine(&p.name, m)?.cost.percent_of_time;
+                let few = [SUPERPAGE, PARTIAL, COMPLETE]
+                    .into_iter()
+                    .filter(|m| results.percent(&p.name, m, SINGLE).is_some_and(|s| s <= 1.0));
+                let most = few.filter_map(time).fold(None, |a: Option<f64>, b| Some(a.map_or(b, |a| a.max(b))))?;
+                Some((most < 1.0, format!("{most:.3} % of {}", percent(time(SINGLE)?))))
+            })
+            .all()
+        },
+    },
+    Hypothesis {
+        id: "H-T94-32",
+        claim: "coral, nasa7 and wave5 miss more often in the TLB than in the cache",
+        studies: &["t94-table5"],
+        judge: |_, _| untestable("no cache is simulated."),
+    },
+    Hypothesis {
+        id: "H-T94-33",
+        claim: "Complete and partial subblocks in 4 ways miss about as often as fully associative ones (at most twice as often)",
+        studies: &["t94-mechanisms"],
+        judge: |results, set| {
+            tally(set.programs.iter(), |p| {
+                let of = |m: &str| results.misses(&p.name, m);
+                let (partial, sets) = (of(PARTIAL)?, of(PARTIAL_SETS)?);
+                let (complete, complete_sets) = (of(COMPLETE)?, of(COMPLETE_SETS)?);
+                let text = format!("partial {partial}, in sets {sets}; complete {complete}, in sets {complete_sets}");
+                Some((sets <= 2 * partial && complete_sets <= 2 * complete, text))
+            })
+            .all()
+        },
+    },
+    Hypothesis {
+        id: "H-T94-34",
+        claim: "A TLB that integrates partial subblocks with large superpages misses no more often than either alone",
+        studies: &["t94-mechanisms"],
+        judge: |results, set| {
+            tally(set.programs.iter(), |p| {
+                let of = |m: &str| results.misses(&p.name, m);
+                let (both, partial, superpage) = (of(INTEGRATED)?, of(PARTIAL)?, of(SUPERPAGE)?);
+                Some((both <= partial && both <= superpage, format!("{both}; partial {partial}, superpage {superpage}")))
+            })
+            .all()
+        },
     },
 ];

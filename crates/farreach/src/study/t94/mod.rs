@@ -1,7 +1,15 @@
 //! T94: superpages, subblock TLBs, page reservation.
 
+pub(super) mod by_hand;
+pub(super) mod options;
+pub(super) mod pressure;
+pub(super) mod sweeps;
+pub(super) mod table1;
+pub(super) mod table10;
 pub(super) mod table5;
 pub(super) mod table6;
+pub(super) mod table7;
+pub(super) mod table8;
 pub(super) mod table9;
 
 use super::printed::Printed;

@@ -35,7 +35,9 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
                 let machine = sized(preset, n);
                 let percent = results.percent(&p.name, &machine, SINGLE).into();
                 let printed = match paper.cell(&p.stands_for, &format!("{column}_{n}_k")) {
-                    Cell::Doubtful(k) => paper.number(&p.stands_for, "single_64_k").map_or(Cell::Nothing, |b| Cell::Doubtful(100.0 * k / b)),
+                    Cell::Doubtful(k) => {
+                        paper.number(&p.stands_for, "single_64_k").map_or(Cell::Nothing, |b| Cell::Doubtful(100.0 * k / b))
+                    }
                     _ => share(&paper, p, &format!("{column}_{n}_k"), "single_64_k"),
                 };
                 [misses(results, p, &machine), percent, printed]
