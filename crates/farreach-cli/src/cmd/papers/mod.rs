@@ -10,6 +10,7 @@ use cache::Cache;
 use clap::Args;
 use farreach::report::papers as report;
 use farreach::study::{Papers, STUDIES, Study, study};
+use farreach::trace::Partial;
 use programs::Programs;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -64,6 +65,9 @@ struct Output {
     /// Print as CSV, one value per row, verdicts included.
     #[arg(long, group = "papers_form")]
     csv: bool,
+    /// Print claims and verdicts as a Markdown table.
+    #[arg(long, group = "papers_form")]
+    markdown: bool,
     /// Also write a self-contained HTML page.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -79,6 +83,7 @@ pub fn run(args: PapersArgs) -> Result<ExitCode> {
         (false, true) => return list().map(|()| ExitCode::SUCCESS),
         (false, false) => args.ids.iter().map(|id| known(id)).collect::<Result<_>>()?,
     };
+    args.output.check(args.all)?;
     let programs = if args.workloads.is_empty() {
         Programs::kernels(args.small, args.seed)
     } else {
@@ -98,10 +103,30 @@ pub fn run(args: PapersArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+impl Output {
+    /// The page to write: the one asked for, or, for all studies and if nothing else is asked for, one of the usual name.
+    fn page(&self, all: bool) -> Option<PathBuf> {
+        let other = self.json || self.csv || self.markdown || self.output.is_some();
+        self.html.clone().or_else(|| (all && !other).then(|| PathBuf::from("papers.html")))
+    }
+
+    /// Finds out before a long run whether the files can be written.
+    fn check(&self, all: bool) -> Result<()> {
+        let files = self.page(all).into_iter().chain(self.output.clone().filter(|path| !is_stdout(path)));
+        files.map(|path| Partial::create(&path)).try_for_each(|file| file.map(drop))?;
+        Ok(())
+    }
+}
+
 fn emit(args: &PapersArgs, papers: &Papers) -> Result<()> {
-    let text = match (args.output.json, args.output.csv) {
-        (true, _) => report::json(papers),
-        (_, true) => report::csv::render(papers),
+    if let Some(path) = args.output.page(args.all) {
+        write_whole(&path, report::html::render(papers).as_bytes())?;
+        note(format_args!("report in {}", path.display()));
+    }
+    let text = match (args.output.json, args.output.csv, args.output.markdown) {
+        (true, ..) => report::json(papers),
+        (_, true, _) => report::csv::render(papers),
+        (.., true) => report::markdown::render(papers),
         _ => report::terminal::render(papers),
     };
     match &args.output.output {

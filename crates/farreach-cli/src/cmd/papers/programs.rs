@@ -9,7 +9,7 @@ use farreach::trace::open_trace;
 use std::path::Path;
 
 /// Data references of a kernel in the small set: enough to see every kernel in its steady state.
-const SMALL_REFERENCES: u64 = 1_000_000;
+const SMALL_REFERENCES: u64 = 3_000_000;
 /// Data references of a kernel in the full set.
 const FULL_REFERENCES: u64 = 100_000_000;
 

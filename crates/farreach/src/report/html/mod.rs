@@ -4,9 +4,9 @@
 mod bars;
 mod headline;
 pub mod pagesize;
-mod parts;
+pub(super) mod parts;
 mod plots;
-mod scale;
+pub(super) mod scale;
 mod tables;
 
 use super::format::{bytes, count};
@@ -15,9 +15,9 @@ use crate::counts::{RunResult, Workload};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use parts::Page;
 
-const STYLE: &str = include_str!("style.css");
+pub(super) const STYLE: &str = include_str!("style.css");
 /// Nothing may be loaded and nothing may run; only the page's own style counts.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
+pub(super) const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 /// The page.
 pub fn render(result: &RunResult) -> String {

@@ -13,7 +13,7 @@ pub(super) struct Page<'a> {
 const COLOURS: usize = 8;
 
 /// The class that gives design `i` its colour. From the ninth on colours repeat, then with dashed lines.
-pub(super) fn colour(i: usize) -> String {
+pub(in crate::report) fn colour(i: usize) -> String {
     let dash = if (i / COLOURS) % 2 == 1 { " dash" } else { "" };
     format!("s{}{dash}", i % COLOURS)
 }
@@ -47,17 +47,17 @@ pub(super) fn legend(page: &Page) -> Markup {
 }
 
 /// A length or position in percent, short and always the same.
-pub(super) fn percent(part: f64) -> String {
+pub(in crate::report) fn percent(part: f64) -> String {
     format!("{:.2}%", 100.0 * part)
 }
 
 /// A number for a coordinate.
-pub(super) fn px(x: f64) -> String {
+pub(in crate::report) fn px(x: f64) -> String {
     format!("{x:.1}")
 }
 
 /// Moves labels of height `gap` apart, within `0..height`, keeping their order; the places come back in the order given.
-pub(super) fn apart(wanted: &[f64], gap: f64, height: f64) -> Vec<f64> {
+pub(in crate::report) fn apart(wanted: &[f64], gap: f64, height: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by(|&a, &b| wanted[a].total_cmp(&wanted[b]));
     let mut places = wanted.to_vec();

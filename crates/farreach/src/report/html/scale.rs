@@ -7,7 +7,7 @@ const ABOVE_ZERO: f64 = 0.06;
 
 /// An axis from 0 to 1.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) enum Scale {
+pub(in crate::report) enum Scale {
     /// From zero to this.
     Linear(f64),
     /// Between these powers of ten; with room for zero below if the flag is set.
@@ -16,12 +16,12 @@ pub(super) enum Scale {
 
 impl Scale {
     /// The axis that suits these values, none of them negative.
-    pub(super) fn fit(values: impl Iterator<Item = f64> + Clone) -> Scale {
+    pub(in crate::report) fn fit(values: impl Iterator<Item = f64> + Clone) -> Scale {
         Scale::fit_from(LOG_FROM, values)
     }
 
     /// As [`Scale::fit`], logarithmic from another ratio of largest to smallest on.
-    pub(super) fn fit_from(log_from: f64, values: impl Iterator<Item = f64> + Clone) -> Scale {
+    pub(in crate::report) fn fit_from(log_from: f64, values: impl Iterator<Item = f64> + Clone) -> Scale {
         let max = values.clone().fold(0.0, f64::max);
         let min = values.clone().filter(|v| *v > 0.0).fold(f64::INFINITY, f64::min);
         if max > 0.0 && max / min >= log_from {
@@ -33,12 +33,12 @@ impl Scale {
     }
 
     /// A linear axis that ends at or a little above `max`.
-    pub(super) fn linear(max: f64) -> Scale {
+    pub(in crate::report) fn linear(max: f64) -> Scale {
         Scale::Linear(if max > 0.0 { max } else { 1.0 })
     }
 
     /// Where `value` goes, from 0 to 1.
-    pub(super) fn at(self, value: f64) -> f64 {
+    pub(in crate::report) fn at(self, value: f64) -> f64 {
         let place = match self {
             Scale::Linear(max) => value / max,
             Scale::Log(..) if value <= 0.0 => 0.0,
@@ -51,7 +51,7 @@ impl Scale {
     }
 
     /// Values to label: round numbers, few enough to read.
-    pub(super) fn ticks(self) -> Vec<f64> {
+    pub(in crate::report) fn ticks(self) -> Vec<f64> {
         match self {
             Scale::Linear(max) => {
                 let step = round_step(max / 4.0);
@@ -66,7 +66,7 @@ impl Scale {
     }
 
     /// Whether distances mean ratios.
-    pub(super) fn is_log(self) -> bool {
+    pub(in crate::report) fn is_log(self) -> bool {
         matches!(self, Scale::Log(..))
     }
 }
@@ -78,7 +78,7 @@ fn round_step(rough: f64) -> f64 {
 }
 
 /// A label for a tick.
-pub(super) fn tick_label(value: f64) -> String {
+pub(in crate::report) fn tick_label(value: f64) -> String {
     const UNITS: [(f64, &str); 5] = [(1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
     for (unit, name) in UNITS {
         if value >= unit {

@@ -1,7 +1,10 @@
 //! Reports of the papers' tables measured again: text for a terminal, JSON, CSV, Markdown, one HTML page.
 
 mod cells;
+mod charts;
 pub mod csv;
+pub mod html;
+pub mod markdown;
 pub mod terminal;
 
 use crate::study::Papers;

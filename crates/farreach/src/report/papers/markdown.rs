@@ -1,0 +1,22 @@
+//! The claims and what was found, as a Markdown table: for documents that must say what a run says.
+
+use crate::study::{Papers, Verdict};
+
+/// One row per claim.
+pub fn render(papers: &Papers) -> String {
+    let verdicts = papers.verdicts();
+    let number = |verdict| verdicts.iter().filter(|v| v.verdict == verdict).count();
+    let mut out = format!(
+        "{} claims, {} set of programs: {} hold, {} fail, {} cannot be tested here.\n\n| claim | | verdict | what was found |\n|---|---|---|---|\n",
+        verdicts.len(),
+        papers.set,
+        number(Verdict::Holds),
+        number(Verdict::Fails),
+        number(Verdict::NotTestable),
+    );
+    let cell = |text: &str| crate::report::format::clean(text).replace('|', "\\|");
+    for v in verdicts {
+        out += &format!("| {} | {} | {} | {} |\n", v.id, cell(&v.claim), v.verdict, cell(&v.why));
+    }
+    out
+}
