@@ -1,5 +1,6 @@
 //! One operating-system policy with the designs that run on it, many times side by side over one stream of events.
 
+mod by_hand;
 mod compiled;
 mod crew;
 mod engine;
@@ -11,6 +12,7 @@ mod profile;
 mod quiet;
 mod spec;
 
+pub use by_hand::entries_by_hand;
 pub use lab::{Lab, Options, Progress};
 pub use pages::{PAGE_SIZES, PageLab};
 pub use quiet::MAX_DESIGNS;

@@ -9,6 +9,7 @@ pub mod hypotheses;
 pub mod machines;
 pub mod micro;
 pub mod printed;
+mod ps;
 mod results;
 mod section;
 mod t94;
@@ -41,6 +42,9 @@ pub const STUDIES: &[&Study] = &[
     &t94::table8::STUDY,
     &t94::table9::STUDY,
     &t94::table10::STUDY,
+    &t94::figures::FIGURE_1,
+    &t94::figures::FIGURE_2,
+    &t94::figures::FIGURE_3,
     &t94::sweeps::FIGURE_4,
     &t94::sweeps::FIGURE_5,
     &t94::by_hand::STUDY,
@@ -49,6 +53,11 @@ pub const STUDIES: &[&Study] = &[
     &t94::options::THRESHOLDS,
     &t94::pressure::PRESSURE,
     &t94::pressure::FRAGMENTATION,
+    &t94::ledger::STUDY,
+    &ps::ITLB,
+    &ps::DTLB,
+    &ps::MEMORY,
+    &ps::ADVICE,
 ];
 
 /// The study with this id.

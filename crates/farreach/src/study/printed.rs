@@ -3,20 +3,17 @@
 use super::Cell;
 
 macro_rules! carried {
-    ($($name:literal),* $(,)?) => { &[$(($name, include_str!(concat!("../../../../papers/", $name, ".csv")))),*] };
+    ($folder:literal: $($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../../../../", $folder, "/", $name, ".csv")))),*]
+    };
 }
 
-const CARRIED: &[(&str, &str)] = carried![
-    "t94_table1",
-    "t94_table5",
-    "t94_table6",
-    "t94_table7",
-    "t94_table8",
-    "t94_table9",
-    "t94_table10",
-    "t94_fig45_anchors",
+const CARRIED: &[(&str, &str)] = carried!["papers":
+    "t94_table1", "t94_table5", "t94_table6", "t94_table7", "t94_table8", "t94_table9", "t94_table10", "t94_fig1_entry_layout",
     "ps_claims",
 ];
+/// Entries as drawn.
+const FIGURES: &[(&str, &str)] = carried!["fixtures/t94": "fig2_vectors", "fig3_vectors"];
 
 /// Cells that the papers print and that cannot be right, with the reason: table, row, column.
 pub const DOUBTFUL: &[(&str, &str, &str, &str)] = &[
@@ -52,7 +49,8 @@ pub struct Printed {
 /// # Panics
 /// There is none: the names are written in this program.
 pub fn table(name: &str) -> Printed {
-    let (name, text) = CARRIED.iter().find(|(n, _)| *n == name).unwrap_or_else(|| panic!("no printed table {name}"));
+    let (name, text) =
+        CARRIED.iter().chain(FIGURES).find(|(n, _)| *n == name).unwrap_or_else(|| panic!("no printed table {name}"));
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let words = |record: &csv::StringRecord| record.iter().map(str::to_owned).collect::<Vec<_>>();
     let head = words(reader.headers().expect("carried tables are CSV"));
@@ -86,6 +84,11 @@ impl Printed {
     pub fn doubts(&self) -> impl Iterator<Item = &'static str> {
         let name = self.name;
         DOUBTFUL.iter().filter(move |d| d.0 == name).map(|d| d.3)
+    }
+
+    /// Its rows, whole.
+    pub fn records(&self) -> impl Iterator<Item = &Vec<String>> {
+        self.rows.iter()
     }
 
     /// Its rows' names.

@@ -2,6 +2,7 @@
 //! is tuned to make one hold.
 
 mod judge;
+mod ps;
 mod t94_designs;
 mod t94_os;
 mod t94_sizes;
@@ -65,7 +66,7 @@ pub static HYPOTHESES: std::sync::LazyLock<Vec<&'static Hypothesis>> = std::sync
     all
 });
 
-const FAMILIES: &[&[Hypothesis]] = &[t94_designs::CLAIMS, t94_os::CLAIMS, t94_sizes::CLAIMS];
+const FAMILIES: &[&[Hypothesis]] = &[ps::CLAIMS, t94_designs::CLAIMS, t94_os::CLAIMS, t94_sizes::CLAIMS];
 
 impl Hypothesis {
     /// The claim with its verdict.

@@ -1,6 +1,8 @@
 //! T94: superpages, subblock TLBs, page reservation.
 
 pub(super) mod by_hand;
+pub(super) mod figures;
+pub(super) mod ledger;
 pub(super) mod options;
 pub(super) mod pressure;
 pub(super) mod sweeps;
