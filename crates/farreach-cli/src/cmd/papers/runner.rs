@@ -6,9 +6,11 @@ use super::programs::Programs;
 use crate::cmd::common::note;
 use crate::cmd::progress::line;
 use anyhow::{Result, anyhow};
-use farreach::machine::{Lab, MAX_DESIGNS, MachineSpec, Options};
+use farreach::counts::{MachineResult, RunResult};
+use farreach::event::Batch;
+use farreach::machine::{Lab, MAX_DESIGNS, MachineSpec, Options, PageLab, Progress};
 use farreach::report::format::count;
-use farreach::study::{Answer, Measured, Request, Results, Study, What};
+use farreach::study::{Answer, Measured, PAGE_SIZES, Request, Results, Study, What};
 use farreach_cli::live::Watch;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Mutex;
@@ -25,10 +27,40 @@ pub struct Runner<'a> {
     pub limit: Option<u64>,
 }
 
-/// One program through some machines.
+/// Instructions of a sample.
+const SAMPLE: u64 = 200_000;
+/// Seconds per reference and page size, where that is all that is known: the page-size study is the smaller part.
+const PAGES_RATE: f64 = 10e-9;
+
+/// A time as people say it.
+fn spoken(seconds: f64) -> String {
+    match seconds {
+        s if s < 90.0 => format!("{s:.0} seconds"),
+        s if s < 5400.0 => format!("{:.0} minutes", s / 60.0),
+        s => format!("{:.1} hours", s / 3600.0),
+    }
+}
+
+/// One program, once from beginning to end.
 struct Pass {
     program: String,
-    machines: Vec<String>,
+    work: Work,
+}
+
+/// What it goes through.
+enum Work {
+    Machines(Vec<String>),
+    PageSizes,
+}
+
+impl Pass {
+    /// Machines, or page sizes, side by side.
+    fn width(&self) -> u64 {
+        match &self.work {
+            Work::Machines(machines) => machines.len() as u64,
+            Work::PageSizes => PAGE_SIZES.len() as u64,
+        }
+    }
 }
 
 /// Signs of life of the passes under way.
@@ -67,36 +99,47 @@ impl Runner<'_> {
     }
 
     fn key(&self, request: &Request) -> Result<String> {
-        let What::Machine(machine) = &request.what;
-        let spec = MachineSpec::parse(machine, self.seed)?;
-        let config = serde_json::to_string(spec.params.as_json())?;
+        let what = match &request.what {
+            What::Machine(machine) => {
+                let spec = MachineSpec::parse(machine, self.seed)?;
+                format!("machine {machine} {}", serde_json::to_string(spec.params.as_json())?)
+            }
+            What::PageSizes => format!("page sizes {PAGE_SIZES:?}"),
+        };
         let (limit, seed) = (format!("{:?}", self.limit), self.seed.to_string());
-        Ok(self.cache.key(&[&self.programs.identity(&request.program), "machine", machine, &config, &limit, &seed]))
+        Ok(self.cache.key(&[&self.programs.identity(&request.program), &what, &limit, &seed]))
     }
 
     /// Runs requests; false: interrupted.
     fn run(&self, missing: Vec<Request>, round: u32, results: &mut Results) -> Result<bool> {
         let mut by_program: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for Request { program, what: What::Machine(machine) } in missing {
-            by_program.entry(program).or_default().push(machine);
-        }
         let mut passes: VecDeque<Pass> = VecDeque::new();
-        for (program, machines) in by_program {
-            for part in machines.chunks(MAX_DESIGNS) {
-                passes.push_back(Pass { program: program.clone(), machines: part.to_vec() });
+        for Request { program, what } in missing {
+            match what {
+                What::Machine(machine) => by_program.entry(program).or_default().push(machine),
+                What::PageSizes => passes.push_back(Pass { program, work: Work::PageSizes }),
             }
         }
-        let (total, machines) = (passes.len(), passes.iter().map(|p| p.machines.len() as u64).sum::<u64>());
-        if round == 1 {
-            note(format_args!(
-                "{} runs of machines in {total} passes; results are kept in {}",
-                count(machines),
-                self.cache.dir().display()
-            ));
+        for (program, machines) in by_program {
+            for part in machines.chunks(MAX_DESIGNS) {
+                passes.push_back(Pass { program: program.clone(), work: Work::Machines(part.to_vec()) });
+            }
         }
+        let (total, machines) = (passes.len(), passes.iter().map(Pass::width).sum::<u64>());
         let workers = self.threads.clamp(1, total);
         // What is left of the processors goes into each pass.
         let threads = self.threads / workers;
+        if round == 1 {
+            let seconds = self.expected(&passes)? / workers as f64;
+            note(format_args!(
+                "{} runs of machines in {total} passes, about {} on {workers} of {} threads; what they find may ask for more. Results are kept \
+                 in {}",
+                count(machines),
+                spoken(seconds),
+                self.threads,
+                self.cache.dir().display()
+            ));
+        }
         let (shared, queue) = (Shared::default(), Mutex::new(passes));
         let signals = Watch::begin();
         std::thread::scope(|scope| {
@@ -148,36 +191,95 @@ impl Runner<'_> {
         })
     }
 
+    /// Seconds that passes will take one after the other, by a sample of the first one of each program. A program begins with its
+    /// faults, so this is rather too much than too little.
+    fn expected(&self, passes: &VecDeque<Pass>) -> Result<f64> {
+        let mut rates: BTreeMap<&str, f64> = BTreeMap::new();
+        let mut seconds = 0.0;
+        for pass in passes {
+            let per_reference = match rates.get(pass.program.as_str()) {
+                Some(&rate) => rate,
+                None => {
+                    let rate = self.sample(pass)? / pass.width() as f64;
+                    rates.insert(&pass.program, rate);
+                    rate
+                }
+            };
+            let most = self.limit.map_or(u64::MAX, |n| n.saturating_mul(2));
+            seconds += per_reference * self.programs.references(&pass.program).min(most) as f64 * pass.width() as f64;
+        }
+        Ok(seconds)
+    }
+
+    /// Seconds per reference at the beginning of a pass.
+    fn sample(&self, pass: &Pass) -> Result<f64> {
+        let Work::Machines(machines) = &pass.work else { return Ok(PAGES_RATE * pass.width() as f64) };
+        let specs = machines.iter().map(|m| MachineSpec::parse(m, self.seed)).collect::<Result<Vec<_>, _>>()?;
+        let mut lab = Lab::new(specs, Options { limit: Some(SAMPLE), seed: self.seed, ..Options::default() })?;
+        let mut source = self.programs.open(&pass.program)?;
+        let started = Instant::now();
+        lab.run(&mut source).map_err(|e| anyhow!("{}: {e}", pass.program))?;
+        Ok(started.elapsed().as_secs_f64() / lab.progress().references.max(1) as f64)
+    }
+
     fn pass(&self, pass: &Pass, threads: usize, shared: &Shared) -> Outcome {
-        let specs = pass.machines.iter().map(|m| MachineSpec::parse(m, self.seed)).collect::<Result<Vec<_>, _>>()?;
         let options = Options { limit: self.limit, seed: self.seed, plain: false, threads };
-        let mut lab = Lab::new(specs, options)?;
+        let answers = match &pass.work {
+            Work::Machines(machines) => {
+                let specs = machines.iter().map(|m| MachineSpec::parse(m, self.seed)).collect::<Result<Vec<_>, _>>()?;
+                let mut lab = Lab::new(specs, options)?;
+                let whole = self.drive(pass, shared, |batch| Ok((lab.feed(batch)?, lab.progress())))?;
+                lab.settle().map_err(|e| anyhow!("{}: {e}", pass.program))?;
+                if !whole {
+                    return Ok(None);
+                }
+                let RunResult { workload, machines: found, .. } = lab.result(&pass.program, None);
+                let answer = |(name, mut machine): (&String, MachineResult)| {
+                    // These depend on the other machines of the pass, or are of no use to a study.
+                    machine.ledger.clear();
+                    machine.timeline = Default::default();
+                    let measured = Measured { workload: workload.clone(), machine };
+                    (Request::machine(&pass.program, name.as_str()), Answer::Machine(Box::new(measured)))
+                };
+                machines.iter().zip(found).map(answer).collect::<Vec<_>>()
+            }
+            Work::PageSizes => {
+                let mut lab = PageLab::new(&PAGE_SIZES, options)?;
+                let whole = self.drive(pass, shared, |batch| Ok((lab.feed(batch)?, lab.progress())))?;
+                lab.settle().map_err(|e| anyhow!("{}: {e}", pass.program))?;
+                if !whole {
+                    return Ok(None);
+                }
+                let result = lab.result(&pass.program, None, 64, Vec::new());
+                vec![(Request { program: pass.program.clone(), what: What::PageSizes }, Answer::PageSizes(Box::new(result)))]
+            }
+        };
+        for (request, answer) in &answers {
+            self.cache.put(&self.key(request)?, answer)?;
+        }
+        Ok(Some(answers))
+    }
+
+    /// Feeds the program's batches until it ends or no more is wanted; false: it was stopped.
+    fn drive(
+        &self,
+        pass: &Pass,
+        shared: &Shared,
+        mut feed: impl FnMut(&Batch) -> Result<(bool, Progress), farreach::Error>,
+    ) -> Result<bool> {
         let mut source = self.programs.open(&pass.program)?;
         let mut seen = 0;
         while let Some(batch) = source.next_batch().map_err(|e| anyhow!("{}: {e}", pass.program))? {
-            let more = lab.feed(&batch).map_err(|e| anyhow!("{}: {e}", pass.program))?;
-            let references = lab.progress().references;
-            shared.work.fetch_add((references - seen) * pass.machines.len() as u64, Ordering::Relaxed);
-            seen = references;
+            let (more, progress) = feed(&batch).map_err(|e| anyhow!("{}: {e}", pass.program))?;
+            shared.work.fetch_add((progress.references - seen) * pass.width(), Ordering::Relaxed);
+            seen = progress.references;
             if shared.stop.load(Ordering::Relaxed) {
-                return Ok(None);
+                return Ok(false);
             }
             if !more {
                 break;
             }
         }
-        lab.settle().map_err(|e| anyhow!("{}: {e}", pass.program))?;
-        let result = lab.result(&pass.program, None);
-        let mut answers = Vec::new();
-        for (name, mut machine) in pass.machines.iter().zip(result.machines) {
-            // These depend on the other machines of the pass, or are of no use to a study.
-            machine.ledger.clear();
-            machine.timeline = Default::default();
-            let request = Request::machine(&pass.program, name.as_str());
-            let answer = Answer::Machine(Box::new(Measured { workload: result.workload.clone(), machine }));
-            self.cache.put(&self.key(&request)?, &answer)?;
-            answers.push((request, answer));
-        }
-        Ok(Some(answers))
+        Ok(true)
     }
 }
