@@ -9,13 +9,14 @@ TOOL     := target/valgrind/farreach-amd64-linux
 DEMO     := target/demo
 CC1       = $$(gcc -print-prog-name=cc1)
 
-.PHONY: all run test lint bench fuzz deps toolchain tool clean help
+.PHONY: all run test accept-papers lint bench fuzz deps toolchain tool clean help
 
 all: $(FARREACH) tool
 
 help:
 	@echo "make run    build, record a real compiler run, print the table"
 	@echo "make test   every test"
+	@echo "make accept-papers   take over changed numbers of \`farreach papers --all --small\`"
 	@echo "make lint   formatting and clippy"
 	@echo "make bench  benchmarks, as ratios"
 	@echo "make fuzz   fuzz every reader for ten minutes (needs a nightly toolchain and cargo-fuzz)"
@@ -70,7 +71,15 @@ run: all
 
 test: all
 	@echo "make: running every test"
-	@PATH="$$HOME/.cargo/bin:$$PATH" FARREACH_VALGRIND_DIR=$(CURDIR)/target/valgrind cargo test --workspace --quiet
+	@PATH="$$HOME/.cargo/bin:$$PATH" FARREACH_VALGRIND_DIR=$(CURDIR)/target/valgrind \
+	 FARREACH_RELEASE=$(CURDIR)/$(FARREACH) cargo test --workspace --quiet
+
+# Takes over what `papers --all --small` finds now as what the tests expect: look at the difference before you commit it.
+accept-papers: $(FARREACH)
+	@mkdir -p fixtures/papers
+	@$(FARREACH) papers --all --small --csv --cache target/papers -o fixtures/papers/small.csv
+	@$(FARREACH) papers --all --small --markdown --cache target/papers -o docs/papers-small.md
+	@git --no-pager diff --stat -- fixtures/papers docs/papers-small.md
 
 lint: toolchain
 	cargo fmt --check
