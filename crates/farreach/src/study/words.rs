@@ -5,9 +5,13 @@ pub fn misses(n: u64) -> String {
     if n < 10_000 { n.to_string() } else { format!("{} k", (n + 500) / 1000) }
 }
 
-/// A percentage with one decimal.
+/// A percentage with one decimal, or two digits that count where that would look like zero.
 pub fn percent(x: f64) -> String {
-    format!("{x:.1} %")
+    match x.abs() {
+        a if a > 0.0 && a < 0.01 => format!("{x:.4} %"),
+        a if a > 0.0 && a < 0.95 => format!("{x:.2} %"),
+        _ => format!("{x:.1} %"),
+    }
 }
 
 /// `a, b and c`.

@@ -33,7 +33,10 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                         }
                     }
                 }
-                Some((wrong.is_empty(), if wrong.is_empty() { "12 counts".into() } else { wrong.join(", ") }))
+                Some((
+                    wrong.is_empty(),
+                    if wrong.is_empty() { format!("single {} to {}", single[0], single[3]) } else { wrong.join(", ") },
+                ))
             })
             .all()
         },
