@@ -17,7 +17,10 @@ pub(in crate::study) const STUDY: Study = Study {
 type Read = fn(&MachineResult) -> u64;
 
 /// Program, what is read, machine, and what the rules give.
-pub(in crate::study) const ROWS: &[(&str, (&str, Read), fn() -> String, u64)] = &[
+type RowOf = (&'static str, (&'static str, Read), fn() -> String, u64);
+
+/// All rows.
+pub(in crate::study) const ROWS: &[RowOf] = &[
     (micro::ANOMALY, MISSES, || superpage_of(4), 72),
     (micro::ANOMALY, MISSES, || superpage_of(8), 72),
     (micro::ANOMALY, MISSES, || superpage_of(16), 720),
