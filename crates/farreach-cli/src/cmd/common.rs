@@ -125,9 +125,21 @@ impl OutputArgs {
             (_, true) => result.csv(),
             _ => result.table(),
         };
+        self.write(&text)
+    }
+
+    /// Prints a text where the result goes.
+    pub fn write(&self, text: &str) -> Result<()> {
         match &self.output {
             Some(path) if !is_stdout(path) => write_whole(path, text.as_bytes()),
-            _ => print(&text),
+            _ => print(text),
+        }
+    }
+
+    /// Writes a page of this name too, unless some form was asked for.
+    pub fn page_by_default(&mut self, name: &str) {
+        if !self.json && !self.csv && self.output.is_none() {
+            self.html.get_or_insert_with(|| PathBuf::from(name));
         }
     }
 }

@@ -75,7 +75,7 @@ pub fn store(
 }
 
 /// What a trace says about its origin.
-fn header(command: &[OsString]) -> Result<Header> {
+pub fn header(command: &[OsString]) -> Result<Header> {
     let words: Vec<String> = command.iter().map(|w| w.to_string_lossy().into_owned()).collect();
     let fact = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
     let facts = [

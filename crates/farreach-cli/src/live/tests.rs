@@ -187,7 +187,8 @@ fn damaged_words_are_refused() {
 #[test]
 fn what_the_fuzzer_found_stays_fixed() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/live");
-    let files = std::fs::read_dir(folder).unwrap().map(|entry| std::fs::read(entry.unwrap().path()).unwrap()).collect::<Vec<_>>();
+    let files =
+        std::fs::read_dir(folder).unwrap().map(|entry| std::fs::read(entry.unwrap().path()).unwrap()).collect::<Vec<_>>();
     assert!(!files.is_empty());
     for data in &files {
         (0..=data.len()).for_each(|n| super::fuzz::chunks(&data[..n]));

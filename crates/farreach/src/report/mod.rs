@@ -11,6 +11,7 @@ pub mod table;
 mod view;
 
 use crate::counts::{PageSizeResult, RunResult};
+use crate::study::Papers;
 
 /// A result in every form.
 pub trait Report {
@@ -51,5 +52,20 @@ impl Report for PageSizeResult {
     }
     fn html(&self) -> String {
         html::pagesize::render(self)
+    }
+}
+
+impl Report for Papers {
+    fn table(&self) -> String {
+        papers::terminal::render(self)
+    }
+    fn json(&self) -> String {
+        json::render(self)
+    }
+    fn csv(&self) -> String {
+        papers::csv::render(self)
+    }
+    fn html(&self) -> String {
+        papers::html::render(self)
     }
 }

@@ -16,7 +16,7 @@ mod t94;
 mod words;
 
 pub use hypotheses::{Finding, HYPOTHESES, Hypothesis, Verdict};
-pub use results::{Answer, Measured, Program, Request, Results, Set, What};
+pub use results::{Answer, Measured, PAGE_SIZES, Program, Request, Results, Set, What};
 pub use section::{Cell, Chart, Column, Judged, Origin, PAPERS_SCHEMA, Papers, Row, Section, Series, Table};
 
 /// One table or figure of a paper.
@@ -63,6 +63,19 @@ pub const STUDIES: &[&Study] = &[
 /// The study with this id.
 pub fn study(id: &str) -> Option<&'static Study> {
     STUDIES.iter().copied().find(|s| s.id == id)
+}
+
+/// These studies, and those that the claims shown with them also rest on.
+pub fn with_claims(studies: &[&'static Study]) -> Vec<&'static Study> {
+    let mut all = studies.to_vec();
+    for h in HYPOTHESES.iter().filter(|h| studies.iter().any(|s| h.studies.first() == Some(&s.id))) {
+        for other in h.studies.iter().filter_map(|id| study(id)) {
+            if !all.iter().any(|s| s.id == other.id) {
+                all.push(other);
+            }
+        }
+    }
+    all
 }
 
 impl Study {

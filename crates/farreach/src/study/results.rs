@@ -1,6 +1,6 @@
 //! What studies ask for and what they get.
 
-use crate::counts::{MachineResult, Workload};
+use crate::counts::{MachineResult, PageSizeResult, Workload};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -18,13 +18,20 @@ pub struct Request {
 pub enum What {
     /// A machine, as `--machine` takes it.
     Machine(String),
+    /// True-LRU TLBs of every number of entries at the page sizes of [`PAGE_SIZES`], from one pass (PS-2, PS-3).
+    PageSizes,
 }
+
+/// The page sizes of the page-size study, in bytes (PS-2).
+pub const PAGE_SIZES: [u64; 7] = [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10];
 
 /// What came of a request.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum Answer {
     /// Of [`What::Machine`].
     Machine(Box<Measured>),
+    /// Of [`What::PageSizes`].
+    PageSizes(Box<PageSizeResult>),
 }
 
 /// One machine on one program.
@@ -91,6 +98,15 @@ impl Results {
     pub fn measured(&self, program: &str, machine: &str) -> Option<&Measured> {
         match self.answers.get(&Request::machine(program, machine))? {
             Answer::Machine(measured) => Some(measured),
+            Answer::PageSizes(_) => None,
+        }
+    }
+
+    /// The page sizes of a program, if they were run.
+    pub fn page_sizes(&self, program: &str) -> Option<&PageSizeResult> {
+        match self.answers.get(&Request { program: program.to_owned(), what: What::PageSizes })? {
+            Answer::PageSizes(result) => Some(result),
+            Answer::Machine(_) => None,
         }
     }
 

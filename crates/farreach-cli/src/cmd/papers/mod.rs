@@ -4,14 +4,13 @@ mod cache;
 mod programs;
 mod runner;
 
-use super::common::{is_stdout, note, print, write_whole};
+use super::common::{OutputArgs, note, print, threads};
 use anyhow::{Result, bail};
 use cache::Cache;
 use clap::Args;
-use farreach::report::papers as report;
-use farreach::study::{Papers, STUDIES, Study, study};
-use farreach::trace::Partial;
-use programs::Programs;
+use farreach::report;
+use farreach::study::{Papers, STUDIES, Study, study, with_claims};
+use programs::{Programs, Sources};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -37,7 +36,7 @@ pub struct PapersArgs {
     /// Small seeded kernels only: a few minutes on two processors, the same numbers everywhere.
     #[arg(long)]
     small: bool,
-    /// Run this instead: a kernel of `farreach workloads`, or a trace file. Repeatable.
+    /// Run this instead: a kernel or program of `farreach workloads`, or a trace file. Repeatable.
     #[arg(long = "workload", short = 'w', value_name = "NAME|FILE")]
     workloads: Vec<String>,
     /// Stop each program after N instructions.
@@ -52,87 +51,44 @@ pub struct PapersArgs {
     /// Where results are kept; default: farreach/papers in the user's cache directory.
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
-    #[command(flatten)]
-    output: Output,
-}
-
-/// What is printed where.
-#[derive(Args)]
-struct Output {
-    /// Print as JSON (schema farreach.papers/1).
-    #[arg(long, group = "papers_form")]
-    json: bool,
-    /// Print as CSV, one value per row, verdicts included.
-    #[arg(long, group = "papers_form")]
-    csv: bool,
     /// Print claims and verdicts as a Markdown table.
-    #[arg(long, group = "papers_form")]
+    #[arg(long, conflicts_with = "form")]
     markdown: bool,
-    /// Also write a self-contained HTML page.
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// Print to a file instead of standard output (`-`).
-    #[arg(long, short, value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 /// Runs the command.
-pub fn run(args: PapersArgs) -> Result<ExitCode> {
+pub fn run(mut args: PapersArgs) -> Result<ExitCode> {
     let studies = match (args.all, args.ids.is_empty()) {
         (true, _) => STUDIES.to_vec(),
         (false, true) => return list().map(|()| ExitCode::SUCCESS),
         (false, false) => args.ids.iter().map(|id| known(id)).collect::<Result<_>>()?,
     };
-    args.output.check(args.all)?;
-    let programs = if args.workloads.is_empty() {
-        Programs::kernels(args.small, args.seed)
-    } else {
-        Programs::chosen(&args.workloads, args.small, args.seed)?
-    };
+    if args.all && !args.markdown {
+        args.output.page_by_default("papers.html");
+    }
+    args.output.check()?;
     let cache = Cache::open(args.cache.as_deref())?;
-    let threads = match args.threads {
-        0 => std::thread::available_parallelism().map_or(1, usize::from),
-        given => given,
-    };
+    let from = Sources { cache: &cache, small: args.small, limit: args.limit, seed: args.seed };
+    let programs =
+        if args.workloads.is_empty() { Programs::standard(&from)? } else { Programs::chosen(&args.workloads, &from)? };
+    let threads = threads(args.threads);
+    let Some(programs) = programs else { return Ok(interrupted()) };
     let runner = runner::Runner { cache: &cache, programs: &programs, threads, seed: args.seed, limit: args.limit };
-    let Some(results) = runner.answer(&studies)? else {
-        note("interrupted; what is done is kept, and the same command goes on from there");
-        return Ok(ExitCode::from(130));
-    };
-    emit(&args, &Papers::show(&studies, &results, &programs.set))?;
+    let Some(results) = runner.answer(&with_claims(&studies))? else { return Ok(interrupted()) };
+    let papers = Papers::show(&studies, &results, &programs.set);
+    if args.markdown {
+        args.output.write(&report::papers::markdown::render(&papers))?
+    } else {
+        args.output.emit(&papers)?
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-impl Output {
-    /// The page to write: the one asked for, or, for all studies and if nothing else is asked for, one of the usual name.
-    fn page(&self, all: bool) -> Option<PathBuf> {
-        let other = self.json || self.csv || self.markdown || self.output.is_some();
-        self.html.clone().or_else(|| (all && !other).then(|| PathBuf::from("papers.html")))
-    }
-
-    /// Finds out before a long run whether the files can be written.
-    fn check(&self, all: bool) -> Result<()> {
-        let files = self.page(all).into_iter().chain(self.output.clone().filter(|path| !is_stdout(path)));
-        files.map(|path| Partial::create(&path)).try_for_each(|file| file.map(drop))?;
-        Ok(())
-    }
-}
-
-fn emit(args: &PapersArgs, papers: &Papers) -> Result<()> {
-    if let Some(path) = args.output.page(args.all) {
-        write_whole(&path, report::html::render(papers).as_bytes())?;
-        note(format_args!("report in {}", path.display()));
-    }
-    let text = match (args.output.json, args.output.csv, args.output.markdown) {
-        (true, ..) => report::json(papers),
-        (_, true, _) => report::csv::render(papers),
-        (.., true) => report::markdown::render(papers),
-        _ => report::terminal::render(papers),
-    };
-    match &args.output.output {
-        Some(path) if !is_stdout(path) => write_whole(path, text.as_bytes()),
-        _ => print(&text),
-    }
+fn interrupted() -> ExitCode {
+    note("interrupted; what is done is kept, and the same command goes on from there");
+    ExitCode::from(130)
 }
 
 fn known(id: &str) -> Result<&'static Study> {

@@ -70,13 +70,13 @@ fn verdict(v: &Judged, linked: bool) -> Markup {
         tr {
             td { @if linked { a href={ "#" (v.studies.first().map_or("", String::as_str)) } { (v.id) } } @else { (v.id) } }
             td { span class={ "badge " (class(v.verdict)) } { (v.verdict) } }
-            td { details { summary { (v.claim) "." } p { (clean(&v.why)) } } }
+            td { details open[!linked && v.verdict == Verdict::Fails] { summary { (v.claim) "." } p { (clean(&v.why)) } } }
         }
     }
 }
 
 fn section(section: &Section) -> Markup {
-    let small = section.charts.len() > 1;
+    let small = section.charts.len() > 3;
     html! {
         section id=(section.id) {
             h2 { (section.title) }
