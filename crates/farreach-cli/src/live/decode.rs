@@ -1,7 +1,7 @@
 //! From the words of a chunk to a [`Batch`]: blocks stay as they are, records become [`Op`]s.
 
 use farreach::addr::Asid;
-use farreach::event::{Advice, Backing, Batch, Block, DataRef, End, Instr, Kind, Mapping, OP_BIT, Op, Prot};
+use farreach::event::{Advice, Backing, Batch, Block, ById, DataRef, End, Instr, Kind, MAX_BLOCKS, Mapping, OP_BIT, Op, Prot};
 use std::sync::Arc;
 
 use super::layout::{map, record};
@@ -29,7 +29,7 @@ impl Counts {
     }
 }
 
-/// What a block costs to step over and to count; `refs == UNKNOWN` where no block is defined.
+/// What a block costs to step over and to count.
 #[derive(Clone, Copy)]
 struct Shape {
     refs: u32,
@@ -37,8 +37,6 @@ struct Shape {
     loads: u32,
     stores: u32,
 }
-
-const UNKNOWN: u32 = u32::MAX;
 
 /// What a chunk says about processes; the caller knows what it means.
 #[derive(Debug, PartialEq, Eq)]
@@ -72,8 +70,8 @@ pub struct Decoded {
 /// The blocks of the run. Ids are unique in it, whatever the process.
 #[derive(Default)]
 pub struct Decoder {
-    shapes: Vec<Shape>,
-    blocks: Vec<Option<Arc<Block>>>,
+    shapes: ById<Shape>,
+    blocks: ById<Arc<Block>>,
 }
 
 impl Decoder {
@@ -87,8 +85,8 @@ impl Decoder {
             let result = if word & OP_BIT != 0 {
                 self.record(&mut run, word)
             } else {
-                match self.shapes.get(word as usize) {
-                    Some(shape) if shape.refs != UNKNOWN => {
+                match self.shapes.get(word) {
+                    Some(shape) => {
                         let end = run.read + 1 + shape.refs as usize;
                         if end > run.batch.words.len() || torn && run.batch.words[run.read + 1..end].contains(&0) {
                             Err(format!("block {word} is cut off"))
@@ -120,17 +118,16 @@ impl Decoder {
 
     fn define(&mut self, id: u64, block: Block) -> Result<Op, String> {
         block.validate()?;
-        let id = u32::try_from(id).ok().filter(|&id| id != 0 && id < 1 << 31).ok_or_else(|| format!("block id {id:#x}"))?;
-        let at = id as usize;
-        if self.shapes.len() <= at {
-            self.shapes.resize(at + 1, Shape { refs: UNKNOWN, instrs: 0, loads: 0, stores: 0 });
-            self.blocks.resize(at + 1, None);
+        let allowed = u32::try_from(id).ok().filter(|&id| id != 0 && id < MAX_BLOCKS);
+        let id = allowed.ok_or_else(|| format!("block id {id:#x} is not from 1 to {:#x}", MAX_BLOCKS - 1))?;
+        if self.blocks.get(id.into()).is_some() {
+            return Err(format!("block {id} is defined twice"));
         }
         let stores = block.refs.iter().filter(|r| r.kind == Kind::Store).count() as u32;
         let refs = block.refs.len() as u32;
-        self.shapes[at] = Shape { refs, instrs: block.instrs.len() as u32, loads: refs - stores, stores };
+        self.shapes.insert(id, Shape { refs, instrs: block.instrs.len() as u32, loads: refs - stores, stores });
         let block = Arc::new(block);
-        self.blocks[at] = Some(Arc::clone(&block));
+        self.blocks.insert(id, Arc::clone(&block));
         Ok(Op::Define { id, block })
     }
 
@@ -229,8 +226,7 @@ impl Decoder {
     /// The instruction at `ip` of the last block faulted: what ran of the block becomes a block of its own, `id`.
     fn cut(&mut self, run: &mut Chunk, id: u64, ip: u64) -> Result<(), String> {
         let at = run.last_block.take().ok_or("a fault without a block")?;
-        let block =
-            self.blocks.get(run.batch.words[at] as usize).and_then(Option::clone).ok_or("a fault in an unknown block")?;
+        let block = self.blocks.get(run.batch.words[at]).cloned().ok_or("a fault in an unknown block")?;
         let addrs = run.batch.words[at + 1..at + 1 + block.refs.len()].to_vec();
         let ran = instructions_before_fault(&block, &addrs, ip);
         let refs: Box<[DataRef]> = block.refs.iter().take_while(|r| ran > 0 && r.after as usize <= ran).copied().collect();
