@@ -2,3 +2,4 @@
 //! table; the operating system tells them what changed.
 
 pub mod tlb;
+mod translation;

@@ -20,6 +20,7 @@ pub(crate) use noise::{Marks, NO_PAGE, NOWHERE, PLACES};
 
 use crate::addr::{Asid, Pfn, Vpn, VpnRange};
 use crate::counts::TlbCounts;
+pub use crate::hw::translation::{Range, RangeWalk, Segment};
 use crate::params::{Key, Params};
 
 /// Attributes of a mapping (T94-1: 8 bits). Two pages can share an entry only if theirs are equal (T94-7).
@@ -51,6 +52,20 @@ pub struct Pte {
 pub trait PageTableView {
     /// The entry of one base page.
     fn pte(&self, asid: Asid, vpn: Vpn) -> Option<Pte>;
+    /// The range translation (RMM15-1) that the operating system keeps for this page; `Some` is the range bit of its PTE (RMM15-6).
+    fn range(&self, asid: Asid, vpn: Vpn) -> Option<Range> {
+        let _ = (asid, vpn);
+        None
+    }
+    /// The search of the range-table walker (RMM15-9) for this page: nodes visited (each two cache lines), and what it found.
+    fn range_walk(&self, asid: Asid, vpn: Vpn) -> RangeWalk {
+        RangeWalk { nodes: 0, found: self.range(asid, vpn) }
+    }
+    /// The segment registers of the process (DS13-1), if it has a direct segment.
+    fn segment(&self, asid: Asid) -> Option<Segment> {
+        let _ = asid;
+        None
+    }
 }
 
 /// One lookup: a reference to one base page.
