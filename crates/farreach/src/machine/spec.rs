@@ -41,6 +41,11 @@ pub const PRESETS: &[Preset] = presets![
     "ps/2m",
     "ps/two-size",
     "ps/itanium",
+    "ds13/4k",
+    "ds13/segment",
+    "rmm15/4k",
+    "rmm15/clustered",
+    "rmm15/range",
 ];
 
 /// Which design.

@@ -2,18 +2,25 @@
 
 mod bits;
 mod bitset;
+pub mod clustered;
 pub mod complete_subblock;
+pub mod hierarchy;
 pub mod integrated;
 pub mod keys;
+mod level;
 mod noise;
 pub mod partial_subblock;
+pub mod range;
+mod range_tlb;
 mod recency;
 mod replacement;
+pub mod segment;
 pub mod single;
 mod store;
 pub mod superpage;
 mod tag_index;
 pub mod two_level;
+mod walker;
 
 pub use noise::Noise;
 pub(crate) use noise::{Marks, NO_PAGE, NOWHERE, PLACES};
@@ -160,6 +167,11 @@ pub trait Tlb: Send {
         let _ = (asid, vpn, when);
     }
 
+    /// The segment registers of the process changed (DS13-24): they are loaded again before its next lookup.
+    fn segment_changed(&mut self, asid: Asid, noise: &mut Noise) {
+        let _ = (asid, noise);
+    }
+
     /// What the design would answer now, changing nothing; for checks. Panics in debug builds if two entries match (T94-17).
     fn probe(&self, asid: Asid, vpn: Vpn, kind: crate::event::Kind) -> Option<Translation>;
 
@@ -205,6 +217,10 @@ pub const DESIGNS: &[&Design] = &[
     &partial_subblock::DESIGN,
     &integrated::DESIGN,
     &two_level::DESIGN,
+    &hierarchy::DESIGN,
+    &range::DESIGN,
+    &clustered::DESIGN,
+    &segment::DESIGN,
 ];
 
 /// The design of this kind.
