@@ -118,6 +118,10 @@ pub(super) trait Behind: Send {
     fn before(&mut self, _at: Lookup, _counts: &mut TlbCounts) -> Option<Translation> {
         None
     }
+    /// Whether [`Behind::before`] takes part in every lookup, so that none is quiet.
+    fn is_first(&self) -> bool {
+        false
+    }
     /// Answers behind it: what it says of the page and the order of the entry that the first level gets.
     fn lookup(&mut self, at: Lookup, pte: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)>;
     /// A walk found the page in a mapping of `2^order` pages, or pages that can be taken for one.
@@ -198,7 +202,7 @@ impl<B: Behind> Tlb for Hierarchy<B> {
         }
         if let Some(leaf) = self.l1[side(at.kind)].lookup(at.asid, at.vpn, noise) {
             debug_assert_eq!(leaf.translate(at.vpn), page, "XC-3: {at:?}");
-            return Answer { outcome: Outcome::Hit, quiet: true };
+            return Answer { outcome: Outcome::Hit, quiet: !self.behind.is_first() };
         }
         let (outcome, order) = self.miss(at, pte, table);
         let level = &mut self.l1[side(at.kind)];
@@ -209,7 +213,7 @@ impl<B: Behind> Tlb for Hierarchy<B> {
         if !self.behind.takes(at.kind) {
             self.counts.evictions += counts.evictions;
         }
-        Answer { outcome, quiet }
+        Answer { outcome, quiet: quiet && !self.behind.is_first() }
     }
 
     fn invalidate(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {

@@ -182,10 +182,14 @@ impl Ranged {
 
 impl Behind for Ranged {
     fn before(&mut self, at: Lookup, counts: &mut TlbCounts) -> Option<Translation> {
-        if !self.on || self.order != Order::First {
+        if !self.is_first() {
             return None;
         }
         self.ranges.lookup(at.asid, at.vpn, &mut counts.range).map(|range| range.translate(at.vpn))
+    }
+
+    fn is_first(&self) -> bool {
+        self.on && self.order == Order::First
     }
 
     fn lookup(&mut self, at: Lookup, pte: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)> {

@@ -102,8 +102,8 @@ impl Tlb for SegmentTlb {
     fn segment_changed(&mut self, asid: Asid, noise: &mut Noise) {
         if self.registers.is_some_and(|r| r.asid == asid) {
             self.registers = None;
-            noise.all();
         }
+        noise.all();
     }
 
     fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
