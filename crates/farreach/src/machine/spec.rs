@@ -46,6 +46,9 @@ pub const PRESETS: &[Preset] = presets![
     "rmm15/4k",
     "rmm15/clustered",
     "rmm15/range",
+    "today/skylake",
+    "today/zen2",
+    "today/cortex-a76",
 ];
 
 /// Which design.
