@@ -31,7 +31,16 @@ pub type Array = (&'static [u8], usize, usize);
 pub enum Behind {
     Pages,
     Clusters { entries: usize, ways: usize },
-    Ranges { entries: usize, random: bool, order: RangeOrder, mru: bool, on: bool, always: bool, cooperation: bool },
+    Ranges { entries: usize, random: bool, order: RangeOrder, mru: bool, on: bool, hint: Hint, cooperation: bool },
+}
+
+/// OM-9 Which walks search the range table. A predictor has a counter for each 2 MB, by its low bits: 0 at first and after a search that
+/// found something, 15 after one in vain; above 0 there is no search, and it counts down.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Hint {
+    Bit,
+    Always,
+    Predictor(usize),
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -221,6 +230,8 @@ pub struct PlainMmu {
     clusters: Option<Slots<Cluster>>,
     ranges: Option<Slots<Held>>,
     newest: Option<usize>,
+    /// OM-9.
+    waits: Vec<u8>,
     caches: Vec<Slots<Pointer>>,
     counts: TlbCounts,
     now: u64,
@@ -257,6 +268,7 @@ impl PlainMmu {
                 _ => None,
             },
             newest: None,
+            waits: vec![0; 256],
             caches: (1..c.levels).map(|l| Slots::new(c.pwc[l - 1], 0, c.replacement, c.seed + 32 + l as u64)).collect(),
             counts: TlbCounts::default(),
             now: 0,
@@ -384,15 +396,29 @@ impl PlainMmu {
             }
             return;
         }
-        let Behind::Ranges { on: true, always, cooperation, .. } = self.config.behind else {
+        let Behind::Ranges { on: true, hint, cooperation, .. } = self.config.behind else {
             return self.fill_second(at, page, order);
         };
         let bit = table.range(at.asid, at.vpn).is_some();
         if !(cooperation && bit) {
             self.fill_second(at, page, order);
         }
-        if !bit && !always {
+        let counter = match hint {
+            Hint::Predictor(n) => (at.vpn.0 / 512) as usize % n,
+            _ => 0,
+        };
+        let search = match hint {
+            Hint::Bit => bit,
+            Hint::Always => true,
+            Hint::Predictor(_) => self.waits[counter] == 0,
+        };
+        if !search {
+            self.counts.range.missed_ranges += u64::from(bit);
+            self.waits[counter] -= u8::from(hint != Hint::Bit);
             return;
+        }
+        if matches!(hint, Hint::Predictor(_)) {
+            self.waits[counter] = if bit { 0 } else { 15 };
         }
         let walk = table.range_walk(at.asid, at.vpn);
         self.counts.range.walks += 1;
