@@ -231,6 +231,8 @@ counters! {
         evictions,
         /// Ranges dropped because of what the operating system told (RMM15-12), and by process switches without process ids.
         invalidations,
+        /// How often the range TLB was switched on or off (F-13).
+        switches,
     }
 }
 

@@ -253,6 +253,30 @@ fn rmm15_6_what_the_range_bit_saves() {
     assert_eq!(counts("predictor"), (401, 41, 40, 0));
 }
 
+/// F-13, RMM15-14: memory without ranges switches it off, memory with ranges on, and a load that stays as it is switches once at most.
+#[test]
+fn f_13_counters_switch_the_range_tlb() {
+    let memory = Memory { ranges: vec![range(0, 1 << 20)], ..Memory::default() };
+    let mut design = tlb("range", "l1d=4K:4,l2=4K:64,range_control=counters");
+    let mut fixed = tlb("range", "l1d=4K:4,l2=4K:64");
+    let mut rng = Pcg64Mcg::seed_from_u64(5);
+    let mut phase = |first: u64, pages: u64| {
+        for _ in 0..60_000 {
+            let vpn = first + rng.next_u64() % pages;
+            loads(&mut *design, &memory, [vpn]);
+            loads(&mut *fixed, &memory, [vpn]);
+        }
+        (design.counts().range.switches, design.counts().misses - fixed.counts().misses)
+    };
+    assert_eq!(phase(1 << 20, 1 << 20), (1, 0), "no ranges there");
+    let (switches, more) = phase(0, 1 << 20);
+    assert_eq!(switches, 2);
+    assert!((1..=2 * 4096).contains(&more), "walks until the next decision: {more}");
+    assert_eq!(phase(0, 1 << 20), (2, more));
+    let error = tlb_common::try_tlb("range", "range_control=counters,range_order=first").err().unwrap();
+    assert!(error.starts_with("range_control = counters"), "{error}");
+}
+
 #[test]
 fn rmm15_42_a_cluster_holds_its_pages_in_any_order() {
     struct Shuffled;

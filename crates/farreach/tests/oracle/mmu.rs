@@ -14,6 +14,8 @@
 //! * OM-6 A walk uses the deepest cached entry, which is used by it, and caches all it reads but the leaf, top first. Any change of a
 //!   mapping of a process drops all cached entries of the process.
 //! * OM-7 `fills`: one per miss. `merges`: misses that joined a cluster.
+//! * OM-10 `range_control = counters` looks at the counters after every 4096 misses of the first level, before the next: on turns off if
+//!   fewer than 16 lookups were answered by ranges alone and fewer than 256 walks met the range bit; off turns on at 256 of these.
 //! * OM-8 A range that is filled drops the ranges it overlaps, uncounted. The range used last is none after it was dropped.
 
 use super::tlb::Replacement;
@@ -30,8 +32,20 @@ pub type Array = (&'static [u8], usize, usize);
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Behind {
     Pages,
-    Clusters { entries: usize, ways: usize },
-    Ranges { entries: usize, random: bool, order: RangeOrder, mru: bool, on: bool, hint: Hint, cooperation: bool },
+    Clusters {
+        entries: usize,
+        ways: usize,
+    },
+    Ranges {
+        entries: usize,
+        random: bool,
+        order: RangeOrder,
+        mru: bool,
+        on: bool,
+        control: bool,
+        hint: Hint,
+        cooperation: bool,
+    },
 }
 
 /// OM-9 Which walks search the range table. A predictor has a counter for each 2 MB, by its low bits: 0 at first and after a search that
@@ -232,6 +246,8 @@ pub struct PlainMmu {
     newest: Option<usize>,
     /// OM-9.
     waits: Vec<u8>,
+    /// OM-10: misses of the first level, lookups answered by ranges alone, walks to a range bit.
+    window: [u64; 3],
     caches: Vec<Slots<Pointer>>,
     counts: TlbCounts,
     now: u64,
@@ -269,6 +285,7 @@ impl PlainMmu {
             },
             newest: None,
             waits: vec![0; 256],
+            window: [0; 3],
             caches: (1..c.levels).map(|l| Slots::new(c.pwc[l - 1], 0, c.replacement, c.seed + 32 + l as u64)).collect(),
             counts: TlbCounts::default(),
             now: 0,
@@ -330,6 +347,16 @@ impl PlainMmu {
             self.count_hit(at.kind);
             return Some((found, 0));
         }
+        if let Behind::Ranges { on, control: true, .. } = &mut self.config.behind {
+            let [misses, saved, met] = self.window;
+            if misses == 4096 {
+                let now_on = met >= 256 || *on && saved >= 16;
+                self.counts.range.switches += u64::from(now_on != *on);
+                *on = now_on;
+                self.window = [0; 3];
+            }
+            self.window[0] += 1;
+        }
         let hit = self.second(at.kind).and_then(|level| level.entry(at.asid, at.vpn)).map(|e| {
             e.last = now;
             (e.says(at.vpn), e.order)
@@ -349,6 +376,7 @@ impl PlainMmu {
         }
         let found = range?;
         self.counts.range.sole_hits += 1;
+        self.window[1] += 1;
         if order == RangeOrder::Serial {
             self.fill_second(at, found, pte.order);
         }
@@ -396,10 +424,11 @@ impl PlainMmu {
             }
             return;
         }
+        let bit = table.range(at.asid, at.vpn).is_some();
+        self.window[2] += u64::from(bit);
         let Behind::Ranges { on: true, hint, cooperation, .. } = self.config.behind else {
             return self.fill_second(at, page, order);
         };
-        let bit = table.range(at.asid, at.vpn).is_some();
         if !(cooperation && bit) {
             self.fill_second(at, page, order);
         }

@@ -40,6 +40,13 @@ pub const MRU_POINTER: Key = Key {
 /// RMM15-14.
 pub const RANGE_TLB: Key =
     Key { name: "range_tlb", default: "true", allowed: Allowed::Flag, about: "whether the range TLB is switched on" };
+/// F-13.
+pub const RANGE_CONTROL: Key = Key {
+    name: "range_control",
+    default: "fixed",
+    allowed: Allowed::OneOf(&["fixed", "counters"]),
+    about: "whether performance counters switch the range TLB off and on while the program runs",
+};
 /// RMM15-6, F-12.
 pub const RANGE_HINT: Key = Key {
     name: "range_hint",
@@ -65,13 +72,14 @@ pub const L2_COOPERATION: Key = Key {
 pub const DESIGN: Design = Design {
     kind: "range",
     about: "a hierarchy of page TLBs with a range TLB (RMM15)",
-    keys: &joined::<25>(
+    keys: &joined::<26>(
         &[
             &RANGE_ENTRIES,
             &RANGE_REPLACEMENT,
             &RANGE_ORDER,
             &MRU_POINTER,
             &RANGE_TLB,
+            &RANGE_CONTROL,
             &RANGE_HINT,
             &PREDICTOR_ENTRIES,
             &L2_COOPERATION,
@@ -120,12 +128,44 @@ impl Predictor {
     }
 }
 
+/// Switches the range TLB by what was counted since the last decision (F-13). It goes off where it saves hardly a walk, and on where
+/// many walks end at a page with the range bit. That the second takes sixteen times as much as the first keeps it from wavering.
+#[derive(Default)]
+struct Control {
+    /// Misses of the first level.
+    misses: u64,
+    /// Lookups that only a range answered.
+    saved: u64,
+    /// Walks that ended at a page with the range bit.
+    could_save: u64,
+}
+
+impl Control {
+    /// Misses of the first level from decision to decision.
+    const WINDOW: u64 = 4096;
+
+    /// A miss of the first level begins; whether the range TLB is on from now on.
+    fn decide(&mut self, on: bool) -> bool {
+        self.misses += 1;
+        if self.misses <= Control::WINDOW {
+            return on;
+        }
+        let Control { saved, could_save, .. } = std::mem::replace(self, Control { misses: 1, ..Control::default() });
+        if on {
+            saved >= Control::WINDOW / 256 || could_save >= Control::WINDOW / 16
+        } else {
+            could_save >= Control::WINDOW / 16
+        }
+    }
+}
+
 /// Page TLBs of the second level and the range TLB.
 struct Ranged {
     paging: Paging,
     ranges: RangeTlb,
     order: Order,
     on: bool,
+    control: Option<Control>,
     hint: Hint,
     cooperation: bool,
 }
@@ -134,6 +174,10 @@ impl Ranged {
     fn new(params: &Params) -> Result<Ranged, String> {
         let seed = params.int("seed").wrapping_add(64);
         let random = (params.text("range_replacement") == "random").then_some(seed);
+        let control = (params.text("range_control") == "counters").then(Control::default);
+        if control.is_some() && params.text("range_order") == "first" {
+            return Err("range_control = counters is not allowed with range_order = first: the counters are of misses of the first level".into());
+        }
         let (entries, flag) = (params.int("range_entries") as usize, |key: &str| params.flag(key));
         Ok(Ranged {
             paging: Paging::new(params)?,
@@ -144,6 +188,7 @@ impl Ranged {
                 _ => Order::Parallel,
             },
             on: flag("range_tlb"),
+            control,
             hint: match params.text("range_hint") {
                 "predictor" => Hint::Predictor(Predictor { waits: vec![0; params.int("predictor_entries") as usize].into() }),
                 "always" => Hint::Always,
@@ -193,6 +238,11 @@ impl Behind for Ranged {
     }
 
     fn lookup(&mut self, at: Lookup, pte: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)> {
+        if let Some(control) = &mut self.control {
+            let on = control.decide(self.on);
+            counts.range.switches += u64::from(on != self.on);
+            self.on = on;
+        }
         let page = self.paging.lookup(at, pte, counts);
         let asked = self.on && (self.order == Order::Parallel || self.order == Order::Serial && page.is_none());
         if !asked {
@@ -205,6 +255,9 @@ impl Behind for Ranged {
         }
         let found = range?;
         counts.range.sole_hits += 1;
+        if let Some(control) = &mut self.control {
+            control.saved += 1;
+        }
         if self.order == Order::Serial {
             // RMM15-41: the page TLBs do not know of ranges and take what was walked for.
             self.paging.take(at, found, pte.order, counts);
@@ -214,6 +267,9 @@ impl Behind for Ranged {
 
     fn fill(&mut self, at: Lookup, page: Translation, order: u8, table: &dyn PageTableView, counts: &mut TlbCounts) {
         let bit = table.range(at.asid, at.vpn).is_some();
+        if let Some(control) = &mut self.control {
+            control.could_save += u64::from(bit);
+        }
         if !(self.on && self.cooperation && bit) {
             self.paging.take(at, page, order, counts);
         }
