@@ -83,7 +83,11 @@ fn every_preset_survives_being_printed_and_read() {
         assert_eq!((&a["config"], &a["counts"], &a["cost"]), (&b["config"], &b["counts"], &b["cost"]), "{preset}");
         assert_eq!((a["name"].as_str(), b["name"].as_str()), (Some(preset.as_str()), Some(toml.as_str())));
         // Overrides work on both.
-        let entries = if config(preset)["kind"] == "two-level" { "l1_entries" } else { "entries" };
+        let entries = match config(preset)["kind"].as_str() {
+            Some("two-level") => "l1_entries",
+            Some("hierarchy" | "range" | "clustered" | "segment") => "pwc_pd",
+            _ => "entries",
+        };
         let small = |name: &str| config(&format!("{name}:{entries}=8"))[entries].as_u64();
         assert_eq!((small(preset), small(&toml)), (Some(8), Some(8)));
     }

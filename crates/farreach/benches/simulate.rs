@@ -10,6 +10,10 @@ use std::hint::black_box;
 
 const FIVE: [&str; 5] = ["t94/single", "t94/superpage", "t94/partial", "t94/complete", "t94/set-associative"];
 
+/// The hierarchies of the papers about large memories.
+const SIX: [&str; 6] =
+    ["ds13/4k", "ds13/segment", "rmm15/4k", "rmm15/clustered", "rmm15/range", "rmm15/range:range_order=serial"];
+
 fn lab(machines: &[&str]) -> Lab {
     let specs = machines.iter().map(|m| MachineSpec::parse(m, 0).expect("a preset")).collect();
     Lab::new(specs, Options::default()).expect("machines that can be built")
@@ -69,6 +73,7 @@ fn main() {
         row(machine, &[machine]);
     }
     row("the five designs of T94", &FIVE);
+    row("six hierarchies of DS13 and RMM15", &SIX);
     for machine in FIVE {
         row(machine, &[machine]);
     }

@@ -62,6 +62,15 @@ pub struct TlbCounts {
     /// As before: loads and stores.
     #[serde(default)]
     pub second_level_data_hits: u64,
+    /// Page walks; absent where nothing walked.
+    #[serde(default, skip_serializing_if = "WalkCounts::is_empty")]
+    pub walk: WalkCounts,
+    /// The range TLB; absent where there is none.
+    #[serde(default, skip_serializing_if = "RangeCounts::is_empty")]
+    pub range: RangeCounts,
+    /// The direct segment; absent where nothing was counted for one.
+    #[serde(default, skip_serializing_if = "SegmentCounts::is_empty")]
+    pub segment: SegmentCounts,
 }
 
 impl std::ops::AddAssign<&TlbCounts> for TlbCounts {
@@ -89,6 +98,9 @@ impl std::ops::AddAssign<&TlbCounts> for TlbCounts {
             split_attributes,
             second_level_fetch_hits,
             second_level_data_hits,
+            walk,
+            range,
+            segment,
         } = other;
         self.lookups += lookups;
         self.misses += misses;
@@ -111,6 +123,124 @@ impl std::ops::AddAssign<&TlbCounts> for TlbCounts {
         self.split_attributes += split_attributes;
         self.second_level_fetch_hits += second_level_fetch_hits;
         self.second_level_data_hits += second_level_data_hits;
+        self.walk += walk;
+        self.range += range;
+        self.segment += segment;
+    }
+}
+
+/// Defines a block of counters that is left out of a result where all are 0.
+macro_rules! counters {
+    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $field:ident),* $(,)? }) => {
+        $(#[$about])*
+        #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct $name { $($(#[$doc])* pub $field: u64),* }
+
+        impl $name {
+            /// Nothing was counted.
+            pub fn is_empty(&self) -> bool {
+                *self == $name::default()
+            }
+        }
+
+        impl std::ops::AddAssign<&$name> for $name {
+            fn add_assign(&mut self, other: &$name) {
+                let $name { $($field),* } = other;
+                $(self.$field += $field;)*
+            }
+        }
+    };
+}
+
+counters! {
+    /// What a page-table walker counted (DS13-36). Levels are those of x86-64, from the leaf up.
+    WalkCounts {
+        /// Walks: misses of all TLBs.
+        walks,
+        /// Nodes read in page tables, the leaves of 4 KB pages.
+        pt_references,
+        /// In page directories, the leaves of 2 MB pages.
+        pd_references,
+        /// In page-directory-pointer tables, the leaves of 1 GB pages.
+        pdpt_references,
+        /// In the fourth level.
+        pml4_references,
+        /// In the fifth level.
+        pml5_references,
+        /// Walks that began below a cached page-directory entry.
+        pd_cache_hits,
+        /// Below a cached page-directory-pointer entry.
+        pdpt_cache_hits,
+        /// Below a cached entry of the fourth level.
+        pml4_cache_hits,
+        /// Below a cached entry of the fifth level.
+        pml5_cache_hits,
+    }
+}
+
+impl WalkCounts {
+    /// Nodes read.
+    pub fn references(&self) -> u64 {
+        self.pt_references + self.pd_references + self.pdpt_references + self.pml4_references + self.pml5_references
+    }
+    /// Nodes read at a level, 0 to 4 from the leaves of 4 KB pages.
+    pub(crate) fn references_at(&mut self, level: u8) -> &mut u64 {
+        match level {
+            0 => &mut self.pt_references,
+            1 => &mut self.pd_references,
+            2 => &mut self.pdpt_references,
+            3 => &mut self.pml4_references,
+            _ => &mut self.pml5_references,
+        }
+    }
+    /// Walks that began below a cached entry of this level, 1 to 4.
+    pub(crate) fn cache_hits(&mut self, level: u8) -> &mut u64 {
+        match level {
+            1 => &mut self.pd_cache_hits,
+            2 => &mut self.pdpt_cache_hits,
+            3 => &mut self.pml4_cache_hits,
+            _ => &mut self.pml5_cache_hits,
+        }
+    }
+}
+
+counters! {
+    /// What a range TLB and the walker of the range table counted (RMM15). Lookups are `hits + misses`, and also
+    /// `mru_hits + full_searches`.
+    RangeCounts {
+        /// Lookups that a range answered, also where a page TLB did too (AMB-86).
+        hits,
+        /// Of those, the ones that no page TLB answered: page walks saved.
+        sole_hits,
+        /// Lookups that no range answered.
+        misses,
+        /// Lookups that the range used last answered at once (RMM15-10).
+        mru_hits,
+        /// Lookups that searched all ranges.
+        full_searches,
+        /// Searches of the range table.
+        walks,
+        /// Nodes these visited.
+        nodes,
+        /// Searches in vain (F-12).
+        wasted_walks,
+        /// Page walks whose page was in a range that was not searched for (F-12).
+        missed_ranges,
+        /// Valid ranges thrown out for want of room.
+        evictions,
+        /// Ranges dropped because of what the operating system told (RMM15-12), and by process switches without process ids.
+        invalidations,
+        /// How often the range TLB was switched on or off (F-13).
+        switches,
+    }
+}
+
+counters! {
+    /// What was counted for a direct segment (DS13).
+    SegmentCounts {
+        /// Emulated (DS13-25, DS13-30): misses of data references inside the segment.
+        misses_inside,
     }
 }
 

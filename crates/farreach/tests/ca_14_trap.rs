@@ -74,7 +74,7 @@ impl Machine {
                 What::Stale => self.target.invalidate(c.asid, c.pages, &mut self.noise),
                 What::Demoted => self.target.demote(c.asid, c.pages, &mut self.noise),
                 What::Gone => self.target.invalidate_space(c.asid, &mut self.noise),
-                What::Writable | What::Promoted => {}
+                What::Writable | What::Promoted | What::Segment => {}
             }
         }
     }

@@ -6,14 +6,21 @@ use crate::counts::{OsCounts, TlbCounts};
 use crate::params::{Key, PAGE_SIZE, Params};
 
 /// Cycles spent on TLB misses (T94-26): misses x penalty + further page table entries read x their cost + hits in a second level x
-/// theirs (PS-12).
+/// theirs (PS-12). A miss that hardware walks for costs what its nodes cost instead, and a hit of a range alone has its own price.
 pub fn miss_cycles(counts: &TlbCounts, params: &Params) -> u64 {
     charge(&[
-        (counts.misses, price(params, &keys::PENALTY)),
+        (trapped(counts), price(params, &keys::PENALTY)),
+        (counts.walk.references(), price(params, &keys::WALK_REFERENCE)),
+        (counts.range.sole_hits, price(params, &keys::RANGE_HIT)),
         (counts.extra_pte_reads, price(params, &keys::PTE_COST)),
         (counts.second_level_fetch_hits, price(params, &keys::L2_FETCH)),
         (counts.second_level_data_hits, price(params, &keys::L2_DATA)),
     ])
+}
+
+/// Misses that no hardware walks for.
+pub(super) fn trapped(counts: &TlbCounts) -> u64 {
+    counts.misses - counts.walk.walks
 }
 
 /// Cycles the operating system spent, each step at its own price (T94-26, T94-41).

@@ -24,6 +24,20 @@ pub const L2_DATA: Key = Key {
     allowed: PRICE,
     about: "cycles per load or store that only the second level of a TLB answers",
 };
+/// Assumed: each node is read from a second-level cache, as fast as on the Sandy Bridge class machines of DS13 and RMM15.
+pub const WALK_REFERENCE: Key = Key {
+    name: "walk_reference_cycles",
+    default: "12",
+    allowed: PRICE,
+    about: "cycles per page table node that a hardware walker reads; its misses cost no penalty",
+};
+/// RMM15-3: as long as a second level takes.
+pub const RANGE_HIT: Key = Key {
+    name: "range_hit_cycles",
+    default: "7",
+    allowed: PRICE,
+    about: "cycles per lookup behind the first level that only the range TLB answers",
+};
 /// Assumed within the 1500 to 4000 cycles that T94-71 gives for a trap that changes a mapping.
 pub const FAULT: Key = Key {
     name: "fault_cycles",
@@ -73,5 +87,20 @@ pub const CLOCK: Key = Key {
 };
 
 /// All of them; every machine has these keys.
-pub const COST_KEYS: &[&Key] =
-    &[&PENALTY, &PTE_COST, &L2_FETCH, &L2_DATA, &FAULT, &POPULATE, &CHECK, &COPY, &ZERO, &IO, &CPI, &CLOCK, &PAGE_SIZE];
+pub const COST_KEYS: &[&Key] = &[
+    &PENALTY,
+    &WALK_REFERENCE,
+    &PTE_COST,
+    &L2_FETCH,
+    &L2_DATA,
+    &RANGE_HIT,
+    &FAULT,
+    &POPULATE,
+    &CHECK,
+    &COPY,
+    &ZERO,
+    &IO,
+    &CPI,
+    &CLOCK,
+    &PAGE_SIZE,
+];

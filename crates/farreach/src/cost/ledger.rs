@@ -4,7 +4,7 @@
 //! Beside a 4 KB single-page-size design of the same run, cycles are differences from it, so that they add up to what the
 //! mechanism gained (negative) or cost (positive). Without one they are what was charged.
 
-use super::cycles::{base_pages, copies, faults, io_pages, price, zeroed_pages};
+use super::cycles::{base_pages, copies, faults, io_pages, price, trapped, zeroed_pages};
 use super::keys;
 use crate::counts::{Counts, LedgerLine, MemoryUse};
 use crate::params::{Key, Params};
@@ -38,6 +38,8 @@ const ITEMS: &[Item] = &[
     priced("misses: page table entries read beyond the first", "entries", |c, _| c.tlb.extra_pte_reads, &keys::PTE_COST),
     priced("misses of a first level: fetches", "hits", |c, _| c.tlb.second_level_fetch_hits, &keys::L2_FETCH),
     priced("misses of a first level: loads and stores", "hits", |c, _| c.tlb.second_level_data_hits, &keys::L2_DATA),
+    priced("page walks: nodes of page tables read", "nodes", |c, _| c.tlb.walk.references(), &keys::WALK_REFERENCE),
+    priced("misses of page TLBs: answered by a range", "hits", |c, _| c.tlb.range.sole_hits, &keys::RANGE_HIT),
     priced("page-fault handling: faults", "faults", |c, _| faults(&c.os), &keys::FAULT),
     Item {
         name: "page-fault handling: read from files",
@@ -92,7 +94,7 @@ pub fn ledger(counts: &Counts, memory: &MemoryUse, baseline: Option<(&Counts, &P
         let base = baseline.map_or(0.0, |(counts, params)| charge(read, key, counts, params));
         Some((charge(read, key, counts, params) - base) as i64)
     };
-    let misses: Read = |c, _| c.tlb.misses;
+    let misses: Read = |c, _| trapped(&c.tlb);
     let (item, count) = match baseline {
         None => ("TLB misses", counts.tlb.misses),
         Some((base, _)) if base.tlb.misses >= counts.tlb.misses => ("TLB misses saved", base.tlb.misses - counts.tlb.misses),

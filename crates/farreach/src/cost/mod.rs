@@ -6,6 +6,7 @@ pub mod contiguity;
 pub mod cycles;
 pub mod keys;
 pub mod ledger;
+pub mod overhead;
 pub mod pages;
 
 pub use keys::COST_KEYS;

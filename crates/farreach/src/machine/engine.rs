@@ -538,6 +538,7 @@ impl Engine {
                         What::Stale => tlb.invalidate(change.asid, change.pages, noise),
                         What::Demoted => tlb.demote(change.asid, change.pages, noise),
                         What::Gone => tlb.invalidate_space(change.asid, noise),
+                        What::Segment => tlb.segment_changed(change.asid, noise),
                         What::Writable | What::Promoted => {}
                     }
                 }

@@ -41,6 +41,14 @@ pub const PRESETS: &[Preset] = presets![
     "ps/2m",
     "ps/two-size",
     "ps/itanium",
+    "ds13/4k",
+    "ds13/segment",
+    "rmm15/4k",
+    "rmm15/clustered",
+    "rmm15/range",
+    "today/skylake",
+    "today/zen2",
+    "today/cortex-a76",
 ];
 
 /// Which design.

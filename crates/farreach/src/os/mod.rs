@@ -47,10 +47,14 @@ pub enum What {
     Writable,
     /// One superpage mapping now; the base translations stay true (T94-56).
     Promoted,
-    /// A superpage mapping was split; the base translations stay true, an entry for the whole does not (T94-42).
+    /// A superpage mapping was split, or a range dissolved, shrunk or split; the base translations stay true, an entry for the whole
+    /// does not (T94-42, RMM15-12).
     Demoted,
     /// The address space is gone.
     Gone,
+    /// The segment registers of the process changed: the new ones hold from now on, on all cores (DS13-17, DS13-24). Comes before
+    /// `Stale` for pages that entered the segment, and after the page table has those that left it (DS13-20 to DS13-22).
+    Segment,
 }
 
 /// Memory is full and nothing can be given up.

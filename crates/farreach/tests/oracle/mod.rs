@@ -2,6 +2,7 @@
 //!
 //! * [`tlb`]: every TLB kind as a vector of entries and linear scans;
 //! * [`two_level`]: two of them;
+//! * [`mmu`]: what current processors have, with ranges, clusters and segments;
 //! * [`os`]: address spaces, frames, reservation, promotion, copy-on-write as maps and scans;
 //! * [`fold`]: the events of a system with larger pages;
 //! * [`run`]: a trace through one operating system and one TLB.
@@ -11,6 +12,7 @@
 #![allow(dead_code)] // each test file uses its own part
 
 pub mod fold;
+pub mod mmu;
 pub mod os;
 pub mod run;
 pub mod tlb;

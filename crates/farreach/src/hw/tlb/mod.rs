@@ -2,24 +2,32 @@
 
 mod bits;
 mod bitset;
+pub mod clustered;
 pub mod complete_subblock;
+pub mod hierarchy;
 pub mod integrated;
 pub mod keys;
+mod level;
 mod noise;
 pub mod partial_subblock;
+pub mod range;
+mod range_tlb;
 mod recency;
 mod replacement;
+pub mod segment;
 pub mod single;
 mod store;
 pub mod superpage;
 mod tag_index;
 pub mod two_level;
+mod walker;
 
 pub use noise::Noise;
 pub(crate) use noise::{Marks, NO_PAGE, NOWHERE, PLACES};
 
 use crate::addr::{Asid, Pfn, Vpn, VpnRange};
 use crate::counts::TlbCounts;
+pub use crate::hw::translation::{Range, RangeWalk, Segment};
 use crate::params::{Key, Params};
 
 /// Attributes of a mapping (T94-1: 8 bits). Two pages can share an entry only if theirs are equal (T94-7).
@@ -51,6 +59,20 @@ pub struct Pte {
 pub trait PageTableView {
     /// The entry of one base page.
     fn pte(&self, asid: Asid, vpn: Vpn) -> Option<Pte>;
+    /// The range translation (RMM15-1) that the operating system keeps for this page; `Some` is the range bit of its PTE (RMM15-6).
+    fn range(&self, asid: Asid, vpn: Vpn) -> Option<Range> {
+        let _ = (asid, vpn);
+        None
+    }
+    /// The search of the range-table walker (RMM15-9) for this page: nodes visited (each two cache lines), and what it found.
+    fn range_walk(&self, asid: Asid, vpn: Vpn) -> RangeWalk {
+        RangeWalk { nodes: 0, found: self.range(asid, vpn) }
+    }
+    /// The segment registers of the process (DS13-1), if it has a direct segment.
+    fn segment(&self, asid: Asid) -> Option<Segment> {
+        let _ = asid;
+        None
+    }
 }
 
 /// One lookup: a reference to one base page.
@@ -145,6 +167,11 @@ pub trait Tlb: Send {
         let _ = (asid, vpn, when);
     }
 
+    /// The segment registers of the process changed (DS13-24): they are loaded again before its next lookup.
+    fn segment_changed(&mut self, asid: Asid, noise: &mut Noise) {
+        let _ = (asid, noise);
+    }
+
     /// What the design would answer now, changing nothing; for checks. Panics in debug builds if two entries match (T94-17).
     fn probe(&self, asid: Asid, vpn: Vpn, kind: crate::event::Kind) -> Option<Translation>;
 
@@ -190,6 +217,10 @@ pub const DESIGNS: &[&Design] = &[
     &partial_subblock::DESIGN,
     &integrated::DESIGN,
     &two_level::DESIGN,
+    &hierarchy::DESIGN,
+    &range::DESIGN,
+    &clustered::DESIGN,
+    &segment::DESIGN,
 ];
 
 /// The design of this kind.

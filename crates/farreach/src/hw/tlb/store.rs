@@ -48,7 +48,7 @@ pub(super) struct Store<C> {
 }
 
 impl<C: Contents> Store<C> {
-    /// From the keys `replacement`, `fill_sets_used` and `process_ids`.
+    /// From the keys `replacement`, `process_ids` and, under used bits, `fill_sets_used`.
     pub fn new(geometry: Geometry, params: &Params, seed: u64) -> Store<C> {
         Store {
             index: TagIndex::new(geometry.entries()),
@@ -58,7 +58,7 @@ impl<C: Contents> Store<C> {
             live: [0; 64],
             large: 0,
             process_ids: params.flag("process_ids"),
-            lazy: params.flag("fill_sets_used"),
+            lazy: params.text("replacement") == "used-bit" && params.flag("fill_sets_used"),
             found: Vec::new(),
         }
     }

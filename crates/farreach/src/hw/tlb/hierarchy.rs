@@ -1,0 +1,398 @@
+//! The MMU of a current processor: first-level TLBs of its own for fetches and for data, each with arrays by page size, something
+//! behind them that answers what they miss, and a page-table walker (DS13-36, RMM15 Table 5).
+//!
+//! What stands behind is a part ([`Behind`]); the designs that differ in it (`range`, `clustered`) share the rest. A lookup that the
+//! first level answers concerns nobody else. What the second answers, or the walk finds, is filled into the first.
+
+use super::keys::{PROCESS_IDS, REPLACEMENT, SEED};
+use super::level::{self, Level};
+use super::store::count_miss;
+use super::walker::{PWC_PD, PWC_PDPT, PWC_PML4, PWC_PML5, WALK_LEVELS, Walker, coalesced, leaf_level};
+use super::{Answer, Design, EntryView, Lookup, Noise, Outcome, PageTableView, Pte, Tlb, Translation};
+use crate::addr::{Asid, BASE_SHIFT, Bytes, Vpn, VpnRange};
+use crate::counts::TlbCounts;
+use crate::event::Kind;
+use crate::params::{Allowed, Key, PAGE_SIZE, Params};
+
+/// First level, data side. The defaults of these keys are DS13's Table 1.
+pub const L1D: Key = Key {
+    name: "l1d",
+    default: "4K:64/4+2M:32/4+1G:4",
+    allowed: Allowed::Texts,
+    about: "first-level data TLB: arrays as SIZE:ENTRIES/WAYS, sizes in one array joined by |, no /WAYS: fully associative",
+};
+/// First level, fetch side.
+pub const L1I: Key =
+    Key { name: "l1i", default: "4K:128/4+2M:8", allowed: Allowed::Texts, about: "first-level instruction TLB, as l1d" };
+/// Second level.
+pub const L2: Key = Key {
+    name: "l2",
+    default: "4K:512/4",
+    allowed: Allowed::Texts,
+    about: "second-level TLB, as l1d, or none. Pages of sizes it lacks are not in it",
+};
+/// Second level of the fetch side.
+pub const L2I: Key = Key {
+    name: "l2i",
+    default: "shared",
+    allowed: Allowed::Texts,
+    about: "second-level TLB for fetches: shared (l2 answers them too), none, or one of its own, as l1d",
+};
+/// What a second level does with large pages.
+pub const L2_FRACTURE: Key = Key {
+    name: "l2_fracture",
+    default: "false",
+    allowed: Allowed::Flag,
+    about: "the second level holds pages of sizes it lacks in pieces of the next smaller size",
+};
+/// Several page table entries in one TLB entry.
+pub const COALESCE: Key = Key {
+    name: "coalesce",
+    default: "4K",
+    allowed: Allowed::PageSize { min: 1 << 12, max: 1 << 15 },
+    about: "aligned groups of so many bytes get one entry where the page table entries agree; arrays need that size; 4K: off",
+};
+/// Victims in all arrays. Used bits would need to know which side used an entry.
+pub const HIERARCHY_REPLACEMENT: Key =
+    Key { default: "lru", allowed: Allowed::OneOf(&["lru", "fifo", "random"]), ..REPLACEMENT };
+/// DS13-32, RMM15-3: about 7 cycles, on either side.
+pub const L2_FETCH_CYCLES: Key = Key {
+    name: "l2_hit_fetch_cycles",
+    default: "7",
+    allowed: Allowed::Number { min: 0.0, max: 1e12 },
+    about: "cycles per fetch that only the second level of a TLB answers",
+};
+/// See [`L2_FETCH_CYCLES`].
+pub const L2_DATA_CYCLES: Key = Key {
+    name: "l2_hit_data_cycles",
+    about: "cycles per load or store that only the second level of a TLB answers",
+    ..L2_FETCH_CYCLES
+};
+
+/// Keys of everything but the second level.
+pub(super) const FIRST_LEVEL_KEYS: &[&Key] = &[
+    &L1D,
+    &L1I,
+    &COALESCE,
+    &WALK_LEVELS,
+    &PWC_PD,
+    &PWC_PDPT,
+    &PWC_PML4,
+    &PWC_PML5,
+    &HIERARCHY_REPLACEMENT,
+    &PROCESS_IDS,
+    &SEED,
+    &PAGE_SIZE,
+    &L2_FETCH_CYCLES,
+    &L2_DATA_CYCLES,
+];
+const SECOND_LEVEL_KEYS: &[&Key] = &[&L2, &L2I, &L2_FRACTURE];
+/// Keys of a hierarchy with a second level of page TLBs.
+pub(super) const KEYS: &[&Key] = &joined::<17>(FIRST_LEVEL_KEYS, SECOND_LEVEL_KEYS);
+
+/// Two lists of keys, `N` together.
+pub(super) const fn joined<const N: usize>(first: &[&'static Key], second: &[&'static Key]) -> [&'static Key; N] {
+    assert!(first.len() + second.len() == N);
+    let mut all = [&L1D; N];
+    let mut i = 0;
+    while i < N {
+        all[i] = if i < first.len() { first[i] } else { second[i - first.len()] };
+        i += 1;
+    }
+    all
+}
+
+/// The design as the registry knows it.
+pub const DESIGN: Design = Design {
+    kind: "hierarchy",
+    about: "first-level TLBs by side and page size, a second level, a page-table walker with caches (DS13-36)",
+    keys: KEYS,
+    build: |params| Ok(Box::new(Hierarchy::new(params, Paging::new(params)?)?)),
+    bits: |_| None, // AREA-1 is about one array
+    reach: |params| level::reach(params, "l1d").max(level::reach(params, "l2")),
+};
+
+/// What answers a lookup that the first level missed. Nothing it does is quiet or makes noise: it only hears of such lookups.
+pub(super) trait Behind: Send {
+    /// Answers in front of the first level, which is then left alone (F-6).
+    fn before(&mut self, _at: Lookup, _counts: &mut TlbCounts) -> Option<Translation> {
+        None
+    }
+    /// Whether [`Behind::before`] takes part in every lookup, so that none is quiet.
+    fn is_first(&self) -> bool {
+        false
+    }
+    /// Answers behind it: what it says of the page and the order of the entry that the first level gets.
+    fn lookup(&mut self, at: Lookup, pte: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)>;
+    /// A walk found the page in a mapping of `2^order` pages, or pages that can be taken for one.
+    fn fill(&mut self, at: Lookup, page: Translation, order: u8, table: &dyn PageTableView, counts: &mut TlbCounts);
+    /// Whether lookups of this side have something to answer them here, whose evictions then count.
+    fn takes(&self, kind: Kind) -> bool;
+    /// These three return how many translations went.
+    fn drop_pages(&mut self, asid: Asid, pages: VpnRange, demoted: bool, counts: &mut TlbCounts) -> u64;
+    fn drop_space(&mut self, asid: Asid, counts: &mut TlbCounts) -> u64;
+    fn switch(&mut self, to: Asid, counts: &mut TlbCounts) -> u64;
+    /// What it would answer, whatever stands before it.
+    fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation>;
+    /// Its entries, slots from `before` on.
+    fn views(&self, before: usize, into: &mut Vec<EntryView>);
+}
+
+/// Position in [`Hierarchy::l1`].
+fn side(kind: Kind) -> usize {
+    usize::from(kind == Kind::Fetch)
+}
+
+/// First levels, what stands behind them, and the walker.
+pub(super) struct Hierarchy<B> {
+    /// Data, fetch.
+    l1: [Level; 2],
+    behind: B,
+    walker: Walker,
+    /// log2 of the pages of `coalesce`.
+    coalesce: u8,
+    pub counts: TlbCounts,
+}
+
+impl<B: Behind> Hierarchy<B> {
+    /// From the keys of [`DESIGN`] but for the second level. The generators of `random` begin with: L1 `seed` + array (fetch side + 8),
+    /// L2 + 16, walker + 32 + level, what else stands behind + 64.
+    pub fn new(params: &Params, behind: B) -> Result<Hierarchy<B>, String> {
+        if params.page_shift() != BASE_SHIFT {
+            let size = Bytes(params.int(PAGE_SIZE.name));
+            return Err(format!("page_size = {size} is not allowed: the page table of x86-64 has pages of 4K, 2M and 1G"));
+        }
+        let seed = params.int("seed");
+        let l1 = |key: &str, i| Level::for_all_pages(params, key, seed.wrapping_add(i));
+        Ok(Hierarchy {
+            l1: [l1("l1d", 0)?, l1("l1i", 8)?],
+            behind,
+            walker: Walker::new(params, seed.wrapping_add(32))?,
+            coalesce: params.order("coalesce", params.int("coalesce"))? as u8,
+            counts: TlbCounts::default(),
+        })
+    }
+
+    /// What the first level misses; the order of the entry that it gets.
+    fn miss(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView) -> (Outcome, u8) {
+        let page = Translation { pfn: pte.pfn, attr: pte.attr };
+        if let Some((found, order)) = self.behind.lookup(at, pte, &mut self.counts) {
+            debug_assert_eq!(found, page, "XC-3: {at:?}");
+            return (Outcome::Hit, order);
+        }
+        count_miss(&mut self.counts, at, pte, Outcome::TagMiss);
+        self.counts.fills += 1;
+        self.walker.walk(at.asid, at.vpn, leaf_level(pte.order), &mut self.counts.walk);
+        let mut order = pte.order;
+        if order < self.coalesce {
+            order = order.max(coalesced(at.asid, at.vpn, table, self.coalesce));
+            self.counts.preloaded += (1 << order) - (1 << pte.order);
+        }
+        self.behind.fill(at, page, order, table, &mut self.counts);
+        (Outcome::TagMiss, order)
+    }
+}
+
+impl<B: Behind> Tlb for Hierarchy<B> {
+    fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, noise: &mut Noise) -> Answer {
+        let page = Translation { pfn: pte.pfn, attr: pte.attr };
+        if let Some(found) = self.behind.before(at, &mut self.counts) {
+            debug_assert_eq!(found, page, "XC-3: {at:?}");
+            return Answer { outcome: Outcome::Hit, quiet: false };
+        }
+        if let Some(leaf) = self.l1[side(at.kind)].lookup(at.asid, at.vpn, noise) {
+            debug_assert_eq!(leaf.translate(at.vpn), page, "XC-3: {at:?}");
+            return Answer { outcome: Outcome::Hit, quiet: !self.behind.is_first() };
+        }
+        let (outcome, order) = self.miss(at, pte, table);
+        let level = &mut self.l1[side(at.kind)];
+        let order = level.fitting(order).expect("it has 4K");
+        let mut counts = TlbCounts::default();
+        let quiet = level.fill((at.asid, at.vpn), page, order, &mut counts, noise);
+        self.counts.covered_drops += counts.covered_drops;
+        if !self.behind.takes(at.kind) {
+            self.counts.evictions += counts.evictions;
+        }
+        Answer { outcome, quiet: quiet && !self.behind.is_first() }
+    }
+
+    fn invalidate(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
+        self.walker.forget(asid);
+        let l1: u64 = self.l1.iter_mut().map(|level| level.drop_overlapping(asid, pages, 0, noise)).sum();
+        self.counts.invalidations += l1 + self.behind.drop_pages(asid, pages, false, &mut self.counts);
+    }
+
+    fn demote(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
+        self.walker.forget(asid);
+        let l1: u64 = self.l1.iter_mut().map(|level| level.drop_overlapping(asid, pages, 1, noise)).sum();
+        self.counts.invalidations += l1 + self.behind.drop_pages(asid, pages, true, &mut self.counts);
+    }
+
+    fn invalidate_space(&mut self, asid: Asid, noise: &mut Noise) {
+        self.walker.forget(asid);
+        let l1: u64 = self.l1.iter_mut().map(|level| level.drop_space(asid, noise)).sum();
+        self.counts.invalidations += l1 + self.behind.drop_space(asid, &mut self.counts);
+    }
+
+    fn switch(&mut self, to: Asid, noise: &mut Noise) {
+        self.walker.switch(to);
+        let l1: u64 = self.l1.iter_mut().map(|level| level.switch(to, noise)).sum();
+        self.counts.invalidations += l1 + self.behind.switch(to, &mut self.counts);
+    }
+
+    fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
+        let first = self.l1[side(kind)].probe(asid, vpn);
+        let behind = self.behind.probe(asid, vpn, kind);
+        debug_assert!(first.is_none() || behind.is_none_or(|t| Some(t) == first), "{asid:?} {vpn:?}: the levels disagree");
+        first.or(behind)
+    }
+
+    /// First levels, data before fetch side, then what stands behind; slots go on.
+    fn entries(&self) -> Vec<EntryView> {
+        let (mut views, mut before) = (Vec::new(), 0);
+        for level in &self.l1 {
+            level.views(before, &mut views);
+            before += level.entries();
+        }
+        self.behind.views(before, &mut views);
+        views
+    }
+
+    fn counts(&self) -> &TlbCounts {
+        &self.counts
+    }
+}
+
+/// Who answers fetches behind the first level.
+enum FetchSide {
+    Shared,
+    Own(Option<Level>),
+}
+
+/// The second level of page TLBs.
+pub(super) struct Paging {
+    data: Option<Level>,
+    fetch: FetchSide,
+    fracture: bool,
+    unheard: Noise,
+}
+
+impl Paging {
+    /// From the keys `l2`, `l2i` and `l2_fracture`.
+    pub fn new(params: &Params) -> Result<Paging, String> {
+        let seed = params.int("seed").wrapping_add(16);
+        let fetch = match params.texts("l2i") == ["shared"] {
+            true => FetchSide::Shared,
+            false => FetchSide::Own(Level::new(params, "l2i", seed.wrapping_add(8))?),
+        };
+        let data = Level::new(params, "l2", seed)?;
+        Ok(Paging { data, fetch, fracture: params.flag("l2_fracture"), unheard: Noise::default() })
+    }
+
+    fn level(&self, kind: Kind) -> Option<&Level> {
+        match &self.fetch {
+            FetchSide::Own(level) if kind == Kind::Fetch => level.as_ref(),
+            _ => self.data.as_ref(),
+        }
+    }
+
+    fn levels(&mut self) -> impl Iterator<Item = &mut Level> {
+        let own = match &mut self.fetch {
+            FetchSide::Own(level) => level.as_mut(),
+            FetchSide::Shared => None,
+        };
+        self.data.iter_mut().chain(own)
+    }
+
+    fn each(&mut self, mut f: impl FnMut(&mut Level, &mut Noise) -> u64) -> u64 {
+        let mut unheard = std::mem::take(&mut self.unheard);
+        let sum = self.levels().map(|level| f(level, &mut unheard)).sum();
+        unheard.clear();
+        self.unheard = unheard;
+        sum
+    }
+
+    /// The level for this side, and somebody to tell.
+    fn at_work(&mut self, kind: Kind) -> Option<(&mut Level, &mut Noise)> {
+        self.unheard.clear();
+        let level = match &mut self.fetch {
+            FetchSide::Own(level) if kind == Kind::Fetch => level.as_mut(),
+            _ => self.data.as_mut(),
+        };
+        level.map(|level| (level, &mut self.unheard))
+    }
+}
+
+impl Behind for Paging {
+    fn lookup(&mut self, at: Lookup, _: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)> {
+        let (level, unheard) = self.at_work(at.kind)?;
+        let leaf = level.lookup(at.asid, at.vpn, unheard)?;
+        count_second_level_hit(counts, at.kind);
+        Some((leaf.translate(at.vpn), leaf.order))
+    }
+
+    fn fill(&mut self, at: Lookup, page: Translation, order: u8, _: &dyn PageTableView, counts: &mut TlbCounts) {
+        self.take(at, page, order, counts);
+    }
+
+    fn takes(&self, kind: Kind) -> bool {
+        self.level(kind).is_some()
+    }
+
+    fn drop_pages(&mut self, asid: Asid, pages: VpnRange, demoted: bool, _: &mut TlbCounts) -> u64 {
+        self.each(|level, unheard| level.drop_overlapping(asid, pages, demoted.into(), unheard))
+    }
+
+    fn drop_space(&mut self, asid: Asid, _: &mut TlbCounts) -> u64 {
+        self.each(|level, unheard| level.drop_space(asid, unheard))
+    }
+
+    fn switch(&mut self, to: Asid, _: &mut TlbCounts) -> u64 {
+        self.each(|level, unheard| level.switch(to, unheard))
+    }
+
+    fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
+        self.level(kind)?.probe(asid, vpn)
+    }
+
+    /// The shared or data level, then that of fetches.
+    fn views(&self, mut before: usize, into: &mut Vec<EntryView>) {
+        let own = match &self.fetch {
+            FetchSide::Own(level) => level.as_ref(),
+            FetchSide::Shared => None,
+        };
+        for level in self.data.iter().chain(own) {
+            level.views(before, into);
+            before += level.entries();
+        }
+    }
+}
+
+impl Paging {
+    /// Fills a page of a mapping of `2^order` pages, if it holds such pages.
+    pub fn take(&mut self, at: Lookup, page: Translation, order: u8, counts: &mut TlbCounts) {
+        let fracture = self.fracture;
+        let Some((level, unheard)) = self.at_work(at.kind) else { return };
+        let own = |fit: &u8| fracture || leaf_level(*fit) == leaf_level(order);
+        if let Some(fit) = level.fitting(order).filter(own) {
+            level.fill((at.asid, at.vpn), page, fit, counts, unheard);
+        }
+    }
+
+    /// All slots.
+    pub fn entries(&self) -> usize {
+        let own = match &self.fetch {
+            FetchSide::Own(level) => level.as_ref(),
+            FetchSide::Shared => None,
+        };
+        self.data.iter().chain(own).map(Level::entries).sum()
+    }
+}
+
+/// Counts a lookup that only something behind the first level answered.
+pub(super) fn count_second_level_hit(counts: &mut TlbCounts, kind: Kind) {
+    match kind {
+        Kind::Fetch => counts.second_level_fetch_hits += 1,
+        Kind::Load | Kind::Store => counts.second_level_data_hits += 1,
+    }
+}
