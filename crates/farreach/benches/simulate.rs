@@ -4,7 +4,7 @@
 //! unit is a plain loop that only reads the words; the first figure of each row is its ratio to that loop.
 
 use farreach::event::{Batch, Source};
-use farreach::machine::{Lab, MachineSpec, Options};
+use farreach::machine::{Lab, MachineSpec, Options, PAGE_SIZES, PageLab};
 use farreach::trace::{generate, open_trace};
 use std::hint::black_box;
 
@@ -73,6 +73,11 @@ fn main() {
         row(machine, &[machine]);
     }
     row("the five designs of T94", &FIVE);
+    let sweep: Vec<String> = ["single", "superpage", "partial"]
+        .iter()
+        .flat_map(|kind| [32, 64, 128, 256].map(|n| format!("t94/{kind}:entries={n}")))
+        .collect();
+    row("Table 9 of T94: three kinds, four sizes", &sweep.iter().map(String::as_str).collect::<Vec<_>>());
     row("six hierarchies of DS13 and RMM15", &SIX);
     for machine in FIVE {
         row(machine, &[machine]);
@@ -86,5 +91,14 @@ fn main() {
         })
         .map(|n| &*format!("t94/single:entries={n}").leak()),
     );
+    if args.get(2).is_none_or(|part| "seven page sizes".contains(part.as_str())) {
+        let seconds = best(|| {
+            let mut lab = PageLab::new(&PAGE_SIZES[..7], Options::default()).expect("sizes of the study");
+            batches.iter().for_each(|batch| _ = lab.feed(batch).expect("a sound trace"));
+            references = lab.progress().references;
+        });
+        let name = "seven page sizes, all entry counts, LRU";
+        println!("{name:44} {:7.2} x reading {:9.1} M references/s", seconds / read, references as f64 / seconds / 1e6);
+    }
     println!("{:44} {:7.2}           {:9.1} M references/s", "reading the words", 1.0, references as f64 / read / 1e6);
 }
