@@ -227,7 +227,7 @@ fn amb_89_parallel_hardware_walks_no_more_than_the_emulation() {
             let mut rng = Pcg64Mcg::seed_from_u64(seed);
             let pages = (0..10_000).map(|_| match rng.next_u64() % 3 {
                 0 => (40 << 12) + rng.next_u64() % 48,
-                _ => (rng.next_u64() % 24 << 12) + rng.next_u64() % 2000,
+                _ => ((rng.next_u64() % 24) << 12) + rng.next_u64() % 2000,
             });
             loads(&mut *design, &memory, pages);
             design.counts().misses
@@ -330,7 +330,7 @@ fn ds13_25_emulation() {
     let segment = Segment { base: Vpn(1000), limit: Vpn(2000), pfn: Pfn(1000 + DISTANCE) };
     let memory = Memory { segment: Some(segment), ..Memory::default() };
     let [mut registers, mut emulated, mut none] =
-        [("segment", ""), ("segment", "segment_mode=emulated"), ("hierarchy", "")].map(|(kind, keys)| tlb(kind, keys));
+        [("segment", ""), ("segment", "segment_served_by=pages"), ("hierarchy", "")].map(|(kind, keys)| tlb(kind, keys));
     let mut rng = Pcg64Mcg::seed_from_u64(1);
     for _ in 0..20_000 {
         let vpn = [950 + rng.next_u64() % 1100, rng.next_u64() % 3000][(rng.next_u64() % 2) as usize];
@@ -353,7 +353,7 @@ fn ca_39_switched_off_all_are_plain_paging() {
         "rmm15/4k",
         "ds13/4k",
         "ds13/segment",
-        "ds13/segment:segment_mode=emulated",
+        "ds13/segment:segment_served_by=pages",
         "rmm15/range",
         "rmm15/range:range_tlb=false",
         "rmm15/range:range_order=serial",
@@ -367,8 +367,8 @@ fn ca_39_switched_off_all_are_plain_paging() {
     let slow = run_batches(&machines, &batches, true, 1);
     assert_eq!((&fast.result, &fast.entries), (&slow.result, &slow.entries), "shortcuts change nothing");
     let plain = |i: usize| TlbCounts { range: RangeCounts::default(), ..fast.machine(i).counts.tlb.clone() };
-    for i in 1..8 {
-        assert_eq!(plain(i), plain(0), "{}", machines[i]);
+    for (i, name) in machines.iter().enumerate().take(8) {
+        assert_eq!(plain(i), plain(0), "{name}");
     }
     assert!(plain(0).misses > 200 && fast.machine(0).counts.tlb.second_level_data_hits > 200, "{:?}", plain(0));
     assert_eq!(fast.machine(4).counts.tlb.range.hits, 0);

@@ -470,7 +470,7 @@ fn described(c: &Config) -> (&'static str, String) {
             SegmentMode::None => "hierarchy",
             SegmentMode::Registers => "segment",
             SegmentMode::Emulated => {
-                keys += ",segment_mode=emulated";
+                keys += ",segment_served_by=pages";
                 "segment"
             }
         },

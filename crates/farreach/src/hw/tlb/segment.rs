@@ -8,10 +8,10 @@ use crate::event::Kind;
 use crate::params::{Allowed, Key, Params};
 
 /// DS13-1 and DS13-25.
-pub const SEGMENT_MODE: Key = Key {
-    name: "segment_mode",
+pub const SERVED_BY: Key = Key {
+    name: "segment_served_by",
     default: "registers",
-    allowed: Allowed::OneOf(&["registers", "emulated"]),
+    allowed: Allowed::OneOf(&["registers", "pages"]),
     about: "what translates inside the segment: registers, or pages like all others, and their misses are counted apart",
 };
 
@@ -19,7 +19,7 @@ pub const SEGMENT_MODE: Key = Key {
 pub const DESIGN: Design = Design {
     kind: "segment",
     about: "a direct segment in front of a hierarchy of page TLBs (DS13)",
-    keys: &joined::<18>(&[&SEGMENT_MODE], KEYS),
+    keys: &joined::<18>(&[&SERVED_BY], KEYS),
     build: |params| Ok(Box::new(SegmentTlb::new(params)?)),
     bits: |_| None,
     reach: hierarchy::DESIGN.reach, // of the page TLBs: a segment has no largest size
@@ -39,7 +39,7 @@ pub struct SegmentTlb {
     paging: Hierarchy<Paging>,
     /// `None`: to be loaded before the next lookup.
     registers: Option<Registers>,
-    emulated: bool,
+    by_pages: bool,
 }
 
 impl SegmentTlb {
@@ -48,7 +48,7 @@ impl SegmentTlb {
         Ok(SegmentTlb {
             paging: Hierarchy::new(params, Paging::new(params)?)?,
             registers: None,
-            emulated: params.text("segment_mode") == "emulated",
+            by_pages: params.text("segment_served_by") == "pages",
         })
     }
 
@@ -62,12 +62,12 @@ impl SegmentTlb {
 impl Tlb for SegmentTlb {
     fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, noise: &mut Noise) -> Answer {
         // DS13-5, AMB-63: fetches are not served.
-        let emulated = self.emulated;
+        let by_pages = self.by_pages;
         let registers = self.loaded(at.asid, table);
         let frame = registers.segment.filter(|_| at.kind != Kind::Fetch).and_then(|s| s.translate(at.vpn));
         let Some(frame) = frame else { return self.paging.access(at, pte, table, noise) };
         debug_assert_eq!(frame, pte.pfn, "XC-3: {at:?}");
-        if emulated {
+        if by_pages {
             let answer = self.paging.access(at, pte, table, noise);
             self.paging.counts.segment.misses_inside += u64::from(answer.outcome != Outcome::Hit);
             return answer;
@@ -107,7 +107,7 @@ impl Tlb for SegmentTlb {
     }
 
     fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
-        let registers = self.registers.filter(|r| !self.emulated && kind != Kind::Fetch && r.asid == asid);
+        let registers = self.registers.filter(|r| !self.by_pages && kind != Kind::Fetch && r.asid == asid);
         if let Some(frame) = registers.and_then(|r| r.segment?.translate(vpn)) {
             return Some(Translation { pfn: frame, attr: registers?.attr? });
         }

@@ -184,7 +184,7 @@ mod tests {
         for round in 0..20 {
             match search(target, &|n| known.get(&n).copied()) {
                 Ok(found) => return (found, round),
-                Err(next) => next.into_iter().for_each(|n| drop(known.insert(n, curve(n)))),
+                Err(next) => next.into_iter().for_each(|n| _ = known.insert(n, curve(n))),
             }
         }
         panic!("no end");
