@@ -72,7 +72,10 @@ fn every_step_of_the_operating_system_has_its_price() {
 
 #[test]
 fn t94_78_every_line_reads_its_counter() {
-    let (counts, fields) = distinct();
+    let (mut counts, fields) = distinct();
+    let walk = &mut counts.tlb.walk;
+    (walk.walks, walk.pt_references, walk.pdpt_references) = (1, 21, 300);
+    counts.tlb.range.sole_hits = 31;
     let of = |key: &str| fields[key].as_u64().unwrap();
     let memory = MemoryUse { resident_bytes: 10, mapped_bytes: 17, wasted_bytes: 5, ..MemoryUse::default() };
     let lines = ledger(&counts, &memory, None, &params(json!({})));
@@ -81,6 +84,8 @@ fn t94_78_every_line_reads_its_counter() {
         ("misses: page table entries read beyond the first", of("extra_pte_reads")),
         ("misses of a first level: fetches", of("second_level_fetch_hits")),
         ("misses of a first level: loads and stores", of("second_level_data_hits")),
+        ("page walks: nodes of page tables read", 321),
+        ("misses of page TLBs: answered by a range", 31),
         ("page-fault handling: faults", of("page_faults") + of("protection_faults")),
         ("page-fault handling: read from files", of("io_bytes")),
         ("page-fault handling: pages filled with zeros", of("page_faults") + of("populated_pages") - 1),

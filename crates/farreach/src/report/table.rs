@@ -124,6 +124,7 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
             _ => String::new(),
         }
     };
+    let walked = result.machines.iter().any(|m| m.counts.tlb.walk.walks > 0);
     let covered = result.machines.iter().any(|m| m.cost.area_rbe.is_none());
     vec![
         one(["", "misses"], Box::new(|m| Some(count(m.counts.tlb.misses))), "", None),
@@ -139,7 +140,12 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
             ["miss", "cycles"],
             Box::new(|m| Some(count(m.cost.cycles))),
             "",
-            Some(format!("miss cycles: spent on TLB misses{}.", at("penalty", ", at a penalty in cycles of"))),
+            Some(format!(
+                "miss cycles: spent on TLB misses{}{}.",
+                at("penalty", ", at a penalty in cycles of"),
+                // Hardware that walks has a price for each node instead.
+                if walked { at("walk_reference_cycles", ", or for each node of a page walk") } else { String::new() }
+            )),
         ),
         one(
             ["% of", "time"],
