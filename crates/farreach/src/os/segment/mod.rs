@@ -12,48 +12,20 @@
 //! What the hardware hears is in the order of DS13-20 to DS13-22. Entering: data is copied, `Segment`, `Stale` for the pages; the old
 //! frames are free only when the event ends (AMB-67). Leaving: the entries are there, `Segment`.
 
+mod primary;
+
 use super::fault::attr;
 use super::page_table::Entry;
 use super::region::Region;
 use super::{Os, What};
 use crate::addr::{Asid, Pfn, Vpn, VpnRange};
 use crate::counts::SegmentUse;
-use crate::event::Prot;
 use crate::hw::tlb::Segment;
-use std::sync::Arc;
+use primary::Span;
+pub use primary::{OnFork, Primary};
 
 /// Frames lent at a time.
 const LOAN: u64 = 512;
-
-/// What fork does to a segment (AMB-64).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum OnFork {
-    /// Back to pages, shared until somebody stores; no segment until the child has ended.
-    Revert,
-    /// The segment stays, the child gets copies of its pages.
-    Copy,
-}
-
-/// Which memory of which programs segments are for.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Primary {
-    /// Holes between regions belong to the primary region (DS13-11).
-    pub eager: bool,
-    /// Only the heap is eligible; otherwise all private anonymous read-write memory but stacks (DS13-12).
-    pub heap_only: bool,
-    /// Pages that an eligible region has at least.
-    pub least: u64,
-    /// Paths or file names of programs that get one; none: whoever has `admit` pages (DS13-14).
-    pub programs: Vec<String>,
-    /// Pages of a primary region from which it gets a segment.
-    pub admit: u64,
-    /// Faults map the pages that the registers would give (DS13-25).
-    pub emulation: bool,
-    /// On fork.
-    pub on_fork: OnFork,
-    /// Unused memory of segments serves others when memory is full.
-    pub lend: bool,
-}
 
 /// What was counted.
 #[derive(Clone, Default)]
@@ -63,18 +35,16 @@ pub(super) struct Tally {
     used: SegmentUse,
 }
 
-/// A piece of address space that may be a primary region.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Span {
-    range: VpnRange,
-    /// Pages of its regions.
-    pages: u64,
-    /// It begins with the heap, which grows upwards; other memory mostly grows downwards.
-    heap: bool,
-}
-
 fn range(s: &Segment) -> VpnRange {
     VpnRange::between(s.base, s.limit)
+}
+
+/// What of `a` lies before and behind `b`.
+fn without(a: VpnRange, b: VpnRange) -> [VpnRange; 2] {
+    if b.pages == 0 {
+        return [a, VpnRange { pages: 0, ..a }];
+    }
+    [VpnRange::between(a.start, a.end().min(b.start)), VpnRange::between(a.start.max(b.end()), a.end())]
 }
 
 impl Os {
@@ -129,52 +99,6 @@ impl Os {
         }
     }
 
-    fn eligible(&self, region: &Region, primary: &Primary) -> bool {
-        let object = self.memory.objects.get(region.object);
-        let label = &*self.labels.names[region.label as usize];
-        let stack = ["stack", "kernel-provided"].contains(&label);
-        let memory = !object.kind.is_file() && object.private && region.prot == Prot::RW && !stack;
-        memory && (!primary.heap_only || label == "heap") && region.range.pages >= primary.least
-    }
-
-    /// Pieces of address space that hold eligible regions only.
-    fn spans(&self, asid: Asid, primary: &Primary) -> Vec<Span> {
-        let mut spans: Vec<Span> = Vec::new();
-        let mut open = false;
-        for region in self.spaces[asid.0 as usize].regions.iter() {
-            if !self.eligible(region, primary) {
-                open = false;
-                continue;
-            }
-            match spans.last_mut() {
-                Some(span) if open && (primary.eager || span.range.end() == region.range.start) => {
-                    span.range = VpnRange::between(span.range.start, region.range.end());
-                    span.pages += region.range.pages;
-                }
-                _ => {
-                    let heap = &*self.labels.names[region.label as usize] == "heap";
-                    spans.push(Span { range: region.range, pages: region.range.pages, heap });
-                }
-            }
-            open = true;
-        }
-        spans
-    }
-
-    fn admitted(&self, asid: Asid, span: &Span, primary: &Primary) -> bool {
-        let space = &self.spaces[asid.0 as usize];
-        let named = |program: &Arc<str>| {
-            let name = program.rsplit('/').next().unwrap_or(program);
-            primary.programs.iter().any(|p| **p == **program || p == name)
-        };
-        let wanted = if primary.programs.is_empty() {
-            span.pages >= primary.admit.max(1)
-        } else {
-            space.program.as_ref().is_some_and(named)
-        };
-        wanted && space.paged_for.is_empty()
-    }
-
     /// After an event: the segment of the process becomes what it should be.
     pub(super) fn shape_segment(&mut self, asid: Asid) {
         let Some(primary) = self.placement.primary().cloned() else { return };
@@ -185,11 +109,11 @@ impl Os {
             let kept = parts.max_by_key(|part| (part.pages, std::cmp::Reverse(part.start)));
             self.cut(asid, kept.filter(|part| part.pages > 0));
         }
-        let room = self.memory.pool.open().map(|(_, n)| n).max().unwrap_or(0);
+        let room = || self.memory.pool.open().map(|(_, n)| n).max().unwrap_or(0);
         let best = spans.iter().max_by_key(|s| (s.pages, std::cmp::Reverse(s.range.start))).copied();
         if let Some(segment) = self.spaces[asid.0 as usize].segment {
             let now = range(&segment);
-            if best.is_some_and(|b| !b.range.overlaps(&now) && b.pages.min(room) > 2 * now.pages) {
+            if best.is_some_and(|b| !b.range.overlaps(&now) && b.pages > 2 * now.pages && room() > 2 * now.pages) {
                 self.cut(asid, None);
             } else if let Some(span) = spans.iter().find(|s| s.range.overlaps(&now)) {
                 self.grow(asid, span.range);
@@ -202,15 +126,6 @@ impl Os {
             self.create(asid, &span);
         }
         self.note_use();
-    }
-
-    /// The protection statistic (DS13-34).
-    fn sample(&mut self, asid: Asid, primary: &Primary) {
-        let all = Primary { heap_only: false, least: 0, ..primary.clone() };
-        let regions = &self.spaces[asid.0 as usize].regions;
-        let eligible = regions.iter().filter(|r| self.eligible(r, &all)).map(|r| r.range.pages).sum::<u64>();
-        self.segments.used.mapped_page_samples += regions.pages();
-        self.segments.used.read_write_page_samples += eligible;
     }
 
     /// DS13-15, DS13-16.
@@ -269,36 +184,38 @@ impl Os {
     /// Gives the process other registers: shrinks, grows, begins or ends its segment. Old and new give a page in both the same frame.
     fn set(&mut self, asid: Asid, new: Option<Segment>) {
         let old = std::mem::replace(&mut self.spaces[asid.0 as usize].segment, new);
-        let covers = |s: &Option<Segment>, vpn: Vpn| s.is_some_and(|s| range(&s).contains(vpn));
+        let nothing = VpnRange { start: Vpn(0), pages: 0 };
+        let (before, after) = (old.map_or(nothing, |s| range(&s)), new.map_or(nothing, |s| range(&s)));
         if let Some(old) = old {
             self.memory.pool.release(old.pfn);
-            for vpn in self.spaces[asid.0 as usize].table.mapped_in(range(&old)) {
-                if !covers(&new, vpn) {
-                    let entry = self.spaces[asid.0 as usize].table.get_mut(vpn).expect("just listed");
-                    // A stray page that made the segment give way was never in it.
-                    let marked = u64::from(std::mem::take(&mut entry.segment));
-                    self.segments.pages -= marked;
-                    self.segments.used.reverted_pages += marked;
-                }
+            for vpn in self.mapped_in_all(asid, without(before, after)) {
+                let entry = self.spaces[asid.0 as usize].table.get_mut(vpn).expect("just listed");
+                // A stray page that made the segment give way was never in it.
+                let marked = u64::from(std::mem::take(&mut entry.segment));
+                self.segments.pages -= marked;
+                self.segments.used.reverted_pages += marked;
             }
         }
         if let Some(new) = new {
             self.memory.pool.claim(new.pfn, new.limit.0 - new.base.0);
         }
         // Registers first, then the flush of what they cover now.
-        let ranges = [old, new].into_iter().flatten().map(|s| range(&s));
-        let whole = ranges.reduce(|a, b| VpnRange::between(a.start.min(b.start), a.end().max(b.end())));
+        let whole = [before, after].into_iter().filter(|r| r.pages > 0);
+        let whole = whole.reduce(|a, b| VpnRange::between(a.start.min(b.start), a.end().max(b.end())));
         if self.placement.primary().is_some_and(|p| !p.emulation) {
             self.change(asid, whole.expect("one of the two"), What::Segment);
         }
         if let Some(new) = new {
-            for vpn in self.spaces[asid.0 as usize].table.mapped_in(range(&new)) {
-                if !covers(&old, vpn) {
-                    self.convert(asid, vpn, Pfn(vpn.0 - new.base.0 + new.pfn.0));
-                }
+            for vpn in self.mapped_in_all(asid, without(after, before)) {
+                self.convert(asid, vpn, Pfn(vpn.0 - new.base.0 + new.pfn.0));
             }
         }
         self.memory.settle();
+    }
+
+    fn mapped_in_all(&self, asid: Asid, ranges: [VpnRange; 2]) -> Vec<Vpn> {
+        let table = &self.spaces[asid.0 as usize].table;
+        ranges.into_iter().filter(|r| r.pages > 0).flat_map(|r| table.mapped_in(r)).collect()
     }
 
     /// A paged page goes to its place in the segment (DS13-20).
