@@ -6,6 +6,7 @@ mod compaction;
 mod events;
 mod fault;
 pub mod frames;
+mod huge;
 mod memory;
 mod object;
 mod page_table;
@@ -16,7 +17,6 @@ pub mod ranges;
 mod region;
 mod request;
 mod segment;
-mod superpage;
 
 use crate::addr::{Asid, Bytes, Vpn, VpnRange};
 use crate::counts::{MemoryUse, OsCounts};
@@ -118,7 +118,7 @@ pub struct Os {
     reclaim: pressure::Reclaim,
     compaction: bool,
     backoff: compaction::Backoff,
-    waiting: superpage::Waiting,
+    waiting: huge::Waiting,
     nfs: Vec<String>,
     labels: Labels,
     changes: Vec<Change>,
@@ -205,7 +205,7 @@ impl Os {
             },
             compaction: params.text(compaction::COMPACTION.name) == "direct",
             backoff: compaction::Backoff::default(),
-            waiting: superpage::Waiting::default(),
+            waiting: huge::Waiting::default(),
             placement,
             nfs: params.texts("nfs"),
             labels: Labels::default(),

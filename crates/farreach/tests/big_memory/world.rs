@@ -11,7 +11,9 @@ use rand_pcg::Pcg64Mcg;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Pages of each address space that events speak of.
-pub const PAGES: u64 = 640;
+pub const PAGES: u64 = 384;
+/// No page that an event can reach is behind these.
+const ALL: u64 = PAGES + 128;
 const READ_ONLY: Prot = Prot { read: true, write: false, exec: false };
 
 /// The system of a single-page-size machine with these keys.
@@ -208,7 +210,7 @@ impl World {
 
     /// The page tables now; a mark stays on a page whose entry is the same as before.
     fn scan(&self, before: &BTreeMap<(Asid, u64), Page>) -> BTreeMap<(Asid, u64), Page> {
-        let pages = self.live.iter().flat_map(|&asid| (0..2 * PAGES).map(move |v| (asid, v)));
+        let pages = self.live.iter().flat_map(|&asid| (0..ALL).map(move |v| (asid, v)));
         let entry = |at: (Asid, u64)| {
             let pte = self.os.pte(at.0, Vpn(at.1))?;
             let same = |old: &&Page| (old.0.pfn, old.0.attr) == (pte.pfn, pte.attr);
@@ -274,7 +276,7 @@ impl World {
         // CA-33: the range bit of every page, and the walker, agree with the scan.
         for &asid in &self.live {
             let expected = self.expected(asid);
-            for v in 0..2 * PAGES {
+            for v in 0..ALL {
                 let truth = expected.iter().find(|r| (r.first.0..r.first.0 + r.pages).contains(&v)).copied();
                 if self.threshold < u64::MAX {
                     assert_eq!(self.os.range(asid, Vpn(v)), truth, "{asid:?} page {v:#x}");

@@ -37,7 +37,7 @@ struct HugeTlb {
 fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
     let (size, pool) = (params.int(HUGE_PAGE.name), params.size(POOL.name).unwrap_or(0));
     let order = params.order(HUGE_PAGE.name, size)? as u8;
-    if order == 0 || pool % size != 0 {
+    if order == 0 || !pool.is_multiple_of(size) {
         let (size, pool) = (Bytes(size), Bytes(pool));
         return Err(format!(
             "huge_page = {size}, pool = {pool} is not allowed: a huge page must be larger than page_size, the pool a multiple of it"

@@ -11,11 +11,11 @@ mod two_size;
 
 pub(super) use reservation::object_kinds;
 
+use super::huge::Background;
 use super::memory::Memory;
 use super::object::ObjectId;
 use super::region::Huge;
 use super::segment::Primary;
-use super::superpage::Background;
 use crate::addr::{Pfn, Vpn};
 use crate::params::{Key, Params};
 

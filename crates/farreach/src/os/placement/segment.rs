@@ -81,7 +81,7 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
     let shift = params.page_shift();
     let pages = |key: &Key| params.size(key.name).unwrap_or(0).div_ceil(1 << shift);
     let bytes = params.size(POOL.name).unwrap_or(0);
-    if bytes % (1 << shift) != 0 {
+    if !bytes.is_multiple_of(1 << shift) {
         return Err(format!("segment_memory = {} is not allowed: it must be a multiple of page_size", Bytes(bytes)));
     }
     Ok(Box::new(Segments {

@@ -3,9 +3,9 @@
 
 use super::{Ask, Placement, PlacementKind};
 use crate::addr::Pfn;
+use crate::os::huge::Background;
 use crate::os::memory::Memory;
 use crate::os::region::Huge;
-use crate::os::superpage::Background;
 use crate::params::{Allowed, Key, Params};
 
 const THP: Key = Key {
