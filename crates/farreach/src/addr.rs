@@ -90,6 +90,10 @@ impl VpnRange {
     pub fn contains(&self, vpn: Vpn) -> bool {
         vpn.0.wrapping_sub(self.start.0) < self.pages
     }
+    /// The pages in both.
+    pub fn and(&self, other: VpnRange) -> VpnRange {
+        VpnRange::between(self.start.max(other.start), self.end().min(other.end()))
+    }
     /// Whether the two ranges share a page.
     pub fn overlaps(&self, other: &VpnRange) -> bool {
         self.start.max(other.start) < self.end().min(other.end())

@@ -283,11 +283,11 @@ pub struct OsCounts {
     pub refused_small_object: u64,
     /// Superpages split again (T94-42).
     pub demotions: u64,
-    /// Pages mapped by promotion although nothing had touched them (T94-41, AMB-12).
+    /// Pages mapped by promotion, collapse, superpage faults and eager requests although nothing had touched them (T94-41, AMB-12).
     pub populated_pages: u64,
     /// Of those, never referenced until the end (H-T94-30).
     pub populated_never_used: u64,
-    /// Pages copied to make memory contiguous; the policies here never do (T94-55).
+    /// Pages copied to make memory contiguous: by collapse, compaction and conversion to a segment; those of T94 never do (T94-55).
     pub gathered_pages: u64,
     /// Page table entries probed by faults and promotion checks (Table 2 of T94).
     pub pt_probes: u64,
@@ -299,6 +299,114 @@ pub struct OsCounts {
     pub freed_pages: u64,
     /// Address spaces that were copied by fork.
     pub forks: u64,
+    /// Requests of memory that got frames at once (RMM15-24).
+    #[serde(default)]
+    pub eager_requests: u64,
+    /// Pages mapped by these.
+    #[serde(default)]
+    pub eager_pages: u64,
+    /// Requests left to demand paging because memory was too fragmented (RMM15-24).
+    #[serde(default)]
+    pub eager_refused: u64,
+    /// Pages of requests that got no frame because memory was full (AMB-82).
+    #[serde(default)]
+    pub eager_missing: u64,
+    /// Pages zeroed by faults and requests that bring in more than one page, and by the collapse of pages into a superpage.
+    #[serde(default)]
+    pub zeroed_pages: u64,
+    /// Faults served with a superpage.
+    #[serde(default)]
+    pub superpage_faults: u64,
+    /// Superpages that a fault could have had and for which there was no block, each size by itself.
+    #[serde(default)]
+    pub superpage_fallbacks: u64,
+    /// Groups of pages copied together into a superpage in the background.
+    #[serde(default)]
+    pub collapses: u64,
+    /// Aligned groups of frames freed by copying their pages elsewhere (F-14).
+    #[serde(default)]
+    pub compactions: u64,
+    /// Attempts at that which failed.
+    #[serde(default)]
+    pub compactions_failed: u64,
+    /// Never-touched pages taken back when memory was full (F-7).
+    #[serde(default)]
+    pub reclaimed_pages: u64,
+}
+
+/// How contiguous memory is, in base pages: of the address space that had most pages mapped, when it had most (within a sixty-fourth).
+/// Ranges are maximal runs of pages in consecutive frames with equal attributes (RMM15-1), of at least 8 pages (RMM15-43).
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Contiguity {
+    /// Pages that were mapped.
+    pub mapped_pages: u64,
+    /// Ranges.
+    pub ranges: u64,
+    /// Pages in ranges. `range_pages / ranges` is the mean size.
+    pub range_pages: u64,
+    /// Size of the median range; of two, the smaller.
+    pub median_pages: u64,
+    /// Size of the largest range.
+    pub largest_pages: u64,
+    /// Fewest ranges that hold 50 % of the mapped pages; absent if all do not.
+    pub cover_50: Option<u64>,
+    /// As before: 90 %.
+    pub cover_90: Option<u64>,
+    /// As before: 99 %.
+    pub cover_99: Option<u64>,
+    /// Runs of mapped pages with equal attributes, of any length and wherever their frames are (RMM15-44).
+    pub ideal_ranges: u64,
+    /// Fewest of these that hold 99 % of the mapped pages.
+    pub ideal_cover_99: Option<u64>,
+    /// Pages of the largest of these.
+    pub ideal_largest_pages: u64,
+    /// Most ranges that the range table of one process had, with the threshold of the machine.
+    pub most_ranges: u64,
+    /// Most bytes of one range table.
+    pub table_bytes: u64,
+    /// Ranges written to range tables.
+    pub table_inserted: u64,
+    /// Ranges taken out of range tables.
+    pub table_removed: u64,
+    /// Ranges dissolved into pages (RMM15-29, RMM15-30).
+    pub dissolved: u64,
+    /// Largest threshold of a process (F-4).
+    pub threshold: u64,
+}
+
+/// What direct segments did (DS13), in base pages.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct SegmentUse {
+    /// Segments created.
+    pub created: u64,
+    /// Segments given up: their pages went back to paging, or the process ended.
+    pub destroyed: u64,
+    /// LIMIT raised or BASE lowered (DS13-21).
+    pub grown: u64,
+    /// LIMIT lowered or BASE raised (DS13-22).
+    pub shrunk: u64,
+    /// Times that memory for a segment was wanted and there was none.
+    pub refused: u64,
+    /// Segments that got memory for the first part of the primary region only (DS13-15).
+    pub first_part: u64,
+    /// Pages copied into a segment (DS13-20).
+    pub converted_pages: u64,
+    /// Pages that got page table entries back (DS13-22).
+    pub reverted_pages: u64,
+    /// Most pages between BASE and LIMIT of all processes.
+    pub most_pages: u64,
+    /// Most pages in segments with contents.
+    pub most_used_pages: u64,
+    /// Most pages in segments that nothing had used (DS13-26).
+    pub most_unused_pages: u64,
+    /// Such pages when the run stopped.
+    pub unused_at_end_pages: u64,
+    /// Frames lent to others because memory was full.
+    pub lent_pages: u64,
+    /// Sum over all events: pages of private anonymous read-write regions that are no stack (DS13-34).
+    pub read_write_page_samples: u64,
+    /// Sum over all events: pages of all regions but guards. The quotient is the mean share.
+    pub mapped_page_samples: u64,
 }
 
 /// Memory in bytes, at the moment named.
@@ -423,6 +531,12 @@ pub struct MachineResult {
     pub counts: Counts,
     /// Memory.
     pub memory: MemoryUse,
+    /// Contiguity, if the system keeps ranges.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contiguity: Option<Contiguity>,
+    /// Direct segments, if the system makes any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub segments: Option<SegmentUse>,
     /// Cost.
     pub cost: Cost,
     /// Benefit and cost side by side.

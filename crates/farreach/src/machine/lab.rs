@@ -182,7 +182,7 @@ fn machine(spec: &MachineSpec, engines: &mut [Engine], (e, g, u): (usize, usize,
     let timeline = unit.profile.timeline(clock);
     let regions = unit.profile.regions(group.os.labels());
     let counts = Counts { tlb, os: group.os.counts() };
-    let memory = group.os.memory_use();
+    let (memory, contiguity, segments) = (group.os.memory_use(), group.os.contiguity(), group.os.segment_use());
     let (bits, reach) = ((spec.design.bits)(&spec.params), (spec.design.reach)(&spec.params));
     let mut cost = cost::cost(&counts, workload, &spec.params, bits, reach);
     if unit.fetch.is_some() {
@@ -194,6 +194,8 @@ fn machine(spec: &MachineSpec, engines: &mut [Engine], (e, g, u): (usize, usize,
         config: spec.params.as_json().clone(),
         counts,
         memory,
+        contiguity,
+        segments,
         cost,
         ledger: Vec::new(),
         timeline,

@@ -16,6 +16,7 @@
 //!
 //! [`Parts`] remembers the mappings as the program made them, and turns each event into [`Step`]s in the system's own pages.
 
+use super::region::Huge;
 use crate::addr::{BASE_SHIFT, Vpn, VpnRange};
 use crate::event::{Advice, Backing, Mapping, Op, Prot};
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,6 +48,8 @@ pub(super) enum Step {
     Protect(VpnRange, Prot),
     /// madvise(DONTNEED).
     Discard(VpnRange),
+    /// madvise(HUGEPAGE) or its contrary.
+    Huge(VpnRange, Huge),
 }
 
 impl Piece {
@@ -95,6 +98,8 @@ pub(super) fn fine(op: &Op) -> Option<Step> {
         }
         Op::Protect { start, len, prot } => Step::Protect(range(*start, *len), *prot),
         Op::Advise { start, len, advice: Advice::DontNeed } => Step::Discard(range(*start, *len)),
+        Op::Advise { start, len, advice: Advice::HugePage } => Step::Huge(range(*start, *len), Huge::Wanted),
+        Op::Advise { start, len, advice: Advice::NoHugePage } => Step::Huge(range(*start, *len), Huge::Unwanted),
         _ => return None,
     })
 }
@@ -132,14 +137,20 @@ impl Parts {
                 steps.push(Step::Discard(self.whole(range, k)));
                 Vec::new()
             }
+            Some(Step::Huge(range, huge)) => {
+                steps.push(Step::Huge(self.whole(range, k), huge));
+                Vec::new()
+            }
             None => Vec::new(),
         };
         let pages: BTreeSet<Vpn> = touched.into_iter().flat_map(|range| self.shared(range, k)).collect();
         steps.extend(pages.into_iter().map(|page| Step::Protect(VpnRange::one(page), self.union(page, k))));
         steps.retain(|step| match step {
-            Step::Map(Piece { range, .. }) | Step::Unmap(range) | Step::Protect(range, _) | Step::Discard(range) => {
-                range.pages > 0
-            }
+            Step::Map(Piece { range, .. })
+            | Step::Unmap(range)
+            | Step::Protect(range, _)
+            | Step::Discard(range)
+            | Step::Huge(range, _) => range.pages > 0,
             Step::Remap(..) => true,
         });
         steps
@@ -287,7 +298,7 @@ fn cover(range: VpnRange, k: u32) -> VpnRange {
 }
 
 fn both(a: VpnRange, b: VpnRange) -> VpnRange {
-    VpnRange::between(a.start.max(b.start), a.end().min(b.end()))
+    a.and(b)
 }
 
 /// What of `range` is not in `hole`.

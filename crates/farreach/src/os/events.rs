@@ -3,7 +3,7 @@
 use super::coarse::{self, Piece, Step};
 use super::fault::attr;
 use super::object::{File, ObjectId, ObjectKind};
-use super::region::Region;
+use super::region::{Huge, Region};
 use super::{Os, Space, What};
 use crate::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
 use crate::event::{Backing, Op, Prot};
@@ -14,7 +14,10 @@ impl Os {
     /// One event of the program. What changed for the hardware is in [`Os::take_changes`].
     pub fn apply(&mut self, asid: Asid, op: &Op) {
         match op {
-            Op::Start { .. } => debug_assert!(!self.space(asid).ended, "address spaces are numbered once"),
+            Op::Start { program, .. } => {
+                debug_assert!(!self.space(asid).ended, "address spaces are numbered once");
+                self.space(asid).program = Some(Arc::clone(program));
+            }
             Op::Fork { child } => self.fork(asid, *child),
             Op::End(_) => self.end(asid),
             op if self.shift == BASE_SHIFT => coarse::fine(op).into_iter().for_each(|step| self.step(asid, step)),
@@ -24,9 +27,13 @@ impl Os {
             }
         }
         self.memory.settle();
-        self.count_virtual(asid);
-        if let Op::Fork { child } = op {
-            self.count_virtual(*child);
+        for asid in std::iter::once(asid).chain(match op {
+            Op::Fork { child } => Some(*child),
+            _ => None,
+        }) {
+            self.count_virtual(asid);
+            self.shape_segment(asid);
+            self.sync_ranges(asid);
         }
     }
 
@@ -38,6 +45,11 @@ impl Os {
             Step::Remap(old, new) => self.remap(asid, old, new),
             Step::Protect(range, prot) => self.protect(asid, range, prot),
             Step::Discard(range) => self.discard(asid, range),
+            Step::Huge(range, huge) => {
+                for region in self.take(asid, range) {
+                    self.put(asid, Region { huge, ..region });
+                }
+            }
         }
     }
 
@@ -64,10 +76,14 @@ impl Os {
         self.space(asid).mapped_by_events = true;
         let (object, first_page) = self.object_for(asid, mapping);
         let label = self.name(mapping);
-        let region = Region { range, prot: mapping.prot, shared: mapping.shared, object, first_page, label };
+        let region =
+            Region { range, prot: mapping.prot, shared: mapping.shared, object, first_page, label, huge: Huge::Unsaid };
         self.insert(asid, region);
         if let Some(file) = file {
             self.memory.drop_mapper(file);
+        }
+        if matches!(mapping.backing, Backing::Anonymous | Backing::Heap) {
+            self.request(asid, range);
         }
     }
 
@@ -178,6 +194,7 @@ impl Os {
     /// Takes the translations of a range away and frees what only they used.
     fn clear(&mut self, asid: Asid, range: VpnRange) {
         self.demote_edges(asid, range);
+        self.ranges_unmapped(asid, range);
         let pages = self.space(asid).table.mapped_in(range);
         for &vpn in &pages {
             self.unmap_page(asid, vpn);
@@ -239,6 +256,7 @@ impl Os {
                 writable.push(vpn);
             }
         }
+        self.ranges_changed(asid, &changed);
         self.stale(asid, &changed);
         self.report(asid, &writable, What::Writable);
     }
@@ -258,6 +276,7 @@ impl Os {
     /// mremap: the frames move with their pages; superpages are split, because their virtual alignment changes.
     fn remap(&mut self, asid: Asid, old: VpnRange, new: VpnRange) {
         // What grows is the region in which the old range ends. There may be none, if the trace never said what was there.
+        self.leave_segment(asid, old);
         let last = Vpn(old.start.0 + old.pages.saturating_sub(1));
         let source = self.space(asid).regions.find(last).cloned();
         let keep = VpnRange { start: old.start, pages: old.pages.min(new.pages) };
@@ -284,6 +303,9 @@ impl Os {
                 first_page = range.start.0;
             }
             self.insert(asid, Region { range, object, first_page, ..source.clone() });
+            if ![self.labels.intern("stack"), self.labels.intern("kernel-provided")].contains(&source.label) {
+                self.request(asid, range);
+            }
         }
         self.memory.drop_mapper(source.object);
     }
@@ -296,6 +318,7 @@ impl Os {
             self.demote(asid, vpn);
         }
         self.stale(asid, &moved);
+        self.ranges_unmapped(asid, from);
         for piece in self.take(asid, from) {
             let range = VpnRange { start: to(piece.range.start), pages: piece.range.pages };
             self.put(asid, Region { range, ..piece });
@@ -310,10 +333,11 @@ impl Os {
     /// The child gets the same regions; private pages are shared until one side stores to them (T94-57).
     fn fork(&mut self, asid: Asid, child: Asid) {
         self.memory.counts.forks += 1;
+        self.segment_before_fork(asid, child);
         self.space(child);
         let parent = self.space(asid);
         let regions: Vec<Region> = parent.regions.iter().cloned().collect();
-        let (mapped_by_events, parts) = (parent.mapped_by_events, parent.parts.clone());
+        let (mapped_by_events, parts, program) = (parent.mapped_by_events, parent.parts.clone(), parent.program.clone());
         let mut copies: HashMap<ObjectId, ObjectId> = HashMap::new();
         for region in &regions {
             if self.memory.objects.get(region.object).private && !copies.contains_key(&region.object) {
@@ -321,7 +345,7 @@ impl Os {
             }
         }
         let copy = |object: ObjectId| copies.get(&object).copied().unwrap_or(object);
-        *self.space(child) = Space { mapped_by_events, parts, ..Space::default() };
+        *self.space(child) = Space { mapped_by_events, parts, program, paged_for: vec![child], ..Space::default() };
         for region in &regions {
             self.insert(child, Region { object: copy(region.object), ..region.clone() });
         }
@@ -329,6 +353,9 @@ impl Os {
         let mut protected = Vec::new();
         for vpn in self.space(asid).table.mapped_in(all) {
             let region = self.region(asid, vpn);
+            if self.copy_from_segment(asid, vpn, child, &region).is_some() {
+                continue;
+            }
             let entry = self.space(asid).table.get_mut(vpn).expect("just listed");
             if !region.shared {
                 entry.cow = true;
@@ -345,11 +372,16 @@ impl Os {
             let inherited = super::page_table::Entry { touched: false, populated: false, forbidden: false, ..entry };
             self.map_page(child, vpn, inherited);
         }
+        self.ranges_changed(asid, &protected);
         self.stale(asid, &protected);
     }
 
     fn end(&mut self, asid: Asid) {
         let all = self.all_pages();
+        self.space(asid);
+        self.ranges_end(asid);
+        self.segment_end(asid);
+        self.spaces[asid.0 as usize].ranges = None;
         for vpn in self.space(asid).table.mapped_in(all) {
             self.unmap_page(asid, vpn);
         }

@@ -3,7 +3,7 @@
 use super::object::{ObjectId, ObjectKind};
 use super::page_table::Entry;
 use super::placement::Ask;
-use super::region::Region;
+use super::region::{Huge, Region};
 use super::{Os, OutOfMemory, Touched, What};
 use crate::addr::{Asid, Pfn, Vpn, VpnRange};
 use crate::event::{Kind, Prot};
@@ -44,8 +44,9 @@ impl Os {
 
     /// A touch that changes something: the first one, the first store, one that faults.
     fn touch_first(&mut self, asid: Asid, vpn: Vpn, kind: Kind) -> Result<Touched, OutOfMemory> {
-        if self.space(asid).table.get(vpn).is_none() {
+        if self.space(asid).table.get(vpn).is_none() && !self.segment_page(asid, vpn) {
             self.page_fault(asid, vpn, kind)?;
+            self.keep_out_of_segment(asid, vpn);
         }
         let entry = *self.space(asid).table.get(vpn).expect("the fault mapped it");
         if kind == Kind::Store && entry.cow && self.may_write(asid, vpn) {
@@ -66,6 +67,7 @@ impl Os {
         if kind == Kind::Store && clean {
             self.mark_dirty(asid, vpn, order);
         }
+        self.sync_ranges(asid);
         let entry = self.spaces[asid.0 as usize].table.get(vpn).expect("still mapped");
         Ok(touched(entry))
     }
@@ -99,7 +101,8 @@ impl Os {
             (self.all_pages(), self.labels.intern("whole space"))
         };
         let object = self.memory.objects.create(ObjectKind::Anonymous, None, true, 0);
-        let region = Region { range, prot: Prot::RWX, shared: false, object, first_page: range.start.0, label };
+        let region =
+            Region { range, prot: Prot::RWX, shared: false, object, first_page: range.start.0, label, huge: Huge::Unsaid };
         self.insert(asid, region.clone());
         region
     }
@@ -108,12 +111,15 @@ impl Os {
         self.memory.counts.page_faults += 1;
         self.memory.counts.pt_probes += 1;
         let region = self.region(asid, vpn);
+        if self.superpage_fault(asid, vpn, &region) {
+            return Ok(());
+        }
         let pfn = self.object_frame(vpn, region.object, region.page_of(vpn))?;
         let private_file = !region.shared && self.memory.objects.get(region.object).kind.is_file();
         let label = region.label;
         let entry = if private_file && kind == Kind::Store && region.prot.write {
             // The first touch of a private file page is a store: it gets its own copy at once.
-            let copy = self.memory.ordinary(vpn).ok_or(OutOfMemory { vpn })?;
+            let copy = self.ordinary(vpn)?;
             self.memory.fill_nameless(copy);
             self.memory.counts.cow_copies += 1;
             Entry { pfn: copy, label, attr: attr(region.prot, false), present: true, ..Entry::default() }
@@ -123,6 +129,7 @@ impl Os {
         self.map_page(asid, vpn, entry);
         self.map_large(asid, vpn, &region);
         self.promote_around(asid, vpn, &region);
+        self.collapse_later(asid, vpn, &region);
         Ok(())
     }
 
@@ -135,7 +142,13 @@ impl Os {
             }
             return Ok(pfn);
         }
-        let pfn = self.placement.place(&mut self.memory, Ask { vpn, object, page }).ok_or(OutOfMemory { vpn })?;
+        let pfn = loop {
+            match self.placement.place(&mut self.memory, Ask { vpn, object, page }) {
+                Some(pfn) => break pfn,
+                None if self.make_room() => {}
+                None => return Err(OutOfMemory { vpn }),
+            }
+        };
         self.memory.fill(object, page, pfn);
         self.count_read(object);
         Ok(pfn)
@@ -151,11 +164,13 @@ impl Os {
     /// Writes a page table entry and counts it.
     pub(super) fn map_page(&mut self, asid: Asid, vpn: Vpn, entry: Entry) {
         self.memory.map(entry.pfn);
+        self.ranges_mapped(asid, VpnRange::one(vpn), entry.pfn, entry.attr);
         let space = &mut self.spaces[asid.0 as usize];
         space.table.insert(vpn, entry);
         for &order in self.promotion.orders() {
             *space.populations.entry((order, vpn.group(order))).or_insert(0) += 1;
         }
+        self.segments.pages += u64::from(entry.segment);
         self.mapped += 1;
         self.mapped_peak = self.mapped_peak.max(self.mapped);
     }
@@ -171,6 +186,7 @@ impl Os {
 
     /// Takes an entry out of the table; its frame keeps the mapping.
     pub(super) fn remove_entry(&mut self, asid: Asid, vpn: Vpn) -> Option<Entry> {
+        self.ranges_unmapped(asid, VpnRange::one(vpn));
         let space = &mut self.spaces[asid.0 as usize];
         let entry = space.table.remove(vpn)?;
         for &order in self.promotion.orders() {
@@ -181,39 +197,68 @@ impl Os {
                 space.populations.remove(&key);
             }
         }
+        self.segments.pages -= u64::from(entry.segment);
         self.mapped -= 1;
         Some(entry)
     }
 
     /// A store to a copy-on-write page (T94-57): alone with the frame the process keeps it, otherwise it gets a copy in an ordinary
-    /// frame. Either way the old translation is void, and so is a superpage around it.
+    /// frame. Either way the old translation is void, and so is a superpage around it. Of a range all pages may be copied (F-3).
     fn copy_on_write(&mut self, asid: Asid, vpn: Vpn) -> Result<(), OutOfMemory> {
         self.memory.counts.protection_faults += 1;
         let region = self.region(asid, vpn);
-        let old = *self.space(asid).table.get(vpn).expect("only mapped pages are copied");
+        let pages = self.pages_to_copy(asid, vpn).and(region.range);
+        let mut shared = pages.iter().any(|page| self.is_shared(asid, page, &region));
+        let together = if shared && pages.pages > 1 { self.memory.together(pages.pages) } else { None };
+        if pages.pages > 1 && shared == together.is_some() {
+            let mut frames = together.into_iter().flatten().flat_map(|(base, n)| (base.0..base.0 + n).map(Pfn));
+            for page in pages.iter() {
+                self.own_page(asid, page, &region, frames.next());
+            }
+        } else {
+            shared = self.is_shared(asid, vpn, &region);
+            let to = if shared { Some(self.ordinary(vpn)?) } else { None };
+            self.own_page(asid, vpn, &region, to);
+        }
+        if shared {
+            // The store under way will touch the copy.
+            self.spaces[asid.0 as usize].table.get_mut(vpn).expect("still mapped").touched = false;
+        }
+        self.memory.settle();
+        Ok(())
+    }
+
+    /// Whether somebody else has the frame of a mapped page.
+    fn is_shared(&self, asid: Asid, vpn: Vpn, region: &Region) -> bool {
+        let pfn = self.spaces[asid.0 as usize].table.get(vpn).expect("only mapped pages are copied").pfn;
         let of_file = self.memory.objects.get(region.object).kind.is_file();
-        let file_frame = of_file && self.memory.frame_of(region.object, region.page_of(vpn)) == Some(old.pfn);
+        let file_frame = of_file && self.memory.frame_of(region.object, region.page_of(vpn)) == Some(pfn);
+        file_frame || self.memory.mappings(pfn) > 1
+    }
+
+    /// A copy-on-write page becomes the process's own: a copy in the frame given, or as it is.
+    pub(super) fn own_page(&mut self, asid: Asid, vpn: Vpn, region: &Region, to: Option<Pfn>) {
         self.demote(asid, vpn);
-        let mut pfn = old.pfn;
-        if file_frame || self.memory.mappings(old.pfn) > 1 {
-            pfn = self.memory.ordinary(vpn).ok_or(OutOfMemory { vpn })?;
+        let old = *self.spaces[asid.0 as usize].table.get(vpn).expect("only mapped pages are copied");
+        if let Some(pfn) = to {
             self.memory.counts.cow_copies += 1;
             self.memory.fill_nameless(pfn);
             self.memory.map(pfn);
-            if !of_file {
+            if old.touched {
+                self.memory.touch(pfn);
+            }
+            if !self.memory.objects.get(region.object).kind.is_file() {
                 self.memory.rename(region.object, region.page_of(vpn), pfn);
             }
             self.memory.unmap(old.pfn);
-            self.memory.settle();
         }
         let entry = self.spaces[asid.0 as usize].table.get_mut(vpn).expect("still mapped");
-        if entry.pfn != pfn {
-            // The store under way will touch and modify the copy.
-            (entry.pfn, entry.touched, entry.dirty) = (pfn, false, false);
+        if let Some(pfn) = to {
+            (entry.pfn, entry.dirty) = (pfn, false);
         }
         entry.cow = false;
         entry.attr = attr(region.prot, false);
+        self.ranges_changed(asid, &[vpn]);
         self.change(asid, VpnRange::one(vpn), What::Stale);
-        Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use super::object::{ObjectId, Objects, Slot};
 use crate::addr::{Pfn, Vpn};
 use crate::counts::OsCounts;
-use crate::os::frames::FrameAllocator;
+use crate::os::frames::{FrameAllocator, Pool};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use std::collections::VecDeque;
@@ -23,6 +23,8 @@ struct Busy {
 pub struct Memory {
     /// Who is free.
     pub alloc: Box<dyn FrameAllocator>,
+    /// Frames that a policy set aside at the start; counted as handed out by the allocator.
+    pub pool: Pool,
     /// Objects and the identity index.
     pub objects: Objects,
     /// Counters of the whole operating system.
@@ -56,6 +58,7 @@ impl Memory {
     pub fn new(alloc: Box<dyn FrameAllocator>, reclaim_batch: u64, shift: u32) -> Memory {
         Memory {
             alloc,
+            pool: Pool::default(),
             objects: Objects::default(),
             counts: OsCounts::default(),
             busy: HashMap::default(),
@@ -98,6 +101,51 @@ impl Memory {
                 return None;
             }
         }
+    }
+
+    /// Frames for `pages` pages in the largest blocks there are (RMM15-24): first frame and number of each. `None`, and nothing is
+    /// taken, unless all are to be had, or the allocator knows no blocks.
+    pub fn together(&mut self, pages: u64) -> Option<Vec<(Pfn, u64)>> {
+        let buddy = self.alloc.as_buddy()?;
+        let got = buddy.eager(pages);
+        if got.missing > 0 {
+            got.blocks.into_iter().for_each(|(base, n)| buddy.free_range(base, n));
+            return None;
+        }
+        Some(got.blocks)
+    }
+
+    /// A wholly free aligned block of `2^order` frames.
+    pub fn block(&mut self, order: u32) -> Option<Pfn> {
+        match self.alloc.as_buddy() {
+            Some(buddy) => buddy.alloc_order(order),
+            None => self.alloc.alloc_group(order, &(0..1 << order).collect::<Vec<_>>()),
+        }
+    }
+
+    /// Sets frames aside: `blocks` aligned blocks of `2^order`. Says how many there were.
+    pub fn set_aside(&mut self, blocks: u64, order: u32) -> u64 {
+        let mut got = 0;
+        while got < blocks {
+            let Some(base) = self.block(order) else { break };
+            self.pool.add(base, 1 << order);
+            got += 1;
+        }
+        got
+    }
+
+    /// The busy frame `from` becomes free, its contents and its place in the mappings go to the frame `to`, which was just taken. Page
+    /// tables and objects are the caller's business.
+    pub fn move_frame(&mut self, from: Pfn, to: Pfn) {
+        let busy = self.busy.remove(&from).expect("only busy frames are moved");
+        let old = self.busy.insert(to, busy);
+        debug_assert!(old.is_none(), "{to:?} was busy");
+        self.freed.push(from);
+    }
+
+    /// Busy frames, in no order.
+    pub fn busy_frames(&self) -> impl Iterator<Item = Pfn> {
+        self.busy.keys().copied()
     }
 
     fn steal_one(&mut self) -> bool {
@@ -227,7 +275,13 @@ impl Memory {
     pub fn settle(&mut self) {
         if !self.freed.is_empty() {
             self.freed.sort_unstable();
-            self.freed.drain(..).for_each(|pfn| self.alloc.free(pfn));
+            for pfn in self.freed.drain(..) {
+                if self.pool.owns(pfn) {
+                    self.pool.give(pfn);
+                } else {
+                    self.alloc.free(pfn);
+                }
+            }
         }
     }
 
@@ -277,7 +331,8 @@ impl Memory {
 
     /// XC-6 and the bookkeeping of T94-43: everything adds up. For tests and debug builds.
     pub fn check(&self) {
-        assert_eq!(self.alloc.allocated(), self.resident() + self.reserved_live, "allocated = busy + reserved");
+        let held = self.reserved_live + self.pool.free_frames();
+        assert_eq!(self.alloc.allocated(), self.resident() + held, "allocated = busy + reserved + set aside");
         if let (Some(total), Some(free)) = (self.alloc.total(), self.alloc.free_frames()) {
             assert_eq!(free + self.alloc.allocated() + self.alloc.pinned(), total, "XC-6");
         }

@@ -2,19 +2,25 @@
 //! serves its faults, and it says what changed so that translation hardware can follow. It knows no hardware.
 
 mod coarse;
+mod compaction;
 mod events;
 mod fault;
 pub mod frames;
+mod huge;
 mod memory;
 mod object;
 mod page_table;
 pub mod placement;
+mod pressure;
 mod promotion;
+pub mod ranges;
 mod region;
+mod request;
+mod segment;
 
 use crate::addr::{Asid, Bytes, Vpn, VpnRange};
 use crate::counts::{MemoryUse, OsCounts};
-use crate::hw::tlb::{PageTableView, Pte};
+use crate::hw::tlb::{PageTableView, Pte, Range, RangeWalk, Segment};
 use crate::params::{Allowed, Key, Params};
 pub use crate::params::{PAGE_SIZE, SEED};
 use coarse::Parts;
@@ -78,6 +84,14 @@ pub struct Touched {
 struct Space {
     table: PageTable,
     regions: Regions,
+    /// Its range translations, once it has pages, if the system keeps any.
+    ranges: Option<ranges::Ranges>,
+    /// Its direct segment, as in the registers.
+    segment: Option<Segment>,
+    /// Children that share the pages of what was a segment: until they end it stays paged (AMB-64).
+    paged_for: Vec<Asid>,
+    /// Path of its program.
+    program: Option<Arc<str>>,
     /// What events mapped, where base pages are larger than theirs.
     parts: Parts,
     /// The trace says what is mapped. Otherwise one anonymous object fills the space.
@@ -97,6 +111,14 @@ pub struct Os {
     spaces: Vec<Space>,
     placement: Box<dyn Placement>,
     promotion: Promotion,
+    ranges: Option<ranges::Policy>,
+    range_tally: ranges::Tally,
+    census: ranges::Census,
+    segments: segment::Tally,
+    reclaim: pressure::Reclaim,
+    compaction: bool,
+    backoff: compaction::Backoff,
+    waiting: huge::Waiting,
     nfs: Vec<String>,
     labels: Labels,
     changes: Vec<Change>,
@@ -152,6 +174,8 @@ pub fn keys(placement: &str) -> Vec<&'static Key> {
     let mut keys = vec![&PAGE_SIZE, &PLACEMENT, &NFS, &RECLAIM_BATCH, &SEED];
     keys.extend(own);
     keys.extend(promotion::KEYS);
+    keys.extend(ranges::KEYS);
+    keys.push(&compaction::COMPACTION);
     keys.extend(&frames::keys::KEYS);
     keys
 }
@@ -160,14 +184,28 @@ impl Os {
     /// Builds memory and policy. The error names key, value and what is allowed.
     pub fn new(params: &Params) -> Result<Os, String> {
         let kind = placement::placement(params.text("placement")).expect("the description was checked against the registry");
-        let placement = (kind.build)(params)?;
+        let mut placement = (kind.build)(params)?;
         let shift = params.page_shift();
         let frames = frames::keys::build(params, shift, params.int("seed"))?;
+        let mut memory = Memory::new(frames, params.int("reclaim_batch"), shift);
+        placement.start(&mut memory)?;
         Ok(Os {
             shift,
-            memory: Memory::new(frames, params.int("reclaim_batch"), shift),
+            memory,
             spaces: Vec::new(),
             promotion: Promotion::new(params)?,
+            ranges: ranges::Policy::new(params),
+            range_tally: ranges::Tally::default(),
+            census: ranges::Census::default(),
+            segments: segment::Tally::default(),
+            reclaim: match params.text(ranges::RECLAIM.name) {
+                "dissolve" => pressure::Reclaim::Dissolve,
+                "split" => pressure::Reclaim::Split,
+                _ => pressure::Reclaim::Never,
+            },
+            compaction: params.text(compaction::COMPACTION.name) == "direct",
+            backoff: compaction::Backoff::default(),
+            waiting: huge::Waiting::default(),
             placement,
             nfs: params.texts("nfs"),
             labels: Labels::default(),
@@ -255,6 +293,8 @@ impl Os {
         self.memory.check();
         let mapped: u64 = self.spaces.iter().map(|s| s.table.present()).sum();
         assert_eq!(mapped, self.mapped, "mapped pages");
+        self.spaces.iter().filter_map(|s| s.ranges.as_ref()).for_each(ranges::Ranges::check);
+        self.check_segments();
     }
 
     /// A sentence about a full memory.
@@ -279,5 +319,18 @@ impl PageTableView for Os {
     #[inline]
     fn pte(&self, asid: Asid, vpn: Vpn) -> Option<Pte> {
         self.spaces.get(asid.0 as usize)?.table.pte(vpn)
+    }
+
+    fn range(&self, asid: Asid, vpn: Vpn) -> Option<Range> {
+        self.range_of(asid, vpn)
+    }
+
+    fn range_walk(&self, asid: Asid, vpn: Vpn) -> RangeWalk {
+        let ranges = self.spaces.get(asid.0 as usize).and_then(|s| s.ranges.as_ref());
+        ranges.map_or(RangeWalk { nodes: 0, found: None }, |r| r.walk(vpn))
+    }
+
+    fn segment(&self, asid: Asid) -> Option<Segment> {
+        self.registers(asid)
     }
 }

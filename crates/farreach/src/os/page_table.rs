@@ -32,6 +32,9 @@ pub struct Entry {
     pub populated: bool,
     /// An access that its protection forbids was counted.
     pub forbidden: bool,
+    /// The page belongs to the direct segment (DS13-3): the hardware never sees this entry, which stands for the segment in all that
+    /// reads the page table.
+    pub segment: bool,
 }
 
 /// Leaf tables by leading page number; memory grows with what is mapped.
@@ -106,6 +109,15 @@ impl PageTable {
             self.free.push(slot);
         }
         Some(entry)
+    }
+
+    /// Whether some page of a range is mapped.
+    pub fn any_in(&self, range: VpnRange) -> bool {
+        let leaves = range.start.0 / LEAF..range.end().0.div_ceil(LEAF);
+        leaves.filter(|leaf| self.index.contains_key(leaf)).any(|leaf| {
+            let pages = VpnRange { start: Vpn(leaf * LEAF), pages: LEAF }.and(range);
+            pages.pages == LEAF || pages.iter().any(|v| self.get(v).is_some())
+        })
     }
 
     /// The mapped pages of a range, ascending. Cost goes with what is mapped, not with the length of the range.

@@ -5,6 +5,18 @@ use crate::addr::{Vpn, VpnRange};
 use crate::event::Prot;
 use std::collections::BTreeMap;
 
+/// What madvise said about superpages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Huge {
+    /// Nothing.
+    #[default]
+    Unsaid,
+    /// MADV_HUGEPAGE.
+    Wanted,
+    /// MADV_NOHUGEPAGE.
+    Unwanted,
+}
+
 /// A piece of address space with one protection and one object behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Region {
@@ -20,6 +32,8 @@ pub struct Region {
     pub first_page: u64,
     /// What people call it: an index into the labels of the operating system.
     pub label: u32,
+    /// Advice about superpages.
+    pub huge: Huge,
 }
 
 impl Region {
@@ -85,7 +99,7 @@ impl Regions {
         self.pages += usable(&region);
         let mut joined = 0;
         let continues = |a: &Region, b: &Region| {
-            (a.prot, a.shared, a.object, a.label) == (b.prot, b.shared, b.object, b.label)
+            (a.prot, a.shared, a.object, a.label, a.huge) == (b.prot, b.shared, b.object, b.label, b.huge)
                 && a.range.end() == b.range.start
                 && a.first_page + a.range.pages == b.first_page
         };
@@ -123,7 +137,7 @@ mod tests {
 
     fn region(start: u64, pages: u64, object: u32, first_page: u64) -> Region {
         let range = VpnRange { start: Vpn(start), pages };
-        Region { range, prot: Prot::RW, shared: false, object: ObjectId(object), first_page, label: 0 }
+        Region { range, prot: Prot::RW, shared: false, object: ObjectId(object), first_page, label: 0, huge: Huge::Unsaid }
     }
 
     #[test]

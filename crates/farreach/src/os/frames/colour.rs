@@ -7,6 +7,7 @@ use super::{FrameAllocator, Memory};
 use crate::addr::{Pfn, Vpn};
 use hashbrown::HashMap;
 use rand_pcg::Pcg64Mcg;
+use std::ops::Range;
 
 /// Frames of a memory without end among which the draws are made: 4 GB of base pages.
 const WINDOW: u64 = 1 << 20;
@@ -131,6 +132,10 @@ impl FrameAllocator for Colouring {
 
     fn free_frames(&self) -> Option<u64> {
         self.memory.free_frames(self.allocated())
+    }
+
+    fn is_open(&self, frames: Range<u64>) -> bool {
+        self.memory.is_open(frames)
     }
 
     fn steps(&self) -> u64 {

@@ -200,6 +200,10 @@ impl FrameAllocator for Fifo {
         self.memory.free_frames(self.allocated)
     }
 
+    fn is_open(&self, frames: Range<u64>) -> bool {
+        self.memory.is_open(frames)
+    }
+
     fn steps(&self) -> u64 {
         self.steps
     }

@@ -3,10 +3,12 @@
 //! - [`fifo`]: the allocator of T94-43..50, a first-in first-out list with wholly free groups found at once;
 //! - [`buddy`]: the buddy allocator of RMM15-24..27;
 //! - [`colour`]: the page-colouring allocator, the negative control of T94-61;
+//! - [`pool`]: frames set aside at the start;
 //! - [`pinned`], [`fragmentation`]: which frames belong to others from the start;
 //! - [`keys`]: the keys of a machine description, and the allocator they describe.
 
 use crate::addr::{Pfn, Vpn};
+use std::ops::Range;
 
 pub mod buddy;
 pub mod colour;
@@ -14,6 +16,7 @@ pub mod fifo;
 pub mod fragmentation;
 pub mod keys;
 pub mod pinned;
+pub mod pool;
 mod queue;
 mod sparse;
 
@@ -22,6 +25,7 @@ pub use colour::Colouring;
 pub use fifo::Fifo;
 pub use fragmentation::Fragmentation;
 pub use pinned::{Memory, PinnedSet};
+pub use pool::Pool;
 
 /// Hands out frames of a physical memory that is finite or without end. Takes memory by what is touched, not by what exists:
 /// a terabyte of free frames costs next to nothing.
@@ -54,6 +58,9 @@ pub trait FrameAllocator: Send {
 
     /// Free frames; `None`: no end. `free + allocated + pinned = total` after every operation (XC-6).
     fn free_frames(&self) -> Option<u64>;
+
+    /// Whether these frames exist and none of them is pinned.
+    fn is_open(&self, frames: Range<u64>) -> bool;
 
     /// Groups, lists and list elements looked at so far, the work of allocation.
     fn steps(&self) -> u64;

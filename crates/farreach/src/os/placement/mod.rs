@@ -2,13 +2,20 @@
 //! line in [`PLACEMENTS`].
 
 mod demand;
+mod eager;
+mod hugetlb;
 mod reservation;
+mod segment;
+mod thp;
 mod two_size;
 
 pub(super) use reservation::object_kinds;
 
+use super::huge::Background;
 use super::memory::Memory;
 use super::object::ObjectId;
+use super::region::Huge;
+use super::segment::Primary;
 use crate::addr::{Pfn, Vpn};
 use crate::params::{Key, Params};
 
@@ -33,6 +40,49 @@ pub trait Placement: Send {
     fn large(&self) -> Option<u32> {
         None
     }
+
+    /// When the system starts: sets frames aside, if the policy wants some. The error names key, value and what is allowed.
+    fn start(&mut self, memory: &mut Memory) -> Result<(), String> {
+        let _ = memory;
+        Ok(())
+    }
+
+    /// A request for anonymous memory, at the moment it is made (RMM15-23).
+    fn request(&mut self, memory: &mut Memory, pages: u64) -> Answer {
+        let _ = (memory, pages);
+        Answer::Now(Vec::new())
+    }
+
+    /// Superpages that a fault in private anonymous memory with this advice may bring in, largest first, as log2 of their base pages.
+    fn orders(&self, advice: Huge) -> &[u8] {
+        let _ = advice;
+        &[]
+    }
+
+    /// A free block for such a superpage.
+    fn block(&mut self, memory: &mut Memory, order: u8) -> Option<Pfn> {
+        memory.block(order.into())
+    }
+
+    /// How base pages are collapsed into superpages in the background.
+    fn background(&self) -> Option<Background> {
+        None
+    }
+
+    /// How direct segments are made, if the policy makes any.
+    fn primary(&self) -> Option<&Primary> {
+        None
+    }
+}
+
+/// What a policy has for a request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// First frame and number of each block, in the order of the pages they are for; perhaps fewer than asked for. The other pages get
+    /// theirs when they are touched.
+    Now(Vec<(Pfn, u64)>),
+    /// There is enough memory, but it is too fragmented.
+    Fragmented,
 }
 
 /// A policy as the registry knows it.
@@ -48,7 +98,15 @@ pub struct PlacementKind {
 }
 
 /// All placement policies. A new policy is one file and one line here.
-pub const PLACEMENTS: &[&PlacementKind] = &[&demand::DEMAND, &reservation::RESERVATION, &two_size::TWO_SIZE];
+pub const PLACEMENTS: &[&PlacementKind] = &[
+    &demand::DEMAND,
+    &reservation::RESERVATION,
+    &two_size::TWO_SIZE,
+    &thp::THP_KIND,
+    &hugetlb::HUGETLB,
+    &eager::EAGER,
+    &segment::SEGMENT,
+];
 
 /// The policy of this name.
 pub fn placement(name: &str) -> Option<&'static PlacementKind> {

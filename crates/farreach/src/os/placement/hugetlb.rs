@@ -1,0 +1,73 @@
+//! Huge pages from a pool that was set aside when the system started, as hugetlbfs and libhugetlbfs give them to heaps and other private
+//! anonymous memory. What is not a whole aligned huge page inside its region gets base pages.
+
+use super::{Ask, Placement, PlacementKind};
+use crate::addr::{Bytes, Pfn};
+use crate::os::memory::Memory;
+use crate::os::region::Huge;
+use crate::params::{Allowed, Key, Params};
+
+const HUGE_PAGE: Key = Key {
+    name: "huge_page",
+    default: "1G",
+    allowed: Allowed::PageSize { min: 8192, max: 1 << 39 },
+    about: "size of the huge pages",
+};
+const POOL: Key = Key {
+    name: "pool",
+    default: "1G",
+    allowed: Allowed::Size { min: 0, or: "none" },
+    about: "memory set aside for huge pages when the system starts, a whole number of them",
+};
+
+/// Registry entry.
+pub const HUGETLB: PlacementKind = PlacementKind {
+    name: "hugetlb",
+    about: "huge pages from a pool set aside at the start, for heaps and private anonymous memory",
+    keys: &[&HUGE_PAGE, &POOL],
+    build,
+};
+
+struct HugeTlb {
+    order: [u8; 1],
+    size: u64,
+    pool: u64,
+}
+
+fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
+    let (size, pool) = (params.int(HUGE_PAGE.name), params.size(POOL.name).unwrap_or(0));
+    let order = params.order(HUGE_PAGE.name, size)? as u8;
+    if order == 0 || !pool.is_multiple_of(size) {
+        let (size, pool) = (Bytes(size), Bytes(pool));
+        return Err(format!(
+            "huge_page = {size}, pool = {pool} is not allowed: a huge page must be larger than page_size, the pool a multiple of it"
+        ));
+    }
+    Ok(Box::new(HugeTlb { order: [order], size, pool }))
+}
+
+impl Placement for HugeTlb {
+    fn start(&mut self, memory: &mut Memory) -> Result<(), String> {
+        let got = memory.set_aside(self.pool / self.size, self.order[0].into());
+        if got < self.pool / self.size {
+            let (pool, size) = (Bytes(self.pool), Bytes(self.size));
+            return Err(format!(
+                "pool = {pool} is not allowed: memory has only {got} free aligned blocks of {size}; give larger memory, \
+                 less fragmentation, or (allocator = buddy) a larger max_order"
+            ));
+        }
+        Ok(())
+    }
+
+    fn place(&mut self, memory: &mut Memory, ask: Ask) -> Option<Pfn> {
+        memory.ordinary(ask.vpn)
+    }
+
+    fn orders(&self, _advice: Huge) -> &[u8] {
+        &self.order
+    }
+
+    fn block(&mut self, memory: &mut Memory, order: u8) -> Option<Pfn> {
+        memory.pool.take_block(order.into())
+    }
+}

@@ -1,0 +1,114 @@
+//! Whole machines: the loop with and without shortcuts on the new policies (XC-3), and policies that are switched off (CA-39).
+
+use super::common::{Outcome, Stream, run};
+use farreach::event::{Advice, Backing, End, Op, Prot};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+/// Processes that map, unmap, protect, advise, fork and touch.
+fn stream(seed: u64) -> Stream {
+    let mut rng = Pcg64Mcg::seed_from_u64(seed);
+    let mut below = move |n: u64| rng.random_range(0..n);
+    let mut s = Stream::new();
+    s.start().map(0x100, 64, Prot::RW, false, Backing::Heap);
+    let (mut live, mut next, mut top) = (vec![0], 1, 0x140);
+    for _ in 0..120 {
+        let asid = live[below(live.len() as u64) as usize];
+        s.space(asid);
+        let (start, len) = (0x100 + 8 * below(80), 8 * (1 + below(12)));
+        match below(12) {
+            0..4 => _ = s.anon(start, len),
+            4 => _ = s.unmap(start, len),
+            5 => _ = s.protect(start, len, if below(2) == 0 { Prot::RW } else { Prot { write: false, ..Prot::RW } }),
+            6 => {
+                let advice = [Advice::HugePage, Advice::DontNeed][below(2) as usize];
+                s.op(Op::Advise { start: start << 12, len: len << 12, advice });
+            }
+            7 if asid == 0 => {
+                s.map(top, 16, Prot::RW, false, Backing::Heap);
+                top += 16;
+            }
+            8 if live.len() < 3 => {
+                s.op(Op::Fork { child: farreach::addr::Asid(next) });
+                live.push(next);
+                next += 1;
+            }
+            9 if asid != 0 => {
+                s.op(Op::End(End::Exit(0)));
+                live.retain(|a| *a != asid);
+                continue;
+            }
+            _ => {}
+        }
+        for _ in 0..40 {
+            let page = 0x100 + below(0x300);
+            match below(3) {
+                0 => _ = s.store(page),
+                _ => _ = s.load(page),
+            }
+        }
+    }
+    s
+}
+
+const POLICIES: [&str; 5] = [
+    "placement=thp,memory=64M,thp_size=64K,mthp_sizes=16K,khugepaged=16,max_ptes_none=12,ranges=true",
+    "placement=hugetlb,huge_page=64K,pool=1M,memory=64M",
+    "placement=eager,memory=64M,range_cow=copy",
+    "placement=segment,segment_memory=2M,memory=64M,admit_min=64K,provision=lazy",
+    "placement=segment,segment_memory=2M,memory=64M,admit_min=64K,promote=64K,segment_fork=copy",
+];
+
+#[test]
+fn xc_3_every_design_agrees_with_the_page_table_under_the_new_policies() {
+    for seed in 0..3 {
+        let s = stream(seed);
+        for policy in POLICIES {
+            let designs =
+                ["t94/single", "t94/superpage", "t94/partial", "t94/integrated", "rmm15/range", "ds13/segment", "ds13/4k"];
+            let machines = designs.map(|d| format!("{d}:{policy}"));
+            // `run` compares the loop with and without shortcuts, on one thread and three; debug checks are on.
+            let out = run(&machines.each_ref().map(String::as_str), &s);
+            assert!(out.misses()[..4].iter().all(|&m| m > 100), "{policy}");
+            // What hardware looks beside the page table for, and the system keeps, is found there.
+            assert_eq!(out.machine(4).counts.tlb.range.hits > 0, out.machine(0).contiguity.is_some(), "{policy}");
+            assert_eq!(out.misses()[5] < out.misses()[6], policy.contains("segment"), "{policy}");
+            let m = out.machine(0);
+            assert_eq!(m.contiguity.is_some(), policy.contains("range") || policy.contains("eager"), "{policy}");
+            assert_eq!(m.segments.is_some(), policy.contains("segment"), "{policy}");
+            assert!(out.misses()[1] <= out.misses()[0], "superpages cover what pages do");
+        }
+    }
+}
+
+fn same(out: &Outcome, machines: &[String]) {
+    for i in 1..machines.len() {
+        let (a, b) = (out.machine(0), out.machine(i));
+        assert_eq!(a.counts.tlb, b.counts.tlb, "{} and {}", machines[0], machines[i]);
+        assert_eq!(out.entries[0], out.entries[i], "{} and {}", machines[0], machines[i]);
+        assert_eq!(a.counts.os, b.counts.os, "{} and {}", machines[0], machines[i]);
+        assert_eq!(a.memory, b.memory, "{} and {}", machines[0], machines[i]);
+    }
+}
+
+#[test]
+fn ca_39_rmm15_14_policies_that_are_off_are_demand_paging() {
+    for allocator in ["fifo", "buddy"] {
+        let mut off = vec![
+            "placement=demand".to_owned(),
+            "placement=demand,ranges=true,range_cow=split".to_owned(),
+            "placement=demand,ranges=true,range_table=list".to_owned(),
+            "placement=thp,thp=never".to_owned(),
+            "placement=hugetlb,pool=none,huge_page=1G".to_owned(),
+            "placement=segment,segment_memory=none".to_owned(),
+        ];
+        if allocator == "buddy" {
+            off.push("placement=eager,eager_threshold=1000000,max_order=11".to_owned());
+        }
+        let machines: Vec<String> = off.iter().map(|o| format!("t94/partial:{o},memory=32M,allocator={allocator}")).collect();
+        let texts: Vec<&str> = machines.iter().map(String::as_str).collect();
+        for seed in 0..2 {
+            same(&run(&texts, &stream(seed)), &machines);
+        }
+    }
+}

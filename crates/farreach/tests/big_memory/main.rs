@@ -1,0 +1,10 @@
+//! The operating-system half of big memory: ranges, eager paging, large pages, segments (RMM15, DS13), against scans of the page table.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod eager;
+mod machines;
+mod ranges;
+mod segments;
+mod superpages;
+mod world;
