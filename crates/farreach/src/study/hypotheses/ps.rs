@@ -2,7 +2,7 @@
 
 use super::Hypothesis;
 use super::judge::{Tally, tally};
-use crate::study::ps::{has_code, ratios, row, two_sizes};
+use crate::study::ps::{SMALL, TWO_SIZES, has_code, ratios, row};
 use crate::study::words::percent;
 use crate::study::{PAGE_SIZES, Program, Results, Set};
 
@@ -99,7 +99,7 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         studies: &["ps-advice"],
         judge: |results, set| {
             tally(set.programs.iter(), |p| {
-                let (one, two) = (ratios(results, &p.name, 16 * KB)?, two_sizes(results, &p.name)?);
+                let (one, two) = (ratios(results, &p.name, SMALL)?, ratios(results, &p.name, TWO_SIZES)?);
                 let text = format!("misses {:.3} and {:.3}, memory {:.2} and {:.2} of 4 KB", two.0, one.0, two.1, one.1);
                 Some((two.0 <= one.0 && two.1 <= one.1, text))
             })

@@ -51,16 +51,20 @@ pub(super) const ADVICE: Study = Study {
     title: "Which sizes: one size for all, or two",
     rules: "PS-6, PS-11, PS-14, AMB-33",
     plan: |_, set| {
-        let two = set.programs.iter().flat_map(|p| [TWO_SIZES, ONE_SIZE].map(|m| Request::machine(&p.name, m)));
-        two.chain(plan(&Results::default(), set)).collect()
+        let machines = set.programs.iter().flat_map(|p| [BASE, SMALL, LARGE, TWO_SIZES].map(|m| Request::machine(&p.name, m)));
+        machines.chain(plan(&Results::default(), set)).collect()
     },
     section: advice,
 };
 
-/// 16 KB and 256 KB pages where a region of that size is fully used, 4 KB elsewhere; the TLBs of PS-1.
-pub(super) const TWO_SIZES: &str = "t94/superpage:sizes=4K+16K+256K,region=256K,promote=16K+256K,threshold_file=1.0,threshold_nfs=1.0,split=true,replacement=lru";
-/// 4 KB pages, the TLBs of PS-1.
-pub(super) const ONE_SIZE: &str = "t94/single:split=true,replacement=lru";
+/// Base pages of 4 KB, the TLBs of PS-1.
+const BASE: &str = "ps/4k";
+/// Base pages of 16 KB.
+pub(super) const SMALL: &str = "ps/16k";
+/// Base pages of 256 KB.
+const LARGE: &str = "ps/256k";
+/// Base pages of 16 KB, pages of 256 KB for large data objects (PS-14).
+pub(super) const TWO_SIZES: &str = "ps/two-size";
 
 /// Everything but the policies comes from one pass.
 fn plan(_: &Results, set: &Set) -> Vec<Request> {
@@ -118,41 +122,33 @@ fn claims(section: &mut Section, ids: &[&str]) {
 }
 
 fn advice(results: &Results, set: &Set, section: &mut Section) {
-    let mut table = Table::new("Misses of both TLBs, and peak memory, 4 KB = 1", "program");
-    for name in ["16K", "256K", "16K and 256K"] {
+    let mut table = Table::new("Misses of both TLBs, and most memory resident, 4 KB = 1", "program");
+    let machines = [("16K", SMALL), ("256K", LARGE), ("16K and 256K", TWO_SIZES)];
+    for (name, _) in machines {
         table.column(name, Origin::Measured, "x misses");
         table.column(name, Origin::Measured, "x memory");
     }
     let mut texts = Table::new("What the numbers of each program speak for", "program");
     texts.column("page size", Origin::Measured, "");
     for p in &set.programs {
-        let one = |size| ratios(results, &p.name, size);
-        let two = two_sizes(results, &p.name);
-        let cells =
-            [one(16 << 10), one(256 << 10), two].into_iter().flat_map(|r| [r.map(|r| r.0).into(), r.map(|r| r.1).into()]);
-        table.row(&p.name, cells.collect());
+        let cells = machines.iter().map(|(_, machine)| ratios(results, &p.name, machine));
+        table.row(&p.name, cells.flat_map(|r| [r.map(|r| r.0).into(), r.map(|r| r.1).into()]).collect());
         let text = results.page_sizes(&p.name).and_then(|r| r.advice.as_ref()).map_or("", |a| a.text.as_str());
         texts.row(&p.name, vec![Cell::from(text)]);
     }
     section.tables = vec![table, texts];
     section.note(format!(
-        "16K and 256K: base pages of 4 KB that become pages of 16 KB and 256 KB where such a region is fully used ({TWO_SIZES}), against \
-         4 KB pages on the same system; each base page must miss once before its region is promoted."
+        "16K and 256K is {TWO_SIZES}: base pages of 16 KB, and pages of 256 KB in objects of data of at least that size. 16K and 256K \
+         alone are {SMALL} and {LARGE}, 4 KB is {BASE}; all have the same TLBs."
     ));
 }
 
-/// Misses and peak memory at one page size for all, relative to 4 KB.
-pub(super) fn ratios(results: &Results, program: &str, size: u64) -> Option<(f64, f64)> {
-    let (base, here) = (&row(results, program, 4096)?.counts, &row(results, program, size)?.counts);
-    let misses = |c: &crate::counts::PageCounts| (c.fetch_misses + c.data_misses) as f64;
-    (misses(base) > 0.0 && base.peak_bytes > 0)
-        .then(|| (misses(here) / misses(base), here.peak_bytes as f64 / base.peak_bytes as f64))
-}
-
-/// The same for two sizes.
-pub(super) fn two_sizes(results: &Results, program: &str) -> Option<(f64, f64)> {
-    let (base, here) = (results.machine(program, ONE_SIZE)?, results.machine(program, TWO_SIZES)?);
-    let (misses, memory) = (base.counts.tlb.misses as f64, base.memory.resident_bytes as f64);
-    let ratio = (here.counts.tlb.misses as f64 / misses, here.memory.resident_bytes as f64 / memory);
-    (misses > 0.0 && memory > 0.0).then_some(ratio)
+/// Misses and the most memory resident of a machine, relative to base pages of 4 KB.
+pub(super) fn ratios(results: &Results, program: &str, machine: &str) -> Option<(f64, f64)> {
+    let of = |machine| {
+        let found = results.machine(program, machine)?;
+        Some((found.counts.tlb.misses as f64, found.memory.resident_bytes as f64))
+    };
+    let ((misses, memory), here) = (of(BASE)?, of(machine)?);
+    (misses > 0.0 && memory > 0.0).then_some((here.0 / misses, here.1 / memory))
 }
