@@ -130,6 +130,8 @@ impl Mips {
     #[inline(never)]
     fn miss(&mut self, item: Item, global: u64, filled: bool, table: &dyn PageTableView) {
         let (side, store) = (item.side(), item.kind_index() == 2);
+        // What comes in displaces something.
+        self.caches.forget_last();
         let counts = self.caches.side_counts(side);
         counts.l1_misses += 1;
         if self.caches.sides[side].reference(global, store) != Found::Memory {

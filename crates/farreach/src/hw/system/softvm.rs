@@ -124,6 +124,8 @@ impl Softvm {
     #[inline(never)]
     fn miss(&mut self, item: Item, global: u64, table: &dyn PageTableView) {
         let (side, store) = (item.side(), item.kind_index() == 2);
+        // What comes in displaces something.
+        self.caches.forget_last();
         let counts = self.caches.side_counts(side);
         counts.l1_misses += 1;
         if self.caches.sides[side].reference(global, store) != Found::Memory {
@@ -144,7 +146,6 @@ impl Softvm {
             write_backs += self.write_back(table);
         }
         self.caches.counts.most_write_backs = self.caches.counts.most_write_backs.max(write_backs);
-        self.caches.forget_last();
     }
 
     /// CACHEMISS for a line of the program (SV97-15).

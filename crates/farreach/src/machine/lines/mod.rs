@@ -342,6 +342,10 @@ fn of(lookups: &mut Lookups, kind: Kind) -> &mut u64 {
 impl Work for LineEngine {
     fn feed(&mut self, batch: &Batch) -> Result<(), Error> {
         let (asid, words) = (batch.asid, &batch.words[..]);
+        // What comes after the limit is not even noticed: how much does depends on the number of threads.
+        if self.done() {
+            return Ok(());
+        }
         if self.current != Some(asid) && !batch.is_empty() {
             self.current = Some(asid);
             self.served.clear();
