@@ -83,12 +83,13 @@ fn every_preset_survives_being_printed_and_read() {
         assert_eq!((&a["config"], &a["counts"], &a["cost"]), (&b["config"], &b["counts"], &b["cost"]), "{preset}");
         assert_eq!((a["name"].as_str(), b["name"].as_str()), (Some(preset.as_str()), Some(toml.as_str())));
         // Overrides work on both.
-        let entries = match config(preset)["kind"].as_str() {
-            Some("two-level") => "l1_entries",
-            Some("hierarchy" | "range" | "clustered" | "segment") => "pwc_pd",
+        let key = match config(preset)["kind"].as_str().unwrap() {
+            "two-level" => "l1_entries",
+            "hierarchy" | "range" | "clustered" | "segment" => "pwc_pd",
+            "softvm" | "spur" | "vmp" => "id_bits",
             _ => "entries",
         };
-        let small = |name: &str| config(&format!("{name}:{entries}=8"))[entries].as_u64();
+        let small = |name: &str| config(&format!("{name}:{key}=8"))[key].as_u64();
         assert_eq!((small(preset), small(&toml)), (Some(8), Some(8)));
     }
 }
