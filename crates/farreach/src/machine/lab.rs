@@ -193,8 +193,8 @@ impl Lab {
         let limit = self.engines[0].done().then(|| format!("--limit {}", self.options.limit.unwrap_or(0)));
         let first = self.engines[0].seen();
         for other in &self.engines {
-            let other = other.seen();
-            debug_assert_eq!((other.tally, other.footprint.pages), (first.tally, first.footprint.pages), "engines disagree");
+            let facts = |seen: &Seen| (seen.tally.references, seen.tally.lookups, seen.footprint.pages, seen.processes);
+            debug_assert_eq!(facts(&other.seen()), facts(&first), "engines disagree");
         }
         let workload = Workload {
             source: source.to_owned(),

@@ -273,33 +273,3 @@ fn as_the_pseudo_code() {
     assert_eq!([c.fetch.l2_misses, c.data.l2_misses], pseudo.misses);
     assert!(rows.iter().all(|n| *n > 100) && c.segment_loads > 100 && c.dirty_victims > 1000, "{rows:?}");
 }
-
-/// CA-24, SV97-30: ordinary entries never take reserved slots, whatever is drawn.
-#[test]
-fn reserved_slots_are_never_taken() {
-    use farreach::addr::Pfn;
-    use farreach::hw::system::RandomTlb;
-    use farreach::hw::tlb::{Attr, Translation};
-    for seed in 0..4 {
-        let mut tlb = RandomTlb::new(&super::world::spec(&format!("sv97/mips:seed={seed}")), 8).unwrap();
-        let it = Translation { pfn: Pfn(1), attr: Attr(1) };
-        let roots: Vec<u64> = (0..8).map(|i| 1 << 39 | i).collect();
-        roots.iter().for_each(|&page| tlb.fill_reserved(page, it));
-        let mut hits = 0;
-        for i in 0..50_000u64 {
-            let page = i * i % 977;
-            match tlb.find(page) {
-                Some(_) => hits += 1,
-                None => tlb.fill(page, it),
-            }
-            assert_eq!(tlb.pages()[1], roots);
-        }
-        assert!(hits > 1000);
-        assert_eq!(tlb.pages()[0].len(), 56);
-        // A root entry takes a reserved slot only.
-        let ordinary = tlb.pages()[0].clone();
-        tlb.fill_reserved(1 << 39 | 99, it);
-        assert_eq!(tlb.pages()[0], ordinary);
-        assert_eq!(tlb.pages()[1].iter().filter(|p| roots.contains(p)).count(), 7);
-    }
-}

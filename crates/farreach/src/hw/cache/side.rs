@@ -37,6 +37,9 @@ pub struct Lost {
 impl Side {
     /// Two empty levels. The error says what does not fit.
     pub fn new(l1: Shape, l2: Shape) -> Result<Side, String> {
+        if !l2.line.is_power_of_two() {
+            return Err(format!("l2_line = {} is not allowed: a line is a power of two", l2.line));
+        }
         if l2.line < l1.line {
             return Err(format!("a second-level line of {} bytes is shorter than a first-level one of {}", l2.line, l1.line));
         }
