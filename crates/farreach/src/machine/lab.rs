@@ -30,9 +30,9 @@ pub struct Options {
 /// One engine of either family. They share nothing, and agree about what the program did.
 enum Loop {
     /// TLBs, which are asked only where something can change.
-    Pages(Engine),
+    Pages(Box<Engine>),
     /// Machines that see every line; one group, of all units.
-    Lines(LineEngine),
+    Lines(Box<LineEngine>),
 }
 
 /// What an engine knows of the program.
@@ -46,16 +46,18 @@ struct Seen<'a> {
 impl Loop {
     fn work(&mut self) -> &mut dyn Work {
         match self {
-            Loop::Pages(engine) => engine,
-            Loop::Lines(engine) => engine,
+            Loop::Pages(engine) => &mut **engine,
+            Loop::Lines(engine) => &mut **engine,
         }
     }
     fn seen(&self) -> Seen<'_> {
         match self {
-            Loop::Pages(Engine { tally, footprint, processes, threads, .. }) => {
+            Loop::Pages(engine) => {
+                let Engine { tally, footprint, processes, threads, .. } = &**engine;
                 Seen { tally: *tally, footprint, processes: *processes, threads: *threads }
             }
-            Loop::Lines(LineEngine { tally, footprint, processes, threads, .. }) => {
+            Loop::Lines(engine) => {
+                let LineEngine { tally, footprint, processes, threads, .. } = &**engine;
                 Seen { tally: *tally, footprint, processes: *processes, threads: *threads }
             }
         }
@@ -265,7 +267,8 @@ impl Build<'_> {
             first += units.len();
             groups.push(Group { order: os.page_shift() - BASE_SHIFT, os, first: first - units.len(), units });
         }
-        self.engines.push(Loop::Pages(Engine::new(groups, self.options.limit, self.options.plain)));
+        let engine = Engine::new(groups, self.options.limit, self.options.plain);
+        self.engines.push(Loop::Pages(Box::new(engine)));
         Ok(())
     }
 
@@ -286,7 +289,8 @@ impl Build<'_> {
             self.place[i] = (self.engines.len(), 0, units.len());
             units.push(lines::Unit { name: spec.name.clone(), system, profile: Profile::new(), translated: [0; 3] });
         }
-        self.engines.push(Loop::Lines(LineEngine::new(os, units, self.options.limit, self.options.plain)));
+        let engine = LineEngine::new(os, units, self.options.limit, self.options.plain);
+        self.engines.push(Loop::Lines(Box::new(engine)));
         Ok(())
     }
 }

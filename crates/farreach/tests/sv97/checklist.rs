@@ -62,7 +62,7 @@ fn stale(overrides: &str, distance: u64) -> (bool, u64) {
 fn synonyms() {
     let size = 512 << 10;
     assert_eq!(stale("synonyms=none", 0x1000), (true, 0), "aliases at differing indexes");
-    assert_eq!(stale("synonyms=none", size).0, false, "aligned aliases displace each other in direct-mapped caches");
+    assert!(!stale("synonyms=none", size).0, "aligned aliases displace each other in direct-mapped caches");
     assert_eq!(stale("synonyms=flush", 0x1000), (false, 2));
     assert_eq!(stale("synonyms=flush", size), (false, 2));
     assert_eq!(stale("synonyms=aligned", 0x1000), (false, 2));

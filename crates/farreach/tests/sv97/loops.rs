@@ -201,7 +201,7 @@ impl Pseudo {
             let id = (g >> 28) as usize;
             let slot = self.registers.iter().position(|r| *r == Some(self.ids[id]));
             let group = slot.map_or(0xFC00_0000 + id as u64 * 256, |s| 0xFF10_0000 + s as u64 * 256);
-            let root = (CACHED | group + (g >> 22 & 63) * 4) / 16;
+            let root = (CACHED | (group + (g >> 22 & 63) * 4)) / 16;
             let level = self.sides[1].level(root, false);
             self.rows[2] += u64::from(level > 1);
             if level == 3 {
@@ -254,7 +254,7 @@ fn as_the_pseudo_code() {
     for _ in 0..60_000 {
         pc = if random.random_range(0..12) == 0 { 0x40_0000 + random.random_range(0..2000u64) * 16 } else { pc + 4 };
         let chunk = [0, 0, 0, 1, 1, 2, random.random_range(0..20u64)][random.random_range(0..7)];
-        let addr = chunk << 33 | random.random_range(0..40u64) * random.random_range(1..3000) * 16;
+        let addr = (chunk << 33) | (random.random_range(0..40u64) * random.random_range(1..3000) * 16);
         let kind = if random.random_range(0..3) == 0 { Kind::Store } else { Kind::Load };
         let mut span = vec![Item::new(Kind::Fetch, pc)];
         if random.random_range(0..3) == 0 {

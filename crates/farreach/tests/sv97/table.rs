@@ -21,7 +21,7 @@ fn entries_are_distinct_and_stay() {
         let mut most = 0;
         for step in 0..3000 {
             let page =
-                u64::from(random.random_range(0..3u32)) << 16 | random.random_range(0..40u64) * random.random_range(1..200);
+                (u64::from(random.random_range(0..3u32)) << 16) | (random.random_range(0..40u64) * random.random_range(1..200));
             match random.random_range(0..100) {
                 0..20 => {
                     organisation.unmap(page);

@@ -114,6 +114,9 @@ pub trait System: Send {
     fn counts(&self, accesses: [u64; 2]) -> SystemCounts;
 }
 
+/// Builds a machine from its keys; `plain`: without shortcuts. The error names key, value and what is allowed.
+pub type Build = fn(params: &Params, plain: bool) -> Result<Box<dyn System>, String>;
+
 /// A kind of machine as the registry knows it.
 pub struct SystemKind {
     /// Value of the key `kind`.
@@ -122,8 +125,8 @@ pub struct SystemKind {
     pub about: &'static str,
     /// The keys it reads.
     pub keys: &'static [&'static Key],
-    /// Builds it; `plain`: without shortcuts. The error names key, value and what is allowed.
-    pub build: fn(&Params, plain: bool) -> Result<Box<dyn System>, String>,
+    /// Builds it.
+    pub build: Build,
     /// Bytes its TLB maps when full; 0 without one.
     pub reach: fn(&Params) -> u64,
 }

@@ -86,7 +86,7 @@ impl RandomTlb {
         debug_assert!(!self.pages.contains(&page), "page {page:#x} is there already");
         let empty = self.pages[slots.clone()].iter().position(|&p| p == NONE);
         let slot =
-            slots.start + empty.unwrap_or_else(|| (u64::from(self.random.next_u32()) * slots.len() as u64 >> 32) as usize);
+            slots.start + empty.unwrap_or_else(|| ((u64::from(self.random.next_u32()) * slots.len() as u64) >> 32) as usize);
         (self.pages[slot], self.translations[slot]) = (page, translation);
         self.hints[page as usize % PLACES] = slot as u16;
     }

@@ -6,7 +6,7 @@
 use super::caches::Caches;
 use super::global::{kernel, upte};
 use super::tables::{Organisation, table};
-use super::{Item, Latch, System, SystemKind, keys};
+use super::{Build, Item, Latch, System, SystemKind, keys};
 use crate::addr::{Asid, BASE_SHIFT, VpnRange};
 use crate::counts::{HandlerCounts, SystemCounts};
 use crate::hw::cache::{Found, Line};
@@ -30,8 +30,6 @@ pub const VMP: SystemKind = kind(
 const fn kind(kind: &'static str, about: &'static str, keys: &'static [&'static Key], build: Build) -> SystemKind {
     SystemKind { kind, about, keys, build, reach: |_| 0 }
 }
-
-type Build = fn(&Params, bool) -> Result<Box<dyn System>, String>;
 
 const KEYS: &[&Key] = &[
     &keys::L1_SIZE,
