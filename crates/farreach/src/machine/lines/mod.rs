@@ -184,7 +184,7 @@ impl LineEngine {
                 match change.what {
                     What::Stale => unit.system.changed(change.asid, change.pages, &self.os),
                     What::Gone => unit.system.gone(change.asid),
-                    What::Writable | What::Promoted | What::Demoted => {}
+                    What::Writable | What::Promoted | What::Demoted | What::Segment => {}
                 }
             }
         }
