@@ -195,7 +195,8 @@ impl Lab {
         let limit = self.engines[0].done().then(|| format!("--limit {}", self.options.limit.unwrap_or(0)));
         let first = self.engines[0].seen();
         for other in &self.engines {
-            let facts = |seen: &Seen| (seen.tally.references, seen.tally.lookups, seen.footprint.pages, seen.processes);
+            let facts =
+                |seen: &Seen| (seen.tally.references, seen.tally.lookups, seen.footprint.pages, seen.processes, seen.threads);
             debug_assert_eq!(facts(&other.seen()), facts(&first), "engines disagree");
         }
         let workload = Workload {

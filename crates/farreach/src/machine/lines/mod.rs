@@ -301,7 +301,11 @@ impl LineEngine {
     fn op(&mut self, asid: Asid, op: &Op) -> Result<(), String> {
         match op {
             Op::Define { id, block } => return self.program.define(*id, block).map_err(|e| format!("block {id}: {e}")),
-            Op::Start { .. } | Op::Fork { .. } => self.processes += 1,
+            Op::Start { .. } => self.processes += 1,
+            Op::Fork { .. } => {
+                self.processes += 1;
+                self.threads += 1; // the one that forked, which no `ThreadStart` announces
+            }
             Op::ThreadStart { .. } => self.threads += 1,
             _ => {}
         }
