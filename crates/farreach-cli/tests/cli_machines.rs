@@ -83,12 +83,13 @@ fn every_preset_survives_being_printed_and_read() {
         assert_eq!((&a["config"], &a["counts"], &a["cost"]), (&b["config"], &b["counts"], &b["cost"]), "{preset}");
         assert_eq!((a["name"].as_str(), b["name"].as_str()), (Some(preset.as_str()), Some(toml.as_str())));
         // Overrides work on both.
-        let entries = match config(preset)["kind"].as_str() {
-            Some("two-level") => "l1_entries",
-            Some("hierarchy" | "range" | "clustered" | "segment") => "pwc_pd",
+        let key = match config(preset)["kind"].as_str().unwrap() {
+            "two-level" => "l1_entries",
+            "hierarchy" | "range" | "clustered" | "segment" => "pwc_pd",
+            "softvm" | "spur" | "vmp" => "id_bits",
             _ => "entries",
         };
-        let small = |name: &str| config(&format!("{name}:{entries}=8"))[entries].as_u64();
+        let small = |name: &str| config(&format!("{name}:{key}=8"))[key].as_u64();
         assert_eq!((small(preset), small(&toml)), (Some(8), Some(8)));
     }
 }
@@ -132,6 +133,43 @@ fn forty_machines_at_once() {
     // The same machine twice is two rows.
     let same = run(&["t94/single".to_owned(), "t94/single".to_owned()]);
     assert_eq!(same["machines"][0]["counts"], same["machines"][1]["counts"]);
+}
+
+/// Machines of both families in one run: the same JSON, with blocks of their own for those with caches.
+#[test]
+fn machines_with_caches_stand_beside_tlbs() {
+    let mut text = sweep(60, 3);
+    (0..3000u64)
+        .for_each(|i| text += &format!("I  {:x},4\n S {:x},8\n", 4096 + i * 52, 0x5000_0000 + (i * i * 7919) % 2_000_000));
+    let all = ["-m", "sv97/softvm:l2_size=64K", "-m", "t94/single", "-m", "sv97/mips:entries=16", "-m", "sv97/x86"];
+    let run = |form: &'static str| {
+        let args = ["sim", "-", form].into_iter().filter(|a| !a.is_empty()).chain(all);
+        fed(args, text.as_bytes()).good()
+    };
+    let result = run("--json").json();
+    let instructions = result["workload"]["instructions"].as_u64().unwrap();
+    for (i, name) in ["sv97/softvm:l2_size=64K", "t94/single", "sv97/mips:entries=16", "sv97/x86"].iter().enumerate() {
+        let m = &result["machines"][i];
+        assert_eq!(m["name"].as_str(), Some(*name));
+        assert_eq!(m["counts"]["page_faults"], result["machines"][1]["counts"]["page_faults"], "{name}");
+        let n = |part: &str, key: &str| m[part][key].as_u64().unwrap();
+        assert_eq!(n("counts", "misses"), n("counts", "fetch_misses") + n("counts", "data_misses"));
+        assert!(n("counts", "misses") > 0 && n("cost", "cycles") > 0, "{name}");
+        if *name == "t94/single" {
+            assert!(m.get("system").is_none() && m.get("overhead").is_none());
+            continue;
+        }
+        assert!(m["system"]["fetch"]["accesses"].as_u64().unwrap() >= instructions, "{name}");
+        let cpi: f64 = m["overhead"].as_array().unwrap().iter().map(|row| row["cpi"].as_f64().unwrap()).sum();
+        let of_cost = m["cost"]["cycles_per_instruction"].as_f64().unwrap();
+        assert!((cpi - of_cost).abs() < 1e-9 * of_cost.max(1.0) + 1.0 / instructions as f64, "{name}: {cpi} and {of_cost}");
+        assert!(m["config"].get("penalty").is_none(), "a TLB miss has no one price here");
+    }
+    let table = run("").out;
+    assert!(table.contains("What translation costs") && table.contains("sv97/mips:entries=16 data"), "{table}");
+    let csv = run("--csv").out;
+    assert!(csv.contains("system.handler.upte_loads") && csv.contains("system.data.events"), "{csv}");
+    farreach(["sim", "-", "-m", "sv97/softvm:penalty=3"]).bad(1, &["unknown key 'penalty'", "handler_cycles"]);
 }
 
 #[test]

@@ -3,9 +3,11 @@
 
 mod contiguity;
 mod pages;
+mod system;
 
 pub use contiguity::{CONTIGUITY_SCHEMA, ContiguityResult, ContiguitySample, Need, Ranges, RegionContiguity};
 pub use pages::{Advice, FrontierPoint, PAGESIZE_SCHEMA, PageCounts, PageRow, PageSizeResult, Relative};
+pub use system::{HandlerCounts, OverheadRow, SideCounts, SystemCounts};
 
 use serde::{Deserialize, Serialize};
 
@@ -529,6 +531,12 @@ pub struct MachineResult {
     pub config: serde_json::Map<String, serde_json::Value>,
     /// What hardware and operating system counted: [`TlbCounts`] and [`OsCounts`] in one object.
     pub counts: Counts,
+    /// What a machine with caches counted besides; absent for TLBs by themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system: Option<SystemCounts>,
+    /// The composition of its overhead (SV97-41); empty for TLBs by themselves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overhead: Vec<OverheadRow>,
     /// Memory.
     pub memory: MemoryUse,
     /// Contiguity, if the system keeps ranges.

@@ -199,6 +199,11 @@ impl Params {
         &self.values
     }
 
+    /// Whether the machine has this key.
+    pub fn has(&self, name: &str) -> bool {
+        self.values.contains_key(name)
+    }
+
     fn get(&self, name: &str) -> &Json {
         self.values.get(name).unwrap_or_else(|| panic!("key '{name}' is read but not declared"))
     }

@@ -62,7 +62,7 @@ struct Machine {
 impl Machine {
     fn new(text: &str) -> Machine {
         let spec = MachineSpec::parse(text, 7).expect(text);
-        let target = (spec.design.build)(&spec.params).expect(text);
+        let target = (spec.hardware.tlb().expect(text).build)(&spec.params).expect(text);
         Machine { os: Os::new(&spec.params).expect(text), target, noise: Noise::default(), changes: Vec::new() }
     }
 

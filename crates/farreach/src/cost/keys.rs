@@ -86,7 +86,53 @@ pub const CLOCK: Key = Key {
     about: "clock in MHz, to show cycles as seconds",
 };
 
-/// All of them; every machine has these keys.
+/// SV97-40: handler or state machine, for each run, without the misses of its code and loads.
+pub const HANDLER: Key =
+    Key { name: "handler_cycles", default: "10", allowed: PRICE, about: "cycles per run of the miss handler or walker" };
+/// SV97-40.
+pub const L2: Key =
+    Key { name: "l2_cycles", default: "20", allowed: PRICE, about: "cycles per access to the second-level cache" };
+/// SV97-40.
+pub const MEMORY: Key = Key { name: "memory_cycles", default: "90", allowed: PRICE, about: "cycles per access to memory" };
+/// SV97-44.
+pub const SWEEP_L1_CHANGE: Key = Key {
+    name: "sweep_l1_change_cycles",
+    default: "5",
+    allowed: PRICE,
+    about: "protection sweep: cycles per first-level line found and changed",
+};
+/// SV97-44.
+pub const SWEEP_L1_LOOK: Key = Key {
+    name: "sweep_l1_look_cycles",
+    default: "3",
+    allowed: PRICE,
+    about: "protection sweep: cycles per first-level line looked for in vain",
+};
+/// SV97-44.
+pub const SWEEP_L2_CHANGE: Key = Key {
+    name: "sweep_l2_change_cycles",
+    default: "40",
+    allowed: PRICE,
+    about: "protection sweep: cycles per second-level line found and changed",
+};
+/// SV97-44.
+pub const SWEEP_L2_LOOK: Key = Key {
+    name: "sweep_l2_look_cycles",
+    default: "20",
+    allowed: PRICE,
+    about: "protection sweep: cycles per second-level line looked for in vain",
+};
+/// Assumed: an exception of a simple pipeline, two dozen instructions, and the return.
+pub const TRAP: Key = Key { name: "trap_cycles", default: "50", allowed: PRICE, about: "cycles per protection trap of a line" };
+/// Assumed: a trap, and 64 entries each way between URPT and kernel memory, a load and a store each.
+pub const SEGMENT: Key = Key {
+    name: "segment_cycles",
+    default: "300",
+    allowed: PRICE,
+    about: "cycles to load a segment register and its part of the URPT",
+};
+
+/// The prices of a TLB by itself.
 pub const COST_KEYS: &[&Key] = &[
     &PENALTY,
     &WALK_REFERENCE,
@@ -104,3 +150,8 @@ pub const COST_KEYS: &[&Key] = &[
     &CLOCK,
     &PAGE_SIZE,
 ];
+/// Of those, the ones that every machine has.
+pub const COMMON_KEYS: &[&Key] = COST_KEYS.split_at(6).1;
+/// Prices that a machine with caches has instead of the others.
+pub const SYSTEM_KEYS: &[&Key] =
+    &[&HANDLER, &L2, &MEMORY, &SWEEP_L1_CHANGE, &SWEEP_L1_LOOK, &SWEEP_L2_CHANGE, &SWEEP_L2_LOOK, &TRAP, &SEGMENT];

@@ -88,11 +88,16 @@ const WASTED: &str = "memory: resident, never referenced";
 /// The ledger of one machine. `baseline` is the 4 KB single-page-size design of the same run with its own prices; leave it out
 /// for a run without one.
 pub fn ledger(counts: &Counts, memory: &MemoryUse, baseline: Option<(&Counts, &Params)>, params: &Params) -> Vec<LedgerLine> {
-    let charge =
-        |read: Read, key: &Key, counts: &Counts, params: &Params| (read(counts, params) as f64 * price(params, key)).round();
+    // A machine with caches has no price for a TLB miss as such: [`super::system`] takes it apart.
+    let charge = |read: Read, key: &Key, counts: &Counts, params: &Params| {
+        params.has(key.name).then(|| (read(counts, params) as f64 * price(params, key)).round())
+    };
     let against = |read: Read, key: &Key| {
-        let base = baseline.map_or(0.0, |(counts, params)| charge(read, key, counts, params));
-        Some((charge(read, key, counts, params) - base) as i64)
+        let base = match baseline {
+            Some((counts, params)) => charge(read, key, counts, params)?,
+            None => 0.0,
+        };
+        Some((charge(read, key, counts, params)? - base) as i64)
     };
     let misses: Read = |c, _| trapped(&c.tlb);
     let (item, count) = match baseline {

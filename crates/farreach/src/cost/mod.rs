@@ -8,8 +8,9 @@ pub mod keys;
 pub mod ledger;
 pub mod overhead;
 pub mod pages;
+pub mod system;
 
-pub use keys::COST_KEYS;
+pub use keys::{COMMON_KEYS, COST_KEYS, SYSTEM_KEYS};
 pub use ledger::ledger;
 
 use crate::counts::{Cost, Counts, Workload};

@@ -12,7 +12,8 @@ use crate::hw::tlb::{EntryView, Lookup, Noise, PageTableView};
 /// The description is not acceptable, or the table has no entry for one of the pages.
 pub fn entries_by_hand(spec: &MachineSpec, table: &dyn PageTableView, pages: &[Vpn]) -> Result<Vec<EntryView>, Error> {
     let config = |what: String| Error::Config { machine: spec.name.clone(), what };
-    let mut tlb = (spec.design.build)(&spec.params).map_err(config)?;
+    let design = spec.hardware.tlb().ok_or_else(|| config("kind: a TLB by itself is expected".into()))?;
+    let mut tlb = (design.build)(&spec.params).map_err(config)?;
     let mut noise = Noise::default();
     for &vpn in pages {
         let pte = table.pte(Asid(0), vpn).ok_or_else(|| config(format!("the table has no entry for page {:#x}", vpn.0)))?;

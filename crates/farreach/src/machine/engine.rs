@@ -144,7 +144,7 @@ pub(super) struct Footprint {
 }
 
 impl Footprint {
-    fn insert(&mut self, asid: Asid, vpn: u64) {
+    pub fn insert(&mut self, asid: Asid, vpn: u64) {
         let bits = self.maps.entry((asid, vpn / 512)).or_default();
         let (word, bit) = ((vpn % 512 / 64) as usize, 1 << (vpn % 64));
         self.pages += u64::from(bits[word] & bit == 0);

@@ -1,13 +1,14 @@
 //! Many machines over one stream: what `run` and `sim` are made of.
 
 use super::crew::{Crew, Work};
-use super::engine::{Engine, Group, Unit};
+use super::engine::{Engine, Footprint, Group, Tally, Unit};
+use super::lines::{self, LineEngine};
 use super::profile::Profile;
 use super::quiet::MAX_DESIGNS;
-use super::spec::MachineSpec;
+use super::spec::{Hardware, MachineSpec};
 use crate::Error;
 use crate::addr::BASE_SHIFT;
-use crate::counts::{Counts, MachineResult, RESULT_SCHEMA, RunResult, Workload};
+use crate::counts::{Counts, MachineResult, RESULT_SCHEMA, RunResult, TlbCounts, Workload};
 use crate::event::{Batch, Source};
 use crate::os::Os;
 use crate::{cost, hw};
@@ -26,12 +27,65 @@ pub struct Options {
     pub threads: usize,
 }
 
+/// One engine of either family. They share nothing, and agree about what the program did.
+enum Loop {
+    /// TLBs, which are asked only where something can change.
+    Pages(Box<Engine>),
+    /// Machines that see every line; one group, of all units.
+    Lines(Box<LineEngine>),
+}
+
+/// What an engine knows of the program.
+struct Seen<'a> {
+    tally: Tally,
+    footprint: &'a Footprint,
+    processes: u64,
+    threads: u64,
+}
+
+impl Loop {
+    fn work(&mut self) -> &mut dyn Work {
+        match self {
+            Loop::Pages(engine) => &mut **engine,
+            Loop::Lines(engine) => &mut **engine,
+        }
+    }
+    fn seen(&self) -> Seen<'_> {
+        match self {
+            Loop::Pages(engine) => {
+                let Engine { tally, footprint, processes, threads, .. } = &**engine;
+                Seen { tally: *tally, footprint, processes: *processes, threads: *threads }
+            }
+            Loop::Lines(engine) => {
+                let LineEngine { tally, footprint, processes, threads, .. } = &**engine;
+                Seen { tally: *tally, footprint, processes: *processes, threads: *threads }
+            }
+        }
+    }
+}
+
+impl Work for Loop {
+    fn feed(&mut self, batch: &Batch) -> Result<(), Error> {
+        self.work().feed(batch)
+    }
+    fn done(&self) -> bool {
+        match self {
+            Loop::Pages(engine) => engine.done(),
+            Loop::Lines(engine) => engine.done(),
+        }
+    }
+    fn progress(&self) -> Progress {
+        let references = self.seen().tally.references;
+        Progress { instructions: references.fetch, references: references.total() }
+    }
+}
+
 /// Machines that run side by side.
 pub struct Lab {
     specs: Vec<MachineSpec>,
-    engines: Vec<Engine>,
+    engines: Vec<Loop>,
     /// The engines are here while they work on threads of their own.
-    crew: Option<Crew<Engine>>,
+    crew: Option<Crew<Loop>>,
     /// For each machine: engine, group, unit.
     place: Vec<(usize, usize, usize)>,
     options: Options,
@@ -59,33 +113,27 @@ impl Lab {
             })
         };
         let shape: Vec<usize> = specs.iter().map(shape_of).collect();
-        let mut order: Vec<usize> = (0..specs.len()).collect();
-        order.sort_by_key(|&i| shape[i]);
-        let count = options.threads.clamp(1, specs.len().max(1)).max(specs.len().div_ceil(MAX_DESIGNS));
-        let mut engines = Vec::new();
-        let mut place = vec![(0, 0, 0); specs.len()];
-        for e in 0..count {
-            let mine = &order[e * specs.len() / count..(e + 1) * specs.len() / count];
-            let mut groups: Vec<Group> = Vec::new();
-            let mut first = 0;
-            for part in mine.chunk_by(|&a, &b| shape[a] == shape[b]) {
-                let config = |i: usize| move |what: String| (i, what);
-                let name = |(i, what): (usize, String)| Error::Config { machine: specs[i].name.clone(), what };
-                let os = Os::new(&specs[part[0]].params).map_err(config(part[0])).map_err(name)?;
-                let mut units = Vec::new();
-                for &i in part {
-                    let spec = &specs[i];
-                    let build = || (spec.design.build)(&spec.params).map_err(config(i)).map_err(name);
-                    let fetch = spec.params.flag("split").then(build).transpose()?;
-                    place[i] = (e, groups.len(), units.len());
-                    units.push(Unit { name: spec.name.clone(), main: build()?, fetch, profile: Profile::new() });
-                }
-                first += units.len();
-                groups.push(Group { order: os.page_shift() - BASE_SHIFT, os, first: first - units.len(), units });
+        let is_tlb = |i: &usize| specs[*i].hardware.tlb().is_some();
+        let (mut pages, mut lines): (Vec<usize>, Vec<usize>) = (0..specs.len()).partition(is_tlb);
+        pages.sort_by_key(|&i| shape[i]);
+        lines.sort_by_key(|&i| shape[i]);
+        let mut build = Build { specs: &specs, options: &options, engines: Vec::new(), place: vec![(0, 0, 0); specs.len()] };
+        let threads = options.threads.max(1);
+        // A laboratory without machines still counts what the program does.
+        if !pages.is_empty() || lines.is_empty() {
+            let count = threads.min(pages.len().max(1)).max(pages.len().div_ceil(MAX_DESIGNS));
+            for mine in shares(&pages, count) {
+                build.pages(mine.chunk_by(|&a, &b| shape[a] == shape[b]))?;
             }
-            engines.push(Engine::new(groups, options.limit, options.plain));
         }
-        let crew = if options.threads > 1 && count > 1 { Some(Crew::start(std::mem::take(&mut engines))?) } else { None };
+        let groups = lines.chunk_by(|&a, &b| shape[a] == shape[b]).count();
+        for part in lines.chunk_by(|&a, &b| shape[a] == shape[b]) {
+            for mine in shares(part, threads.div_ceil(groups).min(part.len())) {
+                build.lines(mine)?;
+            }
+        }
+        let Build { mut engines, place, .. } = build;
+        let crew = if threads > 1 && engines.len() > 1 { Some(Crew::start(std::mem::take(&mut engines))?) } else { None };
         Ok(Lab { specs, engines, crew, place, options })
     }
 
@@ -126,19 +174,31 @@ impl Lab {
         self.engines.first().map(Work::progress).unwrap_or_default()
     }
 
-    /// Design by design, the valid entries of each TLB (fetch side first, if split). For checks.
+    /// Design by design, the valid entries of each TLB (fetch side first, if split); of machines with caches none. For checks.
     pub fn entries(&mut self) -> Vec<Vec<hw::tlb::EntryView>> {
-        self.engines.iter_mut().for_each(|engine| engine.settle(false));
-        let unit = |&(e, g, u): &(usize, usize, usize)| &self.engines[e].groups[g].units[u];
         let both = |u: &Unit| u.fetch.iter().chain([&u.main]).flat_map(|t| t.entries()).collect();
-        self.place.iter().map(unit).map(both).collect()
+        for engine in &mut self.engines {
+            if let Loop::Pages(engine) = engine {
+                engine.settle(false);
+            }
+        }
+        let entries = |&(e, g, u): &(usize, usize, usize)| match &self.engines[e] {
+            Loop::Pages(engine) => both(&engine.groups[g].units[u]),
+            Loop::Lines(_) => Vec::new(),
+        };
+        self.place.iter().map(entries).collect()
     }
 
     /// The result of what was simulated so far, after [`Lab::settle`]. `source`: what ran, for people; `stopped`: why it ended early, if it did.
     pub fn result(&mut self, source: &str, stopped: Option<String>) -> RunResult {
         assert!(self.crew.is_none(), "settle() comes before result()");
-        let first = &self.engines[0];
-        let limit = first.done().then(|| format!("--limit {}", self.options.limit.unwrap_or(0)));
+        let limit = self.engines[0].done().then(|| format!("--limit {}", self.options.limit.unwrap_or(0)));
+        let first = self.engines[0].seen();
+        for other in &self.engines {
+            let facts =
+                |seen: &Seen| (seen.tally.references, seen.tally.lookups, seen.footprint.pages, seen.processes, seen.threads);
+            debug_assert_eq!(facts(&other.seen()), facts(&first), "engines disagree");
+        }
         let workload = Workload {
             source: source.to_owned(),
             instructions: first.tally.references.fetch,
@@ -156,10 +216,11 @@ impl Lab {
             .zip(&self.place)
             .map(|(spec, &place)| machine(spec, &mut self.engines, place, &workload))
             .collect();
-        // The ledger compares with the single-page-size design of the run, or with the first machine.
+        // The ledger compares with the single-page-size design of the run, with the first TLB, or with the first machine.
         let single = |m: &MachineResult| m.config["kind"] == "single";
         let plain = machines.iter().position(|m| single(m) && m.config["page_size"] == 1 << BASE_SHIFT);
-        let base = plain.or_else(|| machines.iter().position(single)).unwrap_or(0);
+        let tlb = || self.specs.iter().position(|s| s.hardware.tlb().is_some());
+        let base = plain.or_else(|| machines.iter().position(single)).or_else(tlb).unwrap_or(0);
         let baseline = machines.get(base).map(|m| (m.counts.clone(), &self.specs[base].params));
         for (m, spec) in machines.iter_mut().zip(&self.specs) {
             let baseline = baseline.as_ref().map(|(counts, params)| (counts, *params));
@@ -169,30 +230,121 @@ impl Lab {
     }
 }
 
-fn machine(spec: &MachineSpec, engines: &mut [Engine], (e, g, u): (usize, usize, usize), workload: &Workload) -> MachineResult {
-    // A timeline runs in 4 KB lookups, so that all machines of a run have the same slices.
-    let (lookups, clock) = (engines[e].lookups(g), engines[e].tally.lookups.total());
-    let group = &mut engines[e].groups[g];
-    let unit = &mut group.units[u];
-    let mut tlb = unit.main.counts().clone();
-    if let Some(fetch) = &unit.fetch {
-        tlb += fetch.counts();
+/// Cuts a list into about equal parts.
+fn shares(list: &[usize], count: usize) -> impl Iterator<Item = &[usize]> {
+    (0..count).map(move |i| &list[i * list.len() / count..(i + 1) * list.len() / count])
+}
+
+/// Engines under construction.
+struct Build<'a> {
+    specs: &'a [MachineSpec],
+    options: &'a Options,
+    engines: Vec<Loop>,
+    place: Vec<(usize, usize, usize)>,
+}
+
+impl Build<'_> {
+    fn refuse(&self, i: usize) -> impl Fn(String) -> Error {
+        let machine = self.specs[i].name.clone();
+        move |what| Error::Config { machine: machine.clone(), what }
     }
-    tlb.lookups = lookups;
-    let timeline = unit.profile.timeline(clock);
-    let regions = unit.profile.regions(group.os.labels());
-    let counts = Counts { tlb, os: group.os.counts() };
-    let (memory, contiguity, segments) = (group.os.memory_use(), group.os.contiguity(), group.os.segment_use());
-    let (bits, reach) = ((spec.design.bits)(&spec.params), (spec.design.reach)(&spec.params));
-    let mut cost = cost::cost(&counts, workload, &spec.params, bits, reach);
-    if unit.fetch.is_some() {
+
+    /// One engine for TLBs, in groups that share an operating system.
+    fn pages<'s>(&mut self, parts: impl Iterator<Item = &'s [usize]>) -> Result<(), Error> {
+        let mut groups: Vec<Group> = Vec::new();
+        let mut first = 0;
+        for part in parts {
+            let os = Os::new(&self.specs[part[0]].params).map_err(self.refuse(part[0]))?;
+            let mut units = Vec::new();
+            for &i in part {
+                let spec = &self.specs[i];
+                let design = spec.hardware.tlb().expect("only TLBs are here");
+                let build = || (design.build)(&spec.params).map_err(self.refuse(i));
+                let fetch = spec.params.flag("split").then(build).transpose()?;
+                let unit = Unit { name: spec.name.clone(), main: build()?, fetch, profile: Profile::new() };
+                self.place[i] = (self.engines.len(), groups.len(), units.len());
+                units.push(unit);
+            }
+            first += units.len();
+            groups.push(Group { order: os.page_shift() - BASE_SHIFT, os, first: first - units.len(), units });
+        }
+        let engine = Engine::new(groups, self.options.limit, self.options.plain);
+        self.engines.push(Loop::Pages(Box::new(engine)));
+        Ok(())
+    }
+
+    /// One engine for machines with caches, all on one operating system.
+    fn lines(&mut self, part: &[usize]) -> Result<(), Error> {
+        let os = Os::new(&self.specs[part[0]].params).map_err(self.refuse(part[0]))?;
+        if os.page_shift() != BASE_SHIFT {
+            let size = crate::addr::Bytes(1 << os.page_shift());
+            return Err(self.refuse(part[0])(format!(
+                "page_size = {size} is not allowed: machines with caches have pages of 4K"
+            )));
+        }
+        let mut units = Vec::new();
+        for &i in part {
+            let spec = &self.specs[i];
+            let Hardware::System(kind) = spec.hardware else { unreachable!("only machines with caches are here") };
+            let system = (kind.build)(&spec.params, self.options.plain).map_err(self.refuse(i))?;
+            self.place[i] = (self.engines.len(), 0, units.len());
+            units.push(lines::Unit { name: spec.name.clone(), system, profile: Profile::new(), translated: [0; 3] });
+        }
+        let engine = LineEngine::new(os, units, self.options.limit, self.options.plain);
+        self.engines.push(Loop::Lines(Box::new(engine)));
+        Ok(())
+    }
+}
+
+fn machine(spec: &MachineSpec, engines: &mut [Loop], (e, g, u): (usize, usize, usize), workload: &Workload) -> MachineResult {
+    // A timeline runs in 4 KB lookups, so that all machines of a run have the same slices.
+    let clock = workload.lookups.total();
+    let (os, profile, tlb, system) = match &mut engines[e] {
+        Loop::Pages(engine) => {
+            let lookups = engine.lookups(g);
+            let Group { os, units, .. } = &mut engine.groups[g];
+            let unit = &mut units[u];
+            let mut tlb = unit.main.counts().clone();
+            if let Some(fetch) = &unit.fetch {
+                tlb += fetch.counts();
+            }
+            tlb.lookups = lookups;
+            (&*os, &mut unit.profile, tlb, None)
+        }
+        Loop::Lines(engine) => {
+            let accesses = engine.accesses(engine.units[u].system.line_shift());
+            let unit = &mut engine.units[u];
+            let counts = unit.system.counts(accesses);
+            let tlb = TlbCounts { lookups: clock, ..unit.translations(&counts) };
+            (&engine.os, &mut unit.profile, tlb, Some(counts))
+        }
+    };
+    let timeline = profile.timeline(clock);
+    let regions = profile.regions(os.labels());
+    let (contiguity, segments) = (os.contiguity(), os.segment_use());
+    let (memory, os) = (os.memory_use(), os.counts());
+    let counts = Counts { tlb, os };
+    let mut cost = match (spec.hardware, &system) {
+        (Hardware::Tlb(design), _) => {
+            let (bits, reach) = ((design.bits)(&spec.params), (design.reach)(&spec.params));
+            cost::cost(&counts, workload, &spec.params, bits, reach)
+        }
+        (Hardware::System(kind), system) => {
+            let system = system.as_ref().expect("it was just counted");
+            cost::system::cost(system, &counts, workload, &spec.params, (kind.reach)(&spec.params))
+        }
+    };
+    if spec.hardware.tlb().is_some() && spec.params.flag("split") {
         cost.area_rbe = cost.area_rbe.map(|one| 2.0 * one);
         cost.reach_bytes *= 2;
     }
+    let overhead = system.as_ref().map_or_else(Vec::new, |system| cost::system::rows(system, workload, &spec.params));
     MachineResult {
         name: spec.name.clone(),
         config: spec.params.as_json().clone(),
         counts,
+        system,
+        overhead,
         memory,
         contiguity,
         segments,

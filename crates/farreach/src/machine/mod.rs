@@ -7,6 +7,7 @@ mod engine;
 #[doc(hidden)]
 pub mod fuzz;
 mod lab;
+mod lines;
 mod pages;
 mod profile;
 mod quiet;
@@ -16,4 +17,4 @@ pub use by_hand::entries_by_hand;
 pub use lab::{Lab, Options, Progress};
 pub use pages::{PAGE_SIZES, PageLab};
 pub use quiet::MAX_DESIGNS;
-pub use spec::{MachineSpec, PRESETS, Preset};
+pub use spec::{Hardware, MachineSpec, PRESETS, Preset};

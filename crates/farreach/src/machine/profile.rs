@@ -5,8 +5,8 @@ use crate::event::Kind;
 use std::sync::Arc;
 
 /// Slices are merged in pairs when there are this many.
-const MAX_SLICES: usize = 256;
-const FIRST_SLICE: u64 = 1 << 10;
+pub(super) const MAX_SLICES: usize = 256;
+pub(super) const FIRST_SLICE: u64 = 1 << 10;
 
 /// Misses of one design over time and by region.
 pub(super) struct Profile {

@@ -1,9 +1,10 @@
 //! Machine descriptions: presets, TOML files, overrides, and their resolved keys.
 
 use crate::Error;
+use crate::hw::system::{SYSTEMS, SystemKind};
 use crate::hw::tlb::{DESIGNS, Design};
-use crate::os;
 use crate::params::{Allowed, Key, Params};
+use crate::{cost, os};
 use serde_json::{Map, Value as Json};
 use std::path::Path;
 
@@ -49,10 +50,16 @@ pub const PRESETS: &[Preset] = presets![
     "today/skylake",
     "today/zen2",
     "today/cortex-a76",
+    "sv97/softvm",
+    "sv97/mips",
+    "sv97/spur",
+    "sv97/vmp",
+    "sv97/x86",
 ];
 
-/// Which design.
-const KIND: Key = Key { name: "kind", default: "", allowed: Allowed::Text, about: "the TLB design" };
+/// Which hardware.
+const KIND: Key =
+    Key { name: "kind", default: "", allowed: Allowed::Text, about: "the TLB design, or the kind of a machine with caches" };
 const SPLIT: Key = Key {
     name: "split",
     default: "false",
@@ -60,14 +67,61 @@ const SPLIT: Key = Key {
     about: "one TLB for fetches and one for data, each with `entries` entries, instead of a unified one",
 };
 
+/// What translates in a machine, as a registry knows it.
+#[derive(Clone, Copy)]
+pub enum Hardware {
+    /// A TLB by itself: of the references only their pages count.
+    Tlb(&'static Design),
+    /// Caches and whatever translates behind or beside them: every reference counts.
+    System(&'static SystemKind),
+}
+
+impl Hardware {
+    /// Value of the key `kind`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Hardware::Tlb(design) => design.kind,
+            Hardware::System(system) => system.kind,
+        }
+    }
+
+    /// The TLB design, if it is one by itself.
+    pub fn tlb(&self) -> Option<&'static Design> {
+        match self {
+            Hardware::Tlb(design) => Some(design),
+            Hardware::System(_) => None,
+        }
+    }
+
+    /// The keys it reads.
+    fn keys(&self) -> Vec<&'static Key> {
+        let mut keys = vec![&KIND];
+        match self {
+            Hardware::Tlb(design) => {
+                keys.extend(design.keys);
+                keys.push(&SPLIT);
+            }
+            Hardware::System(system) => keys.extend(system.keys),
+        }
+        keys
+    }
+
+    fn prices(&self) -> Vec<&'static Key> {
+        match self {
+            Hardware::Tlb(_) => cost::COST_KEYS.to_vec(),
+            Hardware::System(_) => [cost::SYSTEM_KEYS, cost::COMMON_KEYS].concat(),
+        }
+    }
+}
+
 /// A machine, completely described.
 pub struct MachineSpec {
     /// As the user wrote it; the name in the result.
     pub name: String,
     /// One line for people.
     pub about: String,
-    /// The design.
-    pub design: &'static Design,
+    /// What translates.
+    pub hardware: Hardware,
     /// Every key, resolved.
     pub params: Params,
 }
@@ -124,19 +178,18 @@ impl MachineSpec {
             let value = given.get(key).or_else(|| base.get(key));
             value.map_or(default.to_owned(), |v| v.as_str().map_or_else(|| v.to_string(), str::to_owned))
         };
-        let kinds = || designs.iter().map(|d| d.kind).collect::<Vec<_>>().join(", ");
+        let all = || designs.iter().map(|d| Hardware::Tlb(d)).chain(SYSTEMS.iter().map(|s| Hardware::System(s)));
+        let kinds = || all().map(|h| h.kind()).collect::<Vec<_>>().join(", ");
         let kind = word("kind", "");
-        let design = designs
-            .iter()
-            .copied()
-            .find(|d| d.kind == kind)
+        let hardware = all()
+            .find(|h| h.kind() == kind)
             .ok_or_else(|| config(format!("kind = '{kind}' is not allowed: kind must be one of {}", kinds())))?;
         let placement = word("placement", os::PLACEMENT.default);
         if os::placement::placement(&placement).is_none() {
             let names = os::placement::PLACEMENTS.iter().map(|p| p.name).collect::<Vec<_>>().join(", ");
             return Err(config(format!("placement = '{placement}' is not allowed: placement must be one of {names}")));
         }
-        let keys = MachineSpec::keys(design, &placement);
+        let keys = MachineSpec::keys(hardware, &placement);
         // What the preset says of a part that an override replaced is of no use to the new part.
         if given.contains_key("kind") || given.contains_key("placement") {
             base.retain(|name, _| keys.iter().any(|k| k.name == name));
@@ -144,16 +197,14 @@ impl MachineSpec {
         base.entry(os::SEED.name).or_insert(seed.into());
         base.extend(given);
         let params = Params::resolve(&keys, &base).map_err(config)?;
-        Ok(MachineSpec { name: name.to_owned(), about, design, params })
+        Ok(MachineSpec { name: name.to_owned(), about, hardware, params })
     }
 
-    /// All keys of a machine with this design and placement policy.
-    pub fn keys(design: &Design, placement: &str) -> Vec<&'static Key> {
-        let mut keys = vec![&KIND];
-        keys.extend(design.keys);
-        keys.push(&SPLIT);
+    /// All keys of a machine with this hardware and placement policy.
+    pub fn keys(hardware: Hardware, placement: &str) -> Vec<&'static Key> {
+        let mut keys = hardware.keys();
         keys.extend(os::keys(placement));
-        keys.extend(crate::cost::COST_KEYS);
+        keys.extend(hardware.prices());
         keys
     }
 

@@ -1,5 +1,5 @@
-//! One row per machine (RFC 4180): name, counts, memory, cost under the names they have in the JSON; then `workload.*` and
-//! `config.*`. Keys that a machine does not have are empty.
+//! One row per machine (RFC 4180): name, counts, memory, cost under the names they have in the JSON; `system.*` of machines
+//! with caches; then `workload.*` and `config.*`. Keys that a machine does not have are empty.
 
 use crate::counts::RunResult;
 use serde_json::{Map, Value as Json};
@@ -14,6 +14,7 @@ pub fn render(result: &RunResult) -> String {
             let mut row = Map::new();
             row.insert("name".into(), Json::from(machine.name.as_str()));
             row.extend(flat("", json(&machine.counts)));
+            row.extend(flat("system.", json(&machine.system)));
             row.extend(flat("", json(&machine.memory)));
             row.extend(flat("", json(&machine.cost)));
             row.extend(workload.clone());

@@ -7,6 +7,7 @@ pub mod html;
 pub mod json;
 pub mod pagesize;
 pub mod papers;
+mod systems;
 pub mod table;
 mod view;
 

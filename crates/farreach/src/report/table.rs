@@ -49,7 +49,7 @@ pub fn render(result: &RunResult) -> String {
     for note in notes {
         out += &format!("  {note}\n");
     }
-    out
+    out + &super::systems::render(result)
 }
 
 /// A table: two lines of headings, a rule, the rows. The first column stands left, the others right.

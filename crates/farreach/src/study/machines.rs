@@ -51,7 +51,7 @@ pub fn partial_of(factor: u64) -> String {
 pub fn relative_area(machine: &str) -> Option<f64> {
     let area = |machine: &str| {
         let spec = MachineSpec::parse(machine, 0).ok()?;
-        Some(area_rbe(spec.params.int("entries"), (spec.design.bits)(&spec.params)?))
+        Some(area_rbe(spec.params.int("entries"), (spec.hardware.tlb()?.bits)(&spec.params)?))
     };
     Some(area(machine)? / area(SUPERPAGE)?)
 }

@@ -53,7 +53,8 @@ fn layouts(section: &mut Section) {
     table.column("data fields", Origin::Printed, "");
     for (row, machine) in LAYOUTS {
         let spec = spec(machine);
-        let bits = (spec.design.bits)(&spec.params).expect("fully associative designs have an area");
+        let bits =
+            (spec.hardware.tlb().expect("a TLB design").bits)(&spec.params).expect("fully associative designs have an area");
         let fields = ["tag_fields", "data_fields"].map(|c| Cell::Text(paper.text(row, c).replace('|', ", ")));
         table.row(row, [bits.tag, bits.data, bits.status].map(Cell::Count).into_iter().chain(fields).collect());
     }

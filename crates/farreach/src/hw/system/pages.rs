@@ -1,0 +1,76 @@
+//! What software remembers of the pages of which lines may be cached: enough to know what a change of a mapping asks for, and whether
+//! two pages are the same memory.
+
+use crate::addr::{Asid, Pfn, Vpn, VpnRange};
+use crate::hw::tlb::{Attr, Pte};
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+/// A page as it was when its last line was brought in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Known {
+    /// Whose it is.
+    pub asid: Asid,
+    /// Page of the program.
+    pub vpn: Vpn,
+    /// Its frame.
+    pub pfn: Pfn,
+    /// Its protection.
+    pub attr: Attr,
+}
+
+/// Pages by global page number, and frames by the page that had them last.
+#[derive(Default)]
+pub struct Pages {
+    pages: HashMap<u64, Known, FixedState>,
+    frames: HashMap<Pfn, u64, FixedState>,
+}
+
+impl Pages {
+    /// A line of `page` is brought in. The other page that may have lines of the same frame cached, if there is one.
+    pub fn bring(&mut self, page: u64, asid: Asid, vpn: Vpn, pte: Pte) -> Option<u64> {
+        self.pages.insert(page, Known { asid, vpn, pfn: pte.pfn, attr: pte.attr });
+        let before = self.frames.insert(pte.pfn, page)?;
+        (before != page && self.pages.get(&before).is_some_and(|k| k.pfn == pte.pfn)).then_some(before)
+    }
+
+    /// The page, if lines of it may be cached.
+    pub fn get(&self, page: u64) -> Option<&Known> {
+        self.pages.get(&page)
+    }
+
+    /// Its protection is another now.
+    pub fn set_attr(&mut self, page: u64, attr: Attr) {
+        if let Some(known) = self.pages.get_mut(&page) {
+            known.attr = attr;
+        }
+    }
+
+    /// No line of it is cached any more.
+    pub fn forget(&mut self, page: u64) {
+        if let Some(known) = self.pages.remove(&page)
+            && self.frames.get(&known.pfn) == Some(&page)
+        {
+            self.frames.remove(&known.pfn);
+        }
+    }
+
+    /// Those in a range of an address space, ascending. `page_of` gives the global page of a page of the program, if it has one.
+    pub fn within(&self, asid: Asid, range: VpnRange, page_of: impl Fn(Vpn) -> Option<u64>) -> Vec<u64> {
+        if range.pages <= self.pages.len() as u64 {
+            return range.iter().filter_map(page_of).filter(|page| self.pages.contains_key(page)).collect();
+        }
+        let inside = |known: &Known| known.asid == asid && range.contains(known.vpn);
+        let mut pages: Vec<u64> = self.pages.iter().filter(|(_, known)| inside(known)).map(|(page, _)| *page).collect();
+        pages.sort_unstable();
+        pages
+    }
+
+    /// Those of which `which` says so, ascending.
+    pub fn matching(&self, which: impl Fn(u64, &Known) -> bool) -> Vec<u64> {
+        let mut pages: Vec<u64> =
+            self.pages.iter().filter(|(page, known)| which(**page, known)).map(|(page, _)| *page).collect();
+        pages.sort_unstable();
+        pages
+    }
+}
