@@ -191,10 +191,9 @@ impl<B: Behind> Hierarchy<B> {
         self.behind.fill(at, page, order, table, &mut self.counts);
         (Outcome::TagMiss, order)
     }
-}
 
-impl<B: Behind> Tlb for Hierarchy<B> {
-    fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, noise: &mut Noise) -> Answer {
+    /// One lookup; see [`Tlb::access`].
+    pub fn answer(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, noise: &mut Noise) -> Answer {
         let page = Translation { pfn: pte.pfn, attr: pte.attr };
         if let Some(found) = self.behind.before(at, &mut self.counts) {
             debug_assert_eq!(found, page, "XC-3: {at:?}");
@@ -214,6 +213,12 @@ impl<B: Behind> Tlb for Hierarchy<B> {
             self.counts.evictions += counts.evictions;
         }
         Answer { outcome, quiet: quiet && !self.behind.is_first() }
+    }
+}
+
+impl<B: Behind> Tlb for Hierarchy<B> {
+    fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, noise: &mut Noise) -> Answer {
+        self.answer(at, pte, table, noise)
     }
 
     fn invalidate(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {

@@ -65,10 +65,10 @@ impl Tlb for SegmentTlb {
         let by_pages = self.by_pages;
         let registers = self.loaded(at.asid, table);
         let frame = registers.segment.filter(|_| at.kind != Kind::Fetch).and_then(|s| s.translate(at.vpn));
-        let Some(frame) = frame else { return self.paging.access(at, pte, table, noise) };
+        let Some(frame) = frame else { return self.paging.answer(at, pte, table, noise) };
         debug_assert_eq!(frame, pte.pfn, "XC-3: {at:?}");
         if by_pages {
-            let answer = self.paging.access(at, pte, table, noise);
+            let answer = self.paging.answer(at, pte, table, noise);
             self.paging.counts.segment.misses_inside += u64::from(answer.outcome != Outcome::Hit);
             return answer;
         }
