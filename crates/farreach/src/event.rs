@@ -13,6 +13,7 @@
 //! ([`Blocks::expand`]). A consumer may also look at a block as a whole, which is what makes simulation fast.
 
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::addr::Asid;
@@ -266,6 +267,18 @@ pub struct Batch {
     pub words: Vec<u64>,
     /// The events that words name.
     pub ops: Vec<Op>,
+}
+
+impl From<Batch> for Cow<'_, Batch> {
+    fn from(batch: Batch) -> Self {
+        Cow::Owned(batch)
+    }
+}
+
+impl<'b> From<&'b Batch> for Cow<'b, Batch> {
+    fn from(batch: &'b Batch) -> Self {
+        Cow::Borrowed(batch)
+    }
 }
 
 impl Batch {

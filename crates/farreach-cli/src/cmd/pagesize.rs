@@ -74,9 +74,9 @@ impl Study {
         Ok(Study { pages, beside })
     }
 
-    fn feed(&mut self, batch: &Batch) -> Result<(bool, Progress)> {
+    fn feed(&mut self, batch: Batch) -> Result<(bool, Progress)> {
         // Both reach the limit at the same reference, but one may hear of it later.
-        let more = self.pages.feed(batch)?;
+        let more = self.pages.feed(&batch)?;
         let beside = self.beside.as_mut().map_or(Ok(false), |lab| lab.feed(batch))?;
         Ok((more || beside, self.pages.progress()))
     }
@@ -99,12 +99,12 @@ pub fn run(args: PageSizeArgs) -> Result<ExitCode> {
     let interrupted = || "interrupted".to_owned();
     if args.command.is_empty() {
         let file = args.file.as_deref().ok_or_else(|| anyhow!("a trace or a command is needed"))?;
-        let stopped = feed::stored(file, args.format.as_deref(), |batch| study.feed(&batch))?;
+        let stopped = feed::stored(file, args.format.as_deref(), |batch| study.feed(batch))?;
         study.emit(&args, file, stopped.then(interrupted))?;
         return Ok(if stopped { ExitCode::from(130) } else { ExitCode::SUCCESS });
     }
     program::check(&args.command)?;
-    let (report, limited) = feed::live(&args.command, |batch| study.feed(&batch))?;
+    let (report, limited) = feed::live(&args.command, |batch| study.feed(batch))?;
     study.emit(&args, &program::shown(&args.command), report.interrupted.then(interrupted))?;
     Ok(if limited { ExitCode::SUCCESS } else { program::exit_code(&report) })
 }

@@ -72,8 +72,8 @@ impl<W: Work> Crew<W> {
     }
 
     /// Gives a batch to every engine. False: the limit is reached, or an engine gave up; [`Crew::finish`] says why.
-    pub fn feed(&self, batch: &Batch) -> bool {
-        let batch = Arc::new(batch.clone());
+    pub fn feed(&self, batch: Batch) -> bool {
+        let batch = Arc::new(batch);
         let taken = self.workers.iter().all(|w| w.batches.send(Arc::clone(&batch)).is_ok());
         taken && !self.shared.done.load(Ordering::Relaxed)
     }

@@ -12,6 +12,7 @@ use crate::counts::{Counts, MachineResult, RESULT_SCHEMA, RunResult, TlbCounts, 
 use crate::event::{Batch, Source};
 use crate::os::Os;
 use crate::{cost, hw};
+use std::borrow::Cow;
 
 /// How to run.
 #[derive(Clone, Debug, Default)]
@@ -22,8 +23,8 @@ pub struct Options {
     pub seed: u64,
     /// Without shortcuts: every design is asked at every lookup. Slow; for checking.
     pub plain: bool,
-    /// Threads to simulate on; 0 and 1: the caller's. With more, [`Lab::settle`] comes before results and entries. The result is
-    /// the same on any number.
+    /// Threads, the caller's with them; 0 and 1: only the caller's. With more it reads and others simulate, and
+    /// [`Lab::settle`] comes before results and entries. The result is the same on any number.
     pub threads: usize,
 }
 
@@ -121,7 +122,7 @@ impl Lab {
         let threads = options.threads.max(1);
         // A laboratory without machines still counts what the program does.
         if !pages.is_empty() || lines.is_empty() {
-            let count = threads.min(pages.len().max(1)).max(pages.len().div_ceil(MAX_DESIGNS));
+            let count = engines_for(pages.len(), threads).max(pages.len().div_ceil(MAX_DESIGNS));
             for mine in shares(&pages, count) {
                 build.pages(mine.chunk_by(|&a, &b| shape[a] == shape[b]))?;
             }
@@ -133,7 +134,7 @@ impl Lab {
             }
         }
         let Build { mut engines, place, .. } = build;
-        let crew = if threads > 1 && engines.len() > 1 { Some(Crew::start(std::mem::take(&mut engines))?) } else { None };
+        let crew = if threads > 1 { Some(Crew::start(std::mem::take(&mut engines))?) } else { None };
         Ok(Lab { specs, engines, crew, place, options })
     }
 
@@ -145,13 +146,14 @@ impl Lab {
         outcome
     }
 
-    /// Simulates one batch; false: the limit is reached, further batches would be ignored.
-    pub fn feed(&mut self, batch: &Batch) -> Result<bool, Error> {
+    /// Simulates one batch, which may be given away or lent; false: the limit is reached, further batches would be ignored.
+    pub fn feed<'b>(&mut self, batch: impl Into<Cow<'b, Batch>>) -> Result<bool, Error> {
+        let batch = batch.into();
         if let Some(crew) = &self.crew {
-            return Ok(crew.feed(batch));
+            return Ok(crew.feed(batch.into_owned()));
         }
         for engine in &mut self.engines {
-            engine.feed(batch)?;
+            engine.feed(&batch)?;
         }
         Ok(self.engines.iter().any(|e| !e.done()))
     }
@@ -159,7 +161,7 @@ impl Lab {
     /// Simulates a whole stream.
     pub fn run(&mut self, source: &mut dyn Source) -> Result<(), Error> {
         while let Some(batch) = source.next_batch()? {
-            if !self.feed(&batch)? {
+            if !self.feed(batch)? {
                 break;
             }
         }
@@ -228,6 +230,12 @@ impl Lab {
         }
         RunResult { schema: RESULT_SCHEMA.to_owned(), workload, machines }
     }
+}
+
+/// Engines for so many TLBs. What all of an engine share, the look at each block, costs about as much as six TLBs do by themselves;
+/// and the thread that reads or records wants a processor too.
+fn engines_for(designs: usize, threads: usize) -> usize {
+    (designs / 6).clamp(threads.saturating_sub(1).max(1), threads).min(designs.max(1))
 }
 
 /// Cuts a list into about equal parts.

@@ -265,12 +265,12 @@ impl Runner<'_> {
         &self,
         pass: &Pass,
         shared: &Shared,
-        mut feed: impl FnMut(&Batch) -> Result<(bool, Progress), farreach::Error>,
+        mut feed: impl FnMut(Batch) -> Result<(bool, Progress), farreach::Error>,
     ) -> Result<bool> {
         let mut source = self.programs.open(&pass.program)?;
         let mut seen = 0;
         while let Some(batch) = source.next_batch().map_err(|e| anyhow!("{}: {e}", pass.program))? {
-            let (more, progress) = feed(&batch).map_err(|e| anyhow!("{}: {e}", pass.program))?;
+            let (more, progress) = feed(batch).map_err(|e| anyhow!("{}: {e}", pass.program))?;
             shared.work.fetch_add((progress.references - seen) * pass.width(), Ordering::Relaxed);
             seen = progress.references;
             if shared.stop.load(Ordering::Relaxed) {

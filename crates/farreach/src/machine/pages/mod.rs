@@ -16,6 +16,7 @@ use crate::counts::{MachineResult, PAGESIZE_SCHEMA, PageCounts, PageRow, PageSiz
 use crate::event::{Batch, Kind, Source};
 use engine::PageEngine;
 use sides::Row;
+use std::borrow::Cow;
 
 /// The sizes a study can have (PS-2, and on to the large pages of today's machines): 4 KB to 2 MB.
 pub const PAGE_SIZES: [u64; MAX_SIZES] =
@@ -75,13 +76,14 @@ impl PageLab {
         outcome
     }
 
-    /// Takes one batch; false: the limit is reached, further batches would be ignored.
-    pub fn feed(&mut self, batch: &Batch) -> Result<bool, Error> {
+    /// Takes one batch, given away or lent; false: the limit is reached, further batches would be ignored.
+    pub fn feed<'b>(&mut self, batch: impl Into<Cow<'b, Batch>>) -> Result<bool, Error> {
+        let batch = batch.into();
         if let Some(crew) = &self.crew {
-            return Ok(crew.feed(batch));
+            return Ok(crew.feed(batch.into_owned()));
         }
         for engine in &mut self.engines {
-            engine.feed(batch)?;
+            engine.feed(&batch)?;
         }
         Ok(self.engines.iter().any(|e| !e.done()))
     }
@@ -89,7 +91,7 @@ impl PageLab {
     /// Takes a whole stream.
     pub fn run(&mut self, source: &mut dyn Source) -> Result<(), Error> {
         while let Some(batch) = source.next_batch()? {
-            if !self.feed(&batch)? {
+            if !self.feed(batch)? {
                 break;
             }
         }
