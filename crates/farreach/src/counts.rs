@@ -518,6 +518,10 @@ pub struct Cost {
     pub cycles_per_instruction: Option<f64>,
     /// Share of run time spent on TLB misses, in percent, at `cpi` cycles for everything else; absent without fetches.
     pub percent_of_time: Option<f64>,
+    /// All cycles per instruction that `percent_of_time` is a share of (SV97-45): `cycles`, and everything else. With caches that is `cpi` and
+    /// the program's own cache misses. Absent without fetches.
+    #[serde(default)]
+    pub total_cycles_per_instruction: Option<f64>,
     /// Area in register-bit equivalents (AREA-1); absent for organisations the model does not cover.
     pub area_rbe: Option<f64>,
     /// TLB reach: bytes that a TLB full of entries of the largest kind maps.

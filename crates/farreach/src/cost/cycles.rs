@@ -77,6 +77,11 @@ pub fn percent_of_time(miss_cycles: u64, instructions: u64, cpi: f64) -> Option<
     (instructions > 0).then(|| 100.0 * miss_cycles as f64 / (miss_cycles as f64 + rest))
 }
 
+/// Cycles per instruction, if everything but `cycles` takes `cpi` of them.
+pub(super) fn total(cycles: u64, instructions: u64, cpi: f64) -> Option<f64> {
+    (instructions > 0).then(|| cpi + cycles as f64 / instructions as f64)
+}
+
 /// T94-73: percent of a measured user time spent on misses of `penalty` cycles at `clock_mhz`. The user time includes them.
 ///
 /// ```

@@ -22,11 +22,13 @@ use crate::params::Params;
 pub fn cost(counts: &Counts, workload: &Workload, params: &Params, bits: Option<EntryBits>, reach: u64) -> Cost {
     let cycles = cycles::miss_cycles(&counts.tlb, params);
     let instructions = workload.instructions;
+    let cpi = params.number(keys::CPI.name);
     Cost {
         cycles,
         os_cycles: cycles::os_cycles(&counts.os, params),
         cycles_per_instruction: (instructions > 0).then(|| cycles as f64 / instructions as f64),
-        percent_of_time: cycles::percent_of_time(cycles, instructions, params.number(keys::CPI.name)),
+        percent_of_time: cycles::percent_of_time(cycles, instructions, cpi),
+        total_cycles_per_instruction: cycles::total(cycles, instructions, cpi),
         area_rbe: bits.map(|bits| area::area_rbe(params.int("entries"), bits)),
         reach_bytes: reach,
     }

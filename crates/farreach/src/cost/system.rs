@@ -1,6 +1,6 @@
 //! Cycles of the machines with caches (SV97-40 to SV97-45).
 
-use super::cycles::{charge, os_cycles, percent_of_time, price};
+use super::cycles::{charge, os_cycles, percent_of_time, price, total};
 use super::keys;
 use crate::counts::{Cost, Counts, HandlerCounts, OverheadRow, SystemCounts, Workload};
 use crate::params::{Key, Params};
@@ -66,6 +66,7 @@ pub fn cost(counts: &SystemCounts, all: &Counts, workload: &Workload, params: &P
         os_cycles: os_cycles(&all.os, params),
         cycles_per_instruction: (instructions > 0).then(|| cycles as f64 / instructions as f64),
         percent_of_time: percent_of_time(cycles, instructions, cpi),
+        total_cycles_per_instruction: total(cycles, instructions, cpi),
         area_rbe: None,
         reach_bytes: reach,
     }

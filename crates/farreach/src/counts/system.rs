@@ -54,6 +54,21 @@ pub struct OverheadRow {
     pub of_misses: bool,
 }
 
+impl OverheadRow {
+    /// A handler that ran again for a modified line (SV97-20).
+    pub fn is_write_back(&self) -> bool {
+        self.event.starts_with("write-back: ")
+    }
+    /// A sweep after a change of protection, or a trap for one (SV97-22, SV97-44).
+    pub fn is_protection(&self) -> bool {
+        self.event.starts_with("protection") || self.event.starts_with("trap")
+    }
+    /// A segment register that was loaded.
+    pub fn is_segment(&self) -> bool {
+        self.event.starts_with("segment")
+    }
+}
+
 /// What a machine of the family of `hw::system` counted.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct SystemCounts {

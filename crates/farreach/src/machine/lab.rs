@@ -302,7 +302,7 @@ impl Build<'_> {
             let Hardware::System(kind) = spec.hardware else { unreachable!("only machines with caches are here") };
             let system = (kind.build)(&spec.params, self.options.plain).map_err(self.refuse(i))?;
             self.place[i] = (self.engines.len(), 0, units.len());
-            units.push(lines::Unit { name: spec.name.clone(), system, profile: Profile::new(), translated: [0; 3] });
+            units.push(lines::Unit::new(spec.name.clone(), system));
         }
         let engine = LineEngine::new(os, units, self.options.limit, self.options.plain);
         self.engines.push(Loop::Lines(Box::new(engine)));

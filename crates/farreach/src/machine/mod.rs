@@ -14,7 +14,7 @@ mod profile;
 mod quiet;
 mod spec;
 
-pub use by_hand::entries_by_hand;
+pub use by_hand::{entries_by_hand, two_processes_by_hand};
 pub use lab::{Lab, Options, Progress};
 pub use pages::{PAGE_SIZES, PageLab};
 pub use quiet::MAX_DESIGNS;

@@ -85,6 +85,20 @@ pub fn rate(x: f64) -> String {
     }
 }
 
+/// Three significant digits, however small the number.
+///
+/// ```
+/// use farreach::report::format::significant;
+/// assert_eq!([significant(0.0), significant(0.000_697), significant(0.097), significant(12.34)], ["0", "0.000697", "0.0970", "12.3"]);
+/// ```
+pub fn significant(x: f64) -> String {
+    if x == 0.0 {
+        return "0".into();
+    }
+    let digits = (2 - x.abs().log10().floor() as i32).clamp(0, 9) as usize;
+    format!("{x:.digits$}")
+}
+
 /// Text from outside, safe to show: control characters, which could drive a terminal or break a page, and characters that
 /// turn the direction of writing, become U+FFFD.
 pub fn clean(text: &str) -> String {

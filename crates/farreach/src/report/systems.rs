@@ -1,7 +1,7 @@
 //! What the table for people says besides of machines with caches: the composition of their overhead, and how often which of caches and TLB
 //! hit (SV97's Tables 4 and 1).
 
-use super::format::NONE;
+use super::format::{NONE, significant};
 use super::table::{broken, lines};
 use crate::counts::{MachineResult, OverheadRow, RunResult, SideCounts};
 
@@ -17,9 +17,9 @@ const PARTS: [Part; 12] = [
     (["code", "L1-I"], |r| r.event == "handler fetch misses L1-I"),
     (["code", "L2-I"], |r| r.event == "handler fetch misses L2-I"),
     (["all", "misses"], |r| r.of_misses),
-    (["write-", "backs"], |r| r.event.starts_with("write-back: ")),
-    (["protec-", "tion"], |r| r.event.starts_with("protection") || r.event.starts_with("trap")),
-    (["seg-", "ments"], |r| r.event.starts_with("segment")),
+    (["write-", "backs"], OverheadRow::is_write_back),
+    (["protec-", "tion"], OverheadRow::is_protection),
+    (["seg-", "ments"], OverheadRow::is_segment),
     (["", "CPI"], |_| true),
 ];
 
@@ -41,7 +41,7 @@ pub(super) fn render(result: &RunResult) -> String {
         let share = |n: &u64| match (side.accesses, n) {
             (0, _) => NONE.to_owned(),
             (_, 0) => "0".to_owned(),
-            (all, n) => figure(100.0 * *n as f64 / all as f64),
+            (all, n) => significant(100.0 * *n as f64 / all as f64),
         };
         std::iter::once(broken(&m.name) + name).chain(side.events.iter().map(share)).collect()
     };
@@ -54,14 +54,8 @@ fn parts(machine: &MachineResult) -> Vec<String> {
         machine.overhead.iter().filter(|row| part(row)).map(|row| row.cpi).try_fold(0.0, |sum, cpi| Some(sum + cpi?))
     };
     let cell =
-        |(_, part): &Part| sum(*part).map_or_else(|| NONE.into(), |cpi| if cpi == 0.0 { "0".into() } else { figure(cpi) });
+        |(_, part): &Part| sum(*part).map_or_else(|| NONE.into(), |cpi| if cpi == 0.0 { "0".into() } else { significant(cpi) });
     std::iter::once(broken(&machine.name)).chain(PARTS.iter().map(cell)).collect()
-}
-
-/// Three significant digits, however small.
-fn figure(x: f64) -> String {
-    let digits = (2 - x.abs().log10().floor() as i32).clamp(0, 9) as usize;
-    format!("{x:.digits$}")
 }
 
 /// A table without the columns in which nobody has anything.

@@ -22,6 +22,9 @@ pub const ONE_DIRTY: &str = "micro/one-page-dirty";
 /// 64 regions of a disk file of which the first half is read, twice (H-T94-30).
 pub const HALF_FILE: &str = "micro/half-used-file";
 
+/// A store that forks a child to write it out, again and again (CW-10).
+pub const SNAPSHOTS: &str = "micro/snapshots";
+
 /// First page of what is mapped: the start of a region.
 const BASE: u64 = 0x1000;
 
@@ -29,6 +32,7 @@ const BASE: u64 = 0x1000;
 pub fn source(name: &str) -> Option<Box<dyn Source + Send>> {
     let mut p = Pages::new();
     match name {
+        SNAPSHOTS => return Some(Box::new(super::snapshots::Snapshots::default())),
         ANOMALY => {
             (0..4).for_each(|r| p.map(BASE + 16 * r, 16, Backing::Heap));
             p.map(2 * BASE, 16 * 40, Backing::Heap);
@@ -115,7 +119,7 @@ mod tests {
 
     #[test]
     fn they_are_sound() {
-        for name in [ANOMALY, OBJECT_60K, OBJECT_64K, HOLE, UNALIGNED, ATTRIBUTE, ONE_DIRTY, HALF_FILE] {
+        for name in [ANOMALY, OBJECT_60K, OBJECT_64K, HOLE, UNALIGNED, ATTRIBUTE, ONE_DIRTY, HALF_FILE, SNAPSHOTS] {
             let report = check(&mut source(name).expect(name)).expect("no input, no failure");
             assert_eq!(report.violation, None, "{name}");
         }

@@ -12,6 +12,8 @@ pub mod printed;
 mod ps;
 mod results;
 mod section;
+mod snapshots;
+mod sv97;
 mod t94;
 mod words;
 
@@ -58,6 +60,12 @@ pub const STUDIES: &[&Study] = &[
     &ps::DTLB,
     &ps::MEMORY,
     &ps::ADVICE,
+    &sv97::table1::STUDY,
+    &sv97::table2::STUDY,
+    &sv97::table3::STUDY,
+    &sv97::table4::STUDY,
+    &sv97::table5::STUDY,
+    &sv97::figure8::STUDY,
 ];
 
 /// The study with this id.

@@ -10,7 +10,7 @@ macro_rules! carried {
 
 const CARRIED: &[(&str, &str)] = carried!["papers":
     "t94_table1", "t94_table5", "t94_table6", "t94_table7", "t94_table8", "t94_table9", "t94_table10", "t94_fig1_entry_layout",
-    "ps_claims",
+    "ps_claims", "sv97_table1", "sv97_table2", "sv97_table3", "sv97_table4", "sv97_table5",
 ];
 /// Entries as drawn.
 const FIGURES: &[(&str, &str)] = carried!["fixtures/t94": "fig2_vectors", "fig3_vectors"];
@@ -35,6 +35,8 @@ pub const DOUBTFUL: &[(&str, &str, &str, &str)] = &[
     ("t94_table10", "spice", "single_80e_k", "Table 10 is mostly lost; the column of 14328 is inferred."),
     ("t94_table10", "pthor", "single_80e_k", "Table 10 is mostly lost; the column of 2439 is inferred."),
     ("t94_table10", "ML", "single_80e_k", "Table 10 is mostly lost; the column of 30292 is inferred."),
+    ("sv97_table1", "1", "i_side_pct", "Event 1: the printed columns add up to 99.948 and 99.971 %."),
+    ("sv97_table1", "1", "d_side_pct", "Event 1 of the data side: as on the instruction side."),
 ];
 
 /// One printed table.

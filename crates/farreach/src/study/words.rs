@@ -22,3 +22,8 @@ pub fn list(items: &[String]) -> String {
         [first @ .., last] => format!("{} and {last}", first.join(", ")),
     }
 }
+
+/// Cycles per instruction.
+pub fn cpi(x: f64) -> String {
+    if x > 0.0 && x < 0.001 { format!("{x:.6}") } else { format!("{x:.4}") }
+}

@@ -1,5 +1,5 @@
-//! Answers what studies ask for: from the cache, or by running. A pass takes one program through up to 32 machines; passes go on
-//! all processors, and what each finds is kept at once.
+//! Answers what studies ask for: from the cache, or by running. A pass takes one program through up to 32 TLBs, or through any number
+//! of machines with caches; passes go on all processors, and what each finds is kept at once.
 
 use super::cache::Cache;
 use super::programs::Programs;
@@ -121,10 +121,19 @@ impl Runner<'_> {
             }
         }
         for (program, machines) in by_program {
-            for part in machines.chunks(MAX_DESIGNS) {
-                passes.push_back(Pass { program: program.clone(), work: Work::Machines(part.to_vec()) });
+            let with_caches = |m: &String| Ok::<_, farreach::Error>(MachineSpec::parse(m, self.seed)?.hardware.tlb().is_none());
+            let mut parts: Vec<Vec<String>> = vec![Vec::new()];
+            let mut tlbs = Vec::new();
+            for machine in machines {
+                if with_caches(&machine)? { parts[0].push(machine) } else { tlbs.push(machine) }
+            }
+            parts.extend(tlbs.chunks(MAX_DESIGNS).map(<[String]>::to_vec));
+            for part in parts.into_iter().filter(|part| !part.is_empty()) {
+                passes.push_back(Pass { program: program.clone(), work: Work::Machines(part) });
             }
         }
+        // The widest first, so that no processor is left with one of them at the end.
+        passes.make_contiguous().sort_by_key(|pass| std::cmp::Reverse(pass.width()));
         let (total, machines) = (passes.len(), passes.iter().map(Pass::width).sum::<u64>());
         let workers = self.threads.clamp(1, total);
         // What is left of the processors goes into each pass.

@@ -115,6 +115,11 @@ impl Cache {
         Ok(Cache { mask: sets - 1, ways, lines: vec![Line::EMPTY; sets as usize * ways] })
     }
 
+    /// Number of sets.
+    pub fn sets(&self) -> u64 {
+        self.mask + 1
+    }
+
     #[inline(always)]
     fn set(&self, number: u64) -> usize {
         (number & self.mask) as usize * self.ways

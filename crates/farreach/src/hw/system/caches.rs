@@ -1,12 +1,13 @@
 //! Two-level virtual caches, split, over the global space: what softvm and the machines with a TLB beside virtual caches share.
 
 use super::global::{SEGMENT_SHIFT, cached, id_of};
+use super::ladder::{Exceptions, Mark};
 use super::keys::{self, Synonyms};
 use super::pages::Pages;
 use super::{Item, NEEDS, NONE, PIECE_SHIFT, Space};
 use crate::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
 use crate::counts::{SideCounts, SystemCounts};
-use crate::hw::cache::{Found, Lost, Side};
+use crate::hw::cache::{Found, Line, Lost, Side};
 use crate::hw::tlb::{Attr, PageTableView, Pte};
 use crate::params::Params;
 
@@ -44,6 +45,8 @@ pub(super) struct Caches {
     recent: [Recent; 2],
     /// By kind: the line that, referenced again, is a hit that changes nothing.
     last: [u64; 3],
+    /// Where a ladder is not to be believed.
+    pub exceptions: Exceptions,
     plain: bool,
     lazy: bool,
     synonyms: Synonyms,
@@ -60,7 +63,7 @@ impl Caches {
         let (l1, l2) = keys::shapes(params);
         let side = Side::new(l1, l2)?;
         Ok(Caches {
-            sides: [side.clone(), side],
+            sides: [side.clone(), side.clone()],
             space: Space::new(params.int(keys::ID_BITS.name) as u32),
             pages: Pages::default(),
             counts: SystemCounts::default(),
@@ -71,6 +74,7 @@ impl Caches {
             line_shift: l1.line.trailing_zeros(),
             recent: [NO_SEGMENT; 2],
             last: [NONE; 3],
+            exceptions: Exceptions::new(side.l1().sets().trailing_zeros()),
             plain,
             lazy: params.flag(keys::LAZY_RAISE.name),
             synonyms: Synonyms::of(params)?,
@@ -190,6 +194,24 @@ impl Caches {
     /// Nothing may be skipped until it was looked up again.
     pub fn forget_last(&mut self) {
         self.last = [NONE; 3];
+        self.exceptions.all();
+    }
+
+    /// Something comes in, in the place of something else.
+    pub fn displace(&mut self) {
+        self.last = [NONE; 3];
+    }
+
+    /// A line of the data side that was just referenced is modified in the first level.
+    pub fn is_modified(&self, global: u64) -> bool {
+        self.sides[1].l1().peek(global).is_some_and(Line::dirty)
+    }
+
+    /// A ladder speaks of sets that hold nothing but what has the same low bits in the number of its line. Lines of a second level that are longer than
+    /// those of the first are no obstacle: what goes with them is noted line by line.
+    pub fn marks_are_of_use(&self) -> bool {
+        let sets = self.exceptions.sets();
+        !self.plain && sets <= Mark::MOST_SETS && sets + self.line_shift <= SEGMENT_SHIFT
     }
 
     fn set_line_attr(&mut self, global: u64, attr: Attr) {
@@ -229,6 +251,7 @@ impl Caches {
 
     /// A load of kernel memory, or of a page table entry: where it was found. What is not is to be brought in.
     pub fn kernel(&mut self, side: usize, line: u64) -> Found {
+        self.exceptions.add(side, line);
         self.sides[side].reference(line, false)
     }
 
@@ -239,7 +262,10 @@ impl Caches {
 
     /// Brings a line in.
     pub fn insert(&mut self, side: usize, line: u64, attr: Attr, store: bool) {
-        if let Some(lost) = self.sides[side].insert(line, attr, store).filter(|lost| lost.dirty) {
+        let Some(lost) = self.sides[side].insert(line, attr, store) else { return };
+        // What left the second level left the first, maybe in other sets.
+        (lost.number..lost.number + self.sides[side].parts()).for_each(|part| self.exceptions.add(side, part));
+        if lost.dirty {
             self.pending.push(lost.number);
         }
     }

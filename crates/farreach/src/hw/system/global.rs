@@ -76,8 +76,10 @@ pub const fn id_of(global: u64) -> Option<u32> {
 pub mod kernel {
     /// Code of the miss handlers.
     pub const HANDLERS: u64 = 0xFF00_0000;
-    /// Handler of a second kind, where a machine has one (the root refill of SV97-30).
-    pub const ROOT_HANDLER: u64 = HANDLERS + 0x400;
+    /// From the handler to the one of a second kind, where a machine has one (the root refill of SV97-30).
+    pub const ROOT_HANDLER: u64 = 0x400;
+    /// Handlers begin at most so many bytes after [`HANDLERS`], so that they end before [`CONTROL_BLOCKS`].
+    pub const MOST_OFFSET: u64 = 0xF_0000;
     /// Process control blocks, a page each; the lower half is the URPT (SV97-13).
     pub const CONTROL_BLOCKS: u64 = 0xFF10_0000;
     /// Copies of the URPT groups of segments that no register holds, 256 bytes each.

@@ -52,6 +52,14 @@ pub const HANDLER_INSTRUCTIONS: Key = Key {
     allowed: Allowed::Int { min: 0, max: 256 },
     about: "instructions of the miss handler, 4 bytes each, fetched through the instruction side; 0: it is no code, or has a place of its own",
 };
+/// Where in the caches it lies decides which lines of the program it displaces, time and again. The default is the vector of a data storage
+/// interrupt on the PowerPC. Programs begin their text, and whole parts of it, at round addresses: a handler at one would collide with that.
+pub const HANDLER_AT: Key = Key {
+    name: "handler_at",
+    default: "768",
+    allowed: Allowed::Int { min: 0, max: super::global::kernel::MOST_OFFSET },
+    about: "where the code of the miss handler begins, in bytes from the physical address 0xFF000000; a multiple of 4",
+};
 /// SV97-20, SV97-21.
 pub const WRITE_BACK: Key = Key {
     name: "write_back",

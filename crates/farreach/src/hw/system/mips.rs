@@ -4,7 +4,7 @@
 use super::caches::Caches;
 use super::global::{id_of, kernel, upte};
 use super::random_tlb::{self, RandomTlb};
-use super::softvm::{code_lines, fetch_code, load_physical};
+use super::softvm::{Code, fetch_code, load_physical};
 use super::{Item, NONE, System, SystemKind, keys};
 use crate::addr::{Asid, BASE_SHIFT, Pfn, VpnRange};
 use crate::counts::SystemCounts;
@@ -27,6 +27,7 @@ pub const MIPS: SystemKind = SystemKind {
         &keys::L1_WAYS,
         &keys::L2_WAYS,
         &keys::ID_BITS,
+        &keys::HANDLER_AT,
         &keys::HANDLER_INSTRUCTIONS,
         &keys::ON_REMAP,
         &keys::LAZY_RAISE,
@@ -53,7 +54,7 @@ struct Mips {
 impl Mips {
     fn new(params: &Params, plain: bool) -> Result<Mips, String> {
         let caches = Caches::new(params, plain)?;
-        let instructions = params.int(keys::HANDLER_INSTRUCTIONS.name);
+        let code = Code::of(params)?;
         let tlb = || RandomTlb::new(params, params.int(random_tlb::RESERVED.name));
         let mut tlbs = vec![tlb()?];
         if params.flag(random_tlb::SPLIT.name) {
@@ -62,8 +63,8 @@ impl Mips {
         Ok(Mips {
             tlbs,
             page: [NONE; 2],
-            code: code_lines(&caches, kernel::HANDLERS, instructions),
-            root_code: code_lines(&caches, kernel::ROOT_HANDLER, instructions),
+            code: code.lines(&caches, 0),
+            root_code: code.lines(&caches, kernel::ROOT_HANDLER),
             caches,
         })
     }
@@ -130,8 +131,7 @@ impl Mips {
     #[inline(never)]
     fn miss(&mut self, item: Item, global: u64, filled: bool, table: &dyn PageTableView) {
         let (side, store) = (item.side(), item.kind_index() == 2);
-        // What comes in displaces something.
-        self.caches.forget_last();
+        self.caches.displace();
         let counts = self.caches.side_counts(side);
         counts.l1_misses += 1;
         if self.caches.sides[side].reference(global, store) != Found::Memory {

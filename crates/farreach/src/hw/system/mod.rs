@@ -7,6 +7,7 @@
 mod caches;
 pub mod global;
 pub mod keys;
+mod ladder;
 mod latch;
 mod mips;
 mod pages;
@@ -16,6 +17,7 @@ mod space;
 pub mod tables;
 mod x86;
 
+pub use ladder::{Ladder, Mark};
 pub use latch::{Label, Latch, LatchError};
 pub use random_tlb::RandomTlb;
 pub use softvm::Softvm;
@@ -93,6 +95,17 @@ pub trait System: Send {
     /// References of one address space, in program order, between two changes of the page table: each page is mapped, and the operating
     /// system has already dealt with faults. Misses of the program go to the log.
     fn run(&mut self, asid: Asid, span: &[Item], table: &dyn PageTableView);
+
+    /// As [`System::run`], with what a [`Ladder`] of this machine's line size says of each item. The same ladder comes with every span, or none.
+    fn run_marked(&mut self, asid: Asid, span: &[Item], marks: &[Mark], table: &dyn PageTableView) {
+        let _ = marks;
+        self.run(asid, span, table);
+    }
+
+    /// log2 of the sets of its first level, if marks are of use to it.
+    fn ladder_sets(&self) -> Option<u32> {
+        None
+    }
 
     /// The mappings of these pages changed or went away; `table` is already as it is now.
     fn changed(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView);

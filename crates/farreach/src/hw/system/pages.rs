@@ -20,18 +20,38 @@ pub struct Known {
 }
 
 /// Pages by global page number, and frames by the page that had them last.
-#[derive(Default)]
 pub struct Pages {
     pages: HashMap<u64, Known, FixedState>,
     frames: HashMap<Pfn, u64, FixedState>,
+    /// Pages that are what they were when they were brought in, and have their frame to themselves, by the low bits of their number.
+    alone: [Option<(u64, Known)>; ALONE],
+}
+
+const ALONE: usize = 64;
+
+impl Default for Pages {
+    fn default() -> Pages {
+        Pages { pages: HashMap::default(), frames: HashMap::default(), alone: [None; ALONE] }
+    }
 }
 
 impl Pages {
     /// A line of `page` is brought in. The other page that may have lines of the same frame cached, if there is one.
     pub fn bring(&mut self, page: u64, asid: Asid, vpn: Vpn, pte: Pte) -> Option<u64> {
-        self.pages.insert(page, Known { asid, vpn, pfn: pte.pfn, attr: pte.attr });
-        let before = self.frames.insert(pte.pfn, page)?;
-        (before != page && self.pages.get(&before).is_some_and(|k| k.pfn == pte.pfn)).then_some(before)
+        let known = Known { asid, vpn, pfn: pte.pfn, attr: pte.attr };
+        let place = page as usize % ALONE;
+        if self.alone[place] == Some((page, known)) {
+            return None;
+        }
+        self.pages.insert(page, known);
+        let before = self.frames.insert(pte.pfn, page).filter(|before| *before != page);
+        // Another page that has or had the frame is not alone any more.
+        if before.is_some() {
+            self.alone = [None; ALONE];
+        } else {
+            self.alone[place] = Some((page, known));
+        }
+        before.filter(|before| self.pages.get(before).is_some_and(|k| k.pfn == pte.pfn))
     }
 
     /// The page, if lines of it may be cached.
@@ -41,6 +61,7 @@ impl Pages {
 
     /// Its protection is another now.
     pub fn set_attr(&mut self, page: u64, attr: Attr) {
+        self.alone[page as usize % ALONE] = None;
         if let Some(known) = self.pages.get_mut(&page) {
             known.attr = attr;
         }
@@ -48,6 +69,7 @@ impl Pages {
 
     /// No line of it is cached any more.
     pub fn forget(&mut self, page: u64) {
+        self.alone[page as usize % ALONE] = None;
         if let Some(known) = self.pages.remove(&page)
             && self.frames.get(&known.pfn) == Some(&page)
         {

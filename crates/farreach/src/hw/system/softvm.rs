@@ -6,7 +6,7 @@
 use super::caches::Caches;
 use super::global::{kernel, upte};
 use super::tables::{Organisation, table};
-use super::{Build, Item, Latch, System, SystemKind, keys};
+use super::{Build, Item, Latch, Mark, PIECE_SHIFT, System, SystemKind, keys};
 use crate::addr::{Asid, BASE_SHIFT, VpnRange};
 use crate::counts::{HandlerCounts, SystemCounts};
 use crate::hw::cache::{Found, Line};
@@ -45,22 +45,22 @@ const KEYS: &[&Key] = &[
     &keys::ON_REMAP,
     &keys::LAZY_RAISE,
     &keys::SYNONYMS,
-    // The last one is of handlers whose code goes through the caches.
+    // The last two are of handlers whose code goes through the caches.
+    &keys::HANDLER_AT,
     &keys::HANDLER_INSTRUCTIONS,
 ];
-const WITHOUT_CODE: &[&Key] = KEYS.split_at(KEYS.len() - 1).0;
+const WITHOUT_CODE: &[&Key] = KEYS.split_at(KEYS.len() - 2).0;
 
 fn build(params: &Params, plain: bool) -> Result<Box<dyn System>, String> {
-    let instructions = params.int(keys::HANDLER_INSTRUCTIONS.name);
-    Ok(Box::new(Softvm::new(params, plain, instructions, Home::Memory)?))
+    Ok(Box::new(Softvm::new(params, plain, Some(Code::of(params)?), Home::Memory)?))
 }
 
 fn build_spur(params: &Params, plain: bool) -> Result<Box<dyn System>, String> {
-    Ok(Box::new(Softvm::new(params, plain, 0, Home::Memory)?))
+    Ok(Box::new(Softvm::new(params, plain, None, Home::Memory)?))
 }
 
 fn build_vmp(params: &Params, plain: bool) -> Result<Box<dyn System>, String> {
-    Ok(Box::new(Softvm::new(params, plain, 0, Home::Local)?))
+    Ok(Box::new(Softvm::new(params, plain, None, Home::Local)?))
 }
 
 /// Where root tables lie, and code if there is any.
@@ -93,10 +93,10 @@ pub struct Softvm {
 }
 
 impl Softvm {
-    fn new(params: &Params, plain: bool, instructions: u64, home: Home) -> Result<Softvm, String> {
+    fn new(params: &Params, plain: bool, code: Option<Code>, home: Home) -> Result<Softvm, String> {
         let caches = Caches::new(params, plain)?;
         Ok(Softvm {
-            code: code_lines(&caches, kernel::HANDLERS, instructions),
+            code: code.map_or_else(Vec::new, |code| code.lines(&caches, 0)),
             home,
             latch: Latch::GUARDED,
             table: table(params)?,
@@ -108,7 +108,7 @@ impl Softvm {
 
     /// From a description of kind `softvm`.
     pub fn from_params(params: &Params) -> Result<Softvm, String> {
-        Softvm::new(params, false, params.int(keys::HANDLER_INSTRUCTIONS.name), Home::Memory)
+        Softvm::new(params, false, Some(Code::of(params)?), Home::Memory)
     }
 
     fn rows(&mut self, cause: Cause) -> &mut HandlerCounts {
@@ -122,8 +122,7 @@ impl Softvm {
     #[inline(never)]
     fn miss(&mut self, item: Item, global: u64, table: &dyn PageTableView) {
         let (side, store) = (item.side(), item.kind_index() == 2);
-        // What comes in displaces something.
-        self.caches.forget_last();
+        self.caches.displace();
         let counts = self.caches.side_counts(side);
         counts.l1_misses += 1;
         if self.caches.sides[side].reference(global, store) != Found::Memory {
@@ -267,9 +266,30 @@ fn map(latch: &mut Latch, tag: u64, attr: Attr) -> (u64, Attr) {
     (label.tag, label.attr)
 }
 
-/// The lines of a handler of so many instructions.
-pub(super) fn code_lines(caches: &Caches, at: u64, instructions: u64) -> Vec<u64> {
-    (0..(instructions * 4).div_ceil(1 << caches.line_shift())).map(|i| caches.physical_line(at) + i).collect()
+/// A handler's code.
+#[derive(Clone, Copy)]
+pub(super) struct Code {
+    /// Physical address.
+    at: u64,
+    bytes: u64,
+}
+
+impl Code {
+    /// From the keys.
+    pub fn of(params: &Params) -> Result<Code, String> {
+        let offset = params.int(keys::HANDLER_AT.name);
+        if !offset.is_multiple_of(4) {
+            return Err(format!("handler_at = {offset} is not allowed: instructions begin at multiples of 4"));
+        }
+        Ok(Code { at: kernel::HANDLERS + offset, bytes: 4 * params.int(keys::HANDLER_INSTRUCTIONS.name) })
+    }
+
+    /// Its lines, if it lies so many bytes further on.
+    pub fn lines(self, caches: &Caches, further: u64) -> Vec<u64> {
+        let at = self.at + further;
+        let end = caches.physical_line(at + self.bytes.max(1) - 1) + u64::from(self.bytes > 0);
+        (caches.physical_line(at)..end).collect()
+    }
 }
 
 fn handler_rows(caches: &mut Caches, write_back: bool) -> &mut HandlerCounts {
@@ -303,6 +323,7 @@ pub(super) fn load_physical(caches: &mut Caches, physical: u64, write_back: bool
 impl System for Softvm {
     fn run(&mut self, asid: Asid, span: &[Item], table: &dyn PageTableView) {
         debug_assert_eq!(asid, self.caches.asid);
+        self.caches.exceptions.all();
         for &item in span {
             let Some(line) = self.caches.news(item) else { continue };
             let global = self.caches.global_line(item);
@@ -310,6 +331,29 @@ impl System for Softvm {
                 self.miss(item, global, table);
             }
         }
+    }
+
+    fn run_marked(&mut self, asid: Asid, span: &[Item], marks: &[Mark], table: &dyn PageTableView) {
+        debug_assert_eq!(asid, self.caches.asid);
+        let over = self.caches.line_shift() - PIECE_SHIFT;
+        for (&item, &mark) in span.iter().zip(marks) {
+            if !self.caches.exceptions.concern(mark) {
+                continue;
+            }
+            let (side, line, store) = (item.side(), item.piece() >> over, item.kind_index() == 2);
+            let global = self.caches.global_line(item);
+            if !self.caches.hit(item, line, global, table) {
+                self.miss(item, global, table);
+            }
+            // What the ladder calls a miss it takes for clean, unless it is a store.
+            let missed = self.caches.exceptions.missed(mark);
+            let modified = missed || side == 0 || store || self.caches.is_modified(global);
+            self.caches.exceptions.settle(side, line, modified);
+        }
+    }
+
+    fn ladder_sets(&self) -> Option<u32> {
+        self.caches.marks_are_of_use().then(|| self.caches.exceptions.sets())
     }
 
     fn changed(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView) {

@@ -1,6 +1,6 @@
 //! Cells and heads for people.
 
-use crate::report::format::{NONE, clean, count, digits, rate};
+use crate::report::format::{NONE, clean, count, digits, rate, significant};
 use crate::study::{Cell, Column, Origin};
 
 /// A cell in its column.
@@ -9,6 +9,7 @@ pub(super) fn shown(cell: &Cell, column: &Column) -> String {
         "%" => percent(x),
         // As printed.
         _ if column.origin == Origin::Printed => x.to_string(),
+        "CPI" | "per instruction" => significant(x),
         _ => rate(x),
     };
     match cell {

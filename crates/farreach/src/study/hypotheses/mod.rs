@@ -3,6 +3,7 @@
 
 mod judge;
 mod ps;
+mod sv97;
 mod t94_designs;
 mod t94_os;
 mod t94_sizes;
@@ -60,13 +61,17 @@ pub static HYPOTHESES: std::sync::LazyLock<Vec<&'static Hypothesis>> = std::sync
     let mut all: Vec<&'static Hypothesis> = FAMILIES.iter().flat_map(|f| f.iter()).collect();
     let number = |h: &Hypothesis| {
         let (paper, number) = h.id.rsplit_once('-').expect("ids end in a number");
-        (paper.contains("PS"), number.parse::<u32>().expect("ids end in a number"))
+        (PAPERS.iter().position(|p| paper.ends_with(p)), number.parse::<u32>().expect("ids end in a number"))
     };
     all.sort_by_key(|h| number(h));
     all
 });
 
-const FAMILIES: &[&[Hypothesis]] = &[ps::CLAIMS, t94_designs::CLAIMS, t94_os::CLAIMS, t94_sizes::CLAIMS];
+/// What ids name, in the order of the reports.
+const PAPERS: [&str; 3] = ["-T94", "-PS", "-SV"];
+
+const FAMILIES: &[&[Hypothesis]] =
+    &[ps::CLAIMS, t94_designs::CLAIMS, t94_os::CLAIMS, t94_sizes::CLAIMS, sv97::CLAIMS];
 
 impl Hypothesis {
     /// The claim with its verdict.
