@@ -336,6 +336,15 @@ pub struct OsCounts {
     /// Never-touched pages taken back when memory was full (F-7).
     #[serde(default)]
     pub reclaimed_pages: u64,
+    /// Pages that got the frame they had in a dump of a living process.
+    #[serde(default)]
+    pub mapping_pages: u64,
+    /// Pages that are not in the dump, or not present there: they got ordinary frames.
+    #[serde(default)]
+    pub mapping_missing: u64,
+    /// Pages whose frame in the dump served another page already (of a shared file, the page of zeros): they got ordinary frames.
+    #[serde(default)]
+    pub mapping_taken: u64,
 }
 
 /// How contiguous memory is, in base pages: of the address space that had most pages mapped, when it had most (within a sixty-fourth).

@@ -1,6 +1,6 @@
 //! Options that several subcommands share.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use farreach::addr::Bytes;
 use farreach::event::Batch;
@@ -32,6 +32,10 @@ pub struct LabArgs {
     /// Growth of heap and stack and the segments of one library stay together. Needs a trace that has mappings.
     #[arg(long, value_name = "SIZE")]
     align: Option<Bytes>,
+    /// Give pages the frames and 2 MB pages that a living process had: a file that `farreach contiguity --dump` wrote as root. Short for
+    /// `placement=mapping,mapping=FILE` at every machine.
+    #[arg(long, value_name = "FILE")]
+    mapping: Option<String>,
     /// Threads to simulate on; 0: as many as there are processors. The result is the same on any number.
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
@@ -45,9 +49,18 @@ impl LabArgs {
     pub fn lab(&self) -> Result<Lab> {
         let default = || DEFAULT_MACHINES.iter().map(|m| (*m).to_owned()).collect();
         let names: Vec<String> = if self.machines.is_empty() { default() } else { self.machines.clone() };
+        let names = names.into_iter().map(|name| self.with_mapping(name)).collect::<Result<Vec<_>>>()?;
         let specs = names.iter().map(|n| MachineSpec::parse(n, self.seed)).collect::<Result<Vec<_>, _>>()?;
         let threads = threads(self.threads);
         Ok(Lab::new(specs, Options { limit: self.limit, seed: self.seed, plain: self.plain, threads })?)
+    }
+
+    /// The machine on the mapping that was asked for.
+    fn with_mapping(&self, name: String) -> Result<String> {
+        let Some(file) = &self.mapping else { return Ok(name) };
+        ensure!(!file.contains(','), "--mapping {file}: a comma separates keys; give the file another name");
+        let joint = if name.contains(':') { ',' } else { ':' };
+        Ok(format!("{name}{joint}placement=mapping,mapping={file}"))
     }
 
     /// What aligns new mappings, if that was asked for.

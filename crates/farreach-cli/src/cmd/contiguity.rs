@@ -6,13 +6,15 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use farreach::cost::contiguity::{Run, joined, sample};
 use farreach::counts::{CONTIGUITY_SCHEMA, ContiguityResult, ContiguitySample, RegionContiguity};
+use farreach::event::Prot;
+use farreach::os::dump::{Area, Dump, Present};
 use farreach::report::{contiguity as report, json};
-use farreach_cli::live::Watch as Signals;
+use farreach_cli::live::{Watch as Signals, huge_pages};
 use procfs::process::{MMPermissions, MMapPath, MemoryPageFlags, PageInfo, Process};
 use procfs::{ProcError, ProcResult};
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::fmt::Write as _;
+use std::ops::Range;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -51,7 +53,7 @@ pub struct ContiguityArgs {
     /// Print CSV, one row per look
     #[arg(long, group = "form")]
     csv: bool,
-    /// Also write the mapping itself, of the look with the most memory: one line per run of pages
+    /// Also write the mapping itself, of the look with the most memory, for `farreach sim --mapping FILE`
     #[arg(long, value_name = "FILE")]
     dump: Option<PathBuf>,
     /// A program and its arguments, after `--`, instead of a process
@@ -76,6 +78,7 @@ pub fn run(args: ContiguityArgs) -> Result<ExitCode> {
     let Some((peak, look)) = watch.peak else {
         bail!("{source}: it ended before its memory could be looked at; try a smaller --every")
     };
+    let sizes_known = look.iter().all(|region| region.huge.is_some());
     let result = ContiguityResult {
         schema: CONTIGUITY_SCHEMA.to_owned(),
         source,
@@ -85,8 +88,11 @@ pub fn run(args: ContiguityArgs) -> Result<ExitCode> {
         samples: watch.samples,
     };
     if let Some(path) = &args.dump {
-        write_whole(path, dump(&result, &look).as_bytes())?;
+        write_whole(path, dump(&result.source, look).to_string().as_bytes())?;
         note(format_args!("mapping in {}", path.display()));
+        if !sizes_known {
+            note("this kernel does not say which pages are 2 MB pages (Linux 6.7 does): all stand there as 4 KB");
+        }
     }
     print(&match (args.json, args.csv) {
         (true, _) => json::render(&result),
@@ -207,8 +213,15 @@ fn refused(pid: i32, error: &ProcError) -> anyhow::Error {
 /// One mapping of the process.
 struct Region {
     name: String,
+    pages: Range<u64>,
+    prot: Prot,
+    shared: bool,
+    /// Page of the file at its start.
+    offset: u64,
     runs: Vec<Run>,
     huge_pages: u64,
+    /// Pages mapped by 2 MB leaves; `None` if the kernel does not say.
+    huge: Option<Vec<Range<u64>>>,
 }
 
 /// The mappings of a process with what is present of them. Memory may change meanwhile: every page is true for its moment.
@@ -225,13 +238,32 @@ fn look(process: &Process) -> ProcResult<Vec<Region>> {
             // The kernel's own pages have no frames that the process owns.
             MMapPath::Vsyscall | MMapPath::Vdso | MMapPath::Vvar => continue,
             MMapPath::Anonymous => "anonymous".to_owned(),
+            // What a program gave a name: [anon:glibc: malloc].
+            MMapPath::Other(name) if name.starts_with("anon:") => "anonymous".to_owned(),
             other => format!("{other:?}"),
         };
-        let mut region = Region { name, runs: Vec::new(), huge_pages: 0 };
+        let has = |bit| map.perms.contains(bit);
+        let mut region = Region {
+            name,
+            pages: map.address.0 / PAGE..map.address.1 / PAGE,
+            prot: Prot {
+                read: has(MMPermissions::READ),
+                write: has(MMPermissions::WRITE),
+                exec: has(MMPermissions::EXECUTE),
+            },
+            shared: has(MMPermissions::SHARED),
+            offset: map.offset / PAGE,
+            runs: Vec::new(),
+            huge_pages: 0,
+            huge: Some(Vec::new()),
+        };
         // Reserved and never touched: often many gigabytes.
         if value("Rss") > 0 || !map.extension.map.contains_key("Rss") {
             present(&mut pagemap, map.address, permission(map.perms), &mut region.runs)?;
             region.huge_pages = ["AnonHugePages", "ShmemPmdMapped", "FilePmdMapped"].map(value).iter().sum::<u64>() / PAGE;
+        }
+        if region.huge_pages > 0 {
+            region.huge = huge_pages(process.pid(), region.pages.clone()).ok();
         }
         regions.push(region);
     }
@@ -293,18 +325,59 @@ fn regions(look: &[Region]) -> Vec<RegionContiguity> {
     rows
 }
 
-/// The mapping as text: one line per run, `first page, pages, first frame or -, permission, region`, numbers of pages in hexadecimal.
-fn dump(result: &ContiguityResult, look: &[Region]) -> String {
-    let mut text = format!("# farreach mapping 1\n# {}\n", result.source.escape_default());
-    for region in look {
-        for run in &region.runs {
-            let frame = run.pfn.map_or_else(|| "-".to_owned(), |f| format!("{f:x}"));
-            let bits: String = [(MMPermissions::READ, 'r'), (MMPermissions::WRITE, 'w'), (MMPermissions::EXECUTE, 'x')]
-                .map(|(bit, letter)| if run.permission & bit.bits() != 0 { letter } else { '-' })
-                .iter()
-                .collect();
-            writeln!(text, "{:x} {:x} {frame} {bits} {}", run.vpn, run.pages, region.name.escape_default()).expect("memory");
+/// The mapping for the laboratory.
+fn dump(source: &str, look: Vec<Region>) -> Dump {
+    let area = |region: Region| {
+        let huge = region.huge.unwrap_or_default();
+        Area {
+            start: region.pages.start,
+            pages: region.pages.end - region.pages.start,
+            prot: region.prot,
+            shared: region.shared,
+            offset: region.offset,
+            name: region.name,
+            runs: region.runs.iter().flat_map(|run| split(run, &huge)).collect(),
+        }
+    };
+    Dump { source: source.to_owned(), areas: look.into_iter().map(area).collect() }
+}
+
+/// A run in pieces of one leaf size. What changed between two looks may not fit together: then it is taken for base pages.
+fn split(run: &Run, huge: &[Range<u64>]) -> Vec<Present> {
+    const HUGE: u64 = farreach::os::dump::HUGE;
+    let mut pieces: Vec<Present> = Vec::new();
+    let mut add = |pages: Range<u64>, huge: bool| {
+        if !pages.is_empty() {
+            let pfn = run.pfn.map(|pfn| pfn + (pages.start - run.vpn));
+            pieces.push(Present { vpn: pages.start, pages: pages.end - pages.start, pfn, huge });
+        }
+    };
+    let (mut at, end) = (run.vpn, run.vpn + run.pages);
+    for range in huge {
+        let (first, last) = (range.start.max(at).next_multiple_of(HUGE), range.end.min(end) / HUGE * HUGE);
+        if first < last && run.pfn.is_none_or(|pfn| (pfn + (first - run.vpn)).is_multiple_of(HUGE)) {
+            add(at..first, false);
+            add(first..last, true);
+            at = last;
         }
     }
-    text
+    add(at..end, false);
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_split_where_the_leaf_size_changes() {
+        let run = Run { vpn: 500, pages: 1548, pfn: Some(500), permission: 3 };
+        let sizes = |pieces: Vec<Present>| pieces.iter().map(|p| (p.vpn, p.pages, p.pfn, p.huge)).collect::<Vec<_>>();
+        let here = sizes(split(&run, &[512..1024, 1536..2048]));
+        let at = |vpn, pages, huge| (vpn, pages, Some(vpn), huge);
+        assert_eq!(here, [at(500, 12, false), at(512, 512, true), at(1024, 512, false), at(1536, 512, true)]);
+        // Frames that do not lie as a leaf must: the page was another one a moment ago.
+        assert_eq!(split(&Run { pfn: Some(7), ..run }, &[512..1024]).len(), 1);
+        assert_eq!(sizes(split(&Run { vpn: 0, pages: 3, pfn: None, permission: 1 }, &[])), [(0, 3, None, false)]);
+    }
 }

@@ -11,6 +11,7 @@ mod layout;
 mod process;
 mod reap;
 mod recorder;
+mod scan;
 mod shared;
 mod signals;
 
@@ -18,6 +19,7 @@ pub use decode::Counts;
 pub use launch::{TOOL, TOOL_VARIABLE, check_program, tool_dir};
 pub use reap::own_cpu;
 pub use recorder::{Exit, Options, Recorder, Report};
+pub use scan::huge_pages;
 pub use signals::{Watch, full_files_are_errors};
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What must hold for any description of a machine. The fuzzer `text` of `fuzz/` calls it; a panic is a finding.
 
 use super::MachineSpec;
+use crate::os::dump;
 use crate::os::frames::fragmentation;
 
 /// Text is refused as a machine, or describes one whose resolved keys describe it again; and so for the texts about memory.
@@ -14,4 +15,5 @@ pub fn text(data: &[u8]) {
         assert_eq!(again.params.as_json(), spec.params.as_json());
     }
     fragmentation::fuzz(text);
+    dump::fuzz(text);
 }

@@ -78,6 +78,7 @@ impl Os {
         let label = self.name(mapping);
         let region =
             Region { range, prot: mapping.prot, shared: mapping.shared, object, first_page, label, huge: Huge::Unsaid };
+        self.placement.mapped(&self.memory, &region, &self.labels.names[label as usize]);
         self.insert(asid, region);
         if let Some(file) = file {
             self.memory.drop_mapper(file);

@@ -103,6 +103,7 @@ impl Os {
         let object = self.memory.objects.create(ObjectKind::Anonymous, None, true, 0);
         let region =
             Region { range, prot: Prot::RWX, shared: false, object, first_page: range.start.0, label, huge: Huge::Unsaid };
+        self.placement.mapped(&self.memory, &region, &self.labels.names[label as usize]);
         self.insert(asid, region.clone());
         region
     }
@@ -119,7 +120,7 @@ impl Os {
         let label = region.label;
         let entry = if private_file && kind == Kind::Store && region.prot.write {
             // The first touch of a private file page is a store: it gets its own copy at once.
-            let copy = self.ordinary(vpn)?;
+            let copy = self.copy_frame(vpn, &region)?;
             self.memory.fill_nameless(copy);
             self.memory.counts.cow_copies += 1;
             Entry { pfn: copy, label, attr: attr(region.prot, false), present: true, ..Entry::default() }
@@ -152,6 +153,21 @@ impl Os {
         self.memory.fill(object, page, pfn);
         self.count_read(object);
         Ok(pfn)
+    }
+
+    /// The frame for a process's own copy of a page.
+    fn copy_frame(&mut self, vpn: Vpn, region: &Region) -> Result<Pfn, OutOfMemory> {
+        if !self.memory.objects.get(region.object).kind.is_file() {
+            return self.ordinary(vpn);
+        }
+        let ask = Ask { vpn, object: region.object, page: region.page_of(vpn) };
+        loop {
+            match self.placement.copy(&mut self.memory, ask) {
+                Some(pfn) => return Ok(pfn),
+                None if self.make_room() => {}
+                None => return Err(OutOfMemory { vpn }),
+            }
+        }
     }
 
     /// A file page was read into its frame.
@@ -217,7 +233,7 @@ impl Os {
             }
         } else {
             shared = self.is_shared(asid, vpn, &region);
-            let to = if shared { Some(self.ordinary(vpn)?) } else { None };
+            let to = if shared { Some(self.copy_frame(vpn, &region)?) } else { None };
             self.own_page(asid, vpn, &region, to);
         }
         if shared {

@@ -3,6 +3,7 @@
 
 use super::fault::attr;
 use super::page_table::Entry;
+use super::placement::Ask;
 use super::region::Region;
 use super::{Os, What};
 use crate::addr::{Asid, Pfn, Vpn, VpnRange};
@@ -35,7 +36,8 @@ impl Os {
     /// Serves a fault with the largest superpage that fits: an aligned group inside its region of private anonymous memory, no page of
     /// which is mapped or has contents, and for which there is a block.
     pub(super) fn superpage_fault(&mut self, asid: Asid, vpn: Vpn, region: &Region) -> bool {
-        let orders = self.placement.orders(region.huge).to_vec();
+        let ask = Ask { vpn, object: region.object, page: region.page_of(vpn) };
+        let orders = self.placement.orders(&self.memory, ask, region.huge).to_vec();
         if orders.is_empty() || !self.memory.objects.get(region.object).private {
             return false;
         }
@@ -49,7 +51,7 @@ impl Os {
             if begun || self.spaces[asid.0 as usize].table.any_in(group) {
                 continue;
             }
-            let Some(base) = self.superpage_block(order) else {
+            let Some(base) = self.superpage_block(Ask { vpn: group.start, page: first, ..ask }, order) else {
                 self.memory.counts.superpage_fallbacks += 1;
                 continue;
             };
@@ -68,10 +70,10 @@ impl Os {
     }
 
     /// A block for a superpage, after compaction if need be.
-    fn superpage_block(&mut self, order: u8) -> Option<Pfn> {
-        let block = self.placement.block(&mut self.memory, order);
+    fn superpage_block(&mut self, ask: Ask, order: u8) -> Option<Pfn> {
+        let block = self.placement.block(&mut self.memory, ask, order);
         if block.is_none() && self.compact(order.into()) {
-            return self.placement.block(&mut self.memory, order);
+            return self.placement.block(&mut self.memory, ask, order);
         }
         block
     }
@@ -80,7 +82,8 @@ impl Os {
     pub(super) fn collapse_later(&mut self, asid: Asid, vpn: Vpn, region: &Region) {
         let Some(background) = self.placement.background() else { return };
         let group = VpnRange { start: vpn.align_down(background.order.into()), pages: 1 << background.order };
-        let wanted = self.placement.orders(region.huge).contains(&background.order);
+        let ask = Ask { vpn, object: region.object, page: region.page_of(vpn) };
+        let wanted = self.placement.orders(&self.memory, ask, region.huge).contains(&background.order);
         if wanted && inside(group, region.range) && self.waiting.inside.insert((asid, group.start)) {
             self.waiting.queue.push_back((asid, group.start));
         }
@@ -116,7 +119,8 @@ impl Os {
         if group.pages - pages.len() as u64 > background.missing || !entries.iter().all(alone) {
             return false;
         }
-        let Some(base) = self.superpage_block(order) else { return false };
+        let ask = Ask { vpn: first, object: region.object, page: region.page_of(first) };
+        let Some(base) = self.superpage_block(ask, order) else { return false };
         for &vpn in &pages {
             self.demote(asid, vpn);
         }

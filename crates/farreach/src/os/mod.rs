@@ -3,6 +3,7 @@
 
 mod coarse;
 mod compaction;
+pub mod dump;
 mod events;
 mod fault;
 pub mod frames;

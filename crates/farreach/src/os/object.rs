@@ -47,6 +47,8 @@ pub struct File {
 /// One object.
 #[derive(Debug)]
 pub struct Object {
+    /// No other object has this number, ever; identifiers are used again.
+    pub born: u64,
     /// Kind.
     pub kind: ObjectKind,
     /// Name in the file index; `None` for anonymous memory.
@@ -108,12 +110,15 @@ pub struct Objects {
     all: Vec<Option<Object>>,
     free: Vec<ObjectId>,
     files: hashbrown::HashMap<File, ObjectId, foldhash::fast::FixedState>,
+    born: u64,
 }
 
 impl Objects {
     /// A new object without mappers. `shift`: virtual page number minus object page number of its first mapper.
     pub fn create(&mut self, kind: ObjectKind, file: Option<File>, private: bool, shift: u64) -> ObjectId {
+        self.born += 1;
         let object = Object {
+            born: self.born,
             kind,
             file: file.clone(),
             private,

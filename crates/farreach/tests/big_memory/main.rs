@@ -4,6 +4,7 @@
 mod common;
 mod eager;
 mod machines;
+mod mapping;
 mod ranges;
 mod segments;
 mod superpages;

@@ -4,9 +4,9 @@
 use crate::addr::Pfn;
 use std::collections::BTreeMap;
 
-/// Runs of frames: first frame and number. Adjacent runs are one.
+/// Runs of frames (or of pages): first one and number. Adjacent runs are one.
 #[derive(Debug, Default)]
-struct Runs(BTreeMap<u64, u64>);
+pub struct Runs(BTreeMap<u64, u64>);
 
 impl Runs {
     /// The run a frame lies in.
@@ -15,11 +15,18 @@ impl Runs {
         (frame - first < n).then_some((first, n))
     }
 
-    fn has(&self, first: u64, n: u64) -> bool {
+    /// Whether all of these are in.
+    pub fn has(&self, first: u64, n: u64) -> bool {
         n == 0 || self.find(first).is_some_and(|(start, len)| first + n <= start + len)
     }
 
-    fn insert(&mut self, mut first: u64, mut n: u64) {
+    /// All runs, ascending.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> {
+        self.0.iter().map(|(&first, &n)| (first, n))
+    }
+
+    /// Puts in what is not in.
+    pub fn insert(&mut self, mut first: u64, mut n: u64) {
         if let Some((&start, &len)) = self.0.range(..first).next_back()
             && start + len == first
         {
@@ -31,8 +38,8 @@ impl Runs {
         self.0.insert(first, n);
     }
 
-    /// Takes out frames that are in.
-    fn remove(&mut self, first: u64, n: u64) {
+    /// Takes out what is in.
+    pub fn remove(&mut self, first: u64, n: u64) {
         let (start, len) = self.find(first).expect("the frames are in a run");
         debug_assert!(first + n <= start + len);
         self.0.remove(&start);
@@ -52,6 +59,7 @@ pub struct Pool {
     owned: Runs,
     free: Runs,
     free_frames: u64,
+    foreign: u64,
     claims: BTreeMap<u64, u64>,
     claimed: u64,
 }
@@ -62,6 +70,17 @@ impl Pool {
         self.owned.insert(first.0, n);
         self.free.insert(first.0, n);
         self.free_frames += n;
+    }
+
+    /// Adds frames that the allocator does not know.
+    pub fn add_foreign(&mut self, first: Pfn, n: u64) {
+        self.add(first, n);
+        self.foreign += n;
+    }
+
+    /// How many those are.
+    pub fn foreign(&self) -> u64 {
+        self.foreign
     }
 
     /// Gives up a free frame for good.
@@ -88,10 +107,15 @@ impl Pool {
 
     /// Takes one frame; false if it is not free.
     pub fn take(&mut self, pfn: Pfn) -> bool {
-        let free = self.free.has(pfn.0, 1);
+        self.take_run(pfn, 1)
+    }
+
+    /// Takes frames that follow each other; false, and nothing is taken, unless all are free.
+    pub fn take_run(&mut self, first: Pfn, n: u64) -> bool {
+        let free = self.free.has(first.0, n);
         if free {
-            self.free.remove(pfn.0, 1);
-            self.free_frames -= 1;
+            self.free.remove(first.0, n);
+            self.free_frames -= n;
         }
         free
     }

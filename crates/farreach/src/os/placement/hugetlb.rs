@@ -63,11 +63,11 @@ impl Placement for HugeTlb {
         memory.ordinary(ask.vpn)
     }
 
-    fn orders(&self, _advice: Huge) -> &[u8] {
+    fn orders(&self, _: &Memory, _: Ask, _: Huge) -> &[u8] {
         &self.order
     }
 
-    fn block(&mut self, memory: &mut Memory, order: u8) -> Option<Pfn> {
+    fn block(&mut self, memory: &mut Memory, _: Ask, order: u8) -> Option<Pfn> {
         memory.pool.take_block(order.into())
     }
 }

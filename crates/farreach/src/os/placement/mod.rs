@@ -4,6 +4,7 @@
 mod demand;
 mod eager;
 mod hugetlb;
+mod mapping;
 mod reservation;
 mod segment;
 mod thp;
@@ -14,7 +15,7 @@ pub(super) use reservation::object_kinds;
 use super::huge::Background;
 use super::memory::Memory;
 use super::object::ObjectId;
-use super::region::Huge;
+use super::region::{Huge, Region};
 use super::segment::Primary;
 use crate::addr::{Pfn, Vpn};
 use crate::params::{Key, Params};
@@ -35,6 +36,16 @@ pub trait Placement: Send {
     /// A frame for a page that has neither a busy nor a reserved one; `None` when memory is full.
     fn place(&mut self, memory: &mut Memory, ask: Ask) -> Option<Pfn>;
 
+    /// The frame of a private copy of such a page of a file.
+    fn copy(&mut self, memory: &mut Memory, ask: Ask) -> Option<Pfn> {
+        memory.ordinary(ask.vpn)
+    }
+
+    /// A region that was just mapped, and what people call it.
+    fn mapped(&mut self, memory: &Memory, region: &Region, name: &str) {
+        let _ = (memory, region, name);
+    }
+
     /// log2 of the base pages in the large pages that the policy allocates whole and notes in
     /// `Object::large`: they are mapped as one at the fault, if nothing is in the way.
     fn large(&self) -> Option<u32> {
@@ -54,13 +65,14 @@ pub trait Placement: Send {
     }
 
     /// Superpages that a fault in private anonymous memory with this advice may bring in, largest first, as log2 of their base pages.
-    fn orders(&self, advice: Huge) -> &[u8] {
-        let _ = advice;
+    fn orders(&self, memory: &Memory, ask: Ask, advice: Huge) -> &[u8] {
+        let _ = (memory, ask, advice);
         &[]
     }
 
-    /// A free block for such a superpage.
-    fn block(&mut self, memory: &mut Memory, order: u8) -> Option<Pfn> {
+    /// A free block for such a superpage, whose first page is asked for.
+    fn block(&mut self, memory: &mut Memory, ask: Ask, order: u8) -> Option<Pfn> {
+        let _ = ask;
         memory.block(order.into())
     }
 
@@ -106,6 +118,7 @@ pub const PLACEMENTS: &[&PlacementKind] = &[
     &hugetlb::HUGETLB,
     &eager::EAGER,
     &segment::SEGMENT,
+    &mapping::MAPPING,
 ];
 
 /// The policy of this name.

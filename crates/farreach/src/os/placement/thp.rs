@@ -96,7 +96,7 @@ impl Placement for Thp {
         memory.ordinary(ask.vpn)
     }
 
-    fn orders(&self, advice: Huge) -> &[u8] {
+    fn orders(&self, _: &Memory, _: Ask, advice: Huge) -> &[u8] {
         match advice {
             Huge::Wanted => &self.orders,
             Huge::Unsaid if self.always => &self.orders,
