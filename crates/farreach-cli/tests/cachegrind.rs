@@ -189,10 +189,11 @@ fn every_miss_as_cachegrind_counts_it() {
     // A whole machine on the same references, through the whole loop.
     let file = text(&accesses);
     for (l1, _) in GEOMETRIES {
-        let name =
-            format!("sv97/spur:l1_size={},l1_ways={},line={},l2_size=64M,l2_ways=16", l1.size, l1.ways, l1.line);
-        let mut lab = Lab::new(vec![MachineSpec::parse(&name, 0).expect("a description")], Options::default()).expect("it fits");
-        lab.run(&mut open_trace(file.to_str().expect("a plain name"), None).expect("a trace").source).expect("the trace is sound");
+        let name = format!("sv97/spur:l1_size={},l1_ways={},line={},l2_size=64M,l2_ways=16", l1.size, l1.ways, l1.line);
+        let mut lab =
+            Lab::new(vec![MachineSpec::parse(&name, 0).expect("a description")], Options::default()).expect("it fits");
+        lab.run(&mut open_trace(file.to_str().expect("a plain name"), None).expect("a trace").source)
+            .expect("the trace is sound");
         let result = lab.result("plain", None);
         let counts = result.machines[0].system.as_ref().expect("a machine with caches");
         let ours = machine(&accesses, l1);

@@ -246,11 +246,7 @@ fn look(process: &Process) -> ProcResult<Vec<Region>> {
         let mut region = Region {
             name,
             pages: map.address.0 / PAGE..map.address.1 / PAGE,
-            prot: Prot {
-                read: has(MMPermissions::READ),
-                write: has(MMPermissions::WRITE),
-                exec: has(MMPermissions::EXECUTE),
-            },
+            prot: Prot { read: has(MMPermissions::READ), write: has(MMPermissions::WRITE), exec: has(MMPermissions::EXECUTE) },
             shared: has(MMPermissions::SHARED),
             offset: map.offset / PAGE,
             runs: Vec::new(),

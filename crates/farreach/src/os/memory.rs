@@ -332,7 +332,11 @@ impl Memory {
     /// XC-6 and the bookkeeping of T94-43: everything adds up. For tests and debug builds.
     pub fn check(&self) {
         let held = self.reserved_live + self.pool.free_frames();
-        assert_eq!(self.alloc.allocated() + self.pool.foreign(), self.resident() + held, "allocated = busy + reserved + set aside");
+        assert_eq!(
+            self.alloc.allocated() + self.pool.foreign(),
+            self.resident() + held,
+            "allocated = busy + reserved + set aside"
+        );
         if let (Some(total), Some(free)) = (self.alloc.total(), self.alloc.free_frames()) {
             assert_eq!(free + self.alloc.allocated() + self.alloc.pinned(), total, "XC-6");
         }

@@ -1,8 +1,8 @@
 //! Two-level virtual caches, split, over the global space: what softvm and the machines with a TLB beside virtual caches share.
 
 use super::global::{SEGMENT_SHIFT, cached, id_of};
-use super::ladder::{Exceptions, Mark};
 use super::keys::{self, Synonyms};
+use super::ladder::{Exceptions, Mark};
 use super::pages::Pages;
 use super::{Item, NEEDS, NONE, PIECE_SHIFT, Space};
 use crate::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};

@@ -141,7 +141,8 @@ impl Mapped {
             let areas = self.files.get(&*file.path).map_or(&[][..], Vec::as_slice);
             let of = |i: &&usize| {
                 let area = &self.dump.areas[**i];
-                (area.prot.write && !area.shared) == copy && ask.page.checked_sub(area.offset).is_some_and(|page| page < area.pages)
+                (area.prot.write && !area.shared) == copy
+                    && ask.page.checked_sub(area.offset).is_some_and(|page| page < area.pages)
             };
             let places = areas.iter().filter(of).map(|&i| (i, self.dump.areas[i].start + ask.page - self.dump.areas[i].offset));
             return places.filter(|&(i, vpn)| self.dump.areas[i].find(vpn).is_some()).collect();

@@ -78,7 +78,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         studies: &["sv97-fig8"],
         judge: |results, set| {
             tally(programs(set).filter(|p| ["gcc", "vortex"].contains(&like(p))), |p| {
-                let ratios = L1.iter().flat_map(|&l1| LINES.map(|line| ratio(results, p, [l1, L2[0], line], [l1, L2[1], line])));
+                let ratios =
+                    L1.iter().flat_map(|&l1| LINES.map(|line| ratio(results, p, [l1, L2[0], line], [l1, L2[1], line])));
                 let cut = geometric(ratios)?;
                 let right = if like(p) == "gcc" { (5.0..=20.0).contains(&cut) } else { (1.5..=3.0).contains(&cut) };
                 Some((right, format!("{cut:.2} times")))
@@ -92,7 +93,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         studies: &["sv97-fig8"],
         judge: |results, set| {
             tally(programs(set), |p| {
-                let ratios = L2.iter().flat_map(|&l2| LINES.map(|line| ratio(results, p, [L1[0], l2, line], [L1[7], l2, line])));
+                let ratios =
+                    L2.iter().flat_map(|&l2| LINES.map(|line| ratio(results, p, [L1[0], l2, line], [L1[7], l2, line])));
                 let cut = geometric(ratios)?;
                 Some(((2.0..=4.5).contains(&cut), format!("{cut:.2} times")))
             })
@@ -267,7 +269,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             tally(programs(set), |p| {
                 let at = |preset, l2| overhead_of(results, p, &second(preset, l2));
                 let practical = SECOND.iter().filter(|&&l2| l2 >= 128 * KB);
-                let practical = practical.map(|&l2| Some(at(SOFTVM, l2)? <= 2.0 * at(MIPS, l2)?)).collect::<Option<Vec<_>>>()?;
+                let practical =
+                    practical.map(|&l2| Some(at(SOFTVM, l2)? <= 2.0 * at(MIPS, l2)?)).collect::<Option<Vec<_>>>()?;
                 let (half, whole) = (at(SOFTVM, 64 * KB)?, at(SOFTVM, 128 * KB)?);
                 let right = practical.iter().all(|x| *x) && half >= 1.5 * whole;
                 let tlb = at(MIPS, 128 * KB)?;
@@ -288,7 +291,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             let of = |system| paper.number(system, "overhead_cpi").expect("it is printed");
             let systems: Vec<&str> = paper.rows().collect();
             let (ultrix, others) = (of(systems[0]), &systems[1..]);
-            let right = (0.5..=2.0).contains(&(cost / ultrix)) && others.iter().all(|s| (1.0 / 6.0..=0.5).contains(&(cost / of(s))));
+            let right =
+                (0.5..=2.0).contains(&(cost / ultrix)) && others.iter().all(|s| (1.0 / 6.0..=0.5).contains(&(cost / of(s))));
             let shares = systems.iter().map(|s| format!("{s} {}, ratio {:.2}", of(s), cost / of(s)));
             let text = format!("mean {} (paper: 0.050); {}.", cpi(cost), shares.collect::<Vec<_>>().join("; "));
             if right { holds(text) } else { fails(text) }

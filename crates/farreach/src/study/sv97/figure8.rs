@@ -70,6 +70,8 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
          less from 1 KB to 128 KB of first level; line size worth two times or more, the shortest and the longest line worst; best points \
          below 0.01. The paper ran 10^9 references of each.",
     );
-    section.note("Direct-mapped at both levels, lines of equal size, both sides alike. All machines of a program run in one pass.");
+    section.note(
+        "Direct-mapped at both levels, lines of equal size, both sides alike. All machines of a program run in one pass.",
+    );
     section.note(SUBSTITUTES);
 }

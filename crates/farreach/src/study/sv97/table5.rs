@@ -130,7 +130,8 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     for line in LINES {
         let machine = caches(SOFTVM, 8 * KB, 512 * KB, line);
         let each = changes(results, SNAPSHOTS, &machine).and_then(|c| c.each());
-        sizes.row(line.to_string(), [each.into()].into_iter().chain(PAGES.map(|page| Cell::Count(least(page, line)))).collect());
+        sizes
+            .row(line.to_string(), [each.into()].into_iter().chain(PAGES.map(|page| Cell::Count(least(page, line)))).collect());
     }
     let mut sharing = Table::new(&format!("Two processes write one page in turn, {TURNS} times each, by hand"), "segments");
     for name in ["misses", "synonyms", "lines flushed"] {
@@ -153,7 +154,8 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
          back. Its rate is what such a program has, not what a workstation of the paper's time had. A page that is copied is flushed, \
          not swept: it lies in another frame."
     ));
-    section.note("Mach changes protection to manage memory of its own; here only forks, writes to copied pages and mprotect do.");
+    section
+        .note("Mach changes protection to manage memory of its own; here only forks, writes to copied pages and mprotect do.");
     section.note(SUBSTITUTES);
 }
 
