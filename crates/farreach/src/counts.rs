@@ -491,6 +491,17 @@ pub struct Timeline {
     pub misses: Vec<u64>,
 }
 
+/// Memory in use over time, of one operating system: at the end of each of equal slices of the run, measured in references (DS13-33).
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct MemoryTimeline {
+    /// Lookups per slice, in 4 KB pages whatever the base page of the machine; the last slice may be shorter.
+    pub slice_lookups: u64,
+    /// Physical memory in use: pages with contents. At most 257 values, as of the other list.
+    pub resident_bytes: Vec<u64>,
+    /// Virtual memory in regions, guards left out; 0 for a trace without map events.
+    pub virtual_bytes: Vec<u64>,
+}
+
 /// Misses in one region of the address space, of one design.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct RegionMisses {
@@ -569,6 +580,9 @@ pub struct MachineResult {
     pub ledger: Vec<LedgerLine>,
     /// Misses over time.
     pub timeline: Timeline,
+    /// Memory over time.
+    #[serde(default)]
+    pub memory_over_time: MemoryTimeline,
     /// Misses by region, most first.
     pub regions: Vec<RegionMisses>,
 }

@@ -31,6 +31,22 @@ impl Asked {
         }
     }
 
+    /// The kernel that `workload:NAME[:SETTINGS]` names, and what is asked of it; `None` if the text does not begin so.
+    ///
+    /// # Errors
+    /// As [`open_source`].
+    pub fn of(text: &str) -> Result<Option<(&'static Kernel, Asked)>> {
+        let Some(rest) = text.strip_prefix("workload:") else { return Ok(None) };
+        let (name, settings) = rest.split_once(':').unwrap_or((rest, ""));
+        let asked = Asked::parse(settings).with_context(|| text.to_owned())?;
+        match find(name)? {
+            Workload::Kernel(kernel) => Ok(Some((kernel, asked))),
+            Workload::Program(_) => bail!(
+                "{name} is a program: record it first, by 'farreach workloads {name} --trace -o {name}.frt', and simulate that file"
+            ),
+        }
+    }
+
     /// Reads `size=64M,references=1000000,seed=3`, any part of it.
     fn parse(text: &str) -> Result<Asked> {
         let mut asked = Asked::default();
@@ -53,14 +69,9 @@ impl Asked {
 /// # Errors
 /// No such kernel, or settings it cannot run with. A program must be recorded first.
 pub fn open_source(text: &str) -> Result<Option<Box<dyn Source + Send>>> {
-    let Some(rest) = text.strip_prefix("workload:") else { return Ok(None) };
-    let (name, settings) = rest.split_once(':').unwrap_or((rest, ""));
-    let asked = Asked::parse(settings).with_context(|| text.to_owned())?;
-    match find(name)? {
-        Workload::Kernel(kernel) => Ok(Some(kernel.source(&asked.settings(kernel))?)),
-        Workload::Program(_) => bail!(
-            "{name} is a program: record it first, by 'farreach workloads {name} --trace -o {name}.frt', and simulate that file"
-        ),
+    match Asked::of(text)? {
+        Some((kernel, asked)) => Ok(Some(kernel.source(&asked.settings(kernel))?)),
+        None => Ok(None),
     }
 }
 

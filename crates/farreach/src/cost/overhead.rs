@@ -1,7 +1,8 @@
 //! The performance model of RMM15, from measured runs and simulated misses, and what stands for energy. DS13's linear model is in
 //! [`super::cycles`].
 
-use crate::counts::{IdealSegment, TlbCounts};
+use super::keys::{CPI, WALK_REFERENCE};
+use crate::counts::{IdealSegment, MachineResult, TlbCounts, Workload};
 
 /// The ideal direct segment (RMM15-42), of which the walks inside are known, beside all misses of its machine.
 pub fn beside(inside: IdealSegment, all: &TlbCounts) -> IdealSegment {
@@ -25,6 +26,27 @@ pub struct Measured {
 }
 
 impl Measured {
+    /// The data side of a simulated run: what the papers read from counters (DS13-32). All but walks takes `cpi` cycles per instruction,
+    /// a walk what its references cost; hits of a second level are not counted. `None`: the stream has no instructions, or the
+    /// machine does not walk.
+    pub fn of(machine: &MachineResult, workload: &Workload) -> Option<Measured> {
+        let price = |key: &crate::params::Key| machine.config.get(key.name)?.as_f64();
+        let (cpi, reference, counts) = (price(&CPI)?, price(&WALK_REFERENCE)?, &machine.counts.tlb);
+        if workload.instructions == 0 || counts.walk.walks != counts.misses {
+            return None;
+        }
+        // Fetches and data share the walker; what one side took is told apart by its walks.
+        let data = if counts.misses == 0 { 0.0 } else { counts.data_misses as f64 / counts.misses as f64 };
+        let walk_cycles = data * counts.walk.references() as f64 * reference;
+        let cycles = cpi * workload.instructions as f64 + walk_cycles;
+        Some(Measured { cycles, walk_cycles, walks: counts.data_misses as f64 })
+    }
+
+    /// Walk cycles in percent of all cycles (DS13-32).
+    pub fn percent(&self) -> f64 {
+        if self.cycles == 0.0 { 0.0 } else { 100.0 * self.walk_cycles / self.cycles }
+    }
+
     /// AvgC: cycles of one walk; 0 if there was none.
     pub fn cycles_per_walk(&self) -> f64 {
         if self.walks == 0.0 { 0.0 } else { self.walk_cycles / self.walks }

@@ -6,6 +6,7 @@
 //! every design at every lookup: the tests compare the two.
 
 use super::compiled::{Compiled, Hot, PAGE, TOGETHER};
+use super::growth::Growth;
 use super::lives::Lives;
 use super::profile::Profile;
 use super::quiet::{self, Former, Quiet};
@@ -75,6 +76,8 @@ pub(super) struct Group {
     pub first: usize,
     /// Designs.
     pub units: Vec<Unit>,
+    /// Memory over time.
+    pub growth: Growth,
 }
 
 impl Group {
@@ -461,7 +464,9 @@ impl Engine {
 
     /// An operating system serves a lookup.
     fn touch(&mut self, g: usize, Lookup { asid, vpn, kind }: Lookup) -> Result<Touched, Error> {
-        let Group { os, units, .. } = &mut self.groups[g];
+        let clock = self.tally.lookups.total() - 1;
+        let Group { os, units, growth, .. } = &mut self.groups[g];
+        growth.before(clock, os);
         os.touch(asid, vpn, kind).map_err(|e| Error::Simulation { machine: units[0].name.clone(), what: os.explain(e) })
     }
 
@@ -585,7 +590,9 @@ impl Engine {
             lives.op(asid, op, self.tally.lookups.total());
         }
         for g in 0..self.groups.len() {
-            self.groups[g].os.apply(asid, op);
+            let Group { os, growth, .. } = &mut self.groups[g];
+            growth.before(self.tally.lookups.total(), os);
+            os.apply(asid, op);
             self.follow(g);
         }
         self.ops += 1;

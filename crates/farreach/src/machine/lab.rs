@@ -2,6 +2,7 @@
 
 use super::crew::{Crew, Work};
 use super::engine::{Engine, Footprint, Group, Tally, Unit};
+use super::growth::Growth;
 use super::lines::{self, LineEngine};
 use super::profile::Profile;
 use super::quiet::MAX_DESIGNS;
@@ -280,7 +281,8 @@ impl Build<'_> {
                 units.push(unit);
             }
             first += units.len();
-            groups.push(Group { order: os.page_shift() - BASE_SHIFT, os, first: first - units.len(), units });
+            let growth = Growth::new();
+            groups.push(Group { order: os.page_shift() - BASE_SHIFT, os, first: first - units.len(), units, growth });
         }
         let engine = Engine::new(groups, self.options.limit, self.options.plain);
         self.engines.push(Loop::Pages(Box::new(engine)));
@@ -313,10 +315,10 @@ impl Build<'_> {
 fn machine(spec: &MachineSpec, engines: &mut [Loop], (e, g, u): (usize, usize, usize), workload: &Workload) -> MachineResult {
     // A timeline runs in 4 KB lookups, so that all machines of a run have the same slices.
     let clock = workload.lookups.total();
-    let (os, profile, tlb, system, ideal_segment) = match &mut engines[e] {
+    let (os, growth, profile, tlb, system, ideal_segment) = match &mut engines[e] {
         Loop::Pages(engine) => {
             let lookups = engine.lookups(g);
-            let Group { os, units, first, .. } = &mut engine.groups[g];
+            let Group { os, units, first, growth, .. } = &mut engine.groups[g];
             let unit = &mut units[u];
             let mut tlb = unit.main.counts().clone();
             if let Some(fetch) = &unit.fetch {
@@ -325,17 +327,18 @@ fn machine(spec: &MachineSpec, engines: &mut [Loop], (e, g, u): (usize, usize, u
             tlb.lookups = lookups;
             let book = engine.lives.as_ref().filter(|_| unit.walks);
             let ideal = book.and_then(|lives| lives.ideal(*first + u, clock)).map(|ideal| cost::overhead::beside(ideal, &tlb));
-            (&*os, &mut unit.profile, tlb, None, ideal)
+            (&*os, growth, &mut unit.profile, tlb, None, ideal)
         }
         Loop::Lines(engine) => {
             let accesses = engine.accesses(engine.units[u].system.line_shift());
             let unit = &mut engine.units[u];
             let counts = unit.system.counts(accesses);
             let tlb = TlbCounts { lookups: clock, ..unit.translations(&counts) };
-            (&engine.os, &mut unit.profile, tlb, Some(counts), None)
+            (&engine.os, &mut engine.growth, &mut unit.profile, tlb, Some(counts), None)
         }
     };
     let timeline = profile.timeline(clock);
+    let memory_over_time = growth.timeline(clock, os);
     let regions = profile.regions(os.labels());
     let (contiguity, segments) = (os.contiguity(), os.segment_use());
     let (memory, os) = (os.memory_use(), os.counts());
@@ -368,6 +371,7 @@ fn machine(spec: &MachineSpec, engines: &mut [Loop], (e, g, u): (usize, usize, u
         cost,
         ledger: Vec::new(),
         timeline,
+        memory_over_time,
         regions,
     }
 }

@@ -6,6 +6,7 @@ mod crew;
 mod engine;
 #[doc(hidden)]
 pub mod fuzz;
+mod growth;
 mod lab;
 mod lines;
 mod lives;

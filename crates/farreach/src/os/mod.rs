@@ -80,6 +80,15 @@ pub struct Touched {
     pub label: u32,
 }
 
+/// Memory in use, in base pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct InUse {
+    /// Frames with contents.
+    pub resident: u64,
+    /// Pages of all regions, guards left out.
+    pub virtual_pages: u64,
+}
+
 /// One address space.
 #[derive(Default)]
 struct Space {
@@ -267,6 +276,11 @@ impl Os {
             all.iter().filter_map(|&v| s.table.get(v)).filter(|e| e.populated && !e.touched).count() as u64
         };
         if self.memory.counts.populated_pages == 0 { 0 } else { self.spaces.iter().map(mapped).sum() }
+    }
+
+    /// Memory in use at this moment.
+    pub fn in_use(&self) -> InUse {
+        InUse { resident: self.memory.resident(), virtual_pages: self.virtual_pages }
     }
 
     /// Memory used until now.

@@ -30,7 +30,7 @@ const BASE: u64 = 0x1000;
 
 /// The program of this name.
 pub fn source(name: &str) -> Option<Box<dyn Source + Send>> {
-    let mut p = Pages::new();
+    let mut p = Pages::new(0);
     match name {
         SNAPSHOTS => return Some(Box::new(super::snapshots::Snapshots::default())),
         ANOMALY => {
@@ -69,19 +69,26 @@ pub fn source(name: &str) -> Option<Box<dyn Source + Send>> {
             p.map(BASE, 16 * 64, Backing::File { path: "/data/half".into(), offset: 0 });
             (0..2).for_each(|_| p.load((0..64).flat_map(|r| BASE + 16 * r..BASE + 16 * r + 8)));
         }
-        _ => return None,
+        _ => return super::micro_memory::source(name),
     }
     p.0.push_op(Op::End(End::Exit(0)));
     Some(Box::new(Once(Some(p.0))))
 }
 
 /// A program that loads from and stores to pages.
-struct Pages(Batch);
+pub(super) struct Pages(pub Batch);
 
 impl Pages {
-    fn new() -> Pages {
-        let mut batch = Batch::new(Asid(0));
-        batch.push_op(Op::Start { pid: 1, parent: None, program: "micro".into() });
+    /// A process begins.
+    pub fn begin(asid: u32) -> Pages {
+        let mut batch = Batch::new(Asid(asid));
+        batch.push_op(Op::Start { pid: 1 + asid, parent: None, program: "micro".into() });
+        Pages(batch)
+    }
+
+    /// The first process begins, and defines the blocks that all use.
+    pub fn new(asid: u32) -> Pages {
+        let Pages(mut batch) = Pages::begin(asid);
         for (id, kind) in [(0, Kind::Load), (1, Kind::Store)] {
             let refs = [DataRef { after: 0, kind, size: 8 }].into();
             batch.push_op(Op::Define { id, block: Arc::new(Block { instrs: [].into(), refs }) });
@@ -89,16 +96,16 @@ impl Pages {
         Pages(batch)
     }
 
-    fn map(&mut self, page: u64, pages: u64, backing: Backing) {
+    pub fn map(&mut self, page: u64, pages: u64, backing: Backing) {
         let (start, len) = (page << BASE_SHIFT, pages << BASE_SHIFT);
         self.0.push_op(Op::Map(Mapping { start, len, prot: Prot::RW, shared: false, backing }));
     }
 
-    fn load(&mut self, pages: impl Iterator<Item = u64>) {
+    pub fn load(&mut self, pages: impl Iterator<Item = u64>) {
         pages.for_each(|page| self.0.push_block(0, &[page << BASE_SHIFT]));
     }
 
-    fn store(&mut self, pages: impl Iterator<Item = u64>) {
+    pub fn store(&mut self, pages: impl Iterator<Item = u64>) {
         pages.for_each(|page| self.0.push_block(1, &[page << BASE_SHIFT]));
     }
 }

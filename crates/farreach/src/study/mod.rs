@@ -5,12 +5,17 @@
 //! results beside the printed numbers. A [`Hypothesis`] is a claim of a paper with a judge. All of it is pure: whoever runs the
 //! requests, and keeps what came of them, is elsewhere.
 
+mod ds13;
 pub mod hypotheses;
+mod hand;
+mod large;
 pub mod machines;
 pub mod micro;
+pub mod micro_memory;
 pub mod printed;
 mod ps;
 mod results;
+mod rmm15;
 mod section;
 mod snapshots;
 mod sv97;
@@ -18,8 +23,8 @@ mod t94;
 mod words;
 
 pub use hypotheses::{Finding, HYPOTHESES, Hypothesis, Verdict};
-pub use results::{Answer, Measured, PAGE_SIZES, Program, Request, Results, Set, What};
-pub use section::{Cell, Chart, Column, Judged, Origin, PAPERS_SCHEMA, Papers, Row, Section, Series, Table};
+pub use results::{ALIGNED, Answer, Measured, PAGE_SIZES, Program, Request, Results, Set, THEN, What};
+pub use section::{Bars, Cell, Chart, Column, Judged, Origin, PAPERS_SCHEMA, Papers, Row, Section, Series, Table};
 
 /// One table or figure of a paper.
 pub struct Study {
@@ -66,6 +71,26 @@ pub const STUDIES: &[&Study] = &[
     &sv97::table4::STUDY,
     &sv97::table5::STUDY,
     &sv97::figure8::STUDY,
+    &ds13::machine::TABLE_1,
+    &ds13::machine::TABLE_2,
+    &ds13::table3::STUDY,
+    &ds13::table4::TABLE_4,
+    &ds13::table5::STUDY,
+    &ds13::fig1::STUDY,
+    &ds13::table4::FIGURE_4,
+    &ds13::fig5::STUDY,
+    &ds13::by_hand::STUDY,
+    &rmm15::table1::TABLE_1,
+    &rmm15::table2::STUDY,
+    &rmm15::table1::TABLE_3,
+    &rmm15::table1::TABLE_4,
+    &rmm15::table1::TABLE_5,
+    &rmm15::table6::STUDY,
+    &rmm15::table7::STUDY,
+    &rmm15::fig6::STUDY,
+    &rmm15::fig7::STUDY,
+    &rmm15::options::STUDY,
+    &rmm15::by_hand::STUDY,
 ];
 
 /// The study with this id.

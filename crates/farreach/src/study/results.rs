@@ -13,6 +13,11 @@ pub struct Request {
     pub what: What,
 }
 
+/// Between the names of programs that run one after the other on the same memory (CW-13).
+pub const THEN: &str = " then ";
+/// Between the name of a program and a size: every mapping begins at a multiple of it, as for a program that asks for huge pages.
+pub const ALIGNED: &str = " aligned to ";
+
 /// What can be run on a program.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum What {
@@ -48,7 +53,7 @@ pub struct Measured {
 pub struct Program {
     /// Its name, unique in the set.
     pub name: String,
-    /// The program of T94 whose behaviour it has, in the spelling of the tables; empty for others.
+    /// The programs of the papers whose behaviour it has, in the spelling of the tables, joined by `, `; empty for others.
     pub stands_for: String,
     /// It has a code of its own, so that fetches mean something.
     pub real: bool,
@@ -59,11 +64,19 @@ pub struct Program {
 pub struct Set {
     /// `small`, `full`, or `chosen`.
     pub name: String,
-    /// The programs, in the order of the tables.
+    /// The programs of T94 and PS, in the order of the tables.
     pub programs: Vec<Program>,
+    /// The programs of DS13 and RMM15, which have much memory.
+    pub large: Vec<Program>,
 }
 
 impl Set {
+    /// Every program once.
+    pub fn all(&self) -> impl Iterator<Item = &Program> {
+        let further = self.large.iter().filter(|l| self.programs.iter().all(|p| p.name != l.name));
+        self.programs.iter().chain(further)
+    }
+
     /// The programs that stand for one of these.
     pub fn standing_for<'a>(&'a self, names: &'a [&str]) -> impl Iterator<Item = &'a Program> {
         self.programs.iter().filter(move |p| names.contains(&p.stands_for.as_str()))

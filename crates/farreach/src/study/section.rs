@@ -16,6 +16,8 @@ pub struct Section {
     pub tables: Vec<Table>,
     /// Pictures of numbers, all of which are in the tables too.
     pub charts: Vec<Chart>,
+    /// As before, as bars.
+    pub bars: Vec<Bars>,
     /// The claims that rest on it.
     pub verdicts: Vec<Judged>,
     /// What the reader must know: how the numbers were made, which printed cells are doubtful, what cannot be reproduced.
@@ -118,6 +120,15 @@ pub struct Chart {
     pub series: Vec<Series>,
 }
 
+/// Groups of bars: a group for each place, a bar for each series, from 0.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Bars {
+    /// What they show.
+    pub chart: Chart,
+    /// Longer bars end here and carry their value.
+    pub clip: Option<f64>,
+}
+
 /// One line of a chart.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Series {
@@ -136,6 +147,7 @@ impl Section {
             rules: rules.into(),
             tables: Vec::new(),
             charts: Vec::new(),
+            bars: Vec::new(),
             verdicts: Vec::new(),
             notes: Vec::new(),
         }
@@ -205,7 +217,7 @@ impl Papers {
         Papers {
             schema: PAPERS_SCHEMA.into(),
             set: set.name.clone(),
-            programs: set.programs.clone(),
+            programs: set.all().cloned().collect(),
             sections: studies.iter().map(|s| s.show(results, set)).collect(),
         }
     }

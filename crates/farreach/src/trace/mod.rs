@@ -2,6 +2,7 @@
 //!
 //! [`open_trace`] finds the format by content. A further format is one file with a [`Format`] and one line in [`FORMATS`].
 
+mod chain;
 pub mod check;
 pub mod convert;
 pub mod frt;
@@ -18,6 +19,7 @@ mod tally;
 use crate::error::{Error, Result};
 use crate::event::Source;
 
+pub use chain::Chain;
 pub use check::{Checked, Checker, Report, check};
 pub use convert::{LackeyText, Summary, recover, summarize, to_frt, to_lackey, to_lackey_file};
 pub use frt::{FrtReader, Header, Totals, TraceWriter};

@@ -5,13 +5,14 @@ use crate::cmd::common::note;
 use crate::cmd::progress::Display;
 use crate::cmd::record::header;
 use anyhow::{Context, Result, anyhow, bail};
+use farreach::addr::Bytes;
 use farreach::event::Source;
 use farreach::machine::Progress;
 use farreach::report::format::count;
-use farreach::study::{Program, Set, micro};
+use farreach::study::{ALIGNED, Program, Set, THEN, micro};
 use farreach::trace::frt::TraceWriter;
-use farreach::trace::kernels::{KERNELS, Kernel, Settings};
-use farreach::trace::open_trace;
+use farreach::trace::kernels::{KERNELS, Kernel, Settings, kernel};
+use farreach::trace::{Chain, Relocated, open_trace};
 use farreach_cli::workloads::{self, Asked, Workload, find};
 use std::path::Path;
 
@@ -27,7 +28,7 @@ const FULL_INSTRUCTIONS: u64 = 300_000_000;
 pub struct Programs {
     /// As studies see them.
     pub set: Set,
-    streams: Vec<Stream>,
+    streams: Vec<(String, Stream)>,
 }
 
 /// Where the references of a program come from.
@@ -49,11 +50,18 @@ pub struct Sources<'a> {
 }
 
 impl Programs {
-    /// The kernels that stand for programs of the subblock paper; in the full set, real programs besides. `None`: interrupted.
+    /// The kernels that stand for programs of the papers; in the full set, real programs besides. `None`: interrupted.
     pub fn standard(from: &Sources) -> Result<Option<Programs>> {
         let mut programs = Programs::none(if from.small { "small" } else { "full" });
         for kernel in KERNELS.iter().filter(|k| T94.contains(&k.stands_for)) {
             programs.add_kernel(kernel, from);
+        }
+        for &(name, stands_for, small, full) in LARGE {
+            let kernel = kernel(name).expect("the list names kernels");
+            let size = (if from.small { small } else { full }) << 20;
+            let references = if from.small { SMALL_REFERENCES } else { FULL_REFERENCES };
+            programs.set.large.push(Program { name: name.into(), stands_for: stands_for.into(), real: false });
+            programs.streams.push((name.into(), Stream::Kernel(kernel, Settings { size, references, seed: from.seed })));
         }
         if !from.small {
             let packages = workloads::programs().iter().flat_map(|p| p.packages.iter().map(String::as_str));
@@ -97,13 +105,21 @@ impl Programs {
     }
 
     fn none(name: &str) -> Programs {
-        Programs { set: Set { name: name.into(), programs: Vec::new() }, streams: Vec::new() }
+        Programs { set: Set { name: name.into(), ..Set::default() }, streams: Vec::new() }
     }
 
+    /// A program of the studies of T94 and PS, and of those of DS13 and RMM15 if it stands for one of theirs or was asked for by name.
     fn add(&mut self, name: &str, stands_for: &str, real: bool, stream: Stream) {
-        let stands_for = if T94.contains(&stands_for) { stands_for.to_owned() } else { String::new() };
-        self.set.programs.push(Program { name: name.into(), stands_for, real });
-        self.streams.push(stream);
+        let of = |paper: &dyn Fn(&str) -> bool| {
+            let stands_for = stands_for.split(", ").filter(|s| paper(s)).collect::<Vec<_>>().join(", ");
+            Program { name: name.into(), stands_for, real }
+        };
+        self.set.programs.push(of(&|s| T94.contains(&s)));
+        let large = of(&|s| LARGE.iter().any(|l| l.1.split(", ").any(|name| name == s)));
+        if self.set.name == "chosen" || !large.stands_for.is_empty() {
+            self.set.large.push(large);
+        }
+        self.streams.push((name.into(), stream));
     }
 
     fn add_kernel(&mut self, kernel: &'static Kernel, from: &Sources) {
@@ -134,38 +150,76 @@ impl Programs {
         Ok(true)
     }
 
-    fn stream(&self, name: &str) -> Option<&Stream> {
-        self.set.programs.iter().position(|p| p.name == name).map(|i| &self.streams[i])
-    }
-
     /// Everything that decides what a program does, as text. What a kernel does is also decided by this program, which every
     /// name in the cache depends on.
     pub fn identity(&self, name: &str) -> String {
-        match self.stream(name) {
-            Some(Stream::Kernel(kernel, settings)) => format!("kernel {} {settings:?}", kernel.name),
-            Some(Stream::Trace { hash, .. }) => format!("trace {hash}"),
-            None => format!("micro {name}"),
+        match self.named(name) {
+            Named::Own(Stream::Kernel(kernel, settings)) => format!("kernel {} {settings:?}", kernel.name),
+            Named::Own(Stream::Trace { hash, .. }) => format!("trace {hash}"),
+            Named::Chain(parts) => parts.into_iter().map(|part| self.identity(part)).collect::<Vec<_>>().join(" then "),
+            Named::Aligned(inner, size) => format!("{} aligned to {size}", self.identity(inner)),
+            Named::Other => format!("by its name {name}"),
         }
     }
 
     /// About how many references it makes.
     pub fn references(&self, name: &str) -> u64 {
-        match self.stream(name) {
-            // Three to five instructions for each data reference.
-            Some(Stream::Kernel(_, settings)) => 5 * settings.references,
-            Some(Stream::Trace { references, .. }) => *references,
-            None => 0,
+        // Three to five instructions for each data reference.
+        match self.named(name) {
+            Named::Own(Stream::Kernel(_, settings)) => 5 * settings.references,
+            Named::Own(Stream::Trace { references, .. }) => *references,
+            Named::Chain(parts) => parts.into_iter().map(|part| self.references(part)).sum(),
+            Named::Aligned(inner, _) => self.references(inner),
+            Named::Other => match Asked::of(name) {
+                Ok(Some((kernel, asked))) => 5 * asked.settings(kernel).references,
+                _ => 0,
+            },
         }
     }
 
-    /// The program, from its beginning.
+    /// The program, from its beginning: one of the set, `workload:KERNEL:SETTINGS`, several that follow each other, one with aligned
+    /// mappings, or a small one made by hand.
     pub fn open(&self, name: &str) -> Result<Box<dyn Source + Send>> {
-        Ok(match self.stream(name) {
-            Some(Stream::Kernel(kernel, settings)) => kernel.source(settings)?,
-            Some(Stream::Trace { file, .. }) => open_trace(file, None)?.source,
-            None => micro::source(name).ok_or_else(|| anyhow!("no program '{name}'"))?,
+        Ok(match self.named(name) {
+            Named::Own(Stream::Kernel(kernel, settings)) => kernel.source(settings)?,
+            Named::Own(Stream::Trace { file, .. }) => open_trace(file, None)?.source,
+            Named::Chain(parts) => {
+                Box::new(Chain::new(parts.into_iter().map(|part| self.open(part)).collect::<Result<_>>()?))
+            }
+            Named::Aligned(inner, size) => {
+                let size = size.parse::<Bytes>().map_err(|e| anyhow!("{name}: {e}"))?;
+                Box::new(Relocated::new(self.open(inner)?, size.0).map_err(|e| anyhow!("{name}: {e}"))?)
+            }
+            Named::Other => match workloads::open_source(name)? {
+                Some(source) => source,
+                None => micro::source(name).ok_or_else(|| anyhow!("no program '{name}'"))?,
+            },
         })
     }
+
+    fn named<'a>(&'a self, name: &'a str) -> Named<'a> {
+        if let Some((_, stream)) = self.streams.iter().find(|(n, _)| n == name) {
+            Named::Own(stream)
+        } else if name.contains(THEN) {
+            Named::Chain(name.split(THEN).collect())
+        } else if let Some((inner, size)) = name.rsplit_once(ALIGNED) {
+            Named::Aligned(inner, size)
+        } else {
+            Named::Other
+        }
+    }
+}
+
+/// What the name of a program means.
+enum Named<'a> {
+    /// One of the set.
+    Own(&'a Stream),
+    /// Programs one after the other ([`THEN`]).
+    Chain(Vec<&'a str>),
+    /// A program with aligned mappings ([`ALIGNED`]): its name, and the size.
+    Aligned(&'a str, &'a str),
+    /// A kernel with its settings, or a program made by hand.
+    Other,
 }
 
 /// Stores the trace of a program's first instructions; false: interrupted, and there is no trace.
@@ -190,6 +244,23 @@ fn record(program: &workloads::Program, file: &Path, limit: u64, seed: u64) -> R
     }
     Ok(!interrupted)
 }
+
+/// Kernels in place of the programs of DS13 and RMM15: what each stands for, and MiB in the small and in the full set. The papers' big-memory
+/// programs have 54 to 75 GB, the others 120 to 1700 MB (RMM15 Table 4): these are in the full set as large as there, as far as a kernel
+/// fits in memory itself.
+const LARGE: &[(&str, &str, u64, u64)] = &[
+    ("bfs", "graph500", 64, 1024),
+    ("kv", "memcached", 256, 2048),
+    ("spmv", "NPB:CG, soplex", 64, 2048),
+    ("gups", "GUPS", 256, 4096),
+    ("simplex", "mcf", 64, 1700),
+    ("event-queue", "omnetpp", 64, 165),
+    ("astar", "astar", 64, 350),
+    ("anneal", "canneal", 128, 780),
+    ("suffix", "tigr, mummer", 32, 512),
+    ("stencil", "cactusADM, GemsFDTD, NPB:BT", 32, 690),
+    ("cluster", "streamcluster", 64, 120),
+];
 
 /// The programs of T94's tables.
 const T94: [&str; 10] = ["coral", "nasa7", "compress", "fftpde", "wave5", "mp3d", "spice", "pthor", "ML", "gcc"];

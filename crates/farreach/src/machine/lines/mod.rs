@@ -8,6 +8,7 @@ mod program;
 
 use super::crew::Work;
 use super::engine::{Footprint, Tally};
+use super::growth::Growth;
 use super::lab::Progress;
 use super::profile::{FIRST_SLICE, MAX_SLICES, Profile};
 use crate::Error;
@@ -100,6 +101,8 @@ pub(super) struct LineEngine {
     limit: u64,
     plain: bool,
     changes: Vec<Change>,
+    /// Memory over time.
+    pub growth: Growth,
 }
 
 impl LineEngine {
@@ -125,6 +128,7 @@ impl LineEngine {
             limit: limit.unwrap_or(u64::MAX),
             plain,
             changes: Vec::new(),
+            growth: Growth::new(),
         }
     }
 
@@ -175,6 +179,7 @@ impl LineEngine {
         if faults {
             self.flush()?;
         }
+        self.growth.before(self.tally.lookups.total(), &self.os);
         if let Err(e) = self.os.touch(asid, Vpn(vpn), kind) {
             let machine = self.units.first().map_or_else(String::new, |unit| unit.name.clone());
             return Err(Error::Simulation { machine, what: self.os.explain(e) });
@@ -325,6 +330,7 @@ impl LineEngine {
             _ => {}
         }
         self.flush().map_err(|e| e.to_string())?;
+        self.growth.before(self.tally.lookups.total(), &self.os);
         self.os.apply(asid, op);
         self.follow().map_err(|e| e.to_string())
     }

@@ -3,7 +3,7 @@
 use crate::report::format::clean;
 use crate::report::html::parts::{apart, colour, px};
 use crate::report::html::scale::{Scale, tick_label};
-use crate::study::Chart;
+use crate::study::{Bars, Chart};
 use maud::{Markup, html};
 
 /// Height of a line of text, and about the width of a letter in it, in units of the drawing.
@@ -52,6 +52,62 @@ pub(super) fn chart(chart: &Chart, width: f64, height: f64) -> Markup {
                             (px(LEFT + width + 16.0)) "," (px(labels[k])) } {}
                         text.end-name x=(px(LEFT + width + 20.0)) y=(px(labels[k] + 4.0)) { (clean(&chart.series[*i].name)) }
                     }
+                }
+            }
+        }
+    }
+}
+
+/// Groups of bars. `height` is that of the area of the bars, in units of the drawing.
+pub(super) fn bars(bars: &Bars, height: f64) -> Markup {
+    const BAR: f64 = 13.0;
+    const GAP: f64 = 16.0;
+    let chart = &bars.chart;
+    let longest = chart.series.iter().flat_map(|s| s.values.iter().flatten().copied()).fold(0.0, f64::max);
+    let most = bars.clip.map_or(longest, |clip| clip.min(longest));
+    let y = Scale::linear(most);
+    let count = chart.series.len() as f64;
+    let letters = chart.places.iter().map(|p| p.chars().count()).max().unwrap_or(0) as f64;
+    let group = (BAR * count + GAP).max(LETTER * letters + 6.0);
+    let (width, above) = (group * chart.places.len() as f64, ABOVE + LINE);
+    let names: Vec<f64> = chart
+        .series
+        .iter()
+        .scan(LEFT, |x, s| {
+            let at = *x;
+            *x += LETTER * s.name.chars().count() as f64 + 30.0;
+            Some(at)
+        })
+        .collect();
+    let (all, tall) = (LEFT + width + 10.0, above + height + BELOW + LINE);
+    let top = |value: f64| above + height * (1.0 - y.at(value.min(most)));
+    html! {
+        figure.lines {
+            figcaption { (clean(&chart.title)) ", " (chart.y) }
+            svg viewBox={ "0 0 " (px(all)) " " (px(tall)) } style={ "width:min(100%," (px(all)) "px)" } role="img" aria-label=(clean(&chart.title)) {
+                @for tick in y.ticks() {
+                    line.grid x1=(px(LEFT)) x2=(px(LEFT + width)) y1=(px(top(tick))) y2=(px(top(tick))) {}
+                    text.tick x=(px(LEFT - 7.0)) y=(px(top(tick) + 4.0)) text-anchor="end" { (tick_label(tick)) }
+                }
+                @for (p, name) in chart.places.iter().enumerate() {
+                    @let left = LEFT + group * p as f64 + (group - BAR * count) / 2.0;
+                    @for (i, series) in chart.series.iter().enumerate() {
+                        @if let Some(value) = series.values.get(p).copied().flatten() {
+                            @let x = left + BAR * i as f64;
+                            rect class={ "fill " (colour(i)) } x=(px(x)) y=(px(top(value))) width=(px(BAR - 1.5))
+                                height=(px((above + height - top(value)).max(0.6))) {
+                                title { (clean(&series.name)) ": " (tick_label(value)) }
+                            }
+                            @if value > most {
+                                text.tick x=(px(x + BAR / 2.0)) y=(px(above - 5.0)) text-anchor="middle" { (format!("{value:.0}")) }
+                            }
+                        }
+                    }
+                    text.tick x=(px(LEFT + group * (p as f64 + 0.5))) y=(px(above + height + 17.0)) text-anchor="middle" { (clean(name)) }
+                }
+                @for (i, series) in chart.series.iter().enumerate() {
+                    rect class={ "fill " (colour(i)) } x=(px(names[i])) y=(px(tall - 14.0)) width="10" height="10" {}
+                    text.tick x=(px(names[i] + 15.0)) y=(px(tall - 5.0)) { (clean(&series.name)) }
                 }
             }
         }

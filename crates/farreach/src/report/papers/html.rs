@@ -1,7 +1,7 @@
 //! One page for all tables and figures: no script, no network. First the verdicts, then each study with its numbers.
 
 use super::cells::{shown, under};
-use super::charts::chart;
+use super::charts::{bars, chart};
 use crate::report::format::clean;
 use crate::report::html::{POLICY, STYLE};
 use crate::study::{Column, Judged, Origin, Papers, Section, Table, Verdict};
@@ -87,6 +87,7 @@ fn section(section: &Section) -> Markup {
             div.charts[small] {
                 @for c in &section.charts { (if small { chart(c, 200.0, 150.0) } else { chart(c, 560.0, 300.0) }) }
             }
+            @for b in &section.bars { (bars(b, 230.0)) }
             @for t in &section.tables { (table(t)) }
             @for note in &section.notes { p.note { (clean(note)) } }
         }

@@ -1,8 +1,10 @@
 //! The claims of the papers, each with a judge. A claim that fails on a program is said to fail, with the program named; nothing
 //! is tuned to make one hold.
 
+mod ds13;
 mod judge;
 mod ps;
+mod rmm15;
 mod sv97;
 mod t94_designs;
 mod t94_os;
@@ -56,7 +58,7 @@ pub struct Hypothesis {
     pub judge: fn(&Results, &Set) -> Finding,
 }
 
-/// All claims, by number. A further one is one entry in its family and needs no other change.
+/// All claims, by paper and number. A further one is one entry in its family and needs no other change.
 pub static HYPOTHESES: std::sync::LazyLock<Vec<&'static Hypothesis>> = std::sync::LazyLock::new(|| {
     let mut all: Vec<&'static Hypothesis> = FAMILIES.iter().flat_map(|f| f.iter()).collect();
     let number = |h: &Hypothesis| {
@@ -68,10 +70,10 @@ pub static HYPOTHESES: std::sync::LazyLock<Vec<&'static Hypothesis>> = std::sync
 });
 
 /// What ids name, in the order of the reports.
-const PAPERS: [&str; 3] = ["-T94", "-PS", "-SV"];
+const PAPERS: [&str; 5] = ["-T94", "-PS", "-SV", "-DS", "-RM"];
 
 const FAMILIES: &[&[Hypothesis]] =
-    &[ps::CLAIMS, t94_designs::CLAIMS, t94_os::CLAIMS, t94_sizes::CLAIMS, sv97::CLAIMS];
+    &[ps::CLAIMS, t94_designs::CLAIMS, t94_os::CLAIMS, t94_sizes::CLAIMS, sv97::CLAIMS, ds13::CLAIMS, rmm15::CLAIMS];
 
 impl Hypothesis {
     /// The claim with its verdict.

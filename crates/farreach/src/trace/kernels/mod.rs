@@ -11,6 +11,7 @@ mod anneal;
 mod astar;
 mod bfs;
 mod cells;
+mod cluster;
 mod compiler;
 mod dense;
 mod fft3d;
@@ -27,6 +28,7 @@ mod semispace;
 mod simplex;
 mod sparse_lu;
 mod spmv;
+mod stencil;
 mod suffix;
 #[cfg(test)]
 mod tests;
@@ -61,6 +63,8 @@ pub static KERNELS: &[Kernel] = &[
     astar::KERNEL,
     anneal::KERNEL,
     suffix::KERNEL,
+    stencil::KERNEL,
+    cluster::KERNEL,
 ];
 
 /// One kernel of the catalogue.

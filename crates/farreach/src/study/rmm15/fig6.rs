@@ -1,0 +1,86 @@
+//! Figure 6: overhead of page walks, relative to an ideal run.
+
+use super::*;
+use crate::study::{Bars, Chart, Series};
+use large::{DS_1G, RMM_4K, RMM_CLUSTERED, RMM_RANGE, RMM_THP, mean};
+
+pub(in crate::study) const STUDY: Study = Study {
+    id: "rmm15-fig6",
+    title: "Overhead of page walks relative to an ideal run",
+    rules: "RMM15-40, RMM15-42, AMB-93, AMB-94, CW-12",
+    plan: |_, set| large::grid(set.large.iter(), &BARS.map(|b| b.1)),
+    section,
+};
+
+/// Bars of the figure. A direct segment is the one of DS13 that the paper's prototype would have made.
+pub(in crate::study) const BARS: [(&str, &str); 6] = [
+    ("4 KB", RMM_4K),
+    ("clustered", RMM_CLUSTERED),
+    ("THP", RMM_THP),
+    ("1 GB", DS_1G),
+    ("segment", large::DS_SEGMENT),
+    ("RMM", RMM_RANGE),
+];
+
+/// Overhead in percent of the ideal run. Nothing for 1 GB pages where no region holds one.
+pub(in crate::study) fn overhead(results: &Results, program: &str, machine: &str) -> Option<f64> {
+    if machine == DS_1G && results.machine(program, machine)?.counts.os.superpage_faults == 0 {
+        return None;
+    }
+    large::overhead(results, program, machine)
+}
+
+/// Mean over the programs.
+pub(in crate::study) fn average(results: &Results, set: &Set, machine: &str) -> Option<f64> {
+    mean(set.large.iter().map(|p| overhead(results, &p.name, machine)))
+}
+
+/// Printed in the text.
+fn in_text(row: &str) -> Cell {
+    match row {
+        "mcf" => Cell::Number(42.0),
+        "cactusADM" => Cell::Number(39.0),
+        "Graph500" => Cell::Number(29.0),
+        _ => Cell::Nothing,
+    }
+}
+
+fn section(results: &Results, set: &Set, section: &mut Section) {
+    let paper = printed::table("rmm15_table4");
+    let mut table = Table::new("Percent of the ideal run", "program");
+    for (name, _) in BARS {
+        table.column(name, Origin::Measured, "%");
+        if name == "4 KB" {
+            table.column(name, Origin::Printed, "%");
+        }
+    }
+    for Stand { program, head, row } in stands(set.large.iter(), &paper) {
+        let mut cells: Vec<Cell> = BARS.iter().map(|b| overhead(results, &program.name, b.1).into()).collect();
+        cells.insert(1, in_text(&row));
+        table.row(head, cells);
+    }
+    let mut cells: Vec<Cell> = BARS.iter().map(|b| average(results, set, b.1).into()).collect();
+    cells.insert(1, Cell::Nothing);
+    table.row("mean of the programs", cells);
+    section.tables.push(table);
+    let series = BARS.map(|(name, machine)| Series {
+        name: name.into(),
+        values: set.large.iter().map(|p| overhead(results, &p.name, machine)).collect(),
+    });
+    section.bars.push(Bars {
+        chart: Chart {
+            title: "Overhead of page walks".into(),
+            x: "program".into(),
+            places: set.large.iter().map(|p| p.name.clone()).collect(),
+            y: "% of the ideal run".into(),
+            series: series.into(),
+        },
+        clip: Some(60.0),
+    });
+    section.note(
+        "Clustered, segment and RMM are walks counted here at the price of a walk with 4 KB pages (Table 6). The paper's figure has no numbers but \
+         those in its text. 1 GB pages only where a region holds one.",
+    );
+    section.note(large::CYCLES);
+    section.note(large::SCALED);
+}
