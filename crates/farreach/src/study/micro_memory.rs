@@ -41,7 +41,8 @@ pub fn source(name: &str) -> Option<Box<dyn Source + Send>> {
             p.load(random.map(|(range, page)| at(range) + page));
         }
         ARENAS => {
-            (0..8).for_each(|arena| p.map(BASE + (arena << 14), 1 << 14, Backing::Anonymous));
+            // Each below the one before, as mmap gives them.
+            (0..8).rev().for_each(|arena| p.map(BASE + (arena << 14), 1 << 14, Backing::Anonymous));
             (0..8).for_each(|arena| p.store((0..64).map(|page| BASE + (arena << 14) + page)));
         }
         TURNS => return Some(Box::new(Several(turns().into()))),

@@ -94,8 +94,8 @@ fn heap(start: u64, pages: u64) -> Op {
 
 #[test]
 fn ds13_12_opt_in_opt_out_and_provisioning() {
-    let build = |keys: &str| {
-        let mut os = os(&format!("{KEYS},{keys}"));
+    let build_with = |base: &str, keys: &str| {
+        let mut os = os(&format!("{base},{keys}"));
         map(&mut os, 0x100, 32, Backing::Heap);
         map(&mut os, 0x800, 40, Backing::Anonymous);
         map(&mut os, 0x830, 16, Backing::Anonymous);
@@ -103,9 +103,15 @@ fn ds13_12_opt_in_opt_out_and_provisioning() {
         map(&mut os, 0xa00, 200, Backing::Stack);
         os
     };
+    let build = |keys: &str| build_with(KEYS, keys);
     let base_pages = |os: &Os| registers(os, A).map(|r| (r.0, r.1));
-    // Eager: the span from the heap to the file, holes included; there is memory for its first 256 pages.
-    assert_eq!(base_pages(&build("provision=eager")), Some((0x100, 256)));
+    // Eager: the span from the heap to the file, holes included, if as much address space was reserved; there is memory for 2048 pages.
+    let large = KEYS.replace("segment_memory=1M,memory=4M", "segment_memory=8M,memory=16M");
+    assert_eq!(base_pages(&build_with(&large, "provision=eager")), Some((0x100, 0x740)));
+    // With memory for 256 pages the heap and the two others, which lie together, are apart.
+    assert_eq!(base_pages(&build("provision=eager")), Some((0x100, 32)), "no other span is twice as large");
+    let later = KEYS.replace("admit_min=64K", "admit_min=200K");
+    assert_eq!(base_pages(&build_with(&later, "provision=eager")), Some((0x800, 64)));
     assert_eq!(base_pages(&build("provision=lazy")), Some((0x100, 32)), "no other span is twice as large");
     assert_eq!(base_pages(&build("provision=lazy,primary=large,primary_min=160K")), Some((0x800, 40)));
     assert_eq!(base_pages(&build("provision=lazy,primary=heap")), Some((0x100, 32)));

@@ -56,10 +56,10 @@ impl Programs {
         for kernel in KERNELS.iter().filter(|k| T94.contains(&k.stands_for)) {
             programs.add_kernel(kernel, from);
         }
-        for &(name, stands_for, small, full) in LARGE {
+        for &(name, stands_for, small, references, full) in LARGE {
             let kernel = kernel(name).expect("the list names kernels");
             let size = (if from.small { small } else { full }) << 20;
-            let references = if from.small { SMALL_REFERENCES } else { FULL_REFERENCES };
+            let references = if from.small { references * 1_000_000 } else { FULL_REFERENCES };
             programs.set.large.push(Program { name: name.into(), stands_for: stands_for.into(), real: false });
             programs.streams.push((name.into(), Stream::Kernel(kernel, Settings { size, references, seed: from.seed })));
         }
@@ -245,21 +245,21 @@ fn record(program: &workloads::Program, file: &Path, limit: u64, seed: u64) -> R
     Ok(!interrupted)
 }
 
-/// Kernels in place of the programs of DS13 and RMM15: what each stands for, and MiB in the small and in the full set. The papers' big-memory
-/// programs have 54 to 75 GB, the others 120 to 1700 MB (RMM15 Table 4): these are in the full set as large as there, as far as a kernel
-/// fits in memory itself.
-const LARGE: &[(&str, &str, u64, u64)] = &[
-    ("bfs", "graph500", 64, 1024),
-    ("kv", "memcached", 256, 2048),
-    ("spmv", "NPB:CG, soplex", 64, 2048),
-    ("gups", "GUPS", 256, 4096),
-    ("simplex", "mcf", 64, 1700),
-    ("event-queue", "omnetpp", 64, 165),
-    ("astar", "astar", 64, 350),
-    ("anneal", "canneal", 128, 780),
-    ("suffix", "tigr, mummer", 32, 512),
-    ("stencil", "cactusADM, GemsFDTD, NPB:BT", 32, 690),
-    ("cluster", "streamcluster", 64, 120),
+/// Kernels in place of the programs of DS13 and RMM15: what each stands for; MiB and million data references in the small set, as many as it
+/// takes to reach most of the memory; MiB in the full set. The papers' big-memory programs have 54 to 75 GB, the others 120 to 1700 MB
+/// (RMM15 Table 4): the latter are in the full set as large as there, as far as a kernel fits in memory itself.
+const LARGE: &[(&str, &str, u64, u64, u64)] = &[
+    ("bfs", "graph500", 32, 8, 1024),
+    ("kv", "memcached", 128, 4, 2048),
+    ("spmv", "NPB:CG, soplex", 64, 8, 2048),
+    ("gups", "GUPS", 256, 2, 4096),
+    ("simplex", "mcf", 32, 4, 1700),
+    ("event-queue", "omnetpp", 16, 6, 165),
+    ("astar", "astar", 8, 8, 350),
+    ("anneal", "canneal", 128, 2, 780),
+    ("suffix", "tigr, mummer", 16, 6, 512),
+    ("stencil", "cactusADM, GemsFDTD, NPB:BT", 32, 12, 690),
+    ("cluster", "streamcluster", 32, 9, 120),
 ];
 
 /// The programs of T94's tables.

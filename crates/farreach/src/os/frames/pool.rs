@@ -100,6 +100,11 @@ impl Pool {
         self.free_frames
     }
 
+    /// All its frames.
+    pub fn frames(&self) -> u64 {
+        self.owned.0.values().sum()
+    }
+
     /// Frames in claims, free or not.
     pub fn claimed(&self) -> u64 {
         self.claimed

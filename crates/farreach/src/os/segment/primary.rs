@@ -18,7 +18,7 @@ pub enum OnFork {
 /// Which memory of which programs segments are for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Primary {
-    /// Holes between regions belong to the primary region (DS13-11).
+    /// Holes between regions belong to the primary region, up to the size of the memory set aside (DS13-11).
     pub eager: bool,
     /// Only the heap is eligible; otherwise all private anonymous read-write memory but stacks (DS13-12).
     pub heap_only: bool,
@@ -57,17 +57,23 @@ impl Os {
         memory && (!primary.heap_only || label == "heap") && region.range.pages >= primary.least
     }
 
-    /// Pieces of address space that hold eligible regions only.
+    /// Pieces of address space that hold eligible regions only. Address space reserved ahead is as large as the memory set aside
+    /// (DS13-11): regions that lie further apart are in no piece together.
     pub(super) fn spans(&self, asid: Asid, primary: &Primary) -> Vec<Span> {
         let mut spans: Vec<Span> = Vec::new();
         let mut open = false;
+        let reserved = self.memory.pool.frames();
         for region in self.spaces[asid.0 as usize].regions.iter() {
             if !self.eligible(region, primary) {
                 open = false;
                 continue;
             }
             match spans.last_mut() {
-                Some(span) if open && (primary.eager || span.range.end() == region.range.start) => {
+                Some(span)
+                    if open
+                        && (span.range.end() == region.range.start
+                            || primary.eager && region.range.end().0 - span.range.start.0 <= reserved) =>
+                {
                     span.range = VpnRange::between(span.range.start, region.range.end());
                     span.pages += region.range.pages;
                 }

@@ -22,8 +22,12 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     let mut table = Table::new("Share of the address space, mean over all samples", "program");
     table.column("read-write, anonymous", Origin::Measured, "%");
     table.column("read-write, anonymous", Origin::Printed, "%");
+    table.column("the rest", Origin::Measured, "%");
+    table.column("the rest", Origin::Printed, "%");
     for Stand { program, head, row } in stands(of_ds13(set), &paper) {
-        table.row(head, vec![share(results, &program.name).into(), paper.cell(&row, "pct_memory_rw_anonymous")]);
+        let (here, there) = (share(results, &program.name), paper.number(&row, "pct_memory_rw_anonymous"));
+        let cells = [here, there, here.map(|s| 100.0 - s), there.map(|s| 100.0 - s)];
+        table.row(head, cells.map(Cell::from).into());
     }
     section.tables.push(table);
     section.note("A sample is taken at each event of the process that maps, unmaps or protects memory, in pages of regions; the paper samples with time.");

@@ -36,6 +36,8 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     table.column("data misses", Origin::Measured, "misses");
     table.column("inside the segment", Origin::Measured, "%");
     table.column("inside the segment", Origin::Printed, "%");
+    table.column("outside", Origin::Measured, "%");
+    table.column("outside", Origin::Printed, "%");
     table.column("time left, linear model", Origin::Measured, "%");
     table.column("time left, linear model", Origin::Computed, "%");
     table.column("relative to the shorter run", Origin::Measured, "%");
@@ -49,6 +51,8 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
             inside(results, name, DS_TRACKED).map(|x| x.1).into(),
             share(results, name).into(),
             paper.cell(&row, "pct_dtlb_misses_in_segment"),
+            share(results, name).map(|s| 100.0 - s).into(),
+            paper.number(&row, "pct_dtlb_misses_in_segment").map(|s| 100.0 - s).into(),
         ];
         table.row(head, first.into_iter().chain(both(0)).chain(both(1)).collect());
     }

@@ -123,13 +123,13 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-DS-8",
-        claim: "Registers, and faults that map what the registers would give, have the same misses, inside the segment and outside",
+        claim: "Registers, and faults that map what the registers would give, have the same misses, region by region",
         studies: &["ds13-table5"],
         judge: |results, set| {
             tally(of_ds13(set), |p| {
-                let (registers, faults) =
-                    (table5::inside(results, &p.name, DS_TRACKED)?, table5::inside(results, &p.name, DS_EMULATED)?);
-                let text = format!("inside {} and {}, in all {} and {}", registers.0, faults.0, registers.1, faults.1);
+                let of = |machine| results.machine(&p.name, machine).map(|m| (m.counts.tlb.data_misses, &m.regions));
+                let (registers, faults) = (of(DS_TRACKED)?, of(DS_EMULATED)?);
+                let text = format!("{} and {} in {} regions", registers.0, faults.0, registers.1.len());
                 Some((registers == faults, text))
             })
             .all()

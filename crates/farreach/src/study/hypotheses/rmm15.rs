@@ -7,8 +7,8 @@ use crate::study::large::{DS_SEGMENT, RMM_4K, RMM_CLUSTERED, RMM_OFF, RMM_RANGE,
 use crate::study::micro_memory::{FORK, PROTECT, SCATTERED, TINY};
 use crate::study::rmm15::by_hand::{ROWS, TINY_PAGES, TINY_RANGES};
 use crate::study::rmm15::fig6::{average, overhead};
-use crate::study::rmm15::fig7::{Blocks, left};
-use crate::study::rmm15::options::{ALWAYS, ENHANCED, SERIAL, STOCK, THRESHOLD_1, enhanced, last_first};
+use crate::study::rmm15::fig7::{State, left};
+use crate::study::rmm15::options::{ALWAYS, ENHANCED, SERIAL, STOCK, THRESHOLD_1, enhanced, last_first, places};
 use crate::study::rmm15::table2::{contiguity, largest};
 use crate::study::rmm15::table7::{aged, memory, shares, time};
 use crate::study::words::percent;
@@ -73,9 +73,9 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         judge: |results, set| {
             let programs: Vec<&Program> = set.large.iter().filter(|p| walks(results, p)).collect();
             let found = tally(programs.iter().copied(), |p| {
-                left(results, &p.name, 32, Blocks::Unscaled).map(|l| (l < 1.0, format!("{} left", percent(l))))
+                left(results, set, p, 32, State::Fresh).map(|l| (l < 1.0, format!("{} left", percent(l))))
             });
-            let Some(left) = mean(programs.iter().map(|p| left(results, &p.name, 32, Blocks::Unscaled))) else {
+            let Some(left) = mean(programs.iter().map(|p| left(results, set, p, 32, State::Fresh))) else {
                 return untestable("no program with walks was run.");
             };
             let (yes, all) = (found.yes.len(), programs.len());
@@ -94,9 +94,9 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         judge: |results, set| {
             let late = ["cactusADM", "memcached", "tigr", "GUPS"];
             let many = |p: &Program| {
-                let both = [Blocks::Unscaled, Blocks::Scaled].map(|b| left(results, &p.name, 16, b));
-                let [unscaled, scaled] = [both[0]?, both[1]?];
-                Some((unscaled > 1.0 || scaled > 1.0, format!("{} left, with scaled blocks {}", percent(unscaled), percent(scaled))))
+                let (fresh, aged) = (left(results, set, p, 16, State::Fresh)?, left(results, set, p, 16, State::Aged));
+                let words = aged.map_or(String::new(), |a| format!(", on aged memory {}", percent(a)));
+                Some((fresh > 1.0 || aged.is_some_and(|a| a > 1.0), format!("{} left{words}", percent(fresh))))
             };
             both(tally(set.large.iter().filter(|p| is(p, &late)), many), tally(set.large.iter().filter(|p| !is(p, &late)), many))
         },
@@ -114,7 +114,7 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         judge: |results, set| {
             let names = ["astar", "omnetpp", "canneal", "streamcluster", "graph500"];
             tally(set.large.iter().filter(|p| is(p, &names) || p.stands_for.is_empty()), |p| {
-                let (last, one) = (last_first(results, &p.name)?, left(results, &p.name, 1, Blocks::Unscaled)?);
+                let (last, one) = (last_first(results, &p.name)?, left(results, set, p, 1, State::Fresh)?);
                 Some((last > 50.0 && one < 50.0, format!("last range {}, one entry leaves {}", percent(last), percent(one))))
             })
             .all()
@@ -250,7 +250,7 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         studies: &["rmm15-options", "rmm15-table7"],
         judge: |results, set| {
             tally(set.large.iter(), |p| {
-                let chain = aged(set, p)?;
+                let [chain, _] = aged(set, p)?;
                 let (stock, large) = (contiguity(results, &chain, STOCK)?, contiguity(results, &chain, RMM_OFF)?);
                 let blocks = stock.mapped_pages / 1024;
                 let text = format!("{} ranges instead of {}; {blocks} blocks of 4 MB", large.ranges, stock.ranges);
@@ -267,7 +267,7 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             tally(set.large.iter(), |p| {
                 let mut words = Vec::new();
                 let mut right = true;
-                for place in [Some(p.name.clone()), aged(set, p)].into_iter().flatten() {
+                for place in places(set, p) {
                     let all = (0..ENHANCED.len()).map(|i| enhanced(results, &p.name, &place, i)).collect::<Option<Vec<_>>>()?;
                     right &= all.iter().all(|&n| n <= all[0]);
                     words.push(all.iter().map(u64::to_string).collect::<Vec<_>>().join(", "));

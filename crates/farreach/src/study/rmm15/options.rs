@@ -14,7 +14,7 @@ pub(in crate::study) const STUDY: Study = Study {
         let mut wanted = large::grid(set.large.iter(), &machines);
         for p in &set.large {
             if let Some(off) = scaled_off(results, &p.name) {
-                let chain = aged(set, p);
+                let chain = aged(set, p).map(|[chain, _]| chain);
                 wanted.extend(chain.iter().flat_map(|c| [RMM_OFF, STOCK].map(|m| Request::machine(c, m))));
                 let places = [Some(p.name.clone()), chain];
                 let all = ENHANCED.map(|e| format!("{off}{e}"));
@@ -39,6 +39,12 @@ pub(in crate::study) const STOCK: &str = "rmm15/range:range_tlb=false,max_order=
 /// What the paper did not build (RMM15-27): blocks by address, remainders carved from larger blocks, both.
 pub(in crate::study) const ENHANCED: [&str; 4] =
     ["", ",address_ordered=true", ",carve=true", ",address_ordered=true,carve=true"];
+
+/// Fresh memory, and memory that others have used: the program by itself, and after two others.
+pub(in crate::study) fn places(set: &Set, program: &Program) -> impl Iterator<Item = String> {
+    let chain = aged(set, program).map(|[chain, _]| chain);
+    [Some(program.name.clone()), chain].into_iter().flatten()
+}
 
 /// Ranges with scaled blocks and one of [`ENHANCED`], on fresh memory or after two other programs.
 pub(in crate::study) fn enhanced(results: &Results, program: &str, place: &str, which: usize) -> Option<u64> {
@@ -87,7 +93,7 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     }
     for p in &set.large {
         let Some(orders) = scaled_orders(results, &p.name) else { continue };
-        for place in [Some(p.name.clone()), aged(set, p)].into_iter().flatten() {
+        for place in places(set, p) {
             let mut cells = vec![Cell::Count(1 << (orders - 1))];
             cells.extend((0..ENHANCED.len()).map(|i| Cell::from(enhanced(results, &p.name, &place, i))));
             blocks.row(place, cells);

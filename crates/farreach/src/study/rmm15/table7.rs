@@ -15,7 +15,7 @@ pub(in crate::study) const STUDY: Study = Study {
         for p in &set.large {
             let Some(scaled) = scaled_off(results, &p.name) else { continue };
             wanted.push(Request::machine(&p.name, scaled.as_str()));
-            wanted.extend(aged(set, p).map(|chain| Request::machine(&chain, scaled)));
+            wanted.extend(aged(set, p).map(|[chain, _]| Request::machine(&chain, scaled)));
         }
         wanted
     },
@@ -37,16 +37,18 @@ pub(in crate::study) fn scaled_off(results: &Results, program: &str) -> Option<S
     Some(format!("{RMM_OFF},max_order={}", scaled_orders(results, program)?))
 }
 
-/// The program after two others that had less memory than it has, so that its own ranges are those of the census. `None` for the smallest.
-pub(in crate::study) fn aged(set: &Set, program: &Program) -> Option<String> {
+/// The program after two others on the same memory, and these two alone. The two have less memory than it has, so that its own ranges are
+/// those of the census. `None` for programs that nothing is said about, and without the other two.
+pub(in crate::study) fn aged(set: &Set, program: &Program) -> Option<[String; 2]> {
     let before = AGED.iter().find(|(name, _)| *name == program.name)?.1;
     let there = |name: &str| set.large.iter().any(|p| p.name == name);
-    before.iter().all(|name| there(name)).then(|| format!("{}{THEN}{}", before.join(THEN), program.name))
+    let two = before.join(THEN);
+    before.iter().all(|name| there(name)).then(|| [format!("{two}{THEN}{}", program.name), two])
 }
 
 /// Programs, and which two run before.
 const AGED: [(&str, [&str; 2]); 3] =
-    [("gups", ["anneal", "stencil"]), ("kv", ["suffix", "simplex"]), ("spmv", ["event-queue", "anneal"])];
+    [("gups", ["anneal", "stencil"]), ("kv", ["suffix", "simplex"]), ("spmv", ["event-queue", "cluster"])];
 
 /// Cycles of a run: instructions, page walks, operating system.
 fn cycles(results: &Results, program: &str, machine: &str) -> Option<(f64, f64)> {
@@ -121,11 +123,10 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     for p in &set.large {
         let (Some(orders), Some(machine)) = (scaled_orders(results, &p.name), scaled_off(results, &p.name)) else { continue };
         let chain = aged(set, p);
-        let after = chain.as_ref().and_then(|c| c.strip_suffix(&p.name)?.strip_suffix(THEN));
         let mut cells = vec![Cell::Count(1 << (orders - 1))];
         cells.extend(statistics(contiguity(results, &p.name, &machine)));
-        cells.push(after.unwrap_or("").into());
-        cells.extend(statistics(chain.and_then(|c| contiguity(results, &c, &machine).cloned()).as_ref()));
+        cells.push(chain.as_ref().map_or("", |c| &c[1]).into());
+        cells.extend(statistics(chain.and_then(|[c, _]| contiguity(results, &c, &machine).cloned()).as_ref()));
         scaled.row(&p.name, cells);
     }
     section.tables.push(scaled);
