@@ -112,7 +112,7 @@ pub fn megabytes(bytes: u64) -> Cell {
 
 /// What every table of these papers says.
 pub const SCALED: &str = "The papers' programs and inputs are not available; each row is a program with the behaviour of the one in parentheses. \
-     Footprints are scaled down: small set 64 to 256 MB, full set up to 4 GB, where the papers have 54 to 75 GB for big-memory programs and \
+     Footprints are scaled down: small set 8 to 256 MB, full set 120 MB to 4 GB, where the papers have 54 to 75 GB for big-memory programs and \
      120 MB to 1.7 GB for the others. The TLBs are left unscaled: those of the papers. Shape, order and ratio can be compared, counts cannot.";
 /// What every table with percent of time says.
 pub const CYCLES: &str = "Time is instructions at 1 cycle and page walks at 12 cycles for each node read: no data cache is simulated, so the \

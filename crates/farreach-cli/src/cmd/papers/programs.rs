@@ -247,17 +247,17 @@ fn record(program: &workloads::Program, file: &Path, limit: u64, seed: u64) -> R
 /// takes to reach most of the memory; MiB in the full set. The papers' big-memory programs have 54 to 75 GB, the others 120 to 1700 MB
 /// (RMM15 Table 4): the latter are in the full set as large as there, as far as a kernel fits in memory itself.
 const LARGE: &[(&str, &str, u64, u64, u64)] = &[
-    ("bfs", "graph500", 32, 8, 1024),
-    ("kv", "memcached", 128, 4, 2048),
-    ("spmv", "NPB:CG, soplex", 64, 8, 2048),
+    ("bfs", "graph500", 16, 4, 1024),
+    ("kv", "memcached", 128, 3, 2048),
+    ("spmv", "NPB:CG, soplex", 64, 4, 2048),
     ("gups", "GUPS", 256, 2, 4096),
-    ("simplex", "mcf", 32, 4, 1700),
-    ("event-queue", "omnetpp", 16, 6, 165),
-    ("astar", "astar", 8, 8, 350),
-    ("anneal", "canneal", 128, 2, 780),
-    ("suffix", "tigr, mummer", 16, 6, 512),
-    ("stencil", "cactusADM, GemsFDTD, NPB:BT", 32, 12, 690),
-    ("cluster", "streamcluster", 32, 9, 120),
+    ("simplex", "mcf", 32, 3, 1700),
+    ("event-queue", "omnetpp", 16, 4, 165),
+    ("astar", "astar", 8, 4, 350),
+    ("anneal", "canneal", 64, 2, 780),
+    ("suffix", "tigr, mummer", 16, 4, 512),
+    ("stencil", "cactusADM, GemsFDTD, NPB:BT", 16, 6, 690),
+    ("cluster", "streamcluster", 16, 5, 120),
 ];
 
 /// The programs of T94's tables.

@@ -70,8 +70,8 @@ pub static HYPOTHESES: std::sync::LazyLock<Vec<&'static Hypothesis>> = std::sync
     all
 });
 
-/// What the numbers of claims begin with, in the order of reports.
-const PAPERS: [&str; 5] = ["H-T94", "H-PS", "H-SV", "H-DS", "H-RM"];
+/// What ids name, in the order of the reports.
+const PAPERS: [&str; 5] = ["-T94", "-PS", "-SV", "-DS", "-RM"];
 
 const FAMILIES: &[&[Hypothesis]] =
     &[ps::CLAIMS, t94_designs::CLAIMS, t94_os::CLAIMS, t94_sizes::CLAIMS, sv97::CLAIMS, ds13::CLAIMS, rmm15::CLAIMS];

@@ -3,10 +3,10 @@
 use super::judge::{Tally, fails, holds, tally, untestable};
 use super::{Finding, Hypothesis};
 use crate::study::hand::judged;
-use crate::study::large::{DS_SEGMENT, RMM_4K, RMM_CLUSTERED, RMM_OFF, RMM_RANGE, RMM_THP, data_misses, mean};
+use crate::study::large::{RMM_4K, RMM_CLUSTERED, RMM_OFF, RMM_RANGE, RMM_THP, data_misses, mean};
 use crate::study::micro_memory::{FORK, PROTECT, SCATTERED, TINY};
 use crate::study::rmm15::by_hand::{ROWS, TINY_PAGES, TINY_RANGES};
-use crate::study::rmm15::fig6::{average, overhead};
+use crate::study::rmm15::fig6::{IDEAL, average, overhead};
 use crate::study::rmm15::fig7::{State, left};
 use crate::study::rmm15::options::{ALWAYS, ENHANCED, SERIAL, STOCK, THRESHOLD_1, enhanced, last_first, places};
 use crate::study::rmm15::table2::{contiguity, largest};
@@ -179,11 +179,11 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-RM-11",
-        claim: "On average walks cost most with 4 KB pages, then clustered TLB, huge pages, RMM; a segment costs no less than RMM",
+        claim: "On average walks cost most with 4 KB pages, then clustered TLB, huge pages, RMM; an ideal segment costs no less than RMM",
         studies: &["rmm15-fig6"],
         judge: |results, set| {
-            let names = ["4 KB", "clustered", "THP", "segment", "RMM"];
-            let Some(all) = [RMM_4K, RMM_CLUSTERED, RMM_THP, DS_SEGMENT, RMM_RANGE]
+            let names = ["4 KB", "clustered", "THP", "ideal segment", "RMM"];
+            let Some(all) = [RMM_4K, RMM_CLUSTERED, RMM_THP, IDEAL, RMM_RANGE]
                 .iter()
                 .map(|m| average(results, set, m))
                 .collect::<Option<Vec<_>>>()
