@@ -91,6 +91,13 @@ fn main() {
         })
         .map(|n| &*format!("t94/single:entries={n}").leak()),
     );
+    row("sv97/softvm", &["sv97/softvm"]);
+    row("sv97/mips", &["sv97/mips"]);
+    let sizes = [1, 2, 4, 8, 16, 32, 64, 128].iter().flat_map(|l1| [512, 1024].map(|l2| (l1, l2)));
+    let figure: Vec<String> = sizes
+        .flat_map(|(l1, l2)| [16, 32, 64, 128].map(|line| format!("sv97/softvm:l1_size={l1}K,l2_size={l2}K,line={line}")))
+        .collect();
+    row("sv97: the 64 machines of Figure 8", &figure.iter().map(String::as_str).collect::<Vec<_>>());
     if args.get(2).is_none_or(|part| "seven page sizes".contains(part.as_str())) {
         let seconds = best(|| {
             let mut lab = PageLab::new(&PAGE_SIZES[..7], Options::default()).expect("sizes of the study");

@@ -23,7 +23,8 @@ const PARTS: [Part; 12] = [
     (["", "CPI"], |_| true),
 ];
 
-const EVENTS: [[&str; 2]; 6] =
+/// Where a line was found, and whether a TLB had to be filled for it: the classes of SV97-42 in their order.
+pub(super) const EVENTS: [[&str; 2]; 6] =
     [["", "L1"], ["L1,", "no TLB"], ["", "L2"], ["L2,", "no TLB"], ["", "memory"], ["memory,", "no TLB"]];
 
 /// Both tables; nothing if no machine has caches.

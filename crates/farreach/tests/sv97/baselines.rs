@@ -176,6 +176,8 @@ fn wrong_descriptions_are_refused() {
         ("sv97/softvm:synonyms=aligned,l2_ways=2", &["synonyms = aligned", "direct-mapped"]),
         ("sv97/softvm:table=trie", &["table = trie", "linear, radix, hashed, clustered, guarded"]),
         ("sv97/softvm:page_size=16K", &["page_size = 16K", "pages of 4K"]),
+        ("sv97/softvm:handler_at=6", &["handler_at = 6", "multiples of 4"]),
+        ("sv97/mips:handler_at=2M", &["handler_at", "983040"]),
     ] {
         use farreach::machine::{Lab, MachineSpec, Options};
         let lab = MachineSpec::parse(text, 0).and_then(|spec| Lab::new(vec![spec], Options::default()));

@@ -42,13 +42,20 @@ pub(super) fn misses(page: &Page) -> Markup {
                         }
                     }
                 }
-                div.label.axis-space {}
-                div.axis {
-                    @for tick in scale.ticks() { span style={ "left:" (percent(scale.at(tick))) } { (tick_label(tick)) } }
-                }
-                div.value {}
+                (axis(scale))
             }
         }
+    }
+}
+
+/// The axis under bars: the last row of their grid.
+pub(super) fn axis(scale: Scale) -> Markup {
+    html! {
+        div.label.axis-space {}
+        div.axis {
+            @for tick in scale.ticks() { span style={ "left:" (percent(scale.at(tick))) } { (tick_label(tick)) } }
+        }
+        div.value {}
     }
 }
 

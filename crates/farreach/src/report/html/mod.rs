@@ -7,6 +7,7 @@ pub mod pagesize;
 pub(super) mod parts;
 mod plots;
 pub(super) mod scale;
+mod systems;
 mod tables;
 
 use super::format::{bytes, count};
@@ -32,6 +33,7 @@ pub fn render(result: &RunResult) -> String {
         &html! {
             @if n > 0 {
                 (bars::misses(page))
+                @if let Some(systems) = systems::sections(page) { (systems) }
                 @if let Some(chart) = plots::area(page) { (chart) }
                 @if let Some(chart) = plots::timeline(page) { (chart) }
                 @if let Some(chart) = bars::regions(page) { (chart) }

@@ -40,8 +40,8 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
         for l2 in L2 {
             let mut chart = Chart {
                 title: format!("{}, second level {}", head(p), Bytes(l2)),
-                x: "first level, bytes to a side".into(),
-                places: L1.map(|l1| Bytes(l1).to_string()).into(),
+                x: "first level, KB to a side".into(),
+                places: L1.map(|l1| (l1 / KB).to_string()).into(),
                 y: "overhead CPI".into(),
                 series: Vec::new(),
             };
