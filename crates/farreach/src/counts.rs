@@ -2,10 +2,12 @@
 //! and areas are made in [`crate::cost`] and [`crate::report`].
 
 mod contiguity;
+mod ideal;
 mod pages;
 mod system;
 
 pub use contiguity::{CONTIGUITY_SCHEMA, ContiguityResult, ContiguitySample, Need, Ranges, RegionContiguity};
+pub use ideal::{IdealSegment, LONG_LIVED_PERCENT};
 pub use pages::{Advice, FrontierPoint, PAGESIZE_SCHEMA, PageCounts, PageRow, PageSizeResult, Relative};
 pub use system::{HandlerCounts, OverheadRow, SideCounts, SystemCounts};
 
@@ -545,6 +547,9 @@ pub struct MachineResult {
     /// Direct segments, if the system makes any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub segments: Option<SegmentUse>,
+    /// What an ideal direct segment would save, for machines with a page-table walker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ideal_segment: Option<IdealSegment>,
     /// Cost.
     pub cost: Cost,
     /// Benefit and cost side by side.

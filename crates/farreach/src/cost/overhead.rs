@@ -1,7 +1,17 @@
 //! The performance model of RMM15, from measured runs and simulated misses, and what stands for energy. DS13's linear model is in
 //! [`super::cycles`].
 
-use crate::counts::TlbCounts;
+use crate::counts::{IdealSegment, TlbCounts};
+
+/// The ideal direct segment (RMM15-42), of which the walks inside are known, beside all misses of its machine.
+pub fn beside(inside: IdealSegment, all: &TlbCounts) -> IdealSegment {
+    IdealSegment {
+        walks_outside: all.misses - inside.walks_inside,
+        fetch_walks_outside: all.fetch_misses - inside.fetch_walks_inside,
+        share: (all.misses > 0).then(|| inside.walks_inside as f64 / all.misses as f64),
+        ..inside
+    }
+}
 
 /// A run with one page size, measured: cycles in all, cycles of page walks, walks.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -6,6 +6,7 @@
 //! every design at every lookup: the tests compare the two.
 
 use super::compiled::{Compiled, Hot, PAGE, TOGETHER};
+use super::lives::Lives;
 use super::profile::Profile;
 use super::quiet::{self, Former, Quiet};
 use crate::Error;
@@ -30,6 +31,8 @@ pub(super) struct Unit {
     pub fetch: Option<Box<dyn Tlb>>,
     /// Where and when it missed.
     pub profile: Profile,
+    /// Its misses are walks, of which [`Lives`] keeps a book.
+    pub walks: bool,
 }
 
 impl Unit {
@@ -104,6 +107,8 @@ pub(super) struct Engine {
     pub groups: Vec<Group>,
     pub tally: Tally,
     pub footprint: Footprint,
+    /// If a design walks page tables.
+    pub lives: Option<Lives>,
     pub processes: u64,
     pub threads: u64,
     compiled: Compiled,
@@ -162,6 +167,7 @@ impl Engine {
                 groups.iter().filter(|g| (begins as u32) < g.order).fold(0, |m, g| m | g.mask())
             }),
             quiet: Quiet::new(designs, groups.len()),
+            lives: groups.iter().flat_map(|g| &g.units).any(|unit| unit.walks).then(|| Lives::new(designs)),
             groups,
             tally: Tally::default(),
             footprint: Footprint::default(),
@@ -438,12 +444,15 @@ impl Engine {
             let at = Lookup { asid, vpn: Vpn(vpn >> self.groups[g].order), kind };
             let touched = self.touch(g, at)?;
             self.follow(g);
-            let Group { os, units, .. } = &mut self.groups[g];
-            for unit in units {
+            let Group { os, first, units, .. } = &mut self.groups[g];
+            for (design, unit) in (*first..).zip(units) {
                 self.noise.clear();
                 let answer = unit.tlb(kind).0.access(at, touched.pte, os, &mut self.noise);
                 if answer.outcome != Outcome::Hit {
                     unit.profile.miss(clock, kind, touched.label);
+                    if let Some(lives) = self.lives.as_mut().filter(|_| unit.walks) {
+                        lives.walk(asid, vpn, kind, design);
+                    }
                 }
             }
         }
@@ -500,6 +509,9 @@ impl Engine {
                 hush(&mut self.quiet, &self.noise, asid, design, k);
                 if answer.outcome != Outcome::Hit {
                     unit.profile.miss(clock, kind, touched.label);
+                    if let Some(lives) = self.lives.as_mut().filter(|_| unit.walks) {
+                        lives.walk(asid, vpn, kind, design);
+                    }
                 }
                 if answer.quiet && vpn != NEVER_QUIET {
                     self.quiet.publish(slot, kind, design);
@@ -568,6 +580,9 @@ impl Engine {
             }
             Op::ThreadStart { .. } => self.threads += 1,
             _ => {}
+        }
+        if let Some(lives) = &mut self.lives {
+            lives.op(asid, op, self.tally.lookups.total());
         }
         for g in 0..self.groups.len() {
             self.groups[g].os.apply(asid, op);

@@ -269,7 +269,13 @@ impl Build<'_> {
                 let design = spec.hardware.tlb().expect("only TLBs are here");
                 let build = || (design.build)(&spec.params).map_err(self.refuse(i));
                 let fetch = spec.params.flag("split").then(build).transpose()?;
-                let unit = Unit { name: spec.name.clone(), main: build()?, fetch, profile: Profile::new() };
+                let unit = Unit {
+                    name: spec.name.clone(),
+                    main: build()?,
+                    fetch,
+                    profile: Profile::new(),
+                    walks: hw::tlb::hierarchy::walks(&spec.params),
+                };
                 self.place[i] = (self.engines.len(), groups.len(), units.len());
                 units.push(unit);
             }
@@ -307,24 +313,26 @@ impl Build<'_> {
 fn machine(spec: &MachineSpec, engines: &mut [Loop], (e, g, u): (usize, usize, usize), workload: &Workload) -> MachineResult {
     // A timeline runs in 4 KB lookups, so that all machines of a run have the same slices.
     let clock = workload.lookups.total();
-    let (os, profile, tlb, system) = match &mut engines[e] {
+    let (os, profile, tlb, system, ideal_segment) = match &mut engines[e] {
         Loop::Pages(engine) => {
             let lookups = engine.lookups(g);
-            let Group { os, units, .. } = &mut engine.groups[g];
+            let Group { os, units, first, .. } = &mut engine.groups[g];
             let unit = &mut units[u];
             let mut tlb = unit.main.counts().clone();
             if let Some(fetch) = &unit.fetch {
                 tlb += fetch.counts();
             }
             tlb.lookups = lookups;
-            (&*os, &mut unit.profile, tlb, None)
+            let book = engine.lives.as_ref().filter(|_| unit.walks);
+            let ideal = book.and_then(|lives| lives.ideal(*first + u, clock)).map(|ideal| cost::overhead::beside(ideal, &tlb));
+            (&*os, &mut unit.profile, tlb, None, ideal)
         }
         Loop::Lines(engine) => {
             let accesses = engine.accesses(engine.units[u].system.line_shift());
             let unit = &mut engine.units[u];
             let counts = unit.system.counts(accesses);
             let tlb = TlbCounts { lookups: clock, ..unit.translations(&counts) };
-            (&engine.os, &mut unit.profile, tlb, Some(counts))
+            (&engine.os, &mut unit.profile, tlb, Some(counts), None)
         }
     };
     let timeline = profile.timeline(clock);
@@ -356,6 +364,7 @@ fn machine(spec: &MachineSpec, engines: &mut [Loop], (e, g, u): (usize, usize, u
         memory,
         contiguity,
         segments,
+        ideal_segment,
         cost,
         ledger: Vec::new(),
         timeline,

@@ -8,6 +8,7 @@ mod engine;
 pub mod fuzz;
 mod lab;
 mod lines;
+mod lives;
 mod pages;
 mod profile;
 mod quiet;

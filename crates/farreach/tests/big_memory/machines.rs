@@ -73,6 +73,14 @@ fn xc_3_every_design_agrees_with_the_page_table_under_the_new_policies() {
             // What hardware looks beside the page table for, and the system keeps, is found there.
             assert_eq!(out.machine(4).counts.tlb.range.hits > 0, out.machine(0).contiguity.is_some(), "{policy}");
             assert_eq!(out.misses()[5] < out.misses()[6], policy.contains("segment"), "{policy}");
+            // RMM15-42: every walk is inside or outside; `run` compared the numbers of the loop with those of the plain one.
+            for (i, m) in out.result.machines.iter().enumerate() {
+                assert_eq!(m.ideal_segment.is_some(), i >= 4, "{}", m.name);
+                let Some(ideal) = &m.ideal_segment else { continue };
+                let fetches = (ideal.fetch_walks_inside + ideal.fetch_walks_outside, m.counts.tlb.fetch_misses);
+                assert_eq!((ideal.walks_inside + ideal.walks_outside, fetches.0), (m.counts.tlb.misses, fetches.1));
+                assert!(ideal.walks_inside > 0 && ideal.walks_outside > 0 && ideal.pages > 0, "{policy}: {ideal:?}");
+            }
             let m = out.machine(0);
             assert_eq!(m.contiguity.is_some(), policy.contains("range") || policy.contains("eager"), "{policy}");
             assert_eq!(m.segments.is_some(), policy.contains("segment"), "{policy}");

@@ -112,6 +112,11 @@ pub const DESIGN: Design = Design {
     reach: |params| level::reach(params, "l1d").max(level::reach(params, "l2")),
 };
 
+/// Whether a machine has a page-table walker: then its misses are walks.
+pub fn walks(params: &Params) -> bool {
+    params.has(WALK_LEVELS.name)
+}
+
 /// What answers a lookup that the first level missed. Nothing it does is quiet or makes noise: it only hears of such lookups.
 pub(super) trait Behind: Send {
     /// Answers in front of the first level, which is then left alone (F-6).
