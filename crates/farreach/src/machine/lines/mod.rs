@@ -9,6 +9,7 @@ mod program;
 use super::crew::Work;
 use super::engine::{Footprint, Tally};
 use super::lab::Progress;
+use super::lives::Lives;
 use super::profile::{FIRST_SLICE, MAX_SLICES, Profile};
 use crate::Error;
 use crate::addr::{Asid, BASE_SHIFT, Vpn};
@@ -31,6 +32,8 @@ pub(super) struct Unit {
     pub system: Box<dyn System>,
     /// Where and when it needed a translation.
     pub profile: Profile,
+    /// It is a TLB with caches: what it misses is walked for, and [`Lives`] keeps a book of it.
+    pub walks: bool,
     /// How often that was: by fetches, loads, stores.
     pub translated: [u64; 3],
 }
@@ -75,6 +78,8 @@ pub(super) struct LineEngine {
     pub units: Vec<Unit>,
     pub tally: Tally,
     pub footprint: Footprint,
+    /// If a machine walks page tables.
+    pub lives: Option<Lives>,
     pub processes: u64,
     pub threads: u64,
     program: Program,
@@ -96,8 +101,10 @@ pub(super) struct LineEngine {
 impl LineEngine {
     /// `limit`: stop after so many instructions. `plain`: reference by reference, nothing left out.
     pub fn new(os: Os, units: Vec<Unit>, limit: Option<u64>, plain: bool) -> LineEngine {
+        let walks = units.iter().any(|unit| unit.walks);
         LineEngine {
             os,
+            lives: walks.then(|| Lives::new(units.len())),
             units,
             tally: Tally::default(),
             footprint: Footprint::default(),
@@ -130,7 +137,7 @@ impl LineEngine {
             return Ok(());
         }
         let asid = self.current.expect("references belong to an address space");
-        for unit in &mut self.units {
+        for (i, unit) in self.units.iter_mut().enumerate() {
             unit.system.run(asid, &self.span, &self.os);
             for item in unit.system.misses().drain(..) {
                 // Served already: this only asks for the name of the region.
@@ -140,6 +147,9 @@ impl LineEngine {
                     .map_err(|e| Error::Simulation { machine: unit.name.clone(), what: self.os.explain(e) })?;
                 unit.translated[item.kind_index()] += 1;
                 unit.profile.miss(self.clock, item.kind(), touched.label);
+                if let Some(lives) = self.lives.as_mut().filter(|_| unit.walks) {
+                    lives.walk(asid, item.vpn().0, item.kind(), i);
+                }
             }
         }
         debug_assert!(!self.os.has_changes(), "asking again changes nothing");
@@ -184,7 +194,9 @@ impl LineEngine {
                 match change.what {
                     What::Stale => unit.system.changed(change.asid, change.pages, &self.os),
                     What::Gone => unit.system.gone(change.asid),
-                    What::Writable | What::Promoted | What::Demoted | What::Segment => {}
+                    What::Demoted => unit.system.demoted(change.asid, change.pages),
+                    What::Segment => unit.system.segment_changed(change.asid),
+                    What::Writable | What::Promoted => {}
                 }
             }
         }
@@ -310,6 +322,9 @@ impl LineEngine {
             _ => {}
         }
         self.flush().map_err(|e| e.to_string())?;
+        if let Some(lives) = &mut self.lives {
+            lives.op(asid, op, self.tally.lookups.total());
+        }
         self.os.apply(asid, op);
         self.follow().map_err(|e| e.to_string())
     }
