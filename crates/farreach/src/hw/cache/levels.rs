@@ -8,7 +8,9 @@ use crate::params::{Allowed, Key, Params};
 /// log2 of the bytes of a line: 64 in all processors that presets describe. Eight page table entries lie in one.
 pub const LINE_SHIFT: u32 = 6;
 
-/// First level, fetches. The defaults of these keys are the Sandy Bridge of DS13 and RMM15 (Xeon E5-2430: six cores, 2.5 MB each).
+/// First level, fetches. The defaults of these keys are the Sandy Bridge of DS13 and RMM15, a Xeon E5-2430: 32 KB, 8 ways, and 256 KB, 8 ways
+/// (AnandTech 14664, "Core Cache Comparison"); 15 MB for six cores (Intel's data sheet), that is 2.5 MB a slice, of which 20 ways are assumed:
+/// they make 2048 sets, as in slices of 2 MB with 16.
 pub const CACHE_L1I: Key = Key {
     name: "cache_l1i",
     default: "32K/8",
@@ -51,14 +53,14 @@ const fn latency(name: &'static str, default: &'static str, about: &'static str)
     Key { name, default, allowed: Allowed::Number { min: 0.0, max: 1e12 }, about }
 }
 
-/// Intel 64 and IA-32 Architectures Optimization Reference Manual, "Lookup Order and Load Latency" of Sandy Bridge: 4 cycles.
+/// Measured on a Sandy Bridge-E (Core i7-3960X) by The Tech Report, techreport.com/articles.x/21987/5: 4 cycles.
 pub const L1_CYCLES: Key = latency("cache_l1_cycles", "4", "cycles of a walker's reference that the first-level cache answers");
 /// As before: 12 cycles.
 pub const L2_CYCLES: Key =
     latency("cache_l2_cycles", "12", "cycles of a walker's reference that the second-level cache answers");
-/// As before: 26 to 31 cycles, by product and slice.
+/// As before: 30 cycles.
 pub const LLC_CYCLES: Key =
-    latency("cache_llc_cycles", "29", "cycles of a walker's reference that the last-level cache answers");
+    latency("cache_llc_cycles", "30", "cycles of a walker's reference that the last-level cache answers");
 /// Assumed: 90 ns at 2.2 GHz.
 pub const MEMORY_CYCLES: Key = latency("cache_memory_cycles", "200", "cycles of a walker's reference that memory answers");
 
