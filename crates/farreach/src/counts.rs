@@ -69,6 +69,9 @@ pub struct TlbCounts {
     /// Page walks; absent where nothing walked.
     #[serde(default, skip_serializing_if = "WalkCounts::is_empty")]
     pub walk: WalkCounts,
+    /// What answered the references of walkers; absent where they have a fixed price.
+    #[serde(default, skip_serializing_if = "WalkCaches::is_empty")]
+    pub walk_caches: WalkCaches,
     /// The range TLB; absent where there is none.
     #[serde(default, skip_serializing_if = "RangeCounts::is_empty")]
     pub range: RangeCounts,
@@ -103,6 +106,7 @@ impl std::ops::AddAssign<&TlbCounts> for TlbCounts {
             second_level_fetch_hits,
             second_level_data_hits,
             walk,
+            walk_caches,
             range,
             segment,
         } = other;
@@ -128,6 +132,7 @@ impl std::ops::AddAssign<&TlbCounts> for TlbCounts {
         self.second_level_fetch_hits += second_level_fetch_hits;
         self.second_level_data_hits += second_level_data_hits;
         self.walk += walk;
+        self.walk_caches += walk_caches;
         self.range += range;
         self.segment += segment;
     }
@@ -156,6 +161,9 @@ macro_rules! counters {
         }
     };
 }
+
+mod caches;
+pub use caches::{Answered, CacheCounts, LineCounts, WalkCaches};
 
 counters! {
     /// What a page-table walker counted (DS13-36). Levels are those of x86-64, from the leaf up.
@@ -532,6 +540,9 @@ pub struct LedgerLine {
 pub struct Cost {
     /// Cycles spent on TLB misses: misses x penalty + further page table entries x their cost (T94-26).
     pub cycles: u64,
+    /// Of `cycles`, those of page walks by hardware; absent where nothing walked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub walk_cycles: Option<u64>,
     /// Cycles the operating system spent on faults, populating, promotion, copying, by the cost knobs.
     pub os_cycles: u64,
     /// `cycles` per instruction; absent for traces without fetches.
@@ -560,6 +571,9 @@ pub struct MachineResult {
     /// What a machine with caches counted besides; absent for TLBs by themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<SystemCounts>,
+    /// The program in the caches of a machine whose page-table walkers read through them (`walk_cost = caches`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caches: Option<CacheCounts>,
     /// The composition of its overhead (SV97-41); empty for TLBs by themselves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overhead: Vec<OverheadRow>,

@@ -4,7 +4,7 @@
 //! Beside a 4 KB single-page-size design of the same run, cycles are differences from it, so that they add up to what the
 //! mechanism gained (negative) or cost (positive). Without one they are what was charged.
 
-use super::cycles::{base_pages, copies, faults, io_pages, price, trapped, zeroed_pages};
+use super::cycles::{base_pages, copies, faults, io_pages, price, trapped, walk_cycles, zeroed_pages};
 use super::keys;
 use crate::counts::{Counts, LedgerLine, MemoryUse};
 use crate::params::{Key, Params};
@@ -17,13 +17,15 @@ struct Item {
     name: &'static str,
     unit: &'static str,
     read: Read,
-    price: Option<Priced>,
+    price: Option<Price>,
 }
 
-/// What is multiplied with a price; often the count itself.
-struct Priced {
-    key: &'static Key,
-    read: Read,
+/// How a line gets its cycles.
+enum Price {
+    /// What is multiplied with a key's price; often the count itself.
+    Each(&'static Key, Read),
+    /// Cycles as [`super::cycles`] has them.
+    Cycles(Read),
 }
 
 const fn item(name: &'static str, unit: &'static str, read: Read) -> Item {
@@ -31,27 +33,32 @@ const fn item(name: &'static str, unit: &'static str, read: Read) -> Item {
 }
 
 const fn priced(name: &'static str, unit: &'static str, read: Read, key: &'static Key) -> Item {
-    Item { name, unit, read, price: Some(Priced { key, read }) }
+    Item { name, unit, read, price: Some(Price::Each(key, read)) }
 }
 
 const ITEMS: &[Item] = &[
     priced("misses: page table entries read beyond the first", "entries", |c, _| c.tlb.extra_pte_reads, &keys::PTE_COST),
     priced("misses of a first level: fetches", "hits", |c, _| c.tlb.second_level_fetch_hits, &keys::L2_FETCH),
     priced("misses of a first level: loads and stores", "hits", |c, _| c.tlb.second_level_data_hits, &keys::L2_DATA),
-    priced("page walks: nodes of page tables read", "nodes", |c, _| c.tlb.walk.references(), &keys::WALK_REFERENCE),
+    Item {
+        name: "page walks: nodes of page tables read",
+        unit: "nodes",
+        read: |c, _| c.tlb.walk.references(),
+        price: Some(Price::Cycles(|c, p| walk_cycles(&c.tlb, p))),
+    },
     priced("misses of page TLBs: answered by a range", "hits", |c, _| c.tlb.range.sole_hits, &keys::RANGE_HIT),
     priced("page-fault handling: faults", "faults", |c, _| faults(&c.os), &keys::FAULT),
     Item {
         name: "page-fault handling: read from files",
         unit: "bytes",
         read: |c, _| c.os.io_bytes,
-        price: Some(Priced { key: &keys::IO, read: |c, _| io_pages(&c.os) }),
+        price: Some(Price::Each(&keys::IO, |c, _| io_pages(&c.os))),
     },
     Item {
         name: "page-fault handling: pages filled with zeros",
         unit: "pages",
         read: |c, p| zeroed_pages(&c.os, p),
-        price: Some(Priced { key: &keys::ZERO, read: |c, p| zeroed_pages(&c.os, p) * base_pages(p) }),
+        price: Some(Price::Each(&keys::ZERO, |c, p| zeroed_pages(&c.os, p) * base_pages(p))),
     },
     item("page replacement and file writes: pages marked modified", "pages", |c, _| c.os.dirty_pages),
     item("physical memory allocation: steps", "steps", |c, _| c.os.alloc_steps),
@@ -65,7 +72,7 @@ const ITEMS: &[Item] = &[
         name: "promotion: gather and copy-on-write copies",
         unit: "pages",
         read: |c, _| copies(&c.os),
-        price: Some(Priced { key: &keys::COPY, read: |c, p| copies(&c.os) * base_pages(p) }),
+        price: Some(Price::Each(&keys::COPY, |c, p| copies(&c.os) * base_pages(p))),
     },
     item("page-size assignment: promotions", "promotions", |c, _| c.os.promotions),
     item("page-size assignment: demotions", "demotions", |c, _| c.os.demotions),
@@ -89,15 +96,16 @@ const WASTED: &str = "memory: resident, never referenced";
 /// for a run without one.
 pub fn ledger(counts: &Counts, memory: &MemoryUse, baseline: Option<(&Counts, &Params)>, params: &Params) -> Vec<LedgerLine> {
     // A machine with caches has no price for a TLB miss as such: [`super::system`] takes it apart.
-    let charge = |read: Read, key: &Key, counts: &Counts, params: &Params| {
-        params.has(key.name).then(|| (read(counts, params) as f64 * price(params, key)).round())
+    let charge = |of: &Price, counts: &Counts, params: &Params| match of {
+        Price::Each(key, read) => params.has(key.name).then(|| (read(counts, params) as f64 * price(params, key)).round()),
+        Price::Cycles(read) => params.has(keys::WALK_REFERENCE.name).then(|| read(counts, params) as f64),
     };
-    let against = |read: Read, key: &Key| {
+    let against = |of: &Price| {
         let base = match baseline {
-            Some((counts, params)) => charge(read, key, counts, params)?,
+            Some((counts, params)) => charge(of, counts, params)?,
             None => 0.0,
         };
-        Some((charge(read, key, counts, params)? - base) as i64)
+        Some((charge(of, counts, params)? - base) as i64)
     };
     let misses: Read = |c, _| trapped(&c.tlb);
     let (item, count) = match baseline {
@@ -106,9 +114,9 @@ pub fn ledger(counts: &Counts, memory: &MemoryUse, baseline: Option<(&Counts, &P
         Some((base, _)) => ("TLB misses added", counts.tlb.misses - base.tlb.misses),
     };
     let line = |item: &str, count, unit: &str, cycles| LedgerLine { item: item.into(), count, unit: unit.into(), cycles };
-    let mut lines = vec![line(item, count, "misses", against(misses, &keys::PENALTY))];
+    let mut lines = vec![line(item, count, "misses", against(&Price::Each(&keys::PENALTY, misses)))];
     for item in ITEMS {
-        let cycles = item.price.as_ref().and_then(|p| against(p.read, p.key));
+        let cycles = item.price.as_ref().and_then(against);
         lines.push(line(item.name, (item.read)(counts, params), item.unit, cycles));
     }
     let twice = memory.mapped_bytes.saturating_sub(memory.resident_bytes);

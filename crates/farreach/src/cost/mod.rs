@@ -25,6 +25,7 @@ pub fn cost(counts: &Counts, workload: &Workload, params: &Params, bits: Option<
     let cpi = params.number(keys::CPI.name);
     Cost {
         cycles,
+        walk_cycles: (counts.tlb.walk.walks > 0).then(|| cycles::walk_cycles(&counts.tlb, params)),
         os_cycles: cycles::os_cycles(&counts.os, params),
         cycles_per_instruction: (instructions > 0).then(|| cycles as f64 / instructions as f64),
         percent_of_time: cycles::percent_of_time(cycles, instructions, cpi),

@@ -63,6 +63,7 @@ pub fn cost(counts: &SystemCounts, all: &Counts, workload: &Workload, params: &P
     let cpi = price(params, &keys::CPI) + if instructions > 0 { stalls as f64 / instructions as f64 } else { 0.0 };
     Cost {
         cycles,
+        walk_cycles: None,
         os_cycles: os_cycles(&all.os, params),
         cycles_per_instruction: (instructions > 0).then(|| cycles as f64 / instructions as f64),
         percent_of_time: percent_of_time(cycles, instructions, cpi),

@@ -115,8 +115,7 @@ impl Lab {
             })
         };
         let shape: Vec<usize> = specs.iter().map(shape_of).collect();
-        let is_tlb = |i: &usize| specs[*i].hardware.tlb().is_some();
-        let (mut pages, mut lines): (Vec<usize>, Vec<usize>) = (0..specs.len()).partition(is_tlb);
+        let (mut lines, mut pages): (Vec<usize>, Vec<usize>) = (0..specs.len()).partition(|&i| specs[i].by_lines());
         pages.sort_by_key(|&i| shape[i]);
         lines.sort_by_key(|&i| shape[i]);
         let mut build = Build { specs: &specs, options: &options, engines: Vec::new(), place: vec![(0, 0, 0); specs.len()] };
@@ -301,10 +300,17 @@ impl Build<'_> {
         let mut units = Vec::new();
         for &i in part {
             let spec = &self.specs[i];
-            let Hardware::System(kind) = spec.hardware else { unreachable!("only machines with caches are here") };
-            let system = (kind.build)(&spec.params, self.options.plain).map_err(self.refuse(i))?;
+            let plain = self.options.plain;
+            let system = match spec.hardware {
+                Hardware::System(kind) => (kind.build)(&spec.params, plain),
+                Hardware::Tlb(design) => (design.build)(&spec.params).and_then(|tlb| {
+                    Ok(Box::new(hw::system::Mmu::new(tlb, &spec.params, plain)?) as Box<dyn hw::system::System>)
+                }),
+            };
+            let system = system.map_err(self.refuse(i))?;
+            let walks = hw::tlb::walker::by_caches(&spec.params);
             self.place[i] = (self.engines.len(), 0, units.len());
-            units.push(lines::Unit::new(spec.name.clone(), system));
+            units.push(lines::Unit::new(spec.name.clone(), system, walks));
         }
         let engine = LineEngine::new(os, units, self.options.limit, self.options.plain);
         self.engines.push(Loop::Lines(Box::new(engine)));
@@ -315,7 +321,7 @@ impl Build<'_> {
 fn machine(spec: &MachineSpec, engines: &mut [Loop], (e, g, u): (usize, usize, usize), workload: &Workload) -> MachineResult {
     // A timeline runs in 4 KB lookups, so that all machines of a run have the same slices.
     let clock = workload.lookups.total();
-    let (os, growth, profile, tlb, system, ideal_segment) = match &mut engines[e] {
+    let (os, growth, profile, tlb, system, caches, ideal_segment) = match &mut engines[e] {
         Loop::Pages(engine) => {
             let lookups = engine.lookups(g);
             let Group { os, units, growth, first, .. } = &mut engine.groups[g];
@@ -327,14 +333,21 @@ fn machine(spec: &MachineSpec, engines: &mut [Loop], (e, g, u): (usize, usize, u
             tlb.lookups = lookups;
             let book = engine.lives.as_ref().filter(|_| unit.walks);
             let ideal = book.and_then(|lives| lives.ideal(*first + u, clock)).map(|ideal| cost::overhead::beside(ideal, &tlb));
-            (&*os, growth, &mut unit.profile, tlb, None, ideal)
+            (&*os, growth, &mut unit.profile, tlb, None, None, ideal)
         }
         Loop::Lines(engine) => {
             let accesses = engine.accesses(engine.units[u].system.line_shift());
             let unit = &mut engine.units[u];
-            let counts = unit.system.counts(accesses);
-            let tlb = TlbCounts { lookups: clock, ..unit.translations(&counts) };
-            (&engine.os, &mut engine.growth, &mut unit.profile, tlb, Some(counts), None)
+            if let Some((tlb, caches)) = unit.system.mmu(accesses) {
+                let tlb = TlbCounts { lookups: clock, ..tlb };
+                let ideal = engine.lives.as_ref().and_then(|lives| lives.ideal(u, clock));
+                let ideal = ideal.map(|ideal| cost::overhead::beside(ideal, &tlb));
+                (&engine.os, &mut engine.growth, &mut unit.profile, tlb, None, Some(caches), ideal)
+            } else {
+                let counts = unit.system.counts(accesses);
+                let tlb = TlbCounts { lookups: clock, ..unit.translations(&counts) };
+                (&engine.os, &mut engine.growth, &mut unit.profile, tlb, Some(counts), None, None)
+            }
         }
     };
     let timeline = profile.timeline(clock);
@@ -363,6 +376,7 @@ fn machine(spec: &MachineSpec, engines: &mut [Loop], (e, g, u): (usize, usize, u
         config: spec.params.as_json().clone(),
         counts,
         system,
+        caches,
         overhead,
         memory,
         contiguity,

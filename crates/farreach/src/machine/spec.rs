@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::hw::system::{SYSTEMS, SystemKind};
-use crate::hw::tlb::{DESIGNS, Design};
+use crate::hw::tlb::{DESIGNS, Design, walker};
 use crate::params::{Allowed, Key, Params};
 use crate::{cost, os};
 use serde_json::{Map, Value as Json};
@@ -220,6 +220,11 @@ impl MachineSpec {
             text.push_str(&format!("{comment}{key} = {value}\n"));
         }
         text
+    }
+
+    /// Whether every reference counts, not only its page: machines with caches, and TLBs whose walkers read through caches.
+    pub(super) fn by_lines(&self) -> bool {
+        self.hardware.tlb().is_none() || walker::by_caches(&self.params)
     }
 
     /// The part of the description that makes its operating system; machines with equal ones share it.

@@ -345,6 +345,12 @@ impl PageTableView for Os {
         ranges.map_or(RangeWalk { nodes: 0, found: None }, |r| r.walk(vpn))
     }
 
+    fn range_path(&self, asid: Asid, vpn: Vpn, into: &mut Vec<u64>) {
+        if let Some(ranges) = self.spaces.get(asid.0 as usize).and_then(|s| s.ranges.as_ref()) {
+            ranges.path(vpn, into);
+        }
+    }
+
     fn segment(&self, asid: Asid) -> Option<Segment> {
         self.registers(asid)
     }

@@ -67,13 +67,16 @@ fn shortcuts_are_exact() {
 fn a_ladder_is_exact() {
     let mut machines = Vec::new();
     for line in [16, 64] {
-        for (l1, l2) in [("64", "256"), ("256", "1K"), ("512", "2K"), ("2K", "8K"), ("8K", "64K"), ("128K", "512K"), ("4K", "1K")] {
+        for (l1, l2) in
+            [("64", "256"), ("256", "1K"), ("512", "2K"), ("2K", "8K"), ("8K", "64K"), ("128K", "512K"), ("4K", "1K")]
+        {
             if line == 64 && l1 == "64" {
                 continue;
             }
             machines.push(format!("sv97/softvm:l1_size={l1},l2_size={l2},line={line}"));
             machines.push(format!("sv97/softvm:l1_size={l1},l2_size={l2},line={line},l1_ways=2,l2_ways=4,lazy_raise=true"));
-            machines.push(format!("sv97/softvm:l1_size={l1},l2_size={l2},line={line},l1_ways=0,l2_ways=0,l2_line=128,id_bits=2"));
+            machines
+                .push(format!("sv97/softvm:l1_size={l1},l2_size={l2},line={line},l1_ways=0,l2_ways=0,l2_line=128,id_bits=2"));
         }
     }
     // Two lines of each size fit no set of four: what cannot be built is left out.

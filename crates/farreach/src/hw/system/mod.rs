@@ -10,6 +10,8 @@ pub mod keys;
 mod ladder;
 mod latch;
 mod mips;
+mod mmu;
+mod nodes;
 mod pages;
 mod random_tlb;
 mod softvm;
@@ -19,12 +21,13 @@ mod x86;
 
 pub use ladder::{Ladder, Mark};
 pub use latch::{Label, Latch, LatchError};
+pub use mmu::Mmu;
 pub use random_tlb::RandomTlb;
 pub use softvm::Softvm;
 pub use space::{Entered, Segment, Space};
 
 use crate::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
-use crate::counts::SystemCounts;
+use crate::counts::{CacheCounts, SystemCounts, TlbCounts};
 use crate::event::Kind;
 use crate::hw::tlb::{Attr, PageTableView};
 use crate::params::{Key, Params};
@@ -110,6 +113,16 @@ pub trait System: Send {
     /// The mappings of these pages changed or went away; `table` is already as it is now.
     fn changed(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView);
 
+    /// A superpage or a range of these pages is one no more; the translations of its pages stay true. Only machines that hold such do something.
+    fn demoted(&mut self, asid: Asid, pages: VpnRange) {
+        let _ = (asid, pages);
+    }
+
+    /// The segment registers of the process changed (DS13-24).
+    fn segment_changed(&mut self, asid: Asid) {
+        let _ = asid;
+    }
+
     /// The address space is gone.
     fn gone(&mut self, asid: Asid);
 
@@ -125,6 +138,12 @@ pub trait System: Send {
     /// What was counted. `accesses`: first-level lines that fetches, and loads and stores, touched; the loop knows, for it leaves out
     /// what repeats.
     fn counts(&self, accesses: [u64; 2]) -> SystemCounts;
+
+    /// The same of a machine that is a TLB with caches ([`Mmu`]) and has these counts instead.
+    fn mmu(&self, accesses: [u64; 2]) -> Option<(TlbCounts, CacheCounts)> {
+        let _ = accesses;
+        None
+    }
 }
 
 /// Builds a machine from its keys; `plain`: without shortcuts. The error names key, value and what is allowed.

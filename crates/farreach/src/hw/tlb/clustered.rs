@@ -35,7 +35,7 @@ pub const CLUSTER_WAYS: Key = Key {
 pub const DESIGN: Design = Design {
     kind: "clustered",
     about: "a hierarchy whose second level has entries for clusters of eight pages (RMM15-42)",
-    keys: &joined::<16>(&[&CLUSTER_ENTRIES, &CLUSTER_WAYS], FIRST_LEVEL_KEYS),
+    keys: &joined::<27>(&[&CLUSTER_ENTRIES, &CLUSTER_WAYS], FIRST_LEVEL_KEYS),
     build: |params| Ok(Box::new(Hierarchy::new(params, Clusters::new(params)?)?)),
     bits: |_| None,
     reach: |params| level::reach(params, "l1d").max(params.int("cluster_entries") << (12 + ORDER)),

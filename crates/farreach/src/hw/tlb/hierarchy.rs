@@ -7,11 +7,14 @@
 use super::keys::{PROCESS_IDS, REPLACEMENT, SEED};
 use super::level::{self, Level};
 use super::store::count_miss;
-use super::walker::{PWC_PD, PWC_PDPT, PWC_PML4, PWC_PML5, WALK_LEVELS, Walker, coalesced, leaf_level};
+use super::walker::{
+    NodeRead, PWC_PD, PWC_PDPT, PWC_PML4, PWC_PML5, WALK_COST, WALK_LEVELS, Walker, by_caches, coalesced, leaf_level,
+};
 use super::{Answer, Design, EntryView, Lookup, Noise, Outcome, PageTableView, Pte, Tlb, Translation};
 use crate::addr::{Asid, BASE_SHIFT, Bytes, Vpn, VpnRange};
 use crate::counts::TlbCounts;
 use crate::event::Kind;
+use crate::hw::cache::levels::LEVEL_KEYS;
 use crate::params::{Allowed, Key, PAGE_SIZE, Params};
 
 /// First level, data side. The defaults of these keys are DS13's Table 1.
@@ -69,8 +72,7 @@ pub const L2_DATA_CYCLES: Key = Key {
     ..L2_FETCH_CYCLES
 };
 
-/// Keys of everything but the second level.
-pub(super) const FIRST_LEVEL_KEYS: &[&Key] = &[
+const OWN_KEYS: &[&Key] = &[
     &L1D,
     &L1I,
     &COALESCE,
@@ -85,10 +87,13 @@ pub(super) const FIRST_LEVEL_KEYS: &[&Key] = &[
     &PAGE_SIZE,
     &L2_FETCH_CYCLES,
     &L2_DATA_CYCLES,
+    &WALK_COST,
 ];
+/// Keys of everything but the second level.
+pub(super) const FIRST_LEVEL_KEYS: &[&Key] = &joined::<25>(OWN_KEYS, &LEVEL_KEYS);
 const SECOND_LEVEL_KEYS: &[&Key] = &[&L2, &L2I, &L2_FRACTURE];
 /// Keys of a hierarchy with a second level of page TLBs.
-pub(super) const KEYS: &[&Key] = &joined::<17>(FIRST_LEVEL_KEYS, SECOND_LEVEL_KEYS);
+pub(super) const KEYS: &[&Key] = &joined::<28>(FIRST_LEVEL_KEYS, SECOND_LEVEL_KEYS);
 
 /// Two lists of keys, `N` together.
 pub(super) const fn joined<const N: usize>(first: &[&'static Key], second: &[&'static Key]) -> [&'static Key; N] {
@@ -139,6 +144,8 @@ pub(super) trait Behind: Send {
     fn switch(&mut self, to: Asid, counts: &mut TlbCounts) -> u64;
     /// What it would answer, whatever stands before it.
     fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation>;
+    /// Hands over what walkers of its own read since it was last asked.
+    fn reads(&mut self, _into: &mut Vec<NodeRead>) {}
     /// Its entries, slots from `before` on.
     fn views(&self, before: usize, into: &mut Vec<EntryView>);
 }
@@ -156,6 +163,8 @@ pub(super) struct Hierarchy<B> {
     walker: Walker,
     /// log2 of the pages of `coalesce`.
     coalesce: u8,
+    /// For caches, if there are any.
+    reads: Option<Vec<NodeRead>>,
     pub counts: TlbCounts,
 }
 
@@ -174,6 +183,7 @@ impl<B: Behind> Hierarchy<B> {
             behind,
             walker: Walker::new(params, seed.wrapping_add(32))?,
             coalesce: params.order("coalesce", params.int("coalesce"))? as u8,
+            reads: by_caches(params).then(Vec::new),
             counts: TlbCounts::default(),
         })
     }
@@ -187,13 +197,16 @@ impl<B: Behind> Hierarchy<B> {
         }
         count_miss(&mut self.counts, at, pte, Outcome::TagMiss);
         self.counts.fills += 1;
-        self.walker.walk(at.asid, at.vpn, leaf_level(pte.order), &mut self.counts.walk);
+        self.walker.walk(at.asid, at.vpn, leaf_level(pte.order), &mut self.counts.walk, self.reads.as_mut());
         let mut order = pte.order;
         if order < self.coalesce {
             order = order.max(coalesced(at.asid, at.vpn, table, self.coalesce));
             self.counts.preloaded += (1 << order) - (1 << pte.order);
         }
         self.behind.fill(at, page, order, table, &mut self.counts);
+        if let Some(reads) = &mut self.reads {
+            self.behind.reads(reads);
+        }
         (Outcome::TagMiss, order)
     }
 
@@ -270,6 +283,10 @@ impl<B: Behind> Tlb for Hierarchy<B> {
 
     fn counts(&self) -> &TlbCounts {
         &self.counts
+    }
+
+    fn reads(&mut self) -> Option<&mut Vec<NodeRead>> {
+        self.reads.as_mut()
     }
 }
 

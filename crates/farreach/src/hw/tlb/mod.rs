@@ -20,7 +20,7 @@ mod store;
 pub mod superpage;
 mod tag_index;
 pub mod two_level;
-mod walker;
+pub mod walker;
 
 pub use noise::Noise;
 pub(crate) use noise::{Marks, NO_PAGE, NOWHERE, PLACES};
@@ -67,6 +67,10 @@ pub trait PageTableView {
     /// The search of the range-table walker (RMM15-9) for this page: nodes visited (each two cache lines), and what it found.
     fn range_walk(&self, asid: Asid, vpn: Vpn) -> RangeWalk {
         RangeWalk { nodes: 0, found: self.range(asid, vpn) }
+    }
+    /// Where the nodes lie that this search visits, in order: byte addresses in the memory of the process's range table. Only a B-tree knows.
+    fn range_path(&self, asid: Asid, vpn: Vpn, into: &mut Vec<u64>) {
+        let _ = (asid, vpn, into);
     }
     /// The segment registers of the process (DS13-1), if it has a direct segment.
     fn segment(&self, asid: Asid) -> Option<Segment> {
@@ -180,6 +184,11 @@ pub trait Tlb: Send {
 
     /// What was counted so far.
     fn counts(&self) -> &TlbCounts;
+
+    /// The references of its walkers to memory since they were last taken out, in order; `None` if it keeps none.
+    fn reads(&mut self) -> Option<&mut Vec<walker::NodeRead>> {
+        None
+    }
 }
 
 /// Bits of one entry, for the area model (AREA-2).

@@ -3,6 +3,7 @@
 
 use super::hierarchy::{self, Behind, Hierarchy, KEYS, Paging, joined};
 use super::range_tlb::RangeTlb;
+use super::walker::{NodeRead, by_caches};
 use super::{Design, EntryView, Lookup, PageTableView, Pte, Translation};
 use crate::addr::{Asid, Vpn, VpnRange};
 use crate::counts::TlbCounts;
@@ -72,7 +73,7 @@ pub const L2_COOPERATION: Key = Key {
 pub const DESIGN: Design = Design {
     kind: "range",
     about: "a hierarchy of page TLBs with a range TLB (RMM15)",
-    keys: &joined::<26>(
+    keys: &joined::<37>(
         &[
             &RANGE_ENTRIES,
             &RANGE_REPLACEMENT,
@@ -168,6 +169,9 @@ struct Ranged {
     control: Option<Control>,
     hint: Hint,
     cooperation: bool,
+    /// References to range tables, for caches, if there are any.
+    reads: Option<Vec<NodeRead>>,
+    path: Vec<u64>,
 }
 
 impl Ranged {
@@ -195,6 +199,8 @@ impl Ranged {
                 _ => Hint::Bit,
             },
             cooperation: flag("l2_cooperation"),
+            reads: by_caches(params).then(Vec::new),
+            path: Vec::new(),
         })
     }
 
@@ -206,6 +212,13 @@ impl Ranged {
             Hint::Predictor(predictor) => predictor.says(at.vpn),
         };
         let counts = &mut counts.range;
+        if let Some(reads) = self.reads.as_mut().filter(|_| search) {
+            self.path.clear();
+            table.range_path(at.asid, at.vpn, &mut self.path);
+            // A node is two lines (RMM15-7).
+            let lines = self.path.iter().flat_map(|node| [*node, node + 64]);
+            reads.extend(lines.map(|address| NodeRead { asid: at.asid, level: NodeRead::RANGES, address }));
+        }
         if !search {
             counts.missed_ranges += u64::from(bit);
             return;
@@ -300,6 +313,10 @@ impl Behind for Ranged {
     fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
         let range = self.ranges.probe(asid, vpn).map(|range| range.translate(vpn));
         self.paging.probe(asid, vpn, kind).or(range)
+    }
+
+    fn reads(&mut self, into: &mut Vec<NodeRead>) {
+        into.extend(self.reads.iter_mut().flat_map(|reads| reads.drain(..)));
     }
 
     fn views(&self, before: usize, into: &mut Vec<EntryView>) {

@@ -1,6 +1,7 @@
 //! A direct segment (DS13): registers that translate the data references inside [BASE, LIMIT), in front of a hierarchy for all the rest.
 
 use super::hierarchy::{self, Hierarchy, KEYS, Paging, joined};
+use super::walker::NodeRead;
 use super::{Answer, Attr, Design, EntryView, Lookup, Noise, Outcome, PageTableView, Pte, Segment, Tlb, Translation};
 use crate::addr::{Asid, Vpn, VpnRange};
 use crate::counts::TlbCounts;
@@ -19,7 +20,7 @@ pub const SERVED_BY: Key = Key {
 pub const DESIGN: Design = Design {
     kind: "segment",
     about: "a direct segment in front of a hierarchy of page TLBs (DS13)",
-    keys: &joined::<18>(&[&SERVED_BY], KEYS),
+    keys: &joined::<29>(&[&SERVED_BY], KEYS),
     build: |params| Ok(Box::new(SegmentTlb::new(params)?)),
     bits: |_| None,
     reach: hierarchy::DESIGN.reach, // of the page TLBs: a segment has no largest size
@@ -121,5 +122,9 @@ impl Tlb for SegmentTlb {
 
     fn counts(&self) -> &TlbCounts {
         self.paging.counts()
+    }
+
+    fn reads(&mut self) -> Option<&mut Vec<NodeRead>> {
+        self.paging.reads()
     }
 }

@@ -35,6 +35,41 @@ pub(super) fn leaf_level(order: u8) -> u8 {
     (order / RADIX).min(2)
 }
 
+/// What a walk costs.
+pub const WALK_COST: Key = Key {
+    name: "walk_cost",
+    default: "fixed",
+    allowed: Allowed::OneOf(&["fixed", "caches"]),
+    about: "what the node of a walk costs: fixed: walk_reference_cycles; caches: as long as the caches take, which then see every reference (slow)",
+};
+
+/// Whether a machine asks for [`WALK_COST`] by caches.
+pub fn by_caches(params: &Params) -> bool {
+    params.has(WALK_COST.name) && params.text(WALK_COST.name) == "caches"
+}
+
+/// A reference of a walker to a table in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NodeRead {
+    /// Whose table.
+    pub asid: Asid,
+    /// Level of a page table, 0 for the leaves of 4 KB pages, or [`NodeRead::RANGES`].
+    pub level: u8,
+    /// Byte of the first of eight bytes, as if all entries of the level (all nodes of the range table) lay in one array. Each 4 KB of it are one
+    /// node of the page table, wherever that lies.
+    pub address: u64,
+}
+
+impl NodeRead {
+    /// The level of range tables.
+    pub const RANGES: u8 = 5;
+
+    /// The entry on the way to a page.
+    fn entry(asid: Asid, vpn: Vpn, level: u8) -> NodeRead {
+        NodeRead { asid, level, address: vpn.0 >> (RADIX * level) << 3 }
+    }
+}
+
 /// A cached entry is its tag alone.
 #[derive(Clone, Copy, Default)]
 struct Pointer;
@@ -76,8 +111,8 @@ impl Walker {
     }
 
     /// Walks for a page whose leaf is at this level (DS13-36). The deepest cached entry on the way is used; what is read below it, but
-    /// for the leaf, is cached, top first.
-    pub fn walk(&mut self, asid: Asid, vpn: Vpn, leaf: u8, counts: &mut WalkCounts) {
+    /// for the leaf, is cached, top first. `reads` gets the references.
+    pub fn walk(&mut self, asid: Asid, vpn: Vpn, leaf: u8, counts: &mut WalkCounts, mut reads: Option<&mut Vec<NodeRead>>) {
         let levels = self.caches.len() as u8 + 1;
         let Walker { caches, unheard } = self;
         let mut from = levels;
@@ -93,6 +128,9 @@ impl Walker {
         counts.walks += 1;
         for level in (leaf..from).rev() {
             *counts.references_at(level) += 1;
+            if let Some(reads) = &mut reads {
+                reads.push(NodeRead::entry(asid, vpn, level));
+            }
             if let Some(cache) = level.checked_sub(1).filter(|_| level > leaf).and_then(|i| caches[usize::from(i)].as_mut()) {
                 cache.place(Walker::tag(asid, vpn, level), Pointer, None, &mut TlbCounts::default(), unheard);
             }

@@ -10,6 +10,7 @@ use super::crew::Work;
 use super::engine::{Footprint, Tally};
 use super::growth::Growth;
 use super::lab::Progress;
+use super::lives::Lives;
 use super::profile::{FIRST_SLICE, MAX_SLICES, Profile};
 use crate::Error;
 use crate::addr::{Asid, BASE_SHIFT, Vpn};
@@ -34,14 +35,16 @@ pub(super) struct Unit {
     ladder: Option<usize>,
     /// Where and when it needed a translation.
     pub profile: Profile,
+    /// It is a TLB with caches: what it misses is walked for, and [`Lives`] keeps a book of it.
+    pub walks: bool,
     /// How often that was: by fetches, loads, stores.
     pub translated: [u64; 3],
 }
 
 impl Unit {
-    /// A machine that has seen nothing.
-    pub fn new(name: String, system: Box<dyn System>) -> Unit {
-        Unit { name, system, ladder: None, profile: Profile::new(), translated: [0; 3] }
+    /// A machine that has seen nothing. `walks`: it is a TLB with caches.
+    pub fn new(name: String, system: Box<dyn System>, walks: bool) -> Unit {
+        Unit { name, system, ladder: None, profile: Profile::new(), walks, translated: [0; 3] }
     }
 
     /// What it counted, in the words of TLBs: a miss is a reference for which a translation was needed.
@@ -83,6 +86,8 @@ pub(super) struct LineEngine {
     pub units: Vec<Unit>,
     pub tally: Tally,
     pub footprint: Footprint,
+    /// If a machine walks page tables.
+    pub lives: Option<Lives>,
     pub processes: u64,
     pub threads: u64,
     program: Program,
@@ -109,9 +114,11 @@ impl LineEngine {
     /// `limit`: stop after so many instructions. `plain`: reference by reference, nothing left out.
     pub fn new(os: Os, mut units: Vec<Unit>, limit: Option<u64>, plain: bool) -> LineEngine {
         let ladders = if plain { Vec::new() } else { ladders(&mut units) };
+        let walks = units.iter().any(|unit| unit.walks);
         LineEngine {
             ladders,
             os,
+            lives: walks.then(|| Lives::new(units.len())),
             units,
             tally: Tally::default(),
             footprint: Footprint::default(),
@@ -146,7 +153,7 @@ impl LineEngine {
         }
         let asid = self.current.expect("references belong to an address space");
         let marks: Vec<&[Mark]> = self.ladders.iter_mut().map(|ladder| ladder.mark(&self.span)).collect();
-        for unit in &mut self.units {
+        for (i, unit) in self.units.iter_mut().enumerate() {
             match unit.ladder {
                 Some(ladder) => unit.system.run_marked(asid, &self.span, marks[ladder], &self.os),
                 None => unit.system.run(asid, &self.span, &self.os),
@@ -159,6 +166,9 @@ impl LineEngine {
                     .map_err(|e| Error::Simulation { machine: unit.name.clone(), what: self.os.explain(e) })?;
                 unit.translated[item.kind_index()] += 1;
                 unit.profile.miss(self.clock, item.kind(), touched.label);
+                if let Some(lives) = self.lives.as_mut().filter(|_| unit.walks) {
+                    lives.walk(asid, item.vpn().0, item.kind(), i);
+                }
             }
         }
         debug_assert!(!self.os.has_changes(), "asking again changes nothing");
@@ -204,7 +214,9 @@ impl LineEngine {
                 match change.what {
                     What::Stale => unit.system.changed(change.asid, change.pages, &self.os),
                     What::Gone => unit.system.gone(change.asid),
-                    What::Writable | What::Promoted | What::Demoted | What::Segment => {}
+                    What::Demoted => unit.system.demoted(change.asid, change.pages),
+                    What::Segment => unit.system.segment_changed(change.asid),
+                    What::Writable | What::Promoted => {}
                 }
             }
         }
@@ -331,6 +343,9 @@ impl LineEngine {
         }
         self.flush().map_err(|e| e.to_string())?;
         self.growth.before(self.tally.lookups.total(), &self.os);
+        if let Some(lives) = &mut self.lives {
+            lives.op(asid, op, self.tally.lookups.total());
+        }
         self.os.apply(asid, op);
         self.follow().map_err(|e| e.to_string())
     }

@@ -158,6 +158,21 @@ impl BTree {
         }
     }
 
+    /// The search of RMM15-9; `visit` gets the address of each node.
+    fn descend(&self, vpn: Vpn, mut visit: impl FnMut(u64)) -> Option<Range> {
+        let mut at = self.root;
+        while at != 0 {
+            visit(at);
+            let node = self.read(at);
+            let i = node.ranges.partition_point(|r| r.first.0 + r.pages <= vpn.0);
+            match node.ranges.get(i) {
+                Some(range) if range.first <= vpn => return Some(*range),
+                _ => at = node.children.get(i).copied().unwrap_or(0),
+            }
+        }
+        None
+    }
+
     /// Levels; panics if the tree is not one of AMB-90. For tests.
     pub fn check(&self) -> u32 {
         if self.root == 0 {
@@ -204,17 +219,13 @@ impl RangeTable for BTree {
     }
 
     fn search(&self, vpn: Vpn) -> RangeWalk {
-        let (mut at, mut nodes) = (self.root, 0);
-        while at != 0 {
-            nodes += 1;
-            let node = self.read(at);
-            let i = node.ranges.partition_point(|r| r.first.0 + r.pages <= vpn.0);
-            match node.ranges.get(i) {
-                Some(range) if range.first <= vpn => return RangeWalk { nodes, found: Some(*range) },
-                _ => at = node.children.get(i).copied().unwrap_or(0),
-            }
-        }
-        RangeWalk { nodes, found: None }
+        let mut nodes = 0;
+        let found = self.descend(vpn, |_| nodes += 1);
+        RangeWalk { nodes, found }
+    }
+
+    fn path(&self, vpn: Vpn, into: &mut Vec<u64>) {
+        self.descend(vpn, |at| into.push(at));
     }
 
     fn ranges(&self) -> Vec<Range> {

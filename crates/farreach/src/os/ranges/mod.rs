@@ -27,6 +27,10 @@ pub trait RangeTable: Send {
     fn remove(&mut self, first: Vpn) -> Option<Range>;
     /// The walker (RMM15-9).
     fn search(&self, vpn: Vpn) -> RangeWalk;
+    /// Byte addresses of the nodes that it visits, in order, if the table has addresses.
+    fn path(&self, vpn: Vpn, into: &mut Vec<u64>) {
+        let _ = (vpn, into);
+    }
     /// All ranges, ascending.
     fn ranges(&self) -> Vec<Range>;
     /// Nodes it has now.
@@ -169,6 +173,11 @@ impl Ranges {
     /// The walker's search.
     pub fn walk(&self, vpn: Vpn) -> RangeWalk {
         self.table.search(vpn)
+    }
+
+    /// Where its nodes lie.
+    pub fn path(&self, vpn: Vpn, into: &mut Vec<u64>) {
+        self.table.path(vpn, into);
     }
 
     /// Brings the table up to date. Returns the pages of ranges that shrank, split or went.

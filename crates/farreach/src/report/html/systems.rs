@@ -14,7 +14,9 @@ type Part = (&'static str, fn(&OverheadRow) -> bool);
 const PARTS: [Part; 7] = [
     ("handler or walker runs for data", |r| r.of_misses && r.event.ends_with("for a load or store")),
     ("the same for fetches", |r| r.of_misses && r.event.ends_with("for a fetch")),
-    ("page table entries not in the first level", |r| r.of_misses && (r.event.contains("data load") || r.event.contains("UPTE"))),
+    ("page table entries not in the first level", |r| {
+        r.of_misses && (r.event.contains("data load") || r.event.contains("UPTE"))
+    }),
     ("handler code not in the first level", |r| r.of_misses && r.event.starts_with("handler fetch")),
     ("write-backs", OverheadRow::is_write_back),
     ("protection", OverheadRow::is_protection),

@@ -63,7 +63,7 @@ pub static HYPOTHESES: std::sync::LazyLock<Vec<&'static Hypothesis>> = std::sync
     let mut all: Vec<&'static Hypothesis> = FAMILIES.iter().flat_map(|f| f.iter()).collect();
     let number = |h: &Hypothesis| {
         let (paper, number) = h.id.rsplit_once('-').expect("ids end in a number");
-        let place = PAPERS.iter().position(|p| *p == paper).expect("every paper has a place");
+        let place = PAPERS.iter().position(|p| paper.ends_with(p)).expect("every paper has a place");
         (place, number.parse::<u32>().expect("ids end in a number"))
     };
     all.sort_by_key(|h| number(h));
