@@ -4,6 +4,7 @@ mod common;
 
 use common::{Stream, run};
 use farreach::event::{Backing, Op, Prot};
+use farreach::machine::{Lab, MachineSpec, Options};
 
 /// A 64-entry TLB that shows where each page went.
 const RESERVING: &str = "t94/single:placement=reservation,memory=256K,prefetch=false";
@@ -417,4 +418,24 @@ fn a_batch_with_nothing_in_it_is_no_process_switch() {
     assert_eq!(run(&["t94/single:process_ids=false"], &s).misses(), [1]);
     s.space(1).load(0x40).space(0).load(0x40);
     assert_eq!(run(&["t94/single:process_ids=false"], &s).misses(), [3]);
+}
+
+/// Other threads may be given batches that one thread would never have asked for: whoever switches there would drop its entries.
+#[test]
+fn what_comes_after_the_limit_is_not_noticed() {
+    let mut s = Stream::new();
+    s.start().anon(0, 8).loads(0..8).space(2).start().anon(0, 8).loads(0..8);
+    let result = |after: bool| {
+        let spec = MachineSpec::parse("t94/single:process_ids=false", 0).unwrap();
+        let mut lab = Lab::new(vec![spec], Options { limit: Some(8), ..Options::default() }).unwrap();
+        for batch in &s.batches {
+            if !lab.feed(batch).unwrap() && !after {
+                break;
+            }
+        }
+        lab.result("test", None)
+    };
+    let stopped = result(false);
+    assert_eq!((stopped.workload.references.load, stopped.machines[0].counts.tlb.invalidations), (8, 0));
+    assert_eq!(result(true), stopped);
 }

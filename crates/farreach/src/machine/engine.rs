@@ -198,6 +198,10 @@ impl Engine {
 
     /// Simulates one batch.
     pub fn feed(&mut self, batch: &Batch) -> Result<(), Error> {
+        // What comes after the limit is not even noticed: how much does depends on the number of threads.
+        if self.done() {
+            return Ok(());
+        }
         if self.current != Some(batch.asid) && !batch.is_empty() {
             self.switch(batch.asid);
         }
