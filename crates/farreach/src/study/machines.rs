@@ -16,6 +16,8 @@ pub const PARTIAL: &str = "t94/partial";
 pub const COMPLETE: &str = "t94/complete";
 /// 256 entries, 4 ways, random, 4 KB.
 pub const SET_ASSOCIATIVE: &str = "t94/set-associative";
+/// The cache of T94-74, 1 MB direct-mapped in lines of 32 bytes; one for each side, for the laboratory's caches are split.
+pub const CACHE: &str = "sv97/x86:l2_size=1M,line=32";
 
 /// A preset with overrides; none of them that only repeats the preset may be given.
 pub fn with(preset: &str, overrides: &[String]) -> String {

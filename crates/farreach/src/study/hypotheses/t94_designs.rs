@@ -5,6 +5,7 @@ use super::judge::{compare, fails, holds, tally, untestable};
 use crate::study::machines::relative_area;
 use crate::study::machines::{COMPLETE, PARTIAL, SET_ASSOCIATIVE, SINGLE, SUPERPAGE, sized};
 use crate::study::t94::options::{COMPLETE_SETS, INTEGRATED, PARTIAL_SETS, SAME_ENTRY};
+use crate::study::t94::table5::cache_misses;
 use crate::study::t94::table7::{DESIGNS, Sizing, sizing};
 use crate::study::t94::table8::{mean_area, mean_misses};
 use crate::study::t94::table10::TRIPLE;
@@ -167,7 +168,13 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         id: "H-T94-32",
         claim: "coral, nasa7 and wave5 miss more often in the TLB than in the cache",
         studies: &["t94-table5"],
-        judge: |_, _| untestable("no cache is simulated."),
+        judge: |results, set| {
+            tally(set.standing_for(&["coral", "nasa7", "wave5"]), |p| {
+                let (tlb, cache) = (results.misses(&p.name, SINGLE)?, cache_misses(results, &p.name)?);
+                Some((tlb > cache, format!("{tlb} and {cache}")))
+            })
+            .all()
+        },
     },
     Hypothesis {
         id: "H-T94-33",
