@@ -3,7 +3,8 @@
 use super::micro::Pages;
 use crate::addr::{Asid, BASE_SHIFT};
 use crate::event::{Backing, Batch, End, Op, Prot, Source};
-use crate::trace::kernels::Rng;
+use rand::{Rng as _, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 
 /// Uniformly random pages of 62 mappings that do not touch (H-RM-5, CA-37).
 pub const SCATTERED: &str = "micro/62-ranges";
@@ -31,13 +32,14 @@ const BASE: u64 = 1 << 22;
 
 /// The program of this name.
 pub fn source(name: &str) -> Option<Box<dyn Source + Send>> {
-    let mut rng = Rng::new(15);
+    let mut rng = Pcg64Mcg::seed_from_u64(15);
+    let mut below = |n: u64| ((u128::from(rng.next_u64()) * u128::from(n)) >> 64) as u64;
     let mut p = Pages::new(0);
     match name {
         SCATTERED => {
             let at = |range: u64| BASE + range * (RANGE_PAGES + 1);
             (0..RANGES).for_each(|r| p.map(at(r), RANGE_PAGES, Backing::Anonymous));
-            let random = (0..LOADS).map(|_| (rng.below(RANGES as usize) as u64, rng.below(RANGE_PAGES as usize) as u64));
+            let random = (0..LOADS).map(|_| (below(RANGES), below(RANGE_PAGES)));
             p.load(random.map(|(range, page)| at(range) + page));
         }
         ARENAS => {
@@ -63,9 +65,9 @@ pub fn source(name: &str) -> Option<Box<dyn Source + Send>> {
             (0..8).for_each(|i| p.map(large(i), 4096, Backing::Anonymous));
             (0..256).for_each(|i| p.map(tiny(i), 4, Backing::Anonymous));
             // Three of four to the large ones.
-            let pages = (0..LOADS).map(|_| match rng.below(4) {
-                0 => tiny(rng.below(256) as u64) + rng.below(4) as u64,
-                _ => large(rng.below(8) as u64) + rng.below(4096) as u64,
+            let pages = (0..LOADS).map(|_| match below(4) {
+                0 => tiny(below(256)) + below(4),
+                _ => large(below(8)) + below(4096),
             });
             p.load(pages);
         }

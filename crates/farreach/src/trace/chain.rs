@@ -20,13 +20,24 @@ pub struct Chain {
     next_space: u32,
     next_id: u32,
     alive: BTreeSet<Asid>,
+    /// A source has just ended.
+    over: bool,
 }
 
 impl Chain {
     /// The first one begins.
     pub fn new(mut sources: Vec<Box<dyn Source + Send>>) -> Chain {
         sources.reverse();
-        Chain { sources, blocks: Blocks::default(), spaces: 0, ids: 0, next_space: 0, next_id: 0, alive: BTreeSet::new() }
+        Chain {
+            sources,
+            blocks: Blocks::default(),
+            spaces: 0,
+            ids: 0,
+            next_space: 0,
+            next_id: 0,
+            alive: BTreeSet::new(),
+            over: false,
+        }
     }
 
     fn space(&mut self, asid: Asid) -> Asid {
@@ -79,19 +90,23 @@ impl Chain {
 
 impl Source for Chain {
     fn next_batch(&mut self) -> Result<Option<Batch>> {
-        while let Some(source) = self.sources.last_mut() {
-            if let Some(batch) = source.next_batch()? {
-                return self.renumber(batch).map(Some);
-            }
-            // The last one may stay as it is: so a chain of one is the program itself.
-            if self.sources.len() > 1
+        while !self.sources.is_empty() {
+            // What was left running ends before the next one begins.
+            if self.over
                 && let Some(asid) = self.alive.pop_first()
             {
                 let mut batch = Batch::new(asid);
                 batch.push_op(Op::End(End::Lost));
                 return Ok(Some(batch));
             }
+            self.over = false;
+            let source = self.sources.last_mut().expect("there is one");
+            if let Some(batch) = source.next_batch()? {
+                return self.renumber(batch).map(Some);
+            }
+            // The last one stays as it is: a chain of one is the program itself.
             self.sources.pop();
+            self.over = true;
             (self.spaces, self.ids, self.blocks) = (self.next_space, self.next_id, Blocks::default());
         }
         Ok(None)

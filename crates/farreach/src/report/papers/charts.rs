@@ -3,7 +3,7 @@
 use crate::report::format::clean;
 use crate::report::html::parts::{apart, colour, px};
 use crate::report::html::scale::{Scale, tick_label};
-use crate::study::{Bars, Chart};
+use crate::study::{Bars, Chart, Series};
 use maud::{Markup, html};
 
 /// Height of a line of text, and about the width of a letter in it, in units of the drawing.
@@ -63,17 +63,19 @@ pub(super) fn bars(bars: &Bars, height: f64) -> Markup {
     const BAR: f64 = 13.0;
     const GAP: f64 = 16.0;
     let chart = &bars.chart;
+    // What has no value anywhere takes no room.
+    let shown: Vec<(usize, &Series)> =
+        chart.series.iter().enumerate().filter(|(_, s)| s.values.iter().any(Option::is_some)).collect();
     let longest = chart.series.iter().flat_map(|s| s.values.iter().flatten().copied()).fold(0.0, f64::max);
     let most = bars.clip.map_or(longest, |clip| clip.min(longest));
     let y = Scale::linear(most);
-    let count = chart.series.len() as f64;
+    let count = shown.len() as f64;
     let letters = chart.places.iter().map(|p| p.chars().count()).max().unwrap_or(0) as f64;
     let group = (BAR * count + GAP).max(LETTER * letters + 6.0);
-    let (width, above) = (group * chart.places.len() as f64, ABOVE + LINE);
-    let names: Vec<f64> = chart
-        .series
+    let (width, above) = (group * chart.places.len() as f64, ABOVE);
+    let names: Vec<f64> = shown
         .iter()
-        .scan(LEFT, |x, s| {
+        .scan(LEFT, |x, (_, s)| {
             let at = *x;
             *x += LETTER * s.name.chars().count() as f64 + 30.0;
             Some(at)
@@ -91,23 +93,24 @@ pub(super) fn bars(bars: &Bars, height: f64) -> Markup {
                 }
                 @for (p, name) in chart.places.iter().enumerate() {
                     @let left = LEFT + group * p as f64 + (group - BAR * count) / 2.0;
-                    @for (i, series) in chart.series.iter().enumerate() {
+                    @for (k, (i, series)) in shown.iter().enumerate() {
                         @if let Some(value) = series.values.get(p).copied().flatten() {
-                            @let x = left + BAR * i as f64;
-                            rect class={ "fill " (colour(i)) } x=(px(x)) y=(px(top(value))) width=(px(BAR - 1.5))
+                            @let x = left + BAR * k as f64;
+                            rect class={ "fill " (colour(*i)) } x=(px(x)) y=(px(top(value))) width=(px(BAR - 1.5))
                                 height=(px((above + height - top(value)).max(0.6))) {
                                 title { (clean(&series.name)) ": " (tick_label(value)) }
                             }
                             @if value > most {
-                                text.tick x=(px(x + BAR / 2.0)) y=(px(above - 5.0)) text-anchor="middle" { (format!("{value:.0}")) }
+                                @let (middle, end) = (px(x + BAR / 2.0 + 3.2), px(above + 6.0));
+                                text.inside x=(middle) y=(end) text-anchor="end" transform={ "rotate(-90 " (middle) " " (end) ")" } { (format!("{value:.0}")) }
                             }
                         }
                     }
                     text.tick x=(px(LEFT + group * (p as f64 + 0.5))) y=(px(above + height + 17.0)) text-anchor="middle" { (clean(name)) }
                 }
-                @for (i, series) in chart.series.iter().enumerate() {
-                    rect class={ "fill " (colour(i)) } x=(px(names[i])) y=(px(tall - 14.0)) width="10" height="10" {}
-                    text.tick x=(px(names[i] + 15.0)) y=(px(tall - 5.0)) { (clean(&series.name)) }
+                @for (k, (i, series)) in shown.iter().enumerate() {
+                    rect class={ "fill " (colour(*i)) } x=(px(names[k])) y=(px(tall - 14.0)) width="10" height="10" {}
+                    text.tick x=(px(names[k] + 15.0)) y=(px(tall - 5.0)) { (clean(&series.name)) }
                 }
             }
         }
