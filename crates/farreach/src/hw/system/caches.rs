@@ -136,6 +136,8 @@ impl Caches {
         let (attr, dirty) = (Attr(found.attr().0 & self.recent[side].attr.0), found.dirty());
         if attr.0 & NEEDS[kind] == 0 {
             self.trap(item, global, table);
+            // This line is the most recent one now, and nothing to be skipped.
+            self.displace();
             return true;
         }
         let quiet = |kind: usize| if attr.0 & NEEDS[kind] != 0 { line } else { NONE };
@@ -197,7 +199,7 @@ impl Caches {
         self.exceptions.all();
     }
 
-    /// Something comes in, in the place of something else.
+    /// What was touched last may be elsewhere now, or not the most recent line of its set.
     pub fn displace(&mut self) {
         self.last = [NONE; 3];
     }
