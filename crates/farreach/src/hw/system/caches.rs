@@ -7,7 +7,7 @@ use super::pages::Pages;
 use super::{Item, NEEDS, NONE, PIECE_SHIFT, Space};
 use crate::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
 use crate::counts::{SideCounts, SystemCounts};
-use crate::hw::cache::{Found, Line, Lost, Side};
+use crate::hw::cache::{Found, Lost, Side};
 use crate::hw::tlb::{Attr, PageTableView, Pte};
 use crate::params::Params;
 
@@ -136,6 +136,8 @@ impl Caches {
         let (attr, dirty) = (Attr(found.attr().0 & self.recent[side].attr.0), found.dirty());
         if attr.0 & NEEDS[kind] == 0 {
             self.trap(item, global, table);
+            // This line is the most recent one now, and nothing to be skipped.
+            self.displace();
             return true;
         }
         let quiet = |kind: usize| if attr.0 & NEEDS[kind] != 0 { line } else { NONE };
@@ -197,14 +199,23 @@ impl Caches {
         self.exceptions.all();
     }
 
-    /// Something comes in, in the place of something else.
+    /// What was touched last may be elsewhere now, or not the most recent line of its set.
     pub fn displace(&mut self) {
         self.last = [NONE; 3];
     }
 
-    /// A line of the data side that was just referenced is modified in the first level.
-    pub fn is_modified(&self, global: u64) -> bool {
-        self.sides[1].l1().peek(global).is_some_and(Line::dirty)
+    /// The program has just referenced this line: which kinds of reference to it are hits that change nothing. `line` is in the program's own numbering.
+    #[inline(always)]
+    pub fn settle(&mut self, side: usize, line: u64, global: u64) {
+        let Some(now) = self.sides[side].l1().peek(global) else { return self.exceptions.add(side, line) };
+        let attr = now.attr().0 & self.recent[side].attr.0;
+        let allowed = |kind: usize| attr & NEEDS[kind] != 0;
+        if side == 0 {
+            self.exceptions.settle(line, 0, allowed(0));
+        } else {
+            self.exceptions.settle(line, 1, allowed(1));
+            self.exceptions.settle(line, 2, allowed(2) && now.dirty());
+        }
     }
 
     /// A ladder speaks of sets that hold nothing but what has the same low bits in the number of its line. Lines of a second level that are longer than

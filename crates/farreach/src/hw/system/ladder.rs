@@ -82,10 +82,11 @@ impl Ladder {
     }
 }
 
-/// Sets of a machine's first level in which the line that the ladder supposes may be missing, or not be modified.
+/// Sets of a machine's first level in which a reference that the ladder calls a hit is not one that changes nothing: the line is not there, not modified, or
+/// its protection is behind.
 ///
-/// For every set without exception: the line that the program referenced there last is in the first level, the most recent of its set, and
-/// modified if the program stored to it since it referenced another one there.
+/// For every set without exception for a kind of reference: the line that the program referenced there last is in the first level and the most recent of
+/// its set, it allows that kind, and for stores it is modified.
 pub struct Exceptions {
     /// By set and kind of reference: whether one that the ladder calls a hit must be looked at.
     of: Vec<bool>,
@@ -133,25 +134,16 @@ impl Exceptions {
         }
     }
 
-    /// The first level misses on the ladder.
-    #[inline(always)]
-    pub fn missed(&self, mark: Mark) -> bool {
-        mark.0 >= self.limit
-    }
-
     /// Whether the reference must be looked at.
     #[inline(always)]
     pub fn concern(&self, mark: Mark) -> bool {
-        self.missed(mark) || self.of[mark.0 as usize & (self.of.len() - 1)]
+        mark.0 >= self.limit || self.of[mark.0 as usize & (self.of.len() - 1)]
     }
 
-    /// The program referenced this line, so it is there; `as_modified`: and modified, if the ladder supposes so.
+    /// The program has just referenced this line: whether a reference of a kind to it would be a hit that changes nothing.
     #[inline(always)]
-    pub fn settle(&mut self, side: usize, line: u64, as_modified: bool) {
+    pub fn settle(&mut self, line: u64, kind: usize, quiet: bool) {
         self.all = false;
-        *self.at(line, side) = false;
-        if side == 1 && as_modified {
-            *self.at(line, 2) = false;
-        }
+        *self.at(line, kind) = !quiet;
     }
 }

@@ -340,15 +340,12 @@ impl System for Softvm {
             if !self.caches.exceptions.concern(mark) {
                 continue;
             }
-            let (side, line, store) = (item.side(), item.piece() >> over, item.kind_index() == 2);
+            let line = item.piece() >> over;
             let global = self.caches.global_line(item);
             if !self.caches.hit(item, line, global, table) {
                 self.miss(item, global, table);
             }
-            // What the ladder calls a miss it takes for clean, unless it is a store.
-            let missed = self.caches.exceptions.missed(mark);
-            let modified = missed || side == 0 || store || self.caches.is_modified(global);
-            self.caches.exceptions.settle(side, line, modified);
+            self.caches.settle(item.side(), line, global);
         }
     }
 
