@@ -78,6 +78,9 @@ pub struct TlbCounts {
     /// The direct segment; absent where nothing was counted for one.
     #[serde(default, skip_serializing_if = "SegmentCounts::is_empty")]
     pub segment: SegmentCounts,
+    /// Shootdowns; absent where there were none.
+    #[serde(default, skip_serializing_if = "ShootdownCounts::is_empty")]
+    pub shootdown: ShootdownCounts,
 }
 
 impl std::ops::AddAssign<&TlbCounts> for TlbCounts {
@@ -109,6 +112,7 @@ impl std::ops::AddAssign<&TlbCounts> for TlbCounts {
             walk_caches,
             range,
             segment,
+            shootdown,
         } = other;
         self.lookups += lookups;
         self.misses += misses;
@@ -135,6 +139,7 @@ impl std::ops::AddAssign<&TlbCounts> for TlbCounts {
         self.walk_caches += walk_caches;
         self.range += range;
         self.segment += segment;
+        self.shootdown += shootdown;
     }
 }
 
@@ -245,6 +250,18 @@ counters! {
         invalidations,
         /// How often the range TLB was switched on or off (F-13).
         switches,
+    }
+}
+
+counters! {
+    /// What shootdowns did on machines of several cores (XC-7).
+    ShootdownCounts {
+        /// Changes of mappings or of segment registers that at least one other core had to hear of.
+        sent,
+        /// Interrupts to other cores.
+        ipis,
+        /// Translations and ranges that these cores dropped; also among `invalidations`.
+        remote_invalidations,
     }
 }
 

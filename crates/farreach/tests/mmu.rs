@@ -34,6 +34,12 @@ impl PageTableView for Memory {
     fn range_walk(&self, asid: Asid, vpn: Vpn) -> RangeWalk {
         RangeWalk { nodes: 3, found: self.range(asid, vpn) }
     }
+    fn largest_ranges(&self, _: Asid, most: usize) -> Vec<Range> {
+        let mut all = self.ranges.clone();
+        all.sort_by_key(|r| std::cmp::Reverse(r.pages));
+        all.truncate(most);
+        all
+    }
     fn segment(&self, _: Asid) -> Option<Segment> {
         self.segment
     }
@@ -302,6 +308,42 @@ fn rmm15_42_a_cluster_holds_its_pages_in_any_order() {
     assert_eq!((16..20).map(&mut look).last(), Some((7, 9, 9)));
 }
 
+/// CoLT: runs in consecutive frames, wherever these begin; the set is that of the group.
+#[test]
+fn a_run_shares_an_entry() {
+    struct Runs;
+    impl PageTableView for Runs {
+        fn pte(&self, _: Asid, vpn: Vpn) -> Option<Pte> {
+            // Pages 0..4 in a run that is not aligned; of 4..8 two runs and a page with other attributes; 8..12 backwards.
+            let (pfn, attr) = match vpn.0 {
+                0..6 => (1001 + vpn.0, 3),
+                6 => (2006, 3),
+                7 => (2007, 1),
+                other => (5000 - other, 3),
+            };
+            Some(Pte { pfn: Pfn(pfn), attr: Attr(attr), order: 0 })
+        }
+    }
+    let mut design = tlb("clustered", "l1d=4K:1,cluster_entries=16,cluster_ways=4,cluster_pages=4,cluster_frames=run");
+    let mut look = |vpn: u64| {
+        let at = Lookup { asid: Asid(0), vpn: Vpn(vpn), kind: Kind::Load };
+        design.access(at, Runs.pte(Asid(0), Vpn(vpn)).unwrap(), &Runs, &mut Noise::default());
+        (design.counts().misses, design.counts().second_level_data_hits, design.counts().preloaded)
+    };
+    assert_eq!([2, 0, 1, 3].map(&mut look).last(), Some(&(1, 3, 3)), "from the middle in both directions");
+    assert_eq!([4, 5].map(&mut look).last(), Some(&(2, 4, 4)), "the run goes on, in an entry of the next group");
+    assert_eq!([6, 7].map(&mut look).last(), Some(&(4, 4, 4)));
+    assert_eq!((8..12).map(&mut look).last(), Some((8, 4, 4)));
+    // A clustered TLB has none of the first four together: they lie in two aligned groups of frames.
+    let mut clustered = tlb("clustered", "l1d=4K:1,cluster_entries=16,cluster_pages=4");
+    for vpn in 0..4 {
+        let at = Lookup { asid: Asid(0), vpn: Vpn(vpn), kind: Kind::Load };
+        clustered.access(at, Runs.pte(Asid(0), Vpn(vpn)).unwrap(), &Runs, &mut Noise::default());
+    }
+    assert_eq!(clustered.counts().misses, 2);
+    assert_eq!(clustered.counts().second_level_data_hits, 2);
+}
+
 /// CA-25, AMB-63, AMB-65.
 #[test]
 fn ds13_2_what_the_segment_serves() {
@@ -344,6 +386,37 @@ fn ds13_25_emulation() {
     assert!(registers.counts().misses <= emulated.counts().misses - inside, "freed entries only help here");
 }
 
+/// F-20: so many sets of registers are a range TLB of as many entries before everything else, when it has once found them in its table.
+#[test]
+fn f_20_several_segments_are_a_range_tlb_without_a_table() {
+    let k = 5;
+    let memory = Memory { ranges: (0..k).map(|i| range(1000 * i, 100 + 50 * i)).collect(), ..Memory::default() };
+    let mut segments = tlb("segment", &format!("segments={k},l1d=4K:8,l2=4K:32"));
+    let mut ranges = tlb("range", &format!("range_entries={k},range_order=first,l1d=4K:8,l2=4K:32"));
+    // The range TLB learns its ranges by one miss each, which the registers need not. Then both forget what they have of pages.
+    loads(&mut *ranges, &memory, (0..k).map(|i| 1000 * i));
+    assert_eq!(ranges.counts().misses, k);
+    let others: Vec<u64> = (0..100).map(|i| 500 + 1000 * (i % k) + i / k).collect();
+    for design in [&mut segments, &mut ranges] {
+        loads(&mut **design, &memory, others.iter().copied());
+    }
+    let (before_segments, before_ranges) = (segments.counts().misses, ranges.counts().misses);
+    let mut rng = Pcg64Mcg::seed_from_u64(20);
+    for _ in 0..20_000 {
+        let page = rng.next_u64() % (1000 * k);
+        assert_eq!(loads(&mut *segments, &memory, [page]), loads(&mut *ranges, &memory, [page]), "page {page}");
+    }
+    let misses = segments.counts().misses - before_segments;
+    assert_eq!(misses, ranges.counts().misses - before_ranges);
+    assert!(misses > 5000, "{misses}");
+    // With fewer sets the largest ranges are in them.
+    let mut three = tlb("segment", "segments=3,l1d=4K:1,l2=none");
+    let outcomes = loads(&mut *three, &memory, (0..k).map(|i| 1000 * i + 1));
+    use Outcome::{Hit, TagMiss};
+    assert_eq!(outcomes, [TagMiss, TagMiss, Hit, Hit, Hit]);
+    assert_eq!(touch(&mut *three, &memory, Kind::Fetch, [4001]), [TagMiss], "AMB-63");
+}
+
 /// CA-39: with the mechanism off, or nothing for it to do, all are the one hierarchy. XC-3 is checked at every lookup.
 #[test]
 fn ca_39_switched_off_all_are_plain_paging() {
@@ -362,6 +435,11 @@ fn ca_39_switched_off_all_are_plain_paging() {
         "today/skylake",
         "today/zen2",
         "today/cortex-a76",
+        "today/golden-cove",
+        "today/zen5",
+        "today/neoverse-n1",
+        "today/neoverse-v2",
+        "rmm15/colt",
     ];
     let fast = run_batches(&machines, &batches, false, 1);
     let slow = run_batches(&machines, &batches, true, 1);

@@ -66,6 +66,17 @@ impl PageTableView for Table {
     fn range_walk(&self, asid: Asid, vpn: Vpn) -> RangeWalk {
         RangeWalk { nodes: 1 + (vpn.0 % 3) as u32, found: self.range(asid, vpn) }
     }
+    fn largest_ranges(&self, asid: Asid, most: usize) -> Vec<Range> {
+        let ranged = self.extents.iter().filter(|e| e.asid == asid && e.ranged);
+        let mut all: Vec<Range> = ranged.filter_map(|e| self.range(asid, Vpn(e.first))).collect();
+        all.sort_by_key(|r| (std::cmp::Reverse(r.pages), r.first));
+        all.truncate(most);
+        all
+    }
+    fn ranges_version(&self, asid: Asid) -> u64 {
+        let ranged = self.extents.iter().filter(|e| e.asid == asid && e.ranged);
+        ranged.map(|e| (e.first ^ e.pages << 40).wrapping_mul(0x9E37_79B9_7F4A_7C15)).fold(0, u64::wrapping_add)
+    }
     fn segment(&self, asid: Asid) -> Option<Segment> {
         self.segments.get(&asid).copied()
     }
@@ -443,8 +454,9 @@ fn described(c: &Config) -> (&'static str, String) {
         keys += &format!(",l2={},l2i={own},l2_fracture={}", level(c.l2), c.fracture);
     }
     let kind = match c.behind {
-        Behind::Clusters { entries, ways } => {
-            keys += &format!(",cluster_entries={entries},cluster_ways={ways}");
+        Behind::Clusters { entries, ways, pages, runs } => {
+            let frames = if runs { "run" } else { "group" };
+            keys += &format!(",cluster_entries={entries},cluster_ways={ways},cluster_pages={pages},cluster_frames={frames}");
             "clustered"
         }
         Behind::Ranges { entries, random, order, mru, on, control, hint, cooperation } => {
@@ -471,6 +483,10 @@ fn described(c: &Config) -> (&'static str, String) {
             SegmentMode::Registers => "segment",
             SegmentMode::Emulated => {
                 keys += ",segment_served_by=pages";
+                "segment"
+            }
+            SegmentMode::Several(k) => {
+                keys += &format!(",segments={k}");
                 "segment"
             }
         },
@@ -567,14 +583,25 @@ fn rmm15_2_range_tlbs_agree_with_the_plain_model() {
 
 #[test]
 fn rmm15_42_clusters_agree_with_the_plain_model() {
-    let c =
-        all(|seed, c| c.behind = Behind::Clusters { entries: [8, 16, 64][seed as usize % 3], ways: [0, 4][seed as usize % 2] });
-    assert!(c.merges > 20 && c.preloaded > 1000, "{c:?}");
+    for runs in [false, true] {
+        let c = all(|seed, c| {
+            c.behind = Behind::Clusters {
+                entries: [8, 16, 64][seed as usize % 3],
+                ways: [0, 4][seed as usize % 2],
+                pages: [8, 4, 8, 2, 4][seed as usize % 5],
+                runs,
+            }
+        });
+        assert!(c.merges > 20 && c.preloaded > 1000, "{c:?}");
+    }
 }
 
 #[test]
 fn ds13_2_segments_agree_with_the_plain_model() {
     all(|_, c| c.segment = SegmentMode::Registers);
+    let several = all(|seed, c| c.segment = SegmentMode::Several([2, 3, 8][seed as usize % 3]));
+    let none = all(|_, _| {});
+    assert!(several.misses < none.misses - 1000, "{} of {} misses", several.misses, none.misses);
     let c = all(|_, c| c.segment = SegmentMode::Emulated);
     assert!(c.segment.misses_inside > 100, "{c:?}");
 }

@@ -255,10 +255,10 @@ impl Model {
                 self.writes += u64::from(dirty);
             }
         }
-        self.into_second(line, false);
+        self.fill_second(line, false);
         at
     }
-    fn into_second(&mut self, line: u64, dirty: bool) {
+    fn fill_second(&mut self, line: u64, dirty: bool) {
         if let Some((gone, true)) = self.l2.put(line, dirty) {
             match self.llc.is_empty() {
                 true => self.writes += 1,
@@ -274,7 +274,7 @@ impl Model {
         if let Some((gone, true)) = self.l1[side].put(line, store)
             && !self.l2.mark(gone)
         {
-            self.into_second(gone, true);
+            self.fill_second(gone, true);
         }
         at
     }

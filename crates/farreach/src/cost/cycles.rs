@@ -4,6 +4,7 @@ use super::keys;
 use crate::addr::BASE_SHIFT;
 use crate::counts::{OsCounts, TlbCounts};
 use crate::hw::cache::levels;
+use crate::hw::tlb::cores::IPI_CYCLES;
 use crate::params::{Key, PAGE_SIZE, Params};
 
 /// Cycles spent on TLB misses (T94-26): misses x penalty + further page table entries read x their cost + hits in a second level x
@@ -54,6 +55,12 @@ pub fn os_cycles(os: &OsCounts, params: &Params) -> u64 {
         (zeroed_pages(os, params) * base_pages(params), price(params, &keys::ZERO)),
         (io_pages(os), price(params, &keys::IO)),
     ])
+}
+
+/// Cycles of shootdowns (DS13-24), of the operating system: interrupts to other cores.
+pub fn shootdown_cycles(counts: &TlbCounts, params: &Params) -> u64 {
+    let key = &IPI_CYCLES;
+    if params.has(key.name) { charge(&[(counts.shootdown.ipis, price(params, key))]) } else { 0 }
 }
 
 /// Traps into the operating system: for a page, or for a store it had to put right.

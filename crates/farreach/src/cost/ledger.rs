@@ -4,7 +4,7 @@
 //! Beside a 4 KB single-page-size design of the same run, cycles are differences from it, so that they add up to what the
 //! mechanism gained (negative) or cost (positive). Without one they are what was charged.
 
-use super::cycles::{base_pages, copies, faults, io_pages, price, trapped, walk_cycles, zeroed_pages};
+use super::cycles::{base_pages, copies, faults, io_pages, price, shootdown_cycles, trapped, walk_cycles, zeroed_pages};
 use super::keys;
 use crate::counts::{Counts, LedgerLine, MemoryUse};
 use crate::params::{Key, Params};
@@ -89,6 +89,14 @@ const ITEMS: &[Item] = &[
     item("interfaces: entries dropped because a mapping changed", "entries", |c, _| c.tlb.invalidations),
 ];
 
+/// Where there are several cores.
+const SHOOTDOWNS: Item = Item {
+    name: "interfaces: other cores interrupted because a mapping changed",
+    unit: "interrupts",
+    read: |c, _| c.tlb.shootdown.ipis,
+    price: Some(Price::Cycles(|c, p| shootdown_cycles(&c.tlb, p))),
+};
+
 const ALIASES: &str = "aliases: mapped more than once";
 const WASTED: &str = "memory: resident, never referenced";
 
@@ -115,7 +123,8 @@ pub fn ledger(counts: &Counts, memory: &MemoryUse, baseline: Option<(&Counts, &P
     };
     let line = |item: &str, count, unit: &str, cycles| LedgerLine { item: item.into(), count, unit: unit.into(), cycles };
     let mut lines = vec![line(item, count, "misses", against(&Price::Each(&keys::PENALTY, misses)))];
-    for item in ITEMS {
+    let shootdowns = (!counts.tlb.shootdown.is_empty()).then_some(&SHOOTDOWNS);
+    for item in ITEMS.iter().chain(shootdowns) {
         let cycles = item.price.as_ref().and_then(against);
         lines.push(line(item.name, (item.read)(counts, params), item.unit, cycles));
     }

@@ -3,6 +3,7 @@
 
 pub mod cache;
 pub mod nested;
+pub mod shootdown;
 pub mod system;
 pub mod tlb;
 mod translation;

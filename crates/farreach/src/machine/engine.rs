@@ -10,6 +10,7 @@ use super::growth::Growth;
 use super::lives::Lives;
 use super::profile::Profile;
 use super::quiet::{self, Former, Quiet};
+use super::threads::Threads;
 use crate::Error;
 use crate::addr::{Asid, BASE_SHIFT, Vpn};
 use crate::counts::Lookups;
@@ -120,6 +121,7 @@ pub(super) struct Engine {
     /// By order: designs for which a reference that goes on into a page that begins there stays in its base page.
     inside: [u32; ORDERS],
     current: Option<Asid>,
+    running: Threads,
     limit: u64,
     plain: bool,
     /// For what is done without shortcuts.
@@ -178,6 +180,7 @@ impl Engine {
             threads: 0,
             compiled: Compiled::default(),
             current: None,
+            running: Threads::default(),
             limit: limit.unwrap_or(u64::MAX),
             plain,
             noise: Noise::default(),
@@ -599,6 +602,9 @@ impl Engine {
             os.apply(asid, op);
             self.follow(g);
         }
+        if let Some(thread) = self.running.follow(asid, op) {
+            self.run_thread(asid, thread);
+        }
         self.ops += 1;
         // Checking the books takes time in proportion to memory: always at first, then now and then.
         if cfg!(debug_assertions) && (self.ops < 1000 || self.ops.is_multiple_of(512)) {
@@ -614,6 +620,21 @@ impl Engine {
         for unit in self.groups.iter_mut().flat_map(|g| &mut g.units) {
             self.noise.clear();
             unit.each().for_each(|(tlb, _)| tlb.switch(to, &mut self.noise));
+        }
+        if let Some(thread) = self.running.of(to) {
+            self.run_thread(to, thread);
+        }
+    }
+
+    /// Another thread goes on in the address space that runs.
+    fn run_thread(&mut self, asid: Asid, thread: u32) {
+        for Group { order, first, units, .. } in &mut self.groups {
+            for (design, unit) in (*first..).zip(units) {
+                let noise = noise(*order, &mut self.quiet, &mut self.noise);
+                noise.clear();
+                unit.each().for_each(|(tlb, _)| tlb.thread(asid, thread, noise));
+                hush(&mut self.quiet, &self.noise, asid, design, *order);
+            }
         }
     }
 

@@ -14,6 +14,7 @@ mod pages;
 mod profile;
 mod quiet;
 mod spec;
+mod threads;
 
 pub use by_hand::{entries_by_hand, two_processes_by_hand};
 pub use lab::{Lab, Options, Progress};

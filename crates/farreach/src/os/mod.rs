@@ -351,6 +351,15 @@ impl PageTableView for Os {
         }
     }
 
+    fn largest_ranges(&self, asid: Asid, most: usize) -> Vec<Range> {
+        let ranges = self.spaces.get(asid.0 as usize).and_then(|s| s.ranges.as_ref());
+        ranges.map_or_else(Vec::new, |ranges| ranges.largest(most))
+    }
+
+    fn ranges_version(&self, asid: Asid) -> u64 {
+        self.spaces.get(asid.0 as usize).and_then(|s| s.ranges.as_ref()).map_or(0, ranges::Ranges::version)
+    }
+
     fn segment(&self, asid: Asid) -> Option<Segment> {
         self.registers(asid)
     }

@@ -66,12 +66,15 @@ fn xc_3_every_design_agrees_with_the_page_table_under_the_new_policies() {
         for policy in POLICIES {
             let designs =
                 ["t94/single", "t94/superpage", "t94/partial", "t94/integrated", "rmm15/range", "ds13/segment", "ds13/4k"];
-            let machines = designs.map(|d| format!("{d}:{policy}"));
+            let several = format!("ds13/segment:segments=3,{policy}");
+            let machines: Vec<String> = designs.iter().map(|d| format!("{d}:{policy}")).chain([several]).collect();
             // `run` compares the loop with and without shortcuts, on one thread and three; debug checks are on.
-            let out = run(&machines.each_ref().map(String::as_str), &s);
+            let out = run(&machines.iter().map(String::as_str).collect::<Vec<_>>(), &s);
             assert!(out.misses()[..4].iter().all(|&m| m > 100), "{policy}");
             // What hardware looks beside the page table for, and the system keeps, is found there.
             assert_eq!(out.machine(4).counts.tlb.range.hits > 0, out.machine(0).contiguity.is_some(), "{policy}");
+            // F-20: where the system keeps ranges, several segments hold some.
+            assert_eq!(out.misses()[7] < out.misses()[6], out.machine(0).contiguity.is_some(), "{policy}");
             assert_eq!(out.misses()[5] < out.misses()[6], policy.contains("segment"), "{policy}");
             // RMM15-42: every walk is inside or outside; `run` compared the numbers of the loop with those of the plain one.
             for (i, m) in out.result.machines.iter().enumerate() {

@@ -14,6 +14,11 @@
 //! * OM-6 A walk uses the deepest cached entry, which is used by it, and caches all it reads but the leaf, top first. Any change of a
 //!   mapping of a process drops all cached entries of the process.
 //! * OM-7 `fills`: one per miss. `merges`: misses that joined a cluster.
+//! * OM-11 Clusters of 2, 4 or 8 pages. In runs, not groups: the page that missed, and those before and after it as long as each has the next frame
+//!   and the same attributes. What the same frames say of pages of the cluster is one entry.
+//! * OM-12 Several segments: the registers of the process that runs hold its largest ranges. They are loaded before a lookup if another process's
+//!   are in them, or a change met one of them, or the miss before was of a page in a range while the ranges were others than when they were
+//!   loaded.
 //! * OM-10 `range_control = counters` looks at the counters after every 4096 misses of the first level, before the next: on turns off if
 //!   fewer than 16 lookups were answered by ranges alone and fewer than 256 walks met the range bit; off turns on at 256 of these.
 //! * OM-8 A range that is filled drops the ranges it overlaps, uncounted. The range used last is none after it was dropped.
@@ -35,6 +40,9 @@ pub enum Behind {
     Clusters {
         entries: usize,
         ways: usize,
+        pages: u64,
+        /// CoLT.
+        runs: bool,
     },
     Ranges {
         entries: usize,
@@ -69,6 +77,7 @@ pub enum SegmentMode {
     None,
     Registers,
     Emulated,
+    Several(usize),
 }
 
 #[derive(Clone, Debug)]
@@ -244,6 +253,10 @@ pub struct PlainMmu {
     clusters: Option<Slots<Cluster>>,
     ranges: Option<Slots<Held>>,
     newest: Option<usize>,
+    /// OM-12: whose, the version, the ranges.
+    registers: Option<(Asid, u64, Vec<Range>)>,
+    /// OM-11.
+    cluster: (u64, bool),
     /// OM-9.
     waits: Vec<u8>,
     /// OM-10: misses of the first level, lookups answered by ranges alone, walks to a range bit.
@@ -273,7 +286,7 @@ impl PlainMmu {
             l2: if paged { some(c.l2, 16) } else { None },
             l2i: c.l2i.filter(|_| paged).and_then(|arrays| some(arrays, 24)),
             clusters: match c.behind {
-                Behind::Clusters { entries, ways } => Some(Slots::new(entries, ways, c.replacement, c.seed + 64)),
+                Behind::Clusters { entries, ways, .. } => Some(Slots::new(entries, ways, c.replacement, c.seed + 64)),
                 _ => None,
             },
             ranges: match c.behind {
@@ -284,6 +297,11 @@ impl PlainMmu {
                 _ => None,
             },
             newest: None,
+            registers: None,
+            cluster: match c.behind {
+                Behind::Clusters { pages, runs, .. } => (pages, runs),
+                _ => (8, false),
+            },
             waits: vec![0; 256],
             window: [0; 3],
             caches: (1..c.levels).map(|l| Slots::new(c.pwc[l - 1], 0, c.replacement, c.seed + 32 + l as u64)).collect(),
@@ -339,9 +357,10 @@ impl PlainMmu {
     fn behind(&mut self, at: Lookup, pte: Pte) -> Option<(Translation, u8)> {
         let now = self.now;
         if let Some(clusters) = &mut self.clusters {
-            let offset = (at.vpn.0 % 8) as usize;
+            let n = self.cluster.0;
+            let offset = (at.vpn.0 % n) as usize;
             let mut all = clusters.slots.iter_mut().flatten();
-            let hit = all.find(|c| c.asid == at.asid && c.number == at.vpn.0 / 8 && c.pages[offset].is_some())?;
+            let hit = all.find(|c| c.asid == at.asid && c.number == at.vpn.0 / n && c.pages[offset].is_some())?;
             hit.last = now;
             let found = Translation { pfn: Pfn(hit.pages[offset]?), attr: hit.attr };
             self.count_hit(at.kind);
@@ -466,19 +485,25 @@ impl PlainMmu {
     }
 
     fn fill_cluster(&mut self, at: Lookup, page: Translation, table: &dyn PageTableView) {
-        let (number, frames) = (at.vpn.0 / 8, page.pfn.0 / 8);
-        let pages = std::array::from_fn(|i| {
-            let pte = table.pte(at.asid, Vpn(number * 8 + i as u64))?;
-            (pte.pfn.0 / 8 == frames && pte.attr == page.attr).then_some(pte.pfn.0)
-        });
+        let (n, runs) = self.cluster;
+        let (number, place) = (at.vpn.0 / n, at.vpn.0 % n);
+        // What entries of one cluster are told apart by.
+        let frames = if runs { page.pfn.0 + n - place } else { page.pfn.0 / n };
+        let fits = |i: u64| {
+            let pte = table.pte(at.asid, Vpn(number * n + i)).filter(|p| i < n && p.attr == page.attr)?;
+            (if runs { pte.pfn.0 + n - i == frames } else { pte.pfn.0 / n == frames }).then_some(pte.pfn.0)
+        };
+        let reached = |i: u64| !runs || (i.min(place)..=i.max(place)).all(|j| fits(j).is_some());
+        let pages: [Option<u64>; 8] = std::array::from_fn(|i| fits(i as u64).filter(|_| reached(i as u64)));
         let count = |pages: &[Option<u64>; 8]| pages.iter().flatten().count() as u64;
         let now = self.now;
         let clusters = self.clusters.as_mut().unwrap();
         let same = |c: &&mut Cluster| (c.asid, c.number, c.frames, c.attr) == (at.asid, number, frames, page.attr);
         if let Some(old) = clusters.slots.iter_mut().flatten().find(same) {
             self.counts.merges += 1;
-            self.counts.preloaded += count(&pages) - count(&old.pages) - 1;
-            (old.pages, old.last) = (pages, now);
+            let both = std::array::from_fn(|i| pages[i].or(old.pages[i]));
+            self.counts.preloaded += count(&both) - count(&old.pages) - 1;
+            (old.pages, old.last) = (both, now);
         } else {
             self.counts.preloaded += count(&pages) - 1;
             let (slot, taken) = clusters.victim(number, |c| (c.begun, c.last));
@@ -502,6 +527,9 @@ impl PlainMmu {
     }
 
     pub fn lookup(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView) -> Outcome {
+        if let SegmentMode::Several(k) = self.config.segment {
+            return self.several(at, pte, table, k);
+        }
         let in_segment = at.kind != Kind::Fetch
             && self.config.segment != SegmentMode::None
             && table.segment(at.asid).is_some_and(|s| s.base <= at.vpn && at.vpn < s.limit);
@@ -510,6 +538,23 @@ impl PlainMmu {
         }
         let outcome = self.paged(at, pte, table);
         self.counts.segment.misses_inside += u64::from(in_segment && outcome != Outcome::Hit);
+        outcome
+    }
+
+    fn several(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, k: usize) -> Outcome {
+        if self.registers.as_ref().is_none_or(|r| r.0 != at.asid) {
+            self.registers = Some((at.asid, table.ranges_version(at.asid), table.largest_ranges(at.asid, k)));
+        }
+        let (_, version, ranges) = self.registers.as_ref().unwrap();
+        let inside = |r: &Range| r.first <= at.vpn && at.vpn.0 < r.first.0 + r.pages;
+        if at.kind != Kind::Fetch && ranges.iter().any(inside) {
+            return Outcome::Hit;
+        }
+        let stale = *version != table.ranges_version(at.asid) && table.range(at.asid, at.vpn).is_some();
+        let outcome = self.paged(at, pte, table);
+        if stale && outcome != Outcome::Hit {
+            self.registers = None;
+        }
         outcome
     }
 
@@ -573,6 +618,10 @@ impl PlainMmu {
     }
 
     fn drop_pages(&mut self, asid: Asid, pages: VpnRange, from: u8) {
+        let meets = |r: &Range| r.first.0 < pages.start.0 + pages.pages && pages.start.0 < r.first.0 + r.pages;
+        if self.registers.as_ref().is_some_and(|r| r.0 == asid && r.2.iter().any(meets)) {
+            self.registers = None;
+        }
         let c = &mut self.counts.invalidations;
         for level in self.l1.iter_mut().chain(&mut self.l2).chain(&mut self.l2i) {
             *c += level.drop_if(|e| e.order >= from && e.meets(asid, pages));
@@ -581,7 +630,10 @@ impl PlainMmu {
             for slot in &mut clusters.slots {
                 let Some(cluster) = slot.as_mut().filter(|c| c.asid == asid) else { continue };
                 for i in 0..8 {
-                    if pages.contains(Vpn(cluster.number * 8 + i)) && cluster.pages[i as usize].take().is_some() {
+                    if i < self.cluster.0
+                        && pages.contains(Vpn(cluster.number * self.cluster.0 + i))
+                        && cluster.pages[i as usize].take().is_some()
+                    {
                         *c += 1;
                     }
                 }
@@ -615,6 +667,7 @@ impl PlainMmu {
     }
 
     pub fn drop_space(&mut self, asid: Asid) {
+        self.registers = self.registers.take().filter(|r| r.0 != asid);
         self.drop_spaces(|a| a == asid);
     }
 
@@ -635,8 +688,8 @@ impl PlainMmu {
         let cluster = || {
             let all = self.clusters.as_ref()?.slots.iter().flatten();
             { all }
-                .filter(|c| c.asid == asid && c.number == vpn.0 / 8)
-                .find_map(|c| c.pages[(vpn.0 % 8) as usize].map(|pfn| Translation { pfn: Pfn(pfn), attr: c.attr }))
+                .filter(|c| c.asid == asid && c.number == vpn.0 / self.cluster.0)
+                .find_map(|c| c.pages[(vpn.0 % self.cluster.0) as usize].map(|pfn| Translation { pfn: Pfn(pfn), attr: c.attr }))
         };
         let range = || self.ranges.as_ref()?.slots.iter().flatten().find(|h| h.has(asid, vpn)).map(|h| h.says(vpn));
         let paged = || second.as_ref().and_then(|level| level.says(asid, vpn));
@@ -653,8 +706,9 @@ impl PlainMmu {
             out.extend(clusters.slots.iter().enumerate().filter_map(|(i, c)| {
                 let c = c.as_ref()?;
                 let page = |i: usize| c.pages[i].map(|pfn| (i as u64, Translation { pfn: Pfn(pfn), attr: c.attr }, false));
-                let (base, pages) = (Vpn(c.number * 8), (0..8).filter_map(page).collect());
-                Some(EntryView { slot: before + i, asid: c.asid, base, order: 3, pages, sb_enabled: None, used: None })
+                let (base, pages) = (Vpn(c.number * self.cluster.0), (0..8).filter_map(page).collect());
+                let order = self.cluster.0.trailing_zeros() as u8;
+                Some(EntryView { slot: before + i, asid: c.asid, base, order, pages, sb_enabled: None, used: None })
             }));
         }
         if let Some(ranges) = &self.ranges {

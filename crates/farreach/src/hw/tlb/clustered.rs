@@ -1,6 +1,10 @@
-//! A clustered second level (RMM15-42, AMB-91): an entry holds those of eight aligned pages that lie, in any order, in one group of
-//! eight aligned frames. The miss reads all eight page table entries in one line.
+//! Second levels with several pages of one line of the page table in an entry; the miss reads the line anyway.
+//!
+//! * A clustered TLB (RMM15-42, AMB-91): those of eight aligned pages that lie, in any order, in one group of eight aligned frames.
+//! * A coalesced TLB (CoLT, Pham et al., MICRO 2012): those of four aligned pages, or eight, that make one run with the page that missed, in
+//!   consecutive frames, wherever these begin.
 
+use super::cores::on_cores;
 use super::hierarchy::{Behind, FIRST_LEVEL_KEYS, Hierarchy, count_second_level_hit, joined};
 use super::keys::Geometry;
 use super::level;
@@ -13,8 +17,8 @@ use crate::counts::TlbCounts;
 use crate::event::Kind;
 use crate::params::{Allowed, Key, Params};
 
-/// log2 of the pages of a cluster: the page table entries of one 64-byte line.
-const ORDER: u8 = 3;
+/// Pages of a cluster at most: the page table entries of one 64-byte line.
+const MOST: usize = 8;
 
 /// RMM15-42.
 pub const CLUSTER_ENTRIES: Key = Key {
@@ -31,24 +35,39 @@ pub const CLUSTER_WAYS: Key = Key {
     about: "entries per set of the clustered second level; 0: fully associative",
 };
 
+/// As in a clustered TLB; CoLT-SA has 4.
+pub const CLUSTER_PAGES: Key = Key {
+    name: "cluster_pages",
+    default: "8",
+    allowed: Allowed::PowerOfTwo { min: 2, max: MOST as u64 },
+    about: "aligned pages that can share an entry of the clustered second level",
+};
+/// RMM15-42, or CoLT.
+pub const CLUSTER_FRAMES: Key = Key {
+    name: "cluster_frames",
+    default: "group",
+    allowed: Allowed::OneOf(&["group", "run"]),
+    about: "pages that share an entry: group: all in one aligned group of as many frames; run: a run of pages in consecutive frames (CoLT)",
+};
+
 /// The design as the registry knows it.
 pub const DESIGN: Design = Design {
     kind: "clustered",
-    about: "a hierarchy whose second level has entries for clusters of eight pages (RMM15-42)",
-    keys: &joined::<27>(&[&CLUSTER_ENTRIES, &CLUSTER_WAYS], FIRST_LEVEL_KEYS),
-    build: |params| Ok(Box::new(Hierarchy::new(params, Clusters::new(params)?)?)),
+    about: "a hierarchy whose second level has entries for clusters of pages (RMM15-42) or runs of them (CoLT)",
+    keys: &joined::<31>(&[&CLUSTER_ENTRIES, &CLUSTER_WAYS, &CLUSTER_PAGES, &CLUSTER_FRAMES], FIRST_LEVEL_KEYS),
+    build: |params| on_cores(params, |params| Ok(Box::new(Hierarchy::new(params, Clusters::new(params)?)?))),
     bits: |_| None,
-    reach: |params| level::reach(params, "l1d").max(params.int("cluster_entries") << (12 + ORDER)),
+    reach: |params| level::reach(params, "l1d").max(params.int("cluster_entries") * params.int("cluster_pages") << 12),
 };
 
 /// Which pages of a cluster lie where.
 #[derive(Clone, Copy, Default)]
 struct Cluster {
-    /// Group of eight frames.
+    /// First frame of the group; in a run, the frame that the first page of the cluster would have.
     frames: Pfn,
     attr: Attr,
-    /// Frame of each page in the group.
-    places: [u8; 1 << ORDER],
+    /// Frame of each page, from there.
+    places: [u8; MOST],
     valid: u8,
 }
 
@@ -62,11 +81,10 @@ impl Contents for Cluster {
 }
 
 impl Cluster {
-    /// The pages of the line that share group of frames and attributes with this one.
-    fn of(asid: Asid, vpn: Vpn, page: Translation, table: &dyn PageTableView) -> Cluster {
-        let order = u32::from(ORDER);
+    /// The pages of an aligned group of `2^order` that share group of frames and attributes with this one.
+    fn group((asid, vpn): (Asid, Vpn), page: Translation, order: u32, table: &dyn PageTableView) -> Cluster {
         let mut cluster = Cluster { frames: page.pfn.align_down(order), attr: page.attr, ..Cluster::default() };
-        for i in 0..1 << ORDER {
+        for i in 0..1 << order {
             let pte = table.pte(asid, Vpn(vpn.align_down(order).0 + i));
             if let Some(p) = pte.filter(|p| p.pfn.align_down(order) == cluster.frames && p.attr == cluster.attr) {
                 cluster.valid |= 1 << i;
@@ -75,17 +93,33 @@ impl Cluster {
         }
         cluster
     }
-    fn has(&self, vpn: Vpn) -> bool {
-        self.valid >> vpn.offset_in(ORDER.into()) & 1 != 0
+    /// The pages of it that make a run with this one, in consecutive frames with equal attributes.
+    fn run((asid, vpn): (Asid, Vpn), page: Translation, order: u32, table: &dyn PageTableView) -> Cluster {
+        let (base, at) = (vpn.align_down(order).0, vpn.offset_in(order));
+        let frames = Pfn(page.pfn.0.wrapping_sub(at));
+        let mut cluster = Cluster { frames, attr: page.attr, places: std::array::from_fn(|i| i as u8), valid: 1 << at };
+        let joins = |i: &u64| {
+            let pte = table.pte(asid, Vpn(base + i));
+            pte.is_some_and(|p| p.pfn.0 == frames.0.wrapping_add(*i) && p.attr == page.attr)
+        };
+        let (before, after) = ((0..at).rev().take_while(joins), (at + 1..1 << order).take_while(joins));
+        before.chain(after).for_each(|i| cluster.valid |= 1 << i);
+        cluster
+    }
+    fn has(&self, offset: u64) -> bool {
+        self.valid >> offset & 1 != 0
     }
     fn translate(&self, offset: u64) -> Translation {
-        Translation { pfn: Pfn(self.frames.0 | u64::from(self.places[offset as usize])), attr: self.attr }
+        Translation { pfn: Pfn(self.frames.0.wrapping_add(self.places[offset as usize].into())), attr: self.attr }
     }
 }
 
-/// The second level. A cluster whose pages lie in several groups of frames has several entries.
+/// The second level. A cluster whose pages lie in several groups of frames, or in several runs, has several entries.
 struct Clusters {
     store: Store<Cluster>,
+    /// log2 of the pages of a cluster.
+    order: u8,
+    runs: bool,
     unheard: Noise,
 }
 
@@ -93,17 +127,26 @@ impl Clusters {
     fn new(params: &Params) -> Result<Clusters, String> {
         let geometry = Geometry::new(params.int("cluster_entries"), params.int("cluster_ways"))?;
         let seed = params.int("seed").wrapping_add(64);
-        Ok(Clusters { store: Store::new(geometry, params, seed), unheard: Noise::default() })
+        Ok(Clusters {
+            store: Store::new(geometry, params, seed),
+            order: params.int("cluster_pages").trailing_zeros() as u8,
+            runs: params.text("cluster_frames") == "run",
+            unheard: Noise::default(),
+        })
+    }
+
+    fn offset(&self, vpn: Vpn) -> u64 {
+        vpn.offset_in(self.order.into())
     }
 
     fn slots(&self, asid: Asid, vpn: Vpn) -> impl Iterator<Item = u32> + '_ {
-        let first = self.store.first(Tag::of(asid, vpn, ORDER));
+        let first = self.store.first(Tag::of(asid, vpn, self.order));
         let some = |slot: u32| (slot != NONE).then_some(slot);
         std::iter::successors(some(first), move |&slot| some(self.store.next(slot)))
     }
 
     fn find(&self, asid: Asid, vpn: Vpn) -> Option<u32> {
-        let mut hits = self.slots(asid, vpn).filter(|&slot| self.store.get(slot).has(vpn));
+        let mut hits = self.slots(asid, vpn).filter(|&slot| self.store.get(slot).has(self.offset(vpn)));
         let hit = hits.next();
         debug_assert_eq!(hits.next(), None, "T94-17: two entries match {asid:?} {vpn:?}");
         hit
@@ -116,7 +159,7 @@ impl Behind for Clusters {
         self.unheard.clear();
         self.store.touch(slot, &mut self.unheard);
         count_second_level_hit(counts, at.kind);
-        Some((self.store.get(slot).translate(at.vpn.offset_in(ORDER.into())), 0))
+        Some((self.store.get(slot).translate(self.offset(at.vpn)), 0))
     }
 
     fn fill(&mut self, at: Lookup, page: Translation, order: u8, table: &dyn PageTableView, counts: &mut TlbCounts) {
@@ -124,19 +167,22 @@ impl Behind for Clusters {
             return;
         }
         self.unheard.clear();
-        let cluster = Cluster::of(at.asid, at.vpn, page, table);
+        let of = if self.runs { Cluster::run } else { Cluster::group };
+        let cluster = of((at.asid, at.vpn), page, self.order.into(), table);
         let same = |c: &Cluster| (c.frames, c.attr) == (cluster.frames, cluster.attr);
         let joined = self.slots(at.asid, at.vpn).find(|&slot| same(self.store.get(slot)));
         let slot = match joined {
             Some(slot) => {
                 counts.merges += 1;
                 counts.preloaded += u64::from((cluster.valid & !self.store.get(slot).valid).count_ones()) - 1;
-                *self.store.get_mut(slot) = cluster;
+                // A run may meet what is left of another on the same frames.
+                let valid = cluster.valid | self.store.get(slot).valid;
+                *self.store.get_mut(slot) = Cluster { valid, ..cluster };
                 slot
             }
             None => {
                 counts.preloaded += u64::from(cluster.valid.count_ones()) - 1;
-                let tag = Tag::of(at.asid, at.vpn, ORDER);
+                let tag = Tag::of(at.asid, at.vpn, self.order);
                 self.store.place(tag, cluster, None, counts, &mut self.unheard).expect("no slot is kept")
             }
         };
@@ -150,7 +196,7 @@ impl Behind for Clusters {
     fn drop_pages(&mut self, asid: Asid, pages: VpnRange, demoted: bool, _: &mut TlbCounts) -> u64 {
         self.unheard.clear();
         // Each page has a translation of its own, which stays true.
-        if demoted { 0 } else { self.store.invalidate(asid, pages, ORDER, &mut self.unheard) }
+        if demoted { 0 } else { self.store.invalidate(asid, pages, self.order, &mut self.unheard) }
     }
 
     fn drop_space(&mut self, asid: Asid, _: &mut TlbCounts) -> u64 {
@@ -164,18 +210,18 @@ impl Behind for Clusters {
     }
 
     fn probe(&self, asid: Asid, vpn: Vpn, _: Kind) -> Option<Translation> {
-        self.find(asid, vpn).map(|slot| self.store.get(slot).translate(vpn.offset_in(ORDER.into())))
+        self.find(asid, vpn).map(|slot| self.store.get(slot).translate(self.offset(vpn)))
     }
 
     fn views(&self, before: usize, into: &mut Vec<EntryView>) {
         into.extend(self.store.slots().map(|slot| {
             let (tag, cluster) = (self.store.tag(slot), self.store.get(slot));
-            let pages = (0..1 << ORDER).filter(|i| cluster.valid >> i & 1 != 0).map(|i| (i, cluster.translate(i), false));
+            let pages = (0..1 << self.order).filter(|i| cluster.valid >> i & 1 != 0).map(|i| (i, cluster.translate(i), false));
             EntryView {
                 slot: before + slot as usize,
                 asid: tag.asid(),
                 base: tag.base(),
-                order: ORDER,
+                order: self.order,
                 pages: pages.collect(),
                 sb_enabled: None,
                 used: None,

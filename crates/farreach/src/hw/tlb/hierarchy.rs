@@ -4,6 +4,7 @@
 //! What stands behind is a part (`Behind`); the designs that differ in it (`range`, `clustered`) share the rest. A lookup that the
 //! first level answers concerns nobody else. What the second answers, or the walk finds, is filled into the first.
 
+use super::cores::{CORES, IPI_CYCLES, on_cores};
 use super::keys::{PROCESS_IDS, REPLACEMENT, SEED};
 use super::level::{self, Level};
 use super::store::count_miss;
@@ -88,12 +89,14 @@ const OWN_KEYS: &[&Key] = &[
     &L2_FETCH_CYCLES,
     &L2_DATA_CYCLES,
     &WALK_COST,
+    &CORES,
+    &IPI_CYCLES,
 ];
 /// Keys of everything but the second level.
-pub(super) const FIRST_LEVEL_KEYS: &[&Key] = &joined::<25>(OWN_KEYS, &LEVEL_KEYS);
+pub(super) const FIRST_LEVEL_KEYS: &[&Key] = &joined::<27>(OWN_KEYS, &LEVEL_KEYS);
 const SECOND_LEVEL_KEYS: &[&Key] = &[&L2, &L2I, &L2_FRACTURE];
 /// Keys of a hierarchy with a second level of page TLBs.
-pub(super) const KEYS: &[&Key] = &joined::<28>(FIRST_LEVEL_KEYS, SECOND_LEVEL_KEYS);
+pub(super) const KEYS: &[&Key] = &joined::<30>(FIRST_LEVEL_KEYS, SECOND_LEVEL_KEYS);
 
 /// Two lists of keys, `N` together.
 pub(super) const fn joined<const N: usize>(first: &[&'static Key], second: &[&'static Key]) -> [&'static Key; N] {
@@ -112,7 +115,7 @@ pub const DESIGN: Design = Design {
     kind: "hierarchy",
     about: "first-level TLBs by side and page size, a second level, a page-table walker with caches (DS13-36)",
     keys: KEYS,
-    build: |params| Ok(Box::new(Hierarchy::new(params, Paging::new(params)?)?)),
+    build: |params| on_cores(params, |params| Ok(Box::new(Hierarchy::new(params, Paging::new(params)?)?))),
     bits: |_| None, // AREA-1 is about one array
     reach: |params| level::reach(params, "l1d").max(level::reach(params, "l2")),
 };

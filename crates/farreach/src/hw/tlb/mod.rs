@@ -4,6 +4,7 @@ mod bits;
 mod bitset;
 pub mod clustered;
 pub mod complete_subblock;
+pub mod cores;
 pub mod hierarchy;
 pub mod integrated;
 pub mod keys;
@@ -71,6 +72,17 @@ pub trait PageTableView {
     /// Where the nodes lie that this search visits, in order: byte addresses in the memory of the process's range table. Only a B-tree knows.
     fn range_path(&self, asid: Asid, vpn: Vpn, into: &mut Vec<u64>) {
         let _ = (asid, vpn, into);
+    }
+    /// The so many largest range translations of a process, largest first, of equal ones the lowest: what a system pins in several sets of
+    /// segment registers (F-20).
+    fn largest_ranges(&self, asid: Asid, most: usize) -> Vec<Range> {
+        let _ = (asid, most);
+        Vec::new()
+    }
+    /// Another number whenever a range of the process came, went or changed.
+    fn ranges_version(&self, asid: Asid) -> u64 {
+        let _ = asid;
+        0
     }
     /// The segment registers of the process (DS13-1), if it has a direct segment.
     fn segment(&self, asid: Asid) -> Option<Segment> {
@@ -163,6 +175,11 @@ pub trait Tlb: Send {
     /// something: they drop what the others left.
     fn switch(&mut self, to: Asid, noise: &mut Noise) {
         let _ = (to, noise);
+    }
+
+    /// This thread of the address space, which runs now, goes on. Only several cores make a difference of it.
+    fn thread(&mut self, asid: Asid, thread: u32, noise: &mut Noise) {
+        let _ = (asid, thread, noise);
     }
 
     /// A page was last looked up quietly at this time of the machine's clock (see [`Noise`]), which forgets it now. Only designs that

@@ -1,6 +1,7 @@
 //! Redundant memory mappings (RMM15): a hierarchy of page TLBs with a range TLB, and a walker of the range table that fills it in the
 //! background.
 
+use super::cores::on_cores;
 use super::hierarchy::{self, Behind, Hierarchy, KEYS, Paging, joined};
 use super::range_tlb::RangeTlb;
 use super::walker::{NodeRead, by_caches};
@@ -73,7 +74,7 @@ pub const L2_COOPERATION: Key = Key {
 pub const DESIGN: Design = Design {
     kind: "range",
     about: "a hierarchy of page TLBs with a range TLB (RMM15)",
-    keys: &joined::<37>(
+    keys: &joined::<39>(
         &[
             &RANGE_ENTRIES,
             &RANGE_REPLACEMENT,
@@ -87,7 +88,7 @@ pub const DESIGN: Design = Design {
         ],
         KEYS,
     ),
-    build: |params| Ok(Box::new(Hierarchy::new(params, Ranged::new(params)?)?)),
+    build: |params| on_cores(params, |params| Ok(Box::new(Hierarchy::new(params, Ranged::new(params)?)?))),
     bits: |_| None,
     reach: hierarchy::DESIGN.reach, // of the page TLBs: a range has no largest size
 };

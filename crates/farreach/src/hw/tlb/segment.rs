@@ -1,9 +1,11 @@
-//! A direct segment (DS13): registers that translate the data references inside [BASE, LIMIT), in front of a hierarchy for all the rest.
+//! A direct segment (DS13): registers that translate the data references inside [BASE, LIMIT), in front of a hierarchy for all the rest. Or
+//! several (F-20): then the system pins the largest ranges of the process (RMM15-1) in the registers, and no table stands behind them.
 
+use super::cores::on_cores;
 use super::hierarchy::{self, Hierarchy, KEYS, Paging, joined};
 use super::walker::NodeRead;
-use super::{Answer, Attr, Design, EntryView, Lookup, Noise, Outcome, PageTableView, Pte, Segment, Tlb, Translation};
-use crate::addr::{Asid, Vpn, VpnRange};
+use super::{Answer, Attr, Design, EntryView, Lookup, Noise, Outcome, PageTableView, Pte, Range, Segment, Tlb, Translation};
+use crate::addr::{Asid, Pfn, Vpn, VpnRange};
 use crate::counts::TlbCounts;
 use crate::event::Kind;
 use crate::params::{Allowed, Key, Params};
@@ -16,23 +18,62 @@ pub const SERVED_BY: Key = Key {
     about: "what translates inside the segment: registers, or pages like all others, and their misses are counted apart",
 };
 
+/// F-20.
+pub const SEGMENTS: Key = Key {
+    name: "segments",
+    default: "1",
+    allowed: Allowed::Int { min: 1, max: 256 },
+    about: "sets of segment registers; more than one hold the largest ranges of the process, so that the system must keep ranges",
+};
+
 /// The design as the registry knows it.
 pub const DESIGN: Design = Design {
     kind: "segment",
     about: "a direct segment in front of a hierarchy of page TLBs (DS13)",
-    keys: &joined::<29>(&[&SERVED_BY], KEYS),
-    build: |params| Ok(Box::new(SegmentTlb::new(params)?)),
+    keys: &joined::<32>(&[&SERVED_BY, &SEGMENTS], KEYS),
+    build: |params| on_cores(params, |params| Ok(Box::new(SegmentTlb::new(params)?))),
     bits: |_| None,
     reach: hierarchy::DESIGN.reach, // of the page TLBs: a segment has no largest size
 };
 
 /// The registers as they were loaded (DS13-17).
-#[derive(Clone, Copy)]
 struct Registers {
     asid: Asid,
-    segment: Option<Segment>,
-    /// The one protection of the segment (DS13-10), as the page table has it; known once a page of it was looked up.
-    attr: Option<Attr>,
+    held: Held,
+}
+
+/// What they hold.
+enum Held {
+    One {
+        segment: Option<Segment>,
+        /// The one protection of the segment (DS13-10), as the page table has it; known once a page of it was looked up.
+        attr: Option<Attr>,
+    },
+    Several {
+        ranges: Vec<Range>,
+        /// [`PageTableView::ranges_version`] then.
+        version: u64,
+    },
+}
+
+impl Held {
+    /// What they say of a data page; the protection of a single segment as far as it is known.
+    fn translate(&self, vpn: Vpn) -> Option<(Pfn, Option<Attr>)> {
+        match self {
+            Held::One { segment, attr } => segment.as_ref()?.translate(vpn).map(|pfn| (pfn, *attr)),
+            Held::Several { ranges, .. } => {
+                let found = ranges.iter().find(|range| range.contains(vpn))?.translate(vpn);
+                Some((found.pfn, Some(found.attr)))
+            }
+        }
+    }
+
+    fn overlaps(&self, pages: &VpnRange) -> bool {
+        match self {
+            Held::One { segment, .. } => segment.is_some_and(|s| VpnRange::between(s.base, s.limit).overlaps(pages)),
+            Held::Several { ranges, .. } => ranges.iter().any(|range| range.virtual_pages().overlaps(pages)),
+        }
+    }
 }
 
 /// The design. Lookups inside the segment do not reach the TLBs (AMB-65) and change nothing, so that they are quiet for good.
@@ -41,6 +82,8 @@ pub struct SegmentTlb {
     /// `None`: to be loaded before the next lookup.
     registers: Option<Registers>,
     by_pages: bool,
+    /// Sets of registers.
+    sets: usize,
 }
 
 impl SegmentTlb {
@@ -50,13 +93,40 @@ impl SegmentTlb {
             paging: Hierarchy::new(params, Paging::new(params)?)?,
             registers: None,
             by_pages: params.text("segment_served_by") == "pages",
+            sets: params.int(SEGMENTS.name) as usize,
         })
     }
 
     /// The registers, loaded if another process runs or its segment changed.
     fn loaded(&mut self, asid: Asid, table: &dyn PageTableView) -> &mut Registers {
-        let registers = self.registers.filter(|r| r.asid == asid);
-        self.registers.insert(registers.unwrap_or_else(|| Registers { asid, segment: table.segment(asid), attr: None }))
+        let sets = self.sets;
+        let load = || Registers {
+            asid,
+            held: match sets {
+                1 => Held::One { segment: table.segment(asid), attr: None },
+                _ => Held::Several { ranges: table.largest_ranges(asid, sets), version: table.ranges_version(asid) },
+            },
+        };
+        if self.registers.as_ref().is_none_or(|r| r.asid != asid) {
+            self.registers = None;
+        }
+        self.registers.get_or_insert_with(load)
+    }
+
+    /// Whether the system looks at the registers of a process after this miss: several are reloaded where the page lies in a range, and ranges
+    /// came or went since they were loaded.
+    fn outdated(&self, at: Lookup, table: &dyn PageTableView) -> bool {
+        let Some(Registers { held: Held::Several { version, .. }, .. }) = &self.registers else { return false };
+        *version != table.ranges_version(at.asid) && table.range(at.asid, at.vpn).is_some()
+    }
+}
+
+impl SegmentTlb {
+    /// The registers are loaded again if they hold some of these pages.
+    fn unload(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
+        if self.registers.as_ref().is_some_and(|r| r.asid == asid && r.held.overlaps(&pages)) {
+            self.segment_changed(asid, noise);
+        }
     }
 }
 
@@ -65,29 +135,44 @@ impl Tlb for SegmentTlb {
         // DS13-5, AMB-63: fetches are not served.
         let by_pages = self.by_pages;
         let registers = self.loaded(at.asid, table);
-        let frame = registers.segment.filter(|_| at.kind != Kind::Fetch).and_then(|s| s.translate(at.vpn));
-        let Some(frame) = frame else { return self.paging.answer(at, pte, table, noise) };
+        let found = if at.kind == Kind::Fetch { None } else { registers.held.translate(at.vpn) };
+        let Some((frame, _)) = found else {
+            let answer = self.paging.answer(at, pte, table, noise);
+            if answer.outcome != Outcome::Hit && self.outdated(at, table) {
+                self.registers = None;
+                noise.all();
+                return Answer { quiet: false, ..answer };
+            }
+            return answer;
+        };
         debug_assert_eq!(frame, pte.pfn, "XC-3: {at:?}");
         if by_pages {
             let answer = self.paging.answer(at, pte, table, noise);
             self.paging.counts.segment.misses_inside += u64::from(answer.outcome != Outcome::Hit);
             return answer;
         }
-        let attr = *registers.attr.get_or_insert(pte.attr);
-        debug_assert_eq!(attr, pte.attr, "DS13-10: {at:?} has another protection than the segment");
+        if let Some(Registers { held: Held::One { attr, .. }, .. }) = &mut self.registers {
+            attr.get_or_insert(pte.attr);
+        }
+        debug_assert_eq!(
+            self.probe(at.asid, at.vpn, at.kind).map(|t| t.attr),
+            Some(pte.attr),
+            "DS13-10: {at:?} has another protection than the segment"
+        );
         Answer { outcome: Outcome::Hit, quiet: true }
     }
 
     fn invalidate(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
         // Perhaps the protection of the segment changed.
-        let inside = |s: Segment| VpnRange::between(s.base, s.limit).overlaps(&pages);
-        if self.registers.is_some_and(|r| r.asid == asid && r.segment.is_some_and(inside)) {
-            self.segment_changed(asid, noise);
-        }
+        self.unload(asid, pages, noise);
         self.paging.invalidate(asid, pages, noise);
     }
 
     fn demote(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
+        // A range that shrank or split; a single segment is told of by itself.
+        if self.sets > 1 {
+            self.unload(asid, pages, noise);
+        }
         self.paging.demote(asid, pages, noise);
     }
 
@@ -101,16 +186,16 @@ impl Tlb for SegmentTlb {
     }
 
     fn segment_changed(&mut self, asid: Asid, noise: &mut Noise) {
-        if self.registers.is_some_and(|r| r.asid == asid) {
+        if self.registers.as_ref().is_some_and(|r| r.asid == asid) {
             self.registers = None;
         }
         noise.all();
     }
 
     fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
-        let registers = self.registers.filter(|r| !self.by_pages && kind != Kind::Fetch && r.asid == asid);
-        if let Some(frame) = registers.and_then(|r| r.segment?.translate(vpn)) {
-            return Some(Translation { pfn: frame, attr: registers?.attr? });
+        let registers = self.registers.as_ref().filter(|r| !self.by_pages && kind != Kind::Fetch && r.asid == asid);
+        if let Some((pfn, attr)) = registers.and_then(|r| r.held.translate(vpn)) {
+            return Some(Translation { pfn, attr: attr? });
         }
         self.paging.probe(asid, vpn, kind)
     }

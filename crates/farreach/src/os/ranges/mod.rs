@@ -118,7 +118,7 @@ impl Policy {
     /// Ranges of a process that has none (RMM15-22).
     fn begin(&self) -> Ranges {
         let table: Box<dyn RangeTable> = if self.btree { Box::new(btree::BTree::default()) } else { Box::new(List::default()) };
-        Ranges { runs: Runs::default(), table, threshold: self.least, published: 0, census: Census::default() }
+        Ranges { runs: Runs::default(), table, threshold: self.least, published: 0, version: 0, census: Census::default() }
     }
 
     /// The threshold that fits the runs there are (F-4). It doubles while there are more ranges than the capacity, and halves while
@@ -144,6 +144,7 @@ pub struct Ranges {
     table: Box<dyn RangeTable>,
     threshold: u64,
     published: u64,
+    version: u64,
     census: Census,
 }
 
@@ -170,6 +171,20 @@ impl Ranges {
         self.runs.find(vpn).filter(|(_, run)| run.published).map(|(first, run)| run.range(first))
     }
 
+    /// The largest ranges, largest first, of equal ones the lowest.
+    pub fn largest(&self, most: usize) -> Vec<Range> {
+        let mut all: Vec<Range> =
+            self.runs.iter().filter(|(_, run)| run.published).map(|(first, run)| run.range(first)).collect();
+        all.sort_by_key(|range| std::cmp::Reverse(range.pages));
+        all.truncate(most);
+        all
+    }
+
+    /// Counts up whenever the table is brought up to date.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
     /// The walker's search.
     pub fn walk(&self, vpn: Vpn) -> RangeWalk {
         self.table.search(vpn)
@@ -183,6 +198,7 @@ impl Ranges {
     /// Brings the table up to date. Returns the pages of ranges that shrank, split or went.
     fn sync(&mut self, policy: &Policy, tally: &mut Tally) -> Vec<VpnRange> {
         self.runs.changed = false;
+        self.version += 1;
         let retired = std::mem::take(&mut self.runs.retired);
         for range in &retired {
             self.table.remove(range.first).expect("published runs stand in the table");
