@@ -10,7 +10,7 @@ macro_rules! carried {
 
 const CARRIED: &[(&str, &str)] = carried!["papers":
     "t94_table1", "t94_table5", "t94_table6", "t94_table7", "t94_table8", "t94_table9", "t94_table10", "t94_fig1_entry_layout",
-    "ps_claims", "sv97_table1", "sv97_table2", "sv97_table3", "sv97_table4", "sv97_table5",
+    "ps_claims", "sv97_table1", "sv97_table2", "sv97_table3", "sv97_table4", "sv97_table5", "sv97_fig8_axes",
     "ds13_table1", "ds13_table2", "ds13_table3", "ds13_table4", "ds13_table5", "ds13_fig_anchors",
     "rmm15_table1", "rmm15_table2", "rmm15_table3", "rmm15_table4", "rmm15_table5", "rmm15_table6", "rmm15_table7",
     "rmm15_fig_anchors",

@@ -75,3 +75,29 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     );
     section.note(SUBSTITUTES);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::printed;
+
+    #[test]
+    fn axes_are_those_of_the_figure() {
+        let axes = printed::table("sv97_fig8_axes");
+        let values = |row: &str, unit: u64| -> Vec<u64> {
+            axes.text(row, "values").split(';').map(|n| unit * n.parse::<u64>().expect("a number")).collect()
+        };
+        assert_eq!(values("L1 per side (KB)", KB), L1);
+        assert_eq!(values("L2 per side (KB)", KB), L2);
+        assert_eq!(values("line size (B)", 1), LINES);
+        assert!(axes.text("benchmarks", "values").split("; ").all(|name| LIKE.iter().any(|l| l.1 == name)));
+    }
+
+    /// Equal machines have equal names, so that the studies share runs.
+    #[test]
+    fn usual_sizes_are_not_said() {
+        assert_eq!(machine(8 * KB, 512 * KB, 16), SOFTVM);
+        assert_eq!(second(MIPS, 1024 * KB), "sv97/mips:l2_size=1M");
+        assert_eq!(machine(KB, 512 * KB, 64), "sv97/softvm:l1_size=1K,line=64");
+    }
+}
