@@ -57,7 +57,7 @@ pub const DESIGN: Design = Design {
     keys: &joined::<31>(&[&CLUSTER_ENTRIES, &CLUSTER_WAYS, &CLUSTER_PAGES, &CLUSTER_FRAMES], FIRST_LEVEL_KEYS),
     build: |params| on_cores(params, |params| Ok(Box::new(Hierarchy::new(params, Clusters::new(params)?)?))),
     bits: |_| None,
-    reach: |params| level::reach(params, "l1d").max(params.int("cluster_entries") * params.int("cluster_pages") << 12),
+    reach: |params| level::reach(params, "l1d").max((params.int("cluster_entries") * params.int("cluster_pages")) << 12),
 };
 
 /// Which pages of a cluster lie where.
