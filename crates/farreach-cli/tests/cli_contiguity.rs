@@ -2,7 +2,8 @@
 
 mod cli;
 
-use cli::{Dir, farreach};
+use cli::{Dir, each, farreach};
+use farreach::os::dump::Dump;
 
 /// Writes 64 MB of memory in one piece, waits, and ends with a status of its own.
 const PROGRAM: &str = "my $x = 'a' x (64 << 20); select undef, undef, undef, 1.5; exit 7";
@@ -41,19 +42,54 @@ fn the_mapping_can_be_kept() {
     let ran = farreach(["contiguity", "--dump", &file, "--every", "0.3", "--", "sleep", "1"]);
     assert_eq!(ran.status, 0, "{}", ran.err);
     assert!(ran.out.contains("virtual (ideal)"), "{}", ran.out);
-    let text = dir.read("map.txt");
-    let mut lines = text.lines();
-    assert_eq!(lines.next(), Some("# farreach mapping 1"));
-    let runs: Vec<(u64, u64)> = lines
-        .skip(1)
-        .map(|line| {
-            let words: Vec<&str> = line.splitn(5, ' ').collect();
-            assert!(words.len() == 5 && words[3].len() == 3, "{line}");
-            let hex = |word: &str| u64::from_str_radix(word, 16).unwrap();
-            (hex(words[0]), hex(words[1]))
-        })
-        .collect();
-    assert!(runs.len() > 3 && runs.windows(2).all(|w| w[0].0 + w[0].1 <= w[1].0), "{text}");
+    let dump = Dump::parse(&dir.read("map.txt")).unwrap();
+    assert_eq!(dump.source, "sleep 1");
+    let names = |name: &str| dump.areas.iter().filter(|a| a.name.ends_with(name)).count();
+    assert!(names("/sleep") > 1 && names("heap") == 1 && names("stack") == 1, "{dump}");
+    assert!(dump.areas.iter().map(|a| a.runs.len()).sum::<usize>() > 3, "{dump}");
+}
+
+/// A dump of a process is the placement of its trace: most pages are found, by what they belong to.
+#[test]
+fn rmm15_44_a_dump_is_the_placement_of_a_trace() {
+    let dir = Dir::new();
+    let (map, trace) = (dir.path("map"), dir.path("trace.frt"));
+    let program = ["perl", "-e", "my $x = 'a' x (4 << 20); select undef, undef, undef, 0.6"];
+    let look = ["contiguity", "--dump", &map, "--every", "0.2", "--"];
+    let ran = farreach(look.iter().chain(&program));
+    assert_eq!(ran.status, 0, "{}", ran.err);
+    let ran = farreach(["record", "-o", &trace, "--"].iter().chain(&program));
+    assert_eq!(ran.status, 0, "{}", ran.err);
+    let sim = |more: &[&str]| farreach(["sim", &trace, "-m", "t94/single", "-m", "rmm15/range:ranges=true", "--json"].iter().chain(more));
+    let ran = sim(&["--mapping", &map]);
+    if !Dump::parse(&dir.read("map")).unwrap().has_frames() {
+        ran.bad(1, &["map", "no frames", "CAP_SYS_ADMIN"]);
+        return;
+    }
+    let result = ran.good().json();
+    let (found, missing) = (each(&result, "mapping_pages"), each(&result, "mapping_missing"));
+    // What the recorder's run touched and the other one had at that moment.
+    assert!(found[0] > 1500 && found[0] > 4 * missing[0], "{found:?} found, {missing:?} missing");
+    assert_eq!(result["machines"][0]["config"]["placement"], "mapping");
+    assert!(each(&result, "misses")[1] > 0);
+}
+
+#[test]
+fn a_mapping_that_is_no_use_is_refused() {
+    let dir = Dir::new();
+    let trace = dir.write("t", cli::sweep(3, 1));
+    let garbage = dir.write("garbage", "7f00 1 2\n");
+    let overlap = dir.write("overlap", "# farreach mapping 2\n# x\nmapping 10 8 rw-p 0 heap\n10 4 7 4K\n12 1 9 4K\n");
+    for (file, words) in [
+        (garbage.as_str(), &["garbage", "line 1", "7f00 1 2"][..]),
+        (&overlap, &["overlap", "line 5", "12 1 9 4K", "ascend"]),
+        (&dir.path("missing"), &["missing", "No such file"]),
+        ("a,b", &["--mapping a,b", "comma"]),
+    ] {
+        farreach(["sim", &trace, "--mapping", file]).bad(1, words);
+    }
+    farreach(["sim", &trace, "-m", "t94/single:placement=thp", "--mapping", &overlap]).bad(1, &["'placement' is given twice"]);
+    farreach(["sim", &trace, "-m", "ps/8k", "--mapping", &overlap]).bad(1, &["page_size = 8K", "4K"]);
 }
 
 #[test]

@@ -314,7 +314,10 @@ pub struct OsCounts {
     pub demotions: u64,
     /// Pages mapped by promotion, collapse, superpage faults and eager requests although nothing had touched them (T94-41, AMB-12).
     pub populated_pages: u64,
-    /// Of those, never referenced until the end (H-T94-30).
+    /// Of those, the ones that came in one piece with others under one superpage: no page table entry was written for each.
+    #[serde(default)]
+    pub populated_in_superpages: u64,
+    /// Of all populated pages, never referenced until the end (H-T94-30).
     pub populated_never_used: u64,
     /// Pages copied to make memory contiguous: by collapse, compaction and conversion to a segment; those of T94 never do (T94-55).
     pub gathered_pages: u64,

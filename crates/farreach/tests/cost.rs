@@ -70,6 +70,19 @@ fn every_step_of_the_operating_system_has_its_price() {
     assert_eq!(cost(&counts, &Workload::default(), &params(prices), None, 0).os_cycles, 629_334);
 }
 
+/// A transparent huge page: one fault, and zeros for all of its pages; no mapping of each.
+#[test]
+fn rmm15_26_a_superpage_that_comes_whole_is_one_fault_and_its_zeros() {
+    let mut counts = Counts::default();
+    (counts.os.page_faults, counts.os.populated_pages, counts.os.populated_in_superpages) = (1, 511, 511);
+    let prices = json!({"fault_cycles": 100_000, "populate_cycles": 1000, "zero_cycles": 1});
+    assert_eq!(cost(&counts, &Workload::default(), &params(prices.clone()), None, 0).os_cycles, 100_512);
+    let lines = ledger(&counts, &MemoryUse::default(), None, &params(prices));
+    let row = |name: &str| lines.iter().find(|l| l.item == name).map(|l| (l.count, l.cycles)).unwrap();
+    assert_eq!(row("promotion: populate"), (511, Some(0)));
+    assert_eq!(row("page-fault handling: pages filled with zeros"), (512, Some(512)));
+}
+
 #[test]
 fn t94_78_every_line_reads_its_counter() {
     let (mut counts, fields) = distinct();

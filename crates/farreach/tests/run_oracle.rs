@@ -52,6 +52,7 @@ const OTHER_POLICIES: &[&str] = &[
     "mapping_missing",
     "mapping_pages",
     "mapping_taken",
+    "populated_in_superpages",
     "reclaimed_pages",
     "superpage_fallbacks",
     "superpage_faults",

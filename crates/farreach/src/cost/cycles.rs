@@ -49,7 +49,7 @@ pub(super) fn trapped(counts: &TlbCounts) -> u64 {
 pub fn os_cycles(os: &OsCounts, params: &Params) -> u64 {
     charge(&[
         (faults(os), price(params, &keys::FAULT)),
-        (os.populated_pages, price(params, &keys::POPULATE)),
+        (populated(os), price(params, &keys::POPULATE)),
         (os.pt_probes, price(params, &keys::CHECK)),
         (copies(os) * base_pages(params), price(params, &keys::COPY)),
         (zeroed_pages(os, params) * base_pages(params), price(params, &keys::ZERO)),
@@ -66,6 +66,12 @@ pub fn shootdown_cycles(counts: &TlbCounts, params: &Params) -> u64 {
 /// Traps into the operating system: for a page, or for a store it had to put right.
 pub(super) fn faults(os: &OsCounts) -> u64 {
     os.page_faults + os.protection_faults
+}
+
+/// Pages that were mapped one by one though nothing had touched them. Those of a superpage that came whole cost no more than the fault that
+/// brought it, apart from their contents.
+pub(super) fn populated(os: &OsCounts) -> u64 {
+    os.populated_pages.saturating_sub(os.populated_in_superpages)
 }
 
 /// Pages copied, for copy-on-write and to make memory contiguous.

@@ -45,12 +45,12 @@ pub const FAULT: Key = Key {
     allowed: PRICE,
     about: "cycles per fault: trap, finding the page, mapping it, return",
 };
-/// Assumed: a fault without its trap, a tenth.
+/// Assumed: a fault without its trap, a tenth. A superpage that comes whole at a fault is one mapping: its pages pay for their zeros only.
 pub const POPULATE: Key = Key {
     name: "populate_cycles",
     default: "200",
     allowed: PRICE,
-    about: "cycles per page mapped by promotion, contents not counted",
+    about: "cycles per page mapped by promotion or a request, contents not counted; none for superpages that come whole",
 };
 /// Assumed equal to [`PTE_COST`].
 pub const CHECK: Key = Key {

@@ -4,7 +4,9 @@
 //! Beside a 4 KB single-page-size design of the same run, cycles are differences from it, so that they add up to what the
 //! mechanism gained (negative) or cost (positive). Without one they are what was charged.
 
-use super::cycles::{base_pages, copies, faults, io_pages, price, shootdown_cycles, trapped, walk_cycles, zeroed_pages};
+use super::cycles::{
+    base_pages, copies, faults, io_pages, populated, price, shootdown_cycles, trapped, walk_cycles, zeroed_pages,
+};
 use super::keys;
 use crate::counts::{Counts, LedgerLine, MemoryUse};
 use crate::params::{Key, Params};
@@ -65,7 +67,12 @@ const ITEMS: &[Item] = &[
     item("physical memory under pressure: no aligned group free", "regions", |c, _| c.os.failed_region_allocs),
     item("physical memory under pressure: reserved frames taken back", "pages", |c, _| c.os.reservations_stolen),
     priced("data structures: page table entries probed", "entries", |c, _| c.os.pt_probes, &keys::CHECK),
-    priced("promotion: populate", "pages", |c, _| c.os.populated_pages, &keys::POPULATE),
+    Item {
+        name: "promotion: populate",
+        unit: "pages",
+        read: |c, _| c.os.populated_pages,
+        price: Some(Price::Each(&keys::POPULATE, |c, _| populated(&c.os))),
+    },
     item("promotion: populated, never used", "pages", |c, _| c.os.populated_never_used),
     item("promotion: check", "checks", |c, _| c.os.promotions_tried),
     Item {

@@ -195,12 +195,9 @@ impl Os {
     /// Takes the translations of a range away and frees what only they used.
     fn clear(&mut self, asid: Asid, range: VpnRange) {
         self.demote_edges(asid, range);
-        self.ranges_unmapped(asid, range);
-        let pages = self.space(asid).table.mapped_in(range);
-        for &vpn in &pages {
-            self.unmap_page(asid, vpn);
+        for pages in self.unmap_range(asid, range) {
+            self.change(asid, pages, What::Stale);
         }
-        self.stale(asid, &pages);
     }
 
     fn unmap(&mut self, asid: Asid, range: VpnRange) {
@@ -247,11 +244,16 @@ impl Os {
     fn reattribute(&mut self, asid: Asid, range: VpnRange, prot: Prot) {
         let (mut changed, mut writable) = (Vec::new(), Vec::new());
         for vpn in self.space(asid).table.mapped_in(range) {
-            let entry = self.space(asid).table.get_mut(vpn).expect("just listed");
-            let new = attr(prot, entry.cow);
-            if entry.attr != new {
-                entry.attr = new;
-                entry.forbidden = false;
+            let other = self.space(asid).table.update(vpn, |entry| {
+                let new = attr(prot, entry.cow);
+                let other = entry.attr != new;
+                if other {
+                    entry.attr = new;
+                    entry.forbidden = false;
+                }
+                other
+            });
+            if other.expect("just listed") {
                 changed.push(vpn);
             } else if prot.write {
                 writable.push(vpn);
@@ -357,16 +359,18 @@ impl Os {
             if self.copy_from_segment(asid, vpn, child, &region).is_some() {
                 continue;
             }
-            let entry = self.space(asid).table.get_mut(vpn).expect("just listed");
-            if !region.shared {
-                entry.cow = true;
-                let new = attr(region.prot, true);
-                if entry.attr != new {
-                    entry.attr = new;
-                    protected.push(vpn);
+            let entry = self.space(asid).table.update(vpn, |entry| {
+                if !region.shared {
+                    entry.cow = true;
+                    let new = attr(region.prot, true);
+                    if entry.attr != new {
+                        entry.attr = new;
+                        protected.push(vpn);
+                    }
                 }
-            }
-            let entry = *entry;
+                *entry
+            });
+            let entry = entry.expect("just listed");
             if self.memory.objects.get(region.object).private {
                 self.memory.rename(copy(region.object), region.page_of(vpn), entry.pfn);
             }
@@ -383,9 +387,7 @@ impl Os {
         self.ranges_end(asid);
         self.segment_end(asid);
         self.spaces[asid.0 as usize].ranges = None;
-        for vpn in self.space(asid).table.mapped_in(all) {
-            self.unmap_page(asid, vpn);
-        }
+        self.unmap_range(asid, all);
         for region in self.take(asid, all) {
             self.forget_private(&region, false);
             self.memory.drop_mapper(region.object);

@@ -1,5 +1,6 @@
 //! Serving references: the page table entry of a page, after whatever faults it takes to get one.
 
+use super::bits;
 use super::object::{ObjectId, ObjectKind};
 use super::page_table::Entry;
 use super::placement::Ask;
@@ -15,6 +16,7 @@ pub(super) fn attr(prot: Prot, cow: bool) -> Attr {
     Attr(bit(prot.read, Attr::READ) | bit(prot.write && !cow, Attr::WRITE) | bit(prot.exec, Attr::EXEC))
 }
 
+#[inline]
 fn touched(e: &Entry) -> Touched {
     Touched { pte: Pte { pfn: e.pfn, attr: e.attr, order: e.order }, label: e.label }
 }
@@ -24,6 +26,17 @@ fn needs(kind: Kind) -> u8 {
         Kind::Fetch => Attr::EXEC,
         Kind::Load => Attr::READ,
         Kind::Store => Attr::WRITE,
+    }
+}
+
+/// Counts of mapped pages in aligned groups, as the promotion policy keeps them.
+type Populations = hashbrown::HashMap<(u32, u64), u32, foldhash::fast::FixedState>;
+
+fn forget_population(populations: &mut Populations, group: (u32, u64), pages: u32) {
+    let count = populations.get_mut(&group).expect("mapped pages are counted");
+    *count -= pages;
+    if *count == 0 {
+        populations.remove(&group);
     }
 }
 
@@ -37,7 +50,7 @@ impl Os {
             && e.attr.0 & needs(kind) != 0
             && (kind != Kind::Store || e.dirty)
         {
-            return Ok(touched(e));
+            return Ok(touched(&e));
         }
         self.touch_first(asid, vpn, kind)
     }
@@ -48,28 +61,31 @@ impl Os {
             self.page_fault(asid, vpn, kind)?;
             self.keep_out_of_segment(asid, vpn);
         }
-        let entry = *self.space(asid).table.get(vpn).expect("the fault mapped it");
+        let entry = self.space(asid).table.get(vpn).expect("the fault mapped it");
         if kind == Kind::Store && entry.cow && self.may_write(asid, vpn) {
             self.copy_on_write(asid, vpn)?;
         }
         let space = &mut self.spaces[asid.0 as usize];
-        let entry = space.table.get_mut(vpn).expect("still mapped");
-        if entry.attr.0 & needs(kind) == 0 && !entry.forbidden {
-            entry.forbidden = true;
+        let before = space.table.update(vpn, |entry| {
+            let before = *entry;
+            entry.forbidden |= entry.attr.0 & needs(kind) == 0;
+            entry.touched = true;
+            before
+        });
+        let before = before.expect("still mapped");
+        if before.attr.0 & needs(kind) == 0 && !before.forbidden {
             self.memory.counts.forbidden_accesses += 1;
         }
-        if !entry.touched {
-            entry.touched = true;
+        if !before.touched {
             self.touched_pages += 1;
-            self.memory.touch(entry.pfn);
+            self.memory.touch(before.pfn);
         }
-        let (order, clean) = (entry.order, !entry.dirty);
-        if kind == Kind::Store && clean {
-            self.mark_dirty(asid, vpn, order);
+        if kind == Kind::Store && !before.dirty {
+            self.mark_dirty(asid, vpn, before.order);
         }
         self.sync_ranges(asid);
         let entry = self.spaces[asid.0 as usize].table.get(vpn).expect("still mapped");
-        Ok(touched(entry))
+        Ok(touched(&entry))
     }
 
     fn may_write(&mut self, asid: Asid, vpn: Vpn) -> bool {
@@ -78,13 +94,8 @@ impl Os {
 
     /// A superpage has one modified bit for all its pages (T94-19).
     pub(super) fn mark_dirty(&mut self, asid: Asid, vpn: Vpn, order: u8) {
-        let first = vpn.align_down(u32::from(order));
-        for page in (VpnRange { start: first, pages: 1 << order }).iter() {
-            if let Some(e) = self.spaces[asid.0 as usize].table.get_mut(page).filter(|e| !e.dirty) {
-                e.dirty = true;
-                self.memory.counts.dirty_pages += 1;
-            }
-        }
+        let group = VpnRange { start: vpn.align_down(u32::from(order)), pages: 1 << order };
+        self.memory.counts.dirty_pages += self.spaces[asid.0 as usize].table.set_dirty(group);
     }
 
     /// The region of a page. A space that references memory before its trace mapped any is filled by one anonymous object; a stray
@@ -179,7 +190,7 @@ impl Os {
 
     /// Writes a page table entry and counts it.
     pub(super) fn map_page(&mut self, asid: Asid, vpn: Vpn, entry: Entry) {
-        self.memory.map(entry.pfn);
+        self.memory.map(entry.pfn, 1);
         self.ranges_mapped(asid, VpnRange::one(vpn), entry.pfn, entry.attr);
         let space = &mut self.spaces[asid.0 as usize];
         space.table.insert(vpn, entry);
@@ -191,13 +202,51 @@ impl Os {
         self.mapped_peak = self.mapped_peak.max(self.mapped);
     }
 
+    /// As [`Os::map_page`], for pages whose frames follow each other; `entry` is that of the first.
+    pub(super) fn map_run(&mut self, asid: Asid, pages: VpnRange, entry: Entry) {
+        self.memory.map(entry.pfn, pages.pages);
+        self.ranges_mapped(asid, pages, entry.pfn, entry.attr);
+        let space = &mut self.spaces[asid.0 as usize];
+        space.table.insert_run(pages, entry);
+        for &order in self.promotion.orders() {
+            for (group, _, n) in bits::groups(pages.start.0, pages.pages, 1 << order) {
+                *space.populations.entry((order, group)).or_insert(0) += n as u32;
+            }
+        }
+        self.segments.pages += if entry.segment { pages.pages } else { 0 };
+        self.mapped += pages.pages;
+        self.mapped_peak = self.mapped_peak.max(self.mapped);
+    }
+
+    /// Clears the page table entries of a range and frees the frames of which these were the last; says which pages were mapped. The
+    /// caller reports the change and has demoted.
+    pub(super) fn unmap_range(&mut self, asid: Asid, range: VpnRange) -> Vec<VpnRange> {
+        self.ranges_unmapped(asid, range);
+        let space = &mut self.spaces[asid.0 as usize];
+        let runs = space.table.runs_in(range);
+        space.table.clear(range);
+        let mut pages: Vec<VpnRange> = Vec::new();
+        for run in runs {
+            for &order in self.promotion.orders() {
+                for (group, _, n) in bits::groups(run.first.0, run.pages, 1 << order) {
+                    forget_population(&mut space.populations, (order, group), n as u32);
+                }
+            }
+            self.segments.pages -= if run.entry.segment { run.pages } else { 0 };
+            self.mapped -= run.pages;
+            self.memory.counts.populated_never_used += run.unused;
+            self.memory.unmap(run.entry.pfn, run.pages);
+            match pages.last_mut() {
+                Some(last) if last.end() == run.first => last.pages += run.pages,
+                _ => pages.push(VpnRange { start: run.first, pages: run.pages }),
+            }
+        }
+        pages
+    }
+
     /// Clears a page table entry and frees the frame if it was the last; the caller reports the change and has demoted.
     pub(super) fn unmap_page(&mut self, asid: Asid, vpn: Vpn) {
-        let Some(entry) = self.remove_entry(asid, vpn) else { return };
-        if entry.populated && !entry.touched {
-            self.memory.counts.populated_never_used += 1;
-        }
-        self.memory.unmap(entry.pfn);
+        self.unmap_range(asid, VpnRange::one(vpn));
     }
 
     /// Takes an entry out of the table; its frame keeps the mapping.
@@ -206,12 +255,7 @@ impl Os {
         let space = &mut self.spaces[asid.0 as usize];
         let entry = space.table.remove(vpn)?;
         for &order in self.promotion.orders() {
-            let key = (order, vpn.group(order));
-            let count = space.populations.get_mut(&key).expect("mapped pages are counted");
-            *count -= 1;
-            if *count == 0 {
-                space.populations.remove(&key);
-            }
+            forget_population(&mut space.populations, (order, vpn.group(order)), 1);
         }
         self.segments.pages -= u64::from(entry.segment);
         self.mapped -= 1;
@@ -238,7 +282,7 @@ impl Os {
         }
         if shared {
             // The store under way will touch the copy.
-            self.spaces[asid.0 as usize].table.get_mut(vpn).expect("still mapped").touched = false;
+            self.spaces[asid.0 as usize].table.update(vpn, |entry| entry.touched = false).expect("still mapped");
         }
         self.memory.settle();
         Ok(())
@@ -255,25 +299,27 @@ impl Os {
     /// A copy-on-write page becomes the process's own: a copy in the frame given, or as it is.
     pub(super) fn own_page(&mut self, asid: Asid, vpn: Vpn, region: &Region, to: Option<Pfn>) {
         self.demote(asid, vpn);
-        let old = *self.spaces[asid.0 as usize].table.get(vpn).expect("only mapped pages are copied");
+        let old = self.spaces[asid.0 as usize].table.get(vpn).expect("only mapped pages are copied");
         if let Some(pfn) = to {
             self.memory.counts.cow_copies += 1;
             self.memory.fill_nameless(pfn);
-            self.memory.map(pfn);
+            self.memory.map(pfn, 1);
             if old.touched {
                 self.memory.touch(pfn);
             }
             if !self.memory.objects.get(region.object).kind.is_file() {
                 self.memory.rename(region.object, region.page_of(vpn), pfn);
             }
-            self.memory.unmap(old.pfn);
+            self.memory.unmap(old.pfn, 1);
         }
-        let entry = self.spaces[asid.0 as usize].table.get_mut(vpn).expect("still mapped");
-        if let Some(pfn) = to {
-            (entry.pfn, entry.dirty) = (pfn, false);
-        }
-        entry.cow = false;
-        entry.attr = attr(region.prot, false);
+        let owned = self.spaces[asid.0 as usize].table.update(vpn, |entry| {
+            if let Some(pfn) = to {
+                (entry.pfn, entry.dirty) = (pfn, false);
+            }
+            entry.cow = false;
+            entry.attr = attr(region.prot, false);
+        });
+        owned.expect("still mapped");
         self.ranges_changed(asid, &[vpn]);
         self.change(asid, VpnRange::one(vpn), What::Stale);
     }

@@ -47,7 +47,7 @@ impl Os {
                 continue;
             }
             let (first, end) = (region.page_of(group.start), region.page_of(group.start) + group.pages);
-            let begun = self.memory.objects.get(region.object).slots.range(first..end).next().is_some();
+            let begun = self.memory.objects.get(region.object).slots.any_in(first..end);
             if begun || self.spaces[asid.0 as usize].table.any_in(group) {
                 continue;
             }
@@ -56,14 +56,13 @@ impl Os {
                 continue;
             };
             let entry = Entry { label: region.label, attr: attr(region.prot, false), order, present: true, ..Entry::default() };
-            for page in group.iter() {
-                let pfn = Pfn(base.0 + (page.0 - group.start.0));
-                self.memory.fill(region.object, region.page_of(page), pfn);
-                self.map_page(asid, page, Entry { pfn, populated: page != vpn, ..entry });
-            }
+            self.memory.fill_run(region.object, first, base, group.pages);
+            self.map_run(asid, group, Entry { pfn: base, populated: true, ..entry });
+            self.spaces[asid.0 as usize].table.update(vpn, |entry| entry.populated = false);
             self.memory.counts.superpage_faults += 1;
             self.memory.counts.zeroed_pages += group.pages;
             self.memory.counts.populated_pages += group.pages - 1;
+            self.memory.counts.populated_in_superpages += group.pages - 1;
             return true;
         }
         false
@@ -110,7 +109,7 @@ impl Os {
         let space = &self.spaces[asid.0 as usize];
         let Some(region) = space.regions.find(first).filter(|r| inside(group, r.range)).cloned() else { return true };
         let pages = space.table.mapped_in(group);
-        let entries: Vec<Entry> = pages.iter().filter_map(|&v| space.table.get(v).copied()).collect();
+        let entries: Vec<Entry> = pages.iter().filter_map(|&v| space.table.get(v)).collect();
         let object = self.memory.objects.get(region.object);
         if pages.is_empty() || entries[0].order >= order || !object.private || object.kind.is_file() {
             return true;
@@ -134,9 +133,9 @@ impl Os {
                 self.memory.fill(region.object, region.page_of(vpn), to);
                 self.map_page(asid, vpn, Entry { pfn: to, label, attr, present: true, populated: true, ..Entry::default() });
             }
-            let entry = self.spaces[asid.0 as usize].table.get_mut(vpn).expect("all of the group is mapped");
-            entry.order = order;
         }
+        self.spaces[asid.0 as usize].table.set_order(group, order);
+        self.spaces[asid.0 as usize].table.pack(group);
         if dirty {
             self.mark_dirty(asid, first, order);
         }
@@ -144,14 +143,15 @@ impl Os {
         self.memory.counts.collapses += 1;
         self.memory.counts.zeroed_pages += missing;
         self.memory.counts.populated_pages += missing;
+        self.memory.counts.populated_in_superpages += missing;
         self.change(asid, group, What::Promoted);
         true
     }
 
     /// A mapped page that nobody shares goes to another frame, with its contents (DS13-20, F-14).
     pub(super) fn move_page(&mut self, asid: Asid, vpn: Vpn, to: Pfn, region: &Region) {
-        let entry = self.spaces[asid.0 as usize].table.get_mut(vpn).expect("only mapped pages are moved");
-        let from = std::mem::replace(&mut entry.pfn, to);
+        let from = self.spaces[asid.0 as usize].table.update(vpn, |entry| std::mem::replace(&mut entry.pfn, to));
+        let from = from.expect("only mapped pages are moved");
         self.memory.move_frame(from, to);
         if self.memory.frame_of(region.object, region.page_of(vpn)) == Some(from) {
             self.memory.rename(region.object, region.page_of(vpn), to);

@@ -1,23 +1,12 @@
 //! Physical memory: which frames hold something, which are held back (T94-43, T94-46), and how much of all that there was.
 
-use super::object::{ObjectId, Objects, Slot};
+use super::busy::BusyFrames;
+use super::object::{ObjectId, Objects};
+use super::slots::Slot;
 use crate::addr::{Pfn, Vpn};
 use crate::counts::OsCounts;
 use crate::os::frames::{FrameAllocator, Pool};
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
 use std::collections::VecDeque;
-
-/// A busy frame: one with contents.
-#[derive(Clone, Copy, Debug, Default)]
-struct Busy {
-    /// Page table entries that name it.
-    mappings: u32,
-    /// An object's slot names it and keeps it although nobody maps it (file pages).
-    cached: bool,
-    /// Some page that was mapped to it was referenced.
-    touched: bool,
-}
 
 /// Frames, objects, reservations and the counters of all of them.
 pub struct Memory {
@@ -29,8 +18,7 @@ pub struct Memory {
     pub objects: Objects,
     /// Counters of the whole operating system.
     pub counts: OsCounts,
-    busy: HashMap<Pfn, Busy, FixedState>,
-    touched: u64,
+    busy: BusyFrames,
     reserved: VecDeque<(u64, ObjectId, u64)>,
     reserved_live: u64,
     next_stamp: u64,
@@ -38,8 +26,8 @@ pub struct Memory {
     /// log2 of the base page.
     shift: u32,
     peak: Peak,
-    /// Freed by the event under way.
-    freed: Vec<Pfn>,
+    /// Freed by the event under way: first frame and number.
+    freed: Vec<(u64, u64)>,
 }
 
 /// Largest values, in frames.
@@ -61,8 +49,7 @@ impl Memory {
             pool: Pool::default(),
             objects: Objects::default(),
             counts: OsCounts::default(),
-            busy: HashMap::default(),
-            touched: 0,
+            busy: BusyFrames::default(),
             reserved: VecDeque::new(),
             reserved_live: 0,
             next_stamp: 0,
@@ -79,7 +66,7 @@ impl Memory {
     }
     /// Frames with contents.
     pub fn resident(&self) -> u64 {
-        self.busy.len() as u64
+        self.busy.len()
     }
     /// Frames held back.
     pub fn reserved(&self) -> u64 {
@@ -137,21 +124,19 @@ impl Memory {
     /// The busy frame `from` becomes free, its contents and its place in the mappings go to the frame `to`, which was just taken. Page
     /// tables and objects are the caller's business.
     pub fn move_frame(&mut self, from: Pfn, to: Pfn) {
-        let busy = self.busy.remove(&from).expect("only busy frames are moved");
-        let old = self.busy.insert(to, busy);
-        debug_assert!(old.is_none(), "{to:?} was busy");
-        self.freed.push(from);
+        self.busy.move_to(from, to);
+        self.freed.push((from.0, 1));
     }
 
     /// Busy frames, in no order.
     pub fn busy_frames(&self) -> impl Iterator<Item = Pfn> {
-        self.busy.keys().copied()
+        self.busy.iter()
     }
 
     fn steal_one(&mut self) -> bool {
         while let Some((stamp, object, page)) = self.reserved.pop_front() {
             if let Some(pfn) = self.reservation(object, page, stamp) {
-                self.objects.get_mut(object).slots.remove(&page);
+                self.objects.get_mut(object).slots.remove(page);
                 self.reserved_live -= 1;
                 self.counts.reservations_stolen += 1;
                 self.alloc.free(pfn);
@@ -164,8 +149,8 @@ impl Memory {
     /// The frame of a reserved-list element, if it still stands. An element outlives its reservation, even its object; stamps
     /// are unique, so a later reservation is never taken for it.
     fn reservation(&self, object: ObjectId, page: u64, stamp: u64) -> Option<Pfn> {
-        match self.objects.try_get(object)?.slots.get(&page)? {
-            Slot::Reserved(pfn, s) if *s == stamp => Some(*pfn),
+        match self.objects.try_get(object)?.slots.get(page)? {
+            Slot::Reserved(pfn, s) if s == stamp => Some(pfn),
             _ => None,
         }
     }
@@ -188,7 +173,7 @@ impl Memory {
 
     /// The reserved or busy frame of an object page becomes (or is) busy; says which and whether it was reserved.
     pub fn claim(&mut self, object: ObjectId, page: u64) -> Option<(Pfn, bool)> {
-        match *self.objects.get(object).slots.get(&page)? {
+        match self.objects.get(object).slots.get(page)? {
             Slot::Busy(pfn) => Some((pfn, false)),
             Slot::Reserved(pfn, _) => {
                 self.reserved_live -= 1;
@@ -200,8 +185,8 @@ impl Memory {
 
     /// The busy frame of an object page.
     pub fn frame_of(&self, object: ObjectId, page: u64) -> Option<Pfn> {
-        match self.objects.get(object).slots.get(&page)? {
-            Slot::Busy(pfn) => Some(*pfn),
+        match self.objects.get(object).slots.get(page)? {
+            Slot::Busy(pfn) => Some(pfn),
             Slot::Reserved(..) => None,
         }
     }
@@ -211,76 +196,73 @@ impl Memory {
         let o = self.objects.get_mut(object);
         o.slots.insert(page, Slot::Busy(pfn));
         let cached = !o.private;
-        self.fill_nameless(pfn);
-        self.busy.get_mut(&pfn).expect("just filled").cached = cached;
+        self.busy.insert(pfn, 1, cached);
+        self.note_peak();
+    }
+
+    /// As [`Memory::fill`], for pages without frames and frames that follow each other.
+    pub fn fill_run(&mut self, object: ObjectId, first: u64, pfn: Pfn, pages: u64) {
+        let o = self.objects.get_mut(object);
+        o.slots.insert_run(first, pages, pfn);
+        let cached = !o.private;
+        self.busy.insert(pfn, pages, cached);
+        self.note_peak();
     }
 
     /// A frame just allocated gets contents without identity: the private copy of a file page.
     pub fn fill_nameless(&mut self, pfn: Pfn) {
-        let old = self.busy.insert(pfn, Busy::default());
-        debug_assert!(old.is_none(), "{pfn:?} was busy");
+        self.busy.insert(pfn, 1, false);
         self.note_peak();
     }
 
     fn note_peak(&mut self) {
         if self.resident() >= self.peak.resident {
             self.peak.resident = self.resident();
-            self.peak.wasted = self.resident() - self.touched;
+            self.peak.wasted = self.resident() - self.busy.touched();
         }
     }
 
-    /// One more page table entry names the frame.
-    pub fn map(&mut self, pfn: Pfn) {
-        self.busy.get_mut(&pfn).expect("mapped frames are busy").mappings += 1;
+    /// One more page table entry names each of the frames.
+    pub fn map(&mut self, first: Pfn, frames: u64) {
+        self.busy.map(first, frames);
     }
 
     /// Page table entries that name the frame.
     pub fn mappings(&self, pfn: Pfn) -> u32 {
-        self.busy.get(&pfn).map_or(0, |b| b.mappings)
+        self.busy.mappings(pfn)
     }
 
     /// Somebody referenced a page that is mapped to the frame.
     pub fn touch(&mut self, pfn: Pfn) {
-        let busy = self.busy.get_mut(&pfn).expect("mapped frames are busy");
-        if !busy.touched {
-            busy.touched = true;
-            self.touched += 1;
+        if self.busy.touch(pfn) {
             self.note_peak();
         }
     }
 
-    /// One page table entry less names the frame; the last one frees it unless an object keeps it.
-    pub fn unmap(&mut self, pfn: Pfn) {
-        let busy = self.busy.get_mut(&pfn).expect("mapped frames are busy");
-        busy.mappings -= 1;
-        if busy.mappings == 0 && !busy.cached {
-            self.release(pfn);
-        }
+    /// One page table entry less names each of the frames; the last one frees a frame unless an object keeps it.
+    pub fn unmap(&mut self, first: Pfn, frames: u64) {
+        let before = self.busy.len();
+        self.busy.unmap_run(first, frames, &mut self.freed);
+        self.counts.freed_pages += before - self.busy.len();
     }
 
     /// One page table entry less names the frame, but it is about to be named by another: it stays busy.
     pub fn unmap_soft(&mut self, pfn: Pfn) {
-        self.busy.get_mut(&pfn).expect("mapped frames are busy").mappings -= 1;
-    }
-
-    fn release(&mut self, pfn: Pfn) {
-        let busy = self.busy.remove(&pfn).expect("only busy frames are released");
-        debug_assert_eq!(busy.mappings, 0);
-        self.touched -= u64::from(busy.touched);
-        self.counts.freed_pages += 1;
-        self.freed.push(pfn);
+        self.busy.unmap(pfn);
     }
 
     /// Ends an event: what it freed goes to the tail of the free list together, in ascending order.
     pub fn settle(&mut self) {
-        if !self.freed.is_empty() {
-            self.freed.sort_unstable();
-            for pfn in self.freed.drain(..) {
-                if self.pool.owns(pfn) {
-                    self.pool.give(pfn);
+        self.freed.sort_unstable();
+        for (mut first, mut frames) in std::mem::take(&mut self.freed) {
+            while frames > 0 {
+                let (owned, part) = self.pool.part(first, frames);
+                if owned {
+                    self.pool.give(Pfn(first), part);
                 } else {
-                    self.alloc.free(pfn);
+                    self.alloc.free_run(Pfn(first), part);
                 }
+                (first, frames) = (first + part, frames - part);
             }
         }
     }
@@ -288,29 +270,18 @@ impl Memory {
     /// Erases the identity of the object pages `first..last` (T94-60): frames that nobody maps are freed, and reservations end,
     /// unless they are to be kept.
     pub fn forget(&mut self, object: ObjectId, first: u64, last: u64, keep_reserved: bool) {
-        let slots = &mut self.objects.get_mut(object).slots;
-        let goes = |slot: &Slot| !keep_reserved || matches!(slot, Slot::Busy(_));
-        let gone: Vec<(u64, Slot)> = slots.range(first..last).filter(|(_, s)| goes(s)).map(|(p, s)| (*p, *s)).collect();
-        for (page, _) in &gone {
-            slots.remove(page);
-        }
-        for (_, slot) in gone {
+        let before = self.busy.len();
+        for (slot, pages) in self.objects.get_mut(object).slots.drain(first..last, keep_reserved) {
             match slot {
                 Slot::Reserved(pfn, _) => {
                     self.reserved_live -= 1;
-                    self.freed.push(pfn);
+                    self.freed.push((pfn.0, 1));
                 }
-                Slot::Busy(pfn) => {
-                    // A private page whose last mapping went first is free already; what the event under way frees is nobody else's yet.
-                    if let Some(busy) = self.busy.get_mut(&pfn) {
-                        busy.cached = false;
-                        if busy.mappings == 0 {
-                            self.release(pfn);
-                        }
-                    }
-                }
+                // A private page whose last mapping went first is free already; what the event under way frees is nobody else's yet.
+                Slot::Busy(pfn) => self.busy.disown_run(pfn, pages, &mut self.freed),
             }
         }
+        self.counts.freed_pages += before - self.busy.len();
     }
 
     /// Gives a page of a private object another busy frame: its copy (T94-57), or what it inherits by fork.
@@ -342,6 +313,6 @@ impl Memory {
         }
         let live = self.reserved.iter().filter(|(s, o, p)| self.reservation(*o, *p, *s).is_some()).count() as u64;
         assert_eq!(live, self.reserved_live, "every reservation is on the list once");
-        assert_eq!(self.busy.values().filter(|b| b.touched).count() as u64, self.touched);
+        self.busy.check();
     }
 }

@@ -1,6 +1,8 @@
 //! The operating system: address spaces, page tables, placement of pages, promotion. It follows the events of the program and
 //! serves its faults, and it says what changed so that translation hardware can follow. It knows no hardware.
 
+mod bits;
+mod busy;
 mod coarse;
 mod compaction;
 pub mod dump;
@@ -18,6 +20,7 @@ pub mod ranges;
 mod region;
 mod request;
 mod segment;
+mod slots;
 
 use crate::addr::{Asid, Bytes, Vpn, VpnRange};
 use crate::counts::{MemoryUse, OsCounts};
@@ -271,11 +274,7 @@ impl Os {
     }
 
     fn never_used_now(&self) -> u64 {
-        let mapped = |s: &Space| -> u64 {
-            let all = s.table.mapped_in(self.all_pages());
-            all.iter().filter_map(|&v| s.table.get(v)).filter(|e| e.populated && !e.touched).count() as u64
-        };
-        if self.memory.counts.populated_pages == 0 { 0 } else { self.spaces.iter().map(mapped).sum() }
+        if self.memory.counts.populated_pages == 0 { 0 } else { self.spaces.iter().map(|s| s.table.unused()).sum() }
     }
 
     /// Memory in use at this moment.

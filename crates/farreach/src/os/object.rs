@@ -1,6 +1,6 @@
 //! Memory objects and page identity (T94-43): which frame holds which page of which object, reserved or busy.
 
-use crate::addr::Pfn;
+use super::slots::Slots;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -26,15 +26,6 @@ impl ObjectKind {
     }
 }
 
-/// Where an object page is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Slot {
-    /// A frame is held back for it; the number is its place in the order of reservations.
-    Reserved(Pfn, u64),
-    /// A frame holds it.
-    Busy(Pfn),
-}
-
 /// A file as an object. Where base pages are larger than 4 KB, a file that is mapped at two places within them is two objects.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct File {
@@ -56,7 +47,7 @@ pub struct Object {
     /// Private anonymous memory: its pages die with their mapping. Others live until the last region is gone.
     pub private: bool,
     /// Identity index: object page to frame.
-    pub slots: BTreeMap<u64, Slot>,
+    pub slots: Slots,
     /// How far the first mapper's virtual page numbers are from the object's page numbers (AMB-7): virtual = object + shift,
     /// wrapping.
     pub shift: u64,
@@ -122,7 +113,7 @@ impl Objects {
             kind,
             file: file.clone(),
             private,
-            slots: BTreeMap::new(),
+            slots: Slots::default(),
             shift,
             begun: HashSet::new(),
             large: HashSet::new(),

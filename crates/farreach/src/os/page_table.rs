@@ -1,6 +1,10 @@
 //! The page table of one address space: the authority on translations (XC-3). Always seen by base page; a superpage is a
 //! mark on the entries of its pages (T94-56), so merging and splitting never change a translation.
+//!
+//! Pages of a leaf table whose frames follow each other and that are alike in all else share one entry and have a few bits each: memory
+//! that came in one piece costs next to nothing, touched or not. The leaf becomes a table of entries when a page of it differs.
 
+use super::bits;
 use crate::addr::{Pfn, Vpn, VpnRange};
 use crate::hw::tlb::{Attr, Pte};
 use foldhash::fast::FixedState;
@@ -37,6 +41,35 @@ pub struct Entry {
     pub segment: bool,
 }
 
+impl Entry {
+    /// What pages that share an entry have in common, as of the page `back` pages before.
+    fn common(&self, back: u64) -> Entry {
+        let pfn = Pfn(self.pfn.0.wrapping_sub(back));
+        Entry { pfn, present: true, dirty: false, touched: false, populated: false, ..*self }
+    }
+
+    /// Came with others and was never referenced.
+    fn is_unused(&self) -> bool {
+        self.present && self.populated && !self.touched
+    }
+}
+
+/// Mapped pages that follow each other, as their frames do, and are alike but for what became of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// First page.
+    pub first: Vpn,
+    /// Pages.
+    pub pages: u64,
+    /// The entry of the first, with `dirty`, `touched` and `populated` clear.
+    pub entry: Entry,
+    /// Pages that came with others and were never referenced.
+    pub unused: u64,
+}
+
+/// One bit per page of a leaf.
+type Bits = [u64; (LEAF / 64) as usize];
+
 /// Leaf tables by leading page number; memory grows with what is mapped.
 #[derive(Clone, Debug, Default)]
 pub struct PageTable {
@@ -47,9 +80,104 @@ pub struct PageTable {
 }
 
 #[derive(Clone, Debug)]
-struct Leaf {
-    entries: Box<[Entry; LEAF as usize]>,
-    present: u32,
+enum Leaf {
+    /// An entry for each page, and how many are mapped.
+    Table(Box<[Entry; LEAF as usize]>, u32),
+    /// One for all that are mapped.
+    Run(Box<Alike>),
+}
+
+#[derive(Clone, Debug, Default)]
+struct Alike {
+    /// What they have in common; the frame is that of the first page of the leaf, mapped or not.
+    common: Entry,
+    present: Bits,
+    dirty: Bits,
+    touched: Bits,
+    populated: Bits,
+}
+
+#[inline]
+fn has(bits: &Bits, at: usize) -> bool {
+    bits[at / 64] >> (at % 64) & 1 == 1
+}
+
+fn set(bits: &mut Bits, at: usize, on: bool) {
+    bits[at / 64] = bits[at / 64] & !(1 << (at % 64)) | u64::from(on) << (at % 64);
+}
+
+/// The bits of some pages of a leaf.
+fn some(first: u64, pages: u64) -> Bits {
+    let mut all = Bits::default();
+    bits::groups(first, pages, 64).for_each(|(word, at, n)| all[word as usize] = bits::mask(at, n));
+    all
+}
+
+fn count(bits: &Bits) -> u64 {
+    bits.iter().map(|word| u64::from(word.count_ones())).sum()
+}
+
+impl Alike {
+    #[inline]
+    fn get(&self, at: usize) -> Option<Entry> {
+        has(&self.present, at).then(|| Entry {
+            pfn: Pfn(self.common.pfn.0.wrapping_add(at as u64)),
+            dirty: has(&self.dirty, at),
+            touched: has(&self.touched, at),
+            populated: has(&self.populated, at),
+            ..self.common
+        })
+    }
+
+    /// Sets what is said of a page, which is alike.
+    fn put(&mut self, at: usize, entry: &Entry) {
+        set(&mut self.present, at, true);
+        set(&mut self.dirty, at, entry.dirty);
+        set(&mut self.touched, at, entry.touched);
+        set(&mut self.populated, at, entry.populated);
+    }
+
+    /// Sets what is said of pages that are not mapped.
+    fn put_all(&mut self, pages: &Bits, entry: &Entry) {
+        for (i, pages) in pages.iter().enumerate() {
+            self.present[i] |= pages;
+            self.dirty[i] |= if entry.dirty { *pages } else { 0 };
+            self.touched[i] |= if entry.touched { *pages } else { 0 };
+            self.populated[i] |= if entry.populated { *pages } else { 0 };
+        }
+    }
+
+    fn clear(&mut self, pages: &Bits) {
+        for (i, pages) in pages.iter().enumerate() {
+            for bits in [&mut self.present, &mut self.dirty, &mut self.touched, &mut self.populated] {
+                bits[i] &= !pages;
+            }
+        }
+    }
+
+    fn unused(&self, pages: &Bits) -> Bits {
+        std::array::from_fn(|i| self.present[i] & self.populated[i] & !self.touched[i] & pages[i])
+    }
+
+    fn table(&self) -> Leaf {
+        let entries = std::array::from_fn(|at| self.get(at).unwrap_or_default());
+        Leaf::Table(Box::new(entries), count(&self.present) as u32)
+    }
+}
+
+impl Leaf {
+    /// The pages of a table that are alike, and nothing else, as a run.
+    fn alike(entries: &[Entry; LEAF as usize]) -> Option<Alike> {
+        let (first, entry) = entries.iter().enumerate().find(|(_, e)| e.present)?;
+        let mut alike = Alike { common: entry.common(first as u64), ..Alike::default() };
+        for (at, entry) in entries.iter().enumerate().filter(|(_, e)| e.present) {
+            if entry.common(at as u64) != alike.common {
+                return None;
+            }
+            alike.put(at, entry);
+        }
+        Some(alike)
+    }
 }
 
 impl PageTable {
@@ -60,23 +188,45 @@ impl PageTable {
 
     /// The entry of a page, if it is mapped.
     #[inline]
-    pub fn get(&self, vpn: Vpn) -> Option<&Entry> {
+    pub fn get(&self, vpn: Vpn) -> Option<Entry> {
         let leaf = *self.index.get(&(vpn.0 / LEAF))?;
-        Some(&self.leaves[leaf as usize].entries[(vpn.0 % LEAF) as usize]).filter(|e| e.present)
+        let at = (vpn.0 % LEAF) as usize;
+        match &self.leaves[leaf as usize] {
+            Leaf::Table(entries, _) => Some(entries[at]).filter(|e| e.present),
+            Leaf::Run(alike) => alike.get(at),
+        }
     }
 
-    /// As `get`, to change attributes and marks; `present` must stay as it is.
-    #[inline]
-    pub fn get_mut(&mut self, vpn: Vpn) -> Option<&mut Entry> {
+    /// Changes the entry of a page, if it is mapped; `present` must stay as it is.
+    pub fn update<R>(&mut self, vpn: Vpn, change: impl FnOnce(&mut Entry) -> R) -> Option<R> {
         let leaf = *self.index.get(&(vpn.0 / LEAF))?;
-        Some(&mut self.leaves[leaf as usize].entries[(vpn.0 % LEAF) as usize]).filter(|e| e.present)
+        let at = (vpn.0 % LEAF) as usize;
+        let leaf = &mut self.leaves[leaf as usize];
+        match leaf {
+            Leaf::Table(entries, _) => Some(&mut entries[at]).filter(|e| e.present).map(change),
+            Leaf::Run(alike) => {
+                let mut entry = alike.get(at)?;
+                let result = change(&mut entry);
+                let common = entry.common(at as u64);
+                if common == alike.common {
+                    alike.put(at, &entry);
+                } else if count(&alike.present) == 1 {
+                    alike.common = common;
+                    alike.put(at, &entry);
+                } else {
+                    *leaf = alike.table();
+                    let Leaf::Table(entries, _) = leaf else { unreachable!("it was just made one") };
+                    entries[at] = entry;
+                }
+                Some(result)
+            }
+        }
     }
 
-    /// Maps a page that is not mapped.
-    pub fn insert(&mut self, vpn: Vpn, entry: Entry) {
-        debug_assert!(entry.present && self.get(vpn).is_none(), "page {vpn:?} is mapped already");
-        let leaf = *self.index.entry(vpn.0 / LEAF).or_insert_with(|| {
-            let empty = Leaf { entries: Box::new([Entry::default(); LEAF as usize]), present: 0 };
+    /// The leaf table of a page, which may be new: then it is a run without pages that has this in common.
+    fn leaf_for(&mut self, number: u64, common: Entry) -> &mut Leaf {
+        let leaf = *self.index.entry(number).or_insert_with(|| {
+            let empty = Leaf::Run(Box::new(Alike { common, ..Alike::default() }));
             match self.free.pop() {
                 Some(slot) => {
                     self.leaves[slot as usize] = empty;
@@ -88,40 +238,101 @@ impl PageTable {
                 }
             }
         });
-        let leaf = &mut self.leaves[leaf as usize];
-        leaf.entries[(vpn.0 % LEAF) as usize] = entry;
-        leaf.present += 1;
+        &mut self.leaves[leaf as usize]
+    }
+
+    /// Maps a page that is not mapped.
+    pub fn insert(&mut self, vpn: Vpn, entry: Entry) {
+        debug_assert!(entry.present && self.get(vpn).is_none(), "page {vpn:?} is mapped already");
+        let (at, common) = ((vpn.0 % LEAF) as usize, entry.common(vpn.0 % LEAF));
+        let leaf = self.leaf_for(vpn.0 / LEAF, common);
+        if let Leaf::Run(alike) = leaf {
+            if alike.common == common {
+                alike.put(at, &entry);
+            } else {
+                *leaf = alike.table();
+            }
+        }
+        if let Leaf::Table(entries, present) = leaf {
+            entries[at] = entry;
+            *present += 1;
+        }
         self.present += 1;
+    }
+
+    /// Maps pages that are not mapped to frames that follow each other; `entry` is that of the first.
+    pub fn insert_run(&mut self, pages: VpnRange, entry: Entry) {
+        let mut entry = entry;
+        for (number, at, n) in bits::groups(pages.start.0, pages.pages, LEAF) {
+            let common = entry.common(at);
+            match self.leaf_for(number, common) {
+                Leaf::Run(alike) if alike.common == common => {
+                    let new = some(at, n);
+                    debug_assert!(alike.present.iter().zip(&new).all(|(old, new)| old & new == 0), "a page is mapped already");
+                    alike.put_all(&new, &entry);
+                    self.present += n;
+                }
+                _ => (0..n).for_each(|i| {
+                    let pfn = Pfn(entry.pfn.0 + i);
+                    self.insert(Vpn(number * LEAF + at + i), Entry { pfn, ..entry });
+                }),
+            }
+            entry.pfn.0 += n;
+        }
     }
 
     /// Unmaps a page and says what was there.
     pub fn remove(&mut self, vpn: Vpn) -> Option<Entry> {
-        let slot = *self.index.get(&(vpn.0 / LEAF))?;
-        let leaf = &mut self.leaves[slot as usize];
-        let entry = std::mem::take(&mut leaf.entries[(vpn.0 % LEAF) as usize]);
-        if !entry.present {
-            return None;
-        }
-        leaf.present -= 1;
-        self.present -= 1;
-        if leaf.present == 0 {
-            self.index.remove(&(vpn.0 / LEAF));
-            self.free.push(slot);
-        }
+        let entry = self.get(vpn)?;
+        self.clear(VpnRange::one(vpn));
         Some(entry)
+    }
+
+    /// Unmaps all pages of a range.
+    pub fn clear(&mut self, range: VpnRange) {
+        for number in self.leaves_in(range) {
+            let slot = self.index[&number];
+            let part = VpnRange { start: Vpn(number * LEAF), pages: LEAF }.and(range);
+            let at = part.start.0 % LEAF;
+            let (gone, left) = match &mut self.leaves[slot as usize] {
+                Leaf::Table(entries, present) => {
+                    let before = *present;
+                    for entry in &mut entries[at as usize..(at + part.pages) as usize] {
+                        *present -= u32::from(std::mem::take(entry).present);
+                    }
+                    (u64::from(before - *present), u64::from(*present))
+                }
+                Leaf::Run(alike) => {
+                    let before = count(&alike.present);
+                    alike.clear(&some(at, part.pages));
+                    let left = count(&alike.present);
+                    (before - left, left)
+                }
+            };
+            self.present -= gone;
+            if left == 0 {
+                // What an empty leaf holds is of no use, and may be much.
+                self.leaves[slot as usize] = Leaf::Run(Box::default());
+                self.index.remove(&number);
+                self.free.push(slot);
+            }
+        }
     }
 
     /// Whether some page of a range is mapped.
     pub fn any_in(&self, range: VpnRange) -> bool {
-        let leaves = range.start.0 / LEAF..range.end().0.div_ceil(LEAF);
-        leaves.filter(|leaf| self.index.contains_key(leaf)).any(|leaf| {
-            let pages = VpnRange { start: Vpn(leaf * LEAF), pages: LEAF }.and(range);
-            pages.pages == LEAF || pages.iter().any(|v| self.get(v).is_some())
+        bits::groups(range.start.0, range.pages, LEAF).any(|(number, at, n)| {
+            let Some(&slot) = self.index.get(&number) else { return false };
+            match &self.leaves[slot as usize] {
+                _ if n == LEAF => true,
+                Leaf::Table(entries, _) => entries[at as usize..(at + n) as usize].iter().any(|e| e.present),
+                Leaf::Run(alike) => alike.present.iter().zip(some(at, n)).any(|(have, some)| have & some != 0),
+            }
         })
     }
 
-    /// The mapped pages of a range, ascending. Cost goes with what is mapped, not with the length of the range.
-    pub fn mapped_in(&self, range: VpnRange) -> Vec<Vpn> {
+    /// The leaves that have a page in a range, ascending. Cost goes with what is mapped, not with the length of the range.
+    fn leaves_in(&self, range: VpnRange) -> Vec<u64> {
         let (first, last) = (range.start.0 / LEAF, range.end().0.div_ceil(LEAF));
         let mut leaves: Vec<u64> = if last - first <= 2 * self.index.len() as u64 {
             (first..last).filter(|l| self.index.contains_key(l)).collect()
@@ -129,8 +340,131 @@ impl PageTable {
             self.index.keys().copied().filter(|l| (first..last).contains(l)).collect()
         };
         leaves.sort_unstable();
-        let pages = leaves.into_iter().flat_map(|l| (l * LEAF..(l + 1) * LEAF).map(Vpn));
-        pages.filter(|&v| range.contains(v) && self.get(v).is_some()).collect()
+        leaves
+    }
+
+    /// The mapped pages of a range, ascending, in the longest runs.
+    pub fn runs_in(&self, range: VpnRange) -> Vec<Run> {
+        let mut runs: Vec<Run> = Vec::new();
+        let mut add = |first: u64, pages: u64, entry: Entry, unused: u64| {
+            if let Some(last) = runs.last_mut()
+                && last.first.0 + last.pages == first
+                && last.entry == entry.common(last.pages)
+            {
+                (last.pages, last.unused) = (last.pages + pages, last.unused + unused);
+                return;
+            }
+            runs.push(Run { first: Vpn(first), pages, entry: entry.common(0), unused });
+        };
+        for number in self.leaves_in(range) {
+            let part = VpnRange { start: Vpn(number * LEAF), pages: LEAF }.and(range);
+            let at = part.start.0 % LEAF;
+            match &self.leaves[self.index[&number] as usize] {
+                Leaf::Table(entries, _) => {
+                    let pages = entries.iter().enumerate().skip(at as usize).take(part.pages as usize);
+                    for (at, entry) in pages.filter(|(_, e)| e.present) {
+                        add(number * LEAF + at as u64, 1, *entry, u64::from(entry.is_unused()));
+                    }
+                }
+                Leaf::Run(alike) => {
+                    let wanted = some(at, part.pages);
+                    let here: Bits = std::array::from_fn(|i| alike.present[i] & wanted[i]);
+                    for (at, n) in bits::runs(&here) {
+                        let pfn = Pfn(alike.common.pfn.0.wrapping_add(at));
+                        let unused = count(&alike.unused(&some(at, n)));
+                        add(number * LEAF + at, n, Entry { pfn, ..alike.common }, unused);
+                    }
+                }
+            }
+        }
+        runs
+    }
+
+    /// The mapped pages of a range, ascending.
+    pub fn mapped_in(&self, range: VpnRange) -> Vec<Vpn> {
+        self.runs_in(range).iter().flat_map(|run| VpnRange { start: run.first, pages: run.pages }.iter()).collect()
+    }
+
+    /// Pages that came with others and were never referenced.
+    pub fn unused(&self) -> u64 {
+        let of = |leaf: &u32| match &self.leaves[*leaf as usize] {
+            Leaf::Table(entries, _) => entries.iter().filter(|e| e.is_unused()).count() as u64,
+            Leaf::Run(alike) => count(&alike.unused(&[u64::MAX; 8])),
+        };
+        self.index.values().map(of).sum()
+    }
+
+    /// Of those the first so many that belong to nobody else, ascending: neither copied on a store nor in a segment.
+    pub fn idle(&self, most: usize, all: VpnRange) -> Vec<Vpn> {
+        let mut idle = Vec::new();
+        for number in self.leaves_in(all) {
+            let base = number * LEAF;
+            match &self.leaves[self.index[&number] as usize] {
+                Leaf::Table(entries, _) => {
+                    let pages = entries.iter().enumerate().filter(|(_, e)| e.is_unused() && !e.cow && !e.segment);
+                    idle.extend(pages.map(|(at, _)| Vpn(base + at as u64)));
+                }
+                Leaf::Run(alike) if !alike.common.cow && !alike.common.segment => {
+                    let unused = alike.unused(&[u64::MAX; 8]);
+                    idle.extend(bits::runs(&unused).flat_map(|(at, n)| at..at + n).map(|at| Vpn(base + at)));
+                }
+                Leaf::Run(_) => {}
+            }
+            if idle.len() >= most {
+                break;
+            }
+        }
+        idle.truncate(most);
+        idle
+    }
+
+    /// Gives the mapped pages of a range this order.
+    pub fn set_order(&mut self, range: VpnRange, order: u8) {
+        for number in self.leaves_in(range) {
+            let part = VpnRange { start: Vpn(number * LEAF), pages: LEAF }.and(range);
+            match &mut self.leaves[self.index[&number] as usize] {
+                Leaf::Run(alike) if part.pages == LEAF => alike.common.order = order,
+                _ => part.iter().for_each(|vpn| _ = self.update(vpn, |e| e.order = order)),
+            }
+        }
+    }
+
+    /// Marks the mapped pages of a range as stored to; says how many were not.
+    pub fn set_dirty(&mut self, range: VpnRange) -> u64 {
+        let mut clean = 0;
+        for (number, at, n) in bits::groups(range.start.0, range.pages, LEAF) {
+            let Some(&slot) = self.index.get(&number) else { continue };
+            match &mut self.leaves[slot as usize] {
+                Leaf::Table(entries, _) => {
+                    let pages = &mut entries[at as usize..(at + n) as usize];
+                    for entry in pages.iter_mut().filter(|e| e.present && !e.dirty) {
+                        entry.dirty = true;
+                        clean += 1;
+                    }
+                }
+                Leaf::Run(alike) => {
+                    let wanted = some(at, n);
+                    for (i, wanted) in wanted.iter().enumerate() {
+                        let new = alike.present[i] & wanted & !alike.dirty[i];
+                        clean += u64::from(new.count_ones());
+                        alike.dirty[i] |= new;
+                    }
+                }
+            }
+        }
+        clean
+    }
+
+    /// After pages were brought together: leaves of the range whose pages are alike now take the room of a run.
+    pub fn pack(&mut self, range: VpnRange) {
+        for number in self.leaves_in(range) {
+            let leaf = &mut self.leaves[self.index[&number] as usize];
+            if let Leaf::Table(entries, _) = leaf
+                && let Some(alike) = Leaf::alike(entries)
+            {
+                *leaf = Leaf::Run(Box::new(alike));
+            }
+        }
     }
 
     /// The hardware's view of one page.
@@ -143,6 +477,7 @@ impl PageTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
     fn entry(pfn: u64) -> Entry {
         Entry { pfn: Pfn(pfn), present: true, ..Entry::default() }
@@ -162,5 +497,102 @@ mod tests {
         assert_eq!((t.remove(Vpn(512)), t.get(Vpn(512)), t.present()), (None, None, 5));
         t.insert(Vpn(700), entry(9));
         assert_eq!(t.leaves.len(), 4, "the empty leaf was used again");
+    }
+
+    #[test]
+    fn a_terabyte_in_one_piece_takes_one_entry_per_leaf() {
+        let mut t = PageTable::default();
+        let all = VpnRange { start: Vpn(7), pages: 1 << 22 };
+        t.insert_run(all, Entry { populated: true, dirty: true, ..entry(1 << 20) });
+        assert!(t.leaves.iter().all(|leaf| matches!(leaf, Leaf::Run(_))) && t.leaves.len() == (1 << 13) + 1);
+        for at in [0, 505, 100_000, (1 << 22) - 1] {
+            t.update(Vpn(7 + at), |e| e.touched = true);
+            let expected = Entry { populated: true, dirty: true, touched: true, ..entry((1 << 20) + at) };
+            assert_eq!(t.get(Vpn(7 + at)), Some(expected));
+        }
+        let runs = t.runs_in(VpnRange { start: Vpn(0), pages: 1 << 52 });
+        assert_eq!((runs.len(), runs[0].pages, runs[0].unused, t.unused()), (1, 1 << 22, (1 << 22) - 4, (1 << 22) - 4));
+        assert!(t.leaves.iter().all(|leaf| matches!(leaf, Leaf::Run(_))), "touching is no difference");
+    }
+
+    /// Against a map of entries: runs form, break, and form again.
+    #[test]
+    fn behaves_as_a_map_of_entries() {
+        let (mut t, mut plain, mut x) = (PageTable::default(), BTreeMap::<u64, Entry>::new(), 3u64);
+        let mut below = |n: u64| {
+            x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (x >> 33) % n
+        };
+        for _ in 0..20_000 {
+            let first = below(1600);
+            let most = if below(4) == 0 { 1100 } else { 5 };
+            let pages = 1 + below(most);
+            let range = VpnRange { start: Vpn(first), pages };
+            let new = Entry {
+                // Mostly in step with the page.
+                pfn: Pfn(if below(12) == 0 { below(5000) } else { 9000 + first }),
+                label: u32::from(below(30) == 0),
+                dirty: below(2) == 0,
+                populated: below(2) == 0,
+                ..entry(0)
+            };
+            let free = plain.range(first..first + pages).next().is_none();
+            match below(9) {
+                0..2 if free => {
+                    t.insert_run(range, new);
+                    plain.extend((0..pages).map(|i| (first + i, Entry { pfn: Pfn(new.pfn.0 + i), ..new })));
+                }
+                2 if !plain.contains_key(&first) => {
+                    t.insert(Vpn(first), new);
+                    plain.insert(first, new);
+                }
+                3 => {
+                    t.clear(range);
+                    plain.retain(|v, _| !range.contains(Vpn(*v)));
+                }
+                4 => {
+                    let order = below(3) as u8;
+                    t.set_order(range, order);
+                    plain.range_mut(first..first + pages).for_each(|(_, e)| e.order = order);
+                }
+                5 => {
+                    let here = plain.range_mut(first..first + pages);
+                    let clean = here.map(|(_, e)| u64::from(!std::mem::replace(&mut e.dirty, true))).sum::<u64>();
+                    assert_eq!(t.set_dirty(range), clean);
+                }
+                6 => t.pack(range),
+                7 => assert_eq!(t.remove(Vpn(first)), plain.remove(&first)),
+                _ => {
+                    let which = below(6);
+                    let change = |e: &mut Entry| match which {
+                        0 => e.cow = !e.cow,
+                        1 => e.dirty = !e.dirty,
+                        _ => e.touched = true,
+                    };
+                    let there = plain.get_mut(&first).map(change).is_some();
+                    assert_eq!(t.update(Vpn(first), change).is_some(), there);
+                }
+            }
+            assert_eq!(t.present(), plain.len() as u64);
+            let probe = below(2800);
+            assert_eq!(t.get(Vpn(probe)), plain.get(&probe).copied());
+            assert_eq!(t.any_in(range), plain.range(first..first + pages).next().is_some());
+            let unused = |e: &&Entry| e.is_unused();
+            assert_eq!(t.unused(), plain.values().filter(unused).count() as u64);
+            let idle = plain.iter().filter(|(_, e)| unused(e) && !e.cow).map(|(v, _)| Vpn(*v)).take(5).collect::<Vec<_>>();
+            assert_eq!(t.idle(5, VpnRange { start: Vpn(0), pages: 1 << 52 }), idle);
+            if below(20) == 0 {
+                let runs = t.runs_in(range);
+                let each = runs.iter().flat_map(|run| {
+                    (0..run.pages).map(|i| (run.first.0 + i, Entry { pfn: Pfn(run.entry.pfn.0 + i), ..run.entry }))
+                });
+                let expected = plain.range(first..first + pages).map(|(v, e)| (*v, e.common(0)));
+                assert!(each.eq(expected));
+                let unused_here = plain.range(first..first + pages).filter(|(_, e)| e.is_unused()).count() as u64;
+                assert_eq!(runs.iter().map(|run| run.unused).sum::<u64>(), unused_here);
+                let joins = |w: &[Run]| w[1].first.0 == w[0].first.0 + w[0].pages && w[1].entry.common(w[0].pages) == w[0].entry;
+                assert!(!runs.windows(2).any(joins), "runs are as long as they can be");
+            }
+        }
     }
 }

@@ -43,9 +43,8 @@ impl Os {
         let all = self.all_pages();
         let mut unused: Vec<(Asid, Vpn)> = Vec::new();
         for (i, space) in self.spaces.iter().enumerate() {
-            let idle = |v: &Vpn| space.table.get(*v).is_some_and(|e| e.populated && !e.touched && !e.cow && !e.segment);
-            let pages = space.table.mapped_in(all).into_iter().filter(idle);
-            unused.extend(pages.map(|v| (Asid(i as u32), v)).take(BATCH - unused.len()));
+            let pages = space.table.idle(BATCH - unused.len(), all);
+            unused.extend(pages.into_iter().map(|v| (Asid(i as u32), v)));
             if unused.len() == BATCH {
                 break;
             }

@@ -1,8 +1,9 @@
 //! Superpage promotion and demotion (T94-40 to T94-42, T94-54 to T94-56): decided by counting mapped pages, never by moving any.
 
 use super::fault::attr;
-use super::object::{ObjectKind, Slot};
+use super::object::ObjectKind;
 use super::page_table::Entry;
+use super::slots::Slot;
 use super::placement::object_kinds;
 use super::region::Region;
 use super::{Os, What};
@@ -147,11 +148,11 @@ impl Os {
             let here = space.regions.find(vpn).filter(|r| r.object == region.object && r.page_of(vpn) == page_of(vpn));
             let here = here.ok_or(Refusal::SmallObject)?;
             let cow = file && !here.shared;
-            let (pfn, has) = match (space.table.get(vpn), object.slots.get(&page_of(vpn))) {
+            let (pfn, has) = match (space.table.get(vpn), object.slots.get(page_of(vpn))) {
                 (Some(e), _) => (Some(e.pfn), (e.attr, e.cow)),
                 (None, Some(Slot::Reserved(pfn, _) | Slot::Busy(pfn))) => {
-                    missing.push((vpn, *pfn));
-                    (Some(*pfn), (attr(here.prot, cow), cow))
+                    missing.push((vpn, pfn));
+                    (Some(pfn), (attr(here.prot, cow), cow))
                 }
                 (None, None) => (None, (attr(here.prot, cow), cow)),
             };
@@ -190,9 +191,11 @@ impl Os {
         }
         let mut dirty = None;
         for vpn in group.iter() {
-            let entry = self.spaces[asid.0 as usize].table.get_mut(vpn).expect("all of the group is mapped");
-            entry.order = order as u8;
-            dirty = dirty.or(entry.dirty.then_some(vpn));
+            let is_dirty = self.spaces[asid.0 as usize].table.update(vpn, |entry| {
+                entry.order = order as u8;
+                entry.dirty
+            });
+            dirty = dirty.or(is_dirty.expect("all of the group is mapped").then_some(vpn));
         }
         if let Some(vpn) = dirty {
             self.mark_dirty(asid, vpn, order as u8);
@@ -208,11 +211,7 @@ impl Os {
             _ => return,
         };
         let group = VpnRange { start: vpn.align_down(order), pages: 1 << order };
-        for page in group.iter() {
-            if let Some(e) = self.spaces[asid.0 as usize].table.get_mut(page) {
-                e.order = 0;
-            }
-        }
+        self.spaces[asid.0 as usize].table.set_order(group, 0);
         self.memory.counts.demotions += 1;
         self.change(asid, group, What::Demoted);
     }

@@ -4,7 +4,7 @@ use super::Os;
 use super::fault::attr;
 use super::page_table::Entry;
 use super::placement::Answer;
-use crate::addr::{Asid, Pfn, Vpn, VpnRange};
+use crate::addr::{Asid, Vpn, VpnRange};
 use crate::event::Prot;
 
 impl Os {
@@ -15,7 +15,7 @@ impl Os {
         let (first, end) = (region.page_of(range.start), region.page_of(range.start) + range.pages);
         let object = self.memory.objects.get(region.object);
         // Memory that another mapper has pages of: they are where they are.
-        let begun = object.slots.range(first..end).next().is_some();
+        let begun = object.slots.any_in(first..end);
         if object.kind.is_file() || region.prot == Prot::NONE || begun {
             return;
         }
@@ -40,12 +40,9 @@ impl Os {
         };
         let mut vpn = range.start;
         for (base, pages) in blocks {
-            for i in 0..pages {
-                let pfn = Pfn(base.0 + i);
-                self.memory.fill(region.object, region.page_of(vpn), pfn);
-                self.map_page(asid, vpn, Entry { pfn, ..entry });
-                vpn = Vpn(vpn.0 + 1);
-            }
+            self.memory.fill_run(region.object, region.page_of(vpn), base, pages);
+            self.map_run(asid, VpnRange { start: vpn, pages }, Entry { pfn: base, ..entry });
+            vpn = Vpn(vpn.0 + pages);
         }
         let pages = vpn.0 - range.start.0;
         if pages > 0 {

@@ -293,6 +293,17 @@ impl FrameAllocator for Buddy {
         self.free_order(pfn, 0);
     }
 
+    /// Block by block, with the same lists and as many steps as frame by frame: within a block of `2^k` each frame joins as many buddies as
+    /// its number has ones at the end, and looks for one more.
+    fn free_run(&mut self, first: Pfn, frames: u64) {
+        for (base, order, number) in blocks_of(first.0..first.0 + frames, self.max_order() - 1) {
+            for i in 0..number {
+                self.steps += (2 << order) - 2;
+                self.free_order(Pfn(base + (i << order)), order);
+            }
+        }
+    }
+
     fn total(&self) -> Option<u64> {
         self.memory.frames()
     }

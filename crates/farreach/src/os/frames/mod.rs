@@ -47,6 +47,11 @@ pub trait FrameAllocator: Send {
     /// Gives back a frame that was handed out. Panics on any other frame.
     fn free(&mut self, pfn: Pfn);
 
+    /// Gives back frames that follow each other, in ascending order.
+    fn free_run(&mut self, first: Pfn, frames: u64) {
+        (first.0..first.0 + frames).for_each(|frame| self.free(Pfn(frame)));
+    }
+
     /// Frames there are, pinned ones included; `None`: no end.
     fn total(&self) -> Option<u64>;
 

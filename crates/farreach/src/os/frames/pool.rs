@@ -95,6 +95,13 @@ impl Pool {
         self.owned.find(pfn.0).is_some()
     }
 
+    /// Whether the first of these frames is one of the pool's, and how many after it are like it.
+    pub fn part(&self, first: u64, frames: u64) -> (bool, u64) {
+        let here = self.owned.find(first).map(|(start, n)| start + n - first);
+        let next = || self.owned.0.range(first..).next().map_or(u64::MAX, |(start, _)| start - first);
+        (here.is_some(), here.unwrap_or_else(next).min(frames))
+    }
+
     /// Frames that nobody has, claimed ones included.
     pub fn free_frames(&self) -> u64 {
         self.free_frames
@@ -137,11 +144,11 @@ impl Pool {
         Some(Pfn(base))
     }
 
-    /// Gives a frame back.
-    pub fn give(&mut self, pfn: Pfn) {
-        debug_assert!(self.owns(pfn) && !self.free.has(pfn.0, 1));
-        self.free.insert(pfn.0, 1);
-        self.free_frames += 1;
+    /// Gives frames back.
+    pub fn give(&mut self, first: Pfn, n: u64) {
+        debug_assert!(self.owned.has(first.0, n) && !self.free.has(first.0, 1));
+        self.free.insert(first.0, n);
+        self.free_frames += n;
     }
 
     /// Free runs outside claims, ascending.
@@ -207,7 +214,7 @@ mod tests {
         assert!(
             pool.take(Pfn(102)) && !pool.take(Pfn(102)) && !pool.take(Pfn(5)) && pool.owns(Pfn(102)) && !pool.owns(Pfn(103))
         );
-        (16..48).rev().for_each(|f| pool.give(Pfn(f)));
+        (16..48).rev().for_each(|f| pool.give(Pfn(f), 1));
         assert_eq!(pool.open().collect::<Vec<_>>(), [(16, 32)]);
         pool.claim(Pfn(20), 4);
         pool.claim(Pfn(30), 2);

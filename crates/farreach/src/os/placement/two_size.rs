@@ -81,7 +81,7 @@ impl TwoSize {
         let offset = at & (width - 1);
         let start = i128::from(ask.page) - i128::from(offset);
         let page = |i: u64| u64::try_from(start + i128::from(i)).ok();
-        if (0..width).filter_map(page).any(|page| object.slots.contains_key(&page)) {
+        if (0..width).filter_map(page).any(|page| object.slots.get(page).is_some()) {
             return None;
         }
         object.large.remove(&(at >> self.order));

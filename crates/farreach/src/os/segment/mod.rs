@@ -189,9 +189,9 @@ impl Os {
         if let Some(old) = old {
             self.memory.pool.release(old.pfn);
             for vpn in self.mapped_in_all(asid, without(before, after)) {
-                let entry = self.spaces[asid.0 as usize].table.get_mut(vpn).expect("just listed");
                 // A stray page that made the segment give way was never in it.
-                let marked = u64::from(std::mem::take(&mut entry.segment));
+                let was = self.spaces[asid.0 as usize].table.update(vpn, |entry| std::mem::take(&mut entry.segment));
+                let marked = u64::from(was.expect("just listed"));
                 self.segments.pages -= marked;
                 self.segments.used.reverted_pages += marked;
             }
@@ -222,7 +222,7 @@ impl Os {
     fn convert(&mut self, asid: Asid, vpn: Vpn, to: Pfn) {
         let region = self.region(asid, vpn);
         self.demote(asid, vpn);
-        let entry = *self.spaces[asid.0 as usize].table.get(vpn).expect("only mapped pages are converted");
+        let entry = self.spaces[asid.0 as usize].table.get(vpn).expect("only mapped pages are converted");
         if entry.pfn != to {
             let taken = self.memory.pool.take(to);
             assert!(taken, "a frame of the segment serves another page");
@@ -233,8 +233,11 @@ impl Os {
                 self.move_page(asid, vpn, to, &region);
             }
         }
-        let entry = self.spaces[asid.0 as usize].table.get_mut(vpn).expect("still mapped");
-        (entry.segment, entry.cow, entry.attr) = (true, false, attr(region.prot, false));
+        let attr = attr(region.prot, false);
+        let converted = self.spaces[asid.0 as usize].table.update(vpn, |entry| {
+            (entry.segment, entry.cow, entry.attr) = (true, false, attr);
+        });
+        converted.expect("still mapped");
         self.segments.pages += 1;
         self.ranges_changed(asid, &[vpn]);
         self.change(asid, VpnRange::one(vpn), What::Stale);
@@ -291,7 +294,7 @@ impl Os {
         if self.memory.pool.open().next().is_none() {
             let unused = |(i, space): (usize, &super::Space)| {
                 let segment = space.segment?;
-                let last = space.table.mapped_in(range(&segment)).last().map_or(segment.base.0, |v| v.0 + 1);
+                let last = space.table.runs_in(range(&segment)).last().map_or(segment.base.0, |run| run.first.0 + run.pages);
                 Some((segment.limit.0 - last, std::cmp::Reverse(i), VpnRange::between(segment.base, Vpn(last))))
             };
             let longest = self.spaces.iter().enumerate().filter_map(unused).max_by_key(|u| (u.0, u.1));
