@@ -60,7 +60,9 @@ fn rmm15_44_a_dump_is_the_placement_of_a_trace() {
     assert_eq!(ran.status, 0, "{}", ran.err);
     let ran = farreach(["record", "-o", &trace, "--"].iter().chain(&program));
     assert_eq!(ran.status, 0, "{}", ran.err);
-    let sim = |more: &[&str]| farreach(["sim", &trace, "-m", "t94/single", "-m", "rmm15/range:ranges=true", "--json"].iter().chain(more));
+    let sim = |more: &[&str]| {
+        farreach(["sim", &trace, "-m", "t94/single", "-m", "rmm15/range:ranges=true", "--json"].iter().chain(more))
+    };
     let ran = sim(&["--mapping", &map]);
     if !Dump::parse(&dir.read("map")).unwrap().has_frames() {
         ran.bad(1, &["map", "no frames", "CAP_SYS_ADMIN"]);

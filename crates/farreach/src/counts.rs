@@ -349,6 +349,9 @@ pub struct OsCounts {
     /// Faults served with a superpage.
     #[serde(default)]
     pub superpage_faults: u64,
+    /// Pages mapped because memory was rounded up to whole huge pages: nobody had asked for them then.
+    #[serde(default)]
+    pub huge_rest_pages: u64,
     /// Superpages that a fault could have had and for which there was no block, each size by itself.
     #[serde(default)]
     pub superpage_fallbacks: u64,

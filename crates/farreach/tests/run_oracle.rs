@@ -49,6 +49,7 @@ const OTHER_POLICIES: &[&str] = &[
     "eager_pages",
     "eager_refused",
     "eager_requests",
+    "huge_rest_pages",
     "mapping_missing",
     "mapping_pages",
     "mapping_taken",

@@ -5,6 +5,7 @@ pub mod common;
 pub mod contiguity;
 mod feed;
 pub mod machines;
+mod native;
 pub mod pagesize;
 pub mod papers;
 pub mod program;

@@ -31,7 +31,8 @@ Examples:
   farreach workloads ngspice --run                            user time and peak memory
   farreach workloads ngspice --trace -o ngspice.frt --limit 100000000
   farreach sim workload:gups:size=256M                        a kernel, simulated as it runs
-  farreach run -- farreach workloads kernel/gups --native     the same kernel as a real program")]
+  farreach run -- farreach workloads kernel/gups --native     the same kernel as a real program
+  farreach workloads gups --native --pages 4k,2m --size 1G    how much faster with huge pages: measured and predicted")]
 pub struct WorkloadsArgs {
     /// A workload: KERNEL, kernel/KERNEL or PROGRAM.
     name: Option<String>,
@@ -53,6 +54,13 @@ pub struct WorkloadsArgs {
     /// Run a kernel in this process on real memory; print what it computed.
     #[arg(long, group = "act", requires = "name")]
     native: bool,
+    /// Run it again and again, on pages of each of these sizes, such as 4k,64k,2m: how many times as fast as on 4 KB pages, beside what
+    /// the hierarchies of today predict.
+    #[arg(long, value_name = "SIZES", requires = "native", value_delimiter = ',', value_parser = super::native::page_size)]
+    pages: Vec<super::native::PageSize>,
+    /// Rounds of that.
+    #[arg(long, value_name = "N", requires = "pages", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
     /// The trace file.
     #[arg(long, short, value_name = "FILE", requires = "trace")]
     output: Option<PathBuf>,
@@ -79,7 +87,7 @@ pub fn run(args: WorkloadsArgs) -> Result<ExitCode> {
     };
     let workload = workloads::find(name)?;
     if args.native {
-        return native(workload, &asked);
+        return native(workload, &asked, &args.pages, args.rounds);
     }
     if args.prepare {
         return prepare(name, workload, &asked, args.install);
@@ -112,8 +120,11 @@ pub fn run(args: WorkloadsArgs) -> Result<ExitCode> {
     }
 }
 
-fn native(workload: Workload, asked: &Asked) -> Result<ExitCode> {
+fn native(workload: Workload, asked: &Asked, pages: &[super::native::PageSize], rounds: u32) -> Result<ExitCode> {
     match workload {
+        Workload::Kernel(kernel) if !pages.is_empty() => {
+            print(&super::native::compare(kernel, &asked.settings(kernel), pages, rounds)?)?;
+        }
         Workload::Kernel(kernel) => print(&format!("{:016x}\n", kernel.run_native(&asked.settings(kernel))?))?,
         Workload::Program(program) => anyhow::bail!("--native is for kernels; {} is a program: --run runs it", program.name),
     }

@@ -19,7 +19,7 @@ pub use decode::Counts;
 pub use launch::{TOOL, TOOL_VARIABLE, check_program, tool_dir};
 pub use reap::own_cpu;
 pub use recorder::{Exit, Options, Recorder, Report};
-pub use scan::huge_pages;
+pub use scan::{huge_pages, without_huge_pages};
 pub use signals::{Watch, full_files_are_errors};
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::coarse::{self, Piece, Step};
 use super::fault::attr;
 use super::object::{File, ObjectId, ObjectKind};
 use super::region::{Huge, Region};
-use super::{Os, Space, What};
+use super::{Os, Space, What, round};
 use crate::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
 use crate::event::{Backing, Op, Prot};
 use std::collections::HashMap;
@@ -41,7 +41,11 @@ impl Os {
     fn step(&mut self, asid: Asid, step: Step) {
         match step {
             Step::Map(piece) => self.map(asid, &piece),
-            Step::Unmap(range) => self.unmap(asid, range),
+            Step::Unmap(range) => {
+                for range in self.keep_rest(asid, range) {
+                    self.unmap(asid, range);
+                }
+            }
             Step::Remap(old, new) => self.remap(asid, old, new),
             Step::Protect(range, prot) => self.protect(asid, range, prot),
             Step::Discard(range) => self.discard(asid, range),
@@ -72,13 +76,17 @@ impl Os {
         if let Some(file) = file {
             self.memory.objects.get_mut(file).mappers += 1;
         }
-        self.unmap(asid, range);
+        let adopted = self.adopt(asid, mapping);
+        for gap in round::between(range, &adopted) {
+            self.unmap(asid, gap);
+        }
         self.space(asid).mapped_by_events = true;
         let (object, first_page) = self.object_for(asid, mapping);
         let label = self.name(mapping);
         let region =
             Region { range, prot: mapping.prot, shared: mapping.shared, object, first_page, label, huge: Huge::Unsaid };
         self.placement.mapped(&self.memory, &region, &self.labels.names[label as usize]);
+        self.adopted(asid, &adopted, &region);
         self.insert(asid, region);
         if let Some(file) = file {
             self.memory.drop_mapper(file);
@@ -96,7 +104,7 @@ impl Os {
 
     /// Takes the regions of a range out of the space. Each piece counts as a mapper of its object until it is put back
     /// ([`Os::put`]) or given up ([`Memory::drop_mapper`](super::memory::Memory::drop_mapper)).
-    fn take(&mut self, asid: Asid, range: VpnRange) -> Vec<Region> {
+    pub(super) fn take(&mut self, asid: Asid, range: VpnRange) -> Vec<Region> {
         let pieces = self.space(asid).regions.take(range);
         for (piece, rest) in &pieces {
             let object = self.memory.objects.get_mut(piece.object);

@@ -43,21 +43,27 @@ impl Os {
         }
         for order in orders {
             let group = VpnRange { start: vpn.align_down(order.into()), pages: 1 << order };
-            if !inside(group, region.range) {
+            let fits = if inside(group, region.range) {
+                let first = region.page_of(group.start);
+                !self.memory.objects.get(region.object).slots.any_in(first..first + group.pages)
+            } else {
+                self.roundable(asid, group, region)
+            };
+            if !fits || self.spaces[asid.0 as usize].table.any_in(group) {
                 continue;
             }
-            let (first, end) = (region.page_of(group.start), region.page_of(group.start) + group.pages);
-            let begun = self.memory.objects.get(region.object).slots.any_in(first..end);
-            if begun || self.spaces[asid.0 as usize].table.any_in(group) {
-                continue;
-            }
-            let Some(base) = self.superpage_block(Ask { vpn: group.start, page: first, ..ask }, order) else {
+            let first = region.page_of(region.range.start.max(group.start));
+            let page = first.wrapping_sub(region.range.start.max(group.start).0 - group.start.0);
+            let Some(base) = self.superpage_block(Ask { vpn: group.start, page, ..ask }, order) else {
                 self.memory.counts.superpage_fallbacks += 1;
                 continue;
             };
             let entry = Entry { label: region.label, attr: attr(region.prot, false), order, present: true, ..Entry::default() };
-            self.memory.fill_run(region.object, first, base, group.pages);
-            self.map_run(asid, group, Entry { pfn: base, populated: true, ..entry });
+            for part in self.fill_group(asid, group, region) {
+                let pfn = Pfn(base.0 + (part.range.start.0 - group.start.0));
+                self.memory.fill_run(part.object, part.first_page, pfn, part.range.pages);
+                self.map_run(asid, part.range, Entry { pfn, label: part.label, populated: true, ..entry });
+            }
             self.spaces[asid.0 as usize].table.update(vpn, |entry| entry.populated = false);
             self.memory.counts.superpage_faults += 1;
             self.memory.counts.zeroed_pages += group.pages;

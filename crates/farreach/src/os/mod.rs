@@ -19,6 +19,7 @@ mod promotion;
 pub mod ranges;
 mod region;
 mod request;
+mod round;
 mod segment;
 mod slots;
 

@@ -429,6 +429,15 @@ impl PageTable {
         }
     }
 
+    /// Gives the mapped pages of a range another name.
+    pub fn set_label(&mut self, range: VpnRange, label: u32) {
+        for run in self.runs_in(range).into_iter().filter(|run| run.entry.label != label) {
+            let pages = VpnRange { start: run.first, pages: run.pages };
+            pages.iter().for_each(|vpn| _ = self.update(vpn, |e| e.label = label));
+            self.pack(pages);
+        }
+    }
+
     /// Marks the mapped pages of a range as stored to; says how many were not.
     pub fn set_dirty(&mut self, range: VpnRange) -> u64 {
         let mut clean = 0;
@@ -590,7 +599,8 @@ mod tests {
                 assert!(each.eq(expected));
                 let unused_here = plain.range(first..first + pages).filter(|(_, e)| e.is_unused()).count() as u64;
                 assert_eq!(runs.iter().map(|run| run.unused).sum::<u64>(), unused_here);
-                let joins = |w: &[Run]| w[1].first.0 == w[0].first.0 + w[0].pages && w[1].entry.common(w[0].pages) == w[0].entry;
+                let joins =
+                    |w: &[Run]| w[1].first.0 == w[0].first.0 + w[0].pages && w[1].entry.common(w[0].pages) == w[0].entry;
                 assert!(!runs.windows(2).any(joins), "runs are as long as they can be");
             }
         }

@@ -3,9 +3,9 @@
 use super::fault::attr;
 use super::object::ObjectKind;
 use super::page_table::Entry;
-use super::slots::Slot;
 use super::placement::object_kinds;
 use super::region::Region;
+use super::slots::Slot;
 use super::{Os, What};
 use crate::addr::{Asid, Pfn, Vpn, VpnRange};
 use crate::params::{Allowed, Key, Params};

@@ -15,6 +15,8 @@ pub enum Huge {
     Wanted,
     /// MADV_NOHUGEPAGE.
     Unwanted,
+    /// Nobody asked for it: the rest of a huge page whose other part was asked for.
+    Rest,
 }
 
 /// A piece of address space with one protection and one object behind it.
@@ -67,6 +69,12 @@ impl Regions {
     /// The region a page lies in.
     pub fn find(&self, vpn: Vpn) -> Option<&Region> {
         self.by_start.range(..=vpn).next_back().map(|(_, r)| r).filter(|r| r.range.contains(vpn))
+    }
+
+    /// The pieces of regions inside `range`, ascending.
+    pub fn within(&self, range: VpnRange) -> Vec<Region> {
+        let first = self.by_start.range(..=range.start).next_back().map_or(range.start, |(s, _)| *s);
+        self.by_start.range(first..range.end().max(first)).filter_map(|(_, r)| r.cut(range)).collect()
     }
 
     /// Takes the pages of `range` out: returns the pieces that lay inside, ascending, each with the number of pieces of its

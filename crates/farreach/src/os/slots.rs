@@ -147,7 +147,8 @@ impl Slots {
         if pages.start >= pages.end {
             return gone;
         }
-        let hit: Vec<u64> = self.chunks.range(pages.start / CHUNK..pages.end.div_ceil(CHUNK)).map(|(chunk, _)| *chunk).collect();
+        let hit: Vec<u64> =
+            self.chunks.range(pages.start / CHUNK..pages.end.div_ceil(CHUNK)).map(|(chunk, _)| *chunk).collect();
         for chunk in hit {
             let here = self.chunks.get_mut(&chunk).expect("just listed");
             match here {
@@ -159,9 +160,8 @@ impl Slots {
                     gone.extend(bits::runs(&[out]).map(|(at, n)| (Slot::Busy(Pfn(base.wrapping_add(at))), n)));
                 }
                 Chunk::List(list) => {
-                    let goes = |(page, slot): &(u64, Slot)| {
-                        pages.contains(page) && !(busy_only && matches!(slot, Slot::Reserved(..)))
-                    };
+                    let goes =
+                        |(page, slot): &(u64, Slot)| pages.contains(page) && !(busy_only && matches!(slot, Slot::Reserved(..)));
                     gone.extend(list.iter().filter(|s| goes(s)).map(|&(_, slot)| (slot, 1)));
                     list.retain(|s| !goes(s));
                 }

@@ -53,7 +53,7 @@ pub fn render(result: &RunResult) -> String {
 }
 
 /// A table: two lines of headings, a rule, the rows. The first column stands left, the others right.
-pub(super) fn lines(heads: &[Vec<String>; 2], rows: &[Vec<String>]) -> String {
+pub fn lines(heads: &[Vec<String>; 2], rows: &[Vec<String>]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     for row in heads.iter().chain(rows) {

@@ -2,7 +2,7 @@
 
 use super::world::{A, frame, map, os, pattern, run, touch};
 use farreach::addr::Vpn;
-use farreach::event::{Advice, Backing, Kind, Op, Prot};
+use farreach::event::{Advice, Backing, Kind, Mapping, Op, Prot};
 use farreach::hw::tlb::PageTableView;
 use farreach::os::Os;
 
@@ -171,6 +171,8 @@ fn ca_38_superpages_under_random_events() {
         "placement=thp,memory=2M,thp_size=32K,khugepaged=8,max_ptes_none=6,ranges=true,range_cow=split,compaction=direct",
         "placement=thp,memory=4M,allocator=fifo,thp_size=64K,khugepaged=16,max_ptes_none=15,ranges=true,thp=madvise",
         "placement=hugetlb,huge_page=64K,pool=1M,memory=8M,ranges=true",
+        "placement=hugetlb,huge_page=64K,pool=1M,memory=8M,ranges=true,hugetlb_round=true,range_cow=split",
+        "placement=hugetlb,huge_page=32K,pool=512K,memory=8M,ranges=true,hugetlb_round=true,promote=64K,allocator=buddy",
         "placement=thp,memory=3M,thp_size=64K,ranges=true,range_cow=copy,reclaim_unused=split",
     ] {
         run(keys, 8, 0..4, 250);
@@ -195,4 +197,54 @@ fn protection_of_a_part_splits_a_superpage() {
     let prot = Prot { read: true, write: false, exec: false };
     os.apply(A, &Op::Protect { start: 0x200 << 12, len: 1 << 12, prot });
     assert_eq!((order(&os, 0x200), order(&os, 0x3ff), os.counts().demotions), (Some(0), Some(0), 1));
+}
+
+/// A heap smaller than a huge page gets one, as with libhugetlbfs: it grows into it and shrinks back without a fault or a split.
+#[test]
+fn ds13_36_memory_is_rounded_up_to_huge_pages() {
+    let mut os = os("placement=hugetlb,huge_page=64K,pool=1M,memory=64M,hugetlb_round=true");
+    map(&mut os, 0x108, 4, Backing::Heap);
+    touch(&mut os, 0x109, Kind::Store);
+    assert_eq!([0x100, 0x10b, 0x10f, 0x110].map(|v| order(&os, v)), [Some(4), Some(4), Some(4), None]);
+    let c = os.counts();
+    assert_eq!((c.page_faults, c.superpage_faults, c.huge_rest_pages, c.populated_never_used), (1, 1, 12, 15));
+    assert_eq!(os.memory_use().wasted_bytes, 15 << 12);
+    // Growth finds the first four pages there; what is beyond takes a fault.
+    map(&mut os, 0x10c, 8, Backing::Heap);
+    touch(&mut os, 0x10e, Kind::Store);
+    assert_eq!((os.counts().page_faults, order(&os, 0x10e)), (1, Some(4)));
+    touch(&mut os, 0x112, Kind::Store);
+    assert_eq!((os.counts().page_faults, order(&os, 0x11f), os.counts().huge_rest_pages), (2, Some(4), 12 + 12));
+    // Shrinking: the first huge page stays whole, of the second nothing is asked for any more.
+    os.apply(A, &Op::Unmap { start: 0x10a << 12, len: 10 << 12 });
+    assert_eq!((order(&os, 0x10e), order(&os, 0x112), os.counts().demotions), (Some(4), None, 0));
+    assert_eq!(os.memory_use().resident_at_end_bytes, 64 << 10);
+    map(&mut os, 0x10a, 2, Backing::Heap);
+    touch(&mut os, 0x10a, Kind::Store);
+    assert_eq!(os.counts().page_faults, 2);
+    os.check();
+    os.apply(A, &Op::Unmap { start: 0x108 << 12, len: 4 << 12 });
+    assert_eq!((order(&os, 0x100), os.counts().demotions, os.memory_use().resident_at_end_bytes), (None, 0, 0));
+    os.check();
+}
+
+#[test]
+fn ds13_36_what_is_not_all_anonymous_is_not_rounded() {
+    let mut os = os("placement=hugetlb,huge_page=64K,pool=1M,memory=64M,hugetlb_round=true");
+    let file = |start: u64| {
+        let backing = Backing::File { path: "/lib/x".into(), offset: 0 };
+        Op::Map(Mapping { start: start << 12, len: 1 << 12, prot: Prot::RW, shared: false, backing })
+    };
+    os.apply(A, &file(0x10f));
+    map(&mut os, 0x108, 4, Backing::Heap);
+    touch(&mut os, 0x109, Kind::Store);
+    assert_eq!(os.pte(A, Vpn(0x109)).map(|pte| pte.order), Some(0));
+    // A file that is mapped into the rest of a huge page splits it.
+    map(&mut os, 0x208, 4, Backing::Anonymous);
+    touch(&mut os, 0x209, Kind::Store);
+    assert_eq!(os.pte(A, Vpn(0x20f)).map(|pte| pte.order), Some(4));
+    os.apply(A, &file(0x20f));
+    assert_eq!((os.pte(A, Vpn(0x20f)), os.pte(A, Vpn(0x209)).map(|pte| pte.order)), (None, Some(0)));
+    assert_eq!(os.counts().demotions, 1);
+    os.check();
 }

@@ -1,5 +1,5 @@
 //! Huge pages from a pool that was set aside when the system started, as hugetlbfs and libhugetlbfs give them to heaps and other private
-//! anonymous memory. What is not a whole aligned huge page inside its region gets base pages.
+//! anonymous memory. What is not a whole aligned huge page inside its region gets base pages, or is rounded up to one.
 
 use super::{Ask, Placement, PlacementKind};
 use crate::addr::{Bytes, Pfn};
@@ -20,11 +20,18 @@ const POOL: Key = Key {
     about: "memory set aside for huge pages when the system starts, a whole number of them",
 };
 
+const ROUND: Key = Key {
+    name: "hugetlb_round",
+    default: "false",
+    allowed: Allowed::Flag,
+    about: "memory that shares its huge page with nothing but heap and private anonymous memory is rounded up to it (libhugetlbfs)",
+};
+
 /// Registry entry.
 pub const HUGETLB: PlacementKind = PlacementKind {
     name: "hugetlb",
     about: "huge pages from a pool set aside at the start, for heaps and private anonymous memory",
-    keys: &[&HUGE_PAGE, &POOL],
+    keys: &[&HUGE_PAGE, &POOL, &ROUND],
     build,
 };
 
@@ -32,6 +39,7 @@ struct HugeTlb {
     order: [u8; 1],
     size: u64,
     pool: u64,
+    round: bool,
 }
 
 fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
@@ -43,7 +51,7 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
             "huge_page = {size}, pool = {pool} is not allowed: a huge page must be larger than page_size, the pool a multiple of it"
         ));
     }
-    Ok(Box::new(HugeTlb { order: [order], size, pool }))
+    Ok(Box::new(HugeTlb { order: [order], size, pool, round: params.flag(ROUND.name) }))
 }
 
 impl Placement for HugeTlb {
@@ -65,6 +73,14 @@ impl Placement for HugeTlb {
 
     fn orders(&self, _: &Memory, _: Ask, _: Huge) -> &[u8] {
         &self.order
+    }
+
+    fn rounds(&self) -> bool {
+        self.round
+    }
+
+    fn huge_order(&self) -> Option<u8> {
+        Some(self.order[0])
     }
 
     fn block(&mut self, memory: &mut Memory, _: Ask, order: u8) -> Option<Pfn> {

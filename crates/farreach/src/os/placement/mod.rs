@@ -76,6 +76,16 @@ pub trait Placement: Send {
         memory.block(order.into())
     }
 
+    /// Whether memory is rounded up to whole huge pages, and what is left of them is mapped too.
+    fn rounds(&self) -> bool {
+        false
+    }
+
+    /// log2 of the base pages of such a huge page.
+    fn huge_order(&self) -> Option<u8> {
+        None
+    }
+
     /// How base pages are collapsed into superpages in the background.
     fn background(&self) -> Option<Background> {
         None
