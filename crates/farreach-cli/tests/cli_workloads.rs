@@ -113,3 +113,14 @@ fn inputs_are_made_once_and_whole() {
     let missing = cached(&dir, "workloads gnugo --prepare");
     assert!(missing.status == 0 || missing.err.contains("apt-get install gnugo"), "{}", missing.err);
 }
+
+#[test]
+fn kernels_on_pages_of_several_sizes() {
+    line("workloads gups --native --pages 8k").bad(2, &["8k", "4k, 2m"]);
+    line("workloads gups --pages 2m").bad(2, &["--native"]);
+    line("workloads gups --native --pages 4k").bad(1, &["nothing to compare"]);
+    // Where there are huge pages, a run must be long enough for its time to say something.
+    let ran = line("workloads gups --native --pages 2m --rounds 1 --size 64K --references 1000");
+    assert_eq!(ran.status, 1);
+    assert!(["too few to measure", "nothing to compare"].iter().any(|words| ran.err.contains(words)), "{}", ran.err);
+}

@@ -343,6 +343,15 @@ pub struct OsCounts {
     /// Pages of requests that got no frame because memory was full (AMB-82).
     #[serde(default)]
     pub eager_missing: u64,
+    /// Chunks that the program's allocator asked for (RMM15-32).
+    #[serde(default)]
+    pub chunk_requests: u64,
+    /// Their pages.
+    #[serde(default)]
+    pub chunk_pages: u64,
+    /// Of those, the ones that the program had not asked for when it ended, or when memory was full.
+    #[serde(default)]
+    pub chunk_unused_pages: u64,
     /// Pages zeroed by faults and requests that bring in more than one page, and by the collapse of pages into a superpage.
     #[serde(default)]
     pub zeroed_pages: u64,

@@ -42,6 +42,9 @@ use std::time::{Duration, Instant};
 /// Counts of the system that the oracle does not have: the work of page tables and allocators.
 /// What only policies do that the plain model does not know; `tests/big_memory` is about them.
 const OTHER_POLICIES: &[&str] = &[
+    "chunk_pages",
+    "chunk_requests",
+    "chunk_unused_pages",
     "collapses",
     "compactions",
     "compactions_failed",

@@ -373,7 +373,7 @@ mod tests {
         let at = |vpn, pages, huge| (vpn, pages, Some(vpn), huge);
         assert_eq!(here, [at(500, 12, false), at(512, 512, true), at(1024, 512, false), at(1536, 512, true)]);
         // Frames that do not lie as a leaf must: the page was another one a moment ago.
-        assert_eq!(split(&Run { pfn: Some(7), ..run }, &[512..1024]).len(), 1);
+        assert_eq!(split(&Run { pfn: Some(7), ..run }, &[512..1024, 1024..1536]).len(), 1);
         assert_eq!(sizes(split(&Run { vpn: 0, pages: 3, pfn: None, permission: 1 }, &[])), [(0, 3, None, false)]);
     }
 }

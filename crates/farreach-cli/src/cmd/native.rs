@@ -16,6 +16,8 @@ use std::time::Duration;
 const MACHINES: [&str; 3] = ["today/skylake", "today/zen2", "today/cortex-a76"];
 /// References that are simulated: the rate of misses of a kernel is steady by then.
 const SIMULATED: u64 = 20_000_000;
+/// User time of a run, below which its measure is no good.
+const LEAST: Duration = Duration::from_millis(50);
 const THP: &str = "/sys/kernel/mm/transparent_hugepage";
 
 /// A page size that the kernel of this machine can give.
@@ -112,6 +114,12 @@ fn run(kernel: &Kernel, settings: &Settings, size: PageSize) -> Result<Run> {
     let before = given(size);
     let (usage, out) = timed(&mut command)?;
     ensure!(usage.status.success(), "kernel/{}: {}", kernel.name, usage.status);
+    ensure!(
+        usage.user >= LEAST,
+        "kernel/{}: {} references are too few to measure their time; give more --references",
+        kernel.name,
+        count(settings.references)
+    );
     ensure!(out.len() > 8, "kernel/{}: it computed nothing", kernel.name);
     Ok(Run { user: usage.user, got: (given(size) - before) * size.bytes })
 }

@@ -394,6 +394,7 @@ impl Os {
         self.space(asid);
         self.ranges_end(asid);
         self.segment_end(asid);
+        self.placement.give_up(&mut self.memory, Some(asid));
         self.spaces[asid.0 as usize].ranges = None;
         self.unmap_range(asid, all);
         for region in self.take(asid, all) {

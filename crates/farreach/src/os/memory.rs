@@ -21,6 +21,8 @@ pub struct Memory {
     busy: BusyFrames,
     reserved: VecDeque<(u64, ObjectId, u64)>,
     reserved_live: u64,
+    /// Taken from the allocator for a process, and not given to it yet.
+    kept: u64,
     next_stamp: u64,
     reclaim_batch: u64,
     /// log2 of the base page.
@@ -52,6 +54,7 @@ impl Memory {
             busy: BusyFrames::default(),
             reserved: VecDeque::new(),
             reserved_live: 0,
+            kept: 0,
             next_stamp: 0,
             reclaim_batch,
             shift,
@@ -70,7 +73,20 @@ impl Memory {
     }
     /// Frames held back.
     pub fn reserved(&self) -> u64 {
-        self.reserved_live
+        self.reserved_live + self.kept
+    }
+    /// Frames that the allocator handed out are held back for a process.
+    pub fn keep(&mut self, frames: u64) {
+        self.kept += frames;
+        self.peak.reserved = self.peak.reserved.max(self.reserved());
+    }
+    /// How many those are.
+    pub fn kept(&self) -> u64 {
+        self.kept
+    }
+    /// They are held back no more.
+    pub fn unkeep(&mut self, frames: u64) {
+        self.kept -= frames;
     }
     /// Largest values so far.
     pub fn peak(&self) -> Peak {
@@ -163,7 +179,7 @@ impl Memory {
         debug_assert!(old.is_none(), "page {page} of {object:?} had a frame");
         self.reserved.push_back((stamp, object, page));
         self.reserved_live += 1;
-        self.peak.reserved = self.peak.reserved.max(self.reserved_live);
+        self.peak.reserved = self.peak.reserved.max(self.reserved());
         if self.reserved.len() as u64 > 2 * self.reserved_live + 1024 {
             let mut list = std::mem::take(&mut self.reserved);
             list.retain(|&(stamp, object, page)| self.reservation(object, page, stamp).is_some());
@@ -302,7 +318,7 @@ impl Memory {
 
     /// XC-6 and the bookkeeping of T94-43: everything adds up. For tests and debug builds.
     pub fn check(&self) {
-        let held = self.reserved_live + self.pool.free_frames();
+        let held = self.reserved() + self.pool.free_frames();
         assert_eq!(
             self.alloc.allocated() + self.pool.foreign(),
             self.resident() + held,

@@ -270,6 +270,7 @@ impl Os {
     pub fn counts(&self) -> OsCounts {
         let mut counts = self.memory.counts.clone();
         counts.populated_never_used += self.never_used_now();
+        counts.chunk_unused_pages += self.memory.kept();
         counts.alloc_steps = self.memory.alloc.steps();
         counts
     }

@@ -31,7 +31,7 @@ impl Os {
 
     /// Frees some frames; false if nothing can be given up.
     pub(super) fn make_room(&mut self) -> bool {
-        self.reclaim_unused() || self.lend_from_pool()
+        self.placement.give_up(&mut self.memory, None) || self.reclaim_unused() || self.lend_from_pool()
     }
 
     /// Takes back pages that came with others and were never touched: they hold nothing but zeros (F-7). Accessed and modified bits do

@@ -20,7 +20,7 @@ impl Os {
             return;
         }
         let blocks = loop {
-            match self.placement.request(&mut self.memory, range.pages) {
+            match self.placement.request(&mut self.memory, asid, range.pages) {
                 Answer::Now(blocks) => break blocks,
                 Answer::Fragmented if self.gather_for(range.pages) => {}
                 Answer::Fragmented => {

@@ -2,7 +2,7 @@
 
 use super::world::{A, map, os, pattern};
 use farreach::addr::Vpn;
-use farreach::event::{Backing, Kind, Op};
+use farreach::event::{Backing, End, Kind, Op};
 use farreach::hw::tlb::{PageTableView, Range};
 use farreach::os::Os;
 
@@ -81,4 +81,76 @@ fn rmm15_28_eager_pages_take_no_fault() {
     assert_eq!((memory.resident_bytes, memory.touched_bytes, memory.wasted_bytes), (64 << 12, 64 << 12, 0));
     let c = os.contiguity().unwrap();
     assert_eq!((c.ranges, c.range_pages, c.median_pages, c.cover_99, c.ideal_ranges), (1, 64, 64, Some(1), 1));
+}
+
+/// The heap grows by five pages at a time: too little for eager paging, and for a range. Its allocator asks for sixteen.
+#[test]
+fn rmm15_32_an_allocator_asks_for_chunks() {
+    let grow = |keys: &str| {
+        let mut os = os(&format!("placement=eager,memory=1M,address_ordered=true{keys}"));
+        (0..4).for_each(|i| map(&mut os, 0x100 + 5 * i, 5, Backing::Heap));
+        os.check();
+        os
+    };
+    let as_asked = grow("");
+    assert_eq!((ranges(&as_asked, 0..0x200), as_asked.counts().eager_requests), (vec![], 0));
+    let mut chunks = grow(",chunk=64K");
+    let c = chunks.counts();
+    assert_eq!(ranges(&chunks, 0..0x200), [(0x100, 20)]);
+    assert_eq!((c.chunk_requests, c.chunk_pages, c.chunk_unused_pages, c.eager_pages), (2, 32, 12, 20));
+    assert_eq!(chunks.memory_use().reserved_bytes, 16 << 12, "a chunk that was just asked for");
+    // A request as large as a chunk is the program's own. The end gives back what was not given.
+    map(&mut chunks, 0x800, 16, Backing::Anonymous);
+    assert_eq!((chunks.counts().chunk_requests, chunks.counts().eager_pages), (2, 36));
+    chunks.apply(A, &Op::End(End::Exit(0)));
+    assert_eq!((chunks.counts().chunk_unused_pages, chunks.memory_use().resident_at_end_bytes), (12, 0));
+    chunks.check();
+}
+
+#[test]
+fn rmm15_32_chunks_are_given_up_when_memory_is_full() {
+    let mut os = os("placement=eager,memory=128K,chunk=64K,eager_fragmentation=1");
+    map(&mut os, 0x100, 5, Backing::Heap);
+    map(&mut os, 0x200, 40, Backing::Anonymous);
+    // 32 frames, 5 given from a chunk of 16: the request gets the other 16, its touches the rest of the chunk.
+    assert_eq!((os.counts().chunk_pages, os.counts().eager_missing), (16, 24));
+    (0x200..0x200 + 27).for_each(|v| super::world::touch(&mut os, v, Kind::Store));
+    assert_eq!((os.counts().chunk_unused_pages, os.memory_use().resident_bytes), (11, 128 << 10));
+    os.check();
+}
+
+/// What came in one piece is kept in one piece: 64 GB are mapped, touched here and there, copied on write, and unmapped at once.
+#[test]
+fn memory_of_many_gigabytes_is_cheap() {
+    const PAGES: u64 = 64 << 18;
+    for keys in [
+        "placement=eager,memory=128G",
+        "placement=hugetlb,huge_page=1G,pool=64G,memory=128G,allocator=buddy,max_order=19",
+        "placement=thp,memory=128G",
+        "placement=segment,segment_memory=64G,memory=128G,allocator=buddy",
+    ] {
+        let mut os = os(keys);
+        map(&mut os, 1 << 24, PAGES, Backing::Anonymous);
+        let (mut x, mut touched) = (1u64, std::collections::BTreeSet::new());
+        for _ in 0..5000 {
+            x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let page = (1 << 24) + (x >> 33) % PAGES;
+            super::world::touch(&mut os, page, if x >> 32 & 1 == 0 { Kind::Load } else { Kind::Store });
+            touched.insert(page);
+        }
+        let counts = os.counts();
+        assert_eq!(
+            counts.populated_never_used + os.memory_use().touched_bytes / 4096,
+            os.memory_use().mapped_bytes / 4096,
+            "{keys}"
+        );
+        assert_eq!(os.memory_use().touched_bytes / 4096, touched.len() as u64, "{keys}");
+        // Half of it goes; the other half ends with the process.
+        os.apply(A, &Op::Unmap { start: 1 << 36, len: PAGES << 11 });
+        assert_eq!(os.pte(A, Vpn((1 << 24) + PAGES / 2 - 1)), None);
+        os.check();
+        os.apply(A, &Op::End(End::Exit(0)));
+        assert_eq!(os.memory_use().resident_at_end_bytes, 0, "{keys}");
+        os.check();
+    }
 }

@@ -91,6 +91,7 @@ fn ca_33_ca_38_ranges_are_what_a_scan_finds() {
         "placement=eager,memory=16M",
         "placement=eager,memory=16M,range_cow=copy,range_table=list",
         "placement=eager,memory=16M,carve=true,address_ordered=true,range_cow=split",
+        "placement=eager,memory=16M,chunk=256K,range_cow=split",
         "placement=demand,ranges=true,allocator=buddy,memory=16M",
         "placement=demand,ranges=true,page_size=8K,memory=32M,range_cow=split",
         "placement=reservation,ranges=true,promote=64K,memory=16M",

@@ -17,7 +17,7 @@ use super::memory::Memory;
 use super::object::ObjectId;
 use super::region::{Huge, Region};
 use super::segment::Primary;
-use crate::addr::{Pfn, Vpn};
+use crate::addr::{Asid, Pfn, Vpn};
 use crate::params::{Key, Params};
 
 /// A page that needs a frame.
@@ -58,10 +58,16 @@ pub trait Placement: Send {
         Ok(())
     }
 
-    /// A request for anonymous memory, at the moment it is made (RMM15-23).
-    fn request(&mut self, memory: &mut Memory, pages: u64) -> Answer {
-        let _ = (memory, pages);
+    /// A request of a process for anonymous memory, at the moment it is made (RMM15-23).
+    fn request(&mut self, memory: &mut Memory, asid: Asid, pages: u64) -> Answer {
+        let _ = (memory, asid, pages);
         Answer::Now(Vec::new())
+    }
+
+    /// Gives back what the policy keeps for a process that ends (`None`: for all of them, memory is full). Whether that was anything.
+    fn give_up(&mut self, memory: &mut Memory, asid: Option<Asid>) -> bool {
+        let _ = (memory, asid);
+        false
     }
 
     /// Superpages that a fault in private anonymous memory with this advice may bring in, largest first, as log2 of their base pages.
