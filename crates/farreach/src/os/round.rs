@@ -28,7 +28,7 @@ pub(super) fn between(range: VpnRange, parts: &[VpnRange]) -> Vec<VpnRange> {
 impl Os {
     /// The regions that lie in a range, cut to it.
     fn regions_in(&self, asid: Asid, range: VpnRange) -> Vec<Region> {
-        self.spaces[asid.0 as usize].regions.within(range)
+        self.spaces.get(asid.0 as usize).map_or_else(Vec::new, |space| space.regions.within(range))
     }
 
     /// Whether a group may become one huge page although its regions do not fill it: all of them are private anonymous memory alike,
@@ -99,7 +99,7 @@ impl Os {
         for edge in [range.start, last] {
             let group = VpnRange { start: edge.align_down(order.into()), pages: 1 << order };
             let part = group.and(range);
-            let whole = self.spaces[asid.0 as usize].table.get(group.start).is_some_and(|e| e.order == order);
+            let whole = self.space(asid).table.get(group.start).is_some_and(|e| e.order == order);
             if !whole || part == group || kept.contains(&part) {
                 continue;
             }
