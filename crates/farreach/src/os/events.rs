@@ -51,6 +51,7 @@ impl Os {
             Step::Discard(range) => self.discard(asid, range),
             Step::Huge(range, huge) => {
                 for region in self.take(asid, range) {
+                    let huge = if region.huge == Huge::Rest { Huge::Rest } else { huge };
                     self.put(asid, Region { huge, ..region });
                 }
             }

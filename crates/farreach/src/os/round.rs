@@ -10,7 +10,7 @@ use super::object::{ObjectId, ObjectKind};
 use super::region::{Huge, Region};
 use super::slots::Slot;
 use crate::addr::{Asid, Vpn, VpnRange};
-use crate::event::{Backing, Prot};
+use crate::event::Backing;
 
 /// What of `range` lies in none of the ascending `parts` of it.
 pub(super) fn between(range: VpnRange, parts: &[VpnRange]) -> Vec<VpnRange> {
@@ -61,11 +61,16 @@ impl Os {
     /// A mapping comes where there may be rests: takes their regions away, their pages stay. Returns these pages.
     pub(super) fn adopt(&mut self, asid: Asid, mapping: &Piece) -> Vec<VpnRange> {
         let anonymous = matches!(mapping.backing, Backing::Anonymous | Backing::Heap) && !mapping.shared;
-        if !self.placement.rounds() || !anonymous || mapping.prot != Prot::RW {
+        if !self.placement.rounds() || !anonymous {
             return Vec::new();
         }
         let mut parts: Vec<VpnRange> = Vec::new();
-        for rest in self.regions_in(asid, mapping.range).into_iter().filter(|r| r.huge == Huge::Rest) {
+        for rest in self.regions_in(asid, mapping.range) {
+            // New memory is nobody else's: what a child has a share in since a fork is not it.
+            let own = |os: &Os| os.spaces[asid.0 as usize].table.runs_in(rest.range).iter().all(|run| !run.entry.cow);
+            if rest.huge != Huge::Rest || rest.prot != mapping.prot || !own(self) {
+                continue;
+            }
             for region in self.take(asid, rest.range) {
                 let end = region.first_page + region.range.pages;
                 self.memory.objects.get_mut(region.object).slots.drain(region.first_page..end, true);
