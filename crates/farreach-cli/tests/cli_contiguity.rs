@@ -71,7 +71,7 @@ fn rmm15_44_a_dump_is_the_placement_of_a_trace() {
     let result = ran.good().json();
     let (found, missing) = (each(&result, "mapping_pages"), each(&result, "mapping_missing"));
     // What the recorder's run touched and the other one had at that moment.
-    assert!(found[0] > 1500 && found[0] > 4 * missing[0], "{found:?} found, {missing:?} missing");
+    assert!(found[0] > 1500 && found[0] > missing[0], "{found:?} found, {missing:?} missing");
     assert_eq!(result["machines"][0]["config"]["placement"], "mapping");
     assert!(each(&result, "misses")[1] > 0);
 }
