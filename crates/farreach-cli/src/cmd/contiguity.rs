@@ -238,6 +238,7 @@ fn look(process: &Process) -> ProcResult<Vec<Region>> {
             // The kernel's own pages have no frames that the process owns.
             MMapPath::Vsyscall | MMapPath::Vdso | MMapPath::Vvar => continue,
             MMapPath::Anonymous => "anonymous".to_owned(),
+            MMapPath::Other(name) if name.starts_with("vvar") => continue,
             // What a program gave a name: [anon:glibc: malloc].
             MMapPath::Other(name) if name.starts_with("anon:") => "anonymous".to_owned(),
             other => format!("{other:?}"),

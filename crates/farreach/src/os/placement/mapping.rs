@@ -111,7 +111,7 @@ impl Mapped {
             let fits = |(first, n): (u64, u64)| {
                 let last = (first + n).checked_sub(pages)?;
                 let at = last.checked_sub(last.wrapping_sub(start) % HUGE)?;
-                (at >= first).then_some(at)
+                (at >= first && self.any_huge(at, pages)).then_some(at)
             };
             (pages >= HUGE).then(|| self.free.iter().rev().find_map(fits)).flatten()
         };
@@ -119,6 +119,13 @@ impl Mapped {
         let at = same.or_else(congruent).or_else(top)?;
         self.free.remove(at, pages);
         Some(at)
+    }
+
+    /// Whether there are 2 MB leaves among these pages of the dump: for base pages alone the distance from a boundary is nothing.
+    fn any_huge(&self, at: u64, pages: u64) -> bool {
+        let first = self.dump.areas.partition_point(|area| area.end() <= at);
+        let areas = self.dump.areas[first..].iter().take_while(|area| area.start < at + pages);
+        areas.flat_map(|area| &area.runs).any(|run| run.huge && run.vpn < at + pages && at < run.vpn + run.pages)
     }
 
     /// What objects that are gone had is free again.
