@@ -137,7 +137,13 @@ fn prepare(name: &str, workload: Workload, asked: &Asked, install: bool) -> Resu
     }
     let ready = workloads::command(name, asked)?;
     let stdin = ready.stdin.as_ref().map_or(String::new(), |path| format!(" < {}", path.display()));
-    print(&format!("cd {}\n{}{stdin}\n", ready.directory.display(), shown(&ready.command)))?;
+    let mut lines = format!("cd {}\n{}{stdin}", ready.directory.display(), shown(&ready.command));
+    if let Some(load) = &ready.load {
+        lines += " &";
+        lines.extend(load.commands.iter().map(|words| format!("\n{}", shown(words))));
+        lines += "\nkill $!";
+    }
+    print(&(lines + "\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -268,6 +274,9 @@ fn details(workload: Workload) -> Result<String> {
             }
             let stdin = p.stdin.as_ref().map_or(String::new(), |file| format!(" < {{{file}}}"));
             writeln!(out, "command     {}{stdin}", p.command.join(" "))?;
+            for words in &p.load {
+                writeln!(out, "load        {}", words.join(" "))?;
+            }
             writeln!(
                 out,
                 "\nfarreach workloads {} --prepare --install\nfarreach workloads {} --trace -o {}.frt",
