@@ -96,6 +96,8 @@ fn a_limit_ends_both_in_their_regular_way() {
         recording.next_batch().unwrap().expect("it goes on");
         assert!(since.elapsed() < Duration::from_secs(60), "no load is started");
     }
+    // Long enough for the server to wait for its reader, which is of another user.
+    std::thread::sleep(Duration::from_secs(1));
     let report = recording.finish().unwrap();
     assert_eq!((report.exit, report.verified, report.lost), (Exit::Code(0), 1, 0));
     case.connections();
