@@ -21,7 +21,7 @@ use std::process::ExitCode;
 /// List the catalogue of workloads, show one, make it ready, run it, or store its trace
 ///
 /// Kernels are seeded algorithms that come with farreach: streams without a program, the same on every machine. Programs are Debian
-/// packages with inputs made from a seed. Both stand in for benchmarks of the papers; none of them is such a benchmark.
+/// packages with inputs made from a seed; a server runs with a load beside it. Both stand in for benchmarks of the papers; none of them is such a benchmark.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -30,6 +30,7 @@ Examples:
   farreach workloads ngspice --prepare --install              as root: packages, then inputs
   farreach workloads ngspice --run                            user time and peak memory
   farreach workloads ngspice --trace -o ngspice.frt --limit 100000000
+  farreach workloads memcached --trace -o memcached.frt       a server, until its load ends
   farreach sim workload:gups:size=256M                        a kernel, simulated as it runs
   farreach run -- farreach workloads kernel/gups --native     the same kernel as a real program
   farreach workloads gups --native --pages 4k,2m --size 1G    how much faster with huge pages: measured and predicted")]
