@@ -10,7 +10,6 @@
 /* Exported by the core, though its tool headers do not say so. */
 extern SysRes VG_(am_shared_mmap_file_float_valgrind)(SizeT length, UInt prot, Int fd, Off64T offset);
 extern SysRes VG_(do_syscall)(UWord number, RegWord, RegWord, RegWord, RegWord, RegWord, RegWord, RegWord, RegWord);
-extern Int VG_(kill)(Int pid, Int signal);
 extern void VG_(exit_now)(Int status);
 
 const HChar* run_dir = NULL;
@@ -121,7 +120,10 @@ Bool ring_is_open(void)
 /* Nobody reads any more: the program must not run on unseen, nor hang. */
 static void end_if_closed(void)
 {
-   if (__atomic_load_n(&control->closed, __ATOMIC_SEQ_CST) || VG_(kill)(control->reader_pid, 0) != 0) {
+   /* A program that gave up its user may not send the reader a signal (EPERM), but the reader is there. */
+   SysRes reader = call(__NR_kill, control->reader_pid, 0, 0, 0);
+   Bool   gone   = sr_isError(reader) && sr_Err(reader) == VKI_ESRCH;
+   if (__atomic_load_n(&control->closed, __ATOMIC_SEQ_CST) || gone) {
       call(__NR_kill, VG_(getpid)(), VKI_SIGKILL, 0, 0);
       while (True) { }
    }

@@ -35,6 +35,8 @@ fn one_workload_is_shown() {
     assert!(text.contains("stands for  gcc") && text.contains("350 pages"), "{text}");
     let text = line("workloads mummer").good().out;
     assert!(text.contains("made by dna, 4 MiB, seed 1") && text.contains("mummer -maxmatch"), "{text}");
+    let text = line("workloads redis").good().out;
+    assert!(text.contains("command     redis-server") && text.contains("load        redis-benchmark -p {port}"), "{text}");
 }
 
 #[test]

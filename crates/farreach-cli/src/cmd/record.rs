@@ -10,6 +10,7 @@ use farreach::machine::Progress;
 use farreach::report::format::{bytes, count};
 use farreach::trace::frt::{Header, TraceWriter};
 use farreach_cli::live::{self, Options, Recorder};
+use farreach_cli::workloads::Recording;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -36,7 +37,7 @@ pub struct RecordArgs {
 /// Runs the command; the exit status is the program's.
 pub fn run(args: RecordArgs) -> Result<ExitCode> {
     program::check(&args.command)?;
-    store(&args.output, args.limit, &args.command, || Ok(Recorder::start(&args.command, &Options::default())?))
+    store(&args.output, args.limit, &args.command, || Ok(Recorder::start(&args.command, &Options::default())?.into()))
 }
 
 /// Writes what a recorder of `command` gives, once the file can be written.
@@ -44,7 +45,7 @@ pub fn store(
     output: &Path,
     limit: Option<u64>,
     command: &[OsString],
-    start: impl FnOnce() -> Result<Recorder>,
+    start: impl FnOnce() -> Result<Recording>,
 ) -> Result<ExitCode> {
     let mut writer = TraceWriter::create(output, header(command)?)?;
     let mut recorder = start()?;

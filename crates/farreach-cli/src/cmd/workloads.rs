@@ -21,7 +21,7 @@ use std::process::ExitCode;
 /// List the catalogue of workloads, show one, make it ready, run it, or store its trace
 ///
 /// Kernels are seeded algorithms that come with farreach: streams without a program, the same on every machine. Programs are Debian
-/// packages with inputs made from a seed. Both stand in for benchmarks of the papers; none of them is such a benchmark.
+/// packages with inputs made from a seed; a server runs with a load beside it. Both stand in for benchmarks of the papers; none of them is such a benchmark.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -30,6 +30,7 @@ Examples:
   farreach workloads ngspice --prepare --install              as root: packages, then inputs
   farreach workloads ngspice --run                            user time and peak memory
   farreach workloads ngspice --trace -o ngspice.frt --limit 100000000
+  farreach workloads memcached --trace -o memcached.frt       a server, until its load ends
   farreach sim workload:gups:size=256M                        a kernel, simulated as it runs
   farreach run -- farreach workloads kernel/gups --native     the same kernel as a real program
   farreach workloads gups --native --pages 4k,2m --size 1G    how much faster with huge pages: measured and predicted")]
@@ -137,7 +138,13 @@ fn prepare(name: &str, workload: Workload, asked: &Asked, install: bool) -> Resu
     }
     let ready = workloads::command(name, asked)?;
     let stdin = ready.stdin.as_ref().map_or(String::new(), |path| format!(" < {}", path.display()));
-    print(&format!("cd {}\n{}{stdin}\n", ready.directory.display(), shown(&ready.command)))?;
+    let mut lines = format!("cd {}\n{}{stdin}", ready.directory.display(), shown(&ready.command));
+    if let Some(load) = &ready.load {
+        lines += " &";
+        lines.extend(load.commands.iter().map(|words| format!("\n{}", shown(words))));
+        lines += "\nkill $!";
+    }
+    print(&(lines + "\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -268,6 +275,9 @@ fn details(workload: Workload) -> Result<String> {
             }
             let stdin = p.stdin.as_ref().map_or(String::new(), |file| format!(" < {{{file}}}"));
             writeln!(out, "command     {}{stdin}", p.command.join(" "))?;
+            for words in &p.load {
+                writeln!(out, "load        {}", words.join(" "))?;
+            }
             writeln!(
                 out,
                 "\nfarreach workloads {} --prepare --install\nfarreach workloads {} --trace -o {}.frt",

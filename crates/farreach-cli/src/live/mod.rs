@@ -17,9 +17,11 @@ mod signals;
 
 pub use decode::Counts;
 pub use launch::{TOOL, TOOL_VARIABLE, check_program, tool_dir};
+pub(crate) use process::has_living_task as is_running;
 pub use reap::own_cpu;
 pub use recorder::{Exit, Options, Recorder, Report};
 pub use scan::{huge_pages, without_huge_pages};
+pub(crate) use signals::send;
 pub use signals::{Watch, full_files_are_errors};
 
 #[cfg(test)]

@@ -113,8 +113,8 @@ fn born(pid: u32) -> Option<u64> {
     stat(Path::new(&format!("/proc/{pid}/stat"))).map(|(_, time)| time)
 }
 
-/// The first thread of a process may end (and looks like a zombie) while others go on.
-fn has_living_task(pid: u32) -> bool {
+/// Whether a process still runs. Its first thread may end (and looks like a zombie) while others go on.
+pub fn has_living_task(pid: u32) -> bool {
     let alive = |path: &Path| stat(path).is_some_and(|(state, _)| !matches!(state, 'Z' | 'X' | 'x'));
     alive(Path::new(&format!("/proc/{pid}/stat")))
         || fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten().any(|t| alive(&t.path().join("stat")))

@@ -148,6 +148,11 @@ impl Recorder {
         }
     }
 
+    /// Process id of the command. It stays the command's until [`Recorder::finish`].
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits for the end of the command. If the stream was not read to its end, the program is killed first.
     pub fn finish(mut self) -> Result<Report> {
         if !self.live.is_empty() {

@@ -25,8 +25,12 @@ pub struct Program {
     /// Commands that make further inputs in its directory.
     #[serde(default)]
     pub steps: Vec<Vec<String>>,
-    /// The command line. `{FILE}` is the path of an input.
+    /// The command line. `{FILE}` is the path of an input, `{directory}` where it runs. It stays in the foreground and ends by itself, or, a server, of SIGTERM.
     pub command: Vec<String>,
+    /// If it is a server: the commands that ask it, one after the other. `{port}` in them and in `command` is where it listens, on
+    /// 127.0.0.1.
+    #[serde(default)]
+    pub load: Vec<Vec<String>>,
     /// The input that is standard input.
     #[serde(default)]
     pub stdin: Option<String>,
@@ -34,6 +38,11 @@ pub struct Program {
     #[serde(deserialize_with = "bytes")]
     pub footprint: u64,
 }
+
+/// Stands in a word for the directory in which programs run, which some must be told in full.
+pub(super) const DIRECTORY: &str = "{directory}";
+/// Stands in a word for the port of a server.
+pub(super) const PORT: &str = "{port}";
 
 /// A file that is made.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -93,11 +102,15 @@ mod tests {
                 assert!(by_maker != input.text.is_some(), "{}: {}", p.name, input.file);
             }
             // Every placeholder is a file that is made.
-            let words = p.command.iter().chain(p.steps.iter().flatten());
-            for word in words.filter(|w| w.contains('{')) {
+            let words = p.command.iter().chain(p.steps.iter().chain(&p.load).flatten());
+            for word in words.filter(|w| w.contains('{') && !w.contains(PORT) && !w.contains(DIRECTORY)) {
                 let file = word.strip_prefix('{').and_then(|w| w.strip_suffix('}')).expect(word);
                 assert!(p.inputs.iter().any(|i| i.file == file), "{}: {word}", p.name);
             }
+            // A server is told the port, and so is everything that asks it.
+            assert!(p.load.iter().all(|command| command.iter().any(|w| w.contains(PORT))), "{}", p.name);
+            assert_eq!(p.command.iter().any(|w| w.contains(PORT)), !p.load.is_empty(), "{}", p.name);
+            assert!(!p.steps.iter().flatten().any(|w| w.contains(PORT)), "{}", p.name);
             assert!(p.stdin.as_ref().is_none_or(|file| p.inputs.iter().any(|i| &i.file == file)), "{}", p.name);
         }
         assert!(programs().len() >= 20);

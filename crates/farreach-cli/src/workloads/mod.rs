@@ -7,6 +7,7 @@ mod catalogue;
 pub mod inputs;
 mod notation;
 mod prepare;
+mod server;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -14,16 +15,19 @@ use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
+use std::thread::sleep;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use farreach::trace::kernels::{KERNELS, Kernel, kernel};
 
-use crate::live::{Options, Recorder};
+use crate::live::{Options, Recorder, Watch};
 
 pub use catalogue::{Input, Program, programs};
 pub use notation::{Asked, REFERENCES, open_source};
 pub use prepare::{cache_dir, install, installed, prepare};
+use server::Beside;
+pub use server::{Load, Recording};
 
 /// What a name stands for.
 #[derive(Clone, Copy)]
@@ -61,6 +65,8 @@ pub struct Prepared {
     pub stdin: Option<PathBuf>,
     /// Where its output goes: a file, because some programs unlink a device that they are told to write.
     pub stdout: PathBuf,
+    /// If it is a server: what runs beside it and ends it.
+    pub load: Option<Load>,
 }
 
 /// What a native run took.
@@ -91,30 +97,34 @@ pub fn command(name: &str, asked: &Asked) -> Result<Prepared> {
             {
                 command.extend([option.into(), value.to_string().into()]);
             }
-            Ok(Prepared { command, stdin: None, stdout: directory.join("stdout"), directory })
+            Ok(Prepared { command, stdin: None, stdout: directory.join("stdout"), directory, load: None })
         }
     }
 }
 
 impl Prepared {
-    /// Starts it under the recorder.
+    /// Starts it under the recorder, its load beside it.
     ///
     /// # Errors
     /// The recorder is missing or cannot start.
-    pub fn record(&self) -> Result<Recorder> {
+    pub fn record(&self) -> Result<Recording> {
         let options = Options {
             directory: Some(self.directory.clone()),
             stdin: Some(self.stdin.clone().unwrap_or_else(|| "/dev/null".into())),
             stdout: Some(self.stdout.clone()),
             ..Options::default()
         };
-        Ok(Recorder::start(&self.command, &options)?)
+        let recorder = Recorder::start(&self.command, &options)?;
+        Ok(match &self.load {
+            Some(load) => Recording::server(recorder, load.clone()),
+            None => recorder.into(),
+        })
     }
 
-    /// Runs it as it is, to its end.
+    /// Runs it as it is, to its end; a server, to the end of its load.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// It cannot be started. The load of a server fails, or a signal ends both.
     pub fn run(&self) -> Result<Usage> {
         let open = |path: &PathBuf| File::open(path).with_context(|| path.display().to_string());
         let stdin = self.stdin.as_ref().map_or(Ok(Stdio::null()), |path| open(path).map(Stdio::from))?;
@@ -122,8 +132,25 @@ impl Prepared {
         let name = self.command[0].display().to_string();
         let mut command = Command::new(&self.command[0]);
         command.args(&self.command[1..]).current_dir(&self.directory).stdin(stdin).stdout(stdout);
+        let signals = self.load.as_ref().map(|_| Watch::begin());
         let child = command.spawn().with_context(|| name.clone())?;
-        wait(child.id()).with_context(|| name)
+        let (Some(load), Some(signals)) = (self.load.clone(), signals) else { return wait(child.id()).with_context(|| name) };
+        let (beside, mut interrupted) = (Beside::start(load, child.id()), false);
+        while !beside.is_over() {
+            if signals.take().0 > 0 {
+                interrupted = true;
+                beside.stop();
+            }
+            sleep(Duration::from_millis(20));
+        }
+        let result = beside.join();
+        let mut usage = wait(child.id()).with_context(|| name.clone())?;
+        ensure!(!interrupted, "interrupted; {name} and its load were ended");
+        result?;
+        if usage.status.signal() == Some(libc::SIGTERM) {
+            usage.status = ExitStatus::from_raw(0); // as it was asked to
+        }
+        Ok(usage)
     }
 }
 

@@ -12,9 +12,10 @@ use farreach::addr::Bytes;
 use farreach::trace::Partial;
 use farreach::trace::kernels::Rng;
 
-use super::catalogue::{Input, Program};
+use super::catalogue::{DIRECTORY, Input, PORT, Program};
 use super::inputs::{Maker, maker};
-use super::{Asked, Prepared};
+use super::server::free_port;
+use super::{Asked, Load, Prepared};
 
 /// Where inputs are kept: `farreach/workloads` in `$XDG_CACHE_HOME`, or in `~/.cache`.
 ///
@@ -76,8 +77,11 @@ pub fn prepare(program: &Program, asked: &Asked) -> Result<Prepared> {
         files.push((format!("{{{}}}", input.file), make(&cache, &directory, input, &mut size, asked.seed)?));
     }
     ensure!(size.is_none(), "{} has no input whose size can be chosen", program.name);
+    let port = (!program.load.is_empty()).then(free_port).transpose()?;
+    let place = directory.to_str().with_context(|| format!("{} is not UTF-8", directory.display()))?;
     let fill = |word: &String| -> OsString {
-        files.iter().find(|(name, _)| name == word).map_or_else(|| word.into(), |(_, path)| path.clone().into())
+        let told = || word.replace(PORT, &port.unwrap_or_default().to_string()).replace(DIRECTORY, place).into();
+        files.iter().find(|(name, _)| name == word).map_or_else(told, |(_, path)| path.clone().into())
     };
     for step in &program.steps {
         let words: Vec<OsString> = step.iter().map(fill).collect();
@@ -85,7 +89,13 @@ pub fn prepare(program: &Program, asked: &Asked) -> Result<Prepared> {
     }
     let stdin = program.stdin.as_ref().map(|file| PathBuf::from(fill(&format!("{{{file}}}"))));
     let command = program.command.iter().map(fill).collect();
-    Ok(Prepared { command, stdin, stdout: directory.join("stdout"), directory })
+    let load = port.map(|port| Load {
+        commands: program.load.iter().map(|words| words.iter().map(fill).collect()).collect(),
+        port,
+        directory: directory.clone(),
+        output: directory.join("load"),
+    });
+    Ok(Prepared { command, stdin, stdout: directory.join("stdout"), directory, load })
 }
 
 /// A command whose output is of interest only if it fails.

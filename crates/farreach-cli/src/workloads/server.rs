@@ -1,0 +1,225 @@
+//! Servers: a program that does nothing until another one asks. The server runs, recorded or not; its load runs beside it as it is.
+//!
+//! A thread waits until the server's port answers, runs the load to its end, and ends the server in its regular way (SIGTERM). Whatever
+//! happens, neither is left running: the load is killed when nobody needs it any more, the server when it does not end.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::thread::{JoinHandle, sleep};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use farreach::event::{Batch, Source};
+
+use crate::live::{Exit, Recorder, Report, is_running, send};
+
+/// How often the two programs are looked at.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long a recorded server may take to answer: a database makes some 10^9 instructions before it does.
+const READY: Duration = Duration::from_secs(600);
+/// How long it may take to end.
+const END: Duration = Duration::from_secs(60);
+/// How long a load may go on after its server ended: it may be about to end as well.
+const LATE: Duration = Duration::from_secs(1);
+
+/// What a server is asked.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// Programs with arguments, run one after the other.
+    pub commands: Vec<Vec<OsString>>,
+    /// Where the server listens on the loopback interface.
+    pub port: u16,
+    /// The directory they run in.
+    pub directory: PathBuf,
+    /// Where their output goes.
+    pub output: PathBuf,
+}
+
+/// A port on which nobody listens now.
+pub(super) fn free_port() -> Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on 127.0.0.1")?;
+    Ok(listener.local_addr()?.port())
+}
+
+/// What is to become of a load and its server.
+const RUN: u8 = 0;
+const STOP: u8 = 1;
+const KILL: u8 = 2;
+
+/// A load at work on a server. Dropping it kills both.
+pub(super) struct Beside {
+    wish: Arc<AtomicU8>,
+    thread: Option<JoinHandle<Result<()>>>,
+}
+
+impl Beside {
+    /// `server` is the process id of a child that is not waited for before [`Beside::join`].
+    pub fn start(load: Load, server: u32) -> Beside {
+        let wish = Arc::new(AtomicU8::new(RUN));
+        let seen = Arc::clone(&wish);
+        let thread = std::thread::spawn(move || {
+            let work = load.work(server, &seen);
+            let end = end(server, &seen);
+            work.and(end)
+        });
+        Beside { wish, thread: Some(thread) }
+    }
+
+    /// Enough: the load is killed, the server ended as after a whole load.
+    pub fn stop(&self) {
+        self.wish.fetch_max(STOP, Ordering::SeqCst);
+    }
+
+    /// Whether server and load have ended.
+    pub fn is_over(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Waits until both have ended.
+    ///
+    /// # Errors
+    /// The server did not answer, the load failed, or the server had to be killed.
+    pub fn join(mut self) -> Result<()> {
+        self.thread.take().map_or(Ok(()), |thread| thread.join().expect("no panics"))
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        self.wish.store(KILL, Ordering::SeqCst);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Load {
+    /// All commands, when the server is ready; less if that is not wished any more.
+    fn work(&self, server: u32, wish: &AtomicU8) -> Result<()> {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
+        let since = Instant::now();
+        while TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_err() {
+            if wish.load(Ordering::SeqCst) != RUN {
+                return Ok(());
+            }
+            ensure!(is_running(server), "the server ended before it answered on port {}", self.port);
+            ensure!(since.elapsed() < READY, "the server did not answer on port {} for {} s", self.port, READY.as_secs());
+            sleep(LOOK);
+        }
+        let log = File::create(&self.output).with_context(|| self.output.display().to_string())?;
+        for words in &self.commands {
+            let name = words[0].display();
+            let mut command = Command::new(&words[0]);
+            command.args(&words[1..]).current_dir(&self.directory).stdin(Stdio::null());
+            command.stdout(log.try_clone()?).stderr(log.try_clone()?);
+            let child = command.spawn().with_context(|| format!("the load, {name}"))?;
+            if !attend(child, server, wish)
+                .with_context(|| format!("the load, {name}; its output is in {}", self.output.display()))?
+            {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Waits for a command of the load; false if it is not wished any more.
+fn attend(mut child: Child, server: u32, wish: &AtomicU8) -> Result<bool> {
+    let mut alone = None;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            // What ends because it is stopped ends as it can.
+            let stopped = wish.load(Ordering::SeqCst) != RUN;
+            ensure!(status.success() || stopped, "{status}");
+            return Ok(!stopped);
+        }
+        let stopped = wish.load(Ordering::SeqCst) != RUN;
+        let alone = !is_running(server) && alone.get_or_insert_with(Instant::now).elapsed() > LATE;
+        if stopped || alone {
+            child.kill()?;
+            child.wait()?;
+            ensure!(stopped, "its server ended before it did");
+            return Ok(false);
+        }
+        sleep(LOOK);
+    }
+}
+
+/// Ends the server and waits until it is gone.
+fn end(server: u32, wish: &AtomicU8) -> Result<()> {
+    let since = Instant::now();
+    send(server, libc::SIGTERM);
+    while is_running(server) {
+        let late = since.elapsed() > END;
+        if late || wish.load(Ordering::SeqCst) == KILL {
+            send(server, libc::SIGKILL);
+            ensure!(!late, "the server did not end within {} s of SIGTERM and was killed", END.as_secs());
+            return Ok(());
+        }
+        sleep(LOOK);
+    }
+    Ok(())
+}
+
+/// A recorded program, with its load if it is a server. Dropping it ends both.
+pub struct Recording {
+    // First, so that it goes first: it needs the server's process id to be the server's.
+    load: Option<Beside>,
+    recorder: Recorder,
+    ended: bool,
+}
+
+impl From<Recorder> for Recording {
+    fn from(recorder: Recorder) -> Recording {
+        Recording { load: None, recorder, ended: false }
+    }
+}
+
+impl Recording {
+    /// A server and what it is asked.
+    pub fn server(recorder: Recorder, load: Load) -> Recording {
+        let load = Beside::start(load, recorder.pid());
+        Recording { load: Some(load), recorder, ended: false }
+    }
+
+    /// Process id of the program.
+    pub fn pid(&self) -> u32 {
+        self.recorder.pid()
+    }
+
+    /// Waits for the end. If the stream was not read to its end, a server is ended in its regular way, any other program is killed.
+    ///
+    /// # Errors
+    /// As those of the recorder; the load failed, or its server.
+    pub fn finish(mut self) -> Result<Report> {
+        let Some(load) = self.load.take() else { return Ok(self.recorder.finish()?) };
+        if !self.ended {
+            load.stop();
+            // It cannot end while it waits for a reader.
+            while self.recorder.next_batch()?.is_some() {}
+        }
+        let result = load.join();
+        let mut report = self.recorder.finish()?;
+        if report.interrupted {
+            return Ok(report);
+        }
+        result?;
+        if report.exit == Exit::Signal(libc::SIGTERM) {
+            report.exit = Exit::Code(0); // as it was asked to
+        }
+        Ok(report)
+    }
+}
+
+impl Source for Recording {
+    fn next_batch(&mut self) -> farreach::Result<Option<Batch>> {
+        let batch = self.recorder.next_batch()?;
+        self.ended |= batch.is_none();
+        Ok(batch)
+    }
+}
