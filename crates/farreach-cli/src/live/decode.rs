@@ -225,13 +225,16 @@ impl Decoder {
 
     /// The instruction at `ip` of the last block faulted: what ran of the block becomes a block of its own, `id`.
     fn cut(&mut self, run: &mut Chunk, id: u64, ip: u64) -> Result<(), String> {
-        let at = run.last_block.take().ok_or("a fault without a block")?;
+        let at = run.last_block.ok_or("a fault without a block")?;
         let block = self.blocks.get(run.batch.words[at]).cloned().ok_or("a fault in an unknown block")?;
         let addrs = run.batch.words[at + 1..at + 1 + block.refs.len()].to_vec();
         let ran = instructions_before_fault(&block, &addrs, ip);
         let refs: Box<[DataRef]> = block.refs.iter().take_while(|r| ran > 0 && r.after as usize <= ran).copied().collect();
         let short = Block { instrs: block.instrs[..ran].into(), refs };
         let stores = |b: &Block| b.refs.iter().filter(|r| r.kind == Kind::Store).count();
+        // Before anything changes: a torn chunk ends where this is refused, with the block as it was counted.
+        let defined = if ran > 0 { Some(self.define(id, short.clone())?) } else { None };
+        run.last_block = None;
         run.cut.add(&Counts {
             instructions: (block.instrs.len() - ran) as u64,
             loads: (block.refs.len() - stores(&block) - (short.refs.len() - stores(&short))) as u64,
@@ -240,11 +243,10 @@ impl Decoder {
         // In place of the block: its definition, then what ran of it. One word more at most; the record gave back three.
         let behind = run.batch.words[at + 1 + block.refs.len()..run.write].to_vec();
         run.write = at;
-        if ran > 0 {
-            let kept = short.refs.len();
-            run.push(self.define(id, short)?);
+        if let Some(definition) = defined {
+            run.push(definition);
             run.append(&[id]);
-            run.append(&addrs[..kept]);
+            run.append(&addrs[..short.refs.len()]);
         }
         run.append(&behind);
         Ok(())
