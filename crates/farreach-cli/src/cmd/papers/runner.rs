@@ -156,7 +156,9 @@ impl Runner<'_> {
             for _ in 0..workers {
                 let (send, shared, queue): (Sender<_>, _, _) = (send.clone(), &shared, &queue);
                 scope.spawn(move || {
-                    while let Some(pass) = queue.lock().expect("no pass panics with the queue").pop_front() {
+                    // A statement of its own, so that the queue is free while the pass runs.
+                    let next = || queue.lock().expect("no pass panics with the queue").pop_front();
+                    while let Some(pass) = next() {
                         let outcome = self.pass(&pass, threads, shared);
                         let over = !matches!(outcome, Ok(Some(_)));
                         if send.send(outcome).is_err() || over {
