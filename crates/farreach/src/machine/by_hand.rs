@@ -52,5 +52,5 @@ pub fn two_processes_by_hand(spec: &MachineSpec, shared: bool, turns: u32) -> Re
         machine.switch(asid);
         machine.run(asid, &[Item::new(Kind::Store, addr)], &table);
     }
-    Ok(machine.counts([0, u64::from(2 * turns)]))
+    Ok(machine.counts(0, [0, u64::from(2 * turns)]))
 }

@@ -11,7 +11,9 @@ use crate::Error;
 use crate::addr::BASE_SHIFT;
 use crate::counts::{Counts, MachineResult, RESULT_SCHEMA, RunResult, TlbCounts, Workload};
 use crate::event::{Batch, Source};
+use crate::hw::system::{DIFFERENCE, FAMILY};
 use crate::os::Os;
+use crate::params::Params;
 use crate::{cost, hw};
 use std::borrow::Cow;
 
@@ -88,9 +90,18 @@ pub struct Lab {
     engines: Vec<Loop>,
     /// The engines are here while they work on threads of their own.
     crew: Option<Crew<Loop>>,
-    /// For each machine: engine, group, unit.
-    place: Vec<(usize, usize, usize)>,
+    place: Vec<Place>,
     options: Options,
+}
+
+/// Where a machine is.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    engine: usize,
+    group: usize,
+    unit: usize,
+    /// Of a unit that is a family.
+    member: usize,
 }
 
 /// How far a run is, for progress displays.
@@ -118,7 +129,8 @@ impl Lab {
         let (mut lines, mut pages): (Vec<usize>, Vec<usize>) = (0..specs.len()).partition(|&i| specs[i].by_lines());
         pages.sort_by_key(|&i| shape[i]);
         lines.sort_by_key(|&i| shape[i]);
-        let mut build = Build { specs: &specs, options: &options, engines: Vec::new(), place: vec![(0, 0, 0); specs.len()] };
+        let mut build =
+            Build { specs: &specs, options: &options, engines: Vec::new(), place: vec![Place::default(); specs.len()] };
         let threads = options.threads.max(1);
         // A laboratory without machines still counts what the program does.
         if !pages.is_empty() || lines.is_empty() {
@@ -129,7 +141,8 @@ impl Lab {
         }
         let groups = lines.chunk_by(|&a, &b| shape[a] == shape[b]).count();
         for part in lines.chunk_by(|&a, &b| shape[a] == shape[b]) {
-            for mine in shares(part, threads.div_ceil(groups).min(part.len())) {
+            let families = families(&specs, part, options.plain);
+            for mine in shares(&families, threads.div_ceil(groups).min(families.len())) {
                 build.lines(mine)?;
             }
         }
@@ -184,8 +197,8 @@ impl Lab {
                 engine.settle(false);
             }
         }
-        let entries = |&(e, g, u): &(usize, usize, usize)| match &self.engines[e] {
-            Loop::Pages(engine) => both(&engine.groups[g].units[u]),
+        let entries = |place: &Place| match &self.engines[place.engine] {
+            Loop::Pages(engine) => both(&engine.groups[place.group].units[place.unit]),
             Loop::Lines(_) => Vec::new(),
         };
         self.place.iter().map(entries).collect()
@@ -239,8 +252,33 @@ fn engines_for(designs: usize, threads: usize) -> usize {
 }
 
 /// Cuts a list into about equal parts.
-fn shares(list: &[usize], count: usize) -> impl Iterator<Item = &[usize]> {
+fn shares<T>(list: &[T], count: usize) -> impl Iterator<Item = &[T]> {
     (0..count).map(move |i| &list[i * list.len() / count..(i + 1) * list.len() / count])
+}
+
+/// Puts machines that can be simulated as one together, ascending in the key in which they differ.
+fn families(specs: &[MachineSpec], part: &[usize], plain: bool) -> Vec<Vec<usize>> {
+    let mut families: Vec<(Option<serde_json::Map<_, _>>, Vec<usize>)> = Vec::new();
+    for &i in part {
+        let params = &specs[i].params;
+        let alike = matches!(specs[i].hardware, Hardware::System(kind) if !plain && (kind.alike)(params));
+        let others = alike.then(|| {
+            let mut others = params.as_json().clone();
+            others.remove(DIFFERENCE);
+            others
+        });
+        match families.iter_mut().find(|(of, members)| alike && *of == others && members.len() < FAMILY) {
+            Some((_, members)) => members.push(i),
+            None => families.push((others, vec![i])),
+        }
+    }
+    let ascending = |mut members: Vec<usize>| {
+        if members.len() > 1 {
+            members.sort_by_key(|&i| specs[i].params.int(DIFFERENCE));
+        }
+        members
+    };
+    families.into_iter().map(|(_, members)| ascending(members)).collect()
 }
 
 /// Engines under construction.
@@ -248,7 +286,7 @@ struct Build<'a> {
     specs: &'a [MachineSpec],
     options: &'a Options,
     engines: Vec<Loop>,
-    place: Vec<(usize, usize, usize)>,
+    place: Vec<Place>,
 }
 
 impl Build<'_> {
@@ -276,7 +314,7 @@ impl Build<'_> {
                     profile: Profile::new(),
                     walks: hw::tlb::hierarchy::walks(&spec.params),
                 };
-                self.place[i] = (self.engines.len(), groups.len(), units.len());
+                self.place[i] = Place { engine: self.engines.len(), group: groups.len(), unit: units.len(), member: 0 };
                 units.push(unit);
             }
             first += units.len();
@@ -289,27 +327,34 @@ impl Build<'_> {
     }
 
     /// One engine for machines with caches, all on one operating system.
-    fn lines(&mut self, part: &[usize]) -> Result<(), Error> {
-        let os = Os::new(&self.specs[part[0]].params).map_err(self.refuse(part[0]))?;
+    fn lines(&mut self, families: &[Vec<usize>]) -> Result<(), Error> {
+        let first = families[0][0];
+        let os = Os::new(&self.specs[first].params).map_err(self.refuse(first))?;
         if os.page_shift() != BASE_SHIFT {
             let size = crate::addr::Bytes(1 << os.page_shift());
-            return Err(self.refuse(part[0])(format!(
+            return Err(self.refuse(first)(format!(
                 "page_size = {size} is not allowed: machines with caches have pages of 4K"
             )));
         }
         let mut units = Vec::new();
-        for &i in part {
+        for family in families {
+            let i = family[0];
             let spec = &self.specs[i];
             let plain = self.options.plain;
             let system = match spec.hardware {
-                Hardware::System(kind) => (kind.build)(&spec.params, plain),
+                Hardware::System(kind) => {
+                    let members: Vec<&Params> = family.iter().map(|&i| &self.specs[i].params).collect();
+                    (kind.build)(&members, plain)
+                }
                 Hardware::Tlb(design) => (design.build)(&spec.params).and_then(|tlb| {
                     Ok(Box::new(hw::system::Mmu::new(tlb, &spec.params, plain)?) as Box<dyn hw::system::System>)
                 }),
             };
             let system = system.map_err(self.refuse(i))?;
             let walks = hw::tlb::walker::by_caches(&spec.params);
-            self.place[i] = (self.engines.len(), 0, units.len());
+            for (member, &i) in family.iter().enumerate() {
+                self.place[i] = Place { engine: self.engines.len(), group: 0, unit: units.len(), member };
+            }
             units.push(lines::Unit::new(spec.name.clone(), system, walks));
         }
         let engine = LineEngine::new(os, units, self.options.limit, self.options.plain);
@@ -318,9 +363,10 @@ impl Build<'_> {
     }
 }
 
-fn machine(spec: &MachineSpec, engines: &mut [Loop], (e, g, u): (usize, usize, usize), workload: &Workload) -> MachineResult {
+fn machine(spec: &MachineSpec, engines: &mut [Loop], place: Place, workload: &Workload) -> MachineResult {
     // A timeline runs in 4 KB lookups, so that all machines of a run have the same slices.
     let clock = workload.lookups.total();
+    let Place { engine: e, group: g, unit: u, member } = place;
     let (os, growth, profile, tlb, system, caches, ideal_segment) = match &mut engines[e] {
         Loop::Pages(engine) => {
             let lookups = engine.lookups(g);
@@ -344,7 +390,7 @@ fn machine(spec: &MachineSpec, engines: &mut [Loop], (e, g, u): (usize, usize, u
                 let ideal = ideal.map(|ideal| cost::overhead::beside(ideal, &tlb));
                 (&engine.os, &mut engine.growth, &mut unit.profile, tlb, None, Some(caches), ideal)
             } else {
-                let counts = unit.system.counts(accesses);
+                let counts = unit.system.counts(member, accesses);
                 let tlb = TlbCounts { lookups: clock, ..unit.translations(&counts) };
                 (&engine.os, &mut engine.growth, &mut unit.profile, tlb, Some(counts), None, None)
             }

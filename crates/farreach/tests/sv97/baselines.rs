@@ -29,7 +29,7 @@ impl Run {
         self.machine.run(Asid(0), &[Item::new(kind, addr)], &self.table);
     }
     fn counts(&self) -> SystemCounts {
-        self.machine.counts([1 << 40; 2])
+        self.machine.counts(0, [1 << 40; 2])
     }
     /// Cycles of the references to these addresses, one by one.
     fn loads(&mut self, addrs: &[u64]) -> Vec<u64> {

@@ -42,7 +42,7 @@ pub fn spec(text: &str) -> Params {
 pub fn system(text: &str, plain: bool) -> Box<dyn System> {
     let params = spec(text);
     let kind = SYSTEMS.iter().find(|s| s.kind == params.text("kind")).unwrap();
-    (kind.build)(&params, plain).unwrap()
+    (kind.build)(&[&params], plain).unwrap()
 }
 
 /// The machine of the paper with its page table.
@@ -85,7 +85,7 @@ impl World {
 
     /// The counts; accesses are as many as misses need.
     pub fn counts(&self) -> SystemCounts {
-        self.machine.counts([1 << 40; 2])
+        self.machine.counts(0, [1 << 40; 2])
     }
     /// Cycles of misses so far.
     pub fn cycles(&self) -> u64 {

@@ -2,13 +2,19 @@
 
 use super::{Cache, Line, Shape};
 use crate::hw::tlb::Attr;
+use std::ops::Range;
 
 /// Two levels, the second inclusive: what leaves it leaves the first level too, so that every first-level line has a line to be written
 /// back to. Both are write-back. A second-level line is one or more first-level lines long; a fill brings the whole of it into the second
 /// level and the part asked for into the first (AMB-48). Lines are named by the number of the *first-level* line.
+///
+/// There may be several first levels beside each other, as if the program ran on as many machines. All levels are direct-mapped then, and so
+/// each set holds what was referenced there last, unless it was taken out of all: what a first level has, every larger one has too, and the second level is the same
+/// below any of them.
 #[derive(Clone, Debug)]
 pub struct Side {
-    l1: Cache,
+    /// The smallest first.
+    firsts: Vec<Cache>,
     l2: Cache,
     /// log2 of the first-level lines in a second-level line.
     over: u32,
@@ -17,10 +23,10 @@ pub struct Side {
 /// Where a reference was served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Found {
-    /// First level.
-    L1(Attr),
+    /// A first level, and so many smaller ones missed; they have it now. 0: all have it.
+    L1(usize),
     /// Second level; it is in the first now.
-    L2(Attr),
+    L2,
     /// Neither.
     Memory,
 }
@@ -35,8 +41,13 @@ pub struct Lost {
 }
 
 impl Side {
-    /// Two empty levels. The error says what does not fit.
-    pub fn new(l1: Shape, l2: Shape) -> Result<Side, String> {
+    /// Empty levels. Several first levels come in ascending order of size, with equal lines; then all are direct-mapped, as is the second level. The error says what
+    /// does not fit.
+    pub fn new(firsts: &[Shape], l2: Shape) -> Result<Side, String> {
+        let l1 = firsts[0];
+        let direct = |shape: &Shape| shape.ways == 1;
+        assert!(firsts.len() == 1 || firsts.iter().chain([&l2]).all(direct), "a family is direct-mapped");
+        assert!(firsts.is_sorted_by_key(|f| f.size) && firsts.iter().all(|f| f.line == l1.line), "a family ascends");
         if !l2.line.is_power_of_two() {
             return Err(format!("l2_line = {} is not allowed: a line is a power of two", l2.line));
         }
@@ -44,26 +55,40 @@ impl Side {
             return Err(format!("a second-level line of {} bytes is shorter than a first-level one of {}", l2.line, l1.line));
         }
         let over = (l2.line / l1.line).trailing_zeros();
-        Ok(Side { l1: Cache::new(l1)?, l2: Cache::new(l2)?, over })
+        let firsts = firsts.iter().map(|&first| Cache::new(first)).collect::<Result<_, _>>()?;
+        Ok(Side { firsts, l2: Cache::new(l2)?, over })
     }
 
-    /// A reference that hits the first level: the line.
+    /// A reference that hits the smallest first level: the line.
     #[inline(always)]
     pub fn first(&mut self, number: u64) -> Option<&mut Line> {
-        self.l1.find(number)
+        self.firsts[0].find(number)
     }
 
     /// A reference. `store` marks the line modified, if it is found.
     pub fn reference(&mut self, number: u64, store: bool) -> Found {
-        if let Some(line) = self.l1.find(number) {
-            if store {
-                line.set_dirty();
+        for missed in 0..self.firsts.len() {
+            if let Some(line) = self.firsts[missed].find(number) {
+                let attr = line.attr();
+                if missed > 0 {
+                    self.fill_firsts(missed, number, attr, store);
+                } else if store {
+                    line.set_dirty();
+                }
+                return Found::L1(missed);
             }
-            return Found::L1(line.attr());
         }
         let Some(attr) = self.l2.find(number >> self.over).map(|line| line.attr()) else { return Found::Memory };
-        self.fill_first(number, attr, store);
-        Found::L2(attr)
+        self.fill_firsts(self.firsts.len(), number, attr, store);
+        Found::L2
+    }
+
+    /// How many first levels missed.
+    pub fn missed(&self, found: Found) -> usize {
+        match found {
+            Found::L1(missed) => missed,
+            Found::L2 | Found::Memory => self.firsts.len(),
+        }
     }
 
     /// Brings a line in from memory that is in neither level. What left the second level is the answer.
@@ -71,18 +96,19 @@ impl Side {
         let lost = self.l2.insert(number >> self.over, attr, false).map(|victim| {
             let first = victim.number() << self.over;
             let mut dirty = victim.dirty();
-            for part in first..first + (1 << self.over) {
-                dirty |= self.l1.remove(part).is_some_and(Line::dirty);
-            }
+            dirty |= remove_parts(&mut self.firsts, first..first + (1 << self.over));
             Lost { number: first, dirty }
         });
-        self.fill_first(number, attr, store);
+        self.fill_firsts(self.firsts.len(), number, attr, store);
         lost
     }
 
-    fn fill_first(&mut self, number: u64, attr: Attr, store: bool) {
-        if let Some(victim) = self.l1.insert(number, attr, store).filter(|line| line.dirty()) {
-            self.l2.peek_mut(victim.number() >> self.over).expect("the second level is inclusive").set_dirty();
+    /// Brings a line into the smallest first levels. That it is modified the first of them remembers, on behalf of all: it is the first that has to say so.
+    fn fill_firsts(&mut self, levels: usize, number: u64, attr: Attr, store: bool) {
+        for (i, first) in self.firsts[..levels].iter_mut().enumerate() {
+            if let Some(victim) = first.insert(number, attr, store && i == 0).filter(|line| line.dirty()) {
+                self.l2.peek_mut(victim.number() >> self.over).expect("the second level is inclusive").set_dirty();
+            }
         }
     }
 
@@ -90,9 +116,8 @@ impl Side {
     pub fn remove(&mut self, number: u64) -> Option<Lost> {
         let line = self.l2.remove(number >> self.over)?;
         let first = line.number() << self.over;
-        let parts = (first..first + (1 << self.over)).filter_map(|part| self.l1.remove(part));
-        let dirty = parts.fold(line.dirty(), |dirty, part| dirty | part.dirty());
-        Some(Lost { number: first, dirty })
+        let modified = remove_parts(&mut self.firsts, first..first + (1 << self.over));
+        Some(Lost { number: first, dirty: line.dirty() | modified })
     }
 
     /// Takes out every second-level line of which `which` says so, given the number of its first first-level line.
@@ -106,9 +131,9 @@ impl Side {
         1 << self.over
     }
 
-    /// The first level.
+    /// The first level, or the smallest.
     pub fn l1(&self) -> &Cache {
-        &self.l1
+        &self.firsts[0]
     }
 
     /// The second level. It knows lines by their own, longer size: see [`Side::parts`].
@@ -116,13 +141,20 @@ impl Side {
         &self.l2
     }
 
-    /// Changes the protection of one first-level line where it is; whether it was there.
-    pub fn protect_first(&mut self, number: u64, attr: Attr) -> bool {
-        self.l1.peek_mut(number).map(|line| line.set_attr(attr)).is_some()
+    /// Changes the protection of one first-level line where it is; how many first levels, the smallest, do not have it.
+    pub fn protect_first(&mut self, number: u64, attr: Attr) -> usize {
+        let levels = self.firsts.len();
+        levels - self.firsts.iter_mut().filter_map(|first| first.peek_mut(number).map(|line| line.set_attr(attr))).count()
     }
 
     /// Changes the protection of the second-level line around `number`; whether it was there.
     pub fn protect_second(&mut self, number: u64, attr: Attr) -> bool {
         self.l2.peek_mut(number >> self.over).map(|line| line.set_attr(attr)).is_some()
     }
+}
+
+/// Takes lines out of first levels; whether one of them was modified.
+fn remove_parts(firsts: &mut [Cache], parts: Range<u64>) -> bool {
+    let each = firsts.iter_mut().flat_map(|first| parts.clone().filter_map(|part| first.remove(part)));
+    each.fold(false, |dirty, line| dirty | line.dirty())
 }

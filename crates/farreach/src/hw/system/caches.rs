@@ -1,8 +1,8 @@
 //! Two-level virtual caches, split, over the global space: what softvm and the machines with a TLB beside virtual caches share.
 
+use super::firsts::Firsts;
 use super::global::{SEGMENT_SHIFT, cached, id_of};
 use super::keys::{self, Synonyms};
-use super::ladder::{Exceptions, Mark};
 use super::pages::Pages;
 use super::{Item, NEEDS, NONE, PIECE_SHIFT, Space};
 use crate::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
@@ -33,7 +33,10 @@ pub(super) struct Caches {
     pub sides: [Side; 2],
     pub space: Space,
     pub pages: Pages,
+    /// What happens alike in all machines of the family.
     pub counts: SystemCounts,
+    /// What does not.
+    pub firsts: Firsts,
     /// References for which a translation was needed, until the loop takes them.
     pub misses: Vec<Item>,
     /// Modified lines that left the second level and are to be written back.
@@ -45,8 +48,6 @@ pub(super) struct Caches {
     recent: [Recent; 2],
     /// By kind: the line that, referenced again, is a hit that changes nothing.
     last: [u64; 3],
-    /// Where a ladder is not to be believed.
-    pub exceptions: Exceptions,
     plain: bool,
     lazy: bool,
     synonyms: Synonyms,
@@ -59,14 +60,18 @@ pub(super) struct Caches {
 }
 
 impl Caches {
-    pub fn new(params: &Params, plain: bool) -> Result<Caches, String> {
+    /// `family`: machines that differ in the size of the first level alone, ascending.
+    pub fn new(family: &[&Params], plain: bool) -> Result<Caches, String> {
+        let params = family[0];
+        let firsts: Vec<_> = family.iter().map(|member| keys::shapes(member).0).collect();
         let (l1, l2) = keys::shapes(params);
-        let side = Side::new(l1, l2)?;
+        let side = Side::new(&firsts, l2)?;
         Ok(Caches {
             sides: [side.clone(), side.clone()],
             space: Space::new(params.int(keys::ID_BITS.name) as u32),
             pages: Pages::default(),
             counts: SystemCounts::default(),
+            firsts: Firsts::default(),
             misses: Vec::new(),
             pending: Vec::new(),
             freed: Vec::new(),
@@ -74,7 +79,6 @@ impl Caches {
             line_shift: l1.line.trailing_zeros(),
             recent: [NO_SEGMENT; 2],
             last: [NONE; 3],
-            exceptions: Exceptions::new(side.l1().sets().trailing_zeros()),
             plain,
             lazy: params.flag(keys::LAZY_RAISE.name),
             synonyms: Synonyms::of(params)?,
@@ -125,7 +129,7 @@ impl Caches {
         self.recent[side].base | (item.piece() & ((1 << CHUNK_SHIFT) - 1)) >> (self.line_shift - PIECE_SHIFT)
     }
 
-    /// The first level has the line: the reference, if so.
+    /// The smallest first level has the line: the reference, if so.
     #[inline(always)]
     pub fn hit(&mut self, item: Item, line: u64, global: u64, table: &dyn PageTableView) -> bool {
         let (side, kind) = (item.side(), item.kind_index());
@@ -137,7 +141,7 @@ impl Caches {
         if attr.0 & NEEDS[kind] == 0 {
             self.trap(item, global, table);
             // This line is the most recent one now, and nothing to be skipped.
-            self.displace();
+            self.forget_last();
             return true;
         }
         let quiet = |kind: usize| if attr.0 & NEEDS[kind] != 0 { line } else { NONE };
@@ -196,33 +200,6 @@ impl Caches {
     /// Nothing may be skipped until it was looked up again.
     pub fn forget_last(&mut self) {
         self.last = [NONE; 3];
-        self.exceptions.all();
-    }
-
-    /// What was touched last may be elsewhere now, or not the most recent line of its set.
-    pub fn displace(&mut self) {
-        self.last = [NONE; 3];
-    }
-
-    /// The program has just referenced this line: which kinds of reference to it are hits that change nothing. `line` is in the program's own numbering.
-    #[inline(always)]
-    pub fn settle(&mut self, side: usize, line: u64, global: u64) {
-        let Some(now) = self.sides[side].l1().peek(global) else { return self.exceptions.add(side, line) };
-        let attr = now.attr().0 & self.recent[side].attr.0;
-        let allowed = |kind: usize| attr & NEEDS[kind] != 0;
-        if side == 0 {
-            self.exceptions.settle(line, 0, allowed(0));
-        } else {
-            self.exceptions.settle(line, 1, allowed(1));
-            self.exceptions.settle(line, 2, allowed(2) && now.dirty());
-        }
-    }
-
-    /// A ladder speaks of sets that hold nothing but what has the same low bits in the number of its line. Lines of a second level that are longer than
-    /// those of the first are no obstacle: what goes with them is noted line by line.
-    pub fn marks_are_of_use(&self) -> bool {
-        let sets = self.exceptions.sets();
-        !self.plain && sets <= Mark::MOST_SETS && sets + self.line_shift <= SEGMENT_SHIFT
     }
 
     fn set_line_attr(&mut self, global: u64, attr: Attr) {
@@ -260,10 +237,34 @@ impl Caches {
         if side == 0 { &mut self.counts.fetch } else { &mut self.counts.data }
     }
 
-    /// A load of kernel memory, or of a page table entry: where it was found. What is not is to be brought in.
-    pub fn kernel(&mut self, side: usize, line: u64) -> Found {
-        self.exceptions.add(side, line);
-        self.sides[side].reference(line, false)
+    /// A reference of the program that not all first levels hit; true: the second level misses as well, and the line is to be brought in. `filled`: the
+    /// TLB had to be filled.
+    pub fn beyond(&mut self, item: Item, global: u64, filled: bool) -> bool {
+        let (side, store) = (item.side(), item.kind_index() == 2);
+        self.forget_last();
+        let found = self.sides[side].reference(global, store);
+        self.firsts.program[side][usize::from(filled)].add(self.sides[side].missed(found));
+        if found != Found::Memory {
+            return false;
+        }
+        let counts = self.side_counts(side);
+        counts.l2_misses += 1;
+        counts.events[4 + usize::from(filled)] += 1;
+        true
+    }
+
+    /// A load of kernel memory, or of a page table entry, by a handler that runs for a miss or, `write_back`, again: true if it is in no level and to be
+    /// brought in.
+    pub fn kernel(&mut self, side: usize, line: u64, write_back: bool) -> bool {
+        let found = self.sides[side].reference(line, false);
+        let rows = if write_back { &mut self.firsts.write_back } else { &mut self.firsts.handler };
+        rows[side].add(self.sides[side].missed(found));
+        found == Found::Memory
+    }
+
+    /// What a member of the family counted.
+    pub fn counted(&self, member: usize, accesses: [u64; 2]) -> SystemCounts {
+        self.firsts.complete(member, self.counts.clone()).completed(accesses)
     }
 
     /// Brings a line of kernel memory or page table in.
@@ -274,8 +275,6 @@ impl Caches {
     /// Brings a line in.
     pub fn insert(&mut self, side: usize, line: u64, attr: Attr, store: bool) {
         let Some(lost) = self.sides[side].insert(line, attr, store) else { return };
-        // What left the second level left the first, maybe in other sets.
-        (lost.number..lost.number + self.sides[side].parts()).for_each(|part| self.exceptions.add(side, part));
         if lost.dirty {
             self.pending.push(lost.number);
         }
@@ -372,7 +371,7 @@ impl Caches {
             for line in first..first + lines {
                 let attr = self.own.get(&line).copied().unwrap_or(new);
                 c.sweep_l1_looked += 1;
-                c.sweep_l1_changed += u64::from(side.protect_first(line, attr));
+                self.firsts.swept.add(side.protect_first(line, attr));
                 if line % side.parts() == 0 {
                     c.sweep_l2_looked += 1;
                     c.sweep_l2_changed += u64::from(side.protect_second(line, attr));

@@ -5,10 +5,9 @@ use super::caches::Caches;
 use super::global::{id_of, kernel, upte};
 use super::random_tlb::{self, RandomTlb};
 use super::softvm::{Code, fetch_code, load_physical};
-use super::{Item, NONE, System, SystemKind, keys};
+use super::{Item, NONE, System, SystemKind, firsts, keys};
 use crate::addr::{Asid, BASE_SHIFT, Pfn, VpnRange};
 use crate::counts::SystemCounts;
-use crate::hw::cache::Found;
 use crate::hw::tlb::{Attr, PageTableView, Translation};
 use crate::params::Params;
 
@@ -34,7 +33,8 @@ pub const MIPS: SystemKind = SystemKind {
         &keys::SYNONYMS,
         &keys::SEED,
     ],
-    build: |params, plain| Ok(Box::new(Mips::new(params, plain)?)),
+    build: |family, plain| Ok(Box::new(Mips::new(family, plain)?)),
+    alike: firsts::alike,
     reach: |params| {
         let ordinary = params.int(random_tlb::ENTRIES.name) - params.int(random_tlb::RESERVED.name);
         (ordinary << BASE_SHIFT) * if params.flag(random_tlb::SPLIT.name) { 2 } else { 1 }
@@ -52,8 +52,8 @@ struct Mips {
 }
 
 impl Mips {
-    fn new(params: &Params, plain: bool) -> Result<Mips, String> {
-        let caches = Caches::new(params, plain)?;
+    fn new(family: &[&Params], plain: bool) -> Result<Mips, String> {
+        let (params, caches) = (family[0], Caches::new(family, plain)?);
         let code = Code::of(params)?;
         let tlb = || RandomTlb::new(params, params.int(random_tlb::RESERVED.name));
         let mut tlbs = vec![tlb()?];
@@ -114,12 +114,9 @@ impl Mips {
             self.tlb(1).fill_reserved(table_page, Translation { pfn: Pfn(0), attr: Attr(Attr::READ | Attr::WRITE) });
         }
         let line = entry >> self.caches.line_shift();
-        let found = self.caches.kernel(1, line);
-        let rows = &mut self.caches.counts.handler;
-        rows.loads += 1;
-        rows.l1d_misses += u64::from(!matches!(found, Found::L1(_)));
-        if found == Found::Memory {
-            rows.l2d_misses += 1;
+        self.caches.counts.handler.loads += 1;
+        if self.caches.kernel(1, line, false) {
+            self.caches.counts.handler.l2d_misses += 1;
             self.caches.insert_kernel(1, line);
         }
         let pte = table.pte(self.caches.asid, item.vpn()).expect("the operating system has served the fault");
@@ -131,16 +128,9 @@ impl Mips {
     #[inline(never)]
     fn miss(&mut self, item: Item, global: u64, filled: bool, table: &dyn PageTableView) {
         let (side, store) = (item.side(), item.kind_index() == 2);
-        self.caches.displace();
-        let counts = self.caches.side_counts(side);
-        counts.l1_misses += 1;
-        if self.caches.sides[side].reference(global, store) != Found::Memory {
-            self.caches.side_counts(side).events[2 + usize::from(filled)] += 1;
+        if !self.caches.beyond(item, global, filled) {
             return;
         }
-        let counts = self.caches.side_counts(side);
-        counts.l2_misses += 1;
-        counts.events[4 + usize::from(filled)] += 1;
         let pte = table.pte(self.caches.asid, item.vpn()).expect("the operating system has served the fault");
         self.caches.bring(item, global, pte);
         let attr = self.caches.attr_of(global, pte);
@@ -173,7 +163,7 @@ impl System for Mips {
             if !self.caches.hit(item, line, global, table) {
                 self.miss(item, global, filled, table);
             } else if filled {
-                self.caches.side_counts(item.side()).events[1] += 1;
+                self.caches.firsts.program[item.side()][1].add(0);
             }
         }
     }
@@ -206,8 +196,8 @@ impl System for Mips {
         self.caches.line_shift()
     }
 
-    fn counts(&self, accesses: [u64; 2]) -> SystemCounts {
-        self.caches.counts.clone().completed(accesses)
+    fn counts(&self, member: usize, accesses: [u64; 2]) -> SystemCounts {
+        self.caches.counted(member, accesses)
     }
 }
 

@@ -219,7 +219,7 @@ impl System for Mmu {
     }
 
     /// It has counts of another kind: see [`Mmu::mmu`].
-    fn counts(&self, _: [u64; 2]) -> SystemCounts {
+    fn counts(&self, _: usize, _: [u64; 2]) -> SystemCounts {
         SystemCounts::default()
     }
 

@@ -5,9 +5,9 @@
 //! So the loop hands them *spans*, pieces of the stream in which the page table stands still, and each goes through a span on its own.
 
 mod caches;
+mod firsts;
 pub mod global;
 pub mod keys;
-mod ladder;
 mod latch;
 mod mips;
 mod mmu;
@@ -19,7 +19,7 @@ mod space;
 pub mod tables;
 mod x86;
 
-pub use ladder::{Ladder, Mark};
+pub use firsts::{DIFFERENCE, FAMILY};
 pub use latch::{Label, Latch, LatchError};
 pub use mmu::Mmu;
 pub use random_tlb::RandomTlb;
@@ -99,17 +99,6 @@ pub trait System: Send {
     /// system has already dealt with faults. Misses of the program go to the log.
     fn run(&mut self, asid: Asid, span: &[Item], table: &dyn PageTableView);
 
-    /// As [`System::run`], with what a [`Ladder`] of this machine's line size says of each item. The same ladder comes with every span, or none.
-    fn run_marked(&mut self, asid: Asid, span: &[Item], marks: &[Mark], table: &dyn PageTableView) {
-        let _ = marks;
-        self.run(asid, span, table);
-    }
-
-    /// log2 of the sets of its first level, if marks are of use to it.
-    fn ladder_sets(&self) -> Option<u32> {
-        None
-    }
-
     /// The mappings of these pages changed or went away; `table` is already as it is now.
     fn changed(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView);
 
@@ -135,9 +124,9 @@ pub trait System: Send {
     /// log2 of the bytes of a first-level line.
     fn line_shift(&self) -> u32;
 
-    /// What was counted. `accesses`: first-level lines that fetches, and loads and stores, touched; the loop knows, for it leaves out
-    /// what repeats.
-    fn counts(&self, accesses: [u64; 2]) -> SystemCounts;
+    /// What a member of the family counted, by its place in it (0 if it is alone). `accesses`: first-level lines that fetches, and loads and
+    /// stores, touched; the loop knows, for it leaves out what repeats.
+    fn counts(&self, member: usize, accesses: [u64; 2]) -> SystemCounts;
 
     /// The same of a machine that is a TLB with caches ([`Mmu`]) and has these counts instead.
     fn mmu(&self, accesses: [u64; 2]) -> Option<(TlbCounts, CacheCounts)> {
@@ -146,8 +135,9 @@ pub trait System: Send {
     }
 }
 
-/// Builds a machine from its keys; `plain`: without shortcuts. The error names key, value and what is allowed.
-pub type Build = fn(params: &Params, plain: bool) -> Result<Box<dyn System>, String>;
+/// Builds a machine from its keys, or a family of machines that differ in [`DIFFERENCE`] alone, ascending; `plain`: without shortcuts. The error
+/// names key, value and what is allowed.
+pub type Build = fn(family: &[&Params], plain: bool) -> Result<Box<dyn System>, String>;
 
 /// A kind of machine as the registry knows it.
 pub struct SystemKind {
@@ -159,6 +149,8 @@ pub struct SystemKind {
     pub keys: &'static [&'static Key],
     /// Builds it.
     pub build: Build,
+    /// Whether it can be one of a family: [`FAMILY`] machines at most that differ in [`DIFFERENCE`] alone are then one [`System`].
+    pub alike: fn(&Params) -> bool,
     /// Bytes its TLB maps when full; 0 without one.
     pub reach: fn(&Params) -> u64,
 }

@@ -6,7 +6,7 @@
 use super::caches::Caches;
 use super::global::{kernel, upte};
 use super::tables::{Organisation, table};
-use super::{Build, Item, Latch, Mark, PIECE_SHIFT, System, SystemKind, keys};
+use super::{Build, Item, Latch, System, SystemKind, firsts, keys};
 use crate::addr::{Asid, BASE_SHIFT, VpnRange};
 use crate::counts::{HandlerCounts, SystemCounts};
 use crate::hw::cache::{Found, Line};
@@ -28,7 +28,7 @@ pub const VMP: SystemKind = kind(
 );
 
 const fn kind(kind: &'static str, about: &'static str, keys: &'static [&'static Key], build: Build) -> SystemKind {
-    SystemKind { kind, about, keys, build, reach: |_| 0 }
+    SystemKind { kind, about, keys, build, alike: firsts::alike, reach: |_| 0 }
 }
 
 const KEYS: &[&Key] = &[
@@ -51,16 +51,16 @@ const KEYS: &[&Key] = &[
 ];
 const WITHOUT_CODE: &[&Key] = KEYS.split_at(KEYS.len() - 2).0;
 
-fn build(params: &Params, plain: bool) -> Result<Box<dyn System>, String> {
-    Ok(Box::new(Softvm::new(params, plain, Some(Code::of(params)?), Home::Memory)?))
+fn build(family: &[&Params], plain: bool) -> Result<Box<dyn System>, String> {
+    Ok(Box::new(Softvm::new(family, plain, Some(Code::of(family[0])?), Home::Memory)?))
 }
 
-fn build_spur(params: &Params, plain: bool) -> Result<Box<dyn System>, String> {
-    Ok(Box::new(Softvm::new(params, plain, None, Home::Memory)?))
+fn build_spur(family: &[&Params], plain: bool) -> Result<Box<dyn System>, String> {
+    Ok(Box::new(Softvm::new(family, plain, None, Home::Memory)?))
 }
 
-fn build_vmp(params: &Params, plain: bool) -> Result<Box<dyn System>, String> {
-    Ok(Box::new(Softvm::new(params, plain, None, Home::Local)?))
+fn build_vmp(family: &[&Params], plain: bool) -> Result<Box<dyn System>, String> {
+    Ok(Box::new(Softvm::new(family, plain, None, Home::Local)?))
 }
 
 /// Where root tables lie, and code if there is any.
@@ -93,8 +93,8 @@ pub struct Softvm {
 }
 
 impl Softvm {
-    fn new(params: &Params, plain: bool, code: Option<Code>, home: Home) -> Result<Softvm, String> {
-        let caches = Caches::new(params, plain)?;
+    fn new(family: &[&Params], plain: bool, code: Option<Code>, home: Home) -> Result<Softvm, String> {
+        let (params, caches) = (family[0], Caches::new(family, plain)?);
         Ok(Softvm {
             code: code.map_or_else(Vec::new, |code| code.lines(&caches, 0)),
             home,
@@ -108,7 +108,7 @@ impl Softvm {
 
     /// From a description of kind `softvm`.
     pub fn from_params(params: &Params) -> Result<Softvm, String> {
-        Softvm::new(params, false, Some(Code::of(params)?), Home::Memory)
+        Softvm::new(&[params], false, Some(Code::of(params)?), Home::Memory)
     }
 
     fn rows(&mut self, cause: Cause) -> &mut HandlerCounts {
@@ -118,20 +118,13 @@ impl Softvm {
         }
     }
 
-    /// A reference that missed the first level.
+    /// A reference that missed the first level, or the smallest.
     #[inline(never)]
     fn miss(&mut self, item: Item, global: u64, table: &dyn PageTableView) {
         let (side, store) = (item.side(), item.kind_index() == 2);
-        self.caches.displace();
-        let counts = self.caches.side_counts(side);
-        counts.l1_misses += 1;
-        if self.caches.sides[side].reference(global, store) != Found::Memory {
-            self.caches.side_counts(side).events[2] += 1;
+        if !self.caches.beyond(item, global, false) {
             return;
         }
-        let counts = self.caches.side_counts(side);
-        counts.l2_misses += 1;
-        counts.events[4] += 1;
         self.caches.misses.push(item);
         if self.caches.barred(item) {
             return;
@@ -177,10 +170,8 @@ impl Softvm {
     fn linear(&mut self, cause: Cause, page: u64) {
         let entry = upte(page << BASE_SHIFT) >> self.caches.line_shift();
         self.rows(cause).loads += 1;
-        match self.caches.kernel(1, entry) {
-            Found::L1(_) => return,
-            Found::L2(_) => return self.rows(cause).l1d_misses += 1,
-            Found::Memory => self.rows(cause).l1d_misses += 1,
+        if !self.caches.kernel(1, entry, cause == Cause::WriteBack) {
+            return;
         }
         self.begin(cause, false);
         match self.home {
@@ -298,11 +289,8 @@ fn handler_rows(caches: &mut Caches, write_back: bool) -> &mut HandlerCounts {
 
 /// Fetches a line of handler code.
 pub(super) fn fetch_code(caches: &mut Caches, line: u64, write_back: bool) {
-    let found = caches.kernel(0, line);
-    let rows = handler_rows(caches, write_back);
-    rows.l1i_misses += u64::from(!matches!(found, Found::L1(_)));
-    if found == Found::Memory {
-        rows.l2i_misses += 1;
+    if caches.kernel(0, line, write_back) {
+        handler_rows(caches, write_back).l2i_misses += 1;
         caches.insert_kernel(0, line);
     }
 }
@@ -310,12 +298,9 @@ pub(super) fn fetch_code(caches: &mut Caches, line: u64, write_back: bool) {
 /// Loads a page table entry at a physical address.
 pub(super) fn load_physical(caches: &mut Caches, physical: u64, write_back: bool) {
     let line = caches.physical_line(physical);
-    let found = caches.kernel(1, line);
-    let rows = handler_rows(caches, write_back);
-    rows.loads += 1;
-    rows.l1d_misses += u64::from(!matches!(found, Found::L1(_)));
-    if found == Found::Memory {
-        rows.l2d_misses += 1;
+    handler_rows(caches, write_back).loads += 1;
+    if caches.kernel(1, line, write_back) {
+        handler_rows(caches, write_back).l2d_misses += 1;
         caches.insert_kernel(1, line);
     }
 }
@@ -323,7 +308,6 @@ pub(super) fn load_physical(caches: &mut Caches, physical: u64, write_back: bool
 impl System for Softvm {
     fn run(&mut self, asid: Asid, span: &[Item], table: &dyn PageTableView) {
         debug_assert_eq!(asid, self.caches.asid);
-        self.caches.exceptions.all();
         for &item in span {
             let Some(line) = self.caches.news(item) else { continue };
             let global = self.caches.global_line(item);
@@ -331,26 +315,6 @@ impl System for Softvm {
                 self.miss(item, global, table);
             }
         }
-    }
-
-    fn run_marked(&mut self, asid: Asid, span: &[Item], marks: &[Mark], table: &dyn PageTableView) {
-        debug_assert_eq!(asid, self.caches.asid);
-        let over = self.caches.line_shift() - PIECE_SHIFT;
-        for (&item, &mark) in span.iter().zip(marks) {
-            if !self.caches.exceptions.concern(mark) {
-                continue;
-            }
-            let line = item.piece() >> over;
-            let global = self.caches.global_line(item);
-            if !self.caches.hit(item, line, global, table) {
-                self.miss(item, global, table);
-            }
-            self.caches.settle(item.side(), line, global);
-        }
-    }
-
-    fn ladder_sets(&self) -> Option<u32> {
-        self.caches.marks_are_of_use().then(|| self.caches.exceptions.sets())
     }
 
     fn changed(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView) {
@@ -378,7 +342,7 @@ impl System for Softvm {
         self.caches.line_shift()
     }
 
-    fn counts(&self, accesses: [u64; 2]) -> SystemCounts {
-        self.caches.counts.clone().completed(accesses)
+    fn counts(&self, member: usize, accesses: [u64; 2]) -> SystemCounts {
+        self.caches.counted(member, accesses)
     }
 }

@@ -26,7 +26,8 @@ pub const X86: SystemKind = SystemKind {
         &keys::L2_WAYS,
         &keys::SEED,
     ],
-    build: |params, plain| Ok(Box::new(X86Machine::new(params, plain)?)),
+    build: |family, plain| Ok(Box::new(X86Machine::new(family[0], plain)?)),
+    alike: |_| false,
     reach: |params| {
         (params.int(random_tlb::ENTRIES.name) << BASE_SHIFT) * if params.flag(random_tlb::SPLIT.name) { 2 } else { 1 }
     },
@@ -62,7 +63,7 @@ struct X86Machine {
 impl X86Machine {
     fn new(params: &Params, plain: bool) -> Result<X86Machine, String> {
         let (l1, l2) = keys::shapes(params);
-        let side = Side::new(l1, l2)?;
+        let side = Side::new(&[l1], l2)?;
         let mut tlbs = vec![RandomTlb::new(params, 0)?];
         if params.flag(random_tlb::SPLIT.name) {
             tlbs.push(RandomTlb::new(params, 0)?);
@@ -226,7 +227,7 @@ impl System for X86Machine {
         self.line_shift
     }
 
-    fn counts(&self, accesses: [u64; 2]) -> SystemCounts {
+    fn counts(&self, _: usize, accesses: [u64; 2]) -> SystemCounts {
         self.counts.clone().completed(accesses)
     }
 }

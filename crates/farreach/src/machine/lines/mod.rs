@@ -16,7 +16,7 @@ use crate::Error;
 use crate::addr::{Asid, BASE_SHIFT, Vpn};
 use crate::counts::{Lookups, SystemCounts, TlbCounts};
 use crate::event::{Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, Op};
-use crate::hw::system::{Item, Ladder, Mark, PIECE_SHIFT, System};
+use crate::hw::system::{Item, PIECE_SHIFT, System};
 use crate::hw::tlb::{Attr, PageTableView};
 use crate::os::{Change, Os, What};
 use program::{Crossings, Program, Shape, Step};
@@ -26,13 +26,11 @@ const SPAN: usize = 1 << 12;
 /// Pages that [`Served`] remembers, by kind.
 const SERVED: usize = 1 << 10;
 
-/// One machine.
+/// One machine, or a family of machines.
 pub(super) struct Unit {
-    /// As the user wrote it.
+    /// As the user wrote it; of a family, the first.
     pub name: String,
     pub system: Box<dyn System>,
-    /// Index of its ladder, if it has one in common with others.
-    ladder: Option<usize>,
     /// Where and when it needed a translation.
     pub profile: Profile,
     /// It is a TLB with caches: what it misses is walked for, and [`Lives`] keeps a book of it.
@@ -44,7 +42,7 @@ pub(super) struct Unit {
 impl Unit {
     /// A machine that has seen nothing. `walks`: it is a TLB with caches.
     pub fn new(name: String, system: Box<dyn System>, walks: bool) -> Unit {
-        Unit { name, system, ladder: None, profile: Profile::new(), walks, translated: [0; 3] }
+        Unit { name, system, profile: Profile::new(), walks, translated: [0; 3] }
     }
 
     /// What it counted, in the words of TLBs: a miss is a reference for which a translation was needed.
@@ -95,8 +93,6 @@ pub(super) struct LineEngine {
     crossings: [Crossings; 3],
     served: Box<Served>,
     span: Vec<Item>,
-    /// One for each line size that many machines have.
-    ladders: Vec<Ladder>,
     /// Lookups when the span began, or its block.
     clock: u64,
     /// The span ends when so many lookups are reached, so that it lies in one slice of the timelines.
@@ -112,11 +108,9 @@ pub(super) struct LineEngine {
 
 impl LineEngine {
     /// `limit`: stop after so many instructions. `plain`: reference by reference, nothing left out.
-    pub fn new(os: Os, mut units: Vec<Unit>, limit: Option<u64>, plain: bool) -> LineEngine {
-        let ladders = if plain { Vec::new() } else { ladders(&mut units) };
+    pub fn new(os: Os, units: Vec<Unit>, limit: Option<u64>, plain: bool) -> LineEngine {
         let walks = units.iter().any(|unit| unit.walks);
         LineEngine {
-            ladders,
             os,
             lives: walks.then(|| Lives::new(units.len())),
             units,
@@ -152,12 +146,8 @@ impl LineEngine {
             return Ok(());
         }
         let asid = self.current.expect("references belong to an address space");
-        let marks: Vec<&[Mark]> = self.ladders.iter_mut().map(|ladder| ladder.mark(&self.span)).collect();
         for (i, unit) in self.units.iter_mut().enumerate() {
-            match unit.ladder {
-                Some(ladder) => unit.system.run_marked(asid, &self.span, marks[ladder], &self.os),
-                None => unit.system.run(asid, &self.span, &self.os),
-            }
+            unit.system.run(asid, &self.span, &self.os);
             for item in unit.system.misses().drain(..) {
                 // Served already: this only asks for the name of the region.
                 let touched = self
@@ -371,23 +361,6 @@ impl LineEngine {
     }
 }
 
-/// So many machines with lines of equal length are worth a ladder.
-const WORTH: usize = 4;
-
-/// Ladders for line sizes that several machines have; each of these machines learns which is its own.
-fn ladders(units: &mut [Unit]) -> Vec<Ladder> {
-    let sets = |unit: &Unit, shift: u32| unit.system.ladder_sets().filter(|_| unit.system.line_shift() == shift);
-    let mut ladders = Vec::new();
-    for shift in PIECE_SHIFT..BASE_SHIFT {
-        let all: Vec<u32> = units.iter().filter_map(|unit| sets(unit, shift)).collect();
-        if let (Some(&fewest), Some(&most), true) = (all.iter().min(), all.iter().max(), all.len() >= WORTH) {
-            units.iter_mut().filter(|unit| sets(unit, shift).is_some()).for_each(|unit| unit.ladder = Some(ladders.len()));
-            ladders.push(Ladder::new(shift, fewest, most));
-        }
-    }
-    ladders
-}
-
 fn of(lookups: &mut Lookups, kind: Kind) -> &mut u64 {
     match kind {
         Kind::Fetch => &mut lookups.fetch,
@@ -407,7 +380,6 @@ impl Work for LineEngine {
             self.current = Some(asid);
             self.served.clear();
             self.units.iter_mut().for_each(|unit| unit.system.switch(asid));
-            self.ladders.iter_mut().for_each(Ladder::clear);
         }
         let broken = |at: usize, what: &str| Error::Trace {
             file: "event stream".into(),
