@@ -61,6 +61,9 @@ fn options_choose_sizes_entries_and_machines_beside() {
     assert_eq!(machine["counts"]["data_misses"], 384);
     // Without unmapping, the memory a machine holds resident is what this study calls the peak.
     assert_eq!(machine["memory"]["resident_bytes"], rows(&r, "peak_bytes")[0]);
+    let named = fed(args.into_iter().chain(["--no-policies"]), text.as_bytes()).good().json();
+    assert_eq!((named["policies"].as_array().unwrap().len(), &named["policies"][0]), (1, machine));
+    assert_eq!(named["rows"], r["rows"]);
     let limited = fed(["pagesize", "-", "--json", "--limit", "100"], text.as_bytes()).good().json();
     assert_eq!((rows(&limited, "data_misses")[0], &limited["workload"]["stopped"]), (100, &"--limit 100".into()));
     let table = fed(["pagesize", "-", "--sizes", "4K,2M", "-m", "t94/single"], text.as_bytes()).good().out;

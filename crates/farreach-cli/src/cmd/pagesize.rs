@@ -41,6 +41,9 @@ pub struct PageSizeArgs {
     /// A machine to run beside, over the same references: NAME[:key=value,...]. Repeatable. `farreach machines` lists them.
     #[arg(long = "machine", short = 'm', value_name = "NAME[:key=value,...]")]
     machines: Vec<String>,
+    /// Without `ps/two-size` and `ps/itanium`, which otherwise run beside: page sizes, and machines that are named, alone take a third of the time.
+    #[arg(long)]
+    no_policies: bool,
     /// Stop after N instructions (references, in a trace without instruction fetches).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
@@ -68,7 +71,8 @@ impl Study {
         let options = Options { limit: args.limit, seed: args.seed, plain: false, threads: threads(args.threads) };
         let sizes: Vec<u64> = args.sizes.iter().map(|size| size.0).collect();
         let pages = PageLab::new(&sizes, options.clone()).context("--sizes")?;
-        let names = POLICIES.into_iter().chain(args.machines.iter().map(String::as_str));
+        let policies = POLICIES.into_iter().filter(|_| !args.no_policies);
+        let names = policies.chain(args.machines.iter().map(String::as_str));
         let specs = names.map(|n| MachineSpec::parse(n, args.seed)).collect::<Result<Vec<_>, _>>()?;
         let beside = (!specs.is_empty()).then(|| Lab::new(specs, options)).transpose()?;
         Ok(Study { pages, beside })
