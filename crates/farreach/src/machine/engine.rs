@@ -6,105 +6,22 @@
 //! every design at every lookup: the tests compare the two.
 
 use super::compiled::{Compiled, Hot, PAGE, TOGETHER};
-use super::growth::Growth;
 use super::lives::Lives;
-use super::profile::Profile;
 use super::quiet::{self, Former, Quiet};
+use super::tally::{ORDERS, begins};
 use super::threads::Threads;
+use super::unit::Group;
 use crate::Error;
 use crate::addr::{Asid, BASE_SHIFT, Vpn};
 use crate::counts::Lookups;
 use crate::event::{Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, Op};
-use crate::hw::tlb::{Lookup, Marks, NOWHERE, Noise, Outcome, PageTableView, Tlb, Translation};
-use crate::os::{Change, Os, Touched, What};
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
+use crate::hw::tlb::{Lookup, Marks, NOWHERE, Noise, Outcome, PageTableView};
+use crate::os::{Change, Touched, What};
+
+pub(super) use super::tally::{Footprint, Tally};
 
 /// The page of [`NOT_EXECUTED`], which no lookup may be counted for: always taken reference by reference.
 const NEVER_QUIET: u64 = NOT_EXECUTED >> BASE_SHIFT;
-
-/// One design of a machine: a unified TLB, or one for each side.
-pub(super) struct Unit {
-    /// As the user wrote it.
-    pub name: String,
-    /// Data side, or both.
-    pub main: Box<dyn Tlb>,
-    /// Fetches, if split.
-    pub fetch: Option<Box<dyn Tlb>>,
-    /// Where and when it missed.
-    pub profile: Profile,
-    /// Its misses are walks, of which [`Lives`] keeps a book.
-    pub walks: bool,
-}
-
-impl Unit {
-    /// The TLB for lookups of a kind, and whether it sees fetches and data.
-    fn tlb(&mut self, kind: Kind) -> (&mut dyn Tlb, [bool; 2]) {
-        match &mut self.fetch {
-            Some(tlb) if kind == Kind::Fetch => (tlb.as_mut(), [true, false]),
-            Some(_) => (self.main.as_mut(), [false, true]),
-            None => (self.main.as_mut(), [true, true]),
-        }
-    }
-    /// Its TLBs, each with whether it sees fetches and data.
-    fn each(&mut self) -> impl Iterator<Item = (&mut Box<dyn Tlb>, [bool; 2])> {
-        let data = [self.fetch.is_none(), true];
-        std::iter::once((&mut self.main, data)).chain(self.fetch.iter_mut().map(|tlb| (tlb, [true, false])))
-    }
-    fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
-        self.fetch.as_ref().filter(|_| kind == Kind::Fetch).unwrap_or(&self.main).probe(asid, vpn, kind)
-    }
-    /// Tells it of lookups that were only counted.
-    fn looked_up(&mut self, asid: Asid, lookups: &[(bool, Vpn, u32)]) {
-        for (tlb, [fetch, data]) in self.each() {
-            for &(of_fetch, vpn, when) in lookups {
-                if if of_fetch { fetch } else { data } {
-                    tlb.looked_up(asid, vpn, when);
-                }
-            }
-        }
-    }
-}
-
-/// The designs that share one operating system. The stream, blocks, quiet table and footprint are in pages of 4 KB; operating system
-/// and designs are in its base pages, of 2^k of them.
-pub(super) struct Group {
-    /// Its operating system.
-    pub os: Os,
-    /// k: log2 of the 4 KB pages in its base page.
-    pub order: u32,
-    /// First design, as bit of the masks.
-    pub first: usize,
-    /// Designs.
-    pub units: Vec<Unit>,
-    /// Memory over time.
-    pub growth: Growth,
-}
-
-impl Group {
-    fn mask(&self) -> u32 {
-        (((1u64 << self.units.len()) - 1) << self.first) as u32
-    }
-}
-
-/// What the loop counts for all designs together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tally {
-    /// References before splitting at page boundaries.
-    pub references: Lookups,
-    /// Lookups in 4 KB pages.
-    pub lookups: Lookups,
-    /// Those for a further page of one reference, by log2 of the largest page whose boundary lies before it.
-    crossings: [u64; ORDERS],
-}
-
-/// log2 of the 4 KB pages in a base page is below this.
-const ORDERS: usize = 10;
-
-/// The largest base page that begins with this 4 KB page, as log2 of its 4 KB pages.
-fn begins(vpn: u64) -> usize {
-    (vpn.trailing_zeros() as usize).min(ORDERS - 1)
-}
 
 /// See the module.
 pub(super) struct Engine {
@@ -128,38 +45,6 @@ pub(super) struct Engine {
     noise: Noise,
     changes: Vec<Change>,
     ops: u64,
-}
-
-impl Tally {
-    /// What `--limit` counts: instructions, or references in a stream that has none. Blocks without instructions that stand
-    /// among others (the rest of an instruction that faulted, say) add nothing.
-    pub fn units(&self) -> u64 {
-        match self.references.fetch {
-            0 => self.references.total(),
-            instructions => instructions,
-        }
-    }
-
-    /// Lookups in base pages of 2^k 4 KB pages: a reference makes one for each page it touches (XC-1).
-    fn lookups_in(&self, k: u32) -> u64 {
-        self.lookups.total() - self.crossings[..k as usize].iter().sum::<u64>()
-    }
-}
-
-/// Distinct pages touched, of all address spaces.
-#[derive(Default)]
-pub(super) struct Footprint {
-    maps: HashMap<(Asid, u64), [u64; 8], FixedState>,
-    pub pages: u64,
-}
-
-impl Footprint {
-    pub fn insert(&mut self, asid: Asid, vpn: u64) {
-        let bits = self.maps.entry((asid, vpn / 512)).or_default();
-        let (word, bit) = ((vpn % 512 / 64) as usize, 1 << (vpn % 64));
-        self.pages += u64::from(bits[word] & bit == 0);
-        bits[word] |= bit;
-    }
 }
 
 impl Engine {
@@ -529,7 +414,7 @@ impl Engine {
                     self.quiet.publish(slot, kind, design);
                 }
                 if cfg!(debug_assertions) {
-                    check(unit, os, at);
+                    unit.check(os, at);
                     let truth = os.pte(asid, at.vpn);
                     assert_eq!(Some(touched.pte), truth, "XC-3: {at:?} was served otherwise than the page table says");
                 }
@@ -670,15 +555,8 @@ fn verify(compiled: &Compiled, groups: &[Group], asid: Asid, id: u64, addrs: &[u
     for (kind, addr) in fetches.chain(data) {
         for group in groups {
             for unit in &group.units {
-                check(unit, &group.os, Lookup { asid, vpn: Vpn(addr >> group.os.page_shift()), kind });
+                unit.check(&group.os, Lookup { asid, vpn: Vpn(addr >> group.os.page_shift()), kind });
             }
         }
     }
-}
-
-/// XC-3: what the design answers is what the page table says.
-fn check(unit: &Unit, os: &Os, at: Lookup) {
-    let truth = os.pte(at.asid, at.vpn).map(|p| Translation { pfn: p.pfn, attr: p.attr });
-    let answer = unit.probe(at.asid, at.vpn, at.kind);
-    assert_eq!(answer, truth, "XC-3: {} translates {at:?} otherwise than the page table", unit.name);
 }

@@ -1,12 +1,14 @@
 //! Many machines over one stream: what `run` and `sim` are made of.
 
 use super::crew::{Crew, Work};
-use super::engine::{Engine, Footprint, Group, Tally, Unit};
+use super::engine::Engine;
 use super::growth::Growth;
 use super::lines::{self, LineEngine};
 use super::profile::Profile;
 use super::quiet::MAX_DESIGNS;
 use super::spec::{Hardware, MachineSpec};
+use super::tally::{Footprint, Tally};
+use super::unit::{Group, Unit};
 use crate::Error;
 use crate::addr::BASE_SHIFT;
 use crate::counts::{Counts, MachineResult, RESULT_SCHEMA, RunResult, TlbCounts, Workload};

@@ -14,7 +14,9 @@ mod pages;
 mod profile;
 mod quiet;
 mod spec;
+mod tally;
 mod threads;
+mod unit;
 
 pub use by_hand::{entries_by_hand, two_processes_by_hand};
 pub use lab::{Lab, Options, Progress};

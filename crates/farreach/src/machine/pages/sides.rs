@@ -5,7 +5,7 @@
 //! front at one size lies in the page at the front at every larger one, so the sizes are asked in ascending order until one finds its
 //! page at distance 1. `plain` does without both; the tests compare the two.
 
-use super::super::engine::Tally;
+use super::super::tally::Tally;
 use super::book::{Book, DATA, FETCHED, Pages, STORED};
 use super::stack::{Distances, Stack};
 use crate::addr::{Asid, BASE_SHIFT, VpnRange};

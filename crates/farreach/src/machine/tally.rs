@@ -1,0 +1,57 @@
+//! What an engine counts for all designs together: references, lookups and the pages they touch.
+
+use crate::addr::Asid;
+use crate::counts::Lookups;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+/// What the loop counts for all designs together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    /// References before splitting at page boundaries.
+    pub references: Lookups,
+    /// Lookups in 4 KB pages.
+    pub lookups: Lookups,
+    /// Those for a further page of one reference, by log2 of the largest page whose boundary lies before it.
+    pub crossings: [u64; ORDERS],
+}
+
+impl Tally {
+    /// What `--limit` counts: instructions, or references in a stream that has none. Blocks without instructions that stand
+    /// among others (the rest of an instruction that faulted, say) add nothing.
+    pub fn units(&self) -> u64 {
+        match self.references.fetch {
+            0 => self.references.total(),
+            instructions => instructions,
+        }
+    }
+
+    /// Lookups in base pages of 2^k 4 KB pages: a reference makes one for each page it touches (XC-1).
+    pub fn lookups_in(&self, k: u32) -> u64 {
+        self.lookups.total() - self.crossings[..k as usize].iter().sum::<u64>()
+    }
+}
+
+/// log2 of the 4 KB pages in a base page is below this.
+pub(super) const ORDERS: usize = 10;
+
+/// The largest base page that begins with this 4 KB page, as log2 of its 4 KB pages.
+pub(super) fn begins(vpn: u64) -> usize {
+    (vpn.trailing_zeros() as usize).min(ORDERS - 1)
+}
+
+/// Distinct pages touched, of all address spaces.
+#[derive(Default)]
+pub(super) struct Footprint {
+    maps: HashMap<(Asid, u64), [u64; 8], FixedState>,
+    pub pages: u64,
+}
+
+impl Footprint {
+    pub fn insert(&mut self, asid: Asid, vpn: u64) {
+        let bits = self.maps.entry((asid, vpn / 512)).or_default();
+        let (word, bit) = ((vpn % 512 / 64) as usize, 1 << (vpn % 64));
+        self.pages += u64::from(bits[word] & bit == 0);
+        bits[word] |= bit;
+    }
+}
