@@ -5,12 +5,14 @@
 //! * [`mmu`]: what current processors have, with ranges, clusters and segments;
 //! * [`os`]: address spaces, frames, reservation, promotion, copy-on-write as maps and scans;
 //! * [`fold`]: the events of a system with larger pages;
-//! * [`run`]: a trace through one operating system and one TLB.
+//! * [`run`]: a trace through one operating system and one TLB;
+//! * [`dice`]: chance for the streams that both sides get.
 //!
 //! Where the specification leaves something open, the numbered lists at the top of `tlb.rs`, `os.rs`, `fold.rs` and `run.rs` say what
 //! was chosen (`OT-n`, `OO-n`, `OF-n`, `OR-n`). They are the first place to look when implementation and oracle differ.
-#![allow(dead_code)] // each test file uses its own part
+#![allow(dead_code, reason = "each test file uses its own part")]
 
+pub mod dice;
 pub mod fold;
 pub mod mmu;
 pub mod os;
