@@ -19,6 +19,7 @@ pub(super) struct Tally {
 impl Tally {
     /// What `--limit` counts: instructions, or references in a stream that has none. Blocks without instructions that stand
     /// among others (the rest of an instruction that faulted, say) add nothing.
+    #[inline]
     pub fn units(&self) -> u64 {
         match self.references.fetch {
             0 => self.references.total(),
@@ -36,6 +37,7 @@ impl Tally {
 pub(super) const ORDERS: usize = 10;
 
 /// The largest base page that begins with this 4 KB page, as log2 of its 4 KB pages.
+#[inline]
 pub(super) fn begins(vpn: u64) -> usize {
     (vpn.trailing_zeros() as usize).min(ORDERS - 1)
 }
@@ -48,6 +50,7 @@ pub(super) struct Footprint {
 }
 
 impl Footprint {
+    #[inline]
     pub fn insert(&mut self, asid: Asid, vpn: u64) {
         let bits = self.maps.entry((asid, vpn / 512)).or_default();
         let (word, bit) = ((vpn % 512 / 64) as usize, 1 << (vpn % 64));

@@ -23,6 +23,7 @@ pub(super) struct Unit {
 
 impl Unit {
     /// The TLB for lookups of a kind, and whether it sees fetches and data.
+    #[inline]
     pub fn tlb(&mut self, kind: Kind) -> (&mut dyn Tlb, [bool; 2]) {
         match &mut self.fetch {
             Some(tlb) if kind == Kind::Fetch => (tlb.as_mut(), [true, false]),
@@ -42,6 +43,7 @@ impl Unit {
     }
 
     /// Tells it of lookups that were only counted.
+    #[inline]
     pub fn looked_up(&mut self, asid: Asid, lookups: &[(bool, Vpn, u32)]) {
         for (tlb, [fetch, data]) in self.each() {
             for &(of_fetch, vpn, when) in lookups {
@@ -77,6 +79,7 @@ pub(super) struct Group {
 
 impl Group {
     /// Its designs, in the masks.
+    #[inline]
     pub fn mask(&self) -> u32 {
         (((1u64 << self.units.len()) - 1) << self.first) as u32
     }
