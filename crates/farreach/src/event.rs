@@ -17,6 +17,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::addr::Asid;
+use crate::nouns::several;
 
 /// Set in a word that names an [`Op`].
 pub const OP_BIT: u64 = 1 << 63;
@@ -85,7 +86,11 @@ impl Block {
                 return Err(format!("data reference {i} has size {} (1 to {MAX_REF_BYTES} allowed)", r.size));
             }
             if r.after < before || r.after as usize > self.instrs.len() {
-                return Err(format!("data reference {i} stands after {} of {} instructions", r.after, self.instrs.len()));
+                return Err(format!(
+                    "data reference {i} stands after {} of {}",
+                    r.after,
+                    several(self.instrs.len() as u64, "instruction")
+                ));
             }
             before = r.after;
         }

@@ -12,6 +12,7 @@ pub mod error;
 pub mod event;
 pub mod hw;
 pub mod machine;
+pub mod nouns;
 pub mod os;
 pub mod params;
 pub mod report;

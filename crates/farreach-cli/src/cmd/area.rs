@@ -4,6 +4,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use farreach::cost::area::area_rbe;
 use farreach::hw::tlb::{DESIGNS, Design, EntryBits, design, keys};
+use farreach::nouns::several;
 use farreach::params::{Key, Params};
 use serde_json::{Map, Value, json};
 
@@ -75,18 +76,16 @@ fn as_json(args: &AreaArgs) -> anyhow::Result<String> {
 
 fn for_people(args: &AreaArgs) -> anyhow::Result<String> {
     let (design, bits) = known(&args.kind, args.entries, args.factor)?;
-    let plural = |n: u64| if n == 1 { "" } else { "s" };
-    let pages = if has_subblocks(design) { format!(" of {} page{}", args.factor, plural(args.factor)) } else { String::new() };
-    let entries = if args.entries == 1 { "entry" } else { "entries" };
+    let pages = if has_subblocks(design) { format!(" of {}", several(args.factor, "page")) } else { String::new() };
     let rbe = area_rbe(args.entries, bits);
     let reference = area_rbe(64, known("superpage", 64, 1)?.1);
     Ok(format!(
-        "{kind}, {n} {entries}{pages}\n  \
+        "{kind}, {entries}{pages}\n  \
            bits per entry  {tag} tag, {data} data, {status} status\n  \
            area            {rbe:.1} rbe\n  \
            relative        {ratio:.3} x the 64-entry superpage TLB ({reference:.1} rbe)\n",
         kind = design.kind,
-        n = args.entries,
+        entries = several(args.entries, "entry"),
         tag = bits.tag,
         data = bits.data,
         status = bits.status,

@@ -1,7 +1,7 @@
 //! Progress on standard error, when that is a terminal.
 
 use farreach::machine::Progress;
-use farreach::report::format::count;
+use farreach::report::format::counted;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::{Duration, Instant};
 
@@ -34,10 +34,10 @@ impl Display {
         let seconds = self.started.elapsed().as_secs_f64();
         let rate = progress.references as f64 / seconds;
         self.bar.set_message(format!(
-            "{} instructions, {} references, {} references/s, {seconds:.0} s",
-            count(progress.instructions),
-            count(progress.references),
-            count(rate as u64),
+            "{}, {}, {}/s, {seconds:.0} s",
+            counted(progress.instructions, "instruction"),
+            counted(progress.references, "reference"),
+            counted(rate as u64, "reference"),
         ));
         self.bar.tick();
     }

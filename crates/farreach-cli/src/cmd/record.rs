@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use farreach::event::Source;
 use farreach::machine::Progress;
-use farreach::report::format::{bytes, count};
+use farreach::report::format::{bytes, counted};
 use farreach::trace::frt::{Header, TraceWriter};
 use farreach_cli::live::{self, Options, Recorder};
 use farreach_cli::workloads::Recording;
@@ -65,10 +65,10 @@ pub fn store(
     display.finish();
     let size = std::fs::metadata(output).with_context(|| output.display().to_string())?.len();
     note(format_args!(
-        "{}: {} instructions, {} references, {} ({:.3} bytes per reference)",
+        "{}: {}, {}, {} ({:.3} bytes per reference)",
         output.display(),
-        count(totals.instructions),
-        count(totals.references()),
+        counted(totals.instructions, "instruction"),
+        counted(totals.references(), "reference"),
         bytes(size),
         size as f64 / totals.references().max(1) as f64,
     ));

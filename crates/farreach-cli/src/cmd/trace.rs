@@ -8,6 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
 use farreach::addr::Bytes;
+use farreach::nouns::several;
 use farreach::trace::check::{Report, Space};
 use farreach::trace::{Opened, Summary, open_trace, recover, summarize, to_frt, to_lackey_file};
 
@@ -118,8 +119,9 @@ fn to_trace(input: &TraceFile, output: Option<String>, recovering: bool) -> Resu
     };
     let opened = input.open()?;
     let (totals, ended_by) = if recovering { recover(opened, &output)? } else { (to_frt(opened, &output)?, None) };
-    let (i, l, s) = (totals.instructions, totals.loads, totals.stores);
-    note(format_args!("{output}: {i} instructions, {l} loads, {s} stores, {} events", totals.ops));
+    let (i, l) = (several(totals.instructions, "instruction"), several(totals.loads, "load"));
+    let (s, events) = (several(totals.stores, "store"), several(totals.ops, "event"));
+    note(format_args!("{output}: {i}, {l}, {s}, {events}"));
     if let Some(e) = ended_by {
         note(format_args!("it ends where the original could not be read: {e}"));
     }
@@ -133,10 +135,9 @@ fn to_text(input: &TraceFile, output: &str) -> Result<()> {
         Err(e) => Err(e.into()),
         Ok(text) => {
             if text.events_left_out > 0 || text.space_changes_left_out > 0 {
-                let (events, changes) = (text.events_left_out, text.space_changes_left_out);
-                note(format_args!(
-                    "text has references only; left out: {events} events, {changes} changes of the address space"
-                ));
+                let events = several(text.events_left_out, "event");
+                let changes = several(text.space_changes_left_out, "change of the address space");
+                note(format_args!("text has references only; left out: {events}, {changes}"));
             }
             Ok(())
         }
@@ -154,14 +155,14 @@ fn json_of(schema: &str, summary: &Summary) -> Result<String> {
 fn counts(r: &Report) -> String {
     let t = &r.totals;
     format!(
-        "{} references ({} instructions, {} loads, {} stores), {} events, {} blocks, {} address spaces",
-        t.references(),
-        t.instructions,
-        t.loads,
-        t.stores,
-        t.ops,
-        t.blocks,
-        t.address_spaces
+        "{} ({}, {}, {}), {}, {}, {}",
+        several(t.references(), "reference"),
+        several(t.instructions, "instruction"),
+        several(t.loads, "load"),
+        several(t.stores, "store"),
+        several(t.ops, "event"),
+        several(t.blocks, "block"),
+        several(t.address_spaces, "address space")
     )
 }
 

@@ -8,7 +8,7 @@ use clap::Args;
 use farreach::addr::Bytes;
 use farreach::event::Source;
 use farreach::machine::Progress;
-use farreach::report::format::{bytes, count};
+use farreach::report::format::{bytes, count, counted};
 use farreach::trace::frt::{Header, TraceWriter};
 use farreach::trace::kernels::{KERNELS, Kernel};
 use farreach_cli::live::Watch;
@@ -171,8 +171,9 @@ fn store(mut source: Box<dyn Source + Send>, output: &std::path::Path, header: H
     }
     let totals = writer.finish()?;
     display.finish();
-    let (instructions, references) = (count(totals.instructions), count(totals.references()));
-    note(format_args!("{}: {instructions} instructions, {references} references", output.display()));
+    let (instructions, references) = (totals.instructions, totals.references());
+    let totals = format!("{}, {}", counted(instructions, "instruction"), counted(references, "reference"));
+    note(format_args!("{}: {totals}", output.display()));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -247,7 +248,7 @@ fn details(workload: Workload) -> Result<String> {
             let range = format!("from {} to {}, small {}", bytes(k.smallest), bytes(k.largest), bytes(k.small_size));
             writeln!(out, "size        {} by default, {range}", bytes(k.default_size))?;
             writeln!(out, "references  {} by default", count(REFERENCES))?;
-            writeln!(out, "text        {} pages", k.text_pages)?;
+            writeln!(out, "text        {}", counted(k.text_pages.into(), "page"))?;
             writeln!(
                 out,
                 "\nfarreach sim workload:{}\nfarreach workloads kernel/{} --trace -o {}.frt",

@@ -2,6 +2,7 @@
 
 use farreach::addr::Asid;
 use farreach::event::{Advice, Backing, Batch, Block, ById, DataRef, End, Instr, Kind, MAX_BLOCKS, Mapping, OP_BIT, Op, Prot};
+use farreach::nouns::several;
 use std::sync::Arc;
 
 use super::layout::{map, record};
@@ -134,8 +135,12 @@ impl Decoder {
     fn record(&mut self, run: &mut Chunk, head: u64) -> Result<(), String> {
         let (kind, len) = ((head >> 32) as u32 & 0x7fff_ffff, head as u32 as usize);
         let from = run.read + 1;
-        let payload =
-            run.batch.words.get(from..from + len).ok_or_else(|| format!("record {kind} of {len} words is cut off"))?.to_vec();
+        let payload = run
+            .batch
+            .words
+            .get(from..from + len)
+            .ok_or_else(|| format!("record {kind} of {} is cut off", several(len as u64, "word")))?
+            .to_vec();
         let p = Payload { kind, words: &payload };
         run.flush();
         run.read = from + len;
@@ -341,7 +346,8 @@ impl Payload<'_> {
     fn block(&self) -> Result<Block, String> {
         let (instrs, refs) = (self.at(1)? as u32 as usize, (self.at(1)? >> 32) as usize);
         if self.words.len() != 2 + instrs + refs {
-            return Err(format!("a definition of {instrs} instructions and {refs} references has {} words", self.words.len()));
+            let (i, r) = (several(instrs as u64, "instruction"), several(refs as u64, "reference"));
+            return Err(format!("a definition of {i} and {r} has {}", several(self.words.len() as u64, "word")));
         }
         let (i, r) = self.words[2..].split_at(instrs);
         let reference = |&w: &u64| DataRef {

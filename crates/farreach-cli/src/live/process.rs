@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use farreach::addr::Asid;
+use farreach::nouns::several;
 
 use super::decode::Counts;
 use super::layout::{CHUNK_WORDS, CHUNKS, MAGIC, RING_BYTES, RING_HEAD, ring};
@@ -67,7 +68,7 @@ impl Process {
         let slot = (n % CHUNKS) as usize;
         let used = map.u32(ring::USED + 4 * slot).load(Ordering::SeqCst) as usize;
         if used > CHUNK_WORDS {
-            return Err(format!("chunk {n} claims {used} words, {CHUNK_WORDS} are possible"));
+            return Err(format!("chunk {n} claims {}, {CHUNK_WORDS} are possible", several(used as u64, "word")));
         }
         let words = map.take_words(RING_HEAD + slot * CHUNK_WORDS * 8, used);
         map.u64(ring::CONSUMED).store(n + 1, Ordering::SeqCst);

@@ -3,6 +3,7 @@
 
 use crate::addr::Bytes;
 use crate::counts::{Advice, FrontierPoint, PageCounts, PageSizeResult, Relative};
+use crate::nouns::several;
 
 /// Growth of memory that advice allows: what the study calls typical and small (H-PS-3).
 pub const MEMORY_ALLOWED: f64 = 0.25;
@@ -61,9 +62,9 @@ pub fn advice(result: &PageSizeResult) -> Option<Advice> {
     let memory = |counts: &PageCounts| percent(counts.total_bytes as f64 / base.total_bytes as f64 - 1.0);
     let mut text = if at == 0 {
         format!(
-            "{}: {} misses in {:.2} MiB; no larger size saves any within {} more memory",
+            "{}: {} in {:.2} MiB; no larger size saves any within {} more memory",
             name(base),
-            base.misses(),
+            several(base.misses(), "miss"),
             mib(base.total_bytes),
             percent(MEMORY_ALLOWED)
         )
@@ -85,8 +86,8 @@ pub fn advice(result: &PageSizeResult) -> Option<Advice> {
     }
     text.push('.');
     let rule = format!(
-        "Rule: fewest misses, fetch and data together, with {} entries each, where memory grows by {} or less.",
-        result.entries,
+        "Rule: fewest misses, fetch and data together, with {} each, where memory grows by {} or less.",
+        several(result.entries, "entry"),
         percent(MEMORY_ALLOWED)
     );
     Some(Advice { page_size: best.counts.page_size, memory_allowed: MEMORY_ALLOWED, text, rule })

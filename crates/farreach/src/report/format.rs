@@ -1,5 +1,7 @@
 //! Numbers and names for people. The exact numbers are in the JSON and CSV reports.
 
+use crate::nouns::noun;
+
 /// Stands where there is nothing to say.
 pub const NONE: &str = "–";
 
@@ -24,6 +26,16 @@ pub fn grouped(n: u64) -> String {
         out.push(digit);
     }
     out
+}
+
+/// A count with what is counted.
+///
+/// ```
+/// use farreach::report::format::counted;
+/// assert_eq!([counted(1, "instruction"), counted(85_974_000, "instruction")], ["1 instruction", "86.0M instructions"]);
+/// ```
+pub fn counted(n: u64, one: &str) -> String {
+    format!("{} {}", count(n), noun(n, one))
 }
 
 /// A signed count with its sign always shown, and a real minus.

@@ -6,6 +6,7 @@ use super::view::cleaned_study;
 use super::{csv as rows, table as tables};
 use crate::addr::Bytes;
 use crate::counts::{MachineResult, PageRow, PageSizeResult};
+use crate::nouns::several;
 use serde_json::{Map, Value as Json};
 
 const HEADS: [(&str, &str); 13] = [
@@ -36,11 +37,11 @@ pub fn table(result: &PageSizeResult) -> String {
     out += &lines(&heads, &cells);
     out += &format!(
         "
-  misses: of two true-LRU TLBs, {} entries for fetches and {} for loads and stores; %: of those at the first size.
+  misses: of two true-LRU TLBs, {} for fetches and {} for loads and stores; %: of those at the first size.
   code, data, total: distinct pages ever touched, by fetches, by loads and stores, by either; more: growth of total.
   write-back: distinct pages ever stored to. Numbers for other entries, from 1 to {} and more, are in the other reports.
 ",
-        result.entries,
+        several(result.entries, "entry"),
         result.entries,
         result.entry_counts.last().copied().unwrap_or(0)
     );

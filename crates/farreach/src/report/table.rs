@@ -1,6 +1,6 @@
 //! The table for people at a terminal. No colours; columns in which no design has anything to say are left out.
 
-use super::format::{NONE, bytes, count, rate};
+use super::format::{NONE, bytes, count, counted, rate};
 use super::view::{baseline, cleaned, config_value, per_thousand, percent_of};
 use crate::counts::{MachineResult, RunResult, Workload};
 use comfy_table::{Cell, CellAlignment, Table, presets};
@@ -86,25 +86,19 @@ pub(super) fn header(w: &Workload) -> String {
     let mut out = format!("{}\n", if w.source.is_empty() { "(no source)" } else { &w.source });
     let mut facts = Vec::new();
     if w.instructions > 0 {
-        facts.push(format!("{} instructions", count(w.instructions)));
+        facts.push(counted(w.instructions, "instruction"));
     }
     let l = &w.lookups;
     facts.push(format!(
-        "{} lookups ({} fetch, {} load, {} store)",
-        count(l.total()),
+        "{} ({} fetch, {} load, {} store)",
+        counted(l.total(), "lookup"),
         count(l.fetch),
         count(l.load),
         count(l.store)
     ));
     facts.push(format!("{} touched", bytes(w.touched_bytes)));
     out += &format!("  {}\n", facts.join(", "));
-    let plural_of = |n: u64, one: &str, many: &str| format!("{} {}", count(n), if n == 1 { one } else { many });
-    out += &format!(
-        "  {}, {}, seed {}\n",
-        plural_of(w.processes, "process", "processes"),
-        plural_of(w.threads, "thread", "threads"),
-        w.seed
-    );
+    out += &format!("  {}, {}, seed {}\n", counted(w.processes, "process"), counted(w.threads, "thread"), w.seed);
     if let Some(why) = &w.stopped {
         out += &format!("  Stopped early: {why}. Everything below is about the part that ran.\n");
     }

@@ -6,7 +6,7 @@ use crate::counts::MachineResult;
 
 /// One number of one machine on one program.
 pub struct Row {
-    /// Of [`super::micro`] or [`super::micro_memory`].
+    /// Of [`super::micro`] or `micro_memory`.
     pub program: &'static str,
     /// The machine.
     pub machine: &'static str,
@@ -18,7 +18,15 @@ pub struct Row {
     pub rules: (u64, u64),
 }
 
+/// What a row reads, and how.
+pub type What = (&'static str, fn(&MachineResult) -> u64);
+
 impl Row {
+    /// A row of which the rules give the very number.
+    pub const fn exactly(program: &'static str, machine: &'static str, (what, read): What, number: u64) -> Row {
+        Row { program, machine, what, read, rules: (number, number) }
+    }
+
     /// What was found.
     pub fn found(&self, results: &Results) -> Option<u64> {
         results.machine(self.program, self.machine).map(self.read)
@@ -51,11 +59,11 @@ pub fn table(rows: &[Row], results: &Results) -> Table {
     table
 }
 
-/// Whether all rows that are `wanted` are as the rules give.
-pub fn judged(rows: &[Row], results: &Results, wanted: impl Fn(&Row) -> bool) -> Finding {
+/// Whether all rows of these programs are as the rules give.
+pub fn judged(rows: &[Row], results: &Results, programs: &[&str]) -> Finding {
     let mut words = Vec::new();
     let mut verdict = Verdict::Holds;
-    for row in rows.iter().filter(|row| wanted(row)) {
+    for row in rows.iter().filter(|row| programs.contains(&row.program)) {
         let Some(n) = row.found(results) else {
             return Finding { verdict: Verdict::NotTestable, why: "it was not run.".into() };
         };
@@ -64,7 +72,9 @@ pub fn judged(rows: &[Row], results: &Results, wanted: impl Fn(&Row) -> bool) ->
         if !right {
             verdict = Verdict::Fails;
         }
-        words.push(format!("{} {n}{off} ({})", row.what, row.machine));
+        let of = if programs.len() > 1 { format!("{}: ", row.program) } else { String::new() };
+        words.push(format!("{of}{} {n}{off} ({})", row.what, row.machine));
     }
+    assert!(!words.is_empty(), "no row is about {programs:?}");
     Finding { verdict, why: format!("{}.", words.join("; ")) }
 }

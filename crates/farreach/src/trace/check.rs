@@ -19,6 +19,7 @@ use std::sync::Arc;
 use crate::addr::Asid;
 use crate::error::{Error, Result};
 use crate::event::{Backing, Batch, Block, End, Kind, MAX_BLOCKS, MAX_REF_BYTES, NOT_EXECUTED, OP_BIT, Op, Source};
+use crate::nouns::several;
 use crate::trace::frt::{MAX_ADDRESS_SPACES, Totals};
 use crate::trace::tally::{ByBlock, Processes};
 
@@ -112,8 +113,11 @@ impl<S: Source> Source for Checked<S> {
             Err(v) => Err(Error::Trace {
                 file: self.file.clone(),
                 place: format!(
-                    "batch {}, word {}, address space {}, after {} instructions",
-                    v.batch, v.word, v.asid.0, v.instructions
+                    "batch {}, word {}, address space {}, after {}",
+                    v.batch,
+                    v.word,
+                    v.asid.0,
+                    several(v.instructions, "instruction")
                 ),
                 what: v.what,
             }),
@@ -243,7 +247,8 @@ impl Checker {
             let known = &self.blocks[known as usize];
             let need = (known.loads + known.stores) as usize;
             let addrs = words.get(*at + 1..*at + 1 + need).ok_or_else(|| {
-                format!("block {word} needs {need} addresses, {} words are left in the batch", words.len() - *at - 1)
+                let left = words.len() - *at - 1;
+                format!("block {word} needs {}, words left in the batch are {left}", several(need as u64, "address"))
             })?;
             let space = &mut self.spaces[space].space;
             space.instructions += known.instrs;

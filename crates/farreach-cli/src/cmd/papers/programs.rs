@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use farreach::addr::Bytes;
 use farreach::event::Source;
 use farreach::machine::Progress;
-use farreach::report::format::count;
+use farreach::report::format::counted;
 use farreach::study::{ALIGNED, Program, Set, THEN, micro};
 use farreach::trace::frt::TraceWriter;
 use farreach::trace::kernels::{KERNELS, Kernel, Settings, kernel};
@@ -222,7 +222,7 @@ enum Named<'a> {
 
 /// Stores the trace of a program's first instructions; false: interrupted, and there is no trace.
 fn record(program: &workloads::Program, file: &Path, limit: u64, seed: u64) -> Result<bool> {
-    note(format_args!("recording {}: {}, up to {} instructions", program.name, program.about, count(limit)));
+    note(format_args!("recording {}: {}, up to {}", program.name, program.about, counted(limit, "instruction")));
     let prepared = workloads::prepare(program, &Asked { seed: Some(seed), ..Asked::default() })?;
     let mut writer = TraceWriter::create(file, header(&prepared.command)?)?;
     let mut recorder = prepared.record()?;

@@ -9,7 +9,7 @@ use anyhow::{Result, anyhow};
 use farreach::counts::{MachineResult, RunResult};
 use farreach::event::Batch;
 use farreach::machine::{Lab, MAX_DESIGNS, MachineSpec, Options, PageLab, Progress};
-use farreach::report::format::count;
+use farreach::report::format::{count, counted};
 use farreach::study::{Answer, Measured, PAGE_SIZES, Request, Results, Study, What};
 use farreach_cli::live::Watch;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -35,8 +35,8 @@ const PAGES_RATE: f64 = 10e-9;
 /// A time as people say it.
 fn spoken(seconds: f64) -> String {
     match seconds {
-        s if s < 90.0 => format!("{s:.0} seconds"),
-        s if s < 5400.0 => format!("{:.0} minutes", s / 60.0),
+        s if s < 90.0 => counted(s.round() as u64, "second"),
+        s if s < 5400.0 => counted((s / 60.0).round() as u64, "minute"),
         s => format!("{:.1} hours", s / 3600.0),
     }
 }
@@ -141,11 +141,12 @@ impl Runner<'_> {
         if round == 1 {
             let seconds = self.expected(&passes)? / workers as f64;
             note(format_args!(
-                "{} runs of machines in {total} passes, about {} on {workers} of {} threads; what they find may ask for more. Results are kept \
+                "{} in {}, about {} on {workers} of {}; what they find may ask for more. Results are kept \
                  in {}",
-                count(machines),
+                counted(machines, "run of machines"),
+                counted(total as u64, "pass"),
                 spoken(seconds),
-                self.threads,
+                counted(self.threads as u64, "thread"),
                 self.cache.dir().display()
             ));
         }
@@ -192,7 +193,8 @@ impl Runner<'_> {
                 let work = shared.work.load(Ordering::Relaxed);
                 let seconds = started.elapsed().as_secs_f64();
                 display.set_message(format!(
-                    "round {round}: {done} of {total} passes, {} references x machines, {seconds:.0} s",
+                    "round {round}: {done} of {}, {} references x machines, {seconds:.0} s",
+                    counted(total as u64, "pass"),
                     count(work)
                 ));
                 display.tick();

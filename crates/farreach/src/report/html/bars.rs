@@ -4,6 +4,7 @@
 use super::parts::{Page, breakable, chip, colour, named, percent};
 use super::scale::{Scale, tick_label};
 use crate::counts::{MachineResult, MemoryUse};
+use crate::nouns::noun;
 use crate::report::format::{NONE, bytes, count, grouped, rate};
 use crate::report::view::{per_thousand, percent_of};
 use maud::{Markup, html};
@@ -62,9 +63,10 @@ pub(super) fn axis(scale: Scale) -> Markup {
 fn miss_bar(m: &MachineResult, scale: Scale) -> Markup {
     let tlb = &m.counts.tlb;
     let tip = format!(
-        "{}: {} misses; {} fetch, {} load, {} store",
+        "{}: {} {}; {} fetch, {} load, {} store",
         m.name,
         grouped(tlb.misses),
+        noun(tlb.misses, "miss"),
         grouped(tlb.fetch_misses),
         grouped(tlb.load_misses),
         grouped(tlb.store_misses)

@@ -2,8 +2,8 @@
 
 use super::parts::Page;
 use crate::counts::MachineResult;
-use crate::report::format::{count, rate};
-use crate::report::view::{per_thousand, plural};
+use crate::report::format::{count, counted, rate};
+use crate::report::view::per_thousand;
 
 /// A design that saves this share of what the best one saves counts as almost as good.
 const ALMOST: f64 = 0.9;
@@ -23,9 +23,9 @@ pub(super) fn headline(page: &Page) -> String {
         let time = base.cost.percent_of_time.map_or_else(String::new, |p| format!(" and {}\u{a0}% of the run time", rate(p)));
         let n = misses(base);
         if n == 0 {
-            return format!("{} never missed in {} lookups.", base.name, count(base.counts.tlb.lookups));
+            return format!("{} never missed in {}.", base.name, counted(base.counts.tlb.lookups, "lookup"));
         }
-        return format!("{} missed {} time{}{per}{time}.", base.name, count(n), plural(n));
+        return format!("{} missed {}{per}{time}.", base.name, counted(n, "time"));
     }
     if machines.iter().all(|m| misses(m) == 0) {
         return "No design missed at all: this run fits in every one of them.".into();
@@ -38,11 +38,11 @@ pub(super) fn headline(page: &Page) -> String {
         .expect("there are at least two machines");
     if misses(best) == misses(base) {
         let n = misses(base);
-        return format!("Nothing here misses less than {}: {} miss{}.", base.name, count(n), if n == 1 { "" } else { "es" });
+        return format!("Nothing here misses less than {}: {}.", base.name, counted(n, "miss"));
     }
     let fewer = 100.0 * (1.0 - misses(best) as f64 / misses(base) as f64);
     let mut text = if misses(best) == 0 {
-        format!("{} never misses, where {} misses {} time{}", best.name, base.name, count(misses(base)), plural(misses(base)))
+        format!("{} never misses, where {} misses {}", best.name, base.name, counted(misses(base), "time"))
     } else {
         format!("{} misses least: {}, {}\u{a0}% fewer than {}", best.name, count(misses(best)), share(fewer), base.name)
     };

@@ -22,32 +22,14 @@ fn used(m: &crate::counts::MachineResult) -> SegmentUse {
 /// All rows. The arenas have 131,072 pages, of which 512 are used. Six GB are six pages of 1 GB, for which there are four entries, and six of
 /// 2 MB, for which there are 32: ten rounds miss always, or once.
 pub(in crate::study) const ROWS: &[Row] = &[
-    Row {
-        program: ARENAS,
-        machine: DS_SEGMENT,
-        what: "pages in the segment",
-        read: |m| used(m).most_pages,
-        rules: (131_072, 131_072),
-    },
-    Row {
-        program: ARENAS,
-        machine: DS_SEGMENT,
-        what: "of these never used",
-        read: |m| used(m).most_pages - used(m).most_used_pages,
-        rules: (130_560, 130_560),
-    },
-    Row { program: ARENAS, machine: DS_SEGMENT, what: "data misses", read: |m| m.counts.tlb.data_misses, rules: (0, 0) },
-    Row { program: TURNS, machine: DS_SEGMENT, what: "segments created", read: |m| used(m).created, rules: (2, 2) },
-    Row { program: TURNS, machine: DS_SEGMENT, what: "data misses", read: |m| m.counts.tlb.data_misses, rules: (0, 0) },
-    Row {
-        program: TURNS,
-        machine: DS_SEGMENT,
-        what: "KB in use",
-        read: |m| m.memory.resident_bytes >> 10,
-        rules: (2 * 4096, 2 * 4096),
-    },
-    Row { program: SPARSE, machine: DS_2M, what: "data misses", read: |m| m.counts.tlb.data_misses, rules: (6, 6) },
-    Row { program: SPARSE, machine: DS_1G, what: "data misses", read: |m| m.counts.tlb.data_misses, rules: (60, 60) },
+    Row::exactly(ARENAS, DS_SEGMENT, ("pages in the segment", |m| used(m).most_pages), 131_072),
+    Row::exactly(ARENAS, DS_SEGMENT, ("of these never used", |m| used(m).most_pages - used(m).most_used_pages), 130_560),
+    Row::exactly(ARENAS, DS_SEGMENT, ("data misses", |m| m.counts.tlb.data_misses), 0),
+    Row::exactly(TURNS, DS_SEGMENT, ("segments created", |m| used(m).created), 2),
+    Row::exactly(TURNS, DS_SEGMENT, ("data misses", |m| m.counts.tlb.data_misses), 0),
+    Row::exactly(TURNS, DS_SEGMENT, ("KB in use", |m| m.memory.resident_bytes >> 10), 2 * 4096),
+    Row::exactly(SPARSE, DS_2M, ("data misses", |m| m.counts.tlb.data_misses), 6),
+    Row::exactly(SPARSE, DS_1G, ("data misses", |m| m.counts.tlb.data_misses), 60),
 ];
 
 const WALK: Dimension = Dimension::Walk { levels: 4 };

@@ -2,6 +2,7 @@
 
 use super::Hypothesis;
 use super::judge::{fails, holds, tally, untestable};
+use crate::nouns::several;
 use crate::study::ds13::by_hand::{ROWS, compaction, nested};
 use crate::study::ds13::fig5::{self, SERIES};
 use crate::study::ds13::{fig1, table3, table4, table5};
@@ -99,7 +100,7 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         id: "H-DS-5",
         claim: "On sparse access 1 GB pages can be worse than 2 MB pages: four entries against 32",
         studies: &["ds13-by-hand"],
-        judge: |results, _| tally_rows(results, SPARSE),
+        judge: |results, _| judged(ROWS, results, &[SPARSE]),
     },
     Hypothesis {
         id: "H-DS-6",
@@ -130,7 +131,7 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             tally(of_ds13(set), |p| {
                 let of = |machine| results.machine(&p.name, machine).map(|m| (m.counts.tlb.data_misses, &m.regions));
                 let (registers, faults) = (of(DS_TRACKED)?, of(DS_EMULATED)?);
-                let text = format!("{} and {} in {} regions", registers.0, faults.0, registers.1.len());
+                let text = format!("{} and {} in {}", registers.0, faults.0, several(registers.1.len() as u64, "region"));
                 Some((registers == faults, text))
             })
             .all()
@@ -165,7 +166,7 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         id: "H-DS-11",
         claim: "A segment over sparse arenas holds memory that is never used",
         studies: &["ds13-by-hand"],
-        judge: |results, _| tally_rows(results, ARENAS),
+        judge: |results, _| judged(ROWS, results, &[ARENAS]),
     },
     Hypothesis {
         id: "H-DS-12",
@@ -190,7 +191,7 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         claim: "Processes that take turns, each with a segment, see their own memory only",
         studies: &["ds13-by-hand"],
         judge: |results, _| {
-            let mut finding = tally_rows(results, TURNS);
+            let mut finding = judged(ROWS, results, &[TURNS]);
             finding.why.push_str(" Debug builds compare every translation with the page table of its process (XC-3).");
             finding
         },
@@ -200,9 +201,4 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
 /// Some program stands for the database with many threads, and missed.
 fn data(results: &Results, set: &Set) -> bool {
     of_ds13(set).any(|p| is(p, "MySQL") && data_misses(results, &p.name, DS_TRACKED).is_some())
-}
-
-/// All rows made by hand for a program are as the rules give.
-fn tally_rows(results: &Results, program: &str) -> super::Finding {
-    judged(ROWS, results, |row| row.program == program)
 }

@@ -1,6 +1,7 @@
 //! How claims about several programs are judged.
 
 use super::{Finding, Verdict};
+use crate::nouns::several;
 use crate::study::words::list;
 use crate::study::{Program, Results, Set};
 
@@ -48,7 +49,7 @@ impl Tally {
         }
         let (yes, of) = (self.yes.len(), self.yes.len() + self.no.len());
         let exceptions = if self.no.is_empty() { String::new() } else { format!("; not on {}", list(&self.no)) };
-        let text = format!("{yes} of {of} programs{exceptions}.");
+        let text = format!("{yes} of {}{exceptions}.", several(of as u64, "program"));
         if 2 * yes > of { holds(text) } else { fails(text) }
     }
 

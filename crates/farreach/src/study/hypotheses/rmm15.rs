@@ -2,6 +2,7 @@
 
 use super::judge::{Tally, fails, holds, tally, untestable};
 use super::{Finding, Hypothesis};
+use crate::nouns::several;
 use crate::study::hand::judged;
 use crate::study::large::{RMM_4K, RMM_CLUSTERED, RMM_OFF, RMM_RANGE, RMM_THP, data_misses, mean};
 use crate::study::micro_memory::{FORK, PROTECT, SCATTERED, TINY};
@@ -57,7 +58,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         judge: |results, set| {
             let found = tally(set.large.iter(), |p| largest(results, &p.name).map(|s| (s >= 90.0, percent(s))));
             let (yes, no) = (found.yes.len(), found.no.len());
-            let text = format!("{yes} of {} programs; not on {}.", yes + no, crate::study::words::list(&found.no));
+            let text =
+                format!("{yes} of {}; not on {}.", several((yes + no) as u64, "program"), crate::study::words::list(&found.no));
             match (yes, no) {
                 (0, 0) => untestable("no program was run."),
                 (_, 0) => fails(text),
@@ -80,7 +82,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             };
             let (yes, all) = (found.yes.len(), programs.len());
             let text = format!(
-                "{yes} of {all} programs, {} removed on average; less on {}.",
+                "{yes} of {}, {} removed on average; less on {}.",
+                several(all as u64, "program"),
                 percent(100.0 - left),
                 crate::study::words::list(&found.no)
             );
@@ -108,7 +111,7 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         id: "H-RM-5",
         claim: "As many entries as ranges are needed: at random over 62 ranges 64 entries miss once for each, 32 at 48 %",
         studies: &["rmm15-by-hand"],
-        judge: |results, _| judged(ROWS, results, |row| row.program == SCATTERED),
+        judge: |results, _| judged(ROWS, results, &[SCATTERED]),
     },
     Hypothesis {
         id: "H-RM-6",
@@ -131,7 +134,7 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             tally(set.large.iter(), |p| {
                 let (demand, eager) = (contiguity(results, &p.name, RMM_THP)?, contiguity(results, &p.name, RMM_OFF)?);
                 let (d, e) = (shares(demand).0, shares(eager).0);
-                let text = format!("{} and {} ranges, {d:.2} and {e:.2} % covered", demand.ranges, eager.ranges);
+                let text = format!("{} and {}, {d:.2} and {e:.2} % covered", demand.ranges, several(eager.ranges, "range"));
                 Some((2 * eager.ranges <= demand.ranges && e >= d, text))
             })
             .all()
@@ -256,7 +259,12 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                 let [chain, _] = aged(set, p)?;
                 let (stock, large) = (contiguity(results, &chain, STOCK)?, contiguity(results, &chain, RMM_OFF)?);
                 let blocks = stock.mapped_pages / 1024;
-                let text = format!("{} ranges instead of {}; {blocks} blocks of 4 MB", large.ranges, stock.ranges);
+                let text = format!(
+                    "{} instead of {}; {} of 4 MB",
+                    several(large.ranges, "range"),
+                    stock.ranges,
+                    several(blocks, "block")
+                );
                 Some((2 * (stock.ranges - stock.ranges.min(large.ranges)) >= blocks, text))
             })
             .all()
@@ -284,14 +292,14 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         id: "H-RM-17",
         claim: "INVLPG of one page takes its range from the range TLB; the next access walks and fetches what is left of it",
         studies: &["rmm15-by-hand"],
-        judge: |results, _| judged(ROWS, results, |row| row.program == PROTECT),
+        judge: |results, _| judged(ROWS, results, &[PROTECT]),
     },
     Hypothesis {
         id: "H-RM-18",
         claim: "A store after fork dissolves the range and copies one page; the alternative copies all of it",
         studies: &["rmm15-by-hand"],
         judge: |results, _| {
-            let mut finding = judged(ROWS, results, |row| row.program == FORK);
+            let mut finding = judged(ROWS, results, &[FORK]);
             finding.why.push_str(" The test ca_35_f_3 compares the frames of all pages of both processes.");
             finding
         },
@@ -330,13 +338,18 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         claim: "A threshold below eight pages makes many tiny ranges, and more walks",
         studies: &["rmm15-by-hand", "rmm15-options"],
         judge: |results, set| {
-            let tiny = judged(ROWS, results, |row| row.program == TINY);
+            let tiny = judged(ROWS, results, &[TINY]);
             let walks = [TINY_PAGES, TINY_RANGES].map(|m| data_misses(results, TINY, m));
             let [Some(pages), Some(tiny_ranges)] = walks else { return untestable("it was not run.") };
             let programs = tally(set.large.iter(), |p| {
                 let (eight, one) = (data_misses(results, &p.name, RMM_RANGE)?, data_misses(results, &p.name, THRESHOLD_1)?);
                 let ranges = |m| contiguity(results, &p.name, m).map(|c| c.most_ranges);
-                let text = format!("{} to {} ranges, {eight} to {one} walks", ranges(RMM_RANGE)?, ranges(THRESHOLD_1)?);
+                let text = format!(
+                    "{} to {}, {eight} to {}",
+                    ranges(RMM_RANGE)?,
+                    several(ranges(THRESHOLD_1)?, "range"),
+                    several(one, "walk")
+                );
                 Some((one > eight, text))
             });
             let found = programs.some();

@@ -3,6 +3,7 @@
 use super::judge::{fails, holds, tally, untestable};
 use super::{Finding, Hypothesis};
 use crate::cost::cycles::ProtectionSweep;
+use crate::nouns::several;
 use crate::study::micro::SNAPSHOTS;
 use crate::study::sv97::figure8::{L1, L2, LINES, SECOND, machine, second};
 use crate::study::sv97::table1::classes;
@@ -241,7 +242,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             }
             let [shared, apart] = [true, false].map(two_processes);
             let say = |c: &crate::counts::SystemCounts| {
-                format!("{} synonyms, {} lines flushed, {} misses", c.synonym_misses, c.flushed_lines, c.data.l2_misses)
+                let flushed = format!("{} flushed", several(c.flushed_lines, "line"));
+                format!("{}, {flushed}, {}", several(c.synonym_misses, "synonym"), several(c.data.l2_misses, "miss"))
             };
             let text = format!("two processes on one page, by hand: {}; with a segment each: {}.", say(&shared), say(&apart));
             let right = shared.synonym_misses == 0 && shared.flushed_lines == 0 && apart.flushed_lines > 0;

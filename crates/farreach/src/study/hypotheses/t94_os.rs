@@ -1,14 +1,15 @@
 //! Claims of T94 about what the operating system does: support, reservation, thresholds, memory.
 
-use super::judge::{fails, holds, tally, untestable};
-use super::{Finding, Hypothesis};
+use super::judge::tally;
+use super::{Hypothesis, Verdict};
+use crate::study::hand::judged;
 use crate::study::machines::{COMPLETE, PARTIAL, SINGLE, SUPERPAGE, superpage_of};
-use crate::study::t94::by_hand::{self, ROWS};
+use crate::study::micro;
+use crate::study::t94::by_hand::ROWS;
 use crate::study::t94::options::{COLOURING, COMPLETE_RESERVED, NO_RESERVATION, growth, heap, superpage_share};
 use crate::study::t94::pressure::{Memory, SCATTERED, SHORT, SYSTEMS, difference, machine, placed};
 use crate::study::t94::table1::LADDER;
 use crate::study::words::{misses, percent};
-use crate::study::{Results, micro};
 
 pub(super) const CLAIMS: &[Hypothesis] = &[
     Hypothesis {
@@ -90,7 +91,7 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                 partial subblocks show no such bump",
         studies: &["t94-fig4", "t94-fig5", "t94-by-hand"],
         judge: |results, set| {
-            let by_hand = by_hand_all(results, &[micro::ANOMALY]);
+            let by_hand = judged(ROWS, results, &[micro::ANOMALY]);
             let on = tally(set.standing_for(&["compress"]), |p| {
                 let of = |m: String| results.misses(&p.name, &m);
                 let (small, large) = (of(superpage_of(8))?, of(superpage_of(16))?);
@@ -99,15 +100,12 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                 let text = format!("superpages {small} at 32 KB, {large} at 64 KB; partial {few} and {many}");
                 Some((large > small && many <= few, text))
             });
-            match by_hand {
-                None => untestable("nothing was run."),
-                Some(Err(text)) => fails(format!("by hand: {text}.")),
-                Some(Ok(text)) => {
-                    let mut finding = on.all();
-                    finding.why = format!("{} By hand: {text}.", finding.why);
-                    finding
-                }
+            if by_hand.verdict != Verdict::Holds {
+                return by_hand;
             }
+            let mut finding = on.all();
+            finding.why = format!("{} By hand: {}", finding.why, by_hand.why);
+            finding
         },
     },
     Hypothesis {
@@ -206,26 +204,26 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         id: "H-T94-27",
         claim: "An object of 60 KB takes 15 superpage entries and one partial entry, one of 64 KB one of either",
         studies: &["t94-by-hand"],
-        judge: |results, _| by_hand_only(results, &[micro::OBJECT_60K, micro::OBJECT_64K]),
+        judge: |results, _| judged(ROWS, results, &[micro::OBJECT_60K, micro::OBJECT_64K]),
     },
     Hypothesis {
         id: "H-T94-28",
         claim: "With a hole, an unaligned start or a page of other attributes, superpages need an entry per page, partial subblocks one \
                 or two per region",
         studies: &["t94-by-hand"],
-        judge: |results, _| by_hand_only(results, &[micro::HOLE, micro::UNALIGNED, micro::ATTRIBUTE]),
+        judge: |results, _| judged(ROWS, results, &[micro::HOLE, micro::UNALIGNED, micro::ATTRIBUTE]),
     },
     Hypothesis {
         id: "H-T94-29",
         claim: "With one modified bit per base page less is written back than with one per superpage",
         studies: &["t94-by-hand"],
-        judge: |results, _| by_hand_only(results, &[micro::ONE_DIRTY]),
+        judge: |results, _| judged(ROWS, results, &[micro::ONE_DIRTY]),
     },
     Hypothesis {
         id: "H-T94-30",
         claim: "Promotion at 50 % populates pages that are never referenced: in half-used regions of a file, half of the region",
         studies: &["t94-by-hand"],
-        judge: |results, _| by_hand_only(results, &[micro::HALF_FILE]),
+        judge: |results, _| judged(ROWS, results, &[micro::HALF_FILE]),
     },
     Hypothesis {
         id: "H-T94-35",
@@ -251,24 +249,3 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         },
     },
 ];
-
-/// What the rules give for these programs: the numbers, or what is different. `None`: not run.
-fn by_hand_all(results: &Results, programs: &[&str]) -> Option<Result<String, String>> {
-    let rows = (0..ROWS.len()).filter(|&i| programs.contains(&ROWS[i].0));
-    let (mut right, mut wrong) = (Vec::new(), Vec::new());
-    for i in rows {
-        let (program, (what, _), machine, want) = &ROWS[i];
-        let found = by_hand::found(results, i)?;
-        let text = format!("{program}, {}: {found} {what}", machine());
-        if found == *want { right.push(text) } else { wrong.push(format!("{text}, not {want}")) }
-    }
-    Some(if wrong.is_empty() { Ok(right.join("; ")) } else { Err(wrong.join("; ")) })
-}
-
-fn by_hand_only(results: &Results, programs: &[&str]) -> Finding {
-    match by_hand_all(results, programs) {
-        None => untestable("nothing was run."),
-        Some(Ok(text)) => holds(format!("{text}.")),
-        Some(Err(text)) => fails(format!("{text}.")),
-    }
-}

@@ -41,13 +41,7 @@ fn dissolved(m: &MachineResult) -> u64 {
 
 /// All rows.
 pub(in crate::study) const ROWS: &[Row] = &[
-    Row {
-        program: SCATTERED,
-        machine: WIDE,
-        what: "misses of the range TLB",
-        read: |m| ranges(m).misses,
-        rules: (RANGES, RANGES),
-    },
+    Row::exactly(SCATTERED, WIDE, ("misses of the range TLB", |m| ranges(m).misses), RANGES),
     Row {
         program: SCATTERED,
         machine: RMM_RANGE,
@@ -55,20 +49,14 @@ pub(in crate::study) const ROWS: &[Row] = &[
         read: |m| 1000 * ranges(m).misses / (ranges(m).hits + ranges(m).misses).max(1),
         rules: (479, 489),
     },
-    Row { program: PROTECT, machine: NARROW, what: "page walks", read: |m| m.counts.tlb.misses, rules: (8, 8) },
-    Row { program: PROTECT, machine: NARROW, what: "walks of the range table", read: |m| ranges(m).walks, rules: (2, 2) },
-    Row {
-        program: PROTECT,
-        machine: NARROW,
-        what: "lookups that a range answered",
-        read: |m| ranges(m).sole_hits,
-        rules: (120, 120),
-    },
-    Row { program: FORK, machine: RMM_RANGE, what: "pages copied", read: |m| m.counts.os.cow_copies, rules: (1, 1) },
-    Row { program: FORK, machine: RMM_RANGE, what: "ranges dissolved", read: dissolved, rules: (1, 1) },
-    Row { program: FORK, machine: COPYING, what: "pages copied", read: |m| m.counts.os.cow_copies, rules: (64, 64) },
-    Row { program: TINY, machine: TINY_PAGES, what: "most ranges", read: most, rules: (8, 8) },
-    Row { program: TINY, machine: TINY_RANGES, what: "most ranges", read: most, rules: (264, 264) },
+    Row::exactly(PROTECT, NARROW, ("page walks", |m| m.counts.tlb.misses), 8),
+    Row::exactly(PROTECT, NARROW, ("walks of the range table", |m| ranges(m).walks), 2),
+    Row::exactly(PROTECT, NARROW, ("lookups that a range answered", |m| ranges(m).sole_hits), 120),
+    Row::exactly(FORK, RMM_RANGE, ("pages copied", |m| m.counts.os.cow_copies), 1),
+    Row::exactly(FORK, RMM_RANGE, ("ranges dissolved", dissolved), 1),
+    Row::exactly(FORK, COPYING, ("pages copied", |m| m.counts.os.cow_copies), 64),
+    Row::exactly(TINY, TINY_PAGES, ("most ranges", most), 8),
+    Row::exactly(TINY, TINY_RANGES, ("most ranges", most), 264),
 ];
 
 fn most(m: &MachineResult) -> u64 {

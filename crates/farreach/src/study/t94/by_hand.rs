@@ -1,72 +1,62 @@
 //! What the paper works out by hand: small programs on which a mechanism must show, whatever else programs do.
 
-use super::*;
-use crate::counts::MachineResult;
-use crate::study::machines::{PARTIAL, SINGLE, SUPERPAGE, partial_of, superpage_of};
-use crate::study::{Origin, Section, Study, Table, micro};
+use crate::study::hand::{Row, What, plan, table};
+use crate::study::machines::{PARTIAL, SINGLE, SUPERPAGE};
+use crate::study::{Study, micro};
 
 pub(in crate::study) const STUDY: Study = Study {
     id: "t94-by-hand",
     title: "Regions of a few pages: half used, small, with holes, with other attributes, modified in one page",
     rules: "T94-19, T94-20, T94-50, T94-54, CA-12, CA-13",
-    plan: |_, _| ROWS.iter().map(|&(program, _, ref machine, _)| Request::machine(program, machine())).collect(),
-    section: |results, _, section| show(results, section),
+    plan: |_, _| plan(ROWS),
+    section: |results, _, section| section.tables.push(table(ROWS, results)),
 };
 
-/// What a row is about.
-type Read = fn(&MachineResult) -> u64;
-
-/// Program, what is read, machine, and what the rules give.
-type RowOf = (&'static str, (&'static str, Read), fn() -> String, u64);
+/// Superpages of 16 and 32 KB, and subblocks of 32 KB: what `superpage_of` and `partial_of` say.
+const SUPERPAGE_4: &str = "t94/superpage:sizes=4K+16K,region=16K,promote=16K";
+const SUPERPAGE_8: &str = "t94/superpage:sizes=4K+32K,region=32K,promote=32K";
+const PARTIAL_8: &str = "t94/partial:factor=8,region=32K";
 
 /// All rows.
-pub(in crate::study) const ROWS: &[RowOf] = &[
-    (micro::ANOMALY, MISSES, || superpage_of(4), 72),
-    (micro::ANOMALY, MISSES, || superpage_of(8), 72),
-    (micro::ANOMALY, MISSES, || superpage_of(16), 720),
-    (micro::ANOMALY, MISSES, || partial_of(8), 72),
-    (micro::ANOMALY, MISSES, || partial_of(16), 72),
-    (micro::OBJECT_60K, ENTRIES, || SUPERPAGE.into(), 15),
-    (micro::OBJECT_60K, ENTRIES, || PARTIAL.into(), 1),
-    (micro::OBJECT_64K, ENTRIES, || SUPERPAGE.into(), 1),
-    (micro::OBJECT_64K, ENTRIES, || PARTIAL.into(), 1),
-    (micro::HOLE, ENTRIES, || SUPERPAGE.into(), 15),
-    (micro::HOLE, ENTRIES, || PARTIAL.into(), 1),
-    (micro::UNALIGNED, ENTRIES, || SUPERPAGE.into(), 15),
-    (micro::UNALIGNED, ENTRIES, || PARTIAL.into(), 1),
-    (micro::ATTRIBUTE, ENTRIES, || SUPERPAGE.into(), 16),
-    (micro::ATTRIBUTE, ENTRIES, || PARTIAL.into(), 2),
-    (micro::ONE_DIRTY, DIRTY, || SINGLE.into(), 64),
-    (micro::ONE_DIRTY, DIRTY, || PARTIAL.into(), 64),
-    (micro::ONE_DIRTY, DIRTY, || SUPERPAGE.into(), 64 * 16),
-    (micro::HALF_FILE, NEVER_USED, || SUPERPAGE.into(), 64 * 8),
-    (micro::HALF_FILE, NEVER_USED, || PARTIAL.into(), 0),
+pub(in crate::study) const ROWS: &[Row] = &[
+    Row::exactly(micro::ANOMALY, SUPERPAGE_4, MISSES, 72),
+    Row::exactly(micro::ANOMALY, SUPERPAGE_8, MISSES, 72),
+    Row::exactly(micro::ANOMALY, SUPERPAGE, MISSES, 720),
+    Row::exactly(micro::ANOMALY, PARTIAL_8, MISSES, 72),
+    Row::exactly(micro::ANOMALY, PARTIAL, MISSES, 72),
+    Row::exactly(micro::OBJECT_60K, SUPERPAGE, ENTRIES, 15),
+    Row::exactly(micro::OBJECT_60K, PARTIAL, ENTRIES, 1),
+    Row::exactly(micro::OBJECT_64K, SUPERPAGE, ENTRIES, 1),
+    Row::exactly(micro::OBJECT_64K, PARTIAL, ENTRIES, 1),
+    Row::exactly(micro::HOLE, SUPERPAGE, ENTRIES, 15),
+    Row::exactly(micro::HOLE, PARTIAL, ENTRIES, 1),
+    Row::exactly(micro::UNALIGNED, SUPERPAGE, ENTRIES, 15),
+    Row::exactly(micro::UNALIGNED, PARTIAL, ENTRIES, 1),
+    Row::exactly(micro::ATTRIBUTE, SUPERPAGE, ENTRIES, 16),
+    Row::exactly(micro::ATTRIBUTE, PARTIAL, ENTRIES, 2),
+    Row::exactly(micro::ONE_DIRTY, SINGLE, DIRTY, 64),
+    Row::exactly(micro::ONE_DIRTY, PARTIAL, DIRTY, 64),
+    Row::exactly(micro::ONE_DIRTY, SUPERPAGE, DIRTY, 64 * 16),
+    Row::exactly(micro::HALF_FILE, SUPERPAGE, NEVER_USED, 64 * 8),
+    Row::exactly(micro::HALF_FILE, PARTIAL, NEVER_USED, 0),
 ];
 
-const MISSES: (&str, Read) = ("misses", |m| m.counts.tlb.misses);
+const MISSES: What = ("misses", |m| m.counts.tlb.misses);
 /// Entries in use before the program ends, which drops all of them; nothing is invalidated before that.
-const ENTRIES: (&str, Read) = ("entries in use", |m| {
+const ENTRIES: What = ("entries in use", |m| {
     let tlb = &m.counts.tlb;
     tlb.fills - tlb.merges - tlb.covered_drops - tlb.evictions
 });
-const DIRTY: (&str, Read) = ("pages to write back", |m| m.counts.os.dirty_pages);
-const NEVER_USED: (&str, Read) = ("pages populated, never used", |m| m.counts.os.populated_never_used);
+const DIRTY: What = ("pages to write back", |m| m.counts.os.dirty_pages);
+const NEVER_USED: What = ("pages populated, never used", |m| m.counts.os.populated_never_used);
 
-/// What was found for a row.
-pub(in crate::study) fn found(results: &Results, row: usize) -> Option<u64> {
-    let (program, (_, read), machine, _) = &ROWS[row];
-    results.machine(program, &machine()).map(read)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::machines::{partial_of, superpage_of};
 
-fn show(results: &Results, section: &mut Section) {
-    let mut table = Table::new("What is found, and what the rules give", "program");
-    table.column("machine", Origin::Measured, "");
-    table.column("what", Origin::Measured, "");
-    table.column("found", Origin::Measured, "pages");
-    table.column("by the rules", Origin::Computed, "pages");
-    for (i, (program, (what, _), machine, want)) in ROWS.iter().enumerate() {
-        let cells = vec![Cell::Text(machine()), Cell::from(*what), found(results, i).into(), Cell::Count(*want)];
-        table.row(*program, cells);
+    #[test]
+    fn machines_are_those_of_the_figures() {
+        assert_eq!([SUPERPAGE_4, SUPERPAGE_8, PARTIAL_8], [superpage_of(4), superpage_of(8), partial_of(8)]);
     }
-    section.tables.push(table);
 }

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use crate::error::Result;
+use crate::nouns::several;
 use crate::trace::input::Input;
 use crate::trace::{Format, Opened};
 
@@ -186,7 +187,10 @@ impl ChunkHead {
         for (i, limit) in COLUMN_LIMITS.into_iter().enumerate() {
             let (raw, packed) = (u32_at(44 + 8 * i), u32_at(48 + 8 * i));
             if raw as usize > limit || packed > raw || (packed == 0) != (raw == 0) {
-                return Err(format!("column {i} claims {raw} bytes, {packed} compressed; at most {limit} are possible"));
+                return Err(format!(
+                    "column {i} claims {}, {packed} compressed; at most {limit} are possible",
+                    several(raw.into(), "byte")
+                ));
             }
             head.columns[i] = (raw, packed);
         }

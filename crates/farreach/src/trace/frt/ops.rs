@@ -7,6 +7,7 @@ use super::wire::{Cursor, put_string, put_varint, unzigzag, zigzag};
 use super::{MAX_BLOCK_ITEMS, MAX_STRING_BYTES};
 use crate::addr::Asid;
 use crate::event::{Advice, Backing, Block, DataRef, End, Instr, Kind, MAX_BLOCKS, Mapping, Op, Prot};
+use crate::nouns::several;
 
 const ASID: u8 = 0;
 const DEFINE: u8 = 1;
@@ -56,8 +57,9 @@ pub(crate) fn put_redefine(out: &mut Vec<u8>, number: u32) {
 impl OpState {
     pub fn put_define(&mut self, out: &mut Vec<u8>, id: u32, block: &Block) -> Result<(), String> {
         if block.instrs.len() > MAX_BLOCK_ITEMS || block.refs.len() > MAX_BLOCK_ITEMS {
-            let (i, r) = (block.instrs.len(), block.refs.len());
-            return Err(format!("block {id} has {i} instructions and {r} references; a file takes {MAX_BLOCK_ITEMS} of each"));
+            let i = several(block.instrs.len() as u64, "instruction");
+            let r = several(block.refs.len() as u64, "reference");
+            return Err(format!("block {id} has {i} and {r}; a file takes {MAX_BLOCK_ITEMS} of each"));
         }
         out.push(DEFINE);
         put_varint(out, zigzag(i64::from(id) - i64::from(self.next_id)));
@@ -134,7 +136,9 @@ impl OpState {
         let (instrs, refs) = (c.varint()?, c.varint()?);
         if instrs > MAX_BLOCK_ITEMS as u64 || refs > MAX_BLOCK_ITEMS as u64 {
             return Err(format!(
-                "block {id} claims {instrs} instructions and {refs} references; at most {MAX_BLOCK_ITEMS} of each"
+                "block {id} claims {} and {}; at most {MAX_BLOCK_ITEMS} of each",
+                several(instrs, "instruction"),
+                several(refs, "reference")
             ));
         }
         let instrs: Result<Box<[Instr]>, String> = (0..instrs)

@@ -9,6 +9,7 @@ use super::*;
 use crate::addr::Asid;
 use crate::error::Error;
 use crate::event::{Batch, Op, Source};
+use crate::nouns::several;
 use crate::trace::input::Bytes;
 use crate::trace::tally::Processes;
 
@@ -114,9 +115,10 @@ impl FrtReader {
             file: self.input.file.clone(),
             place: format!("chunk {number} at byte {at}"),
             what: format!(
-                "{what}; whole before it: {number} chunks with {} instructions and {} references",
-                self.totals.instructions,
-                self.totals.references()
+                "{what}; whole before it: {} with {} and {}",
+                several(number as u64, "chunk"),
+                several(self.totals.instructions, "instruction"),
+                several(self.totals.references(), "reference")
             ),
         }
     }
@@ -279,7 +281,7 @@ impl FrtReader {
         }
         self.chunk.words += batch.words.len() as u64;
         if self.chunk.words > u64::from(self.chunk.head.words) {
-            return Err(format!("it has more than the {} words it claims", self.chunk.head.words));
+            return Err(format!("it has more than the {} it claims", several(self.chunk.head.words.into(), "word")));
         }
         if executed {
             self.processes.see(batch.asid, None);
@@ -317,7 +319,7 @@ impl FrtReader {
             return Ok(());
         }
         let wrong = if *records != u64::from(head.records) {
-            Some(format!("it has {records} events and claims {}", head.records))
+            Some(format!("it has {} and claims {}", several(*records, "event"), head.records))
         } else if whole {
             let left = (0..COLUMNS).find(|&i| at[i] + if i == DATA { 8 } else { 0 } != columns[i].len());
             let counts = (*words, sums.instructions, sums.loads, sums.stores);

@@ -12,6 +12,7 @@ use super::*;
 use crate::addr::Asid;
 use crate::error::Error;
 use crate::event::{Batch, OP_BIT, Op};
+use crate::nouns::several;
 use crate::trace::partial::Partial;
 use crate::trace::tally::Processes;
 
@@ -157,7 +158,8 @@ impl TraceWriter {
                 let need =
                     need.ok_or_else(|| refuse(&self.file, self.batches, from, format!("block {word} was never defined")))?;
                 let addrs = words.get(at..at + need).ok_or_else(|| {
-                    let what = format!("block {word} needs {need} addresses, {} words are left", words.len() - at);
+                    let what =
+                        format!("block {word} needs {}, words left are {}", several(need as u64, "address"), words.len() - at);
                     refuse(&self.file, self.batches, from, what)
                 })?;
                 self.model.put_addresses(addrs, codes, data, &mut self.chunk.sums);

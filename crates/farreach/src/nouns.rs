@@ -1,0 +1,34 @@
+//! Nouns beside numbers, in whatever is printed for people.
+
+use std::borrow::Cow;
+
+/// The noun that goes with a number: as it stands for one, with its plural ending for any other. In `page of memory` the first word
+/// is what is counted.
+///
+/// ```
+/// use farreach::nouns::noun;
+/// assert_eq!([noun(1, "page"), noun(0, "page"), noun(2, "pass"), noun(9, "entry")], ["page", "pages", "passes", "entries"]);
+/// assert_eq!([noun(3, "key"), noun(2, "change of the address space")], ["keys", "changes of the address space"]);
+/// ```
+pub fn noun(n: u64, one: &str) -> Cow<'_, str> {
+    if n == 1 {
+        return one.into();
+    }
+    let (word, rest) = one.find(" of ").map_or((one, ""), |at| one.split_at(at));
+    let many = match word.strip_suffix('y').filter(|stem| !stem.ends_with(['a', 'e', 'o', 'u'])) {
+        Some(stem) => format!("{stem}ies"),
+        None if word.ends_with(['s', 'x']) || word.ends_with("ch") => format!("{word}es"),
+        None => format!("{word}s"),
+    };
+    (many + rest).into()
+}
+
+/// A number in digits with its noun.
+///
+/// ```
+/// use farreach::nouns::several;
+/// assert_eq!([several(1, "instruction"), several(12_345, "instruction")], ["1 instruction", "12345 instructions"]);
+/// ```
+pub fn several(n: u64, one: &str) -> String {
+    format!("{n} {}", noun(n, one))
+}
