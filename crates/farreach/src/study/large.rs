@@ -43,7 +43,7 @@ const DS13: [&str; 6] = ["graph500", "memcached", "MySQL", "NPB:BT", "NPB:CG", "
 
 /// The programs that stand for one of DS13, and those that were asked for by name.
 pub fn of_ds13(set: &Set) -> impl Iterator<Item = &Program> + Clone {
-    set.large.iter().filter(|p| p.stands_for.is_empty() || p.stands_for.split(", ").any(|s| DS13.contains(&s)))
+    set.large.iter().filter(|p| p.stands_for.is_empty() || p.is_like(&DS13))
 }
 
 /// A row of a table: a program, and the row of the printed table that it stands for.
@@ -60,7 +60,7 @@ pub struct Stand<'a> {
 pub fn stands<'a>(programs: impl Iterator<Item = &'a Program> + Clone, paper: &Printed) -> Vec<Stand<'a>> {
     let mut all = Vec::new();
     for row in paper.rows() {
-        for program in programs.clone().filter(|p| p.stands_for.split(", ").any(|s| s.eq_ignore_ascii_case(row))) {
+        for program in programs.clone().filter(|p| p.is_like(&[row])) {
             all.push(Stand { program, head: format!("{} ({row})", program.name), row: row.into() });
         }
     }

@@ -59,6 +59,13 @@ pub struct Program {
     pub real: bool,
 }
 
+impl Program {
+    /// It stands for one of these programs of the papers, whose tables do not spell them alike (Graph500, graph500).
+    pub fn is_like(&self, names: &[&str]) -> bool {
+        self.stands_for.split(", ").any(|own| names.iter().any(|name| own.eq_ignore_ascii_case(name)))
+    }
+}
+
 /// The programs that studies run.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Set {
@@ -79,7 +86,7 @@ impl Set {
 
     /// The programs that stand for one of these.
     pub fn standing_for<'a>(&'a self, names: &'a [&str]) -> impl Iterator<Item = &'a Program> {
-        self.programs.iter().filter(move |p| names.contains(&p.stands_for.as_str()))
+        self.programs.iter().filter(move |p| p.is_like(names))
     }
 }
 

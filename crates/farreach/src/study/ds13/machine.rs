@@ -91,16 +91,13 @@ fn workloads(results: &Results, set: &Set, section: &mut Section) {
             ],
         );
     }
-    let absent: Vec<String> = paper.rows().filter(|row| !has(set, row)).map(str::to_owned).collect();
+    let there = |row: &str| set.large.iter().any(|p| p.is_like(&[row]));
+    let absent: Vec<String> = paper.rows().filter(|row| !there(row)).map(str::to_owned).collect();
     section.tables.push(table);
     section.note(large::SCALED);
     if !absent.is_empty() {
         section.note(format!("Nothing in this set stands for {}.", crate::study::words::list(&absent)));
     }
-}
-
-fn has(set: &Set, row: &str) -> bool {
-    set.large.iter().any(|p| p.stands_for.split(", ").any(|s| s.eq_ignore_ascii_case(row)))
 }
 
 /// A size as the tables print it.

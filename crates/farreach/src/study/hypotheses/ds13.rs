@@ -1,7 +1,7 @@
 //! Claims of DS13 about direct segments.
 
 use super::Hypothesis;
-use super::judge::{fails, holds, tally, untestable};
+use super::judge::{fails, holds, tally, untestable, worst};
 use crate::nouns::several;
 use crate::study::ds13::by_hand::{ROWS, compaction, nested};
 use crate::study::ds13::fig5::{self, SERIES};
@@ -23,25 +23,25 @@ fn inflection(results: &Results, set: &Set, machine: &str) -> Option<(Option<u64
     Some((from, times.last()?.1))
 }
 
-fn is(p: &Program, name: &str) -> bool {
-    p.stands_for.split(", ").any(|s| s == name)
-}
-
 pub(super) const CLAIMS: &[Hypothesis] = &[
     Hypothesis {
         id: "H-DS-1",
         claim: "More than 99.9 % of the data TLB misses of big-memory programs are in the segment; of a database with many threads fewer",
         studies: &["ds13-table5"],
         judge: |results, set| {
-            let programs = of_ds13(set).filter(|p| !is(p, "MySQL"));
-            let missing = data(results, set);
-            let found = tally(programs, |p| {
+            let inside = |p: &Program| {
                 data_misses(results, &p.name, DS_TRACKED).filter(|&n| n >= MISSES)?;
-                table5::share(results, &p.name).map(|s| (s > 99.9, format!("{s:.3} %")))
-            });
-            let mut finding = found.all();
-            if !missing {
+                table5::share(results, &p.name)
+            };
+            let (databases, others): (Vec<_>, Vec<_>) = of_ds13(set).partition(|p| p.is_like(&["MySQL"]));
+            let mut finding = tally(others.into_iter(), |p| inside(p).map(|s| (s > 99.9, format!("{s:.3} %")))).all();
+            let database = tally(databases.into_iter(), |p| inside(p).map(|s| (s <= 99.9, format!("{s:.3} %"))));
+            if database.is_empty() {
                 finding.why.push_str(" No program here is a database with many threads, so that half of the claim is open.");
+            } else {
+                let database = database.all();
+                finding.verdict = worst([finding.verdict, database.verdict]);
+                finding.why = format!("{} Fewer in the database: {}", finding.why, database.why);
             }
             finding
         },
@@ -198,7 +198,39 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
 ];
 
-/// Some program stands for the database with many threads, and missed.
-fn data(results: &Results, set: &Set) -> bool {
-    of_ds13(set).any(|p| is(p, "MySQL") && data_misses(results, &p.name, DS_TRACKED).is_some())
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::{Lab, MachineSpec, Options};
+    use crate::study::hypotheses::Verdict;
+    use crate::study::{Answer, Measured, Request};
+
+    /// A result with so many data misses, a share of them in the segment.
+    fn with(misses: u64, inside: u64) -> Answer {
+        let mut lab = Lab::new(vec![MachineSpec::parse(DS_TRACKED, 0).unwrap()], Options::default()).unwrap();
+        let result = lab.result("", None);
+        let mut machine = result.machines[0].clone();
+        machine.counts.tlb.data_misses = misses;
+        machine.counts.tlb.segment.misses_inside = inside;
+        Answer::Machine(Box::new(Measured { workload: result.workload, machine }))
+    }
+
+    /// The claim has two halves, and a set with a database judges both.
+    #[test]
+    fn h_ds_1_says_something_about_the_database_too() {
+        let program = |name: &str, like: &str| Program { name: name.into(), stands_for: like.into(), real: false };
+        let set = Set { large: vec![program("bfs", "Graph500"), program("db", "MySQL")], ..Set::default() };
+        let claim = &CLAIMS[0];
+        let verdict = |database: Option<u64>| {
+            let mut results = Results::default();
+            results.insert(Request::machine("bfs", DS_TRACKED), with(10_000, 9_999));
+            database.map(|inside| results.insert(Request::machine("db", DS_TRACKED), with(10_000, inside)));
+            let finding = (claim.judge)(&results, &set);
+            (finding.verdict, finding.why.contains("open"))
+        };
+        assert_eq!(claim.id, "H-DS-1");
+        assert_eq!(verdict(None), (Verdict::Holds, true));
+        assert_eq!(verdict(Some(9_240)), (Verdict::Holds, false));
+        assert_eq!(verdict(Some(10_000)), (Verdict::Fails, false), "in the database no fewer are inside");
+    }
 }

@@ -28,7 +28,7 @@ pub(super) fn tally<'a>(
 }
 
 impl Tally {
-    fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.yes.is_empty() && self.no.is_empty()
     }
 
@@ -60,6 +60,17 @@ impl Tally {
             (_, false) => holds(format!("on {}; not on {}.", list(&self.yes), list(&self.no))),
             _ => fails(format!("on none: {}.", list(&self.no))),
         }
+    }
+}
+
+/// Holds if all do; fails if one does.
+pub(super) fn worst<const N: usize>(all: [Verdict; N]) -> Verdict {
+    if all.contains(&Verdict::Fails) {
+        Verdict::Fails
+    } else if all.contains(&Verdict::NotTestable) {
+        Verdict::NotTestable
+    } else {
+        Verdict::Holds
     }
 }
 

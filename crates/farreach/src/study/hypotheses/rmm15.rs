@@ -1,7 +1,7 @@
 //! Claims of RMM15 about redundant memory mappings.
 
-use super::judge::{Tally, fails, holds, tally, untestable};
-use super::{Finding, Hypothesis};
+use super::judge::{Tally, fails, holds, tally, untestable, worst};
+use super::{Finding, Hypothesis, Verdict};
 use crate::nouns::several;
 use crate::study::hand::judged;
 use crate::study::large::{RMM_4K, RMM_CLUSTERED, RMM_OFF, RMM_RANGE, RMM_THP, data_misses, mean};
@@ -18,12 +18,8 @@ use crate::study::{Program, Results, Set};
 /// The programs of the paper with tens of GB.
 const BIG: [&str; 4] = ["graph500", "memcached", "NPB:CG", "GUPS"];
 
-fn is(p: &Program, names: &[&str]) -> bool {
-    p.stands_for.split(", ").any(|s| names.contains(&s))
-}
-
 fn small(set: &Set) -> impl Iterator<Item = &Program> + Clone {
-    set.large.iter().filter(|p| !is(p, &BIG))
+    set.large.iter().filter(|p| !p.is_like(&BIG))
 }
 
 /// Programs whose walks with 4 KB pages take at least a hundredth of the time: on the others no design has anything to do.
@@ -102,8 +98,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                 Some((fresh > 1.0 || aged.is_some_and(|a| a > 1.0), format!("{} left{words}", percent(fresh))))
             };
             both(
-                tally(set.large.iter().filter(|p| is(p, &late)), many),
-                tally(set.large.iter().filter(|p| !is(p, &late)), many),
+                tally(set.large.iter().filter(|p| p.is_like(&late)), many),
+                tally(set.large.iter().filter(|p| !p.is_like(&late)), many),
             )
         },
     },
@@ -119,7 +115,7 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         studies: &["rmm15-options", "rmm15-fig7"],
         judge: |results, set| {
             let names = ["astar", "omnetpp", "canneal", "streamcluster", "graph500"];
-            tally(set.large.iter().filter(|p| is(p, &names) || p.stands_for.is_empty()), |p| {
+            tally(set.large.iter().filter(|p| p.is_like(&names) || p.stands_for.is_empty()), |p| {
                 let (last, one) = (last_first(results, &p.name)?, left(results, set, p, 1, State::Fresh)?);
                 Some((last > 50.0 && one < 50.0, format!("last range {}, one entry leaves {}", percent(last), percent(one))))
             })
@@ -155,7 +151,7 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                 move |p: &Program| sizes(p).map(|(_, m)| (wanted(m[0], m[1]), format!("{} to {}", m[0], m[1])))
             };
             let falls = tally(small(set), medians(|d, e| e < d)).most();
-            let rises = tally(set.large.iter().filter(|p| is(p, &BIG)), medians(|d, e| e > d)).all();
+            let rises = tally(set.large.iter().filter(|p| p.is_like(&BIG)), medians(|d, e| e > d)).all();
             let means = means.all();
             let why = format!("Mean pages: {} Median falls: {} Median rises: {}", means.why, falls.why, rises.why);
             Finding { verdict: worst([means.verdict, falls.verdict, rises.verdict]), why }
@@ -209,7 +205,7 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                 .large
                 .iter()
                 .filter_map(|p| overhead(results, &p.name, RMM_RANGE).filter(|&o| o > 2.0).map(|o| (p, o)))
-                .filter(|(p, _)| !is(p, &["GUPS"]))
+                .filter(|(p, _)| !p.is_like(&["GUPS"]))
                 .map(|(p, o)| format!("{} ({})", p.name, percent(o)))
                 .collect();
             let text = format!("mean {}; above 2 % but for GUPS: {}.", percent(mean), crate::study::words::list(&dear));
@@ -222,7 +218,7 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         studies: &["rmm15-fig6"],
         judge: |results, set| {
             let of = |name: &str| {
-                let p = set.large.iter().find(|p| is(p, &[name]))?;
+                let p = set.large.iter().find(|p| p.is_like(&[name]))?;
                 Some((p.name.clone(), overhead(results, &p.name, RMM_4K)?))
             };
             let (Some(mcf), Some(cactus), Some(graph)) = (of("mcf"), of("cactusADM"), of("graph500")) else {
@@ -241,7 +237,7 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                 let (with, without) = (overhead(results, &p.name, RMM_CLUSTERED)?, overhead(results, &p.name, RMM_4K)?);
                 Some(100.0 * with / without)
             };
-            let group = |big: bool| set.large.iter().filter(move |p| is(p, &BIG) == big && walks(results, p)).map(kept);
+            let group = |big: bool| set.large.iter().filter(move |p| p.is_like(&BIG) == big && walks(results, p)).map(kept);
             let (Some(small), Some(big)) = (mean(group(false)), mean(group(true))) else {
                 return untestable("not both kinds of programs were run.");
             };
@@ -353,7 +349,7 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                 Some((one > eight, text))
             });
             let found = programs.some();
-            let thrashes = if tiny_ranges > pages { super::Verdict::Holds } else { super::Verdict::Fails };
+            let thrashes = if tiny_ranges > pages { Verdict::Holds } else { Verdict::Fails };
             let why = format!(
                 "made by hand: {} {pages} walks with threshold 8, {tiny_ranges} with 4. Threshold 8 to 1, {}",
                 tiny.why, found.why
@@ -362,15 +358,3 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         },
     },
 ];
-
-/// Holds if all do; fails if one does.
-fn worst<const N: usize>(all: [super::Verdict; N]) -> super::Verdict {
-    use super::Verdict::{Fails, Holds, NotTestable};
-    if all.contains(&Fails) {
-        Fails
-    } else if all.contains(&NotTestable) {
-        NotTestable
-    } else {
-        Holds
-    }
-}
