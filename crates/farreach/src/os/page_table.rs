@@ -4,11 +4,14 @@
 //! Pages of a leaf table whose frames follow each other and that are alike in all else share one entry and have a few bits each: memory
 //! that came in one piece costs next to nothing, touched or not. The leaf becomes a table of entries when a page of it differs.
 
+mod leaf;
+
 use super::bits;
 use crate::addr::{Pfn, Vpn, VpnRange};
 use crate::hw::tlb::{Attr, Pte};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use leaf::{Alike, Bits, Leaf, count, some};
 
 /// Pages per leaf table.
 const LEAF: u64 = 512;
@@ -67,9 +70,6 @@ pub struct Run {
     pub unused: u64,
 }
 
-/// One bit per page of a leaf.
-type Bits = [u64; (LEAF / 64) as usize];
-
 /// Leaf tables by leading page number; memory grows with what is mapped.
 #[derive(Clone, Debug, Default)]
 pub struct PageTable {
@@ -77,107 +77,6 @@ pub struct PageTable {
     leaves: Vec<Leaf>,
     free: Vec<u32>,
     present: u64,
-}
-
-#[derive(Clone, Debug)]
-enum Leaf {
-    /// An entry for each page, and how many are mapped.
-    Table(Box<[Entry; LEAF as usize]>, u32),
-    /// One for all that are mapped.
-    Run(Box<Alike>),
-}
-
-#[derive(Clone, Debug, Default)]
-struct Alike {
-    /// What they have in common; the frame is that of the first page of the leaf, mapped or not.
-    common: Entry,
-    present: Bits,
-    dirty: Bits,
-    touched: Bits,
-    populated: Bits,
-}
-
-#[inline]
-fn has(bits: &Bits, at: usize) -> bool {
-    bits[at / 64] >> (at % 64) & 1 == 1
-}
-
-fn set(bits: &mut Bits, at: usize, on: bool) {
-    bits[at / 64] = bits[at / 64] & !(1 << (at % 64)) | u64::from(on) << (at % 64);
-}
-
-/// The bits of some pages of a leaf.
-fn some(first: u64, pages: u64) -> Bits {
-    let mut all = Bits::default();
-    bits::groups(first, pages, 64).for_each(|(word, at, n)| all[word as usize] = bits::mask(at, n));
-    all
-}
-
-fn count(bits: &Bits) -> u64 {
-    bits.iter().map(|word| u64::from(word.count_ones())).sum()
-}
-
-impl Alike {
-    #[inline]
-    fn get(&self, at: usize) -> Option<Entry> {
-        has(&self.present, at).then(|| Entry {
-            pfn: Pfn(self.common.pfn.0.wrapping_add(at as u64)),
-            dirty: has(&self.dirty, at),
-            touched: has(&self.touched, at),
-            populated: has(&self.populated, at),
-            ..self.common
-        })
-    }
-
-    /// Sets what is said of a page, which is alike.
-    fn put(&mut self, at: usize, entry: &Entry) {
-        set(&mut self.present, at, true);
-        set(&mut self.dirty, at, entry.dirty);
-        set(&mut self.touched, at, entry.touched);
-        set(&mut self.populated, at, entry.populated);
-    }
-
-    /// Sets what is said of pages that are not mapped.
-    fn put_all(&mut self, pages: &Bits, entry: &Entry) {
-        for (i, pages) in pages.iter().enumerate() {
-            self.present[i] |= pages;
-            self.dirty[i] |= if entry.dirty { *pages } else { 0 };
-            self.touched[i] |= if entry.touched { *pages } else { 0 };
-            self.populated[i] |= if entry.populated { *pages } else { 0 };
-        }
-    }
-
-    fn clear(&mut self, pages: &Bits) {
-        for (i, pages) in pages.iter().enumerate() {
-            for bits in [&mut self.present, &mut self.dirty, &mut self.touched, &mut self.populated] {
-                bits[i] &= !pages;
-            }
-        }
-    }
-
-    fn unused(&self, pages: &Bits) -> Bits {
-        std::array::from_fn(|i| self.present[i] & self.populated[i] & !self.touched[i] & pages[i])
-    }
-
-    fn table(&self) -> Leaf {
-        let entries = std::array::from_fn(|at| self.get(at).unwrap_or_default());
-        Leaf::Table(Box::new(entries), count(&self.present) as u32)
-    }
-}
-
-impl Leaf {
-    /// The pages of a table that are alike, and nothing else, as a run.
-    fn alike(entries: &[Entry; LEAF as usize]) -> Option<Alike> {
-        let (first, entry) = entries.iter().enumerate().find(|(_, e)| e.present)?;
-        let mut alike = Alike { common: entry.common(first as u64), ..Alike::default() };
-        for (at, entry) in entries.iter().enumerate().filter(|(_, e)| e.present) {
-            if entry.common(at as u64) != alike.common {
-                return None;
-            }
-            alike.put(at, entry);
-        }
-        Some(alike)
-    }
 }
 
 impl PageTable {
@@ -484,125 +383,4 @@ impl PageTable {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::BTreeMap;
-
-    fn entry(pfn: u64) -> Entry {
-        Entry { pfn: Pfn(pfn), present: true, ..Entry::default() }
-    }
-
-    #[test]
-    fn insert_remove_and_list() {
-        let mut t = PageTable::default();
-        let pages = [0, 1, 511, 512, 5_000_000, (1 << 52) - 1];
-        for (i, p) in pages.iter().enumerate() {
-            t.insert(Vpn(*p), entry(i as u64));
-        }
-        let all = VpnRange { start: Vpn(0), pages: 1 << 52 };
-        assert_eq!(t.mapped_in(all), pages.map(Vpn));
-        assert_eq!(t.mapped_in(VpnRange { start: Vpn(1), pages: 511 }), [Vpn(1), Vpn(511)]);
-        assert_eq!(t.remove(Vpn(512)).map(|e| e.pfn), Some(Pfn(3)));
-        assert_eq!((t.remove(Vpn(512)), t.get(Vpn(512)), t.present()), (None, None, 5));
-        t.insert(Vpn(700), entry(9));
-        assert_eq!(t.leaves.len(), 4, "the empty leaf was used again");
-    }
-
-    #[test]
-    fn a_terabyte_in_one_piece_takes_one_entry_per_leaf() {
-        let mut t = PageTable::default();
-        let all = VpnRange { start: Vpn(7), pages: 1 << 22 };
-        t.insert_run(all, Entry { populated: true, dirty: true, ..entry(1 << 20) });
-        assert!(t.leaves.iter().all(|leaf| matches!(leaf, Leaf::Run(_))) && t.leaves.len() == (1 << 13) + 1);
-        for at in [0, 505, 100_000, (1 << 22) - 1] {
-            t.update(Vpn(7 + at), |e| e.touched = true);
-            let expected = Entry { populated: true, dirty: true, touched: true, ..entry((1 << 20) + at) };
-            assert_eq!(t.get(Vpn(7 + at)), Some(expected));
-        }
-        let runs = t.runs_in(VpnRange { start: Vpn(0), pages: 1 << 52 });
-        assert_eq!((runs.len(), runs[0].pages, runs[0].unused, t.unused()), (1, 1 << 22, (1 << 22) - 4, (1 << 22) - 4));
-        assert!(t.leaves.iter().all(|leaf| matches!(leaf, Leaf::Run(_))), "touching is no difference");
-    }
-
-    /// Against a map of entries: runs form, break, and form again.
-    #[test]
-    fn behaves_as_a_map_of_entries() {
-        let (mut t, mut plain, mut x) = (PageTable::default(), BTreeMap::<u64, Entry>::new(), 3u64);
-        let mut below = |n: u64| {
-            x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (x >> 33) % n
-        };
-        for _ in 0..20_000 {
-            let first = below(1600);
-            let most = if below(4) == 0 { 1100 } else { 5 };
-            let pages = 1 + below(most);
-            let range = VpnRange { start: Vpn(first), pages };
-            let new = Entry {
-                // Mostly in step with the page.
-                pfn: Pfn(if below(12) == 0 { below(5000) } else { 9000 + first }),
-                label: u32::from(below(30) == 0),
-                dirty: below(2) == 0,
-                populated: below(2) == 0,
-                ..entry(0)
-            };
-            let free = plain.range(first..first + pages).next().is_none();
-            match below(9) {
-                0..2 if free => {
-                    t.insert_run(range, new);
-                    plain.extend((0..pages).map(|i| (first + i, Entry { pfn: Pfn(new.pfn.0 + i), ..new })));
-                }
-                2 if !plain.contains_key(&first) => {
-                    t.insert(Vpn(first), new);
-                    plain.insert(first, new);
-                }
-                3 => {
-                    t.clear(range);
-                    plain.retain(|v, _| !range.contains(Vpn(*v)));
-                }
-                4 => {
-                    let order = below(3) as u8;
-                    t.set_order(range, order);
-                    plain.range_mut(first..first + pages).for_each(|(_, e)| e.order = order);
-                }
-                5 => {
-                    let here = plain.range_mut(first..first + pages);
-                    let clean = here.map(|(_, e)| u64::from(!std::mem::replace(&mut e.dirty, true))).sum::<u64>();
-                    assert_eq!(t.set_dirty(range), clean);
-                }
-                6 => t.pack(range),
-                7 => assert_eq!(t.remove(Vpn(first)), plain.remove(&first)),
-                _ => {
-                    let which = below(6);
-                    let change = |e: &mut Entry| match which {
-                        0 => e.cow = !e.cow,
-                        1 => e.dirty = !e.dirty,
-                        _ => e.touched = true,
-                    };
-                    let there = plain.get_mut(&first).map(change).is_some();
-                    assert_eq!(t.update(Vpn(first), change).is_some(), there);
-                }
-            }
-            assert_eq!(t.present(), plain.len() as u64);
-            let probe = below(2800);
-            assert_eq!(t.get(Vpn(probe)), plain.get(&probe).copied());
-            assert_eq!(t.any_in(range), plain.range(first..first + pages).next().is_some());
-            let unused = |e: &&Entry| e.is_unused();
-            assert_eq!(t.unused(), plain.values().filter(unused).count() as u64);
-            let idle = plain.iter().filter(|(_, e)| unused(e) && !e.cow).map(|(v, _)| Vpn(*v)).take(5).collect::<Vec<_>>();
-            assert_eq!(t.idle(5, VpnRange { start: Vpn(0), pages: 1 << 52 }), idle);
-            if below(20) == 0 {
-                let runs = t.runs_in(range);
-                let each = runs.iter().flat_map(|run| {
-                    (0..run.pages).map(|i| (run.first.0 + i, Entry { pfn: Pfn(run.entry.pfn.0 + i), ..run.entry }))
-                });
-                let expected = plain.range(first..first + pages).map(|(v, e)| (*v, e.common(0)));
-                assert!(each.eq(expected));
-                let unused_here = plain.range(first..first + pages).filter(|(_, e)| e.is_unused()).count() as u64;
-                assert_eq!(runs.iter().map(|run| run.unused).sum::<u64>(), unused_here);
-                let joins =
-                    |w: &[Run]| w[1].first.0 == w[0].first.0 + w[0].pages && w[1].entry.common(w[0].pages) == w[0].entry;
-                assert!(!runs.windows(2).any(joins), "runs are as long as they can be");
-            }
-        }
-    }
-}
+mod tests;
