@@ -1,7 +1,8 @@
 //! What the studies of DS13 and RMM15 share: their machines, and which row of a printed table a program belongs to.
 
 use super::printed::Printed;
-use super::{Cell, Program, Request, Results, Set};
+pub use super::results::{grid, mean};
+use super::{Cell, Program, Results, Set};
 use crate::cost::overhead::{Measured, PerformanceModel};
 
 /// DS13-36, pages of 4 KB on demand.
@@ -31,11 +32,6 @@ pub const RMM_OFF: &str = "rmm15/range:range_tlb=false";
 /// RMM with another number of ranges.
 pub fn ranges_of(entries: u64) -> String {
     if entries == 32 { RMM_RANGE.into() } else { format!("{RMM_RANGE}:range_entries={entries}") }
-}
-
-/// Every machine on every program.
-pub fn grid<'a>(programs: impl Iterator<Item = &'a Program>, machines: &[&str]) -> Vec<Request> {
-    programs.flat_map(|p| machines.iter().map(|&m| Request::machine(&p.name, m))).collect()
 }
 
 /// The workloads of DS13.
@@ -97,12 +93,6 @@ pub fn overhead(results: &Results, program: &str, machine: &str) -> Option<f64> 
 /// Misses of the data side.
 pub fn data_misses(results: &Results, program: &str, machine: &str) -> Option<u64> {
     results.machine(program, machine).map(|m| m.counts.tlb.data_misses)
-}
-
-/// Arithmetic mean (AMB-93), if all are there.
-pub fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
-    let all = values.collect::<Option<Vec<_>>>()?;
-    (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
 }
 
 /// A number of bytes in MB.

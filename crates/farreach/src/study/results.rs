@@ -103,6 +103,17 @@ impl Request {
     }
 }
 
+/// Every machine on every program.
+pub fn grid<'a, M: AsRef<str>>(programs: impl Iterator<Item = &'a Program>, machines: &[M]) -> Vec<Request> {
+    programs.flat_map(|p| machines.iter().map(|m| Request::machine(&p.name, m.as_ref()))).collect()
+}
+
+/// Arithmetic mean (AMB-93), if there is a value for each.
+pub fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    let all = values.collect::<Option<Vec<_>>>()?;
+    (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
+}
+
 impl Results {
     /// Takes in an answer.
     pub fn insert(&mut self, request: Request, answer: Answer) {

@@ -199,3 +199,22 @@ fn classes(page: &Page) -> Markup {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counts::Workload;
+    use crate::machine::MachineSpec;
+
+    /// The parts of a bar are as long together as the number beside it says.
+    #[test]
+    fn every_row_of_the_overhead_is_in_one_part() {
+        let spec = MachineSpec::parse("sv97/softvm", 0).unwrap();
+        let rows = crate::cost::system::rows(&SystemCounts::default(), &Workload::default(), &spec.params);
+        assert!(rows.len() > 20);
+        for row in rows {
+            let parts: Vec<&str> = PARTS.iter().filter(|part| part.1(&row)).map(|part| part.0).collect();
+            assert_eq!(parts.len(), 1, "{}: {parts:?}", row.event);
+        }
+    }
+}

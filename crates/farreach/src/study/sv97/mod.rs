@@ -7,6 +7,8 @@ pub(super) mod table3;
 pub(super) mod table4;
 pub(super) mod table5;
 
+pub(super) use super::results::mean;
+
 use super::machines::with;
 use super::{Cell, Program, Request, Results, Set};
 use crate::addr::Bytes;
@@ -56,8 +58,7 @@ pub(super) fn programs(set: &Set) -> impl Iterator<Item = &Program> {
 
 /// Every machine on each of these programs.
 fn grid(set: &Set, machines: &[String]) -> Vec<Request> {
-    let on = |p: &Program| machines.iter().map(|m| Request::machine(&p.name, m.as_str())).collect::<Vec<_>>();
-    programs(set).flat_map(on).collect()
+    super::results::grid(programs(set), machines)
 }
 
 /// A program's head: its name, and the program it stands in for.
@@ -98,12 +99,6 @@ pub(super) fn rest(machine: &MachineResult) -> Option<f64> {
 pub(super) fn percent_of_time(machine: &MachineResult) -> Option<f64> {
     let cpi = overhead(machine)?;
     Some(100.0 * cpi / (cpi + rest(machine)?))
-}
-
-/// Arithmetic mean, if there is a value for each.
-pub(super) fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
-    let values: Vec<f64> = values.collect::<Option<_>>()?;
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 /// What every table of the paper's programs says.

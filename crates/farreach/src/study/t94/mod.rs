@@ -19,8 +19,7 @@ use super::{Cell, Request, Results, Set};
 
 /// Every machine on every program.
 fn grid(set: &Set, machines: &[String]) -> Vec<Request> {
-    let on = |p: &super::Program| machines.iter().map(|m| Request::machine(&p.name, m.as_str())).collect::<Vec<_>>();
-    set.programs.iter().flat_map(on).collect()
+    super::results::grid(set.programs.iter(), machines)
 }
 
 /// A program's row head: its name, and the program it stands for.

@@ -19,8 +19,8 @@ pub(in crate::study) const DESIGNS: [(&str, &str, &str); 3] =
 
 /// The coarse grid: where the search begins, and how far it goes.
 const BEGIN: [u64; 4] = [32, 64, 128, 256];
-const LEAST: u64 = 4;
-const MOST: u64 = 4096;
+pub(super) const LEAST: u64 = 4;
+pub(super) const MOST: u64 = 4096;
 /// `comparable`: within 1 %.
 const NEAR: f64 = 1.01;
 

@@ -1,6 +1,6 @@
 //! Table 8: the ranking, derived from Tables 6 and 7.
 
-use super::table7::{DESIGNS, Sizing, sizing};
+use super::table7::{DESIGNS, LEAST, MOST, Sizing, sizing};
 use super::*;
 use crate::study::machines::{COMPLETE, PARTIAL, SINGLE, SUPERPAGE, relative_area, sized};
 use crate::study::{Origin, Section, Study, Table, printed};
@@ -37,8 +37,8 @@ pub(in crate::study) fn mean_area(results: &Results, set: &Set, machine: &str) -
     let area = |p: &crate::study::Program| {
         let entries = match sizing(results, &p.name, preset).ok()? {
             Sizing::Found { best, .. } => best,
-            Sizing::Never => 4096,
-            Sizing::Always => 4,
+            Sizing::Never => MOST,
+            Sizing::Always => LEAST,
         };
         relative_area(&sized(preset, entries))
     };

@@ -1,0 +1,266 @@
+//! What mappings do to clusters and their places.
+
+use super::*;
+
+impl Space {
+    /// A range as the pieces in it and the gaps between them, ascending.
+    pub(super) fn parts(&self, start: u64, end: u64) -> Vec<Part> {
+        let first = self.pieces.range(..=start).next_back().map_or(start, |(s, _)| *s);
+        let (mut parts, mut at) = (Vec::new(), start);
+        for (&s, &piece) in self.pieces.range(first..end.max(first)).filter(|(_, p)| p.end > start) {
+            if s > at {
+                parts.push(Part { start: at, end: s, piece: None });
+            }
+            at = piece.end.min(end);
+            parts.push(Part { start: s.max(start), end: at, piece: Some(piece) });
+        }
+        if at < end {
+            parts.push(Part { start: at, end, piece: None });
+        }
+        parts
+    }
+
+    /// Where a range lies now, as starts and lengths. Gaps count only if there were references to them.
+    pub(super) fn images(&self, start: u64, end: u64) -> std::result::Result<Vec<(u64, u64)>, String> {
+        let mut images: Vec<(u64, u64)> = Vec::new();
+        for part in self.parts(start, end) {
+            let new = match part.piece {
+                Some(piece) => part.start.wrapping_add(self.delta(&piece)),
+                None if self.was_referenced(&part) => self.unmoved(part.start)?,
+                None => continue,
+            };
+            match images.last_mut() {
+                Some((s, len)) if *s + *len == new => *len += part.end - part.start,
+                _ => images.push((new, part.end - part.start)),
+            }
+        }
+        Ok(images)
+    }
+
+    /// Whether there were references to a gap. Looks at whichever is less: its pages, or all such pages.
+    pub(super) fn was_referenced(&self, gap: &Part) -> bool {
+        let pages = gap.start >> BASE_SHIFT..gap.end.div_ceil(PAGE);
+        if pages.end - pages.start < self.wild.len() as u64 {
+            pages.into_iter().any(|p| self.wild.contains(&p))
+        } else {
+            self.wild.iter().any(|p| pages.contains(p))
+        }
+    }
+
+    /// Nothing is mapped in a range any more. Clusters of which nothing is left give up their places.
+    pub(super) fn remove(&mut self, start: u64, end: u64) {
+        self.generation += 1;
+        for part in self.parts(start, end) {
+            let Some(piece) = part.piece else { continue };
+            let (&s, _) = self.pieces.range(..=part.start).next_back().expect("the piece was just listed");
+            self.pieces.remove(&s);
+            if s < part.start {
+                self.pieces.insert(s, Piece { end: part.start, ..piece });
+            }
+            if part.end < piece.end {
+                self.pieces.insert(part.end, piece);
+            }
+            let cluster = self.clusters[piece.cluster].as_mut().expect("mapped clusters live");
+            cluster.live -= part.end - part.start;
+            if cluster.live == 0 {
+                self.places[cluster.place].taken = false;
+                self.clusters[piece.cluster] = None;
+            }
+        }
+        if !self.wild.is_empty() {
+            let pages = start >> BASE_SHIFT..end >> BASE_SHIFT;
+            self.wild.retain(|p| !pages.contains(p));
+        }
+    }
+
+    /// Maps an empty range as part of a cluster.
+    pub(super) fn insert(&mut self, start: u64, end: u64, cluster: usize, class: Class) -> std::result::Result<(), String> {
+        self.generation += 1;
+        let c = self.clusters[cluster].as_mut().expect("the caller chose a cluster that lives");
+        let place = self.places[c.place];
+        let new = start.wrapping_add(c.delta);
+        if new < place.start || place.end - new < end - start {
+            return Err(format!("the mapping at {start:#x} grew by more than {}", Bytes(ROOM)));
+        }
+        c.live += end - start;
+        self.pieces.insert(start, Piece { end, cluster, class });
+        Ok(())
+    }
+
+    /// A new cluster for a range: at the lowest place that is free and large enough.
+    pub(super) fn cluster(&mut self, start: u64, end: u64, size: u64) -> std::result::Result<usize, String> {
+        let len = end - start;
+        let fits = |p: &Place| !p.taken && p.end - p.base >= len + ROOM;
+        let place = match self.places.iter().position(fits) {
+            Some(place) => place,
+            None => {
+                // Low bits as if the clusters were packed: sets of a set-associative TLB are used as by a compact placement.
+                let from = self.places.last().map_or(AREA, |p| p.end);
+                let base = from + ROOM + self.packed % ROOM;
+                self.packed = (self.packed + len).next_multiple_of(size);
+                let end = (base + len).checked_next_multiple_of(ROOM).and_then(|e| e.checked_add(ROOM));
+                let end = end.filter(|&e| e <= AREA_END && len < AREA_END).ok_or("the mappings do not fit in 64 bits")?;
+                self.places.push(Place { start: from, base, end, taken: false });
+                self.places.len() - 1
+            }
+        };
+        self.places[place].taken = true;
+        let new = Cluster { delta: self.places[place].base.wrapping_sub(start), live: 0, place };
+        match self.clusters.iter().position(Option::is_none) {
+            Some(i) => self.clusters[i] = Some(new),
+            None => self.clusters.push(Some(new)),
+        }
+        Ok(self.clusters.iter().position(|c| c.is_some_and(|c| c.place == place)).expect("just put there"))
+    }
+
+    /// The cluster that a mapping of this class continues, if it does.
+    pub(super) fn continued(&self, start: u64, end: u64, class: Class) -> Option<usize> {
+        let below = || self.pieces.range(..start).next_back().map(|(_, p)| p).filter(|p| p.end == start);
+        let above = || self.pieces.get(&end);
+        let piece = match class {
+            Class::Heap => self.pieces.values().find(|p| p.class == Class::Heap),
+            Class::Stack => above().filter(|p| p.class == Class::Stack),
+            Class::Other if !self.running => below().filter(|p| p.class == Class::Other),
+            Class::Other => None,
+        };
+        piece.map(|p| p.cluster)
+    }
+
+    /// Makes room for a mapping: unmaps what it replaces in other clusters, and says which parts of it go to which cluster,
+    /// ascending and without gaps.
+    pub(super) fn claim(
+        &mut self,
+        (start, end): (u64, u64),
+        class: Class,
+        size: u64,
+        out: &mut Batch,
+    ) -> std::result::Result<Vec<(u64, u64, usize)>, String> {
+        // Clusters of which something will be left keep what is replaced in them.
+        let parts = self.parts(start, end);
+        let mut covered: HashMap<usize, u64> = HashMap::new();
+        for part in &parts {
+            part.piece.iter().for_each(|p| *covered.entry(p.cluster).or_default() += part.end - part.start);
+        }
+        let stays = |c: usize| self.clusters[c].is_some_and(|cluster| cluster.live > covered[&c]);
+        let mut runs: Vec<(u64, u64, usize)> = Vec::new();
+        for part in &parts {
+            let Some(cluster) = part.piece.map(|p| p.cluster).filter(|&c| stays(c)) else { continue };
+            match runs.last_mut() {
+                Some((_, end, last)) if *last == cluster => *end = part.end,
+                Some((_, end, _)) => {
+                    *end = part.start;
+                    runs.push((part.start, part.end, cluster));
+                }
+                None => runs.push((start, part.end, cluster)),
+            }
+        }
+        if let Some(last) = runs.last_mut() {
+            last.1 = end;
+        }
+        let continued = self.continued(start, end, class).filter(|_| runs.is_empty());
+        // Held while it is emptied, if it is the one to be continued.
+        let held = continued.inspect(|&c| self.clusters[c].as_mut().expect("found by a piece").live += 1);
+        let images = self.images(start, end)?;
+        self.remove(start, end);
+        if let Some(c) = held {
+            self.clusters[c].as_mut().expect("held").live -= 1;
+        }
+        if runs.is_empty() {
+            let cluster = match continued {
+                Some(cluster) => cluster,
+                None => self.cluster(start, end, size)?,
+            };
+            runs.push((start, end, cluster));
+        }
+        let delta = |c: usize| self.clusters[c].expect("chosen above").delta;
+        let inside = |s: u64, len: u64| {
+            runs.iter().any(|&(from, to, c)| {
+                let new = from.wrapping_add(delta(c));
+                s >= new && s + len <= new + (to - from)
+            })
+        };
+        // What lies where the mapping will be goes by itself.
+        for (start, len) in images.into_iter().filter(|&(s, len)| !inside(s, len)) {
+            out.push_op(Op::Unmap { start, len });
+        }
+        for &(from, to, cluster) in &runs {
+            self.insert(from, to, cluster, class)?;
+        }
+        Ok(runs)
+    }
+
+    pub(super) fn map(&mut self, m: &Mapping, size: u64, out: &mut Batch) -> std::result::Result<(), String> {
+        let class = match m.backing {
+            Backing::Heap => Class::Heap,
+            Backing::Stack => Class::Stack,
+            _ => Class::Other,
+        };
+        let range = (m.start, end(m.start, m.len)?);
+        if m.len == 0 {
+            return Err(format!("a mapping of no bytes at {:#x}", m.start));
+        }
+        for (from, to, cluster) in self.claim(range, class, size, out)? {
+            let backing = match &m.backing {
+                Backing::File { path, offset } => Backing::File { path: path.clone(), offset: offset + (from - m.start) },
+                other => other.clone(),
+            };
+            let start = from.wrapping_add(self.clusters[cluster].expect("just claimed").delta);
+            out.push_op(Op::Map(Mapping { start, len: to - from, backing, ..m.clone() }));
+        }
+        Ok(())
+    }
+
+    pub(super) fn unmap(&mut self, start: u64, end: u64, out: &mut Batch) -> std::result::Result<(), String> {
+        for (start, len) in self.images(start, end)? {
+            out.push_op(Op::Unmap { start, len });
+        }
+        self.remove(start, end);
+        Ok(())
+    }
+
+    pub(super) fn remap(
+        &mut self,
+        old: (u64, u64),
+        new: (u64, u64),
+        size: u64,
+        out: &mut Batch,
+    ) -> std::result::Result<(), String> {
+        let (old_len, new_len) = (old.1 - old.0, new.1 - new.0);
+        let Some(&piece) = self.find(old.0) else {
+            // The trace never said what is there.
+            let old_start = self.unmoved(old.0)?;
+            for (from, to, cluster) in self.claim(new, Class::Other, size, out)? {
+                let new_start = from.wrapping_add(self.clusters[cluster].expect("just claimed").delta);
+                out.push_op(Op::Remap { old_start, old_len, new_start, new_len: to - from });
+            }
+            return Ok(());
+        };
+        let old_start = old.0.wrapping_add(self.delta(&piece));
+        if self.parts(old.0, old.1).iter().any(|p| p.piece.is_none_or(|p| p.cluster != piece.cluster)) {
+            return Err(format!("the {old_len} bytes moved from {:#x} are not one mapping", old.0));
+        }
+        if old.0 == new.0 {
+            let keep = old.0 + old_len.min(new_len);
+            // Growth over other mappings replaces them.
+            if new.1 > old.1 {
+                self.unmap(old.1, new.1, out)?;
+                self.insert(old.1, new.1, piece.cluster, piece.class)?;
+            } else {
+                self.remove(keep, old.1);
+            }
+            out.push_op(Op::Remap { old_start, old_len, new_start: old_start, new_len });
+            return Ok(());
+        }
+        if old.0 < new.1 && new.0 < old.1 {
+            return Err(format!("the {old_len} bytes at {:#x} are moved over themselves, to {:#x}", old.0, new.0));
+        }
+        self.unmap(new.0, new.1, out)?;
+        let class = if piece.class == Class::Heap { Class::Other } else { piece.class };
+        let cluster = self.cluster(new.0, new.1, size)?;
+        self.insert(new.0, new.1, cluster, class)?;
+        let new_start = new.0.wrapping_add(self.clusters[cluster].expect("just made").delta);
+        out.push_op(Op::Remap { old_start, old_len, new_start, new_len });
+        self.remove(old.0, old.1);
+        Ok(())
+    }
+}
