@@ -3,10 +3,10 @@
 
 mod common;
 
-use common::{Stream, run};
-use farreach::addr::Asid;
+use common::{Crowd, Stream, run};
+use farreach::cost::overhead::Measured;
 use farreach::counts::{Answered, CacheCounts, LineCounts, MachineResult, WalkCaches};
-use farreach::event::{Advice, Backing, Blocks, Item, Kind, Op, Prot};
+use farreach::event::{Backing, Blocks, Item, Kind, Prot};
 use farreach::machine::{Lab, MachineSpec, Options};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -99,36 +99,28 @@ fn rmm15_7_range_tables_are_in_memory_too() {
     assert_eq!(cycles, 4 * a.l1 + 12 * a.l2 + 30 * a.llc + 200 * a.memory, "RMM15-5: nobody waits for the search");
 }
 
+/// DS13-32: walk cycles as counters would show them are those that the machine was charged, whoever answered its walkers.
+#[test]
+fn counters_show_what_the_caches_charged() {
+    let mut s = Stream::new();
+    s.start().anon(0x1000, 0x1000).fetch(0x1fff).loads((0x1000..0x1400).step_by(16));
+    let out = run(&["ds13/4k:walk_cost=caches"], &s);
+    let (m, tlb) = (out.machine(0), &out.machine(0).counts.tlb);
+    let shown = Measured::of(m, &out.result.workload).expect("it walks");
+    let charged = m.cost.walk_cycles.unwrap() as f64;
+    assert_eq!((tlb.misses, tlb.data_misses, shown.walks), (65, 64, 64.0));
+    assert!((shown.walk_cycles - charged * 64.0 / 65.0).abs() < 1e-6, "{shown:?}, {charged}");
+}
+
 /// Processes that map, unmap, protect, advise, fork, fetch and touch all over their pages.
 fn stream(seed: u64, steps: u64) -> Stream {
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
     let mut below = move |n: u64| rng.random_range(0..n);
     let mut s = Stream::new();
-    s.start().map(0x100, 64, Prot::RWX, false, Backing::Heap);
-    let (mut live, mut next) = (vec![0], 1);
+    let mut crowd = Crowd::new(&mut s, Prot::RWX, false);
     for _ in 0..steps {
-        let asid = live[below(live.len() as u64) as usize];
-        s.space(asid);
-        let (start, len) = (0x100 + 8 * below(80), 8 * (1 + below(12)));
-        match below(12) {
-            0..4 => _ = s.anon(start, len),
-            4 => _ = s.unmap(start, len),
-            5 => _ = s.protect(start, len, if below(2) == 0 { Prot::RW } else { Prot { write: false, ..Prot::RW } }),
-            6 => {
-                let advice = [Advice::HugePage, Advice::DontNeed][below(2) as usize];
-                s.op(Op::Advise { start: start << 12, len: len << 12, advice });
-            }
-            8 if live.len() < 3 => {
-                s.op(Op::Fork { child: Asid(next) });
-                live.push(next);
-                next += 1;
-            }
-            9 if asid != 0 => {
-                s.op(Op::End(farreach::event::End::Exit(0)));
-                live.retain(|a| *a != asid);
-                continue;
-            }
-            _ => {}
+        if !crowd.act(&mut s, &mut below) {
+            continue;
         }
         for _ in 0..60 {
             // Some references cross a line, some a page.

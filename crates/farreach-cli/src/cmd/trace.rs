@@ -262,7 +262,7 @@ mod tests {
         assert_eq!(back, "I  00001000,4\n L 00002000,8\n L 00003000,8\n S 00003000,8\n");
         let summary = summarize(open_trace(&name("t.frt"), None).expect("a trace")).expect("whole");
         let text = info_text(&summary);
-        assert!(text.contains("4 references (1 instructions, 2 loads, 1 stores)"), "{text}");
+        assert!(text.contains("4 references (1 instruction, 2 loads, 1 store)"), "{text}");
         let json: Value = serde_json::from_str(&json_of("s/1", &summary).expect("plain")).expect("JSON");
         assert_eq!((&json["schema"], &json["totals"]["loads"]), (&json!("s/1"), &json!(2)));
         assert!(act(&["trace", "convert", &name("t.txt")]).is_err(), "no output named");

@@ -27,17 +27,17 @@ pub struct Measured {
 
 impl Measured {
     /// The data side of a simulated run: what the papers read from counters (DS13-32). All but walks takes `cpi` cycles per instruction,
-    /// a walk what its references cost; hits of a second level are not counted. `None`: the stream has no instructions, or the
+    /// a walk what its references cost, at a fixed price or as the caches answered; hits of a second level are not counted. `None`: the stream has no instructions, or the
     /// machine does not walk.
     pub fn of(machine: &MachineResult, workload: &Workload) -> Option<Measured> {
-        let price = |key: &crate::params::Key| machine.config.get(key.name)?.as_f64();
-        let (cpi, reference, counts) = (price(&CPI)?, price(&WALK_REFERENCE)?, &machine.counts.tlb);
-        if workload.instructions == 0 || counts.walk.walks != counts.misses {
+        let cpi = machine.config.get(CPI.name)?.as_f64()?;
+        let (counts, walks) = (&machine.counts.tlb, machine.config.contains_key(WALK_REFERENCE.name));
+        if workload.instructions == 0 || !walks || counts.walk.walks != counts.misses {
             return None;
         }
         // Fetches and data share the walker; what one side took is told apart by its walks.
         let data = if counts.misses == 0 { 0.0 } else { counts.data_misses as f64 / counts.misses as f64 };
-        let walk_cycles = data * counts.walk.references() as f64 * reference;
+        let walk_cycles = data * machine.cost.walk_cycles.unwrap_or(0) as f64;
         let cycles = cpi * workload.instructions as f64 + walk_cycles;
         Some(Measured { cycles, walk_cycles, walks: counts.data_misses as f64 })
     }

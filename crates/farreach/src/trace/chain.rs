@@ -54,6 +54,10 @@ impl Chain {
         };
         batch.asid = self.space(batch.asid);
         let mut at = 0;
+        // A trace without events has spaces that never started: they hold memory all the same.
+        if batch.words.iter().any(|word| word & OP_BIT == 0) {
+            self.alive.insert(batch.asid);
+        }
         while at < batch.words.len() {
             let word = batch.words[at];
             if word & OP_BIT == 0 {
@@ -116,7 +120,7 @@ impl Source for Chain {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Access, Item};
+    use crate::event::{Access, Block, DataRef, Item, Kind};
     use crate::trace::generate::{sequential, uniform};
     use crate::trace::{check, kernels};
 
@@ -149,6 +153,30 @@ mod tests {
             blocks.expand(&batch, each).unwrap();
         }
         all
+    }
+
+    /// References to a page, of a program that no event ever named.
+    struct Silent(bool);
+
+    impl Source for Silent {
+        fn next_batch(&mut self) -> Result<Option<Batch>> {
+            let mut batch = Batch::new(Asid(0));
+            batch.push_op(Op::Define { id: 0, block: Arc::new(Block { instrs: [].into(), refs: [LOAD].into() }) });
+            batch.push_block(0, &[0x1000]);
+            Ok(std::mem::take(&mut self.0).then_some(batch))
+        }
+    }
+
+    const LOAD: DataRef = DataRef { after: 0, kind: Kind::Load, size: 8 };
+
+    #[test]
+    fn what_never_started_ends_too() {
+        let mut chain = Chain::new(vec![Box::new(Silent(true)), Box::new(Silent(true))]);
+        let mut ends = Vec::new();
+        while let Some(batch) = chain.next_batch().unwrap() {
+            ends.extend(batch.ops.iter().filter(|op| matches!(op, Op::End(_))).map(|_| batch.asid));
+        }
+        assert_eq!(ends, [Asid(0)], "its memory is there for the next one");
     }
 
     #[test]

@@ -248,7 +248,11 @@ impl Checker {
             let need = (known.loads + known.stores) as usize;
             let addrs = words.get(*at + 1..*at + 1 + need).ok_or_else(|| {
                 let left = words.len() - *at - 1;
-                format!("block {word} needs {}, words left in the batch are {left}", several(need as u64, "address"))
+                format!(
+                    "block {word} needs {}, with {} left in the batch",
+                    several(need as u64, "address"),
+                    several(left as u64, "word")
+                )
             })?;
             let space = &mut self.spaces[space].space;
             space.instructions += known.instrs;
@@ -503,7 +507,7 @@ mod tests {
         assert_eq!(violation(vec![OP_BIT, 3, 0x10, 3, NOT_EXECUTED]), None);
         for (words, at, expected) in [
             (vec![3, 0x10], 0, "never defined"),
-            (vec![OP_BIT, 3], 1, "0 words are left"),
+            (vec![OP_BIT, 3], 1, "0 words left"),
             (vec![OP_BIT, OP_BIT | 1], 1, "event 1 of 1"),
             (vec![OP_BIT, 3, u64::MAX - 7], 1, "past 2^64"),
             (vec![OP_BIT, u64::MAX >> 1, 0], 1, "never defined"),

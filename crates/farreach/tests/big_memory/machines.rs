@@ -1,7 +1,7 @@
 //! Whole machines: the loop with and without shortcuts on the new policies (XC-3), and policies that are switched off (CA-39).
 
-use super::common::{Outcome, Stream, run};
-use farreach::event::{Advice, Backing, End, Op, Prot};
+use super::common::{Crowd, Outcome, Stream, run};
+use farreach::event::Prot;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -10,35 +10,10 @@ fn stream(seed: u64) -> Stream {
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
     let mut below = move |n: u64| rng.random_range(0..n);
     let mut s = Stream::new();
-    s.start().map(0x100, 64, Prot::RW, false, Backing::Heap);
-    let (mut live, mut next, mut top) = (vec![0], 1, 0x140);
+    let mut crowd = Crowd::new(&mut s, Prot::RW, true);
     for _ in 0..120 {
-        let asid = live[below(live.len() as u64) as usize];
-        s.space(asid);
-        let (start, len) = (0x100 + 8 * below(80), 8 * (1 + below(12)));
-        match below(12) {
-            0..4 => _ = s.anon(start, len),
-            4 => _ = s.unmap(start, len),
-            5 => _ = s.protect(start, len, if below(2) == 0 { Prot::RW } else { Prot { write: false, ..Prot::RW } }),
-            6 => {
-                let advice = [Advice::HugePage, Advice::DontNeed][below(2) as usize];
-                s.op(Op::Advise { start: start << 12, len: len << 12, advice });
-            }
-            7 if asid == 0 => {
-                s.map(top, 16, Prot::RW, false, Backing::Heap);
-                top += 16;
-            }
-            8 if live.len() < 3 => {
-                s.op(Op::Fork { child: farreach::addr::Asid(next) });
-                live.push(next);
-                next += 1;
-            }
-            9 if asid != 0 => {
-                s.op(Op::End(End::Exit(0)));
-                live.retain(|a| *a != asid);
-                continue;
-            }
-            _ => {}
+        if !crowd.act(&mut s, &mut below) {
+            continue;
         }
         for _ in 0..40 {
             let page = 0x100 + below(0x300);

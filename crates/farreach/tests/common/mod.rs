@@ -3,7 +3,7 @@
 
 use farreach::addr::Asid;
 use farreach::counts::{MachineResult, RunResult};
-use farreach::event::{Backing, Batch, Block, DataRef, Instr, Kind, Mapping, Op, Prot};
+use farreach::event::{Advice, Backing, Batch, Block, DataRef, End, Instr, Kind, Mapping, Op, Prot};
 use farreach::hw::tlb::EntryView;
 use farreach::machine::{Lab, MachineSpec, Options};
 use std::sync::Arc;
@@ -80,6 +80,54 @@ impl Stream {
     }
     pub fn protect(&mut self, start: u64, pages: u64, prot: Prot) -> &mut Self {
         self.op(Op::Protect { start: start << 12, len: pages << 12, prot })
+    }
+}
+
+/// Processes that come and go at random, and map, unmap, protect, advise and fork.
+pub struct Crowd {
+    live: Vec<u32>,
+    next: u32,
+    /// Where the heap of the first process ends, if it grows.
+    top: Option<u64>,
+}
+
+impl Crowd {
+    /// One process, with 64 pages of heap from page 0x100 on.
+    pub fn new(s: &mut Stream, heap: Prot, grows: bool) -> Crowd {
+        s.start().map(0x100, 64, heap, false, Backing::Heap);
+        Crowd { live: vec![0], next: 1, top: grows.then_some(0x140) }
+    }
+
+    /// An event of one of them, or none; false if it ended with that. `below` gives numbers below another.
+    pub fn act(&mut self, s: &mut Stream, below: &mut impl FnMut(u64) -> u64) -> bool {
+        let asid = self.live[below(self.live.len() as u64) as usize];
+        s.space(asid);
+        let (start, len) = (0x100 + 8 * below(80), 8 * (1 + below(12)));
+        match (below(12), &mut self.top) {
+            (0..4, _) => _ = s.anon(start, len),
+            (4, _) => _ = s.unmap(start, len),
+            (5, _) => _ = s.protect(start, len, if below(2) == 0 { Prot::RW } else { Prot { write: false, ..Prot::RW } }),
+            (6, _) => {
+                let advice = [Advice::HugePage, Advice::DontNeed][below(2) as usize];
+                s.op(Op::Advise { start: start << 12, len: len << 12, advice });
+            }
+            (7, Some(top)) if asid == 0 => {
+                s.map(*top, 16, Prot::RW, false, Backing::Heap);
+                *top += 16;
+            }
+            (8, _) if self.live.len() < 3 => {
+                s.op(Op::Fork { child: Asid(self.next) });
+                self.live.push(self.next);
+                self.next += 1;
+            }
+            (9, _) if asid != 0 => {
+                s.op(Op::End(End::Exit(0)));
+                self.live.retain(|a| *a != asid);
+                return false;
+            }
+            _ => {}
+        }
+        true
     }
 }
 

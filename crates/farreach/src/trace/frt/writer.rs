@@ -158,8 +158,11 @@ impl TraceWriter {
                 let need =
                     need.ok_or_else(|| refuse(&self.file, self.batches, from, format!("block {word} was never defined")))?;
                 let addrs = words.get(at..at + need).ok_or_else(|| {
-                    let what =
-                        format!("block {word} needs {}, words left are {}", several(need as u64, "address"), words.len() - at);
+                    let what = format!(
+                        "block {word} needs {}, with {} left",
+                        several(need as u64, "address"),
+                        several((words.len() - at) as u64, "word")
+                    );
                     refuse(&self.file, self.batches, from, what)
                 })?;
                 self.model.put_addresses(addrs, codes, data, &mut self.chunk.sums);
