@@ -394,7 +394,7 @@ pub enum StreamError {
         id: u64,
     },
     /// The batch ends inside a block.
-    #[error("word {word}: block {id} needs {need} addresses, {have} words are left")]
+    #[error("word {word}: block {id} needs {}, with {} left", several(*need as u64, "address"), several(*have as u64, "word"))]
     CutBlock {
         /// Index of the word in its batch.
         word: usize,
