@@ -224,7 +224,9 @@ mod tests {
         let verdict = |database: Option<u64>| {
             let mut results = Results::default();
             results.insert(Request::machine("bfs", DS_TRACKED), with(10_000, 9_999));
-            database.map(|inside| results.insert(Request::machine("db", DS_TRACKED), with(10_000, inside)));
+            if let Some(inside) = database {
+                results.insert(Request::machine("db", DS_TRACKED), with(10_000, inside));
+            }
             let finding = (claim.judge)(&results, &set);
             (finding.verdict, finding.why.contains("open"))
         };
