@@ -27,8 +27,10 @@ pub struct Runner<'a> {
     pub limit: Option<u64>,
 }
 
+/// Instructions before a sample: a program begins with its faults.
+const START: u64 = 2_000_000;
 /// Instructions of a sample.
-const SAMPLE: u64 = 200_000;
+const SAMPLE: u64 = 1_000_000;
 /// Seconds per reference and page size, where that is all that is known: the page-size study is the smaller part.
 const PAGES_RATE: f64 = 10e-9;
 
@@ -204,8 +206,7 @@ impl Runner<'_> {
         })
     }
 
-    /// Seconds that passes will take one after the other, by a sample of the first one of each program. A program begins with its
-    /// faults, so this is rather too much than too little.
+    /// Seconds that passes will take one after the other, by a sample of the first one of each program.
     fn expected(&self, passes: &VecDeque<Pass>) -> Result<f64> {
         let mut rates: BTreeMap<&str, f64> = BTreeMap::new();
         let mut seconds = 0.0;
@@ -224,15 +225,26 @@ impl Runner<'_> {
         Ok(seconds)
     }
 
-    /// Seconds per reference at the beginning of a pass.
+    /// Seconds per reference early in a pass, once the program is under way.
     fn sample(&self, pass: &Pass) -> Result<f64> {
         let Work::Machines(machines) = &pass.work else { return Ok(PAGES_RATE * pass.width() as f64) };
         let specs = machines.iter().map(|m| MachineSpec::parse(m, self.seed)).collect::<Result<Vec<_>, _>>()?;
-        let mut lab = Lab::new(specs, Options { limit: Some(SAMPLE), seed: self.seed, ..Options::default() })?;
+        let mut lab = Lab::new(specs, Options { limit: Some(START + SAMPLE), seed: self.seed, ..Options::default() })?;
         let mut source = self.programs.open(&pass.program)?;
-        let started = Instant::now();
-        lab.run(&mut source).map_err(|e| anyhow!("{}: {e}", pass.program))?;
-        Ok(started.elapsed().as_secs_f64() / lab.progress().references.max(1) as f64)
+        let failed = |e: farreach::Error| anyhow!("{}: {e}", pass.program);
+        let (mut started, mut before) = (Instant::now(), 0);
+        while let Some(batch) = source.next_batch().map_err(failed)? {
+            let more = lab.feed(batch).map_err(failed)?;
+            let seen = lab.progress();
+            // Programs without instructions are limited by references.
+            if more && seen.instructions.max(seen.references) <= START {
+                (started, before) = (Instant::now(), seen.references);
+            }
+            if !more {
+                break;
+            }
+        }
+        Ok(started.elapsed().as_secs_f64() / (lab.progress().references - before).max(1) as f64)
     }
 
     fn pass(&self, pass: &Pass, threads: usize, shared: &Shared) -> Outcome {
