@@ -154,6 +154,12 @@ pub struct Contiguity {
     pub dissolved: u64,
     /// Largest threshold of a process (F-4).
     pub threshold: u64,
+    /// How often the threshold of a process changed (F-4).
+    #[serde(default)]
+    pub threshold_moves: u64,
+    /// The threshold that a process got last.
+    #[serde(default)]
+    pub last_threshold: u64,
 }
 
 /// What direct segments did (DS13), in base pages.

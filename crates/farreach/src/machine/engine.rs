@@ -16,6 +16,7 @@ use crate::addr::{Asid, BASE_SHIFT, Vpn};
 use crate::counts::Lookups;
 use crate::event::{Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, Op};
 use crate::hw::tlb::{Lookup, Marks, NOWHERE, Noise, Outcome, PageTableView};
+use crate::os::ranges::RangeUse;
 use crate::os::{Change, Touched, What};
 
 pub(super) use super::tally::{Footprint, Tally};
@@ -37,6 +38,8 @@ pub(super) struct Engine {
     full: u32,
     /// By order: designs for which a reference that goes on into a page that begins there stays in its base page.
     inside: [u32; ORDERS],
+    /// Groups, as bits, whose operating systems read the counters of their processors.
+    readers: u32,
     current: Option<Asid>,
     running: Threads,
     limit: u64,
@@ -57,6 +60,7 @@ impl Engine {
                 groups.iter().filter(|g| (begins as u32) < g.order).fold(0, |m, g| m | g.mask())
             }),
             quiet: Quiet::new(designs, groups.len()),
+            readers: (0..).zip(&groups).filter(|(_, g)| g.os.reads_counters()).fold(0, |m, (i, _)| m | 1 << i),
             lives: groups.iter().flat_map(|g| &g.units).any(|unit| unit.walks).then(|| Lives::new(designs)),
             groups,
             tally: Tally::default(),
@@ -339,19 +343,38 @@ impl Engine {
             let at = Lookup { asid, vpn: Vpn(vpn >> self.groups[g].order), kind };
             let touched = self.touch(g, at)?;
             self.follow(g);
+            let mut walked = 0;
             let Group { os, first, units, .. } = &mut self.groups[g];
             for (design, unit) in (*first..).zip(units) {
                 self.noise.clear();
                 let answer = unit.tlb(kind).0.access(at, touched.pte, os, &mut self.noise);
                 if answer.outcome != Outcome::Hit {
+                    walked = 1 << g;
                     unit.profile.miss(clock, kind, touched.label);
                     if let Some(lives) = self.lives.as_mut().filter(|_| unit.walks) {
                         lives.walk(asid, vpn, kind, design);
                     }
                 }
             }
+            self.read_counters(asid, walked);
         }
         Ok(())
+    }
+
+    /// The operating systems of these groups read the counters of their processors, if they want to, and do what they conclude. Machines
+    /// of such a group are equal in everything.
+    #[inline]
+    fn read_counters(&mut self, asid: Asid, groups: u32) {
+        let mut left = groups & self.readers;
+        while left != 0 {
+            let g = left.trailing_zeros() as usize;
+            left &= left - 1;
+            let Group { os, units, .. } = &mut self.groups[g];
+            let mut counters = RangeUse::default();
+            units[0].each().for_each(|(tlb, _)| counters.count(tlb.counts()));
+            os.counted(asid, counters);
+            self.follow(g);
+        }
     }
 
     /// An operating system serves a lookup.
@@ -376,6 +399,7 @@ impl Engine {
             }
         }
         let clock = self.tally.lookups.total() - 1;
+        let mut walked = 0;
         for g in 0..self.groups.len() {
             let mut want = self.groups[g].mask() & !have;
             if want == 0 {
@@ -405,6 +429,7 @@ impl Engine {
                 let answer = tlb.access(at, touched.pte, os, noise);
                 hush(&mut self.quiet, &self.noise, asid, design, k);
                 if answer.outcome != Outcome::Hit {
+                    walked |= 1 << g;
                     unit.profile.miss(clock, kind, touched.label);
                     if let Some(lives) = self.lives.as_mut().filter(|_| unit.walks) {
                         lives.walk(asid, vpn, kind, design);
@@ -422,6 +447,7 @@ impl Engine {
         }
         // Not before: what a fault takes away was not looked up by the reference that faults.
         self.quiet.mark(slot);
+        self.read_counters(asid, walked);
         Ok(())
     }
 
@@ -499,6 +525,9 @@ impl Engine {
     }
 
     fn switch(&mut self, to: Asid) {
+        if let Some(from) = self.current {
+            self.read_counters(from, self.readers);
+        }
         self.settle(true);
         self.current = Some(to);
         self.quiet.belongs_to(to);

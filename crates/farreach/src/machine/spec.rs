@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::hw::system::{SYSTEMS, SystemKind};
-use crate::hw::tlb::{DESIGNS, Design, walker};
+use crate::hw::tlb::{DESIGNS, Design, range, walker};
 use crate::params::{Allowed, Key, Params};
 use crate::{cost, os};
 use serde_json::{Map, Value as Json};
@@ -205,7 +205,33 @@ impl MachineSpec {
         base.entry(os::SEED.name).or_insert(seed.into());
         base.extend(given);
         let params = Params::resolve(&keys, &base).map_err(config)?;
-        Ok(MachineSpec { name: name.to_owned(), about, hardware, params })
+        let spec = MachineSpec { name: name.to_owned(), about, hardware, params };
+        spec.check_feedback().map_err(config)?;
+        Ok(spec)
+    }
+
+    /// F-4: an operating system that reads counters needs hardware that has them.
+    fn check_feedback(&self) -> Result<(), String> {
+        let refuse = |with: &str, why: &str| {
+            Err(format!(
+                "range_feedback = true is not allowed with {with}: {why}; it needs ranges = true, kind = range, walk_cost = fixed"
+            ))
+        };
+        if !self.system_reads_counters() {
+            Ok(())
+        } else if !self.params.flag(os::ranges::RANGES.name) {
+            refuse("ranges = false", "there is no threshold")
+        } else if !self.params.has(range::RANGE_ENTRIES.name) {
+            refuse(&format!("kind = {}", self.hardware.kind()), "no range TLB counts misses")
+        } else if self.by_lines() {
+            refuse("walk_cost = caches", "machines with caches go through spans in which no range may change")
+        } else {
+            Ok(())
+        }
+    }
+
+    fn system_reads_counters(&self) -> bool {
+        self.params.flag(os::ranges::FEEDBACK.name)
     }
 
     /// All keys of a machine with this hardware and placement policy.
@@ -232,8 +258,12 @@ impl MachineSpec {
         self.hardware.tlb().is_none() || walker::by_caches(&self.params)
     }
 
-    /// The part of the description that makes its operating system; machines with equal ones share it.
+    /// The part of the description that makes its operating system; machines with equal ones share it. Where the system reads the counters
+    /// of its processor, that is everything.
     pub(super) fn os_keys(&self) -> Map<String, Json> {
+        if self.system_reads_counters() {
+            return self.params.as_json().clone();
+        }
         let keys = os::keys(self.params.text("placement"));
         let own = self.params.as_json().iter().filter(|(name, _)| keys.iter().any(|k| k.name == *name));
         own.map(|(k, v)| (k.clone(), v.clone())).collect()

@@ -127,6 +127,8 @@ pub struct Os {
     promotion: Promotion,
     ranges: Option<ranges::Policy>,
     range_tally: ranges::Tally,
+    /// The counters of the processor when they were last read.
+    range_use: ranges::RangeUse,
     census: ranges::Census,
     segments: segment::Tally,
     reclaim: pressure::Reclaim,
@@ -210,6 +212,7 @@ impl Os {
             promotion: Promotion::new(params)?,
             ranges: ranges::Policy::new(params),
             range_tally: ranges::Tally::default(),
+            range_use: ranges::RangeUse::default(),
             census: ranges::Census::default(),
             segments: segment::Tally::default(),
             reclaim: match params.text(ranges::RECLAIM.name) {

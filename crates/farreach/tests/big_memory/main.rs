@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod eager;
+mod feedback;
 mod machines;
 mod mapping;
 mod ranges;

@@ -6,6 +6,7 @@
 
 pub mod btree;
 mod census;
+mod feedback;
 mod list;
 pub mod node;
 pub mod runs;
@@ -15,6 +16,8 @@ use crate::addr::{Vpn, VpnRange};
 use crate::hw::tlb::{Range, RangeWalk};
 use crate::params::{Allowed, Key, Params};
 pub use census::Census;
+use feedback::Feedback;
+pub use feedback::RangeUse;
 pub use list::List;
 use runs::Runs;
 
@@ -62,6 +65,13 @@ const CAPACITY: Key = Key {
     allowed: Allowed::Int { min: 0, max: 1 << 20 },
     about: "ranges a process may have: with more, its threshold doubles, far below it halves again; 0: as many as there are (F-4)",
 };
+/// F-4, with the hardware's counts.
+pub const FEEDBACK: Key = Key {
+    name: "range_feedback",
+    default: "false",
+    allowed: Allowed::Flag,
+    about: "the threshold of a process follows what its range TLB misses and evicts (F-4); needs ranges and a range TLB",
+};
 const COW: Key = Key {
     name: "range_cow",
     default: "dissolve",
@@ -77,7 +87,7 @@ pub const RECLAIM: Key = Key {
 };
 
 /// All keys of ranges.
-pub const KEYS: &[&Key] = &[&RANGES, &TABLE, &THRESHOLD, &CAPACITY, &COW, &RECLAIM];
+pub const KEYS: &[&Key] = &[&RANGES, &TABLE, &THRESHOLD, &CAPACITY, &FEEDBACK, &COW, &RECLAIM];
 
 /// What a store to a copy-on-write page of a range does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,6 +106,8 @@ pub struct Policy {
     btree: bool,
     least: u64,
     capacity: u64,
+    /// Whether thresholds follow the counters of the processor.
+    pub feedback: bool,
     /// On copy-on-write.
     pub cow: Cow,
 }
@@ -107,6 +119,7 @@ impl Policy {
             btree: params.text(TABLE.name) == "btree",
             least: params.int(THRESHOLD.name),
             capacity: params.int(CAPACITY.name),
+            feedback: params.flag(FEEDBACK.name),
             cow: match params.text(COW.name) {
                 "split" => Cow::Split,
                 "copy" => Cow::Copy,
@@ -118,12 +131,21 @@ impl Policy {
     /// Ranges of a process that has none (RMM15-22).
     fn begin(&self) -> Ranges {
         let table: Box<dyn RangeTable> = if self.btree { Box::new(btree::BTree::default()) } else { Box::new(List::default()) };
-        Ranges { runs: Runs::default(), table, threshold: self.least, published: 0, version: 0, census: Census::default() }
+        Ranges {
+            runs: Runs::default(),
+            table,
+            threshold: self.least,
+            by_count: self.least,
+            feedback: self.feedback.then(|| Feedback::new(self.least)),
+            published: 0,
+            version: 0,
+            census: Census::default(),
+        }
     }
 
-    /// The threshold that fits the runs there are (F-4). It doubles while there are more ranges than the capacity, and halves while
+    /// The threshold that the number of runs asks for (F-4). It doubles while there are more ranges than the capacity, and halves while
     /// twice as fine a threshold would leave a quarter of the capacity free: so it does not swing.
-    fn threshold(&self, runs: &Runs, mut now: u64) -> u64 {
+    fn by_count(&self, runs: &Runs, mut now: u64) -> u64 {
         if self.capacity == 0 {
             return now;
         }
@@ -142,7 +164,10 @@ pub struct Ranges {
     /// Runs of all lengths.
     pub runs: Runs,
     table: Box<dyn RangeTable>,
+    /// The larger of what their number and what the range TLB asks for.
     threshold: u64,
+    by_count: u64,
+    feedback: Option<Feedback>,
     published: u64,
     version: u64,
     census: Census,
@@ -163,6 +188,10 @@ pub struct Tally {
     pub dissolved: u64,
     /// Largest threshold.
     pub threshold: u64,
+    /// Changes of a threshold.
+    pub moves: u64,
+    /// The threshold that a process got last.
+    pub last: u64,
 }
 
 impl Ranges {
@@ -195,6 +224,13 @@ impl Ranges {
         self.table.path(vpn, into);
     }
 
+    /// The processor counted more while this process ran (F-4).
+    fn counted(&mut self, more: RangeUse) {
+        if let Some(feedback) = &mut self.feedback {
+            self.runs.changed |= feedback.counted(more, &self.runs, self.by_count);
+        }
+    }
+
     /// Brings the table up to date. Returns the pages of ranges that shrank, split or went.
     fn sync(&mut self, policy: &Policy, tally: &mut Tally) -> Vec<VpnRange> {
         self.runs.changed = false;
@@ -205,7 +241,8 @@ impl Ranges {
             self.published -= 1;
             tally.removed += 1;
         }
-        let now = policy.threshold(&self.runs, self.threshold);
+        self.by_count = policy.by_count(&self.runs, self.by_count);
+        let now = self.feedback.as_ref().map_or(0, |f| f.threshold).max(self.by_count);
         let before = std::mem::replace(&mut self.threshold, now);
         let mut demoted = Vec::new();
         if before == now {
@@ -248,6 +285,8 @@ impl Ranges {
         tally.most = tally.most.max(self.published);
         tally.nodes = tally.nodes.max(self.table.nodes());
         tally.threshold = tally.threshold.max(now);
+        tally.moves += u64::from(before != now);
+        tally.last = now;
         demoted
     }
 

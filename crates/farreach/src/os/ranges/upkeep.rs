@@ -1,6 +1,6 @@
 //! Keeping ranges while pages come, go and change (RMM15-20, RMM15-21).
 
-use super::{Cow, Tally};
+use super::{Cow, RangeUse, Tally};
 use crate::addr::{Asid, Pfn, Vpn, VpnRange};
 use crate::counts::Contiguity;
 use crate::hw::tlb::{Attr, Range};
@@ -54,6 +54,23 @@ impl Os {
         }
     }
 
+    /// Whether it wants to read the processor's counters: see [`Os::counted`].
+    #[inline]
+    pub fn reads_counters(&self) -> bool {
+        self.ranges.as_ref().is_some_and(|policy| policy.feedback)
+    }
+
+    /// Reads the counters of the processor, which count from the beginning, while a process runs on it; what they gained is the process's
+    /// doing (F-4). To be called after each page walk, when the walk is over, and before each switch to another process: at points of the
+    /// stream, so that nothing else decides what comes of it.
+    pub fn counted(&mut self, asid: Asid, total: RangeUse) {
+        let more = total.since(std::mem::replace(&mut self.range_use, total));
+        if let Some(ranges) = self.spaces.get_mut(asid.0 as usize).and_then(|space| space.ranges.as_mut()) {
+            ranges.counted(more);
+            self.sync_space(asid);
+        }
+    }
+
     /// The range a page lies in.
     pub(in crate::os) fn range_of(&self, asid: Asid, vpn: Vpn) -> Option<Range> {
         self.spaces.get(asid.0 as usize)?.ranges.as_ref()?.find(vpn)
@@ -98,7 +115,7 @@ impl Os {
         self.ranges.as_ref()?;
         let live = self.spaces.iter().filter_map(|s| Some(s.ranges.as_ref()?.census(s.table.present())));
         let most = live.fold(self.census.clone(), |most, c| if c.pages > most.pages { c } else { most });
-        let Tally { inserted, removed, most: most_ranges, nodes, dissolved, threshold } = self.range_tally;
+        let Tally { inserted, removed, most: most_ranges, nodes, dissolved, threshold, moves, last } = self.range_tally;
         Some(Contiguity {
             table_inserted: inserted,
             table_removed: removed,
@@ -106,6 +123,8 @@ impl Os {
             table_bytes: nodes * super::node::NODE_BYTES,
             dissolved,
             threshold,
+            threshold_moves: moves,
+            last_threshold: last,
             ..most.found
         })
     }
