@@ -1,7 +1,7 @@
 //! Hierarchies of TLBs, with ranges, clusters and segments, against a plain model, on random streams: pages of 4 KB to 1 GB, aligned
 //! and scattered frames, ranges that grow and break, promotion, splitting, unmapping, several processes. Every lookup is compared,
 //! entries and counts at intervals; a twin that never hears of quiet lookups must end up the same. Covers DS13-1 to DS13-5, DS13-25,
-//! DS13-36, RMM15-1 to RMM15-14, RMM15-41, RMM15-42, AMB-63, 65, 80, 85, 86, 89, 91; F-5, F-6, F-8, F-12, F-13; CA-30, CA-34, CA-38.
+//! DS13-36, RMM15-1 to RMM15-14, RMM15-41, RMM15-42, CoLT-SA and CoLT-FA, AMB-63, 65, 80, 85, 86, 89, 91; F-5, F-6, F-8, F-12, F-13; CA-30, CA-34, CA-38.
 
 mod oracle;
 mod tlb_common;
@@ -459,6 +459,11 @@ fn described(c: &Config) -> (&'static str, String) {
             keys += &format!(",cluster_entries={entries},cluster_ways={ways},cluster_pages={pages},cluster_frames={frames}");
             "clustered"
         }
+        Behind::Runs { entries, limit, first, fills_l2 } => {
+            let order = if first { "first" } else { "parallel" };
+            keys += &format!(",run_entries={entries},run_pages={limit},run_order={order},run_fills_l2={fills_l2}");
+            "coalesced"
+        }
         Behind::Ranges { entries, random, order, mru, on, control, hint, cooperation } => {
             let order = match order {
                 RangeOrder::Parallel => "parallel",
@@ -593,6 +598,21 @@ fn rmm15_42_clusters_agree_with_the_plain_model() {
             }
         });
         assert!(c.merges > 20 && c.preloaded > 1000, "{c:?}");
+    }
+}
+
+#[test]
+fn runs_that_grow_agree_with_the_plain_model() {
+    let c = all(|seed, c| {
+        c.behind = Behind::Runs {
+            entries: [4, 8, 1, 16][seed as usize % 4],
+            limit: [64, 8, 1024, 2][(seed / 3) as usize % 4],
+            first: seed % 5 == 3,
+            fills_l2: seed % 2 == 0,
+        }
+    });
+    for n in [c.merges, c.preloaded, c.evictions, c.covered_drops, c.second_level_data_hits, c.invalidations] {
+        assert!(n > 20, "{c:?}");
     }
 }
 

@@ -147,6 +147,7 @@ fn the_tlb_counts_what_it_counts_without_caches() {
         "rmm15/range:range_entries=4,l1d=4K:8,l2=4K:32,memory=64M",
         "rmm15/range:range_entries=4,l1d=4K:8,l2=4K:32,memory=64M,range_order=serial,range_control=counters,range_hint=predictor",
         "rmm15/clustered:cluster_entries=8,l1d=4K:8,memory=64M",
+        "rmm15/colt-fa:l1d=4K:8,l2=4K:32,memory=64M",
         "ds13/segment:segment_memory=2M,memory=64M,admit_min=64K,l1d=4K:8,l2=none",
         "today/zen2:l1d=4K|16K:8+2M:4+1G:4",
     ];

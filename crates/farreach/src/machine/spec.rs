@@ -50,6 +50,7 @@ pub const PRESETS: &[Preset] = presets![
     "rmm15/thp",
     "rmm15/clustered",
     "rmm15/colt",
+    "rmm15/colt-fa",
     "rmm15/range",
     "today/skylake",
     "today/zen2",

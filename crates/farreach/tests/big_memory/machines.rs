@@ -42,7 +42,8 @@ fn xc_3_every_design_agrees_with_the_page_table_under_the_new_policies() {
             let designs =
                 ["t94/single", "t94/superpage", "t94/partial", "t94/integrated", "rmm15/range", "ds13/segment", "ds13/4k"];
             let several = format!("ds13/segment:segments=3,{policy}");
-            let machines: Vec<String> = designs.iter().map(|d| format!("{d}:{policy}")).chain([several]).collect();
+            let coalesced = format!("rmm15/colt-fa:run_entries=3,{policy}");
+            let machines: Vec<String> = designs.iter().map(|d| format!("{d}:{policy}")).chain([several, coalesced]).collect();
             // `run` compares the loop with and without shortcuts, on one thread and three; debug checks are on.
             let out = run(&machines.iter().map(String::as_str).collect::<Vec<_>>(), &s);
             assert!(out.misses()[..4].iter().all(|&m| m > 100), "{policy}");

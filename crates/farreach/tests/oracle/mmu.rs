@@ -16,6 +16,11 @@
 //! * OM-7 `fills`: one per miss. `merges`: misses that joined a cluster.
 //! * OM-11 Clusters of 2, 4 or 8 pages. In runs, not groups: the page that missed, and those before and after it as long as each has the next frame
 //!   and the same attributes. What the same frames say of pages of the cluster is one entry.
+//! * OM-13 Runs: entries of any pages in a row in frames in a row with equal attributes, up to a limit, and superpages, beside the second level (they
+//!   follow its slots). A walk brings the page and those before and after it in its line of eight, as long as each fits on and has no entry; it
+//!   lengthens the entry that ends before it, then is lengthened by the one that begins after it, each if both together are within the limit;
+//!   the lower entry's slot and time of begin stay. A lone page is no entry. Superpages drop what they cover. A change of any page drops the entry,
+//!   all of whose pages count; splitting a superpage drops superpages only, which count one. Asked `first`, a hit is all that happens.
 //! * OM-12 Several segments: the registers of the process that runs hold its largest ranges. They are loaded before a lookup if another process's
 //!   are in them, or a change met one of them, or the miss before was of a page in a range while the ranges were others than when they were
 //!   loaded.
@@ -43,6 +48,13 @@ pub enum Behind {
         pages: u64,
         /// CoLT.
         runs: bool,
+    },
+    /// CoLT-FA.
+    Runs {
+        entries: usize,
+        limit: u64,
+        first: bool,
+        fills_l2: bool,
     },
     Ranges {
         entries: usize,
@@ -221,6 +233,33 @@ struct Cluster {
     last: u64,
 }
 
+/// OM-13: pages of a run with their frames; or a superpage.
+#[derive(Clone)]
+struct Row {
+    asid: Asid,
+    pages: std::collections::BTreeMap<u64, u64>,
+    superpage: Option<(u64, u64, u8)>,
+    attr: Attr,
+    begun: u64,
+    last: u64,
+}
+
+impl Row {
+    fn says(&self, vpn: Vpn) -> Option<(Translation, u8)> {
+        let (pfn, order) = match self.superpage {
+            Some((first, pfn, order)) => ((vpn.0 >> order == first >> order).then(|| pfn + vpn.0 - first)?, order),
+            None => (*self.pages.get(&vpn.0)?, 0),
+        };
+        Some((Translation { pfn: Pfn(pfn), attr: self.attr }, order))
+    }
+    fn meets(&self, asid: Asid, pages: VpnRange) -> bool {
+        let superpage = self
+            .superpage
+            .is_some_and(|(first, _, order)| first < pages.start.0 + pages.pages && pages.start.0 < first + (1 << order));
+        self.asid == asid && (superpage || self.pages.keys().any(|&v| pages.contains(Vpn(v))))
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Held {
     asid: Asid,
@@ -252,6 +291,8 @@ pub struct PlainMmu {
     l2i: Option<Level>,
     clusters: Option<Slots<Cluster>>,
     ranges: Option<Slots<Held>>,
+    rows: Vec<Option<Row>>,
+    row_rng: Pcg64Mcg,
     newest: Option<usize>,
     /// OM-12: whose, the version, the ranges.
     registers: Option<(Asid, u64, Vec<Range>)>,
@@ -296,6 +337,11 @@ impl PlainMmu {
                 }
                 _ => None,
             },
+            rows: match c.behind {
+                Behind::Runs { entries, .. } => vec![None; entries],
+                _ => Vec::new(),
+            },
+            row_rng: Pcg64Mcg::seed_from_u64(c.seed + 64),
             newest: None,
             registers: None,
             cluster: match c.behind {
@@ -383,6 +429,13 @@ impl PlainMmu {
         if hit.is_some() {
             self.count_hit(at.kind);
         }
+        if let Behind::Runs { first: false, .. } = self.config.behind {
+            let row = self.search_rows(at);
+            if hit.is_none() && row.is_some() {
+                self.count_hit(at.kind);
+            }
+            return hit.or(row);
+        }
         let Behind::Ranges { order, mru, on: true, .. } = self.config.behind else { return hit };
         let asked = match order {
             RangeOrder::Parallel => true,
@@ -443,6 +496,12 @@ impl PlainMmu {
             }
             return;
         }
+        if let Behind::Runs { fills_l2, .. } = self.config.behind {
+            if !self.fill_rows(at, page, order, table) || fills_l2 {
+                self.fill_second(at, page, order);
+            }
+            return;
+        }
         let bit = table.range(at.asid, at.vpn).is_some();
         self.window[2] += u64::from(bit);
         let Behind::Ranges { on: true, hint, cooperation, .. } = self.config.behind else {
@@ -482,6 +541,95 @@ impl PlainMmu {
         self.counts.range.evictions += u64::from(taken);
         ranges.slots[slot] = Some(Held { asid: at.asid, range, last: self.now });
         self.newest = Some(slot);
+    }
+
+    fn search_rows(&mut self, at: Lookup) -> Option<(Translation, u8)> {
+        self.now += 1;
+        let row = self.rows.iter_mut().flatten().find(|r| r.asid == at.asid && r.says(at.vpn).is_some())?;
+        row.last = self.now;
+        row.says(at.vpn)
+    }
+
+    /// Whether it was taken.
+    fn fill_rows(&mut self, at: Lookup, page: Translation, order: u8, table: &dyn PageTableView) -> bool {
+        let Behind::Runs { limit, .. } = self.config.behind else { unreachable!() };
+        self.now += 1;
+        let now = self.now;
+        let mut row = Row { asid: at.asid, pages: Default::default(), superpage: None, attr: page.attr, begun: now, last: now };
+        if leaf(order) > 0 {
+            let inside = at.vpn.0 % (1 << order);
+            row.superpage = Some((at.vpn.0 - inside, page.pfn.0 - inside, order));
+            let covers = VpnRange { start: Vpn(at.vpn.0 - inside), pages: 1 << order };
+            for slot in &mut self.rows {
+                if slot.as_ref().is_some_and(|r| r.meets(at.asid, covers)) {
+                    *slot = None;
+                    self.counts.covered_drops += 1;
+                }
+            }
+        } else {
+            let fits = |v: u64| {
+                let pte = table.pte(at.asid, Vpn(v)).filter(|p| p.pfn.0 + at.vpn.0 == page.pfn.0 + v && p.attr == page.attr);
+                let had = self.rows.iter().flatten().any(|r| r.asid == at.asid && r.says(Vpn(v)).is_some());
+                pte.filter(|_| !had).map(|p| p.pfn.0)
+            };
+            let line = at.vpn.0 / 8 * 8..at.vpn.0 / 8 * 8 + 8;
+            for v in line {
+                if (v.min(at.vpn.0)..=v.max(at.vpn.0)).all(|w| fits(w).is_some()) {
+                    row.pages.insert(v, fits(v).unwrap());
+                }
+            }
+            let fresh = row.pages.len() as u64;
+            let joins = |low: &Row, high: &Row| {
+                let (end, begin) = (low.pages.last_key_value(), high.pages.first_key_value());
+                let next = end.zip(begin).is_some_and(|((v, p), (w, q))| (v + 1, p + 1) == (*w, *q));
+                next && low.asid == high.asid && low.attr == high.attr && (low.pages.len() + high.pages.len()) as u64 <= limit
+            };
+            let low = (0..self.rows.len()).find(|&i| self.rows[i].as_ref().is_some_and(|r| joins(r, &row)));
+            if let Some(i) = low {
+                let old = self.rows[i].as_ref().unwrap();
+                row.begun = old.begun;
+                row.pages.extend(&old.pages);
+            }
+            let high = (0..self.rows.len()).find(|&i| self.rows[i].as_ref().is_some_and(|r| joins(&row, r)));
+            if let Some(i) = high {
+                let old = self.rows[i].take().unwrap();
+                if low.is_none() {
+                    row.begun = old.begun;
+                }
+                row.pages.extend(&old.pages);
+            }
+            if row.pages.len() == 1 {
+                return false;
+            }
+            self.counts.preloaded += fresh - 1;
+            if let Some(i) = low.or(high) {
+                self.counts.merges += 1;
+                self.rows[i] = Some(row);
+                return true;
+            }
+        }
+        let free = self.rows.iter().position(Option::is_none);
+        let n = self.rows.len();
+        let slot = free.unwrap_or_else(|| {
+            self.counts.evictions += 1;
+            let rows = &self.rows;
+            match self.config.replacement {
+                Replacement::Lru => (0..n).min_by_key(|&i| rows[i].as_ref().unwrap().last).unwrap(),
+                Replacement::Fifo => (0..n).min_by_key(|&i| rows[i].as_ref().unwrap().begun).unwrap(),
+                _ => ((u64::from(self.row_rng.next_u32()) * n as u64) >> 32) as usize,
+            }
+        });
+        self.rows[slot] = Some(row);
+        true
+    }
+
+    fn drop_rows(&mut self, goes: impl Fn(&Row) -> bool) {
+        for slot in &mut self.rows {
+            if let Some(row) = slot.as_ref().filter(|r| goes(r)) {
+                self.counts.invalidations += row.superpage.map_or(row.pages.len() as u64, |_| 1);
+                *slot = None;
+            }
+        }
     }
 
     fn fill_cluster(&mut self, at: Lookup, page: Translation, table: &dyn PageTableView) {
@@ -567,6 +715,12 @@ impl PlainMmu {
             assert_eq!(found, page);
             return Outcome::Hit;
         }
+        if let Behind::Runs { first: true, .. } = self.config.behind
+            && let Some((found, _)) = self.search_rows(at)
+        {
+            assert_eq!(found, page);
+            return Outcome::Hit;
+        }
         self.now += 1;
         let (side, now) = (usize::from(at.kind == Kind::Fetch), self.now);
         if let Some(e) = self.l1[side].entry(at.asid, at.vpn) {
@@ -602,7 +756,7 @@ impl PlainMmu {
         let fit = self.l1[side].sizes().into_iter().filter(|&o| o <= order).max().unwrap();
         let (covered, evicted) = self.l1[side].fill(at, page, fit, self.now);
         self.counts.covered_drops += covered;
-        if self.clusters.is_none() && self.second(at.kind).is_none() {
+        if self.clusters.is_none() && self.rows.is_empty() && self.second(at.kind).is_none() {
             self.counts.evictions += evicted;
         }
         outcome
@@ -642,6 +796,7 @@ impl PlainMmu {
                 }
             }
         }
+        self.drop_rows(|r| r.meets(asid, pages) && (from == 0 || r.superpage.is_some()));
         self.counts.range.invalidations += self.drop_ranges(|h| h.meets(asid, pages.start.0, pages.pages));
         self.caches.iter_mut().for_each(|cache| _ = cache.drop_if(|p| p.0 == asid));
     }
@@ -662,6 +817,7 @@ impl PlainMmu {
         if let Some(clusters) = &mut self.clusters {
             *c += clusters.drop_if(|c| goes(c.asid)).iter().map(|c| c.pages.iter().flatten().count() as u64).sum::<u64>();
         }
+        self.drop_rows(|r| goes(r.asid));
         self.counts.range.invalidations += self.drop_ranges(|h| goes(h.asid));
         self.caches.iter_mut().for_each(|cache| _ = cache.drop_if(|p| goes(p.0)));
     }
@@ -693,7 +849,8 @@ impl PlainMmu {
         };
         let range = || self.ranges.as_ref()?.slots.iter().flatten().find(|h| h.has(asid, vpn)).map(|h| h.says(vpn));
         let paged = || second.as_ref().and_then(|level| level.says(asid, vpn));
-        self.l1[side].says(asid, vpn).or_else(paged).or_else(cluster).or_else(range)
+        let row = || self.rows.iter().flatten().filter(|r| r.asid == asid).find_map(|r| r.says(vpn)).map(|(page, _)| page);
+        self.l1[side].says(asid, vpn).or_else(paged).or_else(cluster).or_else(range).or_else(row)
     }
 
     pub fn views(&self) -> Vec<EntryView> {
@@ -711,6 +868,17 @@ impl PlainMmu {
                 Some(EntryView { slot: before + i, asid: c.asid, base, order, pages, sb_enabled: None, used: None })
             }));
         }
+        out.extend(self.rows.iter().enumerate().filter_map(|(i, r)| {
+            let r = r.as_ref()?;
+            let (first, n) = match r.superpage {
+                Some((first, _, order)) => (first, 1 << order),
+                None => (*r.pages.first_key_value()?.0, r.pages.len() as u64),
+            };
+            let page = |i: u64| (i, r.says(Vpn(first + i)).unwrap().0, false);
+            let pages = if r.superpage.is_some() { vec![page(0)] } else { vec![page(0), page(n - 1)] };
+            let order = (0..).find(|&o| 1u64 << o >= n)?;
+            Some(EntryView { slot: before + i, asid: r.asid, base: Vpn(first), order, pages, sb_enabled: None, used: None })
+        }));
         if let Some(ranges) = &self.ranges {
             out.extend(ranges.slots.iter().enumerate().filter_map(|(i, h)| {
                 let h = h.as_ref()?;

@@ -47,6 +47,7 @@ pub const CONFIGURATIONS: &[(&str, &str)] = &[
     ("hierarchy", "l1d=4K:12/3,l1i=4K:6,l2=4K:32,l2i=4K:8,replacement=fifo"),
     ("range", "l1d=4K:8/4,l1i=4K:8,l2=4K:32/4,range_hint=always,range_entries=4"),
     ("clustered", "l1d=4K:8/4,l1i=4K:8,cluster_entries=16"),
+    ("coalesced", "l1d=4K:8/4,l1i=4K:8,l2=4K:32/4,run_entries=4,run_pages=64"),
     ("clustered", "l1d=4K:8/4,l1i=4K:8,cluster_entries=16,cluster_ways=4,cluster_pages=4,cluster_frames=run"),
     ("segment", "l1d=4K:8/4,l1i=4K:8,l2=4K:32/4"),
     ("integrated", "entries=16"),

@@ -3,6 +3,7 @@
 mod bits;
 mod bitset;
 pub mod clustered;
+pub mod coalesced;
 pub mod complete_subblock;
 pub mod cores;
 pub mod hierarchy;
@@ -246,6 +247,7 @@ pub const DESIGNS: &[&Design] = &[
     &hierarchy::DESIGN,
     &range::DESIGN,
     &clustered::DESIGN,
+    &coalesced::DESIGN,
     &segment::DESIGN,
 ];
 
