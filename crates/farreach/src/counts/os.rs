@@ -122,6 +122,12 @@ pub struct OsCounts {
 pub struct Contiguity {
     /// Pages that were mapped.
     pub mapped_pages: u64,
+    /// Mappings larger than a page among them, such as 2 MB pages (RMM15-44).
+    #[serde(default)]
+    pub superpages: u64,
+    /// Pages in these.
+    #[serde(default)]
+    pub superpage_pages: u64,
     /// Ranges.
     pub ranges: u64,
     /// Pages in ranges. `range_pages / ranges` is the mean size.

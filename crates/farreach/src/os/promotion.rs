@@ -211,6 +211,7 @@ impl Os {
             _ => return,
         };
         let group = VpnRange { start: vpn.align_down(order), pages: 1 << order };
+        self.keep_census(asid);
         self.spaces[asid.0 as usize].table.set_order(group, 0);
         self.memory.counts.demotions += 1;
         self.change(asid, group, What::Demoted);

@@ -32,6 +32,33 @@ fn rmm15_26_a_fault_brings_in_an_aligned_2m_that_its_region_covers() {
     assert_eq!((order(&os, 0x210), order(&os, 0x400), os.counts().demotions), (Some(0), Some(9), 1));
 }
 
+/// How many superpages came and went says nothing of how many there are.
+#[test]
+fn rmm15_44_superpages_are_counted_when_there_are_most_pages() {
+    let mut os = os("placement=thp,memory=64M,khugepaged=0,ranges=true");
+    let found = |os: &Os| os.contiguity().map(|c| (c.mapped_pages, c.superpages, c.superpage_pages)).unwrap();
+    // Three superpages and two pages; three times over.
+    for _ in 0..3 {
+        map(&mut os, 0x200, 0x602, Backing::Anonymous);
+        [0x200, 0x400, 0x600, 0x800, 0x801].iter().for_each(|&v| touch(&mut os, v, Kind::Store));
+        assert_eq!(found(&os), (3 * 512 + 2, 3, 3 * 512));
+        os.apply(A, &Op::Unmap { start: 0x200 << 12, len: 0x602 << 12 });
+    }
+    assert_eq!((os.counts().superpage_faults, os.counts().demotions), (9, 0));
+    // A hole splits one of four: with the hole there were fewer pages than before it.
+    map(&mut os, 0x200, 0x800, Backing::Anonymous);
+    [0x200, 0x400, 0x600, 0x800].iter().for_each(|&v| touch(&mut os, v, Kind::Store));
+    os.apply(A, &Op::Unmap { start: 0x400 << 12, len: 1 << 12 });
+    assert_eq!((found(&os), os.counts().demotions), ((4 * 512, 4, 4 * 512), 1));
+    // It is the page table that is counted, also where sizes are mixed.
+    let mut mixed = super::world::os("placement=thp,memory=64M,khugepaged=0,mthp_sizes=64K,ranges=true");
+    map(&mut mixed, 0x200, 0x230, Backing::Anonymous);
+    [0x200, 0x400, 0x420, 0x421].iter().for_each(|&v| touch(&mut mixed, v, Kind::Store));
+    let by_order = |order: u8| (0..0x1000).filter(|&v| self::order(&mixed, v) == Some(order)).count() as u64;
+    assert_eq!(found(&mixed), (by_order(0) + by_order(4) + by_order(9), by_order(4) / 16 + 1, by_order(4) + 512));
+    assert!(by_order(4) > 0);
+}
+
 #[test]
 fn thp_follows_advice() {
     for (mode, wanted) in [("always", [9, 9, 0]), ("madvise", [0, 9, 0]), ("never", [0, 0, 0])] {

@@ -1,8 +1,9 @@
 //! Contiguity of an address space at one moment (RMM15-43, RMM15-44).
 
 use super::Ranges;
-use crate::addr::Vpn;
+use crate::addr::{Vpn, VpnRange};
 use crate::counts::Contiguity;
+use crate::os::page_table::PageTable;
 
 /// Runs that count as ranges in statistics, whatever the threshold (RMM15-43).
 const LEAST: u64 = 8;
@@ -30,18 +31,19 @@ fn cover(descending: &[u64], pages: u64, percent: u64) -> Option<u64> {
 impl Ranges {
     /// Before pages go: takes the census if the space never had as many pages, by a sixty-fourth at least (growing in small steps
     /// would cost a census at each).
-    pub fn before_shrinking(&mut self, mapped: u64) {
-        if mapped > self.census.pages + self.census.pages / 64 {
-            self.census = self.take_census(mapped);
+    pub fn before_shrinking(&mut self, table: &PageTable) {
+        if table.present() > self.census.pages + self.census.pages / 64 {
+            self.census = self.take_census(table);
         }
     }
 
     /// The census of the moment with most pages, which may be now.
-    pub fn census(&self, mapped: u64) -> Census {
-        if mapped > self.census.pages { self.take_census(mapped) } else { self.census.clone() }
+    pub fn census(&self, table: &PageTable) -> Census {
+        if table.present() > self.census.pages { self.take_census(table) } else { self.census.clone() }
     }
 
-    fn take_census(&self, mapped: u64) -> Census {
+    fn take_census(&self, table: &PageTable) -> Census {
+        let mapped = table.present();
         let mut lengths: Vec<u64> = self.runs.iter().map(|(_, run)| run.pages).filter(|&n| n >= LEAST).collect();
         lengths.sort_unstable_by(|a, b| b.cmp(a));
         // Ideal contiguity: what lies together in virtual memory with equal attributes, wherever its frames are.
@@ -55,8 +57,17 @@ impl Ranges {
             last = Some((Vpn(first.0 + run.pages), run.attr));
         }
         ideal.sort_unstable_by(|a, b| b.cmp(a));
+        // What is mapped by superpages now, not what ever was: many go before others come.
+        let everywhere = VpnRange { start: Vpn(0), pages: 1 << 52 };
+        let (mut superpages, mut superpage_pages) = (0, 0);
+        for run in table.runs_in(everywhere).iter().filter(|run| run.entry.order > 0) {
+            superpages += run.pages >> run.entry.order;
+            superpage_pages += run.pages;
+        }
         let found = Contiguity {
             mapped_pages: mapped,
+            superpages,
+            superpage_pages,
             ranges: lengths.len() as u64,
             range_pages: lengths.iter().sum(),
             median_pages: lengths.get(lengths.len() / 2).copied().unwrap_or(0),

@@ -17,10 +17,17 @@ impl Os {
 
     /// Pages are mapped no more.
     pub(in crate::os) fn ranges_unmapped(&mut self, asid: Asid, pages: VpnRange) {
+        self.keep_census(asid);
+        if let Some(ranges) = &mut self.spaces[asid.0 as usize].ranges {
+            ranges.runs.remove(pages);
+        }
+    }
+
+    /// Pages or superpages of a space are about to become fewer.
+    pub(in crate::os) fn keep_census(&mut self, asid: Asid) {
         let space = &mut self.spaces[asid.0 as usize];
         if let Some(ranges) = &mut space.ranges {
-            ranges.before_shrinking(space.table.present());
-            ranges.runs.remove(pages);
+            ranges.before_shrinking(&space.table);
         }
     }
 
@@ -103,7 +110,7 @@ impl Os {
     pub(in crate::os) fn ranges_end(&mut self, asid: Asid) {
         let space = &self.spaces[asid.0 as usize];
         if let Some(ranges) = &space.ranges {
-            let census = ranges.census(space.table.present());
+            let census = ranges.census(&space.table);
             if census.pages > self.census.pages {
                 self.census = census;
             }
@@ -113,7 +120,7 @@ impl Os {
     /// Contiguity of the address space that had most pages, when it had most (RMM15-43, RMM15-44), and what ranges cost.
     pub fn contiguity(&self) -> Option<Contiguity> {
         self.ranges.as_ref()?;
-        let live = self.spaces.iter().filter_map(|s| Some(s.ranges.as_ref()?.census(s.table.present())));
+        let live = self.spaces.iter().filter_map(|s| Some(s.ranges.as_ref()?.census(&s.table)));
         let most = live.fold(self.census.clone(), |most, c| if c.pages > most.pages { c } else { most });
         let Tally { inserted, removed, most: most_ranges, nodes, dissolved, threshold, moves, last } = self.range_tally;
         Some(Contiguity {

@@ -23,11 +23,10 @@ pub(in crate::study) fn largest(results: &Results, program: &str) -> Option<f64>
     (c.mapped_pages > 0).then(|| 100.0 * c.ideal_largest_pages as f64 / c.mapped_pages as f64)
 }
 
-/// Pages of 4 KB and of 2 MB that map everything with transparent huge pages. Nothing where more superpages came and went than are there.
+/// Pages of 4 KB and of 2 MB that map everything with transparent huge pages, at the moment with most pages.
 fn entries(results: &Results, program: &str) -> Option<[u64; 2]> {
-    let (os, c) = (&results.machine(program, RMM_THP)?.counts.os, contiguity(results, program, RMM_THP)?);
-    let huge = (os.superpage_faults + os.collapses).checked_sub(os.demotions)?;
-    Some([c.mapped_pages.checked_sub(512 * huge)?, huge])
+    let c = contiguity(results, program, RMM_THP)?;
+    Some([c.mapped_pages - c.superpage_pages, c.superpages])
 }
 
 fn section(results: &Results, set: &Set, section: &mut Section) {
@@ -64,8 +63,8 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     }
     section.tables.push(table);
     section.note(
-        "Ideal ranges are runs of mapped pages with equal permission, whatever frames they have, in the address space and at the moment with most \
-         pages, under transparent huge pages. All are counted, also those below 8 pages, as in the printed table; Table 7 counts ranges of 8 pages and more.",
+        "Entries are those of the page table. Ideal ranges are runs of mapped pages with equal permission, whatever frames they have. Both in the \
+         address space and at the moment with most pages, under transparent huge pages. All are counted, also those below 8 pages, as in the printed table; Table 7 counts ranges of 8 pages and more.",
     );
     section.note(
         "A kernel has a handful of mappings: text, heap, stack, one for each large array, most of them side by side. A linked program adds some \
