@@ -17,7 +17,6 @@ const PRESETS: [(&str, Shape); 4] = [
 ];
 
 fn with_caches(preset: &str) -> String {
-    // One page of 1 GB would do for all translations; here walks are out of the way because there are few of them.
     format!("{preset}:walk_cost=caches")
 }
 
@@ -27,7 +26,7 @@ fn twice(bytes: u64) -> Stream {
     s.start().map(0x1000, bytes.div_ceil(4096), Prot::RW, false, Backing::Anonymous);
     for _ in 0..2 {
         for line in 0..bytes / 64 {
-            s.batches.last_mut().unwrap().push_block(1, &[0x1000_000 + 64 * line]);
+            s.batches.last_mut().unwrap().push_block(1, &[(0x1000 << 12) + 64 * line]);
         }
     }
     s
