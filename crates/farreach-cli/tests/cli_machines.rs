@@ -85,7 +85,7 @@ fn every_preset_survives_being_printed_and_read() {
         // Overrides work on both.
         let key = match config(preset)["kind"].as_str().unwrap() {
             "two-level" => "l1_entries",
-            "hierarchy" | "range" | "clustered" | "segment" => "pwc_pd",
+            "hierarchy" | "range" | "clustered" | "coalesced" | "segment" => "pwc_pd",
             "softvm" | "spur" | "vmp" => "id_bits",
             _ => "entries",
         };

@@ -146,6 +146,7 @@ fn xc_7_cores_in_the_loop() {
         format!("ds13/4k:cores=2,process_ids=false,l2=4K:16,{small}"),
         format!("rmm15/range:cores=2,l2=4K:16,range_entries=4,{small}"),
         format!("rmm15/clustered:cores=4,cluster_entries=8,{small}"),
+        format!("rmm15/colt-fa:cores=3,run_entries=4,l2=4K:16,{small}"),
         format!("ds13/segment:cores=2,segment_memory=2M,admit_min=64K,l2=none,{small}"),
         format!("rmm15/thp:cores=2,thp_size=64K,{small}"),
     ];
@@ -173,7 +174,7 @@ fn one_thread_needs_one_core() {
             _ => _ = s.load(0x100 + rng.random_range(0..200)),
         }
     }
-    for kind in ["ds13/4k", "rmm15/range", "rmm15/clustered", "ds13/segment"] {
+    for kind in ["ds13/4k", "rmm15/range", "rmm15/clustered", "rmm15/colt-fa", "ds13/segment"] {
         let machines = [kind.to_string(), format!("{kind}:cores=1"), format!("{kind}:cores=4")];
         let out = run(&machines.each_ref().map(String::as_str), &s);
         let counts = out.result.machines.iter().map(|m| &m.counts).collect::<Vec<_>>();
