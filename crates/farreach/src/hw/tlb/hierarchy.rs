@@ -1,7 +1,7 @@
 //! The MMU of a current processor: first-level TLBs of its own for fetches and for data, each with arrays by page size, something
 //! behind them that answers what they miss, and a page-table walker (DS13-36, RMM15 Table 5).
 //!
-//! What stands behind is a part (`Behind`); the designs that differ in it (`range`, `clustered`) share the rest. A lookup that the
+//! What stands behind is a part (`Behind`); the designs that differ in it (`range`, `clustered`, `coalesced`) share the rest. A lookup that the
 //! first level answers concerns nobody else. What the second answers, or the walk finds, is filled into the first.
 
 use super::cores::{CORES, IPI_CYCLES, on_cores};
