@@ -1,6 +1,7 @@
 //! One run of a kernel on pages of one size, in a process of its own: measured there, from the point where its input is ready.
 
 use super::PageSize;
+use super::probe::probe;
 use anyhow::{Context, Result, anyhow, ensure};
 use farreach::report::format::count;
 use farreach::trace::kernels::{Kernel, Settings, Watch};
@@ -29,8 +30,10 @@ pub struct Measured {
     pub bytes: u64,
     /// Of them in pages of the size.
     pub held: u64,
+    /// As [`probe`] says.
+    pub probe: f64,
     /// What went wrong.
-    failure: Option<String>,
+    pub failure: Option<String>,
 }
 
 /// Looks on, and gives advice.
@@ -70,10 +73,11 @@ pub fn once(kernel: &Kernel, settings: &Settings, size: PageSize) -> Result<Stri
     if size == PageSize::BASE {
         no_huge_pages().context("prctl(PR_SET_THP_DISABLE)")?;
     }
+    let probe = probe(size)?;
     let seen = Rc::new(RefCell::new(Measured::default()));
     let looker = Looker { size, larger: size.larger(), held_before: size.held(), seen: seen.clone() };
     let checksum = kernel.run_watched(settings, Box::new(looker))?;
-    let measured = Measured { checksum, ..seen.take() };
+    let measured = Measured { checksum, probe, ..seen.take() };
     Ok(serde_json::to_string(&measured)? + "\n")
 }
 
