@@ -131,7 +131,7 @@ fn native(workload: Workload, asked: &Asked, args: &WorkloadsArgs) -> Result<Exi
             print(&super::native::once(kernel, &asked.settings(kernel), size)?)?;
         }
         Workload::Kernel(kernel) if !args.pages.is_empty() => {
-            print(&super::native::compare(kernel, &asked.settings(kernel), &args.pages, args.rounds)?)?;
+            super::native::compare(kernel, &asked.settings(kernel), &args.pages, args.rounds)?;
         }
         Workload::Kernel(kernel) => print(&format!("{:016x}\n", kernel.run_native(&asked.settings(kernel))?))?,
         Workload::Program(program) => anyhow::bail!("--native is for kernels; {} is a program: --run runs it", program.name),

@@ -4,7 +4,7 @@ mod once;
 mod pages;
 mod probe;
 
-use super::common::note;
+use super::common::{note, print};
 use anyhow::{Result, bail, ensure};
 use farreach::counts::MachineResult;
 use farreach::machine::{Lab, MachineSpec, Options};
@@ -92,8 +92,8 @@ fn given(pages: &[PageSize]) -> Result<Vec<PageSize>> {
     Ok(sizes)
 }
 
-/// Measures and predicts; the tables.
-pub fn compare(kernel: &Kernel, settings: &Settings, pages: &[PageSize], rounds: u32) -> Result<String> {
+/// Measures, then predicts; each prints its table when it is done.
+pub fn compare(kernel: &Kernel, settings: &Settings, pages: &[PageSize], rounds: u32) -> Result<()> {
     let sizes = given(pages)?;
     // Round by round, so that whatever else the machine does meets all sizes alike; the first one warms up and does not count.
     let mut runs: Vec<Vec<Measured>> = sizes.iter().map(|_| Vec::new()).collect();
@@ -113,7 +113,6 @@ pub fn compare(kernel: &Kernel, settings: &Settings, pages: &[PageSize], rounds:
         "kernel/{}: runs on pages of several sizes computed different things",
         kernel.name
     );
-    let predicted = predict(kernel, settings, &sizes)?;
     let [setup, ..] = spread(runs[0].iter().map(|run| run.setup / run.seconds));
     let mut out = format!(
         "kernel/{}, {}, {} references, {rounds} rounds in turns; user time of the algorithm. Its input, made before, took {} times as long and does not count.\n",
@@ -127,11 +126,10 @@ pub fn compare(kernel: &Kernel, settings: &Settings, pages: &[PageSize], rounds:
         out += &format!("Load of this machine meanwhile: {median:.1} ({least:.1} to {most:.1}).\n");
     }
     let cycles: Vec<Option<f64>> = runs.iter().map(|runs| cycles(runs)).collect();
-    out += &format!("\n{}\n{}\n", measured_table(&sizes, &runs, &cycles), predicted_table(&sizes, &cycles, &predicted));
-    out += "chain of 256 pages: how many times as long a load takes there, each after the other, as in one of 16; 1 where one TLB entry holds them all.
-alone: misses and `cpi` cycles per instruction, nothing else (no data cache).
-on top: what the machine says that 4 KB pages add to the time measured with the larger ones (as RMM15-40 takes the ideal time).
-a walk here: the cycles a walk would have to cost for that to be the measured time; beside them what the machine takes for one.\n";
+    out += &format!("\n{}", measured_table(&sizes, &runs, &cycles));
+    out += "
+chain of 256 pages: how many times as long a load takes there, each after the other, as in one of 16; 1 where one TLB entry holds them all.
+";
     if fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains(" hypervisor")) {
         out += "This is a virtual machine: its walks go through two page tables, the predicted ones through one.\n";
     }
@@ -139,7 +137,16 @@ a walk here: the cycles a walk would have to cost for that to be the measured ti
         out += "The chain misses the first TLB on pages of 2 MB as it does on those of 4 KB: entries are no larger with them here, as when a host maps the
 memory of its guest in 4 KB pages. What they spare is the last level of a walk; the machines that predict have entries of 2 MB.\n";
     }
-    Ok(out)
+    // What was measured cannot be had again; the prediction takes its time.
+    print(&out)?;
+    let predicted = predict(kernel, settings, &sizes)?;
+    print(&format!(
+        "\n{}
+alone: misses and `cpi` cycles per instruction, nothing else (no data cache).
+on top: what the machine says that 4 KB pages add to the time measured with the larger ones (as RMM15-40 takes the ideal time).
+a walk here: the cycles a walk would have to cost for that to be the measured time; beside them what the machine takes for one.\n",
+        predicted_table(&sizes, &cycles, &predicted)
+    ))
 }
 
 /// Cycles of this machine for each data reference.
