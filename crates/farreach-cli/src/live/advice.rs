@@ -19,6 +19,34 @@ pub fn no_huge_pages() -> io::Result<()> {
     done(unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) })
 }
 
+/// Whole base pages of a piece of this process's memory.
+fn pages(at: &Range<usize>) -> Range<u64> {
+    const PAGE: u64 = 4096;
+    (at.start as u64).next_multiple_of(PAGE)..at.end as u64 / PAGE * PAGE
+}
+
+fn advise(at: &Range<u64>, advice: libc::c_int) -> io::Result<()> {
+    let (start, length) = (at.start as usize as *mut libc::c_void, (at.end - at.start) as usize);
+    // SAFETY: no advice that is given here changes what is in memory.
+    done(unsafe { libc::madvise(start, length, advice) })
+}
+
+/// Brings memory of this process in as by stores. Where the first access is a load, Linux maps the one page of zeros, and a later store gets a base
+/// page, never one of multi-size THP.
+///
+/// # Errors
+/// There is not enough memory. A kernel that does not know how (before Linux 5.14) is no error: memory comes when it is used.
+pub fn populate(at: &Range<usize>) -> io::Result<()> {
+    let at = pages(at);
+    if at.is_empty() {
+        return Ok(());
+    }
+    match advise(&at, libc::MADV_POPULATE_WRITE) {
+        Err(e) if e.raw_os_error() == Some(libc::EINVAL) => Ok(()),
+        result => result,
+    }
+}
+
 /// Where mappings must be cut so that no aligned block of `larger` bytes lies in one of them, while all of half that size do.
 fn cuts(at: &Range<u64>, larger: u64) -> impl Iterator<Item = Range<u64>> {
     let first = at.start.saturating_sub(larger / 2).div_ceil(larger) * larger + larger / 2;
@@ -34,13 +62,7 @@ fn cuts(at: &Range<u64>, larger: u64) -> impl Iterator<Item = Range<u64>> {
 /// # Errors
 /// The kernel has no transparent huge pages, or `larger` would make too many mappings.
 pub fn huge_pages_for(at: &Range<usize>, larger: Option<u64>) -> io::Result<()> {
-    const PAGE: u64 = 4096;
-    let at = (at.start as u64).next_multiple_of(PAGE)..at.end as u64 / PAGE * PAGE;
-    let advise = |at: &Range<u64>, advice| {
-        let (start, length) = (at.start as usize as *mut libc::c_void, (at.end - at.start) as usize);
-        // SAFETY: neither kind of advice changes what is in memory.
-        done(unsafe { libc::madvise(start, length, advice) })
-    };
+    let at = pages(at);
     if at.is_empty() {
         return Ok(());
     }
@@ -79,6 +101,8 @@ mod tests {
         if huge_pages_for(&(start..start + memory.len()), Some(2 << 20)).is_ok() {
             assert!(memory.iter().all(|&byte| byte == 7));
         }
-        assert!(huge_pages_for(&(0..1), None).is_ok(), "no whole page: nothing to ask for");
+        populate(&(start..start + memory.len())).unwrap();
+        assert!(memory.iter().all(|&byte| byte == 7));
+        assert!(huge_pages_for(&(0..1), None).is_ok() && populate(&(0..1)).is_ok(), "no whole page: nothing to ask for");
     }
 }

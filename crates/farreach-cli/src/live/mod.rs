@@ -16,7 +16,7 @@ mod scan;
 mod shared;
 mod signals;
 
-pub use advice::{huge_pages_for, no_huge_pages};
+pub use advice::{huge_pages_for, no_huge_pages, populate};
 pub use decode::Counts;
 pub use launch::{TOOL, TOOL_VARIABLE, check_program, tool_dir};
 pub(crate) use process::has_living_task as is_running;

@@ -262,7 +262,7 @@ mod tests {
         let four = Predicted { walks: 0.25, cycles: 12.0, walk_cycles: 12.0, work: 4.5, ..Predicted::default() };
         let two = Predicted { second: 0.2, cycles: 1.4, work: 4.5, ..Predicted::default() };
         let table = predicted_table(&SIZES, &[Some(36.0), Some(16.0)], &[[four, two]; 4].concat());
-        let row = table.lines().filter(|line| line.contains("2M")).next_back().unwrap();
+        let row = table.lines().rfind(|line| line.contains("2M")).unwrap();
         assert_eq!(
             row.split_whitespace().collect::<Vec<_>>(),
             ["2M", "200", "0", "1.40", "2.80", "1.66", "86", "–"],

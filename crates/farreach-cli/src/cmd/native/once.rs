@@ -5,7 +5,7 @@ use super::probe::probe;
 use anyhow::{Context, Result, anyhow, ensure};
 use farreach::report::format::count;
 use farreach::trace::kernels::{Kernel, Settings, Watch};
-use farreach_cli::live::{huge_pages_for, no_huge_pages, own_user};
+use farreach_cli::live::{huge_pages_for, no_huge_pages, own_user, populate};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::ops::Range;
@@ -50,9 +50,8 @@ impl Watch for Looker {
         if at.len() as u64 >= self.size.bytes {
             seen.bytes += at.len() as u64;
         }
-        if self.size != PageSize::BASE
-            && let Err(e) = huge_pages_for(&at, self.larger)
-        {
+        let asked = if self.size == PageSize::BASE { Ok(()) } else { huge_pages_for(&at, self.larger) };
+        if let Err(e) = asked.and_then(|()| populate(&at)) {
             seen.failure = Some(format!("madvise: {e}"));
         }
     }

@@ -1,8 +1,10 @@
 //! The page of a process's contiguity: how few ranges cover its memory, how large they are, and what hardware would need to reach it.
 
+mod numbers;
+mod time;
+
 use super::bars::axis;
 use super::columns::{Series, columns};
-use super::lines::{Across, Line, chart, fit};
 use super::parts::{breakable, colour, percent};
 use super::scale::Scale;
 use super::{Head, document};
@@ -13,11 +15,8 @@ use crate::report::view::{cleaned_contiguity, plural};
 use maud::{Markup, html};
 
 const PAGE: u64 = 4096;
-const MIB: f64 = (1u64 << 20) as f64;
 /// Regions that get a bar; the JSON has all.
 const REGIONS: usize = 12;
-/// Looks that a line is drawn through.
-const POINTS: usize = 400;
 /// From this ratio of largest to smallest on, numbers of ranges and of entries stand on a logarithmic axis.
 const LOG_FROM: f64 = 20.0;
 
@@ -41,9 +40,9 @@ pub fn render(result: &ContiguityResult) -> String {
         (sizes(result))
         (needs(result))
         (regions(result))
-        @if result.samples.len() > 1 { (over_time(result)) }
-        (numbers(result))
-        (reading(result))
+        @if result.samples.len() > 1 { (time::over_time(result)) }
+        (numbers::numbers(result))
+        (numbers::reading(result))
     };
     document(&head, &body)
 }
@@ -192,7 +191,7 @@ fn sizes(result: &ContiguityResult) -> Markup {
 fn needs(result: &ContiguityResult) -> Markup {
     let peak = &result.peak;
     let scale = dots(peak.needs.iter().flat_map(|n| [n.entries, n.entries_99]));
-    let reach = |entries: u64| if entries == 0 { NONE.to_owned() } else { bytes(peak.pages * PAGE / entries) };
+    let reach = |entries: u64| (peak.pages * PAGE).checked_div(entries).map_or_else(|| NONE.to_owned(), bytes);
     html! {
         section {
             h2 { "What hardware would need to reach it" }
@@ -257,127 +256,6 @@ fn regions(result: &ContiguityResult) -> Markup {
             }
             @if rest.len() > 0 {
                 p.note { "And " (rest.len()) " more with " (bytes(rest.map(|r| r.pages).sum::<u64>() * PAGE)) " together; the JSON report has all." }
-            }
-        }
-    }
-}
-
-/// Lines through the looks.
-fn over_time(result: &ContiguityResult) -> Markup {
-    let n = result.samples.len();
-    let step = n.div_ceil(POINTS);
-    // The last one belongs there in any case.
-    let looks: Vec<&ContiguitySample> =
-        (0..n).filter(|i| (n - 1 - i).is_multiple_of(step)).map(|i| &result.samples[i]).collect();
-    let seconds = Across::Numbers(looks.iter().map(|s| s.seconds).collect());
-    let line = |name: &str, of: &dyn Fn(&ContiguitySample) -> f64| Line {
-        name: name.to_owned(),
-        values: looks.iter().map(|s| of(s)).collect(),
-    };
-    let physical = |of: fn(&Ranges) -> u64| move |s: &ContiguitySample| s.physical_ranges.as_ref().map_or(0, of) as f64;
-    let memory =
-        [line("present", &|s| (s.pages * PAGE) as f64 / MIB), line("in huge pages", &|s| (s.huge_pages * PAGE) as f64 / MIB)];
-    let mut ranges = vec![line("virtual, for 99 %", &|s| s.virtual_ranges.cover[2] as f64)];
-    if result.frames_visible {
-        ranges.push(line("physical, for 99 %", &physical(|r| r.cover[2])));
-    }
-    ranges.push(line("virtual, all", &|s| s.virtual_ranges.count as f64));
-    if result.frames_visible {
-        ranges.push(line("physical, all", &physical(|r| r.count)));
-    }
-    let of = |i: usize| move |s: &ContiguitySample| s.needs.get(i).map_or(0, |need| need.entries_99) as f64;
-    let entries: Vec<Line> = result.peak.needs.iter().enumerate().map(|(i, need)| line(&need.hardware, &of(i))).collect();
-    let most = result.samples.iter().map(|s| s.pages).max().unwrap_or(0);
-    let top = Scale::linear((most * PAGE) as f64 / MIB * 1.04);
-    html! {
-        (chart("Memory over time, MiB", &html! { "What is present, and what of it in huge pages." }, &seconds, "seconds", top, &memory))
-        (chart("Ranges over time", &html! { "All charts above are of the look with the most memory." }, &seconds, "seconds", fit(&ranges), &ranges))
-        (chart("Entries over time", &html! { "What would reach 99 % of the memory." }, &seconds, "seconds", fit(&entries), &entries))
-    }
-}
-
-/// A name and where its value is.
-type Field = (&'static str, fn(&Ranges) -> String);
-
-/// Every number, exact.
-fn numbers(result: &ContiguityResult) -> Markup {
-    let kinds = kinds(&result.peak);
-    let fields: [Field; 10] = [
-        ("count", |r| grouped(r.count)),
-        ("cover, 50 %", |r| grouped(r.cover[0])),
-        ("cover, 90 %", |r| grouped(r.cover[1])),
-        ("cover, 99 %", |r| grouped(r.cover[2])),
-        ("count_8", |r| grouped(r.count_8)),
-        ("percent_in_8", |r| rate(r.percent_in_8)),
-        ("largest_percent", |r| rate(r.largest_percent)),
-        ("max_pages", |r| grouped(r.max_pages)),
-        ("median_pages", |r| grouped(r.median_pages)),
-        ("mean_pages", |r| digits(r.mean_pages)),
-    ];
-    let longest = kinds.iter().map(|(_, r)| r.histogram.len()).max().unwrap_or(0);
-    let at = |r: &Ranges, i: usize| r.histogram.get(i).copied().unwrap_or_default();
-    html! {
-        section {
-            h2 { "All numbers" }
-            p.lead { "Names are those of the JSON report. A page is 4 KB." }
-            div.scroll {
-                table.numbers {
-                    thead { tr { th scope="col" {} @for (name, _) in &kinds { th scope="col" { (name) } } } }
-                    tbody {
-                        @for (name, of) in fields {
-                            tr { th scope="row" { code { (name) } } @for (_, r) in &kinds { td { (of(r)) } } }
-                        }
-                    }
-                }
-            }
-            div.scroll {
-                table.numbers {
-                    thead {
-                        tr {
-                            th scope="col" { "pages of a range" }
-                            @for (name, _) in &kinds { th scope="col" { (name) ", ranges" } th scope="col" { (name) ", pages" } }
-                        }
-                    }
-                    tbody {
-                        @for i in (0..longest).filter(|i| kinds.iter().any(|(_, r)| at(r, *i)[0] > 0)) {
-                            tr {
-                                th scope="row" { (grouped(1 << i)) @if i > 0 { " to " (grouped((2 << i) - 1)) } }
-                                @for (_, r) in &kinds { @for n in at(r, i) { td.even[n == 0] { (grouped(n)) } } }
-                            }
-                        }
-                    }
-                }
-            }
-            p.note { "Result schema: " code { (result.schema) } "." }
-        }
-    }
-}
-
-fn reading(result: &ContiguityResult) -> Markup {
-    html! {
-        section.reading {
-            h2 { "How to read this" }
-            dl {
-                dt { "Present" }
-                dd { "Pages that have memory at that moment, shared files among them. What is reserved and was never touched is not there." }
-                dt { "Range" }
-                dd {
-                    "Present pages that follow each other and have the same permission: in the address space (virtual: what ideal placement would make of it), "
-                    "or in the address space and in memory alike (physical: what it is)."
-                }
-                dt { "Clustered TLB, contiguous bit, 2 MB pages" }
-                dd {
-                    "One entry for eight pages whose frames lie in one aligned group of eight; for sixteen aligned pages in sixteen aligned frames; for 512. What does not fit takes an "
-                    "entry per page. 2 MB pages count where memory lies so that they could be used, whether the kernel uses them or not."
-                }
-                dt { "Range TLB" }
-                dd { "One entry per range, of whatever length and alignment." }
-                dt { "In huge pages" }
-                dd { "What the kernel maps by 2 MB leaves now." }
-                @if result.samples.len() > 1 {
-                    dt { "Looks" }
-                    dd { "A process goes on while it is looked at: each page is true for its own moment." }
-                }
             }
         }
     }
