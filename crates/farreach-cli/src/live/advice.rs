@@ -49,7 +49,8 @@ pub fn populate(at: &Range<usize>) -> io::Result<()> {
 
 /// Where mappings must be cut so that no aligned block of `larger` bytes lies in one of them, while all of half that size do.
 fn cuts(at: &Range<u64>, larger: u64) -> impl Iterator<Item = Range<u64>> {
-    let first = at.start.saturating_sub(larger / 2).div_ceil(larger) * larger + larger / 2;
+    // Behind the start, which is one already.
+    let first = (at.start + 1).saturating_sub(larger / 2).div_ceil(larger) * larger + larger / 2;
     let mut starts = std::iter::once(at.start).chain((first..at.end).step_by(larger as usize)).peekable();
     let end = at.end;
     std::iter::from_fn(move || starts.next().map(|start| start..starts.peek().copied().unwrap_or(end)))
