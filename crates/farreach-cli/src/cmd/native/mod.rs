@@ -205,12 +205,13 @@ fn predicted_table(sizes: &[PageSize], measured: &[Option<f64>], predicted: &[Pr
             let base = of[0];
             let alone = (base.cycles + base.work) / (own.cycles + own.work);
             let on_top = measured[i].map(|all| 1.0 + (base.cycles - own.cycles) / all);
-            // What is left of the difference when hits of the second level have their price, for each walk that was spared.
+            // What is left of the difference when hits of the second level have their price, for each walk that was spared. Where few are, it is
+            // the noise of the measure.
             let spared = base.walks - own.walks;
             let hits = |p: Predicted| p.cycles - p.walk_cycles;
             let walk = measured[0]
                 .zip(measured[i])
-                .filter(|_| spared > 0.001)
+                .filter(|_| spared > base.walks / 10.0)
                 .map(|(four, all)| (four - all - (hits(base) - hits(*own))) / spared);
             let first = i == 0;
             rows.push(vec![
