@@ -77,6 +77,7 @@ fn records(command: &Command) -> bool {
     match command {
         Command::Run(_) | Command::Record(_) => true,
         Command::PageSize(args) => !args.command.is_empty(),
+        Command::Contiguity(args) => !args.command.is_empty(),
         _ => false,
     }
 }
@@ -86,8 +87,8 @@ fn usage(message: &clap::Error) -> ExitCode {
     // That nobody can read it is no reason to fail.
     let _ = message.print();
     let words: Vec<_> = std::env::args_os().skip(1).collect();
-    let records =
-        words.first().is_some_and(|w| w == "run" || w == "record" || (w == "pagesize" && words.iter().any(|w| w == "--")));
+    let may = |name| words.first().is_some_and(|w| w == name) && words.iter().any(|w| w == "--");
+    let records = words.first().is_some_and(|w| w == "run" || w == "record") || may("pagesize") || may("contiguity");
     match message.use_stderr() {
         true if records => ExitCode::from(cmd::program::FAILED),
         true => ExitCode::from(2),

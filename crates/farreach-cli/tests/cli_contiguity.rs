@@ -2,8 +2,10 @@
 
 mod cli;
 
-use cli::{Dir, each, farreach};
+use cli::{Dir, Ran, command, each, farreach};
 use farreach::os::dump::Dump;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
 
 /// Writes 64 MB of memory in one piece, waits, and ends with a status of its own.
 const PROGRAM: &str = "my $x = 'a' x (64 << 20); select undef, undef, undef, 1.5; exit 7";
@@ -94,16 +96,142 @@ fn a_mapping_that_is_no_use_is_refused() {
     farreach(["sim", &trace, "-m", "ps/8k", "--mapping", &overlap]).bad(1, &["page_size = 8K", "4K"]);
 }
 
+/// A user who may not see frames, whoever runs the tests.
+fn without_privilege(command: &mut Command) -> &mut Command {
+    const PR_CAPBSET_DROP: libc::c_int = 24;
+    // SYS_ADMIN shows frames, SYS_PTRACE and the two of files show what belongs to others. A user who is not root has none of
+    // them and may not drop any: that is as good.
+    let drop = || {
+        for capability in [21, 19, 1, 2] {
+            // SAFETY: plain numbers.
+            unsafe { libc::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) };
+        }
+        Ok(())
+    };
+    // SAFETY: system calls are all that happens between fork and exec.
+    unsafe { command.pre_exec(drop) }
+}
+
+/// What the page says outside its markup.
+fn text(page: &str) -> String {
+    let body = &page[page.find("<body>").unwrap()..];
+    let outside = body.split('<').map(|part| part.split_once('>').map_or("", |(_, text)| text));
+    outside.collect::<String>().replace('\u{200b}', "").replace('\u{a0}', " ")
+}
+
+#[test]
+fn rmm15_44_the_page_stands_alone_and_says_what_the_json_says() {
+    let dir = Dir::new();
+    let html = dir.path("page.html");
+    let ran = farreach(["contiguity", "--every", "0.2", "--json", "--html", &html, "--", "perl", "-e", PROGRAM]);
+    assert_eq!((ran.status, ran.err.as_str()), (7, format!("farreach: report in {html}\n").as_str()));
+    let page = dir.read("page.html");
+    assert!(page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"));
+    for word in ["http:", "https:", "src=", "@import", "url(", "<link", "<script", "NaN"] {
+        assert!(!page.contains(word), "{word} in the page");
+    }
+    let (result, text) = (ran.json(), text(&page));
+    for words in ["perl -e", "Ranges that cover the memory", "Sizes of ranges", "2 MB pages", "heap", "Memory over time, MiB"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    // The exact numbers of both halves, or of the one that this user may see.
+    let peak = &result["peak"];
+    let max_pages = |kind: &str| peak[kind]["max_pages"].as_u64().map(farreach::report::format::grouped);
+    let shown = [max_pages("virtual_ranges"), max_pages("physical_ranges")];
+    assert!(text.contains(&format!("max_pages{}", shown.iter().flatten().cloned().collect::<String>())), "{shown:?}: {text}");
+    assert_eq!(text.contains("Only the virtual half"), result["frames_visible"] == false);
+    for need in peak["needs"].as_array().unwrap() {
+        let shown = farreach::report::format::count(need["entries"].as_u64().unwrap());
+        assert!(text.contains(&format!("{shown} for all")), "{need}: {text}");
+    }
+    assert_eq!(dir.names(), ["page.html"]);
+}
+
+#[test]
+fn without_privilege_the_virtual_half_is_shown() {
+    let dir = Dir::new();
+    let html = dir.path("page.html");
+    let args = ["contiguity", "--every", "0.2", "--json", "--html", &html, "--", "perl", "-e", PROGRAM];
+    let ran = Ran::of(without_privilege(command().args(args)).output().unwrap());
+    assert_eq!(ran.status, 7, "{}", ran.err);
+    let (result, text) = (ran.json(), text(&dir.read("page.html")));
+    assert_eq!(result["frames_visible"], false);
+    assert!(result["peak"]["physical_ranges"].is_null(), "{}", result["peak"]);
+    for words in ["Only the virtual half", "CAP_SYS_ADMIN", "virtual (ideal)", "range TLB", "is not visible"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    assert!(!text.contains("physical (actual)"), "{text}");
+}
+
+/// A short command is looked at all the same, if nobody says when.
+#[test]
+fn looks_come_soon_at_first() {
+    let ran = farreach(["contiguity", "--json", "--", "sleep", "0.5"]).good();
+    let result = ran.json();
+    let times: Vec<f64> = result["samples"].as_array().unwrap().iter().map(|s| s["seconds"].as_f64().unwrap()).collect();
+    assert!((2..=8).contains(&times.len()), "{times:?}");
+}
+
 #[test]
 fn what_cannot_be_looked_at_is_said() {
     for (args, words) in [
         (&["contiguity", "-p", "2147483647"][..], "process 2147483647: there is none"),
         (&["contiguity", "--", "/no/such/program"], "/no/such/program"),
         (&["contiguity", "--every", "0", "-p", "1"], "0.001 to 86400"),
-        (&["contiguity"], "--pid"),
-        (&["contiguity", "--", "true"], "ended before its memory could be looked at"),
+        (&["contiguity", "-p", "0"], "1.."),
+        (&["contiguity"], "<--pid <PID>|COMMAND>"),
+        (&["contiguity", "-p", "1", "--", "true"], "cannot be used with"),
+        (
+            &["contiguity", "--every", "9", "--", "true"],
+            "ended before its memory could be looked at; try --every with less than 9 s",
+        ),
     ] {
         let ran = farreach(args);
         assert!(ran.status != 0 && ran.err.contains(words), "{args:?}: {}", ran.err);
     }
+    // Statuses that are no program's.
+    farreach(["contiguity", "--", "/no/such/program"]).bad(127, &["/no/such/program", "No such file"]);
+    farreach(["contiguity", "--", "/etc/passwd"]).bad(126, &["/etc/passwd", "ermission denied"]);
+    farreach(["contiguity", "--every", "9", "--", "true"]).bad(125, &["true"]);
+    farreach(["contiguity", "--every", "x", "--", "true"]).bad(125, &["--every"]);
+}
+
+#[test]
+fn processes_without_memory_or_right_are_told_apart() {
+    // Ended, but nobody has asked how.
+    let mut child = Command::new("true").stdout(Stdio::null()).spawn().unwrap();
+    let pid = child.id().to_string();
+    let state = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    while !state().contains(") Z ") {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    farreach(["contiguity", "-p", &pid]).bad(1, &[&pid, "(true) has ended"]);
+    child.wait().unwrap();
+    farreach(["contiguity", "-p", &pid]).bad(1, &[&pid, "there is none"]);
+    // Process 1 has more rights than who has given some up. One that is an ordinary user's own, in a container, can be read.
+    // SAFETY: it only returns a number.
+    let own = unsafe { libc::geteuid() } != 0 && std::fs::read("/proc/1/smaps").is_ok();
+    let ran = Ran::of(without_privilege(command().args(["contiguity", "-p", "1"])).output().unwrap());
+    if !own {
+        ran.bad(1, &["process 1: /proc/1/", "may not be read", "as root"]);
+    }
+    // A thread of the kernel; there are none in most containers.
+    if std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name.trim() == "kthreadd") {
+        farreach(["contiguity", "-p", "2"]).bad(1, &["process 2 (kthreadd)", "thread of the kernel"]);
+    }
+}
+
+#[test]
+fn files_that_cannot_be_written_are_refused_before_the_program_starts() {
+    let dir = Dir::new();
+    let (missing, both, begun) = (dir.path("missing/file"), dir.path("both"), dir.path("begun"));
+    let touch = ["--", "touch", &begun];
+    for option in ["--html", "-o", "--dump"] {
+        farreach(["contiguity", option, &missing].iter().chain(&touch)).bad(125, &[&missing, "No such file"]);
+    }
+    for other in ["--html", "-o"] {
+        farreach(["contiguity", "--dump", &both, other, &both].iter().chain(&touch))
+            .bad(125, &["both", "--dump", "name two files"]);
+    }
+    assert!(dir.names().is_empty(), "{:?}", dir.names());
 }

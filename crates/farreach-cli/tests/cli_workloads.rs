@@ -126,3 +126,19 @@ fn kernels_on_pages_of_several_sizes() {
     assert_eq!(ran.status, 1);
     assert!(["too few to measure", "nothing to compare"].iter().any(|words| ran.err.contains(words)), "{}", ran.err);
 }
+
+/// What is measured begins when the input is there: making the graph takes many times as long as so short a search.
+#[test]
+fn a_kernel_is_measured_from_its_beginning() {
+    let settings = "--size 8M --references 300000 --seed 2";
+    let run = line(&format!("workloads bfs --native --pages 4k --once {settings}")).good().json();
+    let number = |name: &str| run[name].as_f64().unwrap_or_else(|| panic!("{name} in {run}"));
+    assert!(number("setup") > 2.0 * number("seconds"), "{run}");
+    assert!((300_000.0..400_000.0).contains(&number("references")), "{run}");
+    assert!((4..16).contains(&(run["bytes"].as_u64().unwrap() >> 20)) && number("held") == 0.0, "{run}");
+    let sum = line(&format!("workloads bfs --native {settings}")).good().out;
+    assert_eq!(format!("{:016x}\n", run["checksum"].as_u64().unwrap()), sum);
+    line("workloads bfs --native --pages 4k,2m --once").bad(1, &["--once", "one size"]);
+    line("workloads bfs --native --once").bad(2, &["--pages"]);
+    line("workloads bfs --native --pages 4k --once --rounds 2").bad(2, &["--rounds"]);
+}

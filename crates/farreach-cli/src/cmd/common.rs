@@ -105,7 +105,7 @@ pub struct OutputArgs {
     /// Print the result as JSON; it names its schema.
     #[arg(long, group = "form")]
     json: bool,
-    /// Print the result as CSV, one row per machine or page size.
+    /// Print the result as CSV, one row per machine, page size or look.
     #[arg(long, group = "form")]
     csv: bool,
     /// Also write a self-contained HTML page.
@@ -121,10 +121,19 @@ impl OutputArgs {
     pub fn check(&self) -> Result<()> {
         let files = self.html.iter().chain(self.output.iter().filter(|path| !is_stdout(path)));
         files.map(|path| Partial::create(path)).try_for_each(|file| file.map(drop))?;
-        if let Some(html) = self.html.as_ref().filter(|html| self.output.as_ref() == Some(html)) {
-            anyhow::bail!("{}: both --html and --output would write it; name two files", html.display());
+        match &self.html {
+            Some(html) if self.output.as_ref() == Some(html) => Err(twice(html, "--html", "--output")),
+            _ => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Refuses a further file that one of these would overwrite.
+    pub fn apart_from(&self, path: &Path, option: &str) -> Result<()> {
+        let files = [(&self.html, "--html"), (&self.output, "--output")];
+        match files.into_iter().find(|(file, _)| file.as_deref() == Some(path)) {
+            Some((_, other)) => Err(twice(path, other, option)),
+            None => Ok(()),
+        }
     }
 
     /// Prints the result in the form asked for.
@@ -155,6 +164,10 @@ impl OutputArgs {
             self.html.get_or_insert_with(|| PathBuf::from(name));
         }
     }
+}
+
+fn twice(path: &Path, one: &str, other: &str) -> anyhow::Error {
+    anyhow::anyhow!("{}: both {one} and {other} would write it; name two files", path.display())
 }
 
 /// Whether a path stands for standard output.

@@ -39,12 +39,20 @@ macro_rules! exit_statuses {
 }
 pub(super) use exit_statuses;
 
-/// A program that cannot be recorded.
+/// A program that cannot be recorded, or not even started.
 #[derive(Debug)]
 pub struct Refused {
     /// The exit status that a shell would give.
     pub status: u8,
     why: farreach::Error,
+}
+
+impl Refused {
+    /// A program that the system did not start.
+    pub fn not_started(name: &OsStr, source: std::io::Error) -> Refused {
+        let status = if source.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE };
+        Refused { status, why: farreach::Error::Io { file: name.to_string_lossy().into_owned(), source } }
+    }
 }
 
 impl std::fmt::Display for Refused {

@@ -62,6 +62,9 @@ pub struct WorkloadsArgs {
     /// Rounds of that.
     #[arg(long, value_name = "N", requires = "pages", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
+    /// With one size in --pages: run once, in this process, and print what was measured as JSON.
+    #[arg(long, requires = "pages", conflicts_with = "rounds")]
+    once: bool,
     /// The trace file.
     #[arg(long, short, value_name = "FILE", requires = "trace")]
     output: Option<PathBuf>,
@@ -88,7 +91,7 @@ pub fn run(args: WorkloadsArgs) -> Result<ExitCode> {
     };
     let workload = workloads::find(name)?;
     if args.native {
-        return native(workload, &asked, &args.pages, args.rounds);
+        return native(workload, &asked, &args);
     }
     if args.prepare {
         return prepare(name, workload, &asked, args.install);
@@ -121,10 +124,14 @@ pub fn run(args: WorkloadsArgs) -> Result<ExitCode> {
     }
 }
 
-fn native(workload: Workload, asked: &Asked, pages: &[super::native::PageSize], rounds: u32) -> Result<ExitCode> {
+fn native(workload: Workload, asked: &Asked, args: &WorkloadsArgs) -> Result<ExitCode> {
     match workload {
-        Workload::Kernel(kernel) if !pages.is_empty() => {
-            print(&super::native::compare(kernel, &asked.settings(kernel), pages, rounds)?)?;
+        Workload::Kernel(kernel) if args.once => {
+            let [size] = args.pages[..] else { anyhow::bail!("--once: --pages must have one size") };
+            print(&super::native::once(kernel, &asked.settings(kernel), size)?)?;
+        }
+        Workload::Kernel(kernel) if !args.pages.is_empty() => {
+            super::native::compare(kernel, &asked.settings(kernel), &args.pages, args.rounds)?;
         }
         Workload::Kernel(kernel) => print(&format!("{:016x}\n", kernel.run_native(&asked.settings(kernel))?))?,
         Workload::Program(program) => anyhow::bail!("--native is for kernels; {} is a program: --run runs it", program.name),

@@ -3,6 +3,7 @@
 //! [`Recorder::start`] runs a command under the recorder (`capture/valgrind`, a Valgrind tool) and is the
 //! [`Source`](farreach::event::Source) of its stream, all its children included. `docs/recorder.md` tells how it works.
 
+mod advice;
 mod decode;
 #[doc(hidden)]
 pub mod fuzz;
@@ -15,12 +16,13 @@ mod scan;
 mod shared;
 mod signals;
 
+pub use advice::{huge_pages_for, no_huge_pages, populate};
 pub use decode::Counts;
 pub use launch::{TOOL, TOOL_VARIABLE, check_program, tool_dir};
 pub(crate) use process::has_living_task as is_running;
-pub use reap::own_cpu;
+pub use reap::{own_cpu, own_user};
 pub use recorder::{Exit, Options, Recorder, Report};
-pub use scan::{huge_pages, without_huge_pages};
+pub use scan::huge_pages;
 pub(crate) use signals::send;
 pub use signals::{Watch, full_files_are_errors};
 

@@ -15,7 +15,7 @@ pub fn wait(pid: u32) -> io::Result<(ExitStatus, Duration)> {
             (libc::wait4(pid as libc::pid_t, &mut status, 0, &mut usage), usage)
         };
         if got >= 0 {
-            return Ok((ExitStatus::from_raw(status), total(&usage)));
+            return Ok((ExitStatus::from_raw(status), time(usage.ru_utime) + time(usage.ru_stime)));
         }
         let error = io::Error::last_os_error();
         if error.kind() != io::ErrorKind::Interrupted {
@@ -26,16 +26,24 @@ pub fn wait(pid: u32) -> io::Result<(ExitStatus, Duration)> {
 
 /// User and system time of this process so far.
 pub fn own_cpu() -> Duration {
+    let usage = own();
+    time(usage.ru_utime) + time(usage.ru_stime)
+}
+
+/// User time of this process so far.
+pub fn own_user() -> Duration {
+    time(own().ru_utime)
+}
+
+fn own() -> libc::rusage {
     // SAFETY: all-zero is a valid rusage, which the call overwrites.
-    let usage = unsafe {
+    unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_SELF, &mut usage);
         usage
-    };
-    total(&usage)
+    }
 }
 
-fn total(usage: &libc::rusage) -> Duration {
-    let time = |t: libc::timeval| Duration::new(t.tv_sec as u64, t.tv_usec as u32 * 1000);
-    time(usage.ru_utime) + time(usage.ru_stime)
+fn time(t: libc::timeval) -> Duration {
+    Duration::new(t.tv_sec as u64, t.tv_usec as u32 * 1000)
 }

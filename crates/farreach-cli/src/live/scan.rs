@@ -1,11 +1,9 @@
-//! Which pages of a process are mapped by huge leaves, and a process without any: the system calls.
+//! Which pages of a process are mapped by huge leaves: the system call.
 
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
 
 const PAGE: u64 = 4096;
 /// `PAGE_IS_HUGE`: a 2 MB leaf, or a page of hugetlbfs.
@@ -72,17 +70,4 @@ pub fn huge_pages(pid: i32, pages: Range<u64>) -> io::Result<Vec<Range<u64>>> {
         start = scan.walk_end;
     }
     Ok(found)
-}
-
-/// The command gets no transparent huge pages, whatever it asks for.
-pub fn without_huge_pages(command: &mut Command) {
-    let disable = || {
-        // SAFETY: plain numbers.
-        match unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
-    };
-    // SAFETY: a system call is all that happens between fork and exec.
-    unsafe { command.pre_exec(disable) };
 }

@@ -11,7 +11,6 @@ mod server;
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
@@ -152,18 +151,6 @@ impl Prepared {
         }
         Ok(usage)
     }
-}
-
-/// Runs a command to its end: what it used, and what it printed.
-///
-/// # Errors
-/// It cannot be started, or prints what is no text.
-pub fn timed(command: &mut Command) -> Result<(Usage, String)> {
-    let name = command.get_program().display().to_string();
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().with_context(|| name.clone())?;
-    let mut out = String::new();
-    child.stdout.take().expect("it was asked for").read_to_string(&mut out).with_context(|| name.clone())?;
-    Ok((wait(child.id()).with_context(|| name)?, out))
 }
 
 /// Waits for a child; unlike the standard library's wait it tells what the child used.

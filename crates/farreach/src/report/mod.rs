@@ -11,7 +11,7 @@ mod systems;
 pub mod table;
 mod view;
 
-use crate::counts::{PageSizeResult, RunResult};
+use crate::counts::{ContiguityResult, PageSizeResult, RunResult};
 use crate::study::Papers;
 
 /// A result in every form.
@@ -53,6 +53,21 @@ impl Report for PageSizeResult {
     }
     fn html(&self) -> String {
         html::pagesize::render(self)
+    }
+}
+
+impl Report for ContiguityResult {
+    fn table(&self) -> String {
+        contiguity::table(self)
+    }
+    fn json(&self) -> String {
+        json::render(self)
+    }
+    fn csv(&self) -> String {
+        contiguity::csv(self)
+    }
+    fn html(&self) -> String {
+        html::contiguity::render(self)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What all reports for people derive from a result: the baseline, ratios, and text made safe to show.
 
 use super::format::clean;
-use crate::counts::{MachineResult, PageSizeResult, RunResult, Workload};
+use crate::counts::{ContiguityResult, MachineResult, PageSizeResult, RunResult, Workload};
 
 /// Name of the design that others are compared with.
 const SINGLE: &str = "t94/single";
@@ -29,6 +29,17 @@ pub(super) fn cleaned_study(result: &PageSizeResult) -> PageSizeResult {
     clean_workload(&mut result.workload);
     clean_machines(&mut result.policies);
     result.frontier.iter_mut().for_each(|point| point.name = clean(&point.name));
+    result
+}
+
+/// As [`cleaned`].
+pub(super) fn cleaned_contiguity(result: &ContiguityResult) -> ContiguityResult {
+    let mut result = result.clone();
+    let wash = |text: &mut String| *text = clean(text);
+    wash(&mut result.source);
+    result.regions.iter_mut().for_each(|region| wash(&mut region.region));
+    let needs = result.samples.iter_mut().chain([&mut result.peak]).flat_map(|sample| &mut sample.needs);
+    needs.for_each(|need| wash(&mut need.hardware));
     result
 }
 

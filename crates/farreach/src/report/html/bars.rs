@@ -34,7 +34,7 @@ pub(super) fn misses(page: &Page) -> Markup {
                     div class={ "bar " (colour(i)) } { (miss_bar(m, scale)) }
                     div.value.three {
                         b { (count(m.counts.tlb.misses)) }
-                        span { (per_thousand(m).map_or_else(|| NONE.into(), rate)) }
+                        span { (per_thousand(m).map_or_else(|| NONE.into(), rate)) span.narrow { " per 1000" } }
                         span {
                             @if machines.len() > 1 {
                                 (percent_of(m, base).map_or_else(|| NONE.into(), rate))

@@ -2,7 +2,10 @@
 //! engine, and the page's own policy forbids scripts besides.
 
 mod bars;
+mod columns;
+pub mod contiguity;
 mod headline;
+mod lines;
 pub mod pagesize;
 pub(super) mod parts;
 mod plots;
@@ -27,9 +30,7 @@ pub fn render(result: &RunResult) -> String {
     let n = result.machines.len();
     let about = format!("{n} translation design{}", super::view::plural(n as u64));
     document(
-        &result.workload,
-        &about,
-        &headline::headline(page),
+        &Head::program(&result.workload, &about, &headline::headline(page)),
         &html! {
             @if n > 0 {
                 (bars::misses(page))
@@ -47,8 +48,36 @@ pub fn render(result: &RunResult) -> String {
     )
 }
 
-/// A page: what ran, the answer in a sentence, and the rest.
-fn document(workload: &Workload, about: &str, title: &str, body: &Markup) -> String {
+/// What stands above the charts.
+struct Head<'a> {
+    /// What kind of page it is.
+    about: String,
+    /// The answer in a sentence.
+    title: &'a str,
+    /// What ran or was looked at.
+    source: &'a str,
+    /// `dl` of the figures that say how much.
+    facts: Markup,
+    /// What must be known before anything is believed.
+    warning: Option<Markup>,
+}
+
+impl<'a> Head<'a> {
+    /// Of a program that went through the laboratory.
+    fn program(workload: &'a Workload, about: &str, title: &'a str) -> Head<'a> {
+        let stopped = |why: &String| html! { b { "Stopped early: " } (why) ". Everything below is about the part that ran." };
+        Head {
+            about: format!("one program, {about}"),
+            title,
+            source: &workload.source,
+            facts: facts(workload),
+            warning: workload.stopped.as_ref().map(stopped),
+        }
+    }
+}
+
+/// A page: its head, and the rest.
+fn document(head: &Head, body: &Markup) -> String {
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
@@ -56,18 +85,16 @@ fn document(workload: &Workload, about: &str, title: &str, body: &Markup) -> Str
                 meta charset="utf-8";
                 meta http-equiv="Content-Security-Policy" content=(POLICY);
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                title { "farreach: " (workload.source) }
+                title { "farreach: " (head.source) }
                 style { (PreEscaped(STYLE)) }
             }
             body {
                 header {
-                    p.eyebrow { "farreach · one program, " (about) }
-                    h1 { (parts::breakable(title)) }
-                    p.source { code { (workload.source) } }
-                    (facts(workload))
-                    @if let Some(why) = &workload.stopped {
-                        p.stopped { b { "Stopped early: " } (why) ". Everything below is about the part that ran." }
-                    }
+                    p.eyebrow { "farreach · " (head.about) }
+                    h1 { (parts::breakable(head.title)) }
+                    p.source { code { (head.source) } }
+                    (head.facts)
+                    @if let Some(warning) = &head.warning { p.stopped { (warning) } }
                 }
                 main { (body) }
             }

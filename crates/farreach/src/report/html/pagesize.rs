@@ -1,9 +1,10 @@
 //! The page of the page-size study.
 
-use super::document;
-use super::parts::{apart, chip, colour, percent, px};
-use super::plots::{ACROSS, Dot, HEIGHT, LINE, frontier, grid, place, x_axis, y_axis};
-use super::scale::{Scale, tick_label};
+use super::lines::{Across, Line, chart, fit};
+use super::parts::{chip, colour, percent, px};
+use super::plots::{ACROSS, Dot, HEIGHT, frontier, grid, place, x_axis, y_axis};
+use super::scale::Scale;
+use super::{Head, document};
 use crate::addr::Bytes;
 use crate::counts::{FrontierPoint, PageCounts, PageRow, PageSizeResult, Relative};
 use crate::report::format::{NONE, bytes, count, grouped, rate};
@@ -20,9 +21,7 @@ pub fn render(result: &PageSizeResult) -> String {
     let nothing = "Nothing was looked up, so no page size is better than another.";
     let title = result.advice.as_ref().map_or(nothing, |advice| &advice.text);
     document(
-        &result.workload,
-        &about,
-        title,
+        &Head::program(&result.workload, &about, title),
         &html! {
             @if let Some(advice) = &result.advice { p.lead { (advice.rule) } }
             (misses(result))
@@ -36,66 +35,8 @@ pub fn render(result: &PageSizeResult) -> String {
     )
 }
 
-/// A line of a chart: its name and a value for each place along the axis.
-struct Line {
-    name: String,
-    values: Vec<f64>,
-}
-
-/// Lines over places that have names: page sizes, numbers of entries.
-fn chart(title: &str, lead: &Markup, places: &[String], axis: &str, y: Scale, lines: &[Line]) -> Markup {
-    let height = HEIGHT.max(LINE * (lines.len() as f64 + 1.0));
-    let across = |i: usize| if places.len() > 1 { i as f64 / (places.len() - 1) as f64 } else { 0.5 };
-    let top = |value: f64| height * (1.0 - y.at(value));
-    let ends: Vec<f64> = lines.iter().map(|line| top(line.values.last().copied().unwrap_or(0.0))).collect();
-    let labels = apart(&ends, LINE, height);
-    let tall = format!("height:{height}px");
-    html! {
-        section {
-            h2 { (title) }
-            p.lead { (lead) @if y.is_log() { " The scale is logarithmic." } }
-            div.plot {
-                div style=(tall) { (y_axis(y)) }
-                div.area style=(tall) {
-                    svg width="100%" height="100%" {
-                        @for tick in y.ticks() { line.grid x1="0" x2="100%" y1=(px(top(tick))) y2=(px(top(tick))) {} }
-                        @for i in 0..places.len() { line.grid.faint x1=(percent(across(i))) x2=(percent(across(i))) y1="0" y2="100%" {} }
-                    }
-                    svg.stretch width="100%" height="100%" viewBox={ "0 0 " (ACROSS) " " (height) } preserveAspectRatio="none" role="img" aria-label=(title) {
-                        @for (i, line) in lines.iter().enumerate() {
-                            @let points: Vec<String> = line.values.iter().enumerate().map(|(k, v)| format!("{},{}", px(across(k) * ACROSS), px(top(*v)))).collect();
-                            polyline class={ "trace " (colour(i)) } points=(points.join(" ")) { title { (line.name) } }
-                        }
-                    }
-                    svg width="100%" height="100%" {
-                        @for (i, line) in lines.iter().enumerate() {
-                            @for (k, value) in line.values.iter().enumerate() {
-                                circle class={ "fill " (colour(i)) } cx=(percent(across(k))) cy=(px(top(*value))) r="3" {
-                                    title { (line.name) ", " (places[k]) ": " (tick_label(*value)) }
-                                }
-                            }
-                        }
-                    }
-                }
-                div.ends style=(tall) {
-                    svg width="18" height=(height) {
-                        @for (i, (end, label)) in ends.iter().zip(&labels).enumerate() {
-                            polyline class={ "leader " (colour(i)) } points={ "0," (px(*end)) " 5," (px(*end)) " 13," (px(*label)) " 18," (px(*label)) } {}
-                        }
-                    }
-                    @for (i, line) in lines.iter().enumerate() {
-                        div.end style={ "top:" (px(labels[i])) "px" } { span.named { (chip(i)) span.name { (line.name) } } }
-                    }
-                }
-                div {}
-                div.x {
-                    @for (i, place) in places.iter().enumerate() { span style={ "left:" (percent(across(i))) } { (place) } }
-                    em { (axis) }
-                }
-            }
-            div.legend { @for (i, line) in lines.iter().enumerate() { span.named { (chip(i)) span.name { (line.name) } } } }
-        }
-    }
+fn sizes(result: &PageSizeResult) -> Across {
+    Across::Names(size_names(result))
 }
 
 fn size_names(result: &PageSizeResult) -> Vec<String> {
@@ -106,17 +47,13 @@ fn line(result: &PageSizeResult, name: &str, of: impl Fn(&PageCounts) -> f64) ->
     Line { name: name.to_owned(), values: result.rows.iter().map(|row| of(&row.counts)).collect() }
 }
 
-fn scale(lines: &[Line]) -> Scale {
-    Scale::fit(lines.iter().flat_map(|line| line.values.iter().copied()).collect::<Vec<_>>().into_iter())
-}
-
 fn misses(result: &PageSizeResult) -> Markup {
     let lines =
         [line(result, "fetch misses", |c| c.fetch_misses as f64), line(result, "data misses", |c| c.data_misses as f64)];
     let lead = html! {
         "Two true-LRU TLBs, " (result.entries) " entries for fetches and " (result.entries) " for loads and stores. Each page size counts as if all memory had it."
     };
-    chart("Misses by page size", &lead, &size_names(result), "page size", scale(&lines), &lines)
+    chart("Misses by page size", &lead, &sizes(result), "page size", fit(&lines), &lines)
 }
 
 fn memory(result: &PageSizeResult) -> Markup {
@@ -133,7 +70,7 @@ fn memory(result: &PageSizeResult) -> Markup {
         "MiB of distinct pages ever touched, whole pages of each size. A page with code and data counts in both, and once in the total. "
         "Page tables shrink from " (bytes(tables(result.rows.first()))) " to " (bytes(tables(result.rows.last()))) "."
     };
-    chart("Memory by page size, MiB", &lead, &size_names(result), "page size", Scale::linear(most * 1.04), &lines)
+    chart("Memory by page size, MiB", &lead, &sizes(result), "page size", Scale::linear(most * 1.04), &lines)
 }
 
 fn entries(result: &PageSizeResult, side: &str, of: fn(&PageCounts) -> &Vec<u64>) -> Markup {
@@ -143,9 +80,9 @@ fn entries(result: &PageSizeResult, side: &str, of: fn(&PageCounts) -> &Vec<u64>
             values: of(&row.counts).iter().map(|&n| n as f64).collect(),
         })
         .collect();
-    let places: Vec<String> = result.entry_counts.iter().map(ToString::to_string).collect();
+    let places = Across::Names(result.entry_counts.iter().map(ToString::to_string).collect());
     let lead = html! { "Misses of " (side) " in a true-LRU TLB of every number of entries, a line per page size." };
-    chart(&format!("Misses of {side} by entries"), &lead, &places, "entries", scale(&lines), &lines)
+    chart(&format!("Misses of {side} by entries"), &lead, &places, "entries", fit(&lines), &lines)
 }
 
 /// Misses against memory, page sizes and policies.

@@ -53,6 +53,16 @@ pub(super) fn x_axis(scale: Scale, title: &str) -> Markup {
     }
 }
 
+/// Names where they belong, from 0 to 1.
+pub(super) fn x_places<'a>(places: impl Iterator<Item = (f64, &'a str)>, title: &str) -> Markup {
+    html! {
+        div.x {
+            @for (at, name) in places { span style={ "left:" (percent(at)) } { (name) } }
+            em { (title) }
+        }
+    }
+}
+
 pub(super) fn grid(x: Scale, y: Scale, height: f64) -> Markup {
     html! {
         @for tick in y.ticks() {

@@ -212,6 +212,8 @@ impl<M: Memory> Netlist<M> {
 fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut netlist = Netlist::new(m, s);
     let mut rng = Rng::new(s.seed ^ 1);
+    // The gates settle before the first vector: that is simulation already.
+    let _ = m.more();
     netlist.power_on(m);
     while m.more() {
         netlist.vector(m, &mut rng);

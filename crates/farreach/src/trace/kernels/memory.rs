@@ -1,5 +1,7 @@
 //! What a kernel is written over: arrays, and places in the program.
 
+use std::ops::Range;
+
 /// What an array may hold. The default value is all zero bits.
 pub trait Element: Copy + Default + Send + 'static {}
 impl<T: Copy + Default + Send + 'static> Element for T {}
@@ -48,20 +50,67 @@ pub trait Memory {
     /// Eight instructions without data references: arithmetic, branches.
     fn work(&mut self, at: Site);
 
-    /// Whether data references are left to make. To be asked at points where the kernel can end.
-    fn more(&self) -> bool;
+    /// Whether data references are left to make. To be asked at points where the kernel can end, for the first time when its input is
+    /// there and the algorithm begins.
+    fn more(&mut self) -> bool;
 }
 
+/// Who wants to know about a kernel on real memory. Nothing is told at a reference: the kernel runs as without.
+pub trait Watch {
+    /// An array has these addresses. If it is large, none of it was touched yet.
+    fn made(&mut self, _at: Range<usize>) {}
+    /// The input is there: the algorithm begins.
+    fn begins(&mut self) {}
+    /// The references are used up, so many since the beginning; all arrays are still there.
+    fn ends(&mut self, _references: u64) {}
+}
+
+impl Watch for () {}
+
 /// Real memory.
-#[derive(Debug)]
 pub struct Native {
+    /// References until the next turn: none before the algorithm has begun.
     left: i64,
+    references: i64,
+    /// References made before it began, once it has.
+    before: Option<i64>,
+    ended: bool,
+    watch: Box<dyn Watch>,
 }
 
 impl Native {
     /// Memory for so many data references.
     pub fn new(references: u64) -> Native {
-        Native { left: references.try_into().unwrap_or(i64::MAX) }
+        Native::watched(references, Box::new(()))
+    }
+
+    /// As [`Native::new`], with somebody who is told.
+    pub fn watched(references: u64, watch: Box<dyn Watch>) -> Native {
+        Native { left: 0, references: references.try_into().unwrap_or(i64::MAX), before: None, ended: false, watch }
+    }
+
+    /// Begins, or ends.
+    #[cold]
+    fn turn(&mut self) -> bool {
+        if self.before.is_none() {
+            self.before = Some(-self.left);
+            self.left += self.references;
+            self.watch.begins();
+        }
+        if self.left <= 0 && !self.ended {
+            self.ended = true;
+            let since = self.references - self.left - self.before.unwrap_or(0);
+            self.watch.ends(since.unsigned_abs());
+        }
+        self.left > 0
+    }
+
+    /// A new array of zeros.
+    fn fresh<T: Element>(&mut self, len: usize) -> Vec<T> {
+        let array = vec![T::default(); len];
+        let start = array.as_ptr().addr();
+        self.watch.made(start..start + size_of_val(&array[..]));
+        array
     }
 }
 
@@ -69,13 +118,13 @@ impl Memory for Native {
     type Array<T: Element> = Vec<T>;
 
     fn array<T: Element>(&mut self, len: usize) -> Vec<T> {
-        vec![T::default(); len]
+        self.fresh(len)
     }
     fn opaque<T: Element>(&mut self, len: usize) -> Vec<T> {
         self.array(len)
     }
     fn stack<T: Element>(&mut self, len: usize) -> Vec<T> {
-        self.array(len)
+        self.fresh(len)
     }
     fn read<T: Element>(&mut self, into: &mut Vec<T>, values: impl Iterator<Item = T>) {
         into.iter_mut().zip(values).for_each(|(to, value)| *to = value);
@@ -100,7 +149,7 @@ impl Memory for Native {
     #[inline(always)]
     fn work(&mut self, _: Site) {}
     #[inline(always)]
-    fn more(&self) -> bool {
-        self.left > 0
+    fn more(&mut self) -> bool {
+        self.left > 0 || self.turn()
     }
 }

@@ -38,7 +38,7 @@ use crate::error::{Error, Result};
 use crate::event::Source;
 
 pub use lzw::Text;
-pub use memory::{Element, Memory, Native, Site, site};
+pub use memory::{Element, Memory, Native, Site, Watch, site};
 pub use random::Rng;
 pub use traced::Traced;
 
@@ -134,8 +134,16 @@ impl Kernel {
     /// # Errors
     /// As [`Kernel::source`].
     pub fn run_native(&self, settings: &Settings) -> Result<u64> {
+        self.run_watched(settings, Box::new(()))
+    }
+
+    /// As [`Kernel::run_native`], with somebody who is told when input is made and when the algorithm begins and ends.
+    ///
+    /// # Errors
+    /// As [`Kernel::source`].
+    pub fn run_watched(&self, settings: &Settings, watch: Box<dyn Watch>) -> Result<u64> {
         self.check(settings)?;
-        Ok((self.native)(&mut Native::new(settings.references), settings))
+        Ok((self.native)(&mut Native::watched(settings.references, watch), settings))
     }
 
     fn check(&self, settings: &Settings) -> Result<()> {

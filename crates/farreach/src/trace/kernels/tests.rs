@@ -94,6 +94,48 @@ fn tracing_changes_nothing() {
     }
 }
 
+/// What a watch was told, in order.
+#[derive(Clone, Default)]
+struct Told(std::rc::Rc<std::cell::RefCell<Vec<Step>>>);
+
+#[derive(Clone, Debug, PartialEq)]
+enum Step {
+    Made(u64),
+    Begins,
+    Ends(u64),
+}
+
+impl Watch for Told {
+    fn made(&mut self, at: std::ops::Range<usize>) {
+        self.0.borrow_mut().push(Step::Made(at.len() as u64));
+    }
+    fn begins(&mut self) {
+        self.0.borrow_mut().push(Step::Begins);
+    }
+    fn ends(&mut self, references: u64) {
+        self.0.borrow_mut().push(Step::Ends(references));
+    }
+}
+
+#[test]
+fn who_watches_hears_of_arrays_and_of_beginning_and_end_once() {
+    for kernel in KERNELS {
+        let settings = Settings { references: 2_000_000, ..quick(kernel) };
+        let told = Told::default();
+        let sum = kernel.run_watched(&settings, Box::new(told.clone())).unwrap();
+        assert_eq!(sum, kernel.run_native(&settings).unwrap(), "{}: watching changes nothing", kernel.name);
+        let steps = told.0.take();
+        let begins = steps.iter().position(|step| *step == Step::Begins).unwrap();
+        let ends: Vec<u64> = steps.iter().filter_map(|s| if let Step::Ends(n) = s { Some(*n) } else { None }).collect();
+        assert_eq!((ends.len(), steps.iter().filter(|s| **s == Step::Begins).count()), (1, 1), "{}: {steps:?}", kernel.name);
+        assert!(matches!(steps.last(), Some(Step::Ends(_))), "{}: {steps:?}", kernel.name);
+        // The budget is for all references, also those with which some kernels make their input.
+        assert!(ends[0] > settings.references / 20, "{}: {} of {}", kernel.name, ends[0], settings.references);
+        let made: u64 = steps[..begins].iter().map(|s| if let Step::Made(bytes) = s { *bytes } else { 0 }).sum();
+        assert!((settings.size / 2..settings.size * 2).contains(&made), "{}: {made} bytes for {}", kernel.name, settings.size);
+    }
+}
+
 /// A hash over all words and definitions.
 fn hash(mut source: impl Source) -> u64 {
     let mut hasher = Xxh3::new();

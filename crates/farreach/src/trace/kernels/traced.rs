@@ -220,7 +220,7 @@ impl Memory for Traced {
         self.emit([id], 0);
     }
     #[inline(always)]
-    fn more(&self) -> bool {
+    fn more(&mut self) -> bool {
         self.made < self.budget
     }
 }

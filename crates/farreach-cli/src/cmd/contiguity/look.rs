@@ -1,0 +1,184 @@
+//! One look at the memory of a process: its mappings, what of them is present and in which frames.
+
+use farreach::cost::contiguity::{Run, joined};
+use farreach::counts::RegionContiguity;
+use farreach::event::Prot;
+use farreach::os::dump::{Area, Dump, Present};
+use farreach_cli::live::huge_pages;
+use procfs::ProcResult;
+use procfs::process::{MMPermissions, MMapPath, MemoryPageFlags, PageInfo, Process};
+use std::collections::HashMap;
+use std::ops::Range;
+
+const PAGE: u64 = 4096;
+/// Pages looked at together: what this takes of memory does not grow with the process.
+const CHUNK: u64 = 1 << 16;
+
+/// One mapping of the process.
+pub struct Region {
+    name: String,
+    pages: Range<u64>,
+    prot: Prot,
+    shared: bool,
+    /// Page of the file at its start.
+    offset: u64,
+    pub runs: Vec<Run>,
+    pub huge_pages: u64,
+    /// Pages mapped by 2 MB leaves; `None` if the kernel does not say.
+    pub huge: Option<Vec<Range<u64>>>,
+}
+
+/// The mappings of a process with what is present of them. Memory may change meanwhile: every page is true for its moment.
+pub fn look(process: &Process) -> ProcResult<Vec<Region>> {
+    let maps = process.smaps()?;
+    let mut pagemap = process.pagemap()?;
+    let mut regions = Vec::new();
+    for map in maps.iter() {
+        let value = |name: &str| map.extension.map.get(name).copied().unwrap_or(0);
+        let name = match &map.pathname {
+            MMapPath::Path(path) => path.display().to_string(),
+            MMapPath::Heap => "heap".to_owned(),
+            MMapPath::Stack | MMapPath::TStack(_) => "stack".to_owned(),
+            // The kernel's own pages have no frames that the process owns.
+            MMapPath::Vsyscall | MMapPath::Vdso | MMapPath::Vvar => continue,
+            MMapPath::Anonymous => "anonymous".to_owned(),
+            MMapPath::Other(name) if name.starts_with("vvar") => continue,
+            // What a program gave a name: [anon:glibc: malloc].
+            MMapPath::Other(name) if name.starts_with("anon:") => "anonymous".to_owned(),
+            other => format!("{other:?}"),
+        };
+        let has = |bit| map.perms.contains(bit);
+        let mut region = Region {
+            name,
+            pages: map.address.0 / PAGE..map.address.1 / PAGE,
+            prot: Prot { read: has(MMPermissions::READ), write: has(MMPermissions::WRITE), exec: has(MMPermissions::EXECUTE) },
+            shared: has(MMPermissions::SHARED),
+            offset: map.offset / PAGE,
+            runs: Vec::new(),
+            huge_pages: 0,
+            huge: Some(Vec::new()),
+        };
+        // Reserved and never touched: often many gigabytes.
+        if value("Rss") > 0 || !map.extension.map.contains_key("Rss") {
+            present(&mut pagemap, map.address, permission(map.perms), &mut region.runs)?;
+            region.huge_pages = ["AnonHugePages", "ShmemPmdMapped", "FilePmdMapped"].map(value).iter().sum::<u64>() / PAGE;
+        }
+        if region.huge_pages > 0 {
+            region.huge = huge_pages(process.pid(), region.pages.clone()).ok();
+        }
+        regions.push(region);
+    }
+    Ok(regions)
+}
+
+/// What counts for a range: read, write, execute.
+fn permission(perms: MMPermissions) -> u8 {
+    (perms & (MMPermissions::READ | MMPermissions::WRITE | MMPermissions::EXECUTE)).bits()
+}
+
+/// Appends the present pages of a mapping.
+fn present(
+    pagemap: &mut procfs::process::PageMap,
+    (start, end): (u64, u64),
+    permission: u8,
+    runs: &mut Vec<Run>,
+) -> ProcResult<()> {
+    let mut vpn = start / PAGE;
+    while vpn < end / PAGE {
+        let to = (vpn + CHUNK).min(end / PAGE);
+        let pages = pagemap.get_range_info(vpn as usize..to as usize)?;
+        // A mapping that shrank meanwhile gives fewer.
+        for (vpn, page) in (vpn..to).zip(pages) {
+            let PageInfo::MemoryPage(flags) = page else { continue };
+            if !flags.contains(MemoryPageFlags::PRESENT) {
+                continue;
+            }
+            let frame = flags.get_page_frame_number().0;
+            let run = Run { vpn, pages: 1, pfn: (frame != 0).then_some(frame), permission };
+            match runs.last_mut() {
+                Some(last) if last.vpn + last.pages == vpn && last.pfn.map(|f| f + last.pages) == run.pfn => last.pages += 1,
+                _ => runs.push(run),
+            }
+        }
+        vpn = to;
+    }
+    Ok(())
+}
+
+/// Regions of one name together, largest first.
+pub fn regions(look: &[Region]) -> Vec<RegionContiguity> {
+    let mut rows: Vec<RegionContiguity> = Vec::new();
+    let mut index: HashMap<&str, usize> = HashMap::new();
+    for region in look.iter().filter(|region| !region.runs.is_empty()) {
+        let row = *index.entry(&region.name).or_insert_with(|| {
+            rows.push(RegionContiguity { region: region.name.clone(), ..RegionContiguity::default() });
+            rows.len() - 1
+        });
+        let row = &mut rows[row];
+        row.pages += region.runs.iter().map(|run| run.pages).sum::<u64>();
+        row.huge_pages += region.huge_pages;
+        row.virtual_ranges += joined(&region.runs, false).len() as u64;
+        if region.runs.iter().all(|run| run.pfn.is_some()) {
+            *row.physical_ranges.get_or_insert(0) += joined(&region.runs, true).len() as u64;
+        }
+    }
+    rows.sort_by(|a, b| b.pages.cmp(&a.pages).then_with(|| a.region.cmp(&b.region)));
+    rows
+}
+
+/// The mapping for the laboratory.
+pub fn dump(source: &str, look: Vec<Region>) -> Dump {
+    let area = |region: Region| {
+        let huge = region.huge.unwrap_or_default();
+        Area {
+            start: region.pages.start,
+            pages: region.pages.end - region.pages.start,
+            prot: region.prot,
+            shared: region.shared,
+            offset: region.offset,
+            name: region.name,
+            runs: region.runs.iter().flat_map(|run| split(run, &huge)).collect(),
+        }
+    };
+    Dump { source: source.to_owned(), areas: look.into_iter().map(area).collect() }
+}
+
+/// A run in pieces of one leaf size. What changed between two looks may not fit together: then it is taken for base pages.
+fn split(run: &Run, huge: &[Range<u64>]) -> Vec<Present> {
+    const HUGE: u64 = farreach::os::dump::HUGE;
+    let mut pieces: Vec<Present> = Vec::new();
+    let mut add = |pages: Range<u64>, huge: bool| {
+        if !pages.is_empty() {
+            let pfn = run.pfn.map(|pfn| pfn + (pages.start - run.vpn));
+            pieces.push(Present { vpn: pages.start, pages: pages.end - pages.start, pfn, huge });
+        }
+    };
+    let (mut at, end) = (run.vpn, run.vpn + run.pages);
+    for range in huge {
+        let (first, last) = (range.start.max(at).next_multiple_of(HUGE), range.end.min(end) / HUGE * HUGE);
+        if first < last && run.pfn.is_none_or(|pfn| (pfn + (first - run.vpn)).is_multiple_of(HUGE)) {
+            add(at..first, false);
+            add(first..last, true);
+            at = last;
+        }
+    }
+    add(at..end, false);
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_split_where_the_leaf_size_changes() {
+        let run = Run { vpn: 500, pages: 1548, pfn: Some(500), permission: 3 };
+        let sizes = |pieces: Vec<Present>| pieces.iter().map(|p| (p.vpn, p.pages, p.pfn, p.huge)).collect::<Vec<_>>();
+        let here = sizes(split(&run, &[512..1024, 1536..2048]));
+        let at = |vpn, pages, huge| (vpn, pages, Some(vpn), huge);
+        assert_eq!(here, [at(500, 12, false), at(512, 512, true), at(1024, 512, false), at(1536, 512, true)]);
+        // Frames that do not lie as a leaf must: the page was another one a moment ago.
+        assert_eq!(split(&Run { pfn: Some(7), ..run }, &[512..1024, 1024..1536]).len(), 1);
+        assert_eq!(sizes(split(&Run { vpn: 0, pages: 3, pfn: None, permission: 1 }, &[])), [(0, 3, None, false)]);
+    }
+}

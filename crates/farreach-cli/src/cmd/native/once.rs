@@ -1,0 +1,105 @@
+//! One run of a kernel on pages of one size, in a process of its own: measured there, from the point where its input is ready.
+
+use super::PageSize;
+use super::probe::probe;
+use anyhow::{Context, Result, anyhow, ensure};
+use farreach::report::format::count;
+use farreach::trace::kernels::{Kernel, Settings, Watch};
+use farreach_cli::live::{huge_pages_for, no_huge_pages, own_user, populate};
+use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
+use std::ops::Range;
+use std::process::{Command, Stdio};
+use std::rc::Rc;
+
+/// User time of a run, below which its measure is no good: the kernel counts it in ticks.
+const LEAST: f64 = 0.1;
+
+/// What was measured.
+#[derive(Clone, Default, Debug, Serialize, Deserialize)]
+pub struct Measured {
+    /// What the kernel computed.
+    pub checksum: u64,
+    /// User seconds before the algorithm began: the making of its input.
+    pub setup: f64,
+    /// User seconds of the algorithm.
+    pub seconds: f64,
+    /// Data references in these.
+    pub references: u64,
+    /// Bytes of arrays of at least a page.
+    pub bytes: u64,
+    /// Of them in pages of the size.
+    pub held: u64,
+    /// As [`probe`] says.
+    pub probe: f64,
+    /// What went wrong.
+    pub failure: Option<String>,
+}
+
+/// Looks on, and gives advice.
+struct Looker {
+    size: PageSize,
+    larger: Option<u64>,
+    held_before: u64,
+    seen: Rc<RefCell<Measured>>,
+}
+
+impl Watch for Looker {
+    fn made(&mut self, at: Range<usize>) {
+        let mut seen = self.seen.borrow_mut();
+        if at.len() as u64 >= self.size.bytes {
+            seen.bytes += at.len() as u64;
+        }
+        let asked = if self.size == PageSize::BASE { Ok(()) } else { huge_pages_for(&at, self.larger) };
+        if let Err(e) = asked.and_then(|()| populate(&at)) {
+            seen.failure = Some(format!("madvise: {e}"));
+        }
+    }
+    fn begins(&mut self) {
+        self.seen.borrow_mut().setup = own_user().as_secs_f64();
+    }
+    fn ends(&mut self, references: u64) {
+        let mut seen = self.seen.borrow_mut();
+        // The time first: to ask for the rest takes some.
+        seen.seconds = own_user().as_secs_f64() - seen.setup;
+        seen.references = references;
+        seen.held = self.size.held().saturating_sub(self.held_before);
+    }
+}
+
+/// Runs a kernel here, on such pages; the measure as JSON.
+pub fn once(kernel: &Kernel, settings: &Settings, size: PageSize) -> Result<String> {
+    if size == PageSize::BASE {
+        no_huge_pages().context("prctl(PR_SET_THP_DISABLE)")?;
+    }
+    let probe = probe(size)?;
+    let seen = Rc::new(RefCell::new(Measured::default()));
+    let looker = Looker { size, larger: size.larger(), held_before: size.held(), seen: seen.clone() };
+    let checksum = kernel.run_watched(settings, Box::new(looker))?;
+    let measured = Measured { checksum, probe, ..seen.take() };
+    Ok(serde_json::to_string(&measured)? + "\n")
+}
+
+/// Runs a kernel in a process of its own, on such pages.
+pub fn apart(kernel: &Kernel, settings: &Settings, size: PageSize) -> Result<Measured> {
+    let own = std::env::current_exe().context("the path of farreach")?;
+    let mut command = Command::new(own);
+    command.args(["workloads", &format!("kernel/{}", kernel.name), "--native", "--once", "--pages", &size.name()]);
+    for (option, value) in [("--size", settings.size), ("--references", settings.references), ("--seed", settings.seed)] {
+        command.args([option, &value.to_string()]);
+    }
+    let name = format!("kernel/{} on pages of {}", kernel.name, size.name());
+    let out = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().with_context(|| name.clone())?;
+    ensure!(out.status.success(), "{name}: {}", out.status);
+    let measured: Measured = serde_json::from_slice(&out.stdout).with_context(|| format!("{name}: its measure"))?;
+    if let Some(failure) = &measured.failure {
+        return Err(anyhow!("{name}: {failure}"));
+    }
+    ensure!(
+        measured.seconds >= LEAST,
+        "kernel/{}: {} references are too few to measure their time; give more --references",
+        kernel.name,
+        count(settings.references)
+    );
+    Ok(measured)
+}

@@ -1,0 +1,84 @@
+//! Whether the entries of this processor's first TLB get as large as the pages: in a virtual machine they are no larger than what the host maps.
+
+use super::PageSize;
+use anyhow::{Result, ensure};
+use farreach::trace::kernels::Rng;
+use farreach_cli::live::huge_pages_for;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+/// Base pages of the short chain: any first TLB has them.
+const FEW: usize = 16;
+/// Those of the long one: more than any first TLB has entries. Its lines, 64 in each set of pages, fit into any first cache.
+const MANY: usize = 256;
+const WORDS: usize = 4096 / size_of::<usize>();
+/// Words of a line.
+const LINE: usize = 64 / size_of::<usize>();
+/// Loads of one measure, and measures; the shortest counts, since nothing makes a chain of loads faster than it is.
+const LOADS: usize = 100_000;
+const TIMES: usize = 15;
+
+/// How many times as long a load takes in a chain of loads over many pages as in one over few, in memory on pages of this size. 1 where one
+/// entry holds all of them; on 4 KB pages what a miss of the first level costs.
+pub fn probe(size: PageSize) -> Result<f64> {
+    // Twice as much, so that a whole aligned piece is in it.
+    const BYTES: usize = 2 * MANY * 4096;
+    let mut memory = vec![0usize; (BYTES + (2 << 20)) / size_of::<usize>()];
+    let start = memory.as_ptr().addr();
+    if size != PageSize::BASE {
+        huge_pages_for(&(start..start + size_of_val(&memory[..])), size.larger())?;
+    }
+    let first = (start.next_multiple_of(2 << 20) - start) / size_of::<usize>();
+    let (few, many) = (chain(&mut memory, first, FEW), chain(&mut memory, first, MANY));
+    ensure!(few > Duration::ZERO, "the clock of this machine stands still");
+    Ok(many.as_secs_f64() / few.as_secs_f64())
+}
+
+/// The shortest time of a chain of loads, one in each of so many pages, in random order.
+fn chain(memory: &mut [usize], first: usize, pages: usize) -> Duration {
+    // Lines spread over the sets of a cache.
+    let place = |page: u32| first + page as usize * WORDS + page as usize % (WORDS / LINE) * LINE;
+    let order = Rng::new(1).order(pages);
+    for (i, &page) in order.iter().enumerate() {
+        memory[place(page)] = place(order[(i + 1) % pages]);
+    }
+    let mut best = Duration::MAX;
+    let mut at = place(order[0]);
+    for _ in 0..TIMES {
+        let began = Instant::now();
+        for _ in 0..LOADS {
+            at = memory[at];
+        }
+        at = black_box(at);
+        best = best.min(began.elapsed());
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chain_goes_through_every_page() {
+        let mut memory = vec![0; 300 * WORDS];
+        assert!(chain(&mut memory, 7, MANY) > Duration::ZERO);
+        let (mut at, mut pages) = (memory.iter().position(|&next| next > 0).unwrap(), std::collections::HashSet::new());
+        let begin = at;
+        loop {
+            pages.insert((at - 7) / WORDS);
+            at = memory[at];
+            if at == begin {
+                break;
+            }
+        }
+        assert_eq!(pages.len(), MANY);
+    }
+
+    #[test]
+    fn more_pages_take_no_less_time() {
+        // Misses of a first TLB cost on every processor; one that has none takes as long, give or take what a busy machine does.
+        let ratio = probe(PageSize::BASE).unwrap();
+        assert!(ratio > 0.5, "{ratio}");
+    }
+}
