@@ -19,7 +19,7 @@ use crate::hw::tlb::{Lookup, Marks, NOWHERE, Noise, Outcome, PageTableView};
 use crate::os::ranges::RangeUse;
 use crate::os::{Change, Touched, What};
 
-pub(super) use super::tally::{Footprint, Tally};
+use super::tally::{Footprint, Tally};
 
 /// The page of [`NOT_EXECUTED`], which no lookup may be counted for: always taken reference by reference.
 const NEVER_QUIET: u64 = NOT_EXECUTED >> BASE_SHIFT;

@@ -7,11 +7,11 @@
 mod program;
 
 use super::crew::Work;
-use super::engine::{Footprint, Tally};
 use super::growth::Growth;
 use super::lab::Progress;
 use super::lives::Lives;
 use super::profile::{FIRST_SLICE, MAX_SLICES, Profile};
+use super::tally::{Footprint, Tally};
 use crate::Error;
 use crate::addr::{Asid, BASE_SHIFT, Vpn};
 use crate::counts::{Lookups, SystemCounts, TlbCounts};

@@ -13,7 +13,7 @@ pub(super) mod scale;
 mod systems;
 mod tables;
 
-use super::format::{bytes, count};
+use super::format::{bytes, count, counted};
 use super::view::{baseline, cleaned};
 use crate::counts::{RunResult, Workload};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -27,12 +27,11 @@ pub(super) const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 pub fn render(result: &RunResult) -> String {
     let result = &cleaned(result);
     let page = &Page { result, base: baseline(result) };
-    let n = result.machines.len();
-    let about = format!("{n} translation design{}", super::view::plural(n as u64));
+    let about = counted(result.machines.len() as u64, "translation design");
     document(
         &Head::program(&result.workload, &about, &headline::headline(page)),
         &html! {
-            @if n > 0 {
+            @if !result.machines.is_empty() {
                 (bars::misses(page))
                 @if let Some(systems) = systems::sections(page) { (systems) }
                 @if let Some(chart) = plots::area(page) { (chart) }

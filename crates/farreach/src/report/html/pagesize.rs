@@ -7,8 +7,8 @@ use super::scale::Scale;
 use super::{Head, document};
 use crate::addr::Bytes;
 use crate::counts::{FrontierPoint, PageCounts, PageRow, PageSizeResult, Relative};
-use crate::report::format::{NONE, bytes, count, grouped, rate};
-use crate::report::view::{cleaned_study, plural};
+use crate::report::format::{NONE, bytes, count, counted, grouped, rate};
+use crate::report::view::cleaned_study;
 use maud::{Markup, html};
 
 const MIB: f64 = (1u64 << 20) as f64;
@@ -16,8 +16,7 @@ const MIB: f64 = (1u64 << 20) as f64;
 /// The page.
 pub fn render(result: &PageSizeResult) -> String {
     let result = &cleaned_study(result);
-    let n = result.rows.len();
-    let about = format!("{n} page size{}", plural(n as u64));
+    let about = counted(result.rows.len() as u64, "page size");
     let nothing = "Nothing was looked up, so no page size is better than another.";
     let title = result.advice.as_ref().map_or(nothing, |advice| &advice.text);
     document(
