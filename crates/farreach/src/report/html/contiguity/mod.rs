@@ -10,8 +10,8 @@ use super::scale::Scale;
 use super::{Head, document};
 use crate::addr::Bytes;
 use crate::counts::{ContiguityResult, ContiguitySample, Ranges, RegionContiguity};
-use crate::report::format::{NONE, bytes, count, digits, grouped, rate};
-use crate::report::view::{cleaned_contiguity, plural};
+use crate::report::format::{NONE, bytes, count, counted, digits, grouped, rate};
+use crate::report::view::cleaned_contiguity;
 use maud::{Markup, html};
 
 const PAGE: u64 = 4096;
@@ -56,7 +56,7 @@ fn kinds(sample: &ContiguitySample) -> Vec<(&'static str, &Ranges)> {
 fn title(result: &ContiguityResult) -> String {
     let peak = &result.peak;
     let memory = bytes(peak.pages * PAGE);
-    let ranges = |n: u64| format!("{} range{}", count(n), plural(n));
+    let ranges = |n: u64| counted(n, "range");
     let ideal = peak.virtual_ranges.cover[2];
     match peak.physical_ranges.as_ref().map(|r| r.cover[2]) {
         None => format!("Placed ideally, 99\u{a0}% of {memory} would lie in {}; where it lies is not visible.", ranges(ideal)),
