@@ -50,7 +50,7 @@ fn what_was_run_is_not_run_again() {
     let again = || farreach(["papers", "t94-table1", "--workload", &file, "--cache", &cache, "--json"]);
     let first = again();
     assert_eq!(first.status, 0, "{}", first.err);
-    assert!(first.err.contains("5 runs of machines in 1 passes"), "{}", first.err);
+    assert!(first.err.contains("5 runs of machines in 1 pass,"), "{}", first.err);
     assert_eq!(first.json()["schema"], "farreach.papers/1");
     let second = again().good();
     assert_eq!(first.out, second.out);
@@ -62,7 +62,7 @@ fn what_was_run_is_not_run_again() {
     std::fs::write(&files[0], "{").unwrap();
     std::fs::remove_file(&files[1]).unwrap();
     let third = again();
-    assert!(third.err.contains("2 runs of machines in 1 passes"), "{}", third.err);
+    assert!(third.err.contains("2 runs of machines in 1 pass,"), "{}", third.err);
     assert_eq!(first.out, third.out);
 
     // Other contents, limit or seed: other results.

@@ -84,8 +84,3 @@ pub(super) fn config_value(value: &serde_json::Value) -> String {
         value => value.to_string(),
     }
 }
-
-/// `s` unless there is exactly one.
-pub(super) fn plural(n: u64) -> &'static str {
-    if n == 1 { "" } else { "s" }
-}
