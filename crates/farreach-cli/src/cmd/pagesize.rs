@@ -70,10 +70,12 @@ impl Study {
     fn new(args: &PageSizeArgs) -> Result<Study> {
         let options = Options { limit: args.limit, seed: args.seed, plain: false, threads: threads(args.threads) };
         let sizes: Vec<u64> = args.sizes.iter().map(|size| size.0).collect();
-        let pages = PageLab::new(&sizes, options.clone()).context("--sizes")?;
         let policies = POLICIES.into_iter().filter(|_| !args.no_policies);
         let names = policies.chain(args.machines.iter().map(String::as_str));
         let specs = names.map(|n| MachineSpec::parse(n, args.seed)).collect::<Result<Vec<_>, _>>()?;
+        // Machines beside keep half of the processors busy; what engines of the study share is worth more to it then.
+        let threads = if specs.is_empty() { options.threads } else { options.threads / 2 };
+        let pages = PageLab::new(&sizes, Options { threads, ..options.clone() }).context("--sizes")?;
         let beside = (!specs.is_empty()).then(|| Lab::new(specs, options)).transpose()?;
         Ok(Study { pages, beside })
     }
