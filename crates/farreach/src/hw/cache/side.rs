@@ -2,7 +2,6 @@
 
 use super::{Cache, Line, Shape};
 use crate::hw::tlb::Attr;
-use std::ops::Range;
 
 /// Two levels, the second inclusive: what leaves it leaves the first level too, so that every first-level line has a line to be written
 /// back to. Both are write-back. A second-level line is one or more first-level lines long; a fill brings the whole of it into the second
@@ -93,12 +92,7 @@ impl Side {
 
     /// Brings a line in from memory that is in neither level. What left the second level is the answer.
     pub fn insert(&mut self, number: u64, attr: Attr, store: bool) -> Option<Lost> {
-        let lost = self.l2.insert(number >> self.over, attr, false).map(|victim| {
-            let first = victim.number() << self.over;
-            let mut dirty = victim.dirty();
-            dirty |= remove_parts(&mut self.firsts, first..first + (1 << self.over));
-            Lost { number: first, dirty }
-        });
+        let lost = self.l2.insert(number >> self.over, attr, false).map(|victim| self.lose(victim));
         self.fill_firsts(self.firsts.len(), number, attr, store);
         lost
     }
@@ -114,10 +108,15 @@ impl Side {
 
     /// Takes the second-level line around `number` out of both levels; whether it was there, and whether it was modified.
     pub fn remove(&mut self, number: u64) -> Option<Lost> {
-        let line = self.l2.remove(number >> self.over)?;
-        let first = line.number() << self.over;
-        let modified = remove_parts(&mut self.firsts, first..first + (1 << self.over));
-        Some(Lost { number: first, dirty: line.dirty() | modified })
+        self.l2.remove(number >> self.over).map(|line| self.lose(line))
+    }
+
+    /// What has left the second level leaves the first levels, too.
+    fn lose(&mut self, line: Line) -> Lost {
+        let number = line.number() << self.over;
+        let parts = number..number + self.parts();
+        let each = self.firsts.iter_mut().flat_map(|first| parts.clone().filter_map(|part| first.remove(part)));
+        Lost { number, dirty: each.fold(line.dirty(), |dirty, part| dirty | part.dirty()) }
     }
 
     /// Takes out every second-level line of which `which` says so, given the number of its first first-level line.
@@ -151,10 +150,4 @@ impl Side {
     pub fn protect_second(&mut self, number: u64, attr: Attr) -> bool {
         self.l2.peek_mut(number >> self.over).map(|line| line.set_attr(attr)).is_some()
     }
-}
-
-/// Takes lines out of first levels; whether one of them was modified.
-fn remove_parts(firsts: &mut [Cache], parts: Range<u64>) -> bool {
-    let each = firsts.iter_mut().flat_map(|first| parts.clone().filter_map(|part| first.remove(part)));
-    each.fold(false, |dirty, line| dirty | line.dirty())
 }

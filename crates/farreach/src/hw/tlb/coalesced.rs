@@ -7,14 +7,13 @@
 use super::cores::on_cores;
 use super::hierarchy::{self, Behind, Hierarchy, KEYS, Paging, count_second_level_hit, joined};
 use super::keys::SEED;
+use super::spans::{Span, Spans};
 use super::walker::leaf_level;
 use super::{Design, EntryView, Lookup, PageTableView, Pte, Range, Translation, level};
 use crate::addr::{Asid, Pfn, Vpn, VpnRange};
 use crate::counts::TlbCounts;
 use crate::event::Kind;
 use crate::params::{Allowed, Key, Params};
-use rand::{Rng, SeedableRng};
-use rand_pcg::Pcg64Mcg;
 
 /// log2 of the page table entries in a line of 64 bytes.
 const LINE: u32 = 3;
@@ -61,64 +60,29 @@ pub const DESIGN: Design = Design {
     },
 };
 
-#[derive(Clone, Copy)]
-struct Run {
-    asid: Asid,
-    range: Range,
-    /// Of a superpage; 0: a run of pages.
-    order: u8,
-    /// Times when it was begun and last used.
-    begun: u64,
-    last: u64,
+/// What an entry counts as among translations.
+fn translations(span: &Span) -> u64 {
+    if span.order > 0 { 1 } else { span.range.pages }
 }
 
-impl Run {
-    fn has(&self, asid: Asid, vpn: Vpn) -> bool {
-        self.asid == asid && self.range.contains(vpn)
-    }
-    fn end(&self) -> u64 {
-        self.range.first.0 + self.range.pages
-    }
-    /// What it counts as among translations.
-    fn translations(&self) -> u64 {
-        if self.order > 0 { 1 } else { self.range.pages }
-    }
-}
-
-enum Policy {
-    Lru,
-    Fifo,
-    Random(Pcg64Mcg),
-}
-
-/// The array.
+/// The array. Runs are spans of order 0.
 struct Runs {
-    slots: Box<[Option<Run>]>,
-    clock: u64,
-    policy: Policy,
+    spans: Spans,
     most_pages: u64,
 }
 
 impl Runs {
-    fn find(&self, asid: Asid, vpn: Vpn) -> Option<usize> {
-        let mut hits = (0..self.slots.len()).filter(|&i| self.slots[i].is_some_and(|run| run.has(asid, vpn)));
-        let hit = hits.next();
-        debug_assert_eq!(hits.next(), None, "T94-17: two entries match {asid:?} {vpn:?}");
-        hit
-    }
-
     /// What it says of a page, and the order of its entry, changing nothing.
     fn probe(&self, asid: Asid, vpn: Vpn) -> Option<(Translation, u8)> {
-        let run = self.slots[self.find(asid, vpn)?]?;
-        Some((run.range.translate(vpn), run.order))
+        let span = self.spans.get(self.spans.find(asid, vpn)?)?;
+        Some((span.range.translate(vpn), span.order))
     }
 
     fn lookup(&mut self, asid: Asid, vpn: Vpn) -> Option<(Translation, u8)> {
-        let slot = self.find(asid, vpn)?;
-        self.clock += 1;
-        let run = self.slots[slot].as_mut()?;
-        run.last = self.clock;
-        Some((run.range.translate(vpn), run.order))
+        let slot = self.spans.find(asid, vpn)?;
+        self.spans.touch(slot);
+        let span = self.spans.get(slot)?;
+        Some((span.range.translate(vpn), span.order))
     }
 
     /// The pages of its line that make a run with this page and that no entry has.
@@ -127,7 +91,7 @@ impl Runs {
         let joins = |v: &u64| {
             let pte = table.pte(asid, Vpn(*v));
             pte.is_some_and(|p| p.pfn.0.wrapping_sub(page.pfn.0) == v.wrapping_sub(vpn.0) && p.attr == page.attr)
-                && self.find(asid, Vpn(*v)).is_none()
+                && self.spans.find(asid, Vpn(*v)).is_none()
         };
         let before = (line..vpn.0).rev().take_while(joins).count() as u64;
         let after = (vpn.0 + 1..line + (1 << LINE)).take_while(joins).count() as u64;
@@ -136,17 +100,16 @@ impl Runs {
 
     /// The slot of a run that this one continues, or that continues it, so that together they are not too long.
     fn neighbour(&self, asid: Asid, run: &Range, before: bool) -> Option<usize> {
-        (0..self.slots.len()).find(|&i| {
-            self.slots[i].is_some_and(|other| {
-                let (low, high) = if before { (&other.range, run) } else { (run, &other.range) };
-                other.asid == asid
-                    && other.order == 0
-                    && low.first.0 + low.pages == high.first.0
-                    && low.pfn.0 + low.pages == high.pfn.0
-                    && low.attr == high.attr
-                    && low.pages + high.pages <= self.most_pages
-            })
-        })
+        let joins = |other: &Span| {
+            let (low, high) = if before { (&other.range, run) } else { (run, &other.range) };
+            other.asid == asid
+                && other.order == 0
+                && low.first.0 + low.pages == high.first.0
+                && low.pfn.0 + low.pages == high.pfn.0
+                && low.attr == high.attr
+                && low.pages + high.pages <= self.most_pages
+        };
+        self.spans.find_all(joins).next()
     }
 
     /// Takes in a run, which joins what touches it: first the run before it, then the one after it. `false`: it is a page by itself, and
@@ -154,29 +117,25 @@ impl Runs {
     fn fill(&mut self, asid: Asid, mut run: Range, counts: &mut TlbCounts) -> bool {
         let before = self.neighbour(asid, &run, true);
         let pages = run.pages;
-        if let Some(low) = before.and_then(|i| self.slots[i]) {
+        if let Some(low) = before.and_then(|slot| self.spans.get(slot)) {
             run = Range { pages: low.range.pages + run.pages, ..low.range };
         }
         let after = self.neighbour(asid, &run, false);
-        if pages == 1 && before.is_none() && after.is_none() {
-            return false;
-        }
-        if let Some(high) = after.and_then(|i| self.slots[i]) {
+        if let Some(high) = after.and_then(|slot| self.spans.get(slot)) {
             run.pages += high.range.pages;
         }
-        counts.preloaded += pages - 1;
-        self.clock += 1;
         match before.or(after) {
             Some(slot) => {
                 counts.merges += 1;
                 if let Some(gone) = after.filter(|_| before.is_some()) {
-                    self.slots[gone] = None;
+                    self.spans.drop(gone);
                 }
-                let begun = self.slots[slot].map_or(self.clock, |run| run.begun);
-                self.slots[slot] = Some(Run { asid, range: run, order: 0, begun, last: self.clock });
+                self.spans.grow(slot, run);
             }
-            None => self.place(asid, run, 0, counts),
+            None if pages == 1 => return false,
+            None => self.place(Span { asid, range: run, order: 0 }, counts),
         }
+        counts.preloaded += pages - 1;
         true
     }
 
@@ -185,35 +144,17 @@ impl Runs {
         let shift = u32::from(order);
         let range =
             Range { first: at.vpn.align_down(shift), pages: 1 << shift, pfn: page.pfn.align_down(shift), attr: page.attr };
-        for slot in &mut self.slots {
-            if slot.is_some_and(|run| run.asid == at.asid && run.range.virtual_pages().overlaps(&range.virtual_pages())) {
-                *slot = None;
-                counts.covered_drops += 1;
-            }
-        }
-        self.clock += 1;
-        self.place(at.asid, range, order, counts);
+        counts.covered_drops += self.spans.drop_where(|run| run.meets(at.asid, range.virtual_pages())).len() as u64;
+        self.place(Span { asid: at.asid, range, order }, counts);
     }
 
-    fn place(&mut self, asid: Asid, range: Range, order: u8, counts: &mut TlbCounts) {
-        let slot = self.slots.iter().position(Option::is_none).unwrap_or_else(|| {
-            counts.evictions += 1;
-            let oldest = |time: fn(&Run) -> u64| {
-                (0..self.slots.len()).min_by_key(|&i| self.slots[i].as_ref().map(time)).expect("it has entries")
-            };
-            match &mut self.policy {
-                Policy::Lru => oldest(|run| run.last),
-                Policy::Fifo => oldest(|run| run.begun),
-                Policy::Random(rng) => ((u64::from(rng.next_u32()) * self.slots.len() as u64) >> 32) as usize,
-            }
-        });
-        self.slots[slot] = Some(Run { asid, range, order, begun: self.clock, last: self.clock });
+    fn place(&mut self, span: Span, counts: &mut TlbCounts) {
+        counts.evictions += u64::from(self.spans.place(span).1);
     }
 
     /// Drops entries whole and returns how many translations went.
-    fn drop_where(&mut self, goes: impl Fn(&Run) -> bool) -> u64 {
-        let doomed = self.slots.iter_mut().filter(|slot| slot.as_ref().is_some_and(&goes));
-        doomed.filter_map(Option::take).map(|run| run.translations()).sum()
+    fn drop_where(&mut self, goes: impl Fn(&Span) -> bool) -> u64 {
+        self.spans.drop_where(goes).iter().map(translations).sum()
     }
 }
 
@@ -232,13 +173,7 @@ impl Coalesced {
         Ok(Coalesced {
             paging: Paging::new(params)?,
             runs: Runs {
-                slots: vec![None; params.int(RUN_ENTRIES.name) as usize].into(),
-                clock: 0,
-                policy: match params.text("replacement") {
-                    "fifo" => Policy::Fifo,
-                    "random" => Policy::Random(Pcg64Mcg::seed_from_u64(seed)),
-                    _ => Policy::Lru,
-                },
+                spans: Spans::new(params.int(RUN_ENTRIES.name), params.text("replacement"), seed),
                 most_pages: params.int(RUN_PAGES.name),
             },
             first: params.text(RUN_ORDER.name) == "first",
@@ -295,9 +230,7 @@ impl Behind for Coalesced {
 
     fn drop_pages(&mut self, asid: Asid, pages: VpnRange, demoted: bool, counts: &mut TlbCounts) -> u64 {
         // Where a superpage was split, the translations of base pages, which runs are made of, stay true.
-        let meets =
-            |run: &Run| run.asid == asid && run.range.first.0 < pages.start.0 + pages.pages && pages.start.0 < run.end();
-        self.runs.drop_where(|run| meets(run) && (!demoted || run.order > 0))
+        self.runs.drop_where(|run| run.meets(asid, pages) && (!demoted || run.order > 0))
             + self.paging.drop_pages(asid, pages, demoted, counts)
     }
 
@@ -314,22 +247,9 @@ impl Behind for Coalesced {
         self.paging.probe(asid, vpn, kind).or_else(|| self.runs.probe(asid, vpn).map(|(page, _)| page))
     }
 
-    /// The second level, then the runs: `order` is that of the smallest power of two that holds the run, `pages` its first page and its last.
+    /// The second level, then the runs.
     fn views(&self, before: usize, into: &mut Vec<EntryView>) {
         self.paging.views(before, into);
-        for (i, slot) in self.runs.slots.iter().enumerate() {
-            let Some(Run { asid, range, order, .. }) = *slot else { continue };
-            let page = |offset| (offset, range.translate(Vpn(range.first.0 + offset)), false);
-            let run = order == 0 && range.pages > 1;
-            into.push(EntryView {
-                slot: before + self.paging.entries() + i,
-                asid,
-                base: range.first,
-                order: range.pages.next_power_of_two().trailing_zeros() as u8,
-                pages: if run { vec![page(0), page(range.pages - 1)] } else { vec![page(0)] },
-                sb_enabled: None,
-                used: None,
-            });
-        }
+        self.runs.spans.views(before + self.paging.entries(), into);
     }
 }

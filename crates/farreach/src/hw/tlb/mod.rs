@@ -18,6 +18,7 @@ mod recency;
 mod replacement;
 pub mod segment;
 pub mod single;
+mod spans;
 mod store;
 pub mod superpage;
 mod tag_index;

@@ -178,15 +178,15 @@ struct Ranged {
 impl Ranged {
     fn new(params: &Params) -> Result<Ranged, String> {
         let seed = params.int("seed").wrapping_add(64);
-        let random = (params.text("range_replacement") == "random").then_some(seed);
         let control = (params.text("range_control") == "counters").then(Control::default);
         if control.is_some() && params.text("range_order") == "first" {
             return Err("range_control = counters is not allowed with range_order = first: the counters are of misses of the first level".into());
         }
-        let (entries, flag) = (params.int("range_entries") as usize, |key: &str| params.flag(key));
+        let (entries, policy) = (params.int("range_entries"), params.text("range_replacement"));
+        let flag = |key: &str| params.flag(key);
         Ok(Ranged {
             paging: Paging::new(params)?,
-            ranges: RangeTlb::new(entries, random, flag("mru_pointer"), flag("process_ids")),
+            ranges: RangeTlb::new(entries, policy, seed, flag("mru_pointer"), flag("process_ids")),
             order: match params.text("range_order") {
                 "serial" => Order::Serial,
                 "first" => Order::First,

@@ -53,15 +53,25 @@ pub(super) struct Replacement {
 impl Replacement {
     /// From the keys `replacement` and `fill_sets_used`.
     pub fn new(geometry: Geometry, params: &Params, seed: u64) -> Replacement {
-        let policy = match params.text("replacement") {
+        let name = params.text("replacement");
+        if name != "used-bit" {
+            return Replacement::without_bits(geometry, name, seed);
+        }
+        let policy = Policy::UsedBit {
+            used: Bits::new(geometry),
+            fill_sets_used: params.flag("fill_sets_used"),
+            since: vec![NEVER; geometry.sets].into(),
+        };
+        Replacement { geometry, valid: Bits::new(geometry), policy }
+    }
+
+    /// By its name: `lru`, `fifo` or `random`.
+    pub fn without_bits(geometry: Geometry, name: &str, seed: u64) -> Replacement {
+        let policy = match name {
             "lru" => Policy::Lru(Recency::new(geometry)),
             "fifo" => Policy::Fifo(Recency::new(geometry)),
             "random" => Policy::Random(Pcg64Mcg::seed_from_u64(seed)),
-            _ => Policy::UsedBit {
-                used: Bits::new(geometry),
-                fill_sets_used: params.flag("fill_sets_used"),
-                since: vec![NEVER; geometry.sets].into(),
-            },
+            other => unreachable!("keys allow no replacement {other}"),
         };
         Replacement { geometry, valid: Bits::new(geometry), policy }
     }

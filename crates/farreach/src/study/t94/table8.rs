@@ -24,7 +24,7 @@ const ROWS: [(&str, &str); 4] =
 /// Geometric mean over programs of the misses in percent of the single-page-size TLB, at 64 entries.
 pub(in crate::study) fn mean_misses(results: &Results, set: &Set, machine: &str) -> Option<f64> {
     let shares: Option<Vec<f64>> = set.programs.iter().map(|p| results.percent(&p.name, machine, SINGLE)).collect();
-    mean(&shares?)
+    geometric_mean(&shares?)
 }
 
 /// Geometric mean over programs of the area that does as well as 64 superpage entries. A design that never does counts with the
@@ -42,10 +42,10 @@ pub(in crate::study) fn mean_area(results: &Results, set: &Set, machine: &str) -
         };
         relative_area(&sized(preset, entries))
     };
-    mean(&set.programs.iter().map(area).collect::<Option<Vec<_>>>()?)
+    geometric_mean(&set.programs.iter().map(area).collect::<Option<Vec<_>>>()?)
 }
 
-fn mean(values: &[f64]) -> Option<f64> {
+fn geometric_mean(values: &[f64]) -> Option<f64> {
     // A share of nothing has no logarithm; a thousandth of a percent stands for it.
     let log = values.iter().map(|v| v.max(0.001).ln()).sum::<f64>();
     (!values.is_empty()).then(|| (log / values.len() as f64).exp())
