@@ -8,8 +8,8 @@
 //! * [`run`]: a trace through one operating system and one TLB;
 //! * [`dice`]: chance for the streams that both sides get.
 //!
-//! Where the specification leaves something open, the numbered lists at the top of `tlb.rs`, `os.rs`, `fold.rs` and `run.rs` say what
-//! was chosen (`OT-n`, `OO-n`, `OF-n`, `OR-n`). They are the first place to look when implementation and oracle differ.
+//! Where the specification leaves something open, the numbered lists at the top of `tlb.rs`, `mmu.rs`, `os.rs`, `fold.rs` and `run.rs`
+//! say what was chosen (`OT-n`, `OM-n`, `OO-n`, `OF-n`, `OR-n`). They are the first place to look when implementation and oracle differ.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 pub mod dice;

@@ -1,0 +1,114 @@
+//! Arrays of entries in sets, and the levels made of them: all that looks up, replaces and covers pages in one level (OM-1, OM-3).
+
+use super::*;
+
+#[derive(Clone, Copy)]
+pub(super) struct Entry {
+    pub(super) asid: Asid,
+    /// In units of its size.
+    number: u64,
+    pub(super) order: u8,
+    pfn: u64,
+    attr: Attr,
+    begun: u64,
+    pub(super) last: u64,
+}
+
+impl Entry {
+    fn has(&self, asid: Asid, vpn: Vpn) -> bool {
+        self.asid == asid && self.number == vpn.0 >> self.order
+    }
+    pub(super) fn meets(&self, asid: Asid, pages: VpnRange) -> bool {
+        let (first, n) = (self.number << self.order, 1u64 << self.order);
+        self.asid == asid && first < pages.start.0 + pages.pages && pages.start.0 < first + n
+    }
+    pub(super) fn says(&self, vpn: Vpn) -> Translation {
+        Translation { pfn: Pfn(self.pfn + (vpn.0 - (self.number << self.order))), attr: self.attr }
+    }
+}
+
+/// An array in sets.
+pub(super) struct Slots<E> {
+    pub(super) slots: Vec<Option<E>>,
+    ways: usize,
+    policy: Replacement,
+    rng: Pcg64Mcg,
+}
+
+impl<E: Copy> Slots<E> {
+    pub(super) fn new(entries: usize, ways: usize, policy: Replacement, seed: u64) -> Slots<E> {
+        let ways = if ways == 0 { entries } else { ways };
+        Slots { slots: vec![None; entries], ways, policy, rng: Pcg64Mcg::seed_from_u64(seed) }
+    }
+    /// The slot for something with this number, and whether it is taken.
+    pub(super) fn victim(&mut self, number: u64, times: impl Fn(&E) -> (u64, u64)) -> (usize, bool) {
+        let set = number as usize % (self.slots.len() / self.ways);
+        let all = set * self.ways..(set + 1) * self.ways;
+        if let Some(free) = all.clone().find(|&i| self.slots[i].is_none()) {
+            return (free, false);
+        }
+        let oldest = |time: &dyn Fn(&E) -> u64| all.clone().min_by_key(|&i| time(self.slots[i].as_ref().unwrap())).unwrap();
+        let slot = match self.policy {
+            Replacement::Lru => oldest(&|e| times(e).1),
+            Replacement::Fifo => oldest(&|e| times(e).0),
+            _ => all.start + ((u64::from(self.rng.next_u32()) * self.ways as u64) >> 32) as usize,
+        };
+        (slot, true)
+    }
+    pub(super) fn drop_if(&mut self, goes: impl Fn(&E) -> bool) -> Vec<E> {
+        let doomed = self.slots.iter_mut().filter(|e| e.as_ref().is_some_and(&goes));
+        doomed.filter_map(Option::take).collect()
+    }
+}
+
+pub(super) struct Level {
+    arrays: Vec<(&'static [u8], Slots<Entry>)>,
+}
+
+impl Level {
+    pub(super) fn new(arrays: &[Array], config: &Config, seed: u64) -> Level {
+        let slots = |(i, &(orders, entries, ways)): (usize, &Array)| {
+            (orders, Slots::new(entries, ways, config.replacement, config.seed + seed + i as u64))
+        };
+        Level { arrays: arrays.iter().enumerate().map(slots).collect() }
+    }
+    pub(super) fn entry(&mut self, asid: Asid, vpn: Vpn) -> Option<&mut Entry> {
+        let all = self.arrays.iter_mut().flat_map(|a| a.1.slots.iter_mut().flatten());
+        let mut found: Vec<_> = all.filter(|e| e.has(asid, vpn)).collect();
+        assert!(found.len() < 2, "one entry of a level translates a page");
+        found.pop()
+    }
+    pub(super) fn says(&self, asid: Asid, vpn: Vpn) -> Option<Translation> {
+        let mut all = self.arrays.iter().flat_map(|a| a.1.slots.iter().flatten());
+        all.find(|e| e.has(asid, vpn)).map(|e| e.says(vpn))
+    }
+    pub(super) fn sizes(&self) -> Vec<u8> {
+        self.arrays.iter().flat_map(|a| a.0.iter().copied()).collect()
+    }
+    pub(super) fn drop_if(&mut self, goes: impl Fn(&Entry) -> bool) -> u64 {
+        self.arrays.iter_mut().map(|a| a.1.drop_if(&goes).len() as u64).sum()
+    }
+    /// Covered and evicted entries.
+    pub(super) fn fill(&mut self, at: Lookup, page: Translation, order: u8, now: u64) -> (u64, u64) {
+        let number = at.vpn.0 >> order;
+        let covers = VpnRange { start: Vpn(number << order), pages: 1 << order };
+        let covered = if order > 0 { self.drop_if(|e| e.meets(at.asid, covers)) } else { 0 };
+        let array = &mut self.arrays.iter_mut().find(|a| a.0.contains(&order)).unwrap().1;
+        let (slot, taken) = array.victim(number, |e| (e.begun, e.last));
+        let pfn = page.pfn.0 - (at.vpn.0 - covers.start.0);
+        array.slots[slot] = Some(Entry { asid: at.asid, number, order, pfn, attr: page.attr, begun: now, last: now });
+        (covered, taken.into())
+    }
+    pub(super) fn len(&self) -> usize {
+        self.arrays.iter().map(|a| a.1.slots.len()).sum()
+    }
+    pub(super) fn views(&self, before: usize, out: &mut Vec<EntryView>) {
+        let all = self.arrays.iter().flat_map(|a| &a.1.slots).enumerate();
+        out.extend(all.filter_map(|(i, e)| {
+            let e = e.as_ref()?;
+            let base = Vpn(e.number << e.order);
+            let pages = vec![(0, e.says(base), false)];
+            Some(EntryView { slot: before + i, asid: e.asid, base, order: e.order, pages, sb_enabled: None, used: None })
+        }));
+    }
+}

@@ -1,0 +1,79 @@
+//! What a hierarchy is to be: the arrays of each level, what stands behind the first, and how segments come in.
+//! OM-9 stands here, with [`Hint`].
+
+use super::*;
+
+/// Orders, entries, ways (0: all).
+pub type Array = (&'static [u8], usize, usize);
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Behind {
+    Pages,
+    Clusters {
+        entries: usize,
+        ways: usize,
+        pages: u64,
+        /// CoLT.
+        runs: bool,
+    },
+    /// CoLT-FA.
+    Runs {
+        entries: usize,
+        limit: u64,
+        first: bool,
+        fills_l2: bool,
+    },
+    Ranges {
+        entries: usize,
+        random: bool,
+        order: RangeOrder,
+        mru: bool,
+        on: bool,
+        control: bool,
+        hint: Hint,
+        cooperation: bool,
+    },
+}
+
+/// OM-9 Which walks search the range table. A predictor has a counter for each 2 MB, by its low bits: 0 at first and after a search that
+/// found something, 15 after one in vain; above 0 there is no search, and it counts down.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Hint {
+    Bit,
+    Always,
+    Predictor(usize),
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum RangeOrder {
+    Parallel,
+    Serial,
+    First,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum SegmentMode {
+    None,
+    Registers,
+    Emulated,
+    Several(usize),
+}
+
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub l1d: &'static [Array],
+    pub l1i: &'static [Array],
+    pub l2: &'static [Array],
+    /// `None`: shared.
+    pub l2i: Option<&'static [Array]>,
+    pub fracture: bool,
+    pub coalesce: u8,
+    pub levels: usize,
+    /// Entries of the caches, from the page directory up.
+    pub pwc: [usize; 4],
+    pub replacement: Replacement,
+    pub process_ids: bool,
+    pub behind: Behind,
+    pub segment: SegmentMode,
+    pub seed: u64,
+}
