@@ -65,7 +65,7 @@ pub fn huge_pages(pid: i32, pages: Range<u64>) -> io::Result<Vec<Range<u64>>> {
         let n = usize::try_from(n).map_err(|_| io::Error::last_os_error())?;
         found.extend(regions[..n.min(REGIONS)].iter().map(|r| r.start / PAGE..r.end / PAGE));
         if scan.walk_end <= start {
-            break;
+            return Err(io::Error::other(format!("PAGEMAP_SCAN stopped at {:#x}", scan.walk_end)));
         }
         start = scan.walk_end;
     }

@@ -7,7 +7,7 @@
 //! it back when it is gone. Where the dump has such a mapping at the very address, the address counts.
 
 use super::{Ask, Placement, PlacementKind};
-use crate::addr::{Pfn, Vpn, VpnRange};
+use crate::addr::{BASE_SHIFT, Bytes, Pfn, Vpn, VpnRange};
 use crate::os::dump::{Dump, FRAMES, HUGE};
 use crate::os::frames::pool::Runs;
 use crate::os::memory::Memory;
@@ -68,8 +68,8 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
     if name.is_empty() {
         return Err("placement = mapping needs mapping = FILE, a dump that `farreach contiguity --dump FILE` wrote".to_owned());
     }
-    if params.page_shift() != PAGE_SIZE_SHIFT {
-        let page = crate::addr::Bytes(params.int(PAGE_SIZE.name));
+    if params.page_shift() != BASE_SHIFT {
+        let page = Bytes(params.int(PAGE_SIZE.name));
         return Err(format!("page_size = {page} is not allowed with mapping = {name}: a dump is in pages of 4K"));
     }
     let text = std::fs::read_to_string(name).map_err(|e| format!("{name}: {e}"))?;
@@ -84,9 +84,6 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
     }
     Ok(Box::new(Mapped::new(dump)))
 }
-
-/// log2 of the pages of a dump.
-const PAGE_SIZE_SHIFT: u32 = crate::addr::BASE_SHIFT;
 
 impl Mapped {
     fn new(dump: Dump) -> Mapped {

@@ -48,7 +48,7 @@ pub(in crate::study) fn left(results: &Results, set: &Set, program: &Program, en
         State::Fresh => [ranges_of(entries), RMM_OFF.to_owned()].map(|m| data_misses(results, name, &m)),
         State::Aged => {
             let [all, others] = aged(set, program)?;
-            let own = |machine: &str| Some(data_misses(results, &all, machine)? - data_misses(results, &others, machine)?);
+            let own = |machine: &str| data_misses(results, &all, machine)?.checked_sub(data_misses(results, &others, machine)?);
             [own(&scaled(results, name, entries)?), own(&scaled_off(results, name)?)]
         }
     };
