@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use farreach::{Error, Result};
 
 use super::layout::{MAGIC, VERSION, control};
-use super::recorder::Options;
 use super::shared::Shared;
 use super::signals::free_bytes;
 
@@ -19,6 +18,25 @@ use super::signals::free_bytes;
 pub const TOOL: &str = "farreach-amd64-linux";
 /// Where the recorder is, if not beside this program.
 pub const TOOL_VARIABLE: &str = "FARREACH_VALGRIND_DIR";
+
+/// How to record.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Directory of the recorder; by default the environment variable [`TOOL_VARIABLE`], then `valgrind/` beside the
+    /// directory of this program.
+    pub tool_dir: Option<PathBuf>,
+    /// Where the memory shared with the recorder is made; by default /dev/shm, or the directory for temporary files if
+    /// that is nearly full.
+    pub shared_dir: Option<PathBuf>,
+    /// Further options of Valgrind's core, such as `--smc-check=all`.
+    pub valgrind: Vec<OsString>,
+    /// Directory in which the program starts; by default the present one.
+    pub directory: Option<PathBuf>,
+    /// File that is the program's standard input; by default the present one.
+    pub stdin: Option<PathBuf>,
+    /// File that the program's standard output goes to; by default the present one.
+    pub stdout: Option<PathBuf>,
+}
 
 pub fn error(what: &OsStr, place: &str, why: impl Into<String>) -> Error {
     Error::Trace { file: format!("recording of '{}'", what.to_string_lossy()), place: place.into(), what: why.into() }

@@ -18,10 +18,10 @@ mod signals;
 
 pub use advice::{huge_pages_for, no_huge_pages, populate};
 pub use decode::Counts;
-pub use launch::{TOOL, TOOL_VARIABLE, check_program, tool_dir};
+pub use launch::{Options, TOOL, TOOL_VARIABLE, check_program, tool_dir};
 pub(crate) use process::has_living_task as is_running;
 pub use reap::{own_cpu, own_user};
-pub use recorder::{Exit, Options, Recorder, Report};
+pub use recorder::{Exit, Recorder, Report};
 pub use scan::huge_pages;
 pub(crate) use signals::send;
 pub use signals::{Watch, full_files_are_errors};

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
 use std::process::Child;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -13,7 +12,7 @@ use farreach::event::{Batch, End, Op, Source};
 use farreach::{Error, Result};
 
 use super::decode::{Counts, Decoder, Notice};
-use super::launch::{RunDir, check_program, error, log_tail, spawn, tool_dir};
+use super::launch::{Options, RunDir, check_program, error, log_tail, spawn, tool_dir};
 use super::layout::{ORDER, control};
 use super::process::Process;
 use super::reap;
@@ -24,25 +23,6 @@ use super::signals::{Watch, send};
 const LOOK: Duration = Duration::from_millis(100);
 /// How long an interrupted program may take to end on its own.
 const GRACE: Duration = Duration::from_secs(3);
-
-/// How to record.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Directory of the recorder; by default the environment variable [`super::TOOL_VARIABLE`], then `valgrind/` beside the
-    /// directory of this program.
-    pub tool_dir: Option<PathBuf>,
-    /// Where the memory shared with the recorder is made; by default /dev/shm, or the directory for temporary files if
-    /// that is nearly full.
-    pub shared_dir: Option<PathBuf>,
-    /// Further options of Valgrind's core, such as `--smc-check=all`.
-    pub valgrind: Vec<OsString>,
-    /// Directory in which the program starts; by default the present one.
-    pub directory: Option<PathBuf>,
-    /// File that is the program's standard input; by default the present one.
-    pub stdin: Option<PathBuf>,
-    /// File that the program's standard output goes to; by default the present one.
-    pub stdout: Option<PathBuf>,
-}
 
 /// How the program ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,7 +2,7 @@
 //! order depend on the number of threads.
 
 use super::engine::Engine;
-use super::lab::Progress;
+use super::tally::Progress;
 use crate::Error;
 use crate::event::Batch;
 use std::sync::Arc;
@@ -111,6 +111,6 @@ impl Work for Engine {
         Engine::done(self)
     }
     fn progress(&self) -> Progress {
-        Progress { instructions: self.tally.references.fetch, references: self.tally.references.total() }
+        self.tally.progress()
     }
 }

@@ -7,7 +7,7 @@ use super::lines::{self, LineEngine};
 use super::profile::Profile;
 use super::quiet::MAX_DESIGNS;
 use super::spec::{Hardware, MachineSpec};
-use super::tally::{Footprint, Tally};
+use super::tally::{Footprint, Progress, Tally};
 use super::unit::{Group, Unit};
 use crate::Error;
 use crate::addr::BASE_SHIFT;
@@ -81,8 +81,7 @@ impl Work for Loop {
         }
     }
     fn progress(&self) -> Progress {
-        let references = self.seen().tally.references;
-        Progress { instructions: references.fetch, references: references.total() }
+        self.seen().tally.progress()
     }
 }
 
@@ -104,15 +103,6 @@ struct Place {
     unit: usize,
     /// Of a unit that is a family.
     member: usize,
-}
-
-/// How far a run is, for progress displays.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// Instructions so far.
-    pub instructions: u64,
-    /// References so far.
-    pub references: u64,
 }
 
 impl Lab {

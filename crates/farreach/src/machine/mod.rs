@@ -19,7 +19,8 @@ mod threads;
 mod unit;
 
 pub use by_hand::{entries_by_hand, two_processes_by_hand};
-pub use lab::{Lab, Options, Progress};
+pub use lab::{Lab, Options};
 pub use pages::{PAGE_SIZES, PageLab};
 pub use quiet::MAX_DESIGNS;
 pub use spec::{Hardware, MachineSpec, PRESETS, Preset};
+pub use tally::Progress;

@@ -5,6 +5,15 @@ use crate::counts::Lookups;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
+/// How far a run is, for progress displays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Instructions so far.
+    pub instructions: u64,
+    /// References so far.
+    pub references: u64,
+}
+
 /// What the loop counts for all designs together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
@@ -25,6 +34,11 @@ impl Tally {
             0 => self.references.total(),
             instructions => instructions,
         }
+    }
+
+    /// How far the run is.
+    pub fn progress(&self) -> Progress {
+        Progress { instructions: self.references.fetch, references: self.references.total() }
     }
 
     /// Lookups in base pages of 2^k 4 KB pages: a reference makes one for each page it touches (XC-1).

@@ -2,7 +2,7 @@
 
 use super::csv as rows;
 use super::format::{NONE, bytes, clean, count, digits, rate};
-use super::table::lines;
+use super::grid::lines;
 use crate::counts::{ContiguityResult, ContiguitySample, Ranges, RegionContiguity};
 use serde_json::{Map, Value as Json};
 

@@ -3,6 +3,7 @@
 pub mod contiguity;
 pub mod csv;
 pub mod format;
+pub mod grid;
 pub mod html;
 pub mod json;
 pub mod pagesize;

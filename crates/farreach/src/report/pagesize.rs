@@ -1,9 +1,10 @@
 //! The page-size study as a table for people and as CSV.
 
+use super::csv as rows;
 use super::format::{NONE, bytes, count, rate};
-use super::table::{header, lines};
+use super::grid::{broken, lines};
+use super::table::header;
 use super::view::cleaned_study;
-use super::{csv as rows, table as tables};
 use crate::addr::Bytes;
 use crate::counts::{MachineResult, PageRow, PageSizeResult};
 use crate::nouns::several;
@@ -74,7 +75,7 @@ fn size(row: &PageRow) -> Vec<String> {
 fn policy(machine: &MachineResult) -> Vec<String> {
     let none = || NONE.to_owned();
     let tlb = &machine.counts.tlb;
-    let mut cells = vec![tables::broken(&machine.name), count(tlb.fetch_misses), none(), count(tlb.data_misses), none()];
+    let mut cells = vec![broken(&machine.name), count(tlb.fetch_misses), none(), count(tlb.data_misses), none()];
     cells.extend([none(), none(), none(), none(), bytes(machine.memory.resident_bytes), none(), none()]);
     cells.push(count(machine.cost.cycles));
     cells

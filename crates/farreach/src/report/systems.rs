@@ -2,7 +2,7 @@
 //! hit (SV97's Tables 4 and 1).
 
 use super::format::{NONE, significant};
-use super::table::{broken, lines};
+use super::grid::{broken, lines};
 use crate::counts::{MachineResult, OverheadRow, RunResult, SideCounts};
 
 /// A column of the first table: heading, and which rows of the overhead it adds up.

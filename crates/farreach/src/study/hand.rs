@@ -1,7 +1,6 @@
 //! Rows of studies on programs made by hand: what is found, beside what the rules give.
 
-use super::hypotheses::{Finding, Verdict};
-use super::{Cell, Origin, Request, Results, Table};
+use super::{Cell, Finding, Origin, Request, Results, Table, Verdict};
 use crate::counts::MachineResult;
 
 /// One number of one machine on one program.

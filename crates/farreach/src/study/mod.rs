@@ -20,11 +20,13 @@ mod section;
 mod snapshots;
 mod sv97;
 mod t94;
+mod verdict;
 mod words;
 
-pub use hypotheses::{Finding, HYPOTHESES, Hypothesis, Verdict};
+pub use hypotheses::{HYPOTHESES, Hypothesis};
 pub use results::{ALIGNED, Answer, Measured, PAGE_SIZES, Program, Request, Results, Set, THEN, What};
 pub use section::{Bars, Cell, Chart, Column, Judged, Origin, PAPERS_SCHEMA, Papers, Row, Section, Series, Table};
+pub use verdict::{Finding, Verdict};
 
 /// One table or figure of a paper.
 pub struct Study {

@@ -9,7 +9,7 @@ use anyhow::{Result, bail, ensure};
 use farreach::counts::MachineResult;
 use farreach::machine::{Lab, MachineSpec, Options};
 use farreach::report::format::{NONE, bytes, count, digits, rate};
-use farreach::report::table::lines;
+use farreach::report::grid::lines;
 use farreach::trace::kernels::{Kernel, Settings};
 use once::Measured;
 pub use once::once;

@@ -8,10 +8,9 @@ mod program;
 
 use super::crew::Work;
 use super::growth::Growth;
-use super::lab::Progress;
 use super::lives::Lives;
 use super::profile::{FIRST_SLICE, MAX_SLICES, Profile};
-use super::tally::{Footprint, Tally};
+use super::tally::{Footprint, Progress, Tally};
 use crate::Error;
 use crate::addr::{Asid, BASE_SHIFT, Vpn};
 use crate::counts::{Lookups, SystemCounts, TlbCounts};
@@ -421,6 +420,6 @@ impl Work for LineEngine {
     }
 
     fn progress(&self) -> Progress {
-        Progress { instructions: self.tally.references.fetch, references: self.tally.references.total() }
+        self.tally.progress()
     }
 }

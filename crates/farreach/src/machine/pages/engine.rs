@@ -3,7 +3,7 @@
 
 use super::super::compiled::{Compiled, Hot, PAGE};
 use super::super::crew::Work;
-use super::super::lab::Progress;
+use super::super::tally::Progress;
 use super::sides::Sides;
 use crate::Error;
 use crate::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
@@ -183,6 +183,6 @@ impl Work for PageEngine {
     }
 
     fn progress(&self) -> Progress {
-        Progress { instructions: self.sides.tally.references.fetch, references: self.sides.tally.references.total() }
+        self.sides.tally.progress()
     }
 }

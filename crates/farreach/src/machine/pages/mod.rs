@@ -8,7 +8,8 @@ mod sides;
 mod stack;
 
 use super::crew::{Crew, Work};
-use super::lab::{Options, Progress};
+use super::lab::Options;
+use super::tally::Progress;
 use crate::Error;
 use crate::addr::{BASE_SHIFT, Bytes};
 use crate::cost;

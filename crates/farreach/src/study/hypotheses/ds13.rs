@@ -202,7 +202,7 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
 mod tests {
     use super::*;
     use crate::machine::{Lab, MachineSpec, Options};
-    use crate::study::hypotheses::Verdict;
+    use crate::study::Verdict;
     use crate::study::{Answer, Measured, Request};
 
     /// A result with so many data misses, a share of them in the segment.

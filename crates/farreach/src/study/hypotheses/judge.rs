@@ -1,8 +1,8 @@
 //! How claims about several programs are judged.
 
-use super::{Finding, Verdict};
 use crate::nouns::several;
 use crate::study::words::list;
+use crate::study::{Finding, Verdict};
 use crate::study::{Program, Results, Set};
 
 /// Programs for which something is true and those for which it is not, each with its numbers.

@@ -10,41 +10,7 @@ mod t94_designs;
 mod t94_os;
 mod t94_sizes;
 
-use super::{Judged, Results, Set};
-use serde::Serialize;
-
-/// What was found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-pub enum Verdict {
-    /// The claim is true of what was measured.
-    #[serde(rename = "holds")]
-    Holds,
-    /// It is not.
-    #[serde(rename = "fails")]
-    Fails,
-    /// The programs or the machines it speaks of are not there.
-    #[serde(rename = "not testable here")]
-    NotTestable,
-}
-
-impl std::fmt::Display for Verdict {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Verdict::Holds => "holds",
-            Verdict::Fails => "fails",
-            Verdict::NotTestable => "not testable here",
-        })
-    }
-}
-
-/// A verdict and why.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Finding {
-    /// What was found.
-    pub verdict: Verdict,
-    /// Why, with the numbers.
-    pub why: String,
-}
+use super::{Finding, Judged, Results, Set};
 
 /// A claim of a paper.
 pub struct Hypothesis {
@@ -93,7 +59,7 @@ impl Hypothesis {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::study::study;
+    use crate::study::{Verdict, study};
 
     #[test]
     fn every_claim_rests_on_studies_and_has_a_number_of_its_own() {

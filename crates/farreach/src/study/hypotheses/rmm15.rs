@@ -1,7 +1,7 @@
 //! Claims of RMM15 about redundant memory mappings.
 
+use super::Hypothesis;
 use super::judge::{Tally, fails, holds, tally, untestable, worst};
-use super::{Finding, Hypothesis, Verdict};
 use crate::nouns::several;
 use crate::study::hand::judged;
 use crate::study::large::{RMM_4K, RMM_CLUSTERED, RMM_OFF, RMM_RANGE, RMM_THP, data_misses, mean};
@@ -13,7 +13,7 @@ use crate::study::rmm15::options::{ALWAYS, ENHANCED, SERIAL, STOCK, THRESHOLD_1,
 use crate::study::rmm15::table2::{contiguity, largest};
 use crate::study::rmm15::table7::{aged, memory, shares, time};
 use crate::study::words::percent;
-use crate::study::{Program, Results, Set};
+use crate::study::{Finding, Program, Results, Set, Verdict};
 
 /// The programs of the paper with tens of GB.
 const BIG: [&str; 4] = ["graph500", "memcached", "NPB:CG", "GUPS"];

@@ -1,7 +1,7 @@
 //! Claims of SV97 about overhead, its causes and its size.
 
+use super::Hypothesis;
 use super::judge::{fails, holds, tally, untestable};
-use super::{Finding, Hypothesis};
 use crate::cost::cycles::ProtectionSweep;
 use crate::nouns::several;
 use crate::study::micro::SNAPSHOTS;
@@ -12,7 +12,7 @@ use crate::study::sv97::table3::{dirty_victims, rise};
 use crate::study::sv97::table5::{self, LAZY, changes, raises, two_processes};
 use crate::study::sv97::{MIPS, SOFTVM, caches, like, mean, overhead, overhead_of, percent_of_time, programs};
 use crate::study::words::{cpi, percent};
-use crate::study::{Program, Results, Set, printed};
+use crate::study::{Finding, Program, Results, Set, Verdict, printed};
 
 const KB: u64 = 1 << 10;
 
@@ -31,7 +31,7 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             });
             let means = format!("Mean {} against {} (paper: 0.033 and 0.042).", cpi(softvm), cpi(mips));
             let finding = each.all();
-            let right = finding.verdict == super::Verdict::Holds && softvm <= 2.0 * mips;
+            let right = finding.verdict == Verdict::Holds && softvm <= 2.0 * mips;
             if right { holds(format!("{means} {}", finding.why)) } else { fails(format!("{means} {}", finding.why)) }
         },
     },

@@ -1,7 +1,8 @@
 //! Claims of T94 about what the operating system does: support, reservation, thresholds, memory.
 
+use super::Hypothesis;
 use super::judge::tally;
-use super::{Hypothesis, Verdict};
+use crate::study::Verdict;
 use crate::study::hand::judged;
 use crate::study::machines::{COMPLETE, PARTIAL, SINGLE, SUPERPAGE, superpage_of};
 use crate::study::micro;
