@@ -9,7 +9,7 @@ mod system;
 
 pub use contiguity::{CONTIGUITY_SCHEMA, ContiguityResult, ContiguitySample, Need, Ranges, RegionContiguity};
 pub use ideal::{IdealSegment, LONG_LIVED_PERCENT};
-pub use os::{Contiguity, OsCounts, SegmentUse};
+pub use os::{CompactionUse, Contiguity, FreeMemory, OsCounts, SegmentUse};
 pub use pages::{Advice, FrontierPoint, PAGESIZE_SCHEMA, PageCounts, PageRow, PageSizeResult, Relative};
 pub use system::{HandlerCounts, OverheadRow, SideCounts, SystemCounts};
 
@@ -155,6 +155,24 @@ pub struct LedgerLine {
     pub cycles: Option<i64>,
 }
 
+/// Fragmentation and the cost of compaction (F-14), derived from [`CompactionUse`]. The indices say by order of a block which percentage of
+/// free memory lies in smaller blocks, and cannot be used for it (Linux: the unusable free space index); 100 where nothing is free.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct CompactionCost {
+    /// When the system started.
+    pub unusable_at_start: Vec<f64>,
+    /// Before the runs of compaction, weighted by free memory; empty without any.
+    pub unusable_before: Vec<f64>,
+    /// After them.
+    pub unusable_after: Vec<f64>,
+    /// When the run stopped.
+    pub unusable_at_end: Vec<f64>,
+    /// Free blocks of `compaction_block` that the runs added, less those they took.
+    pub regained_blocks: i64,
+    /// Copying, at 0.3 seconds for each GB (DS13-13).
+    pub copy_seconds: f64,
+}
+
 /// What a design costs: pure functions of counts and configuration.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Cost {
@@ -175,6 +193,9 @@ pub struct Cost {
     pub total_cycles_per_instruction: Option<f64>,
     /// Area in register-bit equivalents (AREA-1); absent for organisations the model does not cover.
     pub area_rbe: Option<f64>,
+    /// Fragmentation before and after compaction, and what copying took; absent without a buddy allocator over a memory with an end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compaction: Option<CompactionCost>,
     /// TLB reach: bytes that a TLB full of entries of the largest kind maps.
     pub reach_bytes: u64,
 }
@@ -202,6 +223,9 @@ pub struct MachineResult {
     /// Contiguity, if the system keeps ranges.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contiguity: Option<Contiguity>,
+    /// Fragmentation and compaction, if memory has an end and a buddy allocator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compaction: Option<CompactionUse>,
     /// Direct segments, if the system makes any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub segments: Option<SegmentUse>,

@@ -2,6 +2,7 @@
 //! configuration.
 
 pub mod area;
+pub mod compaction;
 pub mod contiguity;
 pub mod cycles;
 pub mod keys;
@@ -31,6 +32,7 @@ pub fn cost(counts: &Counts, workload: &Workload, params: &Params, bits: Option<
         percent_of_time: cycles::percent_of_time(cycles, instructions, cpi),
         total_cycles_per_instruction: cycles::total(cycles, instructions, cpi),
         area_rbe: bits.map(|bits| area::area_rbe(params.int("entries"), bits)),
+        compaction: None,
         reach_bytes: reach,
     }
 }

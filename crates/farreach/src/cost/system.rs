@@ -62,6 +62,7 @@ pub fn cost(counts: &SystemCounts, all: &Counts, workload: &Workload, params: &P
     let stalls = charge(&[side(&counts.fetch), side(&counts.data)].concat());
     let cpi = price(params, &keys::CPI) + if instructions > 0 { stalls as f64 / instructions as f64 } else { 0.0 };
     Cost {
+        compaction: None,
         cycles,
         walk_cycles: None,
         os_cycles: os_cycles(&all.os, params),

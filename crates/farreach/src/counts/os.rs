@@ -96,7 +96,7 @@ pub struct OsCounts {
     /// Groups of pages copied together into a superpage in the background.
     #[serde(default)]
     pub collapses: u64,
-    /// Aligned groups of frames freed by copying their pages elsewhere (F-14).
+    /// Aligned groups of frames freed on demand by copying their pages elsewhere (F-14).
     #[serde(default)]
     pub compactions: u64,
     /// Attempts at that which failed.
@@ -114,6 +114,53 @@ pub struct OsCounts {
     /// Pages whose frame in the dump served another page already (of a shared file, the page of zeros): they got ordinary frames.
     #[serde(default)]
     pub mapping_taken: u64,
+}
+
+/// Free memory as a buddy allocator has it.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct FreeMemory {
+    /// Free frames.
+    pub frames: u64,
+    /// Free blocks of 2^0, 2^1, ... frames, joined as far as they go, as in `/proc/buddyinfo`.
+    pub blocks: Vec<u64>,
+}
+
+impl FreeMemory {
+    /// Blocks of `2^order` frames that could be had, larger ones being split.
+    pub fn blocks_of(&self, order: u32) -> u64 {
+        (order..).zip(self.blocks.iter().skip(order as usize)).map(|(o, n)| n << (o - order)).sum()
+    }
+}
+
+impl std::ops::AddAssign<&FreeMemory> for FreeMemory {
+    fn add_assign(&mut self, other: &FreeMemory) {
+        self.frames += other.frames;
+        self.blocks.resize(self.blocks.len().max(other.blocks.len()), 0);
+        self.blocks.iter_mut().zip(&other.blocks).for_each(|(n, more)| *n += more);
+    }
+}
+
+/// Fragmentation of a memory with an end and a buddy allocator, and what compaction made of it (F-14), in base pages.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct CompactionUse {
+    /// Free memory when the system started, nothing compacted or set aside yet.
+    pub at_start: FreeMemory,
+    /// Free memory when the run stopped.
+    pub at_end: FreeMemory,
+    /// Times that memory was compacted, on demand or in the background.
+    pub runs: u64,
+    /// Pages copied by that; [`OsCounts::gathered_pages`] has them too.
+    pub moved_pages: u64,
+    /// Of these, pages of others.
+    pub moved_of_others: u64,
+    /// Superpages and ranges that were to move, as a whole, and found no place.
+    pub stayed: u64,
+    /// Sum over the runs: free memory before.
+    pub before: FreeMemory,
+    /// Sum over the runs: free memory after.
+    pub after: FreeMemory,
+    /// log2 of the pages of the block whose index decides about a run.
+    pub order: u32,
 }
 
 /// How contiguous memory is, in base pages: of the address space that had most pages mapped, when it had most (within a sixty-fourth).

@@ -391,7 +391,7 @@ fn machine(spec: &MachineSpec, engines: &mut [Loop], place: Place, workload: &Wo
     let timeline = profile.timeline(clock);
     let memory_over_time = growth.timeline(clock, os);
     let regions = profile.regions(os.labels());
-    let (contiguity, segments) = (os.contiguity(), os.segment_use());
+    let (contiguity, segments, compaction) = (os.contiguity(), os.segment_use(), os.compaction_use());
     let (memory, os) = (os.memory_use(), os.counts());
     let counts = Counts { tlb, os };
     let mut cost = match (spec.hardware, &system) {
@@ -408,6 +408,8 @@ fn machine(spec: &MachineSpec, engines: &mut [Loop], place: Place, workload: &Wo
         cost.area_rbe = cost.area_rbe.map(|one| 2.0 * one);
         cost.reach_bytes *= 2;
     }
+    cost.compaction =
+        compaction.as_ref().map(|used| cost::compaction::cost(used, spec.params.int(crate::params::PAGE_SIZE.name)));
     let overhead = system.as_ref().map_or_else(Vec::new, |system| cost::system::rows(system, workload, &spec.params));
     MachineResult {
         name: spec.name.clone(),
@@ -418,6 +420,7 @@ fn machine(spec: &MachineSpec, engines: &mut [Loop], place: Place, workload: &Wo
         overhead,
         memory,
         contiguity,
+        compaction,
         segments,
         ideal_segment,
         cost,

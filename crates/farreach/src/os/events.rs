@@ -27,6 +27,7 @@ impl Os {
             }
         }
         self.memory.settle();
+        self.tick();
         for asid in std::iter::once(asid).chain(match op {
             Op::Fork { child } => Some(*child),
             _ => None,

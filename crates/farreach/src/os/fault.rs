@@ -59,6 +59,7 @@ impl Os {
     fn touch_first(&mut self, asid: Asid, vpn: Vpn, kind: Kind) -> Result<Touched, OutOfMemory> {
         if self.space(asid).table.get(vpn).is_none() && !self.segment_page(asid, vpn) {
             self.page_fault(asid, vpn, kind)?;
+            self.tick();
             self.keep_out_of_segment(asid, vpn);
         }
         let entry = self.space(asid).table.get(vpn).expect("the fault mapped it");

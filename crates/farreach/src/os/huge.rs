@@ -134,7 +134,7 @@ impl Os {
         for vpn in group.iter() {
             let to = Pfn(base.0 + (vpn.0 - first.0));
             if self.spaces[asid.0 as usize].table.get(vpn).is_some() {
-                self.move_page(asid, vpn, to, &region);
+                self.move_page(asid, vpn, to);
             } else {
                 self.memory.fill(region.object, region.page_of(vpn), to);
                 self.map_page(asid, vpn, Entry { pfn: to, label, attr, present: true, populated: true, ..Entry::default() });
@@ -155,7 +155,15 @@ impl Os {
     }
 
     /// A mapped page that nobody shares goes to another frame, with its contents (DS13-20, F-14).
-    pub(super) fn move_page(&mut self, asid: Asid, vpn: Vpn, to: Pfn, region: &Region) {
+    pub(super) fn move_page(&mut self, asid: Asid, vpn: Vpn, to: Pfn) {
+        self.change_frame(asid, vpn, to);
+        self.ranges_changed(asid, &[vpn]);
+        self.change(asid, VpnRange::one(vpn), What::Stale);
+    }
+
+    /// The part of that which ranges and hardware are not told of yet.
+    pub(super) fn change_frame(&mut self, asid: Asid, vpn: Vpn, to: Pfn) {
+        let region = self.region(asid, vpn);
         let from = self.spaces[asid.0 as usize].table.update(vpn, |entry| std::mem::replace(&mut entry.pfn, to));
         let from = from.expect("only mapped pages are moved");
         self.memory.move_frame(from, to);
@@ -163,8 +171,6 @@ impl Os {
             self.memory.rename(region.object, region.page_of(vpn), to);
         }
         self.memory.counts.gathered_pages += 1;
-        self.ranges_changed(asid, &[vpn]);
-        self.change(asid, VpnRange::one(vpn), What::Stale);
     }
 }
 

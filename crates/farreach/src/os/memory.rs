@@ -5,6 +5,7 @@ use super::object::{ObjectId, Objects};
 use super::slots::Slot;
 use crate::addr::{Pfn, Vpn};
 use crate::counts::OsCounts;
+use crate::os::frames::sparse::FrameSet;
 use crate::os::frames::{FrameAllocator, Pool};
 use std::collections::VecDeque;
 
@@ -19,6 +20,8 @@ pub struct Memory {
     /// Counters of the whole operating system.
     pub counts: OsCounts,
     busy: BusyFrames,
+    /// Frames of others, which compaction may move.
+    others: FrameSet,
     reserved: VecDeque<(u64, ObjectId, u64)>,
     reserved_live: u64,
     /// Taken from the allocator for a process, and not given to it yet.
@@ -46,8 +49,11 @@ pub struct Peak {
 impl Memory {
     /// `reclaim_batch`: reserved frames taken back at a time (AMB-8). `shift`: log2 of the base page.
     pub fn new(alloc: Box<dyn FrameAllocator>, reclaim_batch: u64, shift: u32) -> Memory {
+        let mut others = FrameSet::default();
+        alloc.movable().ranges().for_each(|range| others.insert(range));
         Memory {
             alloc,
+            others,
             pool: Pool::default(),
             objects: Objects::default(),
             counts: OsCounts::default(),
@@ -147,6 +153,19 @@ impl Memory {
     /// Busy frames, in no order.
     pub fn busy_frames(&self) -> impl Iterator<Item = Pfn> {
         self.busy.iter()
+    }
+
+    /// Frames of others, which may be moved, in no order.
+    pub fn others(&self) -> &FrameSet {
+        &self.others
+    }
+
+    /// As [`Memory::move_frame`], for a frame of others.
+    pub fn move_other(&mut self, from: Pfn, to: Pfn) {
+        let there = self.others.remove(from.0..from.0 + 1);
+        debug_assert!(there, "{from:?} is nobody else's");
+        self.others.insert(to.0..to.0 + 1);
+        self.freed.push((from.0, 1));
     }
 
     fn steal_one(&mut self) -> bool {
@@ -318,11 +337,11 @@ impl Memory {
 
     /// XC-6 and the bookkeeping of T94-43: everything adds up. For tests and debug builds.
     pub fn check(&self) {
-        let held = self.reserved() + self.pool.free_frames();
+        let held = self.reserved() + self.pool.free_frames() + self.others.len();
         assert_eq!(
             self.alloc.allocated() + self.pool.foreign(),
             self.resident() + held,
-            "allocated = busy + reserved + set aside"
+            "allocated = busy + reserved + set aside + others'"
         );
         if let (Some(total), Some(free)) = (self.alloc.total(), self.alloc.free_frames()) {
             assert_eq!(free + self.alloc.allocated() + self.alloc.pinned(), total, "XC-6");

@@ -132,8 +132,7 @@ pub struct Os {
     census: ranges::Census,
     segments: segment::Tally,
     reclaim: pressure::Reclaim,
-    compaction: bool,
-    backoff: compaction::Backoff,
+    compaction: compaction::Compaction,
     waiting: huge::Waiting,
     nfs: Vec<String>,
     labels: Labels,
@@ -191,7 +190,7 @@ pub fn keys(placement: &str) -> Vec<&'static Key> {
     keys.extend(own);
     keys.extend(promotion::KEYS);
     keys.extend(ranges::KEYS);
-    keys.push(&compaction::COMPACTION);
+    keys.extend(compaction::KEYS);
     keys.extend(&frames::keys::KEYS);
     keys
 }
@@ -200,12 +199,12 @@ impl Os {
     /// Builds memory and policy. The error names key, value and what is allowed.
     pub fn new(params: &Params) -> Result<Os, String> {
         let kind = placement::placement(params.text("placement")).expect("the description was checked against the registry");
-        let mut placement = (kind.build)(params)?;
+        let placement = (kind.build)(params)?;
         let shift = params.page_shift();
         let frames = frames::keys::build(params, shift, params.int("seed"))?;
-        let mut memory = Memory::new(frames, params.int("reclaim_batch"), shift);
-        placement.start(&mut memory)?;
-        Ok(Os {
+        let memory = Memory::new(frames, params.int("reclaim_batch"), shift);
+        let compaction = compaction::Compaction::new(params, &memory)?;
+        let mut os = Os {
             shift,
             memory,
             spaces: Vec::new(),
@@ -220,8 +219,7 @@ impl Os {
                 "split" => pressure::Reclaim::Split,
                 _ => pressure::Reclaim::Never,
             },
-            compaction: params.text(compaction::COMPACTION.name) == "direct",
-            backoff: compaction::Backoff::default(),
+            compaction,
             waiting: huge::Waiting::default(),
             placement,
             nfs: params.texts("nfs"),
@@ -232,7 +230,11 @@ impl Os {
             virtual_pages: 0,
             virtual_peak: 0,
             touched_pages: 0,
-        })
+        };
+        // Before anything is set aside (DS13-13): what is wanted in one piece may need it.
+        os.tick();
+        os.placement.start(&mut os.memory)?;
+        Ok(os)
     }
 
     fn space(&mut self, asid: Asid) -> &mut Space {

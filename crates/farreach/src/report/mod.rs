@@ -1,6 +1,7 @@
 //! Reports: pure functions of a result. Same result, same bytes.
 
-pub mod contiguity;
+pub mod compaction;
+mod contiguity;
 pub mod csv;
 pub mod format;
 pub mod grid;

@@ -46,7 +46,7 @@ pub fn render(result: &RunResult) -> String {
     for note in notes {
         out += &format!("  {note}\n");
     }
-    out + &super::systems::render(result)
+    out + &super::systems::render(result) + &super::compaction::render(result)
 }
 
 /// What ran.

@@ -26,12 +26,16 @@ fn stream(seed: u64) -> Stream {
     s
 }
 
-const POLICIES: [&str; 5] = [
+const POLICIES: [&str; 7] = [
     "placement=thp,memory=64M,thp_size=64K,mthp_sizes=16K,khugepaged=16,max_ptes_none=12,ranges=true",
     "placement=hugetlb,huge_page=64K,pool=1M,memory=64M",
     "placement=eager,memory=64M,range_cow=copy",
     "placement=segment,segment_memory=2M,memory=64M,admit_min=64K,provision=lazy",
     "placement=segment,segment_memory=2M,memory=64M,admit_min=64K,promote=64K,segment_fork=copy",
+    "placement=thp,memory=8M,fragmentation=0.1,movable=1,thp_size=64K,ranges=true,compaction=full,compaction_every=16,\
+     compaction_threshold=0",
+    "placement=eager,memory=8M,fragmentation=0.1,movable=0.5,compaction=partial,compaction_every=16,compaction_threshold=0,\
+     compaction_block=64K",
 ];
 
 #[test]

@@ -2,6 +2,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod compaction;
 mod eager;
 mod feedback;
 mod machines;

@@ -58,10 +58,34 @@ impl Lists {
     }
 }
 
+impl Lists {
+    /// Takes these very frames, the largest aligned pieces first to last, each out of the block that it lies in.
+    fn take(&mut self, mut first: u64, mut frames: u64) {
+        while frames > 0 {
+            let order = first.trailing_zeros().min(frames.ilog2()).min(self.free.len() as u32 - 1);
+            let holds = |o: &u32| self.free[*o as usize].contains(&(first >> o << o));
+            let from = (order..self.free.len() as u32).find(holds).expect("free frames are in a block");
+            self.free[from as usize].retain(|&b| b != first >> from << from);
+            (order..from).rev().for_each(|half| self.push(half, (first >> half ^ 1) << half));
+            (first, frames) = (first + (1 << order), frames - (1 << order));
+        }
+    }
+}
+
 /// Runs `ops` on the allocator, on the lists and on a bitmap of free frames.
-fn replay(mut buddy: Buddy, mut lists: Lists, mut free: Vec<bool>, ops: &[Op]) -> Result<(), TestCaseError> {
+fn replay(buddy: Buddy, lists: Lists, free: Vec<bool>, ops: &[Op]) -> Result<(), TestCaseError> {
+    replay_from(buddy, lists, free, Vec::new(), ops)
+}
+
+/// As [`replay`], with frames that are out from the start.
+fn replay_from(
+    mut buddy: Buddy,
+    mut lists: Lists,
+    mut free: Vec<bool>,
+    mut out: Vec<u64>,
+    ops: &[Op],
+) -> Result<(), TestCaseError> {
     let finite = buddy.total().is_some();
-    let mut out: Vec<u64> = Vec::new();
     for op in ops {
         let mut got = |buddy: Option<Pfn>, model: Option<u64>, used: Range<u64>| -> Result<(), TestCaseError> {
             prop_assert_eq!(buddy, model.map(Pfn));
@@ -83,6 +107,16 @@ fn replay(mut buddy: Buddy, mut lists: Lists, mut free: Vec<bool>, ops: &[Op]) -
                 }
                 got(buddy.alloc_group(*order, &used.clone().collect::<Vec<_>>()), model, used.clone())?;
             }
+            Op::Take(first, n) => {
+                let run = *first..first + n;
+                let whole = run.clone().all(|f| free.get(f as usize).is_some_and(|&free| free));
+                prop_assert_eq!(buddy.take(Pfn(*first), *n), whole);
+                if whole {
+                    lists.take(*first, *n);
+                    run.clone().for_each(|f| free[f as usize] = false);
+                    out.extend(run);
+                }
+            }
             Op::Free(at, n) => {
                 for _ in 0..(*n).min(out.len()) {
                     let frame = out.swap_remove(at % out.len());
@@ -94,8 +128,17 @@ fn replay(mut buddy: Buddy, mut lists: Lists, mut free: Vec<bool>, ops: &[Op]) -
         }
         prop_assert!(conserved(&buddy));
         prop_assert_eq!(buddy.allocated() as usize, out.len());
+        for (word, frames) in free.chunks(64).enumerate().take(8) {
+            let bits = frames.iter().enumerate().fold(0, |bits, (at, free)| bits | u64::from(*free) << at);
+            prop_assert_eq!(buddy.free_of(word as u64), bits);
+        }
         let blocks = joined(&free, ORDERS);
         for order in 0..ORDERS {
+            // The index by a plain count of the frames that lie in free blocks of this order or above (AMB-84, F-14).
+            let useful: usize = (order..ORDERS).map(|o| blocks[o as usize].len() << o).sum();
+            let all = free.iter().filter(|&&f| f).count();
+            let index = if all == 0 { 1.0 } else { 1.0 - useful as f64 / all as f64 };
+            prop_assert!(!finite || (buddy.fragmentation_index(1 << order) - index).abs() < 1e-9, "order {}", order);
             let mut model = lists.free[order as usize].clone();
             model.sort_unstable();
             prop_assert_eq!(&model, &blocks[order as usize], "order {}", order);
@@ -131,6 +174,20 @@ proptest! {
     ) {
         let (buddy, lists, free) = start(Memory::with_pins(total, pins.clone()), total, &pins, pick);
         replay(buddy, lists, free, &ops)?;
+    }
+
+    /// Frames of others that may be moved are handed out from the start, and come back like any other.
+    #[test]
+    fn f_14_movable_frames_of_others_are_handed_out(
+        (total, pins) in (1u64..400).prop_flat_map(|n| (Just(n), pins(n))), pick in picks(), moves in any::<u64>(), ops in ops(5, true)
+    ) {
+        let memory = Memory::with_pins(total, pins).with_movable(8, |group| moves >> (group % 64) & 1 == 1);
+        let (pinned, movable) = (memory.pinned().clone(), memory.movable().clone());
+        prop_assert!((0..total).all(|f| !movable.contains(f) || !pinned.contains(f) && moves >> (f / 8 % 64) & 1 == 1));
+        let free: Vec<bool> = (0..total).map(|f| !pinned.contains(f) && !movable.contains(f)).collect();
+        let out = (0..total).filter(|&f| movable.contains(f)).collect();
+        let buddy = Buddy::new(memory, ORDERS, pick);
+        replay_from(buddy, Lists { free: joined(&free, ORDERS), pick }, free, out, &ops)?;
     }
 
     #[test]

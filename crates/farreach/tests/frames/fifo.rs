@@ -41,6 +41,14 @@ fn replay(mut fifo: Fifo, end: u64, pinned: &[Range<u64>], ops: &[Op]) -> Result
                 prop_assert_eq!(got, list.group(*order, covered.clone()).map(Pfn));
                 out.extend(got.into_iter().flat_map(|p| covered.clone().map(move |o| p.0 + o)));
             }
+            Op::Take(first, n) => {
+                let free = (*first..first + n).all(|f| list.0.contains(&f));
+                prop_assert_eq!(fifo.take(Pfn(*first), *n), free);
+                if free {
+                    list.0.retain(|f| !(*first..first + n).contains(f));
+                    out.extend(*first..first + n);
+                }
+            }
             Op::Free(at, n) => {
                 for _ in 0..(*n).min(out.len()) {
                     let frame = out.swap_remove(at % out.len());
@@ -50,6 +58,10 @@ fn replay(mut fifo: Fifo, end: u64, pinned: &[Range<u64>], ops: &[Op]) -> Result
             }
         }
         prop_assert_eq!(fifo.allocated() as usize, out.len());
+        for word in 0..if end < 400 { 5 } else { 0 } {
+            let bits = (0..64).filter(|at| list.0.contains(&(64 * word + at))).fold(0, |bits, at| bits | 1 << at);
+            prop_assert_eq!(fifo.free_of(word), bits);
+        }
         prop_assert!(conserved(&fifo) && list.0.len() + out.len() == all);
     }
     Ok(())

@@ -15,6 +15,8 @@ enum Op {
     Alloc,
     Group(u32, Range<u64>),
     Block(u32),
+    /// Frames that lie together, by place.
+    Take(u64, u64),
     /// The first operand picks among the frames that are out, the second says how many go back.
     Free(usize, usize),
 }
@@ -31,6 +33,7 @@ fn ops(largest: u32, blocks: bool) -> impl Strategy<Value = Vec<Op>> {
         4 => Just(Op::Alloc),
         3 => group,
         if blocks { 3 } else { 0 } => (0..=largest).prop_map(Op::Block),
+        2 => (0u64..300, 1u64..20).prop_map(|(first, n)| Op::Take(first, n)),
         6 => any::<usize>().prop_map(|at| Op::Free(at, 1)),
         2 => (any::<usize>(), 1usize..40).prop_map(|(at, n)| Op::Free(at, n)),
     ];

@@ -2,9 +2,9 @@
 //!
 //! A request takes a block of the smallest order that has one and splits it, keeping the lower half; a freed block joins its
 //! buddy as long as that one is free. Blocks that are free from the start are not listed: they are found, ascending, when their
-//! list reaches them. That is exact, because such a block below the largest order has a buddy with a frame that will never be
-//! free, so no later join touches it.
+//! list reaches them, or by their place, when their buddy comes back or compaction wants them.
 
+use super::pinned::{PinnedSet, pieces};
 use super::queue::FrameQueue;
 use super::sparse::FrameSet;
 use super::{FrameAllocator, Memory};
@@ -52,6 +52,8 @@ struct Fresh {
     left: u64,
     /// No block not yet taken begins below.
     from: u64,
+    /// Blocks from there on that were taken out of their turn.
+    gone: BTreeSet<u64>,
 }
 
 impl List {
@@ -116,7 +118,9 @@ impl Buddy {
             Pick::LowestAddress => List::Sorted(BTreeSet::new()),
         };
         let lists = (0..max_order).map(|_| list()).collect();
-        Buddy { memory, lists, fresh, busy: FrameSet::default(), steps: 0 }
+        let mut busy = FrameSet::default();
+        memory.movable().ranges().for_each(|range| busy.insert(range));
+        Buddy { memory, lists, fresh, busy, steps: 0 }
     }
 
     /// Number of orders.
@@ -155,7 +159,7 @@ impl Buddy {
         let mut order = order;
         while order + 1 < self.max_order() {
             self.steps += 1;
-            if !self.lists[order as usize].remove(base ^ (1 << order)) {
+            if !self.take_block(base ^ (1 << order), order) {
                 break;
             }
             base &= !(1 << order);
@@ -233,6 +237,42 @@ impl Buddy {
         1.0 - useful as f64 / free as f64
     }
 
+    /// Takes this very block out of the free ones of its order; false if it is none of them.
+    fn take_block(&mut self, base: u64, order: u32) -> bool {
+        if self.lists[order as usize].remove(base) {
+            return true;
+        }
+        let fresh = self.is_fresh(base, order);
+        if fresh {
+            self.fresh[order as usize].left -= 1;
+            self.fresh[order as usize].gone.insert(base);
+        }
+        fresh
+    }
+
+    /// Whether it is a block that was free from the start and is not yet taken.
+    fn is_fresh(&self, base: u64, order: u32) -> bool {
+        let (fresh, size) = (&self.fresh[order as usize], 1u64 << order);
+        if fresh.left == 0 || base < fresh.from || fresh.gone.contains(&base) || !self.memory.was_free(base..base + size) {
+            return false;
+        }
+        // It is one block with its buddy if that was free too.
+        let both = base & !size;
+        order + 1 == self.max_order() || !self.memory.was_free(both..both + 2 * size)
+    }
+
+    /// Takes an aligned block of `2^order` frames, all of them free, out of the block that it lies in.
+    fn carve(&mut self, base: u64, order: u32) {
+        let whole = (order..self.max_order()).find(|&o| self.take_block(base & !((1 << o) - 1), o));
+        let whole = whole.expect("free frames are joined as far as they go");
+        for half in (order..whole).rev() {
+            self.steps += 1;
+            // The half in which it does not lie.
+            self.lists[half as usize].push((base & !((1 << half) - 1)) ^ (1 << half));
+        }
+        self.busy.insert(base..base + (1 << order));
+    }
+
     fn listed(&self, order: u32) -> u64 {
         self.lists[order as usize].len() + self.fresh[order as usize].left
     }
@@ -257,7 +297,7 @@ impl Buddy {
     /// The lowest block of `order` that was free from the start and is not yet taken.
     fn first_fresh(&mut self, order: u32) -> Option<u64> {
         let top = self.max_order() - 1;
-        let Fresh { left, mut from } = self.fresh[order as usize];
+        let Fresh { left, mut from, .. } = self.fresh[order as usize];
         if left == 0 {
             return None;
         }
@@ -265,9 +305,14 @@ impl Buddy {
             // Beginning a run at the end of one of its blocks does not change its other blocks.
             let run = self.memory.open_run(from)?;
             from = run.end;
-            if let Some((block, ..)) = blocks_of(run, top).find(|&(_, o, _)| o == order) {
-                self.fresh[order as usize].from = block;
-                return Some(block);
+            let fresh = &mut self.fresh[order as usize];
+            for (first, _, number) in blocks_of(run, top).filter(|&(_, o, _)| o == order) {
+                let mut blocks = (0..number).map(|i| first + (i << order));
+                if let Some(block) = blocks.find(|block| !fresh.gone.contains(block)) {
+                    fresh.from = block;
+                    fresh.gone = fresh.gone.split_off(&block);
+                    return Some(block);
+                }
             }
         }
     }
@@ -287,6 +332,25 @@ impl FrameAllocator for Buddy {
             next = offset + 1;
         }
         Some(base)
+    }
+
+    fn take(&mut self, first: Pfn, frames: u64) -> bool {
+        let run = first.0..first.0 + frames;
+        let free = self.memory.is_open(run.clone()) && pieces(run.clone()).all(|(word, bits)| self.busy.word(word) & bits == 0);
+        if free {
+            for (base, order, number) in blocks_of(run, self.max_order() - 1) {
+                (0..number).for_each(|i| self.carve(base + (i << order), order));
+            }
+        }
+        free
+    }
+
+    fn free_of(&self, word: u64) -> u64 {
+        self.memory.open_of(word) & !self.busy.word(word)
+    }
+
+    fn movable(&self) -> PinnedSet {
+        self.memory.movable().clone()
     }
 
     fn free(&mut self, pfn: Pfn) {
@@ -326,6 +390,10 @@ impl FrameAllocator for Buddy {
 
     fn steps(&self) -> u64 {
         self.steps
+    }
+
+    fn buddy(&self) -> Option<&Buddy> {
+        Some(self)
     }
 
     fn as_buddy(&mut self) -> Option<&mut Buddy> {

@@ -111,6 +111,10 @@ impl FrameAllocator for Colouring {
         None
     }
 
+    fn free_of(&self, word: u64) -> u64 {
+        self.memory.open_of(word) & !self.busy.word(word)
+    }
+
     fn free(&mut self, pfn: Pfn) {
         let returned = self.busy.remove(pfn.0..pfn.0 + 1);
         assert!(returned, "frame {} is given back but not handed out", pfn.0);

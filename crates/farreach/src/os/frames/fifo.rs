@@ -85,8 +85,12 @@ impl Fifo {
         }
     }
 
+    fn is_free(&self, frame: u64) -> bool {
+        self.memory.is_open(frame..frame + 1) && (!self.is_touched(frame) || self.freed.contains(frame))
+    }
+
     /// Hands out a free frame.
-    fn take(&mut self, frame: u64) {
+    fn hand_out(&mut self, frame: u64) {
         if !self.freed.remove(frame) {
             self.touch(frame);
         }
@@ -147,7 +151,7 @@ impl FrameAllocator for Fifo {
     fn alloc(&mut self) -> Option<Pfn> {
         let frame = self.first_virgin().or_else(|| self.freed.front())?;
         self.steps += 1;
-        self.take(frame);
+        self.hand_out(frame);
         Some(Pfn(frame))
     }
 
@@ -161,9 +165,21 @@ impl FrameAllocator for Fifo {
         let group = virgin.into_iter().chain(reusable).min()?;
         for &offset in covered {
             self.steps += 1;
-            self.take((group << order) + offset);
+            self.hand_out((group << order) + offset);
         }
         Some(Pfn(group << order))
+    }
+
+    fn take(&mut self, first: Pfn, frames: u64) -> bool {
+        let free = (first.0..first.0 + frames).all(|frame| self.is_free(frame));
+        if free {
+            (first.0..first.0 + frames).for_each(|frame| self.hand_out(frame));
+        }
+        free
+    }
+
+    fn free_of(&self, word: u64) -> u64 {
+        (0..64).filter(|at| self.is_free(64 * word + at)).fold(0, |bits, at| bits | 1 << at)
     }
 
     fn free(&mut self, pfn: Pfn) {

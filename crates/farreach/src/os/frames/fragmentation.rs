@@ -112,6 +112,13 @@ fn scattered(frames: u64, pinned: u64, seed: u64) -> Memory {
     Memory::new(Some(frames), bits.into())
 }
 
+/// Of the frames of others, those in a `share` of the aligned groups of `group` frames may be moved.
+pub(super) fn may_move(memory: Memory, group: u64, share: f64, seed: u64) -> Memory {
+    const ALL: u64 = 1 << 32;
+    let mut rng = rng(seed, 3);
+    memory.with_movable(group, |_| (below(&mut rng, ALL) as f64) < share * ALL as f64)
+}
+
 fn pattern(text: &str, frames: u64) -> Result<Memory, String> {
     let mut bits = Bits::default();
     for (number, line) in text.lines().enumerate() {

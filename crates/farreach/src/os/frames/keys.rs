@@ -1,11 +1,23 @@
 //! The keys of physical memory in a machine description, and the allocator they describe.
 
+use super::fragmentation::may_move;
 use super::{Buddy, Colouring, Fifo, Fragmentation, FrameAllocator, Memory, Pick};
 use crate::addr::{BASE_SHIFT, Bytes};
 use crate::params::{Allowed, Key, Params};
 
+/// F-14: what compaction may move besides the pages of the program.
+const MOVABLE: Key = Key {
+    name: "movable",
+    default: "0",
+    allowed: Allowed::Number { min: 0.0, max: 1.0 },
+    about: "share of the aligned 2 MB in which compaction may move the frames of others (Linux: movable pageblocks); the rest stays",
+};
+
+/// Aligned memory in which either all frames of others may be moved or none, as kernels keep it: log2 of its bytes.
+const PAGEBLOCK: u32 = 21;
+
 /// Keys of every machine with physical frames.
-pub const KEYS: [Key; 8] = [
+pub const KEYS: [Key; 9] = [
     Key {
         name: "allocator",
         default: "fifo",
@@ -48,6 +60,7 @@ pub const KEYS: [Key; 8] = [
         allowed: Allowed::Text,
         about: "copy of /proc/buddyinfo that says how many blocks of each order are free; the rest belongs to others",
     },
+    MOVABLE,
     Key {
         name: "colours",
         default: "16",
@@ -58,8 +71,15 @@ pub const KEYS: [Key; 8] = [
 
 /// The allocator that `params` describe, for base pages of `2^base_shift` bytes. The error names key, value and what is allowed.
 pub fn build(params: &Params, base_shift: u32, seed: u64) -> Result<Box<dyn FrameAllocator>, String> {
-    let memory = memory(params, base_shift, seed)?;
-    Ok(match params.text("allocator") {
+    let mut memory = memory(params, base_shift, seed)?;
+    let (movable, allocator) = (params.number(MOVABLE.name), params.text("allocator"));
+    if movable > 0.0 {
+        if allocator != "buddy" {
+            return Err(format!("{} = {movable} is not allowed: with allocator = {allocator} it must be 0", MOVABLE.name));
+        }
+        memory = may_move(memory, 1 << PAGEBLOCK.saturating_sub(base_shift), movable, seed);
+    }
+    Ok(match allocator {
         "buddy" => {
             let pick = if params.flag("address_ordered") { Pick::LowestAddress } else { Pick::LastFreed };
             Box::new(Buddy::new(memory, params.int("max_order") as u32, pick))

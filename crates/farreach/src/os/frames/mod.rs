@@ -18,7 +18,7 @@ pub mod keys;
 pub mod pinned;
 pub mod pool;
 mod queue;
-mod sparse;
+pub mod sparse;
 
 pub use buddy::{Buddy, Pick};
 pub use colour::Colouring;
@@ -43,6 +43,20 @@ pub trait FrameAllocator: Send {
     /// (AMB-22) and leaves the other frames their place in the list; [`Buddy`] takes the group its lists give. `None` when no
     /// group is to be had. Panics when `covered` reaches out of the group.
     fn alloc_group(&mut self, order: u32, covered: &[u64]) -> Option<Pfn>;
+
+    /// Takes these very frames, which lie together, if all of them are free; otherwise nothing is taken. For compaction; an allocator
+    /// that knows no groups has nothing to gain from it, and need not.
+    fn take(&mut self, _first: Pfn, _frames: u64) -> bool {
+        false
+    }
+
+    /// Of the 64 frames from `64 * word` on, the free ones, as bits.
+    fn free_of(&self, word: u64) -> u64;
+
+    /// Frames that others had when the system started and that may be moved: handed out from the start.
+    fn movable(&self) -> PinnedSet {
+        PinnedSet::default()
+    }
 
     /// Gives back a frame that was handed out. Panics on any other frame.
     fn free(&mut self, pfn: Pfn);
@@ -71,6 +85,11 @@ pub trait FrameAllocator: Send {
     fn steps(&self) -> u64;
 
     /// The buddy allocator behind this one, for policies that ask for blocks (RMM15-24); `None` for the others.
+    fn buddy(&self) -> Option<&Buddy> {
+        None
+    }
+
+    /// As [`FrameAllocator::buddy`], to take blocks.
     fn as_buddy(&mut self) -> Option<&mut Buddy> {
         None
     }

@@ -34,6 +34,11 @@ impl PinnedSet {
         self.words.get((frame / 64) as usize).is_some_and(|w| w >> (frame % 64) & 1 == 1)
     }
 
+    /// Of the 64 frames from `64 * word` on, the pinned ones, as bits.
+    pub(super) fn word(&self, word: u64) -> u64 {
+        self.words.get(word as usize).copied().unwrap_or(0)
+    }
+
     /// The first pinned frame at or after `from`.
     pub fn next_pinned(&self, from: u64) -> Option<u64> {
         self.scan(from, 0)
@@ -132,6 +137,8 @@ impl From<Bits> for PinnedSet {
 pub struct Memory {
     frames: Option<u64>,
     pinned: PinnedSet,
+    /// Frames that belong to others too, but may be moved; none of them is pinned.
+    movable: PinnedSet,
 }
 
 impl Memory {
@@ -140,7 +147,29 @@ impl Memory {
         let end = frames.unwrap_or(NO_END);
         assert!(end <= NO_END, "a memory has at most 2^60 frames");
         assert!(pinned.next_pinned(end).is_none(), "a pinned frame lies beyond the {end} frames of the memory");
-        Memory { frames, pinned }
+        Memory { frames, pinned, movable: PinnedSet::default() }
+    }
+
+    /// Of the frames of others, those for which `may` holds, given the number of their aligned group of `group` frames, are not pinned
+    /// but movable. It is asked once for each group with such frames, ascending.
+    pub fn with_movable(self, group: u64, mut may: impl FnMut(u64) -> bool) -> Memory {
+        let (mut pinned, mut movable) = (Bits::default(), Bits::default());
+        let mut last = None;
+        for range in self.pinned.ranges() {
+            let mut at = range.start;
+            while at < range.end {
+                let number = at / group;
+                let end = range.end.min((number + 1) * group);
+                let moves = match last {
+                    Some((same, moves)) if same == number => moves,
+                    _ => may(number),
+                };
+                last = Some((number, moves));
+                if moves { &mut movable } else { &mut pinned }.set(at..end);
+                at = end;
+            }
+        }
+        Memory { pinned: pinned.into(), movable: movable.into(), ..self }
     }
 
     /// A memory without end, all of it free.
@@ -168,6 +197,18 @@ impl Memory {
         &self.pinned
     }
 
+    /// The frames of others that may be moved.
+    pub fn movable(&self) -> &PinnedSet {
+        &self.movable
+    }
+
+    /// Of the 64 frames from `64 * word` on, those that exist and are not pinned, as bits.
+    pub(super) fn open_of(&self, word: u64) -> u64 {
+        let there = self.end().saturating_sub(64 * word).min(64);
+        let exist = if there == 64 { u64::MAX } else { (1 << there) - 1 };
+        exist & !self.pinned.word(word)
+    }
+
     /// One past the last frame, a number far away for a memory without end.
     pub(super) fn end(&self) -> u64 {
         self.frames.unwrap_or(NO_END)
@@ -178,10 +219,23 @@ impl Memory {
         range.end <= self.end() && !self.pinned.any_in(range)
     }
 
-    /// The first maximal run of frames at or after `from` that are not pinned (cut at `from`).
+    /// Whether the frames of `range` exist and were nobody's at the start.
+    pub(super) fn was_free(&self, range: Range<u64>) -> bool {
+        self.is_open(range.clone()) && !self.movable.any_in(range)
+    }
+
+    /// The first maximal run of frames at or after `from` that were nobody's at the start (cut at `from`).
     pub(super) fn open_run(&self, from: u64) -> Option<Range<u64>> {
-        let start = self.pinned.next_unpinned(from);
-        (start < self.end()).then(|| start..self.pinned.next_pinned(start).map_or(self.end(), |p| p.min(self.end())))
+        let mut start = from;
+        loop {
+            let next = self.movable.next_unpinned(self.pinned.next_unpinned(start));
+            if next == start {
+                break;
+            }
+            start = next;
+        }
+        let taken = [self.pinned.next_pinned(start), self.movable.next_pinned(start)];
+        (start < self.end()).then(|| start..taken.into_iter().flatten().fold(self.end(), u64::min))
     }
 
     /// Free frames when `allocated` frames are handed out.

@@ -230,7 +230,7 @@ impl Os {
             if self.memory.mappings(entry.pfn) > 1 {
                 self.own_page(asid, vpn, &region, Some(to));
             } else {
-                self.move_page(asid, vpn, to, &region);
+                self.move_page(asid, vpn, to);
             }
         }
         let attr = attr(region.prot, false);
