@@ -3,7 +3,7 @@
 mod fixture;
 mod page;
 
-use farreach::counts::{RunResult, Timeline};
+use farreach::counts::{CompactionUse, FreeMemory, RunResult, Timeline};
 use farreach::report::{csv as csv_report, format, html, json as json_report, table};
 use fixture::HOSTILE;
 use page::{body, complete};
@@ -46,6 +46,39 @@ fn all() -> Vec<(&'static str, RunResult)> {
         ("bare", bare),
         ("none", none),
     ]
+}
+
+#[test]
+fn f_14_the_table_of_compaction() {
+    let mut result = fixture::five();
+    assert!(!table::render(&result).contains("compaction"));
+    let free = |blocks: [u64; 10]| FreeMemory { frames: (0..10).map(|o| blocks[o] << o).sum(), blocks: blocks.to_vec() };
+    let used = CompactionUse {
+        order: 9,
+        at_start: free([512, 0, 0, 0, 0, 0, 0, 0, 0, 1]),
+        at_end: free([0, 0, 0, 0, 0, 0, 0, 0, 0, 1]),
+        ..CompactionUse::default()
+    };
+    let ran = CompactionUse {
+        runs: 2,
+        moved_pages: 1 << 18,
+        moved_of_others: 1000,
+        before: free([1024, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+        after: free([256, 0, 0, 0, 0, 0, 0, 0, 1, 1]),
+        ..used.clone()
+    };
+    for (machine, used) in result.machines.iter_mut().zip([used, ran]) {
+        machine.cost.compaction = Some(farreach::cost::compaction::cost(&used, 4096));
+        machine.config.insert("page_size".into(), 4096.into());
+        machine.compaction = Some(used);
+    }
+    let text = table::render(&result);
+    let (_, text) = text.split_once("\nFree memory").expect("there is a table");
+    let words: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(words[0], "and compaction, in blocks of 2M".split(' ').collect::<Vec<_>>());
+    let row = |name: &str| words.iter().find(|line| line.first() == Some(&name)).expect("each machine has a row")[1..].to_vec();
+    assert_eq!(row("t94/single"), ["50.0", "–", "–", "0", "1", "1", "0", "0", "0", "–"]);
+    assert_eq!(row("t94/superpage"), ["50.0", "100", "50.0", "0", "1", "1", "2", "262k", "1,000", "0.300"]);
 }
 
 #[test]
