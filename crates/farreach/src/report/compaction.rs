@@ -1,7 +1,7 @@
 //! What the table for people says of fragmentation and compaction (F-14).
 
 use super::format::{NONE, count, significant};
-use super::table::{broken, lines};
+use super::grid::{broken, lines};
 use crate::addr::Bytes;
 use crate::counts::{CompactionCost, CompactionUse, MachineResult, RunResult};
 

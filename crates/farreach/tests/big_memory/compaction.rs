@@ -120,7 +120,7 @@ fn f_14_ranges_and_superpages_move_as_a_whole() {
             assert!(frames.windows(2).all(|w| w[0] + 1 == w[1]) && frames.len() == 16, "{keys}");
             assert_eq!(os.pte(A, first).map(|pte| pte.order), Some(if superpages { 4 } else { 0 }));
             assert_eq!(os.range(A, first).map(|r| (r.first, r.pages)), Some((first, 16)), "{keys}");
-            assert!(!superpages || frames[0] % 16 == 0);
+            assert!(!superpages || frames[0].is_multiple_of(16));
         }
         // The hardware hears of every page that moved.
         let stale: u64 = changes.iter().filter(|c| c.what == What::Stale).map(|c| c.pages.pages).sum();

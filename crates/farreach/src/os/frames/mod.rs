@@ -18,7 +18,7 @@ pub mod keys;
 pub mod pinned;
 pub mod pool;
 mod queue;
-pub mod sparse;
+pub(super) mod sparse;
 
 pub use buddy::{Buddy, Pick};
 pub use colour::Colouring;
