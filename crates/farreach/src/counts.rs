@@ -47,7 +47,7 @@ mod caches;
 mod tlb;
 
 pub use caches::{Answered, CacheCounts, LineCounts, WalkCaches};
-pub use tlb::{RangeCounts, SegmentCounts, ShootdownCounts, TlbCounts, WalkCounts};
+pub use tlb::{HostWalkCounts, RangeCounts, SegmentCounts, ShootdownCounts, TlbCounts, WalkCounts};
 
 /// Memory in bytes, at the moment named.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]

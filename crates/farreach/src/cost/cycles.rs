@@ -5,6 +5,7 @@ use crate::addr::BASE_SHIFT;
 use crate::counts::{OsCounts, TlbCounts};
 use crate::hw::cache::levels;
 use crate::hw::tlb::cores::IPI_CYCLES;
+use crate::hw::tlb::segment::VM_EXIT_CYCLES;
 use crate::params::{Key, PAGE_SIZE, Params};
 
 /// Cycles spent on TLB misses (T94-26): misses x penalty + further page table entries read x their cost + hits in a second level x
@@ -29,7 +30,7 @@ pub fn walk_cycles(counts: &TlbCounts, params: &Params) -> u64 {
 fn walks(counts: &TlbCounts, params: &Params) -> Vec<(u64, f64)> {
     let answered = counts.walk_caches.page_tables();
     if answered.total() == 0 {
-        return vec![(counts.walk.references(), price(params, &keys::WALK_REFERENCE))];
+        return vec![(counts.walk_references(), price(params, &keys::WALK_REFERENCE))];
     }
     let levels = [
         (answered.l1, &levels::L1_CYCLES),
@@ -61,6 +62,12 @@ pub fn os_cycles(os: &OsCounts, params: &Params) -> u64 {
 pub fn shootdown_cycles(counts: &TlbCounts, params: &Params) -> u64 {
     let key = &IPI_CYCLES;
     if params.has(key.name) { charge(&[(counts.shootdown.ipis, price(params, key))]) } else { 0 }
+}
+
+/// Cycles of the hypervisor for what a guest writes to its segment registers (F-15).
+pub fn hypervisor_cycles(counts: &TlbCounts, params: &Params) -> u64 {
+    let key = &VM_EXIT_CYCLES;
+    if params.has(key.name) { charge(&[(counts.segment.traps, price(params, key))]) } else { 0 }
 }
 
 /// Traps into the operating system: for a page, or for a store it had to put right.

@@ -5,7 +5,7 @@
 //! mechanism gained (negative) or cost (positive). Without one they are what was charged.
 
 use super::cycles::{
-    base_pages, copies, faults, io_pages, populated, price, shootdown_cycles, trapped, walk_cycles, zeroed_pages,
+    base_pages, copies, faults, hypervisor_cycles, io_pages, populated, price, shootdown_cycles, trapped, walk_cycles, zeroed_pages,
 };
 use super::keys;
 use crate::counts::{Counts, LedgerLine, MemoryUse};
@@ -45,7 +45,7 @@ const ITEMS: &[Item] = &[
     Item {
         name: "page walks: nodes of page tables read",
         unit: "nodes",
-        read: |c, _| c.tlb.walk.references(),
+        read: |c, _| c.tlb.walk_references(),
         price: Some(Price::Cycles(|c, p| walk_cycles(&c.tlb, p))),
     },
     priced("misses of page TLBs: answered by a range", "hits", |c, _| c.tlb.range.sole_hits, &keys::RANGE_HIT),
@@ -104,6 +104,14 @@ const SHOOTDOWNS: Item = Item {
     price: Some(Price::Cycles(|c, p| shootdown_cycles(&c.tlb, p))),
 };
 
+/// Where a hypervisor composes segments.
+const TRAPS: Item = Item {
+    name: "interfaces: segment registers written by a guest, in traps",
+    unit: "traps",
+    read: |c, _| c.tlb.segment.traps,
+    price: Some(Price::Cycles(|c, p| hypervisor_cycles(&c.tlb, p))),
+};
+
 const ALIASES: &str = "aliases: mapped more than once";
 const WASTED: &str = "memory: resident, never referenced";
 
@@ -131,7 +139,8 @@ pub fn ledger(counts: &Counts, memory: &MemoryUse, baseline: Option<(&Counts, &P
     let line = |item: &str, count, unit: &str, cycles| LedgerLine { item: item.into(), count, unit: unit.into(), cycles };
     let mut lines = vec![line(item, count, "misses", against(&Price::Each(&keys::PENALTY, misses)))];
     let shootdowns = (!counts.tlb.shootdown.is_empty()).then_some(&SHOOTDOWNS);
-    for item in ITEMS.iter().chain(shootdowns) {
+    let traps = (counts.tlb.segment.traps > 0).then_some(&TRAPS);
+    for item in ITEMS.iter().chain(shootdowns).chain(traps) {
         let cycles = item.price.as_ref().and_then(against);
         lines.push(line(item.name, (item.read)(counts, params), item.unit, cycles));
     }

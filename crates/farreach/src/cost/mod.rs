@@ -27,7 +27,9 @@ pub fn cost(counts: &Counts, workload: &Workload, params: &Params, bits: Option<
     Cost {
         cycles,
         walk_cycles: (counts.tlb.walk.walks > 0).then(|| cycles::walk_cycles(&counts.tlb, params)),
-        os_cycles: cycles::os_cycles(&counts.os, params) + cycles::shootdown_cycles(&counts.tlb, params),
+        os_cycles: cycles::os_cycles(&counts.os, params)
+            + cycles::shootdown_cycles(&counts.tlb, params)
+            + cycles::hypervisor_cycles(&counts.tlb, params),
         cycles_per_instruction: (instructions > 0).then(|| cycles as f64 / instructions as f64),
         percent_of_time: cycles::percent_of_time(cycles, instructions, cpi),
         total_cycles_per_instruction: cycles::total(cycles, instructions, cpi),

@@ -113,7 +113,7 @@ impl EnergyProxies {
         EnergyProxies {
             second_level_lookups: hits + counts.misses,
             range_searches: counts.range.full_searches,
-            walk_references: counts.walk.references(),
+            walk_references: counts.walk_references(),
             range_table_lines: 2 * counts.range.nodes,
         }
     }

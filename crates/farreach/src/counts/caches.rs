@@ -37,6 +37,9 @@ pub struct WalkCaches {
     pub pml4: Answered,
     /// The fifth level.
     pub pml5: Answered,
+    /// All levels of the page table of a virtual machine's host.
+    #[serde(skip_serializing_if = "Answered::is_empty")]
+    pub host: Answered,
     /// Range tables, two lines for each node (RMM15-7), while the program runs on (RMM15-5).
     pub range_table: Answered,
 }
@@ -47,16 +50,16 @@ impl WalkCaches {
         *self == WalkCaches::default()
     }
 
-    /// References to page tables of all levels: those the program waits for.
+    /// References to page tables of all levels, in both dimensions: those the program waits for.
     pub fn page_tables(&self) -> Answered {
         let mut sum = Answered::default();
-        for level in [&self.pt, &self.pd, &self.pdpt, &self.pml4, &self.pml5] {
+        for level in [&self.pt, &self.pd, &self.pdpt, &self.pml4, &self.pml5, &self.host] {
             sum += level;
         }
         sum
     }
 
-    /// Those of a level of [`crate::counts::WalkCounts`], 0 to 4, or of range tables, 5.
+    /// Those of a level of [`crate::counts::WalkCounts`], 0 to 4, of range tables, 5, or of a host, 6.
     pub(crate) fn at(&mut self, level: u8) -> &mut Answered {
         match level {
             0 => &mut self.pt,
@@ -64,19 +67,21 @@ impl WalkCaches {
             2 => &mut self.pdpt,
             3 => &mut self.pml4,
             4 => &mut self.pml5,
-            _ => &mut self.range_table,
+            5 => &mut self.range_table,
+            _ => &mut self.host,
         }
     }
 }
 
 impl std::ops::AddAssign<&WalkCaches> for WalkCaches {
     fn add_assign(&mut self, other: &WalkCaches) {
-        let WalkCaches { pt, pd, pdpt, pml4, pml5, range_table } = other;
+        let WalkCaches { pt, pd, pdpt, pml4, pml5, host, range_table } = other;
         self.pt += pt;
         self.pd += pd;
         self.pdpt += pdpt;
         self.pml4 += pml4;
         self.pml5 += pml5;
+        self.host += host;
         self.range_table += range_table;
     }
 }

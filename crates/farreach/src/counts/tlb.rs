@@ -56,6 +56,9 @@ pub struct TlbCounts {
     /// Page walks; absent where nothing walked.
     #[serde(default, skip_serializing_if = "WalkCounts::is_empty")]
     pub walk: WalkCounts,
+    /// What the host of a virtual machine translated; absent where nothing was, natively or because the host has a segment.
+    #[serde(default, skip_serializing_if = "HostWalkCounts::is_empty")]
+    pub host_walk: HostWalkCounts,
     /// What answered the references of walkers; absent where they have a fixed price.
     #[serde(default, skip_serializing_if = "WalkCaches::is_empty")]
     pub walk_caches: WalkCaches,
@@ -96,6 +99,7 @@ impl std::ops::AddAssign<&TlbCounts> for TlbCounts {
             second_level_fetch_hits,
             second_level_data_hits,
             walk,
+            host_walk,
             walk_caches,
             range,
             segment,
@@ -123,6 +127,7 @@ impl std::ops::AddAssign<&TlbCounts> for TlbCounts {
         self.second_level_fetch_hits += second_level_fetch_hits;
         self.second_level_data_hits += second_level_data_hits;
         self.walk += walk;
+        self.host_walk += host_walk;
         self.walk_caches += walk_caches;
         self.range += range;
         self.segment += segment;
@@ -156,8 +161,28 @@ counters! {
     }
 }
 
+counters! {
+    /// What the second dimension did in a virtual machine (DS13-42): translations of guest physical addresses, those of the nodes that a walk
+    /// reads in the guest's table and those of the pages it ends at.
+    HostWalkCounts {
+        /// Translations for which the host's page table was walked.
+        walks,
+        /// Nodes these read.
+        references,
+        /// Translations that the nested TLB answered.
+        nested_tlb_hits,
+    }
+}
+
+impl TlbCounts {
+    /// Nodes of page tables read, in both dimensions.
+    pub fn walk_references(&self) -> u64 {
+        self.walk.references() + self.host_walk.references
+    }
+}
+
 impl WalkCounts {
-    /// Nodes read.
+    /// Nodes read, of the guest in a virtual machine.
     pub fn references(&self) -> u64 {
         self.pt_references + self.pd_references + self.pdpt_references + self.pml4_references + self.pml5_references
     }
@@ -228,7 +253,10 @@ counters! {
 counters! {
     /// What was counted for a direct segment (DS13).
     SegmentCounts {
-        /// Emulated (DS13-25, DS13-30): misses of data references inside the segment.
+        /// Misses of data references inside the segment: emulated (DS13-25, DS13-30), or in a virtual machine whose host walks for what the
+        /// segment says (DS13-41).
         misses_inside,
+        /// Writes of a guest to its segment registers, each of which trapped into the hypervisor (F-15).
+        traps,
     }
 }

@@ -68,16 +68,19 @@ pub fn walk(guest: Dimension, host: Dimension) -> Vec<Step> {
 }
 
 /// A hypervisor that gives a guest direct segments from its own virtual to system physical memory in one step (DS13-42): the guest's
-/// writes to its registers trap, are checked, and are composed with the host's segment. Not a part of any machine: it counts.
+/// writes to its registers trap, are checked, and are composed with the host's segment (F-15). Of several sets of registers (F-20) each is one
+/// by itself.
 #[derive(Clone, Debug)]
 pub struct Hypervisor {
     /// Guest physical pages to system frames.
     host: Segment,
-    /// What the hardware registers hold, if the guest has a segment.
-    loaded: Option<Segment>,
+    sets: Vec<Set>,
     traps: u64,
     refused: u64,
 }
+
+/// Registers, if they are on: as the guest wrote them, and what is in them.
+type Set = Option<(Segment, Segment)>;
 
 /// The guest wanted memory that is not its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,17 +99,17 @@ impl std::fmt::Display for Refused {
 impl std::error::Error for Refused {}
 
 impl Hypervisor {
-    /// `host` maps the guest's physical pages, numbered as [`Vpn`], to system frames.
-    pub fn new(host: Segment) -> Hypervisor {
-        Hypervisor { host, loaded: None, traps: 0, refused: 0 }
+    /// `host` maps the guest's physical pages, numbered as [`Vpn`], to system frames. The guest has so many sets of registers, all off.
+    pub fn new(host: Segment, sets: usize) -> Hypervisor {
+        Hypervisor { host, sets: vec![None; sets], traps: 0, refused: 0 }
     }
 
-    /// The guest writes its registers, each in a trap of its own (BASE, LIMIT, OFFSET), or switches its segment off, which is one write
+    /// The guest writes a set of registers, each in a trap of its own (BASE, LIMIT, OFFSET), or switches it off, which is one write
     /// (DS13-4). A segment outside the guest's memory is refused, and the registers stay as they were.
-    pub fn guest_writes(&mut self, guest: Option<Segment>) -> Result<Option<Segment>, Refused> {
+    pub fn guest_writes(&mut self, set: usize, guest: Option<Segment>) -> Result<Option<Segment>, Refused> {
         let Some(guest) = guest.filter(|s| s.base < s.limit) else {
             self.traps += 1;
-            self.loaded = None;
+            self.sets[set] = None;
             return Ok(None);
         };
         self.traps += 3;
@@ -118,13 +121,30 @@ impl Hypervisor {
             self.refused += 1;
             return Err(Refused { guest });
         };
-        self.loaded = Some(Segment { pfn, ..guest });
-        Ok(self.loaded)
+        let composed = Segment { pfn, ..guest };
+        self.sets[set] = Some((guest, composed));
+        Ok(Some(composed))
+    }
+
+    /// The guest's system wants these segments in its registers, at most as many as there are sets, none empty. It writes nothing that is there;
+    /// the others go into other sets, and what is left over, or refused, is off. What is in the registers then, in the order of the wishes.
+    pub fn guest_loads(&mut self, wanted: &[Segment]) -> Vec<Segment> {
+        let holds = |set: &Set, s: &Segment| set.is_some_and(|(guest, _)| guest == *s);
+        let idle: Vec<usize> = (0..self.sets.len()).filter(|&i| !wanted.iter().any(|s| holds(&self.sets[i], s))).collect();
+        let new: Vec<Segment> =
+            wanted.iter().filter(|s| !self.sets.iter().any(|set| holds(set, s))).copied().collect();
+        for (i, &set) in idle.iter().enumerate() {
+            let written = new.get(i).map(|&segment| self.guest_writes(set, Some(segment)));
+            if !matches!(written, Some(Ok(_))) && self.sets[set].is_some() {
+                let _ = self.guest_writes(set, None); // never refused
+            }
+        }
+        wanted.iter().filter_map(|s| self.sets.iter().find(|set| holds(set, s))?.map(|(_, composed)| composed)).collect()
     }
 
     /// Guest virtual page to system frame, in one addition.
     pub fn translate(&self, page: Vpn) -> Option<Pfn> {
-        self.loaded?.translate(page)
+        self.sets.iter().flatten().find_map(|(_, composed)| composed.translate(page))
     }
 
     /// Traps for register writes so far, also refused ones.
@@ -173,19 +193,42 @@ mod tests {
         let segment = |base, limit, pfn| Segment { base: Vpn(base), limit: Vpn(limit), pfn: Pfn(pfn) };
         // The guest has 0x1000 pages, which begin at system frame 0x80000.
         let host = segment(0, 0x1000, 0x80000);
-        let mut hypervisor = Hypervisor::new(host);
+        let mut hypervisor = Hypervisor::new(host, 1);
         let guest = segment(0x7f000, 0x7f800, 0x200);
-        assert_eq!(hypervisor.guest_writes(Some(guest)), Ok(Some(segment(0x7f000, 0x7f800, 0x80200))));
+        assert_eq!(hypervisor.guest_writes(0, Some(guest)), Ok(Some(segment(0x7f000, 0x7f800, 0x80200))));
         for page in [0x7efff, 0x7f000, 0x7f7ff, 0x7f800] {
             let two_steps = guest.translate(Vpn(page)).and_then(|frame| host.translate(Vpn(frame.0)));
             assert_eq!(hypervisor.translate(Vpn(page)), two_steps, "{page:#x}");
         }
         for outside in [segment(0, 0x1001, 0), segment(0, 1, 0x1000), segment(0, 2, u64::MAX), segment(5, 0x20, 0xff0)] {
-            assert_eq!(hypervisor.guest_writes(Some(outside)), Err(Refused { guest: outside }));
+            assert_eq!(hypervisor.guest_writes(0, Some(outside)), Err(Refused { guest: outside }));
         }
         assert_eq!(hypervisor.translate(Vpn(0x7f000)), Some(Pfn(0x80200)), "what was refused changed nothing");
         assert_eq!((hypervisor.traps(), hypervisor.refused()), (15, 4));
-        assert_eq!(hypervisor.guest_writes(Some(segment(3, 3, 9))), Ok(None), "DS13-4");
+        assert_eq!(hypervisor.guest_writes(0, Some(segment(3, 3, 9))), Ok(None), "DS13-4");
         assert_eq!((hypervisor.translate(Vpn(0x7f000)), hypervisor.traps()), (None, 16));
+    }
+
+    #[test]
+    fn f_15_a_guest_writes_what_its_registers_do_not_hold() {
+        let segment = |base, pages, pfn| Segment { base: Vpn(base), limit: Vpn(base + pages), pfn: Pfn(pfn) };
+        let mut hypervisor = Hypervisor::new(segment(0, 0x1000, 0x80000), 2);
+        let mut load = |wanted: &[Segment]| {
+            let before = hypervisor.traps();
+            let frames: Vec<u64> = hypervisor.guest_loads(wanted).iter().map(|s| s.pfn.0).collect();
+            (hypervisor.traps() - before, frames)
+        };
+        let (a, b, c, outside) = (segment(10, 4, 0x100), segment(20, 4, 0x200), segment(30, 4, 0x300), segment(40, 2, 0xfff));
+        assert_eq!(load(&[]), (0, vec![]), "off already");
+        assert_eq!(load(&[a]), (3, vec![0x80100]));
+        assert_eq!(load(&[b, a]), (3, vec![0x80200, 0x80100]), "one was there");
+        assert_eq!(load(&[a, b]), (0, vec![0x80100, 0x80200]), "in whatever order");
+        assert_eq!(load(&[c, b]), (3, vec![0x80300, 0x80200]), "one set is written over");
+        assert_eq!(load(&[b]), (1, vec![0x80200]), "the other is switched off");
+        let longer = Segment { limit: Vpn(28), ..b };
+        assert_eq!(load(&[longer]), (3, vec![0x80200]), "it grew");
+        assert_eq!(load(&[outside]), (3 + 1, vec![]), "refused, and what was there is switched off");
+        assert_eq!(load(&[]), (0, vec![]));
+        assert_eq!(hypervisor.refused(), 1);
     }
 }

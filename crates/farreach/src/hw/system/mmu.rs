@@ -3,7 +3,6 @@
 //! The TLB is a design as any other, and counts as it always does. Every reference of the program and of the walkers goes through
 //! [`Levels`] in program order: the walk first, then the reference that needed it.
 
-use super::nodes::Nodes;
 use super::{Item, NONE, PIECE_SHIFT, System};
 use crate::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
 use crate::counts::{CacheCounts, LineCounts, SystemCounts, TlbCounts, WalkCaches};
@@ -54,7 +53,6 @@ impl Quiet {
 pub struct Mmu {
     tlb: Box<dyn Tlb>,
     caches: Levels,
-    nodes: Nodes,
     quiet: Box<Quiet>,
     noise: Noise,
     /// By kind: the line that, referenced again, is a hit that changes nothing.
@@ -84,7 +82,6 @@ impl Mmu {
         Ok(Mmu {
             tlb,
             caches: Levels::new(params)?,
-            nodes: Nodes::default(),
             quiet: Box::new(Quiet([[(NONE, 0); PLACES]; 3])),
             noise: Noise::default(),
             last: [NONE; 3],
@@ -125,7 +122,7 @@ impl Mmu {
         let reads = self.tlb.reads().expect("it keeps them");
         for read in reads.drain(..) {
             let level = self.walks.at(read.level);
-            let count = match self.caches.walker(self.nodes.address(read) >> LINE_SHIFT) {
+            let count = match self.caches.walker(read.address >> LINE_SHIFT) {
                 At::L1 => &mut level.l1,
                 At::L2 => &mut level.l2,
                 At::Llc => &mut level.llc,
@@ -201,7 +198,6 @@ impl System for Mmu {
     fn gone(&mut self, asid: Asid) {
         self.forget();
         self.tlb.invalidate_space(asid, &mut self.noise);
-        self.nodes.gone(asid);
     }
 
     fn switch(&mut self, to: Asid) {

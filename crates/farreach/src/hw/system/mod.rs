@@ -11,7 +11,6 @@ pub mod keys;
 mod latch;
 mod mips;
 mod mmu;
-mod nodes;
 mod pages;
 mod random_tlb;
 mod softvm;

@@ -6,6 +6,7 @@
 
 use super::cores::on_cores;
 use super::hierarchy::{Behind, FIRST_LEVEL_KEYS, Hierarchy, count_second_level_hit, joined};
+use super::host::{self, Entries};
 use super::keys::Geometry;
 use super::level;
 use super::store::{Contents, Store};
@@ -54,8 +55,11 @@ pub const CLUSTER_FRAMES: Key = Key {
 pub const DESIGN: Design = Design {
     kind: "clustered",
     about: "a hierarchy whose second level has entries for clusters of pages (RMM15-42) or runs of them (CoLT)",
-    keys: &joined::<31>(&[&CLUSTER_ENTRIES, &CLUSTER_WAYS, &CLUSTER_PAGES, &CLUSTER_FRAMES], FIRST_LEVEL_KEYS),
-    build: |params| on_cores(params, |params| Ok(Box::new(Hierarchy::new(params, Clusters::new(params)?)?))),
+    keys: &joined::<37>(&[&CLUSTER_ENTRIES, &CLUSTER_WAYS, &CLUSTER_PAGES, &CLUSTER_FRAMES], FIRST_LEVEL_KEYS),
+    build: |params| {
+        host::check(params, "clustered", Entries::Runs)?;
+        on_cores(params, |params| Ok(Box::new(Hierarchy::new(params, Clusters::new(params)?)?)))
+    },
     bits: |_| None,
     reach: |params| level::reach(params, "l1d").max((params.int("cluster_entries") * params.int("cluster_pages")) << 12),
 };

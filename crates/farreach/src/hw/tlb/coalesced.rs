@@ -6,6 +6,7 @@
 
 use super::cores::on_cores;
 use super::hierarchy::{self, Behind, Hierarchy, KEYS, Paging, count_second_level_hit, joined};
+use super::host::{self, Entries};
 use super::keys::SEED;
 use super::spans::{Span, Spans};
 use super::walker::leaf_level;
@@ -51,8 +52,11 @@ pub const RUN_FILLS_L2: Key = Key {
 pub const DESIGN: Design = Design {
     kind: "coalesced",
     about: "a hierarchy with a fully associative TLB of runs that grow and join (CoLT-FA)",
-    keys: &joined::<34>(&[&RUN_ENTRIES, &RUN_PAGES, &RUN_ORDER, &RUN_FILLS_L2], KEYS),
-    build: |params| on_cores(params, |params| Ok(Box::new(Hierarchy::new(params, Coalesced::new(params)?)?))),
+    keys: &joined::<40>(&[&RUN_ENTRIES, &RUN_PAGES, &RUN_ORDER, &RUN_FILLS_L2], KEYS),
+    build: |params| {
+        host::check(params, "coalesced", Entries::Runs)?;
+        on_cores(params, |params| Ok(Box::new(Hierarchy::new(params, Coalesced::new(params)?)?)))
+    },
     bits: |_| None,
     reach: |params| {
         let runs = (params.int(RUN_ENTRIES.name) * params.int(RUN_PAGES.name)) << 12;

@@ -5,8 +5,10 @@
 //! first level answers concerns nobody else. What the second answers, or the walk finds, is filled into the first.
 
 use super::cores::{CORES, IPI_CYCLES, on_cores};
+use super::host::{self, Entries};
 use super::keys::{PROCESS_IDS, REPLACEMENT, SEED};
 use super::level::{self, Level};
+use super::nodes::Entry;
 use super::store::count_miss;
 use super::walker::{
     NodeRead, PWC_PD, PWC_PDPT, PWC_PML4, PWC_PML5, WALK_COST, WALK_LEVELS, Walker, by_caches, coalesced, leaf_level,
@@ -93,10 +95,10 @@ const OWN_KEYS: &[&Key] = &[
     &IPI_CYCLES,
 ];
 /// Keys of everything but the second level.
-pub(super) const FIRST_LEVEL_KEYS: &[&Key] = &joined::<27>(OWN_KEYS, &LEVEL_KEYS);
+pub(super) const FIRST_LEVEL_KEYS: &[&Key] = &joined::<33>(OWN_KEYS, &joined::<16>(&LEVEL_KEYS, &host::KEYS));
 const SECOND_LEVEL_KEYS: &[&Key] = &[&L2, &L2I, &L2_FRACTURE];
 /// Keys of a hierarchy with a second level of page TLBs.
-pub(super) const KEYS: &[&Key] = &joined::<30>(FIRST_LEVEL_KEYS, SECOND_LEVEL_KEYS);
+pub(super) const KEYS: &[&Key] = &joined::<36>(FIRST_LEVEL_KEYS, SECOND_LEVEL_KEYS);
 
 /// Two lists of keys, `N` together.
 pub(super) const fn joined<const N: usize>(first: &[&'static Key], second: &[&'static Key]) -> [&'static Key; N] {
@@ -115,7 +117,10 @@ pub const DESIGN: Design = Design {
     kind: "hierarchy",
     about: "first-level TLBs by side and page size, a second level, a page-table walker with caches (DS13-36)",
     keys: KEYS,
-    build: |params| on_cores(params, |params| Ok(Box::new(Hierarchy::new(params, Paging::new(params)?)?))),
+    build: |params| {
+        host::check(params, "hierarchy", Entries::Pages)?;
+        on_cores(params, |params| Ok(Box::new(Hierarchy::new(params, Paging::new(params)?)?)))
+    },
     bits: |_| None, // AREA-1 is about one array
     reach: |params| level::reach(params, "l1d").max(level::reach(params, "l2")),
 };
@@ -148,9 +153,18 @@ pub(super) trait Behind: Send {
     /// What it would answer, whatever stands before it.
     fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation>;
     /// Hands over what walkers of its own read since it was last asked.
-    fn reads(&mut self, _into: &mut Vec<NodeRead>) {}
+    fn reads(&mut self, _each: &mut dyn FnMut(Entry)) {}
     /// Its entries, slots from `before` on.
     fn views(&self, before: usize, into: &mut Vec<EntryView>);
+}
+
+/// What translates in the first dimension: the only one, unless in a virtual machine.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Guest {
+    /// The page table.
+    Tables,
+    /// Segment registers that lead to guest physical memory (DS13-41).
+    Registers,
 }
 
 /// Position in [`Hierarchy::l1`].
@@ -166,6 +180,8 @@ pub(super) struct Hierarchy<B> {
     walker: Walker,
     /// log2 of the pages of `coalesce`.
     coalesce: u8,
+    /// In a virtual machine, the order of the largest entry (`host_fracture`).
+    largest: Option<u8>,
     /// For caches, if there are any.
     reads: Option<Vec<NodeRead>>,
     pub counts: TlbCounts,
@@ -181,10 +197,12 @@ impl<B: Behind> Hierarchy<B> {
         }
         let seed = params.int("seed");
         let l1 = |key: &str, i| Level::for_all_pages(params, key, seed.wrapping_add(i));
+        let walker = Walker::new(params, seed.wrapping_add(32))?;
         Ok(Hierarchy {
             l1: [l1("l1d", 0)?, l1("l1i", 8)?],
             behind,
-            walker: Walker::new(params, seed.wrapping_add(32))?,
+            largest: walker.largest_entry(),
+            walker,
             coalesce: params.order("coalesce", params.int("coalesce"))? as u8,
             reads: by_caches(params).then(Vec::new),
             counts: TlbCounts::default(),
@@ -192,7 +210,7 @@ impl<B: Behind> Hierarchy<B> {
     }
 
     /// What the first level misses; the order of the entry that it gets.
-    fn miss(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView) -> (Outcome, u8) {
+    fn miss(&mut self, at: Lookup, pte: Pte, by: Guest, table: &dyn PageTableView) -> (Outcome, u8) {
         let page = Translation { pfn: pte.pfn, attr: pte.attr };
         if let Some((found, order)) = self.behind.lookup(at, pte, &mut self.counts) {
             debug_assert_eq!(found, page, "XC-3: {at:?}");
@@ -200,21 +218,26 @@ impl<B: Behind> Hierarchy<B> {
         }
         count_miss(&mut self.counts, at, pte, Outcome::TagMiss);
         self.counts.fills += 1;
-        self.walker.walk(at.asid, at.vpn, leaf_level(pte.order), &mut self.counts.walk, self.reads.as_mut());
-        let mut order = pte.order;
+        match by {
+            Guest::Tables => self.walker.walk(at, pte, &mut self.counts, self.reads.as_mut()),
+            Guest::Registers => self.walker.walk_host(pte, &mut self.counts, self.reads.as_mut()),
+        }
+        let largest = self.largest.unwrap_or(u8::MAX);
+        let own = pte.order.min(largest);
+        let mut order = own;
         if order < self.coalesce {
-            order = order.max(coalesced(at.asid, at.vpn, table, self.coalesce));
-            self.counts.preloaded += (1 << order) - (1 << pte.order);
+            order = order.max(coalesced(at.asid, at.vpn, table, self.coalesce).min(largest));
+            self.counts.preloaded += (1 << order) - (1 << own);
         }
         self.behind.fill(at, page, order, table, &mut self.counts);
         if let Some(reads) = &mut self.reads {
-            self.behind.reads(reads);
+            self.behind.reads(&mut |entry| reads.push(self.walker.read(entry)));
         }
         (Outcome::TagMiss, order)
     }
 
-    /// One lookup; see [`Tlb::access`].
-    pub fn answer(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, noise: &mut Noise) -> Answer {
+    /// One lookup; see [`Tlb::access`]. `by`: what says where the page is, or where the guest has it, if no TLB does.
+    pub fn answer(&mut self, at: Lookup, pte: Pte, by: Guest, table: &dyn PageTableView, noise: &mut Noise) -> Answer {
         let page = Translation { pfn: pte.pfn, attr: pte.attr };
         if let Some(found) = self.behind.before(at, &mut self.counts) {
             debug_assert_eq!(found, page, "XC-3: {at:?}");
@@ -224,7 +247,7 @@ impl<B: Behind> Hierarchy<B> {
             debug_assert_eq!(leaf.translate(at.vpn), page, "XC-3: {at:?}");
             return Answer { outcome: Outcome::Hit, quiet: !self.behind.is_first() };
         }
-        let (outcome, order) = self.miss(at, pte, table);
+        let (outcome, order) = self.miss(at, pte, by, table);
         let level = &mut self.l1[side(at.kind)];
         let order = level.fitting(order).expect("it has 4K");
         let mut counts = TlbCounts::default();
@@ -239,7 +262,7 @@ impl<B: Behind> Hierarchy<B> {
 
 impl<B: Behind> Tlb for Hierarchy<B> {
     fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, noise: &mut Noise) -> Answer {
-        self.answer(at, pte, table, noise)
+        self.answer(at, pte, Guest::Tables, table, noise)
     }
 
     fn invalidate(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
@@ -255,7 +278,7 @@ impl<B: Behind> Tlb for Hierarchy<B> {
     }
 
     fn invalidate_space(&mut self, asid: Asid, noise: &mut Noise) {
-        self.walker.forget(asid);
+        self.walker.gone(asid);
         let l1: u64 = self.l1.iter_mut().map(|level| level.drop_space(asid, noise)).sum();
         self.counts.invalidations += l1 + self.behind.drop_space(asid, &mut self.counts);
     }

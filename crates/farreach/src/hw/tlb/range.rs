@@ -3,7 +3,9 @@
 
 use super::cores::on_cores;
 use super::hierarchy::{self, Behind, Hierarchy, KEYS, Paging, joined};
+use super::host::{self, Entries};
 use super::range_tlb::RangeTlb;
+use super::nodes::Entry;
 use super::walker::{NodeRead, by_caches};
 use super::{Design, EntryView, Lookup, PageTableView, Pte, Translation};
 use crate::addr::{Asid, Vpn, VpnRange};
@@ -74,7 +76,7 @@ pub const L2_COOPERATION: Key = Key {
 pub const DESIGN: Design = Design {
     kind: "range",
     about: "a hierarchy of page TLBs with a range TLB (RMM15)",
-    keys: &joined::<39>(
+    keys: &joined::<45>(
         &[
             &RANGE_ENTRIES,
             &RANGE_REPLACEMENT,
@@ -88,7 +90,10 @@ pub const DESIGN: Design = Design {
         ],
         KEYS,
     ),
-    build: |params| on_cores(params, |params| Ok(Box::new(Hierarchy::new(params, Ranged::new(params)?)?))),
+    build: |params| {
+        host::check(params, "range", Entries::Ranges)?;
+        on_cores(params, |params| Ok(Box::new(Hierarchy::new(params, Ranged::new(params)?)?)))
+    },
     bits: |_| None,
     reach: hierarchy::DESIGN.reach, // of the page TLBs: a range has no largest size
 };
@@ -171,7 +176,7 @@ struct Ranged {
     hint: Hint,
     cooperation: bool,
     /// References to range tables, for caches, if there are any.
-    reads: Option<Vec<NodeRead>>,
+    reads: Option<Vec<Entry>>,
     path: Vec<u64>,
 }
 
@@ -218,7 +223,7 @@ impl Ranged {
             table.range_path(at.asid, at.vpn, &mut self.path);
             // A node is two lines (RMM15-7).
             let lines = self.path.iter().flat_map(|node| [*node, node + 64]);
-            reads.extend(lines.map(|address| NodeRead { asid: at.asid, level: NodeRead::RANGES, address }));
+            reads.extend(lines.map(|offset| Entry { asid: at.asid, level: NodeRead::RANGES, offset }));
         }
         if !search {
             counts.missed_ranges += u64::from(bit);
@@ -316,8 +321,8 @@ impl Behind for Ranged {
         self.paging.probe(asid, vpn, kind).or(range)
     }
 
-    fn reads(&mut self, into: &mut Vec<NodeRead>) {
-        into.extend(self.reads.iter_mut().flat_map(|reads| reads.drain(..)));
+    fn reads(&mut self, each: &mut dyn FnMut(Entry)) {
+        self.reads.iter_mut().flat_map(|reads| reads.drain(..)).for_each(each);
     }
 
     fn views(&self, before: usize, into: &mut Vec<EntryView>) {

@@ -2,12 +2,14 @@
 //! several (F-20): then the system pins the largest ranges of the process (RMM15-1) in the registers, and no table stands behind them.
 
 use super::cores::on_cores;
-use super::hierarchy::{self, Hierarchy, KEYS, Paging, joined};
+use super::hierarchy::{self, Guest, Hierarchy, KEYS, Paging, joined};
+use super::host::{self, Entries, GUEST, HOST, Host};
 use super::walker::NodeRead;
 use super::{Answer, Attr, Design, EntryView, Lookup, Noise, Outcome, PageTableView, Pte, Range, Segment, Tlb, Translation};
 use crate::addr::{Asid, Pfn, Vpn, VpnRange};
 use crate::counts::TlbCounts;
 use crate::event::Kind;
+use crate::hw::nested::Hypervisor;
 use crate::params::{Allowed, Key, Params};
 
 /// DS13-1 and DS13-25.
@@ -26,12 +28,23 @@ pub const SEGMENTS: Key = Key {
     about: "sets of segment registers; more than one hold the largest ranges of the process, so that the system must keep ranges",
 };
 
+/// Assumed: as much as a fault, a trap and a way back.
+pub const VM_EXIT_CYCLES: Key = Key {
+    name: "vm_exit_cycles",
+    default: "2000",
+    allowed: Allowed::Number { min: 0.0, max: 1e12 },
+    about: "guest = composed: cycles per write of the guest to a segment register, which traps into the hypervisor",
+};
+
 /// The design as the registry knows it.
 pub const DESIGN: Design = Design {
     kind: "segment",
     about: "a direct segment in front of a hierarchy of page TLBs (DS13)",
-    keys: &joined::<32>(&[&SERVED_BY, &SEGMENTS], KEYS),
-    build: |params| on_cores(params, |params| Ok(Box::new(SegmentTlb::new(params)?))),
+    keys: &joined::<39>(&[&SERVED_BY, &SEGMENTS, &VM_EXIT_CYCLES], KEYS),
+    build: |params| {
+        host::check(params, "segment", Entries::Segment)?;
+        on_cores(params, |params| Ok(Box::new(SegmentTlb::new(params)?)))
+    },
     bits: |_| None,
     reach: hierarchy::DESIGN.reach, // of the page TLBs: a segment has no largest size
 };
@@ -68,6 +81,22 @@ impl Held {
         }
     }
 
+    /// The guest writes its registers, and gets what the hypervisor makes of it.
+    fn compose(&mut self, hypervisor: &mut Hypervisor) {
+        match self {
+            Held::One { segment, .. } => *segment = hypervisor.guest_loads(segment.as_slice()).pop(),
+            Held::Several { ranges, .. } => {
+                let segment = |r: &Range| Segment { base: r.first, limit: Vpn(r.first.0 + r.pages), pfn: r.pfn };
+                let composed = hypervisor.guest_loads(&ranges.iter().map(segment).collect::<Vec<_>>());
+                ranges.retain_mut(|range| {
+                    let found = composed.iter().find(|s| s.base == range.first);
+                    range.pfn = found.map_or(range.pfn, |s| s.pfn);
+                    found.is_some()
+                });
+            }
+        }
+    }
+
     fn overlaps(&self, pages: &VpnRange) -> bool {
         match self {
             Held::One { segment, .. } => segment.is_some_and(|s| VpnRange::between(s.base, s.limit).overlaps(pages)),
@@ -76,41 +105,66 @@ impl Held {
     }
 }
 
+/// What serves pages inside the segment.
+#[derive(Clone, Copy)]
+enum Served {
+    /// The registers, in front of the TLBs.
+    Registers,
+    /// TLBs, and behind them this: the page table (DS13-25); or, as the registers do not lead to system memory, they and the host (DS13-41).
+    Pages(Guest),
+}
+
 /// The design. Lookups inside the segment do not reach the TLBs (AMB-65) and change nothing, so that they are quiet for good.
 pub struct SegmentTlb {
     paging: Hierarchy<Paging>,
     /// `None`: to be loaded before the next lookup.
     registers: Option<Registers>,
-    by_pages: bool,
+    served: Served,
     /// Sets of registers.
     sets: usize,
+    /// Who composes what is in them with the host's segment, in a virtual machine.
+    hypervisor: Option<Hypervisor>,
 }
 
 impl SegmentTlb {
     /// Builds it from the keys of [`DESIGN`].
     pub fn new(params: &Params) -> Result<SegmentTlb, String> {
+        let sets = params.int(SEGMENTS.name) as usize;
+        let served = match (params.text(SERVED_BY.name), params.text(GUEST.name), params.text(HOST.name)) {
+            ("pages", ..) => Served::Pages(Guest::Tables),
+            (_, "segment", "walk") => Served::Pages(Guest::Registers),
+            // Registers of both dimensions in hardware, one addition after the other, are as good as composed ones.
+            _ => Served::Registers,
+        };
+        let composed = params.text(GUEST.name) == "composed";
         Ok(SegmentTlb {
             paging: Hierarchy::new(params, Paging::new(params)?)?,
             registers: None,
-            by_pages: params.text("segment_served_by") == "pages",
-            sets: params.int(SEGMENTS.name) as usize,
+            served,
+            sets,
+            hypervisor: composed.then(|| Hypervisor::new(Host::memory(params), sets)),
         })
     }
 
     /// The registers, loaded if another process runs or its segment changed.
     fn loaded(&mut self, asid: Asid, table: &dyn PageTableView) -> &mut Registers {
-        let sets = self.sets;
-        let load = || Registers {
-            asid,
-            held: match sets {
-                1 => Held::One { segment: table.segment(asid), attr: None },
-                _ => Held::Several { ranges: table.largest_ranges(asid, sets), version: table.ranges_version(asid) },
-            },
-        };
         if self.registers.as_ref().is_none_or(|r| r.asid != asid) {
-            self.registers = None;
+            self.registers = Some(Registers { asid, held: self.load(asid, table) });
         }
-        self.registers.get_or_insert_with(load)
+        self.registers.as_mut().expect("just loaded")
+    }
+
+    /// What the registers of this process are to hold. In a guest without them in hardware, the hypervisor has a say (F-15).
+    fn load(&mut self, asid: Asid, table: &dyn PageTableView) -> Held {
+        let mut held = match self.sets {
+            1 => Held::One { segment: table.segment(asid).filter(|s| s.base < s.limit), attr: None },
+            sets => Held::Several { ranges: table.largest_ranges(asid, sets), version: table.ranges_version(asid) },
+        };
+        if let Some(hypervisor) = &mut self.hypervisor {
+            held.compose(hypervisor);
+            self.paging.counts.segment.traps = hypervisor.traps();
+        }
+        held
     }
 
     /// Whether the system looks at the registers of a process after this miss: several are reloaded where the page lies in a range, and ranges
@@ -133,11 +187,11 @@ impl SegmentTlb {
 impl Tlb for SegmentTlb {
     fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, noise: &mut Noise) -> Answer {
         // DS13-5, AMB-63: fetches are not served.
-        let by_pages = self.by_pages;
+        let served = self.served;
         let registers = self.loaded(at.asid, table);
         let found = if at.kind == Kind::Fetch { None } else { registers.held.translate(at.vpn) };
         let Some((frame, _)) = found else {
-            let answer = self.paging.answer(at, pte, table, noise);
+            let answer = self.paging.answer(at, pte, Guest::Tables, table, noise);
             if answer.outcome != Outcome::Hit && self.outdated(at, table) {
                 self.registers = None;
                 noise.all();
@@ -146,8 +200,8 @@ impl Tlb for SegmentTlb {
             return answer;
         };
         debug_assert_eq!(frame, pte.pfn, "XC-3: {at:?}");
-        if by_pages {
-            let answer = self.paging.answer(at, pte, table, noise);
+        if let Served::Pages(by) = served {
+            let answer = self.paging.answer(at, pte, by, table, noise);
             self.paging.counts.segment.misses_inside += u64::from(answer.outcome != Outcome::Hit);
             return answer;
         }
@@ -182,6 +236,10 @@ impl Tlb for SegmentTlb {
     }
 
     fn switch(&mut self, to: Asid, noise: &mut Noise) {
+        if self.hypervisor.is_some() {
+            // The next lookup, whatever it is, finds the registers of another process.
+            noise.all();
+        }
         self.paging.switch(to, noise);
     }
 
@@ -193,7 +251,8 @@ impl Tlb for SegmentTlb {
     }
 
     fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
-        let registers = self.registers.as_ref().filter(|r| !self.by_pages && kind != Kind::Fetch && r.asid == asid);
+        let in_front = matches!(self.served, Served::Registers);
+        let registers = self.registers.as_ref().filter(|r| in_front && kind != Kind::Fetch && r.asid == asid);
         if let Some((pfn, attr)) = registers.and_then(|r| r.held.translate(vpn)) {
             return Some(Translation { pfn, attr: attr? });
         }

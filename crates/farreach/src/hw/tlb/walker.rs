@@ -1,16 +1,15 @@
 //! The page-table walker of x86-64: a radix tree of four or five levels with leaves of 4 KB, 2 MB and 1 GB, and caches of its upper
 //! levels. A node is known by address space, level and the part of the page number that leads to it.
 
+use super::host::Host;
 use super::keys::Geometry;
+use super::nodes::{Entry, Nodes, RADIX};
 use super::store::{Contents, Store};
 use super::tag_index::Tag;
-use super::{Noise, PageTableView};
-use crate::addr::{Asid, Vpn};
-use crate::counts::{TlbCounts, WalkCounts};
+use super::{Lookup, Noise, PageTableView, Pte};
+use crate::addr::{Asid, BASE_SHIFT, Pfn, Vpn};
+use crate::counts::TlbCounts;
 use crate::params::{Allowed, Key, Params};
-
-/// log2 of the entries of a node.
-pub(super) const RADIX: u8 = 9;
 
 const CACHE: Allowed = Allowed::Int { min: 0, max: 65536 };
 
@@ -51,28 +50,22 @@ pub fn by_caches(params: &Params) -> bool {
 /// A reference of a walker to a table in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NodeRead {
-    /// Whose table.
-    pub asid: Asid,
-    /// Level of a page table, 0 for the leaves of 4 KB pages, or [`NodeRead::RANGES`].
+    /// Level of a page table, 0 for the leaves of 4 KB pages, [`NodeRead::RANGES`], or [`NodeRead::HOST`].
     pub level: u8,
-    /// Byte of the first of eight bytes, as if all entries of the level (all nodes of the range table) lay in one array. Each 4 KB of it are one
-    /// node of the page table, wherever that lies.
+    /// Physical address of the first of eight bytes.
     pub address: u64,
 }
 
 impl NodeRead {
     /// The level of range tables.
     pub const RANGES: u8 = 5;
-
-    /// The entry on the way to a page.
-    fn entry(asid: Asid, vpn: Vpn, level: u8) -> NodeRead {
-        NodeRead { asid, level, address: vpn.0 >> (RADIX * level) << 3 }
-    }
+    /// All levels of a host's page table.
+    pub const HOST: u8 = 6;
 }
 
 /// A cached entry is its tag alone.
 #[derive(Clone, Copy, Default)]
-struct Pointer;
+pub(super) struct Pointer;
 
 impl Contents for Pointer {
     fn subblocks(&self) -> Option<u64> {
@@ -80,10 +73,17 @@ impl Contents for Pointer {
     }
 }
 
+/// The first frame of tables.
+const FIRST_FRAME: u64 = 1 << 40;
+
 /// The walker. Fully associative caches, true LRU unless the hierarchy is told otherwise.
 pub(super) struct Walker {
     /// By level of the entries in them, from 1.
     caches: Vec<Option<Store<Pointer>>>,
+    /// Where the nodes are, if somebody must know.
+    nodes: Option<Nodes>,
+    /// The second dimension, in a virtual machine whose host walks.
+    host: Option<Host>,
     /// Nobody skips walks.
     unheard: Noise,
 }
@@ -103,39 +103,78 @@ impl Walker {
                 params.int(PWC_PML5.name)
             ));
         }
-        Ok(Walker { caches: (1..levels).map(cache).collect::<Result<_, _>>()?, unheard: Noise::default() })
+        let host = Host::new(params, seed.wrapping_add(8))?;
+        let first = if host.is_some() { Host::GUEST_TABLES } else { FIRST_FRAME };
+        Ok(Walker {
+            caches: (1..levels).map(cache).collect::<Result<_, _>>()?,
+            nodes: (by_caches(params) || host.is_some()).then(|| Nodes::from(first)),
+            host,
+            unheard: Noise::default(),
+        })
     }
 
     fn tag(asid: Asid, vpn: Vpn, level: u8) -> Tag {
         Tag::of(asid, vpn, RADIX * level)
     }
 
-    /// Walks for a page whose leaf is at this level (DS13-36). The deepest cached entry on the way is used; what is read below it, but
-    /// for the leaf, is cached, top first. `reads` gets the references.
-    pub fn walk(&mut self, asid: Asid, vpn: Vpn, leaf: u8, counts: &mut WalkCounts, mut reads: Option<&mut Vec<NodeRead>>) {
-        let levels = self.caches.len() as u8 + 1;
-        let Walker { caches, unheard } = self;
+    /// Walks for a page (DS13-36). The deepest cached entry on the way is used; what is read below it, but for the leaf, is cached, top first.
+    /// `reads` gets the references.
+    ///
+    /// In a virtual machine the address of each node that is read is translated by the host first, and that of the page at the end (DS13-42). A
+    /// cached entry has the system address of the node it leads to, so that this one is read at once.
+    pub fn walk(&mut self, at: Lookup, pte: Pte, counts: &mut TlbCounts, mut reads: Option<&mut Vec<NodeRead>>) {
+        let (leaf, levels) = (leaf_level(pte.order), self.caches.len() as u8 + 1);
+        let Walker { caches, nodes, host, unheard } = self;
         let mut from = levels;
         for level in leaf + 1..levels {
             let Some(cache) = &mut caches[usize::from(level) - 1] else { continue };
-            if let Some(slot) = cache.find(Walker::tag(asid, vpn, level)) {
+            if let Some(slot) = cache.find(Walker::tag(at.asid, at.vpn, level)) {
                 cache.touch(slot, unheard);
-                *counts.cache_hits(level) += 1;
+                *counts.walk.cache_hits(level) += 1;
                 from = level;
                 break;
             }
         }
-        counts.walks += 1;
+        counts.walk.walks += 1;
         for level in (leaf..from).rev() {
-            *counts.references_at(level) += 1;
-            if let Some(reads) = &mut reads {
-                reads.push(NodeRead::entry(asid, vpn, level));
+            *counts.walk.references_at(level) += 1;
+            if let Some(nodes) = nodes {
+                let address = nodes.address(Entry::on_the_way(at.asid, at.vpn, level));
+                let known = level + 1 == from && from < levels;
+                if let Some(host) = host.as_mut().filter(|_| !known) {
+                    host.translate(Pfn(address >> BASE_SHIFT), &mut counts.host_walk, reads.as_deref_mut());
+                }
+                if let Some(reads) = &mut reads {
+                    reads.push(NodeRead { level, address });
+                }
             }
             if let Some(cache) = level.checked_sub(1).filter(|_| level > leaf).and_then(|i| caches[usize::from(i)].as_mut()) {
-                cache.place(Walker::tag(asid, vpn, level), Pointer, None, &mut TlbCounts::default(), unheard);
+                cache.place(Walker::tag(at.asid, at.vpn, level), Pointer, None, &mut TlbCounts::default(), unheard);
             }
         }
+        if let Some(host) = host {
+            host.translate(pte.pfn, &mut counts.host_walk, reads);
+        }
         unheard.clear();
+    }
+
+    /// As [`Walker::walk`], where the guest's own registers have said the guest physical address: the host's dimension is left (DS13-41).
+    pub fn walk_host(&mut self, pte: Pte, counts: &mut TlbCounts, reads: Option<&mut Vec<NodeRead>>) {
+        counts.walk.walks += 1;
+        if let Some(host) = &mut self.host {
+            host.translate(pte.pfn, &mut counts.host_walk, reads);
+        }
+    }
+
+    /// The order of the largest TLB entry that the host allows.
+    pub fn largest_entry(&self) -> Option<u8> {
+        self.host.as_ref().and_then(Host::largest_entry)
+    }
+
+    /// What the walker of another table reads.
+    pub fn read(&mut self, entry: Entry) -> NodeRead {
+        let nodes = self.nodes.as_mut().expect("caches want to know where tables are");
+        NodeRead { level: entry.level, address: nodes.address(entry) }
     }
 
     /// A mapping of this address space changed: all cached entries of it go, as with INVLPG.
@@ -144,6 +183,15 @@ impl Walker {
         self.unheard.clear();
     }
 
+    /// The address space is gone, with its tables.
+    pub fn gone(&mut self, asid: Asid) {
+        self.forget(asid);
+        if let Some(nodes) = &mut self.nodes {
+            nodes.gone(asid);
+        }
+    }
+
+    /// Another address space runs. What the host says is true for all.
     pub fn switch(&mut self, to: Asid) {
         self.caches.iter_mut().flatten().for_each(|cache| _ = cache.switch(to, &mut self.unheard));
         self.unheard.clear();
