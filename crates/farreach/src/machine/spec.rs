@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::hw::system::{SYSTEMS, SystemKind};
-use crate::hw::tlb::{DESIGNS, Design, range, walker};
+use crate::hw::tlb::{DESIGNS, Design, host, range, segment, walker};
 use crate::params::{Allowed, Key, Params};
 use crate::{cost, os};
 use serde_json::{Map, Value as Json};
@@ -208,6 +208,7 @@ impl MachineSpec {
         let params = Params::resolve(&keys, &base).map_err(config)?;
         let spec = MachineSpec { name: name.to_owned(), about, hardware, params };
         spec.check_feedback().map_err(config)?;
+        spec.check_guest().map_err(config)?;
         Ok(spec)
     }
 
@@ -226,6 +227,29 @@ impl MachineSpec {
             refuse(&format!("kind = {}", self.hardware.kind()), "no range TLB counts misses")
         } else if self.by_lines() {
             refuse("walk_cost = caches", "machines with caches go through spans in which no range may change")
+        } else {
+            Ok(())
+        }
+    }
+
+    /// DS13-41: registers of a guest need a system that has something to put in them.
+    fn check_guest(&self) -> Result<(), String> {
+        let params = &self.params;
+        // What has no registers refuses by itself.
+        if !params.has(segment::SEGMENTS.name) || !["segment", "composed"].contains(&params.text(host::GUEST.name)) {
+            return Ok(());
+        }
+        let refuse = |with: &str, why: &str| {
+            Err(format!("{} = {} is not allowed with {with}: {why}", host::GUEST.name, params.text(host::GUEST.name)))
+        };
+        let (sets, placement) = (params.int(segment::SEGMENTS.name), params.text(os::PLACEMENT.name));
+        if params.flag(SPLIT.name) {
+            refuse("split = true", "each half would have registers of its own")
+        } else if sets > 1 && !params.flag(os::ranges::RANGES.name) {
+            refuse(&format!("segments = {sets} and ranges = false"), "the system of the guest keeps no ranges for its registers")
+        } else if sets == 1 && placement != os::placement::SEGMENT.name {
+            let why = "the system of the guest makes no segments; placement must be segment";
+            refuse(&format!("placement = {placement}"), why)
         } else {
             Ok(())
         }

@@ -87,6 +87,7 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
         }
     };
     let walked = result.machines.iter().any(|m| m.counts.tlb.walk.walks > 0);
+    let virtual_machines = result.machines.iter().any(|m| m.config.get("guest").is_some_and(|guest| guest != "none"));
     let covered = result.machines.iter().any(|m| m.cost.area_rbe.is_none());
     vec![
         one(["", "misses"], Box::new(|m| Some(count(m.counts.tlb.misses))), "", None),
@@ -110,6 +111,16 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
             )),
         ),
         one(
+            ["refs", "a walk"],
+            Box::new(move |m| {
+                let tlb = &m.counts.tlb;
+                let walks = tlb.walk.walks;
+                (virtual_machines && walks > 0).then(|| rate(tlb.walk_references() as f64 / walks as f64))
+            }),
+            "",
+            Some("refs a walk: nodes of page tables read for a miss, those of the host of a virtual machine too.".into()),
+        ),
+        one(
             ["% of", "time"],
             Box::new(|m| m.cost.percent_of_time.map(rate)),
             "",
@@ -123,6 +134,15 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
             Some("resident, wasted: at the peak; wasted is resident and never referenced by then.".into()),
         ),
         one(["", "faults"], Box::new(|m| Some(count(m.counts.os.page_faults))), "0", None),
+        one(
+            ["register", "traps"],
+            Box::new(|m| Some(count(m.counts.tlb.segment.traps))),
+            "0",
+            Some(format!(
+                "register traps: writes of a guest to its segment registers{}.",
+                at("vm_exit_cycles", ", each taking the hypervisor so many cycles:")
+            )),
+        ),
         one(["promo-", "tions"], Box::new(|m| Some(count(m.counts.os.promotions))), "0", None),
         one(
             ["area", "rbe"],

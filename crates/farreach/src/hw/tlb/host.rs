@@ -91,7 +91,7 @@ pub(super) fn check(params: &Params, kind: &str, entries: Entries) -> Result<(),
             return refuse(&of_guest, &kind, "it has no segment registers; guest must be none or walk, or kind must be segment");
         }
         ("walk", Entries::Segment) if served != "pages" => {
-            let why = "what lies inside the segment is not walked for; guest must be none, segment or composed, or segment_served_by pages";
+            let why = "what lies inside the segment is not walked for; guest must be none, segment or composed, or segment_served_by must be pages";
             return refuse(&of_guest, "segment_served_by = registers", why);
         }
         ("segment" | "composed", Entries::Segment) if served == "pages" => {

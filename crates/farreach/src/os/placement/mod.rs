@@ -11,6 +11,7 @@ mod thp;
 mod two_size;
 
 pub(super) use reservation::object_kinds;
+pub use segment::SEGMENT;
 
 use super::huge::Background;
 use super::memory::Memory;
@@ -133,7 +134,7 @@ pub const PLACEMENTS: &[&PlacementKind] = &[
     &thp::THP_KIND,
     &hugetlb::HUGETLB,
     &eager::EAGER,
-    &segment::SEGMENT,
+    &SEGMENT,
     &mapping::MAPPING,
 ];
 
