@@ -39,7 +39,11 @@ fn ca_29_references_for_a_page_that_no_tlb_has() {
     let out = run(&SIX, &s);
     let tlbs = tlbs(&out);
     assert_eq!(tlbs.iter().map(|t| t.walk_references()).collect::<Vec<_>>(), [4, 24, 4, 4, 0, 0]);
-    assert_eq!(tlbs.iter().map(|t| t.misses).collect::<Vec<_>>(), [1, 1, 1, 1, 0, 0], "a segment that leads to the end has no miss");
+    assert_eq!(
+        tlbs.iter().map(|t| t.misses).collect::<Vec<_>>(),
+        [1, 1, 1, 1, 0, 0],
+        "a segment that leads to the end has no miss"
+    );
     assert_eq!(tlbs.iter().map(|t| t.segment.traps).collect::<Vec<_>>(), [0, 0, 0, 0, 0, 3], "F-15: nobody else traps");
     let cycles: Vec<_> = out.result.machines.iter().map(|m| m.cost.walk_cycles.unwrap_or(0)).collect();
     assert_eq!(cycles, [4, 24, 4, 4, 0, 0].map(|n| 12 * n));
@@ -80,7 +84,8 @@ fn ds13_42_leaves_of_all_sizes_in_both_dimensions() {
     for (guest, order) in [(0u64, 0u8), (1, 9), (2, 18)] {
         for (host, page) in [(0u64, "4K"), (1, "2M"), (2, "1G")] {
             for (levels, host_levels) in [(4, 4), (5, 4), (4, 5), (5, 5)] {
-                let keys = format!("guest=walk,host_page={page},host_levels={host_levels},walk_levels={levels},walk_cost=caches");
+                let keys =
+                    format!("guest=walk,host_page={page},host_levels={host_levels},walk_levels={levels},walk_cost=caches");
                 let mut design = tlb("hierarchy", &keys);
                 load(&mut *design, &Uniform(order), 5);
                 let [g, h] = [levels - guest, host_levels - host].map(|levels| Dimension::Walk { levels });

@@ -164,7 +164,8 @@ fn the_tlb_counts_what_it_counts_without_caches() {
             assert_eq!((&caches.counts.os, &caches.memory), (&fixed.counts.os, &fixed.memory), "{}", caches.name);
             assert_eq!(caches.regions, fixed.regions, "{}", caches.name);
             assert_eq!(caches.ideal_segment, fixed.ideal_segment, "{}", caches.name);
-            let WalkCaches { pt, pd, pdpt, pml4, pml5, range_table } = by_level;
+            let WalkCaches { pt, pd, pdpt, pml4, pml5, host, range_table } = by_level;
+            assert_eq!(host, Answered::default(), "{}", caches.name);
             let w = &tlb.walk;
             let nodes = [w.pt_references, w.pd_references, w.pdpt_references, w.pml4_references, w.pml5_references];
             assert_eq!([pt, pd, pdpt, pml4, pml5].map(|a| Answered::total(&a)), nodes, "{}", caches.name);

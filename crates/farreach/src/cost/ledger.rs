@@ -5,7 +5,8 @@
 //! mechanism gained (negative) or cost (positive). Without one they are what was charged.
 
 use super::cycles::{
-    base_pages, copies, faults, hypervisor_cycles, io_pages, populated, price, shootdown_cycles, trapped, walk_cycles, zeroed_pages,
+    base_pages, copies, faults, hypervisor_cycles, io_pages, populated, price, shootdown_cycles, trapped, walk_cycles,
+    zeroed_pages,
 };
 use super::keys;
 use crate::counts::{Counts, LedgerLine, MemoryUse};

@@ -130,9 +130,10 @@ impl Hypervisor {
     /// the others go into other sets, and what is left over, or refused, is off. What is in the registers then, in the order of the wishes.
     pub fn guest_loads(&mut self, wanted: &[Segment]) -> Vec<Segment> {
         let holds = |set: &Set, s: &Segment| set.is_some_and(|(guest, _)| guest == *s);
-        let idle: Vec<usize> = (0..self.sets.len()).filter(|&i| !wanted.iter().any(|s| holds(&self.sets[i], s))).collect();
-        let new: Vec<Segment> =
-            wanted.iter().filter(|s| !self.sets.iter().any(|set| holds(set, s))).copied().collect();
+        let mut idle: Vec<usize> = (0..self.sets.len()).filter(|&i| !wanted.iter().any(|s| holds(&self.sets[i], s))).collect();
+        let new: Vec<Segment> = wanted.iter().filter(|s| !self.sets.iter().any(|set| holds(set, s))).copied().collect();
+        // Those that are on first: what is written over need not be switched off.
+        idle.sort_by_key(|&set| self.sets[set].is_none());
         for (i, &set) in idle.iter().enumerate() {
             let written = new.get(i).map(|&segment| self.guest_writes(set, Some(segment)));
             if !matches!(written, Some(Ok(_))) && self.sets[set].is_some() {

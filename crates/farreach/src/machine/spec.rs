@@ -246,7 +246,10 @@ impl MachineSpec {
         if params.flag(SPLIT.name) {
             refuse("split = true", "each half would have registers of its own")
         } else if sets > 1 && !params.flag(os::ranges::RANGES.name) {
-            refuse(&format!("segments = {sets} and ranges = false"), "the system of the guest keeps no ranges for its registers")
+            refuse(
+                &format!("segments = {sets} and ranges = false"),
+                "the system of the guest keeps no ranges for its registers",
+            )
         } else if sets == 1 && placement != os::placement::SEGMENT.name {
             let why = "the system of the guest makes no segments; placement must be segment";
             refuse(&format!("placement = {placement}"), why)

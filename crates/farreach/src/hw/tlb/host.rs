@@ -88,7 +88,11 @@ pub(super) fn check(params: &Params, kind: &str, entries: Entries) -> Result<(),
         }
         ("none", _) => return Ok(()),
         ("segment" | "composed", Entries::Pages | Entries::Runs | Entries::Ranges) => {
-            return refuse(&of_guest, &kind, "it has no segment registers; guest must be none or walk, or kind must be segment");
+            return refuse(
+                &of_guest,
+                &kind,
+                "it has no segment registers; guest must be none or walk, or kind must be segment",
+            );
         }
         ("walk", Entries::Segment) if served != "pages" => {
             let why = "what lies inside the segment is not walked for; guest must be none, segment or composed, or segment_served_by must be pages";

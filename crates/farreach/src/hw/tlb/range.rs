@@ -4,8 +4,8 @@
 use super::cores::on_cores;
 use super::hierarchy::{self, Behind, Hierarchy, KEYS, Paging, joined};
 use super::host::{self, Entries};
-use super::range_tlb::RangeTlb;
 use super::nodes::Entry;
+use super::range_tlb::RangeTlb;
 use super::walker::{NodeRead, by_caches};
 use super::{Design, EntryView, Lookup, PageTableView, Pte, Translation};
 use crate::addr::{Asid, Vpn, VpnRange};
