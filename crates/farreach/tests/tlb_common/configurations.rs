@@ -50,6 +50,8 @@ pub const CONFIGURATIONS: &[(&str, &str)] = &[
     ("coalesced", "l1d=4K:8/4,l1i=4K:8,l2=4K:32/4,run_entries=4,run_pages=64"),
     ("clustered", "l1d=4K:8/4,l1i=4K:8,cluster_entries=16,cluster_ways=4,cluster_pages=4,cluster_frames=run"),
     ("segment", "l1d=4K:8/4,l1i=4K:8,l2=4K:32/4"),
+    ("segment", "l1d=4K:8/4,l1i=4K:8,l2=4K:32/4,guest=composed"),
+    ("hierarchy", "l1d=4K:8/4+64K:4,l1i=4K:8,l2=4K|64K|1M:32/4,guest=walk,host_page=2M,nested_tlb=4,pwc_pd=2"),
     ("integrated", "entries=16"),
     ("integrated", "entries=16,factor=4,sizes=4K+16K+64K+1M"),
     ("integrated", "entries=16,preload=region,replacement=lru"),
