@@ -11,6 +11,9 @@ use std::str::FromStr;
 /// numbers of a machine with larger ones ([`crate::params::PAGE_SIZE`]) are in its own pages.
 pub const BASE_SHIFT: u32 = 12;
 
+/// Bytes at which a Linux kernel on x86-64 has all physical memory in one piece, in every address space (F-2, DS13-43).
+pub const DIRECT_MAP: std::ops::Range<u64> = 0xffff_8880_0000_0000..0xffff_c880_0000_0000;
+
 /// A virtual page number: virtual address div base page size.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct Vpn(pub u64);

@@ -1,6 +1,7 @@
 //! Following the program: every event that changes an address space.
 
 use super::coarse::{self, Piece, Step};
+use super::direct_map;
 use super::fault::attr;
 use super::object::{File, ObjectId, ObjectKind};
 use super::region::{Huge, Region};
@@ -34,6 +35,7 @@ impl Os {
         }) {
             self.count_virtual(asid);
             self.shape_segment(asid);
+            self.follow_direct_map(asid);
             self.sync_ranges(asid);
         }
     }
@@ -175,6 +177,7 @@ impl Os {
             }
             Backing::Heap => self.labels.intern("heap"),
             Backing::Stack => self.labels.intern("stack"),
+            Backing::Kernel if self.is_direct_map(mapping) => self.labels.intern(direct_map::NAME),
             Backing::Kernel => self.labels.intern("kernel-provided"),
             Backing::Anonymous if mapping.shared => self.labels.intern("shared memory"),
             Backing::Anonymous => self.labels.intern("anonymous"),

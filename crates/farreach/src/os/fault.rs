@@ -57,7 +57,7 @@ impl Os {
 
     /// A touch that changes something: the first one, the first store, one that faults.
     fn touch_first(&mut self, asid: Asid, vpn: Vpn, kind: Kind) -> Result<Touched, OutOfMemory> {
-        if self.space(asid).table.get(vpn).is_none() && !self.segment_page(asid, vpn) {
+        if self.space(asid).table.get(vpn).is_none() && !self.segment_page(asid, vpn) && !self.direct_page(asid, vpn) {
             self.page_fault(asid, vpn, kind)?;
             self.tick();
             self.keep_out_of_segment(asid, vpn);

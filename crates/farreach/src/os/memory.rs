@@ -1,6 +1,7 @@
 //! Physical memory: which frames hold something, which are held back (T94-43, T94-46), and how much of all that there was.
 
 use super::busy::BusyFrames;
+use super::direct_map::is_direct;
 use super::object::{ObjectId, Objects};
 use super::slots::Slot;
 use crate::addr::{Pfn, Vpn};
@@ -259,7 +260,9 @@ impl Memory {
 
     /// One more page table entry names each of the frames.
     pub fn map(&mut self, first: Pfn, frames: u64) {
-        self.busy.map(first, frames);
+        if !is_direct(first) {
+            self.busy.map(first, frames);
+        }
     }
 
     /// Page table entries that name the frame.
@@ -269,13 +272,16 @@ impl Memory {
 
     /// Somebody referenced a page that is mapped to the frame.
     pub fn touch(&mut self, pfn: Pfn) {
-        if self.busy.touch(pfn) {
+        if !is_direct(pfn) && self.busy.touch(pfn) {
             self.note_peak();
         }
     }
 
     /// One page table entry less names each of the frames; the last one frees a frame unless an object keeps it.
     pub fn unmap(&mut self, first: Pfn, frames: u64) {
+        if is_direct(first) {
+            return;
+        }
         let before = self.busy.len();
         self.busy.unmap_run(first, frames, &mut self.freed);
         self.counts.freed_pages += before - self.busy.len();
@@ -283,7 +289,9 @@ impl Memory {
 
     /// One page table entry less names the frame, but it is about to be named by another: it stays busy.
     pub fn unmap_soft(&mut self, pfn: Pfn) {
-        self.busy.unmap(pfn);
+        if !is_direct(pfn) {
+            self.busy.unmap(pfn);
+        }
     }
 
     /// Ends an event: what it freed goes to the tail of the free list together, in ascending order.

@@ -5,6 +5,7 @@ mod bits;
 mod busy;
 mod coarse;
 mod compaction;
+mod direct_map;
 pub mod dump;
 mod events;
 mod fault;
@@ -102,6 +103,8 @@ struct Space {
     ranges: Option<ranges::Ranges>,
     /// Its direct segment, as in the registers.
     segment: Option<Segment>,
+    /// Its kernel's direct map, if it has one from the first page on.
+    direct: Option<VpnRange>,
     /// Children that share the pages of what was a segment: until they end it stays paged (AMB-64).
     paged_for: Vec<Asid>,
     /// Path of its program.
@@ -131,6 +134,8 @@ pub struct Os {
     range_use: ranges::RangeUse,
     census: ranges::Census,
     segments: segment::Tally,
+    /// log2 of the base pages in a leaf of the kernel's direct map.
+    direct_order: u32,
     reclaim: pressure::Reclaim,
     compaction: compaction::Compaction,
     waiting: huge::Waiting,
@@ -186,7 +191,7 @@ const RECLAIM_BATCH: Key = Key {
 /// The keys of an operating system with this placement policy.
 pub fn keys(placement: &str) -> Vec<&'static Key> {
     let own = placement::placement(placement).map_or(&[][..], |p| p.keys);
-    let mut keys = vec![&PAGE_SIZE, &PLACEMENT, &NFS, &RECLAIM_BATCH, &SEED];
+    let mut keys = vec![&PAGE_SIZE, &PLACEMENT, &NFS, &RECLAIM_BATCH, &direct_map::PAGE, &SEED];
     keys.extend(own);
     keys.extend(promotion::KEYS);
     keys.extend(ranges::KEYS);
@@ -214,6 +219,7 @@ impl Os {
             range_use: ranges::RangeUse::default(),
             census: ranges::Census::default(),
             segments: segment::Tally::default(),
+            direct_order: params.order(direct_map::PAGE.name, params.int(direct_map::PAGE.name))?,
             reclaim: match params.text(ranges::RECLAIM.name) {
                 "dissolve" => pressure::Reclaim::Dissolve,
                 "split" => pressure::Reclaim::Split,
@@ -368,5 +374,8 @@ impl PageTableView for Os {
 
     fn segment(&self, asid: Asid) -> Option<Segment> {
         self.registers(asid)
+    }
+    fn kernel_segment(&self, asid: Asid) -> Option<Segment> {
+        self.direct_map(asid)
     }
 }

@@ -93,6 +93,11 @@ pub trait PageTableView {
         let _ = asid;
         None
     }
+    /// The kernel's direct map in the address space (DS13-43), if the stream has one.
+    fn kernel_segment(&self, asid: Asid) -> Option<Segment> {
+        let _ = asid;
+        None
+    }
 }
 
 /// One lookup: a reference to one base page.

@@ -28,6 +28,14 @@ pub const SEGMENTS: Key = Key {
     about: "sets of segment registers; more than one hold the largest ranges of the process, so that the system must keep ranges",
 };
 
+/// F-2, DS13-43.
+pub const KERNEL_SEGMENT: Key = Key {
+    name: "kernel_segment",
+    default: "none",
+    allowed: Allowed::OneOf(&["none", "shared", "own"]),
+    about: "registers for the kernel's direct map: shared: those of the program, while it has no segment; own: a second set; none: it is paged",
+};
+
 /// Assumed: as much as a fault, a trap and a way back.
 pub const VM_EXIT_CYCLES: Key = Key {
     name: "vm_exit_cycles",
@@ -40,28 +48,99 @@ pub const VM_EXIT_CYCLES: Key = Key {
 pub const DESIGN: Design = Design {
     kind: "segment",
     about: "a direct segment in front of a hierarchy of page TLBs (DS13)",
-    keys: &joined::<39>(&[&SERVED_BY, &SEGMENTS, &VM_EXIT_CYCLES], KEYS),
+    keys: &joined::<40>(&[&SERVED_BY, &SEGMENTS, &KERNEL_SEGMENT, &VM_EXIT_CYCLES], KEYS),
     build: |params| {
         host::check(params, "segment", Entries::Segment)?;
+        check_kernel(params)?;
         on_cores(params, |params| Ok(Box::new(SegmentTlb::new(params)?)))
     },
     bits: |_| None,
     reach: hierarchy::DESIGN.reach, // of the page TLBs: a segment has no largest size
 };
 
+/// Refuses kernel segments that have nothing to hold.
+fn check_kernel(params: &Params) -> Result<(), String> {
+    let (kernel, sets, guest) = (params.text(KERNEL_SEGMENT.name), params.int(SEGMENTS.name), params.text(GUEST.name));
+    let refuse = |with: &str, why: &str| Err(format!("kernel_segment = {kernel} is not allowed with {with}: {why}"));
+    if kernel == "none" {
+        Ok(())
+    } else if guest != "none" {
+        refuse(
+            &format!("guest = {guest}"),
+            "the direct map of a guest's kernel leads to guest physical memory; kernel_segment or guest must be none",
+        )
+    } else if sets > 1 {
+        refuse(
+            &format!("segments = {sets}"),
+            "the direct map is one of the ranges that these hold; kernel_segment must be none, or segments must be 1",
+        )
+    } else {
+        Ok(())
+    }
+}
+
+/// Where the kernel's direct map goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kernel {
+    /// Nowhere.
+    Paged,
+    /// The registers of a program that has nothing to put there.
+    Shared,
+    /// A second set.
+    Own,
+}
+
 /// The registers as they were loaded (DS13-17).
 struct Registers {
     asid: Asid,
     held: Held,
+    /// The second set, for the kernel.
+    kernel: One,
 }
 
-/// What they hold.
+impl Registers {
+    /// What they say of a data page; the protection as far as it is known.
+    fn translate(&self, vpn: Vpn) -> Option<(Pfn, Option<Attr>)> {
+        self.held.translate(vpn).or_else(|| self.kernel.translate(vpn))
+    }
+
+    fn overlaps(&self, pages: &VpnRange) -> bool {
+        self.held.overlaps(pages) || self.kernel.overlaps(pages)
+    }
+}
+
+/// One set.
+#[derive(Default)]
+struct One {
+    segment: Option<Segment>,
+    /// The one protection of the segment (DS13-10), as the page table has it; known once a page of it was looked up.
+    attr: Option<Attr>,
+}
+
+impl One {
+    fn new(segment: Option<Segment>) -> One {
+        One { segment: segment.filter(|s| s.base < s.limit), attr: None }
+    }
+
+    fn translate(&self, vpn: Vpn) -> Option<(Pfn, Option<Attr>)> {
+        self.segment.as_ref()?.translate(vpn).map(|pfn| (pfn, self.attr))
+    }
+
+    fn overlaps(&self, pages: &VpnRange) -> bool {
+        self.segment.is_some_and(|s| VpnRange::between(s.base, s.limit).overlaps(pages))
+    }
+
+    /// Learns the protection of a page, if it is one of its.
+    fn note(&mut self, vpn: Vpn, attr: Attr) {
+        if self.attr.is_none() && self.translate(vpn).is_some() {
+            self.attr = Some(attr);
+        }
+    }
+}
+
+/// What the program's hold.
 enum Held {
-    One {
-        segment: Option<Segment>,
-        /// The one protection of the segment (DS13-10), as the page table has it; known once a page of it was looked up.
-        attr: Option<Attr>,
-    },
+    One(One),
     Several {
         ranges: Vec<Range>,
         /// [`PageTableView::ranges_version`] then.
@@ -73,7 +152,7 @@ impl Held {
     /// What they say of a data page; the protection of a single segment as far as it is known.
     fn translate(&self, vpn: Vpn) -> Option<(Pfn, Option<Attr>)> {
         match self {
-            Held::One { segment, attr } => segment.as_ref()?.translate(vpn).map(|pfn| (pfn, *attr)),
+            Held::One(one) => one.translate(vpn),
             Held::Several { ranges, .. } => {
                 let found = ranges.iter().find(|range| range.contains(vpn))?.translate(vpn);
                 Some((found.pfn, Some(found.attr)))
@@ -84,7 +163,7 @@ impl Held {
     /// The guest writes its registers, and gets what the hypervisor makes of it.
     fn compose(&mut self, hypervisor: &mut Hypervisor) {
         match self {
-            Held::One { segment, .. } => *segment = hypervisor.guest_loads(segment.as_slice()).pop(),
+            Held::One(One { segment, .. }) => *segment = hypervisor.guest_loads(segment.as_slice()).pop(),
             Held::Several { ranges, .. } => {
                 let segment = |r: &Range| Segment { base: r.first, limit: Vpn(r.first.0 + r.pages), pfn: r.pfn };
                 let composed = hypervisor.guest_loads(&ranges.iter().map(segment).collect::<Vec<_>>());
@@ -99,7 +178,7 @@ impl Held {
 
     fn overlaps(&self, pages: &VpnRange) -> bool {
         match self {
-            Held::One { segment, .. } => segment.is_some_and(|s| VpnRange::between(s.base, s.limit).overlaps(pages)),
+            Held::One(one) => one.overlaps(pages),
             Held::Several { ranges, .. } => ranges.iter().any(|range| range.virtual_pages().overlaps(pages)),
         }
     }
@@ -122,6 +201,7 @@ pub struct SegmentTlb {
     served: Served,
     /// Sets of registers.
     sets: usize,
+    kernel: Kernel,
     /// Who composes what is in them with the host's segment, in a virtual machine.
     hypervisor: Option<Hypervisor>,
 }
@@ -142,6 +222,11 @@ impl SegmentTlb {
             registers: None,
             served,
             sets,
+            kernel: match params.text(KERNEL_SEGMENT.name) {
+                "shared" => Kernel::Shared,
+                "own" => Kernel::Own,
+                _ => Kernel::Paged,
+            },
             hypervisor: composed.then(|| Hypervisor::new(Host::memory(params), sets)),
         })
     }
@@ -149,7 +234,8 @@ impl SegmentTlb {
     /// The registers, loaded if another process runs or its segment changed.
     fn loaded(&mut self, asid: Asid, table: &dyn PageTableView) -> &mut Registers {
         if self.registers.as_ref().is_none_or(|r| r.asid != asid) {
-            self.registers = Some(Registers { asid, held: self.load(asid, table) });
+            let kernel = if self.kernel == Kernel::Own { table.kernel_segment(asid) } else { None };
+            self.registers = Some(Registers { asid, held: self.load(asid, table), kernel: One::new(kernel) });
         }
         self.registers.as_mut().expect("just loaded")
     }
@@ -157,7 +243,11 @@ impl SegmentTlb {
     /// What the registers of this process are to hold. In a guest without them in hardware, the hypervisor has a say (F-15).
     fn load(&mut self, asid: Asid, table: &dyn PageTableView) -> Held {
         let mut held = match self.sets {
-            1 => Held::One { segment: table.segment(asid).filter(|s| s.base < s.limit), attr: None },
+            1 => {
+                let own = One::new(table.segment(asid));
+                let free = own.segment.is_none() && self.kernel == Kernel::Shared;
+                Held::One(if free { One::new(table.kernel_segment(asid)) } else { own })
+            }
             sets => Held::Several { ranges: table.largest_ranges(asid, sets), version: table.ranges_version(asid) },
         };
         if let Some(hypervisor) = &mut self.hypervisor {
@@ -178,7 +268,7 @@ impl SegmentTlb {
 impl SegmentTlb {
     /// The registers are loaded again if they hold some of these pages.
     fn unload(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
-        if self.registers.as_ref().is_some_and(|r| r.asid == asid && r.held.overlaps(&pages)) {
+        if self.registers.as_ref().is_some_and(|r| r.asid == asid && r.overlaps(&pages)) {
             self.segment_changed(asid, noise);
         }
     }
@@ -189,7 +279,7 @@ impl Tlb for SegmentTlb {
         // DS13-5, AMB-63: fetches are not served.
         let served = self.served;
         let registers = self.loaded(at.asid, table);
-        let found = if at.kind == Kind::Fetch { None } else { registers.held.translate(at.vpn) };
+        let found = if at.kind == Kind::Fetch { None } else { registers.translate(at.vpn) };
         let Some((frame, _)) = found else {
             let answer = self.paging.answer(at, pte, Guest::Tables, table, noise);
             if answer.outcome != Outcome::Hit && self.outdated(at, table) {
@@ -205,8 +295,9 @@ impl Tlb for SegmentTlb {
             self.paging.counts.segment.misses_inside += u64::from(answer.outcome != Outcome::Hit);
             return answer;
         }
-        if let Some(Registers { held: Held::One { attr, .. }, .. }) = &mut self.registers {
-            attr.get_or_insert(pte.attr);
+        if let Some(Registers { held: Held::One(one), kernel, .. }) = &mut self.registers {
+            one.note(at.vpn, pte.attr);
+            kernel.note(at.vpn, pte.attr);
         }
         debug_assert_eq!(
             self.probe(at.asid, at.vpn, at.kind).map(|t| t.attr),
@@ -253,7 +344,7 @@ impl Tlb for SegmentTlb {
     fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
         let in_front = matches!(self.served, Served::Registers);
         let registers = self.registers.as_ref().filter(|r| in_front && kind != Kind::Fetch && r.asid == asid);
-        if let Some((pfn, attr)) = registers.and_then(|r| r.held.translate(vpn)) {
+        if let Some((pfn, attr)) = registers.and_then(|r| r.translate(vpn)) {
             return Some(Translation { pfn, attr: attr? });
         }
         self.paging.probe(asid, vpn, kind)
