@@ -14,6 +14,9 @@ pub const BASE_SHIFT: u32 = 12;
 /// Bytes at which a Linux kernel on x86-64 has all physical memory in one piece, in every address space (F-2, DS13-43).
 pub const DIRECT_MAP: std::ops::Range<u64> = 0xffff_8880_0000_0000..0xffff_c880_0000_0000;
 
+/// First byte of what the same kernel maps page by page, wherever it found the memory (vmalloc).
+pub const VARIABLE_MAPPINGS: u64 = 0xffff_c900_0000_0000;
+
 /// A virtual page number: virtual address div base page size.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct Vpn(pub u64);

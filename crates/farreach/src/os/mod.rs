@@ -375,6 +375,7 @@ impl PageTableView for Os {
     fn segment(&self, asid: Asid) -> Option<Segment> {
         self.registers(asid)
     }
+
     fn kernel_segment(&self, asid: Asid) -> Option<Segment> {
         self.direct_map(asid)
     }

@@ -20,6 +20,15 @@ pub const fn site(phase: u32, step: u32) -> Site {
     Site(phase * STEPS + step)
 }
 
+/// Memory of an operating system's kernel, which is shared by all processes. What is in it steers nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum System {
+    /// All physical memory, in one piece ([`DIRECT_MAP`](crate::addr::DIRECT_MAP)).
+    DirectMap,
+    /// What it maps page by page ([`VARIABLE_MAPPINGS`](crate::addr::VARIABLE_MAPPINGS)).
+    Variable,
+}
+
 /// Memory as a program sees it. References are made in the order of the calls.
 pub trait Memory {
     /// An array in memory.
@@ -30,6 +39,8 @@ pub trait Memory {
     /// A new array like [`Memory::array`] of values that steer nothing: no address and no decision depends on them. A tracing
     /// memory does not keep them, loads give zero there.
     fn opaque<T: Element>(&mut self, len: usize) -> Self::Array<T>;
+    /// The one array of a kind of kernel memory: mapped and zero, its values as those of [`Memory::opaque`].
+    fn system<T: Element>(&mut self, of: System, len: usize) -> Self::Array<T>;
     /// A new array on the stack.
     fn stack<T: Element>(&mut self, len: usize) -> Self::Array<T>;
     /// The system fills elements from 0 on, like read(2): the program itself makes no references.
@@ -121,6 +132,9 @@ impl Memory for Native {
         self.fresh(len)
     }
     fn opaque<T: Element>(&mut self, len: usize) -> Vec<T> {
+        self.array(len)
+    }
+    fn system<T: Element>(&mut self, _: System, len: usize) -> Vec<T> {
         self.array(len)
     }
     fn stack<T: Element>(&mut self, len: usize) -> Vec<T> {

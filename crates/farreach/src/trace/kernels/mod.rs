@@ -25,6 +25,7 @@ mod particles;
 mod queue;
 mod random;
 mod semispace;
+mod server;
 mod simplex;
 mod sparse_lu;
 mod spmv;
@@ -38,11 +39,11 @@ use crate::error::{Error, Result};
 use crate::event::Source;
 
 pub use lzw::Text;
-pub use memory::{Element, Memory, Native, Site, Watch, site};
+pub use memory::{Element, Memory, Native, Site, System, Watch, site};
 pub use random::Rng;
 pub use traced::Traced;
 
-/// Every kernel: the ten of the subblock paper in the order of its tables, then those with big memory.
+/// Every kernel: the ten of the subblock paper in the order of its tables, then those with big memory, then one with its operating system.
 pub static KERNELS: &[Kernel] = &[
     join::KERNEL,
     dense::KERNEL,
@@ -65,6 +66,7 @@ pub static KERNELS: &[Kernel] = &[
     suffix::KERNEL,
     stencil::KERNEL,
     cluster::KERNEL,
+    server::KERNEL,
 ];
 
 /// One kernel of the catalogue.

@@ -169,6 +169,7 @@ const STREAMS: &[(&str, u64)] = &[
     ("suffix", 0x56c0ede20402f730),
     ("stencil", 0xf404841c50d87335),
     ("cluster", 0xbf962fa9f8c72e32),
+    ("server", 0x21152612826917c9),
 ];
 
 #[test]

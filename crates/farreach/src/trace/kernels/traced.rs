@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use super::memory::{Element, Memory, STEPS, Site};
+use super::memory::{Element, Memory, STEPS, Site, System};
 use super::{Kernel, Layout, Settings};
-use crate::addr::Asid;
+use crate::addr::{Asid, DIRECT_MAP, VARIABLE_MAPPINGS};
 use crate::error::{Error, Result};
 use crate::event::{Backing, Batch, Block, DataRef, End, Instr, Kind, Mapping, Op, Prot, Source};
 use crate::trace::generate::{CODE, DATA, STACK_END};
@@ -107,7 +107,8 @@ impl Traced {
     }
 
     fn map(&mut self, start: u64, len: u64, prot: Prot, backing: Backing) {
-        self.batch.push_op(Op::Map(Mapping { start, len, prot, shared: false, backing }));
+        let shared = backing == Backing::Kernel;
+        self.batch.push_op(Op::Map(Mapping { start, len, prot, shared, backing }));
     }
 
     /// Room for `bytes`; its first address.
@@ -184,6 +185,14 @@ impl Memory for Traced {
     fn opaque<T: Element>(&mut self, len: usize) -> TracedArray<T> {
         let base = self.place((len * size_of::<T>()) as u64);
         self.new_array(base, len, self.keep_opaque)
+    }
+    fn system<T: Element>(&mut self, of: System, len: usize) -> TracedArray<T> {
+        let start = match of {
+            System::DirectMap => DIRECT_MAP.start,
+            System::Variable => VARIABLE_MAPPINGS,
+        };
+        self.map(start, ((len * size_of::<T>()) as u64).next_multiple_of(PAGE), Prot::RW, Backing::Kernel);
+        self.new_array(start, len, self.keep_opaque)
     }
     fn stack<T: Element>(&mut self, len: usize) -> TracedArray<T> {
         self.stack -= ((len * size_of::<T>()) as u64).next_multiple_of(16);
