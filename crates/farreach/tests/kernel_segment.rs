@@ -44,7 +44,7 @@ const TRACKED: &str = "ds13/segment:placement=demand,kernel_segment=own,segment_
 #[test]
 fn h_ds_12_what_a_segment_for_the_direct_map_removes() {
     let batches = server(256, 3_000_000);
-    for (leaf, least) in [("4K", 97.0), ("2M", 95.0)] {
+    for leaf in ["4K", "2M"] {
         let machines = [NONE, OWN, SHARED, TRACKED, "ds13/4k:seed=7"].map(|m| format!("{m},direct_map_page={leaf}"));
         let fast = run_batches(&machines.each_ref().map(String::as_str), &batches, false, 2);
         let [none, own, shared, tracked, plain] = std::array::from_fn(|i| fast.machine(i));
@@ -57,7 +57,7 @@ fn h_ds_12_what_a_segment_for_the_direct_map_removes() {
         let before = direct(none) + variable(none);
         let removed = 100.0 * (before - variable(own)) as f64 / before as f64;
         println!("{leaf}: {before} misses of the kernel, {} variable, {} left: {removed:.2} %", variable(none), variable(own));
-        assert!((least..100.0).contains(&removed), "{leaf}: {removed} %");
+        assert!((95.0..100.0).contains(&removed), "{leaf}: {removed} %");
         // As the paper counted them: served by pages.
         assert_eq!(tracked.counts.tlb.segment.misses_inside, direct(none));
         assert_eq!(tracked.counts.tlb.misses, none.counts.tlb.misses);
