@@ -26,8 +26,9 @@ pub const PAGE: Key = Key {
 /// Name of its region.
 pub(super) const NAME: &str = "direct map";
 
-/// Frame of its first page: 128 TB of 4 KB frames are enough for others.
-const FRAMES: u64 = 1 << 35;
+/// Frame of its first page: 128 TB of 4 KB frames are enough for others, 64 TB beyond them for the page tables of a
+/// guest, and all ends where four levels of a host do.
+const FRAMES: u64 = 3 << 34;
 
 /// Whether only the direct map names this frame.
 #[inline]
