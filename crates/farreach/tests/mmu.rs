@@ -19,6 +19,7 @@ struct Memory {
     order: u8,
     ranges: Vec<Range>,
     segment: Option<Segment>,
+    kernel: Option<Segment>,
 }
 
 const DISTANCE: u64 = 1 << 30;
@@ -42,6 +43,9 @@ impl PageTableView for Memory {
     }
     fn segment(&self, _: Asid) -> Option<Segment> {
         self.segment
+    }
+    fn kernel_segment(&self, _: Asid) -> Option<Segment> {
+        self.kernel
     }
 }
 
@@ -431,6 +435,38 @@ fn ds13_2_what_the_segment_serves() {
     assert_eq!(design.counts().data_misses, 2, "the fetch brought it into the second level");
     loads(&mut *design, &off, [0x101]);
     assert_eq!(design.counts().data_misses, 3);
+}
+
+/// DS13-43: who has the registers, and that they say what the page table does (XC-3).
+#[test]
+fn f_2_registers_for_the_direct_map() {
+    let over = |base, limit| Some(Segment { base: Vpn(base), limit: Vpn(limit), pfn: Pfn(base + DISTANCE) });
+    let both = Memory { segment: over(0x100, 0x200), kernel: over(0x1000, 0x2000), ..Memory::default() };
+    let alone = Memory { kernel: both.kernel, ..Memory::default() };
+    // Misses of the kernel's pages beside the program's segment, alone, and beside it again.
+    for (kernel, missed) in [("none", [64, 64, 64]), ("shared", [64, 0, 64]), ("own", [0, 0, 0])] {
+        let mut design = tlb("segment", &format!("l1d=4K:4,l1i=4K:4,l2=none,kernel_segment={kernel}"));
+        for (round, memory) in [&both, &alone, &both].into_iter().enumerate() {
+            design.segment_changed(Asid(0), &mut Noise::default());
+            let before = design.counts().misses;
+            for vpn in (0x1000 + 64 * round as u64..).take(64) {
+                for kind in [Kind::Load, Kind::Store] {
+                    touch(&mut *design, memory, kind, [vpn]);
+                    let pte = memory.pte(Asid(0), Vpn(vpn)).unwrap();
+                    let found = design.probe(Asid(0), Vpn(vpn), kind).map(|t| (t.pfn, t.attr));
+                    assert_eq!(found, Some((pte.pfn, pte.attr)), "{kernel}: {vpn:#x}");
+                }
+            }
+            assert_eq!(design.counts().misses - before, missed[round], "{kernel}, round {round}");
+            let before = design.counts().misses;
+            touch(&mut *design, memory, Kind::Fetch, [0x1800 + round as u64]);
+            loads(&mut *design, memory, [0x2000 + round as u64, 0xfff - round as u64]);
+            assert_eq!(design.counts().misses - before, 3, "{kernel}: fetches, and what lies outside, are paged");
+            loads(&mut *design, memory, 0x100..0x108);
+            let program = if memory.segment.is_some() { 0 } else { 8 };
+            assert_eq!(design.counts().misses - before, 3 + program, "{kernel}: the program");
+        }
+    }
 }
 
 /// CA-28, DS13-25, DS13-30: emulation translates alike, and tells the misses of the segment from the others.
