@@ -27,13 +27,7 @@ pub fn render(result: &RunResult) -> String {
 
 /// Rows under the union of their keys; only the key of the first column if there are no rows.
 pub(super) fn table(rows: &[Map<String, Json>]) -> String {
-    let mut header: Vec<&str> = Vec::new();
-    let mut known = std::collections::HashSet::new();
-    for key in rows.iter().flat_map(Map::keys) {
-        if known.insert(key) {
-            header.push(key);
-        }
-    }
+    let header = names(rows);
     let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
     let mut write = |fields: Vec<String>| writer.write_record(fields).expect("memory takes every row of equal length");
     write(if header.is_empty() { vec!["name".into()] } else { header.iter().map(|&name| name.to_owned()).collect() });
@@ -42,6 +36,12 @@ pub(super) fn table(rows: &[Map<String, Json>]) -> String {
     }
     let bytes = writer.into_inner().expect("memory takes every byte");
     String::from_utf8(bytes).expect("every field is text")
+}
+
+/// The union of their keys, in order of first appearance.
+pub(super) fn names(rows: &[Map<String, Json>]) -> Vec<&str> {
+    let mut known = std::collections::HashSet::new();
+    rows.iter().flat_map(Map::keys).map(String::as_str).filter(|&key| known.insert(key)).collect()
 }
 
 pub(super) fn json(part: &impl serde::Serialize) -> Json {

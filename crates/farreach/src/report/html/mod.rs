@@ -38,6 +38,7 @@ pub fn render(result: &RunResult) -> String {
                 @if let Some(chart) = plots::timeline(page) { (chart) }
                 @if let Some(chart) = bars::regions(page) { (chart) }
                 (bars::memory(page))
+                @if let Some(table) = tables::compaction(page) { (table) }
                 @if let Some(table) = tables::ledger(page) { (table) }
                 (tables::numbers(page))
                 (tables::configuration(page))

@@ -2,10 +2,12 @@
 
 use super::parts::{Page, chip, named};
 use crate::counts::{LedgerLine, MachineResult};
+use crate::report::compaction;
+use crate::report::csv::{flat, json, names};
 use crate::report::format::{NONE, bytes, count, grouped, rate, signed};
 use crate::report::view::config_value;
 use maud::{Markup, html};
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json};
 
 fn heads(page: &Page) -> Markup {
     html! { @for i in 0..page.result.machines.len() { th scope="col" { (named(page, i)) } } }
@@ -92,35 +94,63 @@ fn tone(cycles: i64) -> &'static str {
     }
 }
 
+/// Free memory and compaction, if some machine compacted.
+pub(super) fn compaction(page: &Page) -> Option<Markup> {
+    let columns = compaction::cells(page.result);
+    if columns.is_empty() {
+        return None;
+    }
+    Some(html! {
+        section {
+            h2 { (compaction::title(page.result)) }
+            p.lead { (compaction::NOTES.join(" ")) }
+            div.scroll {
+                table.numbers {
+                    thead { tr { th scope="col" {} (heads(page)) } }
+                    tbody {
+                        @for (i, (.., what)) in compaction::ROWS.into_iter().enumerate() {
+                            tr {
+                                th scope="row" { (what) }
+                                @for column in &columns { td { (column.as_ref().map_or(NONE, |cells| &cells[i])) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    })
+}
+
 /// Every number, exact. Rows in which all designs have nothing are left out.
 pub(super) fn numbers(page: &Page) -> Markup {
     let machines = &page.result.machines;
     let part = |m: &MachineResult, part: usize| {
-        let value = match part {
-            0 => serde_json::to_value(&m.counts.tlb),
-            1 => serde_json::to_value(&m.counts.os),
-            2 => serde_json::to_value(&m.memory),
-            _ => serde_json::to_value(&m.cost),
-        };
-        value.expect("counts have only text keys, so they are always JSON")
+        flat(
+            "",
+            match part {
+                0 => json(&m.counts.tlb),
+                1 => json(&m.counts.os),
+                2 => json(&m.memory),
+                _ => json(&m.cost),
+            },
+        )
     };
     html! {
         section {
             h2 { "All numbers" }
-            p.lead { "Counts are exact. What is nothing for all designs is left out; names are those of the JSON and CSV reports." }
+            p.lead { "Counts are exact. What is nothing for all designs is left out, and lists; names are those of the JSON and CSV reports, which have them." }
             div.scroll {
                 table.numbers {
                     thead { tr { th scope="col" {} (heads(page)) } }
                     @for (k, title) in ["Translation hardware", "Operating system", "Memory, in bytes", "Cost"].into_iter().enumerate() {
-                        @let columns: Vec<Json> = machines.iter().map(|m| part(m, k)).collect();
-                        @let keys: Vec<&String> = columns[0].as_object().map(|o| o.keys().collect()).unwrap_or_default();
+                        @let columns: Vec<Map<String, Json>> = machines.iter().map(|m| part(m, k)).collect();
                         tbody {
                             tr.group { th scope="rowgroup" colspan=(machines.len() + 1) { (title) } }
-                            @for key in keys {
-                                @if columns.iter().any(|c| !nothing(&c[key])) {
+                            @for key in names(&columns) {
+                                @if columns.iter().any(|c| !nothing(c.get(key))) {
                                     tr {
                                         th scope="row" { code { (key) } }
-                                        @for column in &columns { td.even[nothing(&column[key])] { (exact(&column[key])) } }
+                                        @for column in &columns { td.even[nothing(column.get(key))] { (column.get(key).map_or_else(|| NONE.into(), exact)) } }
                                     }
                                 }
                             }
@@ -144,8 +174,9 @@ fn seconds(m: &MachineResult) -> Option<f64> {
     Some(m.cost.cycles as f64 / (clock * 1e6))
 }
 
-fn nothing(value: &Json) -> bool {
-    value.is_null() || value.as_f64() == Some(0.0)
+/// Nothing that is shown: lists are too long for a table of designs side by side.
+fn nothing(value: Option<&Json>) -> bool {
+    value.is_none_or(|value| value.is_null() || value.is_array() || value.as_f64() == Some(0.0))
 }
 
 fn exact(value: &Json) -> String {
