@@ -418,6 +418,18 @@ fn memory_by_hand() {
     assert_eq!(result.rows.iter().map(|r| r.counts.fetch_misses).collect::<Vec<_>>(), [2, 1, 1]);
 }
 
+/// A process of two threads forks: two processes, three threads, for the page sizes as for machines with TLBs and with caches.
+#[test]
+fn the_thread_that_forks_counts_in_the_child_too() {
+    let mut s = Stream::new();
+    s.start().op(Op::ThreadStart { thread: 1 }).op(Op::ThreadStart { thread: 2 }).anon(0, 1).load(0);
+    s.op(Op::Fork { child: Asid(1) });
+    let crowd = |w: &farreach::counts::Workload| (w.processes, w.threads);
+    let (_, sizes) = study(&s.batches, &[4096], Options::default());
+    let machines = common::run(&["t94/single", "sv97/softvm"], &s);
+    assert_eq!([crowd(&sizes.workload), crowd(&machines.result.workload)], [(2, 3); 2]);
+}
+
 /// A reference across a page boundary looks up two pages, of those sizes that have a boundary there.
 #[test]
 fn crossing_is_a_matter_of_size() {

@@ -11,7 +11,7 @@ mod events;
 use super::compiled::{Compiled, Hot, PAGE, TOGETHER};
 use super::lives::Lives;
 use super::quiet::{self, Quiet};
-use super::tally::{Footprint, ORDERS, Tally};
+use super::tally::{Crowd, Footprint, ORDERS, Tally};
 use super::threads::Threads;
 use super::unit::Group;
 use crate::Error;
@@ -28,8 +28,7 @@ pub(super) struct Engine {
     pub footprint: Footprint,
     /// If a design walks page tables.
     pub lives: Option<Lives>,
-    pub processes: u64,
-    pub threads: u64,
+    pub crowd: Crowd,
     compiled: Compiled,
     quiet: Quiet,
     full: u32,
@@ -62,8 +61,7 @@ impl Engine {
             groups,
             tally: Tally::default(),
             footprint: Footprint::default(),
-            processes: 0,
-            threads: 0,
+            crowd: Crowd::default(),
             compiled: Compiled::default(),
             current: None,
             running: Threads::default(),

@@ -7,7 +7,7 @@ use super::lines::{self, LineEngine};
 use super::profile::Profile;
 use super::quiet::MAX_DESIGNS;
 use super::spec::{Hardware, MachineSpec};
-use super::tally::{Footprint, Progress, Tally};
+use super::tally::{Crowd, Footprint, Progress, Tally};
 use super::unit::{Group, Unit};
 use crate::Error;
 use crate::addr::BASE_SHIFT;
@@ -45,8 +45,7 @@ enum Loop {
 struct Seen<'a> {
     tally: Tally,
     footprint: &'a Footprint,
-    processes: u64,
-    threads: u64,
+    crowd: Crowd,
 }
 
 impl Loop {
@@ -59,12 +58,12 @@ impl Loop {
     fn seen(&self) -> Seen<'_> {
         match self {
             Loop::Pages(engine) => {
-                let Engine { tally, footprint, processes, threads, .. } = &**engine;
-                Seen { tally: *tally, footprint, processes: *processes, threads: *threads }
+                let Engine { tally, footprint, crowd, .. } = &**engine;
+                Seen { tally: *tally, footprint, crowd: *crowd }
             }
             Loop::Lines(engine) => {
-                let LineEngine { tally, footprint, processes, threads, .. } = &**engine;
-                Seen { tally: *tally, footprint, processes: *processes, threads: *threads }
+                let LineEngine { tally, footprint, crowd, .. } = &**engine;
+                Seen { tally: *tally, footprint, crowd: *crowd }
             }
         }
     }
@@ -202,8 +201,7 @@ impl Lab {
         let limit = self.engines[0].done().then(|| format!("--limit {}", self.options.limit.unwrap_or(0)));
         let first = self.engines[0].seen();
         for other in &self.engines {
-            let facts =
-                |seen: &Seen| (seen.tally.references, seen.tally.lookups, seen.footprint.pages, seen.processes, seen.threads);
+            let facts = |seen: &Seen| (seen.tally.references, seen.tally.lookups, seen.footprint.pages, seen.crowd);
             debug_assert_eq!(facts(&other.seen()), facts(&first), "engines disagree");
         }
         let workload = Workload {
@@ -212,8 +210,8 @@ impl Lab {
             references: first.tally.references,
             lookups: first.tally.lookups,
             touched_bytes: first.footprint.pages << BASE_SHIFT,
-            processes: first.processes.max(1),
-            threads: first.threads.max(first.processes).max(1),
+            processes: first.crowd.processes(),
+            threads: first.crowd.threads(),
             stopped: stopped.or(limit),
             seed: self.options.seed,
         };

@@ -2,6 +2,7 @@
 
 use crate::addr::Asid;
 use crate::counts::Lookups;
+use crate::event::Op;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
@@ -44,6 +45,38 @@ impl Tally {
     /// Lookups in base pages of 2^k 4 KB pages: a reference makes one for each page it touches (XC-1).
     pub fn lookups_in(&self, k: u32) -> u64 {
         self.lookups.total() - self.crossings[..k as usize].iter().sum::<u64>()
+    }
+}
+
+/// Processes and threads that a stream announces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Crowd {
+    processes: u64,
+    threads: u64,
+}
+
+impl Crowd {
+    /// Takes an event in.
+    pub fn follow(&mut self, op: &Op) {
+        match op {
+            Op::Start { .. } => self.processes += 1,
+            Op::Fork { .. } => {
+                self.processes += 1;
+                self.threads += 1; // the one that forked, which no `ThreadStart` announces
+            }
+            Op::ThreadStart { .. } => self.threads += 1,
+            _ => {}
+        }
+    }
+
+    /// Processes: something ran, said or not.
+    pub fn processes(&self) -> u64 {
+        self.processes.max(1)
+    }
+
+    /// Threads: one for each process at least.
+    pub fn threads(&self) -> u64 {
+        self.threads.max(self.processes())
     }
 }
 

@@ -52,16 +52,10 @@ impl Engine {
     }
 
     pub(super) fn op(&mut self, asid: Asid, op: &Op) -> Result<(), String> {
-        match op {
-            Op::Define { id, block } => return self.compiled.define(*id, block).map_err(|e| format!("block {id}: {e}")),
-            Op::Start { .. } => self.processes += 1,
-            Op::Fork { .. } => {
-                self.processes += 1;
-                self.threads += 1; // the one that forked, which no `ThreadStart` announces
-            }
-            Op::ThreadStart { .. } => self.threads += 1,
-            _ => {}
+        if let Op::Define { id, block } = op {
+            return self.compiled.define(*id, block).map_err(|e| format!("block {id}: {e}"));
         }
+        self.crowd.follow(op);
         if let Some(lives) = &mut self.lives {
             lives.op(asid, op, self.tally.lookups.total());
         }

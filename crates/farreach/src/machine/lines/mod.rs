@@ -10,7 +10,7 @@ use super::crew::Work;
 use super::growth::Growth;
 use super::lives::Lives;
 use super::profile::{FIRST_SLICE, MAX_SLICES, Profile};
-use super::tally::{Footprint, Progress, Tally};
+use super::tally::{Crowd, Footprint, Progress, Tally};
 use crate::Error;
 use crate::addr::{Asid, BASE_SHIFT, Vpn};
 use crate::counts::{Lookups, SystemCounts, TlbCounts};
@@ -85,8 +85,7 @@ pub(super) struct LineEngine {
     pub footprint: Footprint,
     /// If a machine walks page tables.
     pub lives: Option<Lives>,
-    pub processes: u64,
-    pub threads: u64,
+    pub crowd: Crowd,
     program: Program,
     /// Fetches, loads, stores.
     crossings: [Crossings; 3],
@@ -115,8 +114,7 @@ impl LineEngine {
             units,
             tally: Tally::default(),
             footprint: Footprint::default(),
-            processes: 0,
-            threads: 0,
+            crowd: Crowd::default(),
             program: Program::default(),
             crossings: [Crossings::default(); 3],
             served: Box::new(Served([[u64::MAX; SERVED]; 3])),
@@ -320,16 +318,10 @@ impl LineEngine {
     }
 
     fn op(&mut self, asid: Asid, op: &Op) -> Result<(), String> {
-        match op {
-            Op::Define { id, block } => return self.program.define(*id, block).map_err(|e| format!("block {id}: {e}")),
-            Op::Start { .. } => self.processes += 1,
-            Op::Fork { .. } => {
-                self.processes += 1;
-                self.threads += 1; // the one that forked, which no `ThreadStart` announces
-            }
-            Op::ThreadStart { .. } => self.threads += 1,
-            _ => {}
+        if let Op::Define { id, block } = op {
+            return self.program.define(*id, block).map_err(|e| format!("block {id}: {e}"));
         }
+        self.crowd.follow(op);
         self.flush().map_err(|e| e.to_string())?;
         self.growth.before(self.tally.lookups.total(), &self.os);
         if let Some(lives) = &mut self.lives {

@@ -3,7 +3,7 @@
 
 use super::super::compiled::{Compiled, Hot, PAGE};
 use super::super::crew::Work;
-use super::super::tally::Progress;
+use super::super::tally::{Crowd, Progress};
 use super::sides::Sides;
 use crate::Error;
 use crate::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
@@ -12,8 +12,7 @@ use crate::event::{Advice, Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, Op};
 /// See the module.
 pub(super) struct PageEngine {
     pub sides: Sides,
-    pub processes: u64,
-    pub threads: u64,
+    pub crowd: Crowd,
     compiled: Compiled,
     current: Option<Asid>,
     limit: u64,
@@ -25,8 +24,7 @@ impl PageEngine {
     pub fn new(orders: &[u32], limit: Option<u64>, plain: bool) -> PageEngine {
         PageEngine {
             sides: Sides::new(orders, plain),
-            processes: 0,
-            threads: 0,
+            crowd: Crowd::default(),
             compiled: Compiled::default(),
             current: None,
             limit: limit.unwrap_or(u64::MAX),
@@ -98,14 +96,10 @@ impl PageEngine {
 
     fn op(&mut self, asid: Asid, op: &Op) -> Result<(), String> {
         let range = |start: u64, len: u64| VpnRange::of_bytes(start, len, BASE_SHIFT);
+        self.crowd.follow(op);
         match op {
             Op::Define { id, block } => self.compiled.define(*id, block).map_err(|e| format!("block {id}: {e}"))?,
-            Op::Start { .. } => self.processes += 1,
-            Op::Fork { child } => {
-                self.processes += 1;
-                self.sides.book.fork(asid, *child);
-            }
-            Op::ThreadStart { .. } => self.threads += 1,
+            Op::Fork { child } => self.sides.book.fork(asid, *child),
             Op::Map(mapping) => self.map(asid, range(mapping.start, mapping.len)),
             Op::Unmap { start, len } => self.unmap(asid, range(*start, *len)),
             Op::Advise { start, len, advice: Advice::DontNeed } => self.sides.release(asid, range(*start, *len)),
@@ -124,7 +118,12 @@ impl PageEngine {
                 self.sides.release(asid, VpnRange { start: Vpn(0), pages: 1 << (64 - BASE_SHIFT) });
                 self.sides.book.forget(asid);
             }
-            Op::Protect { .. } | Op::Advise { .. } | Op::ThreadExit { .. } | Op::Switch { .. } => {}
+            Op::Start { .. }
+            | Op::Protect { .. }
+            | Op::Advise { .. }
+            | Op::ThreadStart { .. }
+            | Op::ThreadExit { .. }
+            | Op::Switch { .. } => {}
         }
         Ok(())
     }

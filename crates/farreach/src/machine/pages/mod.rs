@@ -135,8 +135,8 @@ impl PageLab {
             references: first.sides.tally.references,
             lookups: first.sides.tally.lookups,
             touched_bytes: first.sides.book.touched() << BASE_SHIFT,
-            processes: first.processes.max(1),
-            threads: first.threads.max(first.processes).max(1),
+            processes: first.crowd.processes(),
+            threads: first.crowd.threads(),
             stopped: stopped.or(limit),
             seed: self.options.seed,
         };
