@@ -7,7 +7,7 @@
 
    A superblock is cut into segments behind each conditional exit. A segment runs completely or not at all (but for
    faults, see FR_CUT), so it is one block of the stream: said once, when it is translated. At its start the code moves
-   hot.at past the words of the block, writes the id and adds to the tally; then each data reference writes its address to
+   hot.at past the words of the block, writes id and number of addresses and adds to the tally; then each data reference writes its address to
    its own place. No call, no branch. Room in the chunk is checked once per superblock.
 
    hot.at moves at the start, so that a fault in the middle finds the block recorded and can be told apart. */
@@ -185,7 +185,7 @@ static IRExpr* emit_start(IRSB* out, UInt id)
 {
    IRExpr* at = assign(out, Ity_I64, IRExpr_Get(HOT(at), Ity_I64));
    addStmtToIRSB(out, IRStmt_Put(HOT(at), plus(out, at, 8 * (1 + segment.refs))));
-   addStmtToIRSB(out, IRStmt_Store(Iend_LE, at, word(id)));
+   addStmtToIRSB(out, IRStmt_Store(Iend_LE, at, word(id | (ULong)segment.refs << 32)));
    IRExpr* tally = assign(out, Ity_I64, IRExpr_Get(HOT(tally), Ity_I64));
    addStmtToIRSB(out, IRStmt_Put(HOT(tally), plus(out, tally, tally_of_segment())));
    return at;

@@ -13,15 +13,16 @@
      ring.N    struct fr_ring: one per process image, made by the recorder; N from fr_control.next_ring
 
    A ring has FR_CHUNKS chunks of FR_CHUNK_WORDS words. The writer fills a chunk, publishes it and goes on with the next,
-   waiting while all are full. The reader copies the words, clears them to zero and hands the chunk back. Publishing takes
-   a place in the one order of the run: seq = head++, order[seq % FR_ORDER] = N + 1.
-   A chunk that the writer did not live to publish is readable too: words never written are zero, and no block or record
-   begins with a zero word.
+   waiting while all are full. The reader copies the words, clears the first to zero and hands the chunk back; the writer
+   clears the others, from the first on, before it writes: its own cache then has them. Publishing takes a place in the one
+   order of the run: seq = head++, order[seq % FR_ORDER] = N + 1.
+   A chunk that the writer did not live to publish is readable too: words never written are zero (all of them from the
+   first on, if it died while clearing), and no block or record begins with a zero word.
 
    Words of a chunk:
 
-     block     id (1 .. 2^31-1), then one address for each data reference of the block; FR_NOT_EXECUTED if its condition
-               was false. The block runs from its first to its last instruction, unless FR_CUT follows.
+     block     id (1 .. 2^31-1) | addresses << 32, then one address for each data reference of the block; FR_NOT_EXECUTED if its
+               condition was false. The block runs from its first to its last instruction, unless FR_CUT follows.
      record    FR_OP | type << 32 | payload words, then the payload
 
    Neither crosses the end of a chunk. */
@@ -30,7 +31,7 @@
 #define FARREACH_STREAM_H
 
 #define FR_MAGIC        0x31484341455252ULL /* in control and in every ring */
-#define FR_VERSION      1
+#define FR_VERSION      2
 
 #define FR_CHUNKS       8
 #define FR_CHUNK_WORDS  32768

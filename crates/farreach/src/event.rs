@@ -3,9 +3,10 @@
 //! A program is a stream of [`Batch`]es. Each batch belongs to one address space and carries *words*:
 //!
 //! * a word with [`OP_BIT`] set is an [`Op`], an event other than a reference: `batch.ops[word & !OP_BIT]`;
-//! * any other word is the id of a [`Block`], executed once from its first to its last instruction, and is followed by
-//!   exactly `block.refs.len()` address words, one for each data reference, in program order.
-//!   An address of [`NOT_EXECUTED`] marks a conditional reference (a masked move) that did not happen.
+//! * any other word ([`block_word`]) is an execution of a [`Block`] from its first to its last instruction: the id of the block in the low
+//!   half, above it the number of address words that follow, exactly `block.refs.len()`, one for each data reference, in program order.
+//!   An address of [`NOT_EXECUTED`] marks a conditional reference (a masked move) that did not happen. So the next block is found
+//!   without knowing this one.
 //!
 //! A block is defined once, by [`Op::Define`], before its first use; ids are unique in the whole trace, whatever the process.
 //! So what never changes (instruction addresses and lengths, kind and size of each reference) is said once, what changes
@@ -24,6 +25,22 @@ pub const OP_BIT: u64 = 1 << 63;
 
 /// The address word of a conditional reference that did not happen.
 pub const NOT_EXECUTED: u64 = u64::MAX;
+
+/// The word that stands for an execution of block `id`, with so many address words behind it.
+#[inline(always)]
+pub const fn block_word(id: u32, refs: usize) -> u64 {
+    id as u64 | (refs as u64) << 32
+}
+/// The block that a word without [`OP_BIT`] executes.
+#[inline(always)]
+pub const fn block_id(word: u64) -> u32 {
+    word as u32
+}
+/// Address words that follow a word without [`OP_BIT`], as it says.
+#[inline(always)]
+pub const fn refs_behind(word: u64) -> usize {
+    (word >> 32) as usize
+}
 
 /// What a reference does (XC-1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -93,6 +110,9 @@ impl Block {
                 ));
             }
             before = r.after;
+        }
+        if self.refs.len() as u64 >= OP_BIT >> 32 {
+            return Err(format!("{} (fewer than 2^31 allowed)", several(self.refs.len() as u64, "data reference")));
         }
         Ok(())
     }
@@ -298,8 +318,15 @@ impl Batch {
     }
     /// Appends one execution of block `id`; `addrs` has one word per data reference of that block.
     pub fn push_block(&mut self, id: u32, addrs: &[u64]) {
-        self.words.push(u64::from(id));
+        self.words.push(block_word(id, addrs.len()));
         self.words.extend_from_slice(addrs);
+    }
+    /// The event that a word with [`OP_BIT`] names.
+    #[inline]
+    pub fn op(&self, word: u64) -> Result<&Op, Broken> {
+        let index = word & !OP_BIT;
+        let op = usize::try_from(index).ok().and_then(|i| self.ops.get(i));
+        op.ok_or(Broken::BadOp { index, have: self.ops.len() })
     }
     /// Nothing in it.
     pub fn is_empty(&self) -> bool {
@@ -344,15 +371,15 @@ impl<T> Default for ById<T> {
 impl<T> ById<T> {
     /// What stands at `id`.
     #[inline(always)]
-    pub fn get(&self, id: u64) -> Option<&T> {
+    pub fn get(&self, id: u32) -> Option<&T> {
         match self.dense.get(id as usize) {
             Some(slot) => slot.as_ref(),
             None => self.get_sparse(id),
         }
     }
     #[cold]
-    fn get_sparse(&self, id: u64) -> Option<&T> {
-        self.sparse.get(&u32::try_from(id).ok()?)
+    fn get_sparse(&self, id: u32) -> Option<&T> {
+        self.sparse.get(&id)
     }
     /// Puts something at an id where nothing is.
     pub fn insert(&mut self, id: u32, value: T) {
@@ -382,22 +409,28 @@ pub struct Blocks {
     by_id: ById<Arc<Block>>,
 }
 
-/// A stream that breaks the contract of this module.
+/// How a stream breaks the contract of this module.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum StreamError {
+pub enum Broken {
     /// A block was executed that no `Define` announced.
-    #[error("word {word}: block {id} was never defined")]
+    #[error("block {id} was never defined")]
     UndefinedBlock {
-        /// Index of the word in its batch.
-        word: usize,
         /// The unknown block.
-        id: u64,
+        id: u32,
+    },
+    /// A word announces another number of addresses than its block has references.
+    #[error("block {id} has {}, its execution announces {says}", several(*need as u64, "data reference"))]
+    WrongCount {
+        /// The block.
+        id: u32,
+        /// Data references it has.
+        need: usize,
+        /// What the word says.
+        says: usize,
     },
     /// The batch ends inside a block.
-    #[error("word {word}: block {id} needs {}, with {} left", several(*need as u64, "address"), several(*have as u64, "word"))]
+    #[error("block {id} needs {}, with {} left in the batch", several(*need as u64, "address"), several(*have as u64, "word"))]
     CutBlock {
-        /// Index of the word in its batch.
-        word: usize,
         /// The block.
         id: u32,
         /// Address words it has.
@@ -406,25 +439,41 @@ pub enum StreamError {
         have: usize,
     },
     /// A word names an event that the batch does not carry.
-    #[error("word {word}: event {index} of {have}")]
+    #[error("event {index} of {have}")]
     BadOp {
-        /// Index of the word in its batch.
-        word: usize,
         /// Event named.
         index: u64,
         /// Events there are.
         have: usize,
     },
     /// A definition that no consumer can use.
-    #[error("word {word}: block {id}: {why}")]
+    #[error("block {id}: {why}")]
     BadDefinition {
-        /// Index of the word in its batch.
-        word: usize,
         /// The block.
         id: u32,
         /// What is wrong with it.
         why: String,
     },
+}
+
+/// A stream that breaks its contract, and where.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("word {word}: {what}")]
+pub struct StreamError {
+    /// Index of the word in its batch.
+    pub word: usize,
+    /// What is wrong there.
+    pub what: Broken,
+}
+
+/// The addresses behind `words[at]`, an execution of a block with `need` data references.
+#[inline]
+pub fn addresses(words: &[u64], at: usize, need: usize) -> Result<&[u64], Broken> {
+    let (id, says) = (block_id(words[at]), refs_behind(words[at]));
+    if says != need {
+        return Err(Broken::WrongCount { id, need, says });
+    }
+    words.get(at + 1..at + 1 + need).ok_or(Broken::CutBlock { id, need, have: words.len() - at - 1 })
 }
 
 /// Most block ids a trace may have; keeps a hostile trace from asking for all memory.
@@ -437,7 +486,7 @@ impl Blocks {
             return Err(format!("id is not below {MAX_BLOCKS}"));
         }
         block.validate()?;
-        match self.by_id.get(id.into()) {
+        match self.by_id.get(id) {
             Some(old) if old != block => Err("defined twice, differently".into()),
             Some(_) => Ok(()),
             None => {
@@ -448,8 +497,16 @@ impl Blocks {
     }
     /// The block with this id, if it was defined.
     #[inline]
-    pub fn get(&self, id: u64) -> Option<&Arc<Block>> {
+    pub fn get(&self, id: u32) -> Option<&Arc<Block>> {
         self.by_id.get(id)
+    }
+
+    /// The block that `words[at]` executes, and the addresses of its references.
+    #[inline]
+    pub fn execution<'w>(&self, words: &'w [u64], at: usize) -> Result<(&Arc<Block>, &'w [u64]), Broken> {
+        let id = block_id(words[at]);
+        let block = self.get(id).ok_or(Broken::UndefinedBlock { id })?;
+        Ok((block, addresses(words, at, block.refs.len())?))
     }
 
     /// Expands a batch: every fetch, load and store and every event in program order. The plain way to read a stream; `each`
@@ -458,12 +515,11 @@ impl Blocks {
         let mut at = 0;
         while at < batch.words.len() {
             let word = batch.words[at];
+            let broken = |what| StreamError { word: at, what };
             if word & OP_BIT != 0 {
-                let index = word & !OP_BIT;
-                let op = usize::try_from(index).ok().and_then(|i| batch.ops.get(i));
-                let op = op.ok_or(StreamError::BadOp { word: at, index, have: batch.ops.len() })?;
+                let op = batch.op(word).map_err(broken)?;
                 if let Op::Define { id, block } = op {
-                    self.define(*id, block).map_err(|why| StreamError::BadDefinition { word: at, id: *id, why })?;
+                    self.define(*id, block).map_err(|why| broken(Broken::BadDefinition { id: *id, why }))?;
                 }
                 if !each(Item::Op(op)) {
                     return Ok(());
@@ -471,12 +527,7 @@ impl Blocks {
                 at += 1;
                 continue;
             }
-            let block = self.get(word).ok_or(StreamError::UndefinedBlock { word: at, id: word })?;
-            let (need, have) = (block.refs.len(), batch.words.len() - at - 1);
-            if need > have {
-                return Err(StreamError::CutBlock { word: at, id: word as u32, need, have });
-            }
-            let addrs = &batch.words[at + 1..at + 1 + need];
+            let (block, addrs) = self.execution(&batch.words, at).map_err(broken)?;
             let mut fetched = 0;
             for (r, &addr) in block.refs.iter().zip(addrs) {
                 while fetched < r.after as usize {
@@ -494,7 +545,7 @@ impl Blocks {
                     return Ok(());
                 }
             }
-            at += 1 + need;
+            at += 1 + addrs.len();
         }
         Ok(())
     }
@@ -519,13 +570,13 @@ mod tests {
         let mut by_id = ById::default();
         let ids = [3, 0, MAX_BLOCKS - 1, 70_000, 1, 200_000, 500_000_000, 65_000, 300_000, 1_000_000, 140_000];
         for (i, id) in ids.iter().enumerate() {
-            assert_eq!(by_id.get(u64::from(*id)), None);
+            assert_eq!(by_id.get(*id), None);
             by_id.insert(*id, i);
             for (k, id) in ids.iter().enumerate().take(i + 1) {
-                assert_eq!(by_id.get(u64::from(*id)), Some(&k));
+                assert_eq!(by_id.get(*id), Some(&k));
             }
         }
-        assert_eq!((by_id.get(2), by_id.get(u64::MAX), by_id.get(1 << 40)), (None, None, None));
+        assert_eq!((by_id.get(2), by_id.get(u32::MAX)), (None, None));
         assert!(by_id.dense.len() < 3_000_000, "one far id takes no array: {}", by_id.dense.len());
     }
 }

@@ -4,10 +4,11 @@ mod common;
 
 use common::{Stream, run, run_batches};
 use farreach::counts::{MemoryUse, TlbCounts};
-use farreach::event::{Advice, Backing, Batch, Block, DataRef, Instr, Kind, NOT_EXECUTED, OP_BIT, Op, Prot, Source};
+use farreach::event::{
+    Advice, Backing, Batch, Block, DataRef, Instr, Kind, NOT_EXECUTED, OP_BIT, Op, Prot, Source, block_id, refs_behind,
+};
 use farreach::machine::{MachineSpec, PRESETS};
 use farreach::trace::generate;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 const SIZES: [(&str, u32); 9] =
@@ -17,20 +18,18 @@ const SIZES: [(&str, u32); 9] =
 /// none crosses a page here and not there.
 fn program(steps: u64, k: u32) -> Vec<Batch> {
     let mut source = generate::program(3, steps);
-    let mut refs = HashMap::new();
-    std::iter::from_fn(|| source.next_batch().unwrap()).map(|batch| bytes(&batch, k, &mut refs)).collect()
+    std::iter::from_fn(|| source.next_batch().unwrap()).map(|batch| bytes(&batch, k)).collect()
 }
 
-fn bytes(batch: &Batch, k: u32, refs: &mut HashMap<u64, usize>) -> Batch {
+fn bytes(batch: &Batch, k: u32) -> Batch {
     let mut out = Batch::new(batch.asid);
     let mut words = batch.words.iter();
     while let Some(&word) = words.next() {
         if word & OP_BIT == 0 {
             let shifted = |a: &u64| if *a == NOT_EXECUTED { *a } else { a >> k };
-            let addrs: Vec<u64> = words.by_ref().take(refs[&word]).map(shifted).collect();
-            out.push_block(word as u32, &addrs);
+            let addrs: Vec<u64> = words.by_ref().take(refs_behind(word)).map(shifted).collect();
+            out.push_block(block_id(word), &addrs);
         } else if let Op::Define { id, block } = &batch.ops[(word & !OP_BIT) as usize] {
-            refs.insert(u64::from(*id), block.refs.len());
             let block = Block {
                 instrs: block.instrs.iter().map(|i| Instr { pc: i.pc >> k, len: 1 }).collect(),
                 refs: block.refs.iter().map(|r| DataRef { size: 1, ..*r }).collect(),

@@ -33,9 +33,9 @@ fn flat(batches: &[Batch]) -> Vec<Flat> {
                 }
                 out.push(Flat::Op(b.asid.0, op.clone()));
             } else {
-                let n = blocks.get(w).expect("defined").refs.len();
-                out.push(Flat::Block(b.asid.0, w, b.words[at..at + n].to_vec()));
-                at += n;
+                let (_, addrs) = blocks.execution(&b.words, at - 1).expect("defined, and whole");
+                out.push(Flat::Block(b.asid.0, w, addrs.to_vec()));
+                at += addrs.len();
             }
         }
     }

@@ -1,11 +1,14 @@
 //! From the words of a chunk to a [`Batch`]: blocks stay as they are, records become [`Op`]s.
 
 use farreach::addr::Asid;
-use farreach::event::{Advice, Backing, Batch, Block, ById, DataRef, End, Instr, Kind, MAX_BLOCKS, Mapping, OP_BIT, Op, Prot};
+use farreach::event::{
+    Advice, Backing, Batch, Block, Broken, ById, DataRef, End, Instr, Kind, MAX_BLOCKS, Mapping, OP_BIT, Op, Prot, block_id,
+    block_word, refs_behind,
+};
 use farreach::nouns::several;
 use std::sync::Arc;
 
-use super::layout::{map, record};
+use super::layout::{CHUNK_WORDS, map, record};
 
 /// References received, counted block by block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -30,13 +33,33 @@ impl Counts {
     }
 }
 
-/// What a block costs to step over and to count.
-#[derive(Clone, Copy)]
-struct Shape {
-    refs: u32,
-    instrs: u32,
-    loads: u32,
-    stores: u32,
+/// What a block counts, in one word, so that a chunk is counted with one addition per block: instructions in the upper half, then loads, then
+/// stores in 16 bits each. No sum of a chunk outgrows its place: every reference is a word of the chunk, and no block has more than
+/// [`MAX_INSTRS`] instructions.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+struct Shape(u64);
+
+/// Most instructions in a block of the recorder (`MAX_INSTRS` in `instrument.c`).
+const MAX_INSTRS: usize = 512;
+
+impl Shape {
+    fn of(block: &Block) -> Result<Shape, String> {
+        if block.instrs.len() > MAX_INSTRS || block.refs.len() >= CHUNK_WORDS {
+            let (i, r) = (several(block.instrs.len() as u64, "instruction"), several(block.refs.len() as u64, "reference"));
+            return Err(format!("a block of {i} and {r}; at most {MAX_INSTRS} and {} are allowed", CHUNK_WORDS - 1));
+        }
+        let stores = block.refs.iter().filter(|r| r.kind == Kind::Store).count();
+        let loads = block.refs.len() - stores;
+        Ok(Shape((block.instrs.len() as u64) << 32 | (loads as u64) << 16 | stores as u64))
+    }
+    fn counts(self) -> Counts {
+        Counts { instructions: self.0 >> 32, loads: self.0 >> 16 & 0xffff, stores: self.0 & 0xffff }
+    }
+    /// Data references of a block.
+    #[inline(always)]
+    fn refs(self) -> usize {
+        (self.0 >> 16 & 0xffff) as usize + (self.0 & 0xffff) as usize
+    }
 }
 
 /// What a chunk says about processes; the caller knows what it means.
@@ -81,28 +104,11 @@ impl Decoder {
     pub fn decode(&mut self, asid: Asid, words: Vec<u64>, torn: bool) -> Result<Decoded, String> {
         let batch = Batch { asid, words, ops: Vec::new() };
         let mut run = Chunk { batch, read: 0, run: 0, write: 0, last_block: None, notices: Vec::new(), cut: Counts::default() };
-        let mut counts = Counts::default();
-        while let Some(&word) = run.batch.words.get(run.read) {
-            let result = if word & OP_BIT != 0 {
-                self.record(&mut run, word)
-            } else {
-                match self.shapes.get(word) {
-                    Some(shape) => {
-                        let end = run.read + 1 + shape.refs as usize;
-                        if end > run.batch.words.len() || torn && run.batch.words[run.read + 1..end].contains(&0) {
-                            Err(format!("block {word} is cut off"))
-                        } else {
-                            counts.instructions += u64::from(shape.instrs);
-                            counts.loads += u64::from(shape.loads);
-                            counts.stores += u64::from(shape.stores);
-                            run.last_block = Some(run.read);
-                            run.read = end;
-                            continue;
-                        }
-                    }
-                    _ => Err(format!("block {word:#x} was never defined")),
-                }
-            };
+        let mut sum = Shape::default();
+        loop {
+            self.blocks(&mut run, &mut sum, torn);
+            let Some(&word) = run.batch.words.get(run.read) else { break };
+            let result = if word & OP_BIT != 0 { self.record(&mut run, word) } else { Err(self.refuse(&run, word)) };
             match result {
                 Ok(()) => {}
                 Err(_) if torn => {
@@ -114,19 +120,46 @@ impl Decoder {
         }
         run.flush();
         run.batch.words.truncate(run.write);
-        Ok(Decoded { batch: run.batch, notices: run.notices, counts, cut: run.cut })
+        Ok(Decoded { batch: run.batch, notices: run.notices, counts: sum.counts(), cut: run.cut })
+    }
+
+    /// Steps over blocks, up to something else or a block that is not as it should be. The next block is found without knowing this one,
+    /// so that the processor can look several up at a time.
+    fn blocks(&self, run: &mut Chunk, sum: &mut Shape, torn: bool) {
+        let words = &run.batch.words[..];
+        let (mut at, mut last, mut counted) = (run.read, run.last_block, sum.0);
+        while let Some(&word) = words.get(at) {
+            let end = at + 1 + refs_behind(word);
+            let Some(shape) = self.shapes.get(block_id(word)).filter(|shape| shape.refs() == refs_behind(word)) else { break };
+            if end > words.len() || torn && words[at + 1..end].contains(&0) {
+                break;
+            }
+            counted += shape.0;
+            last = Some(at);
+            at = end;
+        }
+        (run.read, run.last_block, sum.0) = (at, last, counted);
+    }
+
+    /// Why this word is no block that can be stepped over.
+    fn refuse(&self, run: &Chunk, word: u64) -> String {
+        let (id, says) = (block_id(word), refs_behind(word));
+        match self.shapes.get(id) {
+            None => Broken::UndefinedBlock { id }.to_string(),
+            Some(shape) if shape.refs() != says => Broken::WrongCount { id, need: shape.refs(), says }.to_string(),
+            Some(_) => Broken::CutBlock { id, need: says, have: run.batch.words.len() - run.read - 1 }.to_string(),
+        }
     }
 
     fn define(&mut self, id: u64, block: Block) -> Result<Op, String> {
         block.validate()?;
+        let shape = Shape::of(&block)?;
         let allowed = u32::try_from(id).ok().filter(|&id| id != 0 && id < MAX_BLOCKS);
         let id = allowed.ok_or_else(|| format!("block id {id:#x} is not from 1 to {:#x}", MAX_BLOCKS - 1))?;
-        if self.blocks.get(id.into()).is_some() {
+        if self.blocks.get(id).is_some() {
             return Err(format!("block {id} is defined twice"));
         }
-        let stores = block.refs.iter().filter(|r| r.kind == Kind::Store).count() as u32;
-        let refs = block.refs.len() as u32;
-        self.shapes.insert(id, Shape { refs, instrs: block.instrs.len() as u32, loads: refs - stores, stores });
+        self.shapes.insert(id, shape);
         let block = Arc::new(block);
         self.blocks.insert(id, Arc::clone(&block));
         Ok(Op::Define { id, block })
@@ -231,7 +264,7 @@ impl Decoder {
     /// The instruction at `ip` of the last block faulted: what ran of the block becomes a block of its own, `id`.
     fn cut(&mut self, run: &mut Chunk, id: u64, ip: u64) -> Result<(), String> {
         let at = run.last_block.ok_or("a fault without a block")?;
-        let block = self.blocks.get(run.batch.words[at]).cloned().ok_or("a fault in an unknown block")?;
+        let block = self.blocks.get(block_id(run.batch.words[at])).cloned().ok_or("a fault in an unknown block")?;
         let addrs = run.batch.words[at + 1..at + 1 + block.refs.len()].to_vec();
         let ran = instructions_before_fault(&block, &addrs, ip);
         let refs: Box<[DataRef]> = block.refs.iter().take_while(|r| ran > 0 && r.after as usize <= ran).copied().collect();
@@ -250,7 +283,7 @@ impl Decoder {
         run.write = at;
         if let Some(definition) = defined {
             run.push(definition);
-            run.append(&[id]);
+            run.append(&[block_word(id as u32, short.refs.len())]);
             run.append(&addrs[..short.refs.len()]);
         }
         run.append(&behind);

@@ -98,6 +98,9 @@ fn record(kind: u32, payload: &[u64]) -> Vec<u64> {
     words
 }
 
+/// An execution of block 1 with two references.
+const RUN: u64 = 1 | 2 << 32;
+
 /// Block `id`: three instructions of 4 bytes at 0x1000; the second loads 8 bytes, the third stores 4.
 fn define(id: u64) -> Vec<u64> {
     let instr = |pc: u64| pc | 4 << 57;
@@ -125,7 +128,7 @@ fn addresses(batch: &Batch) -> Vec<u64> {
 fn a_cut_block_ends_before_the_fault() {
     let cases: [(u64, &[u64]); 4] = [(0x1000, &[]), (0x1004, &[0x1000]), (0x1008, &[0x1000, 0x1004, 0x9000]), (0x5555, &[])];
     for (ip, expected) in cases {
-        let block = [1, 0x9000, 0xa000];
+        let block = [RUN, 0x9000, 0xa000];
         let words = [define(1), block.to_vec(), record(record::CUT, &[2, ip]), block.to_vec()].concat();
         let d = decode(words, false).unwrap();
         let all = addresses(&d.batch);
@@ -141,7 +144,7 @@ fn an_instruction_that_stands_twice_is_told_by_what_was_written() {
     let store = |after: u64| after | 8 << 32 | 1 << 63;
     let twice = record(record::DEFINE, &[1, 2 | 2 << 32, instr(0x1000), instr(0x1000), store(1), store(2)]);
     for (addrs, ran) in [([0x9000, 0], 0), ([0x9000, 0xa000], 1)] {
-        let words = [twice.clone(), vec![1, addrs[0], addrs[1]], record(record::CUT, &[2, 0x1000])].concat();
+        let words = [twice.clone(), vec![RUN, addrs[0], addrs[1]], record(record::CUT, &[2, 0x1000])].concat();
         assert_eq!(addresses(&decode(words, false).unwrap().batch).len(), 2 * ran);
     }
 }
@@ -149,15 +152,15 @@ fn an_instruction_that_stands_twice_is_told_by_what_was_written() {
 #[test]
 fn stack_growth_comes_before_its_block() {
     let map = record(record::MAP, &[0x9000, 0x1000, layout::map::EARLY | 2 << layout::map::BEHIND_SHIFT, 0]);
-    let d = decode([define(1), vec![1, 0x9000, 0xa000], map, vec![1, 0x9000, 0xa000]].concat(), false).unwrap();
+    let d = decode([define(1), vec![RUN, 0x9000, 0xa000], map, vec![RUN, 0x9000, 0xa000]].concat(), false).unwrap();
     assert!(matches!(&d.batch.ops[1], Op::Map(m) if m.backing == Backing::Stack));
-    assert_eq!(d.batch.words, [OP_BIT, OP_BIT | 1, 1, 0x9000, 0xa000, 1, 0x9000, 0xa000]);
+    assert_eq!(d.batch.words, [OP_BIT, OP_BIT | 1, RUN, 0x9000, 0xa000, RUN, 0x9000, 0xa000]);
 }
 
 #[test]
 fn a_torn_chunk_gives_its_complete_blocks() {
-    let whole = [define(1), vec![1, 0x9000, 0xa000]].concat();
-    for tail in [vec![1, 0x9000, 0, 0, 0], vec![0; 9], vec![OP_BIT | 1 << 32 | 5, 0, 0, 0, 0, 0, 0], vec![1]] {
+    let whole = [define(1), vec![RUN, 0x9000, 0xa000]].concat();
+    for tail in [vec![RUN, 0x9000, 0, 0, 0], vec![0; 9], vec![OP_BIT | 1 << 32 | 5, 0, 0, 0, 0, 0, 0], vec![RUN]] {
         let d = decode([whole.clone(), tail].concat(), true).unwrap();
         assert_eq!(d.counts, Counts { instructions: 3, loads: 1, stores: 1 });
         assert_eq!(addresses(&d.batch).len(), 5);
@@ -169,7 +172,9 @@ fn damaged_words_are_refused() {
     let bad = [
         vec![7],
         vec![0],
-        [define(1), vec![1, 2]].concat(),
+        [define(1), vec![RUN, 2]].concat(),
+        [define(1), vec![1, 2, 3]].concat(),
+        [define(1), vec![1 | 3 << 32, 2, 3, 4]].concat(),
         record(99, &[]),
         vec![OP_BIT | 6 << 32 | 4, 0],
         record(record::DEFINE, &[1, 500]),

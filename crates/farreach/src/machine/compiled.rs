@@ -3,14 +3,13 @@
 
 use super::quiet;
 use crate::addr::BASE_SHIFT;
-use crate::event::{Block, Blocks, ById, Kind};
-use crate::hw::tlb::Marks;
-use std::num::NonZeroU8;
+use crate::event::{Block, Blocks, Broken, ById, DataRef, Instr, Kind, addresses, block_id};
+use crate::hw::tlb::NO_PAGE;
 use std::sync::Arc;
 
 pub(super) const PAGE: u64 = 1 << BASE_SHIFT;
 /// Ids up to here can be on the fast path; a hostile stream cannot make the array larger.
-const MAX_STEPS: usize = 1 << 22;
+const MAX_QUICK: usize = 1 << 22;
 
 /// A data reference as the loop wants it.
 #[derive(Clone, Copy)]
@@ -41,68 +40,86 @@ impl HotRef {
     }
 }
 
-/// How the fetches of a block lie.
-const ONE_PAGE: NonZeroU8 = NonZeroU8::new(1).unwrap();
-const NO_FETCH: NonZeroU8 = NonZeroU8::new(2).unwrap();
-/// Several pages, or counts too large for the fields below: taken reference by reference.
-const SPREAD: NonZeroU8 = NonZeroU8::new(3).unwrap();
-
-/// One block, all that the fast path needs of it in half a cache line: a program has more blocks than fit the nearest caches.
-/// All its references are in the arena of [`Compiled`].
+/// One block.
 #[derive(Clone, Copy)]
-#[repr(align(32))]
 pub(super) struct Hot {
     /// The page it fetches from.
     pub vpn: u64,
     refs_at: u32,
-    /// [`Marks::place`] of that page.
-    pub place: u16,
     /// Data references.
-    pub refs: u16,
+    pub refs: u32,
     /// Instructions, which are also the fetch references and lookups.
-    pub instrs: u16,
-    /// Loads; the other references are stores.
-    pub loads: u16,
-    /// Its first references.
-    pub first: [FirstRef; TOGETHER],
-    shape: NonZeroU8,
-}
-
-/// One of the first references of a block: bytes less one, plus [`quiet::LOADS`] or [`quiet::STORES`].
-#[derive(Clone, Copy)]
-pub(super) struct FirstRef(u16);
-
-/// Largest reference in bytes that a [`FirstRef`] describes.
-const FIRST_BYTES: u32 = quiet::STORES as u32;
-
-impl FirstRef {
-    /// As [`HotRef::table`].
-    #[inline(always)]
-    pub fn table(self) -> usize {
-        usize::from(self.0) & quiet::STORES
-    }
-    /// As [`HotRef::reach`].
-    #[inline(always)]
-    pub fn reach(self, addr: u64) -> u64 {
-        (addr & (PAGE - 1)) + (u64::from(self.0) & (quiet::STORES as u64 - 1))
-    }
-}
-
-impl Hot {
-    /// It fetches, and from one page only.
-    #[inline(always)]
-    pub fn one_page(&self) -> bool {
-        self.shape == ONE_PAGE
-    }
-    /// Its fetches are not described here: the block must be taken reference by reference.
-    #[inline(always)]
-    pub fn spread(&self) -> bool {
-        self.shape == SPREAD
-    }
+    pub instrs: u32,
+    /// Its fetches touch several pages: the block must be taken reference by reference.
+    pub spread: bool,
 }
 
 /// References that the fast path looks at together, whether the block has so many or not.
 pub(super) const TOGETHER: usize = 4;
+
+/// All that the fast path needs of a block, in a quarter of a cache line: a program has more blocks than fit the nearest caches.
+/// All its references are in the arena of [`Compiled`].
+#[derive(Clone, Copy)]
+#[repr(align(16))]
+pub(super) struct Quick {
+    /// The page it fetches from, or [`NEVER`].
+    pub vpn: u64,
+    /// Its first references.
+    pub first: [FirstRef; TOGETHER],
+    /// Instructions.
+    pub instrs: u16,
+    /// Data references.
+    pub refs: u8,
+    /// Loads among them; the others are stores.
+    pub loads: u8,
+}
+
+/// A page that is never quiet: for what the fast path leaves alone.
+const NEVER: u64 = NO_PAGE - 1;
+
+impl Quick {
+    const NONE: Quick = Quick { vpn: NEVER, first: [FirstRef(0); TOGETHER], instrs: 0, refs: 0, loads: 0 };
+
+    /// `None` for a block that is too large, or odd.
+    fn of(block: &Block, hot: &Hot) -> Option<Quick> {
+        let loads = block.refs.iter().filter(|r| r.kind == Kind::Load).count();
+        let mut first = [FirstRef(0); TOGETHER];
+        for (to, r) in first.iter_mut().zip(&block.refs) {
+            *to = FirstRef::of(r)?;
+        }
+        Some(Quick {
+            vpn: if hot.spread || hot.instrs == 0 { return None } else { hot.vpn },
+            first,
+            instrs: hot.instrs.try_into().ok()?,
+            refs: hot.refs.try_into().ok()?,
+            loads: loads.try_into().ok()?,
+        })
+    }
+}
+
+/// One of the first references of a block: bytes less one, and above them whether it is a store.
+#[derive(Clone, Copy)]
+pub(super) struct FirstRef(u8);
+
+/// Bits for the bytes less one.
+const SIZE_BITS: u32 = 7;
+
+impl FirstRef {
+    fn of(r: &DataRef) -> Option<FirstRef> {
+        let past = u8::try_from(r.size - 1).ok().filter(|&n| n < 1 << SIZE_BITS)?;
+        Some(FirstRef(past | u8::from(r.kind == Kind::Store) << SIZE_BITS))
+    }
+    /// As [`HotRef::table`].
+    #[inline(always)]
+    pub fn table(self) -> usize {
+        usize::from(self.0 >> SIZE_BITS) * quiet::STORES
+    }
+    /// As [`HotRef::reach`].
+    #[inline(always)]
+    pub fn reach(self, addr: u64) -> u64 {
+        (addr & (PAGE - 1)) + (u64::from(self.0) & ((1 << SIZE_BITS) - 1))
+    }
+}
 
 /// All blocks defined so far.
 #[derive(Default)]
@@ -110,9 +127,8 @@ pub(super) struct Compiled {
     /// The blocks as they were defined.
     pub blocks: Blocks,
     hot: ById<Hot>,
-    /// Words of an execution of a block, by id; 0 for what the fast path leaves alone. The loop cannot go to the next block before it
-    /// knows this: one byte per block stays in the nearest cache.
-    steps: Vec<u8>,
+    /// By id.
+    quick: Vec<Quick>,
     refs: Vec<HotRef>,
 }
 
@@ -120,7 +136,7 @@ impl Compiled {
     /// Takes in a definition.
     pub fn define(&mut self, id: u32, block: &Arc<Block>) -> Result<(), String> {
         self.blocks.define(id, block)?;
-        if self.hot.get(id.into()).is_some() {
+        if self.hot.get(id).is_some() {
             return Ok(()); // The same block again.
         }
         let refs_at = u32::try_from(self.refs.len()).map_err(|_| "more than 2^32 references in all blocks")?;
@@ -129,62 +145,48 @@ impl Compiled {
             table: if r.kind == Kind::Store { quiet::STORES } else { quiet::LOADS } as u16,
             after: r.after,
         }));
-        let first = block.instrs.first().map(|i| i.pc >> BASE_SHIFT);
-        let inside =
-            |vpn| block.instrs.iter().all(|i| (i.pc >> BASE_SHIFT, (i.pc + u64::from(i.len) - 1) >> BASE_SHIFT) == (vpn, vpn));
-        let small = block.instrs.len().max(block.refs.len()) <= usize::from(u16::MAX);
-        let shape = match first {
-            None if small => NO_FETCH,
-            Some(vpn) if small && inside(vpn) => ONE_PAGE,
-            _ => SPREAD,
-        };
-        let vpn = first.unwrap_or(0);
+        let vpn = block.instrs.first().map_or(0, |i| i.pc >> BASE_SHIFT);
+        let inside = |i: &Instr| (i.pc >> BASE_SHIFT, (i.pc + u64::from(i.len) - 1) >> BASE_SHIFT) == (vpn, vpn);
+        let too_many = |_| "more than 2^32 of its kind";
         let hot = Hot {
             vpn,
             refs_at,
-            place: Marks::place(vpn) as u16,
-            // Wrong only for what is taken reference by reference.
-            refs: block.refs.len() as u16,
-            instrs: block.instrs.len() as u16,
-            loads: block.refs.iter().filter(|r| r.kind == Kind::Load).count() as u16,
-            first: std::array::from_fn(|i| {
-                let r = block.refs.get(i).map_or((1, Kind::Load), |r| (r.size.min(FIRST_BYTES), r.kind));
-                FirstRef((r.0 - 1) as u16 | if r.1 == Kind::Store { quiet::STORES as u16 } else { 0 })
-            }),
-            shape,
+            refs: block.refs.len().try_into().map_err(too_many)?,
+            instrs: block.instrs.len().try_into().map_err(too_many)?,
+            spread: !block.instrs.iter().all(inside),
         };
-        let fits = block.refs.iter().take(TOGETHER).all(|r| r.size <= FIRST_BYTES);
         self.hot.insert(id, hot);
-        if hot.one_page() && fits && hot.refs < 255 && (id as usize) < MAX_STEPS {
-            if self.steps.len() <= id as usize {
-                self.steps.resize((id as usize + 1).next_power_of_two(), 0);
+        if let Some(quick) = Quick::of(block, &hot).filter(|_| (id as usize) < MAX_QUICK) {
+            if self.quick.len() <= id as usize {
+                self.quick.resize((id as usize + 1).next_power_of_two(), Quick::NONE);
             }
-            self.steps[id as usize] = hot.refs as u8 + 1;
+            self.quick[id as usize] = quick;
         }
         Ok(())
     }
 
-    /// Words of an execution of this block if it fetches from one page and nothing is odd about it; 0 for others, for events, and
-    /// for what was never defined.
+    /// The block with this id for the fast path; never quiet if that must leave it alone, `None` if that is certain of all from it on.
     #[inline(always)]
-    pub fn step(&self, word: u64) -> usize {
-        self.steps.get(word as usize).map_or(0, |&s| usize::from(s))
+    pub fn quick(&self, id: u32) -> Option<&Quick> {
+        self.quick.get(id as usize)
+    }
+    /// References of a block that is quick, from the first that is not looked at together with the others.
+    #[inline(always)]
+    pub fn further(&self, id: u32) -> &[HotRef] {
+        self.hot.get(id).map_or(&[], |hot| &self.refs(hot)[TOGETHER..])
     }
 
-    /// The block with this id, if there is one.
-    #[inline(always)]
-    pub fn hot(&self, id: u64) -> Option<&Hot> {
-        self.hot.get(id)
+    /// What `words[at]` executes, and the addresses of its references.
+    #[inline]
+    pub fn execution<'w>(&self, words: &'w [u64], at: usize) -> Result<(Hot, &'w [u64]), Broken> {
+        let id = block_id(words[at]);
+        let hot = *self.hot.get(id).ok_or(Broken::UndefinedBlock { id })?;
+        Ok((hot, addresses(words, at, hot.refs as usize)?))
     }
-    /// Address words that follow it.
-    #[inline(always)]
-    pub fn words(&self, id: u64, hot: &Hot) -> usize {
-        if hot.spread() { self.blocks.get(id).map_or(0, |b| b.refs.len()) } else { usize::from(hot.refs) }
-    }
-    /// Its data references, unless it is [`Hot::spread`].
+    /// Its data references.
     #[inline(always)]
     pub fn refs(&self, hot: &Hot) -> &[HotRef] {
-        &self.refs[hot.refs_at as usize..][..usize::from(hot.refs)]
+        &self.refs[hot.refs_at as usize..][..hot.refs as usize]
     }
 }
 
@@ -193,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_a_cache_line_or_less() {
-        assert_eq!((size_of::<Option<Hot>>(), size_of::<HotRef>()), (32, 8));
+    fn a_quarter_of_a_cache_line() {
+        assert_eq!((size_of::<Quick>(), size_of::<HotRef>()), (16, 8));
     }
 }

@@ -8,7 +8,7 @@
 mod ask;
 mod events;
 
-use super::compiled::{Compiled, Hot, PAGE, TOGETHER};
+use super::compiled::{Compiled, Hot, TOGETHER};
 use super::lives::Lives;
 use super::quiet::{self, Quiet};
 use super::tally::{Crowd, Footprint, ORDERS, Tally};
@@ -17,7 +17,7 @@ use super::unit::Group;
 use crate::Error;
 use crate::addr::{Asid, BASE_SHIFT, Vpn};
 use crate::counts::Lookups;
-use crate::event::{Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT};
+use crate::event::{Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, block_id, refs_behind};
 use crate::hw::tlb::{Lookup, Marks, NOWHERE, Noise};
 use crate::os::Change;
 
@@ -93,10 +93,10 @@ impl Engine {
             self.switch(batch.asid);
         }
         let words = &batch.words[..];
-        let broken = |at: usize, what: &str| Error::Trace {
+        let broken = |at: usize, what: String| Error::Trace {
             file: "event stream".into(),
             place: format!("address space {}, word {at}", batch.asid.0),
-            what: what.into(),
+            what,
         };
         let mut at = 0;
         loop {
@@ -110,20 +110,17 @@ impl Engine {
             }
             let word = words[at];
             if word & OP_BIT != 0 {
-                let op =
-                    batch.ops.get((word & !OP_BIT) as usize).ok_or_else(|| broken(at, "names an event that is not there"))?;
-                self.op(batch.asid, op).map_err(|why| broken(at, &why))?;
+                let op = batch.op(word).map_err(|why| broken(at, why.to_string()))?;
+                self.op(batch.asid, op).map_err(|why| broken(at, why))?;
                 at += 1;
                 continue;
             }
-            let hot = *self.compiled.hot(word).ok_or_else(|| broken(at, "names a block that was never defined"))?;
-            let end = at + 1 + self.compiled.words(word, &hot);
-            let addrs = words.get(at + 1..end).ok_or_else(|| broken(at, "is cut in its block"))?;
-            at = end;
-            if hot.spread() || self.limit - self.tally.units() < u64::from(hot.instrs.max(hot.refs)) {
+            let (hot, addrs) = self.compiled.execution(words, at).map_err(|why| broken(at, why.to_string()))?;
+            at += 1 + addrs.len();
+            if hot.spread || self.plain || self.limit - self.tally.units() < u64::from(hot.instrs.max(hot.refs)) {
                 // The blocks step aside, so that nothing of them need be copied while the rest changes.
                 let blocks = std::mem::take(&mut self.compiled.blocks);
-                let outcome = self.plain_block(batch.asid, blocks.get(word).expect("it is compiled"), addrs);
+                let outcome = self.plain_block(batch.asid, blocks.get(block_id(word)).expect("it is compiled"), addrs);
                 self.compiled.blocks = blocks;
                 outcome?;
             } else {
@@ -142,49 +139,46 @@ impl Engine {
         let (mut fetches, mut loads, mut blocks) = (0u64, 0u64, 0);
         let mut at = from;
         // The first references of a block are looked at together, also those it does not have: words of the next block, whose
-        // verdict does not count. That is cheaper than a branch nobody can foresee.
+        // verdict does not count. That is cheaper than a branch nobody can foresee. A word that names an event announces more
+        // references than any quick block has.
         while let Some(&[word, ref first @ ..]) = words.get(at..).and_then(|w| w.first_chunk::<{ 1 + TOGETHER }>()) {
-            let step = compiled.step(word);
-            let Some(hot) = compiled.hot(word).filter(|_| step > 0) else { break };
-            let fetch = usize::from(hot.place);
-            let mut loud = silent.loud(hot.vpn, quiet::FETCHES + fetch);
-            let mut reach = 0;
+            let refs = refs_behind(word);
+            let Some(quick) = compiled.quick(block_id(word)) else { break };
+            let fetch = Marks::place(quick.vpn);
+            let mut loud = silent.loud(quick.vpn, quiet::FETCHES + fetch) | (usize::from(quick.refs) ^ refs) as u64;
             let mut places = [NOWHERE; TOGETHER];
-            for (i, (r, &addr)) in hot.first.iter().zip(first).enumerate() {
+            for (i, (r, &addr)) in quick.first.iter().zip(first).enumerate() {
                 let vpn = addr >> BASE_SHIFT;
                 let place = Marks::place(vpn);
-                let counts = u64::from(i + 1 < step).wrapping_neg();
-                loud |= silent.loud(vpn, place + r.table()) & counts;
-                reach |= r.reach(addr) & counts;
+                let counts = u64::from(i < refs).wrapping_neg();
+                loud |= (silent.loud(vpn, place + r.table()) | r.reach(addr) >> BASE_SHIFT) & counts;
                 places[i] = place & counts as usize | NOWHERE & !counts as usize;
             }
-            if step > 1 + TOGETHER {
-                let Some(addrs) = words.get(at + 1 + TOGETHER..at + step) else { break };
-                for (r, &addr) in compiled.refs(hot)[TOGETHER..].iter().zip(addrs) {
+            let further = if refs > TOGETHER { words.get(at + 1 + TOGETHER..at + 1 + refs).unwrap_or(&[]) } else { &[] };
+            if refs > TOGETHER && loud == 0 {
+                for (r, &addr) in compiled.further(block_id(word)).iter().zip(further) {
                     let vpn = addr >> BASE_SHIFT;
-                    loud |= silent.loud(vpn, Marks::place(vpn) + usize::from(r.table));
-                    reach |= r.reach(addr);
+                    loud |= silent.loud(vpn, Marks::place(vpn) + usize::from(r.table)) | r.reach(addr) >> BASE_SHIFT;
                 }
+                loud |= (further.len() ^ (refs - TOGETHER)) as u64;
             }
-            if loud | reach & !(PAGE - 1) != 0 {
+            if loud != 0 {
                 break;
             }
             // Near the limit every block goes the plain way.
-            if LIMITED && fetches.max((at - from) as u64) + u64::from(hot.instrs.max(hot.refs)) > room {
+            if LIMITED && fetches.max((at - from) as u64) + u64::from(quick.instrs).max(refs as u64) > room {
                 break;
             }
             if cfg!(debug_assertions) {
-                verify(compiled, groups, asid, word, &words[at + 1..at + step]);
+                verify(compiled, groups, asid, words, at);
             }
             marks.mark(fetch + quiet::SLOTS);
             places.iter().for_each(|&place| marks.mark(place));
-            if step > 1 + TOGETHER {
-                words[at + 1 + TOGETHER..at + step].iter().for_each(|addr| marks.mark(Marks::place(addr >> BASE_SHIFT)));
-            }
-            fetches += u64::from(hot.instrs);
-            loads += u64::from(hot.loads);
+            further.iter().for_each(|addr| marks.mark(Marks::place(addr >> BASE_SHIFT)));
+            fetches += u64::from(quick.instrs);
+            loads += u64::from(quick.loads);
             blocks += 1;
-            at += step;
+            at += 1 + refs;
         }
         for lookups in [&mut self.tally.references, &mut self.tally.lookups] {
             lookups.fetch += fetches;
@@ -194,42 +188,54 @@ impl Engine {
         at
     }
 
-    /// One block that fetches from one page or not at all, reference by reference. The same as [`Engine::plain_block`], without a look at
-    /// the instructions.
+    /// One block that fetches from one page or not at all. The same as [`Engine::plain_block`], but what is quiet is only counted.
     fn hot_block(&mut self, asid: Asid, hot: &Hot, addrs: &[u64]) -> Result<(), Error> {
-        let mut calm = false;
-        let mut fetched = 0;
-        for (i, &addr) in addrs.iter().enumerate() {
-            let r = self.compiled.refs(hot)[i];
-            self.fetches(asid, hot, r.after - fetched, &mut calm)?;
-            fetched = r.after;
-            let vpn = addr >> BASE_SHIFT;
-            let place = Marks::place(vpn);
+        let (mut next, mut fetched) = (0, 0);
+        loop {
+            // Up to the next lookup that somebody must be asked about. After it, what was quiet may be so no more.
+            let refs = self.compiled.refs(hot);
             let (silent, marks) = self.quiet.fast();
-            if !self.plain && silent.loud(vpn, place + usize::from(r.table)) | r.reach(addr) & !(PAGE - 1) == 0 {
+            let fetch = Marks::place(hot.vpn);
+            let fetch_is_loud = silent.loud(hot.vpn, quiet::FETCHES + fetch) != 0;
+            let counts = [&mut self.tally.references, &mut self.tally.lookups];
+            let (mut loads, mut stores, from) = (0, 0, fetched);
+            let loud = loop {
+                let until = refs.get(next).map_or(hot.instrs, |r| r.after);
+                if until > fetched {
+                    if fetch_is_loud {
+                        break None;
+                    }
+                    marks.mark(fetch + quiet::SLOTS);
+                    fetched = until;
+                }
+                let Some((r, &addr)) = refs.get(next).zip(addrs.get(next)) else { break None };
+                let vpn = addr >> BASE_SHIFT;
+                let place = Marks::place(vpn);
+                next += 1;
+                if silent.loud(vpn, place + usize::from(r.table)) | r.reach(addr) >> BASE_SHIFT != 0 {
+                    break Some((*r, addr));
+                }
                 marks.mark(place);
-                let count = |n: &mut Lookups| *(if r.kind() == Kind::Load { &mut n.load } else { &mut n.store }) += 1;
-                count(&mut self.tally.references);
-                count(&mut self.tally.lookups);
-            } else if addr != NOT_EXECUTED && self.data(asid, r.kind(), addr, r.size())? {
-                calm = false;
+                loads += u64::from(r.kind() == Kind::Load);
+                stores += u64::from(r.kind() == Kind::Store);
+            };
+            for n in counts {
+                n.fetch += u64::from(fetched - from);
+                n.load += loads;
+                n.store += stores;
+            }
+            match loud {
+                Some((r, addr)) if addr != NOT_EXECUTED => _ = self.data(asid, r.kind(), addr, r.size())?,
+                Some(_) => {}
+                None if fetched == hot.instrs => return Ok(()),
+                None => {
+                    fetched += 1;
+                    self.tally.references.fetch += 1;
+                    self.tally.lookups.fetch += 1;
+                    self.lookup(asid, hot.vpn, Kind::Fetch)?;
+                }
             }
         }
-        self.fetches(asid, hot, u32::from(hot.instrs) - fetched, &mut calm)
-    }
-
-    /// Fetches of one page, one after the other. Once one of them had nobody to ask, neither have the others.
-    fn fetches(&mut self, asid: Asid, hot: &Hot, mut n: u32, calm: &mut bool) -> Result<(), Error> {
-        while n > 0 {
-            let step = if *calm { n } else { 1 };
-            self.tally.references.fetch += u64::from(step);
-            self.tally.lookups.fetch += u64::from(step);
-            n -= step;
-            if !*calm {
-                *calm = !self.lookup(asid, hot.vpn, Kind::Fetch)?;
-            }
-        }
-        Ok(())
     }
 
     /// One block, reference by reference, up to the limit.
@@ -294,8 +300,8 @@ impl Engine {
 }
 
 /// XC-3 on the fast path: every lookup that was only counted is a hit with the translation of the page table.
-fn verify(compiled: &Compiled, groups: &[Group], asid: Asid, id: u64, addrs: &[u64]) {
-    let block = compiled.blocks.get(id).expect("it was looked up");
+fn verify(compiled: &Compiled, groups: &[Group], asid: Asid, words: &[u64], at: usize) {
+    let (block, addrs) = compiled.blocks.execution(words, at).expect("it was looked at");
     let fetches = block.instrs.iter().map(|i| (Kind::Fetch, i.pc));
     let data = block.refs.iter().zip(addrs).map(|(r, &addr)| (r.kind, addr));
     for (kind, addr) in fetches.chain(data) {

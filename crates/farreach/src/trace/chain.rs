@@ -61,9 +61,10 @@ impl Chain {
         while at < batch.words.len() {
             let word = batch.words[at];
             if word & OP_BIT == 0 {
-                let block = self.blocks.get(word).ok_or_else(|| broken(at, format!("block {word} was never defined")))?;
+                let (_, addrs) = self.blocks.execution(&batch.words, at).map_err(|why| broken(at, why.to_string()))?;
+                let next = at + 1 + addrs.len();
                 batch.words[at] = word + u64::from(self.ids);
-                at += 1 + block.refs.len();
+                at = next;
                 continue;
             }
             let op = usize::try_from(word & !OP_BIT).ok().and_then(|i| batch.ops.get_mut(i));

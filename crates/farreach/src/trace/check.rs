@@ -18,7 +18,9 @@ use std::sync::Arc;
 
 use crate::addr::Asid;
 use crate::error::{Error, Result};
-use crate::event::{Backing, Batch, Block, End, Kind, MAX_BLOCKS, MAX_REF_BYTES, NOT_EXECUTED, OP_BIT, Op, Source};
+use crate::event::{
+    Backing, Batch, Block, Broken, End, Kind, MAX_BLOCKS, MAX_REF_BYTES, NOT_EXECUTED, OP_BIT, Op, Source, addresses, block_id,
+};
 use crate::nouns::several;
 use crate::trace::frt::{MAX_ADDRESS_SPACES, Totals};
 use crate::trace::tally::{ByBlock, Processes};
@@ -222,9 +224,7 @@ impl Checker {
         while *at < words.len() {
             let word = words[*at];
             if word & OP_BIT != 0 {
-                let index = word & !OP_BIT;
-                let op = usize::try_from(index).ok().and_then(|i| batch.ops.get(i));
-                let op = op.ok_or_else(|| format!("event {index} of {}", batch.ops.len()))?;
+                let op = batch.op(word).map_err(|why| why.to_string())?;
                 *self.events.entry(name(op)).or_default() += 1;
                 if let Op::Define { id, block } = op {
                     self.define(*id, block)?;
@@ -243,17 +243,11 @@ impl Checker {
                     *alive.insert(self.living(batch.asid)?)
                 }
             };
-            let known = self.by_id.get(word).ok_or_else(|| format!("block {word} was never defined"))?;
+            let id = block_id(word);
+            let known = self.by_id.get(id).ok_or_else(|| Broken::UndefinedBlock { id }.to_string())?;
             let known = &self.blocks[known as usize];
             let need = (known.loads + known.stores) as usize;
-            let addrs = words.get(*at + 1..*at + 1 + need).ok_or_else(|| {
-                let left = words.len() - *at - 1;
-                format!(
-                    "block {word} needs {}, with {} left in the batch",
-                    several(need as u64, "address"),
-                    several(left as u64, "word")
-                )
-            })?;
+            let addrs = addresses(words, *at, need).map_err(|why| why.to_string())?;
             let space = &mut self.spaces[space].space;
             space.instructions += known.instrs;
             space.loads += known.loads;
@@ -267,7 +261,7 @@ impl Checker {
                             _ => space.loads -= 1,
                         }
                     } else if addr.checked_add(u64::from(r.size)).is_none() {
-                        return Err(format!("block {word} refers to {} bytes at {addr:#x}, which reach past 2^64", r.size));
+                        return Err(format!("block {id} refers to {} bytes at {addr:#x}, which reach past 2^64", r.size));
                     }
                 }
             }
@@ -280,7 +274,7 @@ impl Checker {
         if id >= MAX_BLOCKS {
             return Err(format!("block id {id} is not below {MAX_BLOCKS}"));
         }
-        if let Some(known) = self.by_id.get(u64::from(id)) {
+        if let Some(known) = self.by_id.get(id) {
             let same = self.blocks[known as usize].block == *block;
             return if same { Ok(()) } else { Err(format!("block {id} is defined twice, differently")) };
         }
@@ -504,12 +498,14 @@ mod tests {
             let ops = vec![Op::Define { id: 3, block: Arc::new(Block { instrs, refs }) }];
             Checker::default().check(&Batch { asid: Asid(0), words, ops }).err().map(|v| (v.word, v.what))
         };
-        assert_eq!(violation(vec![OP_BIT, 3, 0x10, 3, NOT_EXECUTED]), None);
+        let run = crate::event::block_word(3, 1);
+        assert_eq!(violation(vec![OP_BIT, run, 0x10, run, NOT_EXECUTED]), None);
         for (words, at, expected) in [
-            (vec![3, 0x10], 0, "never defined"),
-            (vec![OP_BIT, 3], 1, "0 words left"),
+            (vec![run, 0x10], 0, "never defined"),
+            (vec![OP_BIT, run], 1, "0 words left"),
+            (vec![OP_BIT, 3, 0x10], 1, "has 1 data reference, its execution announces 0"),
             (vec![OP_BIT, OP_BIT | 1], 1, "event 1 of 1"),
-            (vec![OP_BIT, 3, u64::MAX - 7], 1, "past 2^64"),
+            (vec![OP_BIT, run, u64::MAX - 7], 1, "past 2^64"),
             (vec![OP_BIT, u64::MAX >> 1, 0], 1, "never defined"),
         ] {
             let (word, what) = violation(words).expect(expected);

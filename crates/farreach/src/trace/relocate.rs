@@ -23,7 +23,9 @@ mod references;
 use crate::Error;
 use crate::addr::{Asid, BASE_SHIFT, Bytes};
 use crate::error::Result;
-use crate::event::{Backing, Batch, Block, Blocks, DataRef, Instr, MAX_BLOCKS, Mapping, NOT_EXECUTED, OP_BIT, Op, Source};
+use crate::event::{
+    Backing, Batch, Block, Blocks, DataRef, Instr, MAX_BLOCKS, Mapping, NOT_EXECUTED, OP_BIT, Op, Source, block_id, block_word,
+};
 use hashbrown::{HashMap, HashSet};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -173,22 +175,19 @@ impl Relocator {
         let words = &batch.words[..];
         while let Some(&word) = words.get(*at) {
             if word & OP_BIT != 0 {
-                let index = word & !OP_BIT;
-                let op = usize::try_from(index).ok().and_then(|i| batch.ops.get(i));
-                self.op(batch.asid, op.ok_or_else(|| format!("event {index} of {}", batch.ops.len()))?, out)?;
+                self.op(batch.asid, batch.op(word).map_err(|why| why.to_string())?, out)?;
                 *at += 1;
                 continue;
             }
-            let block = Arc::clone(self.blocks.get(word).ok_or_else(|| format!("block {word} was never defined"))?);
-            let need = block.refs.len();
-            let addrs = words.get(*at + 1..*at + 1 + need).ok_or_else(|| format!("block {word} is cut"))?;
-            let id = self.block(batch.asid, word as u32, &block, out)?;
-            out.words.push(u64::from(id));
+            let (block, addrs) = self.blocks.execution(words, *at).map_err(|why| why.to_string())?;
+            let block = Arc::clone(block);
+            let id = self.block(batch.asid, block_id(word), &block, out)?;
+            out.words.push(block_word(id, addrs.len()));
             let space = self.spaces.entry(batch.asid).or_default();
             for (r, &addr) in block.refs.iter().zip(addrs) {
                 out.words.push(space.reference(*r, addr)?);
             }
-            *at += 1 + need;
+            *at += 1 + addrs.len();
         }
         Ok(())
     }

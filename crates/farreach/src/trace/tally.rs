@@ -53,11 +53,11 @@ pub(crate) struct ByBlock {
 impl ByBlock {
     /// The number of this block.
     #[inline]
-    pub fn get(&self, id: u64) -> Option<u32> {
-        match usize::try_from(id).ok().and_then(|id| self.dense.get(id)) {
+    pub fn get(&self, id: u32) -> Option<u32> {
+        match self.dense.get(id as usize) {
             Some(&n) if n != 0 => Some(n - 1),
             _ if self.sparse.is_empty() => None,
-            _ => u32::try_from(id).ok().and_then(|id| self.sparse.get(&id).copied()),
+            _ => self.sparse.get(&id).copied(),
         }
     }
 

@@ -14,7 +14,7 @@ use super::tally::{Crowd, Footprint, Progress, Tally};
 use crate::Error;
 use crate::addr::{Asid, BASE_SHIFT, Vpn};
 use crate::counts::{Lookups, SystemCounts, TlbCounts};
-use crate::event::{Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, Op};
+use crate::event::{Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, Op, block_id};
 use crate::hw::system::{Item, PIECE_SHIFT, System};
 use crate::hw::tlb::{Attr, PageTableView};
 use crate::os::{Change, Os, What};
@@ -372,27 +372,25 @@ impl Work for LineEngine {
             self.served.clear();
             self.units.iter_mut().for_each(|unit| unit.system.switch(asid));
         }
-        let broken = |at: usize, what: &str| Error::Trace {
+        let broken = |at: usize, what: String| Error::Trace {
             file: "event stream".into(),
             place: format!("address space {}, word {at}", asid.0),
-            what: what.into(),
+            what,
         };
         let mut at = 0;
         while at < words.len() && !self.done() {
             let word = words[at];
             if word & OP_BIT != 0 {
-                let op =
-                    batch.ops.get((word & !OP_BIT) as usize).ok_or_else(|| broken(at, "names an event that is not there"))?;
-                self.op(asid, op).map_err(|why| broken(at, &why))?;
+                let op = batch.op(word).map_err(|why| broken(at, why.to_string()))?;
+                self.op(asid, op).map_err(|why| broken(at, why))?;
                 at += 1;
                 continue;
             }
-            let shape = self.program.shape(word).ok_or_else(|| broken(at, "names a block that was never defined"))?;
-            let end = at + 1 + shape.refs as usize;
-            let addrs = words.get(at + 1..end).ok_or_else(|| broken(at, "is cut in its block"))?;
+            let (shape, addrs) = self.program.execution(words, at).map_err(|why| broken(at, why.to_string()))?;
+            let end = at + 1 + addrs.len();
             if self.plain || self.limit - self.tally.units() < u64::from(shape.instrs.max(shape.refs)) {
                 let blocks = std::mem::take(&mut self.program.blocks);
-                let outcome = self.plain_block(asid, blocks.get(word).expect("it is compiled"), addrs);
+                let outcome = self.plain_block(asid, blocks.get(block_id(word)).expect("it is compiled"), addrs);
                 self.program.blocks = blocks;
                 outcome?;
             } else {

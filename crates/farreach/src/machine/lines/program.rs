@@ -2,7 +2,7 @@
 //! before it is left out.
 
 use crate::addr::BASE_SHIFT;
-use crate::event::{Block, Blocks, ById, Kind};
+use crate::event::{Block, Blocks, Broken, ById, Kind, addresses, block_id};
 use crate::hw::system::{Item, PIECE_SHIFT};
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ pub struct Program {
 impl Program {
     pub fn define(&mut self, id: u32, block: &Arc<Block>) -> Result<(), String> {
         self.blocks.define(id, block)?;
-        if self.shapes.get(id.into()).is_some() {
+        if self.shapes.get(id).is_some() {
             return Ok(()); // The same block again.
         }
         let from = u32::try_from(self.steps.len()).map_err(|_| "more than 2^32 steps in all blocks")?;
@@ -111,8 +111,11 @@ impl Program {
         Ok(())
     }
 
-    pub fn shape(&self, id: u64) -> Option<Shape> {
-        self.shapes.get(id).copied()
+    /// What `words[at]` executes, and the addresses of its references.
+    pub fn execution<'w>(&self, words: &'w [u64], at: usize) -> Result<(Shape, &'w [u64]), Broken> {
+        let id = block_id(words[at]);
+        let shape = *self.shapes.get(id).ok_or(Broken::UndefinedBlock { id })?;
+        Ok((shape, addresses(words, at, shape.refs as usize)?))
     }
 
     #[inline(always)]

@@ -7,7 +7,7 @@ use super::super::tally::{Crowd, Progress};
 use super::sides::Sides;
 use crate::Error;
 use crate::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
-use crate::event::{Advice, Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, Op};
+use crate::event::{Advice, Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, Op, block_id};
 
 /// See the module.
 pub(super) struct PageEngine {
@@ -38,25 +38,22 @@ impl PageEngine {
         let sides = &mut self.sides;
         sides.tally.references.fetch += u64::from(hot.instrs);
         sides.tally.lookups.fetch += u64::from(hot.instrs);
-        if hot.one_page() {
+        if hot.instrs > 0 {
             sides.look(asid, hot.vpn, Kind::Fetch);
         }
-        let (mut loads, mut refs) = (u64::from(hot.loads), u64::from(hot.refs));
+        let (mut loads, mut stores) = (0, 0);
         for (r, &addr) in self.compiled.refs(hot).iter().zip(addrs) {
             if r.reach(addr) < PAGE && addr != NOT_EXECUTED {
                 sides.look(asid, addr >> BASE_SHIFT, r.kind());
-                continue;
-            }
-            // Not one reference with one lookup, as the rest are.
-            refs -= 1;
-            loads -= u64::from(r.kind() == Kind::Load);
-            if addr != NOT_EXECUTED {
+                loads += u64::from(r.kind() == Kind::Load);
+                stores += u64::from(r.kind() == Kind::Store);
+            } else if addr != NOT_EXECUTED {
                 sides.reference(asid, r.kind(), addr, r.size());
             }
         }
         for lookups in [&mut sides.tally.references, &mut sides.tally.lookups] {
             lookups.load += loads;
-            lookups.store += refs - loads;
+            lookups.store += stores;
         }
     }
 
@@ -146,28 +143,26 @@ impl Work for PageEngine {
             self.current = Some(asid);
             self.sides.nothing_is_last();
         }
-        let broken = |at: usize, what: &str| Error::Trace {
+        let broken = |at: usize, what: String| Error::Trace {
             file: "event stream".into(),
             place: format!("address space {}, word {at}", asid.0),
-            what: what.into(),
+            what,
         };
         let mut at = 0;
         while at < words.len() && !self.done() {
             let word = words[at];
             if word & OP_BIT != 0 {
-                let op =
-                    batch.ops.get((word & !OP_BIT) as usize).ok_or_else(|| broken(at, "names an event that is not there"))?;
-                self.op(asid, op).map_err(|why| broken(at, &why))?;
+                let op = batch.op(word).map_err(|why| broken(at, why.to_string()))?;
+                self.op(asid, op).map_err(|why| broken(at, why))?;
                 at += 1;
                 continue;
             }
-            let hot = *self.compiled.hot(word).ok_or_else(|| broken(at, "names a block that was never defined"))?;
-            let end = at + 1 + self.compiled.words(word, &hot);
-            let addrs = words.get(at + 1..end).ok_or_else(|| broken(at, "is cut in its block"))?;
-            if self.plain || hot.spread() || self.limit - self.sides.tally.units() < u64::from(hot.instrs.max(hot.refs)) {
+            let (hot, addrs) = self.compiled.execution(words, at).map_err(|why| broken(at, why.to_string()))?;
+            let end = at + 1 + addrs.len();
+            if self.plain || hot.spread || self.limit - self.sides.tally.units() < u64::from(hot.instrs.max(hot.refs)) {
                 // The blocks step aside, so that nothing of them need be copied while the rest changes.
                 let blocks = std::mem::take(&mut self.compiled.blocks);
-                self.plain_block(asid, blocks.get(word).expect("it is compiled"), addrs);
+                self.plain_block(asid, blocks.get(block_id(word)).expect("it is compiled"), addrs);
                 self.compiled.blocks = blocks;
             } else {
                 self.hot_block(asid, &hot, addrs);

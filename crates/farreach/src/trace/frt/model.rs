@@ -94,7 +94,7 @@ impl Model {
         if id >= MAX_BLOCKS {
             return Err(format!("block id {id} is not below {MAX_BLOCKS}"));
         }
-        if let Some(number) = self.by_id.get(u64::from(id)) {
+        if let Some(number) = self.by_id.get(id) {
             if self.blocks[number as usize] != *block {
                 return Err(format!("block {id} is defined twice, differently"));
             }
@@ -143,9 +143,9 @@ impl Model {
 
     /// Writer: the number of references of block `id`, which becomes the current block; appends how it was found.
     #[inline]
-    pub fn put_step(&mut self, id: u64, steps: &mut Vec<u8>, targets: &mut Vec<u8>) -> Option<usize> {
+    pub fn put_step(&mut self, id: u32, steps: &mut Vec<u8>, targets: &mut Vec<u8>) -> Option<usize> {
         let [likely, other] = self.known[self.current as usize].next;
-        let is = |number: u32| number != 0 && u64::from(self.known[number as usize].id) == id;
+        let is = |number: u32| number != 0 && self.known[number as usize].id == id;
         let number = if is(likely) {
             steps.push(STEP_LIKELY);
             likely

@@ -8,7 +8,7 @@ use super::wire::Cursor;
 use super::*;
 use crate::addr::Asid;
 use crate::error::Error;
-use crate::event::{Batch, Op, Source};
+use crate::event::{Batch, Op, Source, block_word};
 use crate::nouns::several;
 use crate::trace::input::Bytes;
 use crate::trace::tally::Processes;
@@ -263,7 +263,7 @@ impl FrtReader {
             let known = self.model.take_step(step, &mut targets)?;
             at[TARGETS] = targets.at;
             let (instrs, loads, stores) = (u64::from(known.instrs), u64::from(known.loads), u64::from(known.stores));
-            batch.words.push(u64::from(known.id));
+            batch.words.push(block_word(known.id, (loads + stores) as usize));
             sums.instructions += instrs;
             sums.loads += loads;
             sums.stores += stores;

@@ -11,8 +11,7 @@ use super::ops::{OpState, put_asid, put_op, put_redefine};
 use super::*;
 use crate::addr::Asid;
 use crate::error::Error;
-use crate::event::{Batch, OP_BIT, Op};
-use crate::nouns::several;
+use crate::event::{Batch, Broken, OP_BIT, Op, addresses, block_id};
 use crate::trace::partial::Partial;
 use crate::trace::tally::Processes;
 
@@ -147,26 +146,17 @@ impl TraceWriter {
             let from = at;
             at += 1;
             if word & OP_BIT != 0 {
-                let index = word & !OP_BIT;
-                let op = usize::try_from(index).ok().and_then(|i| batch.ops.get(i));
-                let op = op.ok_or_else(|| self.refuse(from, format!("event {index} of {}", batch.ops.len())))?;
+                let op = batch.op(word).map_err(|why| self.refuse(from, why.to_string()))?;
                 self.put_op(op).map_err(|what| self.refuse(from, what))?;
                 self.processes.see(batch.asid, Some(op));
             } else {
                 let [_, steps, targets, codes, data] = &mut self.chunk.columns;
-                let need = self.model.put_step(word, steps, targets);
-                let need =
-                    need.ok_or_else(|| refuse(&self.file, self.batches, from, format!("block {word} was never defined")))?;
-                let addrs = words.get(at..at + need).ok_or_else(|| {
-                    let what = format!(
-                        "block {word} needs {}, with {} left",
-                        several(need as u64, "address"),
-                        several((words.len() - at) as u64, "word")
-                    );
-                    refuse(&self.file, self.batches, from, what)
-                })?;
+                let id = block_id(word);
+                let need = self.model.put_step(id, steps, targets).ok_or(Broken::UndefinedBlock { id });
+                let addrs = need.and_then(|need| addresses(words, from, need));
+                let addrs = addrs.map_err(|why| refuse(&self.file, self.batches, from, why.to_string()))?;
                 self.model.put_addresses(addrs, codes, data, &mut self.chunk.sums);
-                at += need;
+                at += addrs.len();
                 self.processes.see(batch.asid, None);
             }
             if self.processes.address_spaces() > MAX_ADDRESS_SPACES {

@@ -5,7 +5,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::traced::Running;
 use super::*;
-use crate::event::{Blocks, Item, Kind, Op};
+use crate::event::{Blocks, Item, Kind, OP_BIT, Op, block_id, refs_behind};
 use crate::trace::check;
 use crate::trace::generate::{CODE, STACK_END};
 
@@ -136,11 +136,17 @@ fn who_watches_hears_of_arrays_and_of_beginning_and_end_once() {
     }
 }
 
-/// A hash over all words and definitions.
+/// A hash over all ids, addresses and definitions.
 fn hash(mut source: impl Source) -> u64 {
     let mut hasher = Xxh3::new();
     while let Some(batch) = source.next_batch().unwrap() {
-        batch.words.iter().for_each(|word| hasher.update(&word.to_le_bytes()));
+        let mut at = 0;
+        while let Some(&word) = batch.words.get(at) {
+            let (first, behind) = if word & OP_BIT != 0 { (word, 0) } else { (block_id(word).into(), refs_behind(word)) };
+            hasher.update(&first.to_le_bytes());
+            batch.words[at + 1..at + 1 + behind].iter().for_each(|word| hasher.update(&word.to_le_bytes()));
+            at += 1 + behind;
+        }
         batch.ops.iter().for_each(|op| hasher.update(format!("{op:?}").as_bytes()));
     }
     hasher.digest()

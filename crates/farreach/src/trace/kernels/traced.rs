@@ -10,7 +10,7 @@ use super::memory::{Element, Memory, STEPS, Site, System};
 use super::{Kernel, Layout, Settings};
 use crate::addr::{Asid, DIRECT_MAP, VARIABLE_MAPPINGS};
 use crate::error::{Error, Result};
-use crate::event::{Backing, Batch, Block, DataRef, End, Instr, Kind, Mapping, Op, Prot, Source};
+use crate::event::{Backing, Batch, Block, DataRef, End, Instr, Kind, Mapping, Op, Prot, Source, block_word};
 use crate::trace::generate::{CODE, DATA, STACK_END};
 
 const PAGE: u64 = 4096;
@@ -133,18 +133,19 @@ impl Traced {
         TracedArray { base, len, values: if keep { vec![T::default(); len] } else { Vec::new() } }
     }
 
-    /// The block of a site, defined if need be.
+    /// The word for an execution of a site's block, which is defined if need be.
     #[inline(always)]
-    fn id(&mut self, at: Site, refs: &'static [Kind], size: usize) -> u64 {
-        match self.ids[at.0 as usize] {
+    fn block(&mut self, at: Site, refs: &'static [Kind], size: usize) -> u64 {
+        let id = match self.ids[at.0 as usize] {
             0 => self.define(at, refs, size),
-            id => u64::from(id - 1),
-        }
+            id => id - 1,
+        };
+        block_word(id, refs.len())
     }
 
     /// Three instructions for a reference, the second of which makes it; four for an update; eight for none.
     #[cold]
-    fn define(&mut self, at: Site, refs: &'static [Kind], size: usize) -> u64 {
+    fn define(&mut self, at: Site, refs: &'static [Kind], size: usize) -> u32 {
         let count = [8, 3, 4][refs.len()];
         let pc = CODE + u64::from(at.0) * SITE_BYTES;
         let instrs = (0..count).map(|i| Instr { pc: pc + i * INSTR, len: INSTR as u32 }).collect();
@@ -153,7 +154,7 @@ impl Traced {
         self.batch.push_op(Op::Define { id, block: Arc::new(Block { instrs, refs }) });
         self.defined += 1;
         self.ids[at.0 as usize] = self.defined;
-        id.into()
+        id
     }
 
     #[inline(always)]
@@ -204,29 +205,29 @@ impl Memory for Traced {
     }
     #[inline(always)]
     fn load<T: Element>(&mut self, at: Site, from: &TracedArray<T>, i: usize) -> T {
-        let id = self.id(at, &[Kind::Load], size_of::<T>());
-        self.emit([id, from.addr(i)], 1);
+        let block = self.block(at, &[Kind::Load], size_of::<T>());
+        self.emit([block, from.addr(i)], 1);
         from.get(i)
     }
     #[inline(always)]
     fn store<T: Element>(&mut self, at: Site, to: &mut TracedArray<T>, i: usize, value: T) {
-        let id = self.id(at, &[Kind::Store], size_of::<T>());
-        self.emit([id, to.addr(i)], 1);
+        let block = self.block(at, &[Kind::Store], size_of::<T>());
+        self.emit([block, to.addr(i)], 1);
         to.set(i, value);
     }
     #[inline(always)]
     fn update<T: Element>(&mut self, at: Site, of: &mut TracedArray<T>, i: usize, f: impl FnOnce(T) -> T) -> T {
-        let id = self.id(at, &[Kind::Load, Kind::Store], size_of::<T>());
+        let block = self.block(at, &[Kind::Load, Kind::Store], size_of::<T>());
         let addr = of.addr(i);
-        self.emit([id, addr, addr], 2);
+        self.emit([block, addr, addr], 2);
         let value = f(of.get(i));
         of.set(i, value);
         value
     }
     #[inline(always)]
     fn work(&mut self, at: Site) {
-        let id = self.id(at, &[], 0);
-        self.emit([id], 0);
+        let block = self.block(at, &[], 0);
+        self.emit([block], 0);
     }
     #[inline(always)]
     fn more(&mut self) -> bool {
