@@ -54,8 +54,8 @@ pub(super) struct Hot {
     pub spread: bool,
 }
 
-/// References that the fast path looks at together, whether the block has so many or not.
-pub(super) const TOGETHER: usize = 4;
+/// References that [`Quick`] describes.
+const TOGETHER: usize = 4;
 
 /// All that the fast path needs of a block, in a quarter of a cache line: a program has more blocks than fit the nearest caches.
 /// All its references are in the arena of [`Compiled`].
@@ -170,10 +170,10 @@ impl Compiled {
     pub fn quick(&self, id: u32) -> Option<&Quick> {
         self.quick.get(id as usize)
     }
-    /// References of a block that is quick, from the first that is not looked at together with the others.
+    /// All references of a block.
     #[inline(always)]
-    pub fn further(&self, id: u32) -> &[HotRef] {
-        self.hot.get(id).map_or(&[], |hot| &self.refs(hot)[TOGETHER..])
+    pub fn refs_of(&self, id: u32) -> &[HotRef] {
+        self.hot.get(id).map_or(&[], |hot| self.refs(hot))
     }
 
     /// What `words[at]` executes, and the addresses of its references.

@@ -8,9 +8,9 @@
 mod ask;
 mod events;
 
-use super::compiled::{Compiled, Hot, TOGETHER};
+use super::compiled::{Compiled, Hot, HotRef, Quick};
 use super::lives::Lives;
-use super::quiet::{self, Quiet};
+use super::quiet::{self, Quiet, Silent};
 use super::tally::{Crowd, Footprint, ORDERS, Tally};
 use super::threads::Threads;
 use super::unit::Group;
@@ -18,7 +18,7 @@ use crate::Error;
 use crate::addr::{Asid, BASE_SHIFT, Vpn};
 use crate::counts::Lookups;
 use crate::event::{Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, block_id, refs_behind};
-use crate::hw::tlb::{Lookup, Marks, NOWHERE, Noise};
+use crate::hw::tlb::{Lookup, Marks, Noise};
 use crate::os::Change;
 
 /// See the module.
@@ -138,43 +138,32 @@ impl Engine {
         let (silent, marks) = quiet.fast();
         let (mut fetches, mut loads, mut blocks) = (0u64, 0u64, 0);
         let mut at = from;
-        // The first references of a block are looked at together, also those it does not have: words of the next block, whose
-        // verdict does not count. That is cheaper than a branch nobody can foresee. A word that names an event announces more
-        // references than any quick block has.
-        while let Some(&[word, ref first @ ..]) = words.get(at..).and_then(|w| w.first_chunk::<{ 1 + TOGETHER }>()) {
+        // Blocks with as many references are alike, and which number comes next is as foreseeable as the program. A word that names
+        // an event announces more references than any quick block has.
+        while let Some((&word, behind)) = words.get(at..).and_then(<[u64]>::split_first) {
             let refs = refs_behind(word);
-            let Some(quick) = compiled.quick(block_id(word)) else { break };
+            let Some(quick) = compiled.quick(block_id(word)).filter(|quick| usize::from(quick.refs) == refs) else { break };
             let fetch = Marks::place(quick.vpn);
-            let mut loud = silent.loud(quick.vpn, quiet::FETCHES + fetch) | (usize::from(quick.refs) ^ refs) as u64;
-            let mut places = [NOWHERE; TOGETHER];
-            for (i, (r, &addr)) in quick.first.iter().zip(first).enumerate() {
-                let vpn = addr >> BASE_SHIFT;
-                let place = Marks::place(vpn);
-                let counts = u64::from(i < refs).wrapping_neg();
-                loud |= (silent.loud(vpn, place + r.table()) | r.reach(addr) >> BASE_SHIFT) & counts;
-                places[i] = place & counts as usize | NOWHERE & !counts as usize;
-            }
-            let further = if refs > TOGETHER { words.get(at + 1 + TOGETHER..at + 1 + refs).unwrap_or(&[]) } else { &[] };
-            if refs > TOGETHER && loud == 0 {
-                for (r, &addr) in compiled.further(block_id(word)).iter().zip(further) {
-                    let vpn = addr >> BASE_SHIFT;
-                    loud |= silent.loud(vpn, Marks::place(vpn) + usize::from(r.table)) | r.reach(addr) >> BASE_SHIFT;
-                }
-                loud |= (further.len() ^ (refs - TOGETHER)) as u64;
-            }
-            if loud != 0 {
-                break;
-            }
+            let loud = silent.loud(quick.vpn, quiet::FETCHES + fetch);
             // Near the limit every block goes the plain way.
             if LIMITED && fetches.max((at - from) as u64) + u64::from(quick.instrs).max(refs as u64) > room {
                 break;
             }
+            let quiet = match refs {
+                0 => loud == 0,
+                1 => quiet_refs::<1>(silent, marks, loud, quick, behind),
+                2 => quiet_refs::<2>(silent, marks, loud, quick, behind),
+                3 => quiet_refs::<3>(silent, marks, loud, quick, behind),
+                4 => quiet_refs::<4>(silent, marks, loud, quick, behind),
+                _ => many_quiet_refs(silent, marks, loud, compiled.refs_of(block_id(word)), behind),
+            };
+            if !quiet {
+                break;
+            }
+            marks.mark(fetch + quiet::SLOTS);
             if cfg!(debug_assertions) {
                 verify(compiled, groups, asid, words, at);
             }
-            marks.mark(fetch + quiet::SLOTS);
-            places.iter().for_each(|&place| marks.mark(place));
-            further.iter().for_each(|addr| marks.mark(Marks::place(addr >> BASE_SHIFT)));
             fetches += u64::from(quick.instrs);
             loads += u64::from(quick.loads);
             blocks += 1;
@@ -297,6 +286,36 @@ impl Engine {
         }
         Ok(acted)
     }
+}
+
+/// Whether the `N` references of a block are quiet, and what was found before is; then they are marked.
+#[inline(always)]
+fn quiet_refs<const N: usize>(silent: Silent, marks: &mut Marks, mut loud: u64, quick: &Quick, behind: &[u64]) -> bool {
+    let Some(addrs) = behind.first_chunk::<N>() else { return false };
+    let mut places = [0; N];
+    for i in 0..N {
+        let (r, vpn) = (quick.first[i], addrs[i] >> BASE_SHIFT);
+        places[i] = Marks::place(vpn);
+        loud |= silent.loud(vpn, places[i] + r.table()) | r.reach(addrs[i]) >> BASE_SHIFT;
+    }
+    if loud == 0 {
+        places.iter().for_each(|&place| marks.mark(place));
+    }
+    loud == 0
+}
+
+/// As [`quiet_refs`], for any number.
+#[inline(always)]
+fn many_quiet_refs(silent: Silent, marks: &mut Marks, mut loud: u64, refs: &[HotRef], behind: &[u64]) -> bool {
+    let Some(addrs) = behind.get(..refs.len()) else { return false };
+    for (r, &addr) in refs.iter().zip(addrs) {
+        let vpn = addr >> BASE_SHIFT;
+        loud |= silent.loud(vpn, Marks::place(vpn) + usize::from(r.table)) | r.reach(addr) >> BASE_SHIFT;
+    }
+    if loud == 0 {
+        addrs.iter().for_each(|addr| marks.mark(Marks::place(addr >> BASE_SHIFT)));
+    }
+    loud == 0
 }
 
 /// XC-3 on the fast path: every lookup that was only counted is a hit with the translation of the page table.

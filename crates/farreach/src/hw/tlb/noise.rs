@@ -74,8 +74,6 @@ const BITS: u32 = 12;
 
 /// Pages that [`Marks`] knows of each side, at most.
 pub(crate) const PLACES: usize = 1 << BITS;
-/// Marks at and above this are nobody's.
-pub(crate) const NOWHERE: usize = 2 * PLACES;
 /// No page.
 pub(crate) const NO_PAGE: u64 = u64::MAX;
 
@@ -89,7 +87,7 @@ pub(crate) struct Marks {
     /// The page at each place, or [`NO_PAGE`].
     pub vpns: Box<[u64; 2 * PLACES]>,
     /// Its last lookup; 0: none.
-    when: Box<[u32; 4 * PLACES]>,
+    when: Box<[u32; 2 * PLACES]>,
 }
 
 impl std::fmt::Debug for Marks {
@@ -119,10 +117,10 @@ impl Marks {
         let place = Marks::place(vpn);
         [place, place + PLACES]
     }
-    /// A lookup of the page at this place, or at [`NOWHERE`].
+    /// A lookup of the page at this place.
     #[inline(always)]
     pub fn mark(&mut self, at: usize) {
-        self.when[at % (4 * PLACES)] = self.now;
+        self.when[at % (2 * PLACES)] = self.now;
     }
     /// Last lookup of this page at its place, 0 if it is not there or was not looked up.
     #[inline]
