@@ -273,7 +273,8 @@ fn what_breaks_the_contract_is_not_written() {
     let path = Op::Start { pid: 1, parent: None, program: "x".repeat((1 << 16) + 1).into() };
     for (ops, words, expected) in [
         (vec![], vec![1], "never defined"),
-        (vec![define.clone()], vec![OP_BIT, 1], "needs 1 address, with 0 words left"),
+        (vec![define.clone()], vec![OP_BIT, block_word(1, 1)], "needs 1 address, with 0 words left"),
+        (vec![define.clone()], vec![OP_BIT, block_word(1, 2), 0, 0], "has 1 data reference, its execution announces 2"),
         (vec![define.clone()], vec![OP_BIT | 1], "event 1 of 1"),
         (vec![define, other], vec![OP_BIT, OP_BIT | 1], "defined twice"),
         (vec![late], vec![OP_BIT], "not below"),

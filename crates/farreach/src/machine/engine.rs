@@ -18,7 +18,7 @@ use crate::Error;
 use crate::addr::{Asid, BASE_SHIFT, Vpn};
 use crate::counts::Lookups;
 use crate::event::{Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, block_id, refs_behind};
-use crate::hw::tlb::{Lookup, Marks, Noise};
+use crate::hw::tlb::{Lookup, Marking, Marks, Noise};
 use crate::os::Change;
 
 /// See the module.
@@ -136,39 +136,43 @@ impl Engine {
         let room = self.limit - self.tally.units();
         let Engine { compiled, quiet, groups, .. } = self;
         let (silent, marks) = quiet.fast();
+        let mut marks = marks.fast();
         let (mut fetches, mut loads, mut blocks) = (0u64, 0u64, 0);
-        let mut at = from;
+        let mut rest = words.get(from..).unwrap_or(&[]);
         // Blocks with as many references are alike, and which number comes next is as foreseeable as the program. A word that names
         // an event announces more references than any quick block has.
-        while let Some((&word, behind)) = words.get(at..).and_then(<[u64]>::split_first) {
+        while let Some((&word, behind)) = rest.split_first() {
             let refs = refs_behind(word);
             let Some(quick) = compiled.quick(block_id(word)).filter(|quick| usize::from(quick.refs) == refs) else { break };
-            let fetch = Marks::place(quick.vpn);
-            let loud = silent.loud(quick.vpn, quiet::FETCHES + fetch);
             // Near the limit every block goes the plain way.
-            if LIMITED && fetches.max((at - from) as u64) + u64::from(quick.instrs).max(refs as u64) > room {
+            if LIMITED
+                && fetches.max((words.len() - from - rest.len()) as u64) + u64::from(quick.instrs).max(refs as u64) > room
+            {
                 break;
             }
+            let fetch = Marks::place(quick.vpn);
+            let loud = silent.loud(quick.vpn, quiet::FETCHES + fetch);
             let quiet = match refs {
                 0 => loud == 0,
-                1 => quiet_refs::<1>(silent, marks, loud, quick, behind),
-                2 => quiet_refs::<2>(silent, marks, loud, quick, behind),
-                3 => quiet_refs::<3>(silent, marks, loud, quick, behind),
-                4 => quiet_refs::<4>(silent, marks, loud, quick, behind),
-                _ => many_quiet_refs(silent, marks, loud, compiled.refs_of(block_id(word)), behind),
+                1 => quiet_refs::<1>(silent, &mut marks, loud, quick, behind),
+                2 => quiet_refs::<2>(silent, &mut marks, loud, quick, behind),
+                3 => quiet_refs::<3>(silent, &mut marks, loud, quick, behind),
+                4 => quiet_refs::<4>(silent, &mut marks, loud, quick, behind),
+                _ => many_quiet_refs(silent, &mut marks, loud, compiled.refs_of(block_id(word)), behind),
             };
             if !quiet {
                 break;
             }
             marks.mark(fetch + quiet::SLOTS);
             if cfg!(debug_assertions) {
-                verify(compiled, groups, asid, words, at);
+                verify(compiled, groups, asid, words, words.len() - rest.len());
             }
             fetches += u64::from(quick.instrs);
             loads += u64::from(quick.loads);
             blocks += 1;
-            at += 1 + refs;
+            rest = behind.get(refs..).unwrap_or(&[]);
         }
+        let at = words.len() - rest.len();
         for lookups in [&mut self.tally.references, &mut self.tally.lookups] {
             lookups.fetch += fetches;
             lookups.load += loads;
@@ -290,7 +294,7 @@ impl Engine {
 
 /// Whether the `N` references of a block are quiet, and what was found before is; then they are marked.
 #[inline(always)]
-fn quiet_refs<const N: usize>(silent: Silent, marks: &mut Marks, mut loud: u64, quick: &Quick, behind: &[u64]) -> bool {
+fn quiet_refs<const N: usize>(silent: Silent, marks: &mut Marking, mut loud: u64, quick: &Quick, behind: &[u64]) -> bool {
     let Some(addrs) = behind.first_chunk::<N>() else { return false };
     let mut places = [0; N];
     for i in 0..N {
@@ -306,7 +310,7 @@ fn quiet_refs<const N: usize>(silent: Silent, marks: &mut Marks, mut loud: u64, 
 
 /// As [`quiet_refs`], for any number.
 #[inline(always)]
-fn many_quiet_refs(silent: Silent, marks: &mut Marks, mut loud: u64, refs: &[HotRef], behind: &[u64]) -> bool {
+fn many_quiet_refs(silent: Silent, marks: &mut Marking, mut loud: u64, refs: &[HotRef], behind: &[u64]) -> bool {
     let Some(addrs) = behind.get(..refs.len()) else { return false };
     for (r, &addr) in refs.iter().zip(addrs) {
         let vpn = addr >> BASE_SHIFT;

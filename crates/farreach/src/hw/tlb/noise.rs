@@ -90,6 +90,20 @@ pub(crate) struct Marks {
     when: Box<[u32; 2 * PLACES]>,
 }
 
+/// [`Marks`] for a while in which nothing but lookups happens.
+pub(crate) struct Marking<'m> {
+    now: u32,
+    when: &'m mut [u32; 2 * PLACES],
+}
+
+impl Marking<'_> {
+    /// As [`Marks::mark`].
+    #[inline(always)]
+    pub fn mark(&mut self, at: usize) {
+        self.when[at % (2 * PLACES)] = self.now;
+    }
+}
+
 impl std::fmt::Debug for Marks {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         f.debug_struct("Marks").field("asid", &self.asid).field("now", &self.now).finish_non_exhaustive()
@@ -121,6 +135,11 @@ impl Marks {
     #[inline(always)]
     pub fn mark(&mut self, at: usize) {
         self.when[at % (2 * PLACES)] = self.now;
+    }
+    /// For many lookups while the clock stands.
+    #[inline(always)]
+    pub fn fast(&mut self) -> Marking<'_> {
+        Marking { now: self.now, when: &mut self.when }
     }
     /// Last lookup of this page at its place, 0 if it is not there or was not looked up.
     #[inline]
