@@ -129,12 +129,6 @@ static void end_if_closed(void)
    }
 }
 
-/* Clears words in ascending order: whoever reads them after a sudden death sees zeros from the first on. */
-static void clear_words(ULong* to, ULong count)
-{
-   __asm__ volatile("rep stosq" : "+D"(to), "+c"(count) : "a"(0) : "memory");
-}
-
 /* Goes to chunk number n of this ring as soon as it is free. */
 static void take_chunk(ULong n)
 {
@@ -149,8 +143,6 @@ static void take_chunk(ULong n)
       end_if_closed();
    }
    chunk = (ULong*)((UChar*)ring + FR_RING_HEAD + (n % FR_CHUNKS) * CHUNK_BYTES);
-   if (n >= FR_CHUNKS)
-      clear_words(chunk, ring->used[n % FR_CHUNKS]);
    hot.at = chunk;
    hot.limit = chunk + FR_CHUNK_WORDS - SUPERBLOCK_WORDS - SIGNAL_WORDS;
 }

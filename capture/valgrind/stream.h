@@ -13,11 +13,10 @@
      ring.N    struct fr_ring: one per process image, made by the recorder; N from fr_control.next_ring
 
    A ring has FR_CHUNKS chunks of FR_CHUNK_WORDS words. The writer fills a chunk, publishes it and goes on with the next,
-   waiting while all are full. The reader copies the words, clears the first to zero and hands the chunk back; the writer
-   clears the others, from the first on, before it writes: its own cache then has them. Publishing takes a place in the one
-   order of the run: seq = head++, order[seq % FR_ORDER] = N + 1.
-   A chunk that the writer did not live to publish is readable too: words never written are zero (all of them from the
-   first on, if it died while clearing), and no block or record begins with a zero word.
+   waiting while all are full. The reader copies the words, clears them to zero and hands the chunk back. Publishing takes
+   a place in the one order of the run: seq = head++, order[seq % FR_ORDER] = N + 1.
+   A chunk that the writer did not live to publish is readable too: words never written are zero, and no block or record
+   begins with a zero word.
 
    Words of a chunk:
 

@@ -52,7 +52,7 @@ impl Shared {
         unsafe { AtomicU64::from_ptr(self.at(offset, 8, 8).cast()) }
     }
 
-    /// Copies `count` words out of a chunk that is the reader's, and clears the first one, as the writer expects it.
+    /// Takes `count` words out of a chunk that is the reader's: copies them and leaves zeros.
     pub fn take_words(&self, offset: usize, count: usize) -> Vec<u64> {
         let from: *mut u64 = self.at(offset, 8 * count, 8).cast();
         let mut words = Vec::with_capacity(count);
@@ -60,10 +60,8 @@ impl Shared {
         // back, or is dead.
         unsafe {
             std::ptr::copy_nonoverlapping(from, words.as_mut_ptr(), count);
+            std::ptr::write_bytes(from, 0, count);
             words.set_len(count);
-            if count > 0 {
-                from.write(0);
-            }
         }
         words
     }
