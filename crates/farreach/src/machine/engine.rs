@@ -138,16 +138,15 @@ impl Engine {
         let (silent, marks) = quiet.fast();
         let mut marks = marks.fast();
         let (mut fetches, mut loads, mut blocks) = (0u64, 0u64, 0);
-        let mut rest = words.get(from..).unwrap_or(&[]);
+        let mut at = from;
         // Blocks with as many references are alike, and which number comes next is as foreseeable as the program. A word that names
         // an event announces more references than any quick block has.
-        while let Some((&word, behind)) = rest.split_first() {
+        while let Some(&word) = words.get(at) {
+            let behind = &words[at + 1..];
             let refs = refs_behind(word);
             let Some(quick) = compiled.quick(block_id(word)).filter(|quick| usize::from(quick.refs) == refs) else { break };
             // Near the limit every block goes the plain way.
-            if LIMITED
-                && fetches.max((words.len() - from - rest.len()) as u64) + u64::from(quick.instrs).max(refs as u64) > room
-            {
+            if LIMITED && fetches.max((at - from) as u64) + u64::from(quick.instrs).max(refs as u64) > room {
                 break;
             }
             let fetch = Marks::place(quick.vpn);
@@ -165,14 +164,13 @@ impl Engine {
             }
             marks.mark(fetch + quiet::SLOTS);
             if cfg!(debug_assertions) {
-                verify(compiled, groups, asid, words, words.len() - rest.len());
+                verify(compiled, groups, asid, words, at);
             }
             fetches += u64::from(quick.instrs);
             loads += u64::from(quick.loads);
             blocks += 1;
-            rest = behind.get(refs..).unwrap_or(&[]);
+            at += 1 + refs;
         }
-        let at = words.len() - rest.len();
         for lookups in [&mut self.tally.references, &mut self.tally.lookups] {
             lookups.fetch += fetches;
             lookups.load += loads;
