@@ -7,9 +7,9 @@
 //! bit is always safe, so conflicts and bulk clearing cost time, never exactness. The page numbers are those of one address
 //! space; a process switch empties the table.
 
-use crate::addr::{Asid, Vpn, VpnRange};
+use crate::addr::{Asid, Pfn, Vpn, VpnRange};
 use crate::event::Kind;
-use crate::hw::tlb::{Attr, Marks, NO_PAGE, Noise, PLACES, Pte};
+use crate::hw::tlb::{Attr, Marks, NO_PAGE, Noise, PLACES, Pte, filled};
 use crate::os::Touched;
 
 /// Slots of each side. What the fast path reads of the table is 128 KB, and of that only what the program uses at the time.
@@ -18,16 +18,45 @@ pub(super) const SLOTS: usize = PLACES;
 /// Most designs one table serves.
 pub const MAX_DESIGNS: usize = 32;
 
-/// One page seen from one side; which page is in [`Marks::vpns`]. Of each pair, the second is for stores.
+/// One page seen from one side; which page is in [`Marks::vpns`]. Of each word, the lower half is for fetches or loads, the upper one for
+/// stores.
 #[derive(Clone, Copy, Default)]
 struct Slot {
     /// Designs that are quiet.
-    designs: [u32; 2],
+    designs: u64,
     /// Operating systems that have nothing to do.
-    systems: [u32; 2],
+    systems: u64,
 }
 
-const NOTHING: Touched = Touched { pte: Pte { pfn: crate::addr::Pfn(0), attr: Attr(0), order: 0 }, label: 0 };
+/// These bits of both halves of a word of [`Slot`].
+#[inline(always)]
+fn both(bits: u32) -> u64 {
+    u64::from(bits) << 32 | u64::from(bits)
+}
+
+/// The half of a word of [`Slot`] that is for lookups of this kind.
+#[inline(always)]
+fn half(word: u64, kind: Kind) -> u32 {
+    (word >> if kind == Kind::Store { 32 } else { 0 }) as u32
+}
+
+/// The bit of a word of [`Slot`] that a lookup of this kind sets: what is so for a store is so for loads.
+#[inline(always)]
+fn bit(i: usize, kind: Kind) -> u64 {
+    1 << i | u64::from(kind == Kind::Store) << (i + 32)
+}
+
+/// A [`Touched`] in 16 bytes.
+#[derive(Clone, Copy, Default)]
+struct Kept {
+    pfn: Pfn,
+    label: u32,
+    attr: Attr,
+    order: u8,
+}
+
+/// Words of a set of slots.
+const WORDS: usize = 2 * SLOTS / 64;
 
 /// Where [`Quiet::loud`] looks for a page: add the place of the page to one of these.
 pub(super) const LOADS: usize = 0;
@@ -46,14 +75,14 @@ fn slot_at(place: usize, fetch: bool) -> usize {
 pub(super) struct Quiet {
     /// All that the fast path reads: for each slot the page if *every* design is quiet, otherwise [`NO_PAGE`]; see [`LOADS`].
     silent: Box<[u64; 4 * SLOTS]>,
-    slots: Box<[Slot]>,
+    slots: Box<[Slot; 2 * SLOTS]>,
     /// What each operating system answered, by slot and system.
-    answers: Box<[Touched]>,
+    answers: Box<[Kept]>,
     systems: usize,
     /// Every design.
     full: u32,
-    /// Per design, the slots where its bits were set since they were last cleared all at once.
-    published: Vec<Vec<u16>>,
+    /// Per design, as a set, the slots where its bits were set since they were last cleared all at once.
+    published: Box<[[u64; WORDS]]>,
     /// Slots that have a page.
     claimed: Vec<u16>,
     /// What designs say, with the marks they can look at.
@@ -64,14 +93,13 @@ impl Quiet {
     /// For so many designs on so many operating systems.
     pub fn new(designs: usize, systems: usize) -> Quiet {
         assert!(systems <= designs && designs <= MAX_DESIGNS, "the caller deals designs out to engines");
-        let silent: Box<[u64]> = vec![NO_PAGE; 4 * SLOTS].into();
         Quiet {
-            silent: silent.try_into().unwrap_or_else(|_| unreachable!("so many")),
-            slots: vec![Slot::default(); 2 * SLOTS].into(),
-            answers: vec![NOTHING; 2 * SLOTS * systems].into(),
+            silent: filled(NO_PAGE),
+            slots: filled(Slot::default()),
+            answers: vec![Kept::default(); 2 * SLOTS * systems].into(),
             systems,
             full: ((1u64 << designs) - 1) as u32,
-            published: vec![Vec::new(); designs],
+            published: vec![[0; WORDS]; designs].into(),
             claimed: Vec::new(),
             noise: Noise { marks: Some(Box::new(Marks::new())), ..Noise::default() },
         }
@@ -108,7 +136,7 @@ impl Quiet {
     pub fn designs(&self, vpn: u64, kind: Kind) -> (usize, u32) {
         let at = slot_at(Marks::place(vpn), kind == Kind::Fetch);
         let quiet = self.marks().vpns[at] == vpn;
-        (at, if quiet { self.slots[at].designs[usize::from(kind == Kind::Store)] } else { 0 })
+        (at, if quiet { half(self.slots[at].designs, kind) } else { 0 })
     }
 
     /// Makes the slot this page's. If it was not: who had it, with its last lookup, which the designs must be told.
@@ -122,95 +150,71 @@ impl Quiet {
             self.claimed.push(at as u16);
         }
         self.slots[at] = Slot::default();
-        self.silence(at, NO_PAGE);
+        silence(&mut self.silent, at);
         Some(Former(self.marks_mut().take(at, vpn).map(|(vpn, when)| (at >= SLOTS, Vpn(vpn), when))))
-    }
-
-    /// Nothing of the slot is silent (or, at `vpn`, all is).
-    #[inline(always)]
-    fn silence(&mut self, at: usize, vpn: u64) {
-        if at < SLOTS {
-            self.silent[LOADS + at] = vpn;
-            self.silent[STORES + at] = vpn;
-        } else {
-            self.silent[at - SLOTS + FETCHES] = vpn;
-        }
     }
 
     /// What a system answers to a lookup of the page at this place, if it has nothing else to do.
     #[inline]
     pub fn served(&self, at: usize, kind: Kind, system: usize) -> Option<Touched> {
-        let bits = self.slots[at].systems[usize::from(kind == Kind::Store)];
-        (bits >> system & 1 != 0).then(|| self.answers[at * self.systems + system])
+        let Kept { pfn, label, attr, order } = self.answers[at * self.systems + system];
+        let touched = Touched { pte: Pte { pfn, attr, order }, label };
+        (half(self.slots[at].systems, kind) >> system & 1 != 0).then_some(touched)
     }
 
     /// The system answers so from now on; a store that was served leaves nothing to do for loads. The slot must be claimed.
     #[inline]
-    pub fn serve(&mut self, at: usize, kind: Kind, system: usize, answer: Touched) {
-        let bits = &mut self.slots[at].systems;
-        bits[0] |= 1 << system;
-        bits[1] |= u32::from(kind == Kind::Store) << system;
-        self.answers[at * self.systems + system] = answer;
+    pub fn serve(&mut self, at: usize, kind: Kind, system: usize, Touched { pte: Pte { pfn, attr, order }, label }: Touched) {
+        self.slots[at].systems |= bit(system, kind);
+        self.answers[at * self.systems + system] = Kept { pfn, label, attr, order };
     }
 
     /// The design answers this lookup quietly from now on; a quiet store makes loads quiet too. The slot must be claimed.
     #[inline]
     pub fn publish(&mut self, at: usize, kind: Kind, design: usize) {
-        let (bit, vpn) = (1u32 << design, self.marks().vpns[at]);
-        if self.slots[at].designs[0] & bit == 0 {
-            if self.published[design].len() >= 2 * SLOTS {
-                self.clear_design(design);
-            }
-            self.published[design].push(at as u16);
-        }
+        self.published[design][at / 64] |= 1 << (at % 64);
         let slot = &mut self.slots[at];
-        slot.designs[0] |= bit;
-        if slot.designs[0] == self.full {
+        slot.designs |= bit(design, kind);
+        let vpn = self.noise.marks.as_ref().expect("made with the table").vpns[at];
+        if half(slot.designs, Kind::Load) == self.full {
             self.silent[if at < SLOTS { LOADS + at } else { at - SLOTS + FETCHES }] = vpn;
         }
-        if kind == Kind::Store {
-            slot.designs[1] |= bit;
-            if slot.designs[1] == self.full {
-                self.silent[STORES + at % SLOTS] = vpn;
-            }
+        if half(slot.designs, Kind::Store) == self.full {
+            self.silent[STORES + at % SLOTS] = vpn;
         }
     }
 
     /// No lookup of the design is quiet any more.
     pub fn clear_design(&mut self, design: usize) {
-        let keep = !(1u32 << design);
-        let mut places = std::mem::take(&mut self.published[design]);
-        for at in places.drain(..) {
-            let at = at as usize % (2 * SLOTS);
-            let slot = &mut self.slots[at];
-            slot.designs = [slot.designs[0] & keep, slot.designs[1] & keep];
-            self.silence(at, NO_PAGE);
+        for (i, word) in self.published[design].iter_mut().enumerate() {
+            let mut places = std::mem::take(word);
+            while places != 0 {
+                let at = i * 64 + places.trailing_zeros() as usize;
+                places &= places - 1;
+                self.slots[at].designs &= !both(1 << design);
+                silence(&mut self.silent, at);
+            }
         }
-        self.published[design] = places;
     }
 
     /// Lookups of a page are quiet no more for these designs, and for these systems there may be something to do.
     #[inline]
     pub fn clear_page(&mut self, vpn: Vpn, designs: u32, systems: u32) {
-        for at in Marks::sides(vpn.0) {
-            if self.marks().vpns[at] == vpn.0 {
-                let slot = &mut self.slots[at];
-                slot.designs = [slot.designs[0] & !designs, slot.designs[1] & !designs];
-                slot.systems = [slot.systems[0] & !systems, slot.systems[1] & !systems];
-                self.silence(at, NO_PAGE);
-            }
-        }
+        let Quiet { noise, slots, silent, .. } = self;
+        clear(noise.marks.as_ref().expect("made with the table"), slots, silent, vpn, both(designs), both(systems));
     }
 
     /// Takes the pages that a design named out of the table.
+    #[inline]
     pub fn hush(&mut self, asid: Asid, design: usize) {
-        if self.noise.all {
+        let Quiet { noise, slots, silent, .. } = self;
+        if noise.all {
             return self.clear_design(design);
         }
-        for i in 0..self.noise.pages.len() {
-            let (of, base, mut mask) = self.noise.pages[i];
-            while of == asid && mask != 0 {
-                self.clear_page(Vpn(base.0 + u64::from(mask.trailing_zeros())), 1 << design, 0);
+        let marks = noise.marks.as_ref().expect("made with the table");
+        for &(_, base, mut mask) in noise.pages.iter().filter(|(of, ..)| *of == asid) {
+            while mask != 0 {
+                clear(marks, slots, silent, Vpn(base.0 + u64::from(mask.trailing_zeros())), both(1 << design), 0);
                 mask &= mask - 1;
             }
         }
@@ -234,31 +238,29 @@ impl Quiet {
     /// Lookups of these pages are quiet no more for the design. Looks through the pages or through what the design has published,
     /// whichever is less.
     fn clear_run(&mut self, pages: VpnRange, design: usize) {
-        let bit = 1u32 << design;
-        if pages.pages < self.published[design].len() as u64 {
-            return pages.iter().for_each(|vpn| self.clear_page(vpn, bit, 0));
+        if pages.pages <= WORDS as u64 {
+            return pages.iter().for_each(|vpn| self.clear_page(vpn, 1 << design, 0));
         }
-        let mut places = std::mem::take(&mut self.published[design]);
-        places.retain(|&at| {
-            let at = usize::from(at) % (2 * SLOTS);
-            let vpn = Vpn(self.marks().vpns[at]);
-            if pages.contains(vpn) {
-                self.clear_page(vpn, bit, 0);
+        for i in 0..WORDS {
+            let mut places = self.published[design][i];
+            while places != 0 {
+                let at = i * 64 + places.trailing_zeros() as usize;
+                places &= places - 1;
+                if pages.contains(Vpn(self.marks().vpns[at])) {
+                    self.slots[at].designs &= !both(1 << design);
+                    silence(&mut self.silent, at);
+                }
             }
-            self.slots[at].designs[0] & bit != 0
-        });
-        self.published[design] = places;
+        }
     }
 
     /// Nothing is quiet any more.
     pub fn clear(&mut self) {
         for &at in &self.claimed {
             self.slots[usize::from(at)] = Slot::default();
+            silence(&mut self.silent, at.into());
         }
-        for i in 0..self.claimed.len() {
-            self.silence(self.claimed[i].into(), NO_PAGE);
-        }
-        self.published.iter_mut().for_each(Vec::clear);
+        self.published.fill([0; WORDS]);
     }
 
     /// The slots that have a page: whether it is seen from the fetch side, the page, its last lookup. With `forget` they have none any more.
@@ -285,6 +287,36 @@ impl Quiet {
     }
 }
 
+/// Nothing of the slot is silent.
+#[inline(always)]
+fn silence(silent: &mut [u64; 4 * SLOTS], at: usize) {
+    if at < SLOTS {
+        silent[LOADS + at] = NO_PAGE;
+        silent[STORES + at] = NO_PAGE;
+    } else {
+        silent[at % SLOTS + FETCHES] = NO_PAGE;
+    }
+}
+
+/// See [`Quiet::clear_page`].
+#[inline(always)]
+fn clear(
+    marks: &Marks,
+    slots: &mut [Slot; 2 * SLOTS],
+    silent: &mut [u64; 4 * SLOTS],
+    vpn: Vpn,
+    designs: u64,
+    systems: u64,
+) {
+    for at in Marks::sides(vpn.0) {
+        if marks.vpns[at] == vpn.0 {
+            slots[at].designs &= !designs;
+            slots[at].systems &= !systems;
+            silence(silent, at);
+        }
+    }
+}
+
 /// What was in a slot before: whether it was seen from the fetch side, the page, its last lookup.
 pub(super) struct Former(pub Option<(bool, Vpn, u32)>);
 
@@ -304,6 +336,8 @@ impl Silent<'_> {
 mod tests {
     use super::*;
     use crate::hw::tlb::NOWHERE;
+
+    const NOTHING: Touched = Touched { pte: Pte { pfn: Pfn(0), attr: Attr(0), order: 0 }, label: 0 };
 
     fn claim(q: &mut Quiet, vpn: u64, kind: Kind) -> usize {
         let (at, _) = q.designs(vpn, kind);
@@ -381,16 +415,17 @@ mod tests {
 
     #[test]
     fn a_run_goes_either_way() {
-        for published in [3, 40] {
+        let published = 200;
+        for run in [16, WORDS as u64, WORDS as u64 + 1] {
             let mut q = Quiet::new(2, 1);
             for vpn in 0..published {
                 let at = claim(&mut q, vpn, Kind::Store);
                 (0..2).for_each(|design| q.publish(at, Kind::Store, design));
             }
             let before: Vec<u32> = (0..published).map(|vpn| designs(&q, vpn, Kind::Store)).collect();
-            q.clear_run(VpnRange { start: Vpn(1), pages: 16 }, 1);
+            q.clear_run(VpnRange { start: Vpn(1), pages: run }, 1);
             for vpn in 0..published {
-                let gone = if (1..17).contains(&vpn) { 0b10 } else { 0 };
+                let gone = if (1..1 + run).contains(&vpn) { 0b10 } else { 0 };
                 for (kind, what) in [(Kind::Load, LOADS), (Kind::Store, STORES)] {
                     assert_eq!(designs(&q, vpn, kind), before[vpn as usize] & !gone, "{vpn}");
                     assert_eq!(silent(&mut q, vpn, what), designs(&q, vpn, kind) == 0b11, "{vpn}");

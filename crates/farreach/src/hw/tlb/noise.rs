@@ -98,7 +98,8 @@ impl std::fmt::Debug for Marks {
     }
 }
 
-fn filled<T: Clone, const N: usize>(value: T) -> Box<[T; N]> {
+/// A table of `N` times this.
+pub(crate) fn filled<T: Clone, const N: usize>(value: T) -> Box<[T; N]> {
     let all: Box<[T]> = vec![value; N].into();
     all.try_into().unwrap_or_else(|_| unreachable!("N of them"))
 }
