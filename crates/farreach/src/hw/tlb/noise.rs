@@ -58,11 +58,13 @@ impl Noise {
     #[inline]
     pub(super) fn looked_up(&self, asid: Asid, base: Vpn, mut mask: u64, since: u32) -> bool {
         let Some(marks) = self.marks.as_ref().filter(|m| m.asid == Some(asid)) else { return false };
+        let [sees_fetch, sees_data] = self.sees;
         while mask != 0 {
             let vpn = base.0 + u64::from(mask.trailing_zeros());
             mask &= mask - 1;
             let [data, fetch] = Marks::sides(vpn);
-            if self.sees[0] && marks.last(fetch, vpn) >= since || self.sees[1] && marks.last(data, vpn) >= since {
+            // Nobody can foresee which it is: better no branch until both are known.
+            if sees_fetch & marks.was(fetch, vpn, since) | sees_data & marks.was(data, vpn, since) {
                 return true;
             }
         }
@@ -129,6 +131,11 @@ impl Marks {
     #[inline]
     pub fn last(&self, at: usize, vpn: u64) -> u32 {
         if self.vpns[at] == vpn { self.when[at] } else { 0 }
+    }
+    /// Whether this page at its place was looked up at this time, later than 0, or after it.
+    #[inline(always)]
+    fn was(&self, at: usize, vpn: u64, since: u32) -> bool {
+        (self.vpns[at] == vpn) & (self.when[at] >= since)
     }
     /// Gives a place to a page and returns who had it with its last lookup, unless nobody did.
     pub fn take(&mut self, at: usize, vpn: u64) -> Option<(u64, u32)> {

@@ -263,8 +263,7 @@ impl PartialTlb {
         if self.preload != Preload::None {
             self.preload(at, pte, slot, table, noise);
         }
-        self.store.replay(slot, noise);
-        Answer { outcome, quiet: self.store.settled(slot) }
+        Answer { outcome, quiet: self.store.replay(slot, noise) }
     }
 
     /// T94-22. Meanwhile the entry of the page that missed counts as just used. Should it be the victim all the same, the preload
@@ -345,8 +344,7 @@ impl PartialTlb {
             }
         }
         self.attrs[cell | offset as usize] = pte.attr;
-        self.store.replay(slot, noise);
-        Answer { outcome, quiet: self.store.settled(slot) }
+        Answer { outcome, quiet: self.store.replay(slot, noise) }
     }
 }
 

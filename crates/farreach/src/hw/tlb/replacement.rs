@@ -29,6 +29,8 @@ enum Policy {
 pub(super) struct Victim {
     /// Its number.
     pub slot: u32,
+    /// Whether there is an entry in it.
+    pub valid: bool,
     /// Whether the used bits of its set were cleared to find it.
     pub cleared: Cleared,
 }
@@ -46,6 +48,8 @@ pub(super) enum Cleared {
 /// Validity of the entries, and the policy.
 pub(super) struct Replacement {
     geometry: Geometry,
+    /// log2 of the ways, if that is a whole number.
+    shift: Option<u32>,
     valid: Bits,
     policy: Policy,
 }
@@ -62,7 +66,12 @@ impl Replacement {
             fill_sets_used: params.flag("fill_sets_used"),
             since: vec![NEVER; geometry.sets].into(),
         };
-        Replacement { geometry, valid: Bits::new(geometry), policy }
+        Replacement::with(geometry, policy)
+    }
+
+    fn with(geometry: Geometry, policy: Policy) -> Replacement {
+        let shift = geometry.ways.is_power_of_two().then(|| geometry.ways.trailing_zeros());
+        Replacement { geometry, shift, valid: Bits::new(geometry), policy }
     }
 
     /// By its name: `lru`, `fifo` or `random`.
@@ -73,14 +82,15 @@ impl Replacement {
             "random" => Policy::Random(Pcg64Mcg::seed_from_u64(seed)),
             other => unreachable!("keys allow no replacement {other}"),
         };
-        Replacement { geometry, valid: Bits::new(geometry), policy }
+        Replacement::with(geometry, policy)
     }
 
     /// Set and way of a slot.
     #[inline]
     fn place(&self, slot: u32) -> (usize, usize) {
-        match self.geometry.sets {
-            1 => (0, slot as usize),
+        match (self.geometry.sets, self.shift) {
+            (1, _) => (0, slot as usize),
+            (_, Some(shift)) => ((slot >> shift) as usize, (slot & ((1 << shift) - 1)) as usize),
             _ => ((slot / self.geometry.ways as u32) as usize, (slot % self.geometry.ways as u32) as usize),
         }
     }
@@ -112,25 +122,23 @@ impl Replacement {
     ) -> Victim {
         let ways = self.geometry.ways;
         let at = |way: usize| (set * ways + way) as u32;
+        let full = |slot: u32| Victim { slot, valid: true, cleared: Cleared::No };
         if let Some(way) = self.valid.first_clear(set) {
-            return Victim { slot: at(way), cleared: Cleared::No };
+            return Victim { valid: false, ..full(at(way)) };
         }
         match &mut self.policy {
             Policy::UsedBit { used, since, .. } => {
-                while let Some(way) = used.first_clear(set) {
-                    if since[set] == NEVER || !looked_up(at(way), since[set], noise) {
-                        return Victim { slot: at(way), cleared: Cleared::No };
-                    }
-                    used.set(set, way);
+                let since = &mut since[set];
+                let was_used = |way: usize| *since != NEVER && looked_up(at(way), *since, noise);
+                if let Some(way) = used.first_clear_but(set, was_used) {
+                    return full(at(way));
                 }
                 used.clear_set(set);
-                since[set] = if lazy { noise.begin().unwrap_or(NEVER) } else { NEVER };
-                Victim { slot: at(0), cleared: if since[set] == NEVER { Cleared::Aloud } else { Cleared::Quietly } }
+                *since = if lazy { noise.begin().unwrap_or(NEVER) } else { NEVER };
+                Victim { cleared: if *since == NEVER { Cleared::Aloud } else { Cleared::Quietly }, ..full(at(0)) }
             }
-            Policy::Lru(list) | Policy::Fifo(list) => Victim { slot: list.oldest(set), cleared: Cleared::No },
-            Policy::Random(rng) => {
-                Victim { slot: at(((u64::from(rng.next_u32()) * ways as u64) >> 32) as usize), cleared: Cleared::No }
-            }
+            Policy::Lru(list) | Policy::Fifo(list) => full(list.oldest(set)),
+            Policy::Random(rng) => full(at(((u64::from(rng.next_u32()) * ways as u64) >> 32) as usize)),
         }
     }
 
@@ -174,6 +182,19 @@ impl Replacement {
         }
     }
 
+    /// Another entry took the place of the one in this slot, a [`Victim`]. Returns what [`Replacement::filled`] does.
+    #[inline]
+    pub fn refilled(&mut self, slot: u32) -> Option<u32> {
+        match &mut self.policy {
+            // The used bit of a victim is clear.
+            Policy::UsedBit { .. } | Policy::Random(_) => None,
+            Policy::Lru(_) | Policy::Fifo(_) => {
+                self.dropped(slot);
+                self.filled(slot)
+            }
+        }
+    }
+
     /// A slot became invalid.
     #[inline]
     pub fn dropped(&mut self, slot: u32) {
@@ -205,23 +226,16 @@ impl Replacement {
         None
     }
 
-    /// The access that missed is repeated on the entry it filled (AMB-3).
+    /// The access that missed is repeated on the entry it filled (AMB-3). Returns what [`Replacement::touch`] does, and whether another
+    /// access to this entry would change nothing here.
     #[inline]
-    pub fn replay(&mut self, slot: u32) -> Option<u32> {
+    pub fn replay(&mut self, slot: u32) -> (Option<u32>, bool) {
         match &self.policy {
-            Policy::UsedBit { fill_sets_used: false, .. } => None,
-            _ => self.touch(slot),
-        }
-    }
-
-    /// Whether another access to this entry would change nothing here.
-    #[inline]
-    pub fn settled(&self, slot: u32) -> bool {
-        let (set, way) = self.place(slot);
-        match &self.policy {
-            Policy::UsedBit { used, .. } => used.get(set, way),
-            Policy::Lru(list) => list.newest(set) == slot,
-            Policy::Fifo(_) | Policy::Random(_) => true,
+            Policy::UsedBit { used, fill_sets_used: false, .. } => {
+                let (set, way) = self.place(slot);
+                (None, used.get(set, way))
+            }
+            _ => (self.touch(slot), true),
         }
     }
 

@@ -81,7 +81,7 @@ impl<C: Contents> Store<C> {
     /// Valid entries whose tag covers `2^order` pages.
     #[inline]
     pub fn live(&self, order: u8) -> u32 {
-        self.live[order as usize]
+        self.live[usize::from(order & 63)]
     }
 
     #[inline]
@@ -108,10 +108,6 @@ impl<C: Contents> Store<C> {
     }
     pub fn used(&self, slot: u32) -> Option<bool> {
         self.replacement.used(slot)
-    }
-    #[inline]
-    pub fn settled(&self, slot: u32) -> bool {
-        self.replacement.settled(slot)
     }
     /// Takes back the used bit of an entry that was not accessed since it got it, so that no lookup was quiet.
     pub fn clear_used(&mut self, slot: u32) {
@@ -142,12 +138,14 @@ impl<C: Contents> Store<C> {
         }
     }
 
-    /// The access that missed, repeated on the entry it filled (AMB-3).
+    /// The access that missed, repeated on the entry it filled (AMB-3). Says whether another one would change nothing here.
     #[inline]
-    pub fn replay(&mut self, slot: u32, noise: &mut Noise) {
-        if let Some(former) = self.replacement.replay(slot) {
+    pub fn replay(&mut self, slot: u32, noise: &mut Noise) -> bool {
+        let (former, settled) = self.replacement.replay(slot);
+        if let Some(former) = former {
             self.name(former, noise);
         }
+        settled
     }
 
     /// Writes a new entry over a victim. `None` if the victim would be `keep`: then nothing was written.
@@ -166,7 +164,7 @@ impl<C: Contents> Store<C> {
             if tag.order() > LAZY_ORDER {
                 return false;
             }
-            let mask = held[slot as usize].subblocks().unwrap_or(ones(1 << tag.order()));
+            let mask = held[slot as usize].subblocks().unwrap_or_else(|| ones(1 << tag.order()));
             noise.looked_up(tag.asid(), tag.base(), mask, since)
         };
         let victim = replacement.victim(set, self.lazy, noise, looked_up);
@@ -179,43 +177,54 @@ impl<C: Contents> Store<C> {
         if keep == Some(slot) {
             return None;
         }
-        if self.replacement.is_valid(slot) {
+        if victim.valid {
             counts.evictions += 1;
-            self.drop(slot, noise);
+            self.leave(slot, noise);
         }
         self.contents[slot as usize] = contents;
         self.index.insert(slot, tag);
-        self.live[tag.order() as usize] += 1;
+        self.live[usize::from(tag.order() & 63)] += 1;
         self.large += u32::from(tag.order() > LAZY_ORDER);
-        if let Some(former) = self.replacement.filled(slot) {
+        if let Some(former) = if victim.valid { self.replacement.refilled(slot) } else { self.replacement.filled(slot) } {
             self.name(former, noise);
         }
         Some(slot)
     }
 
-    /// Makes a valid slot invalid.
-    pub fn drop(&mut self, slot: u32, noise: &mut Noise) {
+    /// Takes an entry out of everything but the replacement.
+    #[inline]
+    fn leave(&mut self, slot: u32, noise: &mut Noise) {
         self.name(slot, noise);
         let order = self.index.tag(slot).order();
-        self.live[order as usize] -= 1;
+        self.live[usize::from(order & 63)] -= 1;
         self.large -= u32::from(order > LAZY_ORDER);
         self.index.remove(slot);
+    }
+
+    /// Makes a valid slot invalid.
+    pub fn drop(&mut self, slot: u32, noise: &mut Noise) {
+        self.leave(slot, noise);
         self.replacement.dropped(slot);
     }
 
     /// Lookups of the pages in this slot are quiet no more.
+    #[inline]
     fn name(&self, slot: u32, noise: &mut Noise) {
         let tag = self.index.tag(slot);
-        let order = tag.order();
         match self.contents[slot as usize].subblocks() {
             Some(mask) => noise.pages(tag.asid(), tag.base(), mask),
-            None if order > NAMED_ORDER => noise.all(),
-            None if order < 6 => noise.pages(tag.asid(), tag.base(), ones(1 << order)),
-            None => {
-                for chunk in 0..1u64 << (order - 6) {
-                    noise.pages(tag.asid(), Vpn(tag.base().0 + 64 * chunk), !0);
-                }
-            }
+            None if tag.order() <= 6 => noise.pages(tag.asid(), tag.base(), ones(1 << tag.order())),
+            None => self.name_large_entry(tag, noise),
+        }
+    }
+
+    #[cold]
+    fn name_large_entry(&self, tag: Tag, noise: &mut Noise) {
+        if tag.order() > NAMED_ORDER {
+            return noise.all();
+        }
+        for chunk in 0..1u64 << (tag.order() - 6) {
+            noise.pages(tag.asid(), Vpn(tag.base().0 + 64 * chunk), !0);
         }
     }
 
@@ -346,20 +355,12 @@ fn inside(range: VpnRange, base: Vpn, order: u8) -> u64 {
 #[inline]
 pub(super) fn count_miss(counts: &mut TlbCounts, at: Lookup, pte: Pte, outcome: Outcome) {
     counts.misses += 1;
-    match at.kind {
-        Kind::Fetch => counts.fetch_misses += 1,
-        Kind::Load => {
-            counts.data_misses += 1;
-            counts.load_misses += 1;
-        }
-        Kind::Store => {
-            counts.data_misses += 1;
-            counts.store_misses += 1;
-        }
-    }
-    match outcome {
-        Outcome::SubblockMiss => counts.subblock_misses += 1,
-        _ => counts.tag_misses += 1,
-    }
+    // Nobody can foresee the kind, so no branches.
+    counts.fetch_misses += u64::from(at.kind == Kind::Fetch);
+    counts.data_misses += u64::from(at.kind != Kind::Fetch);
+    counts.load_misses += u64::from(at.kind == Kind::Load);
+    counts.store_misses += u64::from(at.kind == Kind::Store);
+    counts.subblock_misses += u64::from(outcome == Outcome::SubblockMiss);
+    counts.tag_misses += u64::from(outcome != Outcome::SubblockMiss);
     counts.superpage_misses += u64::from(pte.order > 0);
 }

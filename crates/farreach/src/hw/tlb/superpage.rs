@@ -147,16 +147,20 @@ impl SuperpageTlb {
     /// The entry that translates this page, as array and slot.
     #[inline]
     fn find(&self, asid: Asid, vpn: Vpn) -> Option<(usize, u32)> {
-        let look = |i: usize| {
-            let (a, order) = (self.array(i), self.orders[i]);
-            if self.arrays[a].live(order) == 0 {
-                return None;
+        let mut hit = None;
+        for (i, &order) in self.orders.iter().enumerate() {
+            let array = &self.arrays[self.array(i)];
+            if array.live(order) == 0 {
+                continue;
             }
-            self.arrays[a].find(Tag::of(asid, vpn, order)).map(|slot| (a, slot))
-        };
-        let mut hits = (0..self.orders.len()).filter_map(look);
-        let hit = hits.next();
-        debug_assert_eq!(hits.next(), None, "T94-17: two entries match {asid:?} {vpn:?}");
+            if let Some(slot) = array.find(Tag::of(asid, vpn, order)) {
+                debug_assert_eq!(hit, None, "T94-17: two entries match {asid:?} {vpn:?}");
+                hit = Some((self.array(i), slot));
+                if !cfg!(debug_assertions) {
+                    break;
+                }
+            }
+        }
         hit
     }
 
@@ -202,8 +206,7 @@ impl Tlb for SuperpageTlb {
         let array = self.array(self.orders.iter().position(|&o| o == order).unwrap_or(0));
         let tag = Tag::of(at.asid, at.vpn, order);
         let slot = self.arrays[array].place(tag, mapping, None, &mut self.counts, noise).expect("no slot is kept");
-        self.arrays[array].replay(slot, noise);
-        Answer { outcome: Outcome::TagMiss, quiet: self.arrays[array].settled(slot) }
+        Answer { outcome: Outcome::TagMiss, quiet: self.arrays[array].replay(slot, noise) }
     }
 
     fn invalidate(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
