@@ -40,10 +40,10 @@ fn half(word: u64, kind: Kind) -> u32 {
     (word >> if kind == Kind::Store { 32 } else { 0 }) as u32
 }
 
-/// The bit of a word of [`Slot`] that a lookup of this kind sets: what is so for a store is so for loads.
+/// These bits as a lookup of this kind sets them in a word of [`Slot`]: what is so for a store is so for loads.
 #[inline(always)]
-fn bit(i: usize, kind: Kind) -> u64 {
-    1 << i | u64::from(kind == Kind::Store) << (i + 32)
+fn for_kind(bits: u32, kind: Kind) -> u64 {
+    if kind == Kind::Store { both(bits) } else { bits.into() }
 }
 
 /// A [`Touched`] in 16 bytes.
@@ -81,8 +81,8 @@ pub(super) struct Quiet {
     systems: usize,
     /// Every design.
     full: u32,
-    /// Per design, as a set, the slots where its bits were set since they were last cleared all at once.
-    published: Box<[[u64; WORDS]]>,
+    /// Per design, as a set, the slots it was asked for since its bits were last cleared all at once: no others have its bit.
+    asked: Box<[[u64; WORDS]]>,
     /// Slots that have a page.
     claimed: Vec<u16>,
     /// What designs say, with the marks they can look at.
@@ -99,7 +99,7 @@ impl Quiet {
             answers: vec![Kept::default(); 2 * SLOTS * systems].into(),
             systems,
             full: ((1u64 << designs) - 1) as u32,
-            published: vec![[0; WORDS]; designs].into(),
+            asked: vec![[0; WORDS]; designs].into(),
             claimed: Vec::new(),
             noise: Noise { marks: Some(Box::new(Marks::new())), ..Noise::default() },
         }
@@ -165,16 +165,21 @@ impl Quiet {
     /// The system answers so from now on; a store that was served leaves nothing to do for loads. The slot must be claimed.
     #[inline]
     pub fn serve(&mut self, at: usize, kind: Kind, system: usize, Touched { pte: Pte { pfn, attr, order }, label }: Touched) {
-        self.slots[at].systems |= bit(system, kind);
+        self.slots[at].systems |= for_kind(1 << system, kind);
         self.answers[at * self.systems + system] = Kept { pfn, label, attr, order };
     }
 
-    /// The design answers this lookup quietly from now on; a quiet store makes loads quiet too. The slot must be claimed.
-    #[inline]
-    pub fn publish(&mut self, at: usize, kind: Kind, design: usize) {
-        self.published[design][at / 64] |= 1 << (at % 64);
+    /// The design is asked for this slot: nothing may be published for it that was not asked.
+    #[inline(always)]
+    pub fn asked(&mut self, at: usize, design: usize) {
+        self.asked[design][at / 64] |= 1 << (at % 64);
+    }
+
+    /// The designs answer this lookup quietly from now on; a quiet store makes loads quiet too. The slot must be claimed.
+    #[inline(always)]
+    pub fn publish(&mut self, at: usize, kind: Kind, designs: u32) {
         let slot = &mut self.slots[at];
-        slot.designs |= bit(design, kind);
+        slot.designs |= for_kind(designs, kind);
         let vpn = self.noise.marks.as_ref().expect("made with the table").vpns[at];
         if half(slot.designs, Kind::Load) == self.full {
             self.silent[if at < SLOTS { LOADS + at } else { at - SLOTS + FETCHES }] = vpn;
@@ -185,8 +190,9 @@ impl Quiet {
     }
 
     /// No lookup of the design is quiet any more.
+    #[inline(never)]
     pub fn clear_design(&mut self, design: usize) {
-        for (i, word) in self.published[design].iter_mut().enumerate() {
+        for (i, word) in self.asked[design].iter_mut().enumerate() {
             let mut places = std::mem::take(word);
             while places != 0 {
                 let at = i * 64 + places.trailing_zeros() as usize;
@@ -205,7 +211,7 @@ impl Quiet {
     }
 
     /// Takes the pages that a design named out of the table.
-    #[inline]
+    #[inline(always)]
     pub fn hush(&mut self, asid: Asid, design: usize) {
         let Quiet { noise, slots, silent, .. } = self;
         if noise.all {
@@ -235,14 +241,14 @@ impl Quiet {
         }
     }
 
-    /// Lookups of these pages are quiet no more for the design. Looks through the pages or through what the design has published,
+    /// Lookups of these pages are quiet no more for the design. Looks through the pages or through what the design was asked for,
     /// whichever is less.
     fn clear_run(&mut self, pages: VpnRange, design: usize) {
         if pages.pages <= WORDS as u64 {
             return pages.iter().for_each(|vpn| self.clear_page(vpn, 1 << design, 0));
         }
         for i in 0..WORDS {
-            let mut places = self.published[design][i];
+            let mut places = self.asked[design][i];
             while places != 0 {
                 let at = i * 64 + places.trailing_zeros() as usize;
                 places &= places - 1;
@@ -260,7 +266,7 @@ impl Quiet {
             self.slots[usize::from(at)] = Slot::default();
             silence(&mut self.silent, at.into());
         }
-        self.published.fill([0; WORDS]);
+        self.asked.fill([0; WORDS]);
     }
 
     /// The slots that have a page: whether it is seen from the fetch side, the page, its last lookup. With `forget` they have none any more.
@@ -290,12 +296,10 @@ impl Quiet {
 /// Nothing of the slot is silent.
 #[inline(always)]
 fn silence(silent: &mut [u64; 4 * SLOTS], at: usize) {
-    if at < SLOTS {
-        silent[LOADS + at] = NO_PAGE;
-        silent[STORES + at] = NO_PAGE;
-    } else {
-        silent[at % SLOTS + FETCHES] = NO_PAGE;
-    }
+    // Without a branch: the last quarter of the table is nobody's.
+    let first = at % SLOTS + at / SLOTS % 2 * FETCHES;
+    silent[first] = NO_PAGE;
+    silent[first + STORES] = NO_PAGE;
 }
 
 /// See [`Quiet::clear_page`].
@@ -308,11 +312,23 @@ fn clear(
     designs: u64,
     systems: u64,
 ) {
-    for at in Marks::sides(vpn.0) {
-        if marks.vpns[at] == vpn.0 {
-            slots[at].designs &= !designs;
-            slots[at].systems &= !systems;
-            silence(silent, at);
+    let mut take = |at: usize| {
+        let slot = &mut slots[at];
+        slot.designs &= !designs;
+        slot.systems &= !systems;
+        silence(silent, at);
+    };
+    // Which side it is nobody can foresee; that it is one and only one mostly holds.
+    let [data, fetch] = Marks::sides(vpn.0);
+    match [data, fetch].map(|at| marks.vpns[at] == vpn.0) {
+        [true, true] => {
+            take(data);
+            take(fetch);
+        }
+        [of_data, of_fetch] => {
+            if of_data | of_fetch {
+                take(data + usize::from(of_fetch) * SLOTS);
+            }
         }
     }
 }
@@ -344,6 +360,10 @@ mod tests {
         q.claim(at, vpn);
         at
     }
+    fn publish(q: &mut Quiet, at: usize, kind: Kind, designs: u32) {
+        (0..2).filter(|design| designs >> design & 1 != 0).for_each(|design| q.asked(at, design));
+        q.publish(at, kind, designs);
+    }
     fn designs(q: &Quiet, vpn: u64, kind: Kind) -> u32 {
         q.designs(vpn, kind).1
     }
@@ -358,12 +378,12 @@ mod tests {
     fn bits_come_and_go() {
         let mut q = Quiet::new(2, 1);
         let at = claim(&mut q, 7, Kind::Load);
-        q.publish(at, Kind::Load, 0);
+        publish(&mut q, at, Kind::Load, 0b01);
         assert!(!silent(&mut q, 7, LOADS));
-        q.publish(at, Kind::Store, 1);
+        publish(&mut q, at, Kind::Store, 0b10);
         assert_eq!((designs(&q, 7, Kind::Load), designs(&q, 7, Kind::Store), designs(&q, 7, Kind::Fetch)), (0b11, 0b10, 0));
         assert_eq!((silent(&mut q, 7, LOADS), silent(&mut q, 7, STORES)), (true, false));
-        q.publish(at, Kind::Store, 0);
+        publish(&mut q, at, Kind::Store, 0b01);
         assert!(silent(&mut q, 7, STORES));
         q.clear_design(0);
         assert_eq!((designs(&q, 7, Kind::Load), designs(&q, 7, Kind::Store)), (0b10, 0b10));
@@ -376,7 +396,7 @@ mod tests {
     fn a_conflicting_page_takes_the_slot_without_its_bits() {
         let mut q = Quiet::new(1, 1);
         let at = claim(&mut q, 7, Kind::Load);
-        q.publish(at, Kind::Load, 0);
+        publish(&mut q, at, Kind::Load, 0b01);
         q.serve(at, Kind::Load, 0, NOTHING);
         q.mark(at);
         assert!(q.claim(at, 7).is_none());
@@ -420,7 +440,7 @@ mod tests {
             let mut q = Quiet::new(2, 1);
             for vpn in 0..published {
                 let at = claim(&mut q, vpn, Kind::Store);
-                (0..2).for_each(|design| q.publish(at, Kind::Store, design));
+                publish(&mut q, at, Kind::Store, 0b11);
             }
             let before: Vec<u32> = (0..published).map(|vpn| designs(&q, vpn, Kind::Store)).collect();
             q.clear_run(VpnRange { start: Vpn(1), pages: run }, 1);

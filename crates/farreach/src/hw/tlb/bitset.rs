@@ -52,23 +52,24 @@ impl Bits {
     }
 
     /// Sets the clear bits of the set in ascending order as long as `goes_on`, and returns the one where it did not; `None` if all are set.
-    #[inline]
+    #[inline(always)]
     pub fn first_clear_but(&mut self, set: usize, mut goes_on: impl FnMut(usize) -> bool) -> Option<usize> {
-        let words = &mut self.words[set * self.words_per_set..][..self.words_per_set];
-        for i in self.from[set] as usize..words.len() {
-            let mut word = words[i];
-            while word != !0 {
-                let way = i * 64 + word.trailing_ones() as usize;
+        let from = &mut self.from[set];
+        for i in *from as usize..self.words_per_set {
+            let word = &mut self.words[set * self.words_per_set + i];
+            let mut bits = *word;
+            while bits != !0 {
+                let way = i * 64 + bits.trailing_ones() as usize;
                 if !goes_on(way) {
-                    words[i] = word;
-                    self.from[set] = i as u32;
+                    *word = bits;
+                    *from = i as u32;
                     return Some(way);
                 }
-                word |= word + 1;
+                bits |= bits + 1;
             }
-            words[i] = word;
+            *word = bits;
         }
-        self.from[set] = self.words_per_set as u32;
+        *from = self.words_per_set as u32;
         None
     }
 }

@@ -64,7 +64,8 @@ impl Noise {
             mask &= mask - 1;
             let [data, fetch] = Marks::sides(vpn);
             // Nobody can foresee which it is: better no branch until both are known.
-            if sees_fetch & marks.was(fetch, vpn, since) | sees_data & marks.was(data, vpn, since) {
+            let seen = |sees: bool, at: usize| if sees & (marks.vpns[at] == vpn) { marks.when[at] } else { 0 };
+            if seen(sees_fetch, fetch).max(seen(sees_data, data)) >= since {
                 return true;
             }
         }
@@ -131,11 +132,6 @@ impl Marks {
     #[inline]
     pub fn last(&self, at: usize, vpn: u64) -> u32 {
         if self.vpns[at] == vpn { self.when[at] } else { 0 }
-    }
-    /// Whether this page at its place was looked up at this time, later than 0, or after it.
-    #[inline(always)]
-    fn was(&self, at: usize, vpn: u64, since: u32) -> bool {
-        (self.vpns[at] == vpn) & (self.when[at] >= since)
     }
     /// Gives a place to a page and returns who had it with its last lookup, unless nobody did.
     pub fn take(&mut self, at: usize, vpn: u64) -> Option<(u64, u32)> {

@@ -51,6 +51,8 @@ pub(super) struct Replacement {
     /// log2 of the ways, if that is a whole number.
     shift: Option<u32>,
     valid: Bits,
+    /// Invalid entries, by set.
+    vacant: Box<[u32]>,
     policy: Policy,
 }
 
@@ -71,7 +73,8 @@ impl Replacement {
 
     fn with(geometry: Geometry, policy: Policy) -> Replacement {
         let shift = geometry.ways.is_power_of_two().then(|| geometry.ways.trailing_zeros());
-        Replacement { geometry, shift, valid: Bits::new(geometry), policy }
+        let vacant = vec![geometry.ways as u32; geometry.sets].into();
+        Replacement { geometry, shift, valid: Bits::new(geometry), vacant, policy }
     }
 
     /// By its name: `lru`, `fifo` or `random`.
@@ -123,7 +126,9 @@ impl Replacement {
         let ways = self.geometry.ways;
         let at = |way: usize| (set * ways + way) as u32;
         let full = |slot: u32| Victim { slot, valid: true, cleared: Cleared::No };
-        if let Some(way) = self.valid.first_clear(set) {
+        if self.vacant[set] > 0
+            && let Some(way) = self.valid.first_clear(set)
+        {
             return Victim { valid: false, ..full(at(way)) };
         }
         match &mut self.policy {
@@ -168,6 +173,7 @@ impl Replacement {
     pub fn filled(&mut self, slot: u32) -> Option<u32> {
         let (set, way) = self.place(slot);
         self.valid.set(set, way);
+        self.vacant[set] -= 1;
         match &mut self.policy {
             Policy::Lru(list) => {
                 let former = list.newest(set);
@@ -200,6 +206,7 @@ impl Replacement {
     pub fn dropped(&mut self, slot: u32) {
         let (set, way) = self.place(slot);
         self.valid.clear(set, way);
+        self.vacant[set] += 1;
         match &mut self.policy {
             Policy::UsedBit { used, .. } => used.clear(set, way),
             Policy::Lru(list) | Policy::Fifo(list) => list.remove(set, slot),

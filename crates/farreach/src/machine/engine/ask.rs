@@ -118,7 +118,7 @@ impl Engine {
             }
         }
         let clock = self.tally.lookups.total() - 1;
-        let mut walked = 0;
+        let (mut walked, mut quiet) = (0, 0);
         for g in 0..self.groups.len() {
             let mut want = self.groups[g].mask() & !have;
             if want == 0 {
@@ -147,6 +147,7 @@ impl Engine {
                 noise.sees = sees;
                 let answer = tlb.access(at, touched.pte, os, noise);
                 hush(&mut self.quiet, &self.noise, asid, design, k);
+                self.quiet.asked(slot, design);
                 if answer.outcome != Outcome::Hit {
                     walked |= 1 << g;
                     unit.profile.miss(clock, kind, touched.label);
@@ -154,15 +155,16 @@ impl Engine {
                         lives.walk(asid, vpn, kind, design);
                     }
                 }
-                if answer.quiet && vpn != NEVER_QUIET {
-                    self.quiet.publish(slot, kind, design);
-                }
+                quiet |= u32::from(answer.quiet) << design;
                 if cfg!(debug_assertions) {
                     unit.check(os, at);
                     let truth = os.pte(asid, at.vpn);
                     assert_eq!(Some(touched.pte), truth, "XC-3: {at:?} was served otherwise than the page table says");
                 }
             }
+        }
+        if vpn != NEVER_QUIET {
+            self.quiet.publish(slot, kind, quiet);
         }
         // Not before: what a fault takes away was not looked up by the reference that faults.
         self.quiet.mark(slot);
