@@ -9,7 +9,7 @@
 
 use crate::addr::{Asid, Pfn, Vpn, VpnRange};
 use crate::event::Kind;
-use crate::hw::tlb::{Attr, Marks, NO_PAGE, Noise, PLACES, Pte, filled};
+use crate::hw::tlb::{Attr, Marks, NO_PAGE, Noise, PLACES, Pte, Seat, filled};
 use crate::os::Touched;
 
 /// Slots of each side. What the fast path reads of the table is 128 KB, and of that only what the program uses at the time.
@@ -18,29 +18,19 @@ pub(super) const SLOTS: usize = PLACES;
 /// Most designs one table serves.
 pub const MAX_DESIGNS: usize = 32;
 
-/// One page seen from one side; which page is in [`Marks::vpns`]. Of each word, the lower half is for fetches or loads, the upper one for
-/// stores.
-#[derive(Clone, Copy, Default)]
-struct Slot {
-    /// Designs that are quiet.
-    designs: u64,
-    /// Operating systems that have nothing to do.
-    systems: u64,
-}
-
-/// These bits of both halves of a word of [`Slot`].
+/// These bits of both halves of a mask.
 #[inline(always)]
 fn both(bits: u32) -> u64 {
     u64::from(bits) << 32 | u64::from(bits)
 }
 
-/// The half of a word of [`Slot`] that is for lookups of this kind.
+/// The half of a mask that is for lookups of this kind.
 #[inline(always)]
 fn half(word: u64, kind: Kind) -> u32 {
     (word >> if kind == Kind::Store { 32 } else { 0 }) as u32
 }
 
-/// These bits as a lookup of this kind sets them in a word of [`Slot`]: what is so for a store is so for loads.
+/// These bits as a lookup of this kind sets them in a mask: what is so for a store is so for loads.
 #[inline(always)]
 fn for_kind(bits: u32, kind: Kind) -> u64 {
     if kind == Kind::Store { both(bits) } else { bits.into() }
@@ -75,7 +65,6 @@ fn slot_at(place: usize, fetch: bool) -> usize {
 pub(super) struct Quiet {
     /// All that the fast path reads: for each slot the page if *every* design is quiet, otherwise [`NO_PAGE`]; see [`LOADS`].
     silent: Box<[u64; 4 * SLOTS]>,
-    slots: Box<[Slot; 2 * SLOTS]>,
     /// What each operating system answered, by slot and system.
     answers: Box<[Kept]>,
     systems: usize,
@@ -95,7 +84,6 @@ impl Quiet {
         assert!(systems <= designs && designs <= MAX_DESIGNS, "the caller deals designs out to engines");
         Quiet {
             silent: filled(NO_PAGE),
-            slots: filled(Slot::default()),
             answers: vec![Kept::default(); 2 * SLOTS * systems].into(),
             systems,
             full: ((1u64 << designs) - 1) as u32,
@@ -135,37 +123,40 @@ impl Quiet {
     #[inline(always)]
     pub fn designs(&self, vpn: u64, kind: Kind) -> (usize, u32) {
         let at = slot_at(Marks::place(vpn), kind == Kind::Fetch);
-        let quiet = self.marks().vpns[at] == vpn;
-        (at, if quiet { half(self.slots[at].designs, kind) } else { 0 })
+        let seat = self.marks().seat(at);
+        (at, if seat.vpn == vpn { half(seat.designs, kind) } else { 0 })
+    }
+
+    /// Whether the slot is this page's.
+    #[inline(always)]
+    pub fn has(&self, at: usize, vpn: u64) -> bool {
+        self.marks().seat(at).vpn == vpn
     }
 
     /// Makes the slot this page's. If it was not: who had it, with its last lookup, which the designs must be told.
-    #[inline]
     pub fn claim(&mut self, at: usize, vpn: u64) -> Option<Former> {
-        let had = self.marks().vpns[at];
-        if had == vpn {
+        if self.has(at, vpn) {
             return None;
         }
-        if had == NO_PAGE {
+        if self.has(at, NO_PAGE) {
             self.claimed.push(at as u16);
         }
-        self.slots[at] = Slot::default();
         silence(&mut self.silent, at);
         Some(Former(self.marks_mut().take(at, vpn).map(|(vpn, when)| (at >= SLOTS, Vpn(vpn), when))))
     }
 
     /// What a system answers to a lookup of the page at this place, if it has nothing else to do.
-    #[inline]
+    #[inline(always)]
     pub fn served(&self, at: usize, kind: Kind, system: usize) -> Option<Touched> {
         let Kept { pfn, label, attr, order } = self.answers[at * self.systems + system];
         let touched = Touched { pte: Pte { pfn, attr, order }, label };
-        (half(self.slots[at].systems, kind) >> system & 1 != 0).then_some(touched)
+        (half(self.marks().seat(at).systems, kind) >> system & 1 != 0).then_some(touched)
     }
 
     /// The system answers so from now on; a store that was served leaves nothing to do for loads. The slot must be claimed.
     #[inline]
     pub fn serve(&mut self, at: usize, kind: Kind, system: usize, Touched { pte: Pte { pfn, attr, order }, label }: Touched) {
-        self.slots[at].systems |= for_kind(1 << system, kind);
+        self.marks_mut().seat_mut(at).systems |= for_kind(1 << system, kind);
         self.answers[at * self.systems + system] = Kept { pfn, label, attr, order };
     }
 
@@ -178,13 +169,13 @@ impl Quiet {
     /// The designs answer this lookup quietly from now on; a quiet store makes loads quiet too. The slot must be claimed.
     #[inline(always)]
     pub fn publish(&mut self, at: usize, kind: Kind, designs: u32) {
-        let slot = &mut self.slots[at];
-        slot.designs |= for_kind(designs, kind);
-        let vpn = self.noise.marks.as_ref().expect("made with the table").vpns[at];
-        if half(slot.designs, Kind::Load) == self.full {
+        let seat = self.marks_mut().seat_mut(at);
+        seat.designs |= for_kind(designs, kind);
+        let Seat { vpn, designs, .. } = *seat;
+        if half(designs, Kind::Load) == self.full {
             self.silent[if at < SLOTS { LOADS + at } else { at - SLOTS + FETCHES }] = vpn;
         }
-        if half(slot.designs, Kind::Store) == self.full {
+        if half(designs, Kind::Store) == self.full {
             self.silent[STORES + at % SLOTS] = vpn;
         }
     }
@@ -192,12 +183,13 @@ impl Quiet {
     /// No lookup of the design is quiet any more.
     #[inline(never)]
     pub fn clear_design(&mut self, design: usize) {
+        let marks = self.noise.marks.as_mut().expect("made with the table");
         for (i, word) in self.asked[design].iter_mut().enumerate() {
             let mut places = std::mem::take(word);
             while places != 0 {
                 let at = i * 64 + places.trailing_zeros() as usize;
                 places &= places - 1;
-                self.slots[at].designs &= !both(1 << design);
+                marks.seat_mut(at).designs &= !both(1 << design);
                 silence(&mut self.silent, at);
             }
         }
@@ -206,21 +198,21 @@ impl Quiet {
     /// Lookups of a page are quiet no more for these designs, and for these systems there may be something to do.
     #[inline]
     pub fn clear_page(&mut self, vpn: Vpn, designs: u32, systems: u32) {
-        let Quiet { noise, slots, silent, .. } = self;
-        clear(noise.marks.as_ref().expect("made with the table"), slots, silent, vpn, both(designs), both(systems));
+        let Quiet { noise, silent, .. } = self;
+        clear(noise.marks.as_mut().expect("made with the table"), silent, vpn, both(designs), both(systems));
     }
 
     /// Takes the pages that a design named out of the table.
     #[inline(always)]
     pub fn hush(&mut self, asid: Asid, design: usize) {
-        let Quiet { noise, slots, silent, .. } = self;
-        if noise.all {
+        if self.noise.all {
             return self.clear_design(design);
         }
-        let marks = noise.marks.as_ref().expect("made with the table");
-        for &(_, base, mut mask) in noise.pages.iter().filter(|(of, ..)| *of == asid) {
+        let Noise { pages, marks, .. } = &mut self.noise;
+        let marks = marks.as_mut().expect("made with the table");
+        for &(_, base, mut mask) in pages.iter().filter(|(of, ..)| *of == asid) {
             while mask != 0 {
-                clear(marks, slots, silent, Vpn(base.0 + u64::from(mask.trailing_zeros())), both(1 << design), 0);
+                clear(marks, &mut self.silent, Vpn(base.0 + u64::from(mask.trailing_zeros())), both(1 << design), 0);
                 mask &= mask - 1;
             }
         }
@@ -252,8 +244,9 @@ impl Quiet {
             while places != 0 {
                 let at = i * 64 + places.trailing_zeros() as usize;
                 places &= places - 1;
-                if pages.contains(Vpn(self.marks().vpns[at])) {
-                    self.slots[at].designs &= !both(1 << design);
+                let seat = self.noise.marks.as_mut().expect("made with the table").seat_mut(at);
+                if pages.contains(Vpn(seat.vpn)) {
+                    seat.designs &= !both(1 << design);
                     silence(&mut self.silent, at);
                 }
             }
@@ -262,8 +255,10 @@ impl Quiet {
 
     /// Nothing is quiet any more.
     pub fn clear(&mut self) {
+        let marks = self.noise.marks.as_mut().expect("made with the table");
         for &at in &self.claimed {
-            self.slots[usize::from(at)] = Slot::default();
+            let seat = marks.seat_mut(at.into());
+            *seat = Seat::of(seat.vpn);
             silence(&mut self.silent, at.into());
         }
         self.asked.fill([0; WORDS]);
@@ -278,7 +273,7 @@ impl Quiet {
         let marks = self.marks_mut();
         let take = |&at: &u16| {
             let at = usize::from(at);
-            let vpn = marks.vpns[at];
+            let vpn = marks.seat(at).vpn;
             let when = marks.last(at, vpn);
             if forget {
                 marks.take(at, NO_PAGE);
@@ -304,31 +299,22 @@ fn silence(silent: &mut [u64; 4 * SLOTS], at: usize) {
 
 /// See [`Quiet::clear_page`].
 #[inline(always)]
-fn clear(
-    marks: &Marks,
-    slots: &mut [Slot; 2 * SLOTS],
-    silent: &mut [u64; 4 * SLOTS],
-    vpn: Vpn,
-    designs: u64,
-    systems: u64,
-) {
-    let mut take = |at: usize| {
-        let slot = &mut slots[at];
-        slot.designs &= !designs;
-        slot.systems &= !systems;
-        silence(silent, at);
+fn clear(marks: &mut Marks, silent: &mut [u64; 4 * SLOTS], vpn: Vpn, designs: u64, systems: u64) {
+    let place = Marks::place(vpn.0);
+    let take = |seat: &mut Seat| {
+        let found = seat.vpn == vpn.0;
+        let all = u64::from(found).wrapping_neg();
+        seat.designs &= !(designs & all);
+        seat.systems &= !(systems & all);
+        found
     };
     // Which side it is nobody can foresee; that it is one and only one mostly holds.
-    let [data, fetch] = Marks::sides(vpn.0);
-    match [data, fetch].map(|at| marks.vpns[at] == vpn.0) {
-        [true, true] => {
-            take(data);
-            take(fetch);
-        }
-        [of_data, of_fetch] => {
-            if of_data | of_fetch {
-                take(data + usize::from(of_fetch) * SLOTS);
-            }
+    let [data, fetch] = &mut marks.places[place].0;
+    let (data, fetch) = (take(data), take(fetch));
+    if data | fetch {
+        silence(silent, place + usize::from(fetch) * SLOTS);
+        if data & fetch {
+            silence(silent, place);
         }
     }
 }

@@ -28,7 +28,7 @@ pub mod two_level;
 pub mod walker;
 
 pub use noise::Noise;
-pub(crate) use noise::{Marks, NO_PAGE, NOWHERE, PLACES, filled};
+pub(crate) use noise::{Marks, NO_PAGE, NOWHERE, PLACES, Seat, filled};
 
 use crate::addr::{Asid, Pfn, Vpn, VpnRange};
 use crate::counts::TlbCounts;

@@ -215,27 +215,22 @@ impl Replacement {
     }
 
     /// An access used this entry. Returns the slot whose repeated access is no longer without effect, if there is one.
-    #[inline]
+    #[inline(always)]
     pub fn touch(&mut self, slot: u32) -> Option<u32> {
         let (set, way) = self.place(slot);
         match &mut self.policy {
-            Policy::UsedBit { used, .. } => used.set(set, way),
-            Policy::Lru(list) => {
-                let former = list.newest(set);
-                if former != slot {
-                    list.remove(set, slot);
-                    list.push(set, slot);
-                    return Some(former);
-                }
+            Policy::UsedBit { used, .. } => {
+                used.set(set, way);
+                None
             }
-            Policy::Fifo(_) | Policy::Random(_) => {}
+            Policy::Lru(list) => list.renew(set, slot),
+            Policy::Fifo(_) | Policy::Random(_) => None,
         }
-        None
     }
 
     /// The access that missed is repeated on the entry it filled (AMB-3). Returns what [`Replacement::touch`] does, and whether another
     /// access to this entry would change nothing here.
-    #[inline]
+    #[inline(always)]
     pub fn replay(&mut self, slot: u32) -> (Option<u32>, bool) {
         match &self.policy {
             Policy::UsedBit { used, fill_sets_used: false, .. } => {

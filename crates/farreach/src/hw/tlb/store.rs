@@ -4,7 +4,7 @@
 use super::keys::Geometry;
 use super::replacement::{Cleared, Replacement};
 use super::tag_index::{NONE, Tag, TagIndex};
-use super::{Lookup, Noise, Outcome, Pte};
+use super::{Lookup, Noise, Outcome, Pte, filled};
 use crate::addr::{Asid, Vpn, VpnRange};
 use crate::counts::TlbCounts;
 use crate::event::Kind;
@@ -45,6 +45,20 @@ pub(super) struct Store<C> {
     lazy: bool,
     /// Room for the slots an operation works on.
     found: Vec<u32>,
+    /// If entries are dropped because larger ones cover them: how many small ones lie in each region, by its hash.
+    small: Option<Box<[u32; REGIONS]>>,
+}
+
+/// Regions are of `2^REGION` pages, the usual superpage; entries below are small.
+const REGION: u8 = 4;
+/// Counters of [`Store::small`]; most regions find theirs to be zero.
+const REGIONS: usize = 1024;
+
+/// The counter of a region.
+#[inline]
+fn region(asid: Asid, vpn: Vpn) -> usize {
+    let key = vpn.0 >> REGION ^ u64::from(asid.0).rotate_left(40);
+    (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - REGIONS.trailing_zeros())) as usize
 }
 
 impl<C: Contents> Store<C> {
@@ -60,7 +74,13 @@ impl<C: Contents> Store<C> {
             process_ids: params.flag("process_ids"),
             lazy: params.text("replacement") == "used-bit" && params.flag("fill_sets_used"),
             found: Vec::new(),
+            small: None,
         }
+    }
+
+    /// Larger entries will cover smaller ones, so [`Store::drop_overlapping`] is asked at fills and had better be quick. Before the first entry.
+    pub fn covered(&mut self) {
+        self.small = Some(filled(0));
     }
 
     /// Pages can come into an entry without being accessed.
@@ -157,15 +177,15 @@ impl<C: Contents> Store<C> {
         counts: &mut TlbCounts,
         noise: &mut Noise,
     ) -> Option<u32> {
-        let set = (tag.group() & (self.geometry.sets as u64 - 1)) as usize;
+        let set = tag.group() as usize & (self.geometry.sets - 1);
         let Store { index, replacement, contents: held, .. } = self;
         let looked_up = |slot: u32, since: u32, noise: &Noise| {
             let tag = index.tag(slot);
-            if tag.order() > LAZY_ORDER {
-                return false;
+            match held[slot as usize].subblocks() {
+                None if tag.order() == 0 => noise.looked_up_one(tag.asid(), tag.base(), since),
+                _ if tag.order() > LAZY_ORDER => false,
+                mask => noise.looked_up(tag.asid(), tag.base(), mask.unwrap_or_else(|| ones(1 << tag.order())), since),
             }
-            let mask = held[slot as usize].subblocks().unwrap_or_else(|| ones(1 << tag.order()));
-            noise.looked_up(tag.asid(), tag.base(), mask, since)
         };
         let victim = replacement.victim(set, self.lazy, noise, looked_up);
         match victim.cleared {
@@ -177,33 +197,45 @@ impl<C: Contents> Store<C> {
         if keep == Some(slot) {
             return None;
         }
-        if victim.valid {
+        let former = if victim.valid {
             counts.evictions += 1;
-            self.leave(slot, noise);
-        }
+            self.name(slot, noise);
+            let old = self.index.tag(slot);
+            self.index.remove(slot);
+            if old.order() != tag.order() || self.small.is_some() {
+                self.count(old, u32::wrapping_sub);
+                self.count(tag, u32::wrapping_add);
+            }
+            self.replacement.refilled(slot)
+        } else {
+            self.count(tag, u32::wrapping_add);
+            self.replacement.filled(slot)
+        };
         self.contents[slot as usize] = contents;
         self.index.insert(slot, tag);
-        self.live[usize::from(tag.order() & 63)] += 1;
-        self.large += u32::from(tag.order() > LAZY_ORDER);
-        if let Some(former) = if victim.valid { self.replacement.refilled(slot) } else { self.replacement.filled(slot) } {
+        if let Some(former) = former {
             self.name(former, noise);
         }
         Some(slot)
     }
 
-    /// Takes an entry out of everything but the replacement.
+    /// Counts an entry that comes or goes.
     #[inline]
-    fn leave(&mut self, slot: u32, noise: &mut Noise) {
-        self.name(slot, noise);
-        let order = self.index.tag(slot).order();
-        self.live[usize::from(order & 63)] -= 1;
-        self.large -= u32::from(order > LAZY_ORDER);
-        self.index.remove(slot);
+    fn count(&mut self, tag: Tag, change: impl Fn(u32, u32) -> u32) {
+        let live = &mut self.live[usize::from(tag.order() & 63)];
+        *live = change(*live, 1);
+        self.large = change(self.large, u32::from(tag.order() > LAZY_ORDER));
+        if let Some(small) = self.small.as_mut().filter(|_| tag.order() < REGION) {
+            let small = &mut small[region(tag.asid(), tag.base())];
+            *small = change(*small, 1);
+        }
     }
 
     /// Makes a valid slot invalid.
     pub fn drop(&mut self, slot: u32, noise: &mut Noise) {
-        self.leave(slot, noise);
+        self.name(slot, noise);
+        self.count(self.index.tag(slot), u32::wrapping_sub);
+        self.index.remove(slot);
         self.replacement.dropped(slot);
     }
 
@@ -229,6 +261,7 @@ impl<C: Contents> Store<C> {
     }
 
     /// The used bits of this set were cleared. With one set that is every page there is.
+    #[cold]
     fn name_set(&self, set: usize, noise: &mut Noise) {
         let Geometry { sets, ways } = self.geometry;
         if sets == 1 || ways > 16 {
@@ -272,6 +305,12 @@ impl<C: Contents> Store<C> {
 
     /// Drops the entries of this order that share a page with the range, whole, and returns how many there were.
     pub fn drop_overlapping(&mut self, asid: Asid, range: VpnRange, order: u8, noise: &mut Noise) -> u64 {
+        let of_one_region = order < REGION && range.pages <= 1 << REGION && range.start.offset_in(REGION.into()) + range.pages <= 1 << REGION;
+        if let Some(small) = self.small.as_ref().filter(|_| of_one_region)
+            && small[region(asid, range.start)] == 0
+        {
+            return 0;
+        }
         let mut found = self.overlapping(asid, range, order);
         let dropped = found.len() as u64;
         found.drain(..).for_each(|slot| self.drop(slot, noise));

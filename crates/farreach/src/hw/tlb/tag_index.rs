@@ -46,6 +46,8 @@ struct Node {
     tag: Tag,
     /// The next slot of the chain, or [`NONE`].
     next: u32,
+    /// Which chain.
+    bucket: u32,
 }
 
 /// Hash chains through the slots. Several slots may carry the same tag (T94-17).
@@ -63,7 +65,7 @@ impl TagIndex {
         TagIndex {
             heads: vec![NONE; buckets].into(),
             shift: 64 - buckets.trailing_zeros(),
-            nodes: vec![Node { tag: Tag { group: 0, meta: 0 }, next: NONE }; entries].into(),
+            nodes: vec![Node { tag: Tag { group: 0, meta: 0 }, next: NONE, bucket: 0 }; entries].into(),
         }
     }
 
@@ -87,7 +89,7 @@ impl TagIndex {
     /// The next slot with the same tag as this one, or `NONE`.
     #[inline]
     pub fn next(&self, slot: u32) -> u32 {
-        let Node { tag, next } = self.nodes[slot as usize];
+        let Node { tag, next, .. } = self.nodes[slot as usize];
         self.same(next, tag)
     }
 
@@ -107,20 +109,21 @@ impl TagIndex {
     #[inline]
     pub fn insert(&mut self, slot: u32, tag: Tag) {
         let bucket = self.bucket(tag);
-        self.nodes[slot as usize] = Node { tag, next: self.heads[bucket] };
-        self.heads[bucket] = slot;
+        let head = &mut self.heads[bucket];
+        self.nodes[slot as usize] = Node { tag, next: *head, bucket: bucket as u32 };
+        *head = slot;
     }
 
     /// Takes a slot out of the index.
     #[inline]
     pub fn remove(&mut self, slot: u32) {
-        let Node { tag, next } = self.nodes[slot as usize];
-        let bucket = self.bucket(tag);
-        let mut at = self.heads[bucket];
-        if at == slot {
-            self.heads[bucket] = next;
+        let Node { next, bucket, .. } = self.nodes[slot as usize];
+        let head = &mut self.heads[bucket as usize];
+        if *head == slot {
+            *head = next;
             return;
         }
+        let mut at = *head;
         while self.nodes[at as usize].next != slot {
             at = self.nodes[at as usize].next;
         }
