@@ -11,6 +11,7 @@ use crate::addr::{Asid, Pfn, Vpn, VpnRange};
 use crate::event::Kind;
 use crate::hw::tlb::{Attr, Marks, NO_PAGE, Noise, PLACES, Pte, Seat, filled};
 use crate::os::Touched;
+use std::hint::select_unpredictable;
 
 /// Slots of each side. What the fast path reads of the table is 128 KB, and of that only what the program uses at the time.
 pub(super) const SLOTS: usize = PLACES;
@@ -36,14 +37,7 @@ fn for_kind(bits: u32, kind: Kind) -> u64 {
     if kind == Kind::Store { both(bits) } else { bits.into() }
 }
 
-/// A [`Touched`] in 16 bytes.
-#[derive(Clone, Copy, Default)]
-struct Kept {
-    pfn: Pfn,
-    label: u32,
-    attr: Attr,
-    order: u8,
-}
+const NOTHING: Touched = Touched { pte: Pte { pfn: Pfn(0), attr: Attr(0), order: 0 }, label: 0 };
 
 /// Words of a set of slots.
 const WORDS: usize = 2 * SLOTS / 64;
@@ -66,7 +60,7 @@ pub(super) struct Quiet {
     /// All that the fast path reads: for each slot the page if *every* design is quiet, otherwise [`NO_PAGE`]; see [`LOADS`].
     silent: Box<[u64; 4 * SLOTS]>,
     /// What each operating system answered, by slot and system.
-    answers: Box<[Kept]>,
+    answers: Box<[Touched]>,
     systems: usize,
     /// Every design.
     full: u32,
@@ -84,7 +78,7 @@ impl Quiet {
         assert!(systems <= designs && designs <= MAX_DESIGNS, "the caller deals designs out to engines");
         Quiet {
             silent: filled(NO_PAGE),
-            answers: vec![Kept::default(); 2 * SLOTS * systems].into(),
+            answers: vec![NOTHING; 2 * SLOTS * systems].into(),
             systems,
             full: ((1u64 << designs) - 1) as u32,
             asked: vec![[0; WORDS]; designs].into(),
@@ -148,16 +142,15 @@ impl Quiet {
     /// What a system answers to a lookup of the page at this place, if it has nothing else to do.
     #[inline(always)]
     pub fn served(&self, at: usize, kind: Kind, system: usize) -> Option<Touched> {
-        let Kept { pfn, label, attr, order } = self.answers[at * self.systems + system];
-        let touched = Touched { pte: Pte { pfn, attr, order }, label };
-        (half(self.marks().seat(at).systems, kind) >> system & 1 != 0).then_some(touched)
+        let knows = half(self.marks().seat(at).systems, kind) >> system & 1 != 0;
+        knows.then(|| self.answers[at * self.systems + system])
     }
 
     /// The system answers so from now on; a store that was served leaves nothing to do for loads. The slot must be claimed.
     #[inline]
-    pub fn serve(&mut self, at: usize, kind: Kind, system: usize, Touched { pte: Pte { pfn, attr, order }, label }: Touched) {
+    pub fn serve(&mut self, at: usize, kind: Kind, system: usize, answer: Touched) {
         self.marks_mut().seat_mut(at).systems |= for_kind(1 << system, kind);
-        self.answers[at * self.systems + system] = Kept { pfn, label, attr, order };
+        self.answers[at * self.systems + system] = answer;
     }
 
     /// The design is asked for this slot: nothing may be published for it that was not asked.
@@ -301,19 +294,18 @@ fn silence(silent: &mut [u64; 4 * SLOTS], at: usize) {
 #[inline(always)]
 fn clear(marks: &mut Marks, silent: &mut [u64; 4 * SLOTS], vpn: Vpn, designs: u64, systems: u64) {
     let place = Marks::place(vpn.0);
-    let take = |seat: &mut Seat| {
-        let found = seat.vpn == vpn.0;
-        let all = u64::from(found).wrapping_neg();
-        seat.designs &= !(designs & all);
-        seat.systems &= !(systems & all);
-        found
-    };
     // Which side it is nobody can foresee; that it is one and only one mostly holds.
     let [data, fetch] = &mut marks.places[place].0;
-    let (data, fetch) = (take(data), take(fetch));
-    if data | fetch {
-        silence(silent, place + usize::from(fetch) * SLOTS);
-        if data & fetch {
+    let [of_data, of_fetch] = [data.vpn, fetch.vpn].map(|at| at == vpn.0);
+    for (seat, found) in [(data, of_data), (fetch, of_fetch)] {
+        seat.designs &= select_unpredictable(found, !designs, !0);
+        if systems != 0 {
+            seat.systems &= select_unpredictable(found, !systems, !0);
+        }
+    }
+    if select_unpredictable(of_fetch, true, of_data) {
+        silence(silent, place + select_unpredictable(of_fetch, SLOTS, 0));
+        if of_data & of_fetch {
             silence(silent, place);
         }
     }
@@ -338,8 +330,6 @@ impl Silent<'_> {
 mod tests {
     use super::*;
     use crate::hw::tlb::NOWHERE;
-
-    const NOTHING: Touched = Touched { pte: Pte { pfn: Pfn(0), attr: Attr(0), order: 0 }, label: 0 };
 
     fn claim(q: &mut Quiet, vpn: u64, kind: Kind) -> usize {
         let (at, _) = q.designs(vpn, kind);

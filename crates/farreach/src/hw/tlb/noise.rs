@@ -1,6 +1,7 @@
 //! How designs and the machine agree on which lookups need not be passed on.
 
 use crate::addr::{Asid, Vpn};
+use std::hint::select_unpredictable;
 
 /// Which pages a design can no longer answer *quietly*.
 ///
@@ -71,7 +72,7 @@ impl Noise {
         let Some(marks) = self.marks.as_ref().filter(|m| m.asid == Some(asid)) else { return false };
         let place = Marks::place(vpn.0);
         let [data, fetch] = &marks.places[place].0;
-        let seen = |sees: bool, seat: &Seat, at: usize| if sees & (seat.vpn == vpn.0) { marks.when[at] } else { 0 };
+        let seen = |sees: bool, seat: &Seat, at: usize| select_unpredictable(sees & (seat.vpn == vpn.0), marks.when[at], 0);
         // Nobody can foresee which it is: better no branch until both are known.
         seen(self.sees[0], fetch, place + PLACES).max(seen(self.sees[1], data, place)) >= since
     }
