@@ -48,6 +48,8 @@ pub(super) const LOADS: usize = 0;
 pub(super) const STORES: usize = SLOTS;
 /// See [`LOADS`].
 pub(super) const FETCHES: usize = 2 * SLOTS;
+/// From here on the table is nobody's, and holds no page.
+const NOBODY: usize = 3 * SLOTS;
 
 /// The slot of a page at this place, seen from this side.
 #[inline(always)]
@@ -165,12 +167,11 @@ impl Quiet {
         let seat = self.marks_mut().seat_mut(at);
         seat.designs |= for_kind(designs, kind);
         let Seat { vpn, designs, .. } = *seat;
-        if half(designs, Kind::Load) == self.full {
-            self.silent[if at < SLOTS { LOADS + at } else { at - SLOTS + FETCHES }] = vpn;
-        }
-        if half(designs, Kind::Store) == self.full {
-            self.silent[STORES + at % SLOTS] = vpn;
-        }
+        // What is not full was not silent before.
+        let silent = |kind| select_unpredictable(half(designs, kind) == self.full, vpn, NO_PAGE);
+        let (loads, stores) = (silent(Kind::Load), silent(Kind::Store));
+        self.silent[silent_at(at)] = loads;
+        self.silent[silent_at(at) + STORES] = stores;
     }
 
     /// No lookup of the design is quiet any more.
@@ -281,20 +282,24 @@ impl Quiet {
     }
 }
 
+/// Where the table for the fast path has the loads or fetches of a slot; [`STORES`] further it has the stores, or nobody.
+#[inline(always)]
+fn silent_at(at: usize) -> usize {
+    at % SLOTS + at / SLOTS % 2 * FETCHES
+}
+
 /// Nothing of the slot is silent.
 #[inline(always)]
 fn silence(silent: &mut [u64; 4 * SLOTS], at: usize) {
-    // Without a branch: the last quarter of the table is nobody's.
-    let first = at % SLOTS + at / SLOTS % 2 * FETCHES;
-    silent[first] = NO_PAGE;
-    silent[first + STORES] = NO_PAGE;
+    silent[silent_at(at)] = NO_PAGE;
+    silent[silent_at(at) + STORES] = NO_PAGE;
 }
 
 /// See [`Quiet::clear_page`].
 #[inline(always)]
 fn clear(marks: &mut Marks, silent: &mut [u64; 4 * SLOTS], vpn: Vpn, designs: u64, systems: u64) {
     let place = Marks::place(vpn.0);
-    // Which side it is nobody can foresee; that it is one and only one mostly holds.
+    // Which side it is nobody can foresee, so no branches: what is not found goes where nobody looks.
     let [data, fetch] = &mut marks.places[place].0;
     let [of_data, of_fetch] = [data.vpn, fetch.vpn].map(|at| at == vpn.0);
     for (seat, found) in [(data, of_data), (fetch, of_fetch)] {
@@ -303,12 +308,9 @@ fn clear(marks: &mut Marks, silent: &mut [u64; 4 * SLOTS], vpn: Vpn, designs: u6
             seat.systems &= select_unpredictable(found, !systems, !0);
         }
     }
-    if select_unpredictable(of_fetch, true, of_data) {
-        silence(silent, place + select_unpredictable(of_fetch, SLOTS, 0));
-        if of_data & of_fetch {
-            silence(silent, place);
-        }
-    }
+    silent[select_unpredictable(of_data, LOADS + place, NOBODY)] = NO_PAGE;
+    silent[select_unpredictable(of_data, STORES + place, NOBODY)] = NO_PAGE;
+    silent[select_unpredictable(of_fetch, FETCHES + place, NOBODY)] = NO_PAGE;
 }
 
 /// What was in a slot before: whether it was seen from the fetch side, the page, its last lookup.
