@@ -37,7 +37,29 @@ fn for_kind(bits: u32, kind: Kind) -> u64 {
     if kind == Kind::Store { both(bits) } else { bits.into() }
 }
 
-const NOTHING: Touched = Touched { pte: Pte { pfn: Pfn(0), attr: Attr(0), order: 0 }, label: 0 };
+/// A [`Touched`] in 16 bytes: the frame; label, attributes and order.
+#[derive(Clone, Copy)]
+struct Kept(u64, u64);
+
+impl From<Touched> for Kept {
+    fn from(Touched { pte, label }: Touched) -> Kept {
+        Kept(pte.pfn.0, u64::from(label) | u64::from(pte.attr.0) << 32 | u64::from(pte.order) << 40)
+    }
+}
+
+impl From<Kept> for Touched {
+    #[inline(always)]
+    fn from(Kept(pfn, rest): Kept) -> Touched {
+        Touched { pte: Pte { pfn: Pfn(pfn), attr: Attr((rest >> 32) as u8), order: (rest >> 40) as u8 }, label: rest as u32 }
+    }
+}
+
+/// What so many systems answer to a lookup of a page, in one line of the cache.
+const ABREAST: usize = 4;
+
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Answers([Kept; ABREAST]);
 
 /// Words of a set of slots.
 const WORDS: usize = 2 * SLOTS / 64;
@@ -61,9 +83,10 @@ fn slot_at(place: usize, fetch: bool) -> usize {
 pub(super) struct Quiet {
     /// All that the fast path reads: for each slot the page if *every* design is quiet, otherwise [`NO_PAGE`]; see [`LOADS`].
     silent: Box<[u64; 4 * SLOTS]>,
-    /// What each operating system answered, by slot and system.
-    answers: Box<[Touched]>,
-    systems: usize,
+    /// What each operating system answered, by slot and system, [`ABREAST`] of them together.
+    answers: Box<[Answers]>,
+    /// Of these, how many a slot has.
+    rows: usize,
     /// Every design.
     full: u32,
     /// Per design, as a set, the slots it was asked for since its bits were last cleared all at once: no others have its bit.
@@ -80,8 +103,8 @@ impl Quiet {
         assert!(systems <= designs && designs <= MAX_DESIGNS, "the caller deals designs out to engines");
         Quiet {
             silent: filled(NO_PAGE),
-            answers: vec![NOTHING; 2 * SLOTS * systems].into(),
-            systems,
+            answers: vec![Answers([Kept(0, 0); ABREAST]); 2 * SLOTS * systems.div_ceil(ABREAST)].into(),
+            rows: systems.div_ceil(ABREAST),
             full: ((1u64 << designs) - 1) as u32,
             asked: vec![[0; WORDS]; designs].into(),
             claimed: Vec::new(),
@@ -145,14 +168,14 @@ impl Quiet {
     #[inline(always)]
     pub fn served(&self, at: usize, kind: Kind, system: usize) -> Option<Touched> {
         let knows = half(self.marks().seat(at).systems, kind) >> system & 1 != 0;
-        knows.then(|| self.answers[at * self.systems + system])
+        knows.then(|| self.answers[at * self.rows + system / ABREAST].0[system % ABREAST].into())
     }
 
     /// The system answers so from now on; a store that was served leaves nothing to do for loads. The slot must be claimed.
     #[inline]
     pub fn serve(&mut self, at: usize, kind: Kind, system: usize, answer: Touched) {
         self.marks_mut().seat_mut(at).systems |= for_kind(1 << system, kind);
-        self.answers[at * self.systems + system] = answer;
+        self.answers[at * self.rows + system / ABREAST].0[system % ABREAST] = answer.into();
     }
 
     /// The design is asked for this slot: nothing may be published for it that was not asked.
@@ -333,6 +356,8 @@ mod tests {
     use super::*;
     use crate::hw::tlb::NOWHERE;
 
+    const NOTHING: Touched = Touched { pte: Pte { pfn: Pfn(0), attr: Attr(0), order: 0 }, label: 0 };
+
     fn claim(q: &mut Quiet, vpn: u64, kind: Kind) -> usize {
         let (at, _) = q.designs(vpn, kind);
         q.claim(at, vpn);
@@ -387,9 +412,10 @@ mod tests {
     fn a_served_store_serves_loads_until_the_page_changes() {
         let mut q = Quiet::new(2, 2);
         let at = claim(&mut q, 7, Kind::Load);
-        let answer = Touched { label: 3, ..NOTHING };
+        let answer = Touched { label: 3, pte: Pte { pfn: Pfn(1 << 50), attr: Attr(7), order: 9 } };
         q.serve(at, Kind::Load, 0, NOTHING);
         q.serve(at, Kind::Store, 1, answer);
+        assert_eq!(q.served(at, Kind::Store, 1), Some(answer));
         let served = |q: &Quiet| [Kind::Load, Kind::Store].map(|k| [0, 1].map(|g| q.served(at, k, g).map(|t| t.label)));
         assert_eq!(served(&q), [[Some(0), Some(3)], [None, Some(3)]]);
         q.clear_page(Vpn(7), 0, 0b10);

@@ -72,8 +72,8 @@ impl Noise {
         let Some(marks) = self.marks.as_ref().filter(|m| m.asid == Some(asid)) else { return false };
         let place = Marks::place(vpn.0);
         let [data, fetch] = &marks.places[place].0;
-        let seen = |sees: bool, seat: &Seat, at: usize| select_unpredictable(sees & (seat.vpn == vpn.0), marks.when[at], 0);
-        // Nobody can foresee which it is: better no branch until both are known.
+        // Nobody can foresee which it is, so no branches; and no look at what is not the page's, which is rarely in the cache.
+        let seen = |sees: bool, seat: &Seat, at: usize| marks.when[select_unpredictable(sees & (seat.vpn == vpn.0), at, NEVER)];
         seen(self.sees[0], fetch, place + PLACES).max(seen(self.sees[1], data, place)) >= since
     }
 }
@@ -84,6 +84,8 @@ const BITS: u32 = 12;
 pub(crate) const PLACES: usize = 1 << BITS;
 /// Marks at and above this are nobody's.
 pub(crate) const NOWHERE: usize = 2 * PLACES;
+/// No mark is ever here.
+const NEVER: usize = 3 * PLACES;
 /// No page.
 pub(crate) const NO_PAGE: u64 = u64::MAX;
 
@@ -155,6 +157,7 @@ impl Marks {
     /// A lookup of the page at this place, or at [`NOWHERE`].
     #[inline(always)]
     pub fn mark(&mut self, at: usize) {
+        debug_assert!(at <= NOWHERE, "{at}");
         self.when[at % (4 * PLACES)] = self.now;
     }
     /// The seat at this place; below [`NOWHERE`].
