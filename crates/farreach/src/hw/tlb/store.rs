@@ -305,7 +305,8 @@ impl<C: Contents> Store<C> {
 
     /// Drops the entries of this order that share a page with the range, whole, and returns how many there were.
     pub fn drop_overlapping(&mut self, asid: Asid, range: VpnRange, order: u8, noise: &mut Noise) -> u64 {
-        let of_one_region = order < REGION && range.pages <= 1 << REGION && range.start.offset_in(REGION.into()) + range.pages <= 1 << REGION;
+        let of_one_region =
+            order < REGION && range.pages <= 1 << REGION && range.start.offset_in(REGION.into()) + range.pages <= 1 << REGION;
         if let Some(small) = self.small.as_ref().filter(|_| of_one_region)
             && small[region(asid, range.start)] == 0
         {
