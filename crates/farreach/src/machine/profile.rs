@@ -6,37 +6,44 @@ use std::sync::Arc;
 
 /// Slices are merged in pairs when there are this many.
 pub(super) const MAX_SLICES: usize = 256;
-pub(super) const FIRST_SLICE: u64 = 1 << 10;
+pub(super) const FIRST_SLICE: u64 = 1 << FIRST_SHIFT;
+const FIRST_SHIFT: u32 = 10;
 
 /// Misses of one design over time and by region.
 pub(super) struct Profile {
-    slice: u64,
+    /// log2 of the lookups of a slice.
+    shift: u32,
     misses: Vec<u64>,
     regions: Vec<[u64; 2]>,
 }
 
 impl Profile {
     pub fn new() -> Profile {
-        Profile { slice: FIRST_SLICE, misses: Vec::new(), regions: Vec::new() }
+        Profile { shift: FIRST_SHIFT, misses: Vec::new(), regions: Vec::new() }
     }
 
     /// A miss at the lookup number `clock`, in the region with this label.
+    #[inline]
     pub fn miss(&mut self, clock: u64, kind: Kind, label: u32) {
+        let (slice, region) = ((clock >> self.shift) as usize, label as usize);
+        if slice >= self.misses.len() || region >= self.regions.len() {
+            self.make_room(clock, region);
+        }
+        self.misses[(clock >> self.shift) as usize] += 1;
+        self.regions[region][usize::from(kind != Kind::Fetch)] += 1;
+    }
+
+    #[cold]
+    fn make_room(&mut self, clock: u64, region: usize) {
         self.stretch(clock);
-        let slice = (clock / self.slice) as usize;
-        if self.misses.len() <= slice {
-            self.misses.resize(slice + 1, 0);
-        }
-        self.misses[slice] += 1;
-        if self.regions.len() <= label as usize {
-            self.regions.resize(label as usize + 1, [0, 0]);
-        }
-        self.regions[label as usize][usize::from(kind != Kind::Fetch)] += 1;
+        let slices = (clock >> self.shift) as usize + 1;
+        self.misses.resize(slices.max(self.misses.len()), 0);
+        self.regions.resize(self.regions.len().max(region + 1), [0, 0]);
     }
 
     fn stretch(&mut self, clock: u64) {
-        while clock / self.slice >= MAX_SLICES as u64 {
-            self.slice *= 2;
+        while clock >> self.shift >= MAX_SLICES as u64 {
+            self.shift += 1;
             self.misses = self.misses.chunks(2).map(|pair| pair.iter().sum()).collect();
         }
     }
@@ -45,8 +52,8 @@ impl Profile {
     pub fn timeline(&mut self, lookups: u64) -> Timeline {
         self.stretch(lookups.saturating_sub(1));
         let mut misses = self.misses.clone();
-        misses.resize(lookups.div_ceil(self.slice) as usize, 0);
-        Timeline { slice_lookups: self.slice, misses }
+        misses.resize(lookups.div_ceil(1 << self.shift) as usize, 0);
+        Timeline { slice_lookups: 1 << self.shift, misses }
     }
 
     /// Regions with misses, most first.

@@ -7,10 +7,11 @@
 //! bit is always safe, so conflicts and bulk clearing cost time, never exactness. The page numbers are those of one address
 //! space; a process switch empties the table.
 
-use crate::addr::{Asid, Vpn, VpnRange};
+use crate::addr::{Asid, Pfn, Vpn, VpnRange};
 use crate::event::Kind;
-use crate::hw::tlb::{Attr, Marks, NO_PAGE, Noise, PLACES, Pte};
+use crate::hw::tlb::{Attr, Marks, NO_PAGE, Noise, PLACES, Pte, Seat, filled};
 use crate::os::Touched;
+use std::hint::select_unpredictable;
 
 /// Slots of each side. What the fast path reads of the table is 128 KB, and of that only what the program uses at the time.
 pub(super) const SLOTS: usize = PLACES;
@@ -18,16 +19,50 @@ pub(super) const SLOTS: usize = PLACES;
 /// Most designs one table serves.
 pub const MAX_DESIGNS: usize = 32;
 
-/// One page seen from one side; which page is in [`Marks::vpns`]. Of each pair, the second is for stores.
-#[derive(Clone, Copy, Default)]
-struct Slot {
-    /// Designs that are quiet.
-    designs: [u32; 2],
-    /// Operating systems that have nothing to do.
-    systems: [u32; 2],
+/// These bits of both halves of a mask.
+#[inline(always)]
+fn both(bits: u32) -> u64 {
+    u64::from(bits) << 32 | u64::from(bits)
 }
 
-const NOTHING: Touched = Touched { pte: Pte { pfn: crate::addr::Pfn(0), attr: Attr(0), order: 0 }, label: 0 };
+/// The half of a mask that is for lookups of this kind.
+#[inline(always)]
+fn half(word: u64, kind: Kind) -> u32 {
+    (word >> if kind == Kind::Store { 32 } else { 0 }) as u32
+}
+
+/// These bits as a lookup of this kind sets them in a mask: what is so for a store is so for loads.
+#[inline(always)]
+fn for_kind(bits: u32, kind: Kind) -> u64 {
+    if kind == Kind::Store { both(bits) } else { bits.into() }
+}
+
+/// A [`Touched`] in 16 bytes: the frame; label, attributes and order.
+#[derive(Clone, Copy)]
+struct Kept(u64, u64);
+
+impl From<Touched> for Kept {
+    fn from(Touched { pte, label }: Touched) -> Kept {
+        Kept(pte.pfn.0, u64::from(label) | u64::from(pte.attr.0) << 32 | u64::from(pte.order) << 40)
+    }
+}
+
+impl From<Kept> for Touched {
+    #[inline(always)]
+    fn from(Kept(pfn, rest): Kept) -> Touched {
+        Touched { pte: Pte { pfn: Pfn(pfn), attr: Attr((rest >> 32) as u8), order: (rest >> 40) as u8 }, label: rest as u32 }
+    }
+}
+
+/// What so many systems answer to a lookup of a page, in one line of the cache.
+const ABREAST: usize = 4;
+
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Answers([Kept; ABREAST]);
+
+/// Words of a set of slots.
+const WORDS: usize = 2 * SLOTS / 64;
 
 /// Where [`Quiet::loud`] looks for a page: add the place of the page to one of these.
 pub(super) const LOADS: usize = 0;
@@ -35,6 +70,8 @@ pub(super) const LOADS: usize = 0;
 pub(super) const STORES: usize = SLOTS;
 /// See [`LOADS`].
 pub(super) const FETCHES: usize = 2 * SLOTS;
+/// From here on the table is nobody's, and holds no page.
+const NOBODY: usize = 3 * SLOTS;
 
 /// The slot of a page at this place, seen from this side.
 #[inline(always)]
@@ -46,14 +83,15 @@ fn slot_at(place: usize, fetch: bool) -> usize {
 pub(super) struct Quiet {
     /// All that the fast path reads: for each slot the page if *every* design is quiet, otherwise [`NO_PAGE`]; see [`LOADS`].
     silent: Box<[u64; 4 * SLOTS]>,
-    slots: Box<[Slot]>,
-    /// What each operating system answered, by slot and system.
-    answers: Box<[Touched]>,
-    systems: usize,
+    /// What each operating system answered, by slot and system, [`ABREAST`] of them together.
+    answers: Box<[Answers]>,
+    /// Of these, how many a slot has.
+    rows: usize,
     /// Every design.
     full: u32,
-    /// Per design, the slots where its bits were set since they were last cleared all at once.
-    published: Vec<Vec<u16>>,
+    /// Per design, as a set, the slots it was asked for since its bits were last cleared: no others have its bit, or will get it at the end of
+    /// the lookup that is under way.
+    asked: Box<[[u64; WORDS]]>,
     /// Slots that have a page.
     claimed: Vec<u16>,
     /// What designs say, with the marks they can look at.
@@ -64,14 +102,12 @@ impl Quiet {
     /// For so many designs on so many operating systems.
     pub fn new(designs: usize, systems: usize) -> Quiet {
         assert!(systems <= designs && designs <= MAX_DESIGNS, "the caller deals designs out to engines");
-        let silent: Box<[u64]> = vec![NO_PAGE; 4 * SLOTS].into();
         Quiet {
-            silent: silent.try_into().unwrap_or_else(|_| unreachable!("so many")),
-            slots: vec![Slot::default(); 2 * SLOTS].into(),
-            answers: vec![NOTHING; 2 * SLOTS * systems].into(),
-            systems,
+            silent: filled(NO_PAGE),
+            answers: vec![Answers([Kept(0, 0); ABREAST]); 2 * SLOTS * systems.div_ceil(ABREAST)].into(),
+            rows: systems.div_ceil(ABREAST),
             full: ((1u64 << designs) - 1) as u32,
-            published: vec![Vec::new(); designs],
+            asked: vec![[0; WORDS]; designs].into(),
             claimed: Vec::new(),
             noise: Noise { marks: Some(Box::new(Marks::new())), ..Noise::default() },
         }
@@ -107,110 +143,94 @@ impl Quiet {
     #[inline(always)]
     pub fn designs(&self, vpn: u64, kind: Kind) -> (usize, u32) {
         let at = slot_at(Marks::place(vpn), kind == Kind::Fetch);
-        let quiet = self.marks().vpns[at] == vpn;
-        (at, if quiet { self.slots[at].designs[usize::from(kind == Kind::Store)] } else { 0 })
+        let seat = self.marks().seat(at);
+        (at, if seat.vpn == vpn { half(seat.designs, kind) } else { 0 })
+    }
+
+    /// Whether the slot is this page's.
+    #[inline(always)]
+    pub fn has(&self, at: usize, vpn: u64) -> bool {
+        self.marks().seat(at).vpn == vpn
     }
 
     /// Makes the slot this page's. If it was not: who had it, with its last lookup, which the designs must be told.
-    #[inline]
     pub fn claim(&mut self, at: usize, vpn: u64) -> Option<Former> {
-        let had = self.marks().vpns[at];
-        if had == vpn {
+        if self.has(at, vpn) {
             return None;
         }
-        if had == NO_PAGE {
+        if self.has(at, NO_PAGE) {
             self.claimed.push(at as u16);
         }
-        self.slots[at] = Slot::default();
-        self.silence(at, NO_PAGE);
+        silence(&mut self.silent, at);
         Some(Former(self.marks_mut().take(at, vpn).map(|(vpn, when)| (at >= SLOTS, Vpn(vpn), when))))
     }
 
-    /// Nothing of the slot is silent (or, at `vpn`, all is).
-    #[inline(always)]
-    fn silence(&mut self, at: usize, vpn: u64) {
-        if at < SLOTS {
-            self.silent[LOADS + at] = vpn;
-            self.silent[STORES + at] = vpn;
-        } else {
-            self.silent[at - SLOTS + FETCHES] = vpn;
-        }
-    }
-
     /// What a system answers to a lookup of the page at this place, if it has nothing else to do.
-    #[inline]
+    #[inline(always)]
     pub fn served(&self, at: usize, kind: Kind, system: usize) -> Option<Touched> {
-        let bits = self.slots[at].systems[usize::from(kind == Kind::Store)];
-        (bits >> system & 1 != 0).then(|| self.answers[at * self.systems + system])
+        let knows = half(self.marks().seat(at).systems, kind) >> system & 1 != 0;
+        knows.then(|| self.answers[at * self.rows + system / ABREAST].0[system % ABREAST].into())
     }
 
     /// The system answers so from now on; a store that was served leaves nothing to do for loads. The slot must be claimed.
     #[inline]
     pub fn serve(&mut self, at: usize, kind: Kind, system: usize, answer: Touched) {
-        let bits = &mut self.slots[at].systems;
-        bits[0] |= 1 << system;
-        bits[1] |= u32::from(kind == Kind::Store) << system;
-        self.answers[at * self.systems + system] = answer;
+        self.marks_mut().seat_mut(at).systems |= for_kind(1 << system, kind);
+        self.answers[at * self.rows + system / ABREAST].0[system % ABREAST] = answer.into();
     }
 
-    /// The design answers this lookup quietly from now on; a quiet store makes loads quiet too. The slot must be claimed.
-    #[inline]
-    pub fn publish(&mut self, at: usize, kind: Kind, design: usize) {
-        let (bit, vpn) = (1u32 << design, self.marks().vpns[at]);
-        if self.slots[at].designs[0] & bit == 0 {
-            if self.published[design].len() >= 2 * SLOTS {
-                self.clear_design(design);
-            }
-            self.published[design].push(at as u16);
-        }
-        let slot = &mut self.slots[at];
-        slot.designs[0] |= bit;
-        if slot.designs[0] == self.full {
-            self.silent[if at < SLOTS { LOADS + at } else { at - SLOTS + FETCHES }] = vpn;
-        }
-        if kind == Kind::Store {
-            slot.designs[1] |= bit;
-            if slot.designs[1] == self.full {
-                self.silent[STORES + at % SLOTS] = vpn;
-            }
-        }
+    /// The design is asked for this slot: nothing may be published for it that was not asked.
+    #[inline(always)]
+    pub fn asked(&mut self, at: usize, design: usize) {
+        self.asked[design][at / 64] |= 1 << (at % 64);
+    }
+
+    /// The designs answer this lookup quietly from now on; a quiet store makes loads quiet too. The slot must be claimed.
+    #[inline(always)]
+    pub fn publish(&mut self, at: usize, kind: Kind, designs: u32) {
+        let seat = self.marks_mut().seat_mut(at);
+        seat.designs |= for_kind(designs, kind);
+        let Seat { vpn, designs, .. } = *seat;
+        // What is not full was not silent before.
+        let silent = |kind| select_unpredictable(half(designs, kind) == self.full, vpn, NO_PAGE);
+        let (loads, stores) = (silent(Kind::Load), silent(Kind::Store));
+        self.silent[silent_at(at)] = loads;
+        self.silent[silent_at(at) + STORES] = stores;
     }
 
     /// No lookup of the design is quiet any more.
+    #[inline(never)]
     pub fn clear_design(&mut self, design: usize) {
-        let keep = !(1u32 << design);
-        let mut places = std::mem::take(&mut self.published[design]);
-        for at in places.drain(..) {
-            let at = at as usize % (2 * SLOTS);
-            let slot = &mut self.slots[at];
-            slot.designs = [slot.designs[0] & keep, slot.designs[1] & keep];
-            self.silence(at, NO_PAGE);
+        let marks = self.noise.marks.as_mut().expect("made with the table");
+        for (i, word) in self.asked[design].iter_mut().enumerate() {
+            let mut places = std::mem::take(word);
+            while places != 0 {
+                let at = i * 64 + places.trailing_zeros() as usize;
+                places &= places - 1;
+                marks.seat_mut(at).designs &= !both(1 << design);
+                silence(&mut self.silent, at);
+            }
         }
-        self.published[design] = places;
     }
 
     /// Lookups of a page are quiet no more for these designs, and for these systems there may be something to do.
     #[inline]
     pub fn clear_page(&mut self, vpn: Vpn, designs: u32, systems: u32) {
-        for at in Marks::sides(vpn.0) {
-            if self.marks().vpns[at] == vpn.0 {
-                let slot = &mut self.slots[at];
-                slot.designs = [slot.designs[0] & !designs, slot.designs[1] & !designs];
-                slot.systems = [slot.systems[0] & !systems, slot.systems[1] & !systems];
-                self.silence(at, NO_PAGE);
-            }
-        }
+        let Quiet { noise, silent, .. } = self;
+        clear(noise.marks.as_mut().expect("made with the table"), silent, vpn, both(designs), both(systems));
     }
 
     /// Takes the pages that a design named out of the table.
+    #[inline(always)]
     pub fn hush(&mut self, asid: Asid, design: usize) {
         if self.noise.all {
             return self.clear_design(design);
         }
-        for i in 0..self.noise.pages.len() {
-            let (of, base, mut mask) = self.noise.pages[i];
-            while of == asid && mask != 0 {
-                self.clear_page(Vpn(base.0 + u64::from(mask.trailing_zeros())), 1 << design, 0);
+        let Noise { pages, marks, .. } = &mut self.noise;
+        let marks = marks.as_mut().expect("made with the table");
+        for &(_, base, mut mask) in pages.iter().filter(|(of, ..)| *of == asid) {
+            while mask != 0 {
+                clear(marks, &mut self.silent, Vpn(base.0 + u64::from(mask.trailing_zeros())), both(1 << design), 0);
                 mask &= mask - 1;
             }
         }
@@ -231,34 +251,35 @@ impl Quiet {
         }
     }
 
-    /// Lookups of these pages are quiet no more for the design. Looks through the pages or through what the design has published,
+    /// Lookups of these pages are quiet no more for the design. Looks through the pages or through what the design was asked for,
     /// whichever is less.
     fn clear_run(&mut self, pages: VpnRange, design: usize) {
-        let bit = 1u32 << design;
-        if pages.pages < self.published[design].len() as u64 {
-            return pages.iter().for_each(|vpn| self.clear_page(vpn, bit, 0));
+        if pages.pages <= WORDS as u64 {
+            return pages.iter().for_each(|vpn| self.clear_page(vpn, 1 << design, 0));
         }
-        let mut places = std::mem::take(&mut self.published[design]);
-        places.retain(|&at| {
-            let at = usize::from(at) % (2 * SLOTS);
-            let vpn = Vpn(self.marks().vpns[at]);
-            if pages.contains(vpn) {
-                self.clear_page(vpn, bit, 0);
+        for i in 0..WORDS {
+            let mut places = self.asked[design][i];
+            while places != 0 {
+                let at = i * 64 + places.trailing_zeros() as usize;
+                places &= places - 1;
+                let seat = self.noise.marks.as_mut().expect("made with the table").seat_mut(at);
+                if pages.contains(Vpn(seat.vpn)) {
+                    seat.designs &= !both(1 << design);
+                    silence(&mut self.silent, at);
+                }
             }
-            self.slots[at].designs[0] & bit != 0
-        });
-        self.published[design] = places;
+        }
     }
 
     /// Nothing is quiet any more.
     pub fn clear(&mut self) {
+        let marks = self.noise.marks.as_mut().expect("made with the table");
         for &at in &self.claimed {
-            self.slots[usize::from(at)] = Slot::default();
+            let seat = marks.seat_mut(at.into());
+            *seat = Seat::of(seat.vpn);
+            silence(&mut self.silent, at.into());
         }
-        for i in 0..self.claimed.len() {
-            self.silence(self.claimed[i].into(), NO_PAGE);
-        }
-        self.published.iter_mut().for_each(Vec::clear);
+        // Who was asked stays: a fault may lead here while other designs have answered already and are published thereafter.
     }
 
     /// The slots that have a page: whether it is seen from the fetch side, the page, its last lookup. With `forget` they have none any more.
@@ -270,7 +291,7 @@ impl Quiet {
         let marks = self.marks_mut();
         let take = |&at: &u16| {
             let at = usize::from(at);
-            let vpn = marks.vpns[at];
+            let vpn = marks.seat(at).vpn;
             let when = marks.last(at, vpn);
             if forget {
                 marks.take(at, NO_PAGE);
@@ -283,6 +304,37 @@ impl Quiet {
         }
         lookups
     }
+}
+
+/// Where the table for the fast path has the loads or fetches of a slot; [`STORES`] further it has the stores, or nobody.
+#[inline(always)]
+fn silent_at(at: usize) -> usize {
+    at % SLOTS + at / SLOTS % 2 * FETCHES
+}
+
+/// Nothing of the slot is silent.
+#[inline(always)]
+fn silence(silent: &mut [u64; 4 * SLOTS], at: usize) {
+    silent[silent_at(at)] = NO_PAGE;
+    silent[silent_at(at) + STORES] = NO_PAGE;
+}
+
+/// See [`Quiet::clear_page`].
+#[inline(always)]
+fn clear(marks: &mut Marks, silent: &mut [u64; 4 * SLOTS], vpn: Vpn, designs: u64, systems: u64) {
+    let place = Marks::place(vpn.0);
+    // Which side it is nobody can foresee, so no branches: what is not found goes where nobody looks.
+    let [data, fetch] = &mut marks.places[place].0;
+    let [of_data, of_fetch] = [data.vpn, fetch.vpn].map(|at| at == vpn.0);
+    for (seat, found) in [(data, of_data), (fetch, of_fetch)] {
+        seat.designs &= select_unpredictable(found, !designs, !0);
+        if systems != 0 {
+            seat.systems &= select_unpredictable(found, !systems, !0);
+        }
+    }
+    silent[select_unpredictable(of_data, LOADS + place, NOBODY)] = NO_PAGE;
+    silent[select_unpredictable(of_data, STORES + place, NOBODY)] = NO_PAGE;
+    silent[select_unpredictable(of_fetch, FETCHES + place, NOBODY)] = NO_PAGE;
 }
 
 /// What was in a slot before: whether it was seen from the fetch side, the page, its last lookup.
@@ -304,10 +356,16 @@ impl Silent<'_> {
 mod tests {
     use super::*;
 
+    const NOTHING: Touched = Touched { pte: Pte { pfn: Pfn(0), attr: Attr(0), order: 0 }, label: 0 };
+
     fn claim(q: &mut Quiet, vpn: u64, kind: Kind) -> usize {
         let (at, _) = q.designs(vpn, kind);
         q.claim(at, vpn);
         at
+    }
+    fn publish(q: &mut Quiet, at: usize, kind: Kind, designs: u32) {
+        (0..2).filter(|design| designs >> design & 1 != 0).for_each(|design| q.asked(at, design));
+        q.publish(at, kind, designs);
     }
     fn designs(q: &Quiet, vpn: u64, kind: Kind) -> u32 {
         q.designs(vpn, kind).1
@@ -323,12 +381,12 @@ mod tests {
     fn bits_come_and_go() {
         let mut q = Quiet::new(2, 1);
         let at = claim(&mut q, 7, Kind::Load);
-        q.publish(at, Kind::Load, 0);
+        publish(&mut q, at, Kind::Load, 0b01);
         assert!(!silent(&mut q, 7, LOADS));
-        q.publish(at, Kind::Store, 1);
+        publish(&mut q, at, Kind::Store, 0b10);
         assert_eq!((designs(&q, 7, Kind::Load), designs(&q, 7, Kind::Store), designs(&q, 7, Kind::Fetch)), (0b11, 0b10, 0));
         assert_eq!((silent(&mut q, 7, LOADS), silent(&mut q, 7, STORES)), (true, false));
-        q.publish(at, Kind::Store, 0);
+        publish(&mut q, at, Kind::Store, 0b01);
         assert!(silent(&mut q, 7, STORES));
         q.clear_design(0);
         assert_eq!((designs(&q, 7, Kind::Load), designs(&q, 7, Kind::Store)), (0b10, 0b10));
@@ -341,7 +399,7 @@ mod tests {
     fn a_conflicting_page_takes_the_slot_without_its_bits() {
         let mut q = Quiet::new(1, 1);
         let at = claim(&mut q, 7, Kind::Load);
-        q.publish(at, Kind::Load, 0);
+        publish(&mut q, at, Kind::Load, 0b01);
         q.serve(at, Kind::Load, 0, NOTHING);
         q.mark(at);
         assert!(q.claim(at, 7).is_none());
@@ -354,13 +412,26 @@ mod tests {
     fn a_served_store_serves_loads_until_the_page_changes() {
         let mut q = Quiet::new(2, 2);
         let at = claim(&mut q, 7, Kind::Load);
-        let answer = Touched { label: 3, ..NOTHING };
+        let answer = Touched { label: 3, pte: Pte { pfn: Pfn(1 << 50), attr: Attr(7), order: 9 } };
         q.serve(at, Kind::Load, 0, NOTHING);
         q.serve(at, Kind::Store, 1, answer);
+        assert_eq!(q.served(at, Kind::Store, 1), Some(answer));
         let served = |q: &Quiet| [Kind::Load, Kind::Store].map(|k| [0, 1].map(|g| q.served(at, k, g).map(|t| t.label)));
         assert_eq!(served(&q), [[Some(0), Some(3)], [None, Some(3)]]);
         q.clear_page(Vpn(7), 0, 0b10);
         assert_eq!(served(&q), [[Some(0), None], [None, None]]);
+    }
+
+    #[test]
+    fn what_was_asked_before_everything_was_cleared_can_be_published_after_it() {
+        let mut q = Quiet::new(2, 2);
+        let at = claim(&mut q, 7, Kind::Load);
+        q.asked(at, 0);
+        q.clear();
+        q.publish(at, Kind::Load, 0b01);
+        assert_eq!(designs(&q, 7, Kind::Load), 0b01);
+        q.clear_design(0);
+        assert_eq!(designs(&q, 7, Kind::Load), 0);
     }
 
     #[test]
@@ -378,16 +449,17 @@ mod tests {
 
     #[test]
     fn a_run_goes_either_way() {
-        for published in [3, 40] {
+        let published = 200;
+        for run in [16, WORDS as u64, WORDS as u64 + 1] {
             let mut q = Quiet::new(2, 1);
             for vpn in 0..published {
                 let at = claim(&mut q, vpn, Kind::Store);
-                (0..2).for_each(|design| q.publish(at, Kind::Store, design));
+                publish(&mut q, at, Kind::Store, 0b11);
             }
             let before: Vec<u32> = (0..published).map(|vpn| designs(&q, vpn, Kind::Store)).collect();
-            q.clear_run(VpnRange { start: Vpn(1), pages: 16 }, 1);
+            q.clear_run(VpnRange { start: Vpn(1), pages: run }, 1);
             for vpn in 0..published {
-                let gone = if (1..17).contains(&vpn) { 0b10 } else { 0 };
+                let gone = if (1..1 + run).contains(&vpn) { 0b10 } else { 0 };
                 for (kind, what) in [(Kind::Load, LOADS), (Kind::Store, STORES)] {
                     assert_eq!(designs(&q, vpn, kind), before[vpn as usize] & !gone, "{vpn}");
                     assert_eq!(silent(&mut q, vpn, what), designs(&q, vpn, kind) == 0b11, "{vpn}");

@@ -78,6 +78,12 @@ pub(super) struct Group {
 }
 
 impl Group {
+    /// After its last design, as bit of the masks.
+    #[inline(always)]
+    pub fn end(&self) -> usize {
+        self.first + self.units.len()
+    }
+
     /// Its designs, in the masks.
     #[inline]
     pub fn mask(&self) -> u32 {

@@ -48,14 +48,28 @@ impl Bits {
     /// The lowest clear bit of the set; `None` if all are set.
     #[inline]
     pub fn first_clear(&mut self, set: usize) -> Option<usize> {
-        let words = &self.words[set * self.words_per_set..][..self.words_per_set];
-        for (i, &word) in words.iter().enumerate().skip(self.from[set] as usize) {
-            if word != !0 {
-                self.from[set] = i as u32;
-                return Some(i * 64 + word.trailing_ones() as usize);
+        self.first_clear_but(set, |_| false)
+    }
+
+    /// Sets the clear bits of the set in ascending order as long as `goes_on`, and returns the one where it did not; `None` if all are set.
+    #[inline(always)]
+    pub fn first_clear_but(&mut self, set: usize, mut goes_on: impl FnMut(usize) -> bool) -> Option<usize> {
+        let from = &mut self.from[set];
+        for i in *from as usize..self.words_per_set {
+            let word = &mut self.words[set * self.words_per_set + i];
+            let mut bits = *word;
+            while bits != !0 {
+                let way = i * 64 + bits.trailing_ones() as usize;
+                if !goes_on(way) {
+                    *word = bits;
+                    *from = i as u32;
+                    return Some(way);
+                }
+                bits |= bits + 1;
             }
+            *word = bits;
         }
-        self.from[set] = self.words_per_set as u32;
+        *from = self.words_per_set as u32;
         None
     }
 }
@@ -75,6 +89,12 @@ mod tests {
                     assert!(bits.get(set, way));
                 }
                 assert_eq!(bits.first_clear(set), None);
+                bits.clear_set(set);
+                let last = ways - 1;
+                assert_eq!(bits.first_clear_but(set, |way| way < last), Some(last));
+                assert!((0..ways).all(|way| bits.get(set, way) == (way < last)));
+                assert_eq!(bits.first_clear_but(set, |_| true), None);
+                assert!((0..ways).all(|way| bits.get(set, way)));
                 for way in (0..ways).rev() {
                     bits.clear(set, way);
                     assert_eq!(bits.first_clear(set), Some(way));

@@ -146,8 +146,7 @@ impl Tlb for CompleteTlb {
         if self.preload != Preload::None {
             self.preload(at, slot, table);
         }
-        self.store.replay(slot, noise);
-        Answer { outcome, quiet: self.store.settled(slot) }
+        Answer { outcome, quiet: self.store.replay(slot, noise) }
     }
 
     fn invalidate(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {

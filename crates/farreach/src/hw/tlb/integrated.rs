@@ -184,8 +184,7 @@ impl Tlb for IntegratedTlb {
             true => self.fill_large(at, pte, order, noise),
             false => self.fill_medium(at, pte, noise),
         };
-        self.regions.store.replay(slot, noise);
-        Answer { outcome, quiet: self.regions.store.settled(slot) }
+        Answer { outcome, quiet: self.regions.store.replay(slot, noise) }
     }
 
     fn invalidate(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {

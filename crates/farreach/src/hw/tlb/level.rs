@@ -179,8 +179,7 @@ impl Level {
         let Leaf { pfn, attr, .. } = Leaf::around(page, order);
         let store = &mut self.arrays[array];
         let slot = store.place(Tag::of(asid, vpn, order), Mapping { pfn, attr }, None, counts, noise).expect("no slot is kept");
-        store.replay(slot, noise);
-        store.settled(slot)
+        store.replay(slot, noise)
     }
 
     /// Drops the entries of at least `from` that share a page with the range and returns how many there were.

@@ -1,6 +1,7 @@
 //! How designs and the machine agree on which lookups need not be passed on.
 
 use crate::addr::{Asid, Vpn};
+use std::hint::select_unpredictable;
 
 /// Which pages a design can no longer answer *quietly*.
 ///
@@ -57,16 +58,23 @@ impl Noise {
     /// Whether one of these pages (bit `i` of `mask` stands for page `base + i`) was looked up at this time or after it.
     #[inline]
     pub(super) fn looked_up(&self, asid: Asid, base: Vpn, mut mask: u64, since: u32) -> bool {
-        let Some(marks) = self.marks.as_ref().filter(|m| m.asid == Some(asid)) else { return false };
         while mask != 0 {
-            let vpn = base.0 + u64::from(mask.trailing_zeros());
-            mask &= mask - 1;
-            let [data, fetch] = Marks::sides(vpn);
-            if self.sees[0] && marks.last(fetch, vpn) >= since || self.sees[1] && marks.last(data, vpn) >= since {
+            if self.looked_up_one(asid, Vpn(base.0 + u64::from(mask.trailing_zeros())), since) {
                 return true;
             }
+            mask &= mask - 1;
         }
         false
+    }
+    /// As [`Noise::looked_up`], for one page.
+    #[inline(always)]
+    pub(super) fn looked_up_one(&self, asid: Asid, vpn: Vpn, since: u32) -> bool {
+        let Some(marks) = self.marks.as_ref().filter(|m| m.asid == Some(asid)) else { return false };
+        let place = Marks::place(vpn.0);
+        let [data, fetch] = &marks.places[place].0;
+        // Nobody can foresee which it is, so no branches; and no look at what is not the page's, which is rarely in the cache.
+        let seen = |sees: bool, seat: &Seat, at: usize| marks.when[select_unpredictable(sees & (seat.vpn == vpn.0), at, NEVER)];
+        seen(self.sees[0], fetch, place + PLACES).max(seen(self.sees[1], data, place)) >= since
     }
 }
 
@@ -74,8 +82,34 @@ const BITS: u32 = 12;
 
 /// Pages that [`Marks`] knows of each side, at most.
 pub(crate) const PLACES: usize = 1 << BITS;
+/// No mark is ever here.
+const NEVER: usize = 2 * PLACES;
 /// No page.
 pub(crate) const NO_PAGE: u64 = u64::MAX;
+
+/// What is known of a page, seen from one side.
+#[derive(Clone, Copy)]
+#[repr(align(32))]
+pub(crate) struct Seat {
+    /// The page, or [`NO_PAGE`].
+    pub vpn: u64,
+    /// The machine's own: designs that answer quietly.
+    pub designs: u64,
+    /// The machine's own: operating systems that have nothing to do.
+    pub systems: u64,
+}
+
+impl Seat {
+    /// Of this page nothing is known.
+    pub fn of(vpn: u64) -> Seat {
+        Seat { vpn, designs: 0, systems: 0 }
+    }
+}
+
+/// A place of [`Marks`]: data side, fetch side. What is looked at together lies in one line of the cache.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+pub(crate) struct Place(pub [Seat; 2]);
 
 /// When pages were last looked up, by a clock that advances when used bits are cleared. A direct-mapped table over the pages of one
 /// address space, one half for the data side, one for fetches. Whoever takes a place from a page first tells all designs
@@ -84,16 +118,16 @@ pub(crate) struct Marks {
     /// Whose pages these are.
     pub asid: Option<Asid>,
     now: u32,
-    /// The page at each place, or [`NO_PAGE`].
-    pub vpns: Box<[u64; 2 * PLACES]>,
+    /// The pages at each place.
+    pub places: Box<[Place; PLACES]>,
     /// Its last lookup; 0: none.
-    when: Box<[u32; 2 * PLACES]>,
+    when: Box<[u32; 4 * PLACES]>,
 }
 
 /// [`Marks`] for a while in which nothing but lookups happens.
 pub(crate) struct Marking<'m> {
     now: u32,
-    when: &'m mut [u32; 2 * PLACES],
+    when: &'m mut [u32; 4 * PLACES],
 }
 
 impl Marking<'_> {
@@ -110,14 +144,15 @@ impl std::fmt::Debug for Marks {
     }
 }
 
-fn filled<T: Clone, const N: usize>(value: T) -> Box<[T; N]> {
+/// A table of `N` times this.
+pub(crate) fn filled<T: Clone, const N: usize>(value: T) -> Box<[T; N]> {
     let all: Box<[T]> = vec![value; N].into();
     all.try_into().unwrap_or_else(|_| unreachable!("N of them"))
 }
 
 impl Marks {
     pub fn new() -> Marks {
-        Marks { asid: None, now: 1, vpns: filled(NO_PAGE), when: filled(0) }
+        Marks { asid: None, now: 1, places: filled(Place([Seat::of(NO_PAGE); 2])), when: filled(0) }
     }
 
     /// Place of a page on the data side; below [`PLACES`].
@@ -126,7 +161,7 @@ impl Marks {
         (vpn.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - BITS)) as usize
     }
     /// Places of a page: data side, fetch side.
-    #[inline(always)]
+    #[cfg(test)]
     pub fn sides(vpn: u64) -> [usize; 2] {
         let place = Marks::place(vpn);
         [place, place + PLACES]
@@ -141,14 +176,24 @@ impl Marks {
     pub fn fast(&mut self) -> Marking<'_> {
         Marking { now: self.now, when: &mut self.when }
     }
+    /// The seat at this place, of either side.
+    #[inline(always)]
+    pub fn seat(&self, at: usize) -> &Seat {
+        &self.places[at % PLACES].0[at / PLACES % 2]
+    }
+    /// See [`Marks::seat`].
+    #[inline(always)]
+    pub fn seat_mut(&mut self, at: usize) -> &mut Seat {
+        &mut self.places[at % PLACES].0[at / PLACES % 2]
+    }
     /// Last lookup of this page at its place, 0 if it is not there or was not looked up.
     #[inline]
     pub fn last(&self, at: usize, vpn: u64) -> u32 {
-        if self.vpns[at] == vpn { self.when[at] } else { 0 }
+        if self.seat(at).vpn == vpn { self.when[at] } else { 0 }
     }
-    /// Gives a place to a page and returns who had it with its last lookup, unless nobody did.
+    /// Gives a place to a page, of which nothing is known then, and returns who had it with its last lookup, unless nobody did.
     pub fn take(&mut self, at: usize, vpn: u64) -> Option<(u64, u32)> {
-        let former = std::mem::replace(&mut self.vpns[at], vpn);
+        let former = std::mem::replace(self.seat_mut(at), Seat::of(vpn)).vpn;
         let when = std::mem::replace(&mut self.when[at], 0);
         (former != NO_PAGE && when > 0).then_some((former, when))
     }

@@ -208,19 +208,16 @@ impl PartialTlb {
         std::iter::successors(some(self.store.first(tag)), move |&slot| some(self.store.next(slot)))
     }
 
-    /// Why a page can join none of the entries with its tag, if there are any. The nearest miss counts: an entry that differs
+    /// Why a page can join none of the entries with its tag; there are some. The nearest miss counts: an entry that differs
     /// only in attributes before one in another frame group; entries of pages out of place are nobody's to join.
-    fn split(&self, tag: Tag, pte: Pte, aligned: bool) -> Option<Split> {
-        if self.store.first(tag) == NONE {
-            return None;
-        }
+    fn split(&self, tag: Tag, pte: Pte, aligned: bool) -> Split {
         let frames = pte.pfn.align_down(self.order.into());
         let enabled = || self.slots_of(tag).map(|slot| self.store.get(slot)).filter(|e| e.sb_enabled);
-        Some(match () {
+        match () {
             _ if !aligned || enabled().next().is_none() => Split::Unaligned,
             _ if enabled().any(|e| e.pfn == frames) => Split::Attributes,
             _ => Split::Frames,
-        })
+        }
     }
 
     /// T94-13. Returns the slot and whether the page joined an entry; `None` if the victim would have been `keep`.
@@ -228,7 +225,8 @@ impl PartialTlb {
         let tag = Tag::of(at.asid, at.vpn, self.order);
         let (valid, modified) = (1 << at.vpn.offset_in(self.order.into()), self.stored(at));
         let aligned = self.aligned(at.vpn, pte.pfn);
-        if let Some(slot) = self.joinable(tag, pte).filter(|_| aligned) {
+        let alone = self.store.first(tag) == NONE;
+        if let Some(slot) = if alone || !aligned { None } else { self.joinable(tag, pte) } {
             let entry = self.store.get_mut(slot);
             entry.valid |= valid;
             entry.modified |= modified;
@@ -236,7 +234,7 @@ impl PartialTlb {
         }
         let pfn = if aligned { pte.pfn.align_down(self.order.into()) } else { pte.pfn };
         let entry = Subblocks { valid, modified, pfn, attr: pte.attr, sb_enabled: aligned, ..Subblocks::default() };
-        let split = self.split(tag, pte, aligned);
+        let split = (!alone).then(|| self.split(tag, pte, aligned));
         let slot = self.store.place(tag, entry, keep, &mut self.counts, noise)?;
         match split {
             Some(Split::Unaligned) => self.counts.split_unaligned += 1,
@@ -263,8 +261,7 @@ impl PartialTlb {
         if self.preload != Preload::None {
             self.preload(at, pte, slot, table, noise);
         }
-        self.store.replay(slot, noise);
-        Answer { outcome, quiet: self.store.settled(slot) }
+        Answer { outcome, quiet: self.store.replay(slot, noise) }
     }
 
     /// T94-22. Meanwhile the entry of the page that missed counts as just used. Should it be the victim all the same, the preload
@@ -345,8 +342,7 @@ impl PartialTlb {
             }
         }
         self.attrs[cell | offset as usize] = pte.attr;
-        self.store.replay(slot, noise);
-        Answer { outcome, quiet: self.store.settled(slot) }
+        Answer { outcome, quiet: self.store.replay(slot, noise) }
     }
 }
 

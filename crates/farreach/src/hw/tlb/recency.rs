@@ -49,6 +49,18 @@ impl Recency {
         self.newest[set] = slot;
     }
 
+    /// Puts a slot of the list in front. Returns the one it displaced there, if there was another.
+    #[inline]
+    pub fn renew(&mut self, set: usize, slot: u32) -> Option<u32> {
+        let front = self.newest[set];
+        if front == slot {
+            return None;
+        }
+        self.remove(set, slot);
+        self.push(set, slot);
+        Some(front)
+    }
+
     /// Takes a slot out of its list.
     #[inline]
     pub fn remove(&mut self, set: usize, slot: u32) {

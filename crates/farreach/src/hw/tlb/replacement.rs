@@ -29,6 +29,8 @@ enum Policy {
 pub(super) struct Victim {
     /// Its number.
     pub slot: u32,
+    /// Whether there is an entry in it.
+    pub valid: bool,
     /// Whether the used bits of its set were cleared to find it.
     pub cleared: Cleared,
 }
@@ -46,7 +48,11 @@ pub(super) enum Cleared {
 /// Validity of the entries, and the policy.
 pub(super) struct Replacement {
     geometry: Geometry,
+    /// log2 of the ways, if that is a whole number.
+    shift: Option<u32>,
     valid: Bits,
+    /// Invalid entries, by set.
+    vacant: Box<[u32]>,
     policy: Policy,
 }
 
@@ -62,7 +68,13 @@ impl Replacement {
             fill_sets_used: params.flag("fill_sets_used"),
             since: vec![NEVER; geometry.sets].into(),
         };
-        Replacement { geometry, valid: Bits::new(geometry), policy }
+        Replacement::with(geometry, policy)
+    }
+
+    fn with(geometry: Geometry, policy: Policy) -> Replacement {
+        let shift = geometry.ways.is_power_of_two().then(|| geometry.ways.trailing_zeros());
+        let vacant = vec![geometry.ways as u32; geometry.sets].into();
+        Replacement { geometry, shift, valid: Bits::new(geometry), vacant, policy }
     }
 
     /// By its name: `lru`, `fifo` or `random`.
@@ -73,14 +85,15 @@ impl Replacement {
             "random" => Policy::Random(Pcg64Mcg::seed_from_u64(seed)),
             other => unreachable!("keys allow no replacement {other}"),
         };
-        Replacement { geometry, valid: Bits::new(geometry), policy }
+        Replacement::with(geometry, policy)
     }
 
     /// Set and way of a slot.
     #[inline]
     fn place(&self, slot: u32) -> (usize, usize) {
-        match self.geometry.sets {
-            1 => (0, slot as usize),
+        match (self.geometry.sets, self.shift) {
+            (1, _) => (0, slot as usize),
+            (_, Some(shift)) => ((slot >> shift) as usize, (slot & ((1 << shift) - 1)) as usize),
             _ => ((slot / self.geometry.ways as u32) as usize, (slot % self.geometry.ways as u32) as usize),
         }
     }
@@ -112,25 +125,25 @@ impl Replacement {
     ) -> Victim {
         let ways = self.geometry.ways;
         let at = |way: usize| (set * ways + way) as u32;
-        if let Some(way) = self.valid.first_clear(set) {
-            return Victim { slot: at(way), cleared: Cleared::No };
+        let full = |slot: u32| Victim { slot, valid: true, cleared: Cleared::No };
+        if self.vacant[set] > 0
+            && let Some(way) = self.valid.first_clear(set)
+        {
+            return Victim { valid: false, ..full(at(way)) };
         }
         match &mut self.policy {
             Policy::UsedBit { used, since, .. } => {
-                while let Some(way) = used.first_clear(set) {
-                    if since[set] == NEVER || !looked_up(at(way), since[set], noise) {
-                        return Victim { slot: at(way), cleared: Cleared::No };
-                    }
-                    used.set(set, way);
+                let since = &mut since[set];
+                let was_used = |way: usize| *since != NEVER && looked_up(at(way), *since, noise);
+                if let Some(way) = used.first_clear_but(set, was_used) {
+                    return full(at(way));
                 }
                 used.clear_set(set);
-                since[set] = if lazy { noise.begin().unwrap_or(NEVER) } else { NEVER };
-                Victim { slot: at(0), cleared: if since[set] == NEVER { Cleared::Aloud } else { Cleared::Quietly } }
+                *since = if lazy { noise.begin().unwrap_or(NEVER) } else { NEVER };
+                Victim { cleared: if *since == NEVER { Cleared::Aloud } else { Cleared::Quietly }, ..full(at(0)) }
             }
-            Policy::Lru(list) | Policy::Fifo(list) => Victim { slot: list.oldest(set), cleared: Cleared::No },
-            Policy::Random(rng) => {
-                Victim { slot: at(((u64::from(rng.next_u32()) * ways as u64) >> 32) as usize), cleared: Cleared::No }
-            }
+            Policy::Lru(list) | Policy::Fifo(list) => full(list.oldest(set)),
+            Policy::Random(rng) => full(at(((u64::from(rng.next_u32()) * ways as u64) >> 32) as usize)),
         }
     }
 
@@ -160,6 +173,7 @@ impl Replacement {
     pub fn filled(&mut self, slot: u32) -> Option<u32> {
         let (set, way) = self.place(slot);
         self.valid.set(set, way);
+        self.vacant[set] -= 1;
         match &mut self.policy {
             Policy::Lru(list) => {
                 let former = list.newest(set);
@@ -174,11 +188,25 @@ impl Replacement {
         }
     }
 
+    /// Another entry took the place of the one in this slot, a [`Victim`]. Returns what [`Replacement::filled`] does.
+    #[inline]
+    pub fn refilled(&mut self, slot: u32) -> Option<u32> {
+        match &mut self.policy {
+            // The used bit of a victim is clear.
+            Policy::UsedBit { .. } | Policy::Random(_) => None,
+            Policy::Lru(_) | Policy::Fifo(_) => {
+                self.dropped(slot);
+                self.filled(slot)
+            }
+        }
+    }
+
     /// A slot became invalid.
     #[inline]
     pub fn dropped(&mut self, slot: u32) {
         let (set, way) = self.place(slot);
         self.valid.clear(set, way);
+        self.vacant[set] += 1;
         match &mut self.policy {
             Policy::UsedBit { used, .. } => used.clear(set, way),
             Policy::Lru(list) | Policy::Fifo(list) => list.remove(set, slot),
@@ -187,41 +215,29 @@ impl Replacement {
     }
 
     /// An access used this entry. Returns the slot whose repeated access is no longer without effect, if there is one.
-    #[inline]
+    #[inline(always)]
     pub fn touch(&mut self, slot: u32) -> Option<u32> {
         let (set, way) = self.place(slot);
         match &mut self.policy {
-            Policy::UsedBit { used, .. } => used.set(set, way),
-            Policy::Lru(list) => {
-                let former = list.newest(set);
-                if former != slot {
-                    list.remove(set, slot);
-                    list.push(set, slot);
-                    return Some(former);
-                }
+            Policy::UsedBit { used, .. } => {
+                used.set(set, way);
+                None
             }
-            Policy::Fifo(_) | Policy::Random(_) => {}
-        }
-        None
-    }
-
-    /// The access that missed is repeated on the entry it filled (AMB-3).
-    #[inline]
-    pub fn replay(&mut self, slot: u32) -> Option<u32> {
-        match &self.policy {
-            Policy::UsedBit { fill_sets_used: false, .. } => None,
-            _ => self.touch(slot),
+            Policy::Lru(list) => list.renew(set, slot),
+            Policy::Fifo(_) | Policy::Random(_) => None,
         }
     }
 
-    /// Whether another access to this entry would change nothing here.
-    #[inline]
-    pub fn settled(&self, slot: u32) -> bool {
-        let (set, way) = self.place(slot);
+    /// The access that missed is repeated on the entry it filled (AMB-3). Returns what [`Replacement::touch`] does, and whether another
+    /// access to this entry would change nothing here.
+    #[inline(always)]
+    pub fn replay(&mut self, slot: u32) -> (Option<u32>, bool) {
         match &self.policy {
-            Policy::UsedBit { used, .. } => used.get(set, way),
-            Policy::Lru(list) => list.newest(set) == slot,
-            Policy::Fifo(_) | Policy::Random(_) => true,
+            Policy::UsedBit { used, fill_sets_used: false, .. } => {
+                let (set, way) = self.place(slot);
+                (None, used.get(set, way))
+            }
+            _ => (self.touch(slot), true),
         }
     }
 

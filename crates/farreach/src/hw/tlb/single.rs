@@ -82,8 +82,7 @@ impl Tlb for SingleTlb {
         count_miss(&mut self.counts, at, pte, Outcome::TagMiss);
         self.counts.fills += 1;
         let slot = self.store.place(tag, Page::of(pte, store), None, &mut self.counts, noise).expect("no slot is kept");
-        self.store.replay(slot, noise);
-        Answer { outcome: Outcome::TagMiss, quiet: self.store.settled(slot) }
+        Answer { outcome: Outcome::TagMiss, quiet: self.store.replay(slot, noise) }
     }
 
     fn invalidate(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {

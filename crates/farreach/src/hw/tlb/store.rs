@@ -4,7 +4,7 @@
 use super::keys::Geometry;
 use super::replacement::{Cleared, Replacement};
 use super::tag_index::{NONE, Tag, TagIndex};
-use super::{Lookup, Noise, Outcome, Pte};
+use super::{Lookup, Noise, Outcome, Pte, filled};
 use crate::addr::{Asid, Vpn, VpnRange};
 use crate::counts::TlbCounts;
 use crate::event::Kind;
@@ -45,6 +45,20 @@ pub(super) struct Store<C> {
     lazy: bool,
     /// Room for the slots an operation works on.
     found: Vec<u32>,
+    /// If entries are dropped because larger ones cover them: how many small ones lie in each region, by its hash.
+    small: Option<Box<[u32; REGIONS]>>,
+}
+
+/// Regions are of `2^REGION` pages, the usual superpage; entries below are small.
+const REGION: u8 = 4;
+/// Counters of [`Store::small`]; most regions find theirs to be zero.
+const REGIONS: usize = 1024;
+
+/// The counter of a region.
+#[inline]
+fn region(asid: Asid, vpn: Vpn) -> usize {
+    let key = vpn.0 >> REGION ^ u64::from(asid.0).rotate_left(40);
+    (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - REGIONS.trailing_zeros())) as usize
 }
 
 impl<C: Contents> Store<C> {
@@ -60,7 +74,13 @@ impl<C: Contents> Store<C> {
             process_ids: params.flag("process_ids"),
             lazy: params.text("replacement") == "used-bit" && params.flag("fill_sets_used"),
             found: Vec::new(),
+            small: None,
         }
+    }
+
+    /// Larger entries will cover smaller ones, so [`Store::drop_overlapping`] is asked at fills and had better be quick. Before the first entry.
+    pub fn covered(&mut self) {
+        self.small = Some(filled(0));
     }
 
     /// Pages can come into an entry without being accessed.
@@ -81,7 +101,7 @@ impl<C: Contents> Store<C> {
     /// Valid entries whose tag covers `2^order` pages.
     #[inline]
     pub fn live(&self, order: u8) -> u32 {
-        self.live[order as usize]
+        self.live[usize::from(order & 63)]
     }
 
     #[inline]
@@ -108,10 +128,6 @@ impl<C: Contents> Store<C> {
     }
     pub fn used(&self, slot: u32) -> Option<bool> {
         self.replacement.used(slot)
-    }
-    #[inline]
-    pub fn settled(&self, slot: u32) -> bool {
-        self.replacement.settled(slot)
     }
     /// Takes back the used bit of an entry that was not accessed since it got it, so that no lookup was quiet.
     pub fn clear_used(&mut self, slot: u32) {
@@ -142,12 +158,14 @@ impl<C: Contents> Store<C> {
         }
     }
 
-    /// The access that missed, repeated on the entry it filled (AMB-3).
+    /// The access that missed, repeated on the entry it filled (AMB-3). Says whether another one would change nothing here.
     #[inline]
-    pub fn replay(&mut self, slot: u32, noise: &mut Noise) {
-        if let Some(former) = self.replacement.replay(slot) {
+    pub fn replay(&mut self, slot: u32, noise: &mut Noise) -> bool {
+        let (former, settled) = self.replacement.replay(slot);
+        if let Some(former) = former {
             self.name(former, noise);
         }
+        settled
     }
 
     /// Writes a new entry over a victim. `None` if the victim would be `keep`: then nothing was written.
@@ -159,15 +177,15 @@ impl<C: Contents> Store<C> {
         counts: &mut TlbCounts,
         noise: &mut Noise,
     ) -> Option<u32> {
-        let set = (tag.group() & (self.geometry.sets as u64 - 1)) as usize;
+        let set = tag.group() as usize & (self.geometry.sets - 1);
         let Store { index, replacement, contents: held, .. } = self;
         let looked_up = |slot: u32, since: u32, noise: &Noise| {
             let tag = index.tag(slot);
-            if tag.order() > LAZY_ORDER {
-                return false;
+            match held[slot as usize].subblocks() {
+                None if tag.order() == 0 => noise.looked_up_one(tag.asid(), tag.base(), since),
+                _ if tag.order() > LAZY_ORDER => false,
+                mask => noise.looked_up(tag.asid(), tag.base(), mask.unwrap_or_else(|| ones(1 << tag.order())), since),
             }
-            let mask = held[slot as usize].subblocks().unwrap_or(ones(1 << tag.order()));
-            noise.looked_up(tag.asid(), tag.base(), mask, since)
         };
         let victim = replacement.victim(set, self.lazy, noise, looked_up);
         match victim.cleared {
@@ -179,47 +197,71 @@ impl<C: Contents> Store<C> {
         if keep == Some(slot) {
             return None;
         }
-        if self.replacement.is_valid(slot) {
+        let former = if victim.valid {
             counts.evictions += 1;
-            self.drop(slot, noise);
-        }
+            self.name(slot, noise);
+            let old = self.index.tag(slot);
+            self.index.remove(slot);
+            if old.order() != tag.order() || self.small.is_some() {
+                self.count(old, u32::wrapping_sub);
+                self.count(tag, u32::wrapping_add);
+            }
+            self.replacement.refilled(slot)
+        } else {
+            self.count(tag, u32::wrapping_add);
+            self.replacement.filled(slot)
+        };
         self.contents[slot as usize] = contents;
         self.index.insert(slot, tag);
-        self.live[tag.order() as usize] += 1;
-        self.large += u32::from(tag.order() > LAZY_ORDER);
-        if let Some(former) = self.replacement.filled(slot) {
+        if let Some(former) = former {
             self.name(former, noise);
         }
         Some(slot)
     }
 
+    /// Counts an entry that comes or goes.
+    #[inline]
+    fn count(&mut self, tag: Tag, change: impl Fn(u32, u32) -> u32) {
+        let live = &mut self.live[usize::from(tag.order() & 63)];
+        *live = change(*live, 1);
+        self.large = change(self.large, u32::from(tag.order() > LAZY_ORDER));
+        if let Some(small) = self.small.as_mut().filter(|_| tag.order() < REGION) {
+            let small = &mut small[region(tag.asid(), tag.base())];
+            *small = change(*small, 1);
+        }
+    }
+
     /// Makes a valid slot invalid.
     pub fn drop(&mut self, slot: u32, noise: &mut Noise) {
         self.name(slot, noise);
-        let order = self.index.tag(slot).order();
-        self.live[order as usize] -= 1;
-        self.large -= u32::from(order > LAZY_ORDER);
+        self.count(self.index.tag(slot), u32::wrapping_sub);
         self.index.remove(slot);
         self.replacement.dropped(slot);
     }
 
     /// Lookups of the pages in this slot are quiet no more.
+    #[inline]
     fn name(&self, slot: u32, noise: &mut Noise) {
         let tag = self.index.tag(slot);
-        let order = tag.order();
         match self.contents[slot as usize].subblocks() {
             Some(mask) => noise.pages(tag.asid(), tag.base(), mask),
-            None if order > NAMED_ORDER => noise.all(),
-            None if order < 6 => noise.pages(tag.asid(), tag.base(), ones(1 << order)),
-            None => {
-                for chunk in 0..1u64 << (order - 6) {
-                    noise.pages(tag.asid(), Vpn(tag.base().0 + 64 * chunk), !0);
-                }
-            }
+            None if tag.order() <= 6 => noise.pages(tag.asid(), tag.base(), ones(1 << tag.order())),
+            None => self.name_large_entry(tag, noise),
+        }
+    }
+
+    #[cold]
+    fn name_large_entry(&self, tag: Tag, noise: &mut Noise) {
+        if tag.order() > NAMED_ORDER {
+            return noise.all();
+        }
+        for chunk in 0..1u64 << (tag.order() - 6) {
+            noise.pages(tag.asid(), Vpn(tag.base().0 + 64 * chunk), !0);
         }
     }
 
     /// The used bits of this set were cleared. With one set that is every page there is.
+    #[cold]
     fn name_set(&self, set: usize, noise: &mut Noise) {
         let Geometry { sets, ways } = self.geometry;
         if sets == 1 || ways > 16 {
@@ -263,6 +305,13 @@ impl<C: Contents> Store<C> {
 
     /// Drops the entries of this order that share a page with the range, whole, and returns how many there were.
     pub fn drop_overlapping(&mut self, asid: Asid, range: VpnRange, order: u8, noise: &mut Noise) -> u64 {
+        let of_one_region =
+            order < REGION && range.pages <= 1 << REGION && range.start.offset_in(REGION.into()) + range.pages <= 1 << REGION;
+        if let Some(small) = self.small.as_ref().filter(|_| of_one_region)
+            && small[region(asid, range.start)] == 0
+        {
+            return 0;
+        }
         let mut found = self.overlapping(asid, range, order);
         let dropped = found.len() as u64;
         found.drain(..).for_each(|slot| self.drop(slot, noise));
@@ -346,20 +395,12 @@ fn inside(range: VpnRange, base: Vpn, order: u8) -> u64 {
 #[inline]
 pub(super) fn count_miss(counts: &mut TlbCounts, at: Lookup, pte: Pte, outcome: Outcome) {
     counts.misses += 1;
-    match at.kind {
-        Kind::Fetch => counts.fetch_misses += 1,
-        Kind::Load => {
-            counts.data_misses += 1;
-            counts.load_misses += 1;
-        }
-        Kind::Store => {
-            counts.data_misses += 1;
-            counts.store_misses += 1;
-        }
-    }
-    match outcome {
-        Outcome::SubblockMiss => counts.subblock_misses += 1,
-        _ => counts.tag_misses += 1,
-    }
+    // Nobody can foresee the kind, so no branches.
+    counts.fetch_misses += u64::from(at.kind == Kind::Fetch);
+    counts.data_misses += u64::from(at.kind != Kind::Fetch);
+    counts.load_misses += u64::from(at.kind == Kind::Load);
+    counts.store_misses += u64::from(at.kind == Kind::Store);
+    counts.subblock_misses += u64::from(outcome == Outcome::SubblockMiss);
+    counts.tag_misses += u64::from(outcome != Outcome::SubblockMiss);
     counts.superpage_misses += u64::from(pte.order > 0);
 }

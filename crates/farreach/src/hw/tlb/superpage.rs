@@ -134,7 +134,8 @@ impl SuperpageTlb {
             let geometry = Geometry::new(entries, ways)?;
             Ok(Store::new(geometry, params, params.int("seed").wrapping_add(i as u64)))
         };
-        let arrays = array_entries(params)?.iter().enumerate().map(build).collect::<Result<_, String>>()?;
+        let mut arrays = array_entries(params)?.iter().enumerate().map(build).collect::<Result<Vec<_>, String>>()?;
+        arrays.iter_mut().for_each(Store::covered);
         Ok(SuperpageTlb { arrays, orders, counts: TlbCounts::default() })
     }
 
@@ -147,16 +148,20 @@ impl SuperpageTlb {
     /// The entry that translates this page, as array and slot.
     #[inline]
     fn find(&self, asid: Asid, vpn: Vpn) -> Option<(usize, u32)> {
-        let look = |i: usize| {
-            let (a, order) = (self.array(i), self.orders[i]);
-            if self.arrays[a].live(order) == 0 {
-                return None;
+        let mut hit = None;
+        for (i, &order) in self.orders.iter().enumerate() {
+            let array = &self.arrays[self.array(i)];
+            if array.live(order) == 0 {
+                continue;
             }
-            self.arrays[a].find(Tag::of(asid, vpn, order)).map(|slot| (a, slot))
-        };
-        let mut hits = (0..self.orders.len()).filter_map(look);
-        let hit = hits.next();
-        debug_assert_eq!(hits.next(), None, "T94-17: two entries match {asid:?} {vpn:?}");
+            if let Some(slot) = array.find(Tag::of(asid, vpn, order)) {
+                debug_assert_eq!(hit, None, "T94-17: two entries match {asid:?} {vpn:?}");
+                hit = Some((self.array(i), slot));
+                if !cfg!(debug_assertions) {
+                    break;
+                }
+            }
+        }
         hit
     }
 
@@ -165,10 +170,13 @@ impl SuperpageTlb {
         Translation { pfn: Pfn(mapping.pfn.0 | vpn.offset_in(order.into())), attr: mapping.attr }
     }
 
-    /// Drops all entries that share a page with the range and returns how many there were.
-    fn drop_overlapping(&mut self, asid: Asid, range: VpnRange, noise: &mut Noise) -> u64 {
+    /// Drops the entries below this order that share a page with the range and returns how many there were.
+    fn drop_overlapping(&mut self, asid: Asid, range: VpnRange, below: u8, noise: &mut Noise) -> u64 {
         let mut dropped = 0;
         for i in 0..self.orders.len() {
+            if self.orders[i] >= below {
+                break;
+            }
             let array = self.array(i);
             dropped += self.arrays[array].drop_overlapping(asid, range, self.orders[i], noise);
         }
@@ -193,21 +201,20 @@ impl Tlb for SuperpageTlb {
         self.counts.fills += 1;
         let order = fitting(&self.orders, pte.order);
         if order > 0 {
-            // T94-11, AMB-13. A base page that missed is covered by nothing.
+            // T94-11, AMB-13. A page that missed is covered by nothing, so no entry of this size or a larger one has anything of it.
             let covered = VpnRange { start: at.vpn.align_down(order.into()), pages: 1 << order };
-            self.counts.covered_drops += self.drop_overlapping(at.asid, covered, noise);
+            self.counts.covered_drops += self.drop_overlapping(at.asid, covered, order, noise);
         }
         debug_assert_eq!(at.vpn.offset_in(order.into()), pte.pfn.offset_in(order.into()), "T94-2: {at:?} {pte:?}");
         let mapping = Mapping { pfn: pte.pfn.align_down(order.into()), attr: pte.attr, modified: store };
         let array = self.array(self.orders.iter().position(|&o| o == order).unwrap_or(0));
         let tag = Tag::of(at.asid, at.vpn, order);
         let slot = self.arrays[array].place(tag, mapping, None, &mut self.counts, noise).expect("no slot is kept");
-        self.arrays[array].replay(slot, noise);
-        Answer { outcome: Outcome::TagMiss, quiet: self.arrays[array].settled(slot) }
+        Answer { outcome: Outcome::TagMiss, quiet: self.arrays[array].replay(slot, noise) }
     }
 
     fn invalidate(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
-        self.counts.invalidations += self.drop_overlapping(asid, pages, noise);
+        self.counts.invalidations += self.drop_overlapping(asid, pages, u8::MAX, noise);
     }
 
     fn demote(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {

@@ -40,28 +40,32 @@ impl Tag {
     }
 }
 
+/// One slot. Tag and chain lie together, as they are looked at together.
 #[derive(Clone, Copy)]
-struct Link {
+struct Node {
+    tag: Tag,
+    /// The next slot of the chain, or [`NONE`].
     next: u32,
-    prev: u32,
+    /// Which chain.
+    bucket: u32,
 }
 
 /// Hash chains through the slots. Several slots may carry the same tag (T94-17).
 pub(super) struct TagIndex {
     heads: Box<[u32]>,
     shift: u32,
-    tags: Box<[Tag]>,
-    links: Box<[Link]>,
+    nodes: Box<[Node]>,
 }
 
 impl TagIndex {
     pub fn new(entries: usize) -> TagIndex {
-        let buckets = (2 * entries).next_power_of_two();
+        // With so many buckets a chain is rarely longer than one slot, and whether it is can be foreseen. A large index had better be in
+        // the cache.
+        let buckets = (entries * if entries <= 1024 { 8 } else { 2 }).next_power_of_two();
         TagIndex {
             heads: vec![NONE; buckets].into(),
             shift: 64 - buckets.trailing_zeros(),
-            tags: vec![Tag { group: 0, meta: 0 }; entries].into(),
-            links: vec![Link { next: NONE, prev: NONE }; entries].into(),
+            nodes: vec![Node { tag: Tag { group: 0, meta: 0 }, next: NONE, bucket: 0 }; entries].into(),
         }
     }
 
@@ -73,7 +77,7 @@ impl TagIndex {
     /// The tag of a slot that is in the index.
     #[inline]
     pub fn tag(&self, slot: u32) -> Tag {
-        self.tags[slot as usize]
+        self.nodes[slot as usize].tag
     }
 
     /// A slot with this tag, or `NONE`.
@@ -85,13 +89,18 @@ impl TagIndex {
     /// The next slot with the same tag as this one, or `NONE`.
     #[inline]
     pub fn next(&self, slot: u32) -> u32 {
-        self.same(self.links[slot as usize].next, self.tags[slot as usize])
+        let Node { tag, next, .. } = self.nodes[slot as usize];
+        self.same(next, tag)
     }
 
     #[inline]
     fn same(&self, mut slot: u32, tag: Tag) -> u32 {
-        while slot != NONE && self.tags[slot as usize] != tag {
-            slot = self.links[slot as usize].next;
+        while slot != NONE {
+            let node = &self.nodes[slot as usize];
+            if node.tag == tag {
+                break;
+            }
+            slot = node.next;
         }
         slot
     }
@@ -100,28 +109,24 @@ impl TagIndex {
     #[inline]
     pub fn insert(&mut self, slot: u32, tag: Tag) {
         let bucket = self.bucket(tag);
-        let head = self.heads[bucket];
-        self.tags[slot as usize] = tag;
-        self.links[slot as usize] = Link { next: head, prev: NONE };
-        if head != NONE {
-            self.links[head as usize].prev = slot;
-        }
-        self.heads[bucket] = slot;
+        let head = &mut self.heads[bucket];
+        self.nodes[slot as usize] = Node { tag, next: *head, bucket: bucket as u32 };
+        *head = slot;
     }
 
     /// Takes a slot out of the index.
     #[inline]
     pub fn remove(&mut self, slot: u32) {
-        let Link { next, prev } = self.links[slot as usize];
-        match prev {
-            NONE => {
-                let bucket = self.bucket(self.tags[slot as usize]);
-                self.heads[bucket] = next;
-            }
-            _ => self.links[prev as usize].next = next,
+        let Node { next, bucket, .. } = self.nodes[slot as usize];
+        let head = &mut self.heads[bucket as usize];
+        if *head == slot {
+            *head = next;
+            return;
         }
-        if next != NONE {
-            self.links[next as usize].prev = prev;
+        let mut at = *head;
+        while self.nodes[at as usize].next != slot {
+            at = self.nodes[at as usize].next;
         }
+        self.nodes[at as usize].next = next;
     }
 }

@@ -110,8 +110,7 @@ impl Tlb for TwoLevelTlb {
         // What the first level evicts is no eviction of the TLB.
         let slot =
             self.first.place(tag, Page::of(pte, store), None, &mut TlbCounts::default(), noise).expect("no slot is kept");
-        self.first.replay(slot, noise);
-        Answer { outcome, quiet: self.first.settled(slot) }
+        Answer { outcome, quiet: self.first.replay(slot, noise) }
     }
 
     fn invalidate(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {

@@ -104,42 +104,55 @@ impl Engine {
         os.touch(asid, vpn, kind).map_err(|e| Error::Simulation { machine: units[0].name.clone(), what: os.explain(e) })
     }
 
+    /// The page takes its slot in the table from another.
+    #[cold]
+    fn claim(&mut self, asid: Asid, vpn: u64, slot: usize) {
+        let Some(Former(former)) = self.quiet.claim(slot, vpn) else { return };
+        self.footprint.insert(asid, vpn);
+        if let Some(lookup) = former {
+            self.groups
+                .iter_mut()
+                .filter(|g| g.order == 0)
+                .flat_map(|g| &mut g.units)
+                .for_each(|unit| unit.looked_up(asid, &[lookup]));
+        }
+    }
+
+    /// An operating system serves a lookup for which it may have something to do. The page has its slot.
+    #[cold]
+    fn serve(&mut self, g: usize, at: Lookup, slot: usize) -> Result<Touched, Error> {
+        let touched = self.touch(g, at)?;
+        self.follow(g);
+        self.quiet.serve(slot, at.kind, g, touched);
+        Ok(touched)
+    }
+
     /// A lookup that some designs, those not in `have`, cannot answer quietly.
     #[inline(never)]
     fn ask(&mut self, asid: Asid, vpn: u64, kind: Kind, slot: usize, have: u32) -> Result<(), Error> {
-        if let Some(Former(former)) = self.quiet.claim(slot, vpn) {
-            self.footprint.insert(asid, vpn);
-            if let Some(lookup) = former {
-                self.groups
-                    .iter_mut()
-                    .filter(|g| g.order == 0)
-                    .flat_map(|g| &mut g.units)
-                    .for_each(|unit| unit.looked_up(asid, &[lookup]));
-            }
+        if !self.quiet.has(slot, vpn) {
+            self.claim(asid, vpn, slot);
         }
         let clock = self.tally.lookups.total() - 1;
-        let mut walked = 0;
-        for g in 0..self.groups.len() {
-            let mut want = self.groups[g].mask() & !have;
-            if want == 0 {
-                continue;
+        let (mut walked, mut quiet) = (0, 0);
+        let mut left = self.full & !have;
+        let mut g = 0;
+        while left != 0 {
+            let mut design = left.trailing_zeros() as usize;
+            while design >= self.groups[g].end() {
+                g += 1;
             }
             let k = self.groups[g].order;
             let at = Lookup { asid, vpn: Vpn(vpn >> k), kind };
             let touched = match self.quiet.served(slot, kind, g) {
                 Some(touched) => touched,
-                None => {
-                    let touched = self.touch(g, at)?;
-                    self.follow(g);
-                    self.quiet.serve(slot, kind, g, touched);
-                    touched
-                }
+                None => self.serve(g, at, slot)?,
             };
-            let Group { os, first, units, .. } = &mut self.groups[g];
+            let group = &mut self.groups[g];
+            let end = group.end();
+            let Group { os, first, units, .. } = group;
             let os = &*os;
-            while want != 0 {
-                let design = want.trailing_zeros() as usize;
-                want &= want - 1;
+            while design < end {
                 let unit = &mut units[design - *first];
                 let (tlb, sees) = unit.tlb(kind);
                 let noise = noise(k, &mut self.quiet, &mut self.noise);
@@ -147,6 +160,8 @@ impl Engine {
                 noise.sees = sees;
                 let answer = tlb.access(at, touched.pte, os, noise);
                 hush(&mut self.quiet, &self.noise, asid, design, k);
+                self.quiet.asked(slot, design);
+                quiet |= u32::from(answer.quiet) << design;
                 if answer.outcome != Outcome::Hit {
                     walked |= 1 << g;
                     unit.profile.miss(clock, kind, touched.label);
@@ -154,19 +169,23 @@ impl Engine {
                         lives.walk(asid, vpn, kind, design);
                     }
                 }
-                if answer.quiet && vpn != NEVER_QUIET {
-                    self.quiet.publish(slot, kind, design);
-                }
                 if cfg!(debug_assertions) {
                     unit.check(os, at);
                     let truth = os.pte(asid, at.vpn);
                     assert_eq!(Some(touched.pte), truth, "XC-3: {at:?} was served otherwise than the page table says");
                 }
+                left &= left - 1;
+                design = left.trailing_zeros() as usize;
             }
+        }
+        if vpn != NEVER_QUIET {
+            self.quiet.publish(slot, kind, quiet);
         }
         // Not before: what a fault takes away was not looked up by the reference that faults.
         self.quiet.mark(slot);
-        self.read_counters(asid, walked);
+        if walked & self.readers != 0 {
+            self.read_counters(asid, walked);
+        }
         Ok(())
     }
 }

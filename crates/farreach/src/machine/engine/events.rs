@@ -118,12 +118,13 @@ impl Engine {
 }
 
 /// What a design names its pages in. The marks in the table are of 4 KB pages, so designs on larger ones do without.
+#[inline(always)]
 pub(super) fn noise<'a>(k: u32, quiet: &'a mut Quiet, plain: &'a mut Noise) -> &'a mut Noise {
     if k == 0 { &mut quiet.noise } else { plain }
 }
 
 /// Takes the pages that a design named, of 2^k 4 KB pages each, out of the table.
-#[inline]
+#[inline(always)]
 pub(super) fn hush(quiet: &mut Quiet, plain: &Noise, asid: Asid, design: usize, k: u32) {
     if k == 0 { quiet.hush(asid, design) } else { quiet.hush_runs(plain, asid, design, k) }
 }
