@@ -6,6 +6,7 @@ use farreach::event::{
     block_word, refs_behind,
 };
 use farreach::nouns::several;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use super::layout::{CHUNK_WORDS, map, record};
@@ -36,8 +37,8 @@ impl Counts {
 /// What a block counts, in one word, so that a chunk is counted with one addition per block: instructions in the upper half, then loads, then
 /// stores in 16 bits each. No sum of a chunk outgrows its place: every reference is a word of the chunk, and no block has more than
 /// [`MAX_INSTRS`] instructions.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
-struct Shape(u64);
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Shape(NonZeroU64);
 
 /// Most instructions in a block of the recorder (`MAX_INSTRS` in `instrument.c`).
 const MAX_INSTRS: usize = 512;
@@ -50,15 +51,17 @@ impl Shape {
         }
         let stores = block.refs.iter().filter(|r| r.kind == Kind::Store).count();
         let loads = block.refs.len() - stores;
-        Ok(Shape((block.instrs.len() as u64) << 32 | (loads as u64) << 16 | stores as u64))
+        let shape = (block.instrs.len() as u64) << 32 | (loads as u64) << 16 | stores as u64;
+        Ok(Shape(NonZeroU64::new(shape).ok_or("a block of nothing")?))
     }
-    fn counts(self) -> Counts {
-        Counts { instructions: self.0 >> 32, loads: self.0 >> 16 & 0xffff, stores: self.0 & 0xffff }
+    /// What a sum of shapes says.
+    fn counts(sum: u64) -> Counts {
+        Counts { instructions: sum >> 32, loads: sum >> 16 & 0xffff, stores: sum & 0xffff }
     }
     /// Data references of a block.
     #[inline(always)]
     fn refs(self) -> usize {
-        (self.0 >> 16 & 0xffff) as usize + (self.0 & 0xffff) as usize
+        (self.0.get() >> 16 & 0xffff) as usize + (self.0.get() & 0xffff) as usize
     }
 }
 
@@ -104,7 +107,7 @@ impl Decoder {
     pub fn decode(&mut self, asid: Asid, words: Vec<u64>, torn: bool) -> Result<Decoded, String> {
         let batch = Batch { asid, words, ops: Vec::new() };
         let mut run = Chunk { batch, read: 0, run: 0, write: 0, last_block: None, notices: Vec::new(), cut: Counts::default() };
-        let mut sum = Shape::default();
+        let mut sum = 0;
         loop {
             self.blocks(&mut run, &mut sum, torn);
             let Some(&word) = run.batch.words.get(run.read) else { break };
@@ -120,25 +123,25 @@ impl Decoder {
         }
         run.flush();
         run.batch.words.truncate(run.write);
-        Ok(Decoded { batch: run.batch, notices: run.notices, counts: sum.counts(), cut: run.cut })
+        Ok(Decoded { batch: run.batch, notices: run.notices, counts: Shape::counts(sum), cut: run.cut })
     }
 
     /// Steps over blocks, up to something else or a block that is not as it should be. The next block is found without knowing this one,
     /// so that the processor can look several up at a time.
-    fn blocks(&self, run: &mut Chunk, sum: &mut Shape, torn: bool) {
+    fn blocks(&self, run: &mut Chunk, sum: &mut u64, torn: bool) {
         let words = &run.batch.words[..];
-        let (mut at, mut last, mut counted) = (run.read, run.last_block, sum.0);
+        let (mut at, mut last, mut counted) = (run.read, run.last_block, *sum);
         while let Some(&word) = words.get(at) {
             let end = at + 1 + refs_behind(word);
             let Some(shape) = self.shapes.get(block_id(word)).filter(|shape| shape.refs() == refs_behind(word)) else { break };
             if end > words.len() || torn && words[at + 1..end].contains(&0) {
                 break;
             }
-            counted += shape.0;
+            counted += shape.0.get();
             last = Some(at);
             at = end;
         }
-        (run.read, run.last_block, sum.0) = (at, last, counted);
+        (run.read, run.last_block, *sum) = (at, last, counted);
     }
 
     /// Why this word is no block that can be stepped over.
