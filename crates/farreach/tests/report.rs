@@ -149,6 +149,25 @@ fn penalties_that_differ_are_not_called_one() {
 }
 
 #[test]
+fn the_price_of_a_walk_is_named_for_those_who_pay_it() {
+    let mut result = fixture::five();
+    let node = ", or for each node of a page walk";
+    let caches = ", or as long as the nodes of a page walk take in the caches";
+    let said = |result: &RunResult| [node, caches].map(|words| table::render(result).contains(words));
+    for m in &mut result.machines {
+        m.config.insert("walk_reference_cycles".into(), "12".into());
+    }
+    assert_eq!(said(&result), [false, false], "nobody walks");
+    result.machines[1].counts.tlb.walk.walks = 5;
+    assert_eq!(said(&result), [true, false]);
+    result.machines[2].counts.tlb.walk.walks = 5;
+    result.machines[2].config.insert("walk_cost".into(), "caches".into());
+    assert_eq!(said(&result), [true, true]);
+    result.machines[1].counts.tlb.walk.walks = 0;
+    assert_eq!(said(&result), [false, true]);
+}
+
+#[test]
 fn json_is_the_contract() {
     for (name, result) in all() {
         let text = json_report::render(&result);

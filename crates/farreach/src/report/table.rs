@@ -77,16 +77,19 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
     let one = |heading, cell: CellOf<'a>, dull, note| Column { heading, cell, note, dull };
     let short = if base.name.starts_with("t94/single") { "single" } else { "first" };
     let several = result.machines.len() > 1;
-    // One value for all designs, or none worth a footnote.
-    let at = |name: &str, words: &str| {
-        let values: Vec<_> = result.machines.iter().map(|m| m.config.get(name)).collect();
+    // One value for all designs that it concerns, or none worth a footnote.
+    let among = |concerns: &dyn Fn(&MachineResult) -> bool, name: &str, words: &str| {
+        let values: Vec<_> = result.machines.iter().filter(|m| concerns(m)).map(|m| m.config.get(name)).collect();
         match values.first() {
             Some(Some(v)) if values.iter().all(|other| *other == Some(*v)) => format!("{words} {}", config_value(v)),
             Some(Some(_)) => format!("{words} each design's own `{name}`"),
             _ => String::new(),
         }
     };
-    let walked = result.machines.iter().any(|m| m.counts.tlb.walk.walks > 0);
+    let at = |name: &str, words: &str| among(&|_| true, name, words);
+    let walks = |m: &MachineResult| m.counts.tlb.walk.walks > 0;
+    let by_caches = |m: &MachineResult| walks(m) && m.config.get("walk_cost").is_some_and(|how| how == "caches");
+    let timed = result.machines.iter().any(by_caches);
     let virtual_machines = result.machines.iter().any(|m| m.config.get("guest").is_some_and(|guest| guest != "none"));
     let covered = result.machines.iter().any(|m| m.cost.area_rbe.is_none());
     vec![
@@ -104,10 +107,11 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
             Box::new(|m| Some(count(m.cost.cycles))),
             "",
             Some(format!(
-                "miss cycles: spent on TLB misses{}{}.",
+                "miss cycles: spent on TLB misses{}{}{}.",
                 at("penalty", ", at a penalty in cycles of"),
-                // Hardware that walks has a price for each node instead.
-                if walked { at("walk_reference_cycles", ", or for each node of a page walk") } else { String::new() }
+                // Hardware that walks has a price for each node instead, or caches that say how long each takes.
+                among(&|m| walks(m) && !by_caches(m), "walk_reference_cycles", ", or for each node of a page walk"),
+                if timed { ", or as long as the nodes of a page walk take in the caches" } else { "" }
             )),
         ),
         one(
