@@ -25,12 +25,11 @@ struct ref {
    IRExpr* guard; /* NULL: always happens */
 };
 
-#define MAX_INSTRS 512
-#define MAX_REFS   (SUPERBLOCK_WORDS - 2 * MAX_INSTRS)
+#define MAX_REFS (SUPERBLOCK_WORDS - 2 * FR_BLOCK_INSTRS)
 
 struct segment {
    UInt       instrs, refs;
-   ULong      instr[MAX_INSTRS];
+   ULong      instr[FR_BLOCK_INSTRS];
    struct ref ref[MAX_REFS];
 };
 
@@ -112,7 +111,7 @@ static Int scan_segment(const IRSB* sb, Int i)
          /* Length 0 marks bytes that are no instruction: they will fault, not run. */
          if (st->Ist.IMark.len == 0)
             continue;
-         tl_assert(segment.instrs < MAX_INSTRS);
+         tl_assert(segment.instrs < FR_BLOCK_INSTRS);
          segment.instr[segment.instrs++] = st->Ist.IMark.addr | (ULong)st->Ist.IMark.len << 57;
       } else {
          add_refs(sb->tyenv, st);

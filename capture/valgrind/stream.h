@@ -34,6 +34,7 @@
 
 #define FR_CHUNKS       8
 #define FR_CHUNK_WORDS  32768
+#define FR_BLOCK_INSTRS 512   /* most instructions in a block */
 #define FR_RING_HEAD    4096  /* bytes before the first chunk */
 #define FR_ORDER        65536 /* more than all chunks of all processes that can be alive */
 

@@ -110,7 +110,8 @@ fn inputs_are_made_once_and_whole() {
     assert_eq!(std::fs::metadata(input).unwrap().modified().unwrap(), written, "it is not made again");
     let ran = cached(&dir, "workloads gzip --run --size 100K --seed 7").good().out;
     assert!(ran.starts_with("gzip: "), "{ran}");
-    let packed = std::fs::metadata(dir.path("cache/farreach/workloads/work/gzip/stdout")).unwrap().len();
+    let made = std::path::PathBuf::from(dir.path("cache/farreach/workloads")).join("work");
+    let packed = std::fs::metadata(made.join("gzip/stdout")).unwrap().len();
     assert!((1000..text.len() as u64 / 2).contains(&packed), "{packed}");
     let missing = cached(&dir, "workloads gnugo --prepare");
     assert!(missing.status == 0 || missing.err.contains("apt-get install gnugo"), "{}", missing.err);

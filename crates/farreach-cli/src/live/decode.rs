@@ -2,14 +2,14 @@
 
 use farreach::addr::Asid;
 use farreach::event::{
-    Advice, Backing, Batch, Block, Broken, ById, DataRef, End, Instr, Kind, MAX_BLOCKS, Mapping, OP_BIT, Op, Prot, block_id,
-    block_word, refs_behind,
+    Advice, Backing, Batch, Block, Broken, ById, DataRef, End, Instr, Kind, MAX_BLOCKS, Mapping, OP_BIT, Op, Prot, addresses,
+    block_id, block_word, refs_behind,
 };
 use farreach::nouns::several;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use super::layout::{CHUNK_WORDS, map, record};
+use super::layout::{BLOCK_INSTRS, CHUNK_WORDS, map, record};
 
 /// References received, counted block by block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -36,18 +36,15 @@ impl Counts {
 
 /// What a block counts, in one word, so that a chunk is counted with one addition per block: instructions in the upper half, then loads, then
 /// stores in 16 bits each. No sum of a chunk outgrows its place: every reference is a word of the chunk, and no block has more than
-/// [`MAX_INSTRS`] instructions.
+/// [`BLOCK_INSTRS`] instructions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Shape(NonZeroU64);
 
-/// Most instructions in a block of the recorder (`MAX_INSTRS` in `instrument.c`).
-const MAX_INSTRS: usize = 512;
-
 impl Shape {
     fn of(block: &Block) -> Result<Shape, String> {
-        if block.instrs.len() > MAX_INSTRS || block.refs.len() >= CHUNK_WORDS {
+        if block.instrs.len() > BLOCK_INSTRS || block.refs.len() >= CHUNK_WORDS {
             let (i, r) = (several(block.instrs.len() as u64, "instruction"), several(block.refs.len() as u64, "reference"));
-            return Err(format!("a block of {i} and {r}; at most {MAX_INSTRS} and {} are allowed", CHUNK_WORDS - 1));
+            return Err(format!("a block of {i} and {r}; at most {BLOCK_INSTRS} and {} are allowed", CHUNK_WORDS - 1));
         }
         let stores = block.refs.iter().filter(|r| r.kind == Kind::Store).count();
         let loads = block.refs.len() - stores;
@@ -146,11 +143,11 @@ impl Decoder {
 
     /// Why this word is no block that can be stepped over.
     fn refuse(&self, run: &Chunk, word: u64) -> String {
-        let (id, says) = (block_id(word), refs_behind(word));
-        match self.shapes.get(id) {
-            None => Broken::UndefinedBlock { id }.to_string(),
-            Some(shape) if shape.refs() != says => Broken::WrongCount { id, need: shape.refs(), says }.to_string(),
-            Some(_) => Broken::CutBlock { id, need: says, have: run.batch.words.len() - run.read - 1 }.to_string(),
+        let id = block_id(word);
+        let shape = self.shapes.get(id).ok_or(Broken::UndefinedBlock { id });
+        match shape.and_then(|shape| addresses(&run.batch.words, run.read, shape.refs())) {
+            Ok(_) => format!("block {id} was not written to its end"),
+            Err(why) => why.to_string(),
         }
     }
 

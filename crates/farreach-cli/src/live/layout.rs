@@ -4,6 +4,7 @@ pub const MAGIC: u64 = 0x0031_4843_4145_5252;
 pub const VERSION: u32 = 2;
 pub const CHUNKS: u64 = 8;
 pub const CHUNK_WORDS: usize = 32768;
+pub const BLOCK_INSTRS: usize = 512;
 pub const RING_HEAD: usize = 4096;
 pub const RING_BYTES: usize = RING_HEAD + CHUNKS as usize * CHUNK_WORDS * 8;
 pub const ORDER: u64 = 65536;

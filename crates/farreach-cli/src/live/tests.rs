@@ -73,6 +73,7 @@ fn layout_is_that_of_stream_h() {
         ("FR_VERSION", u64::from(layout::VERSION)),
         ("FR_CHUNKS", layout::CHUNKS),
         ("FR_CHUNK_WORDS", layout::CHUNK_WORDS as u64),
+        ("FR_BLOCK_INSTRS", layout::BLOCK_INSTRS as u64),
         ("FR_RING_HEAD", layout::RING_HEAD as u64),
         ("FR_ORDER", layout::ORDER),
     ] {

@@ -16,10 +16,29 @@ const MAX_QUICK: usize = 1 << 22;
 pub(super) struct HotRef {
     /// Bytes, less one.
     pub past: u16,
-    /// [`quiet::LOADS`] or [`quiet::STORES`].
-    pub table: u16,
+    /// See [`Static::table`].
+    table: u16,
     /// Instructions fetched before it.
     pub after: u32,
+}
+
+/// What the look for quiet references needs to know of one.
+pub(super) trait Static: Copy {
+    /// [`quiet::LOADS`] or [`quiet::STORES`].
+    fn table(self) -> usize;
+    /// At least [`PAGE`] if the reference touches two pages or more. These numbers can be or-ed.
+    fn reach(self, addr: u64) -> u64;
+}
+
+impl Static for HotRef {
+    #[inline(always)]
+    fn table(self) -> usize {
+        self.table.into()
+    }
+    #[inline(always)]
+    fn reach(self, addr: u64) -> u64 {
+        (addr & (PAGE - 1)) + u64::from(self.past)
+    }
 }
 
 impl HotRef {
@@ -32,11 +51,6 @@ impl HotRef {
     #[inline(always)]
     pub fn size(self) -> u64 {
         u64::from(self.past) + 1
-    }
-    /// At least [`PAGE`] if the reference touches two pages or more. These numbers can be or-ed.
-    #[inline(always)]
-    pub fn reach(self, addr: u64) -> u64 {
-        (addr & (PAGE - 1)) + u64::from(self.past)
     }
 }
 
@@ -109,14 +123,15 @@ impl FirstRef {
         let past = u8::try_from(r.size - 1).ok().filter(|&n| n < 1 << SIZE_BITS)?;
         Some(FirstRef(past | u8::from(r.kind == Kind::Store) << SIZE_BITS))
     }
-    /// As [`HotRef::table`].
+}
+
+impl Static for FirstRef {
     #[inline(always)]
-    pub fn table(self) -> usize {
+    fn table(self) -> usize {
         usize::from(self.0 >> SIZE_BITS) * quiet::STORES
     }
-    /// As [`HotRef::reach`].
     #[inline(always)]
-    pub fn reach(self, addr: u64) -> u64 {
+    fn reach(self, addr: u64) -> u64 {
         (addr & (PAGE - 1)) + (u64::from(self.0) & ((1 << SIZE_BITS) - 1))
     }
 }

@@ -8,7 +8,7 @@
 mod ask;
 mod events;
 
-use super::compiled::{Compiled, Hot, HotRef, Quick};
+use super::compiled::{Compiled, Hot, Static};
 use super::lives::Lives;
 use super::quiet::{self, Quiet, Silent};
 use super::tally::{Crowd, Footprint, ORDERS, Tally};
@@ -153,11 +153,11 @@ impl Engine {
             let loud = silent.loud(quick.vpn, quiet::FETCHES + fetch);
             let quiet = match refs {
                 0 => loud == 0,
-                1 => quiet_refs::<1>(silent, &mut marks, loud, quick, behind),
-                2 => quiet_refs::<2>(silent, &mut marks, loud, quick, behind),
-                3 => quiet_refs::<3>(silent, &mut marks, loud, quick, behind),
-                4 => quiet_refs::<4>(silent, &mut marks, loud, quick, behind),
-                _ => many_quiet_refs(silent, &mut marks, loud, compiled.refs_of(block_id(word)), behind),
+                1 => quiet_refs(silent, &mut marks, loud, &quick.first[..1], behind),
+                2 => quiet_refs(silent, &mut marks, loud, &quick.first[..2], behind),
+                3 => quiet_refs(silent, &mut marks, loud, &quick.first[..3], behind),
+                4 => quiet_refs(silent, &mut marks, loud, &quick.first[..4], behind),
+                _ => quiet_refs(silent, &mut marks, loud, compiled.refs_of(block_id(word)), behind),
             };
             if !quiet {
                 break;
@@ -203,7 +203,7 @@ impl Engine {
                 let vpn = addr >> BASE_SHIFT;
                 let place = Marks::place(vpn);
                 next += 1;
-                if silent.loud(vpn, place + usize::from(r.table)) | r.reach(addr) >> BASE_SHIFT != 0 {
+                if silent.loud(vpn, place + r.table()) | r.reach(addr) >> BASE_SHIFT != 0 {
                     break Some((*r, addr));
                 }
                 marks.mark(place);
@@ -290,29 +290,13 @@ impl Engine {
     }
 }
 
-/// Whether the `N` references of a block are quiet, and what was found before is; then they are marked.
+/// Whether these references of a block are quiet, and what was found before is; then they are marked.
 #[inline(always)]
-fn quiet_refs<const N: usize>(silent: Silent, marks: &mut Marking, mut loud: u64, quick: &Quick, behind: &[u64]) -> bool {
-    let Some(addrs) = behind.first_chunk::<N>() else { return false };
-    let mut places = [0; N];
-    for i in 0..N {
-        let (r, vpn) = (quick.first[i], addrs[i] >> BASE_SHIFT);
-        places[i] = Marks::place(vpn);
-        loud |= silent.loud(vpn, places[i] + r.table()) | r.reach(addrs[i]) >> BASE_SHIFT;
-    }
-    if loud == 0 {
-        places.iter().for_each(|&place| marks.mark(place));
-    }
-    loud == 0
-}
-
-/// As [`quiet_refs`], for any number.
-#[inline(always)]
-fn many_quiet_refs(silent: Silent, marks: &mut Marking, mut loud: u64, refs: &[HotRef], behind: &[u64]) -> bool {
+fn quiet_refs<R: Static>(silent: Silent, marks: &mut Marking, mut loud: u64, refs: &[R], behind: &[u64]) -> bool {
     let Some(addrs) = behind.get(..refs.len()) else { return false };
     for (r, &addr) in refs.iter().zip(addrs) {
         let vpn = addr >> BASE_SHIFT;
-        loud |= silent.loud(vpn, Marks::place(vpn) + usize::from(r.table)) | r.reach(addr) >> BASE_SHIFT;
+        loud |= silent.loud(vpn, Marks::place(vpn) + r.table()) | r.reach(addr) >> BASE_SHIFT;
     }
     if loud == 0 {
         addrs.iter().for_each(|addr| marks.mark(Marks::place(addr >> BASE_SHIFT)));

@@ -160,16 +160,10 @@ impl Marks {
     pub fn place(vpn: u64) -> usize {
         (vpn.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - BITS)) as usize
     }
-    /// Places of a page: data side, fetch side.
-    #[cfg(test)]
-    pub fn sides(vpn: u64) -> [usize; 2] {
-        let place = Marks::place(vpn);
-        [place, place + PLACES]
-    }
     /// A lookup of the page at this place.
     #[inline(always)]
     pub fn mark(&mut self, at: usize) {
-        self.when[at % (2 * PLACES)] = self.now;
+        self.fast().mark(at);
     }
     /// For many lookups while the clock stands.
     #[inline(always)]
@@ -213,7 +207,7 @@ mod tests {
     fn a_lookup_counts_from_its_time_on_and_for_its_side() {
         let mut noise = Noise { marks: Some(Box::new(Marks::new())), sees: [false, true], ..Noise::default() };
         let (asid, vpn) = (Asid(1), 9);
-        let [data, fetch] = Marks::sides(vpn);
+        let [data, fetch] = [0, PLACES].map(|side| Marks::place(vpn) + side);
         let first = noise.begin().unwrap();
         let marks = noise.marks.as_mut().unwrap();
         marks.asid = Some(asid);
