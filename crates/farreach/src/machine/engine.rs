@@ -8,7 +8,7 @@
 mod ask;
 mod events;
 
-use super::compiled::{Compiled, Hot, Static};
+use super::compiled::{Compiled, Hot, HotRef, Kinds, Quick, TOGETHER, reach};
 use super::lives::Lives;
 use super::quiet::{self, Quiet, Silent};
 use super::tally::{Crowd, Footprint, ORDERS, Tally};
@@ -18,8 +18,22 @@ use crate::Error;
 use crate::addr::{Asid, BASE_SHIFT, Vpn};
 use crate::counts::Lookups;
 use crate::event::{Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, block_id, refs_behind};
-use crate::hw::tlb::{Lookup, Marking, Marks, Noise};
+use crate::hw::tlb::{Lookup, Marks, Noise};
 use crate::os::Change;
+
+/// Chooses the code for these kinds of references, of [`Kinds`], or what is for more of them.
+macro_rules! by_kinds {
+    ($kinds:expr, $name:ident => $few:block, _ => $many:block) => {
+        by_kinds!(@ $kinds, $name, $few, $many,
+            1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31)
+    };
+    (@ $kinds:expr, $name:ident, $few:tt, $many:tt, $($each:literal)*) => {
+        match $kinds % 32 {
+            $($each => { const $name: u8 = $each; $few })*
+            _ => $many
+        }
+    };
+}
 
 /// See the module.
 pub(super) struct Engine {
@@ -138,39 +152,52 @@ impl Engine {
         let (silent, marks) = quiet.fast();
         let mut marks = marks.fast();
         let (mut fetches, mut loads, mut blocks) = (0u64, 0u64, 0);
-        let mut at = from;
-        // Blocks with as many references are alike, and which number comes next is as foreseeable as the program. A word that names
-        // an event announces more references than any quick block has.
-        while let Some(&word) = words.get(at) {
-            let behind = &words[at + 1..];
-            let refs = refs_behind(word);
-            let Some(quick) = compiled.quick(block_id(word)).filter(|quick| usize::from(quick.refs) == refs) else { break };
+        let mut rest = &words[from..];
+        // What is left at the end need not be quick. A word that names an event announces more references than any quick block has.
+        while let Some(window) = rest.first_chunk() {
+            let (word, refs) = (window[0], refs_behind(window[0]));
+            let Some(quick) = compiled.quick(block_id(word)) else { break };
             // Near the limit every block goes the plain way.
-            if LIMITED && fetches.max((at - from) as u64) + u64::from(quick.instrs).max(refs as u64) > room {
+            let so_far = words.len() - rest.len() - from;
+            if LIMITED && fetches.max(so_far as u64) + u64::from(quick.instrs).max(refs as u64) > room {
                 break;
             }
             let fetch = Marks::place(quick.vpn);
-            let loud = silent.loud(quick.vpn, quiet::FETCHES + fetch);
-            let quiet = match refs {
-                0 => loud == 0,
-                1 => quiet_refs(silent, &mut marks, loud, &quick.first[..1], behind),
-                2 => quiet_refs(silent, &mut marks, loud, &quick.first[..2], behind),
-                3 => quiet_refs(silent, &mut marks, loud, &quick.first[..3], behind),
-                4 => quiet_refs(silent, &mut marks, loud, &quick.first[..4], behind),
-                _ => quiet_refs(silent, &mut marks, loud, compiled.refs_of(block_id(word)), behind),
-            };
-            if !quiet {
+            if silent.loud(quick.vpn, quiet::FETCHES + fetch) != 0 {
                 break;
             }
-            marks.mark(fetch + quiet::SLOTS);
+            let (data, behind);
+            // Which block comes next is as foreseeable as the program.
+            by_kinds!(quick.kinds, KINDS => {
+                let count = Kinds::count(KINDS);
+                if refs != count {
+                    break;
+                }
+                // The first fetch comes before all of these, whatever they are.
+                marks.mark(fetch + quiet::SLOTS);
+                let Some(places) = few_quiet_refs::<KINDS>(silent, quick, window) else { break };
+                places[..count].iter().for_each(|&place| marks.mark(place));
+                data = Kinds::loads(KINDS);
+                behind = &rest[1 + count..];
+            }, _ => {
+                let Some((addrs, next)) = rest[1..].split_at_checked(refs) else { break };
+                if !quiet_refs(silent, compiled.refs_of(block_id(word)), addrs) {
+                    break;
+                }
+                marks.mark(fetch + quiet::SLOTS);
+                addrs.iter().for_each(|addr| marks.mark(Marks::place(addr >> BASE_SHIFT)));
+                data = quick.loads.into();
+                behind = next;
+            });
             if cfg!(debug_assertions) {
-                verify(compiled, groups, asid, words, at);
+                verify(compiled, groups, asid, words, words.len() - rest.len());
             }
             fetches += u64::from(quick.instrs);
-            loads += u64::from(quick.loads);
+            loads += data;
             blocks += 1;
-            at += 1 + refs;
+            rest = behind;
         }
+        let at = words.len() - rest.len();
         for lookups in [&mut self.tally.references, &mut self.tally.lookups] {
             lookups.fetch += fetches;
             lookups.load += loads;
@@ -203,7 +230,7 @@ impl Engine {
                 let vpn = addr >> BASE_SHIFT;
                 let place = Marks::place(vpn);
                 next += 1;
-                if silent.loud(vpn, place + r.table()) | r.reach(addr) >> BASE_SHIFT != 0 {
+                if silent.loud(vpn, place + r.table()) | reach(addr, r.past) >> BASE_SHIFT != 0 {
                     break Some((*r, addr));
                 }
                 marks.mark(place);
@@ -290,18 +317,30 @@ impl Engine {
     }
 }
 
-/// Whether these references of a block are quiet, and what was found before is; then they are marked.
+/// The places of the references of such a block if they all are quiet.
 #[inline(always)]
-fn quiet_refs<R: Static>(silent: Silent, marks: &mut Marking, mut loud: u64, refs: &[R], behind: &[u64]) -> bool {
-    let Some(addrs) = behind.get(..refs.len()) else { return false };
+fn few_quiet_refs<const KINDS: u8>(silent: Silent, quick: &Quick, window: &[u64; 1 + TOGETHER]) -> Option<[usize; TOGETHER]> {
+    let (mut loud, mut reaches, mut places) = (0, 0, [0; TOGETHER]);
+    for i in 0..Kinds::count(KINDS) {
+        let addr = window[1 + i];
+        let vpn = addr >> BASE_SHIFT;
+        places[i] = Marks::place(vpn);
+        loud |= silent.loud(vpn, places[i] + Kinds::table(KINDS, i));
+        reaches |= reach(addr, quick.past[i]);
+    }
+    (loud | reaches >> BASE_SHIFT == 0).then_some(places)
+}
+
+/// Whether any number of references, to these addresses, is quiet.
+#[inline(always)]
+fn quiet_refs(silent: Silent, refs: &[HotRef], addrs: &[u64]) -> bool {
+    let (mut loud, mut reaches) = (0, 0);
     for (r, &addr) in refs.iter().zip(addrs) {
         let vpn = addr >> BASE_SHIFT;
-        loud |= silent.loud(vpn, Marks::place(vpn) + r.table()) | r.reach(addr) >> BASE_SHIFT;
+        loud |= silent.loud(vpn, Marks::place(vpn) + r.table());
+        reaches |= reach(addr, r.past);
     }
-    if loud == 0 {
-        addrs.iter().for_each(|addr| marks.mark(Marks::place(addr >> BASE_SHIFT)));
-    }
-    loud == 0
+    loud | reaches >> BASE_SHIFT == 0 && refs.len() == addrs.len()
 }
 
 /// XC-3 on the fast path: every lookup that was only counted is a hit with the translation of the page table.
