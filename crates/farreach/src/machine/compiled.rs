@@ -16,34 +16,42 @@ const MAX_QUICK: usize = 1 << 22;
 pub(super) struct HotRef {
     /// Bytes, less one.
     pub past: u16,
-    /// [`quiet::LOADS`] or [`quiet::STORES`].
+    /// See [`Static::table`].
     table: u16,
     /// Instructions fetched before it.
     pub after: u32,
 }
 
-impl HotRef {
+/// What the look for quiet references needs to know of one.
+pub(super) trait Static: Copy {
     /// [`quiet::LOADS`] or [`quiet::STORES`].
+    fn table(self) -> usize;
+    /// At least [`PAGE`] if the reference touches two pages or more. These numbers can be or-ed.
+    fn reach(self, addr: u64) -> u64;
+}
+
+impl Static for HotRef {
     #[inline(always)]
-    pub fn table(self) -> usize {
+    fn table(self) -> usize {
         self.table.into()
     }
+    #[inline(always)]
+    fn reach(self, addr: u64) -> u64 {
+        (addr & (PAGE - 1)) + u64::from(self.past)
+    }
+}
+
+impl HotRef {
     /// Load or store.
     #[inline(always)]
     pub fn kind(self) -> Kind {
-        if self.table() == quiet::LOADS { Kind::Load } else { Kind::Store }
+        if usize::from(self.table) == quiet::LOADS { Kind::Load } else { Kind::Store }
     }
     /// Bytes.
     #[inline(always)]
     pub fn size(self) -> u64 {
         u64::from(self.past) + 1
     }
-}
-
-/// At least [`PAGE`] if a reference to this address touches two pages or more; `past` is its bytes less one. These numbers can be or-ed.
-#[inline(always)]
-pub(super) fn reach(addr: u64, past: impl Into<u64>) -> u64 {
-    (addr & (PAGE - 1)) + past.into()
 }
 
 /// One block.
@@ -64,18 +72,19 @@ pub(super) struct Hot {
 pub(super) const TOGETHER: usize = 4;
 
 /// All that the fast path needs of a block, in a quarter of a cache line: a program has more blocks than fit the nearest caches.
+/// All its references are in the arena of [`Compiled`].
 #[derive(Clone, Copy)]
 #[repr(align(16))]
 pub(super) struct Quick {
     /// The page it fetches from, or [`NEVER`].
     pub vpn: u64,
-    /// Of each reference the bytes, less one.
-    pub past: [u8; TOGETHER],
+    /// Its first references.
+    pub first: [FirstRef; TOGETHER],
     /// Instructions.
     pub instrs: u16,
-    /// Its references as [`Kinds`]; [`Kinds::MANY`]: they are in the arena of [`Compiled`].
-    pub kinds: u8,
-    /// Loads among the references; the others are stores.
+    /// Data references.
+    pub refs: u8,
+    /// Loads among them; the others are stores.
     pub loads: u8,
 }
 
@@ -83,53 +92,47 @@ pub(super) struct Quick {
 const NEVER: u64 = NO_PAGE - 1;
 
 impl Quick {
-    const NONE: Quick = Quick { vpn: NEVER, past: [0; TOGETHER], instrs: 0, kinds: Kinds::NONE, loads: 0 };
+    const NONE: Quick = Quick { vpn: NEVER, first: [FirstRef(0); TOGETHER], instrs: 0, refs: 0, loads: 0 };
 
     /// `None` for a block that is too large, or odd.
     fn of(block: &Block, hot: &Hot) -> Option<Quick> {
         let loads = block.refs.iter().filter(|r| r.kind == Kind::Load).count();
-        let mut past = [0; TOGETHER];
-        for (to, r) in past.iter_mut().zip(&block.refs) {
-            *to = (r.size - 1).try_into().ok()?;
+        let mut first = [FirstRef(0); TOGETHER];
+        for (to, r) in first.iter_mut().zip(&block.refs) {
+            *to = FirstRef::of(r)?;
         }
         Some(Quick {
             vpn: if hot.spread || hot.instrs == 0 { return None } else { hot.vpn },
-            past,
+            first,
             instrs: hot.instrs.try_into().ok()?,
-            kinds: Kinds::of(&block.refs),
+            refs: hot.refs.try_into().ok()?,
             loads: loads.try_into().ok()?,
         })
     }
 }
 
-/// Up to [`TOGETHER`] references, none of them before the first fetch, as one small number, so that there can be code for each: below the
-/// highest bit, which says how many they are, a bit for each, set for a store; the first is the lowest.
-pub(super) struct Kinds;
+/// One of the first references of a block: bytes less one, and above them whether it is a store.
+#[derive(Clone, Copy)]
+pub(super) struct FirstRef(u8);
 
-impl Kinds {
-    /// No reference.
-    pub const NONE: u8 = 1;
-    /// Anything else.
-    pub const MANY: u8 = 0;
+/// Bits for the bytes less one.
+const SIZE_BITS: u32 = 7;
 
-    fn of(refs: &[DataRef]) -> u8 {
-        if refs.len() > TOGETHER || refs.first().is_some_and(|r| r.after == 0) {
-            return Kinds::MANY;
-        }
-        refs.iter().rev().fold(Kinds::NONE, |kinds, r| kinds << 1 | u8::from(r.kind == Kind::Store))
+impl FirstRef {
+    fn of(r: &DataRef) -> Option<FirstRef> {
+        let past = u8::try_from(r.size - 1).ok().filter(|&n| n < 1 << SIZE_BITS)?;
+        Some(FirstRef(past | u8::from(r.kind == Kind::Store) << SIZE_BITS))
     }
-    /// How many they are.
-    pub const fn count(kinds: u8) -> usize {
-        kinds.ilog2() as usize
-    }
-    /// Loads among them.
-    pub const fn loads(kinds: u8) -> u64 {
-        (Kinds::count(kinds) as u32 + 1 - kinds.count_ones()) as u64
-    }
-    /// Where to look for the `i`-th: [`quiet::LOADS`] or [`quiet::STORES`].
+}
+
+impl Static for FirstRef {
     #[inline(always)]
-    pub const fn table(kinds: u8, i: usize) -> usize {
-        if kinds >> i & 1 != 0 { quiet::STORES } else { quiet::LOADS }
+    fn table(self) -> usize {
+        usize::from(self.0 >> SIZE_BITS) * quiet::STORES
+    }
+    #[inline(always)]
+    fn reach(self, addr: u64) -> u64 {
+        (addr & (PAGE - 1)) + (u64::from(self.0) & ((1 << SIZE_BITS) - 1))
     }
 }
 

@@ -8,7 +8,7 @@
 mod ask;
 mod events;
 
-use super::compiled::{Compiled, Hot, HotRef, Kinds, Quick, TOGETHER, reach};
+use super::compiled::{Compiled, Hot, HotRef, Quick, Static, TOGETHER};
 use super::lives::Lives;
 use super::quiet::{self, Quiet, Silent};
 use super::tally::{Crowd, Footprint, ORDERS, Tally};
@@ -21,15 +21,14 @@ use crate::event::{Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, block_id, re
 use crate::hw::tlb::{Lookup, Marks, Noise};
 use crate::os::Change;
 
-/// Chooses the code for these kinds of references, of [`Kinds`], or what is for more of them.
-macro_rules! by_kinds {
-    ($kinds:expr, $name:ident => $few:block, _ => $many:block) => {
-        by_kinds!(@ $kinds, $name, $few, $many,
-            1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31)
+/// Chooses the code for so many references, or what is for more than [`TOGETHER`].
+macro_rules! by_count {
+    ($count:expr, $name:ident => $few:block, _ => $many:block) => {
+        by_count!(@ $count, $name, $few, $many, 0 1 2 3 4)
     };
-    (@ $kinds:expr, $name:ident, $few:tt, $many:tt, $($each:literal)*) => {
-        match $kinds % 32 {
-            $($each => { const $name: u8 = $each; $few })*
+    (@ $count:expr, $name:ident, $few:tt, $many:tt, $($each:literal)*) => {
+        match $count {
+            $($each => { const $name: usize = $each; $few })*
             _ => $many
         }
     };
@@ -156,7 +155,7 @@ impl Engine {
         // What is left at the end need not be quick. A word that names an event announces more references than any quick block has.
         while let Some(window) = rest.first_chunk() {
             let (word, refs) = (window[0], refs_behind(window[0]));
-            let Some(quick) = compiled.quick(block_id(word)) else { break };
+            let Some(quick) = compiled.quick(block_id(word)).filter(|quick| usize::from(quick.refs) == refs) else { break };
             // Near the limit every block goes the plain way.
             let so_far = words.len() - rest.len() - from;
             if LIMITED && fetches.max(so_far as u64) + u64::from(quick.instrs).max(refs as u64) > room {
@@ -166,34 +165,26 @@ impl Engine {
             if silent.loud(quick.vpn, quiet::FETCHES + fetch) != 0 {
                 break;
             }
-            let (data, behind);
-            // Which block comes next is as foreseeable as the program.
-            by_kinds!(quick.kinds, KINDS => {
-                let count = Kinds::count(KINDS);
-                if refs != count {
-                    break;
-                }
-                // The first fetch comes before all of these, whatever they are.
-                marks.mark(fetch + quiet::SLOTS);
-                let Some(places) = few_quiet_refs::<KINDS>(silent, quick, window) else { break };
-                places[..count].iter().for_each(|&place| marks.mark(place));
-                data = Kinds::loads(KINDS);
-                behind = &rest[1 + count..];
+            let behind;
+            // The word says which way it goes, so that the processor knows early, and that is as foreseeable as the program.
+            by_count!(refs, COUNT => {
+                let Some(places) = quiet_refs::<COUNT>(silent, quick, window) else { break };
+                places.iter().for_each(|&place| marks.mark(place));
+                behind = &rest[1 + COUNT..];
             }, _ => {
                 let Some((addrs, next)) = rest[1..].split_at_checked(refs) else { break };
-                if !quiet_refs(silent, compiled.refs_of(block_id(word)), addrs) {
+                if !many_quiet_refs(silent, compiled.refs_of(block_id(word)), addrs) {
                     break;
                 }
-                marks.mark(fetch + quiet::SLOTS);
                 addrs.iter().for_each(|addr| marks.mark(Marks::place(addr >> BASE_SHIFT)));
-                data = quick.loads.into();
                 behind = next;
             });
+            marks.mark(fetch + quiet::SLOTS);
             if cfg!(debug_assertions) {
                 verify(compiled, groups, asid, words, words.len() - rest.len());
             }
             fetches += u64::from(quick.instrs);
-            loads += data;
+            loads += u64::from(quick.loads);
             blocks += 1;
             rest = behind;
         }
@@ -230,7 +221,7 @@ impl Engine {
                 let vpn = addr >> BASE_SHIFT;
                 let place = Marks::place(vpn);
                 next += 1;
-                if silent.loud(vpn, place + r.table()) | reach(addr, r.past) >> BASE_SHIFT != 0 {
+                if silent.loud(vpn, place + r.table()) | r.reach(addr) >> BASE_SHIFT != 0 {
                     break Some((*r, addr));
                 }
                 marks.mark(place);
@@ -317,28 +308,28 @@ impl Engine {
     }
 }
 
-/// The places of the references of such a block if they all are quiet.
+/// The places of the `N` references of this block, to the addresses behind the first word, if they all are quiet.
 #[inline(always)]
-fn few_quiet_refs<const KINDS: u8>(silent: Silent, quick: &Quick, window: &[u64; 1 + TOGETHER]) -> Option<[usize; TOGETHER]> {
-    let (mut loud, mut reaches, mut places) = (0, 0, [0; TOGETHER]);
-    for i in 0..Kinds::count(KINDS) {
-        let addr = window[1 + i];
+fn quiet_refs<const N: usize>(silent: Silent, quick: &Quick, window: &[u64; 1 + TOGETHER]) -> Option<[usize; N]> {
+    let (mut loud, mut reaches, mut places) = (0, 0, [0; N]);
+    for i in 0..N {
+        let (r, addr) = (quick.first[i], window[1 + i]);
         let vpn = addr >> BASE_SHIFT;
         places[i] = Marks::place(vpn);
-        loud |= silent.loud(vpn, places[i] + Kinds::table(KINDS, i));
-        reaches |= reach(addr, quick.past[i]);
+        loud |= silent.loud(vpn, places[i] + r.table());
+        reaches |= r.reach(addr);
     }
     (loud | reaches >> BASE_SHIFT == 0).then_some(places)
 }
 
 /// Whether any number of references, to these addresses, is quiet.
 #[inline(always)]
-fn quiet_refs(silent: Silent, refs: &[HotRef], addrs: &[u64]) -> bool {
+fn many_quiet_refs(silent: Silent, refs: &[HotRef], addrs: &[u64]) -> bool {
     let (mut loud, mut reaches) = (0, 0);
     for (r, &addr) in refs.iter().zip(addrs) {
         let vpn = addr >> BASE_SHIFT;
         loud |= silent.loud(vpn, Marks::place(vpn) + r.table());
-        reaches |= reach(addr, r.past);
+        reaches |= r.reach(addr);
     }
     loud | reaches >> BASE_SHIFT == 0 && refs.len() == addrs.len()
 }

@@ -1,7 +1,7 @@
 //! The loop of the page-size study: it takes batches of the stream apart, a block at a time where it can, and hands references and
 //! unmappings to [`Sides`]. The limit cuts where it cuts for every machine.
 
-use super::super::compiled::{Compiled, Hot, PAGE, reach};
+use super::super::compiled::{Compiled, Hot, PAGE, Static};
 use super::super::crew::Work;
 use super::super::tally::{Crowd, Progress};
 use super::sides::Sides;
@@ -43,7 +43,7 @@ impl PageEngine {
         }
         let (mut loads, mut stores) = (0, 0);
         for (r, &addr) in self.compiled.refs(hot).iter().zip(addrs) {
-            if reach(addr, r.past) < PAGE && addr != NOT_EXECUTED {
+            if r.reach(addr) < PAGE && addr != NOT_EXECUTED {
                 sides.look(asid, addr >> BASE_SHIFT, r.kind());
                 loads += u64::from(r.kind() == Kind::Load);
                 stores += u64::from(r.kind() == Kind::Store);
