@@ -15,37 +15,28 @@ const MAX_QUICK: usize = 1 << 22;
 #[derive(Clone, Copy)]
 pub(super) struct HotRef {
     /// Bytes, less one.
-    pub past: u16,
-    /// See [`Static::table`].
+    past: u16,
+    /// [`quiet::LOADS`] or [`quiet::STORES`].
     table: u16,
     /// Instructions fetched before it.
     pub after: u32,
 }
 
-/// What the look for quiet references needs to know of one.
-pub(super) trait Static: Copy {
+impl HotRef {
     /// [`quiet::LOADS`] or [`quiet::STORES`].
-    fn table(self) -> usize;
-    /// At least [`PAGE`] if the reference touches two pages or more. These numbers can be or-ed.
-    fn reach(self, addr: u64) -> u64;
-}
-
-impl Static for HotRef {
     #[inline(always)]
-    fn table(self) -> usize {
+    pub fn table(self) -> usize {
         self.table.into()
     }
+    /// At least [`PAGE`] if the reference touches two pages or more.
     #[inline(always)]
-    fn reach(self, addr: u64) -> u64 {
+    pub fn reach(self, addr: u64) -> u64 {
         (addr & (PAGE - 1)) + u64::from(self.past)
     }
-}
-
-impl HotRef {
     /// Load or store.
     #[inline(always)]
     pub fn kind(self) -> Kind {
-        if usize::from(self.table) == quiet::LOADS { Kind::Load } else { Kind::Store }
+        if self.table() == quiet::LOADS { Kind::Load } else { Kind::Store }
     }
     /// Bytes.
     #[inline(always)]
@@ -72,14 +63,13 @@ pub(super) struct Hot {
 pub(super) const TOGETHER: usize = 4;
 
 /// All that the fast path needs of a block, in a quarter of a cache line: a program has more blocks than fit the nearest caches.
-/// All its references are in the arena of [`Compiled`].
 #[derive(Clone, Copy)]
 #[repr(align(16))]
 pub(super) struct Quick {
     /// The page it fetches from, or [`NEVER`].
     pub vpn: u64,
-    /// Its first references.
-    pub first: [FirstRef; TOGETHER],
+    /// Its references; if they are more than these, where they are: see [`Compiled::all_of`].
+    pub first: [QuickRef; TOGETHER],
     /// Instructions.
     pub instrs: u16,
     /// Data references.
@@ -92,46 +82,49 @@ pub(super) struct Quick {
 const NEVER: u64 = NO_PAGE - 1;
 
 impl Quick {
-    const NONE: Quick = Quick { vpn: NEVER, first: [FirstRef(0); TOGETHER], instrs: 0, refs: 0, loads: 0 };
+    const NONE: Quick = Quick { vpn: NEVER, first: [QuickRef(0); TOGETHER], instrs: 0, refs: 0, loads: 0 };
 
-    /// `None` for a block that is too large, or odd.
-    fn of(block: &Block, hot: &Hot) -> Option<Quick> {
+    /// `None` for a block that is too large, or odd. What does not fit is appended to `all`.
+    fn of(block: &Block, hot: &Hot, all: &mut Vec<QuickRef>) -> Option<Quick> {
+        let refs = block.refs.iter().map(QuickRef::of).collect::<Option<Vec<_>>>()?;
         let loads = block.refs.iter().filter(|r| r.kind == Kind::Load).count();
-        let mut first = [FirstRef(0); TOGETHER];
-        for (to, r) in first.iter_mut().zip(&block.refs) {
-            *to = FirstRef::of(r)?;
-        }
-        Some(Quick {
+        let mut quick = Quick {
             vpn: if hot.spread || hot.instrs == 0 { return None } else { hot.vpn },
-            first,
+            first: [QuickRef(0); TOGETHER],
             instrs: hot.instrs.try_into().ok()?,
             refs: hot.refs.try_into().ok()?,
             loads: loads.try_into().ok()?,
-        })
+        };
+        if refs.len() <= TOGETHER {
+            quick.first[..refs.len()].copy_from_slice(&refs);
+        } else {
+            quick.first = u32::try_from(all.len()).ok()?.to_ne_bytes().map(QuickRef);
+            all.extend(refs);
+        }
+        Some(quick)
     }
 }
 
-/// One of the first references of a block: bytes less one, and above them whether it is a store.
+/// A reference for the fast path: bytes less one, and above them whether it is a store.
 #[derive(Clone, Copy)]
-pub(super) struct FirstRef(u8);
+pub(super) struct QuickRef(u8);
 
 /// Bits for the bytes less one.
 const SIZE_BITS: u32 = 7;
 
-impl FirstRef {
-    fn of(r: &DataRef) -> Option<FirstRef> {
+impl QuickRef {
+    fn of(r: &DataRef) -> Option<QuickRef> {
         let past = u8::try_from(r.size - 1).ok().filter(|&n| n < 1 << SIZE_BITS)?;
-        Some(FirstRef(past | u8::from(r.kind == Kind::Store) << SIZE_BITS))
+        Some(QuickRef(past | u8::from(r.kind == Kind::Store) << SIZE_BITS))
     }
-}
-
-impl Static for FirstRef {
+    /// [`quiet::LOADS`] or [`quiet::STORES`].
     #[inline(always)]
-    fn table(self) -> usize {
+    pub fn table(self) -> usize {
         usize::from(self.0 >> SIZE_BITS) * quiet::STORES
     }
+    /// At least [`PAGE`] if the reference touches two pages or more. These numbers can be or-ed.
     #[inline(always)]
-    fn reach(self, addr: u64) -> u64 {
+    pub fn reach(self, addr: u64) -> u64 {
         (addr & (PAGE - 1)) + (u64::from(self.0) & ((1 << SIZE_BITS) - 1))
     }
 }
@@ -144,6 +137,8 @@ pub(super) struct Compiled {
     hot: ById<Hot>,
     /// By id.
     quick: Vec<Quick>,
+    /// References of blocks that have more than [`TOGETHER`].
+    all: Vec<QuickRef>,
     refs: Vec<HotRef>,
 }
 
@@ -171,7 +166,9 @@ impl Compiled {
             spread: !block.instrs.iter().all(inside),
         };
         self.hot.insert(id, hot);
-        if let Some(quick) = Quick::of(block, &hot).filter(|_| (id as usize) < MAX_QUICK) {
+        if (id as usize) < MAX_QUICK
+            && let Some(quick) = Quick::of(block, &hot, &mut self.all)
+        {
             if self.quick.len() <= id as usize {
                 self.quick.resize((id as usize + 1).next_power_of_two(), Quick::NONE);
             }
@@ -185,10 +182,11 @@ impl Compiled {
     pub fn quick(&self, id: u32) -> Option<&Quick> {
         self.quick.get(id as usize)
     }
-    /// All references of a block.
+    /// The references of a block that has more than [`TOGETHER`].
     #[inline(always)]
-    pub fn refs_of(&self, id: u32) -> &[HotRef] {
-        self.hot.get(id).map_or(&[], |hot| self.refs(hot))
+    pub fn all_of(&self, quick: &Quick) -> &[QuickRef] {
+        let at = u32::from_ne_bytes(quick.first.map(|r| r.0)) as usize;
+        &self.all[at..][..quick.refs.into()]
     }
 
     /// What `words[at]` executes, and the addresses of its references.

@@ -8,7 +8,7 @@
 mod ask;
 mod events;
 
-use super::compiled::{Compiled, Hot, HotRef, Quick, Static, TOGETHER};
+use super::compiled::{Compiled, Hot, Quick, QuickRef, TOGETHER};
 use super::lives::Lives;
 use super::quiet::{self, Quiet, Silent};
 use super::tally::{Crowd, Footprint, ORDERS, Tally};
@@ -173,7 +173,7 @@ impl Engine {
                 behind = &rest[1 + COUNT..];
             }, _ => {
                 let Some((addrs, next)) = rest[1..].split_at_checked(refs) else { break };
-                if !many_quiet_refs(silent, compiled.refs_of(block_id(word)), addrs) {
+                if !many_quiet_refs(silent, compiled.all_of(quick), addrs) {
                     break;
                 }
                 addrs.iter().for_each(|addr| marks.mark(Marks::place(addr >> BASE_SHIFT)));
@@ -322,16 +322,16 @@ fn quiet_refs<const N: usize>(silent: Silent, quick: &Quick, window: &[u64; 1 + 
     (loud | reaches >> BASE_SHIFT == 0).then_some(places)
 }
 
-/// Whether any number of references, to these addresses, is quiet.
+/// Whether any number of references, to as many addresses, is quiet.
 #[inline(always)]
-fn many_quiet_refs(silent: Silent, refs: &[HotRef], addrs: &[u64]) -> bool {
+fn many_quiet_refs(silent: Silent, refs: &[QuickRef], addrs: &[u64]) -> bool {
     let (mut loud, mut reaches) = (0, 0);
     for (r, &addr) in refs.iter().zip(addrs) {
         let vpn = addr >> BASE_SHIFT;
         loud |= silent.loud(vpn, Marks::place(vpn) + r.table());
         reaches |= r.reach(addr);
     }
-    loud | reaches >> BASE_SHIFT == 0 && refs.len() == addrs.len()
+    loud | reaches >> BASE_SHIFT == 0
 }
 
 /// XC-3 on the fast path: every lookup that was only counted is a hit with the translation of the page table.

@@ -1,7 +1,7 @@
 //! The loop of the page-size study: it takes batches of the stream apart, a block at a time where it can, and hands references and
 //! unmappings to [`Sides`]. The limit cuts where it cuts for every machine.
 
-use super::super::compiled::{Compiled, Hot, PAGE, Static};
+use super::super::compiled::{Compiled, Hot, PAGE};
 use super::super::crew::Work;
 use super::super::tally::{Crowd, Progress};
 use super::sides::Sides;
