@@ -161,7 +161,7 @@ impl Behind for Clusters {
     fn lookup(&mut self, at: Lookup, _: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)> {
         let slot = self.find(at.asid, at.vpn)?;
         self.unheard.clear();
-        self.store.touch(slot, &mut self.unheard);
+        self.store.touch(slot, 0, &mut self.unheard);
         count_second_level_hit(counts, at.kind);
         Some((self.store.get(slot).translate(self.offset(at.vpn)), 0))
     }
@@ -187,10 +187,10 @@ impl Behind for Clusters {
             None => {
                 counts.preloaded += u64::from(cluster.valid.count_ones()) - 1;
                 let tag = Tag::of(at.asid, at.vpn, self.order);
-                self.store.place(tag, cluster, None, counts, &mut self.unheard).expect("no slot is kept")
+                self.store.place(tag, cluster, counts, &mut self.unheard)
             }
         };
-        self.store.replay(slot, &mut self.unheard);
+        self.store.replay(slot, 0, &mut self.unheard);
     }
 
     fn takes(&self, _: Kind) -> bool {

@@ -125,7 +125,7 @@ impl Tlb for CompleteTlb {
                 "XC-3: {at:?}"
             );
             self.store.get_mut(slot).modified |= stored;
-            self.store.touch(slot, noise);
+            self.store.touch(slot, bit, noise);
             return Answer { outcome: Outcome::Hit, quiet: true };
         }
         let outcome = if found.is_some() { Outcome::SubblockMiss } else { Outcome::TagMiss };
@@ -138,7 +138,7 @@ impl Tlb for CompleteTlb {
             }
             None => {
                 let empty = Subblocks::default();
-                self.store.place(tag, empty, None, &mut self.counts, noise).expect("no slot is kept")
+                self.store.place(tag, empty, &mut self.counts, noise)
             }
         };
         self.load(slot, offset, pte);
@@ -146,7 +146,7 @@ impl Tlb for CompleteTlb {
         if self.preload != Preload::None {
             self.preload(at, slot, table);
         }
-        Answer { outcome, quiet: self.store.replay(slot, noise) }
+        Answer { outcome, quiet: self.store.replay(slot, bit, noise) }
     }
 
     fn invalidate(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
@@ -162,9 +162,10 @@ impl Tlb for CompleteTlb {
     }
 
     fn looked_up(&mut self, asid: Asid, vpn: Vpn, when: u32) {
-        let has = |slot: &u32| self.store.get(*slot).valid >> vpn.offset_in(self.order.into()) & 1 != 0;
+        let bit = 1u64 << vpn.offset_in(self.order.into());
+        let has = |slot: &u32| self.store.get(*slot).valid & bit != 0;
         if let Some(slot) = self.store.find(Tag::of(asid, vpn, self.order)).filter(has) {
-            self.store.looked_up(slot, when);
+            self.store.looked_up(slot, bit, when);
         }
     }
 

@@ -181,8 +181,8 @@ impl Host {
             let tag = Tag::of(Asid(0), page, RADIX * self.leaf);
             let found = cache.find(tag);
             match found {
-                Some(slot) => cache.touch(slot, &mut self.unheard),
-                None => _ = cache.place(tag, Pointer, None, &mut TlbCounts::default(), &mut self.unheard),
+                Some(slot) => cache.touch(slot, 0, &mut self.unheard),
+                None => _ = cache.place(tag, Pointer, &mut TlbCounts::default(), &mut self.unheard),
             }
             self.unheard.clear();
             if found.is_some() {

@@ -5,9 +5,9 @@ use super::bits::SIZE;
 use super::keys::{
     ASSISTED_CHECK, ENTRIES, FACTOR, FILL_SETS_USED, PAGE_SIZE, PRELOAD, PROCESS_IDS, REPLACEMENT, SEED, SIZES, WAYS,
 };
-use super::partial_subblock::{self, PartialTlb, Subblocks};
+use super::partial_subblock::{self, Found, PartialTlb, Subblocks};
 use super::store::{count_miss, ones};
-use super::superpage::{fitting, listed, orders};
+use super::superpage::{listed, orders};
 use super::tag_index::{NONE, Tag};
 use super::{Answer, Design, EntryBits, EntryView, Lookup, Noise, Outcome, PageTableView, Pte, Tlb, Translation};
 use crate::addr::{Asid, Bytes, Pfn, Vpn, VpnRange};
@@ -51,6 +51,12 @@ pub const DESIGN: Design = Design {
     },
     reach: |params| params.int("entries") * params.sizes("sizes").last().copied().unwrap_or(0),
 };
+
+/// The largest configured order that a mapping of this order has room for.
+#[inline]
+fn fitting(orders: &[u8], order: u8) -> u8 {
+    orders.iter().copied().rfind(|&o| o <= order).unwrap_or(0)
+}
 
 /// An integrated TLB.
 pub struct IntegratedTlb {
@@ -118,18 +124,18 @@ impl IntegratedTlb {
             large: true,
             ..Subblocks::default()
         };
-        store.place(Tag::of(at.asid, at.vpn, order), entry, None, counts, noise).expect("no slot is kept")
+        store.place(Tag::of(at.asid, at.vpn, order), entry, counts, noise)
     }
 
     /// Fills a medium superpage: all pages of the region at once, into the entry they can join or a new one. Other entries of
     /// the region go.
-    fn fill_medium(&mut self, at: Lookup, pte: Pte, noise: &mut Noise) -> u32 {
+    fn fill_medium(&mut self, at: Lookup, pte: Pte, found: Found, noise: &mut Noise) -> u32 {
         let region = self.regions.order;
         let tag = Tag::of(at.asid, at.vpn, region);
         let (valid, modified) = (ones(1 << region), self.regions.stored(at));
-        let joined = self.regions.joinable(tag, pte);
+        let joined = self.regions.joinable(found.first, pte);
         let PartialTlb { store, counts, .. } = &mut self.regions;
-        let mut slot = store.first(tag);
+        let mut slot = found.first;
         while slot != NONE {
             let next = store.next(slot);
             if Some(slot) != joined {
@@ -153,7 +159,7 @@ impl IntegratedTlb {
             sb_enabled: true,
             ..Subblocks::default()
         };
-        store.place(tag, entry, None, counts, noise).expect("no slot is kept")
+        store.place(tag, entry, counts, noise)
     }
 }
 
@@ -169,22 +175,23 @@ impl Tlb for IntegratedTlb {
             let known = Translation { pfn: pte.pfn, attr: pte.attr };
             debug_assert_eq!(self.translate_large(slot, at.vpn), known, "XC-3: {at:?}");
             self.regions.store.get_mut(slot).modified |= u64::from(at.kind == Kind::Store);
-            self.regions.store.touch(slot, noise);
+            let part = self.regions.store.tag(slot).part(at.vpn);
+            self.regions.store.touch(slot, part, noise);
             return Answer { outcome: Outcome::Hit, quiet: true };
         }
-        let outcome = if found.tag { Outcome::SubblockMiss } else { Outcome::TagMiss };
         let order = fitting(&self.orders, pte.order);
         if order == 0 {
-            return self.regions.miss(at, pte, outcome, table, noise);
+            return self.regions.miss(at, pte, found, table, noise);
         }
         debug_assert_eq!(at.vpn.offset_in(order.into()), pte.pfn.offset_in(order.into()), "T94-2: {at:?} {pte:?}");
+        let outcome = found.outcome();
         count_miss(&mut self.regions.counts, at, pte, outcome);
         self.regions.counts.fills += 1;
         let slot = match order > self.regions.order {
             true => self.fill_large(at, pte, order, noise),
-            false => self.fill_medium(at, pte, noise),
+            false => self.fill_medium(at, pte, found, noise),
         };
-        Answer { outcome, quiet: self.regions.store.replay(slot, noise) }
+        Answer { outcome, quiet: self.regions.store.replay(slot, Tag::of(at.asid, at.vpn, order).part(at.vpn), noise) }
     }
 
     fn invalidate(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
@@ -212,7 +219,8 @@ impl Tlb for IntegratedTlb {
 
     fn looked_up(&mut self, asid: Asid, vpn: Vpn, when: u32) {
         if let Some(slot) = self.regions.find(asid, vpn).hit.or_else(|| self.find_large(asid, vpn)) {
-            self.regions.store.looked_up(slot, when);
+            let part = self.regions.store.tag(slot).part(vpn);
+            self.regions.store.looked_up(slot, part, when);
         }
     }
 

@@ -156,7 +156,8 @@ impl Level {
     #[inline]
     pub fn lookup(&mut self, asid: Asid, vpn: Vpn, noise: &mut Noise) -> Option<Leaf> {
         let (array, slot) = self.find(asid, vpn)?;
-        self.arrays[array].touch(slot, noise);
+        let part = self.arrays[array].tag(slot).part(vpn);
+        self.arrays[array].touch(slot, part, noise);
         Some(self.leaf((array, slot)))
     }
 
@@ -178,8 +179,9 @@ impl Level {
         let array = self.sizes.iter().find(|&&(o, _)| o == order).expect("one of its sizes").1;
         let Leaf { pfn, attr, .. } = Leaf::around(page, order);
         let store = &mut self.arrays[array];
-        let slot = store.place(Tag::of(asid, vpn, order), Mapping { pfn, attr }, None, counts, noise).expect("no slot is kept");
-        store.replay(slot, noise)
+        let tag = Tag::of(asid, vpn, order);
+        let slot = store.place(tag, Mapping { pfn, attr }, counts, noise);
+        store.replay(slot, tag.part(vpn), noise)
     }
 
     /// Drops the entries of at least `from` that share a page with the range and returns how many there were.

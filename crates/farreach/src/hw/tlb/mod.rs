@@ -1,7 +1,6 @@
 //! TLB designs behind one contract, [`Tlb`]. A design is one file here and one line in [`DESIGNS`].
 
 mod bits;
-mod bitset;
 pub mod clustered;
 pub mod coalesced;
 pub mod complete_subblock;

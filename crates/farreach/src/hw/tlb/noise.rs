@@ -1,5 +1,6 @@
 //! How designs and the machine agree on which lookups need not be passed on.
 
+use super::tag_index::Tag;
 use crate::addr::{Asid, Vpn};
 use std::hint::select_unpredictable;
 
@@ -55,26 +56,45 @@ impl Noise {
     pub(super) fn begin(&mut self) -> Option<u32> {
         self.marks.as_mut()?.begin()
     }
-    /// Whether one of these pages (bit `i` of `mask` stands for page `base + i`) was looked up at this time or after it.
-    #[inline]
-    pub(super) fn looked_up(&self, asid: Asid, base: Vpn, mut mask: u64, since: u32) -> bool {
+    /// The lookups at this time or after it; `None` if nobody keeps them.
+    #[inline(always)]
+    pub(super) fn since(&self, when: u32) -> Option<Since<'_>> {
+        let marks = self.marks.as_ref()?;
+        let [data, fetch] = marks.when.as_chunks().0 else { unreachable!("there are two sides") };
+        let seen = |side, sees| if sees { side } else { &UNSEEN };
+        let (data, fetch) = (seen(data, self.sees[1]), seen(fetch, self.sees[0]));
+        Some(Since { asid: marks.asid?, when, places: &marks.places, data, fetch })
+    }
+}
+
+/// Lookups from a time on, of what one TLB sees.
+pub(super) struct Since<'m> {
+    asid: Asid,
+    when: u32,
+    places: &'m [Place; PLACES],
+    data: &'m [u32; PLACES],
+    fetch: &'m [u32; PLACES],
+}
+
+impl Since<'_> {
+    /// Whether there is one of these pages under a tag: bit `i` of `mask` stands for the `i`-th.
+    #[inline(always)]
+    pub fn has(&self, tag: Tag, mut mask: u64) -> bool {
+        if tag.asid() != self.asid {
+            return false;
+        }
         while mask != 0 {
-            if self.looked_up_one(asid, Vpn(base.0 + u64::from(mask.trailing_zeros())), since) {
+            let vpn = tag.base().0 + u64::from(mask.trailing_zeros());
+            let place = Marks::place(vpn);
+            let [data, fetch] = &self.places[place].0;
+            // Nobody can foresee which it is, so no branches; and no look at what is not the page's, which is rarely in the cache.
+            let last = |seat: &Seat, side: &[u32; PLACES]| *select_unpredictable(seat.vpn == vpn, &side[place], &UNSEEN[0]);
+            if last(data, self.data).max(last(fetch, self.fetch)) >= self.when {
                 return true;
             }
             mask &= mask - 1;
         }
         false
-    }
-    /// As [`Noise::looked_up`], for one page.
-    #[inline(always)]
-    pub(super) fn looked_up_one(&self, asid: Asid, vpn: Vpn, since: u32) -> bool {
-        let Some(marks) = self.marks.as_ref().filter(|m| m.asid == Some(asid)) else { return false };
-        let place = Marks::place(vpn.0);
-        let [data, fetch] = &marks.places[place].0;
-        // Nobody can foresee which it is, so no branches; and no look at what is not the page's, which is rarely in the cache.
-        let seen = |sees: bool, seat: &Seat, at: usize| marks.when[select_unpredictable(sees & (seat.vpn == vpn.0), at, NEVER)];
-        seen(self.sees[0], fetch, place + PLACES).max(seen(self.sees[1], data, place)) >= since
     }
 }
 
@@ -82,8 +102,8 @@ const BITS: u32 = 12;
 
 /// Pages that [`Marks`] knows of each side, at most.
 pub(crate) const PLACES: usize = 1 << BITS;
-/// No mark is ever here.
-const NEVER: usize = 2 * PLACES;
+/// The last lookups on a side that is not seen: none.
+static UNSEEN: [u32; PLACES] = [0; PLACES];
 /// No page.
 pub(crate) const NO_PAGE: u64 = u64::MAX;
 
@@ -121,13 +141,13 @@ pub(crate) struct Marks {
     /// The pages at each place.
     pub places: Box<[Place; PLACES]>,
     /// Its last lookup; 0: none.
-    when: Box<[u32; 4 * PLACES]>,
+    when: Box<[u32; 2 * PLACES]>,
 }
 
 /// [`Marks`] for a while in which nothing but lookups happens.
 pub(crate) struct Marking<'m> {
     now: u32,
-    when: &'m mut [u32; 4 * PLACES],
+    when: &'m mut [u32; 2 * PLACES],
 }
 
 impl Marking<'_> {
@@ -207,18 +227,20 @@ mod tests {
     fn a_lookup_counts_from_its_time_on_and_for_its_side() {
         let mut noise = Noise { marks: Some(Box::new(Marks::new())), sees: [false, true], ..Noise::default() };
         let (asid, vpn) = (Asid(1), 9);
+        let (tag, others) = (Tag::of(asid, Vpn(8), 1), Tag::of(Asid(2), Vpn(8), 1));
         let [data, fetch] = [0, PLACES].map(|side| Marks::place(vpn) + side);
+        let has = |noise: &Noise, since, tag, mask| noise.since(since).unwrap().has(tag, mask);
         let first = noise.begin().unwrap();
         let marks = noise.marks.as_mut().unwrap();
         marks.asid = Some(asid);
         assert_eq!((marks.take(data, vpn), marks.take(fetch, vpn)), (None, None));
         marks.mark(fetch);
-        assert!(!noise.looked_up(asid, Vpn(8), 0b10, first), "fetches are another TLB's");
+        assert!(!has(&noise, first, tag, 0b10), "fetches are another TLB's");
         noise.marks.as_mut().unwrap().mark(data);
-        assert!(noise.looked_up(asid, Vpn(8), 0b10, first));
-        assert!(!noise.looked_up(asid, Vpn(8), 0b01, first) && !noise.looked_up(Asid(2), Vpn(8), 0b10, first));
+        assert!(has(&noise, first, tag, 0b10) && has(&noise, first, tag, 0b11));
+        assert!(!has(&noise, first, tag, 0b01) && !has(&noise, first, others, 0b10));
         let second = noise.begin().unwrap();
-        assert!(noise.looked_up(asid, Vpn(8), 0b10, first) && !noise.looked_up(asid, Vpn(8), 0b10, second));
+        assert!(has(&noise, first, tag, 0b10) && !has(&noise, second, tag, 0b10));
         let marks = noise.marks.as_mut().unwrap();
         assert_eq!(marks.take(data, vpn + 1), Some((vpn, first)));
         assert_eq!(marks.take(data, vpn), None, "the other was not looked up");

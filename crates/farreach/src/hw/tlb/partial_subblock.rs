@@ -96,8 +96,19 @@ enum Split {
 pub(super) struct Found {
     /// The entry that translates it.
     pub hit: Option<u32>,
-    /// Some entry has the tag.
-    pub tag: bool,
+    /// The first entry with the tag, or [`NONE`].
+    pub first: u32,
+}
+
+impl Found {
+    /// How the lookup ended.
+    pub fn outcome(&self) -> Outcome {
+        match (self.hit, self.first) {
+            (Some(_), _) => Outcome::Hit,
+            (None, NONE) => Outcome::TagMiss,
+            (None, _) => Outcome::SubblockMiss,
+        }
+    }
 }
 
 /// A partial-subblock TLB.
@@ -144,7 +155,7 @@ impl PartialTlb {
     #[inline]
     fn matching(&self, tag: Tag, mask: u64) -> Found {
         let mut slot = self.store.first(tag);
-        let mut found = Found { hit: None, tag: slot != NONE };
+        let mut found = Found { hit: None, first: slot };
         while slot != NONE {
             if self.store.get(slot).valid & mask != 0 {
                 debug_assert!(found.hit.is_none(), "T94-17: two entries match {tag:?}, pages {mask:#x}");
@@ -160,7 +171,7 @@ impl PartialTlb {
 
     #[inline]
     pub(super) fn find(&self, asid: Asid, vpn: Vpn) -> Found {
-        self.matching(Tag::of(asid, vpn, self.order), 1 << vpn.offset_in(self.order.into()))
+        self.matching(Tag::of(asid, vpn, self.order), self.bit(vpn))
     }
 
     /// What a slot with this page's tag says, for `sb_enabled` and disabled entries (T94-8).
@@ -180,8 +191,14 @@ impl PartialTlb {
     pub(super) fn hit(&mut self, slot: u32, at: Lookup, pte: Pte, noise: &mut Noise) -> Answer {
         debug_assert_eq!(self.translate(slot, at.vpn), Translation { pfn: pte.pfn, attr: pte.attr }, "XC-3: {at:?}");
         self.store.get_mut(slot).modified |= self.stored(at);
-        self.store.touch(slot, noise);
+        self.store.touch(slot, self.bit(at.vpn), noise);
         Answer { outcome: Outcome::Hit, quiet: true }
+    }
+
+    /// The bit of a page in its region.
+    #[inline]
+    fn bit(&self, vpn: Vpn) -> u64 {
+        1 << vpn.offset_in(self.order.into())
     }
 
     /// The bit of the page if the lookup is a store.
@@ -196,23 +213,24 @@ impl PartialTlb {
         vpn.offset_in(self.order.into()) == pfn.offset_in(self.order.into())
     }
 
-    /// The entry that a properly placed page may join: lowest index, should there be several (T94-13).
-    pub(super) fn joinable(&self, tag: Tag, pte: Pte) -> Option<u32> {
+    /// The entry that a properly placed page may join, of those from the first with its tag on: lowest index, should there be several (T94-13).
+    pub(super) fn joinable(&self, first: u32, pte: Pte) -> Option<u32> {
         let frames = pte.pfn.align_down(self.order.into());
         let joins = |e: &Subblocks| e.sb_enabled && e.pfn == frames && e.attr == pte.attr;
-        self.slots_of(tag).filter(|&slot| joins(self.store.get(slot))).min()
+        self.slots_from(first).filter(|&slot| joins(self.store.get(slot))).min()
     }
 
-    fn slots_of(&self, tag: Tag) -> impl Iterator<Item = u32> + '_ {
+    /// The entries with one tag, from the first on.
+    fn slots_from(&self, first: u32) -> impl Iterator<Item = u32> + '_ {
         let some = |slot| (slot != NONE).then_some(slot);
-        std::iter::successors(some(self.store.first(tag)), move |&slot| some(self.store.next(slot)))
+        std::iter::successors(some(first), move |&slot| some(self.store.next(slot)))
     }
 
     /// Why a page can join none of the entries with its tag; there are some. The nearest miss counts: an entry that differs
     /// only in attributes before one in another frame group; entries of pages out of place are nobody's to join.
-    fn split(&self, tag: Tag, pte: Pte, aligned: bool) -> Split {
+    fn split(&self, first: u32, pte: Pte, aligned: bool) -> Split {
         let frames = pte.pfn.align_down(self.order.into());
-        let enabled = || self.slots_of(tag).map(|slot| self.store.get(slot)).filter(|e| e.sb_enabled);
+        let enabled = || self.slots_from(first).map(|slot| self.store.get(slot)).filter(|e| e.sb_enabled);
         match () {
             _ if !aligned || enabled().next().is_none() => Split::Unaligned,
             _ if enabled().any(|e| e.pfn == frames) => Split::Attributes,
@@ -220,13 +238,20 @@ impl PartialTlb {
         }
     }
 
-    /// T94-13. Returns the slot and whether the page joined an entry; `None` if the victim would have been `keep`.
-    fn fill(&mut self, at: Lookup, pte: Pte, keep: Option<u32>, noise: &mut Noise) -> Option<(u32, bool)> {
+    /// T94-13, for a page of which this was `found`. Returns the slot and whether the page joined an entry; `None` if the victim would have been
+    /// `keep`.
+    fn fill(
+        &mut self,
+        at: Lookup,
+        pte: Pte,
+        Found { first, .. }: Found,
+        keep: Option<u32>,
+        noise: &mut Noise,
+    ) -> Option<(u32, bool)> {
         let tag = Tag::of(at.asid, at.vpn, self.order);
-        let (valid, modified) = (1 << at.vpn.offset_in(self.order.into()), self.stored(at));
+        let (valid, modified) = (self.bit(at.vpn), self.stored(at));
         let aligned = self.aligned(at.vpn, pte.pfn);
-        let alone = self.store.first(tag) == NONE;
-        if let Some(slot) = if alone || !aligned { None } else { self.joinable(tag, pte) } {
+        if let Some(slot) = if aligned { self.joinable(first, pte) } else { None } {
             let entry = self.store.get_mut(slot);
             entry.valid |= valid;
             entry.modified |= modified;
@@ -234,8 +259,13 @@ impl PartialTlb {
         }
         let pfn = if aligned { pte.pfn.align_down(self.order.into()) } else { pte.pfn };
         let entry = Subblocks { valid, modified, pfn, attr: pte.attr, sb_enabled: aligned, ..Subblocks::default() };
-        let split = (!alone).then(|| self.split(tag, pte, aligned));
-        let slot = self.store.place(tag, entry, keep, &mut self.counts, noise)?;
+        let split = (first != NONE).then(|| self.split(first, pte, aligned));
+        let keep = keep.unwrap_or(NONE);
+        let slot = self.store.make_room(tag, keep, &mut self.counts, noise);
+        if slot == keep {
+            return None;
+        }
+        self.store.put(slot, tag, entry);
         match split {
             Some(Split::Unaligned) => self.counts.split_unaligned += 1,
             Some(Split::Frames) => self.counts.split_frames += 1,
@@ -246,22 +276,16 @@ impl PartialTlb {
     }
 
     /// A miss on a base page, filled by T94-13 and preload.
-    pub(super) fn miss(
-        &mut self,
-        at: Lookup,
-        pte: Pte,
-        outcome: Outcome,
-        table: &dyn PageTableView,
-        noise: &mut Noise,
-    ) -> Answer {
+    pub(super) fn miss(&mut self, at: Lookup, pte: Pte, found: Found, table: &dyn PageTableView, noise: &mut Noise) -> Answer {
+        let outcome = found.outcome();
         count_miss(&mut self.counts, at, pte, outcome);
         self.counts.fills += 1;
-        let (slot, joined) = self.fill(at, pte, None, noise).expect("no slot is kept");
+        let (slot, joined) = self.fill(at, pte, found, None, noise).expect("no slot is kept");
         self.counts.merges += u64::from(joined);
         if self.preload != Preload::None {
             self.preload(at, pte, slot, table, noise);
         }
-        Answer { outcome, quiet: self.store.replay(slot, noise) }
+        Answer { outcome, quiet: self.store.replay(slot, self.bit(at.vpn), noise) }
     }
 
     /// T94-22. Meanwhile the entry of the page that missed counts as just used. Should it be the victim all the same, the preload
@@ -276,9 +300,10 @@ impl PartialTlb {
         let base = at.vpn.align_down(self.order.into());
         let frames = pte.pfn.align_down(self.order.into());
         let was_used = self.store.used(slot);
-        self.store.touch(slot, noise);
+        self.store.touch(slot, self.bit(at.vpn), noise);
         for vpn in (0..=others).map(|offset| Vpn(base.0 + offset)) {
-            if self.find(at.asid, vpn).hit.is_some() {
+            let found = self.find(at.asid, vpn);
+            if found.hit.is_some() {
                 continue;
             }
             let Some(other) = table.pte(at.asid, vpn) else { continue };
@@ -290,7 +315,7 @@ impl PartialTlb {
                 continue;
             }
             let load = Lookup { vpn, kind: Kind::Load, ..at };
-            let Some((_, joined)) = self.fill(load, other, Some(slot), noise) else { break };
+            let Some((_, joined)) = self.fill(load, other, found, Some(slot), noise) else { break };
             self.counts.preloaded += 1;
             self.counts.fills += u64::from(!joined);
         }
@@ -301,14 +326,8 @@ impl PartialTlb {
 
     /// A miss in the all-valid variant (T94-21): an entry for the whole region if it is mapped and properly placed, otherwise one
     /// for the page.
-    fn miss_all_valid(
-        &mut self,
-        at: Lookup,
-        pte: Pte,
-        outcome: Outcome,
-        table: &dyn PageTableView,
-        noise: &mut Noise,
-    ) -> Answer {
+    fn miss_all_valid(&mut self, at: Lookup, pte: Pte, found: Found, table: &dyn PageTableView, noise: &mut Noise) -> Answer {
+        let outcome = found.outcome();
         count_miss(&mut self.counts, at, pte, outcome);
         self.counts.fills += 1;
         let others = (1u64 << self.order) - 1;
@@ -334,7 +353,7 @@ impl PartialTlb {
         } else {
             entry = Subblocks { valid: 1 << offset, pfn: pte.pfn, ..entry };
         }
-        let slot = self.store.place(tag, entry, None, &mut self.counts, noise).expect("no slot is kept");
+        let slot = self.store.place(tag, entry, &mut self.counts, noise);
         let cell = (slot as usize) << self.order;
         if whole {
             for o in (0..=others).filter(|&o| o != offset) {
@@ -342,7 +361,7 @@ impl PartialTlb {
             }
         }
         self.attrs[cell | offset as usize] = pte.attr;
-        Answer { outcome, quiet: self.store.replay(slot, noise) }
+        Answer { outcome, quiet: self.store.replay(slot, self.bit(at.vpn), noise) }
     }
 }
 
@@ -352,10 +371,9 @@ impl Tlb for PartialTlb {
         if let Some(slot) = found.hit {
             return self.hit(slot, at, pte, noise);
         }
-        let outcome = if found.tag { Outcome::SubblockMiss } else { Outcome::TagMiss };
         match self.attrs.is_empty() {
-            true => self.miss(at, pte, outcome, table, noise),
-            false => self.miss_all_valid(at, pte, outcome, table, noise),
+            true => self.miss(at, pte, found, table, noise),
+            false => self.miss_all_valid(at, pte, found, table, noise),
         }
     }
 
@@ -373,7 +391,7 @@ impl Tlb for PartialTlb {
 
     fn looked_up(&mut self, asid: Asid, vpn: Vpn, when: u32) {
         if let Some(slot) = self.find(asid, vpn).hit {
-            self.store.looked_up(slot, when);
+            self.store.looked_up(slot, self.bit(vpn), when);
         }
     }
 

@@ -76,13 +76,13 @@ impl Tlb for SingleTlb {
             let page = self.store.get_mut(slot);
             debug_assert_eq!((page.pfn, page.attr), (pte.pfn, pte.attr), "XC-3: {at:?}");
             page.modified |= store;
-            self.store.touch(slot, noise);
+            self.store.touch(slot, tag.part(at.vpn), noise);
             return Answer { outcome: Outcome::Hit, quiet: true };
         }
         count_miss(&mut self.counts, at, pte, Outcome::TagMiss);
         self.counts.fills += 1;
-        let slot = self.store.place(tag, Page::of(pte, store), None, &mut self.counts, noise).expect("no slot is kept");
-        Answer { outcome: Outcome::TagMiss, quiet: self.store.replay(slot, noise) }
+        let slot = self.store.place(tag, Page::of(pte, store), &mut self.counts, noise);
+        Answer { outcome: Outcome::TagMiss, quiet: self.store.replay(slot, tag.part(at.vpn), noise) }
     }
 
     fn invalidate(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
@@ -98,8 +98,9 @@ impl Tlb for SingleTlb {
     }
 
     fn looked_up(&mut self, asid: Asid, vpn: Vpn, when: u32) {
-        if let Some(slot) = self.store.find(Tag::of(asid, vpn, 0)) {
-            self.store.looked_up(slot, when);
+        let tag = Tag::of(asid, vpn, 0);
+        if let Some(slot) = self.store.find(tag) {
+            self.store.looked_up(slot, tag.part(vpn), when);
         }
     }
 

@@ -2,7 +2,8 @@
 //! disjoint, so at most one has a page. The range TLB (RMM15-2) and the coalesced TLB (CoLT-FA) are made of it.
 
 use super::keys::Geometry;
-use super::replacement::Replacement;
+use super::noise::Since;
+use super::replacement::{Replacement, Slot};
 use super::{EntryView, Noise, Range};
 use crate::addr::{Asid, Vpn, VpnRange};
 
@@ -22,6 +23,18 @@ impl Span {
     /// Whether it has one of these pages.
     pub fn meets(&self, asid: Asid, pages: VpnRange) -> bool {
         self.asid == asid && self.range.virtual_pages().overlaps(&pages)
+    }
+}
+
+impl Slot for Option<Span> {
+    fn is_valid(&self) -> bool {
+        self.is_some()
+    }
+    fn used(&mut self) -> &mut bool {
+        unreachable!("spans have no used bits")
+    }
+    fn looked_up(&self, _: &Since) -> bool {
+        false
     }
 }
 
@@ -62,15 +75,14 @@ impl Spans {
 
     /// Puts a span in, into an empty slot or in the place of another; which slot, and whether there was another.
     pub fn place(&mut self, span: Span) -> (usize, bool) {
-        // Only a policy with used bits asks for lookups.
-        let victim = self.replacement.victim(0, false, &mut Noise::default(), |_, _, _| false).slot;
+        let victim = self.replacement.victim(0, &mut self.slots, &Noise::default()).expect("it has no used bits");
         let slot = victim as usize;
         let evicts = self.slots[slot].is_some();
         if evicts {
             self.drop(slot);
         }
         self.slots[slot] = Some(span);
-        self.replacement.filled(victim);
+        self.replacement.entered(victim, false);
         (slot, evicts)
     }
 

@@ -2,9 +2,10 @@
 //! of it; it knows nothing of pages joining an entry.
 
 use super::keys::Geometry;
-use super::replacement::{Cleared, Replacement};
-use super::tag_index::{NONE, Tag, TagIndex};
-use super::{Lookup, Noise, Outcome, Pte, filled};
+use super::noise::Since;
+use super::replacement::{Replacement, Slot};
+use super::tag_index::{NONE, Node, Tag, TagIndex};
+use super::{Lookup, Noise, Outcome, Pte};
 use crate::addr::{Asid, Vpn, VpnRange};
 use crate::counts::TlbCounts;
 use crate::event::Kind;
@@ -12,10 +13,6 @@ use crate::params::Params;
 
 /// Largest order whose pages are named one by one when an entry goes; beyond, naming all pages is cheaper.
 const NAMED_ORDER: u8 = 9;
-
-/// Largest order of an entry whose used bit may wait until somebody needs it: then all its pages are looked at. The pages of larger
-/// entries are named.
-const LAZY_ORDER: u8 = 4;
 
 /// What an entry holds, besides its tag.
 pub(super) trait Contents: Copy + Default + Send {
@@ -29,36 +26,48 @@ pub(super) trait Contents: Copy + Default + Send {
     fn clear(&mut self, _mask: u64) {}
 }
 
+/// An entry, besides its tag.
+#[derive(Clone, Copy, Default)]
+struct Entry<C> {
+    contents: C,
+    /// The parts of what the tag covers ([`Tag::part`]) whose lookups may be quiet: those that were accessed here since the entry came, or was
+    /// named last. No other page of it was ever answered quietly, so when the entry goes no other need be named, and when its used bit is
+    /// needed no other can have been looked up without its knowing.
+    heard: u64,
+    /// The used bit (T94-14). Other policies do not look at it.
+    used: bool,
+}
+
+impl<C> Slot for Node<Entry<C>> {
+    #[inline(always)]
+    fn is_valid(&self) -> bool {
+        Node::is_valid(self)
+    }
+    #[inline(always)]
+    fn used(&mut self) -> &mut bool {
+        &mut self.entry.used
+    }
+    #[inline(always)]
+    fn looked_up(&self, since: &Since) -> bool {
+        since.has(self.tag, self.entry.heard)
+    }
+}
+
 /// Entries in sets.
 pub(super) struct Store<C> {
-    index: TagIndex,
+    index: TagIndex<Entry<C>>,
     replacement: Replacement,
-    contents: Box<[C]>,
     geometry: Geometry,
     /// Valid entries by order.
     live: [u32; 64],
-    /// Valid entries above [`LAZY_ORDER`].
-    large: u32,
+    /// There were entries of more than one page a part.
+    coarse: bool,
     process_ids: bool,
     /// Used bits may be cleared without naming the pages: whatever begins or joins an entry also sets its used bit, so that a lookup
-    /// after the clearing, of a page that the entry has, was a lookup of the entry.
+    /// after the clearing, of a page that the entry has, was a lookup of the entry. Entries of more than one page a part are named all the same.
     lazy: bool,
     /// Room for the slots an operation works on.
     found: Vec<u32>,
-    /// If entries are dropped because larger ones cover them: how many small ones lie in each region, by its hash.
-    small: Option<Box<[u32; REGIONS]>>,
-}
-
-/// Regions are of `2^REGION` pages, the usual superpage; entries below are small.
-const REGION: u8 = 4;
-/// Counters of [`Store::small`]; most regions find theirs to be zero.
-const REGIONS: usize = 1024;
-
-/// The counter of a region.
-#[inline]
-fn region(asid: Asid, vpn: Vpn) -> usize {
-    let key = vpn.0 >> REGION ^ u64::from(asid.0).rotate_left(40);
-    (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - REGIONS.trailing_zeros())) as usize
 }
 
 impl<C: Contents> Store<C> {
@@ -67,20 +76,13 @@ impl<C: Contents> Store<C> {
         Store {
             index: TagIndex::new(geometry.entries()),
             replacement: Replacement::new(geometry, params, seed),
-            contents: vec![C::default(); geometry.entries()].into(),
             geometry,
             live: [0; 64],
-            large: 0,
+            coarse: false,
             process_ids: params.flag("process_ids"),
             lazy: params.text("replacement") == "used-bit" && params.flag("fill_sets_used"),
             found: Vec::new(),
-            small: None,
         }
-    }
-
-    /// Larger entries will cover smaller ones, so [`Store::drop_overlapping`] is asked at fills and had better be quick. Before the first entry.
-    pub fn covered(&mut self) {
-        self.small = Some(filled(0));
     }
 
     /// Pages can come into an entry without being accessed.
@@ -88,9 +90,18 @@ impl<C: Contents> Store<C> {
         self.lazy = false;
     }
 
-    /// A page of this slot was looked up then: see [`super::Tlb::looked_up`].
-    pub fn looked_up(&mut self, slot: u32, when: u32) {
-        self.replacement.looked_up(slot, when);
+    /// A page of this slot, in this part, was looked up then: see [`super::Tlb::looked_up`].
+    pub fn looked_up(&mut self, slot: u32, part: u64, when: u32) {
+        let since = self.replacement.waits_since(slot);
+        let Node { tag, entry, .. } = self.index.get_mut(slot);
+        if !entry.used && since.is_some_and(|since| when >= since) {
+            debug_assert_ne!(
+                entry.heard & part,
+                0,
+                "a quiet lookup of a page that the entry never answered: {tag:?} {part:#x}"
+            );
+            entry.used = true;
+        }
     }
 
     /// Number of slots.
@@ -115,23 +126,25 @@ impl<C: Contents> Store<C> {
     /// Tag of a valid slot.
     #[inline]
     pub fn tag(&self, slot: u32) -> Tag {
-        self.index.tag(slot)
+        self.index.get(slot).tag
     }
     #[inline]
     pub fn get(&self, slot: u32) -> &C {
-        &self.contents[slot as usize]
+        &self.index.get(slot).entry.contents
     }
     /// Contents to change. Clearing subblocks is the business of [`Store::invalidate`], which names their pages.
     #[inline]
     pub fn get_mut(&mut self, slot: u32) -> &mut C {
-        &mut self.contents[slot as usize]
+        &mut self.index.get_mut(slot).entry.contents
     }
+    /// The used bit; `None` under policies that have none.
     pub fn used(&self, slot: u32) -> Option<bool> {
-        self.replacement.used(slot)
+        self.replacement.has_used_bits().then(|| self.index.get(slot).entry.used)
     }
     /// Takes back the used bit of an entry that was not accessed since it got it, so that no lookup was quiet.
     pub fn clear_used(&mut self, slot: u32) {
-        self.replacement.clear_used(slot);
+        self.index.get_mut(slot).entry.used = false;
+        self.replacement.cleared_one(slot);
     }
 
     /// The one slot with this tag, for designs that never have two (T94-17).
@@ -147,136 +160,110 @@ impl<C: Contents> Store<C> {
 
     /// Valid slots, ascending.
     pub fn slots(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..self.entries() as u32).filter(|&slot| self.replacement.is_valid(slot))
+        (0..self.entries() as u32).filter(|&slot| self.index.get(slot).is_valid())
     }
 
-    /// A hit on this slot.
-    #[inline]
-    pub fn touch(&mut self, slot: u32, noise: &mut Noise) {
+    /// A hit on this slot, in this part of what its tag covers; 0 where nothing is ever quiet.
+    #[inline(always)]
+    pub fn touch(&mut self, slot: u32, part: u64, noise: &mut Noise) {
+        let Entry { heard, used, .. } = &mut self.index.get_mut(slot).entry;
+        *heard |= part;
+        *used = true;
         if let Some(former) = self.replacement.touch(slot) {
             self.name(former, noise);
         }
     }
 
-    /// The access that missed, repeated on the entry it filled (AMB-3). Says whether another one would change nothing here.
-    #[inline]
-    pub fn replay(&mut self, slot: u32, noise: &mut Noise) -> bool {
-        let (former, settled) = self.replacement.replay(slot);
-        if let Some(former) = former {
-            self.name(former, noise);
+    /// The access that missed, repeated on the entry it filled (AMB-3), in this part as for [`Store::touch`]. Says whether another one would
+    /// change nothing here.
+    #[inline(always)]
+    pub fn replay(&mut self, slot: u32, part: u64, noise: &mut Noise) -> bool {
+        let settles = self.replacement.replay_settles() || self.index.get(slot).entry.used;
+        if settles {
+            self.touch(slot, part, noise);
         }
-        settled
+        settles
     }
 
-    /// Writes a new entry over a victim. `None` if the victim would be `keep`: then nothing was written.
-    pub fn place(
-        &mut self,
-        tag: Tag,
-        contents: C,
-        keep: Option<u32>,
-        counts: &mut TlbCounts,
-        noise: &mut Noise,
-    ) -> Option<u32> {
-        let set = tag.group() as usize & (self.geometry.sets - 1);
-        let Store { index, replacement, contents: held, .. } = self;
-        let looked_up = |slot: u32, since: u32, noise: &Noise| {
-            let tag = index.tag(slot);
-            match held[slot as usize].subblocks() {
-                None if tag.order() == 0 => noise.looked_up_one(tag.asid(), tag.base(), since),
-                _ if tag.order() > LAZY_ORDER => false,
-                mask => noise.looked_up(tag.asid(), tag.base(), mask.unwrap_or_else(|| ones(1 << tag.order())), since),
-            }
-        };
-        let victim = replacement.victim(set, self.lazy, noise, looked_up);
-        match victim.cleared {
-            Cleared::No => {}
-            Cleared::Quietly => self.name_large(set, noise),
-            Cleared::Aloud => self.name_set(set, noise),
+    /// Puts in a new entry, over a victim if there is no room. Returns its slot.
+    #[inline(always)]
+    pub fn place(&mut self, tag: Tag, contents: C, counts: &mut TlbCounts, noise: &mut Noise) -> u32 {
+        let slot = self.make_room(tag, NONE, counts, noise);
+        self.put(slot, tag, contents);
+        slot
+    }
+
+    /// Puts a new entry into the room that was made for it.
+    #[inline(always)]
+    pub fn put(&mut self, slot: u32, tag: Tag, contents: C) {
+        self.index.insert(slot, tag, Entry { contents, heard: 0, used: false });
+    }
+
+    #[inline]
+    fn set(&self, tag: Tag) -> usize {
+        tag.group() as usize & (self.geometry.sets - 1)
+    }
+
+    /// Chooses the slot for a new entry with this tag, and takes out what is in it. If that would be `keep`, nothing goes: there is no room.
+    #[inline(always)]
+    pub fn make_room(&mut self, tag: Tag, keep: u32, counts: &mut TlbCounts, noise: &mut Noise) -> u32 {
+        let set = self.set(tag);
+        let victim = self.replacement.victim(set, self.index.nodes(), noise);
+        let slot = victim.unwrap_or_else(|| self.clear_all_used(set, noise));
+        if slot == keep {
+            return slot;
         }
-        let slot = victim.slot;
-        if keep == Some(slot) {
-            return None;
-        }
-        let former = if victim.valid {
+        let Node { tag: old, entry: Entry { heard, .. }, .. } = *self.index.get(slot);
+        let evicts = self.index.get(slot).is_valid();
+        if evicts {
             counts.evictions += 1;
-            self.name(slot, noise);
-            let old = self.index.tag(slot);
+            name(old, heard, noise);
             self.index.remove(slot);
-            if old.order() != tag.order() || self.small.is_some() {
-                self.count(old, u32::wrapping_sub);
-                self.count(tag, u32::wrapping_add);
-            }
-            self.replacement.refilled(slot)
-        } else {
-            self.count(tag, u32::wrapping_add);
-            self.replacement.filled(slot)
-        };
-        self.contents[slot as usize] = contents;
-        self.index.insert(slot, tag);
-        if let Some(former) = former {
+        }
+        if !evicts || old.order() != tag.order() {
+            self.live[usize::from(old.order() & 63)] -= u32::from(evicts);
+            self.live[usize::from(tag.order() & 63)] += 1;
+            self.coarse |= tag.part_order() > 0;
+        }
+        if let Some(former) = self.replacement.entered(slot, evicts) {
             self.name(former, noise);
         }
-        Some(slot)
-    }
-
-    /// Counts an entry that comes or goes.
-    #[inline]
-    fn count(&mut self, tag: Tag, change: impl Fn(u32, u32) -> u32) {
-        let live = &mut self.live[usize::from(tag.order() & 63)];
-        *live = change(*live, 1);
-        self.large = change(self.large, u32::from(tag.order() > LAZY_ORDER));
-        if let Some(small) = self.small.as_mut().filter(|_| tag.order() < REGION) {
-            let small = &mut small[region(tag.asid(), tag.base())];
-            *small = change(*small, 1);
-        }
+        slot
     }
 
     /// Makes a valid slot invalid.
     pub fn drop(&mut self, slot: u32, noise: &mut Noise) {
         self.name(slot, noise);
-        self.count(self.index.tag(slot), u32::wrapping_sub);
+        self.live[usize::from(self.tag(slot).order() & 63)] -= 1;
         self.index.remove(slot);
         self.replacement.dropped(slot);
     }
 
     /// Lookups of the pages in this slot are quiet no more.
-    #[inline]
-    fn name(&self, slot: u32, noise: &mut Noise) {
-        let tag = self.index.tag(slot);
-        match self.contents[slot as usize].subblocks() {
-            Some(mask) => noise.pages(tag.asid(), tag.base(), mask),
-            None if tag.order() <= 6 => noise.pages(tag.asid(), tag.base(), ones(1 << tag.order())),
-            None => self.name_large_entry(tag, noise),
-        }
+    fn name(&mut self, slot: u32, noise: &mut Noise) {
+        name(self.tag(slot), std::mem::take(&mut self.index.get_mut(slot).entry.heard), noise);
     }
 
-    #[cold]
-    fn name_large_entry(&self, tag: Tag, noise: &mut Noise) {
-        if tag.order() > NAMED_ORDER {
-            return noise.all();
+    /// All used bits of this set are set: clears them. Returns the first slot. Where lookups can be asked for when a used bit is needed, only
+    /// pages that are not told apart need be named; otherwise all of the set, and with one set that is every page there is.
+    #[inline(never)]
+    fn clear_all_used(&mut self, set: usize, noise: &mut Noise) -> u32 {
+        let since = if self.lazy { noise.begin() } else { None };
+        self.replacement.cleared_used(set, since);
+        let slots = self.replacement.slots(set);
+        let nodes = &mut self.index.nodes()[slots.start as usize..slots.end as usize];
+        nodes.iter_mut().for_each(|node| node.entry.used = false);
+        let first = slots.start;
+        if since.is_none() && (self.geometry.sets == 1 || self.geometry.ways > 16) {
+            noise.all();
+        } else if since.is_none() || self.coarse {
+            for slot in slots {
+                if since.is_none() || self.tag(slot).part_order() > 0 {
+                    self.name(slot, noise);
+                }
+            }
         }
-        for chunk in 0..1u64 << (tag.order() - 6) {
-            noise.pages(tag.asid(), Vpn(tag.base().0 + 64 * chunk), !0);
-        }
-    }
-
-    /// The used bits of this set were cleared. With one set that is every page there is.
-    #[cold]
-    fn name_set(&self, set: usize, noise: &mut Noise) {
-        let Geometry { sets, ways } = self.geometry;
-        if sets == 1 || ways > 16 {
-            return noise.all();
-        }
-        // Used bits are cleared only when all entries of the set are valid.
-        (set * ways..(set + 1) * ways).for_each(|slot| self.name(slot as u32, noise));
-    }
-
-    /// The used bits of this set were cleared, and those of entries that are not large wait.
-    fn name_large(&self, set: usize, noise: &mut Noise) {
-        if self.large > 0 {
-            let slots = (set * self.geometry.ways..(set + 1) * self.geometry.ways).map(|slot| slot as u32);
-            slots.filter(|&slot| self.index.tag(slot).order() > LAZY_ORDER).for_each(|slot| self.name(slot, noise));
-        }
+        first
     }
 
     /// Finds the slots with tags of this order that share a page with the range.
@@ -289,8 +276,8 @@ impl<C: Contents> Store<C> {
         }
         let (first, last) = (range.start.0 >> order, range.start.0.saturating_add(range.pages - 1) >> order);
         if last - first < live {
-            for group in first..=last {
-                let mut slot = self.index.first(Tag::of(asid, Vpn(group << order), order));
+            for i in 0..last - first + 1 {
+                let mut slot = self.index.first(Tag::of(asid, Vpn((first + i) << order), order));
                 while slot != NONE {
                     found.push(slot);
                     slot = self.index.next(slot);
@@ -298,20 +285,13 @@ impl<C: Contents> Store<C> {
             }
         } else {
             let inside = |tag: Tag| tag.asid() == asid && tag.order() == order && (first..=last).contains(&tag.group());
-            found.extend(self.slots().filter(|&slot| inside(self.index.tag(slot))));
+            found.extend(self.slots().filter(|&slot| inside(self.tag(slot))));
         }
         found
     }
 
     /// Drops the entries of this order that share a page with the range, whole, and returns how many there were.
     pub fn drop_overlapping(&mut self, asid: Asid, range: VpnRange, order: u8, noise: &mut Noise) -> u64 {
-        let of_one_region =
-            order < REGION && range.pages <= 1 << REGION && range.start.offset_in(REGION.into()) + range.pages <= 1 << REGION;
-        if let Some(small) = self.small.as_ref().filter(|_| of_one_region)
-            && small[region(asid, range.start)] == 0
-        {
-            return 0;
-        }
         let mut found = self.overlapping(asid, range, order);
         let dropped = found.len() as u64;
         found.drain(..).for_each(|slot| self.drop(slot, noise));
@@ -325,30 +305,29 @@ impl<C: Contents> Store<C> {
         let mut found = self.overlapping(asid, range, order);
         let mut gone = 0;
         for slot in found.drain(..) {
-            let contents = &mut self.contents[slot as usize];
+            let Node { tag, entry, .. } = self.index.get_mut(slot);
+            let Entry { contents, heard, used } = entry;
             let Some(valid) = contents.subblocks() else {
                 self.drop(slot, noise);
                 gone += 1;
                 continue;
             };
-            let base = self.index.tag(slot).base();
-            let mask = valid & inside(range, base, order);
+            let mask = valid & inside(range, tag.base(), order);
             if mask == 0 {
                 continue;
             }
             let mask = contents.falling(mask);
             gone += u64::from(mask.count_ones());
             // Lookups of the pages that go would be forgotten with them.
-            if let Some(since) = self.replacement.waits_since(slot)
-                && noise.looked_up(asid, base, mask, since)
-            {
-                self.replacement.looked_up(slot, since);
+            if let Some(since) = self.replacement.waits_since(slot) {
+                *used |= noise.since(since).is_some_and(|since| since.has(*tag, *heard & mask));
             }
             if mask == valid {
                 self.drop(slot, noise);
             } else {
                 contents.clear(mask);
-                noise.pages(asid, base, mask);
+                noise.pages(asid, tag.base(), *heard & mask);
+                *heard &= !mask;
             }
         }
         self.found = found;
@@ -368,12 +347,34 @@ impl<C: Contents> Store<C> {
     fn drop_where(&mut self, goes: impl Fn(Asid) -> bool, noise: &mut Noise) -> u64 {
         let mut gone = 0;
         for slot in 0..self.entries() as u32 {
-            if self.replacement.is_valid(slot) && goes(self.index.tag(slot).asid()) {
-                gone += self.contents[slot as usize].subblocks().map_or(1, |mask| u64::from(mask.count_ones()));
+            if self.index.get(slot).is_valid() && goes(self.tag(slot).asid()) {
+                gone += self.get(slot).subblocks().map_or(1, |mask| u64::from(mask.count_ones()));
                 self.drop(slot, noise);
             }
         }
         gone
+    }
+}
+
+/// Lookups of the pages in these parts of an entry are quiet no more.
+#[inline(always)]
+fn name(tag: Tag, parts: u64, noise: &mut Noise) {
+    match tag.part_order() {
+        _ if parts == 0 => {}
+        0 => noise.pages(tag.asid(), tag.base(), parts),
+        _ => name_coarse(tag, parts, noise),
+    }
+}
+
+#[cold]
+fn name_coarse(tag: Tag, mut parts: u64, noise: &mut Noise) {
+    if tag.order() > NAMED_ORDER {
+        return noise.all();
+    }
+    while parts != 0 {
+        let first = tag.base().0 + (u64::from(parts.trailing_zeros()) << tag.part_order());
+        noise.pages(tag.asid(), Vpn(first), ones(1 << tag.part_order()));
+        parts &= parts - 1;
     }
 }
 
@@ -391,16 +392,19 @@ fn inside(range: VpnRange, base: Vpn, order: u8) -> u64 {
     ones(to as u32) & !ones(from as u32)
 }
 
-/// Counts a miss by kind and outcome.
+/// Counts a miss by kind and outcome. Every miss is counted here.
 #[inline]
 pub(super) fn count_miss(counts: &mut TlbCounts, at: Lookup, pte: Pte, outcome: Outcome) {
+    // Nobody can foresee the kind, so no branches; and the rest is what is left.
     counts.misses += 1;
-    // Nobody can foresee the kind, so no branches.
     counts.fetch_misses += u64::from(at.kind == Kind::Fetch);
-    counts.data_misses += u64::from(at.kind != Kind::Fetch);
-    counts.load_misses += u64::from(at.kind == Kind::Load);
+    counts.data_misses = counts.misses - counts.fetch_misses;
     counts.store_misses += u64::from(at.kind == Kind::Store);
+    counts.load_misses = counts.data_misses - counts.store_misses;
     counts.subblock_misses += u64::from(outcome == Outcome::SubblockMiss);
-    counts.tag_misses += u64::from(outcome != Outcome::SubblockMiss);
+    counts.tag_misses = counts.misses - counts.subblock_misses;
     counts.superpage_misses += u64::from(pte.order > 0);
 }
+
+#[cfg(test)]
+mod tests;

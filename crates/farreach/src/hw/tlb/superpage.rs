@@ -67,12 +67,6 @@ pub(super) fn listed(sizes: &[u64]) -> String {
     sizes.iter().map(|&n| Bytes(n).to_string()).collect::<Vec<_>>().join("+")
 }
 
-/// The largest configured order that a mapping of this order has room for.
-#[inline]
-pub(super) fn fitting(orders: &[u8], order: u8) -> u8 {
-    orders.iter().copied().rfind(|&o| o <= order).unwrap_or(0)
-}
-
 /// Entries of each array.
 fn array_entries(params: &Params) -> Result<Vec<u64>, String> {
     let (entries, sizes, given) = (params.int("entries"), params.sizes("sizes"), params.texts("size_entries"));
@@ -134,8 +128,7 @@ impl SuperpageTlb {
             let geometry = Geometry::new(entries, ways)?;
             Ok(Store::new(geometry, params, params.int("seed").wrapping_add(i as u64)))
         };
-        let mut arrays = array_entries(params)?.iter().enumerate().map(build).collect::<Result<Vec<_>, String>>()?;
-        arrays.iter_mut().for_each(Store::covered);
+        let arrays = array_entries(params)?.iter().enumerate().map(build).collect::<Result<Vec<_>, String>>()?;
         Ok(SuperpageTlb { arrays, orders, counts: TlbCounts::default() })
     }
 
@@ -146,7 +139,7 @@ impl SuperpageTlb {
     }
 
     /// The entry that translates this page, as array and slot.
-    #[inline]
+    #[inline(always)]
     fn find(&self, asid: Asid, vpn: Vpn) -> Option<(usize, u32)> {
         let mut hit = None;
         for (i, &order) in self.orders.iter().enumerate() {
@@ -194,12 +187,15 @@ impl Tlb for SuperpageTlb {
                 "XC-3: {at:?}"
             );
             self.arrays[array].get_mut(slot).modified |= store;
-            self.arrays[array].touch(slot, noise);
+            let part = self.arrays[array].tag(slot).part(at.vpn);
+            self.arrays[array].touch(slot, part, noise);
             return Answer { outcome: Outcome::Hit, quiet: true };
         }
         count_miss(&mut self.counts, at, pte, Outcome::TagMiss);
         self.counts.fills += 1;
-        let order = fitting(&self.orders, pte.order);
+        // The largest size that the mapping has room for.
+        let size = self.orders.iter().rposition(|&o| o <= pte.order).unwrap_or(0);
+        let order = self.orders[size];
         if order > 0 {
             // T94-11, AMB-13. A page that missed is covered by nothing, so no entry of this size or a larger one has anything of it.
             let covered = VpnRange { start: at.vpn.align_down(order.into()), pages: 1 << order };
@@ -207,10 +203,10 @@ impl Tlb for SuperpageTlb {
         }
         debug_assert_eq!(at.vpn.offset_in(order.into()), pte.pfn.offset_in(order.into()), "T94-2: {at:?} {pte:?}");
         let mapping = Mapping { pfn: pte.pfn.align_down(order.into()), attr: pte.attr, modified: store };
-        let array = self.array(self.orders.iter().position(|&o| o == order).unwrap_or(0));
+        let array = self.array(size);
         let tag = Tag::of(at.asid, at.vpn, order);
-        let slot = self.arrays[array].place(tag, mapping, None, &mut self.counts, noise).expect("no slot is kept");
-        Answer { outcome: Outcome::TagMiss, quiet: self.arrays[array].replay(slot, noise) }
+        let slot = self.arrays[array].place(tag, mapping, &mut self.counts, noise);
+        Answer { outcome: Outcome::TagMiss, quiet: self.arrays[array].replay(slot, tag.part(at.vpn), noise) }
     }
 
     fn invalidate(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
@@ -238,7 +234,8 @@ impl Tlb for SuperpageTlb {
 
     fn looked_up(&mut self, asid: Asid, vpn: Vpn, when: u32) {
         if let Some((array, slot)) = self.find(asid, vpn) {
-            self.arrays[array].looked_up(slot, when);
+            let part = self.arrays[array].tag(slot).part(vpn);
+            self.arrays[array].looked_up(slot, part, when);
         }
     }
 

@@ -1,9 +1,12 @@
-//! From a tag to the entries that carry it, in constant time however many entries there are.
+//! Entries in slots, and from a tag to those that carry it, in constant time however many there are.
 
 use crate::addr::{Asid, Vpn};
 
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
+
+/// log2 of the parts that the pages under a tag are told apart by, at most: as many as a word has bits.
+pub(super) const PARTS: u32 = 6;
 
 /// The tag of an entry: process, size of what it covers, and which aligned group of that size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,35 +41,51 @@ impl Tag {
     pub fn base(self) -> Vpn {
         Vpn(self.group << self.order())
     }
+    /// log2 of the pages in a part: one, unless there are more than 64.
+    #[inline]
+    pub fn part_order(self) -> u32 {
+        u32::from(self.order()).saturating_sub(PARTS)
+    }
+    /// The bit of the part that has this page, one of those covered, in a mask over the parts from the first on.
+    #[inline]
+    pub fn part(self, vpn: Vpn) -> u64 {
+        1 << (vpn.offset_in(self.order().into()) >> self.part_order())
+    }
 }
 
-/// One slot. Tag and chain lie together, as they are looked at together.
+/// One slot. What is looked at together lies together.
 #[derive(Clone, Copy)]
-struct Node {
-    tag: Tag,
+pub(super) struct Node<E> {
+    pub tag: Tag,
+    pub entry: E,
     /// The next slot of the chain, or [`NONE`].
     next: u32,
-    /// Which chain.
+    /// Which chain; [`NONE`]: the slot is in none, and has no tag.
     bucket: u32,
 }
 
-/// Hash chains through the slots. Several slots may carry the same tag (T94-17).
-pub(super) struct TagIndex {
-    heads: Box<[u32]>,
-    shift: u32,
-    nodes: Box<[Node]>,
+impl<E> Node<E> {
+    /// Whether there is an entry.
+    #[inline(always)]
+    pub fn is_valid(&self) -> bool {
+        self.bucket != NONE
+    }
 }
 
-impl TagIndex {
-    pub fn new(entries: usize) -> TagIndex {
+/// Hash chains through the slots. Several slots may carry the same tag (T94-17).
+pub(super) struct TagIndex<E> {
+    heads: Box<[u32]>,
+    shift: u32,
+    nodes: Box<[Node<E>]>,
+}
+
+impl<E: Copy + Default> TagIndex<E> {
+    pub fn new(slots: usize) -> TagIndex<E> {
         // With so many buckets a chain is rarely longer than one slot, and whether it is can be foreseen. A large index had better be in
         // the cache.
-        let buckets = (entries * if entries <= 1024 { 8 } else { 2 }).next_power_of_two();
-        TagIndex {
-            heads: vec![NONE; buckets].into(),
-            shift: 64 - buckets.trailing_zeros(),
-            nodes: vec![Node { tag: Tag { group: 0, meta: 0 }, next: NONE, bucket: 0 }; entries].into(),
-        }
+        let buckets = (slots * if slots <= 1024 { 8 } else { 2 }).next_power_of_two();
+        let nobody = Node { tag: Tag { group: 0, meta: 0 }, entry: E::default(), next: NONE, bucket: NONE };
+        TagIndex { heads: vec![NONE; buckets].into(), shift: 64 - buckets.trailing_zeros(), nodes: vec![nobody; slots].into() }
     }
 
     #[inline]
@@ -74,10 +93,20 @@ impl TagIndex {
         ((tag.group ^ tag.meta.rotate_left(40)).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift) as usize
     }
 
-    /// The tag of a slot that is in the index.
-    #[inline]
-    pub fn tag(&self, slot: u32) -> Tag {
-        self.nodes[slot as usize].tag
+    /// All slots.
+    #[inline(always)]
+    pub fn nodes(&mut self) -> &mut [Node<E>] {
+        &mut self.nodes
+    }
+    /// A slot.
+    #[inline(always)]
+    pub fn get(&self, slot: u32) -> &Node<E> {
+        &self.nodes[slot as usize]
+    }
+    /// See [`TagIndex::get`]. The tag is changed by [`TagIndex::insert`] and [`TagIndex::remove`].
+    #[inline(always)]
+    pub fn get_mut(&mut self, slot: u32) -> &mut Node<E> {
+        &mut self.nodes[slot as usize]
     }
 
     /// A slot with this tag, or `NONE`.
@@ -105,28 +134,34 @@ impl TagIndex {
         slot
     }
 
-    /// Adds a slot that is not in the index.
-    #[inline]
-    pub fn insert(&mut self, slot: u32, tag: Tag) {
+    /// Puts an entry into an empty slot.
+    #[inline(always)]
+    pub fn insert(&mut self, slot: u32, tag: Tag, entry: E) {
         let bucket = self.bucket(tag);
         let head = &mut self.heads[bucket];
-        self.nodes[slot as usize] = Node { tag, next: *head, bucket: bucket as u32 };
+        self.nodes[slot as usize] = Node { tag, entry, next: *head, bucket: bucket as u32 };
         *head = slot;
     }
 
-    /// Takes a slot out of the index.
-    #[inline]
+    /// Takes out what is in a slot.
+    #[inline(always)]
     pub fn remove(&mut self, slot: u32) {
-        let Node { next, bucket, .. } = self.nodes[slot as usize];
+        let node = &mut self.nodes[slot as usize];
+        let (next, bucket) = (node.next, std::mem::replace(&mut node.bucket, NONE));
         let head = &mut self.heads[bucket as usize];
         if *head == slot {
             *head = next;
-            return;
+        } else {
+            unlink(&mut self.nodes, *head, slot, next);
         }
-        let mut at = *head;
-        while self.nodes[at as usize].next != slot {
-            at = self.nodes[at as usize].next;
-        }
-        self.nodes[at as usize].next = next;
     }
+}
+
+/// Takes a slot that is not the first out of its chain.
+fn unlink<E>(nodes: &mut [Node<E>], first: u32, slot: u32, next: u32) {
+    let mut at = first;
+    while nodes[at as usize].next != slot {
+        at = nodes[at as usize].next;
+    }
+    nodes[at as usize].next = next;
 }

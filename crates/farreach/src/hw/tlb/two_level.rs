@@ -70,7 +70,7 @@ impl TwoLevelTlb {
             let page = self.second.get_mut(slot);
             debug_assert_eq!((page.pfn, page.attr), (pte.pfn, pte.attr), "XC-3: {at:?}");
             page.modified |= store;
-            self.second.touch(slot, &mut self.unheard);
+            self.second.touch(slot, 0, &mut self.unheard);
             match at.kind {
                 Kind::Fetch => self.counts.second_level_fetch_hits += 1,
                 Kind::Load | Kind::Store => self.counts.second_level_data_hits += 1,
@@ -80,8 +80,8 @@ impl TwoLevelTlb {
         count_miss(&mut self.counts, at, pte, Outcome::TagMiss);
         self.counts.fills += 1;
         let evictions = self.counts.evictions;
-        let slot = self.second.place(tag, Page::of(pte, store), None, &mut self.counts, &mut self.unheard);
-        self.second.replay(slot.expect("no slot is kept"), &mut self.unheard);
+        let slot = self.second.place(tag, Page::of(pte, store), &mut self.counts, &mut self.unheard);
+        self.second.replay(slot, 0, &mut self.unheard);
         if self.inclusive && self.counts.evictions > evictions {
             let evicted = self.first.slots().find(|&slot| self.second.find(self.first.tag(slot)).is_none());
             evicted.into_iter().for_each(|slot| self.first.drop(slot, noise));
@@ -102,15 +102,14 @@ impl Tlb for TwoLevelTlb {
             let page = self.first.get_mut(slot);
             debug_assert_eq!((page.pfn, page.attr), (pte.pfn, pte.attr), "XC-3: {at:?}");
             page.modified |= store;
-            self.first.touch(slot, noise);
+            self.first.touch(slot, tag.part(at.vpn), noise);
             return Answer { outcome: Outcome::Hit, quiet: true };
         }
         let outcome = self.second_level(tag, at, pte, noise);
         self.unheard.clear();
         // What the first level evicts is no eviction of the TLB.
-        let slot =
-            self.first.place(tag, Page::of(pte, store), None, &mut TlbCounts::default(), noise).expect("no slot is kept");
-        Answer { outcome, quiet: self.first.replay(slot, noise) }
+        let slot = self.first.place(tag, Page::of(pte, store), &mut TlbCounts::default(), noise);
+        Answer { outcome, quiet: self.first.replay(slot, tag.part(at.vpn), noise) }
     }
 
     fn invalidate(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
@@ -130,8 +129,9 @@ impl Tlb for TwoLevelTlb {
     }
 
     fn looked_up(&mut self, asid: Asid, vpn: Vpn, when: u32) {
-        if let Some(slot) = self.first.find(Tag::of(asid, vpn, 0)) {
-            self.first.looked_up(slot, when);
+        let tag = Tag::of(asid, vpn, 0);
+        if let Some(slot) = self.first.find(tag) {
+            self.first.looked_up(slot, tag.part(vpn), when);
         }
     }
 

@@ -129,7 +129,7 @@ impl Walker {
         for level in leaf + 1..levels {
             let Some(cache) = &mut caches[usize::from(level) - 1] else { continue };
             if let Some(slot) = cache.find(Walker::tag(at.asid, at.vpn, level)) {
-                cache.touch(slot, unheard);
+                cache.touch(slot, 0, unheard);
                 *counts.walk.cache_hits(level) += 1;
                 from = level;
                 break;
@@ -149,7 +149,7 @@ impl Walker {
                 }
             }
             if let Some(cache) = level.checked_sub(1).filter(|_| level > leaf).and_then(|i| caches[usize::from(i)].as_mut()) {
-                cache.place(Walker::tag(at.asid, at.vpn, level), Pointer, None, &mut TlbCounts::default(), unheard);
+                cache.place(Walker::tag(at.asid, at.vpn, level), Pointer, &mut TlbCounts::default(), unheard);
             }
         }
         if let Some(host) = host {
