@@ -276,8 +276,8 @@ impl<C: Contents> Store<C> {
         }
         let (first, last) = (range.start.0 >> order, range.start.0.saturating_add(range.pages - 1) >> order);
         if last - first < live {
-            for i in 0..last - first + 1 {
-                let mut slot = self.index.first(Tag::of(asid, Vpn((first + i) << order), order));
+            for group in first..=last {
+                let mut slot = self.index.first(Tag::of(asid, Vpn(group << order), order));
                 while slot != NONE {
                     found.push(slot);
                     slot = self.index.next(slot);
