@@ -191,9 +191,9 @@ impl Compiled {
 
     /// What `words[at]` executes, and the addresses of its references.
     #[inline]
-    pub fn execution<'w>(&self, words: &'w [u64], at: usize) -> Result<(Hot, &'w [u64]), Broken> {
+    pub fn execution<'w>(&self, words: &'w [u64], at: usize) -> Result<(&Hot, &'w [u64]), Broken> {
         let id = block_id(words[at]);
-        let hot = *self.hot.get(id).ok_or(Broken::UndefinedBlock { id })?;
+        let hot = self.hot.get(id).ok_or(Broken::UndefinedBlock { id })?;
         Ok((hot, addresses(words, at, hot.refs as usize)?))
     }
     /// Its data references.

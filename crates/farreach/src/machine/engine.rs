@@ -8,15 +8,14 @@
 mod ask;
 mod events;
 
-use super::compiled::{Compiled, Hot, Quick, QuickRef, TOGETHER};
+use super::compiled::{Compiled, Hot, HotRef, Quick, QuickRef, TOGETHER};
 use super::lives::Lives;
 use super::quiet::{self, Quiet, Silent};
-use super::tally::{Crowd, Footprint, ORDERS, Tally};
+use super::tally::{Crowd, Footprint, ORDERS, Tally, of};
 use super::threads::Threads;
-use super::unit::Group;
+use super::unit::{Group, Unit};
 use crate::Error;
 use crate::addr::{Asid, BASE_SHIFT, Vpn};
-use crate::counts::Lookups;
 use crate::event::{Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, block_id, refs_behind};
 use crate::hw::tlb::{Lookup, Marks, Noise};
 use crate::os::Change;
@@ -37,6 +36,8 @@ macro_rules! by_count {
 /// See the module.
 pub(super) struct Engine {
     pub groups: Vec<Group>,
+    /// By design.
+    pub units: Vec<Unit>,
     pub tally: Tally,
     pub footprint: Footprint,
     /// If a design walks page tables.
@@ -47,7 +48,7 @@ pub(super) struct Engine {
     full: u32,
     /// By order: designs for which a reference that goes on into a page that begins there stays in its base page.
     inside: [u32; ORDERS],
-    /// Groups, as bits, whose operating systems read the counters of their processors.
+    /// Designs on operating systems that read the counters of their processors.
     readers: u32,
     current: Option<Asid>,
     running: Threads,
@@ -61,17 +62,16 @@ pub(super) struct Engine {
 
 impl Engine {
     /// `limit`: stop after so many instructions. `plain`: without shortcuts.
-    pub fn new(groups: Vec<Group>, limit: Option<u64>, plain: bool) -> Engine {
-        let designs: usize = groups.iter().map(|g| g.units.len()).sum();
+    pub fn new(groups: Vec<Group>, units: Vec<Unit>, limit: Option<u64>, plain: bool) -> Engine {
+        let mask = |those: &dyn Fn(&Group) -> bool| groups.iter().filter(|g| those(g)).fold(0, |m, g| m | g.mask());
         Engine {
-            full: groups.iter().fold(0, |m, g| m | g.mask()),
-            inside: std::array::from_fn(|begins| {
-                groups.iter().filter(|g| (begins as u32) < g.order).fold(0, |m, g| m | g.mask())
-            }),
-            quiet: Quiet::new(designs, groups.len()),
-            readers: (0..).zip(&groups).filter(|(_, g)| g.os.reads_counters()).fold(0, |m, (i, _)| m | 1 << i),
-            lives: groups.iter().flat_map(|g| &g.units).any(|unit| unit.walks).then(|| Lives::new(designs)),
+            full: mask(&|_| true),
+            inside: std::array::from_fn(|begins| mask(&|g| (begins as u32) < g.order())),
+            quiet: Quiet::new(units.len(), groups.len()),
+            readers: mask(&|g| g.os.reads_counters()),
+            lives: units.iter().any(|unit| unit.walks).then(|| Lives::new(units.len())),
             groups,
+            units,
             tally: Tally::default(),
             footprint: Footprint::default(),
             crowd: Crowd::default(),
@@ -86,11 +86,6 @@ impl Engine {
         }
     }
 
-    /// Lookups of the designs of a group, in its base pages.
-    pub fn lookups(&self, group: usize) -> u64 {
-        self.tally.lookups_in(self.groups[group].order)
-    }
-
     /// The limit was reached: further batches would be ignored.
     pub fn done(&self) -> bool {
         self.tally.units() >= self.limit
@@ -98,6 +93,14 @@ impl Engine {
 
     /// Simulates one batch.
     pub fn feed(&mut self, batch: &Batch) -> Result<(), Error> {
+        // The blocks step aside, so that nothing of them need be copied while the rest changes.
+        let mut compiled = std::mem::take(&mut self.compiled);
+        let outcome = self.feed_blocks(&mut compiled, batch);
+        self.compiled = compiled;
+        outcome
+    }
+
+    fn feed_blocks(&mut self, compiled: &mut Compiled, batch: &Batch) -> Result<(), Error> {
         // What comes after the limit is not even noticed: how much does depends on the number of threads.
         if self.done() {
             return Ok(());
@@ -115,8 +118,8 @@ impl Engine {
         loop {
             at = match self.limit {
                 _ if self.plain => at,
-                u64::MAX => self.count_quiet::<false>(batch.asid, words, at),
-                _ => self.count_quiet::<true>(batch.asid, words, at),
+                u64::MAX => self.count_quiet::<false>(compiled, batch.asid, words, at),
+                _ => self.count_quiet::<true>(compiled, batch.asid, words, at),
             };
             if at >= words.len() || self.done() {
                 return Ok(());
@@ -124,20 +127,16 @@ impl Engine {
             let word = words[at];
             if word & OP_BIT != 0 {
                 let op = batch.op(word).map_err(|why| broken(at, why.to_string()))?;
-                self.op(batch.asid, op).map_err(|why| broken(at, why))?;
+                self.op(compiled, batch.asid, op).map_err(|why| broken(at, why))?;
                 at += 1;
                 continue;
             }
-            let (hot, addrs) = self.compiled.execution(words, at).map_err(|why| broken(at, why.to_string()))?;
+            let (hot, addrs) = compiled.execution(words, at).map_err(|why| broken(at, why.to_string()))?;
             at += 1 + addrs.len();
             if hot.spread || self.plain || self.limit - self.tally.units() < u64::from(hot.instrs.max(hot.refs)) {
-                // The blocks step aside, so that nothing of them need be copied while the rest changes.
-                let blocks = std::mem::take(&mut self.compiled.blocks);
-                let outcome = self.plain_block(batch.asid, blocks.get(block_id(word)).expect("it is compiled"), addrs);
-                self.compiled.blocks = blocks;
-                outcome?;
+                self.plain_block(batch.asid, compiled.blocks.get(block_id(word)).expect("it is compiled"), addrs)?;
             } else {
-                self.hot_block(batch.asid, &hot, addrs)?;
+                self.hot_block(batch.asid, hot, compiled.refs(hot), addrs)?;
             }
         }
     }
@@ -145,9 +144,9 @@ impl Engine {
     /// Counts blocks from `at` on as long as they are quiet, and says where it stopped: at an event, at a block that is not quiet
     /// or not as it should be, at the limit, or near the end.
     #[inline(never)]
-    fn count_quiet<const LIMITED: bool>(&mut self, asid: Asid, words: &[u64], from: usize) -> usize {
+    fn count_quiet<const LIMITED: bool>(&mut self, compiled: &Compiled, asid: Asid, words: &[u64], from: usize) -> usize {
         let room = self.limit - self.tally.units();
-        let Engine { compiled, quiet, groups, .. } = self;
+        let Engine { quiet, groups, units, .. } = self;
         let (silent, marks) = quiet.fast();
         let mut marks = marks.fast();
         let (mut fetches, mut loads, mut blocks) = (0u64, 0u64, 0);
@@ -181,7 +180,7 @@ impl Engine {
             });
             marks.mark(fetch + quiet::SLOTS);
             if cfg!(debug_assertions) {
-                verify(compiled, groups, asid, words, words.len() - rest.len());
+                verify(compiled, groups, units, asid, words, words.len() - rest.len());
             }
             fetches += u64::from(quick.instrs);
             loads += u64::from(quick.loads);
@@ -189,61 +188,63 @@ impl Engine {
             rest = behind;
         }
         let at = words.len() - rest.len();
-        for lookups in [&mut self.tally.references, &mut self.tally.lookups] {
-            lookups.fetch += fetches;
-            lookups.load += loads;
-            lookups.store += (at - from - blocks) as u64 - loads;
-        }
+        let references = &mut self.tally.references;
+        references.fetch += fetches;
+        references.load += loads;
+        references.store += (at - from - blocks) as u64 - loads;
         at
     }
 
-    /// One block that fetches from one page or not at all. The same as [`Engine::plain_block`], but what is quiet is only counted.
-    fn hot_block(&mut self, asid: Asid, hot: &Hot, addrs: &[u64]) -> Result<(), Error> {
-        let (mut next, mut fetched) = (0, 0);
-        loop {
-            // Up to the next lookup that somebody must be asked about. After it, what was quiet may be so no more.
-            let refs = self.compiled.refs(hot);
+    /// One block that fetches from one page or not at all. The same as [`Engine::plain_block`], but what is quiet is only counted, and of
+    /// fetches it does not matter when among lookups that nobody is asked about.
+    #[inline(never)]
+    fn hot_block(&mut self, asid: Asid, hot: &Hot, refs: &[HotRef], addrs: &[u64]) -> Result<(), Error> {
+        // Fetches so far, and up to where further ones are known to be quiet: until somebody is asked.
+        let (mut fetched, mut calm) = (0, 0);
+        for (r, &addr) in refs.iter().zip(addrs) {
+            if r.after > calm {
+                (fetched, calm) = self.loud_fetches(asid, hot, fetched, r.after)?;
+            }
+            let vpn = addr >> BASE_SHIFT;
+            let place = Marks::place(vpn);
             let (silent, marks) = self.quiet.fast();
-            let fetch = Marks::place(hot.vpn);
-            let fetch_is_loud = silent.loud(hot.vpn, quiet::FETCHES + fetch) != 0;
-            let counts = [&mut self.tally.references, &mut self.tally.lookups];
-            let (mut loads, mut stores, from) = (0, 0, fetched);
-            let loud = loop {
-                let until = refs.get(next).map_or(hot.instrs, |r| r.after);
-                if until > fetched {
-                    if fetch_is_loud {
-                        break None;
-                    }
-                    marks.mark(fetch + quiet::SLOTS);
-                    fetched = until;
-                }
-                let Some((r, &addr)) = refs.get(next).zip(addrs.get(next)) else { break None };
-                let vpn = addr >> BASE_SHIFT;
-                let place = Marks::place(vpn);
-                next += 1;
-                if silent.loud(vpn, place + r.table()) | r.reach(addr) >> BASE_SHIFT != 0 {
-                    break Some((*r, addr));
-                }
+            if silent.loud(vpn, place + r.table()) | r.reach(addr) >> BASE_SHIFT == 0 {
                 marks.mark(place);
-                loads += u64::from(r.kind() == Kind::Load);
-                stores += u64::from(r.kind() == Kind::Store);
-            };
-            for n in counts {
-                n.fetch += u64::from(fetched - from);
-                n.load += loads;
-                n.store += stores;
+                *of(&mut self.tally.references, r.kind()) += 1;
+            } else if addr != NOT_EXECUTED {
+                self.quiet_fetches(hot, fetched, r.after);
+                (fetched, calm) = (r.after, r.after);
+                self.data(asid, r.kind(), addr, r.size())?;
             }
-            match loud {
-                Some((r, addr)) if addr != NOT_EXECUTED => _ = self.data(asid, r.kind(), addr, r.size())?,
-                Some(_) => {}
-                None if fetched == hot.instrs => return Ok(()),
-                None => {
-                    fetched += 1;
-                    self.tally.references.fetch += 1;
-                    self.tally.lookups.fetch += 1;
-                    self.lookup(asid, hot.vpn, Kind::Fetch)?;
-                }
+        }
+        if hot.instrs > calm {
+            (fetched, _) = self.loud_fetches(asid, hot, fetched, hot.instrs)?;
+        }
+        self.quiet_fetches(hot, fetched, hot.instrs);
+        Ok(())
+    }
+
+    /// The next fetches of a block, as many before `until` as somebody must be asked about. How many there were then, and up to where they are
+    /// known to be quiet.
+    #[inline]
+    fn loud_fetches(&mut self, asid: Asid, hot: &Hot, mut fetched: u32, until: u32) -> Result<(u32, u32), Error> {
+        while fetched < until {
+            if self.quiet.fast().0.loud(hot.vpn, quiet::FETCHES + Marks::place(hot.vpn)) == 0 {
+                return Ok((fetched, hot.instrs));
             }
+            fetched += 1;
+            self.tally.references.fetch += 1;
+            self.lookup(asid, hot.vpn, Kind::Fetch, 0)?;
+        }
+        Ok((fetched, fetched))
+    }
+
+    /// Fetches of a block that are quiet.
+    #[inline]
+    fn quiet_fetches(&mut self, hot: &Hot, from: u32, until: u32) {
+        if from < until {
+            self.quiet.mark(quiet::SLOTS + Marks::place(hot.vpn));
+            self.tally.references.fetch += u64::from(until - from);
         }
     }
 
@@ -282,26 +283,22 @@ impl Engine {
         }
         self.tally.references.fetch += 1;
         let first = instr.pc >> BASE_SHIFT;
-        self.tally.lookups.fetch += 1;
         if *calm != Some(first) {
-            *calm = (!self.lookup(asid, first, Kind::Fetch)?).then_some(first);
+            *calm = (!self.lookup(asid, first, Kind::Fetch, 0)?).then_some(first);
         }
         for vpn in first + 1..=(instr.pc + u64::from(instr.len) - 1) >> BASE_SHIFT {
-            self.tally.lookups.fetch += 1;
             *calm = (!self.lookup_further(asid, vpn, Kind::Fetch)?).then_some(vpn);
         }
         Ok(true)
     }
 
     /// One load or store; whether a lookup did something.
+    #[inline]
     fn data(&mut self, asid: Asid, kind: Kind, addr: u64, size: u64) -> Result<bool, Error> {
-        let last = addr.saturating_add(size - 1);
-        let count = |n: &mut Lookups, by| *(if kind == Kind::Load { &mut n.load } else { &mut n.store }) += by;
-        count(&mut self.tally.references, 1);
-        count(&mut self.tally.lookups, 1);
-        let mut acted = self.lookup(asid, addr >> BASE_SHIFT, kind)?;
-        for vpn in (addr >> BASE_SHIFT) + 1..=last >> BASE_SHIFT {
-            count(&mut self.tally.lookups, 1);
+        *of(&mut self.tally.references, kind) += 1;
+        let (first, last) = (addr >> BASE_SHIFT, addr.saturating_add(size - 1) >> BASE_SHIFT);
+        let mut acted = self.lookup(asid, first, kind, 0)?;
+        for vpn in first + 1..=last {
             acted |= self.lookup_further(asid, vpn, kind)?;
         }
         Ok(acted)
@@ -335,15 +332,14 @@ fn many_quiet_refs(silent: Silent, refs: &[QuickRef], addrs: &[u64]) -> bool {
 }
 
 /// XC-3 on the fast path: every lookup that was only counted is a hit with the translation of the page table.
-fn verify(compiled: &Compiled, groups: &[Group], asid: Asid, words: &[u64], at: usize) {
+fn verify(compiled: &Compiled, groups: &[Group], units: &[Unit], asid: Asid, words: &[u64], at: usize) {
     let (block, addrs) = compiled.blocks.execution(words, at).expect("it was looked at");
     let fetches = block.instrs.iter().map(|i| (Kind::Fetch, i.pc));
     let data = block.refs.iter().zip(addrs).map(|(r, &addr)| (r.kind, addr));
     for (kind, addr) in fetches.chain(data) {
-        for group in groups {
-            for unit in &group.units {
-                unit.check(&group.os, Lookup { asid, vpn: Vpn(addr >> group.os.page_shift()), kind });
-            }
+        for unit in units {
+            let os = &groups[unit.group].os;
+            unit.check(os, Lookup { asid, vpn: Vpn(addr >> os.page_shift()), kind });
         }
     }
 }

@@ -98,7 +98,6 @@ pub struct Lab {
 #[derive(Clone, Copy, Default)]
 struct Place {
     engine: usize,
-    group: usize,
     unit: usize,
     /// Of a unit that is a family.
     member: usize,
@@ -189,7 +188,7 @@ impl Lab {
             }
         }
         let entries = |place: &Place| match &self.engines[place.engine] {
-            Loop::Pages(engine) => both(&engine.groups[place.group].units[place.unit]),
+            Loop::Pages(engine) => both(&engine.units[place.unit]),
             Loop::Lines(_) => Vec::new(),
         };
         self.place.iter().map(entries).collect()
@@ -201,14 +200,14 @@ impl Lab {
         let limit = self.engines[0].done().then(|| format!("--limit {}", self.options.limit.unwrap_or(0)));
         let first = self.engines[0].seen();
         for other in &self.engines {
-            let facts = |seen: &Seen| (seen.tally.references, seen.tally.lookups, seen.footprint.pages, seen.crowd);
+            let facts = |seen: &Seen| (seen.tally.references, seen.tally.further, seen.footprint.pages, seen.crowd);
             debug_assert_eq!(facts(&other.seen()), facts(&first), "engines disagree");
         }
         let workload = Workload {
             source: source.to_owned(),
             instructions: first.tally.references.fetch,
             references: first.tally.references,
-            lookups: first.tally.lookups,
+            lookups: first.tally.lookups(),
             touched_bytes: first.footprint.pages << BASE_SHIFT,
             processes: first.crowd.processes(),
             threads: first.crowd.threads(),
@@ -287,11 +286,10 @@ impl Build<'_> {
 
     /// One engine for TLBs, in groups that share an operating system.
     fn pages<'s>(&mut self, parts: impl Iterator<Item = &'s [usize]>) -> Result<(), Error> {
-        let mut groups: Vec<Group> = Vec::new();
-        let mut first = 0;
+        let (mut groups, mut units): (Vec<Group>, Vec<Unit>) = Default::default();
         for part in parts {
             let os = Os::new(&self.specs[part[0]].params).map_err(self.refuse(part[0]))?;
-            let mut units = Vec::new();
+            let group = Group { os, designs: units.len()..units.len() + part.len(), growth: Growth::new() };
             for &i in part {
                 let spec = &self.specs[i];
                 let design = spec.hardware.tlb().expect("only TLBs are here");
@@ -299,19 +297,19 @@ impl Build<'_> {
                 let fetch = spec.params.flag("split").then(build).transpose()?;
                 let unit = Unit {
                     name: spec.name.clone(),
+                    group: groups.len(),
+                    order: group.order(),
                     main: build()?,
                     fetch,
                     profile: Profile::new(),
                     walks: hw::tlb::hierarchy::walks(&spec.params),
                 };
-                self.place[i] = Place { engine: self.engines.len(), group: groups.len(), unit: units.len(), member: 0 };
+                self.place[i] = Place { engine: self.engines.len(), unit: units.len(), member: 0 };
                 units.push(unit);
             }
-            first += units.len();
-            let growth = Growth::new();
-            groups.push(Group { order: os.page_shift() - BASE_SHIFT, os, first: first - units.len(), units, growth });
+            groups.push(group);
         }
-        let engine = Engine::new(groups, self.options.limit, self.options.plain);
+        let engine = Engine::new(groups, units, self.options.limit, self.options.plain);
         self.engines.push(Loop::Pages(Box::new(engine)));
         Ok(())
     }
@@ -343,7 +341,7 @@ impl Build<'_> {
             let system = system.map_err(self.refuse(i))?;
             let walks = hw::tlb::walker::by_caches(&spec.params);
             for (member, &i) in family.iter().enumerate() {
-                self.place[i] = Place { engine: self.engines.len(), group: 0, unit: units.len(), member };
+                self.place[i] = Place { engine: self.engines.len(), unit: units.len(), member };
             }
             units.push(lines::Unit::new(spec.name.clone(), system, walks));
         }
@@ -356,19 +354,18 @@ impl Build<'_> {
 fn machine(spec: &MachineSpec, engines: &mut [Loop], place: Place, workload: &Workload) -> MachineResult {
     // A timeline runs in 4 KB lookups, so that all machines of a run have the same slices.
     let clock = workload.lookups.total();
-    let Place { engine: e, group: g, unit: u, member } = place;
+    let Place { engine: e, unit: u, member } = place;
     let (os, growth, profile, tlb, system, caches, ideal_segment) = match &mut engines[e] {
         Loop::Pages(engine) => {
-            let lookups = engine.lookups(g);
-            let Group { os, units, growth, first, .. } = &mut engine.groups[g];
-            let unit = &mut units[u];
+            let unit = &mut engine.units[u];
+            let Group { os, growth, .. } = &mut engine.groups[unit.group];
             let mut tlb = unit.main.counts().clone();
             if let Some(fetch) = &unit.fetch {
                 tlb += fetch.counts();
             }
-            tlb.lookups = lookups;
+            tlb.lookups = engine.tally.lookups_in(unit.order);
             let book = engine.lives.as_ref().filter(|_| unit.walks);
-            let ideal = book.and_then(|lives| lives.ideal(*first + u, clock)).map(|ideal| cost::overhead::beside(ideal, &tlb));
+            let ideal = book.and_then(|lives| lives.ideal(u, clock)).map(|ideal| cost::overhead::beside(ideal, &tlb));
             (&*os, growth, &mut unit.profile, tlb, None, None, ideal)
         }
         Loop::Lines(engine) => {

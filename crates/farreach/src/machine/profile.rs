@@ -13,47 +13,47 @@ const FIRST_SHIFT: u32 = 10;
 pub(super) struct Profile {
     /// log2 of the lookups of a slice.
     shift: u32,
-    misses: Vec<u64>,
+    misses: [u64; MAX_SLICES],
     regions: Vec<[u64; 2]>,
 }
 
 impl Profile {
     pub fn new() -> Profile {
-        Profile { shift: FIRST_SHIFT, misses: Vec::new(), regions: Vec::new() }
+        Profile { shift: FIRST_SHIFT, misses: [0; MAX_SLICES], regions: Vec::new() }
     }
 
     /// A miss at the lookup number `clock`, in the region with this label.
     #[inline]
     pub fn miss(&mut self, clock: u64, kind: Kind, label: u32) {
-        let (slice, region) = ((clock >> self.shift) as usize, label as usize);
-        if slice >= self.misses.len() || region >= self.regions.len() {
-            self.make_room(clock, region);
+        if clock >> self.shift >= MAX_SLICES as u64 {
+            self.stretch(clock);
         }
-        self.misses[(clock >> self.shift) as usize] += 1;
-        self.regions[region][usize::from(kind != Kind::Fetch)] += 1;
+        self.misses[(clock >> self.shift) as usize % MAX_SLICES] += 1;
+        match self.regions.get_mut(label as usize) {
+            Some(region) => region[usize::from(kind != Kind::Fetch)] += 1,
+            None => self.first_miss(kind, label),
+        }
     }
 
     #[cold]
-    fn make_room(&mut self, clock: u64, region: usize) {
-        self.stretch(clock);
-        let slices = (clock >> self.shift) as usize + 1;
-        self.misses.resize(slices.max(self.misses.len()), 0);
-        self.regions.resize(self.regions.len().max(region + 1), [0, 0]);
+    fn first_miss(&mut self, kind: Kind, label: u32) {
+        self.regions.resize(label as usize + 1, [0, 0]);
+        self.regions[label as usize][usize::from(kind != Kind::Fetch)] += 1;
     }
 
+    #[cold]
     fn stretch(&mut self, clock: u64) {
         while clock >> self.shift >= MAX_SLICES as u64 {
             self.shift += 1;
-            self.misses = self.misses.chunks(2).map(|pair| pair.iter().sum()).collect();
+            self.misses = std::array::from_fn(|i| self.misses.iter().skip(2 * i).take(2).sum());
         }
     }
 
     /// For a run of `lookups` lookups.
     pub fn timeline(&mut self, lookups: u64) -> Timeline {
         self.stretch(lookups.saturating_sub(1));
-        let mut misses = self.misses.clone();
-        misses.resize(lookups.div_ceil(1 << self.shift) as usize, 0);
-        Timeline { slice_lookups: 1 << self.shift, misses }
+        let slices = lookups.div_ceil(1 << self.shift) as usize;
+        Timeline { slice_lookups: 1 << self.shift, misses: self.misses[..slices].into() }
     }
 
     /// Regions with misses, most first.

@@ -2,8 +2,8 @@
 //!
 //! A direct-mapped cache over the pages, one half for each side (fetch, data). A slot has two bit masks over the designs, one
 //! for fetches or loads, one for stores: a bit says that the design answers this lookup *quietly* (see
-//! [`crate::hw::tlb::Noise`]): a hit that changes no state, so it need only be counted. Likewise it has two masks over the operating
-//! systems, whose bits say that serving this lookup would change nothing in them and that the answer is [`Quiet::served`]. Losing a
+//! [`crate::hw::tlb::Noise`]): a hit that changes no state, so it need only be counted. Two more masks over the designs say that serving
+//! this lookup would change nothing in their operating systems, and that what these answer is [`Quiet::answer`]. Losing a
 //! bit is always safe, so conflicts and bulk clearing cost time, never exactness. The page numbers are those of one address
 //! space; a process switch empties the table.
 
@@ -70,8 +70,6 @@ pub(super) const LOADS: usize = 0;
 pub(super) const STORES: usize = SLOTS;
 /// See [`LOADS`].
 pub(super) const FETCHES: usize = 2 * SLOTS;
-/// From here on the table is nobody's, and holds no page.
-const NOBODY: usize = 3 * SLOTS;
 
 /// The slot of a page at this place, seen from this side.
 #[inline(always)]
@@ -83,15 +81,13 @@ fn slot_at(place: usize, fetch: bool) -> usize {
 pub(super) struct Quiet {
     /// All that the fast path reads: for each slot the page if *every* design is quiet, otherwise [`NO_PAGE`]; see [`LOADS`].
     silent: Box<[u64; 4 * SLOTS]>,
-    /// What each operating system answered, by slot and system, [`ABREAST`] of them together.
+    /// What each operating system answered, by system and slot, [`ABREAST`] systems together.
     answers: Box<[Answers]>,
-    /// Of these, how many a slot has.
-    rows: usize,
     /// Every design.
     full: u32,
     /// Per design, as a set, the slots it was asked for since its bits were last cleared: no others have its bit, or will get it at the end of
     /// the lookup that is under way.
-    asked: Box<[[u64; WORDS]]>,
+    asked: Box<[[u64; WORDS]; MAX_DESIGNS]>,
     /// Slots that have a page.
     claimed: Vec<u16>,
     /// What designs say, with the marks they can look at.
@@ -105,9 +101,8 @@ impl Quiet {
         Quiet {
             silent: filled(NO_PAGE),
             answers: vec![Answers([Kept(0, 0); ABREAST]); 2 * SLOTS * systems.div_ceil(ABREAST)].into(),
-            rows: systems.div_ceil(ABREAST),
             full: ((1u64 << designs) - 1) as u32,
-            asked: vec![[0; WORDS]; designs].into(),
+            asked: filled([0; WORDS]),
             claimed: Vec::new(),
             noise: Noise { marks: Some(Box::new(Marks::new())), ..Noise::default() },
         }
@@ -139,50 +134,40 @@ impl Quiet {
         self.marks_mut().mark(slot);
     }
 
-    /// The slot of a page and the designs that answer this lookup quietly.
+    /// The slot of a page; if it is the page's: the designs that answer this lookup quietly, and those whose systems have nothing to do for it
+    /// but answer [`Quiet::answer`].
     #[inline(always)]
-    pub fn designs(&self, vpn: u64, kind: Kind) -> (usize, u32) {
+    pub fn known(&self, vpn: u64, kind: Kind) -> (usize, Option<(u32, u32)>) {
         let at = slot_at(Marks::place(vpn), kind == Kind::Fetch);
         let seat = self.marks().seat(at);
-        (at, if seat.vpn == vpn { half(seat.designs, kind) } else { 0 })
+        (at, (seat.vpn == vpn).then(|| (half(seat.designs, kind), half(seat.systems, kind))))
     }
 
-    /// Whether the slot is this page's.
-    #[inline(always)]
-    pub fn has(&self, at: usize, vpn: u64) -> bool {
-        self.marks().seat(at).vpn == vpn
-    }
-
-    /// Makes the slot this page's. If it was not: who had it, with its last lookup, which the designs must be told.
-    pub fn claim(&mut self, at: usize, vpn: u64) -> Option<Former> {
-        if self.has(at, vpn) {
-            return None;
-        }
-        if self.has(at, NO_PAGE) {
+    /// Gives the slot to this page. Who had it, seen from the fetch side or not, with its last lookup, which the designs must be told.
+    pub fn claim(&mut self, at: usize, vpn: u64) -> Option<(bool, Vpn, u32)> {
+        if self.marks().seat(at).vpn == NO_PAGE {
             self.claimed.push(at as u16);
         }
         silence(&mut self.silent, at);
-        Some(Former(self.marks_mut().take(at, vpn).map(|(vpn, when)| (at >= SLOTS, Vpn(vpn), when))))
+        self.marks_mut().take(at, vpn).map(|(vpn, when)| (at >= SLOTS, Vpn(vpn), when))
     }
 
-    /// What a system answers to a lookup of the page at this place, if it has nothing else to do.
+    /// What a system answers to a lookup of the page in this slot that it has nothing to do for.
     #[inline(always)]
-    pub fn served(&self, at: usize, kind: Kind, system: usize) -> Option<Touched> {
-        let knows = half(self.marks().seat(at).systems, kind) >> system & 1 != 0;
-        knows.then(|| self.answers[at * self.rows + system / ABREAST].0[system % ABREAST].into())
+    pub fn answer(&self, at: usize, system: usize) -> Touched {
+        self.answers[system / ABREAST * 2 * SLOTS + at].0[system % ABREAST].into()
     }
 
-    /// The system answers so from now on; a store that was served leaves nothing to do for loads. The slot must be claimed.
-    #[inline]
-    pub fn serve(&mut self, at: usize, kind: Kind, system: usize, answer: Touched) {
-        self.marks_mut().seat_mut(at).systems |= for_kind(1 << system, kind);
-        self.answers[at * self.rows + system / ABREAST].0[system % ABREAST] = answer.into();
+    /// The system of these designs answers so from now on; a store that was served leaves nothing to do for loads. The slot must be claimed.
+    pub fn serve(&mut self, at: usize, kind: Kind, designs: u32, system: usize, answer: Touched) {
+        self.marks_mut().seat_mut(at).systems |= for_kind(designs, kind);
+        self.answers[system / ABREAST * 2 * SLOTS + at].0[system % ABREAST] = answer.into();
     }
 
     /// The design is asked for this slot: nothing may be published for it that was not asked.
     #[inline(always)]
     pub fn asked(&mut self, at: usize, design: usize) {
-        self.asked[design][at / 64] |= 1 << (at % 64);
+        self.asked[design % MAX_DESIGNS][at / 64 % WORDS] |= 1 << (at % 64);
     }
 
     /// The designs answer this lookup quietly from now on; a quiet store makes loads quiet too. The slot must be claimed.
@@ -213,11 +198,19 @@ impl Quiet {
         }
     }
 
-    /// Lookups of a page are quiet no more for these designs, and for these systems there may be something to do.
+    /// Lookups of a page are quiet no more for these designs, and there may be something to do for the systems of those.
     #[inline]
-    pub fn clear_page(&mut self, vpn: Vpn, designs: u32, systems: u32) {
-        let Quiet { noise, silent, .. } = self;
-        clear(noise.marks.as_mut().expect("made with the table"), silent, vpn, both(designs), both(systems));
+    pub fn clear_page(&mut self, vpn: Vpn, designs: u32, those: u32) {
+        let marks = self.noise.marks.as_mut().expect("made with the table");
+        let place = Marks::place(vpn.0);
+        for at in [slot_at(place, false), slot_at(place, true)] {
+            let seat = marks.seat_mut(at);
+            if seat.vpn == vpn.0 {
+                seat.designs &= !both(designs);
+                seat.systems &= !both(those);
+                silence(&mut self.silent, at);
+            }
+        }
     }
 
     /// Takes the pages that a design named out of the table.
@@ -230,7 +223,8 @@ impl Quiet {
         let marks = marks.as_mut().expect("made with the table");
         for &(_, base, mut mask) in pages.iter().filter(|(of, ..)| *of == asid) {
             while mask != 0 {
-                clear(marks, &mut self.silent, Vpn(base.0 + u64::from(mask.trailing_zeros())), both(1 << design), 0);
+                let place = Marks::place(base.0 + u64::from(mask.trailing_zeros()));
+                clear_place(marks, &mut self.silent, place, 1 << design);
                 mask &= mask - 1;
             }
         }
@@ -279,7 +273,7 @@ impl Quiet {
             *seat = Seat::of(seat.vpn);
             silence(&mut self.silent, at.into());
         }
-        // Who was asked stays: a fault may lead here while other designs have answered already and are published thereafter.
+        // Who was asked stays: the sets may have too many slots, never too few.
     }
 
     /// The slots that have a page: whether it is seen from the fetch side, the page, its last lookup. With `forget` they have none any more.
@@ -319,26 +313,17 @@ fn silence(silent: &mut [u64; 4 * SLOTS], at: usize) {
     silent[silent_at(at) + STORES] = NO_PAGE;
 }
 
-/// See [`Quiet::clear_page`].
+/// No lookup of a page at this place, seen from either side, is quiet any more for these designs. Whose the slots are nobody asks: rarely is
+/// another page quiet there, and that may be lost.
 #[inline(always)]
-fn clear(marks: &mut Marks, silent: &mut [u64; 4 * SLOTS], vpn: Vpn, designs: u64, systems: u64) {
-    let place = Marks::place(vpn.0);
-    // Which side it is nobody can foresee, so no branches: what is not found goes where nobody looks.
-    let [data, fetch] = &mut marks.places[place].0;
-    let [of_data, of_fetch] = [data.vpn, fetch.vpn].map(|at| at == vpn.0);
-    for (seat, found) in [(data, of_data), (fetch, of_fetch)] {
-        seat.designs &= select_unpredictable(found, !designs, !0);
-        if systems != 0 {
-            seat.systems &= select_unpredictable(found, !systems, !0);
-        }
+fn clear_place(marks: &mut Marks, silent: &mut [u64; 4 * SLOTS], place: usize, designs: u32) {
+    for seat in &mut marks.places[place % SLOTS].0 {
+        seat.designs &= !both(designs);
     }
-    silent[select_unpredictable(of_data, LOADS + place, NOBODY)] = NO_PAGE;
-    silent[select_unpredictable(of_data, STORES + place, NOBODY)] = NO_PAGE;
-    silent[select_unpredictable(of_fetch, FETCHES + place, NOBODY)] = NO_PAGE;
+    for what in [LOADS, STORES, FETCHES] {
+        silent[what + place % SLOTS] = NO_PAGE;
+    }
 }
-
-/// What was in a slot before: whether it was seen from the fetch side, the page, its last lookup.
-pub(super) struct Former(pub Option<(bool, Vpn, u32)>);
 
 /// What the fast path asks.
 #[derive(Clone, Copy)]
@@ -359,8 +344,10 @@ mod tests {
     const NOTHING: Touched = Touched { pte: Pte { pfn: Pfn(0), attr: Attr(0), order: 0 }, label: 0 };
 
     fn claim(q: &mut Quiet, vpn: u64, kind: Kind) -> usize {
-        let (at, _) = q.designs(vpn, kind);
-        q.claim(at, vpn);
+        let (at, known) = q.known(vpn, kind);
+        if known.is_none() {
+            q.claim(at, vpn);
+        }
         at
     }
     fn publish(q: &mut Quiet, at: usize, kind: Kind, designs: u32) {
@@ -368,7 +355,7 @@ mod tests {
         q.publish(at, kind, designs);
     }
     fn designs(q: &Quiet, vpn: u64, kind: Kind) -> u32 {
-        q.designs(vpn, kind).1
+        q.known(vpn, kind).1.map_or(0, |(designs, _)| designs)
     }
     fn silent(q: &mut Quiet, vpn: u64, what: usize) -> bool {
         q.fast().0.loud(vpn, Marks::place(vpn) + what) == 0
@@ -400,12 +387,12 @@ mod tests {
         let mut q = Quiet::new(1, 1);
         let at = claim(&mut q, 7, Kind::Load);
         publish(&mut q, at, Kind::Load, 0b01);
-        q.serve(at, Kind::Load, 0, NOTHING);
+        q.serve(at, Kind::Load, 0b01, 0, NOTHING);
         q.mark(at);
-        assert!(q.claim(at, 7).is_none());
-        assert_eq!(q.claim(at, rival()).unwrap().0, Some((false, Vpn(7), 1)));
-        assert_eq!((designs(&q, 7, Kind::Load), designs(&q, rival(), Kind::Load)), (0, 0));
-        assert!(!silent(&mut q, 7, LOADS) && !silent(&mut q, rival(), LOADS) && q.served(at, Kind::Load, 0).is_none());
+        assert_eq!((q.known(7, Kind::Load), q.known(rival(), Kind::Load)), ((at, Some((1, 1))), (at, None)));
+        assert_eq!(q.claim(at, rival()), Some((false, Vpn(7), 1)));
+        assert_eq!((q.known(7, Kind::Load), q.known(rival(), Kind::Load)), ((at, None), (at, Some((0, 0)))));
+        assert!(!silent(&mut q, 7, LOADS) && !silent(&mut q, rival(), LOADS));
     }
 
     #[test]
@@ -413,13 +400,13 @@ mod tests {
         let mut q = Quiet::new(2, 2);
         let at = claim(&mut q, 7, Kind::Load);
         let answer = Touched { label: 3, pte: Pte { pfn: Pfn(1 << 50), attr: Attr(7), order: 9 } };
-        q.serve(at, Kind::Load, 0, NOTHING);
-        q.serve(at, Kind::Store, 1, answer);
-        assert_eq!(q.served(at, Kind::Store, 1), Some(answer));
-        let served = |q: &Quiet| [Kind::Load, Kind::Store].map(|k| [0, 1].map(|g| q.served(at, k, g).map(|t| t.label)));
-        assert_eq!(served(&q), [[Some(0), Some(3)], [None, Some(3)]]);
+        q.serve(at, Kind::Load, 0b01, 0, NOTHING);
+        q.serve(at, Kind::Store, 0b10, 1, answer);
+        assert_eq!((q.answer(at, 0), q.answer(at, 1)), (NOTHING, answer));
+        let served = |q: &Quiet| [Kind::Load, Kind::Store].map(|kind| q.known(7, kind).1.unwrap().1);
+        assert_eq!(served(&q), [0b11, 0b10]);
         q.clear_page(Vpn(7), 0, 0b10);
-        assert_eq!(served(&q), [[Some(0), None], [None, None]]);
+        assert_eq!(served(&q), [0b01, 0]);
     }
 
     #[test]

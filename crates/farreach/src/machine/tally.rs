@@ -2,7 +2,7 @@
 
 use crate::addr::Asid;
 use crate::counts::Lookups;
-use crate::event::Op;
+use crate::event::{Kind, Op};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
@@ -20,9 +20,9 @@ pub struct Progress {
 pub(super) struct Tally {
     /// References before splitting at page boundaries.
     pub references: Lookups,
-    /// Lookups in 4 KB pages.
-    pub lookups: Lookups,
-    /// Those for a further page of one reference, by log2 of the largest page whose boundary lies before it.
+    /// Lookups of a further 4 KB page of one reference.
+    pub further: Lookups,
+    /// The same, by log2 of the largest page whose boundary lies before it, where somebody asks for that.
     pub crossings: [u64; ORDERS],
 }
 
@@ -42,9 +42,29 @@ impl Tally {
         Progress { instructions: self.references.fetch, references: self.references.total() }
     }
 
-    /// Lookups in base pages of 2^k 4 KB pages: a reference makes one for each page it touches (XC-1).
+    /// Lookups in 4 KB pages: a reference makes one for each page it touches (XC-1).
+    pub fn lookups(&self) -> Lookups {
+        let Tally { references, further, .. } = self;
+        Lookups {
+            fetch: references.fetch + further.fetch,
+            load: references.load + further.load,
+            store: references.store + further.store,
+        }
+    }
+
+    /// Lookups in base pages of 2^k 4 KB pages.
     pub fn lookups_in(&self, k: u32) -> u64 {
-        self.lookups.total() - self.crossings[..k as usize].iter().sum::<u64>()
+        self.lookups().total() - self.crossings[..k as usize].iter().sum::<u64>()
+    }
+}
+
+/// Those of a kind.
+#[inline(always)]
+pub(super) fn of(lookups: &mut Lookups, kind: Kind) -> &mut u64 {
+    match kind {
+        Kind::Fetch => &mut lookups.fetch,
+        Kind::Load => &mut lookups.load,
+        Kind::Store => &mut lookups.store,
     }
 }
 

@@ -2,15 +2,20 @@
 
 use super::growth::Growth;
 use super::profile::Profile;
-use crate::addr::{Asid, Vpn};
+use crate::addr::{Asid, BASE_SHIFT, Vpn};
 use crate::event::Kind;
 use crate::hw::tlb::{Lookup, PageTableView, Tlb, Translation};
 use crate::os::Os;
+use std::ops::Range;
 
 /// One design of a machine: a unified TLB, or one for each side.
 pub(super) struct Unit {
     /// As the user wrote it.
     pub name: String,
+    /// Its group.
+    pub group: usize,
+    /// [`Group::order`] of it.
+    pub order: u32,
     /// Data side, or both.
     pub main: Box<dyn Tlb>,
     /// Fetches, if split.
@@ -67,26 +72,22 @@ impl Unit {
 pub(super) struct Group {
     /// Its operating system.
     pub os: Os,
-    /// k: log2 of the 4 KB pages in its base page.
-    pub order: u32,
-    /// First design, as bit of the masks.
-    pub first: usize,
-    /// Designs.
-    pub units: Vec<Unit>,
+    /// Its designs, as bits of the masks.
+    pub designs: Range<usize>,
     /// Memory over time.
     pub growth: Growth,
 }
 
 impl Group {
-    /// After its last design, as bit of the masks.
-    #[inline(always)]
-    pub fn end(&self) -> usize {
-        self.first + self.units.len()
+    /// k: log2 of the 4 KB pages in its base page.
+    pub fn order(&self) -> u32 {
+        self.os.page_shift() - BASE_SHIFT
     }
 
     /// Its designs, in the masks.
     #[inline]
     pub fn mask(&self) -> u32 {
-        (((1u64 << self.units.len()) - 1) << self.first) as u32
+        let Range { start, end } = self.designs;
+        ((1u64 << end) - (1u64 << start)) as u32
     }
 }

@@ -1,9 +1,10 @@
 //! What is not a reference: events of the stream, what operating systems change, who runs; and telling the designs.
 
+use super::super::compiled::Compiled;
 use super::super::quiet::{self, Quiet};
 use super::super::unit::Group;
 use super::Engine;
-use crate::addr::Asid;
+use crate::addr::{Asid, Vpn};
 use crate::event::Op;
 use crate::hw::tlb::Noise;
 use crate::os::What;
@@ -20,9 +21,10 @@ impl Engine {
     fn follow_changes(&mut self, g: usize) {
         let group = &mut self.groups[g];
         group.os.take_changes(&mut self.changes);
-        let (mask, k) = (group.mask(), group.order);
+        let (mask, k) = (group.mask(), group.order());
         for change in &self.changes {
-            for (i, unit) in group.units.iter_mut().enumerate() {
+            for design in group.designs.clone() {
+                let unit = &mut self.units[design];
                 let noise = noise(k, &mut self.quiet, &mut self.noise);
                 noise.clear();
                 for (tlb, sees) in unit.each() {
@@ -36,7 +38,7 @@ impl Engine {
                     }
                 }
                 if let Some(current) = self.current {
-                    hush(&mut self.quiet, &self.noise, current, group.first + i, k);
+                    hush(&mut self.quiet, &self.noise, current, design, k);
                 }
             }
             // Also for designs that hold nothing of these pages: the next reference must reach the operating system.
@@ -44,24 +46,24 @@ impl Engine {
                 continue;
             }
             if change.pages.pages <= quiet::SLOTS as u64 >> k {
-                change.pages.finer(k).iter().for_each(|vpn| self.quiet.clear_page(vpn, mask, 1 << g));
+                change.pages.finer(k).iter().for_each(|vpn| self.quiet.clear_page(vpn, mask, mask));
             } else {
                 self.quiet.clear();
             }
         }
     }
 
-    pub(super) fn op(&mut self, asid: Asid, op: &Op) -> Result<(), String> {
+    pub(super) fn op(&mut self, compiled: &mut Compiled, asid: Asid, op: &Op) -> Result<(), String> {
         if let Op::Define { id, block } = op {
-            return self.compiled.define(*id, block).map_err(|e| format!("block {id}: {e}"));
+            return compiled.define(*id, block).map_err(|e| format!("block {id}: {e}"));
         }
         self.crowd.follow(op);
         if let Some(lives) = &mut self.lives {
-            lives.op(asid, op, self.tally.lookups.total());
+            lives.op(asid, op, self.tally.lookups().total());
         }
         for g in 0..self.groups.len() {
             let Group { os, growth, .. } = &mut self.groups[g];
-            growth.before(self.tally.lookups.total(), os);
+            growth.before(self.tally.lookups().total(), os);
             os.apply(asid, op);
             self.follow(g);
         }
@@ -83,7 +85,7 @@ impl Engine {
         self.settle(true);
         self.current = Some(to);
         self.quiet.belongs_to(to);
-        for unit in self.groups.iter_mut().flat_map(|g| &mut g.units) {
+        for unit in &mut self.units {
             self.noise.clear();
             unit.each().for_each(|(tlb, _)| tlb.switch(to, &mut self.noise));
         }
@@ -94,13 +96,11 @@ impl Engine {
 
     /// Another thread goes on in the address space that runs.
     fn run_thread(&mut self, asid: Asid, thread: u32) {
-        for Group { order, first, units, .. } in &mut self.groups {
-            for (design, unit) in (*first..).zip(units) {
-                let noise = noise(*order, &mut self.quiet, &mut self.noise);
-                noise.clear();
-                unit.each().for_each(|(tlb, _)| tlb.thread(asid, thread, noise));
-                hush(&mut self.quiet, &self.noise, asid, design, *order);
-            }
+        for (design, unit) in self.units.iter_mut().enumerate() {
+            let noise = noise(unit.order, &mut self.quiet, &mut self.noise);
+            noise.clear();
+            unit.each().for_each(|(tlb, _)| tlb.thread(asid, thread, noise));
+            hush(&mut self.quiet, &self.noise, asid, design, unit.order);
         }
     }
 
@@ -108,12 +108,13 @@ impl Engine {
     pub fn settle(&mut self, forget: bool) {
         let lookups = self.quiet.lookups(forget);
         if let Some(asid) = self.current {
-            self.groups
-                .iter_mut()
-                .filter(|g| g.order == 0)
-                .flat_map(|g| &mut g.units)
-                .for_each(|unit| unit.looked_up(asid, &lookups));
+            self.looked_up(asid, &lookups);
         }
+    }
+
+    /// Tells the designs of these lookups. The marks in the table are of 4 KB pages, so designs on larger ones do without.
+    pub fn looked_up(&mut self, asid: Asid, lookups: &[(bool, Vpn, u32)]) {
+        self.units.iter_mut().filter(|unit| unit.order == 0).for_each(|unit| unit.looked_up(asid, lookups));
     }
 }
 

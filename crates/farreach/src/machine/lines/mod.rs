@@ -10,7 +10,7 @@ use super::crew::Work;
 use super::growth::Growth;
 use super::lives::Lives;
 use super::profile::{FIRST_SLICE, MAX_SLICES, Profile};
-use super::tally::{Crowd, Footprint, Progress, Tally};
+use super::tally::{Crowd, Footprint, Progress, Tally, of};
 use crate::Error;
 use crate::addr::{Asid, BASE_SHIFT, Vpn};
 use crate::counts::{Lookups, SystemCounts, TlbCounts};
@@ -176,7 +176,7 @@ impl LineEngine {
         if faults {
             self.flush()?;
         }
-        self.growth.before(self.tally.lookups.total(), &self.os);
+        self.growth.before(self.tally.lookups().total(), &self.os);
         if let Err(e) = self.os.touch(asid, Vpn(vpn), kind) {
             let machine = self.units.first().map_or_else(String::new, |unit| unit.name.clone());
             return Err(Error::Simulation { machine, what: self.os.explain(e) });
@@ -214,14 +214,11 @@ impl LineEngine {
     /// One block of the usual kind.
     fn block(&mut self, asid: Asid, shape: &Shape, addrs: &[u64]) -> Result<(), Error> {
         let left_out = self.steps(asid, shape, addrs)?;
-        let loads = u64::from(shape.loads) - left_out.load;
-        let stores = u64::from(shape.refs - shape.loads) - left_out.store;
-        for lookups in [&mut self.tally.references, &mut self.tally.lookups] {
-            lookups.fetch += u64::from(shape.instrs);
-            lookups.load += loads;
-            lookups.store += stores;
-        }
-        self.tally.lookups.fetch += u64::from(shape.page_crossings);
+        let Tally { references, further, .. } = &mut self.tally;
+        references.fetch += u64::from(shape.instrs);
+        references.load += u64::from(shape.loads) - left_out.load;
+        references.store += u64::from(shape.refs - shape.loads) - left_out.store;
+        further.fetch += u64::from(shape.page_crossings);
         Ok(())
     }
 
@@ -265,7 +262,7 @@ impl LineEngine {
             if piece > first {
                 self.crossings[kind as usize].add(Crossings::into_piece(piece));
                 let page = piece.trailing_zeros() >= BASE_SHIFT - PIECE_SHIFT;
-                *of(&mut self.tally.lookups, kind) += u64::from(page);
+                *of(&mut self.tally.further, kind) += u64::from(page);
             }
             if !self.served.has(vpn, kind) {
                 self.serve(asid, vpn, kind)?;
@@ -313,7 +310,6 @@ impl LineEngine {
     fn reference(&mut self, asid: Asid, kind: Kind, addr: u64, size: u64) -> Result<(), Error> {
         self.pieces(asid, kind, addr, addr.saturating_add(size - 1))?;
         *of(&mut self.tally.references, kind) += 1;
-        *of(&mut self.tally.lookups, kind) += 1;
         Ok(())
     }
 
@@ -323,9 +319,9 @@ impl LineEngine {
         }
         self.crowd.follow(op);
         self.flush().map_err(|e| e.to_string())?;
-        self.growth.before(self.tally.lookups.total(), &self.os);
+        self.growth.before(self.tally.lookups().total(), &self.os);
         if let Some(lives) = &mut self.lives {
-            lives.op(asid, op, self.tally.lookups.total());
+            lives.op(asid, op, self.tally.lookups().total());
         }
         self.os.apply(asid, op);
         self.follow().map_err(|e| e.to_string())
@@ -335,7 +331,7 @@ impl LineEngine {
     /// block that ends it.
     #[inline(always)]
     fn breathe(&mut self) -> Result<(), Error> {
-        let lookups = self.tally.lookups.total();
+        let lookups = self.tally.lookups().total();
         if self.span.len() < SPAN && lookups < self.slice_end {
             return Ok(());
         }
@@ -349,14 +345,6 @@ impl LineEngine {
             }
         }
         Ok(())
-    }
-}
-
-fn of(lookups: &mut Lookups, kind: Kind) -> &mut u64 {
-    match kind {
-        Kind::Fetch => &mut lookups.fetch,
-        Kind::Load => &mut lookups.load,
-        Kind::Store => &mut lookups.store,
     }
 }
 
@@ -401,7 +389,7 @@ impl Work for LineEngine {
         }
         // The next batch may be of another address space.
         self.flush()?;
-        self.clock = self.tally.lookups.total();
+        self.clock = self.tally.lookups().total();
         Ok(())
     }
 

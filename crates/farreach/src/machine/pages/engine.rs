@@ -37,7 +37,6 @@ impl PageEngine {
     fn hot_block(&mut self, asid: Asid, hot: &Hot, addrs: &[u64]) {
         let sides = &mut self.sides;
         sides.tally.references.fetch += u64::from(hot.instrs);
-        sides.tally.lookups.fetch += u64::from(hot.instrs);
         if hot.instrs > 0 {
             sides.look(asid, hot.vpn, Kind::Fetch);
         }
@@ -51,10 +50,8 @@ impl PageEngine {
                 sides.reference(asid, r.kind(), addr, r.size());
             }
         }
-        for lookups in [&mut sides.tally.references, &mut sides.tally.lookups] {
-            lookups.load += loads;
-            lookups.store += stores;
-        }
+        sides.tally.references.load += loads;
+        sides.tally.references.store += stores;
     }
 
     /// One block, reference by reference, up to the limit.
@@ -157,7 +154,7 @@ impl Work for PageEngine {
                 at += 1;
                 continue;
             }
-            let (hot, addrs) = self.compiled.execution(words, at).map_err(|why| broken(at, why.to_string()))?;
+            let (&hot, addrs) = self.compiled.execution(words, at).map_err(|why| broken(at, why.to_string()))?;
             let end = at + 1 + addrs.len();
             if self.plain || hot.spread || self.limit - self.sides.tally.units() < u64::from(hot.instrs.max(hot.refs)) {
                 // The blocks step aside, so that nothing of them need be copied while the rest changes.

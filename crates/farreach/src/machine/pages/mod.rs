@@ -133,7 +133,7 @@ impl PageLab {
             source: source.to_owned(),
             instructions: first.sides.tally.references.fetch,
             references: first.sides.tally.references,
-            lookups: first.sides.tally.lookups,
+            lookups: first.sides.tally.lookups(),
             touched_bytes: first.sides.book.touched() << BASE_SHIFT,
             processes: first.crowd.processes(),
             threads: first.crowd.threads(),

@@ -5,7 +5,7 @@
 //! front at one size lies in the page at the front at every larger one, so the sizes are asked in ascending order until one finds its
 //! page at distance 1. `plain` does without both; the tests compare the two.
 
-use super::super::tally::Tally;
+use super::super::tally::{Tally, of};
 use super::book::{Book, DATA, FETCHED, Pages, STORED};
 use super::stack::{Distances, Stack};
 use crate::addr::{Asid, BASE_SHIFT, VpnRange};
@@ -63,15 +63,9 @@ impl Sides {
     /// lookup of it (CA-18).
     pub fn reference(&mut self, asid: Asid, kind: Kind, addr: u64, size: u64) {
         let (from, to) = (addr >> BASE_SHIFT, addr.saturating_add(size - 1) >> BASE_SHIFT);
-        let Tally { references, lookups, .. } = &mut self.tally;
-        for (lookups, by) in [(references, 1), (lookups, 1 + to - from)] {
-            *match kind {
-                Kind::Fetch => &mut lookups.fetch,
-                Kind::Load => &mut lookups.load,
-                Kind::Store => &mut lookups.store,
-            } += by;
-        }
+        *of(&mut self.tally.references, kind) += 1;
         if from != to {
+            *of(&mut self.tally.further, kind) += to - from;
             for (crossings, order) in self.crossings.iter_mut().zip(&self.orders) {
                 crossings[side(kind)] += (to >> order) - (from >> order);
             }
