@@ -10,8 +10,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-/// Batches that may wait for an engine: enough to even out, little enough to bound memory.
-const WAITING: usize = 8;
+/// Words that go to the engines together. Waking a thread takes about as long as some ten thousand references, so it should not happen for
+/// each batch.
+const LOAD: usize = 1 << 17;
+
+/// Loads that may wait for an engine: enough to even out, little enough to bound memory.
+const WAITING: usize = 2;
 
 /// What an engine can do.
 pub(super) trait Work: Send + 'static {
@@ -25,7 +29,7 @@ pub(super) trait Work: Send + 'static {
 
 /// One engine at work elsewhere.
 struct Worker<W> {
-    batches: SyncSender<Arc<Batch>>,
+    loads: SyncSender<Arc<Vec<Batch>>>,
     thread: JoinHandle<(W, Result<(), Error>)>,
 }
 
@@ -33,6 +37,8 @@ struct Worker<W> {
 pub(super) struct Crew<W> {
     workers: Vec<Worker<W>>,
     shared: Arc<Shared>,
+    /// The next load, and its words, with one more for each batch.
+    next: (Vec<Batch>, usize),
 }
 
 #[derive(Default)]
@@ -48,34 +54,42 @@ impl<W: Work> Crew<W> {
     pub fn start(engines: Vec<W>) -> Result<Crew<W>, Error> {
         let shared = Arc::new(Shared::default());
         let hire = |(i, mut engine): (usize, W)| {
-            let (batches, work) = sync_channel::<Arc<Batch>>(WAITING);
+            let (loads, work) = sync_channel::<Arc<Vec<Batch>>>(WAITING);
             let shared = Arc::clone(&shared);
             let thread = std::thread::Builder::new().name(format!("engine {i}")).spawn(move || {
-                for batch in work {
-                    if let Err(error) = engine.feed(&batch) {
-                        return (engine, Err(error));
-                    }
-                    if i == 0 {
-                        let progress = engine.progress();
-                        shared.instructions.store(progress.instructions, Ordering::Relaxed);
-                        shared.references.store(progress.references, Ordering::Relaxed);
-                        shared.done.store(engine.done(), Ordering::Relaxed);
+                for load in work {
+                    for batch in load.iter() {
+                        if let Err(error) = engine.feed(batch) {
+                            return (engine, Err(error));
+                        }
+                        if i == 0 {
+                            let progress = engine.progress();
+                            shared.instructions.store(progress.instructions, Ordering::Relaxed);
+                            shared.references.store(progress.references, Ordering::Relaxed);
+                            shared.done.store(engine.done(), Ordering::Relaxed);
+                        }
                     }
                 }
                 (engine, Ok(()))
             });
             let thread = thread.map_err(|source| Error::Io { file: "a thread for an engine".into(), source })?;
-            Ok(Worker { batches, thread })
+            Ok(Worker { loads, thread })
         };
         let workers = engines.into_iter().enumerate().map(hire).collect::<Result<_, Error>>()?;
-        Ok(Crew { workers, shared })
+        Ok(Crew { workers, shared, next: (Vec::new(), 0) })
     }
 
-    /// Gives a batch to every engine. False: the limit is reached, or an engine gave up; [`Crew::finish`] says why.
-    pub fn feed(&self, batch: Batch) -> bool {
-        let batch = Arc::new(batch);
-        let taken = self.workers.iter().all(|w| w.batches.send(Arc::clone(&batch)).is_ok());
-        taken && !self.shared.done.load(Ordering::Relaxed)
+    /// Gives a batch to every engine, soon. False: the limit is reached, or an engine gave up; [`Crew::finish`] says why.
+    pub fn feed(&mut self, batch: Batch) -> bool {
+        self.next.1 += 1 + batch.words.len();
+        self.next.0.push(batch);
+        (self.next.1 < LOAD || self.send()) && !self.shared.done.load(Ordering::Relaxed)
+    }
+
+    /// Sends off what there is; false if an engine gave up.
+    fn send(&mut self) -> bool {
+        let load = Arc::new(std::mem::take(&mut self.next).0);
+        self.workers.iter().all(|w| w.loads.send(Arc::clone(&load)).is_ok())
     }
 
     pub fn progress(&self) -> Progress {
@@ -86,11 +100,12 @@ impl<W: Work> Crew<W> {
     }
 
     /// Waits until all is simulated and gives the engines back; the first error of the first engine that had one.
-    pub fn finish(self) -> (Vec<W>, Result<(), Error>) {
+    pub fn finish(mut self) -> (Vec<W>, Result<(), Error>) {
+        self.send();
         let mut outcome = Ok(());
         let mut engines = Vec::new();
-        for Worker { batches, thread } in self.workers {
-            drop(batches);
+        for Worker { loads, thread } in self.workers {
+            drop(loads);
             match thread.join() {
                 Ok((engine, result)) => {
                     engines.push(engine);

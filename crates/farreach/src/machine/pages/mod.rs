@@ -80,7 +80,7 @@ impl PageLab {
     /// Takes one batch, given away or lent; false: the limit is reached, further batches would be ignored.
     pub fn feed<'b>(&mut self, batch: impl Into<Cow<'b, Batch>>) -> Result<bool, Error> {
         let batch = batch.into();
-        if let Some(crew) = &self.crew {
+        if let Some(crew) = &mut self.crew {
             return Ok(crew.feed(batch.into_owned()));
         }
         for engine in &mut self.engines {
