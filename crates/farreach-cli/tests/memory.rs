@@ -56,7 +56,7 @@ fn peak(trace: &Path, piped: bool, options: &[&str]) -> u64 {
 #[test]
 fn a_trace_ten_times_as_long_takes_no_more_memory() {
     // Long enough for all buffers to be in use.
-    const TURNS: u64 = 600_000;
+    const TURNS: u64 = 2_000_000;
     let (short, long) = (trace("short", TURNS), trace("long", 10 * TURNS));
     for (piped, options) in [(true, &[][..]), (false, &["--align", "64K"])] {
         let (a, b) = (peak(&short, piped, options), peak(&long, piped, options));

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 
 /// Words that go to the engines together. Waking a thread takes about as long as some ten thousand references, so it should not happen for
 /// each batch.
-const LOAD: usize = 1 << 17;
+const LOAD: usize = 1 << 16;
 
 /// Loads that may wait for an engine: enough to even out, little enough to bound memory.
 const WAITING: usize = 2;

@@ -115,7 +115,7 @@ pub(crate) struct Seat {
     pub vpn: u64,
     /// The machine's own: designs that answer quietly.
     pub designs: u64,
-    /// The machine's own: operating systems that have nothing to do.
+    /// The machine's own: designs whose operating systems have nothing to do.
     pub systems: u64,
 }
 
