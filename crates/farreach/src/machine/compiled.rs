@@ -28,10 +28,10 @@ impl HotRef {
     pub fn table(self) -> usize {
         self.table.into()
     }
-    /// At least [`PAGE`] if the reference touches two pages or more.
+    /// See [`reach`].
     #[inline(always)]
     pub fn reach(self, addr: u64) -> u64 {
-        (addr & (PAGE - 1)) + u64::from(self.past)
+        reach(addr, self.past.into())
     }
     /// Load or store.
     #[inline(always)]
@@ -43,6 +43,12 @@ impl HotRef {
     pub fn size(self) -> u64 {
         u64::from(self.past) + 1
     }
+}
+
+/// At least [`PAGE`] if a reference to this address, of `past` bytes and one, touches two pages or more. These numbers can be or-ed.
+#[inline(always)]
+fn reach(addr: u64, past: u64) -> u64 {
+    (addr & (PAGE - 1)) + past
 }
 
 /// One block.
@@ -122,10 +128,10 @@ impl QuickRef {
     pub fn table(self) -> usize {
         usize::from(self.0 >> SIZE_BITS) * quiet::STORES
     }
-    /// At least [`PAGE`] if the reference touches two pages or more. These numbers can be or-ed.
+    /// See [`reach`].
     #[inline(always)]
     pub fn reach(self, addr: u64) -> u64 {
-        (addr & (PAGE - 1)) + (u64::from(self.0) & ((1 << SIZE_BITS) - 1))
+        reach(addr, u64::from(self.0) & ((1 << SIZE_BITS) - 1))
     }
 }
 

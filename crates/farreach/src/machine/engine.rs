@@ -20,7 +20,8 @@ use crate::event::{Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, block_id, re
 use crate::hw::tlb::{Lookup, Marks, Noise};
 use crate::os::Change;
 
-/// Chooses the code for so many references, or what is for more than [`TOGETHER`].
+/// Chooses the code for so many references, or what is for more than [`TOGETHER`]. Each goes on to the next block by itself, knowing how far that
+/// is: with one way on for all, the look at quiet blocks takes 1.1 of the time.
 macro_rules! by_count {
     ($count:expr, $name:ident => $few:block, _ => $many:block) => {
         by_count!(@ $count, $name, $few, $many, 0 1 2 3 4)
