@@ -14,7 +14,7 @@ use look::{Region, dump, look, regions};
 use procfs::ProcError;
 use procfs::process::Process;
 use std::ffi::OsString;
-use std::io::IsTerminal;
+use std::io::{ErrorKind, IsTerminal};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -208,7 +208,8 @@ impl Watch {
 fn gone(error: &ProcError) -> bool {
     match error {
         ProcError::NotFound(_) => true,
-        ProcError::Io(e, _) => e.raw_os_error() == Some(libc::ESRCH),
+        // Files of an address space that were open when it went are empty from then on.
+        ProcError::Io(e, _) => e.raw_os_error() == Some(libc::ESRCH) || e.kind() == ErrorKind::UnexpectedEof,
         _ => false,
     }
 }
@@ -228,5 +229,24 @@ fn refused(pid: i32, error: &ProcError) -> anyhow::Error {
             anyhow!("process {pid}: {file} may not be read; run farreach as root, or as the user of the process{owner}")
         }
         e => anyhow!("process {pid}: {e}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Between two reads of a look the process may end.
+    #[test]
+    fn a_process_that_ends_while_it_is_looked_at_is_gone() {
+        let mut child = Command::new("sleep").arg("100").spawn().unwrap();
+        let process = Process::new(child.id() as i32).unwrap();
+        let mut pagemap = process.pagemap().unwrap();
+        let first = process.maps().unwrap().0[0].address.0 as usize / 4096;
+        assert!(pagemap.get_range_info(first..first + 1).is_ok());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let error = pagemap.get_range_info(first..first + 1).unwrap_err();
+        assert!(gone(&error), "{error}");
     }
 }
