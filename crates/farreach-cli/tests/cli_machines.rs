@@ -63,9 +63,31 @@ fn wrong_descriptions() {
     }
     let ran = farreach(["sim", &trace, "-m", &missing]);
     assert_eq!(ran.err.matches("No such file").count(), 1, "{}", ran.err);
-    line("machines nosuch").bad(1, &["no preset 'nosuch'"]);
+    line("machines nosuch").bad(1, &["no preset 'nosuch'", "groups of them: t94, ps", "all"]);
+    // A group has no keys of its own, and what one of its machines refuses is refused.
+    line("machines --keys ds13").bad(1, &["no preset 'ds13'"]);
+    farreach(["sim", &trace, "-m", "ds13:segments=2"]).bad(1, &["machine 'ds13/4k:segments=2'", "unknown key 'segments'"]);
     line("machines --keys").bad(2, &["NAME"]);
     line("machines t94/single --keys --json").bad(2, &["--keys", "--json"]);
+}
+
+#[test]
+fn a_group_means_all_its_presets() {
+    let dir = Dir::new();
+    let trace = dir.write("t", sweep(3, 1));
+    let names = |args: &str| {
+        let result = line(&format!("sim {trace} --json {args}")).good().json();
+        let machines = result["machines"].as_array().unwrap();
+        machines.iter().map(|m| m["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let ds13 = ["ds13/4k", "ds13/2m", "ds13/1g", "ds13/segment"];
+    assert_eq!(names("-m ds13"), ds13);
+    assert_eq!(names("-m t94/single -m ds13:walk_levels=5")[1..], ds13.map(|m| format!("{m}:walk_levels=5")));
+    assert_eq!(names("-m all"), presets());
+    let listed = |group: &str| line(&format!("machines {group} --json")).good().json().as_array().unwrap().len();
+    assert_eq!((listed("ds13"), listed("all")), (4, presets().len()));
+    let text = line("machines ds13").good().out;
+    assert!(text.contains("ds13/segment") && !text.contains("t94/single"), "{text}");
 }
 
 #[test]

@@ -18,8 +18,8 @@ const DEFAULT_MACHINES: [&str; 5] = ["t94/single", "t94/superpage", "t94/partial
 /// Which machines, and how long.
 #[derive(Args)]
 pub struct LabArgs {
-    /// A preset or a TOML file, with overrides: NAME[:key=value,...]. Repeatable. `farreach machines` lists them.
-    /// Default: the five designs of the subblock paper.
+    /// A preset or a TOML file, with overrides: NAME[:key=value,...]. Repeatable. `farreach machines` lists them. What stands before the
+    /// slash of a preset means all that begin so, such as `ds13`; `all` means all. Default: the five designs of the subblock paper.
     #[arg(long = "machine", short = 'm', value_name = "NAME[:key=value,...]")]
     machines: Vec<String>,
     /// Stop after N instructions (references, in a trace without instruction fetches).
@@ -50,7 +50,7 @@ impl LabArgs {
         let default = || DEFAULT_MACHINES.iter().map(|m| (*m).to_owned()).collect();
         let names: Vec<String> = if self.machines.is_empty() { default() } else { self.machines.clone() };
         let names = names.into_iter().map(|name| self.with_mapping(name)).collect::<Result<Vec<_>>>()?;
-        let specs = names.iter().map(|n| MachineSpec::parse(n, self.seed)).collect::<Result<Vec<_>, _>>()?;
+        let specs = MachineSpec::parse_all(names, self.seed)?;
         let threads = threads(self.threads);
         Ok(Lab::new(specs, Options { limit: self.limit, seed: self.seed, plain: self.plain, threads })?)
     }

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::Args;
-use farreach::machine::{MachineSpec, PRESETS};
+use farreach::machine::{MachineSpec, Preset};
 use farreach::params::Key;
 use std::fmt::Write as _;
 
@@ -11,10 +11,11 @@ use std::fmt::Write as _;
 #[command(after_help = "\
 Examples:
   farreach machines                                all presets
+  farreach machines ds13                           those of a paper; `--machine ds13` runs them all, `--machine all` every one
   farreach machines t94/partial > mine.toml        a preset with every key, to change and use as --machine mine.toml
   farreach machines --keys t94/partial             what each key means and accepts")]
 pub struct MachinesArgs {
-    /// A preset or a TOML file, with or without overrides.
+    /// A preset or a TOML file, with or without overrides; or a group of presets, to list it.
     name: Option<String>,
     /// Explain the keys of the machine instead.
     #[arg(long, requires = "name", conflicts_with = "json")]
@@ -26,9 +27,10 @@ pub struct MachinesArgs {
 
 /// Runs the command.
 pub fn run(args: MachinesArgs) -> Result<()> {
-    let text = match &args.name {
-        None => list(args.json)?,
-        Some(name) => {
+    let name = args.name.as_deref();
+    let group = Preset::all_of(name.unwrap_or("all"));
+    let text = match name {
+        Some(name) if group.is_empty() || args.keys => {
             let spec = MachineSpec::parse(name, 0)?;
             match (args.keys, args.json) {
                 (true, _) => explain(&spec),
@@ -36,12 +38,13 @@ pub fn run(args: MachinesArgs) -> Result<()> {
                 _ => spec.to_toml(),
             }
         }
+        _ => list(&group, args.json)?,
     };
     super::common::print(&text)
 }
 
-fn list(json: bool) -> Result<String> {
-    let specs = PRESETS.iter().map(|p| MachineSpec::parse(p.name, 0)).collect::<Result<Vec<_>, _>>()?;
+fn list(presets: &[&Preset], json: bool) -> Result<String> {
+    let specs = MachineSpec::parse_all(presets.iter().map(|p| p.name), 0)?;
     if json {
         let rows: Vec<_> =
             specs.iter().map(|s| serde_json::json!({"name": s.name, "about": s.about, "config": s.params.as_json()})).collect();

@@ -38,7 +38,8 @@ pub struct PageSizeArgs {
     /// Page sizes, ascending, powers of two from 4K to 2M; others are compared with the first.
     #[arg(long, value_name = "SIZE,...", value_delimiter = ',', default_values_t = PAGE_SIZES.map(Bytes), hide_default_value = true)]
     sizes: Vec<Bytes>,
-    /// A machine to run beside, over the same references: NAME[:key=value,...]. Repeatable. `farreach machines` lists them.
+    /// A machine to run beside, over the same references: NAME[:key=value,...], or a group of presets, such as `ds13`. Repeatable. `farreach
+    /// machines` lists them.
     #[arg(long = "machine", short = 'm', value_name = "NAME[:key=value,...]")]
     machines: Vec<String>,
     /// Without `ps/two-size` and `ps/itanium`, which otherwise run beside: page sizes, and machines that are named, alone take a third of the time.
@@ -72,7 +73,7 @@ impl Study {
         let sizes: Vec<u64> = args.sizes.iter().map(|size| size.0).collect();
         let policies = POLICIES.into_iter().filter(|_| !args.no_policies);
         let names = policies.chain(args.machines.iter().map(String::as_str));
-        let specs = names.map(|n| MachineSpec::parse(n, args.seed)).collect::<Result<Vec<_>, _>>()?;
+        let specs = MachineSpec::parse_all(names, args.seed)?;
         // Machines beside keep half of the processors busy; what engines of the study share is worth more to it then.
         let threads = if specs.is_empty() { options.threads } else { options.threads / 2 };
         let pages = PageLab::new(&sizes, Options { threads, ..options.clone() }).context("--sizes")?;

@@ -1,5 +1,6 @@
 //! Machine descriptions: presets, TOML files, overrides, and their resolved keys.
 
+use super::presets::{self, PRESETS};
 use crate::Error;
 use crate::hw::system::{SYSTEMS, SystemKind};
 use crate::hw::tlb::{DESIGNS, Design, host, range, segment, walker};
@@ -7,64 +8,6 @@ use crate::params::{Allowed, Key, Params};
 use crate::{cost, os};
 use serde_json::{Map, Value as Json};
 use std::path::Path;
-
-/// A machine that comes with the laboratory.
-pub struct Preset {
-    /// Name, `paper/machine`.
-    pub name: &'static str,
-    /// Its TOML.
-    pub toml: &'static str,
-}
-
-macro_rules! presets {
-    ($($name:literal),* $(,)?) => {
-        &[$(Preset { name: $name, toml: include_str!(concat!("../../../../machines/", $name, ".toml")) }),*]
-    };
-}
-
-/// All presets. A new one is one file in `machines/` and one word here.
-pub const PRESETS: &[Preset] = presets![
-    "t94/single",
-    "t94/superpage",
-    "t94/complete",
-    "t94/partial",
-    "t94/set-associative",
-    "t94/integrated",
-    "ps/4k",
-    "ps/8k",
-    "ps/16k",
-    "ps/32k",
-    "ps/64k",
-    "ps/128k",
-    "ps/256k",
-    "ps/512k",
-    "ps/1m",
-    "ps/2m",
-    "ps/two-size",
-    "ps/itanium",
-    "ds13/4k",
-    "ds13/2m",
-    "ds13/1g",
-    "ds13/segment",
-    "rmm15/4k",
-    "rmm15/thp",
-    "rmm15/clustered",
-    "rmm15/colt",
-    "rmm15/colt-fa",
-    "rmm15/range",
-    "today/skylake",
-    "today/zen2",
-    "today/cortex-a76",
-    "today/golden-cove",
-    "today/zen5",
-    "today/neoverse-n1",
-    "today/neoverse-v2",
-    "sv97/softvm",
-    "sv97/mips",
-    "sv97/spur",
-    "sv97/vmp",
-    "sv97/x86",
-];
 
 /// Which hardware.
 const KIND: Key =
@@ -143,12 +86,17 @@ impl MachineSpec {
         let toml = if base.ends_with(".toml") {
             std::fs::read_to_string(Path::new(base)).map_err(|source| Error::Io { file: base.to_owned(), source })?
         } else {
-            let known = || PRESETS.iter().map(|p| p.name).collect::<Vec<_>>().join(", ");
             let preset = PRESETS.iter().find(|p| p.name == base);
-            let preset = preset.ok_or_else(|| config(format!("no preset '{base}'; presets: {}; or a FILE.toml", known())))?;
-            preset.toml.to_owned()
+            preset.ok_or_else(|| config(presets::unknown(base)))?.toml.to_owned()
         };
         MachineSpec::from_toml(text, &toml, overrides, seed)
+    }
+
+    /// Reads several, each as in [`MachineSpec::parse`] or with the name of a group, which stands for all presets of it: `ds13` or `all`, with
+    /// overrides that go for each.
+    pub fn parse_all(texts: impl IntoIterator<Item = impl AsRef<str>>, seed: u64) -> Result<Vec<MachineSpec>, Error> {
+        let names = texts.into_iter().flat_map(|text| presets::named(text.as_ref()));
+        names.map(|name| MachineSpec::parse(&name, seed)).collect()
     }
 
     /// From TOML text and `key=value,...` overrides; the key `kind` names a design of the registry.
