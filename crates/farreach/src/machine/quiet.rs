@@ -7,10 +7,13 @@
 //! bit is always safe, so conflicts and bulk clearing cost time, never exactness. The page numbers are those of one address
 //! space; a process switch empties the table.
 
+mod asked;
+
 use crate::addr::{Asid, Pfn, Vpn, VpnRange};
 use crate::event::Kind;
 use crate::hw::tlb::{Attr, Marks, NO_PAGE, Noise, PLACES, Pte, Seat, filled};
 use crate::os::Touched;
+use asked::Asked;
 use std::hint::select_unpredictable;
 
 /// Slots of each side. What the fast path reads of the table is 128 KB, and of that only what the program uses at the time.
@@ -61,9 +64,6 @@ const ABREAST: usize = 4;
 #[repr(align(64))]
 struct Answers([Kept; ABREAST]);
 
-/// Words of a set of slots.
-const WORDS: usize = 2 * SLOTS / 64;
-
 /// Where [`Quiet::loud`] looks for a page: add the place of the page to one of these.
 pub(super) const LOADS: usize = 0;
 /// See [`LOADS`].
@@ -85,9 +85,9 @@ pub(super) struct Quiet {
     answers: Box<[Answers]>,
     /// Every design.
     full: u32,
-    /// Per design, as a set, the slots it was asked for since its bits were last cleared: no others have its bit, or will get it at the end of
-    /// the lookup that is under way.
-    asked: Box<[[u64; WORDS]; MAX_DESIGNS]>,
+    /// Per design, the slots it was asked for since its bits were last cleared: no others have its bit, or will get it at the end of the lookup
+    /// that is under way.
+    asked: Vec<Asked>,
     /// Slots that have a page.
     claimed: Vec<u16>,
     /// What designs say, with the marks they can look at.
@@ -102,7 +102,7 @@ impl Quiet {
             silent: filled(NO_PAGE),
             answers: vec![Answers([Kept(0, 0); ABREAST]); 2 * SLOTS * systems.div_ceil(ABREAST)].into(),
             full: ((1u64 << designs) - 1) as u32,
-            asked: filled([0; WORDS]),
+            asked: (0..designs).map(|_| Asked::new()).collect(),
             claimed: Vec::new(),
             noise: Noise { marks: Some(Box::new(Marks::new())), ..Noise::default() },
         }
@@ -167,7 +167,7 @@ impl Quiet {
     /// The design is asked for this slot: nothing may be published for it that was not asked.
     #[inline(always)]
     pub fn asked(&mut self, at: usize, design: usize) {
-        self.asked[design % MAX_DESIGNS][at / 64 % WORDS] |= 1 << (at % 64);
+        self.asked[design].insert(at);
     }
 
     /// The designs answer this lookup quietly from now on; a quiet store makes loads quiet too. The slot must be claimed.
@@ -186,16 +186,24 @@ impl Quiet {
     /// No lookup of the design is quiet any more.
     #[inline(never)]
     pub fn clear_design(&mut self, design: usize) {
+        self.forget(design, |_| true);
+    }
+
+    /// Lookups of what is asked for here are quiet no more for the design.
+    #[inline]
+    fn forget(&mut self, design: usize, these: impl Fn(Vpn) -> bool) {
         let marks = self.noise.marks.as_mut().expect("made with the table");
-        for (i, word) in self.asked[design].iter_mut().enumerate() {
-            let mut places = std::mem::take(word);
-            while places != 0 {
-                let at = i * 64 + places.trailing_zeros() as usize;
-                places &= places - 1;
-                marks.seat_mut(at).designs &= !both(1 << design);
-                silence(&mut self.silent, at);
+        let silent = &mut self.silent;
+        self.asked[design].retain(|at| {
+            let seat = marks.seat_mut(at);
+            let quiet = seat.designs & both(1 << design) != 0;
+            if quiet && these(Vpn(seat.vpn)) {
+                seat.designs &= !both(1 << design);
+                silence(silent, at);
+                return false;
             }
-        }
+            quiet
+        });
     }
 
     /// Lookups of a page are quiet no more for these designs, and there may be something to do for the systems of those.
@@ -248,20 +256,10 @@ impl Quiet {
     /// Lookups of these pages are quiet no more for the design. Looks through the pages or through what the design was asked for,
     /// whichever is less.
     fn clear_run(&mut self, pages: VpnRange, design: usize) {
-        if pages.pages <= WORDS as u64 {
-            return pages.iter().for_each(|vpn| self.clear_page(vpn, 1 << design, 0));
-        }
-        for i in 0..WORDS {
-            let mut places = self.asked[design][i];
-            while places != 0 {
-                let at = i * 64 + places.trailing_zeros() as usize;
-                places &= places - 1;
-                let seat = self.noise.marks.as_mut().expect("made with the table").seat_mut(at);
-                if pages.contains(Vpn(seat.vpn)) {
-                    seat.designs &= !both(1 << design);
-                    silence(&mut self.silent, at);
-                }
-            }
+        if pages.pages <= self.asked[design].len() as u64 {
+            pages.iter().for_each(|vpn| self.clear_page(vpn, 1 << design, 0));
+        } else {
+            self.forget(design, |vpn| pages.contains(vpn));
         }
     }
 
@@ -437,7 +435,8 @@ mod tests {
     #[test]
     fn a_run_goes_either_way() {
         let published = 200;
-        for run in [16, WORDS as u64, WORDS as u64 + 1] {
+        // By page, and by what was asked for.
+        for run in [16, published / 2, 2 * published] {
             let mut q = Quiet::new(2, 1);
             for vpn in 0..published {
                 let at = claim(&mut q, vpn, Kind::Store);

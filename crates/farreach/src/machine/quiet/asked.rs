@@ -1,0 +1,72 @@
+//! The slots of the table that a design was asked for: no others can have its bit.
+
+use super::SLOTS;
+
+/// Words of the set.
+const WORDS: usize = 2 * SLOTS / 64;
+
+/// See the module. A set and its members.
+pub(super) struct Asked {
+    set: [u64; WORDS],
+    slots: Vec<u16>,
+}
+
+impl Asked {
+    pub fn new() -> Asked {
+        Asked { set: [0; WORDS], slots: Vec::with_capacity(2 * SLOTS) }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    #[inline(always)]
+    pub fn insert(&mut self, slot: usize) {
+        if self.set[slot / 64 % WORDS] >> (slot % 64) & 1 == 0 {
+            self.insert_new(slot);
+        }
+    }
+
+    #[cold]
+    fn insert_new(&mut self, slot: usize) {
+        self.set[slot / 64 % WORDS] |= 1 << (slot % 64);
+        self.slots.push(slot as u16);
+    }
+
+    /// Only those of which this is true stay. In no order.
+    pub fn retain(&mut self, mut stays: impl FnMut(usize) -> bool) {
+        let Asked { set, slots } = self;
+        slots.retain(|&slot| {
+            let slot = usize::from(slot);
+            let stays = stays(slot);
+            set[slot / 64] &= !(u64::from(!stays) << (slot % 64));
+            stays
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_is_a_member_once_until_it_goes() {
+        let mut asked = Asked::new();
+        for slot in [0, 63, 64, 2 * SLOTS - 1, 63, 0] {
+            asked.insert(slot);
+        }
+        assert_eq!(asked.len(), 4);
+        asked.retain(|slot| slot != 63);
+        assert_eq!(asked.len(), 3);
+        asked.insert(63);
+        asked.insert(64);
+        let mut seen = Vec::new();
+        asked.retain(|slot| {
+            seen.push(slot);
+            false
+        });
+        seen.sort();
+        assert_eq!((seen, asked.len()), (vec![0, 63, 64, 2 * SLOTS - 1], 0));
+    }
+}
