@@ -63,10 +63,9 @@ fn every_step_of_the_operating_system_has_its_price() {
     let mut counts = Counts::default();
     let os = &mut counts.os;
     (os.page_faults, os.protection_faults, os.populated_pages) = (5, 1, 2);
-    (os.pt_probes, os.cow_copies, os.gathered_pages, os.io_bytes) = (9, 1, 2, 3 * 4096);
+    (os.pt_probes, os.cow_copies, os.gathered_pages, os.io_bytes, os.zeroed_pages) = (9, 1, 2, 3 * 4096, 4);
     let prices = json!({"fault_cycles": 100_000, "populate_cycles": 10_000, "check_cycles": 1000, "copy_cycles": 100,
         "io_cycles": 10, "zero_cycles": 1});
-    // Of 5 + 2 pages mapped, 3 came from files.
     assert_eq!(cost(&counts, &Workload::default(), &params(prices), None, 0).os_cycles, 629_334);
 }
 
@@ -75,6 +74,7 @@ fn every_step_of_the_operating_system_has_its_price() {
 fn rmm15_26_a_superpage_that_comes_whole_is_one_fault_and_its_zeros() {
     let mut counts = Counts::default();
     (counts.os.page_faults, counts.os.populated_pages, counts.os.populated_in_superpages) = (1, 511, 511);
+    counts.os.zeroed_pages = 512;
     let prices = json!({"fault_cycles": 100_000, "populate_cycles": 1000, "zero_cycles": 1});
     assert_eq!(cost(&counts, &Workload::default(), &params(prices.clone()), None, 0).os_cycles, 100_512);
     let lines = ledger(&counts, &MemoryUse::default(), None, &params(prices));
@@ -101,7 +101,7 @@ fn t94_78_every_line_reads_its_counter() {
         ("misses of page TLBs: answered by a range", 31),
         ("page-fault handling: faults", of("page_faults") + of("protection_faults")),
         ("page-fault handling: read from files", of("io_bytes")),
-        ("page-fault handling: pages filled with zeros", of("page_faults") + of("populated_pages") - 1),
+        ("page-fault handling: pages filled with zeros", of("zeroed_pages")),
         ("page replacement and file writes: pages marked modified", of("dirty_pages")),
         ("physical memory allocation: steps", of("alloc_steps")),
         ("physical memory under pressure: no aligned group free", of("failed_region_allocs")),

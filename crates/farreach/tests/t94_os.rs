@@ -103,6 +103,23 @@ fn t94_52_prefetch_is_for_disk_files_only() {
     }
 }
 
+#[test]
+fn t94_78_zeros_are_for_new_memory_and_nothing_else() {
+    // A page of a file; of the same file elsewhere, in memory already; a page of memory; a copy of it, which the child makes.
+    let mut s = Stream::new();
+    s.start().file(0x100, 16, "/f").load(0x103).file(0x200, 16, "/f").load(0x203).anon(0x300, 16).store(0x300);
+    s.op(Op::Fork { child: farreach::addr::Asid(1) }).space(1).store(0x300);
+    let out = run(&["t94/single", "t94/partial", "t94/superpage"], &s);
+    for (i, read) in [1, 16, 16].into_iter().enumerate() {
+        let (m, os) = (out.machine(i), &out.machine(i).counts.os);
+        // What prefetch reads in vain makes nothing else cheaper.
+        assert_eq!((os.page_faults, os.io_bytes, os.cow_copies, os.zeroed_pages), (3, read << 12, 1, 1), "{}", m.name);
+        let line = m.ledger.iter().find(|l| l.item.ends_with("filled with zeros")).unwrap();
+        assert_eq!(line.count, 1, "{}", m.name);
+    }
+    assert_eq!(out.machine(1).cost.os_cycles - out.machine(0).cost.os_cycles, 15 * 40_000);
+}
+
 /// Two passes over one region of 16 pages.
 fn two_passes(backing: Option<&str>) -> Stream {
     let mut s = Stream::new();

@@ -53,7 +53,7 @@ pub fn os_cycles(os: &OsCounts, params: &Params) -> u64 {
         (populated(os), price(params, &keys::POPULATE)),
         (os.pt_probes, price(params, &keys::CHECK)),
         (copies(os) * base_pages(params), price(params, &keys::COPY)),
-        (zeroed_pages(os, params) * base_pages(params), price(params, &keys::ZERO)),
+        (os.zeroed_pages * base_pages(params), price(params, &keys::ZERO)),
         (io_pages(os), price(params, &keys::IO)),
     ])
 }
@@ -94,12 +94,6 @@ pub(super) fn base_pages(params: &Params) -> u64 {
 /// 4 KB pages read from files.
 pub(super) fn io_pages(os: &OsCounts) -> u64 {
     os.io_bytes.div_ceil(1 << BASE_SHIFT)
-}
-
-/// Base pages filled with zeros: mapped, but not read from a file. Pages that were read and never mapped hide as many zeroed
-/// ones, so this is a lower bound where prefetch reads too much.
-pub(super) fn zeroed_pages(os: &OsCounts, params: &Params) -> u64 {
-    (os.page_faults + os.populated_pages).saturating_sub(os.io_bytes.div_ceil(params.int(PAGE_SIZE.name)))
 }
 
 /// Sum of count x price, rounded once.

@@ -6,7 +6,6 @@
 
 use super::cycles::{
     base_pages, copies, faults, hypervisor_cycles, io_pages, populated, price, shootdown_cycles, trapped, walk_cycles,
-    zeroed_pages,
 };
 use super::keys;
 use crate::counts::{Counts, LedgerLine, MemoryUse};
@@ -60,8 +59,8 @@ const ITEMS: &[Item] = &[
     Item {
         name: "page-fault handling: pages filled with zeros",
         unit: "pages",
-        read: |c, p| zeroed_pages(&c.os, p),
-        price: Some(Price::Each(&keys::ZERO, |c, p| zeroed_pages(&c.os, p) * base_pages(p))),
+        read: |c, _| c.os.zeroed_pages,
+        price: Some(Price::Each(&keys::ZERO, |c, p| c.os.zeroed_pages * base_pages(p))),
     },
     item("page replacement and file writes: pages marked modified", "pages", |c, _| c.os.dirty_pages),
     item("physical memory allocation: steps", "steps", |c, _| c.os.alloc_steps),

@@ -54,7 +54,8 @@ pub struct OsCounts {
     pub pt_probes: u64,
     /// Aligned groups and free-list steps the allocator looked at.
     pub alloc_steps: u64,
-    /// Pages whose first store marked them modified, counted in the size of their mapping (T94-19), in base pages.
+    /// Pages marked modified, in base pages: by the first store to them, counted in the size of their mapping (T94-19), or at once by
+    /// eager paging, which cannot tell (RMM15-28). They would have to be written back.
     pub dirty_pages: u64,
     /// Pages freed by unmapping, advice and exit.
     pub freed_pages: u64,
@@ -81,7 +82,8 @@ pub struct OsCounts {
     /// Of those, the ones that the program had not asked for when it ended, or when memory was full.
     #[serde(default)]
     pub chunk_unused_pages: u64,
-    /// Pages zeroed by faults and requests that bring in more than one page, and by the collapse of pages into a superpage.
+    /// Pages filled with zeros: each page of memory that is no file when it gets its frame. Copies are not among them, nor pages that
+    /// were in memory already when they were mapped.
     #[serde(default)]
     pub zeroed_pages: u64,
     /// Faults served with a superpage.

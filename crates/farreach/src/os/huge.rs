@@ -66,7 +66,6 @@ impl Os {
             }
             self.spaces[asid.0 as usize].table.update(vpn, |entry| entry.populated = false);
             self.memory.counts.superpage_faults += 1;
-            self.memory.counts.zeroed_pages += group.pages;
             self.memory.counts.populated_pages += group.pages - 1;
             self.memory.counts.populated_in_superpages += group.pages - 1;
             return true;
@@ -147,7 +146,6 @@ impl Os {
         }
         let missing = group.pages - pages.len() as u64;
         self.memory.counts.collapses += 1;
-        self.memory.counts.zeroed_pages += missing;
         self.memory.counts.populated_pages += missing;
         self.memory.counts.populated_in_superpages += missing;
         self.change(asid, group, What::Promoted);

@@ -227,11 +227,12 @@ impl Memory {
         }
     }
 
-    /// A frame just allocated gets the contents of an object page.
+    /// A frame just allocated gets the contents of an object page: zeros, unless the object is a file.
     pub fn fill(&mut self, object: ObjectId, page: u64, pfn: Pfn) {
         let o = self.objects.get_mut(object);
         o.slots.insert(page, Slot::Busy(pfn));
         let cached = !o.private;
+        self.counts.zeroed_pages += u64::from(!o.kind.is_file());
         self.busy.insert(pfn, 1, cached);
         self.note_peak();
     }
@@ -241,6 +242,7 @@ impl Memory {
         let o = self.objects.get_mut(object);
         o.slots.insert_run(first, pages, pfn);
         let cached = !o.private;
+        self.counts.zeroed_pages += if o.kind.is_file() { 0 } else { pages };
         self.busy.insert(pfn, pages, cached);
         self.note_peak();
     }

@@ -50,7 +50,7 @@ impl Os {
             counts.eager_requests += 1;
             counts.eager_pages += pages;
             counts.populated_pages += pages;
-            counts.zeroed_pages += pages;
+            counts.dirty_pages += pages;
         }
     }
 }

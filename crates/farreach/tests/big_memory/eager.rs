@@ -2,7 +2,7 @@
 
 use super::world::{A, map, os, pattern};
 use farreach::addr::Vpn;
-use farreach::event::{Backing, End, Kind, Op};
+use farreach::event::{Backing, End, Kind, Mapping, Op, Prot};
 use farreach::hw::tlb::{PageTableView, Range};
 use farreach::os::Os;
 
@@ -25,6 +25,10 @@ fn ca_32_rmm15_24_golden_decompositions() {
     let mut two = os(&format!("placement=eager,memory=128K,eager_fragmentation=1,pattern={file}"));
     map(&mut two, 0x100, 16, Backing::Anonymous);
     assert_eq!(ranges(&two, 0..0x200), [(0x100, 8), (0x108, 8)]);
+    // N = 8: as many as the threshold, served at once (AMB-83), and a range.
+    let mut eight = os("placement=eager,memory=128K");
+    map(&mut eight, 0x100, 8, Backing::Anonymous);
+    assert_eq!((ranges(&eight, 0..0x200), eight.counts().eager_pages), (vec![(0x100, 8)], 8));
     // N = 5: below the threshold, nothing is mapped.
     let mut small = os("placement=eager,memory=128K");
     map(&mut small, 0x100, 5, Backing::Anonymous);
@@ -60,6 +64,27 @@ fn rmm15_23_growth_joins_the_range() {
 }
 
 #[test]
+fn rmm15_23_what_is_no_request_for_memory_waits() {
+    let mut os = os("placement=eager,memory=1M");
+    let map_as = |os: &mut Os, start: u64, prot: Prot, shared: bool, backing: Backing| {
+        os.apply(A, &Op::Map(Mapping { start: start << 12, len: 64 << 12, prot, shared, backing }));
+    };
+    // Address space that nobody may access, a stack, a file.
+    map_as(&mut os, 0x100, Prot::NONE, false, Backing::Anonymous);
+    map_as(&mut os, 0x200, Prot::RW, false, Backing::Stack);
+    map_as(&mut os, 0x300, Prot::RW, true, Backing::File { path: "/x".into(), offset: 0 });
+    assert_eq!((os.counts().eager_requests, os.memory_use().resident_bytes), (0, 0));
+    // mmap and brk do ask, for shared memory too.
+    map_as(&mut os, 0x400, Prot::RW, true, Backing::Anonymous);
+    map_as(&mut os, 0x500, Prot::RW, false, Backing::Heap);
+    assert_eq!((os.counts().eager_requests, os.memory_use().resident_bytes), (2, 128 << 12));
+    // A second mapping of pages that are in memory (mremap with old length 0) asks for nothing.
+    os.apply(A, &Op::Remap { old_start: 0x400 << 12, old_len: 0, new_start: 0x600 << 12, new_len: 64 << 12 });
+    assert_eq!((os.counts().eager_requests, os.memory_use().resident_bytes), (2, 128 << 12));
+    os.check();
+}
+
+#[test]
 fn rmm15_24_a_fragmented_memory_waits_for_touches() {
     let file = pattern("every.txt", "every 8 offset 7\n");
     let mut os = os(&format!("placement=eager,memory=1M,pattern={file}"));
@@ -73,11 +98,12 @@ fn rmm15_24_a_fragmented_memory_waits_for_touches() {
 fn rmm15_28_eager_pages_take_no_fault() {
     let mut os = os("placement=eager,memory=1M");
     map(&mut os, 0x100, 64, Backing::Anonymous);
+    assert_eq!(os.counts().dirty_pages, 64, "RMM15-28: accessed and modified are set at allocation");
     for v in 0x100..0x140 {
         os.touch(A, Vpn(v), Kind::Store).unwrap();
     }
     let (counts, memory) = (os.counts(), os.memory_use());
-    assert_eq!((counts.page_faults, counts.dirty_pages, counts.eager_pages), (0, 0, 64));
+    assert_eq!((counts.page_faults, counts.dirty_pages, counts.eager_pages), (0, 64, 64), "and no store adds to that");
     assert_eq!((memory.resident_bytes, memory.touched_bytes, memory.wasted_bytes), (64 << 12, 64 << 12, 0));
     let c = os.contiguity().unwrap();
     assert_eq!((c.ranges, c.range_pages, c.median_pages, c.cover_99, c.ideal_ranges), (1, 64, 64, Some(1), 1));

@@ -20,7 +20,7 @@ fn rmm15_26_a_fault_brings_in_an_aligned_2m_that_its_region_covers() {
     }
     assert_eq!([0x1ff, 0x200, 0x3ff, 0x400, 0x5ff].map(|v| order(&os, v)), [0, 9, 9, 9, 9].map(Some));
     let c = os.counts();
-    assert_eq!((c.page_faults, c.superpage_faults, c.zeroed_pages, c.populated_pages), (3, 2, 1024, 1022));
+    assert_eq!((c.page_faults, c.superpage_faults, c.zeroed_pages, c.populated_pages), (3, 2, 1025, 1022));
     assert_eq!(c.populated_never_used, 1022);
     // Frames are congruent; a partial unmap splits.
     assert_eq!(frame(&os, 0x200).unwrap() % 512, 0);
@@ -88,7 +88,7 @@ fn without_a_block_the_fault_brings_in_a_page() {
     map(&mut os, 0x200, 0x200, Backing::Heap);
     touch(&mut os, 0x200, Kind::Store);
     let c = os.counts();
-    assert_eq!((order(&os, 0x200), c.superpage_fallbacks, c.superpage_faults, c.zeroed_pages), (Some(0), 1, 0, 0));
+    assert_eq!((order(&os, 0x200), c.superpage_fallbacks, c.superpage_faults, c.zeroed_pages), (Some(0), 1, 0, 1));
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn pages_are_collapsed_in_the_background() {
     touch(&mut late, 0x23f, Kind::Load);
     let c = late.counts();
     assert_eq!((order(&late, 0x200), order(&late, 0x3ff), c.collapses, c.gathered_pages), (Some(9), Some(9), 1, 64));
-    assert_eq!((c.zeroed_pages, c.populated_pages, c.populated_never_used), (448, 448, 448));
+    assert_eq!((c.zeroed_pages, c.populated_pages, c.populated_never_used), (512, 448, 448));
     late.check();
 }
 

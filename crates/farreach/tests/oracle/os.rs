@@ -43,7 +43,8 @@
 //! * OO-13 Prefetch (disk file, if switched on) only with a reservation that succeeded: the other pages become busy at once
 //!   and never stand in the reserved list. A later fault to one is a page fault, but not `reservations_honoured`, and reads
 //!   nothing.
-//! * OO-14 A file page costs 4096 `io_bytes` when it becomes busy, disk and nfs alike.
+//! * OO-14 A file page costs 4096 `io_bytes` when it becomes busy, disk and nfs alike; any other object page is filled with zeros then
+//!   (`zeroed_pages`).
 //! * OO-15 Frames for copies and for pages whose region is dealt with but whose identity is absent come from the head of the
 //!   free list.
 //!

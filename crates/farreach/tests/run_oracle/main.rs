@@ -67,7 +67,6 @@ const OTHER_POLICIES: &[&str] = &[
     "reclaimed_pages",
     "superpage_fallbacks",
     "superpage_faults",
-    "zeroed_pages",
 ];
 const OS_SKIP: &[&str] = &["pt_probes", "alloc_steps"];
 

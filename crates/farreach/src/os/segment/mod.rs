@@ -271,7 +271,8 @@ impl Os {
         let pfn = self.memory.ordinary(vpn).expect("there was room before the fork");
         self.memory.counts.cow_copies += 1;
         let object = self.spaces[child.0 as usize].regions.find(vpn).expect("the child has the same regions").object;
-        self.memory.fill(object, region.page_of(vpn), pfn);
+        self.memory.fill_nameless(pfn);
+        self.memory.rename(object, region.page_of(vpn), pfn);
         let entry = Entry { pfn, label: region.label, attr: attr(region.prot, false), present: true, ..Entry::default() };
         self.map_page(child, vpn, entry);
         Some(pfn)

@@ -70,6 +70,8 @@ impl PlainOs {
     pub(super) fn load(&mut self, page: ObjectPage) {
         if self.classes[&page.0].is_file() {
             self.counts.io_bytes += 4096 << self.config.k;
+        } else {
+            self.counts.zeroed_pages += 1;
         }
     }
 
