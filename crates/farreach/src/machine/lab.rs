@@ -365,7 +365,8 @@ fn machine(spec: &MachineSpec, engines: &mut [Loop], place: Place, workload: &Wo
             }
             tlb.lookups = engine.tally.lookups_in(unit.order);
             let book = engine.lives.as_ref().filter(|_| unit.walks);
-            let ideal = book.and_then(|lives| lives.ideal(u, clock)).map(|ideal| cost::overhead::beside(ideal, &tlb));
+            let ideal =
+                book.and_then(|lives| lives.ideal(u, engine.tally.time())).map(|ideal| cost::overhead::beside(ideal, &tlb));
             (&*os, growth, &mut unit.profile, tlb, None, None, ideal)
         }
         Loop::Lines(engine) => {
@@ -373,7 +374,7 @@ fn machine(spec: &MachineSpec, engines: &mut [Loop], place: Place, workload: &Wo
             let unit = &mut engine.units[u];
             if let Some((tlb, caches)) = unit.system.mmu(accesses) {
                 let tlb = TlbCounts { lookups: clock, ..tlb };
-                let ideal = engine.lives.as_ref().and_then(|lives| lives.ideal(u, clock));
+                let ideal = engine.lives.as_ref().and_then(|lives| lives.ideal(u, engine.tally.time()));
                 let ideal = ideal.map(|ideal| cost::overhead::beside(ideal, &tlb));
                 (&engine.os, &mut engine.growth, &mut unit.profile, tlb, None, Some(caches), ideal)
             } else {

@@ -11,6 +11,21 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
 
+/// A point or a length of time, as it passes for a program (AMB-92).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Time {
+    /// Instructions.
+    pub instructions: u64,
+    /// Lookups: what there is to count where a stream has no instructions.
+    pub lookups: u64,
+}
+
+impl Time {
+    fn since(self, then: Time) -> Time {
+        Time { instructions: self.instructions - then.instructions, lookups: self.lookups - then.lookups }
+    }
+}
+
 /// What memory was asked for together; pieces of one request that touch are one region.
 type Request = u64;
 const HEAP: Request = 0;
@@ -19,7 +34,7 @@ const STACK: Request = 1;
 /// A region from one change of its extent to the next.
 #[derive(Clone)]
 struct Life {
-    born: u64,
+    born: Time,
     pages: u64,
     /// It had another extent before.
     resized: bool,
@@ -35,10 +50,10 @@ struct Piece {
 }
 
 struct Space {
-    born: u64,
+    born: Time,
     pieces: BTreeMap<u64, Piece>,
     /// Lives that ended and may yet be long enough, each with its length.
-    ended: Vec<(u64, Life)>,
+    ended: Vec<(Time, Life)>,
 }
 
 /// The book.
@@ -52,7 +67,12 @@ pub(super) struct Lives {
     mapped: bool,
 }
 
-fn long(life: u64, time: u64) -> bool {
+/// Whether a life of this length lasted for long enough of the time of its process.
+fn long(life: Time, time: Time) -> bool {
+    let (life, time) = match time.instructions {
+        0 => (life.lookups, time.lookups),
+        instructions => (life.instructions, instructions),
+    };
     u128::from(life) * 100 > u128::from(time) * u128::from(LONG_LIVED_PERCENT)
 }
 
@@ -70,25 +90,25 @@ fn add(to: &mut [IdealSegment], life: &Life) {
 }
 
 impl Space {
-    fn new(born: u64) -> Space {
+    fn new(born: Time) -> Space {
         Space { born, pieces: BTreeMap::new(), ended: Vec::new() }
     }
 
-    fn end_life(&mut self, life: Option<Life>, now: u64) {
+    fn end_life(&mut self, life: Option<Life>, now: Time) {
         let Some(life) = life else { return };
-        let length = now - life.born;
-        if !long(length, now - self.born) {
+        let length = now.since(life.born);
+        if !long(length, now.since(self.born)) {
             return;
         }
         self.ended.push((length, life));
         if self.ended.len() > 2 * self.pieces.len() + 64 {
-            let time = now - self.born;
+            let time = now.since(self.born);
             self.ended.retain(|&(length, _)| long(length, time));
         }
     }
 
     /// Takes the pages of a range out and says which there were: first page, one past the last, request, accessible.
-    fn take(&mut self, designs: usize, (start, end): (u64, u64), now: u64) -> Vec<(u64, u64, Request, bool)> {
+    fn take(&mut self, designs: usize, (start, end): (u64, u64), now: Time) -> Vec<(u64, u64, Request, bool)> {
         let first = self.pieces.range(..=start).next_back().map_or(start, |(&s, _)| s);
         let hit: Vec<u64> = self.pieces.range(first..end.max(first)).filter(|(_, p)| p.end > start).map(|(&s, _)| s).collect();
         let mut taken = Vec::new();
@@ -109,7 +129,15 @@ impl Space {
     }
 
     /// Puts pages in where none are, as one region with those of the same request on either side.
-    fn put(&mut self, designs: usize, (mut start, mut end): (u64, u64), request: Request, open: bool, resized: bool, now: u64) {
+    fn put(
+        &mut self,
+        designs: usize,
+        (mut start, mut end): (u64, u64),
+        request: Request,
+        open: bool,
+        resized: bool,
+        now: Time,
+    ) {
         if start >= end {
             return;
         }
@@ -127,7 +155,7 @@ impl Space {
     }
 
     /// Makes pages accessible, or not.
-    fn protect(&mut self, designs: usize, range: (u64, u64), open: bool, now: u64) {
+    fn protect(&mut self, designs: usize, range: (u64, u64), open: bool, now: Time) {
         let within = self.pieces.range(..range.1).rev().take_while(|(_, p)| p.end > range.0);
         if within.clone().all(|(_, p)| p.life.is_some() == open) {
             return;
@@ -144,7 +172,7 @@ impl Space {
     }
 
     /// Moves pages, or makes a region longer or shorter. `fresh`: the request of what is there twice from now on.
-    fn remap(&mut self, designs: usize, old: (u64, u64), new: (u64, u64), fresh: Request, now: u64) {
+    fn remap(&mut self, designs: usize, old: (u64, u64), new: (u64, u64), fresh: Request, now: Time) {
         let source = self.pieces.range(..old.1.max(old.0 + 1)).next_back().filter(|(_, p)| p.end > old.0);
         let Some((request, open)) = source.map(|(_, p)| (p.request, p.life.is_some())) else { return };
         let keep = (old.1 - old.0).min(new.1 - new.0);
@@ -165,9 +193,9 @@ impl Space {
     }
 
     /// Adds up what lived long until now.
-    fn judge(&self, now: u64, into: &mut [IdealSegment]) {
-        let time = now - self.born;
-        let living = self.pieces.values().filter_map(|p| p.life.as_ref()).map(|life| (now - life.born, life));
+    fn judge(&self, now: Time, into: &mut [IdealSegment]) {
+        let time = now.since(self.born);
+        let living = self.pieces.values().filter_map(|p| p.life.as_ref()).map(|life| (now.since(life.born), life));
         for (length, life) in living.chain(self.ended.iter().map(|(length, life)| (*length, life))) {
             if long(length, time) {
                 add(into, life);
@@ -177,7 +205,7 @@ impl Space {
 }
 
 impl Life {
-    fn new(designs: usize, born: u64, pages: u64) -> Life {
+    fn new(designs: usize, born: Time, pages: u64) -> Life {
         Life { born, pages, resized: false, walks: vec![[0; 2]; designs].into() }
     }
 }
@@ -200,12 +228,12 @@ impl Lives {
         self.next - 1
     }
 
-    fn space(&mut self, asid: Asid, now: u64) -> &mut Space {
+    fn space(&mut self, asid: Asid, now: Time) -> &mut Space {
         self.spaces.entry(asid).or_insert_with(|| Space::new(now))
     }
 
-    /// An event, after `now` lookups.
-    pub fn op(&mut self, asid: Asid, op: &Op, now: u64) {
+    /// An event.
+    pub fn op(&mut self, asid: Asid, op: &Op, now: Time) {
         let designs = self.designs;
         match op {
             Op::Start { .. } => _ = self.space(asid, now),
@@ -256,9 +284,9 @@ impl Lives {
         }
     }
 
-    /// The ideal segment of a design, if the run ended after `now` lookups; walks outside are left to those who know all walks. `None` if
+    /// The ideal segment of a design, if the run ended now; walks outside are left to those who know all walks. `None` if
     /// the trace does not say what is mapped.
-    pub fn ideal(&self, design: usize, now: u64) -> Option<IdealSegment> {
+    pub fn ideal(&self, design: usize, now: Time) -> Option<IdealSegment> {
         let mut all = self.settled.clone();
         self.spaces.values().for_each(|space| space.judge(now, &mut all));
         self.mapped.then(|| all.swap_remove(design))
@@ -272,13 +300,18 @@ mod tests {
 
     const A: Asid = Asid(0);
 
+    /// Three lookups to an instruction.
+    fn at(instructions: u64) -> Time {
+        Time { instructions, lookups: 3 * instructions }
+    }
+
     fn map(start: u64, pages: u64, backing: Backing) -> Op {
         Op::Map(Mapping { start: start << 12, len: pages << 12, prot: Prot::RW, shared: false, backing })
     }
 
     /// Regions, pages, walks inside, and of those resized: regions and walks.
     fn numbers(lives: &Lives, now: u64) -> [u64; 5] {
-        let i = lives.ideal(0, now).unwrap();
+        let i = lives.ideal(0, at(now)).unwrap();
         [i.regions, i.pages, i.walks_inside, i.resized_regions, i.resized_walks_inside]
     }
 
@@ -289,20 +322,20 @@ mod tests {
     #[test]
     fn rmm15_42_more_than_eighty_percent_with_one_size() {
         let mut lives = Lives::new(1);
-        lives.op(A, &map(0x10, 4, Backing::Anonymous), 0);
-        assert_eq!(lives.ideal(0, 0), Some(IdealSegment::default()), "nothing has happened");
-        lives.op(A, &map(0x20, 8, Backing::Anonymous), 19);
-        lives.op(A, &map(0x30, 16, Backing::Anonymous), 20);
+        lives.op(A, &map(0x10, 4, Backing::Anonymous), at(0));
+        assert_eq!(lives.ideal(0, at(0)), Some(IdealSegment::default()), "nothing has happened");
+        lives.op(A, &map(0x20, 8, Backing::Anonymous), at(19));
+        lives.op(A, &map(0x30, 16, Backing::Anonymous), at(20));
         for (page, n) in [(0x13, 1), (0x14, 10), (0x27, 100), (0x30, 1000), (0x3f, 10000)] {
             walks(&mut lives, page, n);
         }
         lives.walk(A, 0x20, Kind::Fetch, 0);
         // 81 of 100 is more than 80 %, 80 is not; page 0x14 is in no region.
         assert_eq!(numbers(&lives, 100), [2, 12, 102, 0, 0]);
-        assert_eq!(lives.ideal(0, 100).unwrap().fetch_walks_inside, 1);
+        assert_eq!(lives.ideal(0, at(100)).unwrap().fetch_walks_inside, 1);
         assert_eq!(numbers(&lives, 101), [3, 28, 11102, 0, 0]);
         // A region that ends early enough is out, later it is in.
-        lives.op(A, &Op::Unmap { start: 0x10 << 12, len: 4 << 12 }, 120);
+        lives.op(A, &Op::Unmap { start: 0x10 << 12, len: 4 << 12 }, at(120));
         assert_eq!(numbers(&lives, 140), [3, 28, 11102, 0, 0]);
         assert_eq!(numbers(&lives, 150), [2, 24, 11101, 0, 0], "120 of 150 is not more than 80 %");
     }
@@ -310,26 +343,34 @@ mod tests {
     #[test]
     fn rmm15_42_whoever_changes_size_begins_anew() {
         let mut lives = Lives::new(1);
-        lives.op(A, &map(0x10, 4, Backing::Heap), 0);
-        lives.op(A, &map(0x50, 8, Backing::Anonymous), 0);
-        lives.op(A, &map(0x80, 4, Backing::Stack), 0);
+        lives.op(A, &map(0x10, 4, Backing::Heap), at(0));
+        lives.op(A, &map(0x50, 8, Backing::Anonymous), at(0));
+        lives.op(A, &map(0x80, 4, Backing::Stack), at(0));
         walks(&mut lives, 0x11, 7);
-        lives.op(A, &map(0x14, 4, Backing::Heap), 10);
+        lives.op(A, &map(0x14, 4, Backing::Heap), at(10));
         walks(&mut lives, 0x11, 1);
         walks(&mut lives, 0x17, 2);
         // The hole in the middle leaves two regions, and what is mapped there is a third.
-        lives.op(A, &map(0x52, 2, Backing::Anonymous), 15);
+        lives.op(A, &map(0x52, 2, Backing::Anonymous), at(15));
         walks(&mut lives, 0x57, 30);
         assert_eq!(numbers(&lives, 100), [5, 20, 33, 3, 33]);
         // A stack that grows late.
-        lives.op(A, &map(0x7e, 2, Backing::Stack), 60);
+        lives.op(A, &map(0x7e, 2, Backing::Stack), at(60));
         assert_eq!(numbers(&lives, 100), [4, 16, 33, 3, 33]);
         // mremap: in place, then elsewhere.
         let bytes = |page: u64| page << 12;
-        lives.op(A, &Op::Remap { old_start: bytes(0x54), old_len: bytes(4), new_start: bytes(0x54), new_len: bytes(6) }, 100);
+        lives.op(
+            A,
+            &Op::Remap { old_start: bytes(0x54), old_len: bytes(4), new_start: bytes(0x54), new_len: bytes(6) },
+            at(100),
+        );
         assert_eq!(numbers(&lives, 101), [4, 16, 33, 3, 33], "what it was lived for 85 of 101");
         assert_eq!(numbers(&lives, 120), [3, 12, 3, 2, 3]);
-        lives.op(A, &Op::Remap { old_start: bytes(0x54), old_len: bytes(6), new_start: bytes(0x90), new_len: bytes(5) }, 102);
+        lives.op(
+            A,
+            &Op::Remap { old_start: bytes(0x54), old_len: bytes(6), new_start: bytes(0x90), new_len: bytes(5) },
+            at(102),
+        );
         walks(&mut lives, 0x54, 1000);
         walks(&mut lives, 0x94, 5);
         // Heap of 8, 0x50 of 2, 0x52 of 2, the stack of 6, 0x90 of 5: only 0x52 has always been as it is.
@@ -340,30 +381,45 @@ mod tests {
     fn rmm15_42_what_nobody_may_access_is_no_memory() {
         let mut lives = Lives::new(1);
         let guard = Mapping { start: 0x10 << 12, len: 64 << 12, prot: Prot::NONE, shared: false, backing: Backing::Anonymous };
-        lives.op(A, &Op::Map(guard), 0);
+        lives.op(A, &Op::Map(guard), at(0));
         assert_eq!(numbers(&lives, 100), [0; 5]);
         let open = |start: u64, pages: u64, prot| Op::Protect { start: start << 12, len: pages << 12, prot };
-        lives.op(A, &open(0x10, 4, Prot::RW), 1);
+        lives.op(A, &open(0x10, 4, Prot::RW), at(1));
         walks(&mut lives, 0x10, 3);
         walks(&mut lives, 0x14, 3);
         assert_eq!(numbers(&lives, 100), [1, 4, 3, 0, 0]);
-        lives.op(A, &open(0x14, 4, Prot::RW), 2);
+        lives.op(A, &open(0x14, 4, Prot::RW), at(2));
         assert_eq!(numbers(&lives, 100), [1, 8, 0, 1, 0], "grown");
-        lives.op(A, &open(0x10, 8, Prot::RWX), 50);
+        lives.op(A, &open(0x10, 8, Prot::RWX), at(50));
         assert_eq!(numbers(&lives, 100), [1, 8, 0, 1, 0], "only that it may be accessed counts");
-        lives.op(A, &open(0x16, 8, Prot::NONE), 50);
+        lives.op(A, &open(0x16, 8, Prot::NONE), at(50));
         assert_eq!(numbers(&lives, 300), [1, 6, 0, 1, 0]);
     }
 
     #[test]
     fn a_process_has_a_time_of_its_own() {
         let mut lives = Lives::new(1);
-        lives.op(A, &map(0x10, 4, Backing::Anonymous), 0);
-        lives.op(A, &Op::Fork { child: Asid(1) }, 1000);
+        lives.op(A, &map(0x10, 4, Backing::Anonymous), at(0));
+        lives.op(A, &Op::Fork { child: Asid(1) }, at(1000));
         lives.walk(Asid(1), 0x12, Kind::Store, 0);
-        lives.op(Asid(1), &map(0x20, 1, Backing::Anonymous), 1050);
-        lives.op(Asid(1), &Op::End(End::Exit(0)), 1100);
+        lives.op(Asid(1), &map(0x20, 1, Backing::Anonymous), at(1050));
+        lives.op(Asid(1), &Op::End(End::Exit(0)), at(1100));
         assert_eq!(numbers(&lives, 2000), [2, 8, 1, 0, 0]);
+    }
+
+    /// Lookups come unevenly, instructions do not. Only a stream without any is measured by its lookups.
+    #[test]
+    fn amb_92_lives_are_measured_in_instructions() {
+        let regions = |late: Time, end: Time| {
+            let mut lives = Lives::new(1);
+            lives.op(A, &map(0x10, 4, Backing::Anonymous), Time::default());
+            lives.op(A, &map(0x20, 8, Backing::Anonymous), late);
+            lives.ideal(0, end).unwrap().regions
+        };
+        let time = |instructions, lookups| Time { instructions, lookups };
+        assert_eq!(regions(time(10, 900), time(100, 1000)), 2, "there for 90 of 100 instructions, 100 of 1000 lookups");
+        assert_eq!(regions(time(90, 100), time(100, 1000)), 1);
+        assert_eq!([regions(time(0, 100), time(0, 1000)), regions(time(0, 900), time(0, 1000))], [2, 1]);
     }
 
     /// A plain model: every page with its region, every region that ever was.
@@ -385,8 +441,8 @@ mod tests {
                     all[live.swap_remove(at).0].1 = now;
                 }
                 let len = 1 + random(15);
-                lives.op(A, &Op::Unmap { start: slot << 16, len: 16 << 12 }, now);
-                lives.op(A, &map(slot << 4, len, Backing::Anonymous), now);
+                lives.op(A, &Op::Unmap { start: slot << 16, len: 16 << 12 }, at(now));
+                lives.op(A, &map(slot << 4, len, Backing::Anonymous), at(now));
                 all.push((now, u64::MAX, len, 0));
                 live.push((all.len() - 1, slot));
             }

@@ -1,5 +1,6 @@
 //! What an engine counts for all designs together: references, lookups and the pages they touch.
 
+use super::lives::Time;
 use crate::addr::Asid;
 use crate::counts::Lookups;
 use crate::event::{Kind, Op};
@@ -50,6 +51,11 @@ impl Tally {
             load: references.load + further.load,
             store: references.store + further.store,
         }
+    }
+
+    /// The time for regions.
+    pub fn time(&self) -> Time {
+        Time { instructions: self.references.fetch, lookups: self.lookups().total() }
     }
 
     /// Lookups in base pages of 2^k 4 KB pages.

@@ -72,6 +72,28 @@ fn xc_3_every_design_agrees_with_the_page_table_under_the_new_policies() {
     }
 }
 
+/// A region is there for 90 of 100 instructions, but for 100 of 1000 lookups; or the other way round.
+#[test]
+fn amb_92_regions_live_for_instructions() {
+    for ((before, loads), regions) in [((10, 900), 2), ((90, 100), 1)] {
+        let mut s = Stream::new();
+        s.start().anon(0x100, 4);
+        (0..before).for_each(|_| _ = s.fetch(0x900));
+        s.loads((0..loads - before).map(|_| 0x100)).anon(0x200, 8);
+        (before..100).for_each(|_| _ = s.fetch(0x900));
+        s.loads((loads - before..900).map(|_| 0x200));
+        let out = run(&["rmm15/4k", "rmm15/4k:walk_cost=caches"], &s);
+        for m in &out.result.machines {
+            assert_eq!((out.result.workload.instructions, out.result.workload.lookups.total()), (100, 1000));
+            assert_eq!(m.ideal_segment.as_ref().map(|i| i.regions), Some(regions), "{}", m.name);
+        }
+    }
+    // Without instructions there is nothing but lookups to go by.
+    let mut s = Stream::new();
+    s.start().anon(0x100, 4).loads((0..10).map(|_| 0x100)).anon(0x200, 8).loads((0..90).map(|_| 0x200));
+    assert_eq!(run(&["rmm15/4k"], &s).machine(0).ideal_segment.as_ref().map(|i| i.regions), Some(2));
+}
+
 fn same(out: &Outcome, machines: &[String]) {
     for i in 1..machines.len() {
         let (a, b) = (out.machine(0), out.machine(i));

@@ -59,7 +59,7 @@ impl Engine {
         }
         self.crowd.follow(op);
         if let Some(lives) = &mut self.lives {
-            lives.op(asid, op, self.tally.lookups().total());
+            lives.op(asid, op, self.tally.time());
         }
         for g in 0..self.groups.len() {
             let Group { os, growth, .. } = &mut self.groups[g];

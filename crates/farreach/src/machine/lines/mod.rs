@@ -321,7 +321,7 @@ impl LineEngine {
         self.flush().map_err(|e| e.to_string())?;
         self.growth.before(self.tally.lookups().total(), &self.os);
         if let Some(lives) = &mut self.lives {
-            lives.op(asid, op, self.tally.lookups().total());
+            lives.op(asid, op, self.tally.time());
         }
         self.os.apply(asid, op);
         self.follow().map_err(|e| e.to_string())
