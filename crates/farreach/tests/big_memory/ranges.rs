@@ -2,7 +2,7 @@
 
 use super::world::{A, map, os, run, touch};
 use farreach::addr::{Asid, Pfn, Vpn};
-use farreach::event::{Backing, Kind, Op};
+use farreach::event::{Backing, End, Kind, Op, Prot};
 use farreach::hw::tlb::{Attr, PageTableView, Range};
 use farreach::os::Os;
 use farreach::os::ranges::btree::BTree;
@@ -97,6 +97,38 @@ fn ca_33_ca_38_ranges_are_what_a_scan_finds() {
         "placement=reservation,ranges=true,promote=64K,memory=16M",
     ] {
         run(keys, 8, 0..4, 250);
+    }
+}
+
+/// Demand paging hands out frames in ascending order, so that the order of touches says what is contiguous.
+#[test]
+fn rmm15_43_rmm15_44_what_counts_as_a_range() {
+    // Statistics count runs of eight pages and more, whatever the threshold of the machine.
+    for (keys, in_table) in [("", 4), (",range_threshold=2", 5), (",range_threshold=64", 0)] {
+        let mut os = os(&format!("placement=demand,ranges=true,memory=16M{keys}"));
+        for (start, pages) in [(0x100, 7), (0x200, 8), (0x300, 20), (0x500, 16)] {
+            map(&mut os, start, pages, Backing::Anonymous);
+            (start..start + pages).for_each(|v| touch(&mut os, v, Kind::Store));
+        }
+        // Contiguous in virtual memory alone.
+        map(&mut os, 0x400, 9, Backing::Anonymous);
+        (0x400..0x409).rev().for_each(|v| touch(&mut os, v, Kind::Store));
+        // Two halves with attributes of their own are two runs.
+        os.apply(A, &Op::Protect { start: 0x508 << 12, len: 8 << 12, prot: Prot { write: false, ..Prot::RW } });
+        let found = |os: &Os| {
+            let c = os.contiguity().unwrap();
+            let ranges = (c.mapped_pages, c.ranges, c.range_pages, c.median_pages, c.largest_pages);
+            (ranges, [c.cover_50, c.cover_90, c.cover_99], (c.ideal_ranges, c.ideal_cover_99, c.ideal_largest_pages))
+        };
+        let expected = ((60, 4, 44, 8, 20), [Some(3), None, None], (6, Some(6), 20));
+        assert_eq!((found(&os), os.contiguity().unwrap().most_ranges), (expected, in_table), "{keys}");
+        // What is told is the moment with most pages, of the process that had most, also when it is over.
+        os.apply(Asid(1), &Op::Start { pid: 2, parent: None, program: "/bin/b".into() });
+        os.touch(Asid(1), Vpn(5), Kind::Store).unwrap();
+        os.apply(A, &Op::Unmap { start: 0x300 << 12, len: 20 << 12 });
+        assert_eq!(found(&os), expected, "{keys}");
+        os.apply(A, &Op::End(End::Exit(0)));
+        assert_eq!(found(&os), expected, "{keys}");
     }
 }
 

@@ -1,9 +1,9 @@
 //! Direct segments (CA-26, CA-27, CA-28, CA-38).
 
 use super::world::{A, frame, map, os, run, touch};
-use farreach::addr::{Asid, Pfn, Vpn};
+use farreach::addr::{Asid, Vpn};
 use farreach::event::{Backing, End, Kind, Mapping, Op, Prot};
-use farreach::hw::tlb::{PageTableView, Segment};
+use farreach::hw::tlb::PageTableView;
 use farreach::os::{Os, What};
 
 const KEYS: &str = "placement=segment,segment_memory=1M,memory=4M,admit_min=64K";
@@ -45,6 +45,7 @@ fn ds13_16_registers_cover_the_heap() {
     assert_eq!((os.counts().page_faults, frame(&os, 0x11f)), (faults, Some(pfn + 31)), "no fault in a segment");
     let used = os.segment_use().unwrap();
     assert_eq!((used.created, used.converted_pages, used.most_pages, used.unused_at_end_pages), (1, 1, 32, 30));
+    assert_eq!((used.first_part, used.refused), (0, 0), "there was memory for all of it");
     os.check();
 }
 
@@ -134,6 +135,22 @@ fn a_segment_moves_to_a_span_twice_as_large() {
 }
 
 #[test]
+fn ds13_22_what_moves_away_leaves_the_segment_its_larger_part() {
+    for (from, kept) in [(0x110, (0x114, 44, 20)), (0x130, (0x100, 48, 0))] {
+        let mut os = os(KEYS);
+        map(&mut os, 0x100, 64, Backing::Heap);
+        let (_, _, pfn) = registers(&os, A).unwrap();
+        (0x100..0x140).for_each(|v| touch(&mut os, v, Kind::Store));
+        let moved = frame(&os, from);
+        os.apply(A, &Op::Remap { old_start: from << 12, old_len: 4 << 12, new_start: 0x800 << 12, new_len: 4 << 12 });
+        let (base, pages, behind) = kept;
+        assert_eq!(registers(&os, A), Some((base, pages, pfn + behind)));
+        assert_eq!((frame(&os, 0x800), frame(&os, from)), (moved, None), "pages move with their frames");
+        os.check();
+    }
+}
+
+#[test]
 fn ca_28_ds13_25_emulation_gives_the_same_frames() {
     let mut both = ["hardware", "emulation"].map(|mode| os(&format!("{KEYS},segment_mode={mode}")));
     for os in &mut both {
@@ -207,11 +224,46 @@ fn ca_27_old_frames_are_not_used_before_the_flush() {
 }
 
 #[test]
-fn ds13_golden_offset_wraps() {
-    // AMB-62: frames below pages. The registers of the golden vector, as the system would load them.
-    let s = Segment { base: Vpn(0x10000), limit: Vpn(0x20000), pfn: Pfn(0x8000) };
-    let translate = |v: u64| (s.base.0 <= v && v < s.limit.0).then(|| v.wrapping_add(s.pfn.0.wrapping_sub(s.base.0)));
-    assert_eq!([0xffff, 0x10000, 0x1ffff, 0x20000].map(translate), [None, Some(0x8000), Some(0x17fff), None]);
+fn ds13_34_the_share_of_read_write_memory() {
+    for keys in ["provision=eager", "primary=heap", "primary=large,primary_min=512K", "segment_mode=emulation"] {
+        let mut os = os(&format!("{KEYS},{keys}"));
+        map(&mut os, 0x100, 32, Backing::Heap);
+        map(&mut os, 0x900, 64, Backing::File { path: "/x".into(), offset: 0 });
+        map(&mut os, 0xa00, 40, Backing::Stack);
+        // A guard is no memory; what may be executed is memory, but not of the kind.
+        for (start, prot) in [(0xb00, Prot::NONE), (0xc00, Prot::RWX)] {
+            let backing = Backing::Anonymous;
+            os.apply(A, &Op::Map(Mapping { start: start << 12, len: 100 << 12, prot, shared: false, backing }));
+        }
+        map(&mut os, 0xd00, 8, Backing::Anonymous);
+        let used = os.segment_use().unwrap();
+        // After each event: whatever the primary region is.
+        let samples = (32 * 5 + 40, 32 + 96 + 136 + 136 + 236 + 244);
+        assert_eq!((used.read_write_page_samples, used.mapped_page_samples), samples, "{keys}");
+    }
+}
+
+#[test]
+fn ds13_14_programs_are_named_by_path_or_file_name() {
+    for (programs, admitted) in [("/bin/b", true), ("b", true), ("a+b", true), ("/usr/bin/b", false), ("bin/b", false)] {
+        let mut os = os(&format!("{KEYS},programs={programs}"));
+        os.apply(A, &Op::Start { pid: 1, parent: None, program: "/bin/b".into() });
+        // Named, it needs no least size.
+        map(&mut os, 0x100, 4, Backing::Heap);
+        assert_eq!(registers(&os, A).is_some(), admitted, "{programs}");
+    }
+}
+
+#[test]
+fn ds13_15_a_process_for_which_nothing_is_left_is_paged() {
+    let mut os = os("placement=segment,segment_memory=64K,memory=4M,admit_min=4K");
+    map(&mut os, 0x100, 16, Backing::Heap);
+    os.apply(Asid(1), &Op::Start { pid: 2, parent: None, program: "/bin/b".into() });
+    assert_eq!(os.segment_use().unwrap().refused, 0);
+    os.apply(Asid(1), &heap(0x900, 16));
+    os.touch(Asid(1), Vpn(0x900), Kind::Store).unwrap();
+    assert_eq!((registers(&os, Asid(1)), os.segment_use().unwrap().refused, os.counts().page_faults), (None, 1, 1));
+    os.check();
 }
 
 #[test]

@@ -61,6 +61,25 @@ fn mips_costs() {
     assert_eq!(r.loads(&GOLDEN), [0; 6], "all pages are in the TLB now");
 }
 
+/// SV97-30: in the machine, too, pages of the page table have slots of their own. With one ordinary slot two pages displace each other for
+/// ever, and the page of the page table that has both their entries stays.
+#[test]
+fn sv97_30_pages_of_the_page_table_stay_in_their_slots() {
+    for split in ["false", "true"] {
+        let mut r = Run::new(&format!("sv97/mips:entries=9,reserved=8,split={split}"));
+        for _ in 0..10 {
+            r.loads(&[0x10_0000, 0x10_1000]);
+        }
+        assert_eq!((r.counts().tlb_misses, r.counts().tlb_root_misses), (20, 1), "split = {split}");
+        // Eight of them have room, a ninth takes the slot of one of these.
+        let tables = |n: u64| (0..n).map(|i| 0x10_0000 + (i << 22)).collect::<Vec<u64>>();
+        (0..3).for_each(|_| _ = r.loads(&tables(8)));
+        assert_eq!(r.counts().tlb_root_misses, 8, "split = {split}");
+        r.loads(&tables(9));
+        assert_eq!(r.counts().tlb_root_misses, 9, "split = {split}");
+    }
+}
+
 /// AMB-40 and Table 1: a TLB miss is served where the caches hit, and each class is counted.
 #[test]
 fn event_classes() {
@@ -111,6 +130,10 @@ fn spur_and_vmp_costs() {
     assert_eq!(Run::begun("sv97/spur").loads(&GOLDEN), [226, 3, 3, 116, 116, 226]);
     // 10 + UPTE 20 + 10 + 90, and never a root entry's 20 or 110.
     assert_eq!(Run::begun("sv97/vmp").loads(&GOLDEN), [130, 10, 10, 130, 130, 130]);
+    // The local memory is read as often as the caches would be.
+    let mut vmp = Run::new("sv97/vmp");
+    vmp.go(Kind::Load, 0x1000);
+    assert_eq!((vmp.counts().handler.loads, vmp.counts().handler.l1d_misses, vmp.counts().handler.l2d_misses), (2, 1, 0));
     let mut spur = Run::new("sv97/spur");
     spur.go(Kind::Fetch, 0x1000);
     assert_eq!((spur.counts().handler.l1i_misses, spur.counts().handler.fetch_runs), (0, 1));

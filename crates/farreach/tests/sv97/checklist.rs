@@ -189,6 +189,38 @@ fn identifiers_run_out() {
     }
 }
 
+/// SV97-24, SV97-23: what was said of lines goes with the identifier; its next owner is not bound by it.
+#[test]
+fn sv97_24_the_next_owner_of_an_identifier_has_lines_of_its_own() {
+    let mut w = World::new("id_bits=1");
+    w.go(0, Kind::Store, 0x5010);
+    assert!(w.machine.protect_line(Asid(0), 0x5010, Some(Attr(Attr::READ))));
+    w.go(0, Kind::Store, 0x5010);
+    assert_eq!(w.counts().protection_traps, 1);
+    w.go(1, Kind::Load, 0x9000);
+    w.go(2, Kind::Store, 0x5010);
+    w.go(2, Kind::Store, 0x5010);
+    assert_eq!((w.counts().ids_reused, w.counts().protection_traps), (1, 1));
+    assert_eq!(w.machine.look(1, Asid(2), 0x5010)[0].map(|line| line.attr()), Some(RWX));
+}
+
+/// SV97-24: the process that runs keeps what is in its registers, as long as somebody else has an identifier to give.
+#[test]
+fn sv97_24_the_running_process_keeps_its_identifiers() {
+    let mut w = World::new("id_bits=2");
+    let at = |chunk: u64| chunk << 28 | chunk << 16;
+    w.go(0, Kind::Store, at(1));
+    (2..5).for_each(|chunk| w.go(1, Kind::Store, at(chunk)));
+    // The oldest of four is the first process's own: the second oldest goes.
+    w.go(0, Kind::Load, at(5));
+    assert_eq!((w.counts().ids_reused, w.counts().flushed_dirty), (1, 1));
+    let cached = |asid, chunk| w.cached(asid, at(chunk))[1];
+    assert_eq!([cached(0, 1), cached(1, 2), cached(1, 3)], [true, false, true]);
+    let (misses, loads) = (w.counts().data.l2_misses, w.counts().segment_loads);
+    w.go(0, Kind::Load, at(1));
+    assert_eq!((w.counts().data.l2_misses, w.counts().segment_loads), (misses, loads));
+}
+
 /// SV97-22, SV97-44: a sweep looks at every line of the page in both levels and changes those that are there.
 #[test]
 fn protection_sweep() {

@@ -2,7 +2,7 @@
 //! the paper's pseudo-code counts.
 
 use super::world::{Table, system};
-use farreach::counts::{MachineResult, RunResult};
+use farreach::counts::{MachineResult, RunResult, SideCounts};
 use farreach::event::{Kind, Source};
 use farreach::hw::system::Item;
 use farreach::machine::{Lab, MachineSpec, Options};
@@ -158,6 +158,13 @@ fn counts_add_up() {
             }
             let overhead: f64 = m.overhead.iter().map(|r| r.count as f64 * r.penalty).sum();
             assert_eq!(overhead.round() as u64, m.cost.cycles, "{}", m.name);
+            // SV97-45: a share of all time, which has an instruction to a cycle and the program's own misses at 20 and 90.
+            let instructions = result.workload.instructions as f64;
+            let own = |s: &SideCounts| (20 * s.l1_misses + 90 * s.l2_misses) as f64;
+            let (rest, spent) = (instructions + own(&s.fetch) + own(&s.data), m.cost.cycles as f64);
+            let close = |found: Option<f64>, want: f64| (found.unwrap() / want - 1.0).abs() < 1e-9;
+            assert!(close(m.cost.total_cycles_per_instruction, (rest + spent) / instructions), "{}", m.name);
+            assert!(close(m.cost.percent_of_time, 100.0 * spent / (rest + spent)), "{}", m.name);
         }
     }
 }
