@@ -297,6 +297,32 @@ fn ca_39_everything_off_is_plain_paging() {
     assert!(misses[0] > 300);
 }
 
+/// The advantages of complete subblocks over superpages that show in counts. The others: t94_20 and the figures (many pages in an entry
+/// whatever their frames and attributes), CA-16 (sets).
+#[test]
+fn t94_27_what_complete_subblocks_need_not_pay_for() {
+    let mut s = Stream::new();
+    s.start().file(0x100, 16, "/disk/f").loads(0x100..0x109).anon(0x200, 16);
+    for _ in 0..2 {
+        (0x200..0x210).for_each(|v| _ = s.load(v));
+    }
+    s.store(0x203).store(0x103);
+    let unmodified =
+        ["t94/single:entries=8", "t94/complete:entries=8", "t94/superpage:entries=8,placement=demand,promote=none"];
+    let out = run(&[&unmodified[..], &["t94/superpage:entries=8"]].concat(), &s);
+    let os = |i: usize| &out.machine(i).counts.os;
+    // 1: better on a system that knows nothing of it, where a superpage TLB is no better than any other.
+    assert_eq!((out.misses()[1] < out.misses()[0], out.misses()[2]), (true, out.misses()[0]));
+    // 4 and 5: no page more is read, zeroed, resident or waited for than with base pages; a superpage waits until all of it is there.
+    assert_eq!((os(1), &out.machine(1).memory), (os(0), &out.machine(0).memory));
+    assert_eq!((os(0).page_faults, os(0).populated_pages, os(0).io_bytes), (25, 0, 9 << 12));
+    // The eighth of the file's pages brings in the other half.
+    assert_eq!((os(3).page_faults, os(3).populated_pages, os(3).io_bytes), (24, 8, 16 << 12));
+    assert_eq!(out.machine(3).memory.resident_bytes - out.machine(0).memory.resident_bytes, 7 << 12);
+    // 6: two pages were stored to.
+    assert_eq!([0, 1, 3].map(|i| os(i).dirty_pages), [2, 2, 32]);
+}
+
 #[test]
 fn t94_19_modified_bits_are_per_superpage_or_per_page() {
     let mut s = two_passes(None);

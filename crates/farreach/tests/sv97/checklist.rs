@@ -67,6 +67,16 @@ fn synonyms() {
     assert_eq!(stale("synonyms=flush", size), (false, 2));
     assert_eq!(stale("synonyms=aligned", 0x1000), (false, 2));
     assert_eq!(stale("synonyms=aligned", size), (false, 0));
+    // It is enough that one of the two may be written, whichever came first.
+    for (first, second) in [(0x5000, 0x6000), (0x6000, 0x5000)] {
+        let mut w = World::new("synonyms=flush");
+        w.table.map(0, 5, 77, READ);
+        w.table.map(0, 6, 77, RWX);
+        w.load(first);
+        w.load(second);
+        assert_eq!((w.cached(0, first), w.cached(0, second)), ([false; 2], [true; 2]), "{first:#x} first");
+        assert_eq!((w.counts().synonym_misses, w.counts().synonym_flushes), (1, 1), "{first:#x} first");
+    }
     // Memory that nobody can change is never stale.
     let mut w = World::new("");
     w.table.map(0, 5, 77, READ);
