@@ -571,6 +571,19 @@ fn what_a_walk_and_a_second_level_cost() {
     assert_eq!(ledger(0), cost.cycles as i64 - out.machine(1).cost.cycles as i64, "the ledger adds up");
 }
 
+/// AMB-86: what the second level and a range both answer is a hit of the second level and costs nothing besides; a range that answers alone has
+/// its price (RMM15-3), and its walk none (RMM15-5).
+#[test]
+fn amb_86_a_range_costs_where_it_answers_alone() {
+    let mut s = Stream::new();
+    // The first page is walked for, and in the second level from then on; the next three are the range's; then the first again.
+    s.start().anon(0x100, 16).loads([0x100, 0x101, 0x102, 0x103, 0x100]);
+    let out = run(&["rmm15/range:l1d=4K:2,memory=1M,range_hit_cycles=5"], &s);
+    let (c, cost) = (&out.machine(0).counts.tlb, &out.machine(0).cost);
+    assert_eq!((c.misses, c.range.hits, c.range.sole_hits, c.second_level_data_hits), (1, 4, 3, 1));
+    assert_eq!((cost.cycles, cost.walk_cycles), (4 * 12 + 3 * 5 + 7, Some(48)));
+}
+
 #[test]
 fn levels_are_refused_with_what_is_allowed() {
     for (key, value, why) in [
