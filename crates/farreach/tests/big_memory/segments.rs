@@ -119,6 +119,28 @@ fn ds13_12_opt_in_opt_out_and_provisioning() {
     assert_eq!(base_pages(&build("programs=other")), None, "DS13-14: it is not named");
 }
 
+/// Each of them is large enough, and by itself in its process.
+#[test]
+fn ds13_12_what_always_pages() {
+    let file = || Backing::File { path: "/x".into(), offset: 0 };
+    for (prot, shared, backing, admitted) in [
+        (Prot::RW, false, Backing::Anonymous, true),
+        (Prot::RW, true, Backing::Anonymous, false),
+        (Prot::RWX, false, Backing::Anonymous, false),
+        (READ_ONLY, false, Backing::Anonymous, false),
+        (Prot::NONE, false, Backing::Anonymous, false),
+        (Prot::RW, false, Backing::Stack, false),
+        (Prot::RW, false, Backing::Kernel, false),
+        (Prot::RW, false, file(), false),
+        (Prot::RW, true, file(), false),
+    ] {
+        let mut os = os(KEYS);
+        let what = format!("{prot:?} {shared} {backing:?}");
+        os.apply(A, &Op::Map(Mapping { start: 0x100 << 12, len: 64 << 12, prot, shared, backing }));
+        assert_eq!(registers(&os, A).is_some(), admitted, "{what}");
+    }
+}
+
 #[test]
 fn a_segment_moves_to_a_span_twice_as_large() {
     let mut os = os(&format!("{KEYS},provision=lazy"));
