@@ -11,8 +11,8 @@ pub const LONG_LIVED_PERCENT: u64 = 80;
 ///
 /// A *region* is one request of memory (mmap, or all that brk gave, or a stack), without the parts that nobody may access. It lives from the
 /// moment it has its place and size until either changes: what is left of a region that was cut, and a heap that grew, begin a new life.
-/// Time runs in instructions of the whole run (AMB-92), in lookups where a stream has no instructions, from the first event of the process to its last; the registers are those of a process, so each has
-/// a segment of its own, and all numbers are sums over the processes.
+/// Time runs in instructions of the whole run (AMB-92), in lookups where a stream has no instructions, from the first event of the process to its
+/// last; the registers are those of a process, so each has a segment of its own, and all numbers are sums over the processes.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct IdealSegment {
     /// Regions inside.
