@@ -1,7 +1,10 @@
 //! Cells and heads for people.
 
 use crate::report::format::{NONE, clean, count, digits, rate, significant};
-use crate::study::{Cell, Column, Origin};
+use crate::study::{Cell, Column, Origin, Table};
+
+/// Texts longer than this are sentences.
+const SENTENCE: usize = 60;
 
 /// A cell in its column.
 pub(super) fn shown(cell: &Cell, column: &Column) -> String {
@@ -20,6 +23,36 @@ pub(super) fn shown(cell: &Cell, column: &Column) -> String {
         Cell::Number(x) => number(*x),
         Cell::Doubtful(x) => format!("{}?", number(*x)),
     }
+}
+
+/// How a column stands in its table.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stands {
+    /// Numbers, one under the other by their last digits.
+    Right,
+    /// Names and words.
+    Left,
+    /// Sentences, which may take several lines.
+    Wrapped,
+}
+
+/// How the columns of a table stand.
+pub(super) fn stands(table: &Table) -> Vec<Stands> {
+    let stands = |i: usize| {
+        let texts = table.rows.iter().filter_map(|row| match &row.cells[i] {
+            Cell::Nothing => None,
+            Cell::Text(text) => Some(Some(text)),
+            _ => Some(None),
+        });
+        let Some(texts) = texts.collect::<Option<Vec<_>>>() else { return Stands::Right };
+        let any = |what: &dyn Fn(&str) -> bool| texts.iter().any(|text| what(text));
+        match (any(&|text| text.chars().count() > SENTENCE), any(&|text| text.contains(char::is_alphabetic))) {
+            (true, _) => Stands::Wrapped,
+            (false, true) => Stands::Left,
+            (false, false) => Stands::Right,
+        }
+    };
+    (0..table.columns.len()).map(stands).collect()
 }
 
 /// One decimal, as the papers print percentages; what would look like zero keeps a digit.
