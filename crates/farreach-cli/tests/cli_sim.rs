@@ -214,3 +214,11 @@ fn a_reader_that_goes_away_is_no_failure() {
     assert_eq!(ran.status, 1);
     assert!(ran.err.contains("standard output: No space left"), "{}", ran.err);
 }
+
+#[test]
+fn settings_of_kernels_are_refused_with_what_is_allowed() {
+    line("sim workload:gups:size=1").bad(1, &["gups", "size = 1 is not allowed", "from 64K to 16G"]);
+    line("sim workload:gups:size=100T").bad(1, &["gups", "size = 100T is not allowed", "from 64K to 16G"]);
+    line("sim workload:gups:references=0").bad(1, &["gups", "references must be at least 1"]);
+    line("sim workload:gups --format lackey").bad(1, &["workload:gups", "--format"]);
+}
