@@ -310,6 +310,8 @@ fn the_headline_names_the_winner_and_its_price() {
     assert_eq!(headline(&fixture::one_without_misses()), "t94/single never missed in 1.64G lookups.");
     result.machines.iter_mut().for_each(|m| m.counts.tlb.misses = 0);
     assert_eq!(headline(&result), "No design missed at all: this run fits in every one of them.");
+    result.workload.lookups = Default::default();
+    assert_eq!(headline(&result), "Nothing was referenced: there is nothing to compare.");
 }
 
 #[test]
