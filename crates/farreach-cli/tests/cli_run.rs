@@ -97,6 +97,19 @@ fn a_full_standard_error_does_no_harm() {
     assert_eq!((ran.status, ran.out.contains("t94/single")), (5, true), "{}", ran.out);
 }
 
+/// An empty variable says nothing: the recorder is found as if there were none.
+#[test]
+fn an_empty_variable_is_none() {
+    let with = |act: &dyn Fn(&mut Command)| {
+        let mut command = cli::command();
+        act(command.args(["run", "-m", "t94/single", "--csv", "--", "true"]));
+        let ran = Ran::of(command.output().unwrap());
+        (ran.status, ran.err)
+    };
+    let empty = with(&|c| _ = c.env("FARREACH_VALGRIND_DIR", ""));
+    assert_eq!(empty, with(&|c| _ = c.env_remove("FARREACH_VALGRIND_DIR")));
+}
+
 /// What goes through a pipe has no size that could be told.
 #[test]
 fn a_trace_into_a_pipe_has_no_size() {

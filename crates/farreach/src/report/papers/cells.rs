@@ -75,3 +75,24 @@ pub(super) fn under(column: &Column) -> String {
     };
     [origin, column.unit.as_str()].iter().filter(|s| !s.is_empty()).copied().collect::<Vec<_>>().join(" ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::Row;
+
+    #[test]
+    fn words_stand_left_and_numbers_right() {
+        let text = |text: &str| Cell::Text(text.into());
+        let rows = [
+            [Cell::Count(72), text("72"), text("t94/partial"), text(&"word ".repeat(20)), Cell::Nothing],
+            [Cell::Nothing, text("1024"), Cell::Nothing, text("short"), text("a word")],
+            [text("none"), text("0"), text("8"), Cell::Nothing, Cell::Number(0.5)],
+        ];
+        let columns = (0..5).map(|_| Column { name: String::new(), origin: Origin::Measured, unit: String::new() }).collect();
+        let rows = rows.map(|cells| Row { name: String::new(), cells: cells.into() }).into();
+        let table = Table { title: String::new(), rows_are: String::new(), columns, rows };
+        let [right, left, wrapped] = [Stands::Right, Stands::Left, Stands::Wrapped];
+        assert!(stands(&table) == [right, right, left, wrapped, right]);
+    }
+}
