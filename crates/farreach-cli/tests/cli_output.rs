@@ -195,7 +195,7 @@ fn what_is_read_is_not_overwritten() {
     std::os::unix::fs::symlink("t", dir.path("link")).unwrap();
     for (to, read) in [("t", "t"), ("./t", "t"), ("link", "t"), ("t", "link"), ("m.toml", "m.toml"), (".//m.toml", "m.toml")] {
         for option in ["-o", "--html"] {
-            let mut args = vec!["sim", &trace, "-m", &machine];
+            let mut args = ["sim", &trace, "-m", &machine];
             let (link, to) = (dir.path(read), dir.path(to));
             if read == "link" {
                 args[1] = &link;
