@@ -23,6 +23,7 @@ fn wrong_descriptions() {
     let number = toml("number.toml", "kind = 3\n");
     let none = toml("none.toml", "");
     let nan = toml("nan.toml", "kind = \"single\"\ncpi = nan\n");
+    let date = toml("date.toml", "kind = \"single\"\ncpi = 1979-05-27\n");
     for (machine, words) in [
         ("t94/nosuch", &["t94/nosuch", "t94/single", "t94/partial", "FILE.toml"][..]),
         ("", &["no preset ''", "t94/single"]),
@@ -56,7 +57,8 @@ fn wrong_descriptions() {
         (&about, &["about.toml", "about = 3", "text"]),
         (&number, &["number.toml", "kind = '3'", "single, superpage"]),
         (&none, &["none.toml", "kind = ''", "single, superpage"]),
-        (&nan, &["nan.toml", "cpi"]),
+        (&nan, &["nan.toml", "cpi = nan", "a number from"]),
+        (&date, &["date.toml", "cpi = 1979-05-27 is not allowed"]),
     ] {
         farreach(["sim", &trace, "-m", machine]).bad(1, words);
         farreach(["sim", &trace, "-m", "t94/single", "-m", machine, "--csv"]).bad(1, &[]);
@@ -114,6 +116,40 @@ fn every_preset_survives_being_printed_and_read() {
         let small = |name: &str| config(&format!("{name}:{key}=8"))[key].as_u64();
         assert_eq!((small(preset), small(&toml)), (Some(8), Some(8)));
     }
+}
+
+/// A seed that the description has is part of it; one that it has not is left to `--seed`.
+#[test]
+fn a_seed_survives_being_printed() {
+    let dir = Dir::new();
+    for (seed, printed) in [("", "\n# seed = 0\n"), (":seed=0", "\nseed = 0\n"), (":seed=7", "\nseed = 7\n")] {
+        let toml = line(&format!("machines t94/set-associative{seed}")).good().out;
+        assert!(toml.contains(printed), "{seed}: {toml}");
+        let again = farreach(["machines", &dir.write("again.toml", &toml)]).good().out;
+        assert_eq!(toml, again);
+    }
+}
+
+/// A colon in the path is no end of the path.
+#[test]
+fn a_file_may_lie_anywhere() {
+    let dir = Dir::new();
+    std::fs::create_dir(dir.path("a:b")).unwrap();
+    let entries = |name: &str| farreach(["machines", name, "--json"]).good().json()["entries"].as_u64();
+    let file = dir.write("a:b/m.toml", "kind = \"single\"\nentries = 3\n");
+    assert_eq!((entries(&file), entries(&format!("{file}:entries=5"))), (Some(3), Some(5)));
+    // The name of another file behind a key is none of a machine.
+    for name in ["t94/single:pattern=x.toml", &format!("{file}:pattern=x.toml")] {
+        assert_eq!(farreach(["machines", name, "--json"]).good().json()["pattern"], "x.toml");
+    }
+    farreach(["machines", &dir.path("a:b/none.toml")]).bad(1, &["a:b/none.toml", "No such file"]);
+}
+
+/// There is one zero, also for those who write it with a sign.
+#[test]
+fn zero_has_no_sign() {
+    let ran = fed(["sim", "-", "-m", "t94/single:penalty=-0"], sweep(3, 1).as_bytes()).good();
+    assert!(ran.out.contains("a penalty in cycles of 0."), "{}", ran.out);
 }
 
 #[test]

@@ -187,6 +187,89 @@ fn output_goes_where_it_is_told() {
     assert!(std::fs::symlink_metadata("/dev/stdout").unwrap().is_symlink());
 }
 
+/// A slip in a command line must not cost the recording that took an hour.
+#[test]
+fn what_is_read_is_not_overwritten() {
+    let dir = Dir::new();
+    let (trace, machine) = (dir.write("t", TEXT), dir.write("m.toml", "kind = \"single\"\n"));
+    std::os::unix::fs::symlink("t", dir.path("link")).unwrap();
+    for (to, read) in [("t", "t"), ("./t", "t"), ("link", "t"), ("t", "link"), ("m.toml", "m.toml"), (".//m.toml", "m.toml")] {
+        for option in ["-o", "--html"] {
+            let mut args = ["sim", &trace, "-m", &machine];
+            let (link, to) = (dir.path(read), dir.path(to));
+            if read == "link" {
+                args[1] = &link;
+            }
+            farreach(args.iter().chain(&[option, to.as_str()])).bad(1, &[&to, option.trim_start_matches('-'), "overwrite"]);
+        }
+    }
+    farreach(["pagesize", &trace, "-o", &trace]).bad(1, &["overwrite"]);
+    farreach(["papers", "t94-fig2", "-w", &trace, "-o", &trace]).bad(1, &["overwrite"]);
+    farreach(["run", "-m", &machine, "-o", &machine, "--", "true"]).bad(125, &["overwrite"]);
+    // One file by two paths is one file, there or not.
+    for name in ["new", "old"] {
+        farreach(["sim", &trace, "-o", &dir.path(name), "--html", &dir.path(&format!("./{name}"))])
+            .bad(1, &[name, "two files"]);
+        dir.write("old", "old");
+    }
+    assert_eq!((dir.read("t").as_str(), dir.read("old").as_str()), (TEXT, "old"));
+    assert_eq!(dir.names(), ["link", "m.toml", "old", "t"]);
+    // A device is no file that could be lost.
+    assert_eq!(farreach(["sim", &trace, "-o", "/dev/null", "--html", "/dev/null"]).status, 0);
+}
+
+/// `-` is standard output where that can be; elsewhere it is not the name of a file by accident.
+#[test]
+fn a_dash_is_never_a_file() {
+    let dir = Dir::new();
+    let trace = dir.write("t", TEXT);
+    let here = |words: &[&str]| {
+        let mut command = command();
+        command.args(words).current_dir(dir.path(""));
+        Ran::of(command.output().unwrap())
+    };
+    here(&["sim", &trace, "--html", "-"]).bad(1, &["--html -", "'./-'"]);
+    here(&["record", "-o", "-", "--", "true"]).bad(125, &["--output -", "'./-'"]);
+    here(&["workloads", "gups", "--trace", "-o", "-"]).bad(1, &["--output -", "'./-'"]);
+    here(&["contiguity", "--dump", "-", "--", "true"]).bad(125, &["--dump -", "'./-'"]);
+    assert_eq!(dir.names(), ["t"]);
+    assert_eq!(here(&["sim", &trace, "--html", "./-"]).status, 0);
+    assert_eq!(dir.names(), ["-", "t"]);
+}
+
+#[test]
+fn numbers_of_options_are_refused_with_what_is_allowed() {
+    for (words, value, least) in [
+        ("sim - --limit", "1M", 1),
+        ("sim - --limit", "0", 1),
+        ("sim - --seed", "-1", 0),
+        ("sim - --threads", "two", 0),
+        ("pagesize - --entries", "-5", 1),
+        ("workloads gups --trace -o x --references", "1e6", 1),
+    ] {
+        let allowed = format!("a whole number from {least} to {}", u64::MAX);
+        line(&format!("{words} {value}")).bad(2, &[&format!("'{value}'"), &allowed]);
+    }
+    line("area single --entries -1").bad(2, &["'-1'", "1 to 65536"]);
+}
+
+/// Names and pieces of files in messages cannot drive a terminal.
+#[test]
+fn messages_obey_nobody() {
+    let dir = Dir::new();
+    let trace = dir.write("t\u{1b}[31m\nx", TEXT);
+    let machine = dir.write("m.toml", "kind = \"single\"\nentries = \"\\u001b[2J\"\n");
+    for ran in [
+        farreach(["sim", &trace, "-m", &machine]),
+        farreach(["trace", "info", &trace]),
+        farreach(["trace", "check", &trace]),
+        farreach(["sim", &trace, "-m", "t94/single:memory=4K"]),
+        farreach(["sim", "\u{1b}]0;x"]),
+    ] {
+        assert!(!ran.out.contains('\u{1b}') && !ran.err.contains('\u{1b}'), "{:?}", (ran.out, ran.err));
+    }
+}
+
 #[test]
 fn every_subcommand_has_help_with_examples() {
     let commands =

@@ -97,8 +97,8 @@ fn csv_has_the_same_numbers() {
 fn what_cannot_be_is_refused() {
     for (words, status, parts) in [
         ("pagesize", 2, &["FILE"][..]),
-        ("pagesize - --sizes 4K,5K", 1, &["--sizes", "5K", "4K to 2M"]),
-        ("pagesize - --sizes 8K,4K", 1, &["--sizes", "larger"]),
+        ("pagesize - --sizes 4K,5K", 1, &["--sizes 4K,5K:", "5K is not allowed", "4K to 2M"]),
+        ("pagesize - --sizes 8K,4K", 1, &["--sizes 8K,4K:", "larger"]),
         ("pagesize - --sizes 4X", 2, &["4X"]),
         ("pagesize - --entries 0", 2, &["--entries"]),
         ("pagesize - -m nosuch", 1, &["nosuch"]),
@@ -193,4 +193,14 @@ fn shift(line: &str, by: u32) -> String {
     let (addr, size) = (u64::from_str_radix(addr.trim(), 16).unwrap(), size.trim().parse::<u64>().unwrap());
     let (first, last) = (addr >> by, (addr + size - 1) >> by);
     format!("{head}{first:08x},{}\n", last - first + 1)
+}
+
+/// What is small is not rounded to nothing.
+#[test]
+fn advice_on_a_few_pages_is_in_kilobytes() {
+    let advice = |pages| fed(["pagesize", "-", "--no-policies"], sweep(pages, 1).as_bytes()).good().out;
+    let one = advice(1);
+    assert!(one.contains("4K pages: 1 miss in 4 KiB; no larger size saves any"), "{one}");
+    let many = advice(128);
+    assert!(many.contains("(1 against 128) for 0.0 % more memory (512 KiB against 512)"), "{many}");
 }

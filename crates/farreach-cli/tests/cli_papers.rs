@@ -143,3 +143,11 @@ fn bad_input_is_refused_with_what_there_is() {
     let list = farreach(["papers"]).good();
     assert!(list.out.contains("t94-table6") && list.out.contains("--all"), "{}", list.out);
 }
+
+/// Options say how to measure; without a study there is nothing to measure.
+#[test]
+fn options_need_a_study() {
+    for options in ["--small", "--limit 5", "--workload gups", "--markdown"] {
+        cli::line(&format!("papers {options}")).bad(2, &["--all"]);
+    }
+}

@@ -82,7 +82,42 @@ fn children_are_counted() {
     let dir = Dir::new();
     let (_, one) = shell(&dir, ":");
     let (_, three) = shell(&dir, "(:) & (:) & wait");
-    assert_eq!((&one["workload"]["processes"], &three["workload"]["processes"]), (&1.into(), &3.into()));
+    let (_, replaced) = shell(&dir, "exec sh -c 'exec true'");
+    let crowd = |r: &Value| ["processes", "threads"].map(|key| r["workload"][key].as_u64().unwrap());
+    assert_eq!([&one, &three, &replaced].map(crowd), [[1, 1], [3, 3], [1, 1]]);
+}
+
+/// That nobody can read what `--timing` says is no reason to fail, or to lose the status of the program.
+#[test]
+fn a_full_standard_error_does_no_harm() {
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut command = command();
+    command.args(["run", "--timing", "-m", "t94/single", "--", "sh", "-c", "exit 5"]).stderr(full);
+    let ran = Ran::of(command.output().unwrap());
+    assert_eq!((ran.status, ran.out.contains("t94/single")), (5, true), "{}", ran.out);
+}
+
+/// An empty variable says nothing: the recorder is found as if there were none.
+#[test]
+fn an_empty_variable_is_none() {
+    let with = |act: &dyn Fn(&mut Command)| {
+        let mut command = cli::command();
+        act(command.args(["run", "-m", "t94/single", "--csv", "--", "true"]));
+        let ran = Ran::of(command.output().unwrap());
+        (ran.status, ran.err)
+    };
+    let empty = with(&|c| _ = c.env("FARREACH_VALGRIND_DIR", ""));
+    assert_eq!(empty, with(&|c| _ = c.env_remove("FARREACH_VALGRIND_DIR")));
+}
+
+/// What goes through a pipe has no size that could be told.
+#[test]
+fn a_trace_into_a_pipe_has_no_size() {
+    let dir = Dir::new();
+    let script = format!("{} record -o >(cat > {}) -- true", env!("CARGO_BIN_EXE_farreach"), dir.path("t"));
+    let bash = Command::new("bash").args(["-c", &script]).env("FARREACH_VALGRIND_DIR", common::tool()).output();
+    let ran = Ran::of(bash.unwrap());
+    assert!(ran.status == 0 && ran.err.contains("references\n") && !ran.err.contains("bytes"), "{}", ran.err);
 }
 
 /// Byte for byte, and the program reads the standard input.
@@ -169,7 +204,7 @@ fn failures_of_farreach_have_their_own_status() {
     fails(&["run", "-o", &missing], &[&missing, "No such file"]);
     fails(&["run", "--html", &missing], &[&missing, "No such file"]);
     fails(&["run", "--json", "--csv"], &["--json", "--csv"]);
-    fails(&["run", "--limit", "0"], &["--limit", "1.."]);
+    fails(&["run", "--limit", "0"], &["--limit", "from 1 to"]);
     fails(&["run", "--limit", "many"], &["--limit", "many"]);
     fails(&["run", "--nosuch"], &["--nosuch"]);
     fails(&["record", "-o", &missing], &[&missing, "No such file"]);

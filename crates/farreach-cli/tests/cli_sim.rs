@@ -78,7 +78,7 @@ fn a_limit_is_exact() {
     let w = sim(&format!("{}{text}", sweep(5, 1)), &["--limit", "7"]).good().json()["workload"].clone();
     assert_eq!(w["instructions"], 7);
     assert_eq!(sim(&text, &["--limit", "1000"]).good().json()["workload"]["stopped"], serde_json::Value::Null);
-    sim(&text, &["--limit", "0"]).bad(2, &["--limit", "0", "1.."]);
+    sim(&text, &["--limit", "0"]).bad(2, &["--limit", "0", "from 1 to"]);
 }
 
 #[test]
@@ -213,4 +213,12 @@ fn a_reader_that_goes_away_is_no_failure() {
     let ran = Ran::of(command().args(["sim", &file]).stdout(full).stderr(Stdio::piped()).output().unwrap());
     assert_eq!(ran.status, 1);
     assert!(ran.err.contains("standard output: No space left"), "{}", ran.err);
+}
+
+#[test]
+fn settings_of_kernels_are_refused_with_what_is_allowed() {
+    line("sim workload:gups:size=1").bad(1, &["gups", "size = 1 is not allowed", "from 64K to 16G"]);
+    line("sim workload:gups:size=100T").bad(1, &["gups", "size = 100T is not allowed", "from 64K to 16G"]);
+    line("sim workload:gups:references=0").bad(1, &["gups", "references must be at least 1"]);
+    line("sim workload:gups --format lackey").bad(1, &["workload:gups", "--format"]);
 }

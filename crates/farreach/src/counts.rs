@@ -100,9 +100,9 @@ pub struct Workload {
     pub lookups: Lookups,
     /// Bytes of the distinct 4 KB pages touched.
     pub touched_bytes: u64,
-    /// Address spaces seen.
+    /// Processes seen: a program that a process goes on with (exec) is no other process.
     pub processes: u64,
-    /// Threads seen.
+    /// Threads seen, counted in the same way.
     pub threads: u64,
     /// Why the run ended before the program did, if it did.
     pub stopped: Option<String>,

@@ -23,6 +23,20 @@ pub fn noun(n: u64, one: &str) -> Cow<'_, str> {
     (many + rest).into()
 }
 
+/// The one of what a plural of [`noun`] has many of.
+///
+/// ```
+/// use farreach::nouns::singular;
+/// assert_eq!(["pages", "misses", "entries", "faults"].map(singular), ["page", "miss", "entry", "fault"]);
+/// ```
+pub fn singular(many: &str) -> Cow<'_, str> {
+    match (many.strip_suffix("ies"), many.strip_suffix("sses")) {
+        (Some(stem), _) => format!("{stem}y").into(),
+        (_, Some(stem)) => format!("{stem}ss").into(),
+        _ => many.strip_suffix('s').unwrap_or(many).into(),
+    }
+}
+
 /// A number in digits with its noun.
 ///
 /// ```

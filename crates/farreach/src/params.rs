@@ -147,7 +147,8 @@ impl Key {
                 .as_f64()
                 .or_else(|| value.as_str()?.trim().parse().ok())
                 .filter(|n| n.is_finite() && (min..=max).contains(n))
-                .map(Json::from),
+                // Zero has one form, -0 is not it.
+                .map(|n| Json::from(n + 0.0)),
             Allowed::OneOf(words) => value.as_str().filter(|w| words.contains(w)).map(Json::from),
             Allowed::PageSize { min, max } => page(value, min, max).map(Json::from),
             Allowed::PageSizesOrNone { .. } if value.as_str() == Some("none") => Some(Json::Array(Vec::new())),
@@ -269,6 +270,10 @@ mod tests {
         let p = resolve(serde_json::json!({"entries": "32"})).unwrap();
         assert_eq!((p.int("entries"), p.sizes("sizes"), p.size("memory")), (32, vec![4096, 65536], None));
         assert_eq!(resolve(serde_json::json!({"memory": "1M"})).unwrap().size("memory"), Some(1 << 20));
+        let price = Key { name: "price", default: "1", allowed: Allowed::Number { min: 0.0, max: 9.0 }, about: "" };
+        for zero in [serde_json::json!("-0"), serde_json::json!(-0.0)] {
+            assert_eq!(price.check(&zero).unwrap().to_string(), "0.0", "{zero}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod common;
 use common::Stream;
 use farreach::addr::Asid;
 use farreach::counts::{PageCounts, PageSizeResult};
-use farreach::event::{Access, Advice, Backing, Batch, Block, Blocks, DataRef, Instr, Item, Kind, Op, Source};
+use farreach::event::{Access, Advice, Backing, Batch, Block, Blocks, DataRef, End, Instr, Item, Kind, Op, Source};
 use farreach::machine::{Options, PAGE_SIZES, PageLab};
 use farreach::trace::generate;
 use proptest::prelude::*;
@@ -428,6 +428,21 @@ fn the_thread_that_forks_counts_in_the_child_too() {
     let (_, sizes) = study(&s.batches, &[4096], Options::default());
     let machines = common::run(&["t94/single", "sv97/softvm"], &s);
     assert_eq!([crowd(&sizes.workload), crowd(&machines.result.workload)], [(2, 3); 2]);
+}
+
+/// The child goes on with another program: it is the same process, and its thread is announced once more.
+#[test]
+fn an_exec_is_no_process() {
+    let mut s = Stream::new();
+    s.start().op(Op::ThreadStart { thread: 1 }).anon(0, 1).load(0).op(Op::Fork { child: Asid(1) });
+    s.space(1).op(Op::End(End::Exec));
+    s.space(2).op(Op::Start { pid: 2, parent: Some(Asid(1)), program: "/bin/true".into() }).op(Op::ThreadStart { thread: 1 });
+    s.anon(0, 1).load(0);
+    let (_, sizes) = study(&s.batches, &[4096], Options::default());
+    let machines = common::run(&["t94/single", "sv97/softvm"], &s);
+    for workload in [&sizes.workload, &machines.result.workload] {
+        assert_eq!((workload.processes, workload.threads), (2, 2));
+    }
 }
 
 /// A reference across a page boundary looks up two pages, of those sizes that have a boundary there.

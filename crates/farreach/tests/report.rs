@@ -127,6 +127,27 @@ fn the_table_leaves_out_columns_that_say_nothing() {
 }
 
 #[test]
+fn one_miss_is_no_misses() {
+    let mut result = fixture::five();
+    for machine in &mut result.machines {
+        let tlb = &mut machine.counts.tlb;
+        (tlb.misses, tlb.fetch_misses, tlb.load_misses, tlb.store_misses) = (1, 1, 0, 0);
+        machine.regions.truncate(1);
+        machine.regions.iter_mut().for_each(|region| (region.fetch_misses, region.data_misses) = (1, 0));
+        machine.ledger.iter_mut().for_each(|line| line.count = 1);
+    }
+    let page = html::render(&result);
+    let text: String = page.split('<').filter_map(|piece| piece.split_once('>')).map(|(_, text)| format!("{text} ")).collect();
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for words in ["(1 miss)", " 1 miss ", ": 1 miss, ", " 1 page ", " 1 fault "] {
+        assert!(text.contains(words), "'{words}' is not in {text}");
+    }
+    for words in ["1 misses", "1 pages", "1 faults", "1 entries"] {
+        assert!(!text.contains(&format!(" {words}")) && !text.contains(&format!("({words}")), "{words} in {text}");
+    }
+}
+
+#[test]
 fn the_table_never_cuts_a_name_and_never_obeys_one() {
     let result = fixture::twelve();
     let text = table::render(&result);
@@ -289,6 +310,8 @@ fn the_headline_names_the_winner_and_its_price() {
     assert_eq!(headline(&fixture::one_without_misses()), "t94/single never missed in 1.64G lookups.");
     result.machines.iter_mut().for_each(|m| m.counts.tlb.misses = 0);
     assert_eq!(headline(&result), "No design missed at all: this run fits in every one of them.");
+    result.workload.lookups = Default::default();
+    assert_eq!(headline(&result), "Nothing was referenced: there is nothing to compare.");
 }
 
 #[test]

@@ -1,15 +1,17 @@
 //! Options that several subcommands share.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use farreach::addr::Bytes;
 use farreach::event::Batch;
 use farreach::machine::{Lab, MachineSpec, Options};
 use farreach::report::Report;
+use farreach::report::format::clean;
 use farreach::trace::Partial;
 use farreach::trace::Relocator;
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The designs that are compared when nothing else is asked for: the five of the subblock paper's Table 6.
@@ -23,10 +25,10 @@ pub struct LabArgs {
     #[arg(long = "machine", short = 'm', value_name = "NAME[:key=value,...]")]
     machines: Vec<String>,
     /// Stop after N instructions (references, in a trace without instruction fetches).
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<1>, allow_negative_numbers = true)]
     limit: Option<u64>,
     /// Seed of everything random; printed with the result.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<0>, allow_negative_numbers = true)]
     seed: u64,
     /// Give every new mapping a start that is a multiple of SIZE, such as 64K: a system whose mmap aligns for superpages (T94-53).
     /// Growth of heap and stack and the segments of one library stay together. Needs a trace that has mappings.
@@ -37,8 +39,8 @@ pub struct LabArgs {
     #[arg(long, value_name = "FILE")]
     mapping: Option<String>,
     /// Threads to simulate on; 0: as many as there are processors. The result is the same on any number.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    threads: usize,
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<0>, allow_negative_numbers = true)]
+    threads: u64,
     /// Without shortcuts: ask every design at every reference. Slow, same result; for checking farreach itself.
     #[arg(long)]
     plain: bool,
@@ -53,6 +55,11 @@ impl LabArgs {
         let specs = MachineSpec::parse_all(names, self.seed)?;
         let threads = threads(self.threads);
         Ok(Lab::new(specs, Options { limit: self.limit, seed: self.seed, plain: self.plain, threads })?)
+    }
+
+    /// Files that are read.
+    pub fn inputs(&self) -> impl Iterator<Item = &str> {
+        self.machines.iter().filter_map(|name| MachineSpec::file(name)).chain(self.mapping.as_deref())
     }
 
     /// The machine on the mapping that was asked for.
@@ -70,11 +77,16 @@ impl LabArgs {
     }
 }
 
+/// A whole number of at least `MIN`, for an option.
+pub fn whole<const MIN: u64>(text: &str) -> Result<u64, String> {
+    text.parse().ok().filter(|n| *n >= MIN).ok_or_else(|| format!("a whole number from {MIN} to {} is allowed", u64::MAX))
+}
+
 /// The number of threads that `--threads` means.
-pub fn threads(given: usize) -> usize {
+pub fn threads(given: u64) -> usize {
     match given {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
-        given => given,
+        given => usize::try_from(given).unwrap_or(usize::MAX),
     }
 }
 
@@ -117,23 +129,38 @@ pub struct OutputArgs {
 }
 
 impl OutputArgs {
-    /// Finds out before a long run whether the files can be written.
-    pub fn check(&self) -> Result<()> {
-        let files = self.html.iter().chain(self.output.iter().filter(|path| !is_stdout(path)));
-        files.map(|path| Partial::create(path)).try_for_each(|file| file.map(drop))?;
-        match &self.html {
-            Some(html) if self.output.as_ref() == Some(html) => Err(twice(html, "--html", "--output")),
+    /// Finds out before a long run whether the files can be written, and that none of them is one of the `inputs`.
+    pub fn check<'a>(&self, inputs: impl IntoIterator<Item = &'a str>) -> Result<()> {
+        if let Some(html) = &self.html {
+            needs_file(html, "--html")?;
+        }
+        for (path, _) in self.files() {
+            Partial::create(path)?;
+        }
+        for input in inputs {
+            if let Some((path, option)) = self.files().find(|(path, _)| same_file(path, Path::new(input))) {
+                bail!("{}: {option} would overwrite what is read; name another file", path.display());
+            }
+        }
+        match (&self.html, &self.output) {
+            (Some(html), Some(output)) if same_file(html, output) => Err(twice(html, "--html", "--output")),
             _ => Ok(()),
         }
     }
 
     /// Refuses a further file that one of these would overwrite.
     pub fn apart_from(&self, path: &Path, option: &str) -> Result<()> {
-        let files = [(&self.html, "--html"), (&self.output, "--output")];
-        match files.into_iter().find(|(file, _)| file.as_deref() == Some(path)) {
+        match self.files().find(|(file, _)| same_file(file, path)) {
             Some((_, other)) => Err(twice(path, other, option)),
             None => Ok(()),
         }
+    }
+
+    /// The files that are written, each with its option.
+    fn files(&self) -> impl Iterator<Item = (&Path, &'static str)> {
+        let output = self.output.as_deref().filter(|path| !is_stdout(path));
+        let html = self.html.as_deref().map(|path| (path, "--html"));
+        html.into_iter().chain(output.map(|path| (path, "--output")))
     }
 
     /// Prints the result in the form asked for.
@@ -170,6 +197,25 @@ fn twice(path: &Path, one: &str, other: &str) -> anyhow::Error {
     anyhow::anyhow!("{}: both {one} and {other} would write it; name two files", path.display())
 }
 
+/// Refuses `-` for what does not go to standard output, where the result goes, or what a program prints.
+pub fn needs_file(path: &Path, option: &str) -> Result<()> {
+    ensure!(!is_stdout(path), "{option} -: a file is needed, not standard output (a file called '-' is './-')");
+    Ok(())
+}
+
+/// Whether two paths lead to one file, there or still to be made. Devices and pipes may be written twice.
+fn same_file(one: &Path, other: &Path) -> bool {
+    let place = |path: &Path| {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        folder.canonicalize().ok().map(|folder| folder.join(path.file_name().unwrap_or_default()))
+    };
+    match (std::fs::metadata(one), std::fs::metadata(other)) {
+        (Ok(one), Ok(other)) => one.is_file() && (one.dev(), one.ino()) == (other.dev(), other.ino()),
+        (Err(_), Err(_)) => place(one).is_some_and(|one| place(other) == Some(one)),
+        _ => false,
+    }
+}
+
 /// Whether a path stands for standard output.
 pub fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
@@ -184,9 +230,11 @@ pub fn print(text: &str) -> Result<()> {
     }
 }
 
-/// A line on standard error. That nobody can read it is no reason to fail.
+/// A line on standard error; some messages have more. What they quote, names and pieces of files, cannot drive a terminal. That
+/// nobody can read it is no reason to fail.
 pub fn note(line: impl Display) {
-    let _ = writeln!(std::io::stderr(), "farreach: {line}");
+    let lines: Vec<String> = line.to_string().split('\n').map(clean).collect();
+    let _ = writeln!(std::io::stderr(), "farreach: {}", lines.join("\n"));
 }
 
 /// An error with its causes, each once: some messages name their cause themselves.

@@ -1,7 +1,7 @@
 //! Where batches come from: a stored trace, a kernel of the catalogue, or a running program.
 
 use super::progress::Display;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use farreach::event::{Batch, Source};
 use farreach::machine::Progress;
 use farreach::trace;
@@ -12,6 +12,7 @@ use std::ffi::OsString;
 /// Gives every batch of a trace, or of the kernel that `workload:NAME` names, to `each`, which says whether it wants more and how far it is. Says whether a signal ended it.
 pub fn stored(file: &str, format: Option<&str>, mut each: impl FnMut(Batch) -> Result<(bool, Progress)>) -> Result<bool> {
     let mut source = match workloads::open_source(file)? {
+        Some(_) if format.is_some() => bail!("{file}: a kernel is no file; it has no --format"),
         Some(kernel) => kernel,
         None => trace::open_trace(file, format)?.source,
     };

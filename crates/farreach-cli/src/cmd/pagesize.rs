@@ -1,8 +1,8 @@
 //! `farreach pagesize`: the page-size study, of a stored trace or a running program.
 
-use super::common::{OutputArgs, threads};
+use super::common::{OutputArgs, threads, whole};
 use super::{feed, program};
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use clap::Args;
 use farreach::addr::Bytes;
 use farreach::event::Batch;
@@ -26,14 +26,15 @@ Examples:
   farreach pagesize gcc.frt --machine t94/superpage:sizes=4K+64K,split=true
   valgrind --tool=lackey --trace-mem=yes --log-fd=1 ls | farreach pagesize - --format lackey"))]
 pub struct PageSizeArgs {
-    /// The trace: farreach's own format or Valgrind Lackey text, plain or compressed; `-` for standard input.
+    /// The trace: farreach's own format or Valgrind Lackey text, plain or compressed; `-` for standard input. Or a kernel of the
+    /// catalogue: workload:NAME[:size=SIZE,references=N,seed=N].
     #[arg(required_unless_present = "command", conflicts_with = "command")]
     file: Option<String>,
     /// Read the file as this format instead of finding out by its content.
     #[arg(long, value_name = "NAME", conflicts_with = "command")]
     format: Option<String>,
     /// Entries of each of the two TLBs. The reports for programs have the misses of all powers of two besides.
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = whole::<1>, allow_negative_numbers = true)]
     entries: u64,
     /// Page sizes, ascending, powers of two from 4K to 2M; others are compared with the first.
     #[arg(long, value_name = "SIZE,...", value_delimiter = ',', default_values_t = PAGE_SIZES.map(Bytes), hide_default_value = true)]
@@ -46,14 +47,14 @@ pub struct PageSizeArgs {
     #[arg(long)]
     no_policies: bool,
     /// Stop after N instructions (references, in a trace without instruction fetches).
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<1>, allow_negative_numbers = true)]
     limit: Option<u64>,
     /// Seed of everything random in the machines beside; printed with the result.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<0>, allow_negative_numbers = true)]
     seed: u64,
     /// Threads to count on; 0: as many as there are processors. The result is the same on any number.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    threads: usize,
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<0>, allow_negative_numbers = true)]
+    threads: u64,
     #[command(flatten)]
     output: OutputArgs,
     /// A program and its arguments, after `--`, instead of a trace.
@@ -76,7 +77,10 @@ impl Study {
         let specs = MachineSpec::parse_all(names, args.seed)?;
         // Machines beside keep half of the processors busy; what engines of the study share is worth more to it then.
         let threads = if specs.is_empty() { options.threads } else { options.threads / 2 };
-        let pages = PageLab::new(&sizes, Options { threads, ..options.clone() }).context("--sizes")?;
+        let pages = PageLab::new(&sizes, Options { threads, ..options.clone() }).map_err(|e| match e {
+            farreach::Error::Config { machine: sizes, what } => anyhow!("--sizes {sizes}: {what}"),
+            other => other.into(),
+        })?;
         let beside = (!specs.is_empty()).then(|| Lab::new(specs, options)).transpose()?;
         Ok(Study { pages, beside })
     }
@@ -101,7 +105,8 @@ impl Study {
 
 /// Runs the command; with COMMAND the exit status is the program's.
 pub fn run(args: PageSizeArgs) -> Result<ExitCode> {
-    args.output.check()?;
+    let machines = args.machines.iter().filter_map(|name| MachineSpec::file(name));
+    args.output.check(machines.chain(args.file.as_deref()))?;
     let mut study = Study::new(&args)?;
     let interrupted = || "interrupted".to_owned();
     if args.command.is_empty() {

@@ -1,6 +1,6 @@
 //! `farreach record`: a real program into a trace file.
 
-use super::common::note;
+use super::common::{needs_file, note, whole};
 use super::program;
 use super::progress::Display;
 use anyhow::{Context, Result};
@@ -27,7 +27,7 @@ pub struct RecordArgs {
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
     /// Stop after N instructions (the piece of the stream in which they are reached is stored whole).
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<1>, allow_negative_numbers = true)]
     limit: Option<u64>,
     /// The program and its arguments, after `--`.
     #[arg(last = true, required = true, value_name = "COMMAND")]
@@ -47,6 +47,7 @@ pub fn store(
     command: &[OsString],
     start: impl FnOnce() -> Result<Recording>,
 ) -> Result<ExitCode> {
+    needs_file(output, "--output")?;
     let mut writer = TraceWriter::create(output, header(command)?)?;
     let mut recorder = start()?;
     let mut display = Display::new();
@@ -63,14 +64,18 @@ pub fn store(
     let report = recorder.finish()?;
     let totals = writer.finish()?;
     display.finish();
-    let size = std::fs::metadata(output).with_context(|| output.display().to_string())?.len();
+    let there = std::fs::metadata(output).with_context(|| output.display().to_string())?;
+    // What went into a pipe has no size that could be asked for.
+    let size = there.is_file().then(|| {
+        let each = there.len() as f64 / totals.references().max(1) as f64;
+        format!(", {} ({each:.3} bytes per reference)", bytes(there.len()))
+    });
     note(format_args!(
-        "{}: {}, {}, {} ({:.3} bytes per reference)",
+        "{}: {}, {}{}",
         output.display(),
         counted(totals.instructions, "instruction"),
         counted(totals.references(), "reference"),
-        bytes(size),
-        size as f64 / totals.references().max(1) as f64,
+        size.unwrap_or_default(),
     ));
     Ok(if limited { ExitCode::SUCCESS } else { program::exit_code(&report) })
 }

@@ -1,6 +1,6 @@
 //! `farreach run`: a real program through many machines, live.
 
-use super::common::{LabArgs, OutputArgs};
+use super::common::{LabArgs, OutputArgs, note};
 use super::{feed, program};
 use anyhow::Result;
 use clap::Args;
@@ -33,7 +33,7 @@ pub struct RunArgs {
 
 /// Runs the command; the exit status is the program's.
 pub fn run(args: RunArgs) -> Result<ExitCode> {
-    args.output.check()?;
+    args.output.check(args.lab.inputs())?;
     let mut lab = args.lab.lab()?;
     program::check(&args.command)?;
     let mut alignment = args.lab.alignment()?;
@@ -42,7 +42,7 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
     lab.settle()?;
     if args.timing {
         let (recorder, own, wall) = (report.cpu.as_secs_f64(), own_cpu().as_secs_f64(), clock.elapsed().as_secs_f64());
-        eprintln!("farreach: seconds: recorder and program {recorder:.3}, simulation {own:.3}, wall {wall:.3}");
+        note(format_args!("seconds: recorder and program {recorder:.3}, simulation {own:.3}, wall {wall:.3}"));
     }
     let stopped = report.interrupted.then(|| "interrupted".to_owned());
     args.output.emit(&lab.result(&alignment.label(&program::shown(&args.command)), stopped))?;

@@ -31,7 +31,7 @@ pub struct SimArgs {
 
 /// Runs the command.
 pub fn run(args: SimArgs) -> Result<ExitCode> {
-    args.output.check()?;
+    args.output.check(args.lab.inputs().chain([args.file.as_str()]))?;
     let mut lab = args.lab.lab()?;
     let mut alignment = args.lab.alignment()?;
     let interrupted =

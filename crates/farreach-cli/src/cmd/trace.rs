@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use farreach::addr::Bytes;
 use farreach::nouns::several;
+use farreach::report::format::clean;
 use farreach::trace::check::{Report, Space};
 use farreach::trace::{Opened, Summary, open_trace, recover, summarize, to_frt, to_lackey_file};
 
@@ -97,8 +98,8 @@ pub fn run(args: TraceArgs) -> Result<()> {
             let violation = summary.report.violation.clone();
             match (&violation, input.json) {
                 (_, true) => print(&json_of("farreach.trace-check/1", &summary)?)?,
-                (None, false) => print(&format!("{}: sound; {}\n", summary.file, counts(&summary.report)))?,
-                (Some(_), false) => print(&format!("{}: before it, {}\n", summary.file, counts(&summary.report)))?,
+                (None, false) => print(&format!("{}: sound; {}\n", clean(&summary.file), counts(&summary.report)))?,
+                (Some(_), false) => print(&format!("{}: before it, {}\n", clean(&summary.file), counts(&summary.report)))?,
             }
             match violation {
                 Some(v) => {
@@ -134,10 +135,10 @@ fn to_text(input: &TraceFile, output: &str) -> Result<()> {
         Err(farreach::Error::Io { source, .. }) if output == "-" && source.kind() == ErrorKind::BrokenPipe => Ok(()),
         Err(e) => Err(e.into()),
         Ok(text) => {
-            if text.events_left_out > 0 || text.space_changes_left_out > 0 {
-                let events = several(text.events_left_out, "event");
-                let changes = several(text.space_changes_left_out, "change of the address space");
-                note(format_args!("text has references only; left out: {events}, {changes}"));
+            let parts = [(text.events_left_out, "event"), (text.space_changes_left_out, "switch of address space")];
+            let parts: Vec<_> = parts.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| several(n, what)).collect();
+            if !parts.is_empty() {
+                note(format_args!("text has references only; left out: {}", parts.join(", ")));
             }
             Ok(())
         }
@@ -190,13 +191,18 @@ fn info_text(s: &Summary) -> String {
     if !events.is_empty() {
         lines.push(("events", events.join(", ")));
     }
-    let mut text: String = lines.iter().map(|(k, v)| format!("{k:<13} {v}\n")).collect();
+    let mut text: String = lines.iter().map(|(k, v)| format!("{k:<13} {}\n", clean(v))).collect();
     text.push_str(
         "\n space      pid   parent     instructions            loads           stores     events threads  end      program\n",
     );
     s.report.spaces.iter().for_each(|space| text.push_str(&row(space)));
     if let Some(v) = &s.report.violation {
-        text.push_str(&format!("\nviolation at batch {}, word {}: {}; nothing after it was read\n", v.batch, v.word, v.what));
+        text.push_str(&format!(
+            "\nviolation at batch {}, word {}: {}; nothing after it was read\n",
+            v.batch,
+            v.word,
+            clean(&v.what)
+        ));
     }
     text
 }
@@ -221,7 +227,7 @@ fn row(s: &Space) -> String {
         s.stores,
         s.ops,
         s.threads,
-        s.program
+        clean(&s.program)
     )
 }
 

@@ -1,6 +1,6 @@
 //! `farreach workloads`: the catalogue.
 
-use super::common::{note, print};
+use super::common::{needs_file, note, print, whole};
 use super::program::shown;
 use super::progress::Display;
 use anyhow::{Result, ensure};
@@ -69,16 +69,16 @@ pub struct WorkloadsArgs {
     #[arg(long, short, value_name = "FILE", requires = "trace")]
     output: Option<PathBuf>,
     /// Stop the trace after N instructions.
-    #[arg(long, value_name = "N", requires = "trace", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", requires = "trace", value_parser = whole::<1>, allow_negative_numbers = true)]
     limit: Option<u64>,
     /// Footprint of a kernel, or size of a program's first made input.
     #[arg(long, value_name = "SIZE", requires = "act")]
     size: Option<Bytes>,
     /// Data references of a kernel [default: 10000000].
-    #[arg(long, visible_alias = "work", value_name = "N", requires = "act", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, visible_alias = "work", value_name = "N", requires = "act", value_parser = whole::<1>, allow_negative_numbers = true)]
     references: Option<u64>,
     /// Seed of a kernel, or of a program's inputs [default: 0].
-    #[arg(long, value_name = "N", requires = "act")]
+    #[arg(long, value_name = "N", requires = "act", value_parser = whole::<0>, allow_negative_numbers = true)]
     seed: Option<u64>,
 }
 
@@ -164,6 +164,7 @@ fn measure(name: &str, ready: &Prepared) -> Result<ExitCode> {
 
 /// Writes a kernel's stream, up to the limit.
 fn store(mut source: Box<dyn Source + Send>, output: &std::path::Path, header: Header, limit: Option<u64>) -> Result<ExitCode> {
+    needs_file(output, "--output")?;
     let mut writer = TraceWriter::create(output, header)?;
     let mut display = Display::new();
     let signals = Watch::begin();

@@ -53,7 +53,7 @@ pub fn tool_dir(told: Option<&Path>) -> Result<PathBuf> {
         // target/release/farreach, but examples and tests lie one deeper
         exe.ancestors().skip(1).take(4).map(|dir| dir.join("valgrind")).find(|dir| dir.join(TOOL).is_file())
     };
-    let from_variable = || std::env::var_os(TOOL_VARIABLE).map(PathBuf::from);
+    let from_variable = || std::env::var_os(TOOL_VARIABLE).filter(|dir| !dir.is_empty()).map(PathBuf::from);
     let dir = told.map(Path::to_path_buf).or_else(from_variable).or_else(beside);
     let missing = |place: &str| Error::Trace {
         file: "recorder".into(),

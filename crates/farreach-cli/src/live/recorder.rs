@@ -367,8 +367,8 @@ impl Recorder {
         let log = log_tail(&self.dir.0, pid);
         let crashed = ["valgrind: ", "Valgrind:", "farreach: "].iter().any(|sign| log.contains(sign));
         if crashed || (ring == 0 && !started) {
-            let log = if log.is_empty() { "its message, if any, stands above".to_owned() } else { log };
-            return Err(self.wrong(&format!("process {pid}"), format!("the recorder itself failed:\n{log}")));
+            let log = if log.is_empty() { "; its message, if any, stands above".to_owned() } else { format!(":\n{log}") };
+            return Err(self.wrong(&format!("process {pid}"), format!("the recorder itself failed{log}")));
         }
         let mut last = Batch::new(asid);
         last.push_op(Op::End(End::Lost));

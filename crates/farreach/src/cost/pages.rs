@@ -60,25 +60,29 @@ pub fn advice(result: &PageSizeResult) -> Option<Advice> {
         all => format!("{} of the misses", percent(counts.misses() as f64 / all as f64)),
     };
     let memory = |counts: &PageCounts| percent(counts.total_bytes as f64 / base.total_bytes as f64 - 1.0);
+    // Numbers that are compared have one unit.
+    let size = |bytes: u64, unit: &str| if unit == "MiB" { format!("{:.2}", mib(bytes)) } else { (bytes >> 10).to_string() };
     let mut text = if at == 0 {
+        let unit = if base.total_bytes < 1 << 20 { "KiB" } else { "MiB" };
         format!(
-            "{}: {} in {:.2} MiB; no larger size saves any within {} more memory",
+            "{}: {} in {} {unit}; no larger size saves any within {} more memory",
             name(base),
             several(base.misses(), "miss"),
-            mib(base.total_bytes),
+            size(base.total_bytes, unit),
             percent(MEMORY_ALLOWED)
         )
     } else {
+        let unit = if best.counts.total_bytes < 1 << 20 { "KiB" } else { "MiB" };
         format!(
-            "{}: {} of {} ({} against {}) for {} more memory ({:.2} MiB against {:.2})",
+            "{}: {} of {} ({} against {}) for {} more memory ({} {unit} against {})",
             name(&best.counts),
             of_base(&best.counts),
             name(base),
             best.counts.misses(),
             base.misses(),
             memory(&best.counts),
-            mib(best.counts.total_bytes),
-            mib(base.total_bytes)
+            size(best.counts.total_bytes, unit),
+            size(base.total_bytes, unit)
         )
     };
     if let Some(next) = result.rows.get(at + 1) {

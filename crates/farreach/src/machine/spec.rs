@@ -7,7 +7,9 @@ use crate::hw::tlb::{DESIGNS, Design, host, range, segment, walker};
 use crate::params::{Allowed, Key, Params};
 use crate::{cost, os};
 use serde_json::{Map, Value as Json};
-use std::path::Path;
+
+/// How the name of a file ends that describes a machine.
+const FILE: &str = ".toml";
 
 /// Which hardware.
 const KIND: Key =
@@ -76,15 +78,31 @@ pub struct MachineSpec {
     pub hardware: Hardware,
     /// Every key, resolved.
     pub params: Params,
+    /// The description has a seed of its own.
+    seeded: bool,
+}
+
+/// A value of TOML. What JSON has no form for stays the text that it was, so that whoever refuses it can show it.
+fn json(value: toml::Value) -> Json {
+    match value {
+        toml::Value::String(text) => text.into(),
+        toml::Value::Integer(n) => n.into(),
+        toml::Value::Float(x) if x.is_finite() => x.into(),
+        toml::Value::Float(x) => x.to_string().to_lowercase().into(),
+        toml::Value::Boolean(flag) => flag.into(),
+        toml::Value::Datetime(time) => time.to_string().into(),
+        toml::Value::Array(items) => items.into_iter().map(json).collect(),
+        toml::Value::Table(table) => Json::Object(table.into_iter().map(|(key, value)| (key, json(value))).collect()),
+    }
 }
 
 impl MachineSpec {
     /// Reads `NAME[:key=value,...]` or `FILE.toml[:key=value,...]`. `seed` counts unless the description has one.
     pub fn parse(text: &str, seed: u64) -> Result<MachineSpec, Error> {
         let config = |what: String| Error::Config { machine: text.to_owned(), what };
-        let (base, overrides) = text.split_once(':').unwrap_or((text, ""));
-        let toml = if base.ends_with(".toml") {
-            std::fs::read_to_string(Path::new(base)).map_err(|source| Error::Io { file: base.to_owned(), source })?
+        let (base, overrides) = MachineSpec::split(text);
+        let toml = if let Some(file) = MachineSpec::file(text) {
+            std::fs::read_to_string(file).map_err(|source| Error::Io { file: file.to_owned(), source })?
         } else {
             let preset = PRESETS.iter().find(|p| p.name == base);
             preset.ok_or_else(|| config(presets::unknown(base)))?.toml.to_owned()
@@ -97,6 +115,22 @@ impl MachineSpec {
     pub fn parse_all(texts: impl IntoIterator<Item = impl AsRef<str>>, seed: u64) -> Result<Vec<MachineSpec>, Error> {
         let names = texts.into_iter().flat_map(|text| presets::named(text.as_ref()));
         names.map(|name| MachineSpec::parse(&name, seed)).collect()
+    }
+
+    /// The file that `text` names, if it is not a preset.
+    pub fn file(text: &str) -> Option<&str> {
+        Some(MachineSpec::split(text).0).filter(|base| base.ends_with(FILE))
+    }
+
+    /// The machine and its overrides. A colon in the path of a file, `FILE.toml` or `FILE.toml:`, is part of the path; one in an
+    /// override is behind a `=`.
+    fn split(text: &str) -> (&str, &str) {
+        let path = &text[..text.find('=').unwrap_or(text.len())];
+        let end = path.find(&format!("{FILE}:")).or_else(|| text.strip_suffix(FILE).map(str::len)).map(|at| at + FILE.len());
+        match end.filter(|&end| end <= path.len()) {
+            Some(end) => (&text[..end], text[end..].strip_prefix(':').unwrap_or("")),
+            None => text.split_once(':').unwrap_or((text, "")),
+        }
     }
 
     /// From TOML text and `key=value,...` overrides; the key `kind` names a design of the registry.
@@ -115,9 +149,7 @@ impl MachineSpec {
         let config = |what: String| Error::Config { machine: name.to_owned(), what };
         let table: toml::Table =
             toml.parse().map_err(|e: toml::de::Error| config(format!("TOML: {}", e.to_string().trim())))?;
-        let Ok(Json::Object(mut base)) = serde_json::to_value(table) else {
-            return Err(config("TOML: a table of keys is expected".into()));
-        };
+        let mut base: Map<String, Json> = table.into_iter().map(|(key, value)| (key, json(value))).collect();
         let about = match base.remove("about") {
             None => String::new(),
             Some(Json::String(about)) => about,
@@ -151,10 +183,11 @@ impl MachineSpec {
         if given.contains_key("kind") || given.contains_key("placement") {
             base.retain(|name, _| keys.iter().any(|k| k.name == name));
         }
-        base.entry(os::SEED.name).or_insert(seed.into());
         base.extend(given);
+        let seeded = base.contains_key(os::SEED.name);
+        base.entry(os::SEED.name).or_insert(seed.into());
         let params = Params::resolve(&keys, &base).map_err(config)?;
-        let spec = MachineSpec { name: name.to_owned(), about, hardware, params };
+        let spec = MachineSpec { name: name.to_owned(), about, hardware, params, seeded };
         spec.check_feedback().map_err(config)?;
         spec.check_guest().map_err(config)?;
         Ok(spec)
@@ -218,12 +251,12 @@ impl MachineSpec {
         keys
     }
 
-    /// The resolved description as TOML: reading it again gives the same machine. The seed stands in a comment, so that a run's
-    /// own seed counts.
+    /// The resolved description as TOML: reading it again gives the same machine. A seed that nobody gave stands in a comment, so
+    /// that a run's own seed counts.
     pub fn to_toml(&self) -> String {
         let mut text = format!("about = {}\n", Json::from(self.about.as_str()));
         for (key, value) in self.params.as_json() {
-            let comment = if key == os::SEED.name { "# " } else { "" };
+            let comment = if key == os::SEED.name && !self.seeded { "# " } else { "" };
             text.push_str(&format!("{comment}{key} = {value}\n"));
         }
         text

@@ -74,10 +74,12 @@ pub(super) fn of(lookups: &mut Lookups, kind: Kind) -> &mut u64 {
     }
 }
 
-/// Processes and threads that a stream announces.
+/// Processes and threads that a stream announces. A process stays itself through an exec, and so does the thread that calls it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Crowd {
-    processes: u64,
+    starts: u64,
+    execs: u64,
+    forks: u64,
     threads: u64,
 }
 
@@ -85,11 +87,9 @@ impl Crowd {
     /// Takes an event in.
     pub fn follow(&mut self, op: &Op) {
         match op {
-            Op::Start { .. } => self.processes += 1,
-            Op::Fork { .. } => {
-                self.processes += 1;
-                self.threads += 1; // the one that forked, which no `ThreadStart` announces
-            }
+            Op::Start { parent: None, .. } => self.starts += 1,
+            Op::Start { parent: Some(_), .. } => self.execs += 1,
+            Op::Fork { .. } => self.forks += 1,
             Op::ThreadStart { .. } => self.threads += 1,
             _ => {}
         }
@@ -97,12 +97,13 @@ impl Crowd {
 
     /// Processes: something ran, said or not.
     pub fn processes(&self) -> u64 {
-        self.processes.max(1)
+        self.starts.max(1) + self.forks
     }
 
-    /// Threads: one for each process at least.
+    /// Threads: one for each process at least. No `ThreadStart` announces the one that forked; one announces again the one that
+    /// called exec.
     pub fn threads(&self) -> u64 {
-        self.threads.max(self.processes())
+        (self.threads + self.forks).saturating_sub(self.execs).max(self.processes())
     }
 }
 

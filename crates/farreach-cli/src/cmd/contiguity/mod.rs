@@ -2,7 +2,7 @@
 
 mod look;
 
-use super::common::{OutputArgs, note, write_whole};
+use super::common::{OutputArgs, needs_file, note, write_whole};
 use super::program;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{ArgGroup, Args};
@@ -69,8 +69,9 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 /// Looks, and prints what was seen. The exit status is the program's.
 pub fn run(args: ContiguityArgs) -> Result<ExitCode> {
-    args.output.check()?;
+    args.output.check([])?;
     if let Some(path) = &args.dump {
+        needs_file(path, "--dump")?;
         args.output.apart_from(path, "--dump")?;
         Partial::create(path)?;
     }

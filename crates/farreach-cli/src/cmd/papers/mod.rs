@@ -4,7 +4,7 @@ mod cache;
 mod programs;
 mod runner;
 
-use super::common::{OutputArgs, note, print, threads};
+use super::common::{OutputArgs, note, print, threads, whole};
 use anyhow::{Result, bail};
 use cache::Cache;
 use clap::Args;
@@ -28,31 +28,31 @@ Examples:
   farreach papers t94-table9 --workload gcc.frt        the study of Table 9 on a trace of your own")]
 pub struct PapersArgs {
     /// Tables and figures, such as t94-table6.
-    #[arg(value_name = "ID", conflicts_with = "all")]
+    #[arg(value_name = "ID", conflicts_with = "all", group = "what")]
     ids: Vec<String>,
     /// All of them, as one HTML page (papers.html, unless another form is asked for).
-    #[arg(long)]
+    #[arg(long, group = "what")]
     all: bool,
     /// Small seeded kernels only: a few minutes on two processors, the same numbers everywhere.
-    #[arg(long)]
+    #[arg(long, requires = "what")]
     small: bool,
     /// Run this instead: a kernel or program of `farreach workloads`, or a trace file. Repeatable.
-    #[arg(long = "workload", short = 'w', value_name = "NAME|FILE")]
+    #[arg(long = "workload", short = 'w', value_name = "NAME|FILE", requires = "what")]
     workloads: Vec<String>,
     /// Stop each program after N instructions.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", requires = "what", value_parser = whole::<1>, allow_negative_numbers = true)]
     limit: Option<u64>,
     /// Seed of everything random.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<0>, allow_negative_numbers = true)]
     seed: u64,
     /// Threads to simulate on; 0: as many as there are processors. The result is the same on any number.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    threads: usize,
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<0>, allow_negative_numbers = true)]
+    threads: u64,
     /// Where results are kept; default: farreach/papers in the user's cache directory.
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
     /// Print claims and verdicts as a Markdown table.
-    #[arg(long, conflicts_with = "form")]
+    #[arg(long, conflicts_with = "form", requires = "what")]
     markdown: bool,
     #[command(flatten)]
     output: OutputArgs,
@@ -68,7 +68,7 @@ pub fn run(mut args: PapersArgs) -> Result<ExitCode> {
     if args.all && !args.markdown {
         args.output.page_by_default("papers.html");
     }
-    args.output.check()?;
+    args.output.check(args.workloads.iter().map(String::as_str))?;
     let cache = Cache::open(args.cache.as_deref())?;
     let from = Sources { cache: &cache, small: args.small, limit: args.limit, seed: args.seed };
     let programs =

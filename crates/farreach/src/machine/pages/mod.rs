@@ -54,12 +54,13 @@ pub struct PageLab {
 impl PageLab {
     /// `sizes`: page sizes in bytes, ascending, of [`PAGE_SIZES`].
     pub fn new(sizes: &[u64], options: Options) -> Result<PageLab, Error> {
-        let refuse = |what: String| Err(Error::Config { machine: "page sizes".into(), what });
+        let given = || sizes.iter().map(|&size| Bytes(size).to_string()).collect::<Vec<_>>().join(",");
+        let refuse = |what: String| Err(Error::Config { machine: given(), what });
         if let Some(&size) = sizes.iter().find(|size| !PAGE_SIZES.contains(size)) {
-            return refuse(format!("{} is no page size of the study; powers of two from 4K to 2M are", Bytes(size)));
+            return refuse(format!("{} is not allowed: a page size must be a power of two from 4K to 2M", Bytes(size)));
         }
         if sizes.is_empty() || !sizes.is_sorted_by(|a, b| a < b) {
-            return refuse("one size or more, each larger than the one before".into());
+            return refuse("there must be one size or more, each larger than the one before".into());
         }
         let count = options.threads.clamp(1, sizes.len());
         let orders = |first: usize| sizes.iter().skip(first).step_by(count).map(|s| s.trailing_zeros() - BASE_SHIFT);

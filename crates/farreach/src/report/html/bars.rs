@@ -18,7 +18,7 @@ pub(super) fn misses(page: &Page) -> Markup {
         section {
             h2 { "Misses per design" }
             p.lead {
-                @if scale.is_log() { "Logarithmic: each line to the right is ten times as much." }
+                @if scale.is_log() { "Logarithmic: each line to the right is " (scale.times()) " times as much." }
                 @else { "From strong to faint: fetches, loads, stores." }
             }
             div.bars {
@@ -196,7 +196,7 @@ pub(super) fn regions(page: &Page) -> Option<Markup> {
                             @for (k, from, n, name) in stack(&shown, &other_name, all, |name| of(m, name)) {
                                 @let share = n as f64 / all as f64;
                                 svg x=(percent(from as f64 / all as f64)) width=(percent(share)) height="26" {
-                                    title { (name) ": " (grouped(n)) " misses, " (rate(100.0 * share)) " %" }
+                                    title { (name) ": " (grouped(n)) " " (noun(n, "miss")) ", " (rate(100.0 * share)) " %" }
                                     rect class={ "region r" (k) } width="100%" height="26" {}
                                     @if share * BAR_CHARS > name.chars().count() as f64 + 2.0 {
                                         text class={ "on r" (k) } x="7" y="17.5" { (name) }
@@ -205,7 +205,7 @@ pub(super) fn regions(page: &Page) -> Option<Markup> {
                             }
                         }
                     }
-                    div.value { b { (count(all)) } span.note { "misses" } }
+                    div.value { b { (count(all)) } span.note { (noun(all, "miss")) } }
                 }
             }
         }

@@ -16,6 +16,9 @@ pub(super) fn headline(page: &Page) -> String {
     let Some(base) = machines.get(page.base) else {
         return "No design was asked for.".into();
     };
+    if page.result.workload.lookups.total() == 0 {
+        return "Nothing was referenced: there is nothing to compare.".into();
+    }
     let misses = |m: &MachineResult| m.counts.tlb.misses;
     let area = |m: &MachineResult| m.cost.area_rbe;
     if machines.len() == 1 {

@@ -4,7 +4,8 @@
 use super::parts::{Page, apart, chip, colour, legend, named, percent, px};
 use super::scale::{Scale, tick_label};
 use crate::counts::MachineResult;
-use crate::report::format::{count, grouped, rate};
+use crate::nouns::noun;
+use crate::report::format::{count, counted, grouped, rate};
 use maud::{Markup, html};
 
 /// Height of a plot in pixels.
@@ -13,6 +14,8 @@ pub(super) const HEIGHT: f64 = 320.0;
 pub(super) const LINE: f64 = 21.0;
 /// Units across a stretched drawing.
 pub(super) const ACROSS: f64 = 1000.0;
+/// More names than this along an axis do not fit on a narrow page.
+const MANY: usize = 10;
 /// More points than this in a line are joined; nobody could tell them apart.
 const POINTS: usize = 400;
 
@@ -53,10 +56,11 @@ pub(super) fn x_axis(scale: Scale, title: &str) -> Markup {
     }
 }
 
-/// Names where they belong, from 0 to 1.
+/// Names where they belong, from 0 to 1. Where the page is narrow, every second of many is left out.
 pub(super) fn x_places<'a>(places: impl Iterator<Item = (f64, &'a str)>, title: &str) -> Markup {
+    let places: Vec<_> = places.collect();
     html! {
-        div.x {
+        div.x.many[places.len() > MANY] {
             @for (at, name) in places { span style={ "left:" (percent(at)) } { (name) } }
             em { (title) }
         }
@@ -96,7 +100,7 @@ pub(super) fn timeline(page: &Page) -> Option<Markup> {
             h2 { "Misses over time" }
             p.lead {
                 "Misses in a thousand lookups, from the first lookup to the last"
-                @if y.is_log() { "; logarithmic, each line up is ten times as much" }
+                @if y.is_log() { "; logarithmic, each line up is " (y.times()) " times as much" }
                 "."
             }
             div.plot {
@@ -188,7 +192,7 @@ pub(super) fn area(page: &Page) -> Option<Markup> {
                             }
                             circle class={ "fill " (colour(dot.design)) } cx=(percent(dot.x)) cy=(px(dot.y)) r="6" {
                                 title {
-                                    (m.name) ": " (grouped(m.counts.tlb.misses)) " misses, "
+                                    (m.name) ": " (grouped(m.counts.tlb.misses)) " " (noun(m.counts.tlb.misses, "miss")) ", "
                                     (count(m.cost.area_rbe.unwrap_or(0.0).round() as u64)) " rbe"
                                 }
                             }
@@ -210,7 +214,7 @@ pub(super) fn area(page: &Page) -> Option<Markup> {
             @if !without.is_empty() {
                 p.note {
                     "Not shown, because the area model covers fully associative TLBs only: "
-                    @for &i in &without { (chip(i)) " " (machines[i].name) " (" (count(machines[i].counts.tlb.misses)) " misses) " }
+                    @for &i in &without { (chip(i)) " " (machines[i].name) " (" (counted(machines[i].counts.tlb.misses, "miss")) ") " }
                 }
             }
             @if let Some(note) = prices(page) { p.note { (note) } }

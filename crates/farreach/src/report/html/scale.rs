@@ -58,10 +58,27 @@ impl Scale {
                 (0..).map(|i| f64::from(i) * step).take_while(|t| *t <= max * 1.0001).collect()
             }
             Scale::Log(low, high, zero) => {
-                let every = ((high - low) / 6 + 1) as usize;
-                let powers = (low..=high).step_by(every).map(|p| 10f64.powi(p));
+                let powers = (low..=high).step_by(self.powers_apart()).map(|p| 10f64.powi(p));
                 zero.then_some(0.0).into_iter().chain(powers).collect()
             }
+        }
+    }
+
+    /// Powers of ten from one tick of a logarithmic axis to the next.
+    fn powers_apart(self) -> usize {
+        match self {
+            Scale::Linear(_) => 0,
+            Scale::Log(low, high, _) => ((high - low) / 6 + 1) as usize,
+        }
+    }
+
+    /// How many times as much each tick of a logarithmic axis is as the one before, in words.
+    pub(in crate::report) fn times(self) -> String {
+        match self.powers_apart() {
+            0 | 1 => "ten".into(),
+            2 => "a hundred".into(),
+            3 => "a thousand".into(),
+            powers => format!("10^{powers}"),
         }
     }
 
@@ -122,6 +139,13 @@ mod tests {
     fn ticks_are_round() {
         assert_eq!(Scale::Linear(3_335_412.0).ticks(), [0.0, 1e6, 2e6, 3e6]);
         assert_eq!(Scale::Log(0, 4, true).ticks(), [0.0, 1.0, 10.0, 100.0, 1e3, 1e4]);
+        for (low, high, times) in [(0, 4, "ten"), (-1, 4, "ten"), (-4, 2, "a hundred"), (-9, 3, "a thousand"), (-9, 9, "10^4")]
+        {
+            let (scale, ticks) = (Scale::Log(low, high, false), Scale::Log(low, high, false).ticks());
+            let ratio = ["ten", "a hundred", "a thousand", "10^4"].into_iter().position(|t| t == times).unwrap() as i32 + 1;
+            assert_eq!(scale.times(), times);
+            assert!((ticks[1] / ticks[0] / 10f64.powi(ratio) - 1.0).abs() < 1e-9, "{times}: {ticks:?}");
+        }
         let labels: Vec<String> = [0.0, 0.25, 1500.0, 2e6, 0.001].into_iter().map(tick_label).collect();
         assert_eq!(labels, ["0", "0.25", "1.5k", "2M", "0.001"]);
     }

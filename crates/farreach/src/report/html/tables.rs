@@ -2,6 +2,7 @@
 
 use super::parts::{Page, chip, named};
 use crate::counts::{LedgerLine, MachineResult};
+use crate::nouns::singular;
 use crate::report::compaction;
 use crate::report::csv::{flat, json, names};
 use crate::report::format::{NONE, bytes, count, grouped, rate, signed};
@@ -34,7 +35,11 @@ pub(super) fn ledger(page: &Page) -> Option<Markup> {
     let (priced, counted): (Vec<&LedgerLine>, Vec<&LedgerLine>) = items.into_iter().partition(|line| has_price(&line.item));
     let net = |m: &MachineResult| m.ledger.iter().filter_map(|line| line.cycles).fold(0i64, i64::saturating_add);
     let amount = |line: &LedgerLine| if line.unit == "bytes" { bytes(line.count) } else { count(line.count) };
-    let unit = |line: &LedgerLine| if line.unit == "bytes" { String::new() } else { format!(" {}", line.unit) };
+    let unit = |line: &LedgerLine| match line.count {
+        _ if line.unit == "bytes" => String::new(),
+        1 => format!(" {}", singular(&line.unit)),
+        _ => format!(" {}", line.unit),
+    };
     Some(html! {
         section {
             h2 { "The ledger" }

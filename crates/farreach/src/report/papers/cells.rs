@@ -1,7 +1,10 @@
 //! Cells and heads for people.
 
 use crate::report::format::{NONE, clean, count, digits, rate, significant};
-use crate::study::{Cell, Column, Origin};
+use crate::study::{Cell, Column, Origin, Table};
+
+/// Texts longer than this are sentences.
+const SENTENCE: usize = 60;
 
 /// A cell in its column.
 pub(super) fn shown(cell: &Cell, column: &Column) -> String {
@@ -20,6 +23,36 @@ pub(super) fn shown(cell: &Cell, column: &Column) -> String {
         Cell::Number(x) => number(*x),
         Cell::Doubtful(x) => format!("{}?", number(*x)),
     }
+}
+
+/// How a column stands in its table.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stands {
+    /// Numbers, one under the other by their last digits.
+    Right,
+    /// Names and words.
+    Left,
+    /// Sentences, which may take several lines.
+    Wrapped,
+}
+
+/// How the columns of a table stand.
+pub(super) fn stands(table: &Table) -> Vec<Stands> {
+    let stands = |i: usize| {
+        let texts = table.rows.iter().filter_map(|row| match &row.cells[i] {
+            Cell::Nothing => None,
+            Cell::Text(text) => Some(Some(text)),
+            _ => Some(None),
+        });
+        let Some(texts) = texts.collect::<Option<Vec<_>>>() else { return Stands::Right };
+        let any = |what: &dyn Fn(&str) -> bool| texts.iter().any(|text| what(text));
+        match (any(&|text| text.chars().count() > SENTENCE), any(&|text| text.contains(char::is_alphabetic))) {
+            (true, _) => Stands::Wrapped,
+            (false, true) => Stands::Left,
+            (false, false) => Stands::Right,
+        }
+    };
+    (0..table.columns.len()).map(stands).collect()
 }
 
 /// One decimal, as the papers print percentages; what would look like zero keeps a digit.
@@ -41,4 +74,25 @@ pub(super) fn under(column: &Column) -> String {
         Origin::Computed => "model",
     };
     [origin, column.unit.as_str()].iter().filter(|s| !s.is_empty()).copied().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::Row;
+
+    #[test]
+    fn words_stand_left_and_numbers_right() {
+        let text = |text: &str| Cell::Text(text.into());
+        let rows = [
+            [Cell::Count(72), text("72"), text("t94/partial"), text(&"word ".repeat(20)), Cell::Nothing],
+            [Cell::Nothing, text("1024"), Cell::Nothing, text("short"), text("a word")],
+            [text("none"), text("0"), text("8"), Cell::Nothing, Cell::Number(0.5)],
+        ];
+        let columns = (0..5).map(|_| Column { name: String::new(), origin: Origin::Measured, unit: String::new() }).collect();
+        let rows = rows.map(|cells| Row { name: String::new(), cells: cells.into() }).into();
+        let table = Table { title: String::new(), rows_are: String::new(), columns, rows };
+        let [right, left, wrapped] = [Stands::Right, Stands::Left, Stands::Wrapped];
+        assert!(stands(&table) == [right, right, left, wrapped, right]);
+    }
 }

@@ -1,6 +1,6 @@
 //! One page for all tables and figures: no script, no network. First the verdicts, then each study with its numbers.
 
-use super::cells::{shown, under};
+use super::cells::{Stands, shown, stands, under};
 use super::charts::{bars, chart};
 use crate::report::format::clean;
 use crate::report::html::{POLICY, STYLE};
@@ -94,29 +94,38 @@ fn section(section: &Section) -> Markup {
     }
 }
 
-/// Neighbouring columns of one name share a head.
-fn heads(columns: &[Column]) -> Vec<(&str, usize)> {
-    columns.chunk_by(|a, b| a.name == b.name).map(|part| (part[0].name.as_str(), part.len())).collect()
+/// Neighbouring columns of one name share a head, which stands as the first of them.
+fn heads<'a>(columns: &'a [Column], stands: &[Stands]) -> Vec<(&'a str, usize, Stands)> {
+    let mut at = 0;
+    let head = |part: &'a [Column]| {
+        at += part.len();
+        (part[0].name.as_str(), part.len(), stands[at - part.len()])
+    };
+    columns.chunk_by(|a, b| a.name == b.name).map(head).collect()
 }
 
 fn table(table: &Table) -> Markup {
+    let stands = stands(table);
+    let left = |stands: Stands| stands != Stands::Right;
     html! {
         h3 { (table.title) }
         div.scroll {
             table.papers {
                 thead {
-                    tr { th {} @for (name, columns) in heads(&table.columns) { th scope="colgroup" colspan=(columns) { (name) } } }
+                    tr { th {} @for (name, columns, place) in heads(&table.columns, &stands) { th.words[left(place)] scope="colgroup" colspan=(columns) { (name) } } }
                     tr {
                         th scope="col" { (table.rows_are) }
-                        @for c in &table.columns { th.printed[c.origin == Origin::Printed] scope="col" { (under(c)) } }
+                        @for (c, &place) in table.columns.iter().zip(&stands) {
+                            th.printed[c.origin == Origin::Printed].words[left(place)] scope="col" { (under(c)) }
+                        }
                     }
                 }
                 tbody {
                     @for row in &table.rows {
                         tr {
                             th scope="row" { (clean(&row.name)) }
-                            @for (cell, c) in row.cells.iter().zip(&table.columns) {
-                                td.printed[c.origin == Origin::Printed] { (shown(cell, c)) }
+                            @for ((cell, c), &place) in row.cells.iter().zip(&table.columns).zip(&stands) {
+                                td.printed[c.origin == Origin::Printed].words[left(place)].sentences[place == Stands::Wrapped] { (shown(cell, c)) }
                             }
                         }
                     }

@@ -1,6 +1,6 @@
 //! Tables for people at a terminal. What charts show is in the tables.
 
-use super::cells::{shown, under};
+use super::cells::{Stands, shown, stands, under};
 use crate::report::format::{clean, count};
 use crate::study::{Judged, Papers, Section, Table, Verdict};
 use comfy_table::{Cell, CellAlignment, Table as Grid, presets};
@@ -80,16 +80,21 @@ fn wrapped(text: &str, indent: &str) -> String {
 fn grid(table: &Table) -> String {
     let mut grid = Grid::new();
     grid.load_style(presets::NOTHING);
-    let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
+    let stands = stands(table);
+    let placed = |i: usize, text: String| match stands[i] {
+        Stands::Right => Cell::new(text).set_alignment(CellAlignment::Right),
+        Stands::Left | Stands::Wrapped => Cell::new(text),
+    };
     // A name that spans several columns stands once.
     let names = table.columns.iter().enumerate().map(|(i, c)| match i.checked_sub(1).map(|j| &table.columns[j].name) {
-        Some(before) if *before == c.name => right(String::new()),
-        _ => right(c.name.clone()),
+        Some(before) if *before == c.name => placed(i, String::new()),
+        _ => placed(i, c.name.clone()),
     });
     grid.add_row(std::iter::once(Cell::new("")).chain(names));
-    grid.add_row(std::iter::once(Cell::new(&table.rows_are)).chain(table.columns.iter().map(|c| right(under(c)))));
+    let units = table.columns.iter().enumerate().map(|(i, c)| placed(i, under(c)));
+    grid.add_row(std::iter::once(Cell::new(&table.rows_are)).chain(units));
     for row in &table.rows {
-        let cells = row.cells.iter().zip(&table.columns).map(|(cell, column)| right(shown(cell, column)));
+        let cells = row.cells.iter().zip(&table.columns).enumerate().map(|(i, (cell, column))| placed(i, shown(cell, column)));
         grid.add_row(std::iter::once(Cell::new(clean(&row.name))).chain(cells));
     }
     grid.column_iter_mut().for_each(|column| {

@@ -35,6 +35,7 @@ mod suffix;
 mod tests;
 mod traced;
 
+use crate::addr::Bytes;
 use crate::error::{Error, Result};
 use crate::event::Source;
 
@@ -151,7 +152,8 @@ impl Kernel {
     fn check(&self, settings: &Settings) -> Result<()> {
         let fail = |what| Err(Error::Workload { workload: self.name.to_owned(), what });
         if !(self.smallest..=self.largest).contains(&settings.size) {
-            return fail(format!("size {} is not from {} to {} bytes", settings.size, self.smallest, self.largest));
+            let [size, least, most] = [settings.size, self.smallest, self.largest].map(Bytes);
+            return fail(format!("size = {size} is not allowed: size must be from {least} to {most}"));
         }
         if settings.references == 0 {
             return fail("references must be at least 1".into());

@@ -128,7 +128,7 @@ fn cover(result: &ContiguityResult) -> Markup {
     html! {
         section {
             h2 { "Ranges that cover the memory" }
-            p.lead { "The fewest ranges that have so much of it." @if scale.is_log() { " Logarithmic: each line to the right is ten times as many." } }
+            p.lead { "The fewest ranges that have so much of it." @if scale.is_log() { " Logarithmic: each line to the right is " (scale.times()) " times as many." } }
             (keys(&result.peak))
             div.bars {
                 div.head.label {}
@@ -198,7 +198,7 @@ fn needs(result: &ContiguityResult) -> Markup {
             p.lead {
                 "Entries of each kind that reach everything at once, those that reach 99 %, and how far one reaches on average. "
                 @if result.frames_visible { "Memory lies as it does; nothing is moved. " } @else { "As if memory were placed ideally. " }
-                @if scale.is_log() { "Logarithmic: each line to the right is ten times as many." }
+                @if scale.is_log() { "Logarithmic: each line to the right is " (scale.times()) " times as many." }
             }
             p.keys { span { i.key.s0 {} "for 99 %" } span { i.key.s1 {} "for all" } }
             div.bars {
