@@ -110,6 +110,14 @@ fn an_empty_variable_is_none() {
     assert_eq!(empty, with(&|c| _ = c.env_remove("FARREACH_VALGRIND_DIR")));
 }
 
+/// Valgrind would say it in ten lines of its own.
+#[test]
+fn temporary_files_need_a_directory() {
+    let mut command = command();
+    let ran = Ran::of(command.args(["run", "--", "true"]).env("TMPDIR", "/nonexistent").output().unwrap());
+    ran.bad(125, &["directory for temporary files, /nonexistent", "No such file", "set TMPDIR"]);
+}
+
 /// What goes through a pipe has no size that could be told.
 #[test]
 fn a_trace_into_a_pipe_has_no_size() {

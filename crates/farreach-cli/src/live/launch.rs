@@ -170,8 +170,23 @@ const CORE: [&str; 7] = [
     "--vex-guest-chase=no",
 ];
 
+/// Valgrind writes a few small files where the program's environment has temporary files, and says in many words when it cannot.
+fn check_temporary_files(run_dir: &Path) -> Result<()> {
+    let dir = std::env::temp_dir();
+    let mut name = run_dir.file_name().unwrap_or_default().to_owned();
+    name.push(".probe");
+    let probe = dir.join(name);
+    let why = |e: std::io::Error| Error::Trace {
+        file: "recorder".into(),
+        place: format!("directory for temporary files, {}", dir.display()),
+        what: format!("{e}; set TMPDIR to a directory that can be written"),
+    };
+    File::create(&probe).and_then(|_| fs::remove_file(&probe)).map_err(why)
+}
+
 /// Starts the program under the recorder, with standard streams, directory and environment as they are unless told otherwise.
 pub fn spawn(tool_dir: &Path, run_dir: &Path, command: &[OsString], options: &Options) -> Result<Child> {
+    check_temporary_files(run_dir)?;
     let tool = tool_dir.join(TOOL);
     let mut run_option = OsString::from("--run-dir=");
     run_option.push(run_dir);

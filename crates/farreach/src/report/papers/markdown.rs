@@ -7,9 +7,10 @@ pub fn render(papers: &Papers) -> String {
     let verdicts = papers.verdicts();
     let number = |verdict| verdicts.iter().filter(|v| v.verdict == verdict).count();
     let mut out = format!(
-        "# The claims of the papers on the {} set of programs\n\n<!-- Made by `farreach papers --all --markdown`. -->\n\n{} claims: {} hold, {} fail, \
+        "# The claims of the papers on the {} set of programs\n\n<!-- Made by `farreach papers --all{} --markdown`. -->\n\n{} claims: {} hold, {} fail, \
          {} cannot be tested here.\n\n| claim | | verdict | what was found |\n|---|---|---|---|\n",
         papers.set,
+        if papers.set == "small" { " --small" } else { "" },
         verdicts.len(),
         number(Verdict::Holds),
         number(Verdict::Fails),
