@@ -134,6 +134,6 @@ fn main() -> farreach::Result<()> {
     }
     let mut lab = Lab::new(machines, Options::default())?;
     lab.run(&mut generate::program(1, 200_000))?;
-    print!("{}", table::render(&lab.result("a generated program", None)));
+    print!("{}", table::render(&lab.result("a generated program", None), usize::MAX));
     Ok(())
 }

@@ -8,6 +8,11 @@ use farreach::report::{csv as csv_report, format, html, json as json_report, tab
 use fixture::HOSTILE;
 use page::{body, complete};
 
+/// The table as it goes to a file.
+fn people(result: &RunResult) -> String {
+    table::render(result, usize::MAX)
+}
+
 /// Results from ordinary to absurd.
 fn all() -> Vec<(&'static str, RunResult)> {
     let mut thirty = fixture::twelve();
@@ -51,7 +56,7 @@ fn all() -> Vec<(&'static str, RunResult)> {
 #[test]
 fn f_14_the_table_of_compaction() {
     let mut result = fixture::five();
-    assert!(!table::render(&result).contains("compaction") && !html::render(&result).contains("and compaction"));
+    assert!(!people(&result).contains("compaction") && !html::render(&result).contains("and compaction"));
     let free = |blocks: [u64; 10]| FreeMemory { frames: (0..10).map(|o| blocks[o] << o).sum(), blocks: blocks.to_vec() };
     let used = CompactionUse {
         order: 9,
@@ -72,7 +77,7 @@ fn f_14_the_table_of_compaction() {
         machine.config.insert("page_size".into(), 4096.into());
         machine.compaction = Some(used);
     }
-    let text = table::render(&result);
+    let text = people(&result);
     let (_, text) = text.split_once("\nFree memory").expect("there is a table");
     let words: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(words[0], "and compaction, in blocks of 2M".split(' ').collect::<Vec<_>>());
@@ -95,7 +100,7 @@ fn f_14_the_table_of_compaction() {
 
 #[test]
 fn the_table_of_the_five_designs() {
-    let text = table::render(&fixture::five());
+    let text = people(&fixture::five());
     let expected = "\
 gcc -O2 -c combine.c
   1.20G instructions, 1.64G lookups (1.20G fetch, 301M load, 140M store), 12.2 MiB touched
@@ -119,7 +124,7 @@ t94/set-associative    309k     0.188    9.26   12.4M   1.02  12.2 MiB        0 
 
 #[test]
 fn the_table_leaves_out_columns_that_say_nothing() {
-    let text = table::render(&fixture::one_without_misses());
+    let text = people(&fixture::one_without_misses());
     for word in ["% of", "promo-", "wasted", "instructions"] {
         assert!(!text.contains(word), "{word}: {text}");
     }
@@ -150,7 +155,7 @@ fn one_miss_is_no_misses() {
 #[test]
 fn the_table_never_cuts_a_name_and_never_obeys_one() {
     let result = fixture::twelve();
-    let text = table::render(&result);
+    let text = people(&result);
     let squeezed: String = text.split_whitespace().collect();
     for machine in &result.machines {
         for part in machine.name.split_inclusive([':', ',', '/']) {
@@ -166,7 +171,7 @@ fn the_table_never_cuts_a_name_and_never_obeys_one() {
 fn penalties_that_differ_are_not_called_one() {
     let mut result = fixture::five();
     result.machines[1].config.insert("penalty".into(), 60.into());
-    assert!(table::render(&result).contains("each design's own `penalty`"));
+    assert!(people(&result).contains("each design's own `penalty`"));
 }
 
 #[test]
@@ -174,7 +179,7 @@ fn the_price_of_a_walk_is_named_for_those_who_pay_it() {
     let mut result = fixture::five();
     let node = ", or for each node of a page walk";
     let caches = ", or as long as the nodes of a page walk take in the caches";
-    let said = |result: &RunResult| [node, caches].map(|words| table::render(result).contains(words));
+    let said = |result: &RunResult| [node, caches].map(|words| people(result).contains(words));
     for m in &mut result.machines {
         m.config.insert("walk_reference_cycles".into(), "12".into());
     }

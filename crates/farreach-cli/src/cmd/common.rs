@@ -172,9 +172,17 @@ impl OutputArgs {
         let text = match (self.json, self.csv) {
             (true, _) => result.json(),
             (_, true) => result.csv(),
-            _ => result.table(),
+            _ => result.table(self.width()),
         };
         self.write(&text)
+    }
+
+    /// Characters in a line of where the result goes.
+    fn width(&self) -> usize {
+        match &self.output {
+            Some(path) if !is_stdout(path) => usize::MAX,
+            _ => terminal_width(),
+        }
     }
 
     /// Prints a text where the result goes.
@@ -214,6 +222,11 @@ fn same_file(one: &Path, other: &Path) -> bool {
         (Err(_), Err(_)) => place(one).is_some_and(|one| place(other) == Some(one)),
         _ => false,
     }
+}
+
+/// Characters in a line of standard output; as many as there are if it is no terminal.
+pub fn terminal_width() -> usize {
+    terminal_size::terminal_size_of(std::io::stdout()).map_or(usize::MAX, |(width, _)| width.0.into())
 }
 
 /// Whether a path stands for standard output.

@@ -88,7 +88,7 @@ mod tests {
             ("workload:gups:size=x", "size=x"),
             ("workload:gups:sise=1", "size, references, seed"),
             ("workload:gups:seed", "KEY=VALUE"),
-            ("workload:gups:size=1", "not from"),
+            ("workload:gups:size=1", "size = 1 is not allowed: size must be from 64K to 16G"),
             ("workload:gupz", "gups"),
             ("workload:gzip", "--trace"),
         ] {

@@ -26,7 +26,7 @@ pub(super) const NOTES: [&str; 2] = [
 ];
 
 /// The table; nothing if no machine compacted memory.
-pub(super) fn render(result: &RunResult) -> String {
+pub(super) fn render(result: &RunResult, width: usize) -> String {
     let cells = cells(result);
     if cells.is_empty() {
         return String::new();
@@ -35,7 +35,7 @@ pub(super) fn render(result: &RunResult) -> String {
         |part: fn((&str, &str, &str)) -> String, first: &str| std::iter::once(first.to_owned()).chain(ROWS.map(part)).collect();
     let row = |(machine, cells): (&MachineResult, Option<Cells>)| Some([vec![broken(&machine.name)], cells?.into()].concat());
     let rows: Vec<Vec<String>> = result.machines.iter().zip(cells).filter_map(row).collect();
-    let table = lines(&[head(|(group, ..)| group.into(), ""), head(|(_, what, _)| what.into(), "machine")], &rows);
+    let table = lines(&[head(|(group, ..)| group.into(), ""), head(|(_, what, _)| what.into(), "machine")], &rows, width);
     let notes: String = NOTES.iter().map(|note| format!("  {note}\n")).collect();
     format!("\n{}\n\n{table}\n{notes}", title(result))
 }

@@ -11,7 +11,7 @@ const REGIONS: usize = 12;
 const PAGE: u64 = 4096;
 
 /// For people at a terminal.
-pub fn table(result: &ContiguityResult) -> String {
+pub fn table(result: &ContiguityResult, width: usize) -> String {
     let peak = &result.peak;
     let mut out = format!("{}\n", clean(&result.source));
     out += &format!("{} present, {} of it in huge pages", bytes(peak.pages * PAGE), bytes(peak.huge_pages * PAGE));
@@ -21,25 +21,25 @@ pub fn table(result: &ContiguityResult) -> String {
     out += "\n\n";
     let kinds = [("virtual (ideal)", Some(&peak.virtual_ranges)), ("physical (actual)", peak.physical_ranges.as_ref())];
     let known: Vec<(&str, &Ranges)> = kinds.into_iter().filter_map(|(name, ranges)| Some((name, ranges?))).collect();
-    out += &statistics(&known);
+    out += &statistics(&known, width);
     if !result.frames_visible {
         out += "  Frames are not visible to this user (that takes CAP_SYS_ADMIN): this is the virtual half, and below what would be
   needed if memory were placed ideally.\n";
     }
     out.push('\n');
-    out += &histogram(&known);
+    out += &histogram(&known, width);
     out.push('\n');
-    out += &needs(peak);
+    out += &needs(peak, width);
     out.push('\n');
-    out += &regions(&result.regions);
+    out += &regions(&result.regions, width);
     if result.samples.len() > 1 {
         out.push('\n');
-        out += &over_time(&result.samples);
+        out += &over_time(&result.samples, width);
     }
     out
 }
 
-fn statistics(known: &[(&str, &Ranges)]) -> String {
+fn statistics(known: &[(&str, &Ranges)], width: usize) -> String {
     let heads = [
         ["", "", "for", "for", "for", "largest", "median", "mean", "of 8 pages", "their"],
         ["ranges", "all", "50 %", "90 %", "99 %", "%", "pages", "pages", "and more", "%"],
@@ -61,10 +61,10 @@ fn statistics(known: &[(&str, &Ranges)]) -> String {
             share,
         ]
     };
-    lines(&heads, &known.iter().map(row).collect::<Vec<_>>())
+    lines(&heads, &known.iter().map(row).collect::<Vec<_>>(), width)
 }
 
-fn histogram(known: &[(&str, &Ranges)]) -> String {
+fn histogram(known: &[(&str, &Ranges)], width: usize) -> String {
     let longest = known.iter().map(|(_, r)| r.histogram.len()).max().unwrap_or(0);
     let mut heads = [vec![String::new()], vec!["pages of a range".to_owned()]];
     for (name, _) in known {
@@ -82,31 +82,31 @@ fn histogram(known: &[(&str, &Ranges)]) -> String {
         row
     };
     let some = |i: &usize| known.iter().any(|(_, r)| r.histogram.get(*i).is_some_and(|[n, _]| *n > 0));
-    lines(&heads, &(0..longest).filter(some).map(cells).collect::<Vec<_>>())
+    lines(&heads, &(0..longest).filter(some).map(cells).collect::<Vec<_>>(), width)
 }
 
-fn needs(peak: &ContiguitySample) -> String {
+fn needs(peak: &ContiguitySample, width: usize) -> String {
     let heads = [["", "entries", "entries"], ["to reach everything", "for all", "for 99 %"]]
         .map(|line| line.map(str::to_owned).to_vec());
     let row = |need: &crate::counts::Need| vec![need.hardware.clone(), count(need.entries), count(need.entries_99)];
-    lines(&heads, &peak.needs.iter().map(row).collect::<Vec<_>>())
+    lines(&heads, &peak.needs.iter().map(row).collect::<Vec<_>>(), width)
 }
 
-fn regions(regions: &[RegionContiguity]) -> String {
+fn regions(regions: &[RegionContiguity], width: usize) -> String {
     let heads = [["", "", "in huge", "virtual", "physical"], ["region", "present", "pages", "ranges", "ranges"]]
         .map(|line| line.map(str::to_owned).to_vec());
     let row = |r: &RegionContiguity| {
         let physical = r.physical_ranges.map_or_else(|| NONE.to_owned(), count);
         vec![clean(&r.region), bytes(r.pages * PAGE), bytes(r.huge_pages * PAGE), count(r.virtual_ranges), physical]
     };
-    let text = lines(&heads, &regions.iter().take(REGIONS).map(row).collect::<Vec<_>>());
+    let text = lines(&heads, &regions.iter().take(REGIONS).map(row).collect::<Vec<_>>(), width);
     match regions.len().saturating_sub(REGIONS) {
         0 => text,
         more => format!("{text}  and {more} more\n"),
     }
 }
 
-fn over_time(samples: &[ContiguitySample]) -> String {
+fn over_time(samples: &[ContiguitySample], width: usize) -> String {
     let heads = [
         ["", "", "in huge", "virtual", "for", "physical", "for"],
         ["seconds", "present", "pages", "ranges", "99 %", "ranges", "99 %"],
@@ -121,7 +121,7 @@ fn over_time(samples: &[ContiguitySample]) -> String {
         );
         cells
     };
-    lines(&heads, &samples.iter().map(row).collect::<Vec<_>>())
+    lines(&heads, &samples.iter().map(row).collect::<Vec<_>>(), width)
 }
 
 /// One row per sample (RFC 4180), the fields under the names they have in the JSON.
@@ -173,11 +173,11 @@ mod tests {
 
     #[test]
     fn people_see_both_halves_or_why_not() {
-        let both = table(&result(Some(16)));
+        let both = table(&result(Some(16)), usize::MAX);
         for words in ["164 KiB present", "virtual (ideal)", "physical (actual)", "32 to 63", "range TLB", "heap", "2.00"] {
             assert!(both.contains(words), "{words}: {both}");
         }
-        let half = table(&result(None));
+        let half = table(&result(None), usize::MAX);
         assert!(half.contains("Frames are not visible") && !half.contains("physical (actual)"), "{half}");
     }
 

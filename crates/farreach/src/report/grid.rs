@@ -5,22 +5,54 @@ use comfy_table::{Cell, CellAlignment, Table, presets};
 /// Names longer than this go on several lines, broken where an override begins.
 const NAME_WIDTH: usize = 26;
 
-/// A table: two lines of headings, a rule, the rows. The first column stands left, the others right.
-pub fn lines(heads: &[Vec<String>; 2], rows: &[Vec<String>]) -> String {
+/// Between columns.
+const GAP: usize = 2;
+
+/// A table: two lines of headings, a rule, the rows. The first column stands left, the others right. Where it is wider than `width`, the columns
+/// that are too many stand below, each time with the first.
+pub fn lines(heads: &[Vec<String>; 2], rows: &[Vec<String>], width: usize) -> String {
+    placed(heads, rows, |_| false, width)
+}
+
+/// As [`lines`], with further columns on the left.
+pub fn placed(heads: &[Vec<String>; 2], rows: &[Vec<String>], left: impl Fn(usize) -> bool, width: usize) -> String {
+    let wide = |i: usize| {
+        let cells = heads.iter().chain(rows).filter_map(|row| row.get(i)).flat_map(|cell| cell.lines());
+        cells.map(|line| line.chars().count()).max().unwrap_or(0) + GAP
+    };
+    let first = wide(0);
+    let mut blocks = vec![vec![0]];
+    let mut used = first;
+    for i in 1..heads[1].len() {
+        let block = blocks.last_mut().expect("there is always a block");
+        if block.len() > 1 && used + wide(i) - GAP > width {
+            blocks.push(vec![0, i]);
+            used = first + wide(i);
+        } else {
+            block.push(i);
+            used += wide(i);
+        }
+    }
+    let blocks = blocks.iter().map(|columns| block(heads, rows, columns, &left));
+    blocks.collect::<Vec<_>>().join("\n")
+}
+
+fn block(heads: &[Vec<String>; 2], rows: &[Vec<String>], columns: &[usize], left: &impl Fn(usize) -> bool) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     for row in heads.iter().chain(rows) {
-        let cell = |(i, text): (usize, &String)| match i {
-            0 => Cell::new(text),
-            _ => Cell::new(text).set_alignment(CellAlignment::Right),
+        let cell = |&i: &usize| match row.get(i) {
+            None => Cell::new(""),
+            Some(text) if i == 0 || left(i) => Cell::new(text),
+            Some(text) => Cell::new(text).set_alignment(CellAlignment::Right),
         };
-        table.add_row(row.iter().enumerate().map(cell));
+        table.add_row(columns.iter().map(cell));
     }
     table.column_iter_mut().for_each(|column| {
-        column.set_padding((0, 2));
+        column.set_padding((0, GAP as u16));
     });
     let text = table.trim_fmt();
-    let lines: Vec<&str> = text.lines().collect();
+    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     let width = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
     let mut out = String::new();
     for (i, line) in lines.iter().enumerate() {
@@ -50,4 +82,45 @@ pub fn broken(name: &str) -> String {
         }
     }
     lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_that_are_too_many_stand_below() {
+        let row = |cells: [&str; 4]| cells.map(str::to_owned).to_vec();
+        let heads = [row(["", "", "of", ""]), row(["name", "one", "two", "three"])];
+        let rows = [row(["a", "1", "22", "333333"]), row(["bb\n  b", "4", "5", "6"])];
+        let whole = [
+            "            of",
+            "name  one  two   three",
+            "──────────────────────",
+            "a       1   22  333333",
+            "bb      4    5       6",
+            "  b",
+        ];
+        let shown = |width| lines(&heads, &rows, width).lines().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(shown(usize::MAX), whole);
+        assert_eq!(shown(22), whole);
+        let parts = [
+            "            of",
+            "name  one  two",
+            "──────────────",
+            "a       1   22",
+            "bb      4    5",
+            "  b",
+            "",
+            "",
+            "name   three",
+            "────────────",
+            "a     333333",
+            "bb         6",
+            "  b",
+        ];
+        assert_eq!(shown(21), parts);
+        // What cannot be narrower is not cut.
+        assert_eq!(lines(&heads, &rows, 1).matches("name").count(), 3);
+    }
 }

@@ -18,8 +18,8 @@ use crate::study::Papers;
 
 /// A result in every form.
 pub trait Report {
-    /// For people at a terminal.
-    fn table(&self) -> String;
+    /// For people at a terminal that is so many characters wide; [`usize::MAX`] for whatever has no width.
+    fn table(&self, width: usize) -> String;
     /// For programs.
     fn json(&self) -> String;
     /// For spreadsheets.
@@ -29,8 +29,8 @@ pub trait Report {
 }
 
 impl Report for RunResult {
-    fn table(&self) -> String {
-        table::render(self)
+    fn table(&self, width: usize) -> String {
+        table::render(self, width)
     }
     fn json(&self) -> String {
         json::render(self)
@@ -44,8 +44,8 @@ impl Report for RunResult {
 }
 
 impl Report for PageSizeResult {
-    fn table(&self) -> String {
-        pagesize::table(self)
+    fn table(&self, width: usize) -> String {
+        pagesize::table(self, width)
     }
     fn json(&self) -> String {
         json::render(self)
@@ -59,8 +59,8 @@ impl Report for PageSizeResult {
 }
 
 impl Report for ContiguityResult {
-    fn table(&self) -> String {
-        contiguity::table(self)
+    fn table(&self, width: usize) -> String {
+        contiguity::table(self, width)
     }
     fn json(&self) -> String {
         json::render(self)
@@ -74,8 +74,8 @@ impl Report for ContiguityResult {
 }
 
 impl Report for Papers {
-    fn table(&self) -> String {
-        papers::terminal::render(self)
+    fn table(&self, width: usize) -> String {
+        papers::terminal::render(self, width)
     }
     fn json(&self) -> String {
         json::render(self)

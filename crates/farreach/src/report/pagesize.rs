@@ -27,7 +27,7 @@ const HEADS: [(&str, &str); 13] = [
 ];
 
 /// The table, its footnotes, the frontier and the advice.
-pub fn table(result: &PageSizeResult) -> String {
+pub fn table(result: &PageSizeResult, width: usize) -> String {
     let result = &cleaned_study(result);
     let mut out = header(&result.workload);
     out.push('\n');
@@ -35,7 +35,7 @@ pub fn table(result: &PageSizeResult) -> String {
     let heads = [0, 1].map(|line| HEADS.map(|h| if line == 0 { h.0 } else { h.1 }.to_owned())[..columns].to_vec());
     let mut cells: Vec<Vec<String>> = result.rows.iter().map(size).chain(result.policies.iter().map(policy)).collect();
     cells.iter_mut().for_each(|row| row.truncate(columns));
-    out += &lines(&heads, &cells);
+    out += &lines(&heads, &cells, width);
     out += &format!(
         "
   misses: of two true-LRU TLBs, {} for fetches and {} for loads and stores; %: of those at the first size.

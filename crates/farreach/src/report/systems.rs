@@ -28,14 +28,14 @@ pub(super) const EVENTS: [[&str; 2]; 6] =
     [["", "L1"], ["L1,", "no TLB"], ["", "L2"], ["L2,", "no TLB"], ["", "memory"], ["memory,", "no TLB"]];
 
 /// Both tables; nothing if no machine has caches.
-pub(super) fn render(result: &RunResult) -> String {
+pub(super) fn render(result: &RunResult, width: usize) -> String {
     let machines = || result.machines.iter().filter_map(|m| Some((m, m.system.as_ref()?)));
     if machines().next().is_none() {
         return String::new();
     }
     let overhead: Vec<Vec<String>> = machines().map(|(m, _)| parts(m)).collect();
     let mut out = "\nWhat translation costs, in cycles per instruction\n\n".to_owned();
-    out += &table("machine", PARTS.map(|(heading, _)| heading), overhead);
+    out += &table("machine", PARTS.map(|(heading, _)| heading), overhead, width);
     out += "\n  all misses: what stands left of it. load, UPTE: page table entries; code: of the handler.\n";
     out += "\nWhere references were served, in percent of the lines they touched\n\n";
     let side = |m: &MachineResult, name: &str, side: &SideCounts| {
@@ -47,7 +47,7 @@ pub(super) fn render(result: &RunResult) -> String {
         std::iter::once(broken(&m.name) + name).chain(side.events.iter().map(share)).collect()
     };
     let rows = machines().flat_map(|(m, s)| [side(m, " fetch", &s.fetch), side(m, " data", &s.data)]);
-    out + &table("machine, side", EVENTS, rows.collect())
+    out + &table("machine, side", EVENTS, rows.collect(), width)
 }
 
 fn parts(machine: &MachineResult) -> Vec<String> {
@@ -60,12 +60,12 @@ fn parts(machine: &MachineResult) -> Vec<String> {
 }
 
 /// A table without the columns in which nobody has anything.
-fn table<const N: usize>(first: &str, headings: [[&str; 2]; N], rows: Vec<Vec<String>>) -> String {
+fn table<const N: usize>(first: &str, headings: [[&str; 2]; N], rows: Vec<Vec<String>>, width: usize) -> String {
     let used = |i: &usize| rows.iter().any(|row| row[*i + 1] != "0");
     let columns: Vec<usize> = (0..N).filter(used).collect();
     let head = |line: usize, first: &str| {
         std::iter::once(first.to_owned()).chain(columns.iter().map(|&i| headings[i][line].to_owned())).collect()
     };
     let keep = |row: &Vec<String>| std::iter::once(0).chain(columns.iter().map(|i| i + 1)).map(|i| row[i].clone()).collect();
-    lines(&[head(0, ""), head(1, first)], &rows.iter().map(keep).collect::<Vec<_>>())
+    lines(&[head(0, ""), head(1, first)], &rows.iter().map(keep).collect::<Vec<_>>(), width)
 }

@@ -18,7 +18,7 @@ struct Column<'a> {
 }
 
 /// The header, the table and its footnotes.
-pub fn render(result: &RunResult) -> String {
+pub fn render(result: &RunResult, width: usize) -> String {
     let result = &cleaned(result);
     let mut out = header(&result.workload);
     let Some(base) = result.machines.get(baseline(result)) else {
@@ -38,7 +38,7 @@ pub fn render(result: &RunResult) -> String {
     };
     let rows: Vec<Vec<String>> = result.machines.iter().map(row).collect();
     out.push('\n');
-    out += &lines(&[heads(0, ""), heads(1, "design")], &rows);
+    out += &lines(&[heads(0, ""), heads(1, "design")], &rows, width);
     let notes: Vec<&String> = columns.iter().filter_map(|c| c.note.as_ref()).collect();
     if !notes.is_empty() {
         out.push('\n');
@@ -46,7 +46,7 @@ pub fn render(result: &RunResult) -> String {
     for note in notes {
         out += &format!("  {note}\n");
     }
-    out + &super::systems::render(result) + &super::compaction::render(result)
+    out + &super::systems::render(result, width) + &super::compaction::render(result, width)
 }
 
 /// What ran.

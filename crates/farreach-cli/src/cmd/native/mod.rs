@@ -4,7 +4,7 @@ mod once;
 mod pages;
 mod probe;
 
-use super::common::{note, print};
+use super::common::{note, print, terminal_width};
 use anyhow::{Result, bail, ensure};
 use farreach::counts::MachineResult;
 use farreach::machine::{Lab, MachineSpec, Options};
@@ -189,7 +189,7 @@ fn measured_table(sizes: &[PageSize], runs: &[Vec<Measured>], cycles: &[Option<f
             format!("{least:.2} to {most:.2}"),
         ]
     };
-    lines(&heads, &sizes.iter().zip(runs).zip(cycles).map(row).collect::<Vec<_>>())
+    lines(&heads, &sizes.iter().zip(runs).zip(cycles).map(row).collect::<Vec<_>>(), terminal_width())
 }
 
 /// `measured`: cycles of this machine for each data reference, by size.
@@ -227,7 +227,7 @@ fn predicted_table(sizes: &[PageSize], measured: &[Option<f64>], predicted: &[Pr
             ]);
         }
     }
-    lines(&heads, &rows)
+    lines(&heads, &rows, terminal_width())
 }
 
 #[cfg(test)]

@@ -2,20 +2,22 @@
 
 use super::cells::{Stands, shown, stands, under};
 use crate::report::format::{clean, count};
-use crate::study::{Judged, Papers, Section, Table, Verdict};
-use comfy_table::{Cell, CellAlignment, Table as Grid, presets};
+use crate::report::grid::placed;
+use crate::study::{Judged, Papers, Row, Section, Table, Verdict};
 
-/// Columns of text.
+/// Before each line of a table.
+const INDENT: &str = "  ";
+/// Columns of text, at most.
 const WIDTH: usize = 120;
 
 /// All sections, then the verdicts in one list if there are several sections.
-pub fn render(papers: &Papers) -> String {
+pub fn render(papers: &Papers, width: usize) -> String {
     let mut out = String::new();
     for section in &papers.sections {
         if !out.is_empty() {
             out.push('\n');
         }
-        out += &self::section(section);
+        out += &self::section(section, width);
     }
     if papers.sections.len() > 1 {
         out += "\nVerdicts\n";
@@ -34,37 +36,38 @@ pub fn render(papers: &Papers) -> String {
     out
 }
 
-fn section(section: &Section) -> String {
+fn section(section: &Section, width: usize) -> String {
+    let text = width.min(WIDTH);
     let mut out = format!("{}: {}\n", section.id, section.title);
-    out += &format!("{}\n", "─".repeat(out.trim_end().chars().count().min(WIDTH)));
+    out += &format!("{}\n", "─".repeat(out.trim_end().chars().count().min(text)));
     for table in &section.tables {
         out += &format!("\n{}\n", table.title);
-        out += &grid(table);
+        out += &grid(table, width);
     }
     for v in &section.verdicts {
         out.push('\n');
-        out += &verdict(v);
+        out += &verdict(v, text);
     }
     if !section.notes.is_empty() {
         out.push('\n');
     }
     for note in &section.notes {
-        out += &wrapped(note, "  ");
+        out += &wrapped(note, "  ", text);
     }
     out
 }
 
-fn verdict(v: &Judged) -> String {
-    wrapped(&format!("{}: {}.", v.id, v.claim), "  ")
-        + &wrapped(&format!("{}: {}", v.verdict.to_string().to_uppercase(), clean(&v.why)), "    ")
+fn verdict(v: &Judged, width: usize) -> String {
+    wrapped(&format!("{}: {}.", v.id, v.claim), "  ", width)
+        + &wrapped(&format!("{}: {}", v.verdict.to_string().to_uppercase(), clean(&v.why)), "    ", width)
 }
 
-fn wrapped(text: &str, indent: &str) -> String {
+fn wrapped(text: &str, indent: &str, width: usize) -> String {
     let mut out = String::from(indent);
     let mut at = indent.len();
     for (i, word) in text.split_whitespace().enumerate() {
         let len = word.chars().count();
-        if i > 0 && at + 1 + len > WIDTH {
+        if i > 0 && at + 1 + len > width {
             out += &format!("\n{indent}");
             at = indent.len();
         } else if i > 0 {
@@ -77,37 +80,22 @@ fn wrapped(text: &str, indent: &str) -> String {
     out + "\n"
 }
 
-fn grid(table: &Table) -> String {
-    let mut grid = Grid::new();
-    grid.load_style(presets::NOTHING);
-    let stands = stands(table);
-    let placed = |i: usize, text: String| match stands[i] {
-        Stands::Right => Cell::new(text).set_alignment(CellAlignment::Right),
-        Stands::Left | Stands::Wrapped => Cell::new(text),
-    };
+fn grid(table: &Table, width: usize) -> String {
     // A name that spans several columns stands once.
     let names = table.columns.iter().enumerate().map(|(i, c)| match i.checked_sub(1).map(|j| &table.columns[j].name) {
-        Some(before) if *before == c.name => placed(i, String::new()),
-        _ => placed(i, c.name.clone()),
+        Some(before) if *before == c.name => String::new(),
+        _ => c.name.clone(),
     });
-    grid.add_row(std::iter::once(Cell::new("")).chain(names));
-    let units = table.columns.iter().enumerate().map(|(i, c)| placed(i, under(c)));
-    grid.add_row(std::iter::once(Cell::new(&table.rows_are)).chain(units));
-    for row in &table.rows {
-        let cells = row.cells.iter().zip(&table.columns).enumerate().map(|(i, (cell, column))| placed(i, shown(cell, column)));
-        grid.add_row(std::iter::once(Cell::new(clean(&row.name))).chain(cells));
-    }
-    grid.column_iter_mut().for_each(|column| {
-        column.set_padding((0, 2));
-    });
-    let text = grid.trim_fmt();
-    let width = text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
-    let mut out = String::new();
-    for (i, line) in text.lines().enumerate() {
-        out += &format!("  {}\n", line.trim_end());
-        if i == 1 {
-            out += &format!("  {}\n", "─".repeat(width));
-        }
-    }
-    out
+    let heads = [
+        std::iter::once(String::new()).chain(names).collect(),
+        std::iter::once(table.rows_are.clone()).chain(table.columns.iter().map(under)).collect(),
+    ];
+    let row = |row: &Row| {
+        let cells = row.cells.iter().zip(&table.columns).map(|(cell, column)| shown(cell, column));
+        std::iter::once(clean(&row.name)).chain(cells).collect()
+    };
+    let stands = stands(table);
+    let left = |i: usize| stands[i - 1] != Stands::Right;
+    let text = placed(&heads, &table.rows.iter().map(row).collect::<Vec<_>>(), left, width.saturating_sub(INDENT.len()));
+    text.lines().map(|line| if line.is_empty() { "\n".into() } else { format!("{INDENT}{line}\n") }).collect()
 }
