@@ -203,6 +203,14 @@ fn what_is_read_is_not_overwritten() {
             farreach(args.iter().chain(&[option, to.as_str()])).bad(1, &[&to, option.trim_start_matches('-'), "overwrite"]);
         }
     }
+    // Files that keys name, in an override and in a description.
+    let pattern = dir.write("p", "0-9\n");
+    let own = dir.write("own.toml", format!("kind = \"single\"\nmemory = \"64M\"\npattern = \"{pattern}\"\n"));
+    for machine in [format!("t94/single:memory=64M,pattern={pattern}"), own] {
+        farreach(["sim", &trace, "-m", &machine, "-o", &pattern]).bad(1, &[&pattern, "overwrite"]);
+        farreach(["pagesize", &trace, "-m", &machine, "--html", &pattern]).bad(1, &[&pattern, "overwrite"]);
+        assert_eq!(farreach(["sim", &trace, "-m", &machine]).good().status, 0);
+    }
     farreach(["pagesize", &trace, "-o", &trace]).bad(1, &["overwrite"]);
     farreach(["papers", "t94-fig2", "-w", &trace, "-o", &trace]).bad(1, &["overwrite"]);
     farreach(["run", "-m", &machine, "-o", &machine, "--", "true"]).bad(125, &["overwrite"]);
@@ -213,7 +221,7 @@ fn what_is_read_is_not_overwritten() {
         dir.write("old", "old");
     }
     assert_eq!((dir.read("t").as_str(), dir.read("old").as_str()), (TEXT, "old"));
-    assert_eq!(dir.names(), ["link", "m.toml", "old", "t"]);
+    assert_eq!(dir.names(), ["link", "m.toml", "old", "own.toml", "p", "t"]);
     // A device is no file that could be lost.
     assert_eq!(farreach(["sim", &trace, "-o", "/dev/null", "--html", "/dev/null"]).status, 0);
 }

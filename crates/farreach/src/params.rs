@@ -64,6 +64,8 @@ pub enum Allowed {
     },
     /// Any text.
     Text,
+    /// The name of a file to read; empty for none.
+    File,
     /// A list of texts; on the command line joined by `+`.
     Texts,
 }
@@ -111,6 +113,7 @@ impl std::fmt::Display for Allowed {
             }
             Allowed::Size { min, or } => write!(f, "a size of at least {}, such as 96M, or '{or}'", Bytes(*min)),
             Allowed::Text => write!(f, "a text"),
+            Allowed::File => write!(f, "the name of a file"),
             Allowed::Texts => write!(f, "a list of texts"),
         }
     }
@@ -159,7 +162,9 @@ impl Key {
             }
             Allowed::Size { or, .. } if value.as_str() == Some(or) => Some(Json::from(or)),
             Allowed::Size { min, .. } => bytes(value).filter(|n| *n >= min).map(Json::from),
-            Allowed::Text => value.as_str().map(Json::from).or_else(|| value.is_number().then(|| value.to_string().into())),
+            Allowed::Text | Allowed::File => {
+                value.as_str().map(Json::from).or_else(|| value.is_number().then(|| value.to_string().into()))
+            }
             Allowed::Texts => list()?.iter().map(|v| v.as_str().map(Json::from)).collect::<Option<Vec<_>>>().map(Json::from),
         }
     }

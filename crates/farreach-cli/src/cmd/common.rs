@@ -47,19 +47,18 @@ pub struct LabArgs {
 }
 
 impl LabArgs {
-    /// Builds the laboratory; bad descriptions end here, before anything runs.
-    pub fn lab(&self) -> Result<Lab> {
+    /// The machines; bad descriptions end here, before anything runs.
+    pub fn machines(&self) -> Result<Vec<MachineSpec>> {
         let default = || DEFAULT_MACHINES.iter().map(|m| (*m).to_owned()).collect();
         let names: Vec<String> = if self.machines.is_empty() { default() } else { self.machines.clone() };
         let names = names.into_iter().map(|name| self.with_mapping(name)).collect::<Result<Vec<_>>>()?;
-        let specs = MachineSpec::parse_all(names, self.seed)?;
-        let threads = threads(self.threads);
-        Ok(Lab::new(specs, Options { limit: self.limit, seed: self.seed, plain: self.plain, threads })?)
+        Ok(MachineSpec::parse_all(names, self.seed)?)
     }
 
-    /// Files that are read.
-    pub fn inputs(&self) -> impl Iterator<Item = &str> {
-        self.machines.iter().filter_map(|name| MachineSpec::file(name)).chain(self.mapping.as_deref())
+    /// Builds the laboratory.
+    pub fn lab(&self, machines: Vec<MachineSpec>) -> Result<Lab> {
+        let threads = threads(self.threads);
+        Ok(Lab::new(machines, Options { limit: self.limit, seed: self.seed, plain: self.plain, threads })?)
     }
 
     /// The machine on the mapping that was asked for.

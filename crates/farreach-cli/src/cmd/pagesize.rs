@@ -69,12 +69,9 @@ struct Study {
 }
 
 impl Study {
-    fn new(args: &PageSizeArgs) -> Result<Study> {
+    fn new(args: &PageSizeArgs, specs: Vec<MachineSpec>) -> Result<Study> {
         let options = Options { limit: args.limit, seed: args.seed, plain: false, threads: threads(args.threads) };
         let sizes: Vec<u64> = args.sizes.iter().map(|size| size.0).collect();
-        let policies = POLICIES.into_iter().filter(|_| !args.no_policies);
-        let names = policies.chain(args.machines.iter().map(String::as_str));
-        let specs = MachineSpec::parse_all(names, args.seed)?;
         // Machines beside keep half of the processors busy; what engines of the study share is worth more to it then.
         let threads = if specs.is_empty() { options.threads } else { options.threads / 2 };
         let pages = PageLab::new(&sizes, Options { threads, ..options.clone() }).map_err(|e| match e {
@@ -105,9 +102,10 @@ impl Study {
 
 /// Runs the command; with COMMAND the exit status is the program's.
 pub fn run(args: PageSizeArgs) -> Result<ExitCode> {
-    let machines = args.machines.iter().filter_map(|name| MachineSpec::file(name));
-    args.output.check(machines.chain(args.file.as_deref()))?;
-    let mut study = Study::new(&args)?;
+    let policies = POLICIES.into_iter().filter(|_| !args.no_policies);
+    let machines = MachineSpec::parse_all(policies.chain(args.machines.iter().map(String::as_str)), args.seed)?;
+    args.output.check(machines.iter().flat_map(|m| m.inputs()).chain(args.file.as_deref()))?;
+    let mut study = Study::new(&args, machines)?;
     let interrupted = || "interrupted".to_owned();
     if args.command.is_empty() {
         let file = args.file.as_deref().ok_or_else(|| anyhow!("a trace or a command is needed"))?;

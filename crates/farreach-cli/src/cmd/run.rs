@@ -33,8 +33,9 @@ pub struct RunArgs {
 
 /// Runs the command; the exit status is the program's.
 pub fn run(args: RunArgs) -> Result<ExitCode> {
-    args.output.check(args.lab.inputs())?;
-    let mut lab = args.lab.lab()?;
+    let machines = args.lab.machines()?;
+    args.output.check(machines.iter().flat_map(|m| m.inputs()))?;
+    let mut lab = args.lab.lab(machines)?;
     program::check(&args.command)?;
     let mut alignment = args.lab.alignment()?;
     let clock = Instant::now();

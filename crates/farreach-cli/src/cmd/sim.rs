@@ -31,8 +31,9 @@ pub struct SimArgs {
 
 /// Runs the command.
 pub fn run(args: SimArgs) -> Result<ExitCode> {
-    args.output.check(args.lab.inputs().chain([args.file.as_str()]))?;
-    let mut lab = args.lab.lab()?;
+    let machines = args.lab.machines()?;
+    args.output.check(machines.iter().flat_map(|m| m.inputs()).chain([args.file.as_str()]))?;
+    let mut lab = args.lab.lab(machines)?;
     let mut alignment = args.lab.alignment()?;
     let interrupted =
         feed::stored(&args.file, args.format.as_deref(), |batch| Ok((lab.feed(alignment.apply(batch)?)?, lab.progress())))?;

@@ -117,8 +117,15 @@ impl MachineSpec {
         names.map(|name| MachineSpec::parse(&name, seed)).collect()
     }
 
+    /// The files that are read for it: its description, and those that its keys name.
+    pub fn inputs(&self) -> Vec<&str> {
+        let keys = MachineSpec::keys(self.hardware, self.params.text(os::PLACEMENT.name));
+        let named = keys.iter().filter(|key| matches!(key.allowed, Allowed::File)).map(|key| self.params.text(key.name));
+        MachineSpec::file(&self.name).into_iter().chain(named.filter(|name| !name.is_empty())).collect()
+    }
+
     /// The file that `text` names, if it is not a preset.
-    pub fn file(text: &str) -> Option<&str> {
+    fn file(text: &str) -> Option<&str> {
         Some(MachineSpec::split(text).0).filter(|base| base.ends_with(FILE))
     }
 

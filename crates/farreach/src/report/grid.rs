@@ -11,27 +11,32 @@ const GAP: usize = 2;
 /// A table: two lines of headings, a rule, the rows. The first column stands left, the others right. Where it is wider than `width`, the columns
 /// that are too many stand below, each time with the first.
 pub fn lines(heads: &[Vec<String>; 2], rows: &[Vec<String>], width: usize) -> String {
-    placed(heads, rows, |_| false, width)
+    placed(heads, rows, |_| false, |_| false, width)
 }
 
-/// As [`lines`], with further columns on the left.
-pub fn placed(heads: &[Vec<String>; 2], rows: &[Vec<String>], left: impl Fn(usize) -> bool, width: usize) -> String {
+/// As [`lines`], with further columns on the left, and columns that belong to the one before them and stay with it.
+pub fn placed(
+    heads: &[Vec<String>; 2],
+    rows: &[Vec<String>],
+    left: impl Fn(usize) -> bool,
+    belongs: impl Fn(usize) -> bool,
+    width: usize,
+) -> String {
     let wide = |i: usize| {
         let cells = heads.iter().chain(rows).filter_map(|row| row.get(i)).flat_map(|cell| cell.lines());
         cells.map(|line| line.chars().count()).max().unwrap_or(0) + GAP
     };
-    let first = wide(0);
+    let columns: Vec<usize> = (1..heads[1].len()).collect();
     let mut blocks = vec![vec![0]];
-    let mut used = first;
-    for i in 1..heads[1].len() {
-        let block = blocks.last_mut().expect("there is always a block");
-        if block.len() > 1 && used + wide(i) - GAP > width {
-            blocks.push(vec![0, i]);
-            used = first + wide(i);
-        } else {
-            block.push(i);
-            used += wide(i);
+    let mut used = wide(0);
+    for together in columns.chunk_by(|_, &next| belongs(next)) {
+        let more: usize = together.iter().map(|&i| wide(i)).sum();
+        if blocks.last().is_some_and(|block| block.len() > 1) && used + more - GAP > width {
+            blocks.push(vec![0]);
+            used = wide(0);
         }
+        blocks.last_mut().expect("there is always a block").extend(together);
+        used += more;
     }
     let blocks = blocks.iter().map(|columns| block(heads, rows, columns, &left));
     blocks.collect::<Vec<_>>().join("\n")
@@ -120,7 +125,8 @@ mod tests {
             "  b",
         ];
         assert_eq!(shown(21), parts);
-        // What cannot be narrower is not cut.
-        assert_eq!(lines(&heads, &rows, 1).matches("name").count(), 3);
+        // What cannot be narrower is not cut, and what belongs together is not parted.
+        let tables = |belongs: fn(usize) -> bool| placed(&heads, &rows, |_| false, belongs, 1).matches("name").count();
+        assert_eq!([tables(|_| false), tables(|i| i == 3), tables(|_| true)], [3, 2, 1]);
     }
 }

@@ -51,13 +51,13 @@ pub const KEYS: [Key; 9] = [
     Key {
         name: "pattern",
         default: "",
-        allowed: Allowed::Text,
+        allowed: Allowed::File,
         about: "file that lists the frames that belong to others; needs a finite memory",
     },
     Key {
         name: "buddyinfo",
         default: "",
-        allowed: Allowed::Text,
+        allowed: Allowed::File,
         about: "copy of /proc/buddyinfo that says how many blocks of each order are free; the rest belongs to others",
     },
     MOVABLE,

@@ -20,7 +20,7 @@ use hashbrown::HashMap;
 const FILE: Key = Key {
     name: "mapping",
     default: "",
-    allowed: Allowed::Text,
+    allowed: Allowed::File,
     about: "file that `farreach contiguity --dump` wrote, as root: which frames a living process had",
 };
 

@@ -81,11 +81,9 @@ fn wrapped(text: &str, indent: &str, width: usize) -> String {
 }
 
 fn grid(table: &Table, width: usize) -> String {
-    // A name that spans several columns stands once.
-    let names = table.columns.iter().enumerate().map(|(i, c)| match i.checked_sub(1).map(|j| &table.columns[j].name) {
-        Some(before) if *before == c.name => String::new(),
-        _ => c.name.clone(),
-    });
+    // A name that spans several columns stands once. The first column is not among those of the table.
+    let spanned = |i: usize| i > 1 && table.columns[i - 1].name == table.columns[i - 2].name;
+    let names = table.columns.iter().enumerate().map(|(i, c)| if spanned(i + 1) { String::new() } else { c.name.clone() });
     let heads = [
         std::iter::once(String::new()).chain(names).collect(),
         std::iter::once(table.rows_are.clone()).chain(table.columns.iter().map(under)).collect(),
@@ -96,6 +94,7 @@ fn grid(table: &Table, width: usize) -> String {
     };
     let stands = stands(table);
     let left = |i: usize| stands[i - 1] != Stands::Right;
-    let text = placed(&heads, &table.rows.iter().map(row).collect::<Vec<_>>(), left, width.saturating_sub(INDENT.len()));
+    let rows: Vec<Vec<String>> = table.rows.iter().map(row).collect();
+    let text = placed(&heads, &rows, left, spanned, width.saturating_sub(INDENT.len()));
     text.lines().map(|line| if line.is_empty() { "\n".into() } else { format!("{INDENT}{line}\n") }).collect()
 }
