@@ -11,6 +11,7 @@ use farreach::addr::Asid;
 use farreach::event::{Batch, End, Op, Source};
 use farreach::{Error, Result};
 
+use super::advice::keep_freed_memory;
 use super::decode::{Counts, Decoder, Notice};
 use super::launch::{Options, RunDir, check_program, error, log_tail, spawn, tool_dir};
 use super::layout::{ORDER, control};
@@ -86,6 +87,7 @@ impl Recorder {
     pub fn start(command: &[OsString], options: &Options) -> Result<Recorder> {
         let program = command.first().ok_or_else(|| error("".as_ref(), "command", "no program given"))?;
         check_program(program)?;
+        keep_freed_memory();
         let tool = tool_dir(options.tool_dir.as_deref())?;
         let dir = RunDir::create(options.shared_dir.as_deref())?;
         let control = dir.control()?;
