@@ -1,0 +1,168 @@
+//! Events that are no references: what the operating system does, and definitions of blocks.
+
+use super::Block;
+use crate::addr::Asid;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Protection of a mapping.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+pub struct Prot {
+    /// Loads allowed.
+    pub read: bool,
+    /// Stores allowed.
+    pub write: bool,
+    /// Fetches allowed.
+    pub exec: bool,
+}
+
+impl Prot {
+    /// Read and write.
+    pub const RW: Prot = Prot { read: true, write: true, exec: false };
+    /// Everything allowed: what a trace without map events gets.
+    pub const RWX: Prot = Prot { read: true, write: true, exec: true };
+    /// Nothing allowed: a guard.
+    pub const NONE: Prot = Prot { read: false, write: false, exec: false };
+}
+
+/// What stands behind a mapping (XC-2). A guard is any mapping whose protection is [`Prot::NONE`].
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub enum Backing {
+    /// Anonymous memory from mmap.
+    Anonymous,
+    /// The brk heap.
+    Heap,
+    /// A stack; it grows downwards by further `Map`s of kind `Stack` that end where it starts.
+    Stack,
+    /// A file, mapped from byte `offset` on.
+    File {
+        /// Absolute path, as the kernel names it.
+        path: Arc<str>,
+        /// Offset in the file of the first byte of the mapping; a multiple of the base page.
+        offset: u64,
+    },
+    /// vdso, vvar and other pages that the kernel provides.
+    Kernel,
+}
+
+/// A new mapping. It replaces whatever was mapped in its bytes before.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct Mapping {
+    /// Virtual address of the first byte; a multiple of 4096.
+    pub start: u64,
+    /// Length in bytes; a multiple of 4096, not 0.
+    pub len: u64,
+    /// Protection.
+    pub prot: Prot,
+    /// Whether stores are seen by others (MAP_SHARED).
+    pub shared: bool,
+    /// What stands behind it.
+    pub backing: Backing,
+}
+
+/// Advice of madvise that changes memory or page sizes; other advice is not recorded.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub enum Advice {
+    /// MADV_DONTNEED, MADV_FREE and MADV_REMOVE: the contents are dropped.
+    DontNeed,
+    /// MADV_HUGEPAGE.
+    HugePage,
+    /// MADV_NOHUGEPAGE.
+    NoHugePage,
+    /// MADV_WILLNEED or MADV_POPULATE_*.
+    WillNeed,
+}
+
+/// How an address space ends.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub enum End {
+    /// exit or exit_group with this status.
+    Exit(i32),
+    /// Killed by this signal.
+    Signal(i32),
+    /// Replaced by a new program; the new address space is the next `Start` with this one as its parent.
+    Exec,
+    /// The recorder vanished without a word (SIGKILL): everything up to here was recovered.
+    Lost,
+}
+
+/// Every event that is not a reference. All concern the address space of their batch.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub enum Op {
+    /// Defines block `id`.
+    Define {
+        /// Unique in the trace, below 2^31.
+        id: u32,
+        /// The block.
+        block: Arc<Block>,
+    },
+    /// The first event of an address space that no `Fork` announced: the first program, and each exec.
+    Start {
+        /// Operating-system process id, for people.
+        pid: u32,
+        /// The address space before the exec, if there was one.
+        parent: Option<Asid>,
+        /// Path of the program.
+        program: Arc<str>,
+    },
+    /// From here on `child` is a copy-on-write copy of this address space.
+    Fork {
+        /// The new address space.
+        child: Asid,
+    },
+    /// New mapping.
+    Map(Mapping),
+    /// The bytes `[start, start+len)` are mapped no more.
+    Unmap {
+        /// First byte, a multiple of 4096.
+        start: u64,
+        /// Bytes, a multiple of 4096.
+        len: u64,
+    },
+    /// mremap: the pages of the old place, with their contents, are now at the new place. Same start: grown or shrunk in place.
+    Remap {
+        /// Old first byte.
+        old_start: u64,
+        /// Old length.
+        old_len: u64,
+        /// New first byte.
+        new_start: u64,
+        /// New length.
+        new_len: u64,
+    },
+    /// mprotect.
+    Protect {
+        /// First byte, a multiple of 4096.
+        start: u64,
+        /// Bytes, a multiple of 4096.
+        len: u64,
+        /// New protection.
+        prot: Prot,
+    },
+    /// madvise.
+    Advise {
+        /// First byte, a multiple of 4096.
+        start: u64,
+        /// Bytes, a multiple of 4096.
+        len: u64,
+        /// What was advised.
+        advice: Advice,
+    },
+    /// A thread begins.
+    ThreadStart {
+        /// Thread number inside its process.
+        thread: u32,
+    },
+    /// A thread ends.
+    ThreadExit {
+        /// Thread number inside its process.
+        thread: u32,
+    },
+    /// From here on the references are this thread's.
+    Switch {
+        /// Thread number inside its process.
+        thread: u32,
+    },
+    /// The address space is gone.
+    End(End),
+}
