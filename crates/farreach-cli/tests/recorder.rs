@@ -214,6 +214,35 @@ fn execs_fail_as_they_would() {
 }
 
 #[test]
+fn elements_masked_out_are_not_gathered() {
+    if !is_x86_feature_detected!("avx2") {
+        eprintln!("skipped: no AVX2 here");
+        return;
+    }
+    let r = record(&program("gather", &[]), &[]);
+    assert_eq!(r.report.exit, Exit::Code(0));
+    let pages = r.ops.iter().find_map(|(_, op)| match op {
+        Op::Map(m) if m.len == 24 * 4096 => Some(m.start),
+        _ => None,
+    });
+    let pages = pages.expect("the pages");
+    let inside = |a: &farreach::event::Access| (pages..pages + 24 * 4096).contains(&a.addr);
+    let seen: Vec<_> = r.accesses.iter().filter(|(_, a)| inside(a)).map(|(_, a)| (a.kind, a.addr - pages)).collect();
+    let expected: Vec<_> = [9, 14].into_iter().chain(16..24).map(|page| (Kind::Load, page * 4096)).collect();
+    assert_eq!(seen, expected);
+    // Nor does anything else take the place of what is masked out: between a gather and the next instruction stand its
+    // elements alone.
+    let first = r.accesses.iter().position(|(_, a)| inside(a)).unwrap();
+    let gather = r.accesses[..first].iter().rposition(|(_, a)| a.kind == Kind::Fetch).unwrap();
+    let at = r.accesses[gather].1.addr;
+    let loads: Vec<usize> = (0..r.accesses.len())
+        .filter(|&i| r.accesses[i].1.kind == Kind::Fetch && r.accesses[i].1.addr == at)
+        .map(|i| r.accesses[i + 1..].iter().take_while(|(_, a)| a.kind == Kind::Load).count())
+        .collect();
+    assert_eq!(loads, [0, 2, 8]);
+}
+
+#[test]
 fn a_killed_child_loses_nothing_it_recorded() {
     let r = record(&program("processes", &[]), &["killed"]);
     assert_eq!(r.report.exit, Exit::Code(9));
