@@ -159,6 +159,21 @@ fn an_exec_that_fails_changes_nothing() {
     assert_eq!(r.ops.iter().filter_map(|(_, op)| end(op)).collect::<Vec<_>>(), [End::Exit(8)]);
 }
 
+#[test]
+fn pages_are_dropped_beside_a_hole_too() {
+    let r = record(&program("advice", &[]), &[]);
+    let Exit::Code(locked @ (0 | 1)) = r.report.exit else { panic!("{:?}", r.report.exit) };
+    let start = r.ops.iter().find_map(|(_, op)| match op {
+        Op::Map(m) if m.len == 16 * 4096 => Some(m.start),
+        _ => None,
+    });
+    let page = |n: u64| start.expect("the pages") + n * 4096;
+    let told: Vec<&Op> = r.ops.iter().map(|(_, op)| op).filter(|op| matches!(op, Op::Advise { .. })).collect();
+    let dropped = |from, pages: u64| Op::Advise { start: page(from), len: pages * 4096, advice: Advice::DontNeed };
+    let expected = [dropped(1, 4), dropped(8, 2)];
+    assert_eq!(told, expected.iter().take(1 + locked as usize).collect::<Vec<_>>());
+}
+
 /// Natively and recorded, each attempt fails with the same error, and the program that tried lives on.
 #[test]
 fn execs_fail_as_they_would() {
