@@ -29,6 +29,7 @@ struct ref {
 
 struct segment {
    UInt       instrs, refs;
+   Bool       gather; /* the last instruction is one, see gathered */
    ULong      instr[FR_BLOCK_INSTRS];
    struct ref ref[MAX_REFS];
 };
@@ -47,14 +48,51 @@ static void add_ref(Bool store, IRExpr* addr, UInt size, IRExpr* guard)
    segment.ref[segment.refs++] = (struct ref){ segment.instrs, size, store, addr, guard };
 }
 
-/* Appends the data references of one statement to the segment, in the order in which they happen. */
-static void add_refs(const IRTypeEnv* types, const IRStmt* st)
+/* VPGATHERxx and VGATHERxPx: opcodes 90 to 93 of the VEX map 0F38. */
+static Bool is_gather(Addr at, UInt len)
 {
+   const UChar* code = (const UChar*)at;
+   while (len > 0 && *code != 0 && VG_(strchr)("\x26\x2e\x36\x3e\x64\x65\x67", *code)) {
+      code++;
+      len--;
+   }
+   return len > 4 && code[0] == 0xc4 && (code[1] & 0x1f) == 2 && code[3] >= 0x90 && code[3] <= 0x93;
+}
+
+/* For an element that is masked out the core loads something from the stack instead and drops it: the address is
+   "mask ? element : stack pointer". Returns that choice, NULL if the element is always loaded. */
+static const IRExpr* gathered(const IRSB* sb, Int i)
+{
+   const IRExpr* addr = sb->stmts[i]->Ist.WrTmp.data->Iex.Load.addr;
+   if (addr->tag != Iex_RdTmp)
+      return NULL;
+   while (i-- > 0) {
+      const IRStmt* st = sb->stmts[i];
+      if (st->tag == Ist_WrTmp && st->Ist.WrTmp.tmp == addr->Iex.RdTmp.tmp)
+         return st->Ist.WrTmp.data->tag == Iex_ITE ? st->Ist.WrTmp.data : NULL;
+   }
+   return NULL;
+}
+
+/* Appends the data references of statement i to the segment, in the order in which they happen. */
+static void add_refs(const IRSB* sb, Int i)
+{
+   const IRTypeEnv* types = sb->tyenv;
+   const IRStmt*    st = sb->stmts[i];
    switch (st->tag) {
+      case Ist_IMark:
+         segment.gather = is_gather(st->Ist.IMark.addr, st->Ist.IMark.len);
+         break;
       case Ist_WrTmp: {
          const IRExpr* data = st->Ist.WrTmp.data;
-         if (data->tag == Iex_Load)
-            add_ref(False, data->Iex.Load.addr, sizeofIRType(data->Iex.Load.ty), NULL);
+         if (data->tag != Iex_Load)
+            break;
+         const IRExpr* choice = segment.gather ? gathered(sb, i) : NULL;
+         UInt          size = sizeofIRType(data->Iex.Load.ty);
+         if (choice)
+            add_ref(False, choice->Iex.ITE.iftrue, size, choice->Iex.ITE.cond);
+         else
+            add_ref(False, data->Iex.Load.addr, size, NULL);
          break;
       }
       case Ist_Store:
@@ -113,9 +151,8 @@ static Int scan_segment(const IRSB* sb, Int i)
             continue;
          tl_assert(segment.instrs < FR_BLOCK_INSTRS);
          segment.instr[segment.instrs++] = st->Ist.IMark.addr | (ULong)st->Ist.IMark.len << 57;
-      } else {
-         add_refs(sb->tyenv, st);
       }
+      add_refs(sb, i);
    }
    return i;
 }
@@ -222,10 +259,10 @@ IRSB* instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayout* lay
       for (; i < end; i++) {
          /* An address is known before its statement; scanning again tells how many belong to it. */
          IRStmt* st = in->stmts[i];
-         if (!empty && st->tag != Ist_IMark) {
+         if (!empty) {
             struct segment* s = &segment;
             UInt before = s->refs;
-            add_refs(in->tyenv, st);
+            add_refs(in, i);
             UInt own = s->refs - before;
             s->refs = before;
             for (; own > 0; own--)

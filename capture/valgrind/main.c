@@ -43,6 +43,7 @@ static void start_program(ThreadId tid)
    ring_text(to + 1, path, bytes);
    if (!keep_environment)
       environment_restore(tid);
+   exec_restore_arguments(tid);
    space_start(tid);
    one_word(FR_THREAD_START, tid);
 }
@@ -139,6 +140,10 @@ static void syscall_begins(ThreadId tid, UInt number, UWord* args, UInt n)
    switch (number) {
       case __NR_execve:
       case 322: /* execveat */
+         if (number == __NR_execve)
+            exec_begins(args[1], args[2]);
+         else
+            exec_begins(args[2], args[3]);
          ring_record(FR_EXEC, 0);
          ring_publish();
          exec_tried = True;
@@ -169,7 +174,9 @@ static void syscall_ends(ThreadId tid, UInt number, UWord* args, UInt n, SysRes 
       ring_publish();
       return;
    }
-   if (!sr_isError(result))
+   /* Advice for a range with holes is taken for what is mapped, and reported as an error. */
+   Bool taken = number == __NR_madvise && sr_isError(result) && sr_Err(result) == VKI_ENOMEM;
+   if (!sr_isError(result) || taken)
       space_syscall(number, args, sr_Res(result));
 }
 

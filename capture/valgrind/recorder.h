@@ -68,6 +68,10 @@ void space_stack_grew(Addr start, SizeT len);
 /* ---- environment.c ---- */
 void environment_restore(ThreadId tid);
 
+/* ---- exec.c ---- */
+void exec_begins(UWord arguments, UWord environment); /* the lists of an exec about to be tried */
+void exec_restore_arguments(ThreadId tid); /* blanks behind the argument in the first line of a script are none of it */
+
 /* ---- main.c ---- */
 extern UInt state_bytes; /* size of the guest state: offset of its shadow area 1 */
 

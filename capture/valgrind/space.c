@@ -131,7 +131,7 @@ static void advised(Addr start, SizeT len, UWord advice)
 {
    enum fr_advice what;
    switch (advice) {
-      case 4: case 8: case 9: /* DONTNEED, FREE, REMOVE */
+      case 4: case 8: case 9: case 24: case 102: /* DONTNEED, FREE, REMOVE, DONTNEED_LOCKED, GUARD_INSTALL */
          what = FR_DONTNEED;
          break;
       case 3: case 22: case 23: /* WILLNEED, POPULATE_READ, POPULATE_WRITE */

@@ -200,6 +200,44 @@ fn what_cannot_be_recorded_has_its_own_status() {
     assert_eq!(Ran::of(hidden.output().unwrap()).status, 126);
 }
 
+/// What the program needs is looked at too, and the arguments of a script are those that the system would give.
+#[test]
+fn scripts_need_an_interpreter() {
+    let dir = Dir::new();
+    let script = |name: &str, text: &str| executable(&dir, name, text.as_bytes());
+    let again = dir.path("again");
+    let good = script("good", "#! /bin/sh  -e \t \necho \"$0\" \"$1\" $-; false; echo on\n");
+    let long = script("long", &format!("#!/bin/sh{}\nexit 4\n", " ".repeat(300)));
+    for (name, status, words) in [
+        (script("gone", "#!/nonexistent/interpreter\n"), 127, ["gone", "/nonexistent/interpreter: No such file"]),
+        (script("gone-twice", &format!("#!{}\n", dir.path("gone"))), 127, ["gone-twice", "/nonexistent/interpreter: No such"]),
+        (script("directory", "#!/etc\n"), 126, ["/etc", "not a file"]),
+        (script("plain", "#!/etc/passwd\n"), 126, ["/etc/passwd", "not executable"]),
+        (script("nothing", "#!  \n/bin/sh"), 126, ["nothing", "names no interpreter"]),
+        (script("endless", &format!("#!/{}\n", "x".repeat(300))), 126, ["endless", "names no interpreter"]),
+        (script("again", &format!("#!{again}\n")), 126, ["again", "time and again"]),
+        (script("second", &format!("#!{good}\n")), 126, ["second", "only programs"]),
+        (script("relative", "#!../../../../../../../../../../../../../../bin/sh\n"), 126, ["relative", "absolute"]),
+    ] {
+        let mut from_there = command();
+        from_there.current_dir(dir.path("")).args(["run", "--", &name]);
+        Ran::of(from_there.output().unwrap()).bad(status, &words);
+    }
+    let output = dir.path("output");
+    let native = Command::new(&good).arg("two words").output().unwrap();
+    let recorded = command().args(["run", "-o", &output, "--", &good, "two words"]).output().unwrap();
+    assert_eq!((recorded.status.code(), recorded.stdout), (native.status.code(), native.stdout));
+    assert_eq!(run(["run", "-o", &output, "--", &long]).status, 4);
+    // Of a program, the dynamic linker.
+    let mut program = std::fs::read("/bin/true").unwrap();
+    let linker = program.windows(8).position(|w| w == b"/lib64/l").expect("the dynamic linker's name");
+    program[linker + 1] = b'L';
+    let no_linker = executable(&dir, "no-linker", &program);
+    run(["run", "--", &no_linker]).bad(127, &["dynamic linker /Lib64/", "No such file"]);
+    let cut_off = executable(&dir, "cut-off", &program[..200]);
+    run(["run", "--", &cut_off]).bad(126, &["cut-off", "cut off"]);
+}
+
 /// 125, and the program is not even started.
 #[test]
 fn failures_of_farreach_have_their_own_status() {

@@ -160,6 +160,104 @@ fn an_exec_that_fails_changes_nothing() {
 }
 
 #[test]
+fn pages_are_dropped_beside_a_hole_too() {
+    let r = record(&program("advice", &[]), &[]);
+    let Exit::Code(locked @ (0 | 1)) = r.report.exit else { panic!("{:?}", r.report.exit) };
+    let start = r.ops.iter().find_map(|(_, op)| match op {
+        Op::Map(m) if m.len == 16 * 4096 => Some(m.start),
+        _ => None,
+    });
+    let page = |n: u64| start.expect("the pages") + n * 4096;
+    let told: Vec<&Op> = r.ops.iter().map(|(_, op)| op).filter(|op| matches!(op, Op::Advise { .. })).collect();
+    let dropped = |from, pages: u64| Op::Advise { start: page(from), len: pages * 4096, advice: Advice::DontNeed };
+    let expected = [dropped(1, 4), dropped(8, 2)];
+    assert_eq!(told, expected.iter().take(1 + locked as usize).collect::<Vec<_>>());
+}
+
+/// Natively and recorded, each attempt fails with the same error, and the program that tried lives on.
+#[test]
+fn execs_fail_as_they_would() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = common::scratch().join(format!("exec-fails-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let file = |name: &str, mode: u32, bytes: &[u8]| {
+        let path = dir.join(name);
+        std::fs::write(&path, bytes).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let whole = std::fs::read("/bin/true").unwrap();
+    let linker = whole.windows(8).position(|w| w == b"/lib64/l").expect("the dynamic linker's name");
+    let mut no_linker = whole.clone();
+    no_linker[linker + 1] = b'L';
+    let mut no_program = whole.clone();
+    no_program[16] = 1;
+    let again = dir.join("again").to_str().unwrap().to_owned();
+    let mut elf32 = b"\x7fELF\x01\x01\x01".to_vec();
+    elf32.resize(52, 0);
+    let names = [
+        dir.join("missing").to_str().unwrap().to_owned(),
+        dir.to_str().unwrap().to_owned(),
+        file("plain", 0o644, b"#!/bin/sh\n"),
+        file("no-interpreter", 0o755, b"#!/nonexistent/interpreter\n"),
+        file("directory-as-interpreter", 0o755, b"#!/etc\n"),
+        file("plain-as-interpreter", 0o755, b"#!/etc/passwd\n"),
+        file("windows", 0o755, b"#!/bin/sh\r\n"),
+        file("nothing-named", 0o755, b"#! \n/bin/sh\n"),
+        file("too-long", 0o755, &[b"#!/".as_slice(), &[b'x'; 300], b"\n"].concat()),
+        file("again", 0o755, format!("#!{again}\n").as_bytes()),
+        file("garbage", 0o755, b"\0\x01garbage"),
+        file("elf32", 0o755, &elf32),
+        file("cut-off", 0o755, &whole[..200]),
+        file("no-program", 0o755, &no_program),
+        file("no-linker", 0o755, &no_linker),
+        String::new(),
+    ];
+    let args: Vec<&str> = names.iter().map(String::as_str).collect();
+    let program = program("exec_fails", &[]);
+    let native = std::process::Command::new(&program).args(&args).output().unwrap();
+    let native = String::from_utf8(native.stdout).unwrap();
+    assert_eq!(native.lines().count(), names.len() + 5, "{native}");
+    assert!(!native.contains("status"), "{native}");
+    let stdout = dir.join("stdout");
+    let options = farreach_cli::live::Options { stdout: Some(stdout.clone()), ..options() };
+    let mut recorder = Recorder::start(&command(&program, &args), &options).unwrap();
+    while recorder.next_batch().unwrap().is_some() {}
+    let report = recorder.finish().unwrap();
+    assert_eq!((report.exit, report.lost), (Exit::Code(0), 0));
+    assert_eq!(std::fs::read_to_string(stdout).unwrap(), native);
+}
+
+#[test]
+fn elements_masked_out_are_not_gathered() {
+    if !is_x86_feature_detected!("avx2") {
+        eprintln!("skipped: no AVX2 here");
+        return;
+    }
+    let r = record(&program("gather", &[]), &[]);
+    assert_eq!(r.report.exit, Exit::Code(0));
+    let pages = r.ops.iter().find_map(|(_, op)| match op {
+        Op::Map(m) if m.len == 24 * 4096 => Some(m.start),
+        _ => None,
+    });
+    let pages = pages.expect("the pages");
+    let inside = |a: &farreach::event::Access| (pages..pages + 24 * 4096).contains(&a.addr);
+    let seen: Vec<_> = r.accesses.iter().filter(|(_, a)| inside(a)).map(|(_, a)| (a.kind, a.addr - pages)).collect();
+    let expected: Vec<_> = [9, 14].into_iter().chain(16..24).map(|page| (Kind::Load, page * 4096)).collect();
+    assert_eq!(seen, expected);
+    // Nor does anything else take the place of what is masked out: between a gather and the next instruction stand its
+    // elements alone.
+    let first = r.accesses.iter().position(|(_, a)| inside(a)).unwrap();
+    let gather = r.accesses[..first].iter().rposition(|(_, a)| a.kind == Kind::Fetch).unwrap();
+    let at = r.accesses[gather].1.addr;
+    let loads: Vec<usize> = (0..r.accesses.len())
+        .filter(|&i| r.accesses[i].1.kind == Kind::Fetch && r.accesses[i].1.addr == at)
+        .map(|i| r.accesses[i + 1..].iter().take_while(|(_, a)| a.kind == Kind::Load).count())
+        .collect();
+    assert_eq!(loads, [0, 2, 8]);
+}
+
+#[test]
 fn a_killed_child_loses_nothing_it_recorded() {
     let r = record(&program("processes", &[]), &["killed"]);
     assert_eq!(r.report.exit, Exit::Code(9));

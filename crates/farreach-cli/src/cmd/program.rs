@@ -3,7 +3,6 @@
 use farreach_cli::live::{self, Exit, Report};
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
-use std::path::Path;
 use std::process::ExitCode;
 
 /// The command line as one would type it in a shell.
@@ -33,7 +32,7 @@ macro_rules! exit_statuses {
   0    --limit was reached (the program is killed)
   125  farreach failed: options, machines, files, recorder, memory of a machine
   126  the program cannot be recorded: not executable, not for x86-64, set-user-ID
-  127  the program was not found
+  127  the program, or the interpreter it names, was not found
   130  interrupted (Ctrl-C); 143 if by SIGTERM. What was seen until then is kept"
     };
 }
@@ -65,19 +64,9 @@ impl std::error::Error for Refused {}
 
 /// Refuses what is no program, before anything else is begun.
 pub fn check(command: &[OsString]) -> anyhow::Result<()> {
-    let name = &command[0];
-    let status = || if is_there(name) { NOT_EXECUTABLE } else { NOT_FOUND };
-    live::check_program(name).map_err(|why| Refused { status: status(), why })?;
+    let status = |missing| if missing { NOT_FOUND } else { NOT_EXECUTABLE };
+    live::check_program(&command[0]).map_err(|no| Refused { status: status(no.missing), why: no.why })?;
     Ok(())
-}
-
-/// Whether a command names a file, executable or not.
-fn is_there(name: &OsStr) -> bool {
-    if name.as_encoded_bytes().contains(&b'/') {
-        return !matches!(Path::new(name).metadata(), Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory));
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    !name.is_empty() && std::env::split_paths(&path).any(|dir| dir.join(name).is_file())
 }
 
 /// The program's exit status as a shell would report it, or that of an interrupt.

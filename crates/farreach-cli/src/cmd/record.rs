@@ -92,7 +92,7 @@ pub fn header(command: &[OsString]) -> Result<Header> {
         ("directory", std::env::current_dir().ok().map(|d| d.display().to_string())),
     ];
     Ok(Header {
-        program: live::check_program(&command[0])?.display().to_string(),
+        program: live::check_program(&command[0]).map_err(farreach::Error::from)?.display().to_string(),
         arguments: words,
         environment: facts.into_iter().filter_map(|(k, v)| Some((k.to_owned(), v?))).collect(),
         date: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),

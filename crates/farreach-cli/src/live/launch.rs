@@ -1,9 +1,8 @@
-//! Before the program runs: finding the recorder, looking at the program, the directory of the run.
+//! Before the program runs: finding the recorder, the directory of the run.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::Read;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -68,44 +67,6 @@ pub fn tool_dir(told: Option<&Path>) -> Result<PathBuf> {
         return Err(missing(&dir.display().to_string()));
     }
     dir.canonicalize().map_err(io(&dir))
-}
-
-/// Looks a command up as the shell would, and refuses what cannot be recorded.
-pub fn check_program(name: &OsStr) -> Result<PathBuf> {
-    let refuse = |place: &str, why: String| error(name, place, why);
-    let path = if name.as_encoded_bytes().contains(&b'/') {
-        PathBuf::from(name)
-    } else {
-        let dirs = std::env::var_os("PATH").unwrap_or_default();
-        let runnable = |p: &PathBuf| p.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0);
-        std::env::split_paths(&dirs)
-            .map(|dir| dir.join(name))
-            .find(runnable)
-            .ok_or_else(|| refuse("PATH", "no such program in any directory of PATH".into()))?
-    };
-    let place = path.display().to_string();
-    let meta = fs::metadata(&path).map_err(|e| refuse(&place, format!("{e}; a program file is needed")))?;
-    if !meta.is_file() {
-        return Err(refuse(&place, "not a file; a program is needed".into()));
-    }
-    if meta.mode() & 0o111 == 0 {
-        return Err(refuse(&place, format!("not executable (mode {:o})", meta.mode() & 0o7777)));
-    }
-    if meta.mode() & 0o6000 != 0 {
-        return Err(refuse(
-            &place,
-            format!("set-user-ID or set-group-ID (mode {:o}); only plain programs", meta.mode() & 0o7777),
-        ));
-    }
-    let mut head = [0u8; 20];
-    let mut file = File::open(&path).map_err(|e| refuse(&place, format!("{e}; the recorder must read the program")))?;
-    let have = file.read(&mut head).map_err(io(&path))?;
-    match &head[..have] {
-        [b'#', b'!', ..] => Ok(path),
-        [0x7f, b'E', b'L', b'F', 2, 1, .., 62, 0] => Ok(path),
-        [0x7f, b'E', b'L', b'F', ..] => Err(refuse(&place, "an ELF file, but not for x86-64; only x86-64 is recorded".into())),
-        _ => Err(refuse(&place, "neither an x86-64 ELF file nor a script that begins with #!".into())),
-    }
 }
 
 /// The directory of a run; it goes when this value goes.

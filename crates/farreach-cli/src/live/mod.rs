@@ -4,6 +4,7 @@
 //! [`Source`](farreach::event::Source) of its stream, all its children included. `docs/recorder.md` tells how it works.
 
 mod advice;
+mod check;
 mod decode;
 #[doc(hidden)]
 pub mod fuzz;
@@ -17,8 +18,9 @@ mod shared;
 mod signals;
 
 pub use advice::{huge_pages_for, no_huge_pages, populate};
+pub use check::check_program;
 pub use decode::Counts;
-pub use launch::{Options, TOOL, TOOL_VARIABLE, check_program, tool_dir};
+pub use launch::{Options, TOOL, TOOL_VARIABLE, tool_dir};
 pub(crate) use process::has_living_task as is_running;
 pub use reap::{own_cpu, own_user};
 pub use recorder::{Exit, Recorder, Report};

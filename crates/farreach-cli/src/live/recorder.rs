@@ -12,8 +12,9 @@ use farreach::event::{Batch, End, Op, Source};
 use farreach::{Error, Result};
 
 use super::advice::keep_freed_memory;
+use super::check::check_program;
 use super::decode::{Counts, Decoder, Notice};
-use super::launch::{Options, RunDir, check_program, error, log_tail, spawn, tool_dir};
+use super::launch::{Options, RunDir, error, log_tail, spawn, tool_dir};
 use super::layout::{ORDER, control};
 use super::process::Process;
 use super::reap;

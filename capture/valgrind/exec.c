@@ -1,0 +1,251 @@
+/* This file is part of farreach, a laboratory for virtual-memory address translation.
+   Copyright (C) the farreach developers.
+   SPDX-License-Identifier: GPL-2.0-or-later
+   It is linked with Valgrind, so this directory is under the GNU GPL (../LICENSE-GPL-2), version 2 or later. */
+
+/* Execs that must fail.
+
+   The core asks whether there is a program file of a known kind, and then begins what it cannot undo: if the system or the new
+   image refuses later, the process dies of it. So whatever the system looks at is looked at here first, in its order,
+   and the program gets the error that it would get without a recorder. */
+
+#include "recorder.h"
+
+extern SysRes __real_vgPlain_pre_exec_check(const HChar* path, Int* fd, Bool allow_setuid);
+
+/* Exported by the core, though its tool headers do not say so. */
+extern Int    VG_(access)(const HChar* path, Bool read, Bool write, Bool execute);
+extern SysRes VG_(mk_SysRes_Error)(UWord error);
+
+#define PAGE        4096UL
+#define SCRIPT_HEAD 256U          /* of a script, the system reads this much */
+#define SCRIPTS     5             /* whose interpreter is a script, one after the other */
+#define STRING_MAX  (32 * PAGE)   /* one argument or variable */
+#define ALL_MIN     (32 * PAGE)   /* all of them, whatever the stack may be */
+#define ALL_MAX     (6UL << 20)
+#define CORE_ADDS   (2UL * VKI_PATH_MAX) /* arguments and variables that the core hands to itself */
+
+enum { E_LOOP = 40, E_LIBBAD = 80, STACK_LIMIT = 3 };
+
+static UWord argv, envp; /* of the attempt in progress */
+
+void exec_begins(UWord arguments, UWord environment)
+{
+   argv = arguments;
+   envp = environment;
+}
+
+static Bool readable(Addr start, SizeT len)
+{
+   return VG_(am_is_valid_for_client)(start, len, VKI_PROT_READ);
+}
+
+/* Bytes of a string of the program with its end, at most STRING_MAX + 1; 0 if it cannot be read. */
+static SizeT string_bytes(Addr start)
+{
+   SizeT n = 0;
+   while (n <= STRING_MAX) {
+      SizeT page = PAGE - (start + n) % PAGE;
+      if (!readable(start + n, page))
+         return 0;
+      for (; page > 0; page--)
+         if (*(const HChar*)(start + n++) == 0)
+            return n;
+   }
+   return STRING_MAX + 1;
+}
+
+/* Adds up a list of strings, pointers included. Returns an error number, 0 if all is well. */
+static UInt add_strings(Addr list, SizeT* total)
+{
+   for (; list; list += sizeof(Addr)) {
+      if (!readable(list, sizeof(Addr)))
+         return VKI_EFAULT;
+      *total += sizeof(Addr);
+      Addr string = *(Addr*)list;
+      if (string == 0)
+         break;
+      SizeT bytes = string_bytes(string);
+      if (bytes == 0)
+         return VKI_EFAULT;
+      if (bytes > STRING_MAX)
+         return VKI_E2BIG;
+      *total += bytes;
+      if (*total > ALL_MAX)
+         return VKI_E2BIG;
+   }
+   return 0;
+}
+
+static UInt arguments_refused(const HChar* path)
+{
+   struct vki_rlimit stack;
+   SizeT total = VG_(strlen)(path) + 1 + CORE_ADDS, limit = ALL_MAX;
+   UInt  error = add_strings(argv, &total);
+   if (error == 0)
+      error = add_strings(envp, &total);
+   if (error)
+      return error;
+   if (VG_(getrlimit)(STACK_LIMIT, &stack) == 0 && stack.rlim_cur / 4 < limit)
+      limit = stack.rlim_cur / 4;
+   if (limit < ALL_MIN)
+      limit = ALL_MIN;
+   return total > limit ? VKI_E2BIG : 0;
+}
+
+/* Returns how many bytes came: fewer at the end of the file, none where it cannot be read. */
+static Int read_at(Int fd, ULong offset, void* to, UInt bytes)
+{
+   Int got = VG_(lseek)(fd, offset, VKI_SEEK_SET) == offset ? VG_(read)(fd, to, bytes) : 0;
+   return got < 0 ? 0 : got;
+}
+
+/* Reads the start of a program file. Returns an error number, 0 if all is well. */
+static UInt read_head(const HChar* path, UChar* head, Int* bytes, Int* fd)
+{
+   struct vg_stat about;
+   SysRes found = VG_(stat)(path, &about);
+   if (sr_isError(found))
+      return sr_Err(found);
+   /* The core runs nothing that would change its user. */
+   if (!VKI_S_ISREG(about.mode) || about.mode & (VKI_S_ISUID | VKI_S_ISGID) || VG_(access)(path, False, False, True) != 0)
+      return VKI_EACCES;
+   SysRes opened = VG_(open)(path, VKI_O_RDONLY, 0);
+   if (sr_isError(opened))
+      return sr_Err(opened);
+   *fd = sr_Res(opened);
+   *bytes = read_at(*fd, 0, head, SCRIPT_HEAD);
+   return 0;
+}
+
+static Bool is_elf(const UChar* head, Int bytes)
+{
+   return bytes >= 64 && VG_(memcmp)(head, "\177ELF\2\1", 6) == 0 && head[18] == 62 && head[19] == 0;
+}
+
+static ULong little(const UChar* from, UInt bytes)
+{
+   ULong value = 0;
+   while (bytes-- > 0)
+      value = value << 8 | from[bytes];
+   return value;
+}
+
+/* What the system would say of an ELF file: whether its program headers can be read, and its interpreter is there. */
+static UInt elf_refused(Int fd, const UChar* head)
+{
+   UInt type = little(head + 16, 2), each = little(head + 54, 2), n = little(head + 56, 2);
+   if ((type != 2 && type != 3) || each != 56 || n == 0)
+      return VKI_ENOEXEC;
+   for (UInt i = 0; i < n; i++) {
+      UChar  header[56], interpreter_head[SCRIPT_HEAD];
+      HChar  path[VKI_PATH_MAX];
+      Int    bytes, interpreter;
+      if (read_at(fd, little(head + 32, 8) + i * sizeof header, header, sizeof header) != sizeof header)
+         return VKI_ENOEXEC;
+      ULong size = little(header + 32, 8);
+      if (little(header, 4) != 3) /* PT_INTERP */
+         continue;
+      if (size < 2 || size > sizeof path || read_at(fd, little(header + 8, 8), path, size) != size || path[size - 1] != 0)
+         return VKI_ENOEXEC;
+      UInt error = read_head(path, interpreter_head, &bytes, &interpreter);
+      if (error)
+         return error;
+      VG_(close)(interpreter);
+      return is_elf(interpreter_head, bytes) ? 0 : E_LIBBAD;
+   }
+   return 0;
+}
+
+/* The interpreter that the first line of a script names, in place; NULL if there is none. */
+static HChar* interpreter_of(UChar* head, Int bytes)
+{
+   Int from = 2;
+   while (from < bytes && (head[from] == ' ' || head[from] == '\t'))
+      from++;
+   Int to = from;
+   while (to < bytes && head[to] != 0 && head[to] != ' ' && head[to] != '\t' && head[to] != '\n')
+      to++;
+   /* A name that may go on behind what the system reads is none. */
+   if (to == from || to == SCRIPT_HEAD)
+      return NULL;
+   head[to] = 0;
+   return (HChar*)head + from;
+}
+
+static Bool is_script(const UChar* head, Int bytes)
+{
+   return bytes >= 2 && head[0] == '#' && head[1] == '!';
+}
+
+static UInt program_refused(const HChar* program)
+{
+   HChar next[SCRIPT_HEAD];
+   const HChar* path = program;
+   for (Int scripts = 0; scripts <= SCRIPTS; scripts++) {
+      UChar head[SCRIPT_HEAD + 1];
+      Int   bytes, fd;
+      UInt  error = read_head(path, head, &bytes, &fd);
+      if (error)
+         return error;
+      Bool script = is_script(head, bytes);
+      if (!script)
+         error = is_elf(head, bytes) ? elf_refused(fd, head) : VKI_ENOEXEC;
+      VG_(close)(fd);
+      if (!script) {
+         /* The system would run these, the core not, or with other arguments. */
+         if (error == 0 && scripts > 1)
+            fail("%s is a script whose interpreter is a script: Valgrind would lose its arguments", program);
+         if (error == 0 && scripts == 1 && path[0] != '/')
+            fail("%s is a script whose interpreter is not an absolute path: Valgrind does not run it", program);
+         return error;
+      }
+      const HChar* interpreter = interpreter_of(head, bytes);
+      if (!interpreter)
+         return VKI_ENOEXEC;
+      VG_(strcpy)(next, interpreter);
+      path = next;
+   }
+   return E_LOOP;
+}
+
+static Bool is_blank(HChar c)
+{
+   return c == ' ' || c == '\t';
+}
+
+void exec_restore_arguments(ThreadId tid)
+{
+   UChar  head[SCRIPT_HEAD + 1];
+   Int    bytes, fd;
+   UWord* sp = (UWord*)VG_(get_SP)(tid); /* argc, argv ... */
+   if (sp[0] < 3 || read_head(VG_(args_the_exename), head, &bytes, &fd) != 0)
+      return;
+   VG_(close)(fd);
+   Int line = 0; /* end of the first one */
+   while (line < bytes && head[line] != '\n')
+      line++;
+   if (!is_script(head, bytes) || !interpreter_of(head, bytes))
+      return;
+   /* The interpreter's name ends in a zero now; what follows it up to the end of the line is its one argument. */
+   Int at = 2 + VG_(strlen)((HChar*)head + 2) + 1;
+   while (at < line && is_blank(head[at]))
+      at++;
+   if (at >= line)
+      return;
+   HChar* argument = (HChar*)sp[2];
+   for (SizeT n = VG_(strlen)(argument); n > 0 && is_blank(argument[n - 1]); n--)
+      argument[n - 1] = 0;
+}
+
+SysRes __wrap_vgPlain_pre_exec_check(const HChar* path, Int* fd, Bool allow_setuid);
+SysRes __wrap_vgPlain_pre_exec_check(const HChar* path, Int* fd, Bool allow_setuid)
+{
+   SysRes checked = __real_vgPlain_pre_exec_check(path, fd, allow_setuid);
+   if (sr_isError(checked))
+      return checked;
+   UInt error = arguments_refused(path);
+   if (error == 0)
+      error = program_refused(path);
+   return error ? VG_(mk_SysRes_Error)(error) : checked;
+}
