@@ -13,7 +13,7 @@ Examples:
   farreach sim gcc.frt
   farreach sim gcc.frt --machine t94/single --machine t94/single:entries=128 --csv
   farreach sim gcc.frt --align 64K
-  farreach contiguity --dump gcc.map -- gcc -O2 -c big.c; farreach sim gcc.frt --mapping gcc.map
+  farreach contiguity --dump xz.map -- xz -kf big.tar; farreach sim xz.frt --mapping xz.map
   farreach sim workload:gups:size=256M,references=20000000
   valgrind --tool=lackey --trace-mem=yes --log-fd=1 ls | farreach sim - --format lackey")]
 pub struct SimArgs {

@@ -39,7 +39,7 @@ Examples:
   farreach contiguity -p 4711
   farreach contiguity -p 4711 --every 5 --count 60 --csv
   farreach contiguity -p 4711 --every 5 --count 60 --html memory.html
-  farreach contiguity --every 0.2 -- gcc -O2 -c big.c")]
+  farreach contiguity --every 0.2 -- xz -kf big.tar")]
 pub struct ContiguityArgs {
     /// The process
     #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
