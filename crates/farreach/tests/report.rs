@@ -171,26 +171,58 @@ fn the_table_never_cuts_a_name_and_never_obeys_one() {
 fn penalties_that_differ_are_not_called_one() {
     let mut result = fixture::five();
     result.machines[1].config.insert("penalty".into(), 60.into());
-    assert!(people(&result).contains("each design's own `penalty`"));
+    assert!(people(&result).contains("on TLB misses, at each design's own `penalty`.\n"), "{}", people(&result));
 }
 
+/// The footnote names every price that is in the column, and none that is not.
 #[test]
-fn the_price_of_a_walk_is_named_for_those_who_pay_it() {
+fn the_prices_of_misses_are_named_for_those_who_pay_them() {
     let mut result = fixture::five();
-    let node = ", or for each node of a page walk";
-    let caches = ", or as long as the nodes of a page walk take in the caches";
-    let said = |result: &RunResult| [node, caches].map(|words| people(result).contains(words));
+    let said = |result: &RunResult| {
+        let text = people(result);
+        let from = text.find("  miss cycles: ").unwrap();
+        text[from..from + text[from..].find("\n  % of time").unwrap()].to_owned()
+    };
+    let penalty = |cycles| format!("  miss cycles: spent on TLB misses, at a penalty in cycles of {cycles}.");
+    assert_eq!(said(&result), penalty(40));
     for m in &mut result.machines {
-        m.config.insert("walk_reference_cycles".into(), "12".into());
+        m.counts.tlb.walk.walks = 5;
+        m.config.insert("l2_hit_data_cycles".into(), 7.into());
     }
-    assert_eq!(said(&result), [false, false], "nobody walks");
-    result.machines[1].counts.tlb.walk.walks = 5;
-    assert_eq!(said(&result), [true, false]);
-    result.machines[2].counts.tlb.walk.walks = 5;
+    let (none, node) = ("  miss cycles: spent on TLB misses.", "\n    In cycles: node of a page walk 12");
+    assert_eq!(said(&result), format!("{none}{node}."), "no second level answered");
+    result.machines[1].counts.tlb.second_level_data_hits = 5;
+    let second = "; second-level hit of a load or store 7.";
+    assert_eq!(said(&result), format!("{none}{node}{second}"));
+    result.machines[0].config.insert("penalty".into(), 60.into());
+    result.machines[0].counts.tlb.walk.walks = 0;
+    assert_eq!(said(&result), format!("{}{node}{second}", penalty(60)));
     result.machines[2].config.insert("walk_cost".into(), "caches".into());
-    assert_eq!(said(&result), [true, true]);
-    result.machines[1].counts.tlb.walk.walks = 0;
-    assert_eq!(said(&result), [false, true]);
+    assert_eq!(said(&result), format!("{}{node}; node of a page walk as caches answer{second}", penalty(60)));
+    result.machines.truncate(1);
+    assert_eq!(said(&result), penalty(60));
+}
+
+/// A dump of another program, or of the driver of the one that was meant, finds next to nothing: who reads only the table must see it.
+#[test]
+fn how_much_of_a_dump_was_found_is_said() {
+    let mut result = fixture::five();
+    assert!(!people(&result).contains("dump"));
+    let os = &mut result.machines[0].counts.os;
+    (os.mapping_pages, os.mapping_missing, os.mapping_taken) = (339, 3723, 37);
+    let text = people(&result);
+    let row = text.lines().find(|line| line.starts_with("t94/single ")).unwrap();
+    assert!(row.split_whitespace().any(|cell| cell == "8.27") && text.contains("% from dump: "), "{text}");
+}
+
+/// A machine without a TLB reaches nothing by one, which is not the same as a TLB of no reach.
+#[test]
+fn no_reach_is_no_number() {
+    let mut result = fixture::five();
+    result.machines[0].cost.reach_bytes = 0;
+    let text = people(&result);
+    let row = text.lines().find(|line| line.starts_with("t94/single ")).unwrap();
+    assert!(row.ends_with("–"), "{row}");
 }
 
 #[test]

@@ -77,19 +77,33 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
     let one = |heading, cell: CellOf<'a>, dull, note| Column { heading, cell, note, dull };
     let short = if base.name.starts_with("t94/single") { "single" } else { "first" };
     let several = result.machines.len() > 1;
-    // One value for all designs that it concerns, or none worth a footnote.
-    let among = |concerns: &dyn Fn(&MachineResult) -> bool, name: &str, words: &str| {
-        let values: Vec<_> = result.machines.iter().filter(|m| concerns(m)).map(|m| m.config.get(name)).collect();
-        match values.first() {
-            Some(Some(v)) if values.iter().all(|other| *other == Some(*v)) => format!("{words} {}", config_value(v)),
-            Some(Some(_)) => format!("{words} each design's own `{name}`"),
-            _ => String::new(),
+    // One value for all designs that have the key (and that it concerns), or none worth a footnote.
+    let among = |concerns: &dyn Fn(&MachineResult) -> bool, name: &str, words: &str, number: &str| {
+        let values: Vec<_> = result.machines.iter().filter(|m| concerns(m)).filter_map(|m| m.config.get(name)).collect();
+        match values.split_first() {
+            Some((v, rest)) if rest.iter().all(|other| other == v) => format!("{words}{number} {}", config_value(v)),
+            Some(_) => format!("{words} each design's own `{name}`"),
+            None => String::new(),
         }
     };
-    let at = |name: &str, words: &str| among(&|_| true, name, words);
+    let all = |_: &MachineResult| true;
     let walks = |m: &MachineResult| m.counts.tlb.walk.walks > 0;
     let by_caches = |m: &MachineResult| walks(m) && m.config.get("walk_cost").is_some_and(|how| how == "caches");
-    let timed = result.machines.iter().any(by_caches);
+    let with_caches = result.machines.iter().any(|m| m.system.is_some());
+    // Beside the penalty; prices of what nobody did are left out.
+    let prices: Vec<String> = [
+        // Hardware that walks has a price for each node, or caches that say how long each takes.
+        among(&|m| walks(m) && !by_caches(m), "walk_reference_cycles", "node of a page walk", ""),
+        if result.machines.iter().any(by_caches) { "node of a page walk as caches answer".into() } else { String::new() },
+        among(&|m| m.counts.tlb.second_level_fetch_hits > 0, "l2_hit_fetch_cycles", "second-level hit of a fetch", ""),
+        among(&|m| m.counts.tlb.second_level_data_hits > 0, "l2_hit_data_cycles", "second-level hit of a load or store", ""),
+        among(&|m| m.counts.tlb.range.sole_hits > 0, "range_hit_cycles", "hit of a range alone", ""),
+        among(&|m| m.counts.tlb.extra_pte_reads > 0, "pte_cost", "further page table entry read", ""),
+        if with_caches { "behind virtual caches as below".into() } else { String::new() },
+    ]
+    .into_iter()
+    .filter(|words| !words.is_empty())
+    .collect();
     let virtual_machines = result.machines.iter().any(|m| m.config.get("guest").is_some_and(|guest| guest != "none"));
     let covered = result.machines.iter().any(|m| m.cost.area_rbe.is_none());
     vec![
@@ -107,11 +121,9 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
             Box::new(|m| Some(count(m.cost.cycles))),
             "",
             Some(format!(
-                "miss cycles: spent on TLB misses{}{}{}.",
-                at("penalty", ", at a penalty in cycles of"),
-                // Hardware that walks has a price for each node instead, or caches that say how long each takes.
-                among(&|m| walks(m) && !by_caches(m), "walk_reference_cycles", ", or for each node of a page walk"),
-                if timed { ", or as long as the nodes of a page walk take in the caches" } else { "" }
+                "miss cycles: spent on TLB misses{}.{}",
+                among(&|m| !walks(m), "penalty", ", at", " a penalty in cycles of"),
+                if prices.is_empty() { String::new() } else { format!("\n    In cycles: {}.", prices.join("; ")) }
             )),
         ),
         one(
@@ -128,7 +140,11 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
             ["% of", "time"],
             Box::new(|m| m.cost.percent_of_time.map(rate)),
             "",
-            Some(format!("% of time: share of miss cycles in the run{}.", at("cpi", ", everything else at a CPI of"))),
+            Some(format!(
+                "% of time: share of miss cycles in the run{}{}.",
+                among(&all, "cpi", ", everything else at", " a CPI of"),
+                if with_caches { "; behind virtual caches the program's own cache misses too" } else { "" }
+            )),
         ),
         one(["", "resident"], Box::new(|m| Some(bytes(m.memory.resident_bytes))), "0", None),
         one(
@@ -139,12 +155,22 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
         ),
         one(["", "faults"], Box::new(|m| Some(count(m.counts.os.page_faults))), "0", None),
         one(
+            ["% from", "dump"],
+            Box::new(|m| {
+                let os = &m.counts.os;
+                let asked = os.mapping_pages + os.mapping_missing + os.mapping_taken;
+                (asked > 0).then(|| rate(100.0 * os.mapping_pages as f64 / asked as f64))
+            }),
+            "",
+            Some("% from dump: pages that got the frame of the living process; the dump did not have the others, which got ordinary ones.".into()),
+        ),
+        one(
             ["register", "traps"],
             Box::new(|m| Some(count(m.counts.tlb.segment.traps))),
             "0",
             Some(format!(
                 "register traps: writes of a guest to its segment registers{}.",
-                at("vm_exit_cycles", ", each taking the hypervisor so many cycles:")
+                among(&all, "vm_exit_cycles", ", each taking the hypervisor so many cycles:", "")
             )),
         ),
         one(["promo-", "tions"], Box::new(|m| Some(count(m.counts.os.promotions))), "0", None),
@@ -159,8 +185,9 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
         ),
         one(
             ["", "reach"],
-            Box::new(|m| Some(bytes(m.cost.reach_bytes))),
-            "0",
+            // A machine without a TLB has none.
+            Box::new(|m| (m.cost.reach_bytes > 0).then(|| bytes(m.cost.reach_bytes))),
+            "",
             Some("reach: what the TLB maps when every entry is of the largest kind and full.".into()),
         ),
     ]

@@ -129,8 +129,9 @@ fn reading(page: &Page) -> Markup {
                 dd { "Each reference asks the TLB once for every 4 KB page it touches. A miss is a lookup that no entry could answer." }
                 dt { "Miss cycles, share of time" }
                 dd {
-                    "Misses times the penalty, plus the further page table entries that a miss reads. The share of time assumes that everything "
-                    "else takes " code { "cpi" } " cycles per instruction; set " code { "penalty" } " and " code { "cpi" } " to those of your machine."
+                    "Misses times " code { "penalty" } ", or, where hardware walks, the nodes that it reads; besides, what only a second level or a "
+                    "range answers, and the further page table entries that a miss reads, each at the price of its key. The share of time assumes "
+                    "that everything else takes " code { "cpi" } " cycles per instruction; set these to those of your machine."
                 }
                 dt { "Area" }
                 dd {

@@ -161,7 +161,7 @@ pub(super) fn numbers(page: &Page) -> Markup {
                             }
                             @if k == 3 && machines.iter().any(|m| seconds(m).is_some()) {
                                 tr {
-                                    th scope="row" { "seconds on misses, at " code { "clock_mhz" } }
+                                    th scope="row" { "seconds on misses, at " (clocks(machines)) }
                                     @for m in machines { td { (seconds(m).map_or_else(|| NONE.into(), rate)) } }
                                 }
                             }
@@ -169,6 +169,18 @@ pub(super) fn numbers(page: &Page) -> Markup {
                     }
                 }
             }
+        }
+    }
+}
+
+/// The clock of the seconds: in MHz where all have one, else the name of the key.
+fn clocks(machines: &[MachineResult]) -> Markup {
+    let mut all = machines.iter().filter_map(|m| m.config.get("clock_mhz"));
+    let first = all.next();
+    html! {
+        @match first.filter(|clock| all.all(|other| other == *clock)) {
+            Some(clock) => { (config_value(clock)) " MHz (" code { "clock_mhz" } ")" }
+            None => { code { "clock_mhz" } }
         }
     }
 }
