@@ -230,6 +230,17 @@ fn machines_with_caches_stand_beside_tlbs() {
     farreach(["sim", "-", "-m", "sv97/softvm:penalty=3"]).bad(1, &["unknown key 'penalty'", "handler_cycles"]);
 }
 
+/// What a key chooses from is listed with it, also where it is a registry.
+#[test]
+fn keys_of_registries_name_what_is_in_them() {
+    let text = farreach(["machines", "--keys", "t94/single"]).good().out;
+    for names in
+        ["    one of single, superpage, ", "    one of demand, reservation, two-size, thp, hugetlb, eager, segment, mapping\n"]
+    {
+        assert!(text.contains(names), "{text}");
+    }
+}
+
 #[test]
 fn the_seed_changes_random_replacement_only() {
     let text: String =

@@ -67,7 +67,11 @@ fn explain(spec: &MachineSpec) -> String {
     let mut out = format!("{}: {}\n\n", spec.name, spec.about);
     for key in keys {
         let value = &spec.params.as_json()[key.name];
-        out.push_str(&format!("{} = {value}\n    {}\n    {}\n", key.name, key.about, key.allowed));
+        let allowed = match &MachineSpec::registered(key.name)[..] {
+            [] => key.allowed.to_string(),
+            names => format!("one of {}", names.join(", ")),
+        };
+        out.push_str(&format!("{} = {value}\n    {}\n    {allowed}\n", key.name, key.about));
     }
     out
 }

@@ -182,7 +182,7 @@ impl MachineSpec {
             .ok_or_else(|| config(format!("kind = '{kind}' is not allowed: kind must be one of {}", kinds())))?;
         let placement = word("placement", os::PLACEMENT.default);
         if os::placement::placement(&placement).is_none() {
-            let names = os::placement::PLACEMENTS.iter().map(|p| p.name).collect::<Vec<_>>().join(", ");
+            let names = MachineSpec::registered(os::PLACEMENT.name).join(", ");
             return Err(config(format!("placement = '{placement}' is not allowed: placement must be one of {names}")));
         }
         let keys = MachineSpec::keys(hardware, &placement);
@@ -248,6 +248,17 @@ impl MachineSpec {
 
     fn system_reads_counters(&self) -> bool {
         self.params.flag(os::ranges::FEEDBACK.name)
+    }
+
+    /// The names that a key chooses from where these are a registry, `kind` and `placement`; none of any other key.
+    pub fn registered(key: &str) -> Vec<&'static str> {
+        if key == KIND.name {
+            DESIGNS.iter().map(|d| d.kind).chain(SYSTEMS.iter().map(|s| s.kind)).collect()
+        } else if key == os::PLACEMENT.name {
+            os::placement::PLACEMENTS.iter().map(|p| p.name).collect()
+        } else {
+            Vec::new()
+        }
     }
 
     /// All keys of a machine with this hardware and placement policy.

@@ -173,7 +173,7 @@ pub const PLACEMENT: Key = Key {
     name: "placement",
     default: "demand",
     allowed: Allowed::Text, // one of the registry; see `MachineSpec`
-    about: "how a page gets its frame: one of `os::placement::PLACEMENTS`",
+    about: "how a page gets its frame; the keys of a policy come with it",
 };
 const NFS: Key = Key {
     name: "nfs",
