@@ -90,7 +90,7 @@ fn any_number_of_threads_finds_the_same() {
 fn an_interrupted_run_goes_on_where_it_stopped() {
     let dir = Dir::new();
     let (file, cache) = (trace(&dir), dir.path("cache"));
-    // The kernel alone would take minutes.
+    // The kernel alone takes many times as long as what is waited for.
     let mut run = command();
     run.args(["papers", "t94-table1", "-w", &file, "-w", "logic", "--cache", &cache, "--threads", "2"]);
     let mut child = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();

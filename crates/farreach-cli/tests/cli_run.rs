@@ -11,17 +11,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Output, Stdio};
 
-/// `farreach` with the recorder at hand, and with interrupts as a terminal's shell sets them.
+/// `farreach` with the recorder at hand.
 fn command() -> Command {
     let mut command = cli::command();
     command.env("FARREACH_VALGRIND_DIR", common::tool()).process_group(0);
-    // SAFETY: signal() may be called between fork and exec.
-    unsafe {
-        command.pre_exec(|| {
-            libc::signal(libc::SIGINT, libc::SIG_DFL);
-            Ok(())
-        });
-    }
     command
 }
 

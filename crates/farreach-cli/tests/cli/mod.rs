@@ -3,6 +3,7 @@
 
 use std::ffi::OsStr;
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -51,9 +52,17 @@ impl Ran {
     }
 }
 
+/// `farreach`, with interrupts as a terminal's shell sets them: what runs in the background ignores them, and so do these tests there.
 pub fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_farreach"));
     command.stdin(Stdio::null());
+    // SAFETY: signal() may be called between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            Ok(())
+        });
+    }
     command
 }
 

@@ -173,7 +173,7 @@ impl Runner<'_> {
             drop(send);
             let (started, display, mut done) = (Instant::now(), line(), 0);
             let mut failure = None;
-            let mut interrupted = false;
+            let (mut interrupted, mut over) = (false, false);
             loop {
                 match receive.recv_timeout(Duration::from_millis(100)) {
                     Ok(Ok(Some(answers))) => {
@@ -186,11 +186,15 @@ impl Runner<'_> {
                         failure.get_or_insert(error);
                     }
                     Err(RecvTimeoutError::Timeout) => {}
-                    Err(RecvTimeoutError::Disconnected) => break,
+                    Err(RecvTimeoutError::Disconnected) => over = true,
                 }
+                // Also at the end: there may be another round, which begins to watch anew.
                 if signals.take().0 > 0 {
                     interrupted = true;
                     shared.stop.store(true, Ordering::Relaxed);
+                }
+                if over {
+                    break;
                 }
                 let work = shared.work.load(Ordering::Relaxed);
                 let seconds = started.elapsed().as_secs_f64();
