@@ -251,10 +251,12 @@ IRSB* instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayout* lay
       emit_room_check(out);
 
    while (i < in->stmts_used) {
+      Bool    gather = segment.gather; /* a segment can begin within an instruction */
       Int     end = scan_segment(in, i);
       Bool    empty = segment.instrs == 0 && segment.refs == 0;
       IRExpr* at = empty ? NULL : emit_start(out, define_segment());
       UInt    refs = segment.refs, next = 0;
+      segment.gather = gather;
       words += empty ? 0 : 1 + refs;
       for (; i < end; i++) {
          /* An address is known before its statement; scanning again tells how many belong to it. */
