@@ -10,26 +10,16 @@
 //! sizes decimal. Lines of Valgrind itself (`==PID==`, `--PID--`) and blank lines are skipped, anything else is an error.
 //!
 //! The format knows no processes, threads and mappings, so the stream has definitions and executions only, all in address space
-//! 0; there is no `Start`. Adjacent instructions become one block of up to [`RUN_INSTRS`] with the references between them: the
-//! order of all references is that of the text, and a block seen before costs one word.
+//! 0; there is no `Start`. Blocks are made by `assemble`.
 
-use hashbrown::HashTable;
-use std::sync::Arc;
-
-use crate::addr::Asid;
 use crate::error::{Error, Result};
-use crate::event::{Batch, Block, DataRef, Instr, Kind, MAX_BLOCKS, MAX_REF_BYTES, Op, Source};
-use crate::trace::frt::{BLOCK_ITEMS, MAX_DEFINED_ITEMS};
+use crate::event::{Batch, Kind, MAX_REF_BYTES, Source};
+use crate::trace::assemble::Assembler;
 use crate::trace::input::{Bytes, Input};
 use crate::trace::{Format, Opened};
 
-/// Most instructions of a block made from a run of adjacent ones. Longer blocks save words, but a program has more different ones.
-pub const RUN_INSTRS: usize = 16;
-/// A run with this many references takes no further instruction; without instructions, no further reference.
-const RUN_REFS: usize = 64;
-/// Longest instruction [`Block::validate`] accepts.
+/// Longest instruction [`Block::validate`](crate::event::Block::validate) accepts.
 const MAX_INSTR_BYTES: u32 = 64;
-const BATCH_WORDS: usize = 1 << 14;
 /// Also the longest line.
 const BUFFER: usize = 1 << 18;
 
@@ -91,36 +81,8 @@ pub struct LackeyReader {
     to: usize,
     /// Number of the line parsed last.
     line: u64,
-    run: Run,
-    known: Known,
-    batch: Batch,
+    made: Assembler,
     ended: bool,
-}
-
-/// The block being collected.
-#[derive(Default)]
-struct Run {
-    instrs: Vec<Instr>,
-    refs: Vec<DataRef>,
-    addrs: Vec<u64>,
-    /// Where an adjacent instruction would begin.
-    next_pc: u64,
-    hash: u64,
-}
-
-/// Every block of the text, once.
-#[derive(Default)]
-struct Known {
-    table: HashTable<u32>,
-    blocks: Vec<Arc<Block>>,
-    hashes: Vec<u64>,
-    items: usize,
-}
-
-#[inline]
-fn mix(hash: u64, value: u64) -> u64 {
-    let wide = u128::from(hash ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
-    (wide as u64) ^ (wide >> 64) as u64
 }
 
 /// A parsed line.
@@ -138,9 +100,7 @@ impl LackeyReader {
             from: 0,
             to: 0,
             line: 0,
-            run: Run::default(),
-            known: Known::default(),
-            batch: Batch::new(Asid(0)),
+            made: Assembler::new(0),
             ended: false,
         }
     }
@@ -151,7 +111,7 @@ impl LackeyReader {
 
     /// Parses lines until a batch is full or the text ends.
     fn next(&mut self) -> Result<Option<Batch>> {
-        while !self.ended && self.batch.words.len() < BATCH_WORDS {
+        while !self.ended && !self.made.is_full() {
             let Some(last) = self.buf[self.from..self.to].iter().rposition(|&b| b == b'\n') else {
                 self.refill()?;
                 continue;
@@ -163,18 +123,16 @@ impl LackeyReader {
             self.buf = buf;
             result?;
         }
-        if self.batch.is_empty() {
-            if self.known.blocks.is_empty() {
-                return Err(self.fail("the trace ends here and has no references".into()));
-            }
-            return Ok(None);
+        let batch = self.made.take();
+        if batch.is_none() && self.made.is_blank() {
+            return Err(self.fail("the trace ends here and has no references".into()));
         }
-        Ok(Some(std::mem::replace(&mut self.batch, Batch::new(Asid(0)))))
+        Ok(batch)
     }
 
     /// Parses the whole lines `buf[self.from..]` until a batch is full.
     fn lines(&mut self, buf: &[u8]) -> Result<()> {
-        while self.from < buf.len() && self.batch.words.len() < BATCH_WORDS {
+        while self.from < buf.len() && !self.made.is_full() {
             let mut at = self.from;
             self.line += 1;
             let line = parse(buf, &mut at);
@@ -185,15 +143,13 @@ impl LackeyReader {
             })?;
             self.from = at;
             if let Line::Record { kind, addr, size } = line {
-                match kind {
-                    b'I' => self.instr(addr, size)?,
-                    b'L' => self.data(addr, size, Kind::Load)?,
-                    b'S' => self.data(addr, size, Kind::Store)?,
-                    _ => {
-                        self.data(addr, size, Kind::Load)?;
-                        self.data(addr, size, Kind::Store)?;
-                    }
-                }
+                let made = match kind {
+                    b'I' => self.made.instr(addr, size),
+                    b'L' => self.made.data(addr, size, Kind::Load),
+                    b'S' => self.made.data(addr, size, Kind::Store),
+                    _ => self.made.data(addr, size, Kind::Load).and_then(|()| self.made.data(addr, size, Kind::Store)),
+                };
+                made.map_err(|what| self.fail(what))?;
             }
         }
         Ok(())
@@ -216,67 +172,9 @@ impl LackeyReader {
                 let text = self.buf[..self.to.min(100)].escape_ascii().to_string();
                 return Err(self.fail(format!("the last line, '{text}', does not end: the trace is cut")));
             }
-            self.flush()?;
+            self.made.flush().map_err(|what| self.fail(what))?;
             self.ended = true;
         }
-        Ok(())
-    }
-
-    #[inline]
-    fn instr(&mut self, pc: u64, len: u32) -> Result<()> {
-        let run = &self.run;
-        if pc != run.next_pc || run.instrs.len() >= RUN_INSTRS || run.instrs.is_empty() || run.refs.len() >= RUN_REFS {
-            self.flush()?;
-        }
-        let run = &mut self.run;
-        run.instrs.push(Instr { pc, len });
-        run.next_pc = pc + u64::from(len);
-        run.hash = mix(run.hash, pc << 7 ^ u64::from(len));
-        Ok(())
-    }
-
-    #[inline]
-    fn data(&mut self, addr: u64, size: u32, kind: Kind) -> Result<()> {
-        if self.run.refs.len() >= RUN_REFS || self.run.instrs.is_empty() {
-            self.flush()?;
-        }
-        let run = &mut self.run;
-        let after = run.instrs.len() as u32;
-        run.refs.push(DataRef { after, kind, size });
-        run.addrs.push(addr);
-        run.hash = mix(run.hash, !(u64::from(after) << 20 ^ u64::from(size) << 1 ^ u64::from(kind == Kind::Store)));
-        Ok(())
-    }
-
-    /// Ends the run: its block, defined now if it is new, is executed once.
-    fn flush(&mut self) -> Result<()> {
-        let Run { instrs, refs, addrs, hash, .. } = &mut self.run;
-        if instrs.is_empty() && refs.is_empty() {
-            return Ok(());
-        }
-        let Known { table, blocks, hashes, items } = &mut self.known;
-        let same = |&n: &u32| *blocks[n as usize].instrs == instrs[..] && *blocks[n as usize].refs == refs[..];
-        let id = match table.find(*hash, same) {
-            Some(&id) => id,
-            None => {
-                let id = blocks.len() as u32;
-                *items += BLOCK_ITEMS + instrs.len() + refs.len();
-                if id >= MAX_BLOCKS || *items > MAX_DEFINED_ITEMS {
-                    return Err(self.fail(format!("the program has more than {MAX_DEFINED_ITEMS} different instructions")));
-                }
-                let block = Arc::new(Block { instrs: instrs[..].into(), refs: refs[..].into() });
-                self.batch.push_op(Op::Define { id, block: Arc::clone(&block) });
-                blocks.push(block);
-                hashes.push(*hash);
-                table.insert_unique(*hash, id, |&n| hashes[n as usize]);
-                id
-            }
-        };
-        self.batch.push_block(id, addrs);
-        instrs.clear();
-        refs.clear();
-        addrs.clear();
-        *hash = 0;
         Ok(())
     }
 }
@@ -346,7 +244,7 @@ impl Source for LackeyReader {
         let result = self.next();
         self.ended |= result.is_err();
         if result.is_err() {
-            self.batch = Batch::new(Asid(0));
+            while self.made.take().is_some() {}
         }
         result
     }

@@ -2,6 +2,7 @@
 //!
 //! [`open_trace`] finds the format by content. A further format is one file with a [`Format`] and one line in [`FORMATS`].
 
+mod assemble;
 mod chain;
 pub mod check;
 pub mod convert;
