@@ -116,7 +116,7 @@ fn what_is_no_trace_is_refused() {
     farreach(["sim", &file(b"\xfd7zXZ\0garbage garbage garbage")]).bad(1, &["x", "xz"]);
     farreach(["sim", &dir.path("missing")]).bad(1, &["missing: No such file"]);
     farreach(["sim", &dir.path("")]).bad(1, &["folder"]);
-    farreach(["sim", &file(b" L 1000,4\n"), "--format", "champ"]).bad(1, &["champ", "frt, lackey"]);
+    farreach(["sim", &file(b" L 1000,4\n"), "--format", "champ"]).bad(2, &["champ", "frt, lackey, champsim, cloudsuite"]);
     farreach(["sim", &file(b" L 1000,4\n"), "--format", "frt"]).bad(1, &["x"]);
     fed(["sim", "-"], b"garbage\n").bad(1, &["standard input", "garbage"]);
     line("sim").bad(2, &["<FILE>"]);

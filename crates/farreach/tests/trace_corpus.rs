@@ -24,6 +24,11 @@ fn lackey() {
 }
 
 #[test]
+fn champsim() {
+    replay("champsim", fuzz::champsim);
+}
+
+#[test]
 fn frt() {
     replay("frt", fuzz::frt);
 }
@@ -36,6 +41,7 @@ fn text() {
 #[test]
 fn open() {
     replay("open", fuzz::open);
+    replay("champsim", fuzz::open);
     // Any target survives the food of the others.
     replay("lackey", fuzz::open);
     replay("frt", fuzz::open);
@@ -74,6 +80,17 @@ fn write_seeds() {
     std::fs::write(folder.join("lackey/data"), b" L 10,4\n S ffff,65536\n M 0,1\n").expect("room");
     std::fs::write(folder.join("lackey/loop"), b"I  1000,4\n L 2000,8\nI  1004,2\n".repeat(20)).expect("room");
     std::fs::write(folder.join("open/text"), text).expect("room");
+    // Three instructions of each size: a fetch alone, one with a load, a taken branch with a store.
+    std::fs::create_dir_all(folder.join("champsim")).expect("room");
+    for (name, bytes, store, load) in [("plain", 64, 16, 32), ("cloudsuite", 96, 24, 56)] {
+        let mut records = vec![0; 3 * bytes];
+        for (i, record) in records.chunks_mut(bytes).enumerate() {
+            record[..3].copy_from_slice(&[4 * i as u8, 0x10, 0x40]);
+            record[load + 2] = u8::from(i == 1);
+            (record[store + 2], record[8], record[9]) = if i == 2 { (1, 1, 1) } else { (0, 0, 0) };
+        }
+        std::fs::write(folder.join(format!("champsim/{name}")), records).expect("room");
+    }
     for (name, data) in [("text", &text[..]), ("frt", &frt[..])] {
         use std::io::Read;
         let mut gz = flate2::read::GzEncoder::new(data, flate2::Compression::best());

@@ -2,13 +2,13 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use farreach::addr::Bytes;
 use farreach::event::Batch;
 use farreach::machine::{Lab, MachineSpec, Options};
 use farreach::report::Report;
 use farreach::report::format::clean;
-use farreach::trace::Partial;
-use farreach::trace::Relocator;
+use farreach::trace::{FORMATS, Partial, Relocator};
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
@@ -16,6 +16,11 @@ use std::path::{Path, PathBuf};
 
 /// The designs that are compared when nothing else is asked for: the five of the subblock paper's Table 6.
 const DEFAULT_MACHINES: [&str; 5] = ["t94/single", "t94/superpage", "t94/partial", "t94/complete", "t94/set-associative"];
+
+/// What `--format` takes.
+pub fn formats() -> PossibleValuesParser {
+    PossibleValuesParser::new(FORMATS.iter().map(|f| PossibleValue::new(f.name).help(f.about)))
+}
 
 /// Which machines, and how long.
 #[derive(Args)]

@@ -1,6 +1,6 @@
 //! `farreach pagesize`: the page-size study, of a stored trace or a running program.
 
-use super::common::{OutputArgs, threads, whole};
+use super::common::{OutputArgs, formats, threads, whole};
 use super::{feed, program};
 use anyhow::{Result, anyhow};
 use clap::Args;
@@ -26,12 +26,12 @@ Examples:
   farreach pagesize gcc.frt --machine t94/superpage:sizes=4K+64K,split=true
   valgrind --tool=lackey --trace-mem=yes --log-fd=1 ls | farreach pagesize - --format lackey"))]
 pub struct PageSizeArgs {
-    /// The trace: farreach's own format or Valgrind Lackey text, plain or compressed; `-` for standard input. Or a kernel of the
+    /// The trace: farreach's own or in another format (`--format` lists them), plain or compressed; `-` for standard input. Or a kernel of the
     /// catalogue: workload:NAME[:size=SIZE,references=N,seed=N].
     #[arg(required_unless_present = "command", conflicts_with = "command")]
     file: Option<String>,
     /// Read the file as this format instead of finding out by its content.
-    #[arg(long, value_name = "NAME", conflicts_with = "command")]
+    #[arg(long, value_name = "NAME", value_parser = formats(), conflicts_with = "command")]
     format: Option<String>,
     /// Entries of each of the two TLBs. The reports for programs have the misses of all powers of two besides.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = whole::<1>, allow_negative_numbers = true)]

@@ -1,6 +1,6 @@
 //! `farreach sim`: a stored trace through many machines.
 
-use super::common::{LabArgs, OutputArgs};
+use super::common::{LabArgs, OutputArgs, formats};
 use super::feed;
 use anyhow::Result;
 use clap::Args;
@@ -14,14 +14,15 @@ Examples:
   farreach sim gcc.frt --machine t94/single --machine t94/single:entries=128 --csv
   farreach sim gcc.frt --align 64K
   farreach contiguity --dump xz.map -- xz -kf big.tar; farreach sim xz.frt --mapping xz.map
+  farreach sim 605.mcf_s-472B.champsimtrace.xz --limit 50000000
   farreach sim workload:gups:size=256M,references=20000000
   valgrind --tool=lackey --trace-mem=yes --log-fd=1 ls | farreach sim - --format lackey")]
 pub struct SimArgs {
-    /// The trace: farreach's own format or Valgrind Lackey text, plain or compressed; `-` for standard input. Or a kernel of the
+    /// The trace: farreach's own or in another format (`--format` lists them), plain or compressed; `-` for standard input. Or a kernel of the
     /// catalogue: workload:NAME[:size=SIZE,references=N,seed=N].
     file: String,
     /// Read the file as this format instead of finding out by its content.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = formats())]
     format: Option<String>,
     #[command(flatten)]
     lab: LabArgs,

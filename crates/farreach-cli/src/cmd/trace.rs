@@ -1,6 +1,6 @@
 //! `farreach trace info|check|convert`: look at a trace.
 
-use super::common::{note, print};
+use super::common::{formats, note, print};
 use std::io::ErrorKind;
 
 use anyhow::{Result, bail};
@@ -68,7 +68,7 @@ struct TraceFile {
     #[arg(value_name = "TRACE")]
     trace: String,
     /// Format of the trace [default: found by content]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = formats())]
     format: Option<String>,
 }
 

@@ -41,6 +41,22 @@ pub fn lackey(data: &[u8]) {
     assert_eq!(check(&mut *second.source).expect("our own text").totals.references(), written.references);
 }
 
+/// Records of ChampSim are refused, or are a stream without violation and the same as Lackey text of the same references.
+pub fn champsim(data: &[u8]) {
+    for format in ["champsim", "cloudsuite"] {
+        let Ok(opened) = open_as(data, Some(format)) else { continue };
+        let Some(all) = batches(opened.source) else { continue };
+        let report = check(&mut Replay(all.into_iter())).expect("nothing to read");
+        assert_eq!(report.violation, None, "a reader makes sound streams only");
+        let mut text = Vec::new();
+        let again = open_as(data, Some(format)).expect("it was read before");
+        let written = to_lackey(again, &mut text, "memory").expect("it was read before");
+        let mut second = open_as(&text, Some("lackey")).expect("our own text");
+        let second = check(&mut *second.source).expect("our own text");
+        assert_eq!((report.totals.references(), second.totals.references()), (written.references, written.references));
+    }
+}
+
 /// A farreach trace is refused, or can be written and read again with the same content.
 pub fn frt(data: &[u8]) {
     let Ok(opened) = open_as(data, Some("frt")) else { return };

@@ -4,6 +4,7 @@
 
 mod assemble;
 mod chain;
+mod champsim;
 pub mod check;
 pub mod convert;
 pub mod frt;
@@ -41,7 +42,7 @@ pub struct Format {
 }
 
 /// Every format, in the order in which they are tried.
-pub const FORMATS: &[Format] = &[frt::FORMAT, lackey::FORMAT];
+pub const FORMATS: &[Format] = &[frt::FORMAT, lackey::FORMAT, champsim::FORMAT, champsim::CLOUDSUITE];
 
 /// What is known of a trace before its first batch.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,0 +1,6 @@
+//! Any bytes as records of ChampSim, of either size: an error, or a stream without violation, the same as its own Lackey text.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| farreach::trace::fuzz::champsim(data));
