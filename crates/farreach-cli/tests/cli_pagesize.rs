@@ -70,6 +70,10 @@ fn options_choose_sizes_entries_and_machines_beside() {
     for word in ["4K", "2M", "t94/single", "Rule: fewest misses", "page size"] {
         assert!(table.contains(word), "{word} in {table}");
     }
+    // Of a machine: its misses, how many percent of those of 4 KB pages they are, and what is in its cycles.
+    let row: Vec<&str> = table.lines().find(|l| l.starts_with("t94/single")).expect("its row").split_whitespace().collect();
+    assert_eq!(row[1..5], ["0", "–", "384", "100"], "{table}");
+    assert!(table.contains("miss cycles: spent on TLB misses, at a penalty in cycles of 40."), "{table}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ pub mod html;
 pub mod json;
 pub mod pagesize;
 pub mod papers;
+mod prices;
 mod systems;
 pub mod table;
 mod view;

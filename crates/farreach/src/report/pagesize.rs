@@ -3,10 +3,11 @@
 use super::csv as rows;
 use super::format::{NONE, bytes, count, rate};
 use super::grid::{broken, lines};
+use super::prices::miss_cycles;
 use super::table::header;
 use super::view::cleaned_study;
 use crate::addr::Bytes;
-use crate::counts::{MachineResult, PageRow, PageSizeResult};
+use crate::counts::{MachineResult, PageCounts, PageRow, PageSizeResult};
 use crate::nouns::several;
 use serde_json::{Map, Value as Json};
 
@@ -33,12 +34,13 @@ pub fn table(result: &PageSizeResult, width: usize) -> String {
     out.push('\n');
     let columns = if result.policies.is_empty() { HEADS.len() - 1 } else { HEADS.len() };
     let heads = [0, 1].map(|line| HEADS.map(|h| if line == 0 { h.0 } else { h.1 }.to_owned())[..columns].to_vec());
-    let mut cells: Vec<Vec<String>> = result.rows.iter().map(size).chain(result.policies.iter().map(policy)).collect();
+    let mut cells: Vec<Vec<String>> =
+        result.rows.iter().map(size).chain(result.policies.iter().map(|m| policy(m, result.rows.first()))).collect();
     cells.iter_mut().for_each(|row| row.truncate(columns));
     out += &lines(&heads, &cells, width);
     out += &format!(
         "
-  misses: of two true-LRU TLBs, {} for fetches and {} for loads and stores; %: of those at the first size.
+  misses: of two true-LRU TLBs, {} for fetches and {} for loads and stores; of a machine, its own. %: of the misses at the first size.
   code, data, total: distinct pages ever touched, by fetches, by loads and stores, by either; more: growth of total.
   write-back: distinct pages ever stored to. Numbers for other entries, from 1 to {} and more, are in the other reports.
 ",
@@ -48,6 +50,7 @@ pub fn table(result: &PageSizeResult, width: usize) -> String {
     );
     if !result.policies.is_empty() {
         out += "  peak of a machine: the most memory resident at any time; frames that several processes share count once.\n";
+        out += &format!("  {}\n", miss_cycles(&result.policies));
     }
     let names: Vec<&str> = result.frontier.iter().map(|p| p.name.as_str()).collect();
     if !names.is_empty() {
@@ -72,10 +75,16 @@ fn size(row: &PageRow) -> Vec<String> {
     cells
 }
 
-fn policy(machine: &MachineResult) -> Vec<String> {
+fn policy(machine: &MachineResult, first: Option<&PageRow>) -> Vec<String> {
     let none = || NONE.to_owned();
     let tlb = &machine.counts.tlb;
-    let mut cells = vec![broken(&machine.name), count(tlb.fetch_misses), none(), count(tlb.data_misses), none()];
+    let percent = |misses: u64, of: fn(&PageCounts) -> u64| {
+        let base = first.map(|row| of(&row.counts)).filter(|&base| base > 0);
+        base.map_or_else(none, |base| rate(100.0 * misses as f64 / base as f64))
+    };
+    let mut cells = vec![broken(&machine.name)];
+    cells.extend([count(tlb.fetch_misses), percent(tlb.fetch_misses, |c| c.fetch_misses)]);
+    cells.extend([count(tlb.data_misses), percent(tlb.data_misses, |c| c.data_misses)]);
     cells.extend([none(), none(), none(), none(), bytes(machine.memory.resident_bytes), none(), none()]);
     cells.push(count(machine.cost.cycles));
     cells

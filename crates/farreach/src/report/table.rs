@@ -2,7 +2,8 @@
 
 use super::format::{NONE, bytes, count, counted, rate};
 use super::grid::{broken, lines};
-use super::view::{baseline, cleaned, config_value, per_thousand, percent_of};
+use super::prices::{among, miss_cycles};
+use super::view::{baseline, cleaned, per_thousand, percent_of};
 use crate::counts::{MachineResult, RunResult, Workload};
 
 /// What a column says about a design.
@@ -77,33 +78,7 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
     let one = |heading, cell: CellOf<'a>, dull, note| Column { heading, cell, note, dull };
     let short = if base.name.starts_with("t94/single") { "single" } else { "first" };
     let several = result.machines.len() > 1;
-    // One value for all designs that have the key (and that it concerns), or none worth a footnote.
-    let among = |concerns: &dyn Fn(&MachineResult) -> bool, name: &str, words: &str, number: &str| {
-        let values: Vec<_> = result.machines.iter().filter(|m| concerns(m)).filter_map(|m| m.config.get(name)).collect();
-        match values.split_first() {
-            Some((v, rest)) if rest.iter().all(|other| other == v) => format!("{words}{number} {}", config_value(v)),
-            Some(_) => format!("{words} each design's own `{name}`"),
-            None => String::new(),
-        }
-    };
-    let all = |_: &MachineResult| true;
-    let walks = |m: &MachineResult| m.counts.tlb.walk.walks > 0;
-    let by_caches = |m: &MachineResult| walks(m) && m.config.get("walk_cost").is_some_and(|how| how == "caches");
     let with_caches = result.machines.iter().any(|m| m.system.is_some());
-    // Beside the penalty; prices of what nobody did are left out.
-    let prices: Vec<String> = [
-        // Hardware that walks has a price for each node, or caches that say how long each takes.
-        among(&|m| walks(m) && !by_caches(m), "walk_reference_cycles", "node of a page walk", ""),
-        if result.machines.iter().any(by_caches) { "node of a page walk as caches answer".into() } else { String::new() },
-        among(&|m| m.counts.tlb.second_level_fetch_hits > 0, "l2_hit_fetch_cycles", "second-level hit of a fetch", ""),
-        among(&|m| m.counts.tlb.second_level_data_hits > 0, "l2_hit_data_cycles", "second-level hit of a load or store", ""),
-        among(&|m| m.counts.tlb.range.sole_hits > 0, "range_hit_cycles", "hit of a range alone", ""),
-        among(&|m| m.counts.tlb.extra_pte_reads > 0, "pte_cost", "further page table entry read", ""),
-        if with_caches { "behind virtual caches as below".into() } else { String::new() },
-    ]
-    .into_iter()
-    .filter(|words| !words.is_empty())
-    .collect();
     let virtual_machines = result.machines.iter().any(|m| m.config.get("guest").is_some_and(|guest| guest != "none"));
     let covered = result.machines.iter().any(|m| m.cost.area_rbe.is_none());
     vec![
@@ -120,11 +95,7 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
             ["miss", "cycles"],
             Box::new(|m| Some(count(m.cost.cycles))),
             "",
-            Some(format!(
-                "miss cycles: spent on TLB misses{}.{}",
-                among(&|m| !walks(m), "penalty", ", at", " a penalty in cycles of"),
-                if prices.is_empty() { String::new() } else { format!("\n    In cycles: {}.", prices.join("; ")) }
-            )),
+            Some(miss_cycles(&result.machines)),
         ),
         one(
             ["refs", "a walk"],
@@ -142,7 +113,7 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
             "",
             Some(format!(
                 "% of time: share of miss cycles in the run{}{}.",
-                among(&all, "cpi", ", everything else at", " a CPI of"),
+                among(&result.machines, &|_| true, "cpi", ", everything else at", " a CPI of"),
                 if with_caches { "; behind virtual caches the program's own cache misses too" } else { "" }
             )),
         ),
@@ -170,7 +141,7 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
             "0",
             Some(format!(
                 "register traps: writes of a guest to its segment registers{}.",
-                among(&all, "vm_exit_cycles", ", each taking the hypervisor so many cycles:", "")
+                among(&result.machines, &|_| true, "vm_exit_cycles", ", each taking the hypervisor so many cycles:", "")
             )),
         ),
         one(["promo-", "tions"], Box::new(|m| Some(count(m.counts.os.promotions))), "0", None),
