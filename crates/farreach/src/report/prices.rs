@@ -34,7 +34,7 @@ pub(super) fn miss_cycles(machines: &[MachineResult]) -> String {
         price(&|m| m.counts.tlb.second_level_data_hits > 0, "l2_hit_data_cycles", "second-level hit of a load or store"),
         price(&|m| m.counts.tlb.range.sole_hits > 0, "range_hit_cycles", "hit of a range alone"),
         price(&|m| m.counts.tlb.extra_pte_reads > 0, "pte_cost", "further page table entry read"),
-        if with_caches { "behind virtual caches as below".into() } else { String::new() },
+        if with_caches { "behind virtual caches, what handlers and caches take".into() } else { String::new() },
     ]
     .into_iter()
     .filter(|words| !words.is_empty())
