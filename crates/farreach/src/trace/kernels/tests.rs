@@ -90,7 +90,7 @@ fn tracing_changes_nothing() {
         let mut running = Running::with_values(kernel, settings, true);
         while running.next_batch().unwrap().is_some() {}
         assert_eq!(running.checksum, Some(kernel.run_native(&settings).unwrap()), "{}", kernel.name);
-        assert_ne!(running.checksum, Some(0), "{}", kernel.name);
+        assert_ne!(running.checksum, Some(0), "{}: a result of 0 would not show that anything was computed", kernel.name);
     }
 }
 
@@ -180,8 +180,10 @@ const STREAMS: &[(&str, u64)] = &[
 
 #[test]
 fn streams_are_the_same_everywhere() {
-    let streams: Vec<(&str, u64)> = KERNELS.iter().map(|k| (k.name, hash(k.source(&quick(k)).unwrap()))).collect();
-    assert_eq!(streams, STREAMS, "what is published must repeat: change this only with a kernel");
+    let line = |&(name, hash): &(&str, u64)| format!("(\"{name}\", {hash:#018x}),");
+    let streams: Vec<String> = KERNELS.iter().map(|k| line(&(k.name, hash(k.source(&quick(k)).unwrap())))).collect();
+    let published: Vec<String> = STREAMS.iter().map(line).collect();
+    assert_eq!(streams, published, "what is published must repeat: change a line only with its kernel");
 }
 
 /// Values that steer nothing steer nothing.
@@ -190,11 +192,12 @@ fn opaque_values_are_opaque() {
     for kernel in KERNELS {
         let settings = quick(kernel);
         let without = hash(kernel.source(&settings).unwrap());
-        assert_eq!(without, hash(Running::with_values(kernel, settings, true)), "{}", kernel.name);
+        let with = hash(Running::with_values(kernel, settings, true));
+        assert_eq!(without, with, "{}: opaque values steer the addresses", kernel.name);
         // The addresses of three do not depend on their values at all.
         let regular = ["dense", "fft3d", "stencil"].contains(&kernel.name);
         let other = hash(kernel.source(&Settings { seed: 2, ..settings }).unwrap());
-        assert_eq!(without == other, regular, "{}: the seed", kernel.name);
+        assert_eq!(without == other, regular, "{}: whether another seed makes the same addresses", kernel.name);
     }
 }
 
