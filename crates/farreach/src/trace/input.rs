@@ -1,5 +1,8 @@
 //! Bytes of a trace from a file, a pipe or standard input, decompressed by content.
 
+mod lz4;
+mod zip;
+
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 
@@ -16,7 +19,7 @@ const BUFFER: usize = 1 << 18;
 pub struct Input {
     /// Name for messages.
     pub file: String,
-    /// `gz`, `bz2`, `xz` or `zst`.
+    /// `gz`, `bz2`, `xz`, `zst`, `zip`, `lz4` or `snappy`.
     pub compression: Option<&'static str>,
     /// Size of the file, if it is a regular one.
     pub bytes: Option<u64>,
@@ -26,8 +29,8 @@ pub struct Input {
 
 type Wrap = fn(Box<dyn BufRead + Send>) -> io::Result<Box<dyn Read + Send>>;
 
-/// Compressions: name, first bytes, decoder. All read files of several members.
-const COMPRESSIONS: [(&str, &[u8], Wrap); 4] = [
+/// Compressions: name, first bytes, decoder. All read files of several members, one behind the other.
+const COMPRESSIONS: [(&str, &[u8], Wrap); 7] = [
     ("gz", &[0x1f, 0x8b], |r| Ok(Box::new(flate2::bufread::MultiGzDecoder::new(r)))),
     ("bz2", b"BZh", |r| Ok(Box::new(bzip2::bufread::MultiBzDecoder::new(r)))),
     ("xz", &[0xfd, b'7', b'z', b'X', b'Z', 0], |r| {
@@ -35,6 +38,9 @@ const COMPRESSIONS: [(&str, &[u8], Wrap); 4] = [
         Ok(Box::new(liblzma::bufread::XzDecoder::new_stream(r, decoder)))
     }),
     ("zst", &[0x28, 0xb5, 0x2f, 0xfd], |r| Ok(Box::new(zstd::stream::read::Decoder::with_buffer(r)?))),
+    ("zip", b"PK\x03\x04", |r| Ok(Box::new(zip::Unzip::new(r)))),
+    ("lz4", &[0x04, 0x22, 0x4d, 0x18], |r| Ok(Box::new(lz4::Lz4::new(r)))),
+    ("snappy", b"\xff\x06\x00\x00sNaPpY", |r| Ok(Box::new(snap::read::FrameDecoder::new(r)))),
 ];
 
 impl Input {
@@ -148,6 +154,9 @@ fn read_error(file: &str, compression: Option<&'static str>, place: &str, e: &io
     match compression {
         Some(c) if e.kind() == io::ErrorKind::UnexpectedEof => {
             Error::Trace { file, place, what: format!("the {c} stream ends too early: the file is cut ({e})") }
+        }
+        Some(c) if e.kind() == io::ErrorKind::Unsupported => {
+            Error::Trace { file, place, what: format!("the {c} stream cannot be read: {e}") }
         }
         Some(c) => Error::Trace { file, place, what: format!("the {c} stream is damaged: {e}") },
         None => Error::Trace { file, place, what: format!("reading failed: {e}") },
