@@ -103,6 +103,41 @@ fn compressed_files_are_found_by_content() {
     }
 }
 
+/// Records of twelve bytes: type, size, value.
+fn records(records: &[(u16, u16, u64)]) -> Vec<u8> {
+    let bytes =
+        |&(ty, size, value): &(u16, u16, u64)| [&ty.to_le_bytes()[..], &size.to_le_bytes(), &value.to_le_bytes()].concat();
+    records.iter().flat_map(bytes).collect()
+}
+
+/// Two threads take turns by their timestamps, each time a load of a page of its own; two entries hold the pages of both.
+#[test]
+fn a_folder_is_a_trace_with_a_file_for_each_thread() {
+    let dir = Dir::new();
+    let thread = |tid: u64, first: u64| {
+        let begin = [(25, 0, 7), (28, 12, 7), (28, 9, 0x40), (22, 4, tid), (24, 4, 1)];
+        let turns = (0..10).flat_map(|i| [(28, 2, first + 2 * i), (0, 8, tid << 12)]);
+        records(&begin.into_iter().chain(turns).chain([(23, 4, tid), (26, 0, 0)]).collect::<Vec<_>>())
+    };
+    std::fs::create_dir(dir.path("trace")).unwrap();
+    dir.write("trace/a.trace", thread(5, 100));
+    dir.write("trace/b.trace", thread(6, 101));
+    let machines = ["--machine", "t94/single:entries=1", "--machine", "t94/single:entries=2", "--json"];
+    let run = |file: &str| farreach(["sim", file].iter().chain(&machines)).good().json();
+    let folder = run(&dir.path("trace"));
+    assert_eq!(each(&folder, "misses"), [20, 2]);
+    assert_eq!(folder["workload"]["threads"], 2);
+    assert_eq!(farreach(["trace", "convert", &dir.path("trace"), "-o", &dir.path("both.frt")]).status, 0);
+    let text = farreach(["trace", "info", &dir.path("trace")]).good().out;
+    assert!(text.contains("20 references") && text.contains("drmemtrace") && text.contains("19 switch"), "{text}");
+    let stored = run(&dir.path("both.frt"));
+    assert_eq!(stored["machines"], folder["machines"]);
+    let one = farreach(["pagesize", &dir.path("trace/a.trace"), "--no-policies", "--csv"]).good().out;
+    assert!(one.lines().count() > 10, "{one}");
+    dir.write("trace/b.trace", &thread(6, 101)[..120]);
+    farreach(["sim", &dir.path("trace")]).bad(1, &["trace/b.trace: byte 120", "cut"]);
+}
+
 #[test]
 fn what_is_no_trace_is_refused() {
     let dir = Dir::new();
@@ -115,8 +150,10 @@ fn what_is_no_trace_is_refused() {
     farreach(["sim", &file(b"\x1f\x8b\x08")]).bad(1, &["x"]);
     farreach(["sim", &file(b"\xfd7zXZ\0garbage garbage garbage")]).bad(1, &["x", "xz"]);
     farreach(["sim", &dir.path("missing")]).bad(1, &["missing: No such file"]);
-    farreach(["sim", &dir.path("")]).bad(1, &["folder"]);
-    farreach(["sim", &file(b" L 1000,4\n"), "--format", "champ"]).bad(2, &["champ", "frt, lackey, champsim, cloudsuite"]);
+    file(b" L 1000,4\n");
+    farreach(["sim", &dir.path("")]).bad(1, &["x: byte 0", "no drmemtrace trace", "folder"]);
+    farreach(["sim", &file(b" L 1000,4\n"), "--format", "champ"])
+        .bad(2, &["champ", "frt, lackey, drmemtrace, champsim, cloudsuite"]);
     farreach(["sim", &file(b" L 1000,4\n"), "--format", "frt"]).bad(1, &["x"]);
     fed(["sim", "-"], b"garbage\n").bad(1, &["standard input", "garbage"]);
     line("sim").bad(2, &["<FILE>"]);

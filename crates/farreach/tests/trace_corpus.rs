@@ -1,5 +1,7 @@
 //! Replays the committed corpus of every fuzzer on any toolchain: what was once found stays fixed.
 
+mod archive;
+
 use std::path::Path;
 
 use farreach::trace::fuzz;
@@ -24,6 +26,11 @@ fn lackey() {
 }
 
 #[test]
+fn drmemtrace() {
+    replay("drmemtrace", fuzz::drmemtrace);
+}
+
+#[test]
 fn champsim() {
     replay("champsim", fuzz::champsim);
 }
@@ -42,6 +49,7 @@ fn text() {
 fn open() {
     replay("open", fuzz::open);
     replay("champsim", fuzz::open);
+    replay("drmemtrace", fuzz::open);
     // Any target survives the food of the others.
     replay("lackey", fuzz::open);
     replay("frt", fuzz::open);
@@ -91,17 +99,43 @@ fn write_seeds() {
         }
         std::fs::write(folder.join(format!("champsim/{name}")), records).expect("room");
     }
-    for (name, data) in [("text", &text[..]), ("frt", &frt[..])] {
-        use std::io::Read;
-        let mut gz = flate2::read::GzEncoder::new(data, flate2::Compression::best());
-        let mut bz2 = bzip2::read::BzEncoder::new(data, bzip2::Compression::best());
-        let mut xz = liblzma::read::XzEncoder::new(data, 1);
-        let packed: [(&str, &mut dyn Read); 3] = [("gz", &mut gz), ("bz2", &mut bz2), ("xz", &mut xz)];
-        for (kind, encoder) in packed {
-            let mut out = Vec::new();
-            encoder.read_to_end(&mut out).expect("memory");
-            std::fs::write(folder.join(format!("open/{name}.{kind}")), out).expect("room");
+    // Records of twelve bytes: type, size, value.
+    let records = |records: &[(u16, u16, u64)]| -> Vec<u8> {
+        let bytes =
+            |&(ty, size, value): &(u16, u16, u64)| [&ty.to_le_bytes()[..], &size.to_le_bytes(), &value.to_le_bytes()].concat();
+        records.iter().flat_map(bytes).collect()
+    };
+    let begin = |tid, filetype| [(25, 0, 7), (28, 12, 7), (28, 9, filetype), (22, 4, tid), (24, 4, 1), (28, 2, 10), (28, 3, 0)];
+    let end = |tid| [(23, 4, tid), (26, 0, 0)];
+    let instr = [(47, 4, 0x9090_9090), (10, 4, 0x40_1000), (0, 8, 0x7ff0), (28, 29, 5), (12, 2, 0x40_1004), (1, 8, 0x7ff8)];
+    let rest =
+        [(17, 2, 0x0302), (29, 2, 0x40_1004), (0, 1, 16), (2, 1, 64), (18, 8, 64), (28, 2, 20), (1, 0, 32), (48, 3, 0x40_1000)];
+    std::fs::create_dir_all(folder.join("drmemtrace")).expect("room");
+    let thread = |tid, filetype| records(&[&begin(tid, filetype)[..], &instr, &rest, &end(tid)].concat());
+    let core = [
+        &begin(1, 0x1_0040)[..],
+        &instr,
+        &end(1),
+        &[(28, 33, 0), (22, 4, 2), (24, 4, 3)],
+        &begin(2, 0x1_0040),
+        &instr,
+        &end(2),
+    ];
+    let threads = [thread(1, 0x40), thread(2, 0x40)].concat();
+    let mut chunks = begin(1, 0x40).to_vec();
+    for chunk in 0..3 {
+        chunks.extend(
+            [&instr[..], &[(28, 21, chunk), (28, 22, 9), (28, 2, 10), (28, 3, 0), (22, 4, chunk), (24, 4, 1 + chunk / 2)]]
+                .concat(),
+        );
+    }
+    std::fs::write(folder.join("drmemtrace/thread"), thread(1, 0x8)).expect("room");
+    std::fs::write(folder.join("drmemtrace/threads"), &threads).expect("room");
+    std::fs::write(folder.join("drmemtrace/core"), records(&core.concat())).expect("room");
+    std::fs::write(folder.join("drmemtrace/chunks"), records(&[&chunks[..], &instr, &end(2)].concat())).expect("room");
+    for (name, data) in [("text", &text[..]), ("frt", &frt[..]), ("drmemtrace", &threads)] {
+        for kind in archive::KINDS {
+            std::fs::write(folder.join(format!("open/{name}.{kind}")), archive::pack(kind, &[data])).expect("room");
         }
-        std::fs::write(folder.join(format!("open/{name}.zst")), zstd::encode_all(data, 1).expect("memory")).expect("room");
     }
 }

@@ -26,8 +26,8 @@ Examples:
   farreach pagesize gcc.frt --machine t94/superpage:sizes=4K+64K,split=true
   valgrind --tool=lackey --trace-mem=yes --log-fd=1 ls | farreach pagesize - --format lackey"))]
 pub struct PageSizeArgs {
-    /// The trace: farreach's own or in another format (`--format` lists them), plain or compressed; `-` for standard input. Or a kernel of the
-    /// catalogue: workload:NAME[:size=SIZE,references=N,seed=N].
+    /// The trace: farreach's own or in another format (`--format` lists them), plain or compressed; a folder with a trace of drmemtrace; `-` for
+    /// standard input. Or a kernel of the catalogue: workload:NAME[:size=SIZE,references=N,seed=N].
     #[arg(required_unless_present = "command", conflicts_with = "command")]
     file: Option<String>,
     /// Read the file as this format instead of finding out by its content.

@@ -15,11 +15,12 @@ Examples:
   farreach sim gcc.frt --align 64K
   farreach contiguity --dump xz.map -- xz -kf big.tar; farreach sim xz.frt --mapping xz.map
   farreach sim 605.mcf_s-472B.champsimtrace.xz --limit 50000000
+  farreach sim drmemtrace.app.4711.0001.dir/trace
   farreach sim workload:gups:size=256M,references=20000000
   valgrind --tool=lackey --trace-mem=yes --log-fd=1 ls | farreach sim - --format lackey")]
 pub struct SimArgs {
-    /// The trace: farreach's own or in another format (`--format` lists them), plain or compressed; `-` for standard input. Or a kernel of the
-    /// catalogue: workload:NAME[:size=SIZE,references=N,seed=N].
+    /// The trace: farreach's own or in another format (`--format` lists them), plain or compressed; a folder with a trace of drmemtrace; `-` for
+    /// standard input. Or a kernel of the catalogue: workload:NAME[:size=SIZE,references=N,seed=N].
     file: String,
     /// Read the file as this format instead of finding out by its content.
     #[arg(long, value_name = "NAME", value_parser = formats())]

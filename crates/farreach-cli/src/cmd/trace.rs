@@ -64,7 +64,7 @@ struct Input {
 
 #[derive(Debug, Args)]
 struct TraceFile {
-    /// Trace to read, plain or compressed with gz, bz2, xz or zstd; '-' is standard input
+    /// Trace to read, plain or compressed (gz, bz2, xz, zstd, zip, lz4, snappy), or a folder with a trace of drmemtrace; '-' is standard input
     #[arg(value_name = "TRACE")]
     trace: String,
     /// Format of the trace [default: found by content]

@@ -117,6 +117,13 @@ impl Assembler {
         Ok(())
     }
 
+    /// Any event but a definition, in its place.
+    pub fn op(&mut self, op: Op) -> Result<(), String> {
+        self.flush()?;
+        self.batch.push_op(op);
+        Ok(())
+    }
+
     /// Ends the run: its block, defined now if it is new, is executed once.
     pub fn flush(&mut self) -> Result<(), String> {
         let Run { instrs, refs, addrs, hash, .. } = &mut self.run;

@@ -4,6 +4,7 @@
 use std::io::Cursor;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use super::drmemtrace::DrmemtraceReader;
 use super::{Header, Input, Opened, TraceWriter, check, open_input, to_lackey};
 use crate::error::Result;
 use crate::event::{Batch, Source};
@@ -39,6 +40,33 @@ pub fn lackey(data: &[u8]) {
     assert_eq!(written.references, report.totals.references());
     let mut second = open_as(&text, Some("lackey")).expect("our own text");
     assert_eq!(check(&mut *second.source).expect("our own text").totals.references(), written.references);
+}
+
+/// A trace of drmemtrace is refused, or is a stream without violation and as many references as its own Lackey text; its halves as two
+/// files in a folder are refused, or have as many references together as each by itself.
+pub fn drmemtrace(data: &[u8]) {
+    let references = |inputs: &[&[u8]]| {
+        let input = |data: &&[u8]| Input::from_stream(Box::new(Cursor::new(data.to_vec())), "fuzz").ok();
+        let inputs = inputs.iter().map(input).collect::<Option<Vec<_>>>()?;
+        let all = batches(DrmemtraceReader::new(inputs, "fuzz").ok()?)?;
+        let report = check(&mut Replay(all.into_iter())).expect("nothing to read");
+        assert_eq!(report.violation, None, "a reader makes sound streams only");
+        Some(report.totals.references())
+    };
+    if let Some(read) = references(&[data]) {
+        let mut text = Vec::new();
+        let again = open_as(data, Some("drmemtrace")).expect("it was read before");
+        let written = to_lackey(again, &mut text, "memory").expect("it was read before");
+        let mut second = open_as(&text, Some("lackey")).expect("our own text");
+        let second = check(&mut *second.source).expect("our own text");
+        assert_eq!((read, second.totals.references()), (written.references, written.references));
+    }
+    let (first, second) = data.split_at(data.len() / 24 * 12);
+    if let Some(both) = references(&[first, second]) {
+        // A file without references is no trace by itself.
+        let [a, b] = [first, second].map(|data| references(&[data]).unwrap_or(0));
+        assert_eq!(both, a + b);
+    }
 }
 
 /// Records of ChampSim are refused, or are a stream without violation and the same as Lackey text of the same references.

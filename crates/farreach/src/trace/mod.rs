@@ -7,6 +7,7 @@ mod chain;
 mod champsim;
 pub mod check;
 pub mod convert;
+pub mod drmemtrace;
 pub mod frt;
 #[doc(hidden)]
 pub mod fuzz;
@@ -42,7 +43,7 @@ pub struct Format {
 }
 
 /// Every format, in the order in which they are tried.
-pub const FORMATS: &[Format] = &[frt::FORMAT, lackey::FORMAT, champsim::FORMAT, champsim::CLOUDSUITE];
+pub const FORMATS: &[Format] = &[frt::FORMAT, lackey::FORMAT, drmemtrace::FORMAT, champsim::FORMAT, champsim::CLOUDSUITE];
 
 /// What is known of a trace before its first batch.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -51,7 +52,7 @@ pub struct TraceInfo {
     pub file: String,
     /// Name of the [`Format`].
     pub format: &'static str,
-    /// `gz`, `bz2`, `xz` or `zst`, if the file is compressed as a whole.
+    /// `gz`, `bz2`, `xz`, `zst`, `zip`, `lz4` or `snappy`, if the file is compressed as a whole.
     pub compression: Option<&'static str>,
     /// Size of the file; unknown for pipes.
     pub bytes: Option<u64>,
@@ -67,11 +68,15 @@ pub struct Opened {
     pub info: TraceInfo,
 }
 
-/// Opens a trace: a path, or `-` for standard input. The format is found by content unless it is forced.
+/// Opens a trace: a path, or `-` for standard input. The format is found by content unless it is forced. A folder is a trace of
+/// DynamoRIO's drmemtrace with a file for each thread.
 ///
 /// # Errors
 /// The file cannot be read, is empty, has no known format, or its beginning is damaged; the format asked for does not exist.
 pub fn open_trace(path: &str, forced_format: Option<&str>) -> Result<Opened> {
+    if std::fs::metadata(path).is_ok_and(|meta| meta.is_dir()) {
+        return drmemtrace::open_folder(path, forced_format);
+    }
     open_input(Input::open(path)?, forced_format)
 }
 
