@@ -126,6 +126,14 @@ fn a_page_is_complete_in_itself() {
     for words in ["<script", "src=", "http://", "https://", "url("] {
         assert!(!html.contains(words), "{words}");
     }
+    // Whatever form is printed, the page is written.
+    for form in ["--markdown", "--csv"] {
+        std::fs::remove_file(&page).unwrap();
+        let args = ["papers", "t94-table9", "t94-fig2", "-w", &file, "--cache", &dir.path("cache"), form, "--html", &page];
+        let ran = farreach(args);
+        assert_eq!((ran.status, ran.out.is_empty()), (0, false), "{form}: {}", ran.err);
+        assert!(dir.read("papers.html") == html, "{form}");
+    }
 }
 
 #[test]

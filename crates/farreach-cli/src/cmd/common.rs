@@ -169,16 +169,22 @@ impl OutputArgs {
 
     /// Prints the result in the form asked for.
     pub fn emit(&self, result: &impl Report) -> Result<()> {
-        if let Some(path) = &self.html {
-            write_whole(path, result.html().as_bytes())?;
-            note(format_args!("report in {}", path.display()));
-        }
+        self.page(result)?;
         let text = match (self.json, self.csv) {
             (true, _) => result.json(),
             (_, true) => result.csv(),
             _ => result.table(self.width()),
         };
         self.write(&text)
+    }
+
+    /// Writes the page, if one was asked for.
+    pub fn page(&self, result: &impl Report) -> Result<()> {
+        if let Some(path) = &self.html {
+            write_whole(path, result.html().as_bytes())?;
+            note(format_args!("report in {}", path.display()));
+        }
+        Ok(())
     }
 
     /// Characters in a line of where the result goes.

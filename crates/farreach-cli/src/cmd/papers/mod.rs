@@ -79,6 +79,7 @@ pub fn run(mut args: PapersArgs) -> Result<ExitCode> {
     let Some(results) = runner.answer(&with_claims(&studies))? else { return Ok(interrupted()) };
     let papers = Papers::show(&studies, &results, &programs.set);
     if args.markdown {
+        args.output.page(&papers)?;
         args.output.write(&report::papers::markdown::render(&papers))?
     } else {
         args.output.emit(&papers)?
