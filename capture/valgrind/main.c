@@ -113,7 +113,7 @@ const NSegment* __wrap_vgPlain_am_extend_into_adjacent_reservation_client(Addr a
 {
    const NSegment* s = __real_vgPlain_am_extend_into_adjacent_reservation_client(addr, delta, overflow);
    if (s && delta < 0)
-      space_stack_grew(addr + delta, -delta);
+      space_stack_grew(addr + delta, -delta, s);
    return s;
 }
 
@@ -123,6 +123,7 @@ static void fork_begins(ThreadId tid)
 {
    fork_ring = ring_new_number();
    forking = True;
+   told_fork_begins();
    one_word(FR_FORK, fork_ring);
    ring_publish(); /* before anything of the child */
 }
@@ -133,6 +134,7 @@ static void fork_in_child(ThreadId tid)
    ring_open(fork_ring);
    one_word(FR_SWITCH, tid); /* the one thread a child has runs already: the one that forked */
    shown_thread = tid;
+   told_fork_in_child();
 }
 
 static void syscall_begins(ThreadId tid, UInt number, UWord* args, UInt n)
@@ -153,6 +155,7 @@ static void syscall_begins(ThreadId tid, UInt number, UWord* args, UInt n)
          ring_publish(); /* what led to the wait precedes what is waited for */
          break;
       default:
+         space_syscall_begins(number, args);
          break;
    }
 }
@@ -174,10 +177,7 @@ static void syscall_ends(ThreadId tid, UInt number, UWord* args, UInt n, SysRes 
       ring_publish();
       return;
    }
-   /* Advice for a range with holes is taken for what is mapped, and reported as an error. */
-   Bool taken = number == __NR_madvise && sr_isError(result) && sr_Err(result) == VKI_ENOMEM;
-   if (!sr_isError(result) || taken)
-      space_syscall(number, args, sr_Res(result));
+   space_syscall(number, args, result);
 }
 
 /* ---- The end ---- */

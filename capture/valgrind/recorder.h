@@ -61,9 +61,20 @@ IRSB* instrument(VgCallbackClosure*, IRSB*, const VexGuestLayout*, const VexGues
 
 /* ---- space.c: mappings ---- */
 void space_start(ThreadId tid);
-void space_syscall(UInt number, UWord* args, UWord result);
+void space_syscall_begins(UInt number, UWord* args);
+void space_syscall(UInt number, UWord* args, SysRes result);
+void space_unmapped(Addr start, SizeT len);
+void space_emptied(Addr start, SizeT len);
 void space_code(Addr pc);
-void space_stack_grew(Addr start, SizeT len);
+void space_stack_grew(Addr start, SizeT len, const NSegment* stack);
+
+/* ---- told.c: what only the system knows of mappings ---- */
+SizeT told_protected(Addr start, SizeT len, UInt flags); /* bytes from start on that are mapped so */
+void  told_detach_begins(Addr start);  /* before shmdt */
+void  told_detached(void);             /* it succeeded */
+void  told_children_differ(void);      /* advice was given of which forks take notice */
+void  told_fork_begins(void);
+void  told_fork_in_child(void);
 
 /* ---- environment.c ---- */
 void environment_restore(ThreadId tid);

@@ -9,6 +9,7 @@
 
 extern Addr VG_(brk_limit);
 extern UChar VG_(trampoline_stuff_start);
+extern const NSegment* __real_vgPlain_am_find_nsegment(Addr a);
 
 static Addr break_now;  /* as the program knows it */
 static Addr heap_end;   /* first page behind the heap */
@@ -16,6 +17,9 @@ static Addr spare_page; /* the page of the core's own that the program may run (
 static Bool spare_used;
 
 #define PAGE 4096UL
+
+/* Not in the tool headers of the core. */
+enum { PKEY_MPROTECT = 329, PROT_GROWSDOWN = 0x01000000, SHM_EXEC = 0100000, MAP_POPULATE = 0x8000, ZERO_DEVICE = 1 << 8 | 5 };
 
 static Addr page_up(Addr a)
 {
@@ -48,6 +52,11 @@ static UInt protection(UWord prot)
           | (prot & VKI_PROT_EXEC ? FR_EXECUTE : 0);
 }
 
+static UInt segment_flags(const NSegment* s)
+{
+   return (s->hasR ? FR_READ : 0) | (s->hasW ? FR_WRITE : 0) | (s->hasX ? FR_EXECUTE : 0);
+}
+
 /* All mappings of a fresh program image. The core keeps its own apart. */
 void space_start(ThreadId tid)
 {
@@ -58,7 +67,7 @@ void space_start(ThreadId tid)
    heap_end = page_up(break_now);
    for (Int i = 0; i < n; i++) {
       const NSegment* s = VG_(am_find_nsegment)(starts[i]);
-      UInt  flags = (s->hasR ? FR_READ : 0) | (s->hasW ? FR_WRITE : 0) | (s->hasX ? FR_EXECUTE : 0);
+      UInt  flags = segment_flags(s);
       const HChar* name = NULL;
       Off64T offset = 0;
       if (s->start <= (Addr)&VG_(trampoline_stuff_start) && (Addr)&VG_(trampoline_stuff_start) <= s->end) {
@@ -91,9 +100,30 @@ void space_code(Addr pc)
    }
 }
 
-void space_stack_grew(Addr start, SizeT len)
+/* Protected as the rest of it: a library may have made stacks executable. */
+void space_stack_grew(Addr start, SizeT len, const NSegment* stack)
 {
-   map(start, len, FR_READ | FR_WRITE | FR_STACK | FR_EARLY, 0, NULL);
+   map(start, len, segment_flags(stack) | FR_STACK | FR_EARLY, 0, NULL);
+}
+
+enum { NAME_MAX = VKI_PATH_MAX + 64 };
+
+/* The name by which others that map this file know it, too. False for the device of zeros: that is anonymous memory. */
+static Bool name_file(Int fd, HChar* name)
+{
+   HChar link[64];
+   struct vg_stat about;
+   Bool known = VG_(fstat)(fd, &about) == 0;
+   if (known && (about.mode & VKI_S_IFMT) == VKI_S_IFCHR && about.rdev == ZERO_DEVICE)
+      return False;
+   VG_(sprintf)(link, "/proc/self/fd/%d", fd);
+   SSizeT n = VG_(readlink)(link, name, VKI_PATH_MAX);
+   n = n > 0 ? n : 0;
+   name[n] = 0;
+   /* Files without a name, those of memfd_create for instance, may be called alike; without /proc all are. */
+   if (known && (n == 0 || about.nlink == 0))
+      VG_(sprintf)(name + n, "%sinode %llu on %llu", n ? " " : "", about.ino, about.dev);
+   return True;
 }
 
 static void mapped(UWord* args, Addr start)
@@ -101,16 +131,12 @@ static void mapped(UWord* args, Addr start)
    UWord flags = args[3];
    UInt  what = protection(args[2]) | ((flags & 0xf) != VKI_MAP_PRIVATE ? FR_SHARED : 0);
    SizeT len = page_up(args[1]);
-   if (flags & VKI_MAP_ANONYMOUS) {
+   HChar name[NAME_MAX];
+   if (flags & VKI_MAP_ANONYMOUS || !name_file(args[4], name))
       map(start, len, what | FR_ANONYMOUS, 0, NULL);
-   } else {
-      HChar link[64], name[VKI_PATH_MAX + 1];
-      VG_(sprintf)(link, "/proc/self/fd/%d", (Int)args[4]);
-      SSizeT n = VG_(readlink)(link, name, VKI_PATH_MAX);
-      name[n > 0 ? n : 0] = 0;
+   else
       map(start, len, what | FR_FILE, args[5], name);
-   }
-   if (flags & 0x8000) /* MAP_POPULATE */
+   if (flags & MAP_POPULATE)
       words(FR_ADVISE, 3, start, len, FR_WILLNEED, 0);
 }
 
@@ -143,6 +169,9 @@ static void advised(Addr start, SizeT len, UWord advice)
       case 15:
          what = FR_NOHUGEPAGE;
          break;
+      case 10: case 18: /* DONTFORK, WIPEONFORK */
+         told_children_differ();
+         return;
       default:
          return;
    }
@@ -150,68 +179,98 @@ static void advised(Addr start, SizeT len, UWord advice)
 }
 
 /* System V shared memory: the length is known to nobody but the address-space manager. */
-static SizeT shared_len(Addr start)
-{
-   const NSegment* s = VG_(am_find_nsegment)(start);
-   return s ? s->end + 1 - start : 0;
-}
-
-static struct { Addr start; SizeT len; } attached[256];
-
 static void shm_attached(Addr start, UWord flags)
 {
-   SizeT len = shared_len(start);
-   for (UInt i = 0; i < sizeof attached / sizeof attached[0]; i++) {
-      if (attached[i].len == 0) {
-         attached[i].start = start;
-         attached[i].len = len;
-         break;
-      }
-   }
-   map(start, len, FR_READ | (flags & VKI_SHM_RDONLY ? 0 : FR_WRITE) | FR_SHARED | FR_ANONYMOUS, 0, NULL);
+   const NSegment* s = VG_(am_find_nsegment)(start);
+   UInt what = FR_READ | (flags & VKI_SHM_RDONLY ? 0 : FR_WRITE) | (flags & SHM_EXEC ? FR_EXECUTE : 0);
+   if (s)
+      map(start, s->end + 1 - start, what | FR_SHARED | FR_ANONYMOUS, 0, NULL);
 }
 
-static void shm_detached(Addr start)
+/* mprotect and pkey_mprotect. */
+static void protect(Addr start, SizeT len, UWord prot, SysRes result)
 {
-   for (UInt i = 0; i < sizeof attached / sizeof attached[0]; i++) {
-      if (attached[i].len != 0 && attached[i].start == start) {
-         words(FR_UNMAP, 2, start, attached[i].len, 0, 0);
-         attached[i].len = 0;
+   UInt what = protection(prot);
+   len = page_up(len);
+   if (sr_isError(result)) {
+      len = told_protected(start, len, what);
+   } else if (prot & PROT_GROWSDOWN) {
+      /* From the lower end of the stack on. */
+      const NSegment* s = VG_(am_find_nsegment)(start);
+      if (s) {
+         len += start - s->start;
+         start = s->start;
+      }
+   }
+   if (len)
+      words(FR_PROTECT, 3, start, len, what, 0);
+}
+
+void space_unmapped(Addr start, SizeT len)
+{
+   words(FR_UNMAP, 2, start, len, 0, 0);
+}
+
+void space_emptied(Addr start, SizeT len)
+{
+   words(FR_ADVISE, 3, start, len, FR_DONTNEED, 0);
+}
+
+/* The core looks up what is to be moved without asking whether there is anything. */
+static Bool moving;
+
+const NSegment* __wrap_vgPlain_am_find_nsegment(Addr a);
+const NSegment* __wrap_vgPlain_am_find_nsegment(Addr a)
+{
+   static const NSegment nothing = { .kind = SkFree, .start = ~0UL, .end = ~0UL };
+   const NSegment* s = __real_vgPlain_am_find_nsegment(a);
+   return s || !moving ? s : &nothing;
+}
+
+void space_syscall_begins(UInt number, UWord* args)
+{
+   if (number == __NR_shmdt)
+      told_detach_begins(args[0]);
+   moving = number == __NR_mremap;
+}
+
+/* A system call has ended. */
+void space_syscall(UInt number, UWord* args, SysRes result)
+{
+   moving = False;
+   switch (number) {
+      /* These change something even if they fail: up to what they cannot change; around the holes. */
+      case __NR_mprotect:
+      case PKEY_MPROTECT:
+         protect(args[0], args[1], args[2], result);
          return;
-      }
+      case __NR_madvise:
+         if (args[1] && (!sr_isError(result) || sr_Err(result) == VKI_ENOMEM))
+            advised(args[0], args[1], args[2]);
+         return;
+      default:
+         break;
    }
-}
-
-/* A system call succeeded. */
-void space_syscall(UInt number, UWord* args, UWord result)
-{
+   if (sr_isError(result))
+      return;
    switch (number) {
       case __NR_mmap:
-         mapped(args, result);
+         mapped(args, sr_Res(result));
          break;
       case __NR_munmap:
-         words(FR_UNMAP, 2, args[0], page_up(args[1]), 0, 0);
+         space_unmapped(args[0], page_up(args[1]));
          break;
       case __NR_mremap:
-         words(FR_REMAP, 4, args[0], page_up(args[1]), result, page_up(args[2]));
+         words(FR_REMAP, 4, args[0], page_up(args[1]), sr_Res(result), page_up(args[2]));
          break;
       case __NR_brk:
-         broke(result);
-         break;
-      case __NR_mprotect:
-      case 329: /* pkey_mprotect */
-         if (args[1])
-            words(FR_PROTECT, 3, args[0], page_up(args[1]), protection(args[2]), 0);
-         break;
-      case __NR_madvise:
-         if (args[1])
-            advised(args[0], args[1], args[2]);
+         broke(sr_Res(result));
          break;
       case __NR_shmat:
-         shm_attached(result, args[2]);
+         shm_attached(sr_Res(result), args[2]);
          break;
       case __NR_shmdt:
-         shm_detached(args[0]);
+         told_detached();
          break;
       default:
          break;
