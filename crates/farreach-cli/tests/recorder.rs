@@ -432,6 +432,23 @@ fn a_recorder_that_cannot_start_says_why() {
     assert!(message.contains("the recorder itself failed"), "{message}");
 }
 
+/// What Valgrind cannot run is no exit status of the program, be it the command itself or a child.
+#[test]
+fn a_program_that_the_recorder_cannot_run_is_an_error() {
+    let program = program("processes", &[]);
+    for what in ["sharing", "sharing-child"] {
+        let mut recorder = Recorder::start(&command(&program, &[what]), &options()).unwrap();
+        let message = loop {
+            match recorder.next_batch() {
+                Ok(batch) => assert!(batch.is_some(), "{what}: no error"),
+                Err(e) => break e.to_string(),
+            }
+        };
+        let words = ["the recorder itself failed", "Valgrind does not support general clone()"];
+        assert!(words.iter().all(|word| message.contains(word)) && message.lines().count() < 6, "{what}: {message}");
+    }
+}
+
 #[test]
 fn a_signal_to_farreach_alone_is_passed_on() {
     let mut c = Command::new(livecount());

@@ -166,11 +166,3 @@ pub fn spawn(tool_dir: &Path, run_dir: &Path, command: &[OsString], options: &Op
     }
     recorded.spawn().map_err(io(&tool))
 }
-
-/// The last lines a recorder process wrote about itself.
-pub fn log_tail(run_dir: &Path, pid: u32) -> String {
-    let text = fs::read(run_dir.join(format!("log.{pid}"))).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
-    lines[lines.len().saturating_sub(12)..].join("\n")
-}

@@ -10,6 +10,7 @@ mod decode;
 pub mod fuzz;
 mod launch;
 mod layout;
+mod log;
 mod process;
 mod reap;
 mod recorder;

@@ -24,6 +24,16 @@ pub fn wait(pid: u32) -> io::Result<(ExitStatus, Duration)> {
     }
 }
 
+/// Whether a child has ended with a status of its own, not of a signal. It stays to be waited for, and its process id stays its own.
+pub fn has_exited(pid: u32) -> bool {
+    // SAFETY: all-zero is a valid siginfo, which the kernel may overwrite.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        let how = libc::WEXITED | libc::WNOWAIT | libc::WNOHANG;
+        libc::waitid(libc::P_PID, pid, &mut info, how) == 0 && info.si_code == libc::CLD_EXITED
+    }
+}
+
 /// User and system time of this process so far.
 pub fn own_cpu() -> Duration {
     let usage = own();

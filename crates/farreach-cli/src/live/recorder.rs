@@ -14,8 +14,9 @@ use farreach::{Error, Result};
 use super::advice::keep_freed_memory;
 use super::check::check_program;
 use super::decode::{Counts, Decoder, Notice};
-use super::launch::{Options, RunDir, error, log_tail, spawn, tool_dir};
+use super::launch::{Options, RunDir, error, spawn, tool_dir};
 use super::layout::{ORDER, control};
+use super::log::Log;
 use super::process::Process;
 use super::reap;
 use super::shared::Shared;
@@ -367,11 +368,13 @@ impl Recorder {
         let Some(process) = self.live.remove(&ring) else { return Ok(()) };
         self.count(&process);
         self.remove_ring(ring);
-        let log = log_tail(&self.dir.0, pid);
-        let crashed = ["valgrind: ", "Valgrind:", "farreach: "].iter().any(|sign| log.contains(sign));
-        if crashed || (ring == 0 && !started) {
-            let log = if log.is_empty() { "; its message, if any, stands above".to_owned() } else { format!(":\n{log}") };
-            return Err(self.wrong(&format!("process {pid}"), format!("the recorder itself failed{log}")));
+        let log = Log::read(&self.dir.0, pid);
+        // A program says how it ended, unless a signal from outside ended it.
+        let silent = pid == self.child.id() && reap::has_exited(pid);
+        let failure = log.failure().or_else(|| (silent || ring == 0 && !started).then(|| log.tail()));
+        if let Some(why) = failure {
+            let why = if why.is_empty() { "; its message, if any, stands above".to_owned() } else { format!(":\n{why}") };
+            return Err(self.wrong(&format!("process {pid}"), format!("the recorder itself failed{why}")));
         }
         let mut last = Batch::new(asid);
         last.push_op(Op::End(End::Lost));

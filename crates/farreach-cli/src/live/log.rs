@@ -1,0 +1,77 @@
+//! What the processes of the recorder say about themselves.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// The log of one recorder process.
+pub struct Log(String);
+
+impl Log {
+    /// Reads the log of a process; it is empty if there is none.
+    pub fn read(run_dir: &Path, pid: u32) -> Log {
+        const MOST: u64 = 1 << 20;
+        let mut text = Vec::new();
+        if let Ok(file) = File::open(run_dir.join(format!("log.{pid}"))) {
+            let _ = file.take(MOST).read_to_end(&mut text);
+        }
+        Log(String::from_utf8_lossy(&text).into_owned())
+    }
+
+    /// Lines that say something, without the process id before them.
+    fn lines(&self) -> Vec<&str> {
+        let bare = |line: &str| {
+            let mark = line.get(..2).filter(|mark| matches!(*mark, "==" | "--"));
+            mark.and_then(|mark| line[2..].find(mark)).map_or(0, |at| at + 4)
+        };
+        self.0.lines().map(|l| l[bare(l)..].trim()).filter(|l| !l.is_empty()).collect()
+    }
+
+    /// The last lines.
+    pub fn tail(&self) -> String {
+        let lines = self.lines();
+        lines[lines.len().saturating_sub(12)..].join("\n")
+    }
+
+    /// Why the recorder could not go on, if it says so. It also tells of instructions that it does not know, which are a signal to the
+    /// program.
+    pub fn failure(&self) -> Option<String> {
+        const SIGNS: [&str; 8] = [
+            "the 'impossible' happened",
+            "Assertion '",
+            "INTERNAL ERROR",
+            "unimplemented functionality",
+            "FATAL",
+            "out of memory",
+            "valgrind: ",
+            "farreach: ",
+        ];
+        const HARMLESS: [&str; 3] = ["Unrecognised instruction", "warning", "WARNING"];
+        let lines = self.lines();
+        let is_sign = |line: &&str| SIGNS.iter().any(|s| line.contains(s)) && !HARMLESS.iter().any(|s| line.contains(s));
+        let sign = lines.iter().position(is_sign)?;
+        // Stacks that the recorder prints are of use to its authors alone.
+        let is_stack = |line: &&&str| line.starts_with("host stacktrace") || line.starts_with("sched status");
+        let shown = lines[sign..].iter().take(3).take_while(|line| !is_stack(line)).count();
+        Some(lines[sign.saturating_sub(1)..sign + shown].join("\n"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recorder_that_fails_says_so_somewhere() {
+        let rest = "host stacktrace:\n".to_owned() + &"==1==    at 0x58070A73: ???\n\n".repeat(40) + "Note: see also the FAQ\n";
+        let impossible = "==1== two\n==1== three\n==1== \n\nvalgrind: the 'impossible' happened:\n   Killed by a signal\n\n";
+        let log = Log(impossible.to_owned() + &rest);
+        let expected = "three\nvalgrind: the 'impossible' happened:\nKilled by a signal";
+        assert_eq!(log.failure().as_deref(), Some(expected));
+        assert!(log.tail().ends_with("\nat 0x58070A73: ???\nNote: see also the FAQ"));
+        let instruction =
+            "==1== valgrind: Unrecognised instruction at address 0x9130.\n--1-- WARNING: unhandled syscall: 999\n";
+        assert_eq!(Log(instruction.to_owned()).failure(), None);
+        assert_eq!(Log(String::new()).failure(), None);
+    }
+}
