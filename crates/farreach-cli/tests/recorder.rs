@@ -152,6 +152,38 @@ fn an_exec_chain_keeps_its_process() {
     assert_eq!(ends, [End::Exec, End::Exec, End::Exec, End::Exit(4)]);
 }
 
+/// However late the reader is: the processes are gone before it learns that they became other programs.
+#[test]
+fn an_exec_chain_that_ended_long_ago_keeps_its_process() {
+    let program = program("processes", &["-static"]);
+    let mut recorder = Recorder::start(&command(&program, &["exec", "2"]), &options()).unwrap();
+    let mut ends = Vec::new();
+    let mut starts = Vec::new();
+    while let Some(batch) = recorder.next_batch().unwrap() {
+        ends.extend(batch.ops.iter().filter_map(end));
+        starts.extend(batch.ops.iter().filter_map(|op| match op {
+            Op::Start { parent, .. } => Some(*parent),
+            _ => None,
+        }));
+        std::thread::sleep(Duration::from_millis(120));
+    }
+    assert_eq!(ends, [End::Exec, End::Exec, End::Exit(4)]);
+    assert_eq!(starts, [None, Some(Asid(0)), Some(Asid(1))]);
+    let report = recorder.finish().unwrap();
+    assert_eq!((report.exit, report.lost), (Exit::Code(4), 0));
+}
+
+#[test]
+fn a_program_killed_before_it_published_anything_is_there() {
+    let tiny = program("tiny", &["-static", "-nostdlib"]);
+    let r = record(&program("processes", &["-static"]), &["killed-image", tiny.to_str().unwrap()]);
+    assert_eq!((r.report.exit, r.report.lost), (Exit::Code(9), 1));
+    assert_eq!(end(r.of(1).last().unwrap()), Some(End::Exec));
+    assert!(matches!(r.of(2)[0], Op::Start { parent: Some(Asid(1)), .. }));
+    assert_eq!(end(r.of(2).last().unwrap()), Some(End::Lost));
+    assert_eq!(r.accesses.iter().filter(|(asid, a)| *asid == 2 && a.kind == Kind::Store && a.size == 1).count(), 16);
+}
+
 #[test]
 fn an_exec_that_fails_changes_nothing() {
     let r = record(&program("processes", &[]), &["badexec"]);

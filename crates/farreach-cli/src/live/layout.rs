@@ -17,6 +17,7 @@ pub mod control {
     pub const HEAD: usize = 64;
     pub const WAKE: usize = 128;
     pub const READER_WAITS: usize = 132;
+    pub const NEXT_RING: usize = 192;
     pub const NEXT_BLOCK: usize = 196;
     pub const CLOSED: usize = 200;
     pub const FAILED: usize = 256;

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use farreach::addr::Asid;
 use farreach::nouns::several;
@@ -22,6 +23,8 @@ pub struct Process {
     map: Option<Shared>,
     /// An exec is being tried.
     pub execing: bool,
+    /// When it was first found gone, if that is not the whole story.
+    pub dead_since: Option<Instant>,
     pub counts: Counts,
     pub cut: Counts,
 }
@@ -29,7 +32,7 @@ pub struct Process {
 impl Process {
     pub fn announced(ring: u32, asid: Asid) -> Process {
         let (counts, cut) = Default::default();
-        Process { ring, asid, pid: 0, born: None, map: None, execing: false, counts, cut }
+        Process { ring, asid, pid: 0, born: None, map: None, execing: false, dead_since: None, counts, cut }
     }
 
     pub fn set_pid(&mut self, pid: u32) {

@@ -280,6 +280,10 @@ impl Recorder {
                 }
             }
         }
+        if process.asid == Asid(u32::MAX) && torn && decoded.batch.is_empty() {
+            self.remove_ring(ring); // An image that did not live to begin.
+            return Ok(());
+        }
         if process.asid == Asid(u32::MAX) {
             return Err(self.wrong(&place, "a stream that begins with neither a start nor a fork"));
         }
@@ -345,6 +349,19 @@ impl Recorder {
         Ok(())
     }
 
+    /// Whether published chunks wait for their turn.
+    fn has_chunks(&self) -> bool {
+        self.control.u64(control::HEAD).load(Ordering::SeqCst) > self.next_place
+    }
+
+    /// The image of a process that has a ring, but published nothing yet.
+    fn image_of(&self, pid: u32) -> Option<Process> {
+        let rings = 0..self.control.u32(control::NEXT_RING).load(Ordering::SeqCst);
+        let unknown = rings.rev().filter(|ring| !self.live.contains_key(ring));
+        let mut images = unknown.map(|ring| Process::announced(ring, Asid(u32::MAX)));
+        images.find_map(|mut image| (image.open(&self.dir.0).is_some() && image.pid == pid).then_some(image))
+    }
+
     /// A process is gone without its last word: takes what it left.
     fn bury(&mut self, ring: u32) -> Result<()> {
         let Some(process) = self.live.get_mut(&ring) else { return Ok(()) };
@@ -360,12 +377,27 @@ impl Recorder {
             }
             return Ok(());
         }
+        if process.execing {
+            // It may have become another program, of which only that program tells: in a chunk that has its turn, or did not live to
+            // publish any.
+            let pid = process.pid;
+            let since = *process.dead_since.get_or_insert_with(Instant::now);
+            if self.has_chunks() && since.elapsed() < GRACE {
+                return Ok(());
+            }
+            if let Some(image) = self.image_of(pid) {
+                let ring = image.ring;
+                self.live.insert(ring, image);
+                return self.bury(ring);
+            }
+        }
         let Some(mut process) = self.live.remove(&ring) else { return Ok(()) };
-        let (pid, asid) = (process.pid, process.asid);
+        let pid = process.pid;
         let words = process.take_unpublished(&self.dir.0);
         let started = process.open(&self.dir.0).is_some();
         self.decode(process, words, true)?;
         let Some(process) = self.live.remove(&ring) else { return Ok(()) };
+        let asid = process.asid;
         self.count(&process);
         self.remove_ring(ring);
         let log = Log::read(&self.dir.0, pid);

@@ -50,6 +50,7 @@ fn layout_is_that_of_stream_h() {
         ("head", c::HEAD),
         ("wake", c::WAKE),
         ("reader_waits", c::READER_WAITS),
+        ("next_ring", c::NEXT_RING),
         ("next_block", c::NEXT_BLOCK),
         ("closed", c::CLOSED),
         ("failed", c::FAILED),
