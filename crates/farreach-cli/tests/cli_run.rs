@@ -278,6 +278,31 @@ fn a_limit_is_exact_and_ends_the_program() {
     }
 }
 
+/// Also where threads hear of the limit when the program has ended already.
+#[test]
+fn a_limit_near_the_end_has_the_status_of_a_limit() {
+    let plain = common::program("plain", &["-static"]);
+    let dir = Dir::new();
+    let file = dir.path("result");
+    let ran = |command: &[&str], options: &[&str]| {
+        let all = [command, &["--json", "-o", &file], options, &["--", plain.to_str().unwrap()]].concat();
+        let status = run(all).status;
+        let result: Value = serde_json::from_str(&dir.read("result")).unwrap();
+        (status, result["workload"].clone())
+    };
+    let (status, all) = ran(&["run"], &["-m", "t94/single"]);
+    assert_eq!((status, &all["stopped"]), (7, &Value::Null));
+    let all = all["instructions"].as_u64().unwrap();
+    for (limit, status) in [(all - 1, 0), (all, 0), (all + 1, 7)] {
+        let n = limit.to_string();
+        let stopped = if status == 0 { format!("--limit {n}").into() } else { Value::Null };
+        for command in [&["run", "--threads", "1"][..], &["run", "--threads", "4"], &["pagesize", "--threads", "4"]] {
+            let (had, workload) = ran(command, &["--limit", &n]);
+            assert_eq!((had, &workload["stopped"]), (status, &stopped), "{command:?} {limit} of {all}");
+        }
+    }
+}
+
 /// Starts a script that says when it is ready.
 fn ready(dir: &Dir, script: &str) -> Child {
     let file = dir.path("result.json");
@@ -301,6 +326,8 @@ fn an_interrupt_prints_what_was_seen() {
         ("it ends well, alone", format!("trap 'exit 0' INT; echo ready; {count}"), false, libc::SIGINT, 130),
         ("it does not listen", format!("trap '' INT; echo ready; {count}"), true, libc::SIGINT, 130),
         ("termination", format!("echo ready; {count}"), false, libc::SIGTERM, 143),
+        ("termination, it ends well", format!("trap 'exit 0' TERM; echo ready; {count}"), false, libc::SIGTERM, 143),
+        ("termination, it does not listen", format!("trap '' TERM; echo ready; {count}"), false, libc::SIGTERM, 143),
     ] {
         let dir = Dir::new();
         let child = ready(&dir, &script);

@@ -7,6 +7,7 @@ use clap::Args;
 use farreach::addr::Bytes;
 use farreach::event::Batch;
 use farreach::machine::{Lab, MachineSpec, Options, PAGE_SIZES, PageLab, Progress};
+use farreach_cli::live::Watch;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -89,32 +90,36 @@ impl Study {
         Ok((more || beside, self.pages.progress()))
     }
 
-    fn emit(mut self, args: &PageSizeArgs, source: &str, stopped: Option<String>) -> Result<()> {
+    /// Says whether the limit was reached.
+    fn emit(mut self, args: &PageSizeArgs, source: &str, interrupted: Option<i32>) -> Result<bool> {
         self.pages.settle()?;
+        let limited = self.pages.limit_reached();
+        let stopped = interrupted.filter(|_| !limited).map(|_| "interrupted".to_owned());
         let mut policies = Vec::new();
         if let Some(mut lab) = self.beside {
             lab.settle()?;
             policies = lab.result(source, stopped.clone()).machines;
         }
-        args.output.emit(&self.pages.result(source, stopped, args.entries, policies))
+        args.output.emit(&self.pages.result(source, stopped, args.entries, policies))?;
+        Ok(limited)
     }
 }
 
 /// Runs the command; with COMMAND the exit status is the program's.
 pub fn run(args: PageSizeArgs) -> Result<ExitCode> {
+    let _signals = Watch::begin(); // until the result is whole
     let policies = POLICIES.into_iter().filter(|_| !args.no_policies);
     let machines = MachineSpec::parse_all(policies.chain(args.machines.iter().map(String::as_str)), args.seed)?;
     args.output.check(machines.iter().flat_map(|m| m.inputs()).chain(args.file.as_deref()))?;
     let mut study = Study::new(&args, machines)?;
-    let interrupted = || "interrupted".to_owned();
     if args.command.is_empty() {
         let file = args.file.as_deref().ok_or_else(|| anyhow!("a trace or a command is needed"))?;
-        let stopped = feed::stored(file, args.format.as_deref(), |batch| study.feed(batch))?;
-        study.emit(&args, file, stopped.then(interrupted))?;
-        return Ok(if stopped { ExitCode::from(130) } else { ExitCode::SUCCESS });
+        let interrupted = feed::stored(file, args.format.as_deref(), |batch| study.feed(batch))?;
+        let limited = study.emit(&args, file, interrupted)?;
+        return Ok(interrupted.filter(|_| !limited).map_or(ExitCode::SUCCESS, program::interrupted));
     }
     program::check(&args.command)?;
-    let (report, limited) = feed::live(&args.command, |batch| study.feed(batch))?;
-    study.emit(&args, &program::shown(&args.command), report.interrupted.then(interrupted))?;
+    let report = feed::live(&args.command, |batch| study.feed(batch))?;
+    let limited = study.emit(&args, &program::shown(&args.command), report.interrupted)?;
     Ok(if limited { ExitCode::SUCCESS } else { program::exit_code(&report) })
 }

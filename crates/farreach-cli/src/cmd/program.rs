@@ -69,14 +69,17 @@ pub fn check(command: &[OsString]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The exit status of a command that a signal ended.
+pub fn interrupted(signal: i32) -> ExitCode {
+    ExitCode::from((128 + signal) as u8)
+}
+
 /// The program's exit status as a shell would report it, or that of an interrupt.
 pub fn exit_code(report: &Report) -> ExitCode {
     let signal = |n: i32| (128 + n) as u8;
-    ExitCode::from(match report.exit {
-        Exit::Signal(libc::SIGTERM) if report.interrupted => signal(libc::SIGTERM),
-        _ if report.interrupted => signal(libc::SIGINT),
-        Exit::Code(code) => code as u8,
-        Exit::Signal(n) => signal(n),
+    ExitCode::from(match (report.interrupted, report.exit) {
+        (Some(n), _) | (None, Exit::Signal(n)) => signal(n),
+        (None, Exit::Code(code)) => code as u8,
     })
 }
 

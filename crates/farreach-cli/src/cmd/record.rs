@@ -9,7 +9,7 @@ use farreach::event::Source;
 use farreach::machine::Progress;
 use farreach::report::format::{bytes, counted};
 use farreach::trace::frt::{Header, TraceWriter};
-use farreach_cli::live::{self, Options, Recorder};
+use farreach_cli::live::{self, Options, Recorder, Watch};
 use farreach_cli::workloads::Recording;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -47,6 +47,7 @@ pub fn store(
     command: &[OsString],
     start: impl FnOnce() -> Result<Recording>,
 ) -> Result<ExitCode> {
+    let _signals = Watch::begin(); // until the file is whole
     needs_file(output, "--output")?;
     let mut writer = TraceWriter::create(output, header(command)?)?;
     let mut recorder = start()?;

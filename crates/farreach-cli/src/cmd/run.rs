@@ -4,7 +4,7 @@ use super::common::{LabArgs, OutputArgs, note};
 use super::{feed, program};
 use anyhow::Result;
 use clap::Args;
-use farreach_cli::live::own_cpu;
+use farreach_cli::live::{Watch, own_cpu};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -33,19 +33,22 @@ pub struct RunArgs {
 
 /// Runs the command; the exit status is the program's.
 pub fn run(args: RunArgs) -> Result<ExitCode> {
+    let _signals = Watch::begin(); // until the result is whole
     let machines = args.lab.machines()?;
     args.output.check(machines.iter().flat_map(|m| m.inputs()))?;
     let mut lab = args.lab.lab(machines)?;
     program::check(&args.command)?;
     let mut alignment = args.lab.alignment()?;
     let clock = Instant::now();
-    let (report, limited) = feed::live(&args.command, |batch| Ok((lab.feed(alignment.apply(batch)?)?, lab.progress())))?;
+    let report = feed::live(&args.command, |batch| Ok((lab.feed(alignment.apply(batch)?)?, lab.progress())))?;
     lab.settle()?;
     if args.timing {
         let (recorder, own, wall) = (report.cpu.as_secs_f64(), own_cpu().as_secs_f64(), clock.elapsed().as_secs_f64());
         note(format_args!("seconds: recorder and program {recorder:.3}, simulation {own:.3}, wall {wall:.3}"));
     }
-    let stopped = report.interrupted.then(|| "interrupted".to_owned());
+    // Threads may hear of the limit after the program has ended: the result says whether it was reached.
+    let limited = lab.limit_reached();
+    let stopped = (report.interrupted.is_some() && !limited).then(|| "interrupted".to_owned());
     args.output.emit(&lab.result(&alignment.label(&program::shown(&args.command)), stopped))?;
     Ok(if limited { ExitCode::SUCCESS } else { program::exit_code(&report) })
 }

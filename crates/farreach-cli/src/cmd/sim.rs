@@ -1,12 +1,13 @@
 //! `farreach sim`: a stored trace through many machines.
 
 use super::common::{LabArgs, OutputArgs, formats};
-use super::feed;
+use super::{feed, program};
 use anyhow::Result;
 use clap::Args;
+use farreach_cli::live::Watch;
 use std::process::ExitCode;
 
-/// Compare designs on a trace. Ctrl-C ends it with the result so far and exit status 130.
+/// Compare designs on a trace. Ctrl-C ends it with the result so far and exit status 130, SIGTERM with 143.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -33,6 +34,7 @@ pub struct SimArgs {
 
 /// Runs the command.
 pub fn run(args: SimArgs) -> Result<ExitCode> {
+    let _signals = Watch::begin(); // until the result is whole
     let machines = args.lab.machines()?;
     args.output.check(machines.iter().flat_map(|m| m.inputs()).chain([args.file.as_str()]))?;
     let mut lab = args.lab.lab(machines)?;
@@ -40,7 +42,7 @@ pub fn run(args: SimArgs) -> Result<ExitCode> {
     let interrupted =
         feed::stored(&args.file, args.format.as_deref(), |batch| Ok((lab.feed(alignment.apply(batch)?)?, lab.progress())))?;
     lab.settle()?;
-    let stopped = interrupted.then(|| "interrupted".to_owned());
+    let stopped = interrupted.map(|_| "interrupted".to_owned());
     args.output.emit(&lab.result(&alignment.label(&args.file), stopped))?;
-    Ok(if interrupted { ExitCode::from(130) } else { ExitCode::SUCCESS })
+    Ok(interrupted.map_or(ExitCode::SUCCESS, program::interrupted))
 }

@@ -51,8 +51,8 @@ pub struct Report {
     pub lost: u32,
     /// User and system time of the recorder and the program in it, and of all their children.
     pub cpu: Duration,
-    /// Whether an interrupt (Ctrl-C, [`Recorder::interrupt`]) ended the recording.
-    pub interrupted: bool,
+    /// The signal (Ctrl-C, SIGTERM, [`Recorder::interrupt`]) that ended the recording, if one did.
+    pub interrupted: Option<i32>,
 }
 
 /// A program being recorded. Dropping it ends the program.
@@ -97,7 +97,7 @@ impl Recorder {
         let child = spawn(&tool, &dir.0, command, options)?;
         let mut first = Process::announced(0, Asid(0));
         first.set_pid(child.id());
-        Ok(Recorder {
+        let mut recorder = Recorder {
             command: program.clone(),
             child,
             exit: None,
@@ -118,7 +118,12 @@ impl Recorder {
             killed: false,
             failed: false,
             dir,
-        })
+        };
+        // A signal that came before the program did not reach it.
+        if recorder.signals.take().0 > 0 {
+            recorder.interrupt();
+        }
+        Ok(recorder)
     }
 
     /// Asks the program to end (SIGINT); after 3 s, or at the second call, all its processes are killed. The stream goes on
@@ -154,7 +159,7 @@ impl Recorder {
             verified: self.verified,
             lost: self.lost,
             cpu: self.cpu,
-            interrupted: self.interrupted.is_some(),
+            interrupted: self.interrupted.map(|_| self.signals.first().unwrap_or(libc::SIGINT)),
         })
     }
 
@@ -403,15 +408,18 @@ impl Recorder {
         let log = Log::read(&self.dir.0, pid);
         // A program says how it ended, unless a signal from outside ended it.
         let silent = pid == self.child.id() && reap::has_exited(pid);
-        let failure = log.failure().or_else(|| (silent || ring == 0 && !started).then(|| log.tail()));
+        let unborn = ring == 0 && !started;
+        let failure = log.failure().or_else(|| (silent || unborn && self.interrupted.is_none()).then(|| log.tail()));
         if let Some(why) = failure {
             let why = if why.is_empty() { "; its message, if any, stands above".to_owned() } else { format!(":\n{why}") };
             return Err(self.wrong(&format!("process {pid}"), format!("the recorder itself failed{why}")));
         }
-        let mut last = Batch::new(asid);
-        last.push_op(Op::End(End::Lost));
-        self.ready.push_back(last);
         self.lost += 1;
+        if !unborn {
+            let mut last = Batch::new(asid);
+            last.push_op(Op::End(End::Lost));
+            self.ready.push_back(last);
+        }
         Ok(())
     }
 

@@ -7,9 +7,24 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 static RECEIVED: AtomicU32 = AtomicU32::new(0);
 static TO_FORWARD: AtomicU32 = AtomicU32::new(0);
+/// Since the outermost watch began.
+static ALL: AtomicU32 = AtomicU32::new(0);
+static FIRST: AtomicU32 = AtomicU32::new(0);
+static WATCHES: AtomicU32 = AtomicU32::new(0);
+
+/// Signals that end farreach, whatever it is doing: it has had two to end well.
+const ENOUGH: u32 = 3;
 
 extern "C" fn note(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     RECEIVED.fetch_add(1, Ordering::SeqCst);
+    let _ = FIRST.compare_exchange(0, signal as u32, Ordering::SeqCst, Ordering::SeqCst);
+    if ALL.fetch_add(1, Ordering::SeqCst) + 1 >= ENOUGH {
+        // SAFETY: both may be called in a handler; the signal is delivered when it returns.
+        unsafe {
+            libc::signal(signal, libc::SIG_DFL);
+            libc::raise(signal);
+        }
+    }
     // SAFETY: the kernel passes a valid siginfo to SA_SIGINFO handlers.
     let from_process = unsafe { info.as_ref() }.is_some_and(|i| i.si_code <= libc::SI_USER);
     if from_process {
@@ -17,7 +32,8 @@ extern "C" fn note(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *m
     }
 }
 
-/// While it lives, SIGINT and SIGTERM are noted instead of ending farreach.
+/// While it lives, SIGINT and SIGTERM are noted instead of ending farreach. There may be one inside the other: a command watches from before it
+/// makes its first file until its last is whole, a recorder as long as its program runs.
 pub struct Watch {
     before: Vec<(libc::c_int, libc::sigaction)>,
 }
@@ -25,11 +41,14 @@ pub struct Watch {
 impl Watch {
     /// Begins to watch. Signals that are ignored (`nohup`, background jobs) stay ignored.
     pub fn begin() -> Watch {
-        RECEIVED.store(0, Ordering::SeqCst);
-        TO_FORWARD.store(0, Ordering::SeqCst);
+        if WATCHES.fetch_add(1, Ordering::SeqCst) == 0 {
+            for count in [&RECEIVED, &TO_FORWARD, &ALL, &FIRST] {
+                count.store(0, Ordering::SeqCst);
+            }
+        }
         let mut before = Vec::new();
         for signal in [libc::SIGINT, libc::SIGTERM] {
-            // SAFETY: all-zero is a valid sigaction; the handler only touches atomics.
+            // SAFETY: all-zero is a valid sigaction; the handler only touches atomics and calls what a handler may call.
             unsafe {
                 let mut old: libc::sigaction = std::mem::zeroed();
                 if libc::sigaction(signal, std::ptr::null(), &mut old) != 0 || old.sa_sigaction == libc::SIG_IGN {
@@ -51,6 +70,12 @@ impl Watch {
         let forward = TO_FORWARD.swap(0, Ordering::SeqCst);
         (RECEIVED.swap(0, Ordering::SeqCst), (forward != 0).then_some(forward as i32))
     }
+
+    /// The first signal since the outermost watch began.
+    pub fn first(&self) -> Option<i32> {
+        let first = FIRST.load(Ordering::SeqCst);
+        (first != 0).then_some(first as i32)
+    }
 }
 
 impl Drop for Watch {
@@ -59,6 +84,7 @@ impl Drop for Watch {
             // SAFETY: restores what `begin` found.
             unsafe { libc::sigaction(*signal, old, std::ptr::null_mut()) };
         }
+        WATCHES.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -92,5 +118,26 @@ pub fn free_bytes(dir: &std::path::Path) -> Option<u64> {
     unsafe {
         let mut stat: libc::statvfs = std::mem::zeroed();
         (libc::statvfs(path.as_ptr(), &mut stat) == 0).then(|| stat.f_bavail * stat.f_frsize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watch_inside_another_loses_no_signal() {
+        // SAFETY: plain system call.
+        let raise = |signal| assert_eq!(unsafe { libc::raise(signal) }, 0);
+        let outer = Watch::begin();
+        raise(libc::SIGTERM);
+        {
+            let inner = Watch::begin();
+            assert_eq!(inner.take().0, 1, "what came before the inner one began");
+        }
+        raise(libc::SIGINT); // does not end this process
+        assert_eq!((outer.take().0, outer.take().0, outer.first()), (1, 0, Some(libc::SIGTERM)));
+        drop(outer);
+        assert_eq!(Watch::begin().first(), None);
     }
 }

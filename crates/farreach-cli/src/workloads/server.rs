@@ -205,7 +205,7 @@ impl Recording {
         }
         let result = load.join();
         let mut report = self.recorder.finish()?;
-        if report.interrupted {
+        if report.interrupted.is_some() {
             return Ok(report);
         }
         result?;

@@ -113,6 +113,11 @@ impl Lab {
         outcome
     }
 
+    /// Whether [`Options::limit`] was reached, after [`Lab::settle`].
+    pub fn limit_reached(&self) -> bool {
+        self.engines.first().is_some_and(Work::done)
+    }
+
     /// Simulates one batch, which may be given away or lent; false: the limit is reached, further batches would be ignored.
     pub fn feed<'b>(&mut self, batch: impl Into<Cow<'b, Batch>>) -> Result<bool, Error> {
         let batch = batch.into();

@@ -235,7 +235,7 @@ fn record(program: &workloads::Program, file: &Path, limit: u64, seed: u64) -> R
             break;
         }
     }
-    let interrupted = recorder.finish()?.interrupted;
+    let interrupted = recorder.finish()?.interrupted.is_some();
     display.finish();
     if !interrupted {
         writer.finish()?;

@@ -4,7 +4,6 @@ use super::{Lab, Loop, Place, Seen};
 use crate::addr::BASE_SHIFT;
 use crate::cost;
 use crate::counts::{Counts, MachineResult, RESULT_SCHEMA, RunResult, TlbCounts, Workload};
-use crate::machine::crew::Work;
 use crate::machine::spec::{Hardware, MachineSpec};
 use crate::machine::unit::Group;
 
@@ -12,7 +11,7 @@ impl Lab {
     /// The result of what was simulated so far, after [`Lab::settle`]. `source`: what ran, for people; `stopped`: why it ended early, if it did.
     pub fn result(&mut self, source: &str, stopped: Option<String>) -> RunResult {
         assert!(self.crew.is_none(), "settle() comes before result()");
-        let limit = self.engines[0].done().then(|| format!("--limit {}", self.options.limit.unwrap_or(0)));
+        let limit = self.limit_reached().then(|| format!("--limit {}", self.options.limit.unwrap_or(0)));
         let first = self.engines[0].seen();
         for other in &self.engines {
             let facts = |seen: &Seen| (seen.tally.references, seen.tally.further, seen.footprint.pages, seen.crowd);

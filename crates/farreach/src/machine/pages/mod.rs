@@ -100,6 +100,11 @@ impl PageLab {
         self.settle()
     }
 
+    /// Whether [`Options::limit`] was reached, after [`PageLab::settle`].
+    pub fn limit_reached(&self) -> bool {
+        self.engines.first().is_some_and(Work::done)
+    }
+
     /// How far it is.
     pub fn progress(&self) -> Progress {
         match &self.crew {
@@ -129,7 +134,7 @@ impl PageLab {
     pub fn result(&self, source: &str, stopped: Option<String>, entries: u64, policies: Vec<MachineResult>) -> PageSizeResult {
         let rows = self.rows();
         let first = &self.engines[0];
-        let limit = first.done().then(|| format!("--limit {}", self.options.limit.unwrap_or(0)));
+        let limit = self.limit_reached().then(|| format!("--limit {}", self.options.limit.unwrap_or(0)));
         let workload = Workload {
             source: source.to_owned(),
             instructions: first.sides.tally.references.fetch,
