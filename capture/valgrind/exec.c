@@ -16,6 +16,7 @@ extern SysRes __real_vgPlain_pre_exec_check(const HChar* path, Int* fd, Bool all
 /* Exported by the core, though its tool headers do not say so. */
 extern Int    VG_(access)(const HChar* path, Bool read, Bool write, Bool execute);
 extern SysRes VG_(mk_SysRes_Error)(UWord error);
+extern const HChar* VG_(name_of_launcher);
 
 #define PAGE        4096UL
 #define SCRIPT_HEAD 256U          /* of a script, the system reads this much */
@@ -239,6 +240,21 @@ void exec_restore_arguments(ThreadId tid)
 }
 
 SysRes __wrap_vgPlain_pre_exec_check(const HChar* path, Int* fd, Bool allow_setuid);
+/* The new image begins as a new recorder, with nothing but names. A program that changed its root or gave up its user cannot reach those. */
+static UInt recorder_refused(void)
+{
+   HChar control[VG_(strlen)(run_dir) + 16];
+   VG_(sprintf)(control, "%s/control", run_dir);
+   const HChar* needed[] = { VG_(name_of_launcher), control };
+   for (UInt i = 0; i < 2; i++) {
+      SysRes opened = VG_(open)(needed[i], i == 0 ? VKI_O_RDONLY : VKI_O_RDWR, 0);
+      if (sr_isError(opened))
+         return sr_Err(opened);
+      VG_(close)(sr_Res(opened));
+   }
+   return 0;
+}
+
 SysRes __wrap_vgPlain_pre_exec_check(const HChar* path, Int* fd, Bool allow_setuid)
 {
    SysRes checked = __real_vgPlain_pre_exec_check(path, fd, allow_setuid);
@@ -247,5 +263,7 @@ SysRes __wrap_vgPlain_pre_exec_check(const HChar* path, Int* fd, Bool allow_setu
    UInt error = arguments_refused(path);
    if (error == 0)
       error = program_refused(path);
+   if (error == 0)
+      error = recorder_refused();
    return error ? VG_(mk_SysRes_Error)(error) : checked;
 }

@@ -13,6 +13,7 @@ extern HChar* __real_vgPlain_getenv(const HChar* name);
 extern void   __real_vgPlain_client_exit(Int status) __attribute__((noreturn));
 extern void   __real_vgPlain_kill_self(Int signal);
 extern void   __real_vgPlain_nuke_all_threads_except(ThreadId me, Int reason);
+extern void   __real_vgPlain_logging_atfork_child(ThreadId tid);
 extern const NSegment* __real_vgPlain_am_extend_into_adjacent_reservation_client(Addr addr, SSizeT delta, Bool* overflow);
 
 extern Bool VG_(in_generated_code);
@@ -128,6 +129,15 @@ static void fork_begins(ThreadId tid)
    ring_publish(); /* before anything of the child */
 }
 
+/* A child begins a log of its own. One that changed its root cannot, and goes on with its parent's. */
+void __wrap_vgPlain_logging_atfork_child(ThreadId tid);
+void __wrap_vgPlain_logging_atfork_child(ThreadId tid)
+{
+   struct vg_stat about;
+   if (!sr_isError(VG_(stat)(run_dir, &about)))
+      __real_vgPlain_logging_atfork_child(tid);
+}
+
 static void fork_in_child(ThreadId tid)
 {
    forking = False;
@@ -173,7 +183,7 @@ static void syscall_ends(ThreadId tid, UInt number, UWord* args, UInt n, SysRes 
       if (sr_isError(result))
          one_word(FR_FORK_FAILED, fork_ring);
       else
-         one_word(FR_FORKED, fork_ring | sr_Res(result) << 32);
+         one_word(FR_FORKED, fork_ring | (ring_is_foreign() ? 0 : sr_Res(result) << 32));
       ring_publish();
       return;
    }

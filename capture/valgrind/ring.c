@@ -11,9 +11,11 @@
 extern SysRes VG_(am_shared_mmap_file_float_valgrind)(SizeT length, UInt prot, Int fd, Off64T offset);
 extern SysRes VG_(do_syscall)(UWord number, RegWord, RegWord, RegWord, RegWord, RegWord, RegWord, RegWord, RegWord);
 extern void VG_(exit_now)(Int status);
+extern Int VG_(safe_fd)(Int fd);
 
 const HChar* run_dir = NULL;
 
+static Int                run_fd, control_fd;
 static struct fr_control* control;
 static struct fr_ring*    ring;
 static ULong*             chunk;     /* first word of the chunk being filled */
@@ -23,7 +25,7 @@ static ThreadId           running;   /* thread whose generated code runs, 0 if n
 #define CHUNK_BYTES (FR_CHUNK_WORDS * sizeof(ULong))
 #define RING_BYTES  (FR_RING_HEAD + FR_CHUNKS * CHUNK_BYTES)
 
-enum { FUTEX_WAIT = 0, FUTEX_WAKE = 1 };
+enum { FUTEX_WAIT = 0, FUTEX_WAKE = 1, LOCK_SH = 1, LOCK_NB = 4, O_CLOEXEC = 02000000, FILE_SIZE_LIMIT = 1 };
 
 static SysRes call(UWord number, UWord a, UWord b, UWord c, UWord d)
 {
@@ -40,6 +42,17 @@ static void futex_wait(unsigned* word, unsigned value)
 {
    struct { Long seconds, nanoseconds; } patience = { 0, 200 * 1000 * 1000 };
    call(__NR_futex, (UWord)word, FUTEX_WAIT, value, (UWord)&patience);
+}
+
+/* Nobody reads any more: the program must not run on unseen, nor hang. The reader's lock goes with it, however it ends, and whatever this
+   program may still see of other processes. */
+static void end_if_closed(void)
+{
+   Bool gone = !sr_isError(call(__NR_flock, control_fd, LOCK_SH | LOCK_NB, 0, 0));
+   if (__atomic_load_n(&control->closed, __ATOMIC_SEQ_CST) || gone) {
+      call(__NR_kill, VG_(getpid)(), VKI_SIGKILL, 0, 0);
+      call(__NR_exit_group, 128 + VKI_SIGKILL, 0, 0, 0); /* the first process of a container does not die of a signal */
+   }
 }
 
 /* Says what went wrong in the place where the reader looks, and ends this process. */
@@ -61,36 +74,58 @@ void fail(const HChar* format, ...)
    while (True) { }
 }
 
-static void* map_file(const HChar* path, SizeT bytes, Bool create)
+static Int open_here(const HChar* name, Int flags)
 {
-   SysRes opened = VG_(open)(path, VKI_O_RDWR | (create ? VKI_O_CREAT | VKI_O_EXCL : 0), 0600);
+   SysRes opened = call(__NR_openat, run_fd, (UWord)name, flags | O_CLOEXEC, 0600);
    if (sr_isError(opened))
-      fail("cannot open %s: error %lu", path, sr_Err(opened));
-   Int fd = sr_Res(opened);
-   if (create) {
-      /* Not ftruncate: memory that is missing must show here, not as a bus error in the middle of the program. */
-      SysRes sized = call(__NR_fallocate, fd, 0, 0, bytes);
-      if (sr_isError(sized)) {
-         VG_(unlink)(path);
-         fail("cannot reserve %lu bytes for %s: %s (error %lu)", bytes, path,
-              sr_Err(sized) == VKI_ENOSPC ? "no space left there" : "the system refused", sr_Err(sized));
-      }
-   }
+      fail("cannot open %s/%s: %s (error %lu)", run_dir, name,
+           sr_Err(opened) == VKI_EACCES ? "a program that gave up its user cannot have recorded children" : "the system refused",
+           sr_Err(opened));
+   return sr_Res(opened);
+}
+
+static void* map_file(Int fd, const HChar* name, SizeT bytes)
+{
    SysRes mapped = VG_(am_shared_mmap_file_float_valgrind)(bytes, VKI_PROT_READ | VKI_PROT_WRITE, fd, 0);
-   VG_(close)(fd);
    if (sr_isError(mapped))
-      fail("cannot map %s: error %lu", path, sr_Err(mapped));
+      fail("cannot map %s: error %lu", name, sr_Err(mapped));
    return (void*)sr_Res(mapped);
 }
 
+/* Gives a file its size. Not ftruncate: memory that is missing must show here, not as a bus error in the middle of the program. */
+static void reserve(Int fd, const HChar* name, SizeT bytes)
+{
+   struct vki_rlimit most;
+   struct vg_stat    now;
+   if (VG_(getrlimit)(FILE_SIZE_LIMIT, &most) != 0 || most.rlim_cur >= bytes) {
+      SysRes sized = call(__NR_fallocate, fd, 0, 0, bytes);
+      if (!sr_isError(sized))
+         return;
+      call(__NR_unlinkat, run_fd, (UWord)name, 0, 0);
+      fail("cannot reserve %lu bytes for %s/%s: %s (error %lu)", bytes, run_dir, name,
+           sr_Err(sized) == VKI_ENOSPC ? "no space left there" : "the system refused", sr_Err(sized));
+   }
+   /* The program limited the size of its files. The reader has no such limit. */
+   __atomic_fetch_add(&control->unsized, 1, __ATOMIC_SEQ_CST);
+   while (VG_(fstat)(fd, &now) == 0 && now.size < bytes) {
+      futex_wait(&control->unsized, __atomic_load_n(&control->unsized, __ATOMIC_SEQ_CST));
+      end_if_closed();
+   }
+   __atomic_fetch_sub(&control->unsized, 1, __ATOMIC_SEQ_CST);
+}
+
+/* The directory and the file that the reader holds are kept open: the program may change its root, or hide what is in it. */
 void ring_attach_control(void)
 {
-   HChar path[VG_(strlen)(run_dir) + 16];
-   VG_(sprintf)(path, "%s/control", run_dir);
-   control = map_file(path, sizeof(struct fr_control), False);
+   SysRes opened = VG_(open)(run_dir, VKI_O_RDONLY, 0);
+   if (sr_isError(opened))
+      fail("cannot open %s: error %lu", run_dir, sr_Err(opened));
+   run_fd = VG_(safe_fd)(sr_Res(opened));
+   control_fd = VG_(safe_fd)(open_here("control", VKI_O_RDWR));
+   control = map_file(control_fd, "control", sizeof(struct fr_control));
    if (control->magic != FR_MAGIC || control->version != FR_VERSION) {
       control = NULL;
-      fail("%s is not version %d of the stream; recorder and reader must come from the same build", path, FR_VERSION);
+      fail("%s is not version %d of the stream; recorder and reader must come from the same build", run_dir, FR_VERSION);
    }
 }
 
@@ -107,6 +142,14 @@ UInt ring_new_block(void)
    return id;
 }
 
+/* Whether the reader knows this process and its children by other numbers than it does. */
+Bool ring_is_foreign(void)
+{
+   struct vg_stat here;
+   SysRes found = VG_(stat)("/proc/self/ns/pid", &here);
+   return !sr_isError(found) && (UInt)here.ino != control->pid_namespace;
+}
+
 ULong ring_tally(void)
 {
    return hot.tally;
@@ -115,18 +158,6 @@ ULong ring_tally(void)
 Bool ring_is_open(void)
 {
    return ring != NULL;
-}
-
-/* Nobody reads any more: the program must not run on unseen, nor hang. */
-static void end_if_closed(void)
-{
-   /* A program that gave up its user may not send the reader a signal (EPERM), but the reader is there. */
-   SysRes reader = call(__NR_kill, control->reader_pid, 0, 0, 0);
-   Bool   gone   = sr_isError(reader) && sr_Err(reader) == VKI_ESRCH;
-   if (__atomic_load_n(&control->closed, __ATOMIC_SEQ_CST) || gone) {
-      call(__NR_kill, VG_(getpid)(), VKI_SIGKILL, 0, 0);
-      while (True) { }
-   }
 }
 
 /* Goes to chunk number n of this ring as soon as it is free. */
@@ -149,12 +180,16 @@ static void take_chunk(ULong n)
 
 void ring_open(UInt number)
 {
-   HChar path[VG_(strlen)(run_dir) + 32];
+   HChar name[32];
    if (ring)
       VG_(am_munmap_valgrind)((Addr)ring, RING_BYTES);
-   VG_(sprintf)(path, "%s/ring.%u", run_dir, number);
-   ring = map_file(path, RING_BYTES, True);
+   VG_(sprintf)(name, "ring.%u", number);
+   Int fd = open_here(name, VKI_O_RDWR | VKI_O_CREAT | VKI_O_EXCL);
+   reserve(fd, name, RING_BYTES);
+   ring = map_file(fd, name, RING_BYTES);
+   VG_(close)(fd);
    ring->pid = VG_(getpid)();
+   ring->foreign = ring_is_foreign();
    ring->number = number;
    __atomic_store_n(&ring->magic, FR_MAGIC, __ATOMIC_SEQ_CST);
    hot.tally = 0;

@@ -9,7 +9,7 @@
 
    A run owns a directory with these files:
 
-     control   struct fr_control: one for the run, made by the reader
+     control   struct fr_control: one for the run, made by the reader, which holds a lock (flock) on it as long as it lives
      ring.N    struct fr_ring: one per process image, made by the recorder; N from fr_control.next_ring
 
    A ring has FR_CHUNKS chunks of FR_CHUNK_WORDS words. The writer fills a chunk, publishes it and goes on with the next,
@@ -30,7 +30,7 @@
 #define FARREACH_STREAM_H
 
 #define FR_MAGIC        0x31484341455252ULL /* in control and in every ring */
-#define FR_VERSION      2
+#define FR_VERSION      3
 
 #define FR_CHUNKS       8
 #define FR_CHUNK_WORDS  32768
@@ -44,7 +44,7 @@
 struct fr_control {
    unsigned long long magic;
    unsigned version;
-   unsigned reader_pid;          /* lets a blocked writer notice that nobody reads */
+   unsigned pid_namespace;       /* of the reader: the inode of /proc/self/ns/pid */
    char     pad0[48];
    unsigned long long head;      /* next place in the order */
    char     pad1[56];
@@ -54,7 +54,8 @@ struct fr_control {
    unsigned next_ring;           /* ring numbers, from 0 */
    unsigned next_block;          /* block ids, from 1, unique in the run */
    unsigned closed;              /* the reader is gone: writers end their program */
-   char     pad3[52];
+   unsigned unsized;             /* writers that may not make files as large as a ring, and wait until the reader has */
+   char     pad3[48];
    unsigned failed;              /* a recorder could not go on; failure says why */
    char     failure[508];
    char     pad4[3328];
@@ -64,7 +65,8 @@ struct fr_control {
 struct fr_ring {
    unsigned long long magic;     /* set last: the ring is usable */
    unsigned pid;
-   char     pad0[52];
+   unsigned foreign;             /* not 0: pid is a number of another namespace than the reader's */
+   char     pad0[48];
    unsigned long long produced;  /* chunks published so far; chunk i is i % FR_CHUNKS */
    char     pad1[56];
    unsigned long long consumed;  /* chunks handed back; its low half is the futex of the writer */
@@ -81,7 +83,7 @@ enum fr_record {
                        then per reference after | size << 32 | store << 63, as in farreach::event::DataRef */
    FR_START,        /* a new program image. 0: pid | bytes of text << 32  then the path of the program */
    FR_FORK,         /* 0: ring of the child. The child may write from here on */
-   FR_FORKED,       /* 0: ring | pid of the child << 32 */
+   FR_FORKED,       /* 0: ring | pid of the child << 32, 0 if it is a number of another namespace */
    FR_FORK_FAILED,  /* 0: ring. There is no child */
    FR_MAP,          /* 0: start  1: length  2: enum fr_map flags | bytes of text << 32  3: file offset  then the file name */
    FR_UNMAP,        /* 0: start  1: length */

@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,7 +11,7 @@ use farreach::{Error, Result};
 
 use super::layout::{MAGIC, VERSION, control};
 use super::shared::Shared;
-use super::signals::free_bytes;
+use super::signals::{free_bytes, lock};
 
 /// Name of the recorder in its directory.
 pub const TOOL: &str = "farreach-amd64-linux";
@@ -87,17 +87,19 @@ impl RunDir {
         Ok(RunDir(dir))
     }
 
-    /// Makes and maps the control file.
-    pub fn control(&self) -> Result<Shared> {
+    /// Makes, locks and maps the control file. Recorders know by the lock that somebody reads.
+    pub fn control(&self) -> Result<(Shared, File)> {
         let path = self.0.join("control");
         let file = File::options().read(true).write(true).create_new(true).open(&path).map_err(io(&path))?;
         file.set_len(control::BYTES as u64).map_err(io(&path))?;
+        lock(&file).map_err(io(&path))?;
         let shared = Shared::map(&file, control::BYTES).map_err(io(&path))?;
         shared.u32(control::VERSION).store(VERSION, Ordering::SeqCst);
-        shared.u32(control::READER_PID).store(std::process::id(), Ordering::SeqCst);
+        let namespace = fs::metadata("/proc/self/ns/pid").map_or(0, |about| about.ino());
+        shared.u32(control::PID_NAMESPACE).store(namespace as u32, Ordering::SeqCst);
         shared.u32(control::NEXT_BLOCK).store(1, Ordering::SeqCst);
         shared.u64(control::MAGIC).store(MAGIC, Ordering::SeqCst);
-        Ok(shared)
+        Ok((shared, file))
     }
 }
 

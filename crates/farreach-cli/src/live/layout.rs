@@ -1,7 +1,7 @@
 //! The numbers of `capture/valgrind/stream.h`, the contract with the recorder; a test compares the two files.
 
 pub const MAGIC: u64 = 0x0031_4843_4145_5252;
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 pub const CHUNKS: u64 = 8;
 pub const CHUNK_WORDS: usize = 32768;
 pub const BLOCK_INSTRS: usize = 512;
@@ -13,13 +13,14 @@ pub const ORDER: u64 = 65536;
 pub mod control {
     pub const MAGIC: usize = 0;
     pub const VERSION: usize = 8;
-    pub const READER_PID: usize = 12;
+    pub const PID_NAMESPACE: usize = 12;
     pub const HEAD: usize = 64;
     pub const WAKE: usize = 128;
     pub const READER_WAITS: usize = 132;
     pub const NEXT_RING: usize = 192;
     pub const NEXT_BLOCK: usize = 196;
     pub const CLOSED: usize = 200;
+    pub const UNSIZED: usize = 204;
     pub const FAILED: usize = 256;
     pub const FAILURE: usize = 260;
     pub const FAILURE_BYTES: usize = 508;
@@ -31,6 +32,7 @@ pub mod control {
 pub mod ring {
     pub const MAGIC: usize = 0;
     pub const PID: usize = 8;
+    pub const FOREIGN: usize = 12;
     pub const PRODUCED: usize = 64;
     pub const CONSUMED: usize = 128;
     pub const WRITER_WAITS: usize = 136;

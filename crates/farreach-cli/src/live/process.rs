@@ -35,23 +35,31 @@ impl Process {
         Process { ring, asid, pid: 0, born: None, map: None, execing: false, dead_since: None, counts, cut }
     }
 
+    /// Nothing changes if the process id is not known (0).
     pub fn set_pid(&mut self, pid: u32) {
-        if self.pid != pid {
+        if pid != 0 && self.pid != pid {
             self.pid = pid;
             self.born = born(pid);
         }
     }
 
+    /// The file of a ring, if there is one.
+    pub fn ring_file(run_dir: &Path, ring: u32) -> Option<File> {
+        File::options().read(true).write(true).open(run_dir.join(format!("ring.{ring}"))).ok()
+    }
+
     /// Maps the ring if the recorder has made it by now.
     pub fn open(&mut self, run_dir: &Path) -> Option<&Shared> {
         if self.map.is_none() {
-            let file = File::options().read(true).write(true).open(run_dir.join(format!("ring.{}", self.ring))).ok()?;
+            let file = Process::ring_file(run_dir, self.ring)?;
             let map = Shared::map(&file, RING_BYTES).ok()?;
             if map.u64(ring::MAGIC).load(Ordering::SeqCst) != MAGIC {
                 return None;
             }
-            let pid = map.u32(ring::PID).load(Ordering::SeqCst);
-            self.set_pid(pid);
+            let foreign = map.u32(ring::FOREIGN).load(Ordering::SeqCst) != 0;
+            let pid = if foreign { writer_of(run_dir, self.ring) } else { map.u32(ring::PID).load(Ordering::SeqCst) };
+            // One that cannot be found is gone already.
+            self.set_pid(if pid == 0 { NOBODY } else { pid });
             self.map = Some(map);
         }
         self.map.as_ref()
@@ -103,6 +111,21 @@ impl Process {
         self.pid != 0 && (born(self.pid) != self.born || !has_living_task(self.pid))
     }
 }
+
+/// The process that writes a ring, of a program that made a PID namespace: found by what it has mapped. 0 if it cannot be found.
+fn writer_of(run_dir: &Path, ring: u32) -> u32 {
+    let name = format!("/{}/ring.{ring}", run_dir.file_name().unwrap_or_default().display());
+    let maps_it = |pid: &u32| {
+        let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+        maps.split(|&b| b == b'\n').any(|line| line.ends_with(name.as_bytes()))
+    };
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.find(|&pid| pid != std::process::id() && maps_it(&pid)).unwrap_or(0)
+}
+
+/// Larger than any process id.
+const NOBODY: u32 = i32::MAX as u32;
 
 /// State and start time of a task.
 fn stat(path: &Path) -> Option<(char, u64)> {

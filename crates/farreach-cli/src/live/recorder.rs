@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
+use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Child;
 use std::sync::atomic::Ordering;
@@ -15,12 +16,12 @@ use super::advice::keep_freed_memory;
 use super::check::check_program;
 use super::decode::{Counts, Decoder, Notice};
 use super::launch::{Options, RunDir, error, spawn, tool_dir};
-use super::layout::{ORDER, control};
+use super::layout::{ORDER, RING_BYTES, control};
 use super::log::Log;
 use super::process::Process;
 use super::reap;
 use super::shared::Shared;
-use super::signals::{Watch, send};
+use super::signals::{Watch, reserve, send};
 
 /// How often processes are looked at, and how long a wait without news lasts.
 const LOOK: Duration = Duration::from_millis(100);
@@ -63,6 +64,8 @@ pub struct Recorder {
     /// Known when `exit` is.
     cpu: Duration,
     control: Shared,
+    /// Held as long as somebody reads.
+    _lock: File,
     decoder: Decoder,
     /// Images whose stream has not ended, by ring.
     live: BTreeMap<u32, Process>,
@@ -92,7 +95,7 @@ impl Recorder {
         keep_freed_memory();
         let tool = tool_dir(options.tool_dir.as_deref())?;
         let dir = RunDir::create(options.shared_dir.as_deref())?;
-        let control = dir.control()?;
+        let (control, lock) = dir.control()?;
         let signals = Watch::begin();
         let child = spawn(&tool, &dir.0, command, options)?;
         let mut first = Process::announced(0, Asid(0));
@@ -103,6 +106,7 @@ impl Recorder {
             exit: None,
             cpu: Duration::ZERO,
             control,
+            _lock: lock,
             decoder: Decoder::default(),
             live: BTreeMap::from([(0, first)]),
             ready: VecDeque::new(),
@@ -233,6 +237,8 @@ impl Recorder {
         for notice in decoded.notices {
             match notice {
                 Notice::Started { pid, op } => {
+                    // Opening the ring told; the program may know itself by another number.
+                    let pid = if process.pid == 0 { pid } else { process.pid };
                     process.set_pid(pid);
                     let before = self.live.iter().find(|(_, p)| p.execing && p.pid == pid).map(|(&r, _)| r);
                     let parent = before.and_then(|r| self.live.remove(&r)).map(|old| {
@@ -248,8 +254,8 @@ impl Recorder {
                         self.next_asid += 1;
                     }
                     decoded.batch.asid = process.asid;
-                    if let Some(Op::Start { parent: slot, .. }) = decoded.batch.ops.get_mut(op) {
-                        *slot = parent;
+                    if let Some(Op::Start { pid: shown, parent: slot, .. }) = decoded.batch.ops.get_mut(op) {
+                        (*shown, *slot) = (pid, parent);
                     }
                 }
                 Notice::Fork { ring, op } => {
@@ -315,6 +321,16 @@ impl Recorder {
         let _ = std::fs::remove_file(self.dir.0.join(format!("ring.{ring}")));
     }
 
+    /// Makes rings as large as they must be whose writers may not.
+    fn size_rings(&self) -> Result<()> {
+        for ring in 0..self.control.u32(control::NEXT_RING).load(Ordering::SeqCst) {
+            let Some(file) = Process::ring_file(&self.dir.0, ring) else { continue };
+            reserve(&file, RING_BYTES as u64).map_err(|e| self.wrong("recorder", format!("room for ring {ring}: {e}")))?;
+        }
+        self.control.wake(control::UNSIZED);
+        Ok(())
+    }
+
     /// Looks after what does not announce itself: failures, interrupts, processes that vanished.
     fn look(&mut self) -> Result<()> {
         self.last_look = Instant::now();
@@ -322,6 +338,9 @@ impl Recorder {
             let bytes = |i: usize| self.control.u32(control::FAILURE + 4 * i).load(Ordering::SeqCst).to_le_bytes();
             let text: Vec<u8> = (0..control::FAILURE_BYTES / 4).flat_map(bytes).take_while(|&b| b != 0).collect();
             return Err(self.wrong("recorder", String::from_utf8_lossy(&text)));
+        }
+        if self.control.u32(control::UNSIZED).load(Ordering::SeqCst) > 0 {
+            self.size_rings()?;
         }
         let (received, forward) = self.signals.take();
         if received > 0 {

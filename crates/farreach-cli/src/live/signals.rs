@@ -110,6 +110,25 @@ pub fn send(pid: u32, signal: i32) {
     unsafe { libc::kill(pid as libc::pid_t, signal) };
 }
 
+/// Locks a file as long as it is open.
+pub fn lock(file: &std::fs::File) -> std::io::Result<()> {
+    use std::os::fd::AsRawFd;
+    // SAFETY: plain numbers.
+    let done = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
+    if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}
+
+/// Makes a file so long that is shorter, with memory behind all of it.
+pub fn reserve(file: &std::fs::File, bytes: u64) -> std::io::Result<()> {
+    use std::os::fd::AsRawFd;
+    if file.metadata()?.len() >= bytes {
+        return Ok(());
+    }
+    // SAFETY: plain numbers.
+    let done = unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, bytes as libc::off_t) };
+    if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}
+
 /// Bytes free for files in a directory.
 pub fn free_bytes(dir: &std::path::Path) -> Option<u64> {
     use std::os::unix::ffi::OsStrExt;

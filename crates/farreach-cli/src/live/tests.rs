@@ -46,13 +46,14 @@ fn layout_is_that_of_stream_h() {
     for (name, at) in [
         ("magic", c::MAGIC),
         ("version", c::VERSION),
-        ("reader_pid", c::READER_PID),
+        ("pid_namespace", c::PID_NAMESPACE),
         ("head", c::HEAD),
         ("wake", c::WAKE),
         ("reader_waits", c::READER_WAITS),
         ("next_ring", c::NEXT_RING),
         ("next_block", c::NEXT_BLOCK),
         ("closed", c::CLOSED),
+        ("unsized", c::UNSIZED),
         ("failed", c::FAILED),
         ("failure", c::FAILURE),
         ("order", c::ORDER),
@@ -62,6 +63,7 @@ fn layout_is_that_of_stream_h() {
     for (name, at) in [
         ("magic", r::MAGIC),
         ("pid", r::PID),
+        ("foreign", r::FOREIGN),
         ("produced", r::PRODUCED),
         ("consumed", r::CONSUMED),
         ("writer_waits", r::WRITER_WAITS),
