@@ -326,6 +326,7 @@ fn an_interrupt_prints_what_was_seen() {
         ("it ends well, alone", format!("trap 'exit 0' INT; echo ready; {count}"), false, libc::SIGINT, 130),
         ("it does not listen", format!("trap '' INT; echo ready; {count}"), true, libc::SIGINT, 130),
         ("termination", format!("echo ready; {count}"), false, libc::SIGTERM, 143),
+        ("the terminal is closed", format!("echo ready; {count}"), true, libc::SIGHUP, 129),
         ("termination, it ends well", format!("trap 'exit 0' TERM; echo ready; {count}"), false, libc::SIGTERM, 143),
         ("termination, it does not listen", format!("trap '' TERM; echo ready; {count}"), false, libc::SIGTERM, 143),
     ] {

@@ -99,7 +99,7 @@ fn told(text: &str, ops: &[(u32, Op)], tool: &Path) -> Space {
         let name = fields.next().unwrap_or("").trim_start();
         let (start, end) = range.split_once('-').map(|(a, b)| (number(a), number(b))).expect(line);
         let own = name.starts_with(tool.to_str().unwrap())
-            || (0x5800_0000..0x6000_0000).contains(&start)
+            || (0x5800_0000..0x5900_0000).contains(&start)
             || (0x10_0000_0000..0x1f_0000_0000).contains(&start)
             || start >= 0x7000_0000_0000;
         if own {

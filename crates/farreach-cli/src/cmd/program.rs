@@ -33,7 +33,8 @@ macro_rules! exit_statuses {
   125  farreach failed: options, machines, files, recorder, memory of a machine
   126  the program cannot be recorded: not executable, not for x86-64, set-user-ID
   127  the program, or the interpreter it names, was not found
-  130  interrupted (Ctrl-C); 143 if by SIGTERM. What was seen until then is kept"
+  130  interrupted (Ctrl-C); 143 if by SIGTERM, 129 if the terminal was closed. What was seen
+       until then is kept"
     };
 }
 pub(super) use exit_statuses;

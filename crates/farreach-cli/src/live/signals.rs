@@ -1,4 +1,4 @@
-//! Interrupts (Ctrl-C, termination) while a program is being recorded.
+//! Interrupts (Ctrl-C, termination, the end of the terminal) while a program is being recorded.
 //!
 //! A terminal sends its Ctrl-C to the program too, so nothing is lost by letting the program end in its own way. What
 //! comes from another process (`kill`) reached farreach alone and is passed on.
@@ -32,7 +32,7 @@ extern "C" fn note(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *m
     }
 }
 
-/// While it lives, SIGINT and SIGTERM are noted instead of ending farreach. There may be one inside the other: a command watches from before it
+/// While it lives, SIGINT, SIGTERM and SIGHUP are noted instead of ending farreach. There may be one inside the other: a command watches from before it
 /// makes its first file until its last is whole, a recorder as long as its program runs.
 pub struct Watch {
     before: Vec<(libc::c_int, libc::sigaction)>,
@@ -47,7 +47,7 @@ impl Watch {
             }
         }
         let mut before = Vec::new();
-        for signal in [libc::SIGINT, libc::SIGTERM] {
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
             // SAFETY: all-zero is a valid sigaction; the handler only touches atomics and calls what a handler may call.
             unsafe {
                 let mut old: libc::sigaction = std::mem::zeroed();
