@@ -11,12 +11,16 @@
 
 #include "recorder.h"
 
+extern HChar** __real_vgPlain_env_setenv(HChar*** environment, const HChar* name, const HChar* value);
+extern const HChar* __real_vgPlain_find_executable(const HChar* name);
 extern SysRes __real_vgPlain_pre_exec_check(const HChar* path, Int* fd, Bool allow_setuid);
 
 /* Exported by the core, though its tool headers do not say so. */
 extern Int    VG_(access)(const HChar* path, Bool read, Bool write, Bool execute);
 extern SysRes VG_(mk_SysRes_Error)(UWord error);
 extern const HChar* VG_(name_of_launcher);
+extern Int VG_(cl_exec_fd); /* the program file, kept open by the core */
+extern HChar* VG_(getenv)(const HChar* name);
 
 #define PAGE        4096UL
 #define SCRIPT_HEAD 256U          /* of a script, the system reads this much */
@@ -28,12 +32,15 @@ extern const HChar* VG_(name_of_launcher);
 
 enum { E_LOOP = 40, E_LIBBAD = 80, STACK_LIMIT = 3 };
 
-static UWord argv, envp; /* of the attempt in progress */
+/* Of the attempt in progress. */
+static UWord argv, envp;
+static Bool  starts_itself;
 
 void exec_begins(UWord arguments, UWord environment)
 {
    argv = arguments;
    envp = environment;
+   starts_itself = False;
 }
 
 static Bool readable(Addr start, SizeT len)
@@ -239,6 +246,45 @@ void exec_restore_arguments(ThreadId tid)
       argument[n - 1] = 0;
 }
 
+/* ---- A program that starts itself by /proc/self/exe, which is the recorder: its path goes to the new image in a variable ---- */
+
+#define OWN_PATH "FARREACH_PROGRAM"
+
+static Bool is_own(const HChar* path)
+{
+   HChar by_number[32];
+   VG_(sprintf)(by_number, "/proc/%d/exe", VG_(getpid)());
+   return VG_(strcmp)(path, "/proc/self/exe") == 0 || VG_(strcmp)(path, "/proc/thread-self/exe") == 0
+          || VG_(strcmp)(path, by_number) == 0;
+}
+
+const HChar* exec_own_path(void)
+{
+   static HChar path[VKI_PATH_MAX + 1];
+   HChar  link[64];
+   VG_(sprintf)(link, "/proc/self/fd/%d", VG_(cl_exec_fd));
+   SSizeT n = VG_(readlink)(link, path, VKI_PATH_MAX);
+   path[n > 0 ? n : 0] = 0;
+   return path;
+}
+
+HChar** __wrap_vgPlain_env_setenv(HChar*** environment, const HChar* name, const HChar* value);
+HChar** __wrap_vgPlain_env_setenv(HChar*** environment, const HChar* name, const HChar* value)
+{
+   if (starts_itself) {
+      starts_itself = False;
+      __real_vgPlain_env_setenv(environment, OWN_PATH, exec_own_path());
+   }
+   return __real_vgPlain_env_setenv(environment, name, value);
+}
+
+const HChar* __wrap_vgPlain_find_executable(const HChar* name);
+const HChar* __wrap_vgPlain_find_executable(const HChar* name)
+{
+   const HChar* own = is_own(name) ? VG_(getenv)(OWN_PATH) : NULL;
+   return own ? own : __real_vgPlain_find_executable(name);
+}
+
 SysRes __wrap_vgPlain_pre_exec_check(const HChar* path, Int* fd, Bool allow_setuid);
 /* The new image begins as a new recorder, with nothing but names. A program that changed its root or gave up its user cannot reach those. */
 static UInt recorder_refused(void)
@@ -257,6 +303,9 @@ static UInt recorder_refused(void)
 
 SysRes __wrap_vgPlain_pre_exec_check(const HChar* path, Int* fd, Bool allow_setuid)
 {
+   starts_itself = is_own(path);
+   if (starts_itself)
+      path = exec_own_path();
    SysRes checked = __real_vgPlain_pre_exec_check(path, fd, allow_setuid);
    if (sr_isError(checked))
       return checked;

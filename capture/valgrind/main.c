@@ -17,7 +17,6 @@ extern void   __real_vgPlain_logging_atfork_child(ThreadId tid);
 extern const NSegment* __real_vgPlain_am_extend_into_adjacent_reservation_client(Addr addr, SSizeT delta, Bool* overflow);
 
 extern Bool VG_(in_generated_code);
-extern Int  VG_(cl_exec_fd); /* the program file, kept open by the core */
 
 UInt state_bytes = sizeof(VexGuestAMD64State);
 
@@ -35,10 +34,8 @@ static void one_word(UInt type, ULong a)
 
 static void start_program(ThreadId tid)
 {
-   HChar  link[64], path[VKI_PATH_MAX + 1];
-   VG_(sprintf)(link, "/proc/self/fd/%d", VG_(cl_exec_fd));
-   SSizeT n = VG_(readlink)(link, path, VKI_PATH_MAX);
-   UInt   bytes = n > 0 ? n : 0;
+   const HChar* path = exec_own_path();
+   UInt   bytes = VG_(strlen)(path);
    ULong* to = ring_record(FR_START, 1 + (bytes + 7) / 8);
    to[0] = (UInt)VG_(getpid)() | (ULong)bytes << 32;
    ring_text(to + 1, path, bytes);

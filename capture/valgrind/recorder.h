@@ -82,6 +82,7 @@ void environment_restore(ThreadId tid);
 
 /* ---- exec.c ---- */
 void exec_begins(UWord arguments, UWord environment); /* the lists of an exec about to be tried */
+const HChar* exec_own_path(void); /* of the program that runs */
 void exec_restore_arguments(ThreadId tid); /* blanks behind the argument in the first line of a script are none of it */
 
 /* ---- main.c ---- */

@@ -152,6 +152,19 @@ fn an_exec_chain_keeps_its_process() {
     assert_eq!(ends, [End::Exec, End::Exec, End::Exec, End::Exit(4)]);
 }
 
+/// Under the recorder, that name is the recorder's.
+#[test]
+fn a_program_can_start_itself_by_proc_self_exe() {
+    // Its own copy: a test beside this one may put a new one in the place of that.
+    let copy = common::scratch().join(format!("itself-{}", std::process::id()));
+    std::fs::copy(program("processes", &[]), &copy).unwrap();
+    let program = copy;
+    let r = record(&program, &["itself"]);
+    assert_eq!((r.report.exit, r.report.verified), (Exit::Code(4), 1));
+    let name = program.to_str().unwrap();
+    assert!(matches!(r.of(1)[0], Op::Start { program, parent: Some(Asid(0)), .. } if **program == *name), "{:?}", r.of(1)[0]);
+}
+
 /// However late the reader is: the processes are gone before it learns that they became other programs.
 #[test]
 fn an_exec_chain_that_ended_long_ago_keeps_its_process() {
