@@ -285,7 +285,6 @@ const HChar* __wrap_vgPlain_find_executable(const HChar* name)
    return own ? own : __real_vgPlain_find_executable(name);
 }
 
-SysRes __wrap_vgPlain_pre_exec_check(const HChar* path, Int* fd, Bool allow_setuid);
 /* The new image begins as a new recorder, with nothing but names. A program that changed its root or gave up its user cannot reach those. */
 static UInt recorder_refused(void)
 {
@@ -301,6 +300,7 @@ static UInt recorder_refused(void)
    return 0;
 }
 
+SysRes __wrap_vgPlain_pre_exec_check(const HChar* path, Int* fd, Bool allow_setuid);
 SysRes __wrap_vgPlain_pre_exec_check(const HChar* path, Int* fd, Bool allow_setuid)
 {
    starts_itself = is_own(path);
