@@ -52,14 +52,16 @@ impl Ran {
     }
 }
 
-/// `farreach`, with interrupts as a terminal's shell sets them: what runs in the background ignores them, and so do these tests there.
+/// `farreach`, with signals as a terminal's shell sets them: what runs in the background or under nohup ignores some, and so do these tests there.
 pub fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_farreach"));
     command.stdin(Stdio::null());
     // SAFETY: signal() may be called between fork and exec.
     unsafe {
         command.pre_exec(|| {
-            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+                libc::signal(signal, libc::SIG_DFL);
+            }
             Ok(())
         });
     }
