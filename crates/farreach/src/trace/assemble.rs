@@ -8,7 +8,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::addr::Asid;
-use crate::event::{Batch, Block, DataRef, Instr, Kind, MAX_BLOCKS, Op};
+use crate::error::Error;
+use crate::event::{Batch, Block, DataRef, Instr, Kind, MAX_BLOCKS, Op, Source};
 use crate::trace::frt::{BLOCK_ITEMS, MAX_DEFINED_ITEMS};
 
 /// Most instructions of a block made from a run of adjacent ones. Longer blocks save words, but a program has more different ones.
@@ -46,6 +47,55 @@ pub(super) struct Assembler {
     ready: VecDeque<Batch>,
     /// An instruction of a run may begin so far behind the end of the one before it.
     slack: u64,
+}
+
+/// A reader of such a format.
+pub(super) trait Reader {
+    /// Where its references go.
+    fn made(&mut self) -> &mut Assembler;
+    /// Reads something; false at the end of the trace.
+    fn go_on(&mut self) -> Result<bool, Error>;
+    /// An error at the place where it is.
+    fn fail(&self, what: String) -> Error;
+}
+
+/// What a reader makes. After an error nothing follows.
+pub(super) struct Assembled<R> {
+    reader: R,
+    ended: bool,
+}
+
+impl<R: Reader> Assembled<R> {
+    /// From where the reader is.
+    pub fn new(reader: R) -> Assembled<R> {
+        Assembled { reader, ended: false }
+    }
+
+    fn next(&mut self) -> Result<Option<Batch>, Error> {
+        let Assembled { reader, ended } = self;
+        while !*ended && !reader.made().is_full() {
+            *ended = !reader.go_on()?;
+            if *ended {
+                reader.made().flush().map_err(|what| reader.fail(what))?;
+            }
+        }
+        let batch = reader.made().take();
+        if batch.is_none() && reader.made().is_blank() {
+            return Err(reader.fail("the trace ends here and has no references".into()));
+        }
+        Ok(batch)
+    }
+}
+
+impl<R: Reader> Source for Assembled<R> {
+    fn next_batch(&mut self) -> Result<Option<Batch>, Error> {
+        let result = self.next();
+        if result.is_err() {
+            self.ended = true;
+            while self.reader.made().take().is_some() {}
+        }
+        result
+    }
 }
 
 #[inline]

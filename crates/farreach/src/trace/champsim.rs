@@ -18,8 +18,8 @@ use hashbrown::HashMap;
 
 use crate::addr::Asid;
 use crate::error::{Error, Result};
-use crate::event::{Batch, Kind, Source};
-use crate::trace::assemble::Assembler;
+use crate::event::Kind;
+use crate::trace::assemble::{Assembled, Assembler, Reader};
 use crate::trace::input::{Bytes, Input};
 use crate::trace::{Format, Opened};
 
@@ -86,10 +86,10 @@ fn check(record: &[u8]) -> std::result::Result<u64, String> {
 
 fn open(input: Input, layout: &'static Layout) -> Result<Opened> {
     let info = input.info(layout.name);
-    Ok(Opened { source: Box::new(ChampSimReader::new(input, layout)), info })
+    Ok(Opened { source: Box::new(Assembled::new(ChampSimReader::new(input, layout))), info })
 }
 
-/// The batches of a trace of ChampSim.
+/// Reads a trace of ChampSim.
 struct ChampSimReader {
     input: Bytes,
     layout: &'static Layout,
@@ -103,7 +103,6 @@ struct ChampSimReader {
     records: u64,
     spaces: HashMap<[u8; 2], Asid>,
     made: Assembler,
-    ended: bool,
 }
 
 impl ChampSimReader {
@@ -118,37 +117,11 @@ impl ChampSimReader {
             records: 0,
             spaces: HashMap::new(),
             made: Assembler::new(SLACK),
-            ended: false,
         }
     }
 
-    fn fail(&self, what: String) -> Error {
-        let Layout { bytes, .. } = self.layout;
-        let place = format!("record {}, byte {}", self.records, self.records * *bytes as u64);
-        Error::Trace { file: self.input.file.clone(), place, what }
-    }
-
-    fn next(&mut self) -> Result<Option<Batch>> {
-        while !self.ended && !self.made.is_full() {
-            if self.from == self.to {
-                self.refill()?;
-                continue;
-            }
-            // Taken out, so that the records may be borrowed while the run grows.
-            let buf = std::mem::take(&mut self.buf);
-            let result = self.take(&buf[self.from..self.to]);
-            self.buf = buf;
-            result.map_err(|what| self.fail(what))?;
-        }
-        let batch = self.made.take();
-        if batch.is_none() && self.made.is_blank() {
-            return Err(self.fail("the trace ends here and has no references".into()));
-        }
-        Ok(batch)
-    }
-
-    /// Reads further records; at the end, closes the last run.
-    fn refill(&mut self) -> Result<()> {
+    /// Reads further records; false: there are none.
+    fn refill(&mut self) -> Result<bool> {
         let Layout { bytes, .. } = *self.layout;
         if self.cut > 0 {
             return Err(self.fail(format!("the last record has {} of {bytes} bytes: the trace is cut", self.cut)));
@@ -156,11 +129,7 @@ impl ChampSimReader {
         let records = self.records;
         let got = self.input.fill(&mut self.buf, |got| format!("record {}", records + (got / bytes) as u64))?;
         (self.from, self.to, self.cut) = (0, got / bytes * bytes, got % bytes);
-        if got == 0 {
-            self.made.flush().map_err(|what| self.fail(what))?;
-            self.ended = true;
-        }
-        Ok(())
+        Ok(got > 0)
     }
 
     /// Takes records until a batch is full.
@@ -195,13 +164,25 @@ impl ChampSimReader {
     }
 }
 
-impl Source for ChampSimReader {
-    fn next_batch(&mut self) -> Result<Option<Batch>> {
-        let result = self.next();
-        self.ended |= result.is_err();
-        if result.is_err() {
-            while self.made.take().is_some() {}
+impl Reader for ChampSimReader {
+    fn made(&mut self) -> &mut Assembler {
+        &mut self.made
+    }
+
+    fn go_on(&mut self) -> Result<bool> {
+        if self.from == self.to {
+            return self.refill();
         }
-        result
+        // Taken out, so that the records may be borrowed while the run grows.
+        let buf = std::mem::take(&mut self.buf);
+        let result = self.take(&buf[self.from..self.to]);
+        self.buf = buf;
+        result.map(|()| true).map_err(|what| self.fail(what))
+    }
+
+    fn fail(&self, what: String) -> Error {
+        let Layout { bytes, .. } = self.layout;
+        let place = format!("record {}, byte {}", self.records, self.records * *bytes as u64);
+        Error::Trace { file: self.input.file.clone(), place, what }
     }
 }

@@ -4,6 +4,7 @@
 use std::io::Cursor;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use super::assemble::Assembled;
 use super::drmemtrace::DrmemtraceReader;
 use super::{Header, Input, Opened, TraceWriter, check, open_input, to_lackey};
 use crate::error::Result;
@@ -48,7 +49,7 @@ pub fn drmemtrace(data: &[u8]) {
     let references = |inputs: &[&[u8]]| {
         let input = |data: &&[u8]| Input::from_stream(Box::new(Cursor::new(data.to_vec())), "fuzz").ok();
         let inputs = inputs.iter().map(input).collect::<Option<Vec<_>>>()?;
-        let all = batches(DrmemtraceReader::new(inputs, "fuzz").ok()?)?;
+        let all = batches(Assembled::new(DrmemtraceReader::new(inputs, "fuzz").ok()?))?;
         let report = check(&mut Replay(all.into_iter())).expect("nothing to read");
         assert_eq!(report.violation, None, "a reader makes sound streams only");
         Some(report.totals.references())

@@ -13,8 +13,8 @@
 //! 0; there is no `Start`. Blocks are made by `assemble`.
 
 use crate::error::{Error, Result};
-use crate::event::{Batch, Kind, MAX_REF_BYTES, Source};
-use crate::trace::assemble::Assembler;
+use crate::event::{Kind, MAX_REF_BYTES};
+use crate::trace::assemble::{Assembled, Assembler, Reader};
 use crate::trace::input::{Bytes, Input};
 use crate::trace::{Format, Opened};
 
@@ -33,7 +33,7 @@ pub(crate) const FORMAT: Format = Format {
     detect,
     open: |input: Input| -> Result<Opened> {
         let info = input.info("lackey");
-        Ok(Opened { source: Box::new(LackeyReader::new(input)), info })
+        Ok(Opened { source: Box::new(Assembled::new(LackeyReader::new(input))), info })
     },
 };
 
@@ -72,8 +72,8 @@ fn hex(byte: u8) -> u8 {
     DIGITS[usize::from(byte)]
 }
 
-/// The batches of a Lackey text.
-pub struct LackeyReader {
+/// Reads Lackey text.
+struct LackeyReader {
     input: Bytes,
     buf: Vec<u8>,
     /// Bytes of `buf` that were parsed, and that are there.
@@ -82,7 +82,6 @@ pub struct LackeyReader {
     /// Number of the line parsed last.
     line: u64,
     made: Assembler,
-    ended: bool,
 }
 
 /// A parsed line.
@@ -93,41 +92,8 @@ enum Line {
 
 impl LackeyReader {
     /// Reads from the first line on.
-    pub fn new(input: Input) -> LackeyReader {
-        LackeyReader {
-            input: input.into_bytes(),
-            buf: vec![0; BUFFER],
-            from: 0,
-            to: 0,
-            line: 0,
-            made: Assembler::new(0),
-            ended: false,
-        }
-    }
-
-    fn fail(&self, what: String) -> Error {
-        Error::Trace { file: self.input.file.clone(), place: format!("line {}", self.line), what }
-    }
-
-    /// Parses lines until a batch is full or the text ends.
-    fn next(&mut self) -> Result<Option<Batch>> {
-        while !self.ended && !self.made.is_full() {
-            let Some(last) = self.buf[self.from..self.to].iter().rposition(|&b| b == b'\n') else {
-                self.refill()?;
-                continue;
-            };
-            let end = self.from + last + 1;
-            // Taken out, so that the parser may borrow it while the run grows.
-            let buf = std::mem::take(&mut self.buf);
-            let result = self.lines(&buf[..end]);
-            self.buf = buf;
-            result?;
-        }
-        let batch = self.made.take();
-        if batch.is_none() && self.made.is_blank() {
-            return Err(self.fail("the trace ends here and has no references".into()));
-        }
-        Ok(batch)
+    fn new(input: Input) -> LackeyReader {
+        LackeyReader { input: input.into_bytes(), buf: vec![0; BUFFER], from: 0, to: 0, line: 0, made: Assembler::new(0) }
     }
 
     /// Parses the whole lines `buf[self.from..]` until a batch is full.
@@ -155,8 +121,8 @@ impl LackeyReader {
         Ok(())
     }
 
-    /// Moves the unfinished line to the front and reads on; at the end, closes the last run.
-    fn refill(&mut self) -> Result<()> {
+    /// Moves the unfinished line to the front and reads on; false: there is no more.
+    fn refill(&mut self) -> Result<bool> {
         self.buf.copy_within(self.from..self.to, 0);
         (self.from, self.to) = (0, self.to - self.from);
         if self.to == self.buf.len() {
@@ -166,16 +132,12 @@ impl LackeyReader {
         let line = self.line;
         let got = self.input.fill(&mut self.buf[self.to..], |_| format!("after line {line}"))?;
         self.to += got;
-        if got == 0 {
-            if self.from < self.to {
-                self.line += 1;
-                let text = self.buf[..self.to.min(100)].escape_ascii().to_string();
-                return Err(self.fail(format!("the last line, '{text}', does not end: the trace is cut")));
-            }
-            self.made.flush().map_err(|what| self.fail(what))?;
-            self.ended = true;
+        if got == 0 && self.from < self.to {
+            self.line += 1;
+            let text = self.buf[..self.to.min(100)].escape_ascii().to_string();
+            return Err(self.fail(format!("the last line, '{text}', does not end: the trace is cut")));
         }
-        Ok(())
+        Ok(got > 0)
     }
 }
 
@@ -239,13 +201,23 @@ fn other(rest: &[u8], at: &mut usize) -> std::result::Result<Line, String> {
     Err(ALLOWED.into())
 }
 
-impl Source for LackeyReader {
-    fn next_batch(&mut self) -> Result<Option<Batch>> {
-        let result = self.next();
-        self.ended |= result.is_err();
-        if result.is_err() {
-            while self.made.take().is_some() {}
-        }
-        result
+impl Reader for LackeyReader {
+    fn made(&mut self) -> &mut Assembler {
+        &mut self.made
+    }
+
+    /// Parses the whole lines there are until a batch is full, or reads further ones.
+    fn go_on(&mut self) -> Result<bool> {
+        let Some(last) = self.buf[self.from..self.to].iter().rposition(|&b| b == b'\n') else { return self.refill() };
+        let end = self.from + last + 1;
+        // Taken out, so that the parser may borrow it while the run grows.
+        let buf = std::mem::take(&mut self.buf);
+        let result = self.lines(&buf[..end]);
+        self.buf = buf;
+        result.map(|()| true)
+    }
+
+    fn fail(&self, what: String) -> Error {
+        Error::Trace { file: self.input.file.clone(), place: format!("line {}", self.line), what }
     }
 }

@@ -7,14 +7,14 @@ mod chain;
 mod champsim;
 pub mod check;
 pub mod convert;
-pub mod drmemtrace;
+mod drmemtrace;
 pub mod frt;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod generate;
 pub mod input;
 pub mod kernels;
-pub mod lackey;
+mod lackey;
 mod partial;
 pub mod relocate;
 mod tally;

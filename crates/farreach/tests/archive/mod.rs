@@ -1,5 +1,5 @@
 //! Compressed files for tests, of one part or several, and zip archives made by hand.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "each test file uses its own part of this")]
 
 use std::io::{Read, Write};
 

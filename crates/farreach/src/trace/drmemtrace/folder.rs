@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{DrmemtraceReader, File, NAME, PROCESS, begins, foreign, header};
 use crate::error::{Error, Result};
+use crate::trace::assemble::Assembled;
 use crate::trace::input::Input;
 use crate::trace::{Opened, TraceInfo};
 
@@ -52,7 +53,7 @@ pub(in crate::trace) fn open_folder(path: &str, forced_format: Option<&str>) -> 
     }
     let compression = compressions[0].filter(|_| compressions.iter().all(|c| *c == compressions[0]));
     let info = TraceInfo { file: path.into(), format: NAME, compression, bytes, header: None };
-    Ok(Opened { source: Box::new(DrmemtraceReader::of(begun, path)), info })
+    Ok(Opened { source: Box::new(Assembled::new(DrmemtraceReader::of(begun, path))), info })
 }
 
 /// The files of a folder that may be a trace's, by name.

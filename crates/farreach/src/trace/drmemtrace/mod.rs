@@ -17,7 +17,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::error::{Error, Result};
-use crate::event::{Batch, Source};
+use crate::trace::assemble::{Assembled, Assembler, Reader};
 use crate::trace::input::Input;
 use crate::trace::{Format, Opened};
 use processes::Processes;
@@ -37,7 +37,7 @@ pub(crate) const FORMAT: Format = Format {
     detect: |head| header(head).is_some() || foreign(head).is_some(),
     open: |input: Input| -> Result<Opened> {
         let info = input.info(NAME);
-        Ok(Opened { source: Box::new(DrmemtraceReader::new(vec![input], &info.file)?), info })
+        Ok(Opened { source: Box::new(Assembled::new(DrmemtraceReader::new(vec![input], &info.file)?)), info })
     },
 };
 
@@ -91,8 +91,8 @@ enum File {
     Over,
 }
 
-/// The batches of a drmemtrace trace, of one file or several.
-pub struct DrmemtraceReader {
+/// Reads a drmemtrace trace of one file or several.
+pub(super) struct DrmemtraceReader {
     files: Vec<File>,
     /// Files that wait, each with the time at which it goes on; the earliest first, the first of those of one time.
     waiting: BinaryHeap<Reverse<(u64, usize)>>,
@@ -100,7 +100,6 @@ pub struct DrmemtraceReader {
     all: Processes,
     /// Name of the whole.
     file: String,
-    ended: bool,
 }
 
 impl DrmemtraceReader {
@@ -118,35 +117,7 @@ impl DrmemtraceReader {
     fn of(files: Vec<(u64, File)>, file: &str) -> DrmemtraceReader {
         let waiting = files.iter().enumerate().map(|(at, &(time, _))| Reverse((time, at))).collect();
         let files = files.into_iter().map(|(_, file)| file).collect();
-        DrmemtraceReader { files, waiting, current: None, all: Processes::new(), file: file.to_owned(), ended: false }
-    }
-
-    /// Reads until a batch is full or all files have ended.
-    fn next(&mut self) -> Result<Option<Batch>> {
-        while !self.ended && !self.all.made.is_full() {
-            let Some(at) = self.current.or_else(|| self.waiting.pop().map(|Reverse((_, at))| at)) else {
-                self.all.made.flush().map_err(|what| self.fail(what))?;
-                self.ended = true;
-                break;
-            };
-            // How far the others let it run.
-            let limit = self.waiting.peek().map_or(u64::MAX, |&Reverse((time, other))| time - u64::from(other < at));
-            let again = self.current.replace(at).is_some();
-            let mut shard = self.open(at)?;
-            match shard.run(&mut self.all, limit, !again)? {
-                Stop::Full => self.files[at] = File::Open(shard),
-                Stop::Time(time) => {
-                    self.waiting.push(Reverse((time, at)));
-                    (self.files[at], self.current) = (File::Open(shard), None);
-                }
-                Stop::End => self.current = None,
-            }
-        }
-        let batch = self.all.made.take();
-        if batch.is_none() && self.all.made.is_blank() {
-            return Err(self.fail("the trace ends here and has no references".into()));
-        }
-        Ok(batch)
+        DrmemtraceReader { files, waiting, current: None, all: Processes::new(), file: file.to_owned() }
     }
 
     /// The file that goes on now, taken out.
@@ -160,19 +131,31 @@ impl DrmemtraceReader {
         };
         Ok(Box::new(Shard::new(input, ordered)))
     }
+}
+
+impl Reader for DrmemtraceReader {
+    fn made(&mut self) -> &mut Assembler {
+        &mut self.all.made
+    }
+
+    /// Lets the file whose time has come run, as far as the others let it.
+    fn go_on(&mut self) -> Result<bool> {
+        let Some(at) = self.current.or_else(|| self.waiting.pop().map(|Reverse((_, at))| at)) else { return Ok(false) };
+        let limit = self.waiting.peek().map_or(u64::MAX, |&Reverse((time, other))| time - u64::from(other < at));
+        let again = self.current.replace(at).is_some();
+        let mut shard = self.open(at)?;
+        match shard.run(&mut self.all, limit, !again)? {
+            Stop::Full => self.files[at] = File::Open(shard),
+            Stop::Time(time) => {
+                self.waiting.push(Reverse((time, at)));
+                (self.files[at], self.current) = (File::Open(shard), None);
+            }
+            Stop::End => self.current = None,
+        }
+        Ok(true)
+    }
 
     fn fail(&self, what: String) -> Error {
         Error::Trace { file: self.file.clone(), place: "end".into(), what }
-    }
-}
-
-impl Source for DrmemtraceReader {
-    fn next_batch(&mut self) -> Result<Option<Batch>> {
-        let result = self.next();
-        self.ended |= result.is_err();
-        if result.is_err() {
-            while self.all.made.take().is_some() {}
-        }
-        result
     }
 }
