@@ -248,7 +248,8 @@ fn a_dash_is_never_a_file() {
 #[test]
 fn numbers_of_options_are_refused_with_what_is_allowed() {
     for (words, value, least) in [
-        ("sim - --limit", "1M", 1),
+        ("sim - --limit", "1MB", 1),
+        ("sim - --limit", "1.5", 1),
         ("sim - --limit", "0", 1),
         ("sim - --seed", "-1", 0),
         ("sim - --threads", "two", 0),

@@ -3,6 +3,7 @@
 mod cli;
 
 use cli::{DEFAULTS, Dir, Ran, command, each, farreach, fed, line, sweep};
+use std::io::Write;
 use std::process::{Command, Stdio};
 
 fn sim(text: &str, more: &[&str]) -> Ran {
@@ -258,4 +259,37 @@ fn settings_of_kernels_are_refused_with_what_is_allowed() {
     line("sim workload:gups:size=100T").bad(1, &["gups", "size = 100T is not allowed", "from 64K to 16G"]);
     line("sim workload:gups:references=0").bad(1, &["gups", "references must be at least 1"]);
     line("sim workload:gups --format lackey").bad(1, &["workload:gups", "--format"]);
+}
+
+/// Whoever writes the pipe may be idle, or die of the same Ctrl-C in the middle of a line.
+#[test]
+fn an_interrupt_is_heard_while_a_pipe_is_idle() {
+    for (written, ends) in [(sweep(256, 100), false), (sweep(256, 100) + " L 00", true), (String::new(), false)] {
+        let dir = Dir::new();
+        let mut child = (command().args(["sim", "-", "--json", "-o", &dir.path("result.json")]))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut pipe = child.stdin.take();
+        pipe.as_mut().unwrap().write_all(written.as_bytes()).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        // SAFETY: plain system call.
+        unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
+        drop(pipe.take_if(|_| ends));
+        let ran = Ran::of(child.wait_with_output().unwrap());
+        assert_eq!((ran.status, ran.err.as_str()), (130, ""));
+        let result: serde_json::Value = serde_json::from_str(&dir.read("result.json")).unwrap();
+        assert_eq!(result["workload"]["stopped"], "interrupted");
+        drop(pipe);
+    }
+}
+
+/// Digits, or with a letter as results are printed.
+#[test]
+fn a_limit_can_be_written_with_a_letter() {
+    let text = sweep(256, 10);
+    let lookups = |limit: &str| each(&sim(&text, &["--limit", limit, "-m", "t94/single"]).good().json(), "lookups");
+    assert_eq!((lookups("1.5K"), lookups("1500"), lookups("1M")), (vec![1500], vec![1500], vec![2560]));
 }

@@ -9,6 +9,7 @@ use farreach::machine::{Lab, MachineSpec, Options};
 use farreach::report::Report;
 use farreach::report::format::clean;
 use farreach::trace::{FORMATS, Partial, Relocator};
+use farreach_cli::count::parse_count;
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
@@ -29,8 +30,8 @@ pub struct LabArgs {
     /// slash of a preset means all that begin so, such as `ds13`; `all` means all. Default: the five designs of the subblock paper.
     #[arg(long = "machine", short = 'm', value_name = "NAME[:key=value,...]")]
     machines: Vec<String>,
-    /// Stop after N instructions (references, in a trace without instruction fetches).
-    #[arg(long, value_name = "N", value_parser = whole::<1>, allow_negative_numbers = true)]
+    /// Stop after N instructions, such as 300M (references, in a trace without instruction fetches).
+    #[arg(long, value_name = "N", value_parser = parse_count::<1>, allow_negative_numbers = true)]
     limit: Option<u64>,
     /// Seed of everything random; printed with the result.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<0>, allow_negative_numbers = true)]

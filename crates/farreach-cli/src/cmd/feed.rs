@@ -1,39 +1,112 @@
 //! Where batches come from: a stored trace, a kernel of the catalogue, or a running program.
 
 use super::progress::Display;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use farreach::event::{Batch, Source};
 use farreach::machine::Progress;
 use farreach::trace;
 use farreach_cli::live::{Options, Recorder, Report, Watch};
 use farreach_cli::workloads;
 use std::ffi::OsString;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::Duration;
 
-/// Gives every batch of a trace, or of the kernel that `workload:NAME` names, to `each`, which says whether it wants more and how far it is. Says which signal ended it, if one did.
+/// How long to wait for a pipe before looking whether there was a signal.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Where stored batches come from.
+enum Origin {
+    Here(Box<dyn Source + Send>),
+    /// A pipe may be idle for hours: what reads it hears no signal, so it is not this thread.
+    Pipe(Receiver<farreach::Result<Batch>>),
+}
+
+/// What came.
+enum Next {
+    Batch(Batch),
+    End,
+    Signal,
+}
+
+impl Origin {
+    fn open(file: &str, format: Option<&str>) -> Result<Origin> {
+        Ok(match workloads::open_source(file)? {
+            Some(_) if format.is_some() => bail!("{file}: a kernel is no file; it has no --format"),
+            Some(kernel) => Origin::Here(kernel),
+            None if is_pipe(file) => Origin::pipe(file.to_owned(), format.map(str::to_owned))?,
+            None => Origin::Here(trace::open_trace(file, format)?.source),
+        })
+    }
+
+    fn pipe(file: String, format: Option<String>) -> Result<Origin> {
+        let (sender, receiver) = sync_channel(2);
+        let read = move || {
+            let mut source = match trace::open_trace(&file, format.as_deref()) {
+                Ok(opened) => opened.source,
+                Err(error) => return drop(sender.send(Err(error))),
+            };
+            while let Some(next) = source.next_batch().transpose() {
+                let last = next.is_err();
+                if sender.send(next).is_err() || last {
+                    break;
+                }
+            }
+        };
+        std::thread::Builder::new().name("reader".into()).spawn(read).context("a thread that reads the pipe")?;
+        Ok(Origin::Pipe(receiver))
+    }
+
+    fn next(&mut self, signals: &Watch) -> Result<Next> {
+        let batches = match self {
+            Origin::Here(source) => {
+                let Some(batch) = source.next_batch()? else { return Ok(Next::End) };
+                return Ok(if signals.take().0 > 0 { Next::Signal } else { Next::Batch(batch) });
+            }
+            Origin::Pipe(batches) => batches,
+        };
+        loop {
+            let next = batches.recv_timeout(PATIENCE);
+            if signals.take().0 > 0 {
+                // A signal to all of a pipeline also ends who writes: a trace that is cut then is no error.
+                return Ok(Next::Signal);
+            }
+            match next {
+                Ok(batch) => return Ok(Next::Batch(batch?)),
+                Err(RecvTimeoutError::Disconnected) => return Ok(Next::End),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+}
+
+/// Standard input and whatever else can keep its reader waiting.
+fn is_pipe(file: &str) -> bool {
+    file == "-" || std::fs::metadata(file).is_ok_and(|meta| !meta.is_file() && !meta.is_dir())
+}
+
+/// Gives every batch of a trace, or of the kernel that `workload:NAME` names, to `each`, which says whether it wants more and how far it is. Says
+/// which signal ended it, if one did: what was seen so far is the result then.
 pub fn stored(
     file: &str,
     format: Option<&str>,
     mut each: impl FnMut(Batch) -> Result<(bool, Progress)>,
 ) -> Result<Option<i32>> {
-    let mut source = match workloads::open_source(file)? {
-        Some(_) if format.is_some() => bail!("{file}: a kernel is no file; it has no --format"),
-        Some(kernel) => kernel,
-        None => trace::open_trace(file, format)?.source,
-    };
-    let mut display = Display::new();
     let signals = Watch::begin();
-    let mut interrupted = None;
-    while let Some(batch) = source.next_batch()? {
-        let (more, progress) = each(batch)?;
-        if !more {
-            break;
+    let mut origin = Origin::open(file, format)?;
+    let mut display = Display::new();
+    let interrupted = loop {
+        match origin.next(&signals)? {
+            Next::Batch(batch) => {
+                let (more, progress) = each(batch)?;
+                if !more {
+                    break None;
+                }
+                display.update(progress);
+            }
+            Next::End => break None,
+            Next::Signal => break signals.first(),
         }
-        display.update(progress);
-        if signals.take().0 > 0 {
-            interrupted = signals.first();
-            break; // What was seen so far is the result.
-        }
-    }
+    };
     display.finish();
     Ok(interrupted)
 }

@@ -7,6 +7,7 @@ use clap::Args;
 use farreach::addr::Bytes;
 use farreach::event::Batch;
 use farreach::machine::{Lab, MachineSpec, Options, PAGE_SIZES, PageLab, Progress};
+use farreach_cli::count::parse_count;
 use farreach_cli::live::Watch;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -47,8 +48,8 @@ pub struct PageSizeArgs {
     /// Without `ps/two-size` and `ps/itanium`, which otherwise run beside: page sizes, and machines that are named, alone take a third of the time.
     #[arg(long)]
     no_policies: bool,
-    /// Stop after N instructions (references, in a trace without instruction fetches).
-    #[arg(long, value_name = "N", value_parser = whole::<1>, allow_negative_numbers = true)]
+    /// Stop after N instructions, such as 300M (references, in a trace without instruction fetches).
+    #[arg(long, value_name = "N", value_parser = parse_count::<1>, allow_negative_numbers = true)]
     limit: Option<u64>,
     /// Seed of everything random in the machines beside; printed with the result.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<0>, allow_negative_numbers = true)]

@@ -1,6 +1,6 @@
 //! `farreach record`: a real program into a trace file.
 
-use super::common::{needs_file, note, whole};
+use super::common::{needs_file, note};
 use super::program;
 use super::progress::Display;
 use anyhow::{Context, Result};
@@ -9,6 +9,7 @@ use farreach::event::Source;
 use farreach::machine::Progress;
 use farreach::report::format::{bytes, counted};
 use farreach::trace::frt::{Header, TraceWriter};
+use farreach_cli::count::parse_count;
 use farreach_cli::live::{self, Options, Recorder, Watch};
 use farreach_cli::workloads::Recording;
 use std::ffi::OsString;
@@ -26,8 +27,8 @@ pub struct RecordArgs {
     /// The trace file.
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
-    /// Stop after N instructions (the piece of the stream in which they are reached is stored whole).
-    #[arg(long, value_name = "N", value_parser = whole::<1>, allow_negative_numbers = true)]
+    /// Stop after N instructions, such as 300M (the piece of the stream in which they are reached is stored whole).
+    #[arg(long, value_name = "N", value_parser = parse_count::<1>, allow_negative_numbers = true)]
     limit: Option<u64>,
     /// The program and its arguments, after `--`.
     #[arg(last = true, required = true, value_name = "COMMAND")]

@@ -17,7 +17,7 @@ use std::time::Instant;
 Examples:
   farreach run -- gcc -O2 -c big.c
   farreach run --machine t94/single --machine t94/partial:entries=32,factor=4 --json -o result.json -- ls -R /usr/share
-  farreach run --limit 100000000 --html report.html -- python3 script.py"))]
+  farreach run --limit 100M --html report.html -- python3 script.py"))]
 pub struct RunArgs {
     #[command(flatten)]
     lab: LabArgs,

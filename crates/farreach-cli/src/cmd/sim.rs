@@ -15,9 +15,9 @@ Examples:
   farreach sim gcc.frt --machine t94/single --machine t94/single:entries=128 --csv
   farreach sim gcc.frt --align 64K
   farreach contiguity --dump xz.map -- xz -kf big.tar; farreach sim xz.frt --mapping xz.map
-  farreach sim 605.mcf_s-472B.champsimtrace.xz --limit 50000000
+  farreach sim 605.mcf_s-472B.champsimtrace.xz --limit 50M
   farreach sim drmemtrace.app.4711.0001.dir/trace
-  farreach sim workload:gups:size=256M,references=20000000
+  farreach sim workload:gups:size=256M,references=20M
   valgrind --tool=lackey --trace-mem=yes --log-fd=1 ls | farreach sim - --format lackey")]
 pub struct SimArgs {
     /// The trace: farreach's own or in another format (`--format` lists them), plain or compressed; a folder with a trace of drmemtrace; `-` for

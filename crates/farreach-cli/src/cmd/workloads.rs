@@ -11,6 +11,7 @@ use farreach::machine::Progress;
 use farreach::report::format::{bytes, count, counted};
 use farreach::trace::frt::{Header, TraceWriter};
 use farreach::trace::kernels::{KERNELS, Kernel};
+use farreach_cli::count::parse_count;
 use farreach_cli::live::Watch;
 use farreach_cli::workloads::{self, Asked, Prepared, Program, REFERENCES, Workload};
 use serde_json::{Value, json};
@@ -29,7 +30,7 @@ Examples:
   farreach workloads kernel/gups --trace -o gups.frt --size 256M --references 50000000
   farreach workloads ngspice --prepare --install              as root: packages, then inputs
   farreach workloads ngspice --run                            user time and peak memory
-  farreach workloads ngspice --trace -o ngspice.frt --limit 100000000
+  farreach workloads ngspice --trace -o ngspice.frt --limit 100M
   farreach workloads memcached --trace -o memcached.frt       a server, until its load ends
   farreach sim workload:gups:size=256M                        a kernel, simulated as it runs
   farreach run -- farreach workloads kernel/gups --native     the same kernel as a real program
@@ -68,14 +69,14 @@ pub struct WorkloadsArgs {
     /// The trace file.
     #[arg(long, short, value_name = "FILE", requires = "trace")]
     output: Option<PathBuf>,
-    /// Stop the trace after N instructions.
-    #[arg(long, value_name = "N", requires = "trace", value_parser = whole::<1>, allow_negative_numbers = true)]
+    /// Stop the trace after N instructions, such as 20M.
+    #[arg(long, value_name = "N", requires = "trace", value_parser = parse_count::<1>, allow_negative_numbers = true)]
     limit: Option<u64>,
     /// Footprint of a kernel, or size of a program's first made input.
     #[arg(long, value_name = "SIZE", requires = "act")]
     size: Option<Bytes>,
-    /// Data references of a kernel [default: 10000000].
-    #[arg(long, visible_alias = "work", value_name = "N", requires = "act", value_parser = whole::<1>, allow_negative_numbers = true)]
+    /// Data references of a kernel [default: 10M].
+    #[arg(long, visible_alias = "work", value_name = "N", requires = "act", value_parser = parse_count::<1>, allow_negative_numbers = true)]
     references: Option<u64>,
     /// Seed of a kernel, or of a program's inputs [default: 0].
     #[arg(long, value_name = "N", requires = "act", value_parser = whole::<0>, allow_negative_numbers = true)]

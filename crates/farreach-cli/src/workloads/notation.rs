@@ -6,6 +6,7 @@ use farreach::event::Source;
 use farreach::trace::kernels::{Kernel, Settings};
 
 use super::{Workload, find};
+use crate::count::parse_count;
 
 /// Data references of a kernel unless told otherwise.
 pub const REFERENCES: u64 = 10_000_000;
@@ -55,7 +56,9 @@ impl Asked {
             let number = || value.parse::<u64>().with_context(|| format!("{key}={value}: not a number"));
             match key {
                 "size" => asked.size = Some(value.parse::<Bytes>().map_err(|e| anyhow::anyhow!("size={value}: {e}"))?.0),
-                "references" => asked.references = Some(number()?),
+                "references" => {
+                    asked.references = Some(parse_count::<0>(value).map_err(|e| anyhow::anyhow!("references={value}: {e}"))?)
+                }
                 "seed" => asked.seed = Some(number()?),
                 _ => bail!("'{key}' is not a setting of a kernel; those are size, references, seed"),
             }

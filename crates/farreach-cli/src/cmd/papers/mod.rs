@@ -10,6 +10,7 @@ use cache::Cache;
 use clap::Args;
 use farreach::report;
 use farreach::study::{Papers, STUDIES, Study, study, with_claims};
+use farreach_cli::count::parse_count;
 use programs::{Programs, Sources};
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -39,8 +40,8 @@ pub struct PapersArgs {
     /// Run this instead: a kernel or program of `farreach workloads`, or a trace file. Repeatable.
     #[arg(long = "workload", short = 'w', value_name = "NAME|FILE", requires = "what")]
     workloads: Vec<String>,
-    /// Stop each program after N instructions.
-    #[arg(long, value_name = "N", requires = "what", value_parser = whole::<1>, allow_negative_numbers = true)]
+    /// Stop each program after N instructions, such as 300M.
+    #[arg(long, value_name = "N", requires = "what", value_parser = parse_count::<1>, allow_negative_numbers = true)]
     limit: Option<u64>,
     /// Seed of everything random.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<0>, allow_negative_numbers = true)]
