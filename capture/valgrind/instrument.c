@@ -7,8 +7,9 @@
 
    A superblock is cut into segments behind each conditional exit. A segment runs completely or not at all (but for
    faults, see FR_CUT), so it is one block of the stream: said once, when it is translated. At its start the code moves
-   hot.at past the words of the block, writes id and number of addresses and adds to the tally; then each data reference writes its address to
-   its own place. No call, no branch. Room in the chunk is checked once per superblock.
+   hot.at past the words of the block, writes id and number of address words and adds to the tally. References whose
+   addresses differ by constants (fields of a struct, pushes, what a function saves) share a word, which is written before
+   the first of them. No call, no branch. Room in the chunk is checked once per superblock.
 
    hot.at moves at the start, so that a fault in the middle finds the block recorded and can be told apart. */
 
@@ -18,25 +19,36 @@
 
 /* A data reference of the segment. */
 struct ref {
+   Int     stmt;  /* the statement of the superblock that makes it */
    UInt    after; /* instructions of the segment fetched before it */
    UInt    size;
    Bool    store;
    IRExpr* addr;
    IRExpr* guard; /* NULL: always happens */
+   UInt    word;  /* its address word, see share_words */
+   Bool    first; /* of that word: the word is written before it */
 };
 
 #define MAX_REFS (SUPERBLOCK_WORDS - 2 * FR_BLOCK_INSTRS)
 
+/* References that share an address word: all lie in span bytes from low on, which is an address but for the value of their root. */
+struct word {
+   ULong low;
+   UInt  span;
+   UInt  next; /* word of the segment with the same root, NONE if there is none */
+};
+
 struct segment {
-   UInt       instrs, refs;
-   Bool       gather; /* the last instruction is one, see gathered */
-   ULong      instr[FR_BLOCK_INSTRS];
-   struct ref ref[MAX_REFS];
+   UInt        instrs, refs, words;
+   Bool        gather; /* the last instruction is one, see gathered */
+   ULong       instr[FR_BLOCK_INSTRS];
+   struct ref  ref[MAX_REFS];
+   struct word word[MAX_REFS];
 };
 
 static struct segment segment;
 
-static void add_ref(Bool store, IRExpr* addr, UInt size, IRExpr* guard)
+static void add_ref(Int stmt, Bool store, IRExpr* addr, UInt size, IRExpr* guard)
 {
    tl_assert(segment.refs < MAX_REFS && size > 0);
    /* A condition known when translating: LoadG never has one, dirty helpers mostly "always". */
@@ -45,7 +57,7 @@ static void add_ref(Bool store, IRExpr* addr, UInt size, IRExpr* guard)
          return;
       guard = NULL;
    }
-   segment.ref[segment.refs++] = (struct ref){ segment.instrs, size, store, addr, guard };
+   segment.ref[segment.refs++] = (struct ref){ stmt, segment.instrs, size, store, addr, guard };
 }
 
 /* VPGATHERxx and VGATHERxPx: opcodes 90 to 93 of the VEX map 0F38. */
@@ -90,51 +102,178 @@ static void add_refs(const IRSB* sb, Int i)
          const IRExpr* choice = segment.gather ? gathered(sb, i) : NULL;
          UInt          size = sizeofIRType(data->Iex.Load.ty);
          if (choice)
-            add_ref(False, choice->Iex.ITE.iftrue, size, choice->Iex.ITE.cond);
+            add_ref(i, False, choice->Iex.ITE.iftrue, size, choice->Iex.ITE.cond);
          else
-            add_ref(False, data->Iex.Load.addr, size, NULL);
+            add_ref(i, False, data->Iex.Load.addr, size, NULL);
          break;
       }
       case Ist_Store:
-         add_ref(True, st->Ist.Store.addr, sizeofIRType(typeOfIRExpr(types, st->Ist.Store.data)), NULL);
+         add_ref(i, True, st->Ist.Store.addr, sizeofIRType(typeOfIRExpr(types, st->Ist.Store.data)), NULL);
          break;
       case Ist_LoadG: {
          const IRLoadG* load = st->Ist.LoadG.details;
          IRType wide, narrow;
          typeOfIRLoadGOp(load->cvt, &wide, &narrow);
-         add_ref(False, load->addr, sizeofIRType(narrow), load->guard);
+         add_ref(i, False, load->addr, sizeofIRType(narrow), load->guard);
          break;
       }
       case Ist_StoreG: {
          const IRStoreG* store = st->Ist.StoreG.details;
-         add_ref(True, store->addr, sizeofIRType(typeOfIRExpr(types, store->data)), store->guard);
+         add_ref(i, True, store->addr, sizeofIRType(typeOfIRExpr(types, store->data)), store->guard);
          break;
       }
       case Ist_CAS: {
          /* Whether it succeeds or not, the processor takes the line for writing: a load and a store. */
          const IRCAS* cas = st->Ist.CAS.details;
          UInt size = sizeofIRType(typeOfIRExpr(types, cas->dataLo)) * (cas->dataHi ? 2 : 1);
-         add_ref(False, cas->addr, size, NULL);
-         add_ref(True, cas->addr, size, NULL);
+         add_ref(i, False, cas->addr, size, NULL);
+         add_ref(i, True, cas->addr, size, NULL);
          break;
       }
       case Ist_LLSC:
          if (st->Ist.LLSC.storedata)
-            add_ref(True, st->Ist.LLSC.addr, sizeofIRType(typeOfIRExpr(types, st->Ist.LLSC.storedata)), NULL);
+            add_ref(i, True, st->Ist.LLSC.addr, sizeofIRType(typeOfIRExpr(types, st->Ist.LLSC.storedata)), NULL);
          else
-            add_ref(False, st->Ist.LLSC.addr, sizeofIRType(typeOfIRTemp(types, st->Ist.LLSC.result)), NULL);
+            add_ref(i, False, st->Ist.LLSC.addr, sizeofIRType(typeOfIRTemp(types, st->Ist.LLSC.result)), NULL);
          break;
       case Ist_Dirty: {
          const IRDirty* d = st->Ist.Dirty.details;
          if (d->mFx == Ifx_Read || d->mFx == Ifx_Modify)
-            add_ref(False, d->mAddr, d->mSize, d->guard);
+            add_ref(i, False, d->mAddr, d->mSize, d->guard);
          if (d->mFx == Ifx_Write || d->mFx == Ifx_Modify)
-            add_ref(True, d->mAddr, d->mSize, d->guard);
+            add_ref(i, True, d->mAddr, d->mSize, d->guard);
          break;
       }
       default:
          break;
    }
+}
+
+/* ---- Addresses that differ by a constant ---- */
+
+#define NONE (~0U)
+
+/* What is known of a temporary of the superblock: it is the value of its root plus a constant. Each is assigned once, so
+   equal roots are equal values wherever they are read. Behind the temporaries stands the root of constants, of value 0. */
+struct known {
+   UInt  root;
+   ULong plus;
+   UInt  first; /* word of the segment among those whose root this is, NONE if there is none */
+};
+
+static struct known* known;
+static UInt          known_room, constants;
+
+static void forget_temporaries(const IRSB* sb)
+{
+   constants = sb->tyenv->types_used;
+   if (constants >= known_room) {
+      known_room = 2 * constants + 1;
+      known = VG_(realloc)("farreach.known", known, known_room * sizeof *known);
+   }
+   for (UInt t = 0; t <= constants; t++)
+      known[t] = (struct known){ t, 0, NONE };
+}
+
+static Bool is_constant(const IRExpr* e)
+{
+   return e->tag == Iex_Const && e->Iex.Const.con->tag == Ico_U64;
+}
+
+/* Of an address, or of an operand of one: a temporary or a constant of 64 bits. */
+static struct known known_of(const IRExpr* e)
+{
+   if (is_constant(e))
+      return (struct known){ constants, e->Iex.Const.con->Ico.U64, NONE };
+   tl_assert(e->tag == Iex_RdTmp);
+   return known[e->Iex.RdTmp.tmp];
+}
+
+/* Takes note of what the statement says about a temporary. */
+static void learn(const IRStmt* st)
+{
+   if (st->tag != Ist_WrTmp)
+      return;
+   struct known* to = &known[st->Ist.WrTmp.tmp];
+   const IRExpr* e = st->Ist.WrTmp.data;
+   struct known  from;
+   if (e->tag == Iex_RdTmp || is_constant(e)) {
+      from = known_of(e);
+   } else if (e->tag == Iex_Binop && (e->Iex.Binop.op == Iop_Add64 || e->Iex.Binop.op == Iop_Sub64)) {
+      Bool          add = e->Iex.Binop.op == Iop_Add64;
+      const IRExpr *a = e->Iex.Binop.arg1, *b = e->Iex.Binop.arg2;
+      if (add && is_constant(a)) {
+         const IRExpr* c = a;
+         a = b;
+         b = c;
+      }
+      if (!is_constant(b))
+         return;
+      ULong value = b->Iex.Const.con->Ico.U64;
+      from = known_of(a);
+      from.plus += add ? value : -value;
+   } else {
+      return;
+   }
+   to->root = from.root;
+   to->plus = from.plus;
+}
+
+/* Whether a reference to `size` bytes at `low` may share this word; if so, it does from now on. */
+static Bool joins(struct word* w, ULong low, UInt size)
+{
+   Long  up = low - w->low;
+   ULong span;
+   if (up < -FR_SPREAD || up > FR_SPREAD)
+      return False;
+   if (up >= 0)
+      span = up + size > w->span ? up + size : w->span;
+   else
+      span = w->span - up > size ? w->span - up : size;
+   if (span > FR_SPREAD)
+      return False;
+   if (up < 0)
+      w->low = low;
+   w->span = span;
+   return True;
+}
+
+/* Gives each reference its address word, numbered in the order of their first use. A conditional reference has its own. */
+static void share_words(void)
+{
+   struct segment* s = &segment;
+   Bool            share = True;
+   /* An instruction that stands twice (an unrolled loop) is told by the last word written if it faults. Code without
+      such has rising addresses. */
+   for (UInt i = 1; i < s->instrs; i++)
+      share &= (s->instr[i] << 7) > (s->instr[i - 1] << 7);
+   s->words = 0;
+   for (UInt i = 0; i < s->refs; i++) {
+      struct ref*   r = &s->ref[i];
+      struct known  addr = known_of(r->addr);
+      struct known* root = &known[addr.root];
+      UInt          w = share && !r->guard ? root->first : NONE;
+      while (w != NONE && !joins(&s->word[w], addr.plus, r->size))
+         w = s->word[w].next;
+      r->first = w == NONE;
+      if (r->first) {
+         w = s->words++;
+         s->word[w] = (struct word){ addr.plus, r->size, NONE };
+         if (!r->guard) {
+            s->word[w].next = root->first;
+            root->first = w;
+         }
+      }
+      r->word = w;
+   }
+   for (UInt i = 0; i < s->refs; i++)
+      known[known_of(s->ref[i].addr).root].first = NONE;
+}
+
+/* How far its address is above that of its word. */
+static UInt offset_of(const struct ref* r)
+{
+   return known_of(r->addr).plus - segment.word[r->word].low;
 }
 
 /* Collects the segment that begins at statement i; returns the statement behind it. */
@@ -143,8 +282,11 @@ static Int scan_segment(const IRSB* sb, Int i)
    segment.instrs = segment.refs = 0;
    for (; i < sb->stmts_used; i++) {
       const IRStmt* st = sb->stmts[i];
-      if (st->tag == Ist_Exit)
-         return i + 1;
+      if (st->tag == Ist_Exit) {
+         i++;
+         break;
+      }
+      learn(st);
       if (st->tag == Ist_IMark) {
          /* Length 0 marks bytes that are no instruction: they will fault, not run. */
          if (st->Ist.IMark.len == 0)
@@ -154,6 +296,7 @@ static Int scan_segment(const IRSB* sb, Int i)
       }
       add_refs(sb, i);
    }
+   share_words();
    return i;
 }
 
@@ -168,7 +311,9 @@ static UInt define_segment(void)
       *to++ = segment.instr[i];
    for (UInt i = 0; i < segment.refs; i++) {
       const struct ref* r = &segment.ref[i];
-      *to++ = r->after | (ULong)r->size << 32 | (ULong)r->store << 63;
+      UInt offset = offset_of(r);
+      tl_assert(r->after < 1 << 16 && r->word < 1 << 16 && r->size < 1 << 18 && offset < FR_SPREAD);
+      *to++ = r->after | (ULong)r->word << 16 | (ULong)r->size << 32 | (ULong)offset << 50 | (ULong)r->store << 63;
    }
    return id;
 }
@@ -220,20 +365,25 @@ static void emit_room_check(IRSB* out)
 static IRExpr* emit_start(IRSB* out, UInt id)
 {
    IRExpr* at = assign(out, Ity_I64, IRExpr_Get(HOT(at), Ity_I64));
-   addStmtToIRSB(out, IRStmt_Put(HOT(at), plus(out, at, 8 * (1 + segment.refs))));
-   addStmtToIRSB(out, IRStmt_Store(Iend_LE, at, word(id | (ULong)segment.refs << 32)));
+   addStmtToIRSB(out, IRStmt_Put(HOT(at), plus(out, at, 8 * (1 + segment.words))));
+   addStmtToIRSB(out, IRStmt_Store(Iend_LE, at, word(id | (ULong)segment.words << 32)));
    IRExpr* tally = assign(out, Ity_I64, IRExpr_Get(HOT(tally), Ity_I64));
    addStmtToIRSB(out, IRStmt_Put(HOT(tally), plus(out, tally, tally_of_segment())));
    return at;
 }
 
-static void emit_ref(IRSB* out, IRExpr* at, UInt index)
+/* Writes the address word of which this is the first reference. */
+static void emit_word(IRSB* out, IRExpr* at, const struct ref* r)
 {
-   const struct ref* r = &segment.ref[index];
    IRExpr* addr = r->addr;
-   if (r->guard)
+   if (r->guard) {
       addr = assign(out, Ity_I64, IRExpr_ITE(r->guard, addr, word(FR_NOT_EXECUTED)));
-   addStmtToIRSB(out, IRStmt_Store(Iend_LE, plus(out, at, 8 * (1 + index)), addr));
+   } else if (offset_of(r) != 0) {
+      UInt  root = known_of(addr).root;
+      ULong low = segment.word[r->word].low;
+      addr = root == constants ? word(low) : plus(out, IRExpr_RdTmp(root), low);
+   }
+   addStmtToIRSB(out, IRStmt_Store(Iend_LE, plus(out, at, 8 * (1 + r->word)), addr));
 }
 
 IRSB* instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayout* layout, const VexGuestExtents* extents,
@@ -244,35 +394,30 @@ IRSB* instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayout* lay
    UInt  words = 0;
 
    space_code(extents->base[0]);
+   forget_temporaries(in);
+   segment.gather = False;
    /* What precedes the first instruction is the core's own. */
-   while (i < in->stmts_used && in->stmts[i]->tag != Ist_IMark)
-      addStmtToIRSB(out, in->stmts[i++]);
+   for (; i < in->stmts_used && in->stmts[i]->tag != Ist_IMark; i++) {
+      learn(in->stmts[i]);
+      addStmtToIRSB(out, in->stmts[i]);
+   }
    if (i < in->stmts_used)
       emit_room_check(out);
 
    while (i < in->stmts_used) {
-      Bool    gather = segment.gather; /* a segment can begin within an instruction */
       Int     end = scan_segment(in, i);
       Bool    empty = segment.instrs == 0 && segment.refs == 0;
       IRExpr* at = empty ? NULL : emit_start(out, define_segment());
-      UInt    refs = segment.refs, next = 0;
-      segment.gather = gather;
-      words += empty ? 0 : 1 + refs;
+      UInt    next = 0;
+      words += empty ? 0 : 1 + segment.words;
       for (; i < end; i++) {
-         /* An address is known before its statement; scanning again tells how many belong to it. */
-         IRStmt* st = in->stmts[i];
-         if (!empty) {
-            struct segment* s = &segment;
-            UInt before = s->refs;
-            add_refs(in, i);
-            UInt own = s->refs - before;
-            s->refs = before;
-            for (; own > 0; own--)
-               emit_ref(out, at, next++);
-         }
-         addStmtToIRSB(out, st);
+         /* An address is known before its statement. */
+         for (; next < segment.refs && segment.ref[next].stmt == i; next++)
+            if (segment.ref[next].first)
+               emit_word(out, at, &segment.ref[next]);
+         addStmtToIRSB(out, in->stmts[i]);
       }
-      tl_assert(next == refs);
+      tl_assert(next == segment.refs);
    }
    if (words > SUPERBLOCK_WORDS)
       fail("a superblock of %u words at %#lx; %d are allowed", words, closure->nraddr, SUPERBLOCK_WORDS);

@@ -20,8 +20,10 @@
 
    Words of a chunk:
 
-     block     id (1 .. 2^31-1) | addresses << 32, then one address for each data reference of the block; FR_NOT_EXECUTED if its
-               condition was false. The block runs from its first to its last instruction, unless FR_CUT follows.
+     block     id (1 .. 2^31-1) | address words << 32, then the address words. A data reference is so many bytes above one of
+               them (FR_DEFINE says which and how many); references that differ by a constant share one. They are written in
+               this order, each before its first reference. FR_NOT_EXECUTED: a reference whose condition was false; its word
+               is its own. The block runs from its first to its last instruction, unless FR_CUT follows.
      record    FR_OP | type << 32 | payload words, then the payload
 
    Neither crosses the end of a chunk. */
@@ -30,11 +32,12 @@
 #define FARREACH_STREAM_H
 
 #define FR_MAGIC        0x31484341455252ULL /* in control and in every ring */
-#define FR_VERSION      3
+#define FR_VERSION      4
 
 #define FR_CHUNKS       8
 #define FR_CHUNK_WORDS  32768
 #define FR_BLOCK_INSTRS 512   /* most instructions in a block */
+#define FR_SPREAD       128   /* most bytes from the first to the last that references of one address word touch */
 #define FR_RING_HEAD    4096  /* bytes before the first chunk */
 #define FR_ORDER        65536 /* more than all chunks of all processes that can be alive */
 
@@ -80,7 +83,9 @@ struct fr_ring {
 enum fr_record {
    FR_DEFINE = 1,   /* 0: id  1: instructions | references << 32
                        then per instruction pc | length << 57,
-                       then per reference after | size << 32 | store << 63, as in farreach::event::DataRef */
+                       then per reference after | word << 16 | size << 32 | offset << 50 | store << 63, as in
+                       farreach::event::DataRef. Words are numbered from 0 in the order of their first references. No
+                       instruction stands twice in a block in which a word has two references */
    FR_START,        /* a new program image. 0: pid | bytes of text << 32  then the path of the program */
    FR_FORK,         /* 0: ring of the child. The child may write from here on */
    FR_FORKED,       /* 0: ring | pid of the child << 32, 0 if it is a number of another namespace */
