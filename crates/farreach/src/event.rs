@@ -4,9 +4,10 @@
 //!
 //! * a word with [`OP_BIT`] set is an [`Op`], an event other than a reference: `batch.ops[word & !OP_BIT]`;
 //! * any other word ([`block_word`]) is an execution of a [`Block`] from its first to its last instruction: the id of the block in the low
-//!   half, above it the number of address words that follow, exactly `block.refs.len()`, one for each data reference, in program order.
-//!   An address of [`NOT_EXECUTED`] marks a conditional reference (a masked move) that did not happen. So the next block is found
-//!   without knowing this one.
+//!   half, above it the number of address words that follow, exactly `block.words()`. So the next block is found without knowing this one.
+//!   A data reference says which word its address is in, and how far behind it: references whose addresses differ by the same at
+//!   every execution (a push after a push, fields of one object) can share a word. A word of [`NOT_EXECUTED`] marks a conditional reference (a masked
+//!   move) that did not happen.
 //!
 //! A block is defined once, by [`Op::Define`], before its first use; ids are unique in the whole trace, whatever the process.
 //! So what never changes (instruction addresses and lengths, kind and size of each reference) is said once, what changes
@@ -34,8 +35,8 @@ pub const NOT_EXECUTED: u64 = u64::MAX;
 
 /// The word that stands for an execution of block `id`, with so many address words behind it.
 #[inline(always)]
-pub const fn block_word(id: u32, refs: usize) -> u64 {
-    id as u64 | (refs as u64) << 32
+pub const fn block_word(id: u32, words: usize) -> u64 {
+    id as u64 | (words as u64) << 32
 }
 /// The block that a word without [`OP_BIT`] executes.
 #[inline(always)]
@@ -44,7 +45,7 @@ pub const fn block_id(word: u64) -> u32 {
 }
 /// Address words that follow a word without [`OP_BIT`], as it says.
 #[inline(always)]
-pub const fn refs_behind(word: u64) -> usize {
+pub const fn words_behind(word: u64) -> usize {
     (word >> 32) as usize
 }
 
@@ -68,7 +69,7 @@ pub struct Instr {
     pub len: u32,
 }
 
-/// One data reference of a block, without its address, which comes with each execution.
+/// One data reference of a block. Its address comes with each execution.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct DataRef {
     /// How many instructions of the block are fetched before this reference: `1..=instrs.len()` for a reference of
@@ -78,6 +79,23 @@ pub struct DataRef {
     pub kind: Kind,
     /// Size in bytes, at least 1.
     pub size: u32,
+    /// Which address word of an execution its address is in. Words are numbered in the order in which references begin to use them, from 0.
+    pub word: u32,
+    /// How far behind the address in that word its own is, in bytes. 0 if the word is its own.
+    pub offset: u32,
+}
+
+impl DataRef {
+    /// A reference with a word of its own.
+    pub const fn new(after: u32, kind: Kind, size: u32, word: u32) -> DataRef {
+        DataRef { after, kind, size, word, offset: 0 }
+    }
+
+    /// Its address in an execution with these address words; [`NOT_EXECUTED`] if it did not happen.
+    #[inline(always)]
+    pub fn address(&self, words: &[u64]) -> u64 {
+        words[self.word as usize].wrapping_add(u64::from(self.offset))
+    }
 }
 
 /// A straight piece of program: always executed from beginning to end.
@@ -90,6 +108,23 @@ pub struct Block {
 }
 
 impl Block {
+    /// Address words of an execution.
+    pub fn words(&self) -> usize {
+        self.refs.iter().map(|r| r.word as usize + 1).max().unwrap_or(0)
+    }
+
+    /// The data references with their addresses in an execution with these address words; [`NOT_EXECUTED`] for those that did not happen.
+    #[inline]
+    pub fn data<'a>(&'a self, words: &'a [u64]) -> impl Iterator<Item = (&'a DataRef, u64)> {
+        self.refs.iter().map(move |r| (r, r.address(words)))
+    }
+
+    /// The same with a word for each reference, for consumers that give references addresses of their own.
+    pub fn apart(&self) -> Block {
+        let alone = |(word, r): (u32, &DataRef)| DataRef { word, offset: 0, ..*r };
+        Block { instrs: self.instrs.clone(), refs: (0..).zip(&self.refs).map(alone).collect() }
+    }
+
     /// Checks what every consumer relies on; the message says what is wrong.
     pub fn validate(&self) -> Result<(), String> {
         if self.instrs.is_empty() && self.refs.is_empty() {
@@ -117,8 +152,40 @@ impl Block {
             }
             before = r.after;
         }
+        self.validate_words()?;
         if self.refs.len() as u64 >= OP_BIT >> 32 {
             return Err(format!("{} (fewer than 2^31 allowed)", several(self.refs.len() as u64, "data reference")));
+        }
+        Ok(())
+    }
+
+    /// Words are numbered in order, and shared only by what lies close together.
+    fn validate_words(&self) -> Result<(), String> {
+        let mut users = Vec::new();
+        for (i, r) in self.refs.iter().enumerate() {
+            if r.word as usize > users.len() {
+                return Err(format!("data reference {i} has address word {}; {} is the next", r.word, users.len()));
+            }
+            if r.word as usize == users.len() {
+                users.push(0u32);
+            }
+            users[r.word as usize] += 1;
+        }
+        for (i, r) in self.refs.iter().enumerate() {
+            let shared = users[r.word as usize] > 1;
+            if shared && r.offset.checked_add(r.size).is_none_or(|end| end > MAX_SPREAD) {
+                return Err(format!(
+                    "data reference {i} is {} at {} behind an address that it shares ({MAX_SPREAD} bytes in all allowed)",
+                    several(r.size.into(), "byte"),
+                    r.offset
+                ));
+            }
+            if !shared && r.offset != 0 {
+                return Err(format!(
+                    "data reference {i} is {} behind an address word of its own (0 allowed)",
+                    several(r.offset.into(), "byte")
+                ));
+            }
         }
         Ok(())
     }
@@ -126,6 +193,9 @@ impl Block {
 
 /// Largest size of one data reference. XSAVE areas stay below it.
 pub const MAX_REF_BYTES: u32 = 1 << 16;
+
+/// Most bytes that references with one address word lie in.
+pub const MAX_SPREAD: u32 = 128;
 
 /// A piece of the stream: some references and events of one address space, in program order. Immutable once built.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -160,10 +230,10 @@ impl Batch {
         self.words.push(OP_BIT | self.ops.len() as u64);
         self.ops.push(op);
     }
-    /// Appends one execution of block `id`; `addrs` has one word per data reference of that block.
-    pub fn push_block(&mut self, id: u32, addrs: &[u64]) {
-        self.words.push(block_word(id, addrs.len()));
-        self.words.extend_from_slice(addrs);
+    /// Appends one execution of block `id` with the address words of that block.
+    pub fn push_block(&mut self, id: u32, words: &[u64]) {
+        self.words.push(block_word(id, words.len()));
+        self.words.extend_from_slice(words);
     }
     /// The event that a word with [`OP_BIT`] names.
     #[inline]

@@ -5,7 +5,7 @@ mod common;
 use common::{Stream, run, run_batches};
 use farreach::counts::{MemoryUse, TlbCounts};
 use farreach::event::{
-    Advice, Backing, Batch, Block, DataRef, Instr, Kind, NOT_EXECUTED, OP_BIT, Op, Prot, Source, block_id, refs_behind,
+    Advice, Backing, Batch, Block, DataRef, Instr, Kind, NOT_EXECUTED, OP_BIT, Op, Prot, Source, block_id, words_behind,
 };
 use farreach::machine::{MachineSpec, PRESETS};
 use farreach::trace::generate;
@@ -27,7 +27,7 @@ fn bytes(batch: &Batch, k: u32) -> Batch {
     while let Some(&word) = words.next() {
         if word & OP_BIT == 0 {
             let shifted = |a: &u64| if *a == NOT_EXECUTED { *a } else { a >> k };
-            let addrs: Vec<u64> = words.by_ref().take(refs_behind(word)).map(shifted).collect();
+            let addrs: Vec<u64> = words.by_ref().take(words_behind(word)).map(shifted).collect();
             out.push_block(block_id(word), &addrs);
         } else if let Op::Define { id, block } = &batch.ops[(word & !OP_BIT) as usize] {
             let block = Block {
@@ -82,7 +82,7 @@ fn ca_18_side_by_side_as_alone() {
 fn xc_1_a_reference_asks_once_for_each_page_of_the_machine() {
     let mut s = Stream::new();
     let kinds = [(Kind::Load, 8), (Kind::Store, 9000)];
-    let refs = kinds.map(|(kind, size)| DataRef { after: 0, kind, size });
+    let refs = [0, 1].map(|word| DataRef::new(0, kinds[word].0, kinds[word].1, word as u32));
     s.op(Op::Define { id: 9, block: Arc::new(Block { instrs: [Instr { pc: 0x3ffe, len: 4 }].into(), refs: refs.into() }) });
     // A load across a 4 KB boundary inside 16 KB, and a store over pages 6 to 9: it leaves page 1 of 16 KB for page 2.
     s.batches.last_mut().unwrap().push_block(9, &[0x4ffc, 0x6ff8]);

@@ -367,7 +367,7 @@ fn larger_pages_are_shifted_addresses() {
                         let id = *ids.entry((a.kind, bytes, fetched)).or_insert(next);
                         if id == next {
                             let instrs = fetched.map(|pc| Instr { pc, len: bytes });
-                            let refs = fetched.is_none().then_some(DataRef { after: 0, kind: a.kind, size: bytes });
+                            let refs = fetched.is_none().then_some(DataRef::new(0, a.kind, bytes, 0));
                             let block = Block { instrs: instrs.into_iter().collect(), refs: refs.into_iter().collect() };
                             out.push_op(Op::Define { id, block: Arc::new(block) });
                         }
@@ -450,7 +450,7 @@ fn an_exec_is_no_process() {
 fn crossing_is_a_matter_of_size() {
     let mut s = Stream::new();
     s.start().anon(0, 64);
-    let block = Arc::new(Block { instrs: [].into(), refs: [DataRef { after: 0, kind: Kind::Load, size: 8 }].into() });
+    let block = Arc::new(Block { instrs: [].into(), refs: [DataRef::new(0, Kind::Load, 8, 0)].into() });
     s.op(Op::Define { id: 9, block });
     for _ in 0..3 {
         s.batches.last_mut().unwrap().push_block(9, &[3 * 4096 - 4]);

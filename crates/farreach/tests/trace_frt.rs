@@ -96,7 +96,10 @@ fn folder(name: &str) -> PathBuf {
 
 fn block(instrs: &[(u64, u32)], refs: &[(u32, Kind, u32)]) -> Arc<Block> {
     let instrs = instrs.iter().map(|&(pc, len)| Instr { pc, len }).collect();
-    Arc::new(Block { instrs, refs: refs.iter().map(|&(after, kind, size)| DataRef { after, kind, size }).collect() })
+    Arc::new(Block {
+        instrs,
+        refs: (0..).zip(refs).map(|(word, &(after, kind, size))| DataRef::new(after, kind, size, word)).collect(),
+    })
 }
 
 /// Every event with its extreme values.

@@ -3,7 +3,7 @@
 use farreach::addr::Asid;
 use farreach::event::{
     Advice, Backing, Batch, Block, Broken, ById, DataRef, End, Instr, Kind, MAX_BLOCKS, Mapping, OP_BIT, Op, Prot, addresses,
-    block_id, block_word, refs_behind,
+    block_id, block_word, words_behind,
 };
 use farreach::nouns::several;
 use std::num::NonZeroU64;
@@ -129,8 +129,8 @@ impl Decoder {
         let words = &run.batch.words[..];
         let (mut at, mut last, mut counted) = (run.read, run.last_block, *sum);
         while let Some(&word) = words.get(at) {
-            let end = at + 1 + refs_behind(word);
-            let Some(shape) = self.shapes.get(block_id(word)).filter(|shape| shape.refs() == refs_behind(word)) else { break };
+            let end = at + 1 + words_behind(word);
+            let Some(shape) = self.shapes.get(block_id(word)).filter(|shape| shape.refs() == words_behind(word)) else { break };
             if end > words.len() || torn && words[at + 1..end].contains(&0) {
                 break;
             }
@@ -383,14 +383,13 @@ impl Payload<'_> {
             return Err(format!("a definition of {i} and {r} has {}", several(self.words.len() as u64, "word")));
         }
         let (i, r) = self.words[2..].split_at(instrs);
-        let reference = |&w: &u64| DataRef {
-            after: w as u32,
-            kind: if w >> 63 != 0 { Kind::Store } else { Kind::Load },
-            size: (w >> 32) as u32 & 0x7fff_ffff,
+        let reference = |(word, &w): (u32, &u64)| {
+            let kind = if w >> 63 != 0 { Kind::Store } else { Kind::Load };
+            DataRef::new(w as u32, kind, (w >> 32) as u32 & 0x7fff_ffff, word)
         };
         Ok(Block {
             instrs: i.iter().map(|&w| Instr { pc: w & ((1 << 57) - 1), len: (w >> 57) as u32 }).collect(),
-            refs: r.iter().map(reference).collect(),
+            refs: (0..).zip(r).map(reference).collect(),
         })
     }
 }

@@ -1,6 +1,6 @@
 //! The blocks that a stream defines, and what a stream is when it is written out reference by reference.
 
-use super::{Access, Batch, Block, ById, Instr, Item, Kind, NOT_EXECUTED, OP_BIT, Op, block_id, refs_behind};
+use super::{Access, Batch, Block, ById, Instr, Item, Kind, NOT_EXECUTED, OP_BIT, Op, block_id, words_behind};
 use crate::nouns::several;
 use std::sync::Arc;
 
@@ -19,12 +19,12 @@ pub enum Broken {
         /// The unknown block.
         id: u32,
     },
-    /// A word announces another number of addresses than its block has references.
-    #[error("block {id} has {}, its execution announces {says}", several(*need as u64, "data reference"))]
+    /// A word announces another number of addresses than its block has.
+    #[error("block {id} has {}, its execution announces {says}", several(*need as u64, "address"))]
     WrongCount {
         /// The block.
         id: u32,
-        /// Data references it has.
+        /// Address words it has.
         need: usize,
         /// What the word says.
         says: usize,
@@ -67,10 +67,10 @@ pub struct StreamError {
     pub what: Broken,
 }
 
-/// The addresses behind `words[at]`, an execution of a block with `need` data references.
+/// The addresses behind `words[at]`, an execution of a block with `need` of them.
 #[inline]
 pub fn addresses(words: &[u64], at: usize, need: usize) -> Result<&[u64], Broken> {
-    let (id, says) = (block_id(words[at]), refs_behind(words[at]));
+    let (id, says) = (block_id(words[at]), words_behind(words[at]));
     if says != need {
         return Err(Broken::WrongCount { id, need, says });
     }
@@ -102,12 +102,12 @@ impl Blocks {
         self.by_id.get(id)
     }
 
-    /// The block that `words[at]` executes, and the addresses of its references.
+    /// The block that `words[at]` executes, and its address words.
     #[inline]
     pub fn execution<'w>(&self, words: &'w [u64], at: usize) -> Result<(&Arc<Block>, &'w [u64]), Broken> {
         let id = block_id(words[at]);
         let block = self.get(id).ok_or(Broken::UndefinedBlock { id })?;
-        Ok((block, addresses(words, at, block.refs.len())?))
+        Ok((block, addresses(words, at, block.words())?))
     }
 
     /// Expands a batch: every fetch, load and store and every event in program order. The plain way to read a stream; `each`
@@ -130,7 +130,7 @@ impl Blocks {
             }
             let (block, addrs) = self.execution(&batch.words, at).map_err(broken)?;
             let mut fetched = 0;
-            for (r, &addr) in block.refs.iter().zip(addrs) {
+            for (r, addr) in block.data(addrs) {
                 while fetched < r.after as usize {
                     if !each(Item::Access(fetch(block.instrs[fetched]))) {
                         return Ok(());

@@ -20,9 +20,16 @@ pub(super) struct HotRef {
     table: u16,
     /// Instructions fetched before it.
     pub after: u32,
+    word: u32,
+    offset: u32,
 }
 
 impl HotRef {
+    /// See [`DataRef::address`].
+    #[inline(always)]
+    pub fn address(self, words: &[u64]) -> u64 {
+        words[self.word as usize].wrapping_add(u64::from(self.offset))
+    }
     /// [`quiet::LOADS`] or [`quiet::STORES`].
     #[inline(always)]
     pub fn table(self) -> usize {
@@ -59,13 +66,15 @@ pub(super) struct Hot {
     refs_at: u32,
     /// Data references.
     pub refs: u32,
+    /// Address words.
+    words: u32,
     /// Instructions, which are also the fetch references and lookups.
     pub instrs: u32,
     /// Its fetches touch several pages: the block must be taken reference by reference.
     pub spread: bool,
 }
 
-/// References that [`Quick`] describes.
+/// Address words that [`Quick`] describes.
 pub(super) const TOGETHER: usize = 4;
 
 /// All that the fast path needs of a block, in a quarter of a cache line: a program has more blocks than fit the nearest caches.
@@ -74,54 +83,64 @@ pub(super) const TOGETHER: usize = 4;
 pub(super) struct Quick {
     /// The page it fetches from, or [`NEVER`].
     pub vpn: u64,
-    /// Its references; if they are more than these, where they are: see [`Compiled::all_of`].
-    pub first: [QuickRef; TOGETHER],
+    /// What its address words are for; if they are more than these, where that is said: see [`Compiled::all_of`].
+    pub first: [QuickWord; TOGETHER],
     /// Instructions.
-    pub instrs: u16,
-    /// Data references.
-    pub refs: u8,
-    /// Loads among them; the others are stores.
+    pub instrs: u8,
+    /// Address words.
+    pub words: u8,
     pub loads: u8,
+    pub stores: u8,
 }
 
 /// A page that is never quiet: for what the fast path leaves alone.
 const NEVER: u64 = NO_PAGE - 1;
 
 impl Quick {
-    const NONE: Quick = Quick { vpn: NEVER, first: [QuickRef(0); TOGETHER], instrs: 0, refs: 0, loads: 0 };
+    const NONE: Quick = Quick { vpn: NEVER, first: [QuickWord(0); TOGETHER], instrs: 0, words: 0, loads: 0, stores: 0 };
 
     /// `None` for a block that is too large, or odd. What does not fit is appended to `all`.
-    fn of(block: &Block, hot: &Hot, all: &mut Vec<QuickRef>) -> Option<Quick> {
-        let refs = block.refs.iter().map(QuickRef::of).collect::<Option<Vec<_>>>()?;
+    fn of(block: &Block, hot: &Hot, all: &mut Vec<QuickWord>) -> Option<Quick> {
+        let mut words = vec![QuickWord(0); hot.words as usize];
+        for r in &block.refs {
+            words[r.word as usize].add(r)?;
+        }
         let loads = block.refs.iter().filter(|r| r.kind == Kind::Load).count();
         let mut quick = Quick {
             vpn: if hot.spread || hot.instrs == 0 { return None } else { hot.vpn },
-            first: [QuickRef(0); TOGETHER],
+            first: [QuickWord(0); TOGETHER],
             instrs: hot.instrs.try_into().ok()?,
-            refs: hot.refs.try_into().ok()?,
+            words: hot.words.try_into().ok()?,
             loads: loads.try_into().ok()?,
+            stores: (block.refs.len() - loads).try_into().ok()?,
         };
-        if refs.len() <= TOGETHER {
-            quick.first[..refs.len()].copy_from_slice(&refs);
+        if words.len() <= TOGETHER {
+            quick.first[..words.len()].copy_from_slice(&words);
         } else {
-            quick.first = u32::try_from(all.len()).ok()?.to_ne_bytes().map(QuickRef);
-            all.extend(refs);
+            quick.first = u32::try_from(all.len()).ok()?.to_ne_bytes().map(QuickWord);
+            all.extend(words);
         }
         Some(quick)
     }
 }
 
-/// A reference for the fast path: bytes less one, and above them whether it is a store.
+/// The references of one address word for the fast path: the bytes that they reach, less one, and above them whether there is a store. They are as good
+/// as one reference: what is quiet for stores is quiet for loads, and where they reach into another page the fast path leaves the block alone.
 #[derive(Clone, Copy)]
-pub(super) struct QuickRef(u8);
+pub(super) struct QuickWord(u8);
 
 /// Bits for the bytes less one.
 const SIZE_BITS: u32 = 7;
 
-impl QuickRef {
-    fn of(r: &DataRef) -> Option<QuickRef> {
-        let past = u8::try_from(r.size - 1).ok().filter(|&n| n < 1 << SIZE_BITS)?;
-        Some(QuickRef(past | u8::from(r.kind == Kind::Store) << SIZE_BITS))
+impl QuickWord {
+    /// Takes in one more reference, unless it reaches too far.
+    fn add(&mut self, r: &DataRef) -> Option<()> {
+        const PAST: u8 = (1 << SIZE_BITS) - 1;
+        let past = r.offset.checked_add(r.size - 1)?;
+        let past = u8::try_from(past).ok().filter(|&past| past <= PAST)?;
+        let store = self.0 & !PAST | u8::from(r.kind == Kind::Store) << SIZE_BITS;
+        self.0 = past.max(self.0 & PAST) | store;
+        Some(())
     }
     /// [`quiet::LOADS`] or [`quiet::STORES`].
     #[inline(always)]
@@ -143,8 +162,8 @@ pub(super) struct Compiled {
     hot: ById<Hot>,
     /// By id.
     quick: Vec<Quick>,
-    /// References of blocks that have more than [`TOGETHER`].
-    all: Vec<QuickRef>,
+    /// Address words of blocks that have more than [`TOGETHER`].
+    all: Vec<QuickWord>,
     refs: Vec<HotRef>,
 }
 
@@ -160,6 +179,8 @@ impl Compiled {
             past: (r.size - 1) as u16, // At most MAX_REF_BYTES, 2^16.
             table: if r.kind == Kind::Store { quiet::STORES } else { quiet::LOADS } as u16,
             after: r.after,
+            word: r.word,
+            offset: r.offset,
         }));
         let vpn = block.instrs.first().map_or(0, |i| i.pc >> BASE_SHIFT);
         let inside = |i: &Instr| (i.pc >> BASE_SHIFT, (i.pc + u64::from(i.len) - 1) >> BASE_SHIFT) == (vpn, vpn);
@@ -168,6 +189,7 @@ impl Compiled {
             vpn,
             refs_at,
             refs: block.refs.len().try_into().map_err(too_many)?,
+            words: block.words().try_into().map_err(too_many)?,
             instrs: block.instrs.len().try_into().map_err(too_many)?,
             spread: !block.instrs.iter().all(inside),
         };
@@ -188,19 +210,19 @@ impl Compiled {
     pub fn quick(&self, id: u32) -> Option<&Quick> {
         self.quick.get(id as usize)
     }
-    /// The references of a block that has more than [`TOGETHER`].
+    /// What the address words are for of a block that has more than [`TOGETHER`].
     #[inline(always)]
-    pub fn all_of(&self, quick: &Quick) -> &[QuickRef] {
-        let at = u32::from_ne_bytes(quick.first.map(|r| r.0)) as usize;
-        &self.all[at..][..quick.refs.into()]
+    pub fn all_of(&self, quick: &Quick) -> &[QuickWord] {
+        let at = u32::from_ne_bytes(quick.first.map(|word| word.0)) as usize;
+        &self.all[at..][..quick.words.into()]
     }
 
-    /// What `words[at]` executes, and the addresses of its references.
+    /// What `words[at]` executes, and its address words.
     #[inline]
     pub fn execution<'w>(&self, words: &'w [u64], at: usize) -> Result<(&Hot, &'w [u64]), Broken> {
         let id = block_id(words[at]);
         let hot = self.hot.get(id).ok_or(Broken::UndefinedBlock { id })?;
-        Ok((hot, addresses(words, at, hot.refs as usize)?))
+        Ok((hot, addresses(words, at, hot.words as usize)?))
     }
     /// Its data references.
     #[inline(always)]
@@ -215,6 +237,6 @@ mod tests {
 
     #[test]
     fn a_quarter_of_a_cache_line() {
-        assert_eq!((size_of::<Quick>(), size_of::<HotRef>()), (16, 8));
+        assert_eq!((size_of::<Quick>(), size_of::<HotRef>()), (16, 16));
     }
 }

@@ -8,7 +8,7 @@
 mod ask;
 mod events;
 
-use super::compiled::{Compiled, Hot, HotRef, Quick, QuickRef, TOGETHER};
+use super::compiled::{Compiled, Hot, HotRef, Quick, QuickWord, TOGETHER};
 use super::lives::Lives;
 use super::quiet::{self, Quiet, Silent};
 use super::tally::{Crowd, Footprint, ORDERS, Tally, of};
@@ -16,7 +16,7 @@ use super::threads::Threads;
 use super::unit::{Group, Unit};
 use crate::Error;
 use crate::addr::{Asid, BASE_SHIFT, Vpn};
-use crate::event::{Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, block_id, refs_behind};
+use crate::event::{Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, block_id, words_behind};
 use crate::hw::tlb::{Lookup, Marks, Noise};
 use crate::os::Change;
 
@@ -150,16 +150,18 @@ impl Engine {
         let Engine { quiet, groups, units, .. } = self;
         let (silent, marks) = quiet.fast();
         let mut marks = marks.fast();
-        let (mut fetches, mut loads, mut blocks) = (0u64, 0u64, 0);
+        let (mut fetches, mut loads, mut stores) = (0u64, 0u64, 0u64);
         let mut rest = &words[from..];
-        // What is left at the end need not be quick. A word that names an event announces more references than any quick block has.
+        // What is left at the end need not be quick. A word that names an event announces more addresses than any quick block has.
         while let Some(window) = rest.first_chunk() {
-            let (word, refs) = (window[0], refs_behind(window[0]));
-            let Some(quick) = compiled.quick(block_id(word)).filter(|quick| usize::from(quick.refs) == refs) else { break };
+            let (word, many) = (window[0], words_behind(window[0]));
+            let Some(quick) = compiled.quick(block_id(word)).filter(|quick| usize::from(quick.words) == many) else { break };
             // Near the limit every block goes the plain way.
-            let so_far = words.len() - rest.len() - from;
-            if LIMITED && fetches.max(so_far as u64) + u64::from(quick.instrs).max(refs as u64) > room {
-                break;
+            if LIMITED {
+                let refs = u64::from(quick.loads) + u64::from(quick.stores);
+                if fetches.max(loads + stores) + refs.max(quick.instrs.into()) > room {
+                    break;
+                }
             }
             let fetch = Marks::place(quick.vpn);
             if silent.loud(quick.vpn, quiet::FETCHES + fetch) != 0 {
@@ -167,12 +169,12 @@ impl Engine {
             }
             let behind;
             // The word says which way it goes, so that the processor knows early, and that is as foreseeable as the program.
-            by_count!(refs, COUNT => {
+            by_count!(many, COUNT => {
                 let Some(places) = quiet_refs::<COUNT>(silent, quick, window) else { break };
                 places.iter().for_each(|&place| marks.mark(place));
                 behind = &rest[1 + COUNT..];
             }, _ => {
-                let Some((addrs, next)) = rest[1..].split_at_checked(refs) else { break };
+                let Some((addrs, next)) = rest[1..].split_at_checked(many) else { break };
                 if !many_quiet_refs(silent, compiled.all_of(quick), addrs) {
                     break;
                 }
@@ -185,24 +187,24 @@ impl Engine {
             }
             fetches += u64::from(quick.instrs);
             loads += u64::from(quick.loads);
-            blocks += 1;
+            stores += u64::from(quick.stores);
             rest = behind;
         }
-        let at = words.len() - rest.len();
         let references = &mut self.tally.references;
         references.fetch += fetches;
         references.load += loads;
-        references.store += (at - from - blocks) as u64 - loads;
-        at
+        references.store += stores;
+        words.len() - rest.len()
     }
 
     /// One block that fetches from one page or not at all. The same as [`Engine::plain_block`], but what is quiet is only counted, and of
     /// fetches it does not matter when among lookups that nobody is asked about.
     #[inline(never)]
-    fn hot_block(&mut self, asid: Asid, hot: &Hot, refs: &[HotRef], addrs: &[u64]) -> Result<(), Error> {
+    fn hot_block(&mut self, asid: Asid, hot: &Hot, refs: &[HotRef], words: &[u64]) -> Result<(), Error> {
         // Fetches so far, and up to where further ones are known to be quiet: until somebody is asked.
         let (mut fetched, mut calm) = (0, 0);
-        for (r, &addr) in refs.iter().zip(addrs) {
+        for r in refs {
+            let addr = r.address(words);
             if r.after > calm {
                 (fetched, calm) = self.loud_fetches(asid, hot, fetched, r.after)?;
             }
@@ -250,12 +252,12 @@ impl Engine {
     }
 
     /// One block, reference by reference, up to the limit.
-    fn plain_block(&mut self, asid: Asid, block: &Block, addrs: &[u64]) -> Result<(), Error> {
+    fn plain_block(&mut self, asid: Asid, block: &Block, words: &[u64]) -> Result<(), Error> {
         let mut instrs = block.instrs.iter();
         // The page whose fetches are known to be quiet: until some lookup does something.
         let mut calm = None;
         let mut fetched = 0;
-        for (r, &addr) in block.refs.iter().zip(addrs) {
+        for (r, addr) in block.data(words) {
             for instr in instrs.by_ref().take((r.after - fetched) as usize) {
                 if !self.fetch(asid, instr, &mut calm)? {
                     return Ok(());
@@ -306,7 +308,7 @@ impl Engine {
     }
 }
 
-/// The places of the `N` references of this block, to the addresses behind the first word, if they all are quiet.
+/// The places of what the `N` addresses behind the first word are of, if all references of this block are quiet.
 #[inline(always)]
 fn quiet_refs<const N: usize>(silent: Silent, quick: &Quick, window: &[u64; 1 + TOGETHER]) -> Option<[usize; N]> {
     let (mut loud, mut reaches, mut places) = (0, 0, [0; N]);
@@ -320,9 +322,9 @@ fn quiet_refs<const N: usize>(silent: Silent, quick: &Quick, window: &[u64; 1 + 
     (loud | reaches >> BASE_SHIFT == 0).then_some(places)
 }
 
-/// Whether any number of references, to as many addresses, is quiet.
+/// The same for any number of addresses.
 #[inline(always)]
-fn many_quiet_refs(silent: Silent, refs: &[QuickRef], addrs: &[u64]) -> bool {
+fn many_quiet_refs(silent: Silent, refs: &[QuickWord], addrs: &[u64]) -> bool {
     let (mut loud, mut reaches) = (0, 0);
     for (r, &addr) in refs.iter().zip(addrs) {
         let vpn = addr >> BASE_SHIFT;
@@ -336,7 +338,7 @@ fn many_quiet_refs(silent: Silent, refs: &[QuickRef], addrs: &[u64]) -> bool {
 fn verify(compiled: &Compiled, groups: &[Group], units: &[Unit], asid: Asid, words: &[u64], at: usize) {
     let (block, addrs) = compiled.blocks.execution(words, at).expect("it was looked at");
     let fetches = block.instrs.iter().map(|i| (Kind::Fetch, i.pc));
-    let data = block.refs.iter().zip(addrs).map(|(r, &addr)| (r.kind, addr));
+    let data = block.data(addrs).map(|(r, addr)| (r.kind, addr));
     for (kind, addr) in fetches.chain(data) {
         for unit in units {
             let os = &groups[unit.group].os;

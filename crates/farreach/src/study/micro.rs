@@ -90,7 +90,7 @@ impl Pages {
     pub fn new(asid: u32) -> Pages {
         let Pages(mut batch) = Pages::begin(asid);
         for (id, kind) in [(0, Kind::Load), (1, Kind::Store)] {
-            let refs = [DataRef { after: 0, kind, size: 8 }].into();
+            let refs = [DataRef::new(0, kind, 8, 0)].into();
             batch.push_op(Op::Define { id, block: Arc::new(Block { instrs: [].into(), refs }) });
         }
         Pages(batch)

@@ -67,7 +67,7 @@ impl Snapshots {
             (WRITE, 0x140, 8, vec![(2, Kind::Load), (6, Kind::Store)]),
         ] {
             let instrs = (0..instrs).map(|i| Instr { pc: TEXT + at + 4 * i, len: 4 }).collect();
-            let refs = refs.into_iter().map(|(after, kind)| DataRef { after, kind, size: 8 }).collect();
+            let refs = (0..).zip(refs).map(|(word, (after, kind))| DataRef::new(after, kind, 8, word)).collect();
             batch.push_op(Op::Define { id, block: Arc::new(Block { instrs, refs }) });
         }
         batch

@@ -161,7 +161,7 @@ impl Assembler {
         }
         let run = &mut self.run;
         let after = run.instrs.len() as u32;
-        run.refs.push(DataRef { after, kind, size });
+        run.refs.push(DataRef::new(after, kind, size, run.addrs.len() as u32));
         run.addrs.push(addr);
         run.hash = mix(run.hash, !(u64::from(after) << 20 ^ u64::from(size) << 1 ^ u64::from(kind == Kind::Store)));
         Ok(())

@@ -168,7 +168,7 @@ mod tests {
         }
     }
 
-    const LOAD: DataRef = DataRef { after: 0, kind: Kind::Load, size: 8 };
+    const LOAD: DataRef = DataRef::new(0, Kind::Load, 8, 0);
 
     #[test]
     fn what_never_started_ends_too() {

@@ -19,7 +19,8 @@ use std::sync::Arc;
 use crate::addr::Asid;
 use crate::error::{Error, Result};
 use crate::event::{
-    Backing, Batch, Block, Broken, End, Kind, MAX_BLOCKS, MAX_REF_BYTES, NOT_EXECUTED, OP_BIT, Op, Source, addresses, block_id,
+    Backing, Batch, Block, Broken, End, Kind, MAX_BLOCKS, MAX_REF_BYTES, MAX_SPREAD, NOT_EXECUTED, OP_BIT, Op, Source,
+    addresses, block_id,
 };
 use crate::nouns::several;
 use crate::trace::frt::{MAX_ADDRESS_SPACES, Totals};
@@ -159,6 +160,7 @@ pub struct Checker {
 
 struct Known {
     block: Arc<Block>,
+    words: usize,
     instrs: u64,
     loads: u64,
     stores: u64,
@@ -246,14 +248,13 @@ impl Checker {
             let id = block_id(word);
             let known = self.by_id.get(id).ok_or_else(|| Broken::UndefinedBlock { id }.to_string())?;
             let known = &self.blocks[known as usize];
-            let need = (known.loads + known.stores) as usize;
-            let addrs = addresses(words, *at, need).map_err(|why| why.to_string())?;
+            let addrs = addresses(words, *at, known.words).map_err(|why| why.to_string())?;
             let space = &mut self.spaces[space].space;
             space.instructions += known.instrs;
             space.loads += known.loads;
             space.stores += known.stores;
-            if addrs.iter().any(|&a| a >= u64::MAX - u64::from(MAX_REF_BYTES)) {
-                for (r, &addr) in known.block.refs.iter().zip(addrs) {
+            if addrs.iter().any(|&a| a >= u64::MAX - u64::from(MAX_REF_BYTES + MAX_SPREAD)) {
+                for (r, addr) in known.block.data(addrs) {
                     if addr == NOT_EXECUTED {
                         self.not_executed += 1;
                         match r.kind {
@@ -265,7 +266,7 @@ impl Checker {
                     }
                 }
             }
-            *at += 1 + need;
+            *at += 1 + addrs.len();
         }
         Ok(())
     }
@@ -282,7 +283,7 @@ impl Checker {
         let stores = block.refs.iter().filter(|r| r.kind == Kind::Store).count() as u64;
         let (instrs, loads) = (block.instrs.len() as u64, block.refs.len() as u64 - stores);
         self.by_id.insert(id, self.blocks.len() as u32);
-        self.blocks.push(Known { block: Arc::clone(block), instrs, loads, stores });
+        self.blocks.push(Known { block: Arc::clone(block), words: block.words(), instrs, loads, stores });
         Ok(())
     }
 

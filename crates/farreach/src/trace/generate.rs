@@ -65,8 +65,8 @@ impl Loop {
         batch.push_op(map(CODE, 4096, Prot { read: true, write: false, exec: true }, Backing::Anonymous));
         batch.push_op(map(DATA, self.bytes, Prot::RW, Backing::Anonymous));
         let instrs = [0, 4, 8].map(|o| Instr { pc: CODE + o, len: 4 }).into();
-        let load = DataRef { after: 1, kind: Kind::Load, size: 8 };
-        let store = DataRef { after: 2, kind: Kind::Store, size: 8 };
+        let load = DataRef::new(1, Kind::Load, 8, 0);
+        let store = DataRef::new(2, Kind::Store, 8, 1);
         let refs = if self.update { vec![load, store] } else { vec![load] };
         batch.push_op(Op::Define { id: 0, block: Arc::new(Block { instrs, refs: refs.into() }) });
     }
@@ -166,10 +166,10 @@ impl Program {
             let most = if instrs.is_empty() { 1..2 } else { 0..5 };
             let mut after = 0;
             let refs: Box<[DataRef]> = (0..self.rng.random_range(most))
-                .map(|_| {
+                .map(|word| {
                     after = self.rng.random_range(after..=instrs.len() as u32);
                     let kind = if self.rng.random_bool(0.3) { Kind::Store } else { Kind::Load };
-                    DataRef { after, kind, size: 1 << self.rng.random_range(0..6) }
+                    DataRef::new(after, kind, 1 << self.rng.random_range(0..6), word)
                 })
                 .collect();
             let block = Arc::new(Block { instrs, refs });

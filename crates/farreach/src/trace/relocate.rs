@@ -182,9 +182,10 @@ impl Relocator {
             let (block, addrs) = self.blocks.execution(words, *at).map_err(|why| why.to_string())?;
             let block = Arc::clone(block);
             let id = self.block(batch.asid, block_id(word), &block, out)?;
-            out.words.push(block_word(id, addrs.len()));
+            // What shares an address now may lie in mappings that move apart.
+            out.words.push(block_word(id, block.refs.len()));
             let space = self.spaces.entry(batch.asid).or_default();
-            for (r, &addr) in block.refs.iter().zip(addrs) {
+            for (r, addr) in block.data(addrs) {
                 out.words.push(space.reference(*r, addr)?);
             }
             *at += 1 + addrs.len();
@@ -209,7 +210,7 @@ impl Relocator {
             if next >= MAX_BLOCKS {
                 return Err(format!("more than {MAX_BLOCKS} blocks in all the places where code lay"));
             }
-            out.push_op(Op::Define { id: new, block: Arc::new(Block { instrs, refs: block.refs.clone() }) });
+            out.push_op(Op::Define { id: new, block: Arc::new(Block { instrs, ..block.apart() }) });
         }
         space.code.insert(id, (space.generation, new));
         Ok(new)

@@ -22,7 +22,7 @@ impl Stream {
     pub fn new() -> Stream {
         let mut s = Stream { batches: vec![Batch::new(Asid(0))], fetches: Default::default() };
         for (id, kind) in [(LOAD, Kind::Load), (STORE, Kind::Store)] {
-            let block = Arc::new(Block { instrs: [].into(), refs: [DataRef { after: 0, kind, size: 8 }].into() });
+            let block = Arc::new(Block { instrs: [].into(), refs: [DataRef::new(0, kind, 8, 0)].into() });
             s.op(Op::Define { id, block });
         }
         s

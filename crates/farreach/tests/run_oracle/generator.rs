@@ -40,11 +40,11 @@ pub(super) fn stream(seed: u64, actions: u64, maps: bool) -> Stream {
 }
 
 pub(super) fn blocks(dice: &mut Dice) -> Vec<Arc<Block>> {
-    let data = |kind, size| DataRef { after: 0, kind, size };
+    let data = |word, kind, size| DataRef::new(0, kind, size, word);
     let mut all = vec![
-        Block { instrs: [].into(), refs: [data(Kind::Load, 8)].into() },
-        Block { instrs: [].into(), refs: [data(Kind::Store, 8)].into() },
-        Block { instrs: [].into(), refs: [data(Kind::Load, 4), data(Kind::Store, 4)].into() },
+        Block { instrs: [].into(), refs: [data(0, Kind::Load, 8)].into() },
+        Block { instrs: [].into(), refs: [data(0, Kind::Store, 8)].into() },
+        Block { instrs: [].into(), refs: [data(0, Kind::Load, 4), data(1, Kind::Store, 4)].into() },
     ];
     for _ in 0..6 + dice.below(8) {
         let mut pc = (WINDOWS[0] + dice.below(48)) << 12 | dice.pick(&[0, 0x7f0, 0xff8, 0xffe]);
@@ -61,10 +61,9 @@ pub(super) fn blocks(dice: &mut Dice) -> Vec<Arc<Block>> {
         let mut after: Vec<u32> = (0..refs).map(|_| dice.below(instrs.len() as u64 + 1) as u32).collect();
         after.sort_unstable();
         let sizes = [1, 8, 8, 8, 16, 64, 4096, 5000, 12_300];
-        let refs = after.into_iter().map(|after| DataRef {
-            after,
-            kind: dice.pick(&[Kind::Load, Kind::Load, Kind::Store]),
-            size: dice.pick(&sizes),
+        let refs = (0..).zip(after).map(|(word, after)| {
+            let kind = dice.pick(&[Kind::Load, Kind::Load, Kind::Store]);
+            DataRef::new(after, kind, dice.pick(&sizes), word)
         });
         all.push(Block { refs: refs.collect(), instrs: instrs.into() });
     }

@@ -224,8 +224,7 @@ impl LineEngine {
 
     /// Its steps; the data references that were not executed.
     #[inline(always)]
-    fn steps(&mut self, asid: Asid, shape: &Shape, addrs: &[u64]) -> Result<Lookups, Error> {
-        let mut addrs = addrs.iter();
+    fn steps(&mut self, asid: Asid, shape: &Shape, words: &[u64]) -> Result<Lookups, Error> {
         let mut left_out = Lookups::default();
         for at in shape.steps() {
             match self.program.step(at) {
@@ -237,8 +236,8 @@ impl LineEngine {
                     self.crossings[0].add(crossing);
                     self.span.push(item);
                 }
-                Step::Data(kind, past) => {
-                    let addr = *addrs.next().expect("one address to each data reference");
+                Step::Data { kind, past, word, offset } => {
+                    let addr = words[word as usize].wrapping_add(offset.into());
                     let last = addr.saturating_add(u64::from(past));
                     if addr >> PIECE_SHIFT == last >> PIECE_SHIFT && self.served.has(addr >> BASE_SHIFT, kind) {
                         self.span.push(Item::new(kind, addr));
@@ -273,10 +272,10 @@ impl LineEngine {
     }
 
     /// One block, reference by reference, up to the limit.
-    fn plain_block(&mut self, asid: Asid, block: &Block, addrs: &[u64]) -> Result<(), Error> {
+    fn plain_block(&mut self, asid: Asid, block: &Block, words: &[u64]) -> Result<(), Error> {
         let mut instrs = block.instrs.iter();
         let mut fetched = 0;
-        for (r, &addr) in block.refs.iter().zip(addrs) {
+        for (r, addr) in block.data(words) {
             for instr in instrs.by_ref().take((r.after - fetched) as usize) {
                 if !self.fetch(asid, instr)? {
                     return Ok(());

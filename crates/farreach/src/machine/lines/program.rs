@@ -2,7 +2,7 @@
 //! before it is left out.
 
 use crate::addr::BASE_SHIFT;
-use crate::event::{Block, Blocks, Broken, ById, Kind, addresses, block_id};
+use crate::event::{Block, Blocks, Broken, ById, DataRef, Kind, addresses, block_id};
 use crate::hw::system::{Item, PIECE_SHIFT};
 use std::sync::Arc;
 
@@ -40,8 +40,8 @@ impl Crossings {
 pub enum Step {
     /// Fetch of a piece; the second field is for [`Crossings`].
     Fetch(Item, u8),
-    /// The next data reference: kind and bytes, less one.
-    Data(Kind, u16),
+    /// A data reference: kind, bytes less one, and [where its address is](crate::event::DataRef::address).
+    Data { kind: Kind, past: u16, word: u32, offset: u8 },
 }
 
 /// What a block counts, and where its steps are.
@@ -49,6 +49,7 @@ pub enum Step {
 pub struct Shape {
     steps: (u32, u32),
     pub refs: u32,
+    words: u32,
     pub instrs: u32,
     pub loads: u32,
     /// Pages that its fetches touch, beyond one to an instruction.
@@ -81,10 +82,11 @@ impl Program {
         let mut refs = block.refs.iter().peekable();
         let mut page_crossings = 0;
         let mut before = None;
-        let data = |steps: &mut Vec<Step>, r: &crate::event::DataRef| steps.push(Step::Data(r.kind, (r.size - 1) as u16));
+        // At most MAX_REF_BYTES, and MAX_SPREAD.
+        let step = |r: &DataRef| Step::Data { kind: r.kind, past: (r.size - 1) as u16, word: r.word, offset: r.offset as u8 };
         for (i, instr) in block.instrs.iter().enumerate() {
             while let Some(r) = refs.next_if(|r| r.after as usize <= i) {
-                data(&mut self.steps, r);
+                self.steps.push(step(r));
                 before = None;
             }
             let last = instr.pc + u64::from(instr.len) - 1;
@@ -98,11 +100,12 @@ impl Program {
                 before = Some(piece);
             }
         }
-        refs.for_each(|r| data(&mut self.steps, r));
+        self.steps.extend(refs.map(step));
         let to = u32::try_from(self.steps.len()).map_err(|_| "more than 2^32 steps in all blocks")?;
         let shape = Shape {
             steps: (from, to),
             refs: block.refs.len() as u32,
+            words: block.words() as u32,
             instrs: block.instrs.len() as u32,
             loads: block.refs.iter().filter(|r| r.kind == Kind::Load).count() as u32,
             page_crossings: page_crossings as u32,
@@ -111,11 +114,11 @@ impl Program {
         Ok(())
     }
 
-    /// What `words[at]` executes, and the addresses of its references.
+    /// What `words[at]` executes, and its address words.
     pub fn execution<'w>(&self, words: &'w [u64], at: usize) -> Result<(Shape, &'w [u64]), Broken> {
         let id = block_id(words[at]);
         let shape = *self.shapes.get(id).ok_or(Broken::UndefinedBlock { id })?;
-        Ok((shape, addresses(words, at, shape.refs as usize)?))
+        Ok((shape, addresses(words, at, shape.words as usize)?))
     }
 
     #[inline(always)]

@@ -34,14 +34,15 @@ impl PageEngine {
 
     /// One block that fetches from one page or not at all.
     #[inline]
-    fn hot_block(&mut self, asid: Asid, hot: &Hot, addrs: &[u64]) {
+    fn hot_block(&mut self, asid: Asid, hot: &Hot, words: &[u64]) {
         let sides = &mut self.sides;
         sides.tally.references.fetch += u64::from(hot.instrs);
         if hot.instrs > 0 {
             sides.look(asid, hot.vpn, Kind::Fetch);
         }
         let (mut loads, mut stores) = (0, 0);
-        for (r, &addr) in self.compiled.refs(hot).iter().zip(addrs) {
+        for r in self.compiled.refs(hot) {
+            let addr = r.address(words);
             if r.reach(addr) < PAGE && addr != NOT_EXECUTED {
                 sides.look(asid, addr >> BASE_SHIFT, r.kind());
                 loads += u64::from(r.kind() == Kind::Load);
@@ -55,10 +56,10 @@ impl PageEngine {
     }
 
     /// One block, reference by reference, up to the limit.
-    fn plain_block(&mut self, asid: Asid, block: &Block, addrs: &[u64]) {
+    fn plain_block(&mut self, asid: Asid, block: &Block, words: &[u64]) {
         let mut instrs = block.instrs.iter();
         let mut fetched = 0;
-        for (r, &addr) in block.refs.iter().zip(addrs) {
+        for (r, addr) in block.data(words) {
             for instr in instrs.by_ref().take((r.after - fetched) as usize) {
                 if !self.fetch(asid, instr) {
                     return;

@@ -72,7 +72,7 @@ fn each_rule_is_held() {
 fn words_are_checked() {
     let violation = |words: Vec<u64>| {
         let instrs = [Instr { pc: 0x1000, len: 4 }].into();
-        let refs = [crate::event::DataRef { after: 1, kind: Kind::Load, size: 8 }].into();
+        let refs = [crate::event::DataRef::new(1, Kind::Load, 8, 0)].into();
         let ops = vec![Op::Define { id: 3, block: Arc::new(Block { instrs, refs }) }];
         Checker::default().check(&Batch { asid: Asid(0), words, ops }).err().map(|v| (v.word, v.what))
     };

@@ -28,6 +28,8 @@ pub(crate) struct Known {
     pub instrs: u32,
     pub loads: u32,
     pub stores: u32,
+    /// Writer: address words of an execution.
+    pub words: u32,
     /// Its references are `first_ref .. first_ref + loads + stores` of the table.
     first_ref: u32,
     /// The chunk its predictions were last used in.
@@ -114,6 +116,7 @@ impl Model {
             instrs: block.instrs.len() as u32,
             loads: block.refs.len() as u32 - stores,
             stores,
+            words: block.words() as u32,
             first_ref: self.refs.len() as u32,
             ..Known::default()
         });
@@ -141,7 +144,7 @@ impl Model {
         }
     }
 
-    /// Writer: the number of references of block `id`, which becomes the current block; appends how it was found.
+    /// Writer: the number of address words of block `id`, which becomes the current block; appends how it was found.
     #[inline]
     pub fn put_step(&mut self, id: u32, steps: &mut Vec<u8>, targets: &mut Vec<u8>) -> Option<usize> {
         let [likely, other] = self.known[self.current as usize].next;
@@ -163,19 +166,31 @@ impl Model {
             number
         };
         self.enter(number);
-        let k = &self.known[number as usize];
-        Some((k.loads + k.stores) as usize)
+        Some(self.known[number as usize].words as usize)
     }
 
-    /// Writer: appends the addresses of the current block and counts what happened.
+    /// Writer: appends the addresses of the current block, one for each reference, and counts what happened. Returns how many they are.
     #[inline]
-    pub fn put_addresses(&mut self, addrs: &[u64], codes: &mut Vec<u8>, data: &mut Vec<u8>, sums: &mut Totals) {
+    pub fn put_addresses(&mut self, words: &[u64], codes: &mut Vec<u8>, data: &mut Vec<u8>, sums: &mut Totals) -> usize {
+        let k = &self.known[self.current as usize];
+        let refs = (k.loads + k.stores) as usize;
+        if words.len() == refs {
+            self.put(words.iter().copied(), codes, data, sums);
+        } else {
+            let block = Arc::clone(&self.blocks[self.current as usize]);
+            self.put(block.data(words).map(|(_, addr)| addr), codes, data, sums);
+        }
+        refs
+    }
+
+    #[inline(always)]
+    fn put(&mut self, addrs: impl Iterator<Item = u64>, codes: &mut Vec<u8>, data: &mut Vec<u8>, sums: &mut Totals) {
         let k = &self.known[self.current as usize];
         sums.instructions += u64::from(k.instrs);
         sums.loads += u64::from(k.loads);
         sums.stores += u64::from(k.stores);
-        let refs = &mut self.refs[k.first_ref as usize..k.first_ref as usize + addrs.len()];
-        for (i, (&addr, r)) in addrs.iter().zip(refs).enumerate() {
+        let refs = &mut self.refs[k.first_ref as usize..][..(k.loads + k.stores) as usize];
+        for (i, (addr, r)) in addrs.zip(refs).enumerate() {
             if addr == NOT_EXECUTED {
                 codes.push(CODE_NOT_EXECUTED);
                 uncount(&self.blocks[self.current as usize], i, sums);

@@ -153,12 +153,12 @@ impl OpState {
         let instrs = instrs?;
         let mut after = 0u32;
         let refs: Result<Box<[DataRef]>, String> = (0..refs)
-            .map(|_| {
+            .map(|word| {
                 let step = c.u32("distance")?;
                 after = after.checked_add(step).ok_or("a reference stands past all instructions")?;
                 let packed = c.varint()?;
                 let size = u32::try_from(packed >> 1).map_err(|_| "the size of a reference does not fit 32 bits")?;
-                Ok(DataRef { after, kind: if packed & 1 == 1 { Kind::Store } else { Kind::Load }, size })
+                Ok(DataRef::new(after, if packed & 1 == 1 { Kind::Store } else { Kind::Load }, size, word as u32))
             })
             .collect();
         let block = Block { instrs, refs: refs? };

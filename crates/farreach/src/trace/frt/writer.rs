@@ -145,6 +145,8 @@ impl TraceWriter {
             let word = words[at];
             let from = at;
             at += 1;
+            // Stored references have a word each.
+            let mut apart = 0;
             if word & OP_BIT != 0 {
                 let op = batch.op(word).map_err(|why| self.refuse(from, why.to_string()))?;
                 self.put_op(op).map_err(|what| self.refuse(from, what))?;
@@ -155,14 +157,14 @@ impl TraceWriter {
                 let need = self.model.put_step(id, steps, targets).ok_or(Broken::UndefinedBlock { id });
                 let addrs = need.and_then(|need| addresses(words, from, need));
                 let addrs = addrs.map_err(|why| refuse(&self.file, self.batches, from, why.to_string()))?;
-                self.model.put_addresses(addrs, codes, data, &mut self.chunk.sums);
                 at += addrs.len();
+                apart += self.model.put_addresses(addrs, codes, data, &mut self.chunk.sums) - addrs.len();
                 self.processes.see(batch.asid, None);
             }
             if self.processes.address_spaces() > MAX_ADDRESS_SPACES {
                 return Err(self.refuse(from, format!("the trace has more than {MAX_ADDRESS_SPACES} address spaces")));
             }
-            self.chunk.words += at - from;
+            self.chunk.words += at - from + apart;
             if self.chunk.words >= CHUNK_WORDS || self.chunk.columns[OPS].len() >= CHUNK_OP_BYTES {
                 self.close_chunk()?;
             }

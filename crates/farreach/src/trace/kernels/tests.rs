@@ -5,7 +5,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::traced::Running;
 use super::*;
-use crate::event::{Blocks, Item, Kind, OP_BIT, Op, block_id, refs_behind};
+use crate::event::{Blocks, Item, Kind, OP_BIT, Op, block_id, words_behind};
 use crate::trace::check;
 use crate::trace::generate::{CODE, STACK_END};
 
@@ -142,7 +142,7 @@ fn hash(mut source: impl Source) -> u64 {
     while let Some(batch) = source.next_batch().unwrap() {
         let mut at = 0;
         while let Some(&word) = batch.words.get(at) {
-            let (first, behind) = if word & OP_BIT != 0 { (word, 0) } else { (block_id(word).into(), refs_behind(word)) };
+            let (first, behind) = if word & OP_BIT != 0 { (word, 0) } else { (block_id(word).into(), words_behind(word)) };
             hasher.update(&first.to_le_bytes());
             batch.words[at + 1..at + 1 + behind].iter().for_each(|word| hasher.update(&word.to_le_bytes()));
             at += 1 + behind;

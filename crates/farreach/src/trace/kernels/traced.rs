@@ -149,7 +149,7 @@ impl Traced {
         let count = [8, 3, 4][refs.len()];
         let pc = CODE + u64::from(at.0) * SITE_BYTES;
         let instrs = (0..count).map(|i| Instr { pc: pc + i * INSTR, len: INSTR as u32 }).collect();
-        let refs = (2..).zip(refs).map(|(after, &kind)| DataRef { after, kind, size: size as u32 }).collect();
+        let refs = (0..).zip(refs).map(|(word, &kind)| DataRef::new(2 + word, kind, size as u32, word)).collect();
         let id = self.defined;
         self.batch.push_op(Op::Define { id, block: Arc::new(Block { instrs, refs }) });
         self.defined += 1;
