@@ -243,10 +243,10 @@ static void share_words(void)
 {
    struct segment* s = &segment;
    Bool            share = True;
-   /* An instruction that stands twice (an unrolled loop) is told by the last word written if it faults. Code without
-      such has rising addresses. */
-   for (UInt i = 1; i < s->instrs; i++)
-      share &= (s->instr[i] << 7) > (s->instr[i - 1] << 7);
+   /* An instruction that stands twice (an unrolled loop) is told by the last word written if it faults. */
+   for (UInt i = 0; i < s->instrs; i++)
+      for (UInt j = 0; j < i; j++)
+         share &= s->instr[i] != s->instr[j];
    s->words = 0;
    for (UInt i = 0; i < s->refs; i++) {
       struct ref*   r = &s->ref[i];

@@ -9,6 +9,7 @@ use farreach::nouns::several;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
+use super::fault;
 use super::layout::{BLOCK_INSTRS, CHUNK_WORDS, map, record};
 
 /// References received, counted block by block.
@@ -34,9 +35,7 @@ impl Counts {
     }
 }
 
-/// What a block counts, in one word, so that a chunk is counted with one addition per block: instructions in the upper half, then loads, then
-/// stores in 16 bits each. No sum of a chunk outgrows its place: every reference is a word of the chunk, and no block has more than
-/// [`BLOCK_INSTRS`] instructions.
+/// What a block counts, in one word: stores, loads, instructions and address words in 16 bits each, from the lowest.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Shape(NonZeroU64);
 
@@ -48,17 +47,35 @@ impl Shape {
         }
         let stores = block.refs.iter().filter(|r| r.kind == Kind::Store).count();
         let loads = block.refs.len() - stores;
-        let shape = (block.instrs.len() as u64) << 32 | (loads as u64) << 16 | stores as u64;
+        let fields = [block.words(), block.instrs.len(), loads, stores];
+        let shape = fields.into_iter().fold(0, |shape, n| shape << 16 | n as u64);
         Ok(Shape(NonZeroU64::new(shape).ok_or("a block of nothing")?))
     }
-    /// What a sum of shapes says.
-    fn counts(sum: u64) -> Counts {
-        Counts { instructions: sum >> 32, loads: sum >> 16 & 0xffff, stores: sum & 0xffff }
-    }
-    /// Data references of a block.
+    /// Address words of an execution.
     #[inline(always)]
-    fn refs(self) -> usize {
-        (self.0.get() >> 16 & 0xffff) as usize + (self.0.get() & 0xffff) as usize
+    fn words(self) -> usize {
+        (self.0.get() >> 48) as usize
+    }
+}
+
+/// Shapes added up, two fields to a word. No field outgrows its 32 bits within a chunk, which has at most [`CHUNK_WORDS`] blocks.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    /// Instructions, stores.
+    even: u64,
+    /// Address words, loads.
+    odd: u64,
+}
+
+impl Sum {
+    #[inline(always)]
+    fn add(&mut self, shape: Shape) {
+        const EVEN: u64 = 0xffff_0000_ffff;
+        self.even += shape.0.get() & EVEN;
+        self.odd += shape.0.get() >> 16 & EVEN;
+    }
+    fn counts(self) -> Counts {
+        Counts { instructions: self.even >> 32, loads: self.odd & 0xffff_ffff, stores: self.even & 0xffff_ffff }
     }
 }
 
@@ -104,7 +121,7 @@ impl Decoder {
     pub fn decode(&mut self, asid: Asid, words: Vec<u64>, torn: bool) -> Result<Decoded, String> {
         let batch = Batch { asid, words, ops: Vec::new() };
         let mut run = Chunk { batch, read: 0, run: 0, write: 0, last_block: None, notices: Vec::new(), cut: Counts::default() };
-        let mut sum = 0;
+        let mut sum = Sum::default();
         loop {
             self.blocks(&mut run, &mut sum, torn);
             let Some(&word) = run.batch.words.get(run.read) else { break };
@@ -120,21 +137,23 @@ impl Decoder {
         }
         run.flush();
         run.batch.words.truncate(run.write);
-        Ok(Decoded { batch: run.batch, notices: run.notices, counts: Shape::counts(sum), cut: run.cut })
+        Ok(Decoded { batch: run.batch, notices: run.notices, counts: sum.counts(), cut: run.cut })
     }
 
     /// Steps over blocks, up to something else or a block that is not as it should be. The next block is found without knowing this one,
     /// so that the processor can look several up at a time.
-    fn blocks(&self, run: &mut Chunk, sum: &mut u64, torn: bool) {
+    fn blocks(&self, run: &mut Chunk, sum: &mut Sum, torn: bool) {
         let words = &run.batch.words[..];
         let (mut at, mut last, mut counted) = (run.read, run.last_block, *sum);
         while let Some(&word) = words.get(at) {
             let end = at + 1 + words_behind(word);
-            let Some(shape) = self.shapes.get(block_id(word)).filter(|shape| shape.refs() == words_behind(word)) else { break };
+            let Some(shape) = self.shapes.get(block_id(word)).filter(|shape| shape.words() == words_behind(word)) else {
+                break;
+            };
             if end > words.len() || torn && words[at + 1..end].contains(&0) {
                 break;
             }
-            counted += shape.0.get();
+            counted.add(*shape);
             last = Some(at);
             at = end;
         }
@@ -145,7 +164,7 @@ impl Decoder {
     fn refuse(&self, run: &Chunk, word: u64) -> String {
         let id = block_id(word);
         let shape = self.shapes.get(id).ok_or(Broken::UndefinedBlock { id });
-        match shape.and_then(|shape| addresses(&run.batch.words, run.read, shape.refs())) {
+        match shape.and_then(|shape| addresses(&run.batch.words, run.read, shape.words())) {
             Ok(_) => format!("block {id} was not written to its end"),
             Err(why) => why.to_string(),
         }
@@ -265,40 +284,29 @@ impl Decoder {
     fn cut(&mut self, run: &mut Chunk, id: u64, ip: u64) -> Result<(), String> {
         let at = run.last_block.ok_or("a fault without a block")?;
         let block = self.blocks.get(block_id(run.batch.words[at])).cloned().ok_or("a fault in an unknown block")?;
-        let addrs = run.batch.words[at + 1..at + 1 + block.refs.len()].to_vec();
-        let ran = instructions_before_fault(&block, &addrs, ip);
-        let refs: Box<[DataRef]> = block.refs.iter().take_while(|r| ran > 0 && r.after as usize <= ran).copied().collect();
-        let short = Block { instrs: block.instrs[..ran].into(), refs };
+        let end = at + 1 + block.words();
+        let (short, words) = fault::before(&block, &run.batch.words[at + 1..end], ip);
         let stores = |b: &Block| b.refs.iter().filter(|r| r.kind == Kind::Store).count();
-        // Before anything changes: a torn chunk ends where this is refused, with the block as it was counted.
-        let defined = if ran > 0 { Some(self.define(id, short.clone())?) } else { None };
-        run.last_block = None;
-        run.cut.add(&Counts {
-            instructions: (block.instrs.len() - ran) as u64,
+        let cut = Counts {
+            instructions: (block.instrs.len() - short.instrs.len()) as u64,
             loads: (block.refs.len() - stores(&block) - (short.refs.len() - stores(&short))) as u64,
             stores: (stores(&block) - stores(&short)) as u64,
-        });
+        };
+        // Before anything changes: a torn chunk ends where this is refused, with the block as it was counted.
+        let defined = if short.instrs.is_empty() { None } else { Some(self.define(id, short)?) };
+        run.last_block = None;
+        run.cut.add(&cut);
         // In place of the block: its definition, then what ran of it. One word more at most; the record gave back three.
-        let behind = run.batch.words[at + 1 + block.refs.len()..run.write].to_vec();
+        let behind = run.batch.words[end..run.write].to_vec();
         run.write = at;
         if let Some(definition) = defined {
             run.push(definition);
-            run.append(&[block_word(id as u32, short.refs.len())]);
-            run.append(&addrs[..short.refs.len()]);
+            run.append(&[block_word(id as u32, words.len())]);
+            run.append(&words);
         }
         run.append(&behind);
         Ok(())
     }
-}
-
-/// How many instructions of a block ran when the one at `ip` faulted. Code can have the same instruction several times in
-/// one block (an unrolled loop). An address is written just before it is used and is 0 until then, so the instruction is
-/// that of the last address written, or a later one without references.
-fn instructions_before_fault(block: &Block, addrs: &[u64], ip: u64) -> usize {
-    let written = addrs.iter().position(|&a| a == 0).unwrap_or(addrs.len());
-    let first = written.checked_sub(1).map_or(0, |last| block.refs[last].after.saturating_sub(1) as usize);
-    let is_it = |n: &usize| block.instrs[*n].pc == ip;
-    (first..block.instrs.len()).find(is_it).or_else(|| (0..first).rev().find(is_it)).unwrap_or(0)
 }
 
 fn prot(flags: u64) -> Prot {
@@ -383,13 +391,16 @@ impl Payload<'_> {
             return Err(format!("a definition of {i} and {r} has {}", several(self.words.len() as u64, "word")));
         }
         let (i, r) = self.words[2..].split_at(instrs);
-        let reference = |(word, &w): (u32, &u64)| {
-            let kind = if w >> 63 != 0 { Kind::Store } else { Kind::Load };
-            DataRef::new(w as u32, kind, (w >> 32) as u32 & 0x7fff_ffff, word)
+        let reference = |&w: &u64| DataRef {
+            after: w as u32 & 0xffff,
+            kind: if w >> 63 != 0 { Kind::Store } else { Kind::Load },
+            size: (w >> 32) as u32 & 0x3_ffff,
+            word: w as u32 >> 16,
+            offset: (w >> 50) as u32 & 0x1fff,
         };
         Ok(Block {
             instrs: i.iter().map(|&w| Instr { pc: w & ((1 << 57) - 1), len: (w >> 57) as u32 }).collect(),
-            refs: (0..).zip(r).map(reference).collect(),
+            refs: r.iter().map(reference).collect(),
         })
     }
 }

@@ -6,6 +6,7 @@
 mod advice;
 mod check;
 mod decode;
+mod fault;
 #[doc(hidden)]
 pub mod fuzz;
 mod launch;
