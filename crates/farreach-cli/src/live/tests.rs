@@ -195,7 +195,9 @@ fn references_share_an_address_word() {
 /// Before the shared word is written, between its two references, and behind them.
 #[test]
 fn a_cut_block_keeps_what_it_needs_of_shared_words() {
-    let cases: [(u64, [u64; 2], &[u64], &[u64]); 5] = [
+    // Where it faults, the words of the block, what ran of it, its words.
+    type Case<'a> = (u64, [u64; 2], &'a [u64], &'a [u64]);
+    let cases: [Case<'_>; 5] = [
         (0x1000, [0, 0], &[], &[]),
         (0x1004, [0x9000, 0], &[0x1000], &[]),
         // The only reference left of its word: the word is its address.
