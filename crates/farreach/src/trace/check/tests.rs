@@ -81,7 +81,7 @@ fn words_are_checked() {
     for (words, at, expected) in [
         (vec![run, 0x10], 0, "never defined"),
         (vec![OP_BIT, run], 1, "0 words left"),
-        (vec![OP_BIT, 3, 0x10], 1, "has 1 data reference, its execution announces 0"),
+        (vec![OP_BIT, 3, 0x10], 1, "has 1 address, its execution announces 0"),
         (vec![OP_BIT, OP_BIT | 1], 1, "event 1 of 1"),
         (vec![OP_BIT, run, u64::MAX - 7], 1, "past 2^64"),
         (vec![OP_BIT, u64::MAX >> 1, 0], 1, "never defined"),
