@@ -22,6 +22,9 @@ fn wrong_descriptions() {
     let about = toml("about.toml", "kind = \"single\"\nabout = 3\n");
     let number = toml("number.toml", "kind = 3\n");
     let none = toml("none.toml", "");
+    let other = dir.write("other.toml", b"about = \"\xe9\"\n");
+    let large = toml("large.toml", &format!("kind = \"single\"\n{}", "# padding\n".repeat(120_000)));
+    let long = toml("long.toml", &format!("about = {}", "[".repeat(500_000)));
     let nan = toml("nan.toml", "kind = \"single\"\ncpi = nan\n");
     let date = toml("date.toml", "kind = \"single\"\ncpi = 1979-05-27\n");
     for (machine, words) in [
@@ -56,7 +59,11 @@ fn wrong_descriptions() {
         (&unknown, &["unknown.toml", "unknown key 'entires'", "entries"]),
         (&about, &["about.toml", "about = 3", "text"]),
         (&number, &["number.toml", "kind = '3'", "single, superpage"]),
-        (&none, &["none.toml", "kind = ''", "single, superpage"]),
+        (&none, &["none.toml", "'kind' is missing", "single, superpage"]),
+        (&other, &["other.toml", "byte 9", "UTF-8"]),
+        (&large, &["large.toml", "larger than 1M"]),
+        (&long, &["long.toml", "line 1", "[[[..."]),
+        ("t94/single:kind=", &["kind = ''", "single, superpage"]),
         (&nan, &["nan.toml", "cpi = nan", "a number from"]),
         (&date, &["date.toml", "cpi = 1979-05-27 is not allowed"]),
     ] {
@@ -107,12 +114,8 @@ fn every_preset_survives_being_printed_and_read() {
         assert_eq!((&a["config"], &a["counts"], &a["cost"]), (&b["config"], &b["counts"], &b["cost"]), "{preset}");
         assert_eq!((a["name"].as_str(), b["name"].as_str()), (Some(preset.as_str()), Some(toml.as_str())));
         // Overrides work on both.
-        let key = match config(preset)["kind"].as_str().unwrap() {
-            "two-level" => "l1_entries",
-            "hierarchy" | "range" | "clustered" | "coalesced" | "segment" => "pwc_pd",
-            "softvm" | "spur" | "vmp" => "id_bits",
-            _ => "entries",
-        };
+        let keys = ["entries", "l1_entries", "pwc_pd", "id_bits"];
+        let key = keys.into_iter().find(|key| config(preset).get(key).is_some()).expect("a number that every kind has");
         let small = |name: &str| config(&format!("{name}:{key}=8"))[key].as_u64();
         assert_eq!((small(preset), small(&toml)), (Some(8), Some(8)));
     }
@@ -122,11 +125,18 @@ fn every_preset_survives_being_printed_and_read() {
 #[test]
 fn a_seed_survives_being_printed() {
     let dir = Dir::new();
-    for (seed, printed) in [("", "\n# seed = 0\n"), (":seed=0", "\nseed = 0\n"), (":seed=7", "\nseed = 7\n")] {
+    // TOML has no whole numbers beyond 2^63 - 1; seeds go to 2^64 - 1.
+    let largest = format!(":seed={}", u64::MAX);
+    for (seed, printed) in [
+        ("", "\n# seed = 0\n"),
+        (":seed=0", "\nseed = 0\n"),
+        (":seed=7", "\nseed = 7\n"),
+        (&largest, "\nseed = \"18446744073709551615\"\n"),
+    ] {
         let toml = line(&format!("machines t94/set-associative{seed}")).good().out;
         assert!(toml.contains(printed), "{seed}: {toml}");
         let again = farreach(["machines", &dir.write("again.toml", &toml)]).good().out;
-        assert_eq!(toml, again);
+        assert_eq!(toml, again, "{seed}");
     }
 }
 
@@ -233,10 +243,12 @@ fn machines_with_caches_stand_beside_tlbs() {
 /// What a key chooses from is listed with it, also where it is a registry.
 #[test]
 fn keys_of_registries_name_what_is_in_them() {
-    let text = farreach(["machines", "--keys", "t94/single"]).good().out;
-    for names in
-        ["    one of single, superpage, ", "    one of demand, reservation, two-size, thp, hugetlb, eager, segment, mapping\n"]
-    {
+    for (machine, names) in [
+        ("t94/single", "    one of single, superpage, "),
+        ("t94/single", "    one of demand, reservation, two-size, thp, hugetlb, eager, segment, mapping\n"),
+        ("sv97/softvm", "    one of linear, radix, hashed, clustered, guarded\n"),
+    ] {
+        let text = farreach(["machines", "--keys", machine]).good().out;
         assert!(text.contains(names), "{text}");
     }
 }

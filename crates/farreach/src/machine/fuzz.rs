@@ -10,9 +10,8 @@ pub fn text(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let (toml, overrides) = text.split_once('\0').unwrap_or((text, ""));
     if let Ok(spec) = MachineSpec::from_toml("fuzz", toml, overrides, 0) {
-        let resolved: Vec<String> = spec.params.as_json().iter().map(|(key, value)| format!("{key} = {value}")).collect();
-        let again = MachineSpec::from_toml("fuzz", &resolved.join("\n"), "", 0).expect("keys as they were resolved");
-        assert_eq!(again.params.as_json(), spec.params.as_json());
+        let again = MachineSpec::from_toml("fuzz", &spec.to_toml(), "", 0).expect("keys as they were resolved");
+        assert_eq!((again.about.as_str(), again.params.as_json()), (spec.about.as_str(), spec.params.as_json()));
     }
     fragmentation::fuzz(text);
     dump::fuzz(text);

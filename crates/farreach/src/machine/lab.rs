@@ -99,6 +99,10 @@ struct Place {
 
 impl Lab {
     /// Builds the machines. Machines whose operating systems are described alike share one.
+    ///
+    /// # Errors
+    /// [`Error::Config`]: a part of a machine refuses its keys, or a file that they name; it says which machine, key, value, and what is
+    /// allowed. [`Error::Io`]: a thread cannot be started.
     pub fn new(specs: Vec<MachineSpec>, options: Options) -> Result<Lab, Error> {
         let (mut engines, place) = build::engines(&specs, &options)?;
         let crew = if options.threads > 1 { Some(Crew::start(std::mem::take(&mut engines))?) } else { None };
@@ -106,6 +110,9 @@ impl Lab {
     }
 
     /// Waits until everything that was fed is simulated. After it, nothing more can be fed.
+    ///
+    /// # Errors
+    /// What engines on threads of their own found, as [`Lab::feed`] says without such threads.
     pub fn settle(&mut self) -> Result<(), Error> {
         let Some(crew) = self.crew.take() else { return Ok(()) };
         let (engines, outcome) = crew.finish();
@@ -118,7 +125,12 @@ impl Lab {
         self.engines.first().is_some_and(Work::done)
     }
 
-    /// Simulates one batch, which may be given away or lent; false: the limit is reached, further batches would be ignored.
+    /// Simulates one batch, which may be given away or lent; false: the limit is reached, further batches would be ignored. With
+    /// [`Options::threads`] also if an engine has given up: [`Lab::settle`] says why.
+    ///
+    /// # Errors
+    /// [`Error::Trace`]: the batch is broken, a block that was never defined, say. [`Error::Simulation`]: a machine cannot go on, its memory is
+    /// full, say.
     pub fn feed<'b>(&mut self, batch: impl Into<Cow<'b, Batch>>) -> Result<bool, Error> {
         let batch = batch.into();
         if let Some(crew) = &mut self.crew {
@@ -130,7 +142,10 @@ impl Lab {
         Ok(self.engines.iter().any(|e| !e.done()))
     }
 
-    /// Simulates a whole stream.
+    /// Simulates a whole stream, which is the only one of this laboratory: for several one after the other there is [`Chain`](crate::trace::Chain).
+    ///
+    /// # Errors
+    /// Those of the source, and of [`Lab::feed`].
     pub fn run(&mut self, source: &mut dyn Source) -> Result<(), Error> {
         while let Some(batch) = source.next_batch()? {
             if !self.feed(batch)? {
@@ -149,7 +164,11 @@ impl Lab {
     }
 
     /// Design by design, the valid entries of each TLB (fetch side first, if split); of machines with caches none. For checks.
+    ///
+    /// # Panics
+    /// With [`Options::threads`], before [`Lab::settle`].
     pub fn entries(&mut self) -> Vec<Vec<hw::tlb::EntryView>> {
+        assert!(self.crew.is_none(), "settle() comes before entries()");
         let both = |u: &Unit| u.fetch.iter().chain([&u.main]).flat_map(|t| t.entries()).collect();
         for engine in &mut self.engines {
             if let Loop::Pages(engine) = engine {
@@ -161,5 +180,17 @@ impl Lab {
             Loop::Lines(_) => Vec::new(),
         };
         self.place.iter().map(entries).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "settle() comes before entries()")]
+    fn entries_are_for_afterwards() {
+        let machines = MachineSpec::parse_all(["t94/single"], 0).unwrap();
+        Lab::new(machines, Options { threads: 2, ..Options::default() }).unwrap().entries();
     }
 }

@@ -3,6 +3,7 @@
 mod by_hand;
 mod compiled;
 mod crew;
+mod description;
 mod engine;
 #[doc(hidden)]
 pub mod fuzz;

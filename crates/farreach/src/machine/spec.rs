@@ -1,7 +1,10 @@
 //! Machine descriptions: presets, TOML files, overrides, and their resolved keys.
 
+use super::description;
 use super::presets::{self, PRESETS};
 use crate::Error;
+use crate::hw::system::keys::TABLE;
+use crate::hw::system::tables::TABLES;
 use crate::hw::system::{SYSTEMS, SystemKind};
 use crate::hw::tlb::{DESIGNS, Design, host, range, segment, walker};
 use crate::params::{Allowed, Key, Params};
@@ -82,27 +85,18 @@ pub struct MachineSpec {
     seeded: bool,
 }
 
-/// A value of TOML. What JSON has no form for stays the text that it was, so that whoever refuses it can show it.
-fn json(value: toml::Value) -> Json {
-    match value {
-        toml::Value::String(text) => text.into(),
-        toml::Value::Integer(n) => n.into(),
-        toml::Value::Float(x) if x.is_finite() => x.into(),
-        toml::Value::Float(x) => x.to_string().to_lowercase().into(),
-        toml::Value::Boolean(flag) => flag.into(),
-        toml::Value::Datetime(time) => time.to_string().into(),
-        toml::Value::Array(items) => items.into_iter().map(json).collect(),
-        toml::Value::Table(table) => Json::Object(table.into_iter().map(|(key, value)| (key, json(value))).collect()),
-    }
-}
-
 impl MachineSpec {
     /// Reads `NAME[:key=value,...]` or `FILE.toml[:key=value,...]`. `seed` counts unless the description has one.
+    ///
+    /// # Errors
+    /// [`Error::Io`]: the file cannot be read, is larger than 1 MB, or is no UTF-8 text. [`Error::Config`]: there is no preset of this name, or
+    /// the description is refused, with key, value and what is allowed. What only the parts of a machine can judge, entries in ways or memory
+    /// in pages, is refused by [`Lab::new`](super::Lab::new).
     pub fn parse(text: &str, seed: u64) -> Result<MachineSpec, Error> {
         let config = |what: String| Error::Config { machine: text.to_owned(), what };
         let (base, overrides) = MachineSpec::split(text);
         let toml = if let Some(file) = MachineSpec::file(text) {
-            std::fs::read_to_string(file).map_err(|source| Error::Io { file: file.to_owned(), source })?
+            description::read(file)?
         } else {
             let preset = PRESETS.iter().find(|p| p.name == base);
             preset.ok_or_else(|| config(presets::unknown(base)))?.toml.to_owned()
@@ -112,6 +106,9 @@ impl MachineSpec {
 
     /// Reads several, each as in [`MachineSpec::parse`] or with the name of a group, which stands for all presets of it: `ds13` or `all`, with
     /// overrides that go for each.
+    ///
+    /// # Errors
+    /// The first of [`MachineSpec::parse`].
     pub fn parse_all(texts: impl IntoIterator<Item = impl AsRef<str>>, seed: u64) -> Result<Vec<MachineSpec>, Error> {
         let names = texts.into_iter().flat_map(|text| presets::named(text.as_ref()));
         names.map(|name| MachineSpec::parse(&name, seed)).collect()
@@ -140,12 +137,19 @@ impl MachineSpec {
         }
     }
 
-    /// From TOML text and `key=value,...` overrides; the key `kind` names a design of the registry.
+    /// From TOML text and `key=value,...` overrides; the key `kind` names a design of the registry. `name`: what messages and results call it.
+    ///
+    /// # Errors
+    /// [`Error::Config`] as in [`MachineSpec::parse`].
     pub fn from_toml(name: &str, toml: &str, overrides: &str, seed: u64) -> Result<MachineSpec, Error> {
         MachineSpec::with_designs(name, toml, overrides, seed, DESIGNS)
     }
 
-    /// As [`MachineSpec::from_toml`], with designs of your own: for a program that tries a design without touching the registry.
+    /// As [`MachineSpec::from_toml`], with designs of your own: for a program that tries a design without touching the registry. `designs` are
+    /// those that `kind` can name besides machines with caches: [`DESIGNS`] and yours, as a rule. Of two with one name the first counts.
+    ///
+    /// # Errors
+    /// [`Error::Config`] as in [`MachineSpec::parse`].
     pub fn with_designs(
         name: &str,
         toml: &str,
@@ -154,9 +158,7 @@ impl MachineSpec {
         designs: &[&'static Design],
     ) -> Result<MachineSpec, Error> {
         let config = |what: String| Error::Config { machine: name.to_owned(), what };
-        let table: toml::Table =
-            toml.parse().map_err(|e: toml::de::Error| config(format!("TOML: {}", e.to_string().trim())))?;
-        let mut base: Map<String, Json> = table.into_iter().map(|(key, value)| (key, json(value))).collect();
+        let mut base = description::parse(toml).map_err(config)?;
         let about = match base.remove("about") {
             None => String::new(),
             Some(Json::String(about)) => about,
@@ -177,9 +179,11 @@ impl MachineSpec {
         let all = || designs.iter().map(|d| Hardware::Tlb(d)).chain(SYSTEMS.iter().map(|s| Hardware::System(s)));
         let kinds = || all().map(|h| h.kind()).collect::<Vec<_>>().join(", ");
         let kind = word("kind", "");
-        let hardware = all()
-            .find(|h| h.kind() == kind)
-            .ok_or_else(|| config(format!("kind = '{kind}' is not allowed: kind must be one of {}", kinds())))?;
+        let hardware = all().find(|h| h.kind() == kind).ok_or_else(|| {
+            let missing = !given.contains_key(KIND.name) && !base.contains_key(KIND.name);
+            let what = if missing { "the key 'kind' is missing".into() } else { format!("kind = '{kind}' is not allowed") };
+            config(format!("{what}: kind must be one of {}", kinds()))
+        })?;
         let placement = word("placement", os::PLACEMENT.default);
         if os::placement::placement(&placement).is_none() {
             let names = MachineSpec::registered(os::PLACEMENT.name).join(", ");
@@ -250,12 +254,14 @@ impl MachineSpec {
         self.params.flag(os::ranges::FEEDBACK.name)
     }
 
-    /// The names that a key chooses from where these are a registry, `kind` and `placement`; none of any other key.
+    /// The names that a key chooses from where these are a registry, `kind`, `placement` and `table`; none of any other key.
     pub fn registered(key: &str) -> Vec<&'static str> {
         if key == KIND.name {
             DESIGNS.iter().map(|d| d.kind).chain(SYSTEMS.iter().map(|s| s.kind)).collect()
         } else if key == os::PLACEMENT.name {
             os::placement::PLACEMENTS.iter().map(|p| p.name).collect()
+        } else if key == TABLE.name {
+            TABLES.iter().map(|t| t.name).collect()
         } else {
             Vec::new()
         }
@@ -272,10 +278,10 @@ impl MachineSpec {
     /// The resolved description as TOML: reading it again gives the same machine. A seed that nobody gave stands in a comment, so
     /// that a run's own seed counts.
     pub fn to_toml(&self) -> String {
-        let mut text = format!("about = {}\n", Json::from(self.about.as_str()));
+        let mut text = format!("about = {}\n", description::toml(&self.about.as_str().into()));
         for (key, value) in self.params.as_json() {
             let comment = if key == os::SEED.name && !self.seeded { "# " } else { "" };
-            text.push_str(&format!("{comment}{key} = {value}\n"));
+            text.push_str(&format!("{comment}{key} = {}\n", description::toml(value)));
         }
         text
     }

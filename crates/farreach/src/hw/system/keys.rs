@@ -93,7 +93,7 @@ pub const TABLE: Key = Key {
     name: "table",
     default: "linear",
     allowed: Allowed::Text, // one of the registry; see `tables::TABLES`
-    about: "page table behind the handler: one of `hw::system::tables::TABLES`",
+    about: "page table behind the handler",
 };
 /// Buckets of the hashed organisations.
 pub const BUCKETS: Key = Key {

@@ -9,6 +9,9 @@ use crate::machine::unit::Group;
 
 impl Lab {
     /// The result of what was simulated so far, after [`Lab::settle`]. `source`: what ran, for people; `stopped`: why it ended early, if it did.
+    ///
+    /// # Panics
+    /// With [`Options::threads`](super::Options::threads), before [`Lab::settle`].
     pub fn result(&mut self, source: &str, stopped: Option<String>) -> RunResult {
         assert!(self.crew.is_none(), "settle() comes before result()");
         let limit = self.limit_reached().then(|| format!("--limit {}", self.options.limit.unwrap_or(0)));

@@ -53,6 +53,9 @@ pub struct PageLab {
 
 impl PageLab {
     /// `sizes`: page sizes in bytes, ascending, of [`PAGE_SIZES`].
+    ///
+    /// # Errors
+    /// [`Error::Config`]: the sizes are none of these, or not ascending. [`Error::Io`]: a thread cannot be started.
     pub fn new(sizes: &[u64], options: Options) -> Result<PageLab, Error> {
         let given = || sizes.iter().map(|&size| Bytes(size).to_string()).collect::<Vec<_>>().join(",");
         let refuse = |what: String| Err(Error::Config { machine: given(), what });
@@ -71,6 +74,9 @@ impl PageLab {
     }
 
     /// Waits until everything that was fed is counted. After it, nothing more can be fed.
+    ///
+    /// # Errors
+    /// What engines on threads of their own found, as [`PageLab::feed`] says without such threads.
     pub fn settle(&mut self) -> Result<(), Error> {
         let Some(crew) = self.crew.take() else { return Ok(()) };
         let (engines, outcome) = crew.finish();
@@ -78,7 +84,11 @@ impl PageLab {
         outcome
     }
 
-    /// Takes one batch, given away or lent; false: the limit is reached, further batches would be ignored.
+    /// Takes one batch, given away or lent; false: the limit is reached, further batches would be ignored. With [`Options::threads`] also if an
+    /// engine has given up: [`PageLab::settle`] says why.
+    ///
+    /// # Errors
+    /// [`Error::Trace`]: the batch is broken, a block that was never defined, say.
     pub fn feed<'b>(&mut self, batch: impl Into<Cow<'b, Batch>>) -> Result<bool, Error> {
         let batch = batch.into();
         if let Some(crew) = &mut self.crew {
@@ -91,6 +101,9 @@ impl PageLab {
     }
 
     /// Takes a whole stream.
+    ///
+    /// # Errors
+    /// Those of the source, and of [`PageLab::feed`].
     pub fn run(&mut self, source: &mut dyn Source) -> Result<(), Error> {
         while let Some(batch) = source.next_batch()? {
             if !self.feed(batch)? {
@@ -115,6 +128,9 @@ impl PageLab {
 
     /// Misses so far of a TLB with so many entries, on the side of fetches or on that of loads and stores, after
     /// [`PageLab::settle`]. `None` if the size is not in the study.
+    ///
+    /// # Panics
+    /// With [`Options::threads`], before [`PageLab::settle`].
     pub fn misses(&self, side: Kind, page_size: u64, entries: u64) -> Option<u64> {
         let row = self.rows().into_iter().find(|row| row.page_size() == page_size)?;
         Some(row.distances[usize::from(side != Kind::Fetch)].misses(entries))
@@ -131,6 +147,9 @@ impl PageLab {
 
     /// The result of what was counted so far, after [`PageLab::settle`], for TLBs of so many entries. `source`: what ran, for people;
     /// `stopped`: why it ended early, if it did; `policies`: machines that ran over the same stream.
+    ///
+    /// # Panics
+    /// With [`Options::threads`], before [`PageLab::settle`].
     pub fn result(&self, source: &str, stopped: Option<String>, entries: u64, policies: Vec<MachineResult>) -> PageSizeResult {
         let rows = self.rows();
         let first = &self.engines[0];
