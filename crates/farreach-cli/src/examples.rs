@@ -17,6 +17,8 @@ fn walk(command: &Command, path: &str) {
     let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let lines = examples(&help);
     assert!(lines.iter().any(|line| line.join(" ").starts_with(path)), "{path} --help shows no example of itself: {lines:?}");
+    let mixed = "--log-fd=1 ";
+    assert!(!help.contains(mixed), "{path} --help: with {mixed}the program's own output lies between the lines of the trace");
     for line in lines {
         if let Err(e) = Cli::try_parse_from(&line) {
             panic!("{path} --help shows {line:?}: {e}");

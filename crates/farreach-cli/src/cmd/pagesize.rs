@@ -26,7 +26,7 @@ Examples:
   farreach pagesize --entries 128 --html pages.html -- gcc -O2 -c big.c
   farreach pagesize gcc.frt --sizes 4K,16K,256K --csv
   farreach pagesize gcc.frt --machine t94/superpage:sizes=4K+64K,split=true
-  valgrind --tool=lackey --trace-mem=yes --log-fd=1 ls | farreach pagesize - --format lackey"))]
+  valgrind --tool=lackey --trace-mem=yes --log-fd=9 ls 9>&1 >/dev/null | farreach pagesize -"))]
 pub struct PageSizeArgs {
     /// The trace: farreach's own or in another format (`--format` lists them), plain or compressed; a folder with a trace of drmemtrace; `-` for
     /// standard input. Or a kernel of the catalogue: workload:NAME[:size=SIZE,references=N,seed=N].

@@ -18,7 +18,7 @@ Examples:
   farreach sim 605.mcf_s-472B.champsimtrace.xz --limit 50M
   farreach sim drmemtrace.app.4711.0001.dir/trace
   farreach sim workload:gups:size=256M,references=20M
-  valgrind --tool=lackey --trace-mem=yes --log-fd=1 ls | farreach sim - --format lackey")]
+  valgrind --tool=lackey --trace-mem=yes --log-fd=9 ls 9>&1 >/dev/null | farreach sim -")]
 pub struct SimArgs {
     /// The trace: farreach's own or in another format (`--format` lists them), plain or compressed; a folder with a trace of drmemtrace; `-` for
     /// standard input. Or a kernel of the catalogue: workload:NAME[:size=SIZE,references=N,seed=N].

@@ -34,7 +34,7 @@ Examples:
   farreach workloads memcached --trace -o memcached.frt       a server, until its load ends
   farreach sim workload:gups:size=256M                        a kernel, simulated as it runs
   farreach run -- farreach workloads kernel/gups --native     the same kernel as a real program
-  farreach workloads gups --native --pages 4k,2m --size 1G    how much faster with huge pages: measured and predicted")]
+  farreach workloads gups --native --pages 4k,2m --size 1G --work 100000000    how much faster with huge pages: measured and predicted")]
 pub struct WorkloadsArgs {
     /// A workload: KERNEL, kernel/KERNEL or PROGRAM.
     name: Option<String>,

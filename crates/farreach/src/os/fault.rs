@@ -264,11 +264,15 @@ impl Os {
     }
 
     /// A store to a copy-on-write page (T94-57): alone with the frame the process keeps it, otherwise it gets a copy in an ordinary
-    /// frame. Either way the old translation is void, and so is a superpage around it. Of a range all pages may be copied (F-3).
+    /// frame. Either way the old translation is void, and so is a superpage around it, unless it is the process's alone and the policy
+    /// takes it over whole. Of a range all pages may be copied (F-3).
     fn copy_on_write(&mut self, asid: Asid, vpn: Vpn) -> Result<(), OutOfMemory> {
         self.memory.counts.protection_faults += 1;
         let region = self.region(asid, vpn);
         let pages = self.pages_to_copy(asid, vpn).and(region.range);
+        if pages.pages == 1 && self.own_superpage(asid, vpn, &region) {
+            return Ok(());
+        }
         let mut shared = pages.iter().any(|page| self.is_shared(asid, page, &region));
         let together = if shared && pages.pages > 1 { self.memory.together(pages.pages) } else { None };
         if pages.pages > 1 && shared == together.is_some() {
@@ -295,6 +299,26 @@ impl Os {
         let of_file = self.memory.objects.get(region.object).kind.is_file();
         let file_frame = of_file && self.memory.frame_of(region.object, region.page_of(vpn)) == Some(pfn);
         file_frame || self.memory.mappings(pfn) > 1
+    }
+
+    /// A copy-on-write superpage of which nobody else has a frame any more becomes the process's own as a whole, if the policy is one
+    /// of Linux (`do_huge_pmd_wp_page`). Whether it did.
+    fn own_superpage(&mut self, asid: Asid, vpn: Vpn, region: &Region) -> bool {
+        let table = &mut self.spaces[asid.0 as usize].table;
+        let order = table.get(vpn).expect("only mapped pages are copied").order;
+        let group = VpnRange { start: vpn.align_down(order.into()), pages: 1 << order };
+        let alone = |page: Vpn| table.get(page).is_some_and(|e| e.cow && self.memory.mappings(e.pfn) == 1);
+        if order == 0 || !self.placement.reuses() || !group.iter().all(alone) {
+            return false;
+        }
+        for page in group.iter() {
+            let owned = table.update(page, |entry| (entry.cow, entry.attr) = (false, attr(region.prot, false)));
+            owned.expect("all of a superpage is mapped");
+        }
+        table.pack(group);
+        self.ranges_changed(asid, &group.iter().collect::<Vec<_>>());
+        self.change(asid, group, What::Stale);
+        true
     }
 
     /// A copy-on-write page becomes the process's own: a copy in the frame given, or as it is.

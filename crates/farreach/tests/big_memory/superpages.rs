@@ -1,8 +1,8 @@
 //! Transparent huge pages, huge pages from a pool, compaction, memory pressure (RMM15-26, RMM15-29, F-7, F-14).
 
-use super::world::{A, frame, map, os, pattern, run, touch};
+use super::world::{A, B, C, frame, map, os, pattern, run, touch};
 use farreach::addr::Vpn;
-use farreach::event::{Advice, Backing, Kind, Mapping, Op, Prot};
+use farreach::event::{Advice, Backing, End, Kind, Mapping, Op, Prot};
 use farreach::hw::tlb::PageTableView;
 use farreach::os::Os;
 
@@ -112,6 +112,36 @@ fn pages_are_collapsed_in_the_background() {
     assert_eq!((order(&late, 0x200), order(&late, 0x3ff), c.collapses, c.gathered_pages), (Some(9), Some(9), 1, 64));
     assert_eq!((c.zeroed_pages, c.populated_pages, c.populated_never_used), (512, 448, 448));
     late.check();
+}
+
+/// Linux splits a superpage that is copied in part, but takes one over whole that only the writer still has: after fork and exec a program
+/// keeps its huge pages (`do_huge_pmd_wp_page`, `hugetlb_wp`).
+#[test]
+fn a_superpage_that_is_shared_no_more_stays_one() {
+    for keys in ["placement=thp,memory=64M,khugepaged=0,ranges=true", "placement=hugetlb,huge_page=2M,pool=8M,memory=64M"] {
+        let mut os = os(keys);
+        map(&mut os, 0x200, 0x200, Backing::Anonymous);
+        touch(&mut os, 0x200, Kind::Store);
+        let base = frame(&os, 0x200);
+        os.apply(A, &Op::Fork { child: B });
+        os.touch(B, Vpn(0x201), Kind::Load).unwrap();
+        os.apply(B, &Op::End(End::Exec));
+        [0x234, 0x235, 0x3ff].iter().for_each(|&v| touch(&mut os, v, Kind::Store));
+        let c = os.counts();
+        assert_eq!((c.protection_faults, c.cow_copies, c.demotions), (1, 0, 0), "{keys}");
+        assert_eq!((order(&os, 0x200), frame(&os, 0x200)), (Some(9), base), "{keys}");
+        os.check();
+        // As long as a child has it, the writer's is split. The child's is not, and is the child's alone in the end.
+        os.apply(A, &Op::Fork { child: C });
+        touch(&mut os, 0x210, Kind::Store);
+        let of_child = |os: &Os, vpn: u64| os.pte(C, Vpn(vpn)).map(|pte| pte.order);
+        assert_eq!((order(&os, 0x210), order(&os, 0x3ff), of_child(&os, 0x210)), (Some(0), Some(0), Some(9)), "{keys}");
+        os.apply(A, &Op::End(End::Exit(0)));
+        os.touch(C, Vpn(0x220), Kind::Store).unwrap();
+        let c = os.counts();
+        assert_eq!((c.protection_faults, c.cow_copies, c.demotions, of_child(&os, 0x220)), (3, 1, 1, Some(9)), "{keys}");
+        os.check();
+    }
 }
 
 #[test]

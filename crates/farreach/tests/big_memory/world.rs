@@ -24,6 +24,9 @@ pub fn os(keys: &str) -> Os {
 
 /// The one address space of the tests written by hand.
 pub const A: Asid = Asid(0);
+/// Children of it.
+pub const B: Asid = Asid(1);
+pub const C: Asid = Asid(2);
 
 pub fn map(os: &mut Os, start: u64, pages: u64, backing: Backing) {
     os.apply(A, &Op::Map(Mapping { start: start << 12, len: pages << 12, prot: Prot::RW, shared: false, backing }));

@@ -80,6 +80,12 @@ pub fn once(kernel: &Kernel, settings: &Settings, size: PageSize) -> Result<Stri
     Ok(serde_json::to_string(&measured)? + "\n")
 }
 
+/// References that take four times the least, for larger pages are faster, if so many took so long: in tens of millions.
+fn enough(references: u64, seconds: f64) -> u64 {
+    let wanted = references as f64 * 4.0 * LEAST / seconds.max(0.001);
+    (wanted / 1e7).ceil() as u64 * 10_000_000
+}
+
 /// Runs a kernel in a process of its own, on such pages.
 pub fn apart(kernel: &Kernel, settings: &Settings, size: PageSize) -> Result<Measured> {
     let own = std::env::current_exe().context("the path of farreach")?;
@@ -97,9 +103,23 @@ pub fn apart(kernel: &Kernel, settings: &Settings, size: PageSize) -> Result<Mea
     }
     ensure!(
         measured.seconds >= LEAST,
-        "kernel/{}: {} references are too few to measure their time; give more --references",
+        "kernel/{}: {} references take {:.3} s, which is too few to measure; give --references {} or more",
         kernel.name,
-        count(settings.references)
+        count(settings.references),
+        measured.seconds,
+        enough(settings.references, measured.seconds)
     );
     Ok(measured)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_short_is_told_how_long_it_must_be() {
+        assert_eq!(enough(10_000_000, 0.044), 100_000_000);
+        assert_eq!(enough(1000, 0.0), 10_000_000);
+        assert!(enough(60_000_000, LEAST - 0.001) > 60_000_000);
+    }
 }

@@ -75,6 +75,10 @@ impl Placement for HugeTlb {
         &self.order
     }
 
+    fn reuses(&self) -> bool {
+        true
+    }
+
     fn rounds(&self) -> bool {
         self.round
     }

@@ -252,6 +252,10 @@ impl Placement for Mapped {
         self.give(memory, ask, true)
     }
 
+    fn reuses(&self) -> bool {
+        true
+    }
+
     fn orders(&self, memory: &Memory, ask: Ask, _advice: Huge) -> &[u8] {
         const ORDER: [u8; 1] = [HUGE.trailing_zeros() as u8];
         let here = self.locate(memory, ask, false).first().copied();

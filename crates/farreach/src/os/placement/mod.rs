@@ -83,6 +83,11 @@ pub trait Placement: Send {
         memory.block(order.into())
     }
 
+    /// Whether a superpage that a process shared with a child, and has alone again, is taken over as a whole at the first store to it.
+    fn reuses(&self) -> bool {
+        false
+    }
+
     /// Whether memory is rounded up to whole huge pages, and what is left of them is mapped too.
     fn rounds(&self) -> bool {
         false

@@ -104,6 +104,10 @@ impl Placement for Thp {
         }
     }
 
+    fn reuses(&self) -> bool {
+        true
+    }
+
     fn background(&self) -> Option<Background> {
         self.background
     }
