@@ -277,7 +277,7 @@ fn what_breaks_the_contract_is_not_written() {
     for (ops, words, expected) in [
         (vec![], vec![1], "never defined"),
         (vec![define.clone()], vec![OP_BIT, block_word(1, 1)], "needs 1 address, with 0 words left"),
-        (vec![define.clone()], vec![OP_BIT, block_word(1, 2), 0, 0], "has 1 data reference, its execution announces 2"),
+        (vec![define.clone()], vec![OP_BIT, block_word(1, 2), 0, 0], "has 1 address, its execution announces 2"),
         (vec![define.clone()], vec![OP_BIT | 1], "event 1 of 1"),
         (vec![define, other], vec![OP_BIT, OP_BIT | 1], "defined twice"),
         (vec![late], vec![OP_BIT], "not below"),
