@@ -7,7 +7,7 @@
 //!   half, above it the number of address words that follow, exactly `block.words()`. So the next block is found without knowing this one.
 //!   A data reference says which word its address is in, and how far behind it: references whose addresses differ by the same at
 //!   every execution (a push after a push, fields of one object) can share a word. A word of [`NOT_EXECUTED`] marks a conditional reference (a masked
-//!   move) that did not happen.
+//!   move) that did not happen; such a reference shares its word with no other.
 //!
 //! A block is defined once, by [`Op::Define`], before its first use; ids are unique in the whole trace, whatever the process.
 //! So what never changes (instruction addresses and lengths, kind and size of each reference) is said once, what changes
@@ -94,8 +94,14 @@ impl DataRef {
     /// Its address in an execution with these address words; [`NOT_EXECUTED`] if it did not happen.
     #[inline(always)]
     pub fn address(&self, words: &[u64]) -> u64 {
-        words[self.word as usize].wrapping_add(u64::from(self.offset))
+        address_in(words, self.word, self.offset)
     }
+}
+
+/// The address so far behind that in one of these address words.
+#[inline(always)]
+pub(crate) fn address_in(words: &[u64], word: u32, offset: u32) -> u64 {
+    words[word as usize].wrapping_add(offset.into())
 }
 
 /// A straight piece of program: always executed from beginning to end.

@@ -3,7 +3,7 @@
 
 use super::quiet;
 use crate::addr::BASE_SHIFT;
-use crate::event::{Block, Blocks, Broken, ById, DataRef, Instr, Kind, addresses, block_id};
+use crate::event::{Block, Blocks, Broken, ById, DataRef, Instr, Kind, address_in, addresses, block_id};
 use crate::hw::tlb::NO_PAGE;
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ impl HotRef {
     /// See [`DataRef::address`].
     #[inline(always)]
     pub fn address(self, words: &[u64]) -> u64 {
-        words[self.word as usize].wrapping_add(u64::from(self.offset))
+        address_in(words, self.word, self.offset)
     }
     /// [`quiet::LOADS`] or [`quiet::STORES`].
     #[inline(always)]

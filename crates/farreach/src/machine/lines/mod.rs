@@ -14,7 +14,7 @@ use super::tally::{Crowd, Footprint, Progress, Tally, of};
 use crate::Error;
 use crate::addr::{Asid, BASE_SHIFT, Vpn};
 use crate::counts::{Lookups, SystemCounts, TlbCounts};
-use crate::event::{Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, Op, block_id};
+use crate::event::{Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, Op, address_in, block_id};
 use crate::hw::system::{Item, PIECE_SHIFT, System};
 use crate::hw::tlb::{Attr, PageTableView};
 use crate::os::{Change, Os, What};
@@ -237,7 +237,7 @@ impl LineEngine {
                     self.span.push(item);
                 }
                 Step::Data { kind, past, word, offset } => {
-                    let addr = words[word as usize].wrapping_add(offset.into());
+                    let addr = address_in(words, word, offset.into());
                     let last = addr.saturating_add(u64::from(past));
                     if addr >> PIECE_SHIFT == last >> PIECE_SHIFT && self.served.has(addr >> BASE_SHIFT, kind) {
                         self.span.push(Item::new(kind, addr));
