@@ -17,6 +17,7 @@ pub mod os;
 pub mod params;
 pub mod report;
 pub mod study;
+mod text_file;
 pub mod trace;
 
 pub use error::{Error, Result};

@@ -111,7 +111,9 @@ impl std::fmt::Display for Allowed {
             Allowed::PageSizesOrNone { min, max } => {
                 write!(f, "'none' or {}", Allowed::PageSizes { min: *min, max: *max })
             }
-            Allowed::Size { min, or } => write!(f, "a size of at least {}, such as 96M, or '{or}'", Bytes(*min)),
+            Allowed::Size { min, or } => {
+                write!(f, "a size such as 96M, in K, M, G or T, of at least {}, or '{or}'", Bytes(*min))
+            }
             Allowed::Text => write!(f, "a text"),
             Allowed::File => write!(f, "the name of a file"),
             Allowed::Texts => write!(f, "a list of texts"),

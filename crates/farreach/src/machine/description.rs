@@ -1,8 +1,8 @@
 //! A machine description as a file and as TOML: from text to values of keys, and back.
 
-use crate::Error;
+use crate::{Error, text_file};
 use serde_json::{Map, Value as Json};
-use std::io::Read;
+use std::path::Path;
 
 /// Most bytes of a file that describes a machine: a thousand times what one needs, and little where the file is something else.
 const MOST_BYTES: u64 = 1 << 20;
@@ -11,17 +11,7 @@ const SHOWN: usize = 80;
 
 /// The text of a file that describes a machine.
 pub(super) fn read(file: &str) -> Result<String, Error> {
-    let fail = |source| Error::Io { file: file.to_owned(), source };
-    let mut bytes = Vec::new();
-    std::fs::File::open(file).and_then(|f| f.take(MOST_BYTES + 1).read_to_end(&mut bytes)).map_err(fail)?;
-    if bytes.len() as u64 > MOST_BYTES {
-        let size = crate::addr::Bytes(MOST_BYTES);
-        return Err(fail(std::io::Error::other(format!("is larger than {size}, which no machine description needs"))));
-    }
-    String::from_utf8(bytes).map_err(|e| {
-        let what = format!("byte {} is no UTF-8; a machine description is UTF-8 text", e.utf8_error().valid_up_to());
-        fail(std::io::Error::other(what))
-    })
+    text_file::read(Path::new(file), MOST_BYTES).map_err(|source| Error::Io { file: file.to_owned(), source })
 }
 
 /// The keys of a description and their values. The error names line and column and shows the line.

@@ -1,12 +1,16 @@
 //! Which frames belong to others from the start, so that contiguous memory is scarce.
 
 use super::pinned::{Bits, Memory, PinnedSet};
+use crate::text_file;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::path::PathBuf;
 
 /// Largest memory that can be fragmented, in frames: 16 TB of base pages, half a gigabyte of bits.
 const MOST_FRAMES: u64 = 1 << 32;
+
+/// Most bytes of a pattern, and of a copy of `/proc/buddyinfo`.
+const MOST_BYTES: (u64, u64) = (1 << 30, 1 << 20);
 
 /// Most orders a copy of `/proc/buddyinfo` may have.
 const MOST_ORDERS: usize = 32;
@@ -56,12 +60,12 @@ impl Fragmentation {
             Fragmentation::Pattern(path) => {
                 let name = path.display().to_string();
                 let frames = finite(&format!("pattern = {name}"), frames)?;
-                let text = std::fs::read_to_string(path).map_err(|e| format!("{name}: {e}"))?;
+                let text = text_file::read(path, MOST_BYTES.0).map_err(|e| format!("{name}: {e}"))?;
                 pattern(&text, frames).map_err(|e| format!("{name}: {e}"))
             }
             Fragmentation::BuddyInfo { path, seed } => {
                 let name = path.display().to_string();
-                let text = std::fs::read_to_string(path).map_err(|e| format!("{name}: {e}"))?;
+                let text = text_file::read(path, MOST_BYTES.1).map_err(|e| format!("{name}: {e}"))?;
                 let counts = buddyinfo(&text).map_err(|e| format!("{name}: {e}"))?;
                 placed(&counts, frames, *seed).map_err(|e| format!("{name}: {e}"))
             }

@@ -14,8 +14,13 @@ use crate::os::memory::Memory;
 use crate::os::object::ObjectId;
 use crate::os::region::{Huge, Region};
 use crate::params::{Allowed, Key, PAGE_SIZE, Params};
+use crate::text_file;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use std::path::Path;
+
+/// Most bytes of a dump.
+const MOST_BYTES: u64 = 1 << 30;
 
 const FILE: Key = Key {
     name: "mapping",
@@ -72,7 +77,7 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
         let page = Bytes(params.int(PAGE_SIZE.name));
         return Err(format!("page_size = {page} is not allowed with mapping = {name}: a dump is in pages of 4K"));
     }
-    let text = std::fs::read_to_string(name).map_err(|e| format!("{name}: {e}"))?;
+    let text = text_file::read(Path::new(name), MOST_BYTES).map_err(|e| format!("{name}: {e}"))?;
     let dump = Dump::parse(&text).map_err(|e| format!("{name}: {e}"))?;
     if !dump.has_frames() {
         return Err(format!(
