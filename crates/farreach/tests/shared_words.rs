@@ -89,7 +89,7 @@ impl Source for Made {
 }
 
 fn made(batches: &[Batch]) -> Made {
-    Made(batches.to_vec().into_iter())
+    Made(Vec::from(batches).into_iter())
 }
 
 /// Everything in program order, but definitions.
