@@ -156,6 +156,14 @@ impl Os {
                 let above = next.filter(|r| r.range.start == range.end() && r.label == stack).map(|r| r.object);
                 (above.filter(|&id| unmapped(self, id)).unwrap_or_else(|| fresh(self)), range.start.0)
             }
+            Backing::Anonymous if !mapping.shared && self.placement.joins() => {
+                let anonymous = self.labels.intern("anonymous");
+                let regions = &self.space(asid).regions;
+                let beside = [Vpn(range.start.0.wrapping_sub(1)), range.end()].map(|vpn| regions.find(vpn).cloned());
+                let like = |r: &Region| r.label == anonymous && r.first_page == r.range.start.0;
+                let known = beside.into_iter().flatten().filter(like).map(|r| r.object).find(|&id| unmapped(self, id));
+                (known.unwrap_or_else(|| fresh(self)), range.start.0)
+            }
             Backing::Anonymous | Backing::Kernel => (fresh(self), range.start.0),
         }
     }

@@ -114,6 +114,49 @@ fn pages_are_collapsed_in_the_background() {
     late.check();
 }
 
+/// Linux makes one region of neighbours that are alike. Allocators ask for their memory in pieces smaller than a huge page.
+#[test]
+fn memory_mapped_in_pieces_gets_huge_pages() {
+    let pieces = |keys: &str, starts: &[u64]| {
+        let mut os = os(&format!("placement=thp,memory=64M,khugepaged=0{keys}"));
+        starts.iter().for_each(|&start| map(&mut os, start, 0x101, Backing::Anonymous));
+        os
+    };
+    // Upwards and, as Linux hands out addresses, downwards: 0x200 to 0x402.
+    for starts in [[0x200, 0x301], [0x301, 0x200]] {
+        let mut os = pieces("", &starts);
+        touch(&mut os, 0x310, Kind::Store);
+        assert_eq!([0x200, 0x3ff, 0x400].map(|v| order(&os, v)), [Some(9), Some(9), None], "{starts:x?}");
+        // A piece that goes splits it, and its pages begin anew when it comes back.
+        os.apply(A, &Op::Unmap { start: 0x301 << 12, len: 0x101 << 12 });
+        assert_eq!([0x200, 0x310].map(|v| order(&os, v)), [Some(0), None]);
+        map(&mut os, 0x301, 0x101, Backing::Anonymous);
+        touch(&mut os, 0x310, Kind::Load);
+        assert_eq!((order(&os, 0x310), os.counts().page_faults), (Some(0), 2));
+        os.check();
+    }
+    // Advice and protection keep them apart until they are alike.
+    let mut os = pieces(",thp=madvise", &[0x200, 0x301]);
+    let advise = |os: &mut Os, start: u64| {
+        os.apply(A, &Op::Advise { start: start << 12, len: 0x101 << 12, advice: Advice::HugePage });
+    };
+    advise(&mut os, 0x301);
+    touch(&mut os, 0x401, Kind::Store);
+    assert_eq!(order(&os, 0x401), Some(0));
+    advise(&mut os, 0x200);
+    touch(&mut os, 0x310, Kind::Store);
+    assert_eq!((order(&os, 0x200), os.counts().superpage_faults), (Some(9), 1));
+    let mut os = pieces("", &[0x200]);
+    let mapping = Mapping { start: 0x301 << 12, len: 0x101 << 12, prot: Prot::RWX, shared: false, backing: Backing::Anonymous };
+    os.apply(A, &Op::Map(mapping.clone()));
+    touch(&mut os, 0x310, Kind::Store);
+    assert_eq!([0x200, 0x310].map(|v| order(&os, v)), [None, Some(0)], "other rights");
+    os.apply(A, &Op::Map(Mapping { prot: Prot::RW, shared: true, ..mapping }));
+    touch(&mut os, 0x310, Kind::Store);
+    assert_eq!([0x200, 0x310].map(|v| order(&os, v)), [None, Some(0)], "shared");
+    os.check();
+}
+
 /// Linux splits a superpage that is copied in part, but takes one over whole that only the writer still has: after fork and exec a program
 /// keeps its huge pages (`do_huge_pmd_wp_page`, `hugetlb_wp`).
 #[test]

@@ -83,6 +83,11 @@ pub trait Placement: Send {
         memory.block(order.into())
     }
 
+    /// Whether private anonymous memory that is mapped beside other such memory becomes part of it.
+    fn joins(&self) -> bool {
+        false
+    }
+
     /// Whether a superpage that a process shared with a child, and has alone again, is taken over as a whole at the first store to it.
     fn reuses(&self) -> bool {
         false

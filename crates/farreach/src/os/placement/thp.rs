@@ -104,6 +104,10 @@ impl Placement for Thp {
         }
     }
 
+    fn joins(&self) -> bool {
+        true
+    }
+
     fn reuses(&self) -> bool {
         true
     }
