@@ -287,6 +287,18 @@ fn pages_are_complete_and_well_formed() {
     }
 }
 
+/// A table with a column for each design, of more designs than a sheet of paper has room for, says so to the printer.
+#[test]
+fn wide_tables_are_printed_on_wide_paper() {
+    for (name, result) in all() {
+        let (page, designs) = (html::render(&result), result.machines.len());
+        let marks = page.matches(&format!("class=\"scroll wide\" style=\"--designs:{designs}\"")).count();
+        let tables = page.matches("<div class=\"scroll").count();
+        assert_eq!(marks, if designs > 12 { tables } else { 0 }, "{name}: {tables} tables");
+        assert!(designs <= 12 || marks > 1, "{name}");
+    }
+}
+
 #[test]
 fn pages_show_what_is_hostile_as_text() {
     let page = html::render(&fixture::twelve());

@@ -14,6 +14,16 @@ fn heads(page: &Page) -> Markup {
     html! { @for i in 0..page.result.machines.len() { th scope="col" { (named(page, i)) } } }
 }
 
+/// Designs side by side that fit a sheet of paper.
+const ABREAST: usize = 12;
+
+/// A table of designs side by side. On the screen it scrolls; on paper many of them get a larger sheet, and smaller letters.
+fn side_by_side(page: &Page, table: Markup) -> Markup {
+    let designs = page.result.machines.len();
+    let wide = designs > ABREAST;
+    html! { div.scroll.wide[wide] style=[wide.then(|| format!("--designs:{designs}"))] { (table) } }
+}
+
 /// The ledger: what each mechanism saved or cost.
 pub(super) fn ledger(page: &Page) -> Option<Markup> {
     let machines = &page.result.machines;
@@ -47,7 +57,7 @@ pub(super) fn ledger(page: &Page) -> Option<Markup> {
                 "Cycles that each mechanism cost (+) or saved (−) against the 4 KB design with one page size, where the run has one; "
                 "under them how often it happened."
             }
-            div.scroll {
+            (side_by_side(page, html! {
                 table.ledger {
                     thead { tr { th scope="col" { "mechanism" } (heads(page)) } }
                     @if !priced.is_empty() {
@@ -86,7 +96,7 @@ pub(super) fn ledger(page: &Page) -> Option<Markup> {
                         }
                     }
                 }
-            }
+            }))
         }
     })
 }
@@ -109,7 +119,7 @@ pub(super) fn compaction(page: &Page) -> Option<Markup> {
         section {
             h2 { (compaction::title(page.result)) }
             p.lead { (compaction::NOTES.join(" ")) }
-            div.scroll {
+            (side_by_side(page, html! {
                 table.numbers {
                     thead { tr { th scope="col" {} (heads(page)) } }
                     tbody {
@@ -121,7 +131,7 @@ pub(super) fn compaction(page: &Page) -> Option<Markup> {
                         }
                     }
                 }
-            }
+            }))
         }
     })
 }
@@ -144,7 +154,7 @@ pub(super) fn numbers(page: &Page) -> Markup {
         section {
             h2 { "All numbers" }
             p.lead { "Counts are exact. What is nothing for all designs is left out, and lists; names are those of the JSON and CSV reports, which have them." }
-            div.scroll {
+            (side_by_side(page, html! {
                 table.numbers {
                     thead { tr { th scope="col" {} (heads(page)) } }
                     @for (k, title) in ["Translation hardware", "Operating system", "Memory, in bytes", "Cost"].into_iter().enumerate() {
@@ -168,7 +178,7 @@ pub(super) fn numbers(page: &Page) -> Markup {
                         }
                     }
                 }
-            }
+            }))
         }
     }
 }
@@ -226,7 +236,7 @@ pub(super) fn configuration(page: &Page) -> Markup {
         section {
             h2 { "Configuration" }
             @if !different.is_empty() {
-                div.scroll {
+                (side_by_side(page, html! {
                     table.config {
                         thead { tr { th scope="col" { "key" } (heads(page)) } }
                         tbody {
@@ -235,7 +245,7 @@ pub(super) fn configuration(page: &Page) -> Markup {
                             }
                         }
                     }
-                }
+                }))
             }
             @if !same.is_empty() {
                 @if machines.len() > 1 { p.lead { "The same for all designs:" } }
