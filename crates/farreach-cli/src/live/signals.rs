@@ -146,6 +146,11 @@ mod tests {
 
     #[test]
     fn a_watch_inside_another_loses_no_signal() {
+        // What runs in the background ignores some, and what is ignored a watch leaves alone.
+        for signal in [libc::SIGINT, libc::SIGTERM] {
+            // SAFETY: plain system call.
+            assert_ne!(unsafe { libc::signal(signal, libc::SIG_DFL) }, libc::SIG_ERR);
+        }
         // SAFETY: plain system call.
         let raise = |signal| assert_eq!(unsafe { libc::raise(signal) }, 0);
         let outer = Watch::begin();
