@@ -429,6 +429,9 @@ fn two_runs_at_once() {
 
 #[test]
 fn an_interrupt_ends_the_program_and_keeps_what_was_seen() {
+    // In the background it may be ignored, and so would the program.
+    // SAFETY: plain system call.
+    assert_ne!(unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) }, libc::SIG_ERR);
     let mut recorder = Recorder::start(&command(&program("processes", &[]), &["sleep"]), &options()).unwrap();
     std::thread::sleep(Duration::from_millis(1500));
     let before = Instant::now();
