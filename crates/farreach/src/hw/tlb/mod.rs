@@ -27,7 +27,7 @@ pub mod two_level;
 pub mod walker;
 
 pub use noise::Noise;
-pub(crate) use noise::{Marks, NO_PAGE, PLACES, Seat, filled};
+pub(crate) use noise::{Marking, Marks, NO_PAGE, PLACES, Seat, filled};
 
 use crate::addr::{Asid, Pfn, Vpn, VpnRange};
 use crate::counts::TlbCounts;
