@@ -3,7 +3,7 @@
 
 use super::quiet;
 use crate::addr::BASE_SHIFT;
-use crate::event::{Block, Blocks, Broken, ById, DataRef, Instr, Kind, address_in, addresses, block_id};
+use crate::event::{Block, Blocks, Broken, DataRef, Instr, Kind, address_in, addresses, block_id};
 use crate::hw::tlb::NO_PAGE;
 use std::sync::Arc;
 
@@ -14,31 +14,33 @@ const MAX_QUICK: usize = 1 << 22;
 /// A data reference as the loop wants it.
 #[derive(Clone, Copy)]
 pub(super) struct HotRef {
-    /// Bytes, less one.
-    past: u16,
-    /// [`quiet::LOADS`] or [`quiet::STORES`].
-    table: u16,
+    is: QuickWord,
     /// Instructions fetched before it.
-    pub after: u32,
-    word: u32,
-    offset: u32,
+    after: u8,
+    word: u8,
+    offset: u8,
 }
 
 impl HotRef {
     /// See [`DataRef::address`].
     #[inline(always)]
     pub fn address(self, words: &[u64]) -> u64 {
-        address_in(words, self.word, self.offset)
+        address_in(words, self.word.into(), self.offset.into())
+    }
+    /// Instructions fetched before it.
+    #[inline(always)]
+    pub fn after(self) -> u32 {
+        self.after.into()
     }
     /// [`quiet::LOADS`] or [`quiet::STORES`].
     #[inline(always)]
     pub fn table(self) -> usize {
-        self.table.into()
+        self.is.table()
     }
     /// See [`reach`].
     #[inline(always)]
     pub fn reach(self, addr: u64) -> u64 {
-        reach(addr, self.past.into())
+        self.is.reach(addr)
     }
     /// Load or store.
     #[inline(always)]
@@ -48,7 +50,7 @@ impl HotRef {
     /// Bytes.
     #[inline(always)]
     pub fn size(self) -> u64 {
-        u64::from(self.past) + 1
+        self.is.past() + 1
     }
 }
 
@@ -58,7 +60,7 @@ fn reach(addr: u64, past: u64) -> u64 {
     (addr & (PAGE - 1)) + past
 }
 
-/// One block.
+/// A block for the loop, if it fetches from one page or not at all, and is not odd: most have some ten references, none as many as a byte can count.
 #[derive(Clone, Copy)]
 pub(super) struct Hot {
     /// The page it fetches from.
@@ -66,12 +68,8 @@ pub(super) struct Hot {
     refs_at: u32,
     /// Data references.
     pub refs: u32,
-    /// Address words.
-    words: u32,
     /// Instructions, which are also the fetch references and lookups.
     pub instrs: u32,
-    /// Its fetches touch several pages: the block must be taken reference by reference.
-    pub spread: bool,
 }
 
 /// Address words that [`Quick`] describes.
@@ -99,18 +97,18 @@ const NEVER: u64 = NO_PAGE - 1;
 impl Quick {
     const NONE: Quick = Quick { vpn: NEVER, first: [QuickWord(0); TOGETHER], instrs: 0, words: 0, loads: 0, stores: 0 };
 
-    /// `None` for a block that is too large, or odd. What does not fit is appended to `all`.
-    fn of(block: &Block, hot: &Hot, all: &mut Vec<QuickWord>) -> Option<Quick> {
-        let mut words = vec![QuickWord(0); hot.words as usize];
+    /// `None` for a block that is no [`Hot`]. What does not fit is appended to `all`.
+    fn of(block: &Block, all: &mut Vec<QuickWord>) -> Option<Quick> {
+        let mut words = vec![QuickWord(0); block.words()];
         for r in &block.refs {
             words[r.word as usize].add(r)?;
         }
         let loads = block.refs.iter().filter(|r| r.kind == Kind::Load).count();
         let mut quick = Quick {
-            vpn: if hot.spread || hot.instrs == 0 { return None } else { hot.vpn },
+            vpn: fetch_page(block)?,
             first: [QuickWord(0); TOGETHER],
-            instrs: hot.instrs.try_into().ok()?,
-            words: hot.words.try_into().ok()?,
+            instrs: block.instrs.len().try_into().ok()?,
+            words: words.len().try_into().ok()?,
             loads: loads.try_into().ok()?,
             stores: (block.refs.len() - loads).try_into().ok()?,
         };
@@ -124,33 +122,45 @@ impl Quick {
     }
 }
 
+/// The one page that a block fetches from, [`NEVER`] if it does not fetch.
+fn fetch_page(block: &Block) -> Option<u64> {
+    let Some(first) = block.instrs.first() else { return Some(NEVER) };
+    let vpn = first.pc >> BASE_SHIFT;
+    let inside = |i: &Instr| (i.pc >> BASE_SHIFT, (i.pc + u64::from(i.len) - 1) >> BASE_SHIFT) == (vpn, vpn);
+    block.instrs.iter().all(inside).then_some(vpn)
+}
+
 /// The references of one address word for the fast path: the bytes that they reach, less one, and above them whether there is a store. They are as good
 /// as one reference: what is quiet for stores is quiet for loads, and where they reach into another page the fast path leaves the block alone.
 #[derive(Clone, Copy)]
 pub(super) struct QuickWord(u8);
 
-/// Bits for the bytes less one.
-const SIZE_BITS: u32 = 7;
+/// The bits for the bytes less one; the one above says that there is a store.
+const PAST: u8 = (1 << STORE_BIT) - 1;
+const STORE_BIT: u32 = 7;
 
 impl QuickWord {
     /// Takes in one more reference, unless it reaches too far.
     fn add(&mut self, r: &DataRef) -> Option<()> {
-        const PAST: u8 = (1 << SIZE_BITS) - 1;
         let past = r.offset.checked_add(r.size - 1)?;
         let past = u8::try_from(past).ok().filter(|&past| past <= PAST)?;
-        let store = self.0 & !PAST | u8::from(r.kind == Kind::Store) << SIZE_BITS;
+        let store = self.0 & !PAST | u8::from(r.kind == Kind::Store) << STORE_BIT;
         self.0 = past.max(self.0 & PAST) | store;
         Some(())
+    }
+    #[inline(always)]
+    fn past(self) -> u64 {
+        u64::from(self.0 & PAST)
     }
     /// [`quiet::LOADS`] or [`quiet::STORES`].
     #[inline(always)]
     pub fn table(self) -> usize {
-        usize::from(self.0 >> SIZE_BITS) * quiet::STORES
+        usize::from(self.0 >> STORE_BIT) * quiet::STORES
     }
     /// See [`reach`].
     #[inline(always)]
     pub fn reach(self, addr: u64) -> u64 {
-        reach(addr, u64::from(self.0) & ((1 << SIZE_BITS) - 1))
+        reach(addr, self.past())
     }
 }
 
@@ -159,49 +169,43 @@ impl QuickWord {
 pub(super) struct Compiled {
     /// The blocks as they were defined.
     pub blocks: Blocks,
-    hot: ById<Hot>,
     /// By id.
     quick: Vec<Quick>,
+    /// By id: where its references begin, or [`NOWHERE`] for what is no [`Hot`]. Only blocks that are not quiet need it.
+    refs_at: Vec<u32>,
+    refs: Vec<HotRef>,
     /// Address words of blocks that have more than [`TOGETHER`].
     all: Vec<QuickWord>,
-    refs: Vec<HotRef>,
 }
+
+/// No place for references.
+const NOWHERE: u32 = u32::MAX;
 
 impl Compiled {
     /// Takes in a definition.
     pub fn define(&mut self, id: u32, block: &Arc<Block>) -> Result<(), String> {
+        let again = self.blocks.get(id).is_some();
         self.blocks.define(id, block)?;
-        if self.hot.get(id).is_some() {
-            return Ok(()); // The same block again.
+        let at = id as usize;
+        if again || at >= MAX_QUICK {
+            return Ok(());
         }
-        let refs_at = u32::try_from(self.refs.len()).map_err(|_| "more than 2^32 references in all blocks")?;
-        self.refs.extend(block.refs.iter().map(|r| HotRef {
-            past: (r.size - 1) as u16, // At most MAX_REF_BYTES, 2^16.
-            table: if r.kind == Kind::Store { quiet::STORES } else { quiet::LOADS } as u16,
-            after: r.after,
-            word: r.word,
-            offset: r.offset,
+        let Some(quick) = Quick::of(block, &mut self.all) else { return Ok(()) };
+        let refs_at = u32::try_from(self.refs.len()).ok().filter(|&at| at != NOWHERE);
+        let refs_at = refs_at.ok_or("more than 2^32 references in all blocks")?;
+        self.refs.extend(block.refs.iter().map(|r| {
+            let mut is = QuickWord(0);
+            let alone = is.add(&DataRef { offset: 0, ..*r });
+            debug_assert!(alone.is_some(), "its word took it with its offset");
+            // None is larger than what the block could be quick with.
+            HotRef { is, after: r.after as u8, word: r.word as u8, offset: r.offset as u8 }
         }));
-        let vpn = block.instrs.first().map_or(0, |i| i.pc >> BASE_SHIFT);
-        let inside = |i: &Instr| (i.pc >> BASE_SHIFT, (i.pc + u64::from(i.len) - 1) >> BASE_SHIFT) == (vpn, vpn);
-        let too_many = |_| "more than 2^32 of its kind";
-        let hot = Hot {
-            vpn,
-            refs_at,
-            refs: block.refs.len().try_into().map_err(too_many)?,
-            words: block.words().try_into().map_err(too_many)?,
-            instrs: block.instrs.len().try_into().map_err(too_many)?,
-            spread: !block.instrs.iter().all(inside),
-        };
-        self.hot.insert(id, hot);
-        if (id as usize) < MAX_QUICK
-            && let Some(quick) = Quick::of(block, &hot, &mut self.all)
-        {
-            if self.quick.len() <= id as usize {
-                self.quick.resize((id as usize + 1).next_power_of_two(), Quick::NONE);
-            }
-            self.quick[id as usize] = quick;
+        if self.quick.len() <= at {
+            let len = (at + 1).next_power_of_two();
+            self.quick.resize(len, Quick::NONE);
+            self.refs_at.resize(len, NOWHERE);
         }
+        (self.quick[at], self.refs_at[at]) = (quick, refs_at);
         Ok(())
     }
 
@@ -217,16 +221,22 @@ impl Compiled {
         &self.all[at..][..quick.words.into()]
     }
 
-    /// What `words[at]` executes, and its address words.
+    /// What `words[at]` executes, if that is a [`Hot`], and its address words.
     #[inline]
-    pub fn execution<'w>(&self, words: &'w [u64], at: usize) -> Result<(&Hot, &'w [u64]), Broken> {
-        let id = block_id(words[at]);
-        let hot = self.hot.get(id).ok_or(Broken::UndefinedBlock { id })?;
-        Ok((hot, addresses(words, at, hot.words as usize)?))
+    pub fn execution<'w>(&self, words: &'w [u64], at: usize) -> Result<(Option<Hot>, &'w [u64]), Broken> {
+        let id = block_id(words[at]) as usize;
+        if let (Some(quick), Some(&refs_at)) = (self.quick.get(id), self.refs_at.get(id))
+            && refs_at != NOWHERE
+        {
+            let refs = u32::from(quick.loads) + u32::from(quick.stores);
+            let hot = Hot { vpn: quick.vpn, refs_at, refs, instrs: quick.instrs.into() };
+            return Ok((Some(hot), addresses(words, at, quick.words.into())?));
+        }
+        Ok((None, self.blocks.execution(words, at)?.1))
     }
     /// Its data references.
     #[inline(always)]
-    pub fn refs(&self, hot: &Hot) -> &[HotRef] {
+    pub fn refs(&self, hot: Hot) -> &[HotRef] {
         &self.refs[hot.refs_at as usize..][..hot.refs as usize]
     }
 }
@@ -237,6 +247,6 @@ mod tests {
 
     #[test]
     fn a_quarter_of_a_cache_line() {
-        assert_eq!((size_of::<Quick>(), size_of::<HotRef>()), (16, 16));
+        assert_eq!((size_of::<Quick>(), size_of::<HotRef>()), (16, 4));
     }
 }

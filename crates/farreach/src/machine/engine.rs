@@ -120,10 +120,9 @@ impl Engine {
             }
             let (hot, addrs) = compiled.execution(words, at).map_err(|why| broken(at, why.to_string()))?;
             at += 1 + addrs.len();
-            if hot.spread || self.plain || self.limit - self.tally.units() < u64::from(hot.instrs.max(hot.refs)) {
-                self.plain_block(batch.asid, compiled.blocks.get(block_id(word)).expect("it is compiled"), addrs)?;
-            } else {
-                self.hot_block(batch.asid, hot, compiled.refs(hot), addrs)?;
+            match hot.filter(|hot| !self.plain && self.limit - self.tally.units() >= u64::from(hot.instrs.max(hot.refs))) {
+                Some(hot) => self.hot_block(batch.asid, hot, compiled.refs(hot), addrs)?,
+                None => self.plain_block(batch.asid, compiled.blocks.get(block_id(word)).expect("it is compiled"), addrs)?,
             }
         }
     }
@@ -179,16 +178,16 @@ impl Engine {
         words.len() - rest.len()
     }
 
-    /// One block that fetches from one page or not at all. The same as [`Engine::plain_block`], but what is quiet is only counted, and of
+    /// One block that is not odd. The same as [`Engine::plain_block`], but what is quiet is only counted, and of
     /// fetches it does not matter when among lookups that nobody is asked about.
     #[inline(never)]
-    fn hot_block(&mut self, asid: Asid, hot: &Hot, refs: &[HotRef], words: &[u64]) -> Result<(), Error> {
+    fn hot_block(&mut self, asid: Asid, hot: Hot, refs: &[HotRef], words: &[u64]) -> Result<(), Error> {
         // Fetches so far, and up to where further ones are known to be quiet: until somebody is asked.
         let (mut fetched, mut calm) = (0, 0);
         for r in refs {
             let addr = r.address(words);
-            if r.after > calm {
-                (fetched, calm) = self.loud_fetches(asid, hot, fetched, r.after)?;
+            if r.after() > calm {
+                (fetched, calm) = self.loud_fetches(asid, hot, fetched, r.after())?;
             }
             let vpn = addr >> BASE_SHIFT;
             let place = Marks::place(vpn);
@@ -197,8 +196,8 @@ impl Engine {
                 marks.mark(place);
                 *of(&mut self.tally.references, r.kind()) += 1;
             } else if addr != NOT_EXECUTED {
-                self.quiet_fetches(hot, fetched, r.after);
-                (fetched, calm) = (r.after, r.after);
+                self.quiet_fetches(hot, fetched, r.after());
+                (fetched, calm) = (r.after(), r.after());
                 self.data(asid, r.kind(), addr, r.size())?;
             }
         }
@@ -212,7 +211,7 @@ impl Engine {
     /// The next fetches of a block, as many before `until` as somebody must be asked about. How many there were then, and up to where they are
     /// known to be quiet.
     #[inline]
-    fn loud_fetches(&mut self, asid: Asid, hot: &Hot, mut fetched: u32, until: u32) -> Result<(u32, u32), Error> {
+    fn loud_fetches(&mut self, asid: Asid, hot: Hot, mut fetched: u32, until: u32) -> Result<(u32, u32), Error> {
         while fetched < until {
             if self.quiet.fast().0.loud(hot.vpn, quiet::FETCHES + Marks::place(hot.vpn)) == 0 {
                 return Ok((fetched, hot.instrs));
@@ -226,7 +225,7 @@ impl Engine {
 
     /// Fetches of a block that are quiet.
     #[inline]
-    fn quiet_fetches(&mut self, hot: &Hot, from: u32, until: u32) {
+    fn quiet_fetches(&mut self, hot: Hot, from: u32, until: u32) {
         if from < until {
             self.quiet.mark(quiet::SLOTS + Marks::place(hot.vpn));
             self.tally.references.fetch += u64::from(until - from);

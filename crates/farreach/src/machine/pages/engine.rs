@@ -34,7 +34,7 @@ impl PageEngine {
 
     /// One block that fetches from one page or not at all.
     #[inline]
-    fn hot_block(&mut self, asid: Asid, hot: &Hot, words: &[u64]) {
+    fn hot_block(&mut self, asid: Asid, hot: Hot, words: &[u64]) {
         let sides = &mut self.sides;
         sides.tally.references.fetch += u64::from(hot.instrs);
         if hot.instrs > 0 {
@@ -155,15 +155,17 @@ impl Work for PageEngine {
                 at += 1;
                 continue;
             }
-            let (&hot, addrs) = self.compiled.execution(words, at).map_err(|why| broken(at, why.to_string()))?;
+            let (hot, addrs) = self.compiled.execution(words, at).map_err(|why| broken(at, why.to_string()))?;
             let end = at + 1 + addrs.len();
-            if self.plain || hot.spread || self.limit - self.sides.tally.units() < u64::from(hot.instrs.max(hot.refs)) {
-                // The blocks step aside, so that nothing of them need be copied while the rest changes.
-                let blocks = std::mem::take(&mut self.compiled.blocks);
-                self.plain_block(asid, blocks.get(block_id(word)).expect("it is compiled"), addrs);
-                self.compiled.blocks = blocks;
-            } else {
-                self.hot_block(asid, &hot, addrs);
+            match hot.filter(|hot| !self.plain && self.limit - self.sides.tally.units() >= u64::from(hot.instrs.max(hot.refs)))
+            {
+                Some(hot) => self.hot_block(asid, hot, addrs),
+                None => {
+                    // The blocks step aside, so that nothing of them need be copied while the rest changes.
+                    let blocks = std::mem::take(&mut self.compiled.blocks);
+                    self.plain_block(asid, blocks.get(block_id(word)).expect("it is compiled"), addrs);
+                    self.compiled.blocks = blocks;
+                }
             }
             at = end;
         }
