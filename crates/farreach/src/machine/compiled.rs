@@ -60,7 +60,8 @@ fn reach(addr: u64, past: u64) -> u64 {
     (addr & (PAGE - 1)) + past
 }
 
-/// A block for the loop, if it fetches from one page or not at all, and is not odd: most have some ten references, none as many as a byte can count.
+/// A block that fetches from one page or not at all, has no more of anything than a byte can count, and no reference of more than 128 bytes. Others
+/// are rare, and taken reference by reference.
 #[derive(Clone, Copy)]
 pub(super) struct Hot {
     /// The page it fetches from.
