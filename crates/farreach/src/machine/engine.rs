@@ -317,10 +317,12 @@ fn count_more<'w>(
     words: &'w [u64],
     many: usize,
 ) -> Option<&'w [u64]> {
-    if let Some(window) = words.first_chunk().filter(|_| many <= TOGETHER) {
+    const { assert!(TOGETHER == 4, "the loop takes up to two addresses itself, here are the others") }
+    if many <= TOGETHER {
+        let window = words.first_chunk()?;
         let quiet = match many {
             3 => count_refs::<3>(silent, marks, quick, window),
-            _ => count_refs::<TOGETHER>(silent, marks, quick, window),
+            _ => count_refs::<4>(silent, marks, quick, window),
         };
         return quiet.then(|| &words[1 + many..]);
     }
