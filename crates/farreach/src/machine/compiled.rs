@@ -3,7 +3,7 @@
 
 use super::quiet;
 use crate::addr::BASE_SHIFT;
-use crate::event::{Block, Blocks, Broken, DataRef, Instr, Kind, address_in, addresses, block_id};
+use crate::event::{Block, Blocks, DataRef, Instr, Kind, address_in, block_id, words_behind};
 use crate::hw::tlb::NO_PAGE;
 use std::sync::Arc;
 
@@ -60,17 +60,26 @@ fn reach(addr: u64, past: u64) -> u64 {
     (addr & (PAGE - 1)) + past
 }
 
-/// A block that fetches from one page or not at all, has no more of anything than a byte can count, and no reference of more than 128 bytes. Others
-/// are rare, and taken reference by reference.
+/// An execution of a block that fetches from one page or not at all, has no more of anything than a byte can count, and no reference of more than
+/// 128 bytes. Others are rare, and taken reference by reference.
 #[derive(Clone, Copy)]
-pub(super) struct Hot {
+pub(super) struct Hot<'a> {
     /// The page it fetches from.
     pub vpn: u64,
-    refs_at: u32,
-    /// Data references.
-    pub refs: u32,
     /// Instructions, which are also the fetch references and lookups.
     pub instrs: u32,
+    /// Data references.
+    pub refs: &'a [HotRef],
+    /// Address words.
+    pub addrs: &'a [u64],
+}
+
+impl Hot<'_> {
+    /// Instructions, or references if they are more: at least what it counts against a limit.
+    #[inline(always)]
+    pub fn units(&self) -> u64 {
+        u64::from(self.instrs).max(self.refs.len() as u64)
+    }
 }
 
 /// Address words that [`Quick`] describes.
@@ -222,23 +231,22 @@ impl Compiled {
         &self.all[at..][..quick.words.into()]
     }
 
-    /// What `words[at]` executes, if that is a [`Hot`], and its address words.
-    #[inline]
-    pub fn execution<'w>(&self, words: &'w [u64], at: usize) -> Result<(Option<Hot>, &'w [u64]), Broken> {
-        let id = block_id(words[at]) as usize;
-        if let (Some(quick), Some(&refs_at)) = (self.quick.get(id), self.refs_at.get(id))
-            && refs_at != NOWHERE
-        {
-            let refs = u32::from(quick.loads) + u32::from(quick.stores);
-            let hot = Hot { vpn: quick.vpn, refs_at, refs, instrs: quick.instrs.into() };
-            return Ok((Some(hot), addresses(words, at, quick.words.into())?));
-        }
-        Ok((None, self.blocks.execution(words, at)?.1))
-    }
-    /// Its data references.
+    /// What `words[at]` executes. `None` if that is no [`Hot`], or no execution as it should be.
     #[inline(always)]
-    pub fn refs(&self, hot: Hot) -> &[HotRef] {
-        &self.refs[hot.refs_at as usize..][..hot.refs as usize]
+    pub fn hot<'a>(&'a self, words: &'a [u64], at: usize) -> Option<Hot<'a>> {
+        let (&word, behind) = words.get(at..)?.split_first()?;
+        let id = block_id(word) as usize;
+        let (quick, &refs_at) = (self.quick.get(id)?, self.refs_at.get(id)?);
+        if refs_at == NOWHERE || words_behind(word) != usize::from(quick.words) {
+            return None;
+        }
+        let refs = usize::from(quick.loads) + usize::from(quick.stores);
+        Some(Hot {
+            vpn: quick.vpn,
+            instrs: quick.instrs.into(),
+            refs: &self.refs[refs_at as usize..][..refs],
+            addrs: behind.get(..quick.words.into())?,
+        })
     }
 }
 

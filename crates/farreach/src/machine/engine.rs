@@ -8,7 +8,7 @@
 mod ask;
 mod events;
 
-use super::compiled::{Compiled, Hot, HotRef, Quick, TOGETHER};
+use super::compiled::{Compiled, Hot, Quick, TOGETHER};
 use super::lives::Lives;
 use super::quiet::{self, Quiet, Silent};
 use super::tally::{Crowd, Footprint, ORDERS, Tally, of};
@@ -103,11 +103,18 @@ impl Engine {
         };
         let mut at = 0;
         loop {
-            at = match self.limit {
-                _ if self.plain => at,
-                u64::MAX => self.count_quiet::<false>(compiled, batch.asid, words, at),
-                _ => self.count_quiet::<true>(compiled, batch.asid, words, at),
-            };
+            if !self.plain {
+                at = match self.limit {
+                    u64::MAX => self.count_quiet::<false>(compiled, batch.asid, words, at),
+                    _ => self.count_quiet::<true>(compiled, batch.asid, words, at),
+                };
+                let room = |hot: &Hot| self.limit - self.tally.units() >= hot.units();
+                if let Some(hot) = compiled.hot(words, at).filter(room) {
+                    at += 1 + hot.addrs.len();
+                    self.hot_block(batch.asid, hot)?;
+                    continue;
+                }
+            }
             if at >= words.len() || self.done() {
                 return Ok(());
             }
@@ -118,12 +125,9 @@ impl Engine {
                 at += 1;
                 continue;
             }
-            let (hot, addrs) = compiled.execution(words, at).map_err(|why| broken(at, why.to_string()))?;
+            let (block, addrs) = compiled.blocks.execution(words, at).map_err(|why| broken(at, why.to_string()))?;
             at += 1 + addrs.len();
-            match hot.filter(|hot| !self.plain && self.limit - self.tally.units() >= u64::from(hot.instrs.max(hot.refs))) {
-                Some(hot) => self.hot_block(batch.asid, hot, compiled.refs(hot), addrs)?,
-                None => self.plain_block(batch.asid, compiled.blocks.get(block_id(word)).expect("it is compiled"), addrs)?,
-            }
+            self.plain_block(batch.asid, block, addrs)?;
         }
     }
 
@@ -181,11 +185,11 @@ impl Engine {
     /// One block that is a [`Hot`]. The same as [`Engine::plain_block`], but what is quiet is only counted, and of
     /// fetches it does not matter when among lookups that nobody is asked about.
     #[inline(never)]
-    fn hot_block(&mut self, asid: Asid, hot: Hot, refs: &[HotRef], words: &[u64]) -> Result<(), Error> {
+    fn hot_block(&mut self, asid: Asid, hot: Hot) -> Result<(), Error> {
         // Fetches so far, and up to where further ones are known to be quiet: until somebody is asked.
         let (mut fetched, mut calm) = (0, 0);
-        for r in refs {
-            let addr = r.address(words);
+        for r in hot.refs {
+            let addr = r.address(hot.addrs);
             if r.after() > calm {
                 (fetched, calm) = self.loud_fetches(asid, hot, fetched, r.after())?;
             }

@@ -64,12 +64,12 @@ const ABREAST: usize = 4;
 #[repr(align(64))]
 struct Answers([Kept; ABREAST]);
 
-/// Where [`Quiet::loud`] looks for a page: add the place of the page to one of these.
+/// Where [`Silent::loud`] looks for a page: add the place of the page to one of these. Loads and fetches are where the slots are.
 pub(super) const LOADS: usize = 0;
 /// See [`LOADS`].
-pub(super) const STORES: usize = SLOTS;
-/// See [`LOADS`].
-pub(super) const FETCHES: usize = 2 * SLOTS;
+pub(super) const FETCHES: usize = SLOTS;
+/// See [`LOADS`]. Not next to the loads: from a place and the bit for a store next above it, the compiler makes a funnel shift, which is slow.
+pub(super) const STORES: usize = 2 * SLOTS;
 
 /// The slot of a page at this place, seen from this side.
 #[inline(always)]
@@ -179,8 +179,8 @@ impl Quiet {
         // What is not full was not silent before.
         let silent = |kind| select_unpredictable(half(designs, kind) == self.full, vpn, NO_PAGE);
         let (loads, stores) = (silent(Kind::Load), silent(Kind::Store));
-        self.silent[silent_at(at)] = loads;
-        self.silent[silent_at(at) + STORES] = stores;
+        self.silent[at % STORES] = loads;
+        self.silent[at % STORES + STORES] = stores;
     }
 
     /// No lookup of the design is quiet any more.
@@ -298,17 +298,11 @@ impl Quiet {
     }
 }
 
-/// Where the table for the fast path has the loads or fetches of a slot; [`STORES`] further it has the stores, or nobody.
-#[inline(always)]
-fn silent_at(at: usize) -> usize {
-    at % SLOTS + at / SLOTS % 2 * FETCHES
-}
-
 /// Nothing of the slot is silent.
 #[inline(always)]
 fn silence(silent: &mut [u64; 4 * SLOTS], at: usize) {
-    silent[silent_at(at)] = NO_PAGE;
-    silent[silent_at(at) + STORES] = NO_PAGE;
+    silent[at % STORES] = NO_PAGE;
+    silent[at % STORES + STORES] = NO_PAGE;
 }
 
 /// No lookup of a page at this place, seen from either side, is quiet any more for these designs. Whose the slots are nobody asks: rarely is

@@ -7,7 +7,7 @@ use super::super::tally::{Crowd, Progress};
 use super::sides::Sides;
 use crate::Error;
 use crate::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
-use crate::event::{Advice, Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, Op, block_id};
+use crate::event::{Advice, Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, Op};
 
 /// See the module.
 pub(super) struct PageEngine {
@@ -30,29 +30,6 @@ impl PageEngine {
             limit: limit.unwrap_or(u64::MAX),
             plain,
         }
-    }
-
-    /// One block that fetches from one page or not at all.
-    #[inline]
-    fn hot_block(&mut self, asid: Asid, hot: Hot, words: &[u64]) {
-        let sides = &mut self.sides;
-        sides.tally.references.fetch += u64::from(hot.instrs);
-        if hot.instrs > 0 {
-            sides.look(asid, hot.vpn, Kind::Fetch);
-        }
-        let (mut loads, mut stores) = (0, 0);
-        for r in self.compiled.refs(hot) {
-            let addr = r.address(words);
-            if r.reach(addr) < PAGE && addr != NOT_EXECUTED {
-                sides.look(asid, addr >> BASE_SHIFT, r.kind());
-                loads += u64::from(r.kind() == Kind::Load);
-                stores += u64::from(r.kind() == Kind::Store);
-            } else if addr != NOT_EXECUTED {
-                sides.reference(asid, r.kind(), addr, r.size());
-            }
-        }
-        sides.tally.references.load += loads;
-        sides.tally.references.store += stores;
     }
 
     /// One block, reference by reference, up to the limit.
@@ -134,6 +111,28 @@ impl PageEngine {
     }
 }
 
+/// One block that fetches from one page or not at all.
+#[inline]
+fn hot_block(sides: &mut Sides, asid: Asid, hot: Hot) {
+    sides.tally.references.fetch += u64::from(hot.instrs);
+    if hot.instrs > 0 {
+        sides.look(asid, hot.vpn, Kind::Fetch);
+    }
+    let (mut loads, mut stores) = (0, 0);
+    for r in hot.refs {
+        let addr = r.address(hot.addrs);
+        if r.reach(addr) < PAGE && addr != NOT_EXECUTED {
+            sides.look(asid, addr >> BASE_SHIFT, r.kind());
+            loads += u64::from(r.kind() == Kind::Load);
+            stores += u64::from(r.kind() == Kind::Store);
+        } else if addr != NOT_EXECUTED {
+            sides.reference(asid, r.kind(), addr, r.size());
+        }
+    }
+    sides.tally.references.load += loads;
+    sides.tally.references.store += stores;
+}
+
 impl Work for PageEngine {
     fn feed(&mut self, batch: &Batch) -> Result<(), Error> {
         let (asid, words) = (batch.asid, &batch.words[..]);
@@ -148,6 +147,12 @@ impl Work for PageEngine {
         };
         let mut at = 0;
         while at < words.len() && !self.done() {
+            let room = |hot: &Hot| !self.plain && self.limit - self.sides.tally.units() >= hot.units();
+            if let Some(hot) = self.compiled.hot(words, at).filter(room) {
+                at += 1 + hot.addrs.len();
+                hot_block(&mut self.sides, asid, hot);
+                continue;
+            }
             let word = words[at];
             if word & OP_BIT != 0 {
                 let op = batch.op(word).map_err(|why| broken(at, why.to_string()))?;
@@ -155,19 +160,14 @@ impl Work for PageEngine {
                 at += 1;
                 continue;
             }
-            let (hot, addrs) = self.compiled.execution(words, at).map_err(|why| broken(at, why.to_string()))?;
-            let end = at + 1 + addrs.len();
-            match hot.filter(|hot| !self.plain && self.limit - self.sides.tally.units() >= u64::from(hot.instrs.max(hot.refs)))
-            {
-                Some(hot) => self.hot_block(asid, hot, addrs),
-                None => {
-                    // The blocks step aside, so that nothing of them need be copied while the rest changes.
-                    let blocks = std::mem::take(&mut self.compiled.blocks);
-                    self.plain_block(asid, blocks.get(block_id(word)).expect("it is compiled"), addrs);
-                    self.compiled.blocks = blocks;
-                }
-            }
-            at = end;
+            // The blocks step aside, so that nothing of them need be copied while the rest changes.
+            let blocks = std::mem::take(&mut self.compiled.blocks);
+            let executed = blocks.execution(words, at).map(|(block, addrs)| {
+                self.plain_block(asid, block, addrs);
+                addrs.len()
+            });
+            self.compiled.blocks = blocks;
+            at += 1 + executed.map_err(|why| broken(at, why.to_string()))?;
         }
         Ok(())
     }
