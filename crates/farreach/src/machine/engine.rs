@@ -96,11 +96,7 @@ impl Engine {
             self.switch(batch.asid);
         }
         let words = &batch.words[..];
-        let broken = |at: usize, what: String| Error::Trace {
-            file: "event stream".into(),
-            place: format!("address space {}, word {at}", batch.asid.0),
-            what,
-        };
+        let broken = |at: usize, what: String| Error::in_stream(batch.asid, at, what);
         let mut at = 0;
         loop {
             if !self.plain {

@@ -359,11 +359,7 @@ impl Work for LineEngine {
             self.served.clear();
             self.units.iter_mut().for_each(|unit| unit.system.switch(asid));
         }
-        let broken = |at: usize, what: String| Error::Trace {
-            file: "event stream".into(),
-            place: format!("address space {}, word {at}", asid.0),
-            what,
-        };
+        let broken = |at: usize, what: String| Error::in_stream(asid, at, what);
         let mut at = 0;
         while at < words.len() && !self.done() {
             let word = words[at];

@@ -140,11 +140,7 @@ impl Work for PageEngine {
             self.current = Some(asid);
             self.sides.nothing_is_last();
         }
-        let broken = |at: usize, what: String| Error::Trace {
-            file: "event stream".into(),
-            place: format!("address space {}, word {at}", asid.0),
-            what,
-        };
+        let broken = |at: usize, what: String| Error::in_stream(asid, at, what);
         let mut at = 0;
         while at < words.len() && !self.done() {
             let room = |hot: &Hot| !self.plain && self.limit - self.sides.tally.units() >= hot.units();

@@ -9,8 +9,11 @@ use std::path::PathBuf;
 /// Largest memory that can be fragmented, in frames: 16 TB of base pages, half a gigabyte of bits.
 const MOST_FRAMES: u64 = 1 << 32;
 
-/// Most bytes of a pattern, and of a copy of `/proc/buddyinfo`.
-const MOST_BYTES: (u64, u64) = (1 << 30, 1 << 20);
+/// Most bytes of a pattern.
+const MOST_PATTERN_BYTES: u64 = 1 << 30;
+
+/// Most bytes of a copy of `/proc/buddyinfo`.
+const MOST_BUDDYINFO_BYTES: u64 = 1 << 20;
 
 /// Most orders a copy of `/proc/buddyinfo` may have.
 const MOST_ORDERS: usize = 32;
@@ -60,12 +63,12 @@ impl Fragmentation {
             Fragmentation::Pattern(path) => {
                 let name = path.display().to_string();
                 let frames = finite(&format!("pattern = {name}"), frames)?;
-                let text = text_file::read(path, MOST_BYTES.0).map_err(|e| format!("{name}: {e}"))?;
+                let text = text_file::read(path, MOST_PATTERN_BYTES).map_err(|e| format!("{name}: {e}"))?;
                 pattern(&text, frames).map_err(|e| format!("{name}: {e}"))
             }
             Fragmentation::BuddyInfo { path, seed } => {
                 let name = path.display().to_string();
-                let text = text_file::read(path, MOST_BYTES.1).map_err(|e| format!("{name}: {e}"))?;
+                let text = text_file::read(path, MOST_BUDDYINFO_BYTES).map_err(|e| format!("{name}: {e}"))?;
                 let counts = buddyinfo(&text).map_err(|e| format!("{name}: {e}"))?;
                 placed(&counts, frames, *seed).map_err(|e| format!("{name}: {e}"))
             }
