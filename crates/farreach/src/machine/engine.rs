@@ -180,7 +180,7 @@ impl Engine {
 
     /// One block that is a [`Hot`]. The same as [`Engine::plain_block`], but what is quiet is only counted, and of
     /// fetches it does not matter when among lookups that nobody is asked about.
-    #[inline(never)]
+    #[inline(always)]
     fn hot_block(&mut self, asid: Asid, hot: Hot) -> Result<(), Error> {
         // Fetches so far, and up to where further ones are known to be quiet: until somebody is asked.
         let (mut fetched, mut calm) = (0, 0);
