@@ -52,14 +52,18 @@ impl Ran {
     }
 }
 
+/// Seconds that no command takes: what hangs ends with SIGALRM.
+const HANGS: u32 = 30 * 60;
+
 /// `farreach`, with signals as a terminal's shell sets them: what runs in the background or under nohup ignores some, and so do these tests there.
 pub fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_farreach"));
     command.stdin(Stdio::null());
-    // SAFETY: signal() may be called between fork and exec.
+    // SAFETY: signal() and alarm() may be called between fork and exec.
     unsafe {
         command.pre_exec(|| {
-            for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+            libc::alarm(HANGS);
+            for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGALRM] {
                 libc::signal(signal, libc::SIG_DFL);
             }
             Ok(())

@@ -26,10 +26,15 @@ fn run(command: &mut Command) {
     assert!(out.status.success(), "{command:?}: {}", String::from_utf8_lossy(&out.stderr));
 }
 
+/// Seconds that no file of tests takes: one in which a recording hangs ends with SIGALRM, and the recorders with it.
+const HANGS: u32 = 60 * 60;
+
 /// Directory of the recorder, built once.
 pub fn tool() -> &'static Path {
     static DIR: OnceLock<PathBuf> = OnceLock::new();
     DIR.get_or_init(|| {
+        // SAFETY: it only sets the timer of this process.
+        unsafe { libc::alarm(HANGS) };
         let dir = scratch().join(format!("valgrind-{}", std::process::id()));
         run(Command::new("make")
             .arg("-s")
