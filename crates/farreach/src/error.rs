@@ -1,7 +1,5 @@
 //! The one error type of the library: what went wrong, where, and what would have been right.
 
-use crate::addr::Asid;
-
 /// Anything that can go wrong. The message is complete: it names file, place and value.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -47,13 +45,6 @@ pub enum Error {
         /// The system's reason.
         source: std::io::Error,
     },
-}
-
-impl Error {
-    /// A batch of this address space is not as the stream's contract has it, at this word.
-    pub(crate) fn in_stream(asid: Asid, word: usize, what: String) -> Error {
-        Error::Trace { file: "event stream".into(), place: format!("address space {}, word {word}", asid.0), what }
-    }
 }
 
 /// Result with [`enum@Error`].

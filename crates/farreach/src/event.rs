@@ -22,6 +22,7 @@ pub use blocks::{Blocks, Broken, MAX_BLOCKS, StreamError, addresses};
 pub use by_id::ById;
 pub use op::{Advice, Backing, End, Mapping, Op, Prot};
 
+use crate::Error;
 use crate::addr::Asid;
 use crate::nouns::several;
 use serde::{Deserialize, Serialize};
@@ -251,6 +252,11 @@ impl Batch {
     /// Nothing in it.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
+    }
+    /// What is wrong with the word at this index, as an error.
+    pub(crate) fn broken(&self, at: usize, what: impl ToString) -> Error {
+        let place = format!("address space {}, word {at}", self.asid.0);
+        Error::Trace { file: "event stream".into(), place, what: what.to_string() }
     }
 }
 

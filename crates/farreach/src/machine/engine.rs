@@ -96,7 +96,6 @@ impl Engine {
             self.switch(batch.asid);
         }
         let words = &batch.words[..];
-        let broken = |at: usize, what: String| Error::in_stream(batch.asid, at, what);
         let mut at = 0;
         loop {
             if !self.plain {
@@ -116,12 +115,12 @@ impl Engine {
             }
             let word = words[at];
             if word & OP_BIT != 0 {
-                let op = batch.op(word).map_err(|why| broken(at, why.to_string()))?;
-                self.op(compiled, batch.asid, op).map_err(|why| broken(at, why))?;
+                let op = batch.op(word).map_err(|why| batch.broken(at, why))?;
+                self.op(compiled, batch.asid, op).map_err(|why| batch.broken(at, why))?;
                 at += 1;
                 continue;
             }
-            let (block, addrs) = compiled.blocks.execution(words, at).map_err(|why| broken(at, why.to_string()))?;
+            let (block, addrs) = compiled.blocks.execution(words, at).map_err(|why| batch.broken(at, why))?;
             at += 1 + addrs.len();
             self.plain_block(batch.asid, block, addrs)?;
         }

@@ -359,17 +359,16 @@ impl Work for LineEngine {
             self.served.clear();
             self.units.iter_mut().for_each(|unit| unit.system.switch(asid));
         }
-        let broken = |at: usize, what: String| Error::in_stream(asid, at, what);
         let mut at = 0;
         while at < words.len() && !self.done() {
             let word = words[at];
             if word & OP_BIT != 0 {
-                let op = batch.op(word).map_err(|why| broken(at, why.to_string()))?;
-                self.op(asid, op).map_err(|why| broken(at, why))?;
+                let op = batch.op(word).map_err(|why| batch.broken(at, why))?;
+                self.op(asid, op).map_err(|why| batch.broken(at, why))?;
                 at += 1;
                 continue;
             }
-            let (shape, addrs) = self.program.execution(words, at).map_err(|why| broken(at, why.to_string()))?;
+            let (shape, addrs) = self.program.execution(words, at).map_err(|why| batch.broken(at, why))?;
             let end = at + 1 + addrs.len();
             if self.plain || self.limit - self.tally.units() < u64::from(shape.instrs.max(shape.refs)) {
                 let blocks = std::mem::take(&mut self.program.blocks);

@@ -140,7 +140,6 @@ impl Work for PageEngine {
             self.current = Some(asid);
             self.sides.nothing_is_last();
         }
-        let broken = |at: usize, what: String| Error::in_stream(asid, at, what);
         let mut at = 0;
         while at < words.len() && !self.done() {
             let room = |hot: &Hot| !self.plain && self.limit - self.sides.tally.units() >= hot.units();
@@ -151,8 +150,8 @@ impl Work for PageEngine {
             }
             let word = words[at];
             if word & OP_BIT != 0 {
-                let op = batch.op(word).map_err(|why| broken(at, why.to_string()))?;
-                self.op(asid, op).map_err(|why| broken(at, why))?;
+                let op = batch.op(word).map_err(|why| batch.broken(at, why))?;
+                self.op(asid, op).map_err(|why| batch.broken(at, why))?;
                 at += 1;
                 continue;
             }
@@ -163,7 +162,7 @@ impl Work for PageEngine {
                 addrs.len()
             });
             self.compiled.blocks = blocks;
-            at += 1 + executed.map_err(|why| broken(at, why.to_string()))?;
+            at += 1 + executed.map_err(|why| batch.broken(at, why))?;
         }
         Ok(())
     }
