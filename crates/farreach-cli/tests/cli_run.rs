@@ -303,6 +303,22 @@ fn a_limit_near_the_end_has_the_status_of_a_limit() {
     }
 }
 
+#[test]
+fn how_far_ahead_a_program_runs_changes_nothing() {
+    let plain = common::program("plain", &["-static"]);
+    let dir = Dir::new();
+    let file = dir.path("result");
+    let results = [("1", "0"), ("2", "0"), ("2", "1M"), ("3", "256M"), ("4", "1T")].map(|(threads, ahead)| {
+        let all = ["run", "--threads", threads, "--ahead", ahead, "--json", "-o", &file, "--", plain.to_str().unwrap()];
+        assert_eq!(run(all).status, 7, "the program's own");
+        dir.read("result")
+    });
+    assert!(results.iter().all(|result| result == &results[0]));
+    let refused = run(["run", "--ahead", "2T", "--", "true"]);
+    assert_eq!(refused.status, 125);
+    assert!(refused.err.contains("'2T' for '--ahead <SIZE>': a size up to 1T is allowed"), "{}", refused.err);
+}
+
 /// Starts a script that says when it is ready.
 fn ready(dir: &Dir, script: &str) -> Child {
     let file = dir.path("result.json");

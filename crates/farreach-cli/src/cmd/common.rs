@@ -61,10 +61,10 @@ impl LabArgs {
         Ok(MachineSpec::parse_all(names, self.seed)?)
     }
 
-    /// Builds the laboratory.
-    pub fn lab(&self, machines: Vec<MachineSpec>) -> Result<Lab> {
+    /// Builds the laboratory. `ahead`: see [`Options::ahead`].
+    pub fn lab(&self, machines: Vec<MachineSpec>, ahead: u64) -> Result<Lab> {
         let threads = threads(self.threads);
-        Ok(Lab::new(machines, Options { limit: self.limit, seed: self.seed, plain: self.plain, threads })?)
+        Ok(Lab::new(machines, Options { limit: self.limit, seed: self.seed, plain: self.plain, threads, ahead })?)
     }
 
     /// The machine on the mapping that was asked for.

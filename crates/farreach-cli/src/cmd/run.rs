@@ -4,6 +4,7 @@ use super::common::{LabArgs, OutputArgs, note};
 use super::{feed, program};
 use anyhow::Result;
 use clap::Args;
+use farreach::addr::Bytes;
 use farreach_cli::live::{Watch, own_cpu};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -23,6 +24,10 @@ pub struct RunArgs {
     lab: LabArgs,
     #[command(flatten)]
     output: OutputArgs,
+    /// Memory for what the program did and no machine has seen yet: the program goes on while the simulation is behind by less than SIZE, and
+    /// waits then. More takes less time where both have a processor. Default: 256M, with more than five machines less.
+    #[arg(long, value_name = "SIZE", value_parser = ahead)]
+    ahead: Option<Bytes>,
     /// Also print on standard error where the CPU time went.
     #[arg(long)]
     timing: bool,
@@ -31,12 +36,25 @@ pub struct RunArgs {
     command: Vec<OsString>,
 }
 
+/// For [`RunArgs::ahead`]: what this many bytes hold is simulated within half a second by the five machines of the default.
+const AHEAD: u64 = 256 << 20;
+/// Room is made for the names of all that may wait.
+const MOST_AHEAD: Bytes = Bytes(1 << 40);
+
+/// What `--ahead` takes.
+fn ahead(text: &str) -> Result<Bytes, String> {
+    let allowed = || format!("a size up to {MOST_AHEAD} is allowed, such as 64M; 0 for as little as can be");
+    text.parse().ok().filter(|size| *size <= MOST_AHEAD).ok_or_else(allowed)
+}
+
 /// Runs the command; the exit status is the program's.
 pub fn run(args: RunArgs) -> Result<ExitCode> {
     let _signals = Watch::begin(); // until the result is whole
     let machines = args.lab.machines()?;
     args.output.check(machines.iter().flat_map(|m| m.inputs()))?;
-    let mut lab = args.lab.lab(machines)?;
+    // More machines take longer, and whoever interrupts them should not wait for it.
+    let ahead = args.ahead.map_or(AHEAD * 5 / machines.len().max(5) as u64, |size| size.0);
+    let mut lab = args.lab.lab(machines, ahead)?;
     program::check(&args.command)?;
     let mut alignment = args.lab.alignment()?;
     let clock = Instant::now();

@@ -37,7 +37,7 @@ pub fn run(args: SimArgs) -> Result<ExitCode> {
     let _signals = Watch::begin(); // until the result is whole
     let machines = args.lab.machines()?;
     args.output.check(machines.iter().flat_map(|m| m.inputs()).chain([args.file.as_str()]))?;
-    let mut lab = args.lab.lab(machines)?;
+    let mut lab = args.lab.lab(machines, 0)?;
     let mut alignment = args.lab.alignment()?;
     let interrupted =
         feed::stored(&args.file, args.format.as_deref(), |batch| Ok((lab.feed(alignment.apply(batch)?)?, lab.progress())))?;

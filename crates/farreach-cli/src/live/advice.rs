@@ -76,14 +76,13 @@ pub fn huge_pages_for(at: &Range<usize>, larger: Option<u64>) -> io::Result<()> 
     cuts(&at, larger).step_by(2).try_for_each(|piece| advise(&piece, libc::MADV_DONTDUMP))
 }
 
-/// Freed memory of this process stays with it, up to 64 MB. The words of a recording are buffers that one thread allocates and another
+/// Freed memory of this process stays with it. The words of a recording are buffers that one thread allocates and another
 /// frees; by default the allocator gives such memory back to the kernel, and every page of the next buffer is faulted in and cleared again.
 pub fn keep_freed_memory() {
-    const MOST: i32 = 64 << 20;
     const BUFFER: i32 = 4 << 20;
     // SAFETY: both calls only set parameters of the allocator.
     unsafe {
-        libc::mallopt(libc::M_TRIM_THRESHOLD, MOST);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, i32::MAX);
         libc::mallopt(libc::M_MMAP_THRESHOLD, BUFFER);
     }
 }

@@ -14,8 +14,13 @@ use std::thread::JoinHandle;
 /// each batch.
 const LOAD: usize = 1 << 16;
 
-/// Loads that may wait for an engine: enough to even out, little enough to bound memory.
+/// Loads that may wait for an engine at least: enough that it need not wait for every single one.
 const WAITING: usize = 2;
+
+/// Loads that take so many bytes.
+fn loads(bytes: u64) -> usize {
+    usize::try_from(bytes / (LOAD * size_of::<u64>()) as u64).unwrap_or(usize::MAX)
+}
 
 /// What an engine can do.
 pub(super) trait Work: Send + 'static {
@@ -50,11 +55,12 @@ struct Shared {
 }
 
 impl<W: Work> Crew<W> {
-    /// Sends each engine to work.
-    pub fn start(engines: Vec<W>) -> Result<Crew<W>, Error> {
+    /// Sends each engine to work. `ahead`: see [`Options::ahead`](super::Options::ahead).
+    pub fn start(engines: Vec<W>, ahead: u64) -> Result<Crew<W>, Error> {
+        let waiting = WAITING.max(loads(ahead));
         let shared = Arc::new(Shared::default());
         let hire = |(i, mut engine): (usize, W)| {
-            let (loads, work) = sync_channel::<Arc<Vec<Batch>>>(WAITING);
+            let (loads, work) = sync_channel::<Arc<Vec<Batch>>>(waiting);
             let shared = Arc::clone(&shared);
             let thread = std::thread::Builder::new().name(format!("engine {i}")).spawn(move || {
                 for load in work {

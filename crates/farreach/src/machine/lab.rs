@@ -25,6 +25,9 @@ pub struct Options {
     /// Threads, the caller's with them; 0 and 1: only the caller's. With more it reads and others simulate, and
     /// [`Lab::settle`] comes before results and entries. The result is the same on any number.
     pub threads: usize,
+    /// With more threads: bytes of the stream that may wait for those that simulate. A source that is now faster than they, now slower, keeps them
+    /// at work if this is large. There is always some room; 0: no more.
+    pub ahead: u64,
 }
 
 /// One engine of either family. They share nothing, and agree about what the program did.
@@ -105,7 +108,7 @@ impl Lab {
     /// allowed. [`Error::Io`]: a thread cannot be started.
     pub fn new(specs: Vec<MachineSpec>, options: Options) -> Result<Lab, Error> {
         let (mut engines, place) = build::engines(&specs, &options)?;
-        let crew = if options.threads > 1 { Some(Crew::start(std::mem::take(&mut engines))?) } else { None };
+        let crew = if options.threads > 1 { Some(Crew::start(std::mem::take(&mut engines), options.ahead)?) } else { None };
         Ok(Lab { specs, engines, crew, place, options })
     }
 

@@ -75,7 +75,7 @@ pub(super) fn compare(machines: &[Machine], result: &RunResult, entries: &[Vec<E
 pub(super) fn check(seed: u64, stream: &Stream, machines: &[Machine]) -> Result<Vec<OsCounts>, String> {
     let batches = stream.batches();
     let items = stream.items();
-    let options = |plain, limit| Options { plain, seed, limit, threads: 0 };
+    let options = |plain, limit| Options { plain, seed, limit, ..Options::default() };
     let both = |limit| {
         let fast = simulate(machines, &batches, options(false, limit)).map_err(|e| format!("with shortcuts: {e}"))?;
         let plain = simulate(machines, &batches, options(true, limit)).map_err(|e| format!("without shortcuts: {e}"))?;

@@ -358,7 +358,7 @@ fn xc_1_xc_3_a_real_program_agrees() {
     ];
     let oracle: Vec<OracleResult> = machines.iter().map(|m| run(&m.run, &items)).collect();
     for plain in [false, true] {
-        let (result, entries) = simulate(&machines, &batches, Options { plain, seed, limit: None, threads: 0 }).unwrap();
+        let (result, entries) = simulate(&machines, &batches, Options { plain, seed, ..Options::default() }).unwrap();
         let text = compare(&machines, &result, &entries, &oracle);
         assert!(text.is_empty(), "plain {plain}:\n{text}");
     }

@@ -48,7 +48,7 @@ fn same(a: &MachineResult, b: &MachineResult, place: &str) {
 fn shortcuts_are_exact() {
     for seed in 0..4 {
         for limit in [None, Some(3001)] {
-            let options = |plain, threads| Options { limit, seed, plain, threads };
+            let options = |plain, threads| Options { limit, seed, plain, threads, ..Options::default() };
             let fast = run(&MACHINES, generate::program(seed, 300), options(false, 1));
             let plain = run(&MACHINES, generate::program(seed, 300), options(true, 1));
             let threads = run(&MACHINES, generate::program(seed, 300), options(false, 3));

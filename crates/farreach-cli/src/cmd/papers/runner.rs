@@ -252,7 +252,7 @@ impl Runner<'_> {
     }
 
     fn pass(&self, pass: &Pass, threads: usize, shared: &Shared) -> Outcome {
-        let options = Options { limit: self.limit, seed: self.seed, plain: false, threads };
+        let options = Options { limit: self.limit, seed: self.seed, threads, ..Options::default() };
         let answers = match &pass.work {
             Work::Machines(machines) => {
                 let specs = machines.iter().map(|m| MachineSpec::parse(m, self.seed)).collect::<Result<Vec<_>, _>>()?;

@@ -69,7 +69,7 @@ impl PageLab {
         let orders = |first: usize| sizes.iter().skip(first).step_by(count).map(|s| s.trailing_zeros() - BASE_SHIFT);
         let engine = |first| PageEngine::new(&orders(first).collect::<Vec<_>>(), options.limit, options.plain);
         let mut engines: Vec<PageEngine> = (0..count).map(engine).collect();
-        let crew = if count > 1 { Some(Crew::start(std::mem::take(&mut engines))?) } else { None };
+        let crew = if count > 1 { Some(Crew::start(std::mem::take(&mut engines), options.ahead)?) } else { None };
         Ok(PageLab { sizes: sizes.to_vec(), engines, crew, options })
     }
 
