@@ -42,7 +42,7 @@ enum Loop {
 struct Seen<'a> {
     tally: Tally,
     footprint: &'a Footprint,
-    crowd: Crowd,
+    crowd: &'a Crowd,
 }
 
 impl Loop {
@@ -56,11 +56,11 @@ impl Loop {
         match self {
             Loop::Pages(engine) => {
                 let Engine { tally, footprint, crowd, .. } = &**engine;
-                Seen { tally: *tally, footprint, crowd: *crowd }
+                Seen { tally: *tally, footprint, crowd }
             }
             Loop::Lines(engine) => {
                 let LineEngine { tally, footprint, crowd, .. } = &**engine;
-                Seen { tally: *tally, footprint, crowd: *crowd }
+                Seen { tally: *tally, footprint, crowd }
             }
         }
     }
@@ -132,7 +132,7 @@ impl Lab {
     /// [`Options::threads`] also if an engine has given up: [`Lab::settle`] says why.
     ///
     /// # Errors
-    /// [`Error::Trace`]: the batch is broken, a block that was never defined, say. [`Error::Simulation`]: a machine cannot go on, its memory is
+    /// [`Error::Trace`]: the batch is broken, a block that was never defined, say, or of a second stream. [`Error::Simulation`]: a machine cannot go on, its memory is
     /// full, say.
     pub fn feed<'b>(&mut self, batch: impl Into<Cow<'b, Batch>>) -> Result<bool, Error> {
         let batch = batch.into();
@@ -189,6 +189,24 @@ impl Lab {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::{End, Op};
+    use crate::machine::PageLab;
+
+    #[test]
+    fn a_second_stream_is_refused() {
+        let mut stream = Batch::default();
+        stream.push_op(Op::Start { pid: 1, parent: None, program: "program".into() });
+        stream.push_op(Op::End(End::Exit(0)));
+        let lab = |machine| Lab::new(MachineSpec::parse_all([machine], 0).unwrap(), Options::default()).unwrap();
+        let [mut tlb, mut caches] = ["t94/single", "sv97/softvm"].map(lab);
+        let mut pages = PageLab::new(&[4096], Options::default()).unwrap();
+        let mut feed = || [tlb.feed(&stream), caches.feed(&stream), pages.feed(&stream)];
+        assert!(feed().iter().all(|first| matches!(first, Ok(true))));
+        for second in feed() {
+            let why = second.unwrap_err().to_string();
+            assert!(why.contains("word 0") && why.contains("address space 0 starts, but has ended before"), "{why}");
+        }
+    }
 
     #[test]
     #[should_panic(expected = "settle() comes before entries()")]

@@ -6,6 +6,7 @@ use crate::counts::Lookups;
 use crate::event::{Kind, Op};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use std::collections::BTreeSet;
 
 /// How far a run is, for progress displays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,24 +76,33 @@ pub(super) fn of(lookups: &mut Lookups, kind: Kind) -> &mut u64 {
 }
 
 /// Processes and threads that a stream announces. A process stays itself through an exec, and so does the thread that calls it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Crowd {
     starts: u64,
     execs: u64,
     forks: u64,
     threads: u64,
+    ended: BTreeSet<Asid>,
 }
 
 impl Crowd {
-    /// Takes an event in.
-    pub fn follow(&mut self, op: &Op) {
+    /// Takes an event in. An address space that has ended does not start again: the stream is a second one.
+    pub fn follow(&mut self, asid: Asid, op: &Op) -> Result<(), String> {
         match op {
+            Op::Start { .. } if self.ended.contains(&asid) => {
+                return Err(format!(
+                    "address space {} starts, but has ended before: it takes one stream; several in one are a trace::Chain",
+                    asid.0
+                ));
+            }
+            Op::End(_) => _ = self.ended.insert(asid),
             Op::Start { parent: None, .. } => self.starts += 1,
             Op::Start { parent: Some(_), .. } => self.execs += 1,
             Op::Fork { .. } => self.forks += 1,
             Op::ThreadStart { .. } => self.threads += 1,
             _ => {}
         }
+        Ok(())
     }
 
     /// Processes: something ran, said or not.

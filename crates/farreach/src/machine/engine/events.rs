@@ -57,7 +57,7 @@ impl Engine {
         if let Op::Define { id, block } = op {
             return compiled.define(*id, block).map_err(|e| format!("block {id}: {e}"));
         }
-        self.crowd.follow(op);
+        self.crowd.follow(asid, op)?;
         if let Some(lives) = &mut self.lives {
             lives.op(asid, op, self.tally.time());
         }

@@ -316,7 +316,7 @@ impl LineEngine {
         if let Op::Define { id, block } = op {
             return self.program.define(*id, block).map_err(|e| format!("block {id}: {e}"));
         }
-        self.crowd.follow(op);
+        self.crowd.follow(asid, op)?;
         self.flush().map_err(|e| e.to_string())?;
         self.growth.before(self.tally.lookups().total(), &self.os);
         if let Some(lives) = &mut self.lives {

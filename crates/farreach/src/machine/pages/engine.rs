@@ -68,7 +68,7 @@ impl PageEngine {
 
     fn op(&mut self, asid: Asid, op: &Op) -> Result<(), String> {
         let range = |start: u64, len: u64| VpnRange::of_bytes(start, len, BASE_SHIFT);
-        self.crowd.follow(op);
+        self.crowd.follow(asid, op)?;
         match op {
             Op::Define { id, block } => self.compiled.define(*id, block).map_err(|e| format!("block {id}: {e}"))?,
             Op::Fork { child } => self.sides.book.fork(asid, *child),
