@@ -1,10 +1,9 @@
 //! Blocks as the loop wants them: which page they fetch from, what their references are, how much they count. Small, because
 //! what a program has of blocks decides how well the loop lives in the caches.
 
-use super::quiet;
+use super::quiet::{self, NEVER_QUIET};
 use crate::addr::BASE_SHIFT;
 use crate::event::{Block, Blocks, DataRef, Instr, Kind, address_in, block_id, words_behind};
-use crate::hw::tlb::NO_PAGE;
 use std::sync::Arc;
 
 pub(super) const PAGE: u64 = 1 << BASE_SHIFT;
@@ -60,8 +59,8 @@ fn reach(addr: u64, past: u64) -> u64 {
     (addr & (PAGE - 1)) + past
 }
 
-/// An execution of a block that fetches from one page or not at all, has no more of anything than a byte can count, and no reference of more than
-/// 128 bytes. Others are rare, and taken reference by reference.
+/// An execution of a block that fetches from one page (of a canonical address) or not at all, has no more of anything than a byte can count, and no
+/// reference of more than 128 bytes. Others are rare, and taken reference by reference.
 #[derive(Clone, Copy)]
 pub(super) struct Hot<'a> {
     /// The page it fetches from.
@@ -85,12 +84,13 @@ impl Hot<'_> {
 /// Address words that [`Quick`] describes.
 pub(super) const TOGETHER: usize = 4;
 
-/// All that the fast path needs of a block, in a quarter of a cache line: a program has more blocks than fit the nearest caches.
+/// All that the fast path needs of a block, in a quarter of a cache line: a program has more blocks than fit the nearest caches. So it says as well
+/// where its references are, for when it is not quiet.
 #[derive(Clone, Copy)]
 #[repr(align(16))]
 pub(super) struct Quick {
-    /// The page it fetches from, or [`NEVER`].
-    pub vpn: u64,
+    /// The page it fetches from, [`NEVER_QUIET`] if it does not fetch, in the upper bits, and below where its references begin, or [`NOWHERE`].
+    page_and_refs: u64,
     /// What its address words are for; if they are more than these, where that is said: see [`Compiled::all_of`].
     pub first: [QuickWord; TOGETHER],
     /// Instructions.
@@ -101,27 +101,52 @@ pub(super) struct Quick {
     pub stores: u8,
 }
 
-/// A page that is never quiet: for what the fast path leaves alone.
-const NEVER: u64 = NO_PAGE - 1;
+/// Bits for where references begin. The others hold the page of any canonical address of 48 bits, of either half.
+const REFS_BITS: u32 = 28;
+/// No place for references.
+const NOWHERE: usize = (1 << REFS_BITS) - 1;
 
 impl Quick {
-    const NONE: Quick = Quick { vpn: NEVER, first: [QuickWord(0); TOGETHER], instrs: 0, words: 0, loads: 0, stores: 0 };
+    const NONE: Quick = Quick {
+        page_and_refs: NEVER_QUIET << REFS_BITS | NOWHERE as u64,
+        first: [QuickWord(0); TOGETHER],
+        instrs: 0,
+        words: 0,
+        loads: 0,
+        stores: 0,
+    };
 
-    /// `None` for a block that is no [`Hot`]. What does not fit is appended to `all`.
-    fn of(block: &Block, all: &mut Vec<QuickWord>) -> Option<Quick> {
+    /// The page it fetches from; [`NEVER_QUIET`] if it does not fetch, or the fast path must leave it alone.
+    #[inline(always)]
+    pub fn vpn(&self) -> u64 {
+        (self.page_and_refs as i64 >> (REFS_BITS - BASE_SHIFT)) as u64 >> BASE_SHIFT
+    }
+    /// Where its references begin, unless it is no [`Hot`].
+    #[inline(always)]
+    fn refs_at(&self) -> Option<usize> {
+        let at = self.page_and_refs as usize & NOWHERE;
+        (at != NOWHERE).then_some(at)
+    }
+
+    /// `None` for a block that is no [`Hot`]. Its references begin at `refs_at`; what does not fit is appended to `all`.
+    fn of(block: &Block, refs_at: usize, all: &mut Vec<QuickWord>) -> Option<Quick> {
+        let vpn = fetch_page(block)?;
         let mut words = vec![QuickWord(0); block.words()];
         for r in &block.refs {
             words[r.word as usize].add(r)?;
         }
         let loads = block.refs.iter().filter(|r| r.kind == Kind::Load).count();
         let mut quick = Quick {
-            vpn: fetch_page(block)?,
+            page_and_refs: vpn << REFS_BITS | refs_at as u64,
             first: [QuickWord(0); TOGETHER],
             instrs: block.instrs.len().try_into().ok()?,
             words: words.len().try_into().ok()?,
             loads: loads.try_into().ok()?,
             stores: (block.refs.len() - loads).try_into().ok()?,
         };
+        if refs_at >= NOWHERE || quick.vpn() != vpn {
+            return None;
+        }
         if words.len() <= TOGETHER {
             quick.first[..words.len()].copy_from_slice(&words);
         } else {
@@ -132,9 +157,9 @@ impl Quick {
     }
 }
 
-/// The one page that a block fetches from, [`NEVER`] if it does not fetch.
+/// The one page that a block fetches from, [`NEVER_QUIET`] if it does not fetch.
 fn fetch_page(block: &Block) -> Option<u64> {
-    let Some(first) = block.instrs.first() else { return Some(NEVER) };
+    let Some(first) = block.instrs.first() else { return Some(NEVER_QUIET) };
     let vpn = first.pc >> BASE_SHIFT;
     let inside = |i: &Instr| (i.pc >> BASE_SHIFT, (i.pc + u64::from(i.len) - 1) >> BASE_SHIFT) == (vpn, vpn);
     block.instrs.iter().all(inside).then_some(vpn)
@@ -181,15 +206,10 @@ pub(super) struct Compiled {
     pub blocks: Blocks,
     /// By id.
     quick: Vec<Quick>,
-    /// By id: where its references begin, or [`NOWHERE`] for what is no [`Hot`]. Only blocks that are not quiet need it.
-    refs_at: Vec<u32>,
     refs: Vec<HotRef>,
     /// Address words of blocks that have more than [`TOGETHER`].
     all: Vec<QuickWord>,
 }
-
-/// No place for references.
-const NOWHERE: u32 = u32::MAX;
 
 impl Compiled {
     /// Takes in a definition.
@@ -200,9 +220,7 @@ impl Compiled {
         if again || at >= MAX_QUICK {
             return Ok(());
         }
-        let Some(quick) = Quick::of(block, &mut self.all) else { return Ok(()) };
-        let refs_at = u32::try_from(self.refs.len()).ok().filter(|&at| at != NOWHERE);
-        let refs_at = refs_at.ok_or("more than 2^32 references in all blocks")?;
+        let Some(quick) = Quick::of(block, self.refs.len(), &mut self.all) else { return Ok(()) };
         self.refs.extend(block.refs.iter().map(|r| {
             let mut is = QuickWord(0);
             let alone = is.add(&DataRef { offset: 0, ..*r });
@@ -213,9 +231,8 @@ impl Compiled {
         if self.quick.len() <= at {
             let len = (at + 1).next_power_of_two();
             self.quick.resize(len, Quick::NONE);
-            self.refs_at.resize(len, NOWHERE);
         }
-        (self.quick[at], self.refs_at[at]) = (quick, refs_at);
+        self.quick[at] = quick;
         Ok(())
     }
 
@@ -235,16 +252,12 @@ impl Compiled {
     #[inline(always)]
     pub fn hot<'a>(&'a self, words: &'a [u64], at: usize) -> Option<Hot<'a>> {
         let (&word, behind) = words.get(at..)?.split_first()?;
-        let id = block_id(word) as usize;
-        let (quick, &refs_at) = (self.quick.get(id)?, self.refs_at.get(id)?);
-        if refs_at == NOWHERE || words_behind(word) != usize::from(quick.words) {
-            return None;
-        }
+        let quick = self.quick(block_id(word)).filter(|quick| words_behind(word) == usize::from(quick.words))?;
         let refs = usize::from(quick.loads) + usize::from(quick.stores);
         Some(Hot {
-            vpn: quick.vpn,
+            vpn: quick.vpn(),
             instrs: quick.instrs.into(),
-            refs: &self.refs[refs_at as usize..][..refs],
+            refs: &self.refs[quick.refs_at()?..][..refs],
             addrs: behind.get(..quick.words.into())?,
         })
     }
@@ -253,9 +266,37 @@ impl Compiled {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::block_word;
 
     #[test]
     fn a_quarter_of_a_cache_line() {
         assert_eq!((size_of::<Quick>(), size_of::<HotRef>()), (16, 4));
+    }
+
+    /// The page of a block of one instruction, where the fast path takes it.
+    fn page_of(pc: u64) -> Option<u64> {
+        let mut compiled = Compiled::default();
+        let before = Block { instrs: [Instr { pc: 0x1000, len: 1 }].into(), refs: [DataRef::new(1, Kind::Load, 8, 0)].into() };
+        let block = Block { instrs: [Instr { pc, len: 1 }].into(), refs: [DataRef::new(1, Kind::Store, 8, 0)].into() };
+        compiled.define(1, &Arc::new(before)).unwrap();
+        compiled.define(2, &Arc::new(block)).unwrap();
+        let words = [block_word(2, 1), 0x5000];
+        let hot = compiled.hot(&words, 0);
+        let quick = compiled.quick(2).map_or(NEVER_QUIET, Quick::vpn);
+        assert_eq!(quick, hot.map_or(NEVER_QUIET, |hot| hot.vpn));
+        hot.map(|hot| {
+            assert_eq!(hot.refs.iter().map(|r| r.kind()).collect::<Vec<_>>(), [Kind::Store], "its own references");
+            hot.vpn
+        })
+    }
+
+    #[test]
+    fn code_at_canonical_addresses_is_quick() {
+        for pc in [0, 0x401_000, 0x7fff_ffff_ffff, 0xffff_8000_0000_0000, 0xffff_ffff_8123_4567, u64::MAX - 1] {
+            assert_eq!(page_of(pc), Some(pc >> BASE_SHIFT), "{pc:#x}");
+        }
+        for pc in [0x8000_0000_0000, 0x00ff_8000_0000_0000, 0xffff_7fff_ffff_ffff] {
+            assert_eq!(page_of(pc), None, "{pc:#x}");
+        }
     }
 }

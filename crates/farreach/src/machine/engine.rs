@@ -19,6 +19,10 @@ use crate::addr::{Asid, BASE_SHIFT, Vpn};
 use crate::event::{Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, block_id, words_behind};
 use crate::hw::tlb::{Lookup, Marking, Marks, Noise};
 use crate::os::Change;
+use prefetch_index::prefetch_index;
+
+/// So many words ahead they are called into the cache: those of the next page.
+const AHEAD: usize = 512;
 
 /// See the module.
 pub(super) struct Engine {
@@ -138,6 +142,8 @@ impl Engine {
         let mut rest = &words[from..];
         // What is left at the end need not be quick. A word that names an event announces more addresses than any quick block has.
         while let Some(window) = rest.first_chunk() {
+            // What the program was ahead with lies in memory, and the processor looks ahead to the end of a page only.
+            prefetch_index(rest, AHEAD);
             let (word, many) = (window[0], words_behind(window[0]));
             let Some(quick) = compiled.quick(block_id(word)).filter(|quick| usize::from(quick.words) == many) else { break };
             // Near the limit every block goes the plain way.
@@ -147,8 +153,9 @@ impl Engine {
                     break;
                 }
             }
-            let fetch = Marks::place(quick.vpn);
-            if silent.loud(quick.vpn, quiet::FETCHES + fetch) != 0 {
+            let vpn = quick.vpn();
+            let fetch = Marks::place(vpn);
+            if silent.loud(vpn, quiet::FETCHES + fetch) != 0 {
                 break;
             }
             // The word says which way it goes, so that the processor knows early, and that is as foreseeable as the program. Each way knows how far

@@ -9,8 +9,8 @@
 
 mod asked;
 
-use crate::addr::{Asid, Pfn, Vpn, VpnRange};
-use crate::event::Kind;
+use crate::addr::{Asid, BASE_SHIFT, Pfn, Vpn, VpnRange};
+use crate::event::{Kind, NOT_EXECUTED};
 use crate::hw::tlb::{Attr, Marks, NO_PAGE, Noise, PLACES, Pte, Seat, filled};
 use crate::os::Touched;
 use asked::Asked;
@@ -18,6 +18,9 @@ use std::hint::select_unpredictable;
 
 /// Slots of each side. What the fast path reads of the table is 128 KB, and of that only what the program uses at the time.
 pub(super) const SLOTS: usize = PLACES;
+
+/// The page of [`NOT_EXECUTED`], which no lookup may be counted for: always taken reference by reference.
+pub(super) const NEVER_QUIET: u64 = NOT_EXECUTED >> BASE_SHIFT;
 
 /// Most designs one table serves.
 pub const MAX_DESIGNS: usize = 32;

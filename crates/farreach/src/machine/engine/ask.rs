@@ -1,18 +1,16 @@
 //! One lookup: who has to be asked, and asking them.
 
+use super::super::quiet::NEVER_QUIET;
 use super::super::tally::{begins, of};
 use super::super::unit::Group;
 use super::Engine;
 use super::events::{hush, noise};
 use crate::Error;
-use crate::addr::{Asid, BASE_SHIFT, Vpn};
-use crate::event::{Kind, NOT_EXECUTED};
+use crate::addr::{Asid, Vpn};
+use crate::event::Kind;
 use crate::hw::tlb::{Lookup, Outcome, PageTableView};
 use crate::os::Touched;
 use crate::os::ranges::RangeUse;
-
-/// The page of [`NOT_EXECUTED`], which no lookup may be counted for: always taken reference by reference.
-const NEVER_QUIET: u64 = NOT_EXECUTED >> BASE_SHIFT;
 
 impl Engine {
     /// One lookup (XC-1) of the designs that are not `inside`: each operating system serves the faults, each design that is not quiet is asked.
