@@ -14,6 +14,7 @@ use crate::event::{Kind, NOT_EXECUTED};
 use crate::hw::tlb::{Attr, Marks, NO_PAGE, Noise, PLACES, Pte, Seat, filled};
 use crate::os::Touched;
 use asked::Asked;
+use prefetch_index::prefetch_index;
 use std::hint::select_unpredictable;
 
 /// Slots of each side. What the fast path reads of the table is 128 KB, and of that only what the program uses at the time.
@@ -142,6 +143,8 @@ impl Quiet {
     #[inline(always)]
     pub fn known(&self, vpn: u64, kind: Kind) -> (usize, Option<(u32, u32)>) {
         let at = slot_at(Marks::place(vpn), kind == Kind::Fetch);
+        // Where it is does not depend on the seat, which is in another line of memory.
+        prefetch_index(&self.answers, at);
         let seat = self.marks().seat(at);
         (at, (seat.vpn == vpn).then(|| (half(seat.designs, kind), half(seat.systems, kind))))
     }

@@ -99,6 +99,9 @@ impl Since<'_> {
 }
 
 const BITS: u32 = 12;
+/// Page numbers times this have their places in the upper bits. Those of neighbours are next to each other, so that what a program uses together lies in few
+/// lines of the cache; and one in 26 is skipped, so that neither ranges far from each other nor strides of a power of two meet in the same places all along.
+const SPREAD: u64 = (1 << (64 - BITS)) + 0x9e37_79b9_7f4b;
 
 /// Pages that [`Marks`] knows of each side, at most.
 pub(crate) const PLACES: usize = 1 << BITS;
@@ -178,7 +181,7 @@ impl Marks {
     /// Place of a page on the data side; below [`PLACES`].
     #[inline(always)]
     pub fn place(vpn: u64) -> usize {
-        (vpn.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - BITS)) as usize
+        (vpn.wrapping_mul(SPREAD) >> (64 - BITS)) as usize
     }
     /// A lookup of the page at this place.
     #[inline(always)]
@@ -244,6 +247,21 @@ mod tests {
         let marks = noise.marks.as_mut().unwrap();
         assert_eq!(marks.take(data, vpn + 1), Some((vpn, first)));
         assert_eq!(marks.take(data, vpn), None, "the other was not looked up");
+    }
+
+    #[test]
+    fn neighbours_have_places_of_their_own_and_strides_spread() {
+        let distinct =
+            |pages: &mut dyn Iterator<Item = u64>| pages.map(Marks::place).collect::<std::collections::BTreeSet<_>>().len();
+        for base in [0x400, 0x5_5555_5000, 0x7_ffff_f000, 0xf_ffff_8000_0000] {
+            assert_eq!(distinct(&mut (base..base + 3900)), 3900, "{base:#x}");
+            let step = |vpn| Marks::place(vpn + 1).wrapping_sub(Marks::place(vpn)) % PLACES;
+            assert!((base..base + 3900).all(|vpn| matches!(step(vpn), 1 | 2)), "{base:#x}");
+            for order in 1..24 {
+                let strided = distinct(&mut (0..64).map(|i| base + (i << order)));
+                assert!(strided >= 48, "{strided} places of 64 pages from {base:#x} on, 2^{order} apart");
+            }
+        }
     }
 
     #[test]
