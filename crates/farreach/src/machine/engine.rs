@@ -22,7 +22,7 @@ use crate::os::Change;
 use prefetch_index::prefetch_index;
 
 /// So many words ahead they are called into the cache: those of the next page.
-const AHEAD: usize = 512;
+const AHEAD: usize = 4096 / size_of::<u64>();
 
 /// See the module.
 pub(super) struct Engine {

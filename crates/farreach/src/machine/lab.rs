@@ -132,8 +132,8 @@ impl Lab {
     /// [`Options::threads`] also if an engine has given up: [`Lab::settle`] says why.
     ///
     /// # Errors
-    /// [`Error::Trace`]: the batch is broken, a block that was never defined, say, or of a second stream. [`Error::Simulation`]: a machine cannot go on, its memory is
-    /// full, say.
+    /// [`Error::Trace`]: the batch is broken, a block that was never defined, say, or of a second stream. [`Error::Simulation`]: a machine cannot
+    /// go on, its memory is full, say.
     pub fn feed<'b>(&mut self, batch: impl Into<Cow<'b, Batch>>) -> Result<bool, Error> {
         let batch = batch.into();
         if let Some(crew) = &mut self.crew {
