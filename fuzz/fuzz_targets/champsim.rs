@@ -3,4 +3,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| farreach::trace::fuzz::champsim(data));
+fuzz_target!(|data: &[u8]| farreach_trace::fuzz::champsim(data));

@@ -4,4 +4,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| farreach::trace::fuzz::frt(data));
+fuzz_target!(|data: &[u8]| farreach_trace::fuzz::frt(data));

@@ -3,4 +3,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| farreach_cli::live::fuzz::chunks(data));
+fuzz_target!(|data: &[u8]| farreach_live::fuzz::chunks(data));

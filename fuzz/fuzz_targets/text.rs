@@ -3,4 +3,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| farreach::machine::fuzz::text(data));
+fuzz_target!(|data: &[u8]| farreach_machine::fuzz::text(data));

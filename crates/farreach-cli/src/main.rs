@@ -42,7 +42,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    farreach_cli::live::full_files_are_errors();
+    farreach_live::full_files_are_errors();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(message) => return usage(&message),

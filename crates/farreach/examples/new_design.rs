@@ -9,13 +9,11 @@
 use farreach::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
 use farreach::counts::TlbCounts;
 use farreach::event::Kind;
-use farreach::hw::tlb::{
-    Answer, DESIGNS, Design, EntryView, Lookup, Noise, Outcome, PageTableView, Pte, Tlb, Translation, keys,
-};
-use farreach::machine::{Lab, MachineSpec, Options};
 use farreach::params::Params;
-use farreach::report::table;
+use farreach::tlb::{Answer, DESIGNS, Design, EntryView, Lookup, Noise, Outcome, Tlb, keys};
 use farreach::trace::generate;
+use farreach::translation::{PageTableView, Pte, Translation};
+use farreach::{Lab, MachineSpec, Options, Report};
 
 /// What a machine description may say of it, and how it is built.
 const DESIGN: Design = Design {
@@ -134,6 +132,6 @@ fn main() -> farreach::Result<()> {
     }
     let mut lab = Lab::new(machines, Options::default())?;
     lab.run(&mut generate::program(1, 200_000))?;
-    print!("{}", table::render(&lab.result("a generated program", None), usize::MAX));
+    print!("{}", lab.result("a generated program", None).table(usize::MAX));
     Ok(())
 }

@@ -1,23 +1,42 @@
 //! farreach: a laboratory for virtual-memory address translation.
 //!
-//! One program (a recorded trace, or one running now) goes through many translation designs side by side. See
-//! `ARCHITECTURE.md` for the layers; data flows one way: [`trace`] → [`event`] → [`machine`] ([`os`], [`hw`]) → [`counts`] →
-//! [`cost`] → [`study`] → [`report`].
+//! One program, recorded or generated, goes through many translation designs side by side. This crate is what other programs
+//! depend on: a small, stable selection of the crates behind it, which are free to change.
+//!
+//! ```
+//! use farreach::{Lab, MachineSpec, Options, Report, trace::generate};
+//!
+//! let machines = ["t94/single", "t94/partial:entries=32"].map(|name| MachineSpec::parse(name, 0));
+//! let mut lab = Lab::new(machines.into_iter().collect::<farreach::Result<_>>()?, Options::default())?;
+//! lab.run(&mut generate::program(1, 10_000))?;
+//! let result = lab.result("a generated program", None);
+//! assert!(result.machines[0].counts.tlb.misses > 0);
+//! println!("{}", result.table(100));
+//! # Ok::<(), farreach::Error>(())
+//! ```
+//!
+//! * A [`Source`](event::Source) is a stream of references: a trace ([`trace::open_trace`]), a generator, or one of your own.
+//! * A [`MachineSpec`] describes a machine: a preset, overrides, or a TOML text.
+//! * A [`Lab`] runs machines over a stream, a [`PageLab`] the page-size study; both give results.
+//! * A [`Report`] makes table, JSON, CSV or HTML of a result.
+//! * A design of your own implements [`tlb::Tlb`] and takes part through [`MachineSpec::with_designs`]; `examples/new_design.rs` is one.
+//!
+//! It must not know how anything is done: it only names what others do.
 #![forbid(unsafe_code)]
 
-pub mod addr;
-pub mod cost;
-pub mod counts;
-pub mod error;
-pub mod event;
-pub mod hw;
-pub mod machine;
-pub mod nouns;
-pub mod os;
-pub mod params;
-pub mod report;
-pub mod study;
-mod text_file;
-pub mod trace;
+pub use farreach_machine::{Lab, MachineSpec, Options, PRESETS, PageLab, Preset, Progress};
+pub use farreach_report::Report;
+pub use farreach_types::{Error, Result, addr, counts, event, params, translation};
 
-pub use error::{Error, Result};
+/// Traces: open, write, check, generate; [`kernels`] are programs with a seed.
+pub mod trace {
+    pub use farreach_kernels as kernels;
+    pub use farreach_trace::{
+        FORMATS, Format, FrtReader, Input, Opened, TraceInfo, TraceWriter, check, generate, open_input, open_trace,
+    };
+}
+
+/// TLB designs: the contract, the registry, and the keys that designs share.
+pub mod tlb {
+    pub use farreach_hw::tlb::{Answer, DESIGNS, Design, EntryBits, EntryView, Lookup, Noise, Outcome, Tlb, design, keys};
+}

@@ -2,10 +2,10 @@
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use farreach::cost::area::area_rbe;
-use farreach::hw::tlb::{DESIGNS, Design, EntryBits, design, keys};
-use farreach::nouns::several;
-use farreach::params::{Key, Params};
+use farreach_cost::area::area_rbe;
+use farreach_hw::tlb::{DESIGNS, Design, EntryBits, design, keys};
+use farreach_types::nouns::several;
+use farreach_types::params::{Key, Params};
 use serde_json::{Map, Value, json};
 
 /// Chip area of a fully associative TLB, in register-bit equivalents (rbe)

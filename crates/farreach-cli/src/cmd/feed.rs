@@ -2,11 +2,11 @@
 
 use super::progress::Display;
 use anyhow::{Context, Result, bail};
-use farreach::event::{Batch, Source};
-use farreach::machine::Progress;
-use farreach::trace;
-use farreach_cli::live::{Options, Recorder, Report, Watch};
 use farreach_cli::workloads;
+use farreach_live::{Options, Recorder, Report, Watch};
+use farreach_machine::Progress;
+use farreach_trace as trace;
+use farreach_types::event::{Batch, Source};
 use std::ffi::OsString;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 enum Origin {
     Here(Box<dyn Source + Send>),
     /// A pipe may be idle for hours: what reads it hears no signal, so it is not this thread.
-    Pipe(Receiver<farreach::Result<Batch>>),
+    Pipe(Receiver<farreach_types::Result<Batch>>),
 }
 
 /// What came.

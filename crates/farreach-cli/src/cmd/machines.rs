@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 use clap::Args;
-use farreach::machine::{MachineSpec, Preset};
-use farreach::params::Key;
+use farreach_machine::{MachineSpec, Preset};
+use farreach_types::params::Key;
 use std::fmt::Write as _;
 
 /// List the machines that come with farreach, or print one as TOML.

@@ -4,11 +4,11 @@ use super::common::{OutputArgs, formats, threads, whole};
 use super::{feed, program};
 use anyhow::{Result, anyhow};
 use clap::Args;
-use farreach::addr::Bytes;
-use farreach::event::Batch;
-use farreach::machine::{Lab, MachineSpec, Options, PAGE_SIZES, PageLab, Progress};
 use farreach_cli::count::parse_count;
-use farreach_cli::live::Watch;
+use farreach_live::Watch;
+use farreach_machine::{Lab, MachineSpec, Options, PAGE_SIZES, PageLab, Progress};
+use farreach_types::addr::Bytes;
+use farreach_types::event::Batch;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -77,7 +77,7 @@ impl Study {
         // Machines beside keep half of the processors busy; what engines of the study share is worth more to it then.
         let threads = if specs.is_empty() { options.threads } else { options.threads / 2 };
         let pages = PageLab::new(&sizes, Options { threads, ..options.clone() }).map_err(|e| match e {
-            farreach::Error::Config { machine: sizes, what } => anyhow!("--sizes {sizes}: {what}"),
+            farreach_types::Error::Config { machine: sizes, what } => anyhow!("--sizes {sizes}: {what}"),
             other => other.into(),
         })?;
         let beside = (!specs.is_empty()).then(|| Lab::new(specs, options)).transpose()?;

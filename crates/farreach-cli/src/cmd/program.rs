@@ -1,6 +1,6 @@
 //! What `run` and `record` say about a recorded program.
 
-use farreach_cli::live::{self, Exit, Report};
+use farreach_live::{Exit, Report};
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::process::ExitCode;
@@ -44,14 +44,14 @@ pub(super) use exit_statuses;
 pub struct Refused {
     /// The exit status that a shell would give.
     pub status: u8,
-    why: farreach::Error,
+    why: farreach_types::Error,
 }
 
 impl Refused {
     /// A program that the system did not start.
     pub fn not_started(name: &OsStr, source: std::io::Error) -> Refused {
         let status = if source.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE };
-        Refused { status, why: farreach::Error::Io { file: name.to_string_lossy().into_owned(), source } }
+        Refused { status, why: farreach_types::Error::Io { file: name.to_string_lossy().into_owned(), source } }
     }
 }
 
@@ -66,7 +66,7 @@ impl std::error::Error for Refused {}
 /// Refuses what is no program, before anything else is begun.
 pub fn check(command: &[OsString]) -> anyhow::Result<()> {
     let status = |missing| if missing { NOT_FOUND } else { NOT_EXECUTABLE };
-    live::check_program(&command[0]).map_err(|no| Refused { status: status(no.missing), why: no.why })?;
+    farreach_live::check_program(&command[0]).map_err(|no| Refused { status: status(no.missing), why: no.why })?;
     Ok(())
 }
 

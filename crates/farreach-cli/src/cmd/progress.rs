@@ -1,7 +1,7 @@
 //! Progress on standard error, when that is a terminal.
 
-use farreach::machine::Progress;
-use farreach::report::format::counted;
+use farreach_machine::Progress;
+use farreach_report::format::counted;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::{Duration, Instant};
 

@@ -5,13 +5,13 @@ use super::program;
 use super::progress::Display;
 use anyhow::{Context, Result};
 use clap::Args;
-use farreach::event::Source;
-use farreach::machine::Progress;
-use farreach::report::format::{bytes, counted};
-use farreach::trace::frt::{Header, TraceWriter};
 use farreach_cli::count::parse_count;
-use farreach_cli::live::{self, Options, Recorder, Watch};
 use farreach_cli::workloads::Recording;
+use farreach_live::{Options, Recorder, Watch};
+use farreach_machine::Progress;
+use farreach_report::format::{bytes, counted};
+use farreach_trace::frt::{Header, TraceWriter};
+use farreach_types::event::Source;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -90,11 +90,11 @@ pub fn header(command: &[OsString]) -> Result<Header> {
         ("kernel", fact("/proc/sys/kernel/osrelease")),
         ("transparent_hugepage", fact("/sys/kernel/mm/transparent_hugepage/enabled")),
         ("randomize_va_space", fact("/proc/sys/kernel/randomize_va_space")),
-        ("base_page", Some((1u64 << farreach::addr::BASE_SHIFT).to_string())),
+        ("base_page", Some((1u64 << farreach_types::addr::BASE_SHIFT).to_string())),
         ("directory", std::env::current_dir().ok().map(|d| d.display().to_string())),
     ];
     Ok(Header {
-        program: live::check_program(&command[0]).map_err(farreach::Error::from)?.display().to_string(),
+        program: farreach_live::check_program(&command[0]).map_err(farreach_types::Error::from)?.display().to_string(),
         arguments: words,
         environment: facts.into_iter().filter_map(|(k, v)| Some((k.to_owned(), v?))).collect(),
         date: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),

@@ -4,7 +4,7 @@ use super::common::{LabArgs, OutputArgs, formats};
 use super::{feed, program};
 use anyhow::Result;
 use clap::Args;
-use farreach_cli::live::Watch;
+use farreach_live::Watch;
 use std::process::ExitCode;
 
 /// Compare designs on a trace. Ctrl-C ends it with the result so far and exit status 130, SIGTERM with 143.

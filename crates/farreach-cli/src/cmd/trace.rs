@@ -7,11 +7,11 @@ use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
-use farreach::addr::Bytes;
-use farreach::nouns::several;
-use farreach::report::format::clean;
-use farreach::trace::check::{Report, Space};
-use farreach::trace::{Opened, Summary, open_trace, recover, summarize, to_frt, to_lackey_file};
+use farreach_report::format::clean;
+use farreach_trace::check::{Report, Space};
+use farreach_trace::{Opened, Summary, open_trace, recover, summarize, to_frt, to_lackey_file};
+use farreach_types::addr::Bytes;
+use farreach_types::nouns::several;
 
 /// Look at a trace: what it contains, whether it is sound, another format
 #[derive(Debug, Args)]
@@ -132,7 +132,7 @@ fn to_trace(input: &TraceFile, output: Option<String>, recovering: bool) -> Resu
 fn to_text(input: &TraceFile, output: &str) -> Result<()> {
     match to_lackey_file(input.open()?, output) {
         // Who reads our output has seen enough.
-        Err(farreach::Error::Io { source, .. }) if output == "-" && source.kind() == ErrorKind::BrokenPipe => Ok(()),
+        Err(farreach_types::Error::Io { source, .. }) if output == "-" && source.kind() == ErrorKind::BrokenPipe => Ok(()),
         Err(e) => Err(e.into()),
         Ok(text) => {
             let parts = [(text.events_left_out, "event"), (text.space_changes_left_out, "switch of address space")];
@@ -208,7 +208,7 @@ fn info_text(s: &Summary) -> String {
 }
 
 fn row(s: &Space) -> String {
-    use farreach::event::End;
+    use farreach_types::event::End;
     let or_dash = |n: Option<u32>| n.map_or("-".to_owned(), |n| n.to_string());
     let end = match s.end {
         Some(End::Exit(n)) => format!("exit {n}"),

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use farreach::addr::Bytes;
+use farreach_types::addr::Bytes;
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// A real program with its input.
@@ -88,7 +88,7 @@ pub fn programs() -> &'static [Program] {
 mod tests {
     use super::*;
     use crate::workloads::inputs::maker;
-    use farreach::trace::kernels::KERNELS;
+    use farreach_kernels::KERNELS;
     use std::collections::HashSet;
 
     #[test]

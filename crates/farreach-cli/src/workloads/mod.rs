@@ -18,9 +18,9 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use farreach::trace::kernels::{KERNELS, Kernel, kernel};
+use farreach_kernels::{KERNELS, Kernel, kernel};
 
-use crate::live::{Options, Recorder, Watch};
+use farreach_live::{Options, Recorder, Watch};
 
 pub use catalogue::{Input, Program, programs};
 pub use notation::{Asked, REFERENCES, open_source};

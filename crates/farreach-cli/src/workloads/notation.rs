@@ -1,9 +1,9 @@
 //! How large, how long, which seed: as options, and as text behind `workload:`.
 
 use anyhow::{Context, Result, bail};
-use farreach::addr::Bytes;
-use farreach::event::Source;
-use farreach::trace::kernels::{Kernel, Settings};
+use farreach_kernels::{Kernel, Settings};
+use farreach_types::addr::Bytes;
+use farreach_types::event::Source;
 
 use super::{Workload, find};
 use crate::count::parse_count;

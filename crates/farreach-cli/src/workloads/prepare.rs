@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
-use farreach::addr::Bytes;
-use farreach::trace::Partial;
-use farreach::trace::kernels::Rng;
+use farreach_kernels::Rng;
+use farreach_trace::Partial;
+use farreach_types::addr::Bytes;
 
 use super::catalogue::{DIRECTORY, Input, PORT, Program};
 use super::inputs::{Maker, maker};

@@ -14,9 +14,9 @@ use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use farreach::event::{Batch, Source};
+use farreach_types::event::{Batch, Source};
 
-use crate::live::{Exit, Recorder, Report, is_running, send};
+use farreach_live::{Exit, Recorder, Report, is_running, send};
 
 /// How often the two programs are looked at.
 const LOOK: Duration = Duration::from_millis(20);
@@ -217,7 +217,7 @@ impl Recording {
 }
 
 impl Source for Recording {
-    fn next_batch(&mut self) -> farreach::Result<Option<Batch>> {
+    fn next_batch(&mut self) -> farreach_types::Result<Option<Batch>> {
         let batch = self.recorder.next_batch()?;
         self.ended |= batch.is_none();
         Ok(batch)

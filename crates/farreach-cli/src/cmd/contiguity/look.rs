@@ -1,10 +1,10 @@
 //! One look at the memory of a process: its mappings, what of them is present and in which frames.
 
-use farreach::cost::contiguity::{Run, joined};
-use farreach::counts::RegionContiguity;
-use farreach::event::Prot;
-use farreach::os::dump::{Area, Dump, Present};
-use farreach_cli::live::huge_pages;
+use farreach_cost::contiguity::{Run, joined};
+use farreach_live::huge_pages;
+use farreach_os::dump::{Area, Dump, Present};
+use farreach_types::counts::RegionContiguity;
+use farreach_types::event::Prot;
 use procfs::ProcResult;
 use procfs::process::{MMPermissions, MMapPath, MemoryPageFlags, PageInfo, Process};
 use std::collections::HashMap;
@@ -145,7 +145,7 @@ pub fn dump(source: &str, look: Vec<Region>) -> Dump {
 
 /// A run in pieces of one leaf size. What changed between two looks may not fit together: then it is taken for base pages.
 fn split(run: &Run, huge: &[Range<u64>]) -> Vec<Present> {
-    const HUGE: u64 = farreach::os::dump::HUGE;
+    const HUGE: u64 = farreach_os::dump::HUGE;
     let mut pieces: Vec<Present> = Vec::new();
     let mut add = |pages: Range<u64>, huge: bool| {
         if !pages.is_empty() {

@@ -6,11 +6,11 @@ mod probe;
 
 use super::common::{note, print, terminal_width};
 use anyhow::{Result, bail, ensure};
-use farreach::counts::MachineResult;
-use farreach::machine::{Lab, MachineSpec, Options};
-use farreach::report::format::{NONE, bytes, count, digits, rate};
-use farreach::report::grid::lines;
-use farreach::trace::kernels::{Kernel, Settings};
+use farreach_kernels::{Kernel, Settings};
+use farreach_machine::{Lab, MachineSpec, Options};
+use farreach_report::format::{NONE, bytes, count, digits, rate};
+use farreach_report::grid::lines;
+use farreach_types::counts::MachineResult;
 use once::Measured;
 pub use once::once;
 pub use pages::{PageSize, page_size};

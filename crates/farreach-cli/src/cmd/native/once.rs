@@ -3,9 +3,9 @@
 use super::PageSize;
 use super::probe::probe;
 use anyhow::{Context, Result, anyhow, ensure};
-use farreach::report::format::count;
-use farreach::trace::kernels::{Kernel, Settings, Watch};
-use farreach_cli::live::{huge_pages_for, no_huge_pages, own_user, populate};
+use farreach_kernels::{Kernel, Settings, Watch};
+use farreach_live::{huge_pages_for, no_huge_pages, own_user, populate};
+use farreach_report::format::count;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::ops::Range;

@@ -15,7 +15,7 @@ pub struct PageSize {
 
 /// Reads one of `--pages`.
 pub fn page_size(text: &str) -> Result<PageSize, String> {
-    let bytes = text.parse::<farreach::addr::Bytes>().map(|size| size.0).unwrap_or(0);
+    let bytes = text.parse::<farreach_types::addr::Bytes>().map(|size| size.0).unwrap_or(0);
     match bytes.is_power_of_two() && (SMALL..=LARGE).contains(&bytes) && bytes != 8 << 10 {
         true => Ok(PageSize { bytes }),
         false => Err("sizes are 4k, 2m and those of multi-size THP between them, from 16k on".to_owned()),
@@ -34,7 +34,7 @@ impl PageSize {
 
     /// As people write it.
     pub fn name(self) -> String {
-        farreach::addr::Bytes(self.bytes).to_string()
+        farreach_types::addr::Bytes(self.bytes).to_string()
     }
 
     /// A machine of this preset with a system that gives such pages.

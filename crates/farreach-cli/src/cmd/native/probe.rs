@@ -2,8 +2,8 @@
 
 use super::PageSize;
 use anyhow::{Result, ensure};
-use farreach::trace::kernels::Rng;
-use farreach_cli::live::huge_pages_for;
+use farreach_kernels::Rng;
+use farreach_live::huge_pages_for;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 

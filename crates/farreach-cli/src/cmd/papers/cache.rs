@@ -2,8 +2,8 @@
 //! machine, limit and seed. Nothing is ever out of date; a changed input has another name.
 
 use anyhow::{Context, Result};
-use farreach::study::Answer;
-use farreach::trace::Partial;
+use farreach_papers::Answer;
+use farreach_trace::Partial;
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::path::{Path, PathBuf};

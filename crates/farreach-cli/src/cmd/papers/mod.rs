@@ -8,9 +8,9 @@ use super::common::{OutputArgs, note, print, threads, whole};
 use anyhow::{Result, bail};
 use cache::Cache;
 use clap::Args;
-use farreach::report;
-use farreach::study::{Papers, STUDIES, Study, study, with_claims};
 use farreach_cli::count::parse_count;
+use farreach_papers::{STUDIES, Study, study, with_claims};
+use farreach_report as report;
 use programs::{Programs, Sources};
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -78,7 +78,7 @@ pub fn run(mut args: PapersArgs) -> Result<ExitCode> {
     let Some(programs) = programs else { return Ok(interrupted()) };
     let runner = runner::Runner { cache: &cache, programs: &programs, threads, seed: args.seed, limit: args.limit };
     let Some(results) = runner.answer(&with_claims(&studies))? else { return Ok(interrupted()) };
-    let papers = Papers::show(&studies, &results, &programs.set);
+    let papers = farreach_papers::show(&studies, &results, &programs.set);
     if args.markdown {
         args.output.page(&papers)?;
         args.output.write(&report::papers::markdown::render(&papers))?

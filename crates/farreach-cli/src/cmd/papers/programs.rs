@@ -5,15 +5,15 @@ use crate::cmd::common::note;
 use crate::cmd::progress::Display;
 use crate::cmd::record::header;
 use anyhow::{Context, Result, anyhow, bail};
-use farreach::addr::Bytes;
-use farreach::event::Source;
-use farreach::machine::Progress;
-use farreach::report::format::counted;
-use farreach::study::{ALIGNED, Program, Set, THEN, micro};
-use farreach::trace::frt::TraceWriter;
-use farreach::trace::kernels::{KERNELS, Kernel, Settings, kernel};
-use farreach::trace::{Chain, Relocated, open_trace};
 use farreach_cli::workloads::{self, Asked, Workload, find};
+use farreach_kernels::{KERNELS, Kernel, Settings, kernel};
+use farreach_machine::Progress;
+use farreach_papers::{ALIGNED, Program, Set, THEN, micro};
+use farreach_report::format::counted;
+use farreach_trace::frt::TraceWriter;
+use farreach_trace::{Chain, Relocated, open_trace};
+use farreach_types::addr::Bytes;
+use farreach_types::event::Source;
 use std::path::Path;
 
 /// Data references of a kernel in the small set: enough to see every kernel in its steady state.

@@ -6,12 +6,12 @@ use super::programs::Programs;
 use crate::cmd::common::note;
 use crate::cmd::progress::line;
 use anyhow::{Result, anyhow};
-use farreach::counts::{MachineResult, RunResult};
-use farreach::event::Batch;
-use farreach::machine::{Lab, MAX_DESIGNS, MachineSpec, Options, PageLab, Progress};
-use farreach::report::format::{count, counted};
-use farreach::study::{Answer, Measured, PAGE_SIZES, Request, Results, Study, What};
-use farreach_cli::live::Watch;
+use farreach_live::Watch;
+use farreach_machine::{Lab, MAX_DESIGNS, MachineSpec, Options, PageLab, Progress};
+use farreach_papers::{Answer, Measured, PAGE_SIZES, Request, Results, Study, What};
+use farreach_report::format::{count, counted};
+use farreach_types::counts::{MachineResult, RunResult};
+use farreach_types::event::Batch;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -123,7 +123,8 @@ impl Runner<'_> {
             }
         }
         for (program, machines) in by_program {
-            let with_caches = |m: &String| Ok::<_, farreach::Error>(MachineSpec::parse(m, self.seed)?.hardware.tlb().is_none());
+            let with_caches =
+                |m: &String| Ok::<_, farreach_types::Error>(MachineSpec::parse(m, self.seed)?.hardware.tlb().is_none());
             let mut parts: Vec<Vec<String>> = vec![Vec::new()];
             let mut tlbs = Vec::new();
             for machine in machines {
@@ -235,7 +236,7 @@ impl Runner<'_> {
         let specs = machines.iter().map(|m| MachineSpec::parse(m, self.seed)).collect::<Result<Vec<_>, _>>()?;
         let mut lab = Lab::new(specs, Options { limit: Some(START + SAMPLE), seed: self.seed, ..Options::default() })?;
         let mut source = self.programs.open(&pass.program)?;
-        let failed = |e: farreach::Error| anyhow!("{}: {e}", pass.program);
+        let failed = |e: farreach_types::Error| anyhow!("{}: {e}", pass.program);
         let (mut started, mut before) = (Instant::now(), 0);
         while let Some(batch) = source.next_batch().map_err(failed)? {
             let more = lab.feed(batch).map_err(failed)?;
@@ -294,7 +295,7 @@ impl Runner<'_> {
         &self,
         pass: &Pass,
         shared: &Shared,
-        mut feed: impl FnMut(Batch) -> Result<(bool, Progress), farreach::Error>,
+        mut feed: impl FnMut(Batch) -> Result<(bool, Progress), farreach_types::Error>,
     ) -> Result<bool> {
         let mut source = self.programs.open(&pass.program)?;
         let mut seen = 0;

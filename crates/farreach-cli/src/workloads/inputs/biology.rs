@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use farreach::trace::kernels::Rng;
+use farreach_kernels::Rng;
 
 use super::Counted;
 

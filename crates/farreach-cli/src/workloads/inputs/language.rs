@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use farreach::trace::kernels::{Rng, Text};
+use farreach_kernels::{Rng, Text};
 
 use super::Counted;
 

@@ -8,7 +8,7 @@ mod numbers;
 
 use std::io::{self, Write};
 
-use farreach::trace::kernels::Rng;
+use farreach_kernels::Rng;
 
 /// Writes about so many bytes.
 type Make = fn(&mut dyn Write, u64, &mut Rng) -> io::Result<()>;

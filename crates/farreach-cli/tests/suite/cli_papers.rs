@@ -1,0 +1,159 @@
+//! `farreach papers`: are the numbers those that a person accepted, is nothing run twice, and what is refused?
+
+use crate::cli::{Dir, Ran, command, farreach, sweep};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/papers/small.csv");
+
+/// What `papers --all --small --csv` found when a person last accepted it: every number, every verdict and its reason.
+///
+/// `make test` has the optimised program do all of it (FARREACH_RELEASE); a plain `cargo test` checks two studies with the program
+/// of the test profile, which is many times slower because it compares every lookup with the page table.
+#[test]
+fn numbers_and_verdicts_of_the_small_set_are_the_accepted_ones() {
+    let dir = Dir::new();
+    let release = std::env::var_os("FARREACH_RELEASE").filter(|path| Path::new(path).is_file());
+    let ids: &[&str] = if release.is_some() { &["--all"] } else { &["t94-table10", "t94-by-hand"] };
+    let mut run = release.as_ref().map_or_else(command, Command::new);
+    run.arg("papers").args(ids).args(["--small", "--csv", "--cache", &dir.path("cache")]);
+    let ran = Ran::of(run.stdin(Stdio::null()).output().unwrap());
+    assert_eq!(ran.status, 0, "{}", ran.err);
+    let golden = std::fs::read_to_string(GOLDEN).unwrap();
+    let of_these = |line: &&str| {
+        ids == ["--all"] || ids.iter().any(|id| line.starts_with(&format!("{id},"))) || line.starts_with("study,")
+    };
+    let (want, found): (Vec<&str>, Vec<&str>) = (golden.lines().filter(of_these).collect(), ran.out.lines().collect());
+    let gone = want.iter().filter(|line| !found.contains(line)).map(|line| format!("- {line}"));
+    let new = found.iter().filter(|line| !want.contains(line)).map(|line| format!("+ {line}"));
+    let changed: Vec<String> = gone.chain(new).collect();
+    assert!(
+        changed.is_empty() && want == found,
+        "{} lines differ from fixtures/papers/small.csv; if the new ones are right, `make accept-papers` takes them over:\n{}",
+        changed.len(),
+        changed.iter().take(60).cloned().collect::<Vec<_>>().join("\n"),
+    );
+}
+
+/// A trace of 200 pages in three rounds.
+fn trace(dir: &Dir) -> String {
+    dir.write("sweep.lackey", sweep(200, 3))
+}
+
+#[test]
+fn what_was_run_is_not_run_again() {
+    let dir = Dir::new();
+    let (file, cache) = (trace(&dir), dir.path("cache"));
+    let again = || farreach(["papers", "t94-table1", "--workload", &file, "--cache", &cache, "--json"]);
+    let first = again();
+    assert_eq!(first.status, 0, "{}", first.err);
+    assert!(first.err.contains("5 runs of machines in 1 pass,"), "{}", first.err);
+    assert_eq!(first.json()["schema"], "farreach.papers/1");
+    let second = again().good();
+    assert_eq!(first.out, second.out);
+
+    // A result that is lost or spoilt is made again, and no other.
+    let mut files: Vec<_> = std::fs::read_dir(&cache).unwrap().map(|f| f.unwrap().path()).collect();
+    files.sort();
+    assert_eq!(files.len(), 5);
+    std::fs::write(&files[0], "{").unwrap();
+    std::fs::remove_file(&files[1]).unwrap();
+    let third = again();
+    assert!(third.err.contains("2 runs of machines in 1 pass,"), "{}", third.err);
+    assert_eq!(first.out, third.out);
+
+    // Other contents, limit or seed: other results.
+    dir.write("sweep.lackey", sweep(201, 3));
+    assert!(again().err.contains("5 runs of machines"));
+    for option in [["--limit", "100"], ["--seed", "1"]] {
+        let other = farreach(["papers", "t94-table1", "--workload", &file, "--cache", &cache].into_iter().chain(option));
+        assert!(other.err.contains("5 runs of machines"), "{option:?}: {}", other.err);
+    }
+}
+
+#[test]
+fn any_number_of_threads_finds_the_same() {
+    let dir = Dir::new();
+    let file = trace(&dir);
+    let with = |threads: &str| {
+        let cache = dir.path(&format!("cache-{threads}"));
+        farreach(["papers", "t94-table6", "ps-dtlb", "-w", &file, "--cache", &cache, "--threads", threads, "--csv"]).out
+    };
+    let one = with("1");
+    assert!(one.lines().count() > 20 && one == with("3"));
+}
+
+#[test]
+fn an_interrupted_run_goes_on_where_it_stopped() {
+    let dir = Dir::new();
+    let (file, cache) = (trace(&dir), dir.path("cache"));
+    // The kernel alone takes many times as long as what is waited for.
+    let mut run = command();
+    run.args(["papers", "t94-table1", "-w", &file, "-w", "logic", "--cache", &cache, "--threads", "2"]);
+    let mut child = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let stored = || {
+        std::fs::read_dir(&cache)
+            .map_or(0, |d| d.filter(|f| f.as_ref().unwrap().path().extension().is_some_and(|e| e == "json")).count())
+    };
+    while stored() < 5 {
+        assert_eq!(child.try_wait().unwrap(), None);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let names = std::fs::read_dir(&cache).unwrap().map(|f| f.unwrap().file_name().into_string().unwrap());
+    assert_eq!(
+        names.filter(|name| !name.ends_with(".json")).collect::<Vec<_>>(),
+        Vec::<String>::new(),
+        "nothing unfinished is left"
+    );
+    farreach(["papers", "t94-table1", "-w", &file, "--cache", &cache]).good();
+}
+
+#[test]
+fn a_page_is_complete_in_itself() {
+    let dir = Dir::new();
+    let (file, page) = (trace(&dir), dir.path("papers.html"));
+    let ran = farreach(["papers", "t94-table9", "t94-fig2", "-w", &file, "--cache", &dir.path("cache"), "--html", &page]);
+    assert_eq!(ran.status, 0, "{}", ran.err);
+    let html = dir.read("papers.html");
+    for words in ["Content-Security-Policy", "<svg", "H-T94-13", "id=\"t94-table9\"", "partial f=4"] {
+        assert!(html.contains(words), "{words}");
+    }
+    for words in ["<script", "src=", "http://", "https://", "url("] {
+        assert!(!html.contains(words), "{words}");
+    }
+    // Whatever form is printed, the page is written.
+    for form in ["--markdown", "--csv"] {
+        std::fs::remove_file(&page).unwrap();
+        let args = ["papers", "t94-table9", "t94-fig2", "-w", &file, "--cache", &dir.path("cache"), form, "--html", &page];
+        let ran = farreach(args);
+        assert_eq!((ran.status, ran.out.is_empty()), (0, false), "{form}: {}", ran.err);
+        assert!(dir.read("papers.html") == html, "{form}");
+    }
+}
+
+#[test]
+fn bad_input_is_refused_with_what_there_is() {
+    let dir = Dir::new();
+    let cache = dir.path("cache");
+    farreach(["papers", "t94-table11", "--cache", &cache]).bad(1, &["t94-table11", "t94-table10", "ps-itlb"]);
+    farreach(["papers", "t94-table6", "-w", "no-such", "--cache", &cache]).bad(1, &["no-such", "semispace", "ncompress"]);
+    let file = trace(&dir);
+    farreach(["papers", "t94-table6", "-w", &file, "-w", &file, "--cache", &cache]).bad(1, &["twice"]);
+    farreach(["papers", "--all", "t94-table6"]).bad(2, &["--all"]);
+    farreach(["papers", "t94-table6", "--markdown", "--csv"]).bad(2, &["--markdown"]);
+    let page = dir.path("no/such/folder.html");
+    farreach(["papers", "t94-table6", "-w", &file, "--cache", &cache, "--html", &page]).bad(1, &["no/such/folder.html"]);
+    let list = farreach(["papers"]).good();
+    assert!(list.out.contains("t94-table6") && list.out.contains("--all"), "{}", list.out);
+}
+
+/// Options say how to measure; without a study there is nothing to measure.
+#[test]
+fn options_need_a_study() {
+    for options in ["--small", "--limit 5", "--workload gups", "--markdown"] {
+        crate::cli::line(&format!("papers {options}")).bad(2, &["--all"]);
+    }
+}

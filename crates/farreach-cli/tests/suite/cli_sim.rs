@@ -1,0 +1,293 @@
+//! Does `sim` count what a trace says, and say what is wrong with a bad one?
+
+use crate::cli::{DEFAULTS, Dir, Ran, command, each, farreach, fed, line, sweep};
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+fn sim(text: &str, more: &[&str]) -> Ran {
+    fed(["sim", "-", "--json"].iter().chain(more), text.as_bytes())
+}
+
+/// 256 pages, three times. 64 entries for single pages, of which none is used again before it is replaced: every lookup
+/// misses. The 16 superpages or blocks of 16 pages fit: every page misses once, when it is first touched; the load of the
+/// 16th page of a group makes the superpage. 256 entries in 64 sets of 4 ways: each set gets exactly 4 pages.
+#[test]
+fn a_sweep_over_256_pages_by_hand() {
+    let result = sim(&sweep(256, 3), &[]).good().json();
+    let names: Vec<_> = result["machines"].as_array().unwrap().iter().map(|m| m["name"].as_str().unwrap()).collect();
+    assert_eq!(names, DEFAULTS);
+    assert_eq!(each(&result, "lookups"), [768; 5]);
+    assert_eq!(each(&result, "misses"), [768, 256, 256, 256, 256]);
+    assert_eq!(each(&result, "page_faults"), [256; 5]);
+    assert_eq!(each(&result, "promotions"), [0, 16, 0, 0, 0]);
+    // Of 16 misses in a block, the first finds no tag, the others find the tag but not the page.
+    assert_eq!(each(&result, "tag_misses"), [768, 256, 16, 16, 256]);
+    assert_eq!(each(&result, "subblock_misses"), [0, 0, 240, 240, 0]);
+    assert_eq!(each(&result, "evictions"), [704, 0, 0, 0, 0]);
+    for m in result["machines"].as_array().unwrap() {
+        assert_eq!(
+            (m["memory"]["resident_bytes"].as_u64(), m["memory"]["mapped_bytes"].as_u64()),
+            (Some(1 << 20), Some(1 << 20))
+        );
+        assert_eq!(m["cost"]["cycles"], 40 * m["counts"]["misses"].as_u64().unwrap());
+    }
+    assert_eq!(result["workload"]["touched_bytes"], 1 << 20);
+    assert_eq!(result["workload"]["instructions"], 0);
+}
+
+/// 4 entries.
+#[test]
+fn replacement_by_hand() {
+    let text = |pages: &[u64]| pages.iter().map(|p| format!(" S {:x},1\n", p << 12)).collect::<String>();
+    let policies = ["lru", "fifo", "used-bit"].map(|p| format!("t94/single:entries=4,replacement={p}"));
+    let machines: Vec<&str> = policies.iter().flat_map(|m| ["--machine", m]).collect();
+    let misses = |pages: &[u64]| each(&sim(&text(pages), &machines).good().json(), "misses");
+    // Always the page needed next has gone.
+    assert_eq!(misses(&[0, 1, 2, 3, 4].repeat(10))[..2], [50, 50]);
+    assert_eq!(misses(&[0, 1, 2, 3].repeat(10)), [4, 4, 4]);
+    // 0 is used again before 4 comes: LRU keeps it and throws out 1, FIFO throws out 0.
+    assert_eq!(misses(&[0, 1, 2, 3, 0, 4, 0])[..2], [5, 6]);
+    assert_eq!(misses(&[0, 1, 2, 3, 0, 4, 1])[..2], [6, 5]);
+}
+
+#[test]
+fn a_modify_is_a_load_and_a_store_and_a_crossing_is_two_lookups() {
+    let result = sim("I  00001ffe,4\n M 00003ffc,8\n L 00005000,8\n", &[]).good().json();
+    let w = &result["workload"];
+    let of = |what: &str| ["fetch", "load", "store"].map(|kind| w[what][kind].as_u64().unwrap());
+    assert_eq!(of("references"), [1, 2, 1]);
+    assert_eq!(of("lookups"), [2, 3, 2]);
+    assert_eq!((w["instructions"].as_u64(), w["touched_bytes"].as_u64()), (Some(1), Some(5 * 4096)));
+    // Pages 1, 2 (fetch), 3, 4 (modify: the store hits), 5.
+    assert_eq!(each(&result, "misses"), [5; 5]);
+    assert_eq!((each(&result, "fetch_misses"), each(&result, "data_misses")), (vec![2; 5], vec![3; 5]));
+    assert_eq!((each(&result, "load_misses"), each(&result, "store_misses")), (vec![3; 5], vec![0; 5]));
+}
+
+#[test]
+fn a_limit_is_exact() {
+    let text: String = (0..50).map(|i| format!("I  {:x},4\n L {:x},8\n S {:x},4\n", 4096 + 4 * i, 1 << 20, 1 << 21)).collect();
+    for n in [1, 2, 15, 16, 17, 33, 49] {
+        let w = sim(&text, &["--limit", &n.to_string()]).good().json()["workload"].clone();
+        assert_eq!((w["instructions"].as_u64(), w["stopped"].as_str()), (Some(n), Some(format!("--limit {n}").as_str())));
+    }
+    // Without fetches, references count; what stands before the first fetch is no instruction.
+    let w = sim(&sweep(10, 10), &["--limit", "37"]).good().json()["workload"].clone();
+    assert_eq!((w["lookups"]["load"].as_u64(), w["instructions"].as_u64()), (Some(37), Some(0)));
+    let w = sim(&format!("{}{text}", sweep(5, 1)), &["--limit", "7"]).good().json()["workload"].clone();
+    assert_eq!(w["instructions"], 7);
+    assert_eq!(sim(&text, &["--limit", "1000"]).good().json()["workload"]["stopped"], serde_json::Value::Null);
+    sim(&text, &["--limit", "0"]).bad(2, &["--limit", "0", "from 1 to"]);
+}
+
+#[test]
+fn compressed_files_are_found_by_content() {
+    let dir = Dir::new();
+    let text = sweep(300, 20);
+    let plain = dir.write("plain", &text);
+    let want = farreach(["sim", &plain, "--csv"]).good().out;
+    for (tool, name) in [("gzip", "a"), ("xz", "b"), ("zstd", "c"), ("bzip2", "d")] {
+        let Ok(packed) =
+            Command::new(tool).arg("-c").stdin(std::fs::File::open(&plain).unwrap()).stderr(Stdio::null()).output()
+        else {
+            eprintln!("skipped: {tool} is not installed");
+            continue;
+        };
+        let file = dir.write(name, &packed.stdout);
+        assert_eq!(farreach(["sim", &file, "--csv"]).good().out.replace(&file, &plain), want, "{tool}");
+        let cut = dir.write(&format!("{name}-cut"), &packed.stdout[..packed.stdout.len() * 2 / 3]);
+        farreach(["sim", &cut, "--csv"]).bad(1, &[&cut, "cut"]);
+        let again = fed(["sim", "-", "--csv"], &packed.stdout).good().out;
+        assert_eq!(again.replace("standard input", "-").lines().count(), want.lines().count());
+    }
+}
+
+/// Records of twelve bytes: type, size, value.
+fn records(records: &[(u16, u16, u64)]) -> Vec<u8> {
+    let bytes =
+        |&(ty, size, value): &(u16, u16, u64)| [&ty.to_le_bytes()[..], &size.to_le_bytes(), &value.to_le_bytes()].concat();
+    records.iter().flat_map(bytes).collect()
+}
+
+/// Two threads take turns by their timestamps, each time a load of a page of its own; two entries hold the pages of both.
+#[test]
+fn a_folder_is_a_trace_with_a_file_for_each_thread() {
+    let dir = Dir::new();
+    let thread = |tid: u64, first: u64| {
+        let begin = [(25, 0, 7), (28, 12, 7), (28, 9, 0x40), (22, 4, tid), (24, 4, 1)];
+        let turns = (0..10).flat_map(|i| [(28, 2, first + 2 * i), (0, 8, tid << 12)]);
+        records(&begin.into_iter().chain(turns).chain([(23, 4, tid), (26, 0, 0)]).collect::<Vec<_>>())
+    };
+    std::fs::create_dir(dir.path("trace")).unwrap();
+    dir.write("trace/a.trace", thread(5, 100));
+    dir.write("trace/b.trace", thread(6, 101));
+    let machines = ["--machine", "t94/single:entries=1", "--machine", "t94/single:entries=2", "--json"];
+    let run = |file: &str| farreach(["sim", file].iter().chain(&machines)).good().json();
+    let folder = run(&dir.path("trace"));
+    assert_eq!(each(&folder, "misses"), [20, 2]);
+    assert_eq!(folder["workload"]["threads"], 2);
+    assert_eq!(farreach(["trace", "convert", &dir.path("trace"), "-o", &dir.path("both.frt")]).status, 0);
+    let text = farreach(["trace", "info", &dir.path("trace")]).good().out;
+    assert!(text.contains("20 references") && text.contains("drmemtrace") && text.contains("19 switch"), "{text}");
+    let stored = run(&dir.path("both.frt"));
+    assert_eq!(stored["machines"], folder["machines"]);
+    let one = farreach(["pagesize", &dir.path("trace/a.trace"), "--no-policies", "--csv"]).good().out;
+    assert!(one.lines().count() > 10, "{one}");
+    dir.write("trace/b.trace", &thread(6, 101)[..120]);
+    farreach(["sim", &dir.path("trace")]).bad(1, &["trace/b.trace: byte 120", "cut"]);
+}
+
+#[test]
+fn what_is_no_trace_is_refused() {
+    let dir = Dir::new();
+    let file = |bytes: &[u8]| dir.write("x", bytes);
+    farreach(["sim", &file(b"")]).bad(1, &["x", "empty"]);
+    farreach(["sim", &file(b"\n\n")]).bad(1, &["x"]);
+    farreach(["sim", &file(b"==12== Lackey, an example Valgrind tool\n")]).bad(1, &["x", "no references"]);
+    farreach(["sim", &file(&[0; 100_000])]).bad(1, &["x", "format is not known", "frt", "lackey"]);
+    farreach(["sim", &file(b"\x89FRT")]).bad(1, &["x"]);
+    farreach(["sim", &file(b"\x1f\x8b\x08")]).bad(1, &["x"]);
+    farreach(["sim", &file(b"\xfd7zXZ\0garbage garbage garbage")]).bad(1, &["x", "xz"]);
+    farreach(["sim", &dir.path("missing")]).bad(1, &["missing: No such file"]);
+    file(b" L 1000,4\n");
+    farreach(["sim", &dir.path("")]).bad(1, &["x: byte 0", "no drmemtrace trace", "folder"]);
+    farreach(["sim", &file(b" L 1000,4\n"), "--format", "champ"])
+        .bad(2, &["champ", "frt, lackey, drmemtrace, champsim, cloudsuite"]);
+    farreach(["sim", &file(b" L 1000,4\n"), "--format", "frt"]).bad(1, &["x"]);
+    fed(["sim", "-"], b"garbage\n").bad(1, &["standard input", "garbage"]);
+    line("sim").bad(2, &["<FILE>"]);
+}
+
+#[test]
+fn bad_lines_are_shown_with_number_and_what_is_allowed() {
+    let first = sweep(40, 1);
+    let bad = |text: &str, words: &[&str]| {
+        let ran = sim(&format!("{first}{text}"), &[]);
+        ran.bad(1, &[&["standard input: line 41"], words].concat());
+    };
+    bad(" L ffffffffffffffff,1\n", &["ffffffffffffffff,1", "below 2^64-1"]);
+    bad(" L fffffffffffffffe,4\n", &["fffffffffffffffe,4", "below 2^64-1"]);
+    bad(" L 1000,0\n", &["size is 0", "1 to"]);
+    bad(" L 1000,99999999999999999999\n", &["99999999999999999999", "1 to"]);
+    bad("I  1000,65\n", &["size is 65", "1 to 64"]);
+    bad(" L 10000000000000000,1\n", &["16 digits"]);
+    bad(" L 0x1000,1\n", &["0x1000", "hexadecimal without 0x"]);
+    bad(" L 1000\n", &["ADDRESS,SIZE"]);
+    bad(" L ,4\n", &["ADDRESS,SIZE"]);
+    bad(" L 1000,4 \n", &["ADDRESS,SIZE"]);
+    bad(" L 1000,-4\n", &["ADDRESS,SIZE"]);
+    bad(" X 1000,4\n", &["X 1000,4"]);
+    bad(" L 1000,4\r\n", &["\\r"]);
+    bad(" L 1000,4", &["does not end", "cut"]);
+    bad(&format!(" L {}\n", "1".repeat(1 << 20)), &["bytes"]);
+    bad("\0\u{1b}[31m\n", &["\\x00"]);
+}
+
+#[test]
+fn odd_but_allowed() {
+    let ends = sim(" L fffffffffffffffe,1\n S fffffffffffff000,8\n L fffffffffffeeffc,8\n L 0,1\n", &[]).good().json();
+    // Pages 2^52-1 (twice), 2^52-18 and the next, 0.
+    assert_eq!(each(&ends, "misses"), [4; 5]);
+    let result = sim("==7== Lackey\n\n L ABCDE000,4\n L abcde000,4\n L 00000000abcde000,004\n--7-- x\n", &[]).good().json();
+    assert_eq!((each(&result, "lookups"), each(&result, "misses")), (vec![3; 5], vec![1; 5]));
+    // A reference over 17 pages.
+    let long = sim(" L 1000,65536\n L 1fff,65536\n", &["-m", "t94/single"]).good().json();
+    assert_eq!((each(&long, "lookups"), each(&long, "misses")), (vec![16 + 17], vec![17]));
+}
+
+/// A trace that is cut, or in which one bit fell over, is refused and says where.
+#[test]
+fn damaged_traces_name_the_chunk() {
+    let dir = Dir::new();
+    let text = dir.write("text", sweep(400, 50));
+    let whole = dir.path("whole");
+    assert_eq!(farreach(["trace", "convert", &text, "-o", &whole]).status, 0);
+    assert!(farreach(["trace", "check", &whole]).good().out.contains("sound"));
+    let a = farreach(["sim", &text, "--json"]).good().json();
+    let b = farreach(["sim", &whole, "--json"]).good().json();
+    assert_eq!(a["machines"], b["machines"]);
+    let bytes = std::fs::read(&whole).unwrap();
+    let cut = dir.write("cut", &bytes[..bytes.len() * 3 / 4]);
+    let mut flipped = bytes.clone();
+    flipped[bytes.len() * 2 / 3] ^= 0x10;
+    let flipped = dir.write("flipped", flipped);
+    for (file, word) in [(&cut, "cut"), (&flipped, "checksum")] {
+        farreach(["trace", "check", file]).bad(1, &[file, "chunk", word]);
+        farreach(["sim", file, "--json"]).bad(1, &[file, "chunk", word]);
+    }
+    farreach(["trace", "convert", &cut, "-o", &dir.path("new")]).bad(1, &["chunk"]);
+    assert_eq!(dir.names(), ["cut", "flipped", "text", "whole"], "no file is left of what failed");
+}
+
+#[test]
+fn memory_that_ends_is_an_error_and_no_result() {
+    let dir = Dir::new();
+    let file = dir.write("t", sweep(100, 1));
+    let html = dir.path("t.html");
+    let ran = farreach(["sim", &file, "-m", "t94/single", "-m", "t94/complete:memory=256K", "--json", "--html", &html]);
+    ran.bad(1, &["t94/complete:memory=256K", "out of memory at page 0x10040000", "256K"]);
+    assert_eq!(dir.names(), ["t"]);
+    farreach(["sim", &file, "-m", "t94/complete:memory=400K"]).good();
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let dir = Dir::new();
+    let file = dir.write("t", sweep(100, 100));
+    let exe = env!("CARGO_BIN_EXE_farreach");
+    for what in [&format!("sim {file} --json") as &str, "machines", "machines t94/single --keys", "area single", "--help"] {
+        let script = format!("set -o pipefail; {{ sleep 0.05; {exe} {what}; }} | true");
+        let ran = Ran::of(Command::new("bash").args(["-c", &script]).output().unwrap());
+        assert_eq!((ran.status, ran.err.as_str()), (0, ""), "{what}");
+    }
+    // Nobody hears the error either.
+    let script = format!(
+        "{{ sleep 0.05; {exe} sim /nonexistent; echo $? >&3; }} 3>&1 2>&1 >/dev/null | true; {exe} sim x 2>/dev/full; exit $?"
+    );
+    assert_eq!(Ran::of(Command::new("bash").args(["-c", &script]).output().unwrap()).status, 1);
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let ran = Ran::of(command().args(["sim", &file]).stdout(full).stderr(Stdio::piped()).output().unwrap());
+    assert_eq!(ran.status, 1);
+    assert!(ran.err.contains("standard output: No space left"), "{}", ran.err);
+}
+
+#[test]
+fn settings_of_kernels_are_refused_with_what_is_allowed() {
+    line("sim workload:gups:size=1").bad(1, &["gups", "size = 1 is not allowed", "from 64K to 16G"]);
+    line("sim workload:gups:size=100T").bad(1, &["gups", "size = 100T is not allowed", "from 64K to 16G"]);
+    line("sim workload:gups:references=0").bad(1, &["gups", "references must be at least 1"]);
+    line("sim workload:gups --format lackey").bad(1, &["workload:gups", "--format"]);
+}
+
+/// Whoever writes the pipe may be idle, or die of the same Ctrl-C in the middle of a line.
+#[test]
+fn an_interrupt_is_heard_while_a_pipe_is_idle() {
+    for (written, ends) in [(sweep(256, 100), false), (sweep(256, 100) + " L 00", true), (String::new(), false)] {
+        let dir = Dir::new();
+        let mut child = (command().args(["sim", "-", "--json", "-o", &dir.path("result.json")]))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut pipe = child.stdin.take();
+        pipe.as_mut().unwrap().write_all(written.as_bytes()).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        // SAFETY: plain system call.
+        unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
+        drop(pipe.take_if(|_| ends));
+        let ran = Ran::of(child.wait_with_output().unwrap());
+        assert_eq!((ran.status, ran.err.as_str()), (130, ""));
+        let result: serde_json::Value = serde_json::from_str(&dir.read("result.json")).unwrap();
+        assert_eq!(result["workload"]["stopped"], "interrupted");
+        drop(pipe);
+    }
+}
+
+/// Digits, or with a letter as results are printed.
+#[test]
+fn a_limit_can_be_written_with_a_letter() {
+    let text = sweep(256, 10);
+    let lookups = |limit: &str| each(&sim(&text, &["--limit", limit, "-m", "t94/single"]).good().json(), "lookups");
+    assert_eq!((lookups("1.5K"), lookups("1500"), lookups("1M")), (vec![1500], vec![1500], vec![2560]));
+}

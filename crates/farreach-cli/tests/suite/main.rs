@@ -1,0 +1,21 @@
+//! The tests of farreach-cli.
+
+mod bounded_memory;
+mod cachegrind;
+mod cli;
+mod cli_contiguity;
+mod cli_machines;
+mod cli_output;
+mod cli_pagesize;
+mod cli_papers;
+mod cli_run;
+mod cli_sim;
+mod cli_workloads;
+mod common;
+mod confined;
+mod faults;
+mod lackey;
+mod mappings;
+mod recorder;
+mod servers;
+mod timing;

@@ -1,0 +1,153 @@
+//! The performance model of RMM15, from measured runs and simulated misses, and what stands for energy. DS13's linear model is in
+//! [`super::cycles`].
+
+use super::keys::{CPI, WALK_REFERENCE};
+use farreach_types::counts::{IdealSegment, MachineResult, TlbCounts, Workload};
+
+/// The ideal direct segment (RMM15-42), of which the walks inside are known, beside all misses of its machine.
+pub fn beside(inside: IdealSegment, all: &TlbCounts) -> IdealSegment {
+    IdealSegment {
+        walks_outside: all.misses - inside.walks_inside,
+        fetch_walks_outside: all.fetch_misses - inside.fetch_walks_inside,
+        share: (all.misses > 0).then(|| inside.walks_inside as f64 / all.misses as f64),
+        ..inside
+    }
+}
+
+/// A run with one page size, measured: cycles in all, cycles of page walks, walks.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Measured {
+    /// T: cycles of the run.
+    pub cycles: f64,
+    /// C: cycles of its page walks.
+    pub walk_cycles: f64,
+    /// M: page walks.
+    pub walks: f64,
+}
+
+impl Measured {
+    /// The data side of a simulated run: what the papers read from counters (DS13-32). All but walks takes `cpi` cycles per instruction,
+    /// a walk what its references cost, at a fixed price or as the caches answered; hits of a second level are not counted. `None`: the stream has no instructions, or the
+    /// machine does not walk.
+    pub fn of(machine: &MachineResult, workload: &Workload) -> Option<Measured> {
+        let cpi = machine.config.get(CPI.name)?.as_f64()?;
+        let (counts, walks) = (&machine.counts.tlb, machine.config.contains_key(WALK_REFERENCE.name));
+        if workload.instructions == 0 || !walks || counts.walk.walks != counts.misses {
+            return None;
+        }
+        // Fetches and data share the walker; what one side took is told apart by its walks.
+        let data = if counts.misses == 0 { 0.0 } else { counts.data_misses as f64 / counts.misses as f64 };
+        let walk_cycles = data * machine.cost.walk_cycles.unwrap_or(0) as f64;
+        let cycles = cpi * workload.instructions as f64 + walk_cycles;
+        Some(Measured { cycles, walk_cycles, walks: counts.data_misses as f64 })
+    }
+
+    /// Walk cycles in percent of all cycles (DS13-32).
+    pub fn percent(&self) -> f64 {
+        if self.cycles == 0.0 { 0.0 } else { 100.0 * self.walk_cycles / self.cycles }
+    }
+
+    /// AvgC: cycles of one walk; 0 if there was none.
+    pub fn cycles_per_walk(&self) -> f64 {
+        if self.walks == 0.0 { 0.0 } else { self.walk_cycles / self.walks }
+    }
+}
+
+/// RMM15-40 (Table 6): overheads relative to an ideal run without page walks.
+///
+/// ```
+/// use farreach_cost::overhead::{Measured, PerformanceModel};
+///
+/// let model = PerformanceModel {
+///     base: Measured { cycles: 150.0, walk_cycles: 45.0, walks: 9.0 },
+///     large: Measured { cycles: 100.0, walk_cycles: 10.0, walks: 1.0 },
+/// };
+/// assert_eq!(model.ideal_cycles(), 90.0);
+/// assert_eq!(model.base_overhead(), 0.5);
+/// assert_eq!(format!("{:.3}", model.simulated_overhead(0.09)), "0.005");
+/// ```
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct PerformanceModel {
+    /// With 4 KB pages.
+    pub base: Measured,
+    /// With 2 MB pages.
+    pub large: Measured,
+}
+
+impl PerformanceModel {
+    /// T_ideal = T_2M - C_2M.
+    pub fn ideal_cycles(&self) -> f64 {
+        self.large.cycles - self.large.walk_cycles
+    }
+    /// Over_4K = C_4K / T_ideal.
+    pub fn base_overhead(&self) -> f64 {
+        self.base.walk_cycles / self.ideal_cycles()
+    }
+    /// Over_2M = C_2M / T_ideal.
+    pub fn large_overhead(&self) -> f64 {
+        self.large.walk_cycles / self.ideal_cycles()
+    }
+    /// Over_SIM = M_SIM x AvgC_4K / T_ideal, for a simulated mechanism with so many walks.
+    pub fn simulated_overhead(&self, walks: f64) -> f64 {
+        walks * self.base.cycles_per_walk() / self.ideal_cycles()
+    }
+}
+
+/// What stands for energy where only counts are known (RMM15-46): each is a number of events, comparable between designs of one run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct EnergyProxies {
+    /// Lookups behind the first level.
+    pub second_level_lookups: u64,
+    /// Searches of all entries of the range TLB; the MRU pointer spares them (RMM15-10).
+    pub range_searches: u64,
+    /// Nodes read by page walks.
+    pub walk_references: u64,
+    /// Cache lines read by walks of the range table, two for a node.
+    pub range_table_lines: u64,
+}
+
+impl EnergyProxies {
+    /// From the counts of a design with a second level.
+    pub fn of(counts: &TlbCounts) -> EnergyProxies {
+        let hits = counts.second_level_fetch_hits + counts.second_level_data_hits + counts.range.sole_hits;
+        EnergyProxies {
+            second_level_lookups: hits + counts.misses,
+            range_searches: counts.range.full_searches,
+            walk_references: counts.walk_references(),
+            range_table_lines: 2 * counts.range.nodes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farreach_types::counts::{RangeCounts, WalkCounts};
+
+    /// CA-36.
+    #[test]
+    fn rmm15_40_golden() {
+        let model = PerformanceModel {
+            base: Measured { cycles: 150.0, walk_cycles: 45.0, walks: 9.0 },
+            large: Measured { cycles: 100.0, walk_cycles: 10.0, walks: 2.0 },
+        };
+        assert_eq!((model.ideal_cycles(), model.base_overhead()), (90.0, 0.5));
+        assert_eq!(format!("{:.4} {:.3}", model.large_overhead(), model.simulated_overhead(0.09)), "0.1111 0.005");
+        let none = Measured { walk_cycles: 0.0, walks: 0.0, ..model.base };
+        assert_eq!(PerformanceModel { base: none, ..model }.simulated_overhead(5.0), 0.0);
+    }
+
+    #[test]
+    fn rmm15_46_proxies() {
+        let counts = TlbCounts {
+            misses: 3,
+            second_level_fetch_hits: 4,
+            second_level_data_hits: 5,
+            walk: WalkCounts { walks: 3, pt_references: 3, pd_references: 2, ..WalkCounts::default() },
+            range: RangeCounts { sole_hits: 6, full_searches: 7, nodes: 8, ..RangeCounts::default() },
+            ..TlbCounts::default()
+        };
+        let expected = EnergyProxies { second_level_lookups: 18, range_searches: 7, walk_references: 5, range_table_lines: 16 };
+        assert_eq!(EnergyProxies::of(&counts), expected);
+    }
+}

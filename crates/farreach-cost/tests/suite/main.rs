@@ -1,0 +1,3 @@
+//! The tests of farreach-cost.
+
+mod cost;

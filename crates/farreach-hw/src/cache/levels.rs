@@ -1,0 +1,212 @@
+//! Physical caches as current processors have them: split first level, a second level for both sides, a last level in slices.
+
+use super::{Cache, Shape};
+use farreach_types::addr::Bytes;
+use farreach_types::params::{Allowed, Key, Params};
+use farreach_types::translation::Attr;
+
+/// log2 of the bytes of a line: 64 in all processors that presets describe. Eight page table entries lie in one.
+pub const LINE_SHIFT: u32 = 6;
+
+/// First level, fetches. The defaults of these keys are the Sandy Bridge of DS13 and RMM15, a Xeon E5-2430: 32 KB, 8 ways, and 256 KB, 8 ways
+/// (AnandTech 14664, "Core Cache Comparison"); 15 MB for six cores (Intel's data sheet), that is 2.5 MB a slice, of which 20 ways are assumed:
+/// they make 2048 sets, as in slices of 2 MB with 16.
+pub const CACHE_L1I: Key = Key {
+    name: "cache_l1i",
+    default: "32K/8",
+    allowed: Allowed::Text,
+    about: "first-level instruction cache: SIZE/WAYS, lines of 64 bytes",
+};
+/// First level, loads and stores.
+pub const CACHE_L1D: Key =
+    Key { name: "cache_l1d", default: "32K/8", allowed: Allowed::Text, about: "first-level data cache, as cache_l1i" };
+/// Second level.
+pub const CACHE_L2: Key = Key {
+    name: "cache_l2",
+    default: "256K/8",
+    allowed: Allowed::Text,
+    about: "second-level cache of both sides, as cache_l1i",
+};
+/// Last level.
+pub const CACHE_LLC: Key = Key {
+    name: "cache_llc",
+    default: "2560K/20",
+    allowed: Allowed::Text,
+    about: "one slice of the last-level cache, which holds all that the others do, as cache_l1i; or none",
+};
+/// Slices of the last level.
+pub const CACHE_SLICES: Key = Key {
+    name: "cache_slices",
+    default: "6",
+    allowed: Allowed::Int { min: 1, max: 256 },
+    about: "slices of the last-level cache; a hash of the line says which",
+};
+/// Where walkers read.
+pub const WALKER_READS: Key = Key {
+    name: "walker_reads",
+    default: "l1d",
+    allowed: Allowed::OneOf(&["l1d", "l2"]),
+    about: "the cache that page-table walkers ask first",
+};
+
+const fn latency(name: &'static str, default: &'static str, about: &'static str) -> Key {
+    Key { name, default, allowed: Allowed::Number { min: 0.0, max: 1e12 }, about }
+}
+
+/// Measured on a Sandy Bridge-E (Core i7-3960X) by The Tech Report, techreport.com/articles.x/21987/5: 4 cycles.
+pub const L1_CYCLES: Key = latency("cache_l1_cycles", "4", "cycles of a walker's reference that the first-level cache answers");
+/// As before: 12 cycles.
+pub const L2_CYCLES: Key =
+    latency("cache_l2_cycles", "12", "cycles of a walker's reference that the second-level cache answers");
+/// As before: 30 cycles.
+pub const LLC_CYCLES: Key =
+    latency("cache_llc_cycles", "30", "cycles of a walker's reference that the last-level cache answers");
+/// Assumed: 90 ns at 2.2 GHz.
+pub const MEMORY_CYCLES: Key = latency("cache_memory_cycles", "200", "cycles of a walker's reference that memory answers");
+
+/// The keys of [`Levels`], and what its levels cost.
+pub const LEVEL_KEYS: [&Key; 10] = [
+    &CACHE_L1I,
+    &CACHE_L1D,
+    &CACHE_L2,
+    &CACHE_LLC,
+    &CACHE_SLICES,
+    &WALKER_READS,
+    &L1_CYCLES,
+    &L2_CYCLES,
+    &LLC_CYCLES,
+    &MEMORY_CYCLES,
+];
+
+/// Who answered a reference.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum At {
+    /// First level.
+    L1,
+    /// Second level.
+    L2,
+    /// Last level.
+    Llc,
+    /// Memory.
+    Memory,
+}
+
+/// The caches. All are write-back with LRU replacement. What misses is brought into every level on its way. The last level is inclusive: what
+/// leaves it leaves the others, as in Sandy Bridge; first and second level neither include nor exclude each other. Nothing is prefetched.
+#[derive(Clone, Debug)]
+pub struct Levels {
+    /// Instructions, data.
+    l1: [Cache; 2],
+    l2: Cache,
+    /// None: there is no last level.
+    llc: Vec<Cache>,
+    walker_l1: bool,
+    memory_writes: u64,
+}
+
+fn read(params: &Params, key: &Key) -> Result<Cache, String> {
+    let text = params.text(key.name);
+    let refuse = |why: &str| {
+        format!("{} = {text} is not allowed: {why}; {} must be SIZE/WAYS, such as {}", key.name, key.name, key.default)
+    };
+    let (size, ways) = text.split_once('/').ok_or_else(|| refuse("it has no ways"))?;
+    let size = size.trim().parse::<Bytes>().map_err(|why| refuse(&why))?.0;
+    let ways = ways.trim().parse().ok().filter(|w| (1..=1024).contains(w)).ok_or_else(|| refuse("ways are 1 to 1024"))?;
+    if size > 1 << 32 {
+        return Err(refuse("it is larger than 4G"));
+    }
+    Cache::new(Shape { size, line: 1 << LINE_SHIFT, ways }).map_err(|why| refuse(&why))
+}
+
+impl Levels {
+    /// Empty caches, from the keys.
+    pub fn new(params: &Params) -> Result<Levels, String> {
+        let llc = match params.text(CACHE_LLC.name) {
+            "none" => Vec::new(),
+            _ => vec![read(params, &CACHE_LLC)?; params.int(CACHE_SLICES.name) as usize],
+        };
+        Ok(Levels {
+            l1: [read(params, &CACHE_L1I)?, read(params, &CACHE_L1D)?],
+            l2: read(params, &CACHE_L2)?,
+            llc,
+            walker_l1: params.text(WALKER_READS.name) == "l1d",
+            memory_writes: 0,
+        })
+    }
+
+    /// A reference of the program to a line; `side` 0: fetch, 1: load or store.
+    #[inline]
+    pub fn reference(&mut self, side: usize, line: u64, store: bool) -> At {
+        if let Some(found) = self.l1[side].find(line) {
+            if store {
+                found.set_dirty();
+            }
+            return At::L1;
+        }
+        let at = self.beyond(line);
+        if let Some(victim) = self.l1[side].insert(line, Attr(0), store).filter(|v| v.dirty()) {
+            self.write_second(victim.number());
+        }
+        at
+    }
+
+    /// A reference of a walker.
+    pub fn walker(&mut self, line: u64) -> At {
+        if self.walker_l1 { self.reference(1, line, false) } else { self.beyond(line) }
+    }
+
+    /// Modified lines that went to memory.
+    pub fn memory_writes(&self) -> u64 {
+        self.memory_writes
+    }
+
+    fn slice(&mut self, line: u64) -> Option<&mut Cache> {
+        let slices = self.llc.len() as u64;
+        // The processors' own hashes are not public; this one spreads evenly (Fibonacci hashing).
+        let hash = line.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        self.llc.get_mut((hash % slices.max(1)) as usize)
+    }
+
+    /// A reference that comes to the second level, which has the line afterwards.
+    #[inline(never)]
+    fn beyond(&mut self, line: u64) -> At {
+        if self.l2.find(line).is_some() {
+            return At::L2;
+        }
+        let at = match self.slice(line).map(|slice| slice.find(line).is_some()) {
+            Some(true) => At::Llc,
+            Some(false) => {
+                self.bring(line);
+                At::Memory
+            }
+            None => At::Memory,
+        };
+        self.fill_second(line, false);
+        at
+    }
+
+    /// From memory into the last level.
+    fn bring(&mut self, line: u64) {
+        let victim = self.slice(line).and_then(|slice| slice.insert(line, Attr(0), false));
+        let Some(victim) = victim else { return };
+        let above = self.l1.iter_mut().chain([&mut self.l2]).filter_map(|cache| cache.remove(victim.number()));
+        let dirty = above.fold(victim.dirty(), |dirty, line| dirty | line.dirty());
+        self.memory_writes += u64::from(dirty);
+    }
+
+    fn fill_second(&mut self, line: u64, dirty: bool) {
+        let Some(victim) = self.l2.insert(line, Attr(0), dirty).filter(|v| v.dirty()) else { return };
+        match self.slice(victim.number()) {
+            Some(slice) => slice.peek_mut(victim.number()).expect("the last level is inclusive").set_dirty(),
+            None => self.memory_writes += 1,
+        }
+    }
+
+    /// A modified line leaves the first level.
+    fn write_second(&mut self, line: u64) {
+        match self.l2.peek_mut(line) {
+            Some(found) => found.set_dirty(),
+            None => self.fill_second(line, true),
+        }
+    }
+}

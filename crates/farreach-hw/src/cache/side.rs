@@ -1,0 +1,153 @@
+//! Two levels of one side of a split hierarchy.
+
+use super::{Cache, Line, Shape};
+use farreach_types::translation::Attr;
+
+/// Two levels, the second inclusive: what leaves it leaves the first level too, so that every first-level line has a line to be written
+/// back to. Both are write-back. A second-level line is one or more first-level lines long; a fill brings the whole of it into the second
+/// level and the part asked for into the first (AMB-48). Lines are named by the number of the *first-level* line.
+///
+/// There may be several first levels beside each other, as if the program ran on as many machines. All levels are direct-mapped then, and so
+/// each set holds what was referenced there last, unless it was taken out of all: what a first level has, every larger one has too, and the second level is the same
+/// below any of them.
+#[derive(Clone, Debug)]
+pub struct Side {
+    /// The smallest first.
+    firsts: Vec<Cache>,
+    l2: Cache,
+    /// log2 of the first-level lines in a second-level line.
+    over: u32,
+}
+
+/// Where a reference was served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Found {
+    /// A first level, and so many smaller ones missed; they have it now. 0: all have it.
+    L1(usize),
+    /// Second level; it is in the first now.
+    L2,
+    /// Neither.
+    Memory,
+}
+
+/// A second-level line that had to go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lost {
+    /// Number of its first first-level line.
+    pub number: u64,
+    /// It was modified and is to be written back.
+    pub dirty: bool,
+}
+
+impl Side {
+    /// Empty levels. Several first levels come in ascending order of size, with equal lines; then all are direct-mapped, as is the second level. The error says what
+    /// does not fit.
+    pub fn new(firsts: &[Shape], l2: Shape) -> Result<Side, String> {
+        let l1 = firsts[0];
+        let direct = |shape: &Shape| shape.ways == 1;
+        assert!(firsts.len() == 1 || firsts.iter().chain([&l2]).all(direct), "a family is direct-mapped");
+        assert!(firsts.is_sorted_by_key(|f| f.size) && firsts.iter().all(|f| f.line == l1.line), "a family ascends");
+        if !l2.line.is_power_of_two() {
+            return Err(format!("l2_line = {} is not allowed: a line is a power of two", l2.line));
+        }
+        if l2.line < l1.line {
+            return Err(format!("a second-level line of {} bytes is shorter than a first-level one of {}", l2.line, l1.line));
+        }
+        let over = (l2.line / l1.line).trailing_zeros();
+        let firsts = firsts.iter().map(|&first| Cache::new(first)).collect::<Result<_, _>>()?;
+        Ok(Side { firsts, l2: Cache::new(l2)?, over })
+    }
+
+    /// A reference that hits the smallest first level: the line.
+    #[inline(always)]
+    pub fn first(&mut self, number: u64) -> Option<&mut Line> {
+        self.firsts[0].find(number)
+    }
+
+    /// A reference. `store` marks the line modified, if it is found.
+    pub fn reference(&mut self, number: u64, store: bool) -> Found {
+        for missed in 0..self.firsts.len() {
+            if let Some(line) = self.firsts[missed].find(number) {
+                let attr = line.attr();
+                if missed > 0 {
+                    self.fill_firsts(missed, number, attr, store);
+                } else if store {
+                    line.set_dirty();
+                }
+                return Found::L1(missed);
+            }
+        }
+        let Some(attr) = self.l2.find(number >> self.over).map(|line| line.attr()) else { return Found::Memory };
+        self.fill_firsts(self.firsts.len(), number, attr, store);
+        Found::L2
+    }
+
+    /// How many first levels missed.
+    pub fn missed(&self, found: Found) -> usize {
+        match found {
+            Found::L1(missed) => missed,
+            Found::L2 | Found::Memory => self.firsts.len(),
+        }
+    }
+
+    /// Brings a line in from memory that is in neither level. What left the second level is the answer.
+    pub fn insert(&mut self, number: u64, attr: Attr, store: bool) -> Option<Lost> {
+        let lost = self.l2.insert(number >> self.over, attr, false).map(|victim| self.lose(victim));
+        self.fill_firsts(self.firsts.len(), number, attr, store);
+        lost
+    }
+
+    /// Brings a line into the smallest first levels. That it is modified the first of them remembers, on behalf of all: it is the first that has to say so.
+    fn fill_firsts(&mut self, levels: usize, number: u64, attr: Attr, store: bool) {
+        for (i, first) in self.firsts[..levels].iter_mut().enumerate() {
+            if let Some(victim) = first.insert(number, attr, store && i == 0).filter(|line| line.dirty()) {
+                self.l2.peek_mut(victim.number() >> self.over).expect("the second level is inclusive").set_dirty();
+            }
+        }
+    }
+
+    /// Takes the second-level line around `number` out of both levels; whether it was there, and whether it was modified.
+    pub fn remove(&mut self, number: u64) -> Option<Lost> {
+        self.l2.remove(number >> self.over).map(|line| self.lose(line))
+    }
+
+    /// What has left the second level leaves the first levels, too.
+    fn lose(&mut self, line: Line) -> Lost {
+        let number = line.number() << self.over;
+        let parts = number..number + self.parts();
+        let each = self.firsts.iter_mut().flat_map(|first| parts.clone().filter_map(|part| first.remove(part)));
+        Lost { number, dirty: each.fold(line.dirty(), |dirty, part| dirty | part.dirty()) }
+    }
+
+    /// Takes out every second-level line of which `which` says so, given the number of its first first-level line.
+    pub fn remove_all(&mut self, which: impl Fn(u64) -> bool) -> Vec<Lost> {
+        let numbers: Vec<u64> = self.l2.lines().map(|line| line.number() << self.over).filter(|&n| which(n)).collect();
+        numbers.into_iter().filter_map(|n| self.remove(n)).collect()
+    }
+
+    /// First-level lines in a second-level one.
+    pub fn parts(&self) -> u64 {
+        1 << self.over
+    }
+
+    /// The first level, or the smallest.
+    pub fn l1(&self) -> &Cache {
+        &self.firsts[0]
+    }
+
+    /// The second level. It knows lines by their own, longer size: see [`Side::parts`].
+    pub fn l2(&self) -> &Cache {
+        &self.l2
+    }
+
+    /// Changes the protection of one first-level line where it is; how many first levels, the smallest, do not have it.
+    pub fn protect_first(&mut self, number: u64, attr: Attr) -> usize {
+        let levels = self.firsts.len();
+        levels - self.firsts.iter_mut().filter_map(|first| first.peek_mut(number).map(|line| line.set_attr(attr))).count()
+    }
+
+    /// Changes the protection of the second-level line around `number`; whether it was there.
+    pub fn protect_second(&mut self, number: u64, attr: Attr) -> bool {
+        self.l2.peek_mut(number >> self.over).map(|line| line.set_attr(attr)).is_some()
+    }
+}

@@ -1,0 +1,228 @@
+//! A hierarchy of TLBs in front of physical caches, through which its walkers read: a walk costs what its references cost (`walk_cost = caches`).
+//!
+//! The TLB is a design as any other, and counts as it always does. Every reference of the program and of the walkers goes through
+//! [`Levels`] in program order: the walk first, then the reference that needed it.
+
+use super::{Item, NONE, PIECE_SHIFT, System};
+use crate::cache::levels::LINE_SHIFT;
+use crate::cache::{At, Levels};
+use crate::tlb::{Lookup, Noise, Outcome, Tlb};
+use farreach_types::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
+use farreach_types::counts::{CacheCounts, LineCounts, SystemCounts, TlbCounts, WalkCaches};
+use farreach_types::params::Params;
+use farreach_types::translation::{PageTableView, Translation};
+
+/// Pages that [`Quiet`] remembers, by kind.
+const PLACES: usize = 1 << 8;
+
+/// Pages whose lookups change nothing in the TLB, with the first line of their frame (the contract of [`Noise`]). Direct-mapped.
+struct Quiet([[(u64, u64); PLACES]; 3]);
+
+impl Quiet {
+    #[inline(always)]
+    fn get(&self, kind: usize, vpn: Vpn) -> Option<u64> {
+        let (of, base) = self.0[kind][vpn.0 as usize % PLACES];
+        (of == vpn.0).then_some(base)
+    }
+    fn set(&mut self, kind: usize, vpn: Vpn, base: u64) {
+        self.0[kind][vpn.0 as usize % PLACES] = (vpn.0, base);
+    }
+    fn clear(&mut self) {
+        self.0 = [[(NONE, 0); PLACES]; 3];
+    }
+    /// Takes out what a design named.
+    fn hush(&mut self, noise: &Noise, asid: Asid) {
+        if noise.all {
+            return self.clear();
+        }
+        for &(_, base, mut mask) in noise.pages.iter().filter(|(of, ..)| *of == asid) {
+            while mask != 0 {
+                let vpn = base.0.wrapping_add(mask.trailing_zeros().into());
+                mask &= mask - 1;
+                for places in &mut self.0 {
+                    let place = &mut places[vpn as usize % PLACES];
+                    if place.0 == vpn {
+                        *place = (NONE, 0);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// See the module.
+pub struct Mmu {
+    tlb: Box<dyn Tlb>,
+    caches: Levels,
+    quiet: Box<Quiet>,
+    noise: Noise,
+    /// By kind: the line that, referenced again, is a hit that changes nothing.
+    last: [u64; 3],
+    asid: Asid,
+    plain: bool,
+    walks: WalkCaches,
+    program: [LineCounts; 2],
+    misses: Vec<Item>,
+}
+
+impl Mmu {
+    /// A design that keeps the references of its walkers, with caches by the keys [`LEVEL_KEYS`](farreach_hw::cache::levels::LEVEL_KEYS).
+    pub fn new(mut tlb: Box<dyn Tlb>, params: &Params, plain: bool) -> Result<Mmu, String> {
+        assert!(tlb.reads().is_some(), "walk_cost = caches, and nobody says what walkers read");
+        let refuse = |what: &str, why: &str| Err(format!("{what} is not allowed with walk_cost = caches: {why}"));
+        let is = |key: &str, value: &str| params.has(key) && params.text(key) == value;
+        if is("range_order", "first") {
+            return refuse("range_order = first", "each lookup counts in the range TLB, also those that caches need not see");
+        }
+        if is("range_table", "list") {
+            return refuse("range_table = list", "only the nodes of a B-tree have places in memory");
+        }
+        if params.has("split") && params.flag("split") {
+            return refuse("split = true", "hierarchies have sides of their own");
+        }
+        Ok(Mmu {
+            tlb,
+            caches: Levels::new(params)?,
+            quiet: Box::new(Quiet([[(NONE, 0); PLACES]; 3])),
+            noise: Noise::default(),
+            last: [NONE; 3],
+            asid: Asid(0),
+            plain,
+            walks: WalkCaches::default(),
+            program: Default::default(),
+            misses: Vec::new(),
+        })
+    }
+
+    /// Asks the TLB for the page of a reference; the first line of its frame.
+    #[inline(never)]
+    fn look_up(&mut self, item: Item, table: &dyn PageTableView) -> u64 {
+        let at = Lookup { asid: self.asid, vpn: item.vpn(), kind: item.kind() };
+        let pte = table.pte(at.asid, at.vpn).expect("the operating system has served the fault");
+        let base = pte.pfn.0 << (BASE_SHIFT - LINE_SHIFT);
+        self.noise.clear();
+        let answer = self.tlb.access(at, pte, table, &mut self.noise);
+        self.quiet.hush(&self.noise, self.asid);
+        if answer.quiet && !self.plain {
+            self.quiet.set(item.kind_index(), at.vpn, base);
+        }
+        if answer.outcome != Outcome::Hit {
+            self.misses.push(item);
+            self.walk();
+        }
+        if cfg!(debug_assertions) {
+            let found = self.tlb.probe(at.asid, at.vpn, at.kind);
+            let truth = Translation { pfn: pte.pfn, attr: pte.attr };
+            assert_eq!(found, Some(truth), "XC-3: {at:?} is translated otherwise than the page table says");
+        }
+        base
+    }
+
+    /// What the walkers just read goes through the caches.
+    fn walk(&mut self) {
+        let reads = self.tlb.reads().expect("it keeps them");
+        for read in reads.drain(..) {
+            let level = self.walks.at(read.level);
+            let count = match self.caches.walker(read.address >> LINE_SHIFT) {
+                At::L1 => &mut level.l1,
+                At::L2 => &mut level.l2,
+                At::Llc => &mut level.llc,
+                At::Memory => &mut level.memory,
+            };
+            *count += 1;
+        }
+        self.last = [NONE; 3];
+    }
+
+    /// A reference of the program to a line.
+    #[inline(always)]
+    fn reference(&mut self, item: Item, line: u64) {
+        let (kind, side) = (item.kind_index(), item.side());
+        let at = self.caches.reference(side, line, kind == 2);
+        if at > At::L1 {
+            // What came in may have taken any other line out.
+            self.last = [NONE; 3];
+            let counts = &mut self.program[side];
+            counts.l1_misses += 1;
+            counts.l2_misses += u64::from(at > At::L2);
+            counts.llc_misses += u64::from(at > At::Llc);
+        }
+        match kind {
+            0 => self.last[0] = line,
+            // A store to a line that is not yet modified changes it.
+            1 => (self.last[1], self.last[2]) = (line, if self.last[2] == line { line } else { NONE }),
+            _ => (self.last[1], self.last[2]) = (line, line),
+        }
+        if self.plain {
+            self.last = [NONE; 3];
+        }
+    }
+
+    fn forget(&mut self) {
+        self.noise.clear();
+        self.quiet.clear();
+        self.last = [NONE; 3];
+    }
+}
+
+impl System for Mmu {
+    fn run(&mut self, asid: Asid, span: &[Item], table: &dyn PageTableView) {
+        debug_assert_eq!(asid, self.asid);
+        for &item in span {
+            let base = match self.quiet.get(item.kind_index(), item.vpn()) {
+                Some(base) => base,
+                None => self.look_up(item, table),
+            };
+            let in_page = item.piece() >> (LINE_SHIFT - PIECE_SHIFT) & ((1 << (BASE_SHIFT - LINE_SHIFT)) - 1);
+            let line = base | in_page;
+            if self.last[item.kind_index()] != line {
+                self.reference(item, line);
+            }
+        }
+    }
+
+    fn changed(&mut self, asid: Asid, pages: VpnRange, _: &dyn PageTableView) {
+        self.forget();
+        self.tlb.invalidate(asid, pages, &mut self.noise);
+    }
+
+    fn demoted(&mut self, asid: Asid, pages: VpnRange) {
+        self.forget();
+        self.tlb.demote(asid, pages, &mut self.noise);
+    }
+
+    fn segment_changed(&mut self, asid: Asid) {
+        self.forget();
+        self.tlb.segment_changed(asid, &mut self.noise);
+    }
+
+    fn gone(&mut self, asid: Asid) {
+        self.forget();
+        self.tlb.invalidate_space(asid, &mut self.noise);
+    }
+
+    fn switch(&mut self, to: Asid) {
+        self.forget();
+        self.asid = to;
+        self.tlb.switch(to, &mut self.noise);
+    }
+
+    fn misses(&mut self) -> &mut Vec<Item> {
+        &mut self.misses
+    }
+
+    fn line_shift(&self) -> u32 {
+        LINE_SHIFT
+    }
+
+    /// It has counts of another kind: see [`Mmu::mmu`].
+    fn counts(&self, _: usize, _: [u64; 2]) -> SystemCounts {
+        SystemCounts::default()
+    }
+
+    fn mmu(&self, accesses: [u64; 2]) -> Option<(TlbCounts, CacheCounts)> {
+        let tlb = TlbCounts { walk_caches: self.walks.clone(), ..self.tlb.counts().clone() };
+        let of = |side: usize| LineCounts { accesses: accesses[side], ..self.program[side].clone() };
+        Some((tlb, CacheCounts { fetch: of(0), data: of(1), memory_writes: self.caches.memory_writes() }))
+    }
+}

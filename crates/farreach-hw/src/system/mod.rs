@@ -1,0 +1,158 @@
+//! Machines that see every reference of the program, line by line: translation in software behind virtual caches, and what it is
+//! compared with (SV97). A kind is one file here and one line in [`SYSTEMS`].
+//!
+//! They do not fit [`Tlb`](farreach_hw::tlb::Tlb), which is asked only where something can change: here almost every reference moves a line.
+//! So the loop hands them *spans*, pieces of the stream in which the page table stands still, and each goes through a span on its own.
+
+mod caches;
+mod firsts;
+pub mod global;
+pub mod keys;
+mod latch;
+mod mips;
+mod mmu;
+mod pages;
+mod random_tlb;
+mod softvm;
+mod space;
+pub mod tables;
+mod x86;
+
+pub use firsts::{DIFFERENCE, FAMILY};
+pub use latch::{Label, Latch, LatchError};
+pub use mmu::Mmu;
+pub use random_tlb::RandomTlb;
+pub use softvm::Softvm;
+pub use space::{Entered, Segment, Space};
+
+use farreach_types::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
+use farreach_types::counts::{CacheCounts, SystemCounts, TlbCounts};
+use farreach_types::event::Kind;
+use farreach_types::params::{Key, Params};
+use farreach_types::translation::{Attr, PageTableView};
+
+/// log2 of the bytes of the pieces that items name: no line is shorter.
+pub const PIECE_SHIFT: u32 = 4;
+
+/// A reference to one aligned piece of 16 bytes. A longer reference is several items.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Item(u64);
+
+impl Item {
+    /// The piece around a byte.
+    #[inline(always)]
+    pub fn new(kind: Kind, addr: u64) -> Item {
+        Item::piece_of(kind, addr >> PIECE_SHIFT)
+    }
+    /// A piece by its number.
+    #[inline(always)]
+    pub fn piece_of(kind: Kind, piece: u64) -> Item {
+        Item(piece << 2 | kind as u64)
+    }
+    /// Number of the piece: its address div 16.
+    #[inline(always)]
+    pub fn piece(self) -> u64 {
+        self.0 >> 2
+    }
+    /// 0: fetch, 1: load, 2: store.
+    #[inline(always)]
+    pub fn kind_index(self) -> usize {
+        (self.0 & 3) as usize
+    }
+    /// What it does.
+    #[inline(always)]
+    pub fn kind(self) -> Kind {
+        match self.kind_index() {
+            0 => Kind::Fetch,
+            1 => Kind::Load,
+            _ => Kind::Store,
+        }
+    }
+    /// 0: instructions, 1: data.
+    #[inline(always)]
+    pub fn side(self) -> usize {
+        usize::from(self.0 & 3 != 0)
+    }
+    /// Its page.
+    #[inline(always)]
+    pub fn vpn(self) -> Vpn {
+        Vpn(self.piece() >> (BASE_SHIFT - PIECE_SHIFT))
+    }
+}
+
+impl std::fmt::Debug for Item {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?} {:#x}", self.kind(), self.piece() << PIECE_SHIFT)
+    }
+}
+
+/// Attribute bit that a kind of reference needs, by [`Item::kind_index`].
+const NEEDS: [u8; 3] = [Attr::EXEC, Attr::READ, Attr::WRITE];
+
+/// No line has this number; of what a side touched last: nothing that may be skipped.
+const NONE: u64 = u64::MAX;
+
+/// A machine of this family. Deterministic given its seed (XC-4).
+pub trait System: Send {
+    /// References of one address space, in program order, between two changes of the page table: each page is mapped, and the operating
+    /// system has already dealt with faults. Misses of the program go to the log.
+    fn run(&mut self, asid: Asid, span: &[Item], table: &dyn PageTableView);
+
+    /// The mappings of these pages changed or went away; `table` is already as it is now.
+    fn changed(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView);
+
+    /// A superpage or a range of these pages is one no more; the translations of its pages stay true. Only machines that hold such do something.
+    fn demoted(&mut self, asid: Asid, pages: VpnRange) {
+        let _ = (asid, pages);
+    }
+
+    /// The segment registers of the process changed (DS13-24).
+    fn segment_changed(&mut self, asid: Asid) {
+        let _ = asid;
+    }
+
+    /// The address space is gone.
+    fn gone(&mut self, asid: Asid);
+
+    /// Another address space runs now.
+    fn switch(&mut self, to: Asid);
+
+    /// The references since the last call for which a translation was needed, in order.
+    fn misses(&mut self) -> &mut Vec<Item>;
+
+    /// log2 of the bytes of a first-level line.
+    fn line_shift(&self) -> u32;
+
+    /// What a member of the family counted, by its place in it (0 if it is alone). `accesses`: first-level lines that fetches, and loads and
+    /// stores, touched; the loop knows, for it leaves out what repeats.
+    fn counts(&self, member: usize, accesses: [u64; 2]) -> SystemCounts;
+
+    /// The same of a machine that is a TLB with caches ([`Mmu`]) and has these counts instead.
+    fn mmu(&self, accesses: [u64; 2]) -> Option<(TlbCounts, CacheCounts)> {
+        let _ = accesses;
+        None
+    }
+}
+
+/// Builds a machine from its keys, or a family of machines that differ in [`DIFFERENCE`] alone, ascending; `plain`: without shortcuts. The error
+/// names key, value and what is allowed.
+pub type Build = fn(family: &[&Params], plain: bool) -> Result<Box<dyn System>, String>;
+
+/// A kind of machine as the registry knows it.
+pub struct SystemKind {
+    /// Value of the key `kind`.
+    pub kind: &'static str,
+    /// One line for people.
+    pub about: &'static str,
+    /// The keys it reads.
+    pub keys: &'static [&'static Key],
+    /// Builds it.
+    pub build: Build,
+    /// Whether it can be one of a family: [`FAMILY`] machines at most that differ in [`DIFFERENCE`] alone are then one [`System`].
+    pub alike: fn(&Params) -> bool,
+    /// Bytes its TLB maps when full; 0 without one.
+    pub reach: fn(&Params) -> u64,
+}
+
+/// All kinds. A new one is one file and one line here.
+pub const SYSTEMS: &[&SystemKind] = &[&softvm::SOFTVM, &softvm::SPUR, &softvm::VMP, &mips::MIPS, &x86::X86];

@@ -1,0 +1,361 @@
+//! The MMU of a current processor: first-level TLBs of its own for fetches and for data, each with arrays by page size, something
+//! behind them that answers what they miss, and a page-table walker (DS13-36, RMM15 Table 5).
+//!
+//! What stands behind is a part (`Behind`); the designs that differ in it (`range`, `clustered`, `coalesced`) share the rest. A lookup that the
+//! first level answers concerns nobody else. What the second answers, or the walk finds, is filled into the first.
+
+mod keys;
+
+pub use keys::{COALESCE, HIERARCHY_REPLACEMENT, L1D, L1I, L2, L2_DATA_CYCLES, L2_FETCH_CYCLES, L2_FRACTURE, L2I};
+pub(super) use keys::{FIRST_LEVEL_KEYS, KEYS, joined};
+
+use super::cores::on_cores;
+use super::host::{self, Entries};
+use super::level::{self, Level};
+use super::nodes::Entry;
+use super::store::count_miss;
+use super::walker::{NodeRead, WALK_LEVELS, Walker, by_caches, coalesced, leaf_level};
+use super::{Answer, Design, EntryView, Lookup, Noise, Outcome, Tlb};
+use farreach_types::addr::{Asid, BASE_SHIFT, Bytes, Vpn, VpnRange};
+use farreach_types::counts::TlbCounts;
+use farreach_types::event::Kind;
+use farreach_types::params::{PAGE_SIZE, Params};
+use farreach_types::translation::{PageTableView, Pte, Translation};
+
+/// The design as the registry knows it.
+pub const DESIGN: Design = Design {
+    kind: "hierarchy",
+    about: "first-level TLBs by side and page size, a second level, a page-table walker with caches (DS13-36)",
+    keys: KEYS,
+    build: |params| {
+        host::check(params, "hierarchy", Entries::Pages)?;
+        on_cores(params, |params| Ok(Box::new(Hierarchy::new(params, Paging::new(params)?)?)))
+    },
+    bits: |_| None, // AREA-1 is about one array
+    reach: |params| level::reach(params, "l1d").max(level::reach(params, "l2")),
+};
+
+/// Whether a machine has a page-table walker: then its misses are walks.
+pub fn walks(params: &Params) -> bool {
+    params.has(WALK_LEVELS.name)
+}
+
+/// What answers a lookup that the first level missed. Nothing it does is quiet or makes noise: it only hears of such lookups.
+pub(super) trait Behind: Send {
+    /// Answers in front of the first level, which is then left alone (F-6).
+    fn before(&mut self, _at: Lookup, _counts: &mut TlbCounts) -> Option<Translation> {
+        None
+    }
+    /// Whether [`Behind::before`] takes part in every lookup, so that none is quiet.
+    fn is_first(&self) -> bool {
+        false
+    }
+    /// Answers behind it: what it says of the page and the order of the entry that the first level gets.
+    fn lookup(&mut self, at: Lookup, pte: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)>;
+    /// A walk found the page in a mapping of `2^order` pages, or pages that can be taken for one.
+    fn fill(&mut self, at: Lookup, page: Translation, order: u8, table: &dyn PageTableView, counts: &mut TlbCounts);
+    /// Whether lookups of this side have something to answer them here, whose evictions then count.
+    fn takes(&self, kind: Kind) -> bool;
+    /// These three return how many translations went.
+    fn drop_pages(&mut self, asid: Asid, pages: VpnRange, demoted: bool, counts: &mut TlbCounts) -> u64;
+    fn drop_space(&mut self, asid: Asid, counts: &mut TlbCounts) -> u64;
+    fn switch(&mut self, to: Asid, counts: &mut TlbCounts) -> u64;
+    /// What it would answer, whatever stands before it.
+    fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation>;
+    /// Hands over what walkers of its own read since it was last asked.
+    fn reads(&mut self, _each: &mut dyn FnMut(Entry)) {}
+    /// Its entries, slots from `before` on.
+    fn views(&self, before: usize, into: &mut Vec<EntryView>);
+}
+
+/// What translates in the first dimension: the only one, unless in a virtual machine.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Guest {
+    /// The page table.
+    Tables,
+    /// Segment registers that lead to guest physical memory (DS13-41).
+    Registers,
+}
+
+/// Position in [`Hierarchy::l1`].
+fn side(kind: Kind) -> usize {
+    usize::from(kind == Kind::Fetch)
+}
+
+/// First levels, what stands behind them, and the walker.
+pub(super) struct Hierarchy<B> {
+    /// Data, fetch.
+    l1: [Level; 2],
+    behind: B,
+    walker: Walker,
+    /// log2 of the pages of `coalesce`.
+    coalesce: u8,
+    /// In a virtual machine, the order of the largest entry (`host_fracture`).
+    largest: Option<u8>,
+    /// For caches, if there are any.
+    reads: Option<Vec<NodeRead>>,
+    pub counts: TlbCounts,
+}
+
+impl<B: Behind> Hierarchy<B> {
+    /// From the keys of [`DESIGN`] but for the second level. The generators of `random` begin with: L1 `seed` + array (fetch side + 8),
+    /// L2 + 16, walker + 32 + level, what else stands behind + 64.
+    pub fn new(params: &Params, behind: B) -> Result<Hierarchy<B>, String> {
+        if params.page_shift() != BASE_SHIFT {
+            let size = Bytes(params.int(PAGE_SIZE.name));
+            return Err(format!("page_size = {size} is not allowed: the page table of x86-64 has pages of 4K, 2M and 1G"));
+        }
+        let seed = params.int("seed");
+        let l1 = |key: &str, i| Level::for_all_pages(params, key, seed.wrapping_add(i));
+        let walker = Walker::new(params, seed.wrapping_add(32))?;
+        Ok(Hierarchy {
+            l1: [l1("l1d", 0)?, l1("l1i", 8)?],
+            behind,
+            largest: walker.largest_entry(),
+            walker,
+            coalesce: params.order("coalesce", params.int("coalesce"))? as u8,
+            reads: by_caches(params).then(Vec::new),
+            counts: TlbCounts::default(),
+        })
+    }
+
+    /// What the first level misses; the order of the entry that it gets.
+    fn miss(&mut self, at: Lookup, pte: Pte, by: Guest, table: &dyn PageTableView) -> (Outcome, u8) {
+        let page = Translation { pfn: pte.pfn, attr: pte.attr };
+        if let Some((found, order)) = self.behind.lookup(at, pte, &mut self.counts) {
+            debug_assert_eq!(found, page, "XC-3: {at:?}");
+            return (Outcome::Hit, order);
+        }
+        count_miss(&mut self.counts, at, pte, Outcome::TagMiss);
+        self.counts.fills += 1;
+        match by {
+            Guest::Tables => self.walker.walk(at, pte, &mut self.counts, self.reads.as_mut()),
+            Guest::Registers => self.walker.walk_host(pte, &mut self.counts, self.reads.as_mut()),
+        }
+        let largest = self.largest.unwrap_or(u8::MAX);
+        let own = pte.order.min(largest);
+        let mut order = own;
+        if order < self.coalesce {
+            order = order.max(coalesced(at.asid, at.vpn, table, self.coalesce).min(largest));
+            self.counts.preloaded += (1 << order) - (1 << own);
+        }
+        self.behind.fill(at, page, order, table, &mut self.counts);
+        if let Some(reads) = &mut self.reads {
+            self.behind.reads(&mut |entry| reads.push(self.walker.read(entry)));
+        }
+        (Outcome::TagMiss, order)
+    }
+
+    /// One lookup; see [`Tlb::access`]. `by`: what says where the page is, or where the guest has it, if no TLB does.
+    pub fn answer(&mut self, at: Lookup, pte: Pte, by: Guest, table: &dyn PageTableView, noise: &mut Noise) -> Answer {
+        let page = Translation { pfn: pte.pfn, attr: pte.attr };
+        if let Some(found) = self.behind.before(at, &mut self.counts) {
+            debug_assert_eq!(found, page, "XC-3: {at:?}");
+            return Answer { outcome: Outcome::Hit, quiet: false };
+        }
+        if let Some(leaf) = self.l1[side(at.kind)].lookup(at.asid, at.vpn, noise) {
+            debug_assert_eq!(leaf.translate(at.vpn), page, "XC-3: {at:?}");
+            return Answer { outcome: Outcome::Hit, quiet: !self.behind.is_first() };
+        }
+        let (outcome, order) = self.miss(at, pte, by, table);
+        let level = &mut self.l1[side(at.kind)];
+        let order = level.fitting(order).expect("it has 4K");
+        let mut counts = TlbCounts::default();
+        let quiet = level.fill((at.asid, at.vpn), page, order, &mut counts, noise);
+        self.counts.covered_drops += counts.covered_drops;
+        if !self.behind.takes(at.kind) {
+            self.counts.evictions += counts.evictions;
+        }
+        Answer { outcome, quiet: quiet && !self.behind.is_first() }
+    }
+}
+
+impl<B: Behind> Tlb for Hierarchy<B> {
+    fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, noise: &mut Noise) -> Answer {
+        self.answer(at, pte, Guest::Tables, table, noise)
+    }
+
+    fn invalidate(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
+        self.walker.forget(asid);
+        let l1: u64 = self.l1.iter_mut().map(|level| level.drop_overlapping(asid, pages, 0, noise)).sum();
+        self.counts.invalidations += l1 + self.behind.drop_pages(asid, pages, false, &mut self.counts);
+    }
+
+    fn demote(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
+        self.walker.forget(asid);
+        let l1: u64 = self.l1.iter_mut().map(|level| level.drop_overlapping(asid, pages, 1, noise)).sum();
+        self.counts.invalidations += l1 + self.behind.drop_pages(asid, pages, true, &mut self.counts);
+    }
+
+    fn invalidate_space(&mut self, asid: Asid, noise: &mut Noise) {
+        self.walker.gone(asid);
+        let l1: u64 = self.l1.iter_mut().map(|level| level.drop_space(asid, noise)).sum();
+        self.counts.invalidations += l1 + self.behind.drop_space(asid, &mut self.counts);
+    }
+
+    fn switch(&mut self, to: Asid, noise: &mut Noise) {
+        self.walker.switch(to);
+        let l1: u64 = self.l1.iter_mut().map(|level| level.switch(to, noise)).sum();
+        self.counts.invalidations += l1 + self.behind.switch(to, &mut self.counts);
+    }
+
+    fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
+        let first = self.l1[side(kind)].probe(asid, vpn);
+        let behind = self.behind.probe(asid, vpn, kind);
+        debug_assert!(first.is_none() || behind.is_none_or(|t| Some(t) == first), "{asid:?} {vpn:?}: the levels disagree");
+        first.or(behind)
+    }
+
+    /// First levels, data before fetch side, then what stands behind; slots go on.
+    fn entries(&self) -> Vec<EntryView> {
+        let (mut views, mut before) = (Vec::new(), 0);
+        for level in &self.l1 {
+            level.views(before, &mut views);
+            before += level.entries();
+        }
+        self.behind.views(before, &mut views);
+        views
+    }
+
+    fn counts(&self) -> &TlbCounts {
+        &self.counts
+    }
+
+    fn reads(&mut self) -> Option<&mut Vec<NodeRead>> {
+        self.reads.as_mut()
+    }
+}
+
+/// Who answers fetches behind the first level.
+enum FetchSide {
+    Shared,
+    Own(Option<Level>),
+}
+
+/// The second level of page TLBs.
+pub(super) struct Paging {
+    data: Option<Level>,
+    fetch: FetchSide,
+    fracture: bool,
+    unheard: Noise,
+}
+
+impl Paging {
+    /// From the keys `l2`, `l2i` and `l2_fracture`.
+    pub fn new(params: &Params) -> Result<Paging, String> {
+        let seed = params.int("seed").wrapping_add(16);
+        let fetch = match params.texts("l2i") == ["shared"] {
+            true => FetchSide::Shared,
+            false => FetchSide::Own(Level::new(params, "l2i", seed.wrapping_add(8))?),
+        };
+        let data = Level::new(params, "l2", seed)?;
+        Ok(Paging { data, fetch, fracture: params.flag("l2_fracture"), unheard: Noise::default() })
+    }
+
+    fn level(&self, kind: Kind) -> Option<&Level> {
+        match &self.fetch {
+            FetchSide::Own(level) if kind == Kind::Fetch => level.as_ref(),
+            _ => self.data.as_ref(),
+        }
+    }
+
+    fn levels(&mut self) -> impl Iterator<Item = &mut Level> {
+        let own = match &mut self.fetch {
+            FetchSide::Own(level) => level.as_mut(),
+            FetchSide::Shared => None,
+        };
+        self.data.iter_mut().chain(own)
+    }
+
+    fn each(&mut self, mut f: impl FnMut(&mut Level, &mut Noise) -> u64) -> u64 {
+        let mut unheard = std::mem::take(&mut self.unheard);
+        let sum = self.levels().map(|level| f(level, &mut unheard)).sum();
+        unheard.clear();
+        self.unheard = unheard;
+        sum
+    }
+
+    /// The level for this side, and somebody to tell.
+    fn at_work(&mut self, kind: Kind) -> Option<(&mut Level, &mut Noise)> {
+        self.unheard.clear();
+        let level = match &mut self.fetch {
+            FetchSide::Own(level) if kind == Kind::Fetch => level.as_mut(),
+            _ => self.data.as_mut(),
+        };
+        level.map(|level| (level, &mut self.unheard))
+    }
+}
+
+impl Behind for Paging {
+    fn lookup(&mut self, at: Lookup, _: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)> {
+        let (level, unheard) = self.at_work(at.kind)?;
+        let leaf = level.lookup(at.asid, at.vpn, unheard)?;
+        count_second_level_hit(counts, at.kind);
+        Some((leaf.translate(at.vpn), leaf.order))
+    }
+
+    fn fill(&mut self, at: Lookup, page: Translation, order: u8, _: &dyn PageTableView, counts: &mut TlbCounts) {
+        self.take(at, page, order, counts);
+    }
+
+    fn takes(&self, kind: Kind) -> bool {
+        self.level(kind).is_some()
+    }
+
+    fn drop_pages(&mut self, asid: Asid, pages: VpnRange, demoted: bool, _: &mut TlbCounts) -> u64 {
+        self.each(|level, unheard| level.drop_overlapping(asid, pages, demoted.into(), unheard))
+    }
+
+    fn drop_space(&mut self, asid: Asid, _: &mut TlbCounts) -> u64 {
+        self.each(|level, unheard| level.drop_space(asid, unheard))
+    }
+
+    fn switch(&mut self, to: Asid, _: &mut TlbCounts) -> u64 {
+        self.each(|level, unheard| level.switch(to, unheard))
+    }
+
+    fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
+        self.level(kind)?.probe(asid, vpn)
+    }
+
+    /// The shared or data level, then that of fetches.
+    fn views(&self, mut before: usize, into: &mut Vec<EntryView>) {
+        let own = match &self.fetch {
+            FetchSide::Own(level) => level.as_ref(),
+            FetchSide::Shared => None,
+        };
+        for level in self.data.iter().chain(own) {
+            level.views(before, into);
+            before += level.entries();
+        }
+    }
+}
+
+impl Paging {
+    /// Fills a page of a mapping of `2^order` pages, if it holds such pages.
+    pub fn take(&mut self, at: Lookup, page: Translation, order: u8, counts: &mut TlbCounts) {
+        let fracture = self.fracture;
+        let Some((level, unheard)) = self.at_work(at.kind) else { return };
+        let own = |fit: &u8| fracture || leaf_level(*fit) == leaf_level(order);
+        if let Some(fit) = level.fitting(order).filter(own) {
+            level.fill((at.asid, at.vpn), page, fit, counts, unheard);
+        }
+    }
+
+    /// All slots.
+    pub fn entries(&self) -> usize {
+        let own = match &self.fetch {
+            FetchSide::Own(level) => level.as_ref(),
+            FetchSide::Shared => None,
+        };
+        self.data.iter().chain(own).map(Level::entries).sum()
+    }
+}
+
+/// Counts a lookup that only something behind the first level answered.
+pub(super) fn count_second_level_hit(counts: &mut TlbCounts, kind: Kind) {
+    match kind {
+        Kind::Fetch => counts.second_level_fetch_hits += 1,
+        Kind::Load | Kind::Store => counts.second_level_data_hits += 1,
+    }
+}

@@ -1,0 +1,120 @@
+//! One page size, the base page (T94-3, T94-10), fully associative or in sets (T94-15).
+
+use super::bits::{ATTR, USED, pid, ppn, vpn};
+use super::keys::{ENTRIES, FILL_SETS_USED, Geometry, PAGE_SIZE, PROCESS_IDS, REPLACEMENT, SEED, WAYS};
+use super::store::{Contents, Store, count_miss};
+use super::tag_index::Tag;
+use super::{Answer, Design, EntryBits, EntryView, Lookup, Noise, Outcome, Tlb};
+use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
+use farreach_types::counts::TlbCounts;
+use farreach_types::event::Kind;
+use farreach_types::params::Params;
+use farreach_types::translation::{PageTableView, Pte, Translation};
+
+/// The design as the registry knows it.
+pub const DESIGN: Design = Design {
+    kind: "single",
+    about: "one translation of a base page per entry (T94-3)",
+    keys: &[&ENTRIES, &WAYS, &REPLACEMENT, &FILL_SETS_USED, &PROCESS_IDS, &SEED, &PAGE_SIZE],
+    build: |params| Ok(Box::new(SingleTlb::new(params)?)),
+    bits: |params| {
+        (params.int("ways") == 0).then(|| EntryBits {
+            tag: pid(params) + vpn(params),
+            data: ppn(params) + ATTR + 2,
+            status: USED,
+        })
+    },
+    reach: |params| params.int("entries") * params.int("page_size"),
+};
+
+/// What an entry holds for a base page.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Page {
+    pub pfn: Pfn,
+    pub attr: farreach_types::translation::Attr,
+    pub modified: bool,
+}
+
+impl Page {
+    /// As filled by a store, or by another reference.
+    pub fn of(pte: Pte, store: bool) -> Page {
+        Page { pfn: pte.pfn, attr: pte.attr, modified: store }
+    }
+    pub fn translation(&self) -> Translation {
+        Translation { pfn: self.pfn, attr: self.attr }
+    }
+    pub fn view(&self, slot: usize, tag: Tag, used: Option<bool>) -> EntryView {
+        let pages = vec![(0, self.translation(), self.modified)];
+        EntryView { slot, asid: tag.asid(), base: tag.base(), order: 0, pages, sb_enabled: None, used }
+    }
+}
+
+impl Contents for Page {
+    fn subblocks(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// A TLB of base page translations.
+pub struct SingleTlb {
+    store: Store<Page>,
+    counts: TlbCounts,
+}
+
+impl SingleTlb {
+    /// Builds it from the keys of [`DESIGN`].
+    pub fn new(params: &Params) -> Result<SingleTlb, String> {
+        let store = Store::new(Geometry::of(params)?, params, params.int("seed"));
+        Ok(SingleTlb { store, counts: TlbCounts::default() })
+    }
+}
+
+impl Tlb for SingleTlb {
+    fn access(&mut self, at: Lookup, pte: Pte, _: &dyn PageTableView, noise: &mut Noise) -> Answer {
+        let tag = Tag::of(at.asid, at.vpn, 0);
+        let store = at.kind == Kind::Store;
+        if let Some(slot) = self.store.find(tag) {
+            let page = self.store.get_mut(slot);
+            debug_assert_eq!((page.pfn, page.attr), (pte.pfn, pte.attr), "XC-3: {at:?}");
+            page.modified |= store;
+            self.store.touch(slot, tag.part(at.vpn), noise);
+            return Answer { outcome: Outcome::Hit, quiet: true };
+        }
+        count_miss(&mut self.counts, at, pte, Outcome::TagMiss);
+        self.counts.fills += 1;
+        let slot = self.store.place(tag, Page::of(pte, store), &mut self.counts, noise);
+        Answer { outcome: Outcome::TagMiss, quiet: self.store.replay(slot, tag.part(at.vpn), noise) }
+    }
+
+    fn invalidate(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
+        self.counts.invalidations += self.store.invalidate(asid, pages, 0, noise);
+    }
+
+    fn invalidate_space(&mut self, asid: Asid, noise: &mut Noise) {
+        self.counts.invalidations += self.store.drop_space(asid, noise);
+    }
+
+    fn switch(&mut self, to: Asid, noise: &mut Noise) {
+        self.counts.invalidations += self.store.switch(to, noise);
+    }
+
+    fn looked_up(&mut self, asid: Asid, vpn: Vpn, when: u32) {
+        let tag = Tag::of(asid, vpn, 0);
+        if let Some(slot) = self.store.find(tag) {
+            self.store.looked_up(slot, tag.part(vpn), when);
+        }
+    }
+
+    fn probe(&self, asid: Asid, vpn: Vpn, _: Kind) -> Option<Translation> {
+        Some(self.store.get(self.store.find(Tag::of(asid, vpn, 0))?).translation())
+    }
+
+    fn entries(&self) -> Vec<EntryView> {
+        let view = |slot| self.store.get(slot).view(slot as usize, self.store.tag(slot), self.store.used(slot));
+        self.store.slots().map(view).collect()
+    }
+
+    fn counts(&self) -> &TlbCounts {
+        &self.counts
+    }
+}

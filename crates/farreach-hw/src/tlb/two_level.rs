@@ -1,0 +1,153 @@
+//! Two levels (PS-12): a small TLB that answers at once, and behind it a larger one that takes a few cycles. What neither has is walked
+//! for. Both hold base pages and are fully associative.
+
+use super::keys::{FILL_SETS_USED, Geometry, PAGE_SIZE, PROCESS_IDS, REPLACEMENT, SEED};
+use super::single::Page;
+use super::store::{Store, count_miss};
+use super::tag_index::Tag;
+use super::{Answer, Design, EntryView, Lookup, Noise, Outcome, Tlb};
+use farreach_types::addr::{Asid, Vpn, VpnRange};
+use farreach_types::counts::TlbCounts;
+use farreach_types::event::Kind;
+use farreach_types::params::{Allowed, Key, Params};
+use farreach_types::translation::{PageTableView, Pte, Translation};
+
+const ENTRIES: Allowed = Allowed::Int { min: 1, max: 65536 };
+/// Entries of the first level.
+pub const L1_ENTRIES: Key =
+    Key { name: "l1_entries", default: "32", allowed: ENTRIES, about: "entries of the first level, on each side if split" };
+/// Entries of the second level.
+pub const L2_ENTRIES: Key =
+    Key { name: "l2_entries", default: "128", allowed: ENTRIES, about: "entries of the second level, on each side if split" };
+/// Inclusion; PS-12 leaves it open.
+pub const INCLUSIVE: Key = Key {
+    name: "inclusive",
+    default: "true",
+    allowed: Allowed::Flag,
+    about: "the first level holds copies only: what the second level evicts leaves it too",
+};
+/// True LRU in both levels unless told otherwise.
+pub const TWO_LEVEL_REPLACEMENT: Key = Key { default: "lru", ..REPLACEMENT };
+
+/// The design as the registry knows it.
+pub const DESIGN: Design = Design {
+    kind: "two-level",
+    about: "a small TLB in front of a larger one (PS-12)",
+    keys: &[&L1_ENTRIES, &L2_ENTRIES, &INCLUSIVE, &TWO_LEVEL_REPLACEMENT, &FILL_SETS_USED, &PROCESS_IDS, &SEED, &PAGE_SIZE],
+    build: |params| Ok(Box::new(TwoLevelTlb::new(params)?)),
+    bits: |_| None, // AREA-1 is about one array
+    reach: |params| params.int("l1_entries").max(params.int("l2_entries")) * params.int("page_size"),
+};
+
+/// A TLB in front of another. The second level is looked up, and its replacement told, only at misses of the first. A translation
+/// it finds, or that was walked for, is filled into the first as well: last, so that what an inclusive second level evicts has left.
+pub struct TwoLevelTlb {
+    first: Store<Page>,
+    second: Store<Page>,
+    inclusive: bool,
+    counts: TlbCounts,
+    /// What the second level names: no lookup that reaches it is quiet, so it is of no interest.
+    unheard: Noise,
+}
+
+impl TwoLevelTlb {
+    /// Builds it from the keys of [`DESIGN`]. Random replacement: the second level's generator is seeded with `seed` + 1.
+    pub fn new(params: &Params) -> Result<TwoLevelTlb, String> {
+        let level =
+            |key: &str, i| Geometry::new(params.int(key), 0).map(|g| Store::new(g, params, params.int("seed").wrapping_add(i)));
+        Ok(TwoLevelTlb {
+            first: level("l1_entries", 0)?,
+            second: level("l2_entries", 1)?,
+            inclusive: params.flag("inclusive"),
+            counts: TlbCounts::default(),
+            unheard: Noise::default(),
+        })
+    }
+
+    /// A miss of the first level: the second has the page afterwards.
+    fn second_level(&mut self, tag: Tag, at: Lookup, pte: Pte, noise: &mut Noise) -> Outcome {
+        let store = at.kind == Kind::Store;
+        if let Some(slot) = self.second.find(tag) {
+            let page = self.second.get_mut(slot);
+            debug_assert_eq!((page.pfn, page.attr), (pte.pfn, pte.attr), "XC-3: {at:?}");
+            page.modified |= store;
+            self.second.touch(slot, 0, &mut self.unheard);
+            match at.kind {
+                Kind::Fetch => self.counts.second_level_fetch_hits += 1,
+                Kind::Load | Kind::Store => self.counts.second_level_data_hits += 1,
+            }
+            return Outcome::Hit;
+        }
+        count_miss(&mut self.counts, at, pte, Outcome::TagMiss);
+        self.counts.fills += 1;
+        let evictions = self.counts.evictions;
+        let slot = self.second.place(tag, Page::of(pte, store), &mut self.counts, &mut self.unheard);
+        self.second.replay(slot, 0, &mut self.unheard);
+        if self.inclusive && self.counts.evictions > evictions {
+            let evicted = self.first.slots().find(|&slot| self.second.find(self.first.tag(slot)).is_none());
+            evicted.into_iter().for_each(|slot| self.first.drop(slot, noise));
+        }
+        Outcome::TagMiss
+    }
+
+    fn view(store: &Store<Page>, before: usize) -> impl Iterator<Item = EntryView> {
+        store.slots().map(move |slot| store.get(slot).view(before + slot as usize, store.tag(slot), store.used(slot)))
+    }
+}
+
+impl Tlb for TwoLevelTlb {
+    fn access(&mut self, at: Lookup, pte: Pte, _: &dyn PageTableView, noise: &mut Noise) -> Answer {
+        let tag = Tag::of(at.asid, at.vpn, 0);
+        let store = at.kind == Kind::Store;
+        if let Some(slot) = self.first.find(tag) {
+            let page = self.first.get_mut(slot);
+            debug_assert_eq!((page.pfn, page.attr), (pte.pfn, pte.attr), "XC-3: {at:?}");
+            page.modified |= store;
+            self.first.touch(slot, tag.part(at.vpn), noise);
+            return Answer { outcome: Outcome::Hit, quiet: true };
+        }
+        let outcome = self.second_level(tag, at, pte, noise);
+        self.unheard.clear();
+        // What the first level evicts is no eviction of the TLB.
+        let slot = self.first.place(tag, Page::of(pte, store), &mut TlbCounts::default(), noise);
+        Answer { outcome, quiet: self.first.replay(slot, tag.part(at.vpn), noise) }
+    }
+
+    fn invalidate(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
+        self.counts.invalidations +=
+            self.first.invalidate(asid, pages, 0, noise) + self.second.invalidate(asid, pages, 0, &mut self.unheard);
+        self.unheard.clear();
+    }
+
+    fn invalidate_space(&mut self, asid: Asid, noise: &mut Noise) {
+        self.counts.invalidations += self.first.drop_space(asid, noise) + self.second.drop_space(asid, &mut self.unheard);
+        self.unheard.clear();
+    }
+
+    fn switch(&mut self, to: Asid, noise: &mut Noise) {
+        self.counts.invalidations += self.first.switch(to, noise) + self.second.switch(to, &mut self.unheard);
+        self.unheard.clear();
+    }
+
+    fn looked_up(&mut self, asid: Asid, vpn: Vpn, when: u32) {
+        let tag = Tag::of(asid, vpn, 0);
+        if let Some(slot) = self.first.find(tag) {
+            self.first.looked_up(slot, tag.part(vpn), when);
+        }
+    }
+
+    fn probe(&self, asid: Asid, vpn: Vpn, _: Kind) -> Option<Translation> {
+        let tag = Tag::of(asid, vpn, 0);
+        let in_level = |store: &Store<Page>| store.find(tag).map(|slot| store.get(slot).translation());
+        in_level(&self.first).or_else(|| in_level(&self.second))
+    }
+
+    /// The first level, then the second, whose slots go on from there.
+    fn entries(&self) -> Vec<EntryView> {
+        Self::view(&self.first, 0).chain(Self::view(&self.second, self.first.entries())).collect()
+    }
+
+    fn counts(&self) -> &TlbCounts {
+        &self.counts
+    }
+}

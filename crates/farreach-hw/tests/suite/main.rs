@@ -1,0 +1,8 @@
+//! The tests of farreach-hw.
+
+mod mmu_oracle;
+mod oracle_golden;
+mod t94_golden;
+mod t94_hardware;
+mod tlb_oracle;
+mod tlb_quiet;

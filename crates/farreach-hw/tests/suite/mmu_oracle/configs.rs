@@ -1,0 +1,107 @@
+//! Configurations that between them have every part, as the model takes them and as a design does.
+
+use super::*;
+
+fn level(arrays: &[Array]) -> String {
+    let size = |o: &u8| farreach_types::addr::Bytes(4096 << o).to_string();
+    let array = |&(orders, entries, ways): &Array| {
+        let ways = if ways == 0 { String::new() } else { format!("/{ways}") };
+        format!("{}:{entries}{ways}", orders.iter().map(size).collect::<Vec<_>>().join("|"))
+    };
+    if arrays.is_empty() { "none".into() } else { arrays.iter().map(array).collect::<Vec<_>>().join("+") }
+}
+
+pub(super) fn described(c: &Config) -> (&'static str, String) {
+    let policy = match c.replacement {
+        Replacement::Lru => "lru",
+        Replacement::Fifo => "fifo",
+        _ => "random",
+    };
+    let mut keys = format!(
+        "l1d={},l1i={},coalesce={},walk_levels={},pwc_pd={},pwc_pdpt={},pwc_pml4={},pwc_pml5={},replacement={policy},\
+         process_ids={},seed={}",
+        level(c.l1d),
+        level(c.l1i),
+        4096u64 << c.coalesce,
+        c.levels,
+        c.pwc[0],
+        c.pwc[1],
+        c.pwc[2],
+        c.pwc[3],
+        c.process_ids,
+        c.seed
+    );
+    if !matches!(c.behind, Behind::Clusters { .. }) {
+        let own = c.l2i.map_or("shared".into(), level);
+        keys += &format!(",l2={},l2i={own},l2_fracture={}", level(c.l2), c.fracture);
+    }
+    let kind = match c.behind {
+        Behind::Clusters { entries, ways, pages, runs } => {
+            let frames = if runs { "run" } else { "group" };
+            keys += &format!(",cluster_entries={entries},cluster_ways={ways},cluster_pages={pages},cluster_frames={frames}");
+            "clustered"
+        }
+        Behind::Runs { entries, limit, first, fills_l2 } => {
+            let order = if first { "first" } else { "parallel" };
+            keys += &format!(",run_entries={entries},run_pages={limit},run_order={order},run_fills_l2={fills_l2}");
+            "coalesced"
+        }
+        Behind::Ranges { entries, random, order, mru, on, control, hint, cooperation } => {
+            let order = match order {
+                RangeOrder::Parallel => "parallel",
+                RangeOrder::Serial => "serial",
+                RangeOrder::First => "first",
+            };
+            let policy = if random { "random" } else { "lru" };
+            let hint = match hint {
+                Hint::Bit => "bit".to_owned(),
+                Hint::Always => "always".to_owned(),
+                Hint::Predictor(n) => format!("predictor,predictor_entries={n}"),
+            };
+            keys += &format!(
+                ",range_entries={entries},range_replacement={policy},range_order={order},mru_pointer={mru},range_tlb={on},range_control={},\
+                 range_hint={hint},l2_cooperation={cooperation}",
+                if control { "counters" } else { "fixed" }
+            );
+            "range"
+        }
+        Behind::Pages => match c.segment {
+            SegmentMode::None => "hierarchy",
+            SegmentMode::Registers => "segment",
+            SegmentMode::Emulated => {
+                keys += ",segment_served_by=pages";
+                "segment"
+            }
+            SegmentMode::Several(k) => {
+                keys += &format!(",segments={k}");
+                "segment"
+            }
+        },
+    };
+    (kind, keys)
+}
+
+const SMALL: &[Array] = &[(&[0], 16, 4), (&[9], 8, 4), (&[18], 2, 0)];
+const PLAIN: &[Array] = &[(&[0], 4, 0)];
+const SHARED: &[Array] = &[(&[0, 2, 4, 9], 12, 0)];
+const SETS: &[Array] = &[(&[0, 2, 9], 64, 4), (&[18], 4, 0)];
+const FOUR: &[Array] = &[(&[0], 48, 3)];
+
+pub(super) fn config(seed: u64) -> Config {
+    let pick = |list: &[&'static [Array]], n: u64| list[(seed / n) as usize % list.len()];
+    Config {
+        l1d: pick(&[SMALL, SHARED, PLAIN], 1),
+        l1i: pick(&[SMALL, PLAIN, SHARED, SMALL], 1),
+        l2: pick(&[FOUR, SETS, &[], FOUR, SETS], 1),
+        l2i: [None, None, Some(FOUR), Some(&[] as &[Array])][seed as usize % 7 % 4],
+        fracture: seed % 3 == 1,
+        coalesce: [0, 2, 0, 3][(seed / 2) as usize % 4],
+        levels: 4 + (seed / 3 % 2) as usize,
+        pwc: [[0; 4], [8, 4, 2, 3 * (seed / 3 % 2) as usize], [2, 0, 1, 0]][(seed / 2) as usize % 3],
+        replacement: [Replacement::Lru, Replacement::Lru, Replacement::Fifo, Replacement::Random][seed as usize % 4],
+        process_ids: seed % 5 != 4,
+        behind: Behind::Pages,
+        segment: SegmentMode::None,
+        seed,
+    }
+}

@@ -1,0 +1,349 @@
+//! Every TLB design against the plain oracle, through the public contract only: thousands of seeded streams per kind, made to
+//! hurt (full sets, sweeps just above capacity, unaligned and mixed regions, superpages of several orders, invalidations,
+//! several spaces).
+//!
+//! Compared: the outcome of every lookup; counts, entries and translations at intervals and at the end. Further: a lookup
+//! that a design calls quiet is repeated at once and must change nothing, and a twin of the design that never sees quiet
+//! lookups must end up the same (see `Noise`). A failure names the stream (`kind`, seed), the configuration, the first
+//! differing step and both sides. To repeat one stream: `FARREACH_ORACLE_SEED=123 cargo test --test tlb_oracle partial`.
+//! `FARREACH_ORACLE_STREAMS` sets how many streams run per kind.
+//!
+//! Whether the streams are cruel enough is tested too: every counter moves, and every deliberate mistake in [`Mutation`] must be
+//! found. Covers T94-3 to T94-25, T94-42, AMB-3, 5, 6, 13, 14, 20; CA-15, CA-16, CA-39.
+
+mod configs;
+mod drive;
+mod world;
+
+use configs::{declares, expected_keys, must_have, params, sample};
+use drive::stream;
+use farreach_hw::tlb::{Answer, Design, EntryView, Lookup, Noise, Outcome, Tlb, design};
+use farreach_oracle::dice::Dice;
+use farreach_oracle::driver::world::{Step, World as Memory, apply};
+use farreach_oracle::tlb::{Mutation, PlainTlb, Preload, Replacement, SizeLookup, TlbConfig, TlbKind};
+use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
+use farreach_types::counts::TlbCounts;
+use farreach_types::event::Kind;
+use farreach_types::params::{Allowed, Key, Params};
+use farreach_types::translation::{Attr, PageTableView, Pte, Translation};
+use serde_json::{Map, Value as Json};
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use world::{Pattern, Told, World, change, kind_for, tell};
+
+const KINDS: [(TlbKind, &str); 5] = [
+    (TlbKind::Single, "single"),
+    (TlbKind::Superpage, "superpage"),
+    (TlbKind::Complete, "complete"),
+    (TlbKind::Partial, "partial"),
+    (TlbKind::Integrated, "integrated"),
+];
+
+/// Streams per kind when nothing else is asked for.
+const STREAMS: u64 = 1000;
+
+fn name(kind: TlbKind) -> &'static str {
+    KINDS.iter().find(|k| k.0 == kind).expect("listed").1
+}
+
+#[test]
+fn noise_names_what_it_was_told() {
+    let mut noise = Noise::default();
+    let named = |noise: &Noise| (0..128).filter(|&v| noise.names(Asid(3), Vpn(v))).collect::<Vec<u64>>();
+    assert!(named(&noise).is_empty());
+    noise.pages(Asid(3), Vpn(40), 0b101);
+    noise.pages(Asid(3), Vpn(64), 1 << 63);
+    noise.pages(Asid(0), Vpn(0), u64::MAX);
+    assert_eq!(named(&noise), [40, 42, 127]);
+    noise.all();
+    assert_eq!(named(&noise).len(), 128);
+    noise.clear();
+    assert!(named(&noise).is_empty());
+}
+
+fn env(key: &str) -> Option<u64> {
+    std::env::var(key).ok().map(|v| v.parse().unwrap_or_else(|_| panic!("{key} must be a number")))
+}
+
+fn compare(kind: TlbKind) {
+    compare_with(kind, must_have(kind));
+}
+
+fn compare_with(kind: TlbKind, design: &Design) {
+    let missing: Vec<&str> = expected_keys(kind).into_iter().filter(|k| !declares(design, k)).collect();
+    let make = |c: &TlbConfig| {
+        let params = params(design, c).unwrap_or_else(|e| panic!("the design refuses the keys: {e}"));
+        (design.build)(&params).unwrap_or_else(|e| panic!("the design refuses to be built: {e}"))
+    };
+    let seeds = match env("FARREACH_ORACLE_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..env("FARREACH_ORACLE_STREAMS").unwrap_or(STREAMS),
+    };
+    let total = seeds.end - seeds.start;
+    let (mut sum, mut failures) = (TlbCounts::default(), Vec::new());
+    for seed in seeds {
+        match stream(kind, seed, &|k| declares(design, k), &make) {
+            Ok(counts) => sum += &counts,
+            Err(why) => failures.push(why),
+        }
+    }
+    let shown: Vec<&str> = failures.iter().take(3).map(String::as_str).collect();
+    assert!(failures.is_empty(), "{} of {total} streams differ. The first:\n\n{}", failures.len(), shown.join("\n\n"));
+    assert!(missing.is_empty(), "'{}' has no keys {missing:?}; their values were not compared", name(kind));
+    if total >= 100 {
+        let still: Vec<&str> = moving(kind, &sum).into_iter().filter(|(_, n)| *n < total / 5).map(|(key, _)| key).collect();
+        assert!(still.is_empty(), "{still:?} hardly moved, so they were not compared: {sum:?}");
+    }
+}
+
+/// The counters that this kind moves.
+fn moving(kind: TlbKind, n: &TlbCounts) -> Vec<(&'static str, u64)> {
+    let mut all = vec![
+        ("fetch_misses", n.fetch_misses),
+        ("load_misses", n.load_misses),
+        ("store_misses", n.store_misses),
+        ("tag_misses", n.tag_misses),
+        ("superpage_misses", n.superpage_misses),
+        ("fills", n.fills),
+        ("evictions", n.evictions),
+        ("invalidations", n.invalidations),
+    ];
+    let subblocks = [
+        ("subblock_misses", n.subblock_misses),
+        ("merges", n.merges),
+        ("preloaded", n.preloaded),
+        ("extra_pte_reads", n.extra_pte_reads),
+    ];
+    let split =
+        [("split_unaligned", n.split_unaligned), ("split_frames", n.split_frames), ("split_attributes", n.split_attributes)];
+    if !matches!(kind, TlbKind::Single | TlbKind::Superpage) {
+        all.extend(subblocks);
+    }
+    if matches!(kind, TlbKind::Partial | TlbKind::Integrated) {
+        all.extend(split);
+    }
+    if !matches!(kind, TlbKind::Single | TlbKind::Complete) {
+        all.push(("covered_drops", n.covered_drops));
+    }
+    all
+}
+
+#[test]
+fn single() {
+    compare(TlbKind::Single);
+}
+
+#[test]
+fn superpage() {
+    compare(TlbKind::Superpage);
+}
+
+#[test]
+fn complete() {
+    compare(TlbKind::Complete);
+}
+
+#[test]
+fn partial() {
+    compare(TlbKind::Partial);
+}
+
+#[test]
+fn integrated() {
+    compare(TlbKind::Integrated);
+}
+
+/// CA-16: which set a page of unknown size belongs to must have been decided by the user.
+#[test]
+fn mixed_sizes_in_sets_are_refused_without_a_lookup() {
+    let design = must_have(TlbKind::Superpage);
+    let given = serde_json::json!({"entries": 64, "ways": 4, "sizes": [4096, 65536]});
+    let refused = match Params::resolve(design.keys, given.as_object().expect("an object")) {
+        Ok(params) => (design.build)(&params).is_err(),
+        Err(_) => true,
+    };
+    assert!(refused, "a 4-way TLB for 4 KB and 64 KB pages was built though no lookup was chosen");
+}
+
+/// CA-39: without subblocks and superpages all designs are the single-page-size design.
+#[test]
+fn ca39_factor_1_is_single() {
+    let policies = [
+        ("used-bit", Replacement::UsedBit),
+        ("lru", Replacement::Lru),
+        ("fifo", Replacement::Fifo),
+        ("random", Replacement::Random),
+    ];
+    for (word, replacement) in policies {
+        for ways in [0, 4] {
+            let mut single = PlainTlb::new(TlbConfig { entries: 32, ways, replacement, ..TlbConfig::new(TlbKind::Single) });
+            let common = format!("entries=32,replacement={word},ways={ways}");
+            let mut designs = [
+                ("single", ""),
+                ("superpage", ",sizes=4K"),
+                ("complete", ",factor=1"),
+                ("complete", ",factor=1,preload=region"),
+                ("partial", ",factor=1"),
+                ("partial", ",factor=1,preload=region"),
+                ("partial", ",factor=1,all_valid=true"),
+                ("integrated", ",factor=1,sizes=4K"),
+            ]
+            .map(|(kind, own)| farreach_oracle::driver::tlb(kind, &format!("{common}{own}")));
+            let mut memory = Memory::new(39);
+            let mut noise = Noise::default();
+            for _ in 0..20_000 {
+                let step: Step = memory.step();
+                let want = apply(&step, &mut single, &memory.table, &mut noise);
+                for (i, d) in designs.iter_mut().enumerate() {
+                    assert_eq!(apply(&step, &mut **d, &memory.table, &mut noise), want, "design {i}, {common}");
+                }
+                noise.clear();
+            }
+            let plain =
+                |d: &dyn Tlb| -> Vec<_> { d.entries().into_iter().map(|e| EntryView { sb_enabled: None, ..e }).collect() };
+            for (i, d) in designs.iter().enumerate() {
+                assert_eq!(d.counts(), single.counts(), "design {i}, {common}");
+                assert_eq!(plain(&**d), plain(&single), "design {i}, {common}");
+            }
+        }
+    }
+}
+
+// ----------------------------------------------------------------------------------------------- the driver itself
+
+/// The oracle equals itself, so a difference is never the driver's doing.
+#[test]
+fn the_oracle_equals_itself() {
+    for (kind, _) in KINDS {
+        for seed in 0..300 {
+            stream(kind, seed, &|_| true, &|c| Box::new(PlainTlb::new(c.clone()))).unwrap_or_else(|e| panic!("{e}"));
+        }
+    }
+}
+
+/// Every deliberate mistake is found, and not by luck: in some kind by at least `ENOUGH` streams.
+#[test]
+fn mistakes_are_found() {
+    const STREAMS_FOR_MISTAKES: u64 = 200;
+    const ENOUGH: usize = 3;
+    // Most mistakes show in the first, so the others need not be tried.
+    const CRUEL_FIRST: [TlbKind; 5] =
+        [TlbKind::Partial, TlbKind::Integrated, TlbKind::Superpage, TlbKind::Complete, TlbKind::Single];
+    let mut unseen = Vec::new();
+    for mutation in Mutation::ALL {
+        let mut found = BTreeMap::new();
+        for (kind, name) in CRUEL_FIRST.map(|kind| (kind, name(kind))) {
+            let make = |c: &TlbConfig| Box::new(PlainTlb::mutant(c.clone(), mutation)) as Box<dyn Tlb>;
+            let differ = (0..STREAMS_FOR_MISTAKES).filter(|&seed| stream(kind, seed, &|_| true, &make).is_err());
+            let n = differ.take(ENOUGH).count();
+            found.insert(name, n);
+            if n == ENOUGH {
+                break;
+            }
+        }
+        println!("{mutation:?}: {found:?}");
+        if found.values().all(|&n| n < ENOUGH) {
+            unseen.push((mutation, found));
+        }
+    }
+    assert!(unseen.is_empty(), "streams are not cruel enough for {unseen:?}");
+}
+
+/// The oracle dressed as a design: what `params` says arrives as it was meant.
+#[test]
+fn keys_arrive() {
+    const fn key(name: &'static str, default: &'static str, allowed: Allowed) -> Key {
+        Key { name, default, allowed, about: "" }
+    }
+    const ANY: Allowed = Allowed::Int { min: 0, max: u64::MAX };
+    const KEYS: &[&Key] = &[
+        &key("entries", "64", ANY),
+        &key("ways", "0", ANY),
+        &key("seed", "0", ANY),
+        &key("factor", "16", Allowed::PowerOfTwo { min: 1, max: 64 }),
+        &key("replacement", "used-bit", Allowed::OneOf(&["used-bit", "lru", "fifo", "random"])),
+        &key("preload", "none", Allowed::OneOf(&["none", "same-entry", "region"])),
+        &key("fill_sets_used", "true", Allowed::Flag),
+        &key("process_ids", "true", Allowed::Flag),
+        &key("assisted_check", "false", Allowed::Flag),
+        &key("all_valid", "false", Allowed::Flag),
+    ];
+    fn build(p: &Params) -> Result<Box<dyn Tlb>, String> {
+        let replacement = match p.text("replacement") {
+            "used-bit" => Replacement::UsedBit,
+            "lru" => Replacement::Lru,
+            "fifo" => Replacement::Fifo,
+            _ => Replacement::Random,
+        };
+        let preload = match p.text("preload") {
+            "none" => Preload::None,
+            "same-entry" => Preload::SameEntry,
+            _ => Preload::Region,
+        };
+        Ok(Box::new(PlainTlb::new(TlbConfig {
+            entries: p.int("entries") as usize,
+            ways: p.int("ways") as usize,
+            factor: p.int("factor"),
+            replacement,
+            preload,
+            fill_sets_used: p.flag("fill_sets_used"),
+            process_ids: p.flag("process_ids"),
+            assisted_check: p.flag("assisted_check"),
+            all_valid: p.flag("all_valid"),
+            seed: p.int("seed"),
+            ..TlbConfig::new(TlbKind::Partial)
+        })))
+    }
+    let dressed = Design { kind: "partial", about: "", keys: KEYS, build, bits: |_| None, reach: |_| 0 };
+    compare_with(TlbKind::Partial, &dressed);
+}
+
+/// An oracle that lies about what is quiet.
+struct Liar {
+    tlb: PlainTlb,
+    /// Calls every lookup quiet and names nothing; otherwise calls only misses quiet and names everything always.
+    mute: bool,
+}
+
+impl Tlb for Liar {
+    fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, noise: &mut Noise) -> Answer {
+        if !self.mute {
+            noise.all();
+        }
+        let outcome = self.tlb.lookup(at, pte, table);
+        Answer { outcome, quiet: self.mute || outcome != Outcome::Hit }
+    }
+    fn invalidate(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
+        self.tlb.invalidate(asid, pages, noise);
+    }
+    fn demote(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
+        self.tlb.demote(asid, pages, noise);
+    }
+    fn invalidate_space(&mut self, asid: Asid, noise: &mut Noise) {
+        self.tlb.invalidate_space(asid, noise);
+    }
+    fn switch(&mut self, to: Asid, noise: &mut Noise) {
+        self.tlb.switch(to, noise);
+    }
+    fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
+        self.tlb.probe(asid, vpn, kind)
+    }
+    fn entries(&self) -> Vec<EntryView> {
+        self.tlb.entries()
+    }
+    fn counts(&self) -> &TlbCounts {
+        self.tlb.counts()
+    }
+}
+
+#[test]
+fn lies_about_quiet_lookups_are_found() {
+    for (kind, name) in KINDS {
+        for mute in [true, false] {
+            let make = |c: &TlbConfig| Box::new(Liar { tlb: PlainTlb::new(c.clone()), mute }) as Box<dyn Tlb>;
+            let found = (0..200).filter(|&seed| stream(kind, seed, &|_| true, &make).is_err()).take(3).count();
+            assert_eq!(found, 3, "{name}, mute: {mute}");
+        }
+    }
+}

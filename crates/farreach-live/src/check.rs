@@ -1,0 +1,145 @@
+//! Before the program runs: whether it is one, as far as the system looks, and one that can be recorded.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use farreach_types::Error;
+
+use super::launch::error;
+
+/// The system reads this much of a script, so its interpreter must be named in it.
+const SCRIPT_HEAD: usize = 256;
+/// So many scripts may have a script as interpreter, one after the other.
+const SCRIPTS: usize = 5;
+/// Longest name of the dynamic linker.
+const PATH_MAX: u64 = 4096;
+
+/// A command that cannot be recorded.
+pub struct Refusal {
+    /// It, or the interpreter it needs, is not there at all.
+    pub missing: bool,
+    /// What is said about it.
+    pub why: Error,
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Error {
+        refusal.why
+    }
+}
+
+/// Why a file is refused: whether something is missing, and in words.
+type Why = (bool, String);
+
+/// Looks a command up as the shell would, and refuses what cannot be recorded. Of scripts and of programs with a dynamic
+/// linker, the interpreter is looked at too.
+pub fn check_program(name: &OsStr) -> Result<PathBuf, Refusal> {
+    let refuse = |place: &str, (missing, why): Why| Refusal { missing, why: error(name, place, why) };
+    let path = if name.as_encoded_bytes().contains(&b'/') {
+        PathBuf::from(name)
+    } else {
+        let dirs = std::env::var_os("PATH").unwrap_or_default();
+        let candidates = || std::env::split_paths(&dirs).map(|dir| dir.join(name)).filter(|p| !name.is_empty() && p.is_file());
+        let runnable = |p: &PathBuf| p.metadata().is_ok_and(|m| m.permissions().mode() & 0o111 != 0);
+        candidates()
+            .find(runnable)
+            .ok_or_else(|| refuse("PATH", (candidates().next().is_none(), "no such program in any directory of PATH".into())))?
+    };
+    let refuse_it = |why: &str| Err(refuse(&path.display().to_string(), (false, why.into())));
+    let mut file = path.clone();
+    for depth in 0..=SCRIPTS {
+        let needed = if depth == 0 { "a program file is needed" } else { "the interpreter of a script is needed" };
+        match look_at(&file, needed).map_err(|why| refuse(&file.display().to_string(), why))? {
+            Some(interpreter) => file = interpreter,
+            // What the system would run, but Valgrind not, or with other arguments.
+            None if depth > 1 => {
+                return refuse_it("a script whose interpreter is a script; only programs can be the interpreter");
+            }
+            None if depth == 1 && file.is_relative() => {
+                return refuse_it("a script whose interpreter is not an absolute path; only absolute paths are recorded");
+            }
+            None => return Ok(path),
+        }
+    }
+    refuse_it("a script whose interpreter is a script, time and again")
+}
+
+/// Looks at one file: the interpreter if it is a script, nothing if it is a program that can be recorded.
+fn look_at(path: &Path, needed: &str) -> Result<Option<PathBuf>, Why> {
+    let (mut file, mode) = open(path, needed)?;
+    if mode & 0o6000 != 0 {
+        return Err((false, format!("set-user-ID or set-group-ID (mode {:o}); only plain programs", mode & 0o7777)));
+    }
+    let mut head = Vec::new();
+    file.by_ref().take(SCRIPT_HEAD as u64).read_to_end(&mut head).map_err(|e| (false, e.to_string()))?;
+    if head.starts_with(b"#!") {
+        return interpreter_of(&head).map(Some).ok_or((false, "a script whose first line names no interpreter".into()));
+    }
+    if !head.starts_with(b"\x7fELF") {
+        return Err((false, "neither an x86-64 ELF file nor a script that begins with #!".into()));
+    }
+    if !is_x86_64(&head) {
+        return Err((false, "an ELF file, but not for x86-64; only x86-64 is recorded".into()));
+    }
+    let linker = linker_of(&mut file, &head).ok_or((false, "an ELF file that is no program, or cut off".into()))?;
+    let Some(linker) = linker else { return Ok(None) };
+    let of_linker = |(missing, why): Why| (missing, format!("its dynamic linker {}: {why}", linker.display()));
+    let (mut file, _) = open(&linker, "it is needed").map_err(of_linker)?;
+    let mut head = [0; 20];
+    let whole = file.read_exact(&mut head).is_ok() && is_x86_64(&head);
+    if whole { Ok(None) } else { Err(of_linker((false, "not an ELF file for x86-64".into()))) }
+}
+
+/// Opens a file that is to be executed; its mode.
+fn open(path: &Path, needed: &str) -> Result<(File, u32), Why> {
+    let missing = |e: &std::io::Error| matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory);
+    let meta = path.metadata().map_err(|e| (missing(&e), format!("{e}; {needed}")))?;
+    if !meta.is_file() {
+        return Err((false, format!("not a file; {needed}")));
+    }
+    if meta.mode() & 0o111 == 0 {
+        return Err((false, format!("not executable (mode {:o})", meta.mode() & 0o7777)));
+    }
+    let file = File::open(path).map_err(|e| (false, format!("{e}; the recorder must read the program")))?;
+    Ok((file, meta.mode()))
+}
+
+fn is_x86_64(head: &[u8]) -> bool {
+    matches!(head, [0x7f, b'E', b'L', b'F', 2, 1, ..]) && head.get(18..20) == Some(&[62, 0])
+}
+
+/// The interpreter that the first line of a script names, as the system finds it.
+fn interpreter_of(head: &[u8]) -> Option<PathBuf> {
+    let blank = |b: &u8| matches!(b, b' ' | b'\t');
+    let line = &head[2..];
+    let line = &line[line.iter().position(|b| !blank(b))?..];
+    let end = line.iter().position(|b| blank(b) || matches!(b, b'\n' | 0));
+    // A name that may go on behind what the system reads is none.
+    let end = end.or_else(|| (head.len() < SCRIPT_HEAD).then_some(line.len())).filter(|&end| end > 0)?;
+    Some(OsString::from_vec(line[..end].to_vec()).into())
+}
+
+/// The dynamic linker that an ELF file asks for, if it does; nothing if the file is not whole or no program.
+fn linker_of(file: &mut File, head: &[u8]) -> Option<Option<PathBuf>> {
+    let half = |at: usize| head.get(at..at + 2).map(|b| u16::from_le_bytes([b[0], b[1]]));
+    let (kind, size, count) = (half(16)?, half(54)?, half(56)?);
+    if !matches!(kind, 2 | 3) || size != 56 || count == 0 {
+        return None;
+    }
+    let long = |bytes: &[u8], at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+    let mut read = |from: u64, bytes: u64| {
+        file.seek(SeekFrom::Start(from)).ok()?;
+        let mut data = vec![0; usize::try_from(bytes).ok()?];
+        file.read_exact(&mut data).ok()?;
+        Some(data)
+    };
+    let headers = read(long(head, 32)?, u64::from(size) * u64::from(count))?;
+    let Some(header) = headers.chunks(size.into()).find(|h| h[..4] == [3, 0, 0, 0]) else { return Some(None) };
+    let bytes = long(header, 32).filter(|n| (2..=PATH_MAX).contains(n))?;
+    let mut name = read(long(header, 8)?, bytes)?;
+    (name.pop() == Some(0)).then(|| Some(OsString::from_vec(name).into()))
+}

@@ -1,0 +1,406 @@
+//! From the words of a chunk to a [`Batch`]: blocks stay as they are, records become [`Op`]s.
+
+use farreach_types::addr::Asid;
+use farreach_types::event::{
+    Advice, Backing, Batch, Block, Broken, ById, DataRef, End, Instr, Kind, MAX_BLOCKS, Mapping, OP_BIT, Op, Prot, addresses,
+    block_id, block_word, words_behind,
+};
+use farreach_types::nouns::several;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use super::fault;
+use super::layout::{BLOCK_INSTRS, CHUNK_WORDS, map, record};
+
+/// References received, counted block by block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Instructions.
+    pub instructions: u64,
+    /// Loads, those whose condition was false included.
+    pub loads: u64,
+    /// Stores, those whose condition was false included.
+    pub stores: u64,
+}
+
+impl Counts {
+    /// The sum that the recorder keeps on its own (`FR_TALLY`).
+    pub fn tally(&self) -> u64 {
+        self.instructions.wrapping_add(self.loads << 10).wrapping_add(self.stores << 20)
+    }
+    pub(super) fn add(&mut self, other: &Counts) {
+        self.instructions += other.instructions;
+        self.loads += other.loads;
+        self.stores += other.stores;
+    }
+}
+
+/// What a block counts, in one word: stores, loads, instructions and address words in 16 bits each, from the lowest.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Shape(NonZeroU64);
+
+impl Shape {
+    fn of(block: &Block) -> Result<Shape, String> {
+        if block.instrs.len() > BLOCK_INSTRS || block.refs.len() >= CHUNK_WORDS {
+            let (i, r) = (several(block.instrs.len() as u64, "instruction"), several(block.refs.len() as u64, "reference"));
+            return Err(format!("a block of {i} and {r}; at most {BLOCK_INSTRS} and {} are allowed", CHUNK_WORDS - 1));
+        }
+        let stores = block.refs.iter().filter(|r| r.kind == Kind::Store).count();
+        let loads = block.refs.len() - stores;
+        let fields = [block.words(), block.instrs.len(), loads, stores];
+        let shape = fields.into_iter().fold(0, |shape, n| shape << 16 | n as u64);
+        Ok(Shape(NonZeroU64::new(shape).ok_or("a block of nothing")?))
+    }
+    /// Address words of an execution.
+    #[inline(always)]
+    fn words(self) -> usize {
+        (self.0.get() >> 48) as usize
+    }
+}
+
+/// Shapes added up, two fields to a word. No field outgrows its 32 bits within a chunk, which has at most [`CHUNK_WORDS`] blocks.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    /// Instructions, stores.
+    even: u64,
+    /// Address words, loads.
+    odd: u64,
+}
+
+impl Sum {
+    #[inline(always)]
+    fn add(&mut self, shape: Shape) {
+        const EVEN: u64 = 0xffff_0000_ffff;
+        self.even += shape.0.get() & EVEN;
+        self.odd += shape.0.get() >> 16 & EVEN;
+    }
+    fn counts(self) -> Counts {
+        Counts { instructions: self.even >> 32, loads: self.odd & 0xffff_ffff, stores: self.even & 0xffff_ffff }
+    }
+}
+
+/// What a chunk says about processes; the caller knows what it means.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A new image of process `pid`; the `Start` in the batch lacks its parent.
+    Started { pid: u32, op: usize },
+    /// A child will write ring `ring`; the `Fork` in the batch lacks its number.
+    Fork { ring: u32, op: usize },
+    /// The child of `ring` has this process id.
+    Forked { ring: u32, pid: u32 },
+    /// There is no child for `ring`.
+    ForkFailed { ring: u32 },
+    /// An exec is being tried.
+    Exec,
+    /// It failed.
+    ExecFailed,
+    /// The process ended and this is its tally.
+    Ended { tally: u64 },
+}
+
+/// Result of decoding one chunk.
+pub struct Decoded {
+    pub batch: Batch,
+    pub notices: Vec<Notice>,
+    /// What the words count up to.
+    pub counts: Counts,
+    /// What blocks cut by a fault would have counted beyond what did run.
+    pub cut: Counts,
+}
+
+/// The blocks of the run. Ids are unique in it, whatever the process.
+#[derive(Default)]
+pub struct Decoder {
+    shapes: ById<Shape>,
+    blocks: ById<Arc<Block>>,
+}
+
+impl Decoder {
+    /// Decodes a chunk. With `torn`, its writer died before publishing it: whatever is incomplete at the end is left out.
+    /// The error says at which word what is wrong.
+    pub fn decode(&mut self, asid: Asid, words: Vec<u64>, torn: bool) -> Result<Decoded, String> {
+        let batch = Batch { asid, words, ops: Vec::new() };
+        let mut run = Chunk { batch, read: 0, run: 0, write: 0, last_block: None, notices: Vec::new(), cut: Counts::default() };
+        let mut sum = Sum::default();
+        loop {
+            self.blocks(&mut run, &mut sum, torn);
+            let Some(&word) = run.batch.words.get(run.read) else { break };
+            let result = if word & OP_BIT != 0 { self.record(&mut run, word) } else { Err(self.refuse(&run, word)) };
+            match result {
+                Ok(()) => {}
+                Err(_) if torn => {
+                    let end = run.read;
+                    run.batch.words.truncate(end);
+                }
+                Err(what) => return Err(format!("word {}: {what}", run.read)),
+            }
+        }
+        run.flush();
+        run.batch.words.truncate(run.write);
+        Ok(Decoded { batch: run.batch, notices: run.notices, counts: sum.counts(), cut: run.cut })
+    }
+
+    /// Steps over blocks, up to something else or a block that is not as it should be. The next block is found without knowing this one,
+    /// so that the processor can look several up at a time.
+    fn blocks(&self, run: &mut Chunk, sum: &mut Sum, torn: bool) {
+        let words = &run.batch.words[..];
+        let (mut at, mut last, mut counted) = (run.read, run.last_block, *sum);
+        while let Some(&word) = words.get(at) {
+            let end = at + 1 + words_behind(word);
+            let Some(shape) = self.shapes.get(block_id(word)).filter(|shape| shape.words() == words_behind(word)) else {
+                break;
+            };
+            if end > words.len() || torn && words[at + 1..end].contains(&0) {
+                break;
+            }
+            counted.add(*shape);
+            last = Some(at);
+            at = end;
+        }
+        (run.read, run.last_block, *sum) = (at, last, counted);
+    }
+
+    /// Why this word is no block that can be stepped over.
+    fn refuse(&self, run: &Chunk, word: u64) -> String {
+        let id = block_id(word);
+        let shape = self.shapes.get(id).ok_or(Broken::UndefinedBlock { id });
+        match shape.and_then(|shape| addresses(&run.batch.words, run.read, shape.words())) {
+            Ok(_) => format!("block {id} was not written to its end"),
+            Err(why) => why.to_string(),
+        }
+    }
+
+    fn define(&mut self, id: u64, block: Block) -> Result<Op, String> {
+        block.validate()?;
+        let shape = Shape::of(&block)?;
+        let allowed = u32::try_from(id).ok().filter(|&id| id != 0 && id < MAX_BLOCKS);
+        let id = allowed.ok_or_else(|| format!("block id {id:#x} is not from 1 to {:#x}", MAX_BLOCKS - 1))?;
+        if self.blocks.get(id).is_some() {
+            return Err(format!("block {id} is defined twice"));
+        }
+        self.shapes.insert(id, shape);
+        let block = Arc::new(block);
+        self.blocks.insert(id, Arc::clone(&block));
+        Ok(Op::Define { id, block })
+    }
+
+    fn record(&mut self, run: &mut Chunk, head: u64) -> Result<(), String> {
+        let (kind, len) = ((head >> 32) as u32 & 0x7fff_ffff, head as u32 as usize);
+        let from = run.read + 1;
+        let payload = run
+            .batch
+            .words
+            .get(from..from + len)
+            .ok_or_else(|| format!("record {kind} of {} is cut off", several(len as u64, "word")))?
+            .to_vec();
+        let p = Payload { kind, words: &payload };
+        run.flush();
+        run.read = from + len;
+        run.run = run.read;
+        let span = |p: &Payload| Ok::<_, String>((p.page(0)?, p.page(1)?));
+        let op = match kind {
+            record::DEFINE => {
+                let block = p.block()?;
+                self.define(p.at(0)?, block)?
+            }
+            record::START => {
+                let (pid, bytes) = (p.at(0)? as u32, (p.at(0)? >> 32) as usize);
+                let program = p.text(1, bytes)?;
+                run.notices.push(Notice::Started { pid, op: run.batch.ops.len() });
+                Op::Start { pid, parent: None, program }
+            }
+            record::FORK => {
+                run.notices.push(Notice::Fork { ring: p.at(0)? as u32, op: run.batch.ops.len() });
+                Op::Fork { child: Asid(0) }
+            }
+            record::MAP => {
+                let flags = p.at(2)?;
+                let (start, len) = span(&p)?;
+                if len == 0 {
+                    return Err("a mapping of 0 bytes".into());
+                }
+                let backing = match flags as u32 >> map::BEHIND_SHIFT {
+                    0 => Backing::Anonymous,
+                    1 => Backing::Heap,
+                    2 => Backing::Stack,
+                    3 => Backing::File { path: p.text(4, (flags >> 32) as usize)?, offset: p.at(3)? },
+                    4 => Backing::Kernel,
+                    other => return Err(format!("mapping of unknown kind {other}")),
+                };
+                let op = Op::Map(Mapping { start, len, prot: prot(flags), shared: flags & map::SHARED != 0, backing });
+                if flags & map::EARLY != 0 {
+                    run.push_before_last_block(op);
+                    return Ok(());
+                }
+                op
+            }
+            record::UNMAP => {
+                let (start, len) = span(&p)?;
+                Op::Unmap { start, len }
+            }
+            record::REMAP => {
+                Op::Remap { old_start: p.page(0)?, old_len: p.page(1)?, new_start: p.page(2)?, new_len: p.page(3)? }
+            }
+            record::PROTECT => {
+                let (start, len) = span(&p)?;
+                Op::Protect { start, len, prot: prot(p.at(2)?) }
+            }
+            record::ADVISE => {
+                let (start, len) = span(&p)?;
+                let advice = match p.at(2)? {
+                    0 => Advice::DontNeed,
+                    1 => Advice::HugePage,
+                    2 => Advice::NoHugePage,
+                    3 => Advice::WillNeed,
+                    other => return Err(format!("unknown advice {other}")),
+                };
+                Op::Advise { start, len, advice }
+            }
+            record::THREAD_START => Op::ThreadStart { thread: p.at(0)? as u32 },
+            record::THREAD_EXIT => Op::ThreadExit { thread: p.at(0)? as u32 },
+            record::SWITCH => Op::Switch { thread: p.at(0)? as u32 },
+            record::CUT => return self.cut(run, p.at(0)?, p.at(1)?),
+            record::END => {
+                run.notices.push(Notice::Ended { tally: p.at(1)? });
+                let (status, signal) = (p.at(0)? as u32 as i32, (p.at(0)? >> 32) as i32);
+                Op::End(if signal != 0 { End::Signal(signal) } else { End::Exit(status) })
+            }
+            _ => {
+                run.notices.push(match kind {
+                    record::FORKED => Notice::Forked { ring: p.at(0)? as u32, pid: (p.at(0)? >> 32) as u32 },
+                    record::FORK_FAILED => Notice::ForkFailed { ring: p.at(0)? as u32 },
+                    record::EXEC => Notice::Exec,
+                    record::EXEC_FAILED => Notice::ExecFailed,
+                    other => return Err(format!("unknown record {other}")),
+                });
+                return Ok(());
+            }
+        };
+        run.push(op);
+        Ok(())
+    }
+
+    /// The instruction at `ip` of the last block faulted: what ran of the block becomes a block of its own, `id`.
+    fn cut(&mut self, run: &mut Chunk, id: u64, ip: u64) -> Result<(), String> {
+        let at = run.last_block.ok_or("a fault without a block")?;
+        let block = self.blocks.get(block_id(run.batch.words[at])).cloned().ok_or("a fault in an unknown block")?;
+        let end = at + 1 + block.words();
+        let (short, words) = fault::before(&block, &run.batch.words[at + 1..end], ip);
+        let stores = |b: &Block| b.refs.iter().filter(|r| r.kind == Kind::Store).count();
+        let cut = Counts {
+            instructions: (block.instrs.len() - short.instrs.len()) as u64,
+            loads: (block.refs.len() - stores(&block) - (short.refs.len() - stores(&short))) as u64,
+            stores: (stores(&block) - stores(&short)) as u64,
+        };
+        // Before anything changes: a torn chunk ends where this is refused, with the block as it was counted.
+        let defined = if short.instrs.is_empty() { None } else { Some(self.define(id, short)?) };
+        run.last_block = None;
+        run.cut.add(&cut);
+        // In place of the block: its definition, then what ran of it. One word more at most; the record gave back three.
+        let behind = run.batch.words[end..run.write].to_vec();
+        run.write = at;
+        if let Some(definition) = defined {
+            run.push(definition);
+            run.append(&[block_word(id as u32, words.len())]);
+            run.append(&words);
+        }
+        run.append(&behind);
+        Ok(())
+    }
+}
+
+fn prot(flags: u64) -> Prot {
+    Prot { read: flags & map::READ != 0, write: flags & map::WRITE != 0, exec: flags & map::EXECUTE != 0 }
+}
+
+/// A batch in the making. Records are longer than the word they become, so everything moves to the front, in place.
+struct Chunk {
+    batch: Batch,
+    /// Next word to look at.
+    read: usize,
+    /// First word looked at but not moved yet.
+    run: usize,
+    /// Where it goes.
+    write: usize,
+    /// Where the last block is: in the unmoved part if not less than `run`, else where it was moved to.
+    last_block: Option<usize>,
+    notices: Vec<Notice>,
+    cut: Counts,
+}
+
+impl Chunk {
+    /// Moves the blocks read so far.
+    fn flush(&mut self) {
+        if let Some(at) = self.last_block.filter(|&at| at >= self.run) {
+            self.last_block = Some(at - self.run + self.write);
+        }
+        if self.write != self.run {
+            self.batch.words.copy_within(self.run..self.read, self.write);
+        }
+        self.write += self.read - self.run;
+        self.run = self.read;
+    }
+
+    fn push(&mut self, op: Op) {
+        self.batch.words[self.write] = OP_BIT | self.batch.ops.len() as u64;
+        self.batch.ops.push(op);
+        self.write += 1;
+    }
+
+    fn append(&mut self, words: &[u64]) {
+        self.batch.words[self.write..self.write + words.len()].copy_from_slice(words);
+        self.write += words.len();
+    }
+
+    fn push_before_last_block(&mut self, op: Op) {
+        let at = self.last_block.unwrap_or(self.write);
+        self.batch.words.copy_within(at..self.write, at + 1);
+        self.batch.words[at] = OP_BIT | self.batch.ops.len() as u64;
+        self.batch.ops.push(op);
+        self.write += 1;
+        self.last_block = self.last_block.map(|at| at + 1);
+    }
+}
+
+/// The payload of a record, with errors for what is not there.
+struct Payload<'a> {
+    kind: u32,
+    words: &'a [u64],
+}
+
+impl Payload<'_> {
+    fn at(&self, i: usize) -> Result<u64, String> {
+        self.words.get(i).copied().ok_or_else(|| format!("record {} has no word {i}", self.kind))
+    }
+    fn page(&self, i: usize) -> Result<u64, String> {
+        let value = self.at(i)?;
+        if value % 4096 != 0 {
+            return Err(format!("record {}: word {i} is {value:#x}, not a multiple of 4096", self.kind));
+        }
+        Ok(value)
+    }
+    fn text(&self, from: usize, bytes: usize) -> Result<Arc<str>, String> {
+        let words = self.words.get(from..from + bytes.div_ceil(8)).ok_or("a text is cut off")?;
+        let raw: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).take(bytes).collect();
+        Ok(String::from_utf8_lossy(&raw).into())
+    }
+    fn block(&self) -> Result<Block, String> {
+        let (instrs, refs) = (self.at(1)? as u32 as usize, (self.at(1)? >> 32) as usize);
+        if self.words.len() != 2 + instrs + refs {
+            let (i, r) = (several(instrs as u64, "instruction"), several(refs as u64, "reference"));
+            return Err(format!("a definition of {i} and {r} has {}", several(self.words.len() as u64, "word")));
+        }
+        let (i, r) = self.words[2..].split_at(instrs);
+        let reference = |&w: &u64| DataRef {
+            after: w as u32 & 0xffff,
+            kind: if w >> 63 != 0 { Kind::Store } else { Kind::Load },
+            size: (w >> 32) as u32 & 0x3_ffff,
+            word: w as u32 >> 16,
+            offset: (w >> 50) as u32 & 0x1fff,
+        };
+        Ok(Block {
+            instrs: i.iter().map(|&w| Instr { pc: w & ((1 << 57) - 1), len: (w >> 57) as u32 }).collect(),
+            refs: r.iter().map(reference).collect(),
+        })
+    }
+}

@@ -1,0 +1,35 @@
+//! What must hold for any words whatever in a chunk. The fuzzer `live` of `fuzz/` calls it; a panic is a finding.
+
+use super::decode::{Counts, Decoder};
+use farreach_types::addr::Asid;
+use farreach_types::event::{Blocks, Item, Kind};
+
+/// Two chunks, each refused or a batch that can be expanded into as many references as were counted. The first byte says where the
+/// second begins and whether its writer died.
+#[doc(hidden)]
+pub fn chunks(data: &[u8]) {
+    let Some((&head, data)) = data.split_first() else { return };
+    let words: Vec<u64> = data.chunks_exact(8).map(|b| u64::from_le_bytes(b.try_into().expect("eight"))).collect();
+    let (first, second) = words.split_at(usize::from(head >> 1).min(words.len()));
+    let (mut decoder, mut blocks) = (Decoder::default(), Blocks::default());
+    for (words, torn) in [(first, false), (second, head & 1 != 0)] {
+        let Ok(decoded) = decoder.decode(Asid(0), words.to_vec(), torn) else { return };
+        let mut seen = Counts::default();
+        let each = |item: Item<'_>| {
+            if let Item::Access(a) = item {
+                *match a.kind {
+                    Kind::Fetch => &mut seen.instructions,
+                    Kind::Load => &mut seen.loads,
+                    Kind::Store => &mut seen.stores,
+                } += 1;
+            }
+            true
+        };
+        blocks.expand(&decoded.batch, each).expect("what was decoded can be expanded");
+        assert_eq!(seen.instructions + decoded.cut.instructions, decoded.counts.instructions);
+        // References whose condition was false are counted and do not appear.
+        assert!(
+            seen.loads + decoded.cut.loads <= decoded.counts.loads && seen.stores + decoded.cut.stores <= decoded.counts.stores
+        );
+    }
+}

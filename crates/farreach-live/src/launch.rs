@@ -1,0 +1,170 @@
+//! Before the program runs: finding the recorder, the directory of the run.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use farreach_types::{Error, Result};
+
+use super::layout::{MAGIC, VERSION, control};
+use super::shared::Shared;
+use super::signals::{free_bytes, lock};
+
+/// Name of the recorder in its directory.
+pub const TOOL: &str = "farreach-amd64-linux";
+/// Where the recorder is, if not beside this program.
+pub const TOOL_VARIABLE: &str = "FARREACH_VALGRIND_DIR";
+
+/// How to record.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Directory of the recorder; by default the environment variable [`TOOL_VARIABLE`], then `valgrind/` beside the
+    /// directory of this program.
+    pub tool_dir: Option<PathBuf>,
+    /// Where the memory shared with the recorder is made; by default /dev/shm, or the directory for temporary files if
+    /// that is nearly full.
+    pub shared_dir: Option<PathBuf>,
+    /// Further options of Valgrind's core, such as `--smc-check=all`.
+    pub valgrind: Vec<OsString>,
+    /// Directory in which the program starts; by default the present one.
+    pub directory: Option<PathBuf>,
+    /// File that is the program's standard input; by default the present one.
+    pub stdin: Option<PathBuf>,
+    /// File that the program's standard output goes to; by default the present one.
+    pub stdout: Option<PathBuf>,
+}
+
+pub fn error(what: &OsStr, place: &str, why: impl Into<String>) -> Error {
+    Error::Trace { file: format!("recording of '{}'", what.to_string_lossy()), place: place.into(), what: why.into() }
+}
+
+fn io(path: &Path) -> impl Fn(std::io::Error) -> Error + '_ {
+    |source| Error::Io { file: path.display().to_string(), source }
+}
+
+/// The directory of the recorder: as told, else from the environment, else `valgrind/` beside the directory of this program.
+pub fn tool_dir(told: Option<&Path>) -> Result<PathBuf> {
+    let beside = || {
+        let exe = std::env::current_exe().ok()?;
+        // target/release/farreach, but examples and tests lie one deeper
+        exe.ancestors().skip(1).take(4).map(|dir| dir.join("valgrind")).find(|dir| dir.join(TOOL).is_file())
+    };
+    let from_variable = || std::env::var_os(TOOL_VARIABLE).filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    let dir = told.map(Path::to_path_buf).or_else(from_variable).or_else(beside);
+    let missing = |place: &str| Error::Trace {
+        file: "recorder".into(),
+        place: place.into(),
+        what: format!(
+            "{TOOL} is not there; build it with 'make -C capture/valgrind' (it needs Debian's package 'valgrind'), or set \
+             {TOOL_VARIABLE} to its directory"
+        ),
+    };
+    let dir = dir.ok_or_else(|| missing("beside this program"))?;
+    if !dir.join(TOOL).is_file() {
+        return Err(missing(&dir.display().to_string()));
+    }
+    dir.canonicalize().map_err(io(&dir))
+}
+
+/// The directory of a run; it goes when this value goes.
+pub struct RunDir(pub PathBuf);
+
+impl RunDir {
+    /// Makes one in memory if there is room, else in the directory for temporary files.
+    pub fn create(base: Option<&Path>) -> Result<RunDir> {
+        static RUNS: AtomicU32 = AtomicU32::new(0);
+        const ROOM: u64 = 64 << 20;
+        let shm = Path::new("/dev/shm");
+        let temp = std::env::temp_dir();
+        let base = base.unwrap_or(if free_bytes(shm).is_some_and(|n| n >= ROOM) { shm } else { &temp });
+        remove_leftovers(base);
+        let n = RUNS.fetch_add(1, Ordering::Relaxed);
+        let dir = base.join(format!("farreach-{}-{n}", std::process::id()));
+        fs::DirBuilder::new().mode(0o700).create(&dir).map_err(io(&dir))?;
+        Ok(RunDir(dir))
+    }
+
+    /// Makes, locks and maps the control file. Recorders know by the lock that somebody reads.
+    pub fn control(&self) -> Result<(Shared, File)> {
+        let path = self.0.join("control");
+        let file = File::options().read(true).write(true).create_new(true).open(&path).map_err(io(&path))?;
+        file.set_len(control::BYTES as u64).map_err(io(&path))?;
+        lock(&file).map_err(io(&path))?;
+        let shared = Shared::map(&file, control::BYTES).map_err(io(&path))?;
+        shared.u32(control::VERSION).store(VERSION, Ordering::SeqCst);
+        let namespace = fs::metadata("/proc/self/ns/pid").map_or(0, |about| about.ino());
+        shared.u32(control::PID_NAMESPACE).store(namespace as u32, Ordering::SeqCst);
+        shared.u32(control::NEXT_BLOCK).store(1, Ordering::SeqCst);
+        shared.u64(control::MAGIC).store(MAGIC, Ordering::SeqCst);
+        Ok((shared, file))
+    }
+}
+
+impl Drop for RunDir {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A farreach that was killed could not remove its directory.
+fn remove_leftovers(base: &Path) {
+    for entry in fs::read_dir(base).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|n| n.strip_prefix("farreach-")).and_then(|n| n.split('-').next()).map(str::to_owned);
+        if pid.is_some_and(|p| p.parse::<u32>().is_ok() && !Path::new("/proc").join(p).exists()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Options of Valgrind's core. All registers are exact at every memory reference, or programs that handle faults and go on
+/// (garbage collectors) would go wrong. Jumps are not followed at translation: that costs more than it gives, and it merges
+/// the two sides of `a && b` into code in which instructions appear that never ran.
+const CORE: [&str; 7] = [
+    "--tool=farreach",
+    "--command-line-only=yes",
+    "-q",
+    "--trace-children=yes",
+    "--vgdb=no",
+    "--vex-iropt-register-updates=allregs-at-mem-access",
+    "--vex-guest-chase=no",
+];
+
+/// Valgrind writes a few small files where the program's environment has temporary files, and says in many words when it cannot.
+fn check_temporary_files(run_dir: &Path) -> Result<()> {
+    let dir = std::env::temp_dir();
+    let mut name = run_dir.file_name().unwrap_or_default().to_owned();
+    name.push(".probe");
+    let probe = dir.join(name);
+    let why = |e: std::io::Error| Error::Trace {
+        file: "recorder".into(),
+        place: format!("directory for temporary files, {}", dir.display()),
+        what: format!("{e}; set TMPDIR to a directory that can be written"),
+    };
+    File::create(&probe).and_then(|_| fs::remove_file(&probe)).map_err(why)
+}
+
+/// Starts the program under the recorder, with standard streams, directory and environment as they are unless told otherwise.
+pub fn spawn(tool_dir: &Path, run_dir: &Path, command: &[OsString], options: &Options) -> Result<Child> {
+    check_temporary_files(run_dir)?;
+    let tool = tool_dir.join(TOOL);
+    let mut run_option = OsString::from("--run-dir=");
+    run_option.push(run_dir);
+    let mut log_option = OsString::from("--log-file=");
+    log_option.push(run_dir.join("log.%p"));
+    let mut recorded = Command::new(&tool);
+    recorded.args(CORE).args([run_option, log_option]).args(&options.valgrind).arg("--").args(command);
+    if let Some(dir) = &options.directory {
+        recorded.current_dir(dir);
+    }
+    if let Some(path) = &options.stdin {
+        recorded.stdin(File::open(path).map_err(io(path))?);
+    }
+    if let Some(path) = &options.stdout {
+        recorded.stdout(File::create(path).map_err(io(path))?);
+    }
+    recorded.spawn().map_err(io(&tool))
+}

@@ -1,0 +1,34 @@
+//! Recording a program as it runs.
+//!
+//! [`Recorder::start`] runs a command under the recorder (`capture/valgrind`, a Valgrind tool) and is the
+//! [`Source`](farreach_types::event::Source) of its stream, all its children included. `docs/recorder.md` tells how it works.
+
+mod advice;
+mod check;
+mod decode;
+mod fault;
+#[doc(hidden)]
+pub mod fuzz;
+mod launch;
+mod layout;
+mod log;
+mod process;
+mod reap;
+mod recorder;
+mod scan;
+mod shared;
+mod signals;
+
+pub use advice::{huge_pages_for, no_huge_pages, populate};
+pub use check::check_program;
+pub use decode::Counts;
+pub use launch::{Options, TOOL, TOOL_VARIABLE, tool_dir};
+pub use process::has_living_task as is_running;
+pub use reap::{own_cpu, own_user};
+pub use recorder::{Exit, Recorder, Report};
+pub use scan::huge_pages;
+pub use signals::send;
+pub use signals::{Watch, full_files_are_errors};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+//! Processes that vanished: what they left, and whether they were killed, became other programs, or were failed by the recorder.
+
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use farreach_types::Result;
+use farreach_types::addr::Asid;
+use farreach_types::event::{Batch, End, Op};
+
+use super::super::layout::{ORDER, control};
+use super::super::log::Log;
+use super::super::process::Process;
+use super::super::reap;
+use super::{GRACE, Recorder};
+
+impl Recorder {
+    /// Whether published chunks wait for their turn.
+    fn has_chunks(&self) -> bool {
+        self.control.u64(control::HEAD).load(Ordering::SeqCst) > self.next_place
+    }
+
+    /// The image of a process that has a ring, but published nothing yet.
+    fn image_of(&self, pid: u32) -> Option<Process> {
+        let rings = 0..self.control.u32(control::NEXT_RING).load(Ordering::SeqCst);
+        let unknown = rings.rev().filter(|ring| !self.live.contains_key(ring));
+        let mut images = unknown.map(|ring| Process::announced(ring, Asid(u32::MAX)));
+        images.find_map(|mut image| (image.open(&self.dir.0).is_some() && image.pid == pid).then_some(image))
+    }
+
+    /// A process is gone without its last word: takes what it left.
+    pub(super) fn bury(&mut self, ring: u32) -> Result<()> {
+        let Some(process) = self.live.get_mut(&ring) else { return Ok(()) };
+        if process.pending(&self.dir.0) > 0 {
+            // Its published chunks have their turn, unless it died between publishing and taking its place in the order:
+            // then that place stays empty for ever, or was never taken.
+            let head = self.control.u64(control::HEAD).load(Ordering::SeqCst);
+            let place = |n: u64| self.control.u32(control::ORDER + 4 * (n % ORDER) as usize).load(Ordering::SeqCst);
+            let in_turn = (self.next_place..head).filter(|&n| place(n) == ring + 1).count() as u64;
+            if process.pending(&self.dir.0) > in_turn && (head == self.next_place || place(self.next_place) == 0) {
+                self.next_place = head.min(self.next_place + 1);
+                return self.take(ring);
+            }
+            return Ok(());
+        }
+        if process.execing {
+            // It may have become another program, of which only that program tells: in a chunk that has its turn, or did not live to
+            // publish any.
+            let pid = process.pid;
+            let since = *process.dead_since.get_or_insert_with(Instant::now);
+            if self.has_chunks() && since.elapsed() < GRACE {
+                return Ok(());
+            }
+            if let Some(image) = self.image_of(pid) {
+                let ring = image.ring;
+                self.live.insert(ring, image);
+                return self.bury(ring);
+            }
+        }
+        let Some(mut process) = self.live.remove(&ring) else { return Ok(()) };
+        let pid = process.pid;
+        let words = process.take_unpublished(&self.dir.0);
+        let started = process.open(&self.dir.0).is_some();
+        self.decode(process, words, true)?;
+        let Some(process) = self.live.remove(&ring) else { return Ok(()) };
+        let asid = process.asid;
+        self.count(&process);
+        self.remove_ring(ring);
+        let log = Log::read(&self.dir.0, pid);
+        // A program says how it ended, unless a signal from outside ended it.
+        let silent = pid == self.child.id() && reap::has_exited(pid);
+        let unborn = ring == 0 && !started;
+        let failure = log.failure().or_else(|| (silent || unborn && self.interrupted.is_none()).then(|| log.tail()));
+        if let Some(why) = failure {
+            let why = if why.is_empty() { "; its message, if any, stands above".to_owned() } else { format!(":\n{why}") };
+            return Err(self.wrong(&format!("process {pid}"), format!("the recorder itself failed{why}")));
+        }
+        self.lost += 1;
+        if !unborn {
+            let mut last = Batch::new(asid);
+            last.push_op(Op::End(End::Lost));
+            self.ready.push_back(last);
+        }
+        Ok(())
+    }
+}

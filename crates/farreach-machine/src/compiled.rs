@@ -1,0 +1,302 @@
+//! Blocks as the loop wants them: which page they fetch from, what their references are, how much they count. Small, because
+//! what a program has of blocks decides how well the loop lives in the caches.
+
+use super::quiet::{self, NEVER_QUIET};
+use farreach_types::addr::BASE_SHIFT;
+use farreach_types::event::{Block, Blocks, DataRef, Instr, Kind, address_in, block_id, words_behind};
+use std::sync::Arc;
+
+pub(super) const PAGE: u64 = 1 << BASE_SHIFT;
+/// Ids up to here can be on the fast path; a hostile stream cannot make the array larger.
+const MAX_QUICK: usize = 1 << 22;
+
+/// A data reference as the loop wants it.
+#[derive(Clone, Copy)]
+pub(super) struct HotRef {
+    is: QuickWord,
+    /// Instructions fetched before it.
+    after: u8,
+    word: u8,
+    offset: u8,
+}
+
+impl HotRef {
+    /// See [`DataRef::address`].
+    #[inline(always)]
+    pub fn address(self, words: &[u64]) -> u64 {
+        address_in(words, self.word.into(), self.offset.into())
+    }
+    /// Instructions fetched before it.
+    #[inline(always)]
+    pub fn after(self) -> u32 {
+        self.after.into()
+    }
+    /// [`quiet::LOADS`] or [`quiet::STORES`].
+    #[inline(always)]
+    pub fn table(self) -> usize {
+        self.is.table()
+    }
+    /// See [`reach`].
+    #[inline(always)]
+    pub fn reach(self, addr: u64) -> u64 {
+        self.is.reach(addr)
+    }
+    /// Load or store.
+    #[inline(always)]
+    pub fn kind(self) -> Kind {
+        if self.table() == quiet::LOADS { Kind::Load } else { Kind::Store }
+    }
+    /// Bytes.
+    #[inline(always)]
+    pub fn size(self) -> u64 {
+        self.is.past() + 1
+    }
+}
+
+/// At least [`PAGE`] if a reference to this address, of `past` bytes and one, touches two pages or more. These numbers can be or-ed.
+#[inline(always)]
+fn reach(addr: u64, past: u64) -> u64 {
+    (addr & (PAGE - 1)) + past
+}
+
+/// An execution of a block that fetches from one page (of a canonical address) or not at all, has no more of anything than a byte can count, and no
+/// reference of more than 128 bytes. Others are rare, and taken reference by reference.
+#[derive(Clone, Copy)]
+pub(super) struct Hot<'a> {
+    /// The page it fetches from.
+    pub vpn: u64,
+    /// Instructions, which are also the fetch references and lookups.
+    pub instrs: u32,
+    /// Data references.
+    pub refs: &'a [HotRef],
+    /// Address words.
+    pub addrs: &'a [u64],
+}
+
+impl Hot<'_> {
+    /// Instructions, or references if they are more: at least what it counts against a limit.
+    #[inline(always)]
+    pub fn units(&self) -> u64 {
+        u64::from(self.instrs).max(self.refs.len() as u64)
+    }
+}
+
+/// Address words that [`Quick`] describes.
+pub(super) const TOGETHER: usize = 4;
+
+/// All that the fast path needs of a block, in a quarter of a cache line: a program has more blocks than fit the nearest caches. So it says as well
+/// where its references are, for when it is not quiet.
+#[derive(Clone, Copy)]
+#[repr(align(16))]
+pub(super) struct Quick {
+    /// The page it fetches from, [`NEVER_QUIET`] if it does not fetch, in the upper bits, and below where its references begin, or [`NOWHERE`].
+    page_and_refs: u64,
+    /// What its address words are for; if they are more than these, where that is said: see [`Compiled::all_of`].
+    pub first: [QuickWord; TOGETHER],
+    /// Instructions.
+    pub instrs: u8,
+    /// Address words.
+    pub words: u8,
+    pub loads: u8,
+    pub stores: u8,
+}
+
+/// Bits for where references begin. The others hold the page of any canonical address of 48 bits, of either half.
+const REFS_BITS: u32 = 28;
+/// No place for references.
+const NOWHERE: usize = (1 << REFS_BITS) - 1;
+
+impl Quick {
+    const NONE: Quick = Quick {
+        page_and_refs: NEVER_QUIET << REFS_BITS | NOWHERE as u64,
+        first: [QuickWord(0); TOGETHER],
+        instrs: 0,
+        words: 0,
+        loads: 0,
+        stores: 0,
+    };
+
+    /// The page it fetches from; [`NEVER_QUIET`] if it does not fetch, or the fast path must leave it alone.
+    #[inline(always)]
+    pub fn vpn(&self) -> u64 {
+        (self.page_and_refs as i64 >> (REFS_BITS - BASE_SHIFT)) as u64 >> BASE_SHIFT
+    }
+    /// Where its references begin, unless it is no [`Hot`].
+    #[inline(always)]
+    fn refs_at(&self) -> Option<usize> {
+        let at = self.page_and_refs as usize & NOWHERE;
+        (at != NOWHERE).then_some(at)
+    }
+
+    /// `None` for a block that is no [`Hot`]. Its references begin at `refs_at`; what does not fit is appended to `all`.
+    fn of(block: &Block, refs_at: usize, all: &mut Vec<QuickWord>) -> Option<Quick> {
+        let vpn = fetch_page(block)?;
+        let mut words = vec![QuickWord(0); block.words()];
+        for r in &block.refs {
+            words[r.word as usize].add(r)?;
+        }
+        let loads = block.refs.iter().filter(|r| r.kind == Kind::Load).count();
+        let mut quick = Quick {
+            page_and_refs: vpn << REFS_BITS | refs_at as u64,
+            first: [QuickWord(0); TOGETHER],
+            instrs: block.instrs.len().try_into().ok()?,
+            words: words.len().try_into().ok()?,
+            loads: loads.try_into().ok()?,
+            stores: (block.refs.len() - loads).try_into().ok()?,
+        };
+        if refs_at >= NOWHERE || quick.vpn() != vpn {
+            return None;
+        }
+        if words.len() <= TOGETHER {
+            quick.first[..words.len()].copy_from_slice(&words);
+        } else {
+            quick.first = u32::try_from(all.len()).ok()?.to_ne_bytes().map(QuickWord);
+            all.extend(words);
+        }
+        Some(quick)
+    }
+}
+
+/// The one page that a block fetches from, [`NEVER_QUIET`] if it does not fetch.
+fn fetch_page(block: &Block) -> Option<u64> {
+    let Some(first) = block.instrs.first() else { return Some(NEVER_QUIET) };
+    let vpn = first.pc >> BASE_SHIFT;
+    let inside = |i: &Instr| (i.pc >> BASE_SHIFT, (i.pc + u64::from(i.len) - 1) >> BASE_SHIFT) == (vpn, vpn);
+    block.instrs.iter().all(inside).then_some(vpn)
+}
+
+/// The references of one address word for the fast path: the bytes that they reach, less one, and above them whether there is a store. They are as good
+/// as one reference: what is quiet for stores is quiet for loads, and where they reach into another page the fast path leaves the block alone.
+#[derive(Clone, Copy)]
+pub(super) struct QuickWord(u8);
+
+/// The bits for the bytes less one; the one above says that there is a store.
+const PAST: u8 = (1 << STORE_BIT) - 1;
+const STORE_BIT: u32 = 7;
+
+impl QuickWord {
+    /// Takes in one more reference, unless it reaches too far.
+    fn add(&mut self, r: &DataRef) -> Option<()> {
+        let past = r.offset.checked_add(r.size - 1)?;
+        let past = u8::try_from(past).ok().filter(|&past| past <= PAST)?;
+        let store = self.0 & !PAST | u8::from(r.kind == Kind::Store) << STORE_BIT;
+        self.0 = past.max(self.0 & PAST) | store;
+        Some(())
+    }
+    #[inline(always)]
+    fn past(self) -> u64 {
+        u64::from(self.0 & PAST)
+    }
+    /// [`quiet::LOADS`] or [`quiet::STORES`].
+    #[inline(always)]
+    pub fn table(self) -> usize {
+        usize::from(self.0 >> STORE_BIT) * quiet::STORES
+    }
+    /// See [`reach`].
+    #[inline(always)]
+    pub fn reach(self, addr: u64) -> u64 {
+        reach(addr, self.past())
+    }
+}
+
+/// All blocks defined so far.
+#[derive(Default)]
+pub(super) struct Compiled {
+    /// The blocks as they were defined.
+    pub blocks: Blocks,
+    /// By id.
+    quick: Vec<Quick>,
+    refs: Vec<HotRef>,
+    /// Address words of blocks that have more than [`TOGETHER`].
+    all: Vec<QuickWord>,
+}
+
+impl Compiled {
+    /// Takes in a definition.
+    pub fn define(&mut self, id: u32, block: &Arc<Block>) -> Result<(), String> {
+        let again = self.blocks.get(id).is_some();
+        self.blocks.define(id, block)?;
+        let at = id as usize;
+        if again || at >= MAX_QUICK {
+            return Ok(());
+        }
+        let Some(quick) = Quick::of(block, self.refs.len(), &mut self.all) else { return Ok(()) };
+        self.refs.extend(block.refs.iter().map(|r| {
+            let mut is = QuickWord(0);
+            let alone = is.add(&DataRef { offset: 0, ..*r });
+            debug_assert!(alone.is_some(), "its word took it with its offset");
+            // None is larger than what the block could be quick with.
+            HotRef { is, after: r.after as u8, word: r.word as u8, offset: r.offset as u8 }
+        }));
+        if self.quick.len() <= at {
+            let len = (at + 1).next_power_of_two();
+            self.quick.resize(len, Quick::NONE);
+        }
+        self.quick[at] = quick;
+        Ok(())
+    }
+
+    /// The block with this id for the fast path; never quiet if that must leave it alone, `None` if that is certain of all from it on.
+    #[inline(always)]
+    pub fn quick(&self, id: u32) -> Option<&Quick> {
+        self.quick.get(id as usize)
+    }
+    /// What the address words are for of a block that has more than [`TOGETHER`].
+    #[inline(always)]
+    pub fn all_of(&self, quick: &Quick) -> &[QuickWord] {
+        let at = u32::from_ne_bytes(quick.first.map(|word| word.0)) as usize;
+        &self.all[at..][..quick.words.into()]
+    }
+
+    /// What `words[at]` executes. `None` if that is no [`Hot`], or no execution as it should be.
+    #[inline(always)]
+    pub fn hot<'a>(&'a self, words: &'a [u64], at: usize) -> Option<Hot<'a>> {
+        let (&word, behind) = words.get(at..)?.split_first()?;
+        let quick = self.quick(block_id(word)).filter(|quick| words_behind(word) == usize::from(quick.words))?;
+        let refs = usize::from(quick.loads) + usize::from(quick.stores);
+        Some(Hot {
+            vpn: quick.vpn(),
+            instrs: quick.instrs.into(),
+            refs: &self.refs[quick.refs_at()?..][..refs],
+            addrs: behind.get(..quick.words.into())?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farreach_types::event::block_word;
+
+    #[test]
+    fn a_quarter_of_a_cache_line() {
+        assert_eq!((size_of::<Quick>(), size_of::<HotRef>()), (16, 4));
+    }
+
+    /// The page of a block of one instruction, where the fast path takes it.
+    fn page_of(pc: u64) -> Option<u64> {
+        let mut compiled = Compiled::default();
+        let before = Block { instrs: [Instr { pc: 0x1000, len: 1 }].into(), refs: [DataRef::new(1, Kind::Load, 8, 0)].into() };
+        let block = Block { instrs: [Instr { pc, len: 1 }].into(), refs: [DataRef::new(1, Kind::Store, 8, 0)].into() };
+        compiled.define(3, &Arc::new(before)).unwrap();
+        compiled.define(2, &Arc::new(block)).unwrap();
+        let words = [block_word(2, 1), 0x5000];
+        let hot = compiled.hot(&words, 0);
+        let quick = compiled.quick(2).expect("there is one with a greater id");
+        assert_eq!(quick.vpn(), hot.map_or(NEVER_QUIET, |hot| hot.vpn));
+        hot.map(|hot| {
+            assert_eq!(hot.refs.iter().map(|r| r.kind()).collect::<Vec<_>>(), [Kind::Store], "its own references");
+            hot.vpn
+        })
+    }
+
+    #[test]
+    fn code_at_canonical_addresses_is_quick() {
+        for pc in [0, 0x401_000, 0x7fff_ffff_ffff, 0xffff_8000_0000_0000, 0xffff_ffff_8123_4567, u64::MAX - 1] {
+            assert_eq!(page_of(pc), Some(pc >> BASE_SHIFT), "{pc:#x}");
+        }
+        for pc in [0x8000_0000_0000, 0x00ff_8000_0000_0000, 0xffff_7fff_ffff_ffff] {
+            assert_eq!(page_of(pc), None, "{pc:#x}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Engines on threads of their own, over the same batches. Machines do not depend on each other, so neither results nor their
+//! order depend on the number of threads.
+
+use super::engine::Engine;
+use super::tally::Progress;
+use farreach_types::Error;
+use farreach_types::event::Batch;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+/// Words that go to the engines together. Waking a thread takes about as long as some ten thousand references, so it should not happen for
+/// each batch.
+const LOAD: usize = 1 << 16;
+
+/// Loads that may wait for an engine at least: enough that it need not wait for every single one.
+const WAITING: usize = 2;
+
+/// Loads that take so many bytes.
+fn loads(bytes: u64) -> usize {
+    usize::try_from(bytes / (LOAD * size_of::<u64>()) as u64).unwrap_or(usize::MAX)
+}
+
+/// What an engine can do.
+pub(super) trait Work: Send + 'static {
+    /// Simulates one batch.
+    fn feed(&mut self, batch: &Batch) -> Result<(), Error>;
+    /// The limit was reached: further batches would be ignored.
+    fn done(&self) -> bool;
+    /// How far it is.
+    fn progress(&self) -> Progress;
+}
+
+/// One engine at work elsewhere.
+struct Worker<W> {
+    loads: SyncSender<Arc<Vec<Batch>>>,
+    thread: JoinHandle<(W, Result<(), Error>)>,
+}
+
+/// All engines of a laboratory.
+pub(super) struct Crew<W> {
+    workers: Vec<Worker<W>>,
+    shared: Arc<Shared>,
+    /// The next load, and its words, with one more for each batch.
+    next: (Vec<Batch>, usize),
+}
+
+#[derive(Default)]
+struct Shared {
+    instructions: AtomicU64,
+    references: AtomicU64,
+    /// The limit was reached; all engines reach it at the same batch.
+    done: AtomicBool,
+}
+
+impl<W: Work> Crew<W> {
+    /// Sends each engine to work. `ahead`: see [`Options::ahead`](super::Options::ahead).
+    pub fn start(engines: Vec<W>, ahead: u64) -> Result<Crew<W>, Error> {
+        let waiting = WAITING.max(loads(ahead));
+        let shared = Arc::new(Shared::default());
+        let hire = |(i, mut engine): (usize, W)| {
+            let (loads, work) = sync_channel::<Arc<Vec<Batch>>>(waiting);
+            let shared = Arc::clone(&shared);
+            let thread = std::thread::Builder::new().name(format!("engine {i}")).spawn(move || {
+                for load in work {
+                    for batch in load.iter() {
+                        if let Err(error) = engine.feed(batch) {
+                            return (engine, Err(error));
+                        }
+                        if i == 0 {
+                            let progress = engine.progress();
+                            shared.instructions.store(progress.instructions, Ordering::Relaxed);
+                            shared.references.store(progress.references, Ordering::Relaxed);
+                            shared.done.store(engine.done(), Ordering::Relaxed);
+                        }
+                    }
+                }
+                (engine, Ok(()))
+            });
+            let thread = thread.map_err(|source| Error::Io { file: "a thread for an engine".into(), source })?;
+            Ok(Worker { loads, thread })
+        };
+        let workers = engines.into_iter().enumerate().map(hire).collect::<Result<_, Error>>()?;
+        Ok(Crew { workers, shared, next: (Vec::new(), 0) })
+    }
+
+    /// Gives a batch to every engine, soon. False: the limit is reached, or an engine gave up; [`Crew::finish`] says why.
+    pub fn feed(&mut self, batch: Batch) -> bool {
+        self.next.1 += 1 + batch.words.len();
+        self.next.0.push(batch);
+        (self.next.1 < LOAD || self.send()) && !self.shared.done.load(Ordering::Relaxed)
+    }
+
+    /// Sends off what there is; false if an engine gave up.
+    fn send(&mut self) -> bool {
+        let load = Arc::new(std::mem::take(&mut self.next).0);
+        self.workers.iter().all(|w| w.loads.send(Arc::clone(&load)).is_ok())
+    }
+
+    pub fn progress(&self) -> Progress {
+        Progress {
+            instructions: self.shared.instructions.load(Ordering::Relaxed),
+            references: self.shared.references.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Waits until all is simulated and gives the engines back; the first error of the first engine that had one.
+    pub fn finish(mut self) -> (Vec<W>, Result<(), Error>) {
+        self.send();
+        let mut outcome = Ok(());
+        let mut engines = Vec::new();
+        for Worker { loads, thread } in self.workers {
+            drop(loads);
+            match thread.join() {
+                Ok((engine, result)) => {
+                    engines.push(engine);
+                    outcome = outcome.and(result);
+                }
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        (engines, outcome)
+    }
+}
+
+impl Work for Engine {
+    fn feed(&mut self, batch: &Batch) -> Result<(), Error> {
+        Engine::feed(self, batch)
+    }
+    fn done(&self) -> bool {
+        Engine::done(self)
+    }
+    fn progress(&self) -> Progress {
+        self.tally.progress()
+    }
+}

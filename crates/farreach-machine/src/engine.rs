@@ -1,0 +1,360 @@
+//! The only loop. It takes batches of the stream and delivers references to the designs and events to the operating systems.
+//!
+//! Exactness rests on one observation: a block all of whose lookups are quiet in all designs changes nothing but counters. The
+//! fast path looks at a block as a whole and, if so, counts it; any other block goes through [`Engine::plain_block`],
+//! reference by reference in program order, which is all that the laboratory *means*. `plain` runs everything that way, asking
+//! every design at every lookup: the tests compare the two.
+
+mod ask;
+mod events;
+
+use super::compiled::{Compiled, Hot, Quick, TOGETHER};
+use super::lives::Lives;
+use super::quiet::{self, Quiet, Silent};
+use super::tally::{Crowd, Footprint, ORDERS, Tally, of};
+use super::threads::Threads;
+use super::unit::{Group, Unit};
+use farreach_hw::tlb::{Lookup, Marking, Marks, Noise};
+use farreach_os::Change;
+use farreach_types::Error;
+use farreach_types::addr::{Asid, BASE_SHIFT, Vpn};
+use farreach_types::event::{Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, block_id, words_behind};
+use prefetch_index::prefetch_index;
+
+/// So many words ahead they are called into the cache: those of the next page.
+const AHEAD: usize = 4096 / size_of::<u64>();
+
+/// See the module.
+pub(super) struct Engine {
+    pub groups: Vec<Group>,
+    /// By design.
+    pub units: Vec<Unit>,
+    pub tally: Tally,
+    pub footprint: Footprint,
+    /// If a design walks page tables.
+    pub lives: Option<Lives>,
+    pub crowd: Crowd,
+    compiled: Compiled,
+    quiet: Quiet,
+    full: u32,
+    /// By order: designs for which a reference that goes on into a page that begins there stays in its base page.
+    inside: [u32; ORDERS],
+    /// Designs on operating systems that read the counters of their processors.
+    readers: u32,
+    current: Option<Asid>,
+    running: Threads,
+    limit: u64,
+    plain: bool,
+    /// For what is done without shortcuts.
+    noise: Noise,
+    changes: Vec<Change>,
+    ops: u64,
+}
+
+impl Engine {
+    /// `limit`: stop after so many instructions. `plain`: without shortcuts.
+    pub fn new(groups: Vec<Group>, units: Vec<Unit>, limit: Option<u64>, plain: bool) -> Engine {
+        let mask = |those: &dyn Fn(&Group) -> bool| groups.iter().filter(|g| those(g)).fold(0, |m, g| m | g.mask());
+        Engine {
+            full: mask(&|_| true),
+            inside: std::array::from_fn(|begins| mask(&|g| (begins as u32) < g.order())),
+            quiet: Quiet::new(units.len(), groups.len()),
+            readers: mask(&|g| g.os.reads_counters()),
+            lives: units.iter().any(|unit| unit.walks).then(|| Lives::new(units.len())),
+            groups,
+            units,
+            tally: Tally::default(),
+            footprint: Footprint::default(),
+            crowd: Crowd::default(),
+            compiled: Compiled::default(),
+            current: None,
+            running: Threads::default(),
+            limit: limit.unwrap_or(u64::MAX),
+            plain,
+            noise: Noise::default(),
+            changes: Vec::new(),
+            ops: 0,
+        }
+    }
+
+    /// The limit was reached: further batches would be ignored.
+    pub fn done(&self) -> bool {
+        self.tally.units() >= self.limit
+    }
+
+    /// Simulates one batch.
+    pub fn feed(&mut self, batch: &Batch) -> Result<(), Error> {
+        // The blocks step aside, so that nothing of them need be copied while the rest changes.
+        let mut compiled = std::mem::take(&mut self.compiled);
+        let outcome = self.feed_blocks(&mut compiled, batch);
+        self.compiled = compiled;
+        outcome
+    }
+
+    fn feed_blocks(&mut self, compiled: &mut Compiled, batch: &Batch) -> Result<(), Error> {
+        // What comes after the limit is not even noticed: how much does depends on the number of threads.
+        if self.done() {
+            return Ok(());
+        }
+        if self.current != Some(batch.asid) && !batch.is_empty() {
+            self.switch(batch.asid);
+        }
+        let words = &batch.words[..];
+        let mut at = 0;
+        loop {
+            if !self.plain {
+                at = match self.limit {
+                    u64::MAX => self.count_quiet::<false>(compiled, batch.asid, words, at),
+                    _ => self.count_quiet::<true>(compiled, batch.asid, words, at),
+                };
+                let room = |hot: &Hot| self.limit - self.tally.units() >= hot.units();
+                if let Some(hot) = compiled.hot(words, at).filter(room) {
+                    at += 1 + hot.addrs.len();
+                    self.hot_block(batch.asid, hot)?;
+                    continue;
+                }
+            }
+            if at >= words.len() || self.done() {
+                return Ok(());
+            }
+            let word = words[at];
+            if word & OP_BIT != 0 {
+                let op = batch.op(word).map_err(|why| batch.broken(at, why))?;
+                self.op(compiled, batch.asid, op).map_err(|why| batch.broken(at, why))?;
+                at += 1;
+                continue;
+            }
+            let (block, addrs) = compiled.blocks.execution(words, at).map_err(|why| batch.broken(at, why))?;
+            at += 1 + addrs.len();
+            self.plain_block(batch.asid, block, addrs)?;
+        }
+    }
+
+    /// Counts blocks from `at` on as long as they are quiet, and says where it stopped: at an event, at a block that is not quiet
+    /// or not as it should be, at the limit, or near the end.
+    #[inline(never)]
+    fn count_quiet<const LIMITED: bool>(&mut self, compiled: &Compiled, asid: Asid, words: &[u64], from: usize) -> usize {
+        let room = self.limit - self.tally.units();
+        let Engine { quiet, groups, units, .. } = self;
+        let (silent, marks) = quiet.fast();
+        let mut marks = marks.fast();
+        let (mut fetches, mut loads, mut stores) = (0u64, 0u64, 0u64);
+        let mut rest = &words[from..];
+        // What is left at the end need not be quick. A word that names an event announces more addresses than any quick block has.
+        while let Some(window) = rest.first_chunk() {
+            // What the program was ahead with lies in memory, and the processor looks ahead to the end of a page only.
+            prefetch_index(rest, AHEAD);
+            let (word, many) = (window[0], words_behind(window[0]));
+            let Some(quick) = compiled.quick(block_id(word)).filter(|quick| usize::from(quick.words) == many) else { break };
+            // Near the limit every block goes the plain way.
+            if LIMITED {
+                let refs = u64::from(quick.loads) + u64::from(quick.stores);
+                if fetches.max(loads + stores) + refs.max(quick.instrs.into()) > room {
+                    break;
+                }
+            }
+            let vpn = quick.vpn();
+            let fetch = Marks::place(vpn);
+            if silent.loud(vpn, quiet::FETCHES + fetch) != 0 {
+                break;
+            }
+            // The word says which way it goes, so that the processor knows early, and that is as foreseeable as the program. Each way knows how far
+            // the next block is: with one way on for all, this loop takes 1.1 of the time. And there are no more of them than can do with
+            // branches and registers: with up to four addresses here, chosen through a table of jumps, it takes 1.3 of it.
+            let behind = match many {
+                0 => Some(&rest[1..]),
+                1 => count_refs::<1>(silent, &mut marks, quick, window).then(|| &rest[2..]),
+                2 => count_refs::<2>(silent, &mut marks, quick, window).then(|| &rest[3..]),
+                _ => count_more(compiled, silent, &mut marks, quick, rest, many),
+            };
+            let Some(behind) = behind else { break };
+            marks.mark(fetch + quiet::SLOTS);
+            if cfg!(debug_assertions) {
+                verify(compiled, groups, units, asid, words, words.len() - rest.len());
+            }
+            fetches += u64::from(quick.instrs);
+            loads += u64::from(quick.loads);
+            stores += u64::from(quick.stores);
+            rest = behind;
+        }
+        let references = &mut self.tally.references;
+        references.fetch += fetches;
+        references.load += loads;
+        references.store += stores;
+        words.len() - rest.len()
+    }
+
+    /// One block that is a [`Hot`]. The same as [`Engine::plain_block`], but what is quiet is only counted, and of
+    /// fetches it does not matter when among lookups that nobody is asked about.
+    #[inline(always)]
+    fn hot_block(&mut self, asid: Asid, hot: Hot) -> Result<(), Error> {
+        // Fetches so far, and up to where further ones are known to be quiet: until somebody is asked.
+        let (mut fetched, mut calm) = (0, 0);
+        for r in hot.refs {
+            let addr = r.address(hot.addrs);
+            if r.after() > calm {
+                (fetched, calm) = self.loud_fetches(asid, hot, fetched, r.after())?;
+            }
+            let vpn = addr >> BASE_SHIFT;
+            let place = Marks::place(vpn);
+            let (silent, marks) = self.quiet.fast();
+            if silent.loud(vpn, place + r.table()) | r.reach(addr) >> BASE_SHIFT == 0 {
+                marks.mark(place);
+                *of(&mut self.tally.references, r.kind()) += 1;
+            } else if addr != NOT_EXECUTED {
+                self.quiet_fetches(hot, fetched, r.after());
+                (fetched, calm) = (r.after(), r.after());
+                self.data(asid, r.kind(), addr, r.size())?;
+            }
+        }
+        if hot.instrs > calm {
+            (fetched, _) = self.loud_fetches(asid, hot, fetched, hot.instrs)?;
+        }
+        self.quiet_fetches(hot, fetched, hot.instrs);
+        Ok(())
+    }
+
+    /// The next fetches of a block, as many before `until` as somebody must be asked about. How many there were then, and up to where they are
+    /// known to be quiet.
+    #[inline]
+    fn loud_fetches(&mut self, asid: Asid, hot: Hot, mut fetched: u32, until: u32) -> Result<(u32, u32), Error> {
+        while fetched < until {
+            if self.quiet.fast().0.loud(hot.vpn, quiet::FETCHES + Marks::place(hot.vpn)) == 0 {
+                return Ok((fetched, hot.instrs));
+            }
+            fetched += 1;
+            self.tally.references.fetch += 1;
+            self.lookup(asid, hot.vpn, Kind::Fetch, 0)?;
+        }
+        Ok((fetched, fetched))
+    }
+
+    /// Fetches of a block that are quiet.
+    #[inline]
+    fn quiet_fetches(&mut self, hot: Hot, from: u32, until: u32) {
+        if from < until {
+            self.quiet.mark(quiet::SLOTS + Marks::place(hot.vpn));
+            self.tally.references.fetch += u64::from(until - from);
+        }
+    }
+
+    /// One block, reference by reference, up to the limit.
+    fn plain_block(&mut self, asid: Asid, block: &Block, words: &[u64]) -> Result<(), Error> {
+        let mut instrs = block.instrs.iter();
+        // The page whose fetches are known to be quiet: until some lookup does something.
+        let mut calm = None;
+        let mut fetched = 0;
+        for (r, addr) in block.data(words) {
+            for instr in instrs.by_ref().take((r.after - fetched) as usize) {
+                if !self.fetch(asid, instr, &mut calm)? {
+                    return Ok(());
+                }
+            }
+            fetched = r.after;
+            if block.instrs.is_empty() && self.done() {
+                return Ok(());
+            }
+            if addr != NOT_EXECUTED && self.data(asid, r.kind, addr, u64::from(r.size))? {
+                calm = None;
+            }
+        }
+        for instr in instrs {
+            if !self.fetch(asid, instr, &mut calm)? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// One fetch; false if the limit was reached before it.
+    fn fetch(&mut self, asid: Asid, instr: &Instr, calm: &mut Option<u64>) -> Result<bool, Error> {
+        if self.done() {
+            return Ok(false);
+        }
+        self.tally.references.fetch += 1;
+        let first = instr.pc >> BASE_SHIFT;
+        if *calm != Some(first) {
+            *calm = (!self.lookup(asid, first, Kind::Fetch, 0)?).then_some(first);
+        }
+        for vpn in first + 1..=(instr.pc + u64::from(instr.len) - 1) >> BASE_SHIFT {
+            *calm = (!self.lookup_further(asid, vpn, Kind::Fetch)?).then_some(vpn);
+        }
+        Ok(true)
+    }
+
+    /// One load or store; whether a lookup did something.
+    #[inline]
+    fn data(&mut self, asid: Asid, kind: Kind, addr: u64, size: u64) -> Result<bool, Error> {
+        *of(&mut self.tally.references, kind) += 1;
+        let (first, last) = (addr >> BASE_SHIFT, addr.saturating_add(size - 1) >> BASE_SHIFT);
+        let mut acted = self.lookup(asid, first, kind, 0)?;
+        for vpn in first + 1..=last {
+            acted |= self.lookup_further(asid, vpn, kind)?;
+        }
+        Ok(acted)
+    }
+}
+
+/// Marks what the `N` addresses behind the first word are of, if all references of this block are quiet; whether they are.
+#[inline(always)]
+fn count_refs<const N: usize>(silent: Silent, marks: &mut Marking, quick: &Quick, window: &[u64; 1 + TOGETHER]) -> bool {
+    let (mut loud, mut reaches, mut places) = (0, 0, [0; N]);
+    for i in 0..N {
+        let (r, addr) = (quick.first[i], window[1 + i]);
+        let vpn = addr >> BASE_SHIFT;
+        places[i] = Marks::place(vpn);
+        loud |= silent.loud(vpn, places[i] + r.table());
+        reaches |= r.reach(addr);
+    }
+    let quiet = loud | reaches >> BASE_SHIFT == 0;
+    if quiet {
+        places.iter().for_each(|&place| marks.mark(place));
+    }
+    quiet
+}
+
+/// The same for a block of more addresses, and what is behind it if all is quiet.
+#[inline(never)]
+fn count_more<'w>(
+    compiled: &Compiled,
+    silent: Silent,
+    marks: &mut Marking,
+    quick: &Quick,
+    words: &'w [u64],
+    many: usize,
+) -> Option<&'w [u64]> {
+    const { assert!(TOGETHER == 4, "the loop takes up to two addresses itself, here are the others") }
+    if many <= TOGETHER {
+        let window = words.first_chunk()?;
+        let quiet = match many {
+            3 => count_refs::<3>(silent, marks, quick, window),
+            _ => count_refs::<4>(silent, marks, quick, window),
+        };
+        return quiet.then(|| &words[1 + many..]);
+    }
+    let (addrs, behind) = words[1..].split_at_checked(many)?;
+    let (mut loud, mut reaches) = (0, 0);
+    for (r, &addr) in compiled.all_of(quick).iter().zip(addrs) {
+        let vpn = addr >> BASE_SHIFT;
+        loud |= silent.loud(vpn, Marks::place(vpn) + r.table());
+        reaches |= r.reach(addr);
+    }
+    if loud | reaches >> BASE_SHIFT != 0 {
+        return None;
+    }
+    addrs.iter().for_each(|addr| marks.mark(Marks::place(addr >> BASE_SHIFT)));
+    Some(behind)
+}
+
+/// XC-3 on the fast path: every lookup that was only counted is a hit with the translation of the page table.
+fn verify(compiled: &Compiled, groups: &[Group], units: &[Unit], asid: Asid, words: &[u64], at: usize) {
+    let (block, addrs) = compiled.blocks.execution(words, at).expect("it was looked at");
+    let fetches = block.instrs.iter().map(|i| (Kind::Fetch, i.pc));
+    let data = block.data(addrs).map(|(r, addr)| (r.kind, addr));
+    for (kind, addr) in fetches.chain(data) {
+        for unit in units {
+            let os = &groups[unit.group].os;
+            unit.check(os, Lookup { asid, vpn: Vpn(addr >> os.page_shift()), kind });
+        }
+    }
+}

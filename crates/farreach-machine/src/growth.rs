@@ -1,0 +1,79 @@
+//! How much memory a system had in use in the course of a run (DS13-33).
+
+use super::profile::{FIRST_SLICE, MAX_SLICES};
+use farreach_os::{InUse, Os};
+use farreach_types::counts::MemoryTimeline;
+
+/// Memory at the end of each of equal slices of the run, as many as a [`super::profile::Profile`] has.
+pub(super) struct Growth {
+    slice: u64,
+    /// First lookup past the slice under way.
+    end: u64,
+    samples: Vec<InUse>,
+}
+
+impl Growth {
+    pub fn new() -> Growth {
+        Growth { slice: FIRST_SLICE, end: FIRST_SLICE, samples: Vec::new() }
+    }
+
+    /// To be called before anything may change what is in use, with the number of lookups made until then: what is in use now was so
+    /// at the end of all slices that have ended.
+    #[inline(always)]
+    pub fn before(&mut self, lookups: u64, os: &Os) {
+        if lookups >= self.end {
+            self.sample(lookups, os.in_use());
+        }
+    }
+
+    #[cold]
+    fn sample(&mut self, lookups: u64, now: InUse) {
+        while lookups / self.slice > MAX_SLICES as u64 {
+            self.slice *= 2;
+            // Of two slices the end of the second is the end of both. One without its other half has not ended.
+            self.samples = self.samples.chunks_exact(2).map(|pair| pair[1]).collect();
+        }
+        self.samples.resize((lookups / self.slice) as usize, now);
+        self.end = (self.samples.len() as u64 + 1) * self.slice;
+    }
+
+    /// For a run of `lookups` lookups.
+    pub fn timeline(&mut self, lookups: u64, os: &Os) -> MemoryTimeline {
+        let now = os.in_use();
+        self.sample(lookups, now);
+        let rest = (!lookups.is_multiple_of(self.slice)).then_some(now);
+        let all = || self.samples.iter().copied().chain(rest);
+        MemoryTimeline {
+            slice_lookups: self.slice,
+            resident_bytes: all().map(|u| u.resident << os.page_shift()).collect(),
+            virtual_bytes: all().map(|u| u.virtual_pages << os.page_shift()).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// DS13-33: whatever the slices come to be, each sample is what was in use at the end of its slice.
+    #[test]
+    fn samples_are_what_was_in_use_at_the_ends_of_slices() {
+        let mut growth = Growth::new();
+        let at = |lookups: u64| InUse { resident: lookups / 3000 % 700, virtual_pages: lookups / 5000 };
+        let changes = (0..600_000u64).filter(|l| l % 1000 == 0);
+        let mut now = at(0);
+        for lookups in changes {
+            if lookups >= growth.end {
+                growth.sample(lookups, now);
+            }
+            now = at(lookups);
+        }
+        growth.sample(600_000, now);
+        assert!((MAX_SLICES / 2..=MAX_SLICES).contains(&growth.samples.len()), "{}", growth.samples.len());
+        for (i, sample) in growth.samples.iter().enumerate() {
+            // The last change before the end of the slice.
+            let end = (i as u64 + 1) * growth.slice;
+            assert_eq!(*sample, at((end - 1) / 1000 * 1000), "slice {i}");
+        }
+    }
+}

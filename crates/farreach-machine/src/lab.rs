@@ -1,0 +1,218 @@
+//! Many machines over one stream: what `run` and `sim` are made of.
+
+mod build;
+mod result;
+
+use super::crew::{Crew, Work};
+use super::engine::Engine;
+use super::lines::LineEngine;
+use super::spec::MachineSpec;
+use super::tally::{Crowd, Footprint, Progress, Tally};
+use super::unit::Unit;
+use farreach_hw as hw;
+use farreach_types::Error;
+use farreach_types::event::{Batch, Source};
+use std::borrow::Cow;
+
+/// How to run.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Stop after so many instructions (references, for traces without fetches).
+    pub limit: Option<u64>,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Without shortcuts: every design is asked at every lookup. Slow; for checking.
+    pub plain: bool,
+    /// Threads, the caller's with them; 0 and 1: only the caller's. With more it reads and others simulate, and
+    /// [`Lab::settle`] comes before results and entries. The result is the same on any number.
+    pub threads: usize,
+    /// With more threads: bytes of the stream that may wait for those that simulate. A source that is now faster than they, now slower, keeps them
+    /// at work if this is large. There is always some room; 0: no more.
+    pub ahead: u64,
+}
+
+/// One engine of either family. They share nothing, and agree about what the program did.
+enum Loop {
+    /// TLBs, which are asked only where something can change.
+    Pages(Box<Engine>),
+    /// Machines that see every line; one group, of all units.
+    Lines(Box<LineEngine>),
+}
+
+/// What an engine knows of the program.
+struct Seen<'a> {
+    tally: Tally,
+    footprint: &'a Footprint,
+    crowd: &'a Crowd,
+}
+
+impl Loop {
+    fn work(&mut self) -> &mut dyn Work {
+        match self {
+            Loop::Pages(engine) => &mut **engine,
+            Loop::Lines(engine) => &mut **engine,
+        }
+    }
+    fn seen(&self) -> Seen<'_> {
+        match self {
+            Loop::Pages(engine) => {
+                let Engine { tally, footprint, crowd, .. } = &**engine;
+                Seen { tally: *tally, footprint, crowd }
+            }
+            Loop::Lines(engine) => {
+                let LineEngine { tally, footprint, crowd, .. } = &**engine;
+                Seen { tally: *tally, footprint, crowd }
+            }
+        }
+    }
+}
+
+impl Work for Loop {
+    fn feed(&mut self, batch: &Batch) -> Result<(), Error> {
+        self.work().feed(batch)
+    }
+    fn done(&self) -> bool {
+        match self {
+            Loop::Pages(engine) => engine.done(),
+            Loop::Lines(engine) => engine.done(),
+        }
+    }
+    fn progress(&self) -> Progress {
+        self.seen().tally.progress()
+    }
+}
+
+/// Machines that run side by side.
+pub struct Lab {
+    specs: Vec<MachineSpec>,
+    engines: Vec<Loop>,
+    /// The engines are here while they work on threads of their own.
+    crew: Option<Crew<Loop>>,
+    place: Vec<Place>,
+    options: Options,
+}
+
+/// Where a machine is.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    engine: usize,
+    unit: usize,
+    /// Of a unit that is a family.
+    member: usize,
+}
+
+impl Lab {
+    /// Builds the machines. Machines whose operating systems are described alike share one.
+    ///
+    /// # Errors
+    /// [`Error::Config`]: a part of a machine refuses its keys, or a file that they name; it says which machine, key, value, and what is
+    /// allowed. [`Error::Io`]: a thread cannot be started.
+    pub fn new(specs: Vec<MachineSpec>, options: Options) -> Result<Lab, Error> {
+        let (mut engines, place) = build::engines(&specs, &options)?;
+        let crew = if options.threads > 1 { Some(Crew::start(std::mem::take(&mut engines), options.ahead)?) } else { None };
+        Ok(Lab { specs, engines, crew, place, options })
+    }
+
+    /// Waits until everything that was fed is simulated. After it, nothing more can be fed.
+    ///
+    /// # Errors
+    /// What engines on threads of their own found, as [`Lab::feed`] says without such threads.
+    pub fn settle(&mut self) -> Result<(), Error> {
+        let Some(crew) = self.crew.take() else { return Ok(()) };
+        let (engines, outcome) = crew.finish();
+        self.engines = engines;
+        outcome
+    }
+
+    /// Whether [`Options::limit`] was reached, after [`Lab::settle`].
+    pub fn limit_reached(&self) -> bool {
+        self.engines.first().is_some_and(Work::done)
+    }
+
+    /// Simulates one batch, which may be given away or lent; false: the limit is reached, further batches would be ignored. With
+    /// [`Options::threads`] also if an engine has given up: [`Lab::settle`] says why.
+    ///
+    /// # Errors
+    /// [`Error::Trace`]: the batch is broken, a block that was never defined, say, or of a second stream. [`Error::Simulation`]: a machine cannot
+    /// go on, its memory is full, say.
+    pub fn feed<'b>(&mut self, batch: impl Into<Cow<'b, Batch>>) -> Result<bool, Error> {
+        let batch = batch.into();
+        if let Some(crew) = &mut self.crew {
+            return Ok(crew.feed(batch.into_owned()));
+        }
+        for engine in &mut self.engines {
+            engine.feed(&batch)?;
+        }
+        Ok(self.engines.iter().any(|e| !e.done()))
+    }
+
+    /// Simulates a whole stream, which is the only one of this laboratory: for several one after the other there is [`Chain`](farreach_trace::Chain).
+    ///
+    /// # Errors
+    /// Those of the source, and of [`Lab::feed`].
+    pub fn run(&mut self, source: &mut dyn Source) -> Result<(), Error> {
+        while let Some(batch) = source.next_batch()? {
+            if !self.feed(batch)? {
+                break;
+            }
+        }
+        self.settle()
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> Progress {
+        if let Some(crew) = &self.crew {
+            return crew.progress();
+        }
+        self.engines.first().map(Work::progress).unwrap_or_default()
+    }
+
+    /// Design by design, the valid entries of each TLB (fetch side first, if split); of machines with caches none. For checks.
+    ///
+    /// # Panics
+    /// With [`Options::threads`], before [`Lab::settle`].
+    pub fn entries(&mut self) -> Vec<Vec<hw::tlb::EntryView>> {
+        assert!(self.crew.is_none(), "settle() comes before entries()");
+        let both = |u: &Unit| u.fetch.iter().chain([&u.main]).flat_map(|t| t.entries()).collect();
+        for engine in &mut self.engines {
+            if let Loop::Pages(engine) = engine {
+                engine.settle(false);
+            }
+        }
+        let entries = |place: &Place| match &self.engines[place.engine] {
+            Loop::Pages(engine) => both(&engine.units[place.unit]),
+            Loop::Lines(_) => Vec::new(),
+        };
+        self.place.iter().map(entries).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PageLab;
+    use farreach_types::event::{End, Op};
+
+    #[test]
+    fn a_second_stream_is_refused() {
+        let mut stream = Batch::default();
+        stream.push_op(Op::Start { pid: 1, parent: None, program: "program".into() });
+        stream.push_op(Op::End(End::Exit(0)));
+        let lab = |machine| Lab::new(MachineSpec::parse_all([machine], 0).unwrap(), Options::default()).unwrap();
+        let [mut tlb, mut caches] = ["t94/single", "sv97/softvm"].map(lab);
+        let mut pages = PageLab::new(&[4096], Options::default()).unwrap();
+        let mut feed = || [tlb.feed(&stream), caches.feed(&stream), pages.feed(&stream)];
+        assert!(feed().iter().all(|first| matches!(first, Ok(true))));
+        for second in feed() {
+            let why = second.unwrap_err().to_string();
+            assert!(why.contains("word 0") && why.contains("address space 0 starts, but has ended before"), "{why}");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "settle() comes before entries()")]
+    fn entries_are_for_afterwards() {
+        let machines = MachineSpec::parse_all(["t94/single"], 0).unwrap();
+        Lab::new(machines, Options { threads: 2, ..Options::default() }).unwrap().entries();
+    }
+}

@@ -1,0 +1,167 @@
+//! From machines to engines: which of them go together.
+
+use super::{Loop, Options, Place};
+use crate::engine::Engine;
+use crate::growth::Growth;
+use crate::lines::{self, LineEngine};
+use crate::profile::Profile;
+use crate::quiet::MAX_DESIGNS;
+use crate::spec::{Hardware, MachineSpec};
+use crate::unit::{Group, Unit};
+use farreach_hw as hw;
+use farreach_hw::system::{DIFFERENCE, FAMILY};
+use farreach_os::Os;
+use farreach_types::Error;
+use farreach_types::addr::BASE_SHIFT;
+use farreach_types::params::Params;
+
+/// Engines for these machines, and where each machine is. Machines whose operating systems are described alike share one.
+pub(super) fn engines(specs: &[MachineSpec], options: &Options) -> Result<(Vec<Loop>, Vec<Place>), Error> {
+    // Machines with equal operating systems go together; each engine gets about as many machines as another.
+    let mut shapes: Vec<serde_json::Map<_, _>> = Vec::new();
+    let shape_of = |spec: &MachineSpec| {
+        let shape = spec.os_keys();
+        shapes.iter().position(|s| *s == shape).unwrap_or_else(|| {
+            shapes.push(shape);
+            shapes.len() - 1
+        })
+    };
+    let shape: Vec<usize> = specs.iter().map(shape_of).collect();
+    let (mut lines, mut pages): (Vec<usize>, Vec<usize>) = (0..specs.len()).partition(|&i| specs[i].by_lines());
+    pages.sort_by_key(|&i| shape[i]);
+    lines.sort_by_key(|&i| shape[i]);
+    let mut build = Build { specs, options, engines: Vec::new(), place: vec![Place::default(); specs.len()] };
+    let threads = options.threads.max(1);
+    // A laboratory without machines still counts what the program does.
+    if !pages.is_empty() || lines.is_empty() {
+        let count = engines_for(pages.len(), threads).max(pages.len().div_ceil(MAX_DESIGNS));
+        for mine in shares(&pages, count) {
+            build.pages(mine.chunk_by(|&a, &b| shape[a] == shape[b]))?;
+        }
+    }
+    let groups = lines.chunk_by(|&a, &b| shape[a] == shape[b]).count();
+    for part in lines.chunk_by(|&a, &b| shape[a] == shape[b]) {
+        let families = families(specs, part, options.plain);
+        for mine in shares(&families, threads.div_ceil(groups).min(families.len())) {
+            build.lines(mine)?;
+        }
+    }
+    Ok((build.engines, build.place))
+}
+
+/// Engines for so many TLBs. What all of an engine share, the look at each block, costs about as much as six TLBs do by themselves;
+/// and the thread that reads or records wants a processor too.
+fn engines_for(designs: usize, threads: usize) -> usize {
+    (designs / 6).clamp(threads.saturating_sub(1).max(1), threads).min(designs.max(1))
+}
+
+/// Cuts a list into about equal parts.
+fn shares<T>(list: &[T], count: usize) -> impl Iterator<Item = &[T]> {
+    (0..count).map(move |i| &list[i * list.len() / count..(i + 1) * list.len() / count])
+}
+
+/// Puts machines that can be simulated as one together, ascending in the key in which they differ.
+fn families(specs: &[MachineSpec], part: &[usize], plain: bool) -> Vec<Vec<usize>> {
+    let mut families: Vec<(Option<serde_json::Map<_, _>>, Vec<usize>)> = Vec::new();
+    for &i in part {
+        let params = &specs[i].params;
+        let alike = matches!(specs[i].hardware, Hardware::System(kind) if !plain && (kind.alike)(params));
+        let others = alike.then(|| {
+            let mut others = params.as_json().clone();
+            others.remove(DIFFERENCE);
+            others
+        });
+        match families.iter_mut().find(|(of, members)| alike && *of == others && members.len() < FAMILY) {
+            Some((_, members)) => members.push(i),
+            None => families.push((others, vec![i])),
+        }
+    }
+    let ascending = |mut members: Vec<usize>| {
+        if members.len() > 1 {
+            members.sort_by_key(|&i| specs[i].params.int(DIFFERENCE));
+        }
+        members
+    };
+    families.into_iter().map(|(_, members)| ascending(members)).collect()
+}
+
+/// Engines under construction.
+struct Build<'a> {
+    specs: &'a [MachineSpec],
+    options: &'a Options,
+    engines: Vec<Loop>,
+    place: Vec<Place>,
+}
+
+impl Build<'_> {
+    fn refuse(&self, i: usize) -> impl Fn(String) -> Error {
+        let machine = self.specs[i].name.clone();
+        move |what| Error::Config { machine: machine.clone(), what }
+    }
+
+    /// One engine for TLBs, in groups that share an operating system.
+    fn pages<'s>(&mut self, parts: impl Iterator<Item = &'s [usize]>) -> Result<(), Error> {
+        let (mut groups, mut units): (Vec<Group>, Vec<Unit>) = Default::default();
+        for part in parts {
+            let os = Os::new(&self.specs[part[0]].params).map_err(self.refuse(part[0]))?;
+            let group = Group { os, designs: units.len()..units.len() + part.len(), growth: Growth::new() };
+            for &i in part {
+                let spec = &self.specs[i];
+                let design = spec.hardware.tlb().expect("only TLBs are here");
+                let build = || (design.build)(&spec.params).map_err(self.refuse(i));
+                let fetch = spec.params.flag("split").then(build).transpose()?;
+                let unit = Unit {
+                    name: spec.name.clone(),
+                    group: groups.len(),
+                    order: group.order(),
+                    main: build()?,
+                    fetch,
+                    profile: Profile::new(),
+                    walks: hw::tlb::hierarchy::walks(&spec.params),
+                };
+                self.place[i] = Place { engine: self.engines.len(), unit: units.len(), member: 0 };
+                units.push(unit);
+            }
+            groups.push(group);
+        }
+        let engine = Engine::new(groups, units, self.options.limit, self.options.plain);
+        self.engines.push(Loop::Pages(Box::new(engine)));
+        Ok(())
+    }
+
+    /// One engine for machines with caches, all on one operating system.
+    fn lines(&mut self, families: &[Vec<usize>]) -> Result<(), Error> {
+        let first = families[0][0];
+        let os = Os::new(&self.specs[first].params).map_err(self.refuse(first))?;
+        if os.page_shift() != BASE_SHIFT {
+            let size = farreach_types::addr::Bytes(1 << os.page_shift());
+            return Err(self.refuse(first)(format!(
+                "page_size = {size} is not allowed: machines with caches have pages of 4K"
+            )));
+        }
+        let mut units = Vec::new();
+        for family in families {
+            let i = family[0];
+            let spec = &self.specs[i];
+            let plain = self.options.plain;
+            let system = match spec.hardware {
+                Hardware::System(kind) => {
+                    let members: Vec<&Params> = family.iter().map(|&i| &self.specs[i].params).collect();
+                    (kind.build)(&members, plain)
+                }
+                Hardware::Tlb(design) => (design.build)(&spec.params).and_then(|tlb| {
+                    Ok(Box::new(hw::system::Mmu::new(tlb, &spec.params, plain)?) as Box<dyn hw::system::System>)
+                }),
+            };
+            let system = system.map_err(self.refuse(i))?;
+            let walks = hw::tlb::walker::by_caches(&spec.params);
+            for (member, &i) in family.iter().enumerate() {
+                self.place[i] = Place { engine: self.engines.len(), unit: units.len(), member };
+            }
+            units.push(lines::Unit::new(spec.name.clone(), system, walks));
+        }
+        let engine = LineEngine::new(os, units, self.options.limit, self.options.plain);
+        self.engines.push(Loop::Lines(Box::new(engine)));
+        Ok(())
+    }
+}

@@ -1,0 +1,397 @@
+//! The loop of the machines that see every reference by cache line ([`farreach_hw::system`]).
+//!
+//! It takes the stream apart once for all of them: the operating system serves the faults in program order, references become pieces of
+//! 16 bytes, and what has gathered is handed as a *span* to each machine in turn. A span ends before anything changes in the page table, so
+//! every machine finds the table as it was at each of its references.
+
+mod program;
+
+use super::crew::Work;
+use super::growth::Growth;
+use super::lives::Lives;
+use super::profile::{FIRST_SLICE, MAX_SLICES, Profile};
+use super::tally::{Crowd, Footprint, Progress, Tally, of};
+use farreach_hw::system::{Item, PIECE_SHIFT, System};
+use farreach_os::{Change, Os, What};
+use farreach_types::Error;
+use farreach_types::addr::{Asid, BASE_SHIFT, Vpn};
+use farreach_types::counts::{Lookups, SystemCounts, TlbCounts};
+use farreach_types::event::{Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, Op, address_in, block_id};
+use farreach_types::translation::{Attr, PageTableView};
+use program::{Crossings, Program, Shape, Step};
+
+/// Items in a span at most: they stay in the nearest caches of the machine that simulates.
+const SPAN: usize = 1 << 12;
+/// Pages that [`Served`] remembers, by kind.
+const SERVED: usize = 1 << 10;
+
+/// One machine, or a family of machines.
+pub(super) struct Unit {
+    /// As the user wrote it; of a family, the first.
+    pub name: String,
+    pub system: Box<dyn System>,
+    /// Where and when it needed a translation.
+    pub profile: Profile,
+    /// It is a TLB with caches: what it misses is walked for, and [`Lives`] keeps a book of it.
+    pub walks: bool,
+    /// How often that was: by fetches, loads, stores.
+    pub translated: [u64; 3],
+}
+
+impl Unit {
+    /// A machine that has seen nothing. `walks`: it is a TLB with caches.
+    pub fn new(name: String, system: Box<dyn System>, walks: bool) -> Unit {
+        Unit { name, system, profile: Profile::new(), walks, translated: [0; 3] }
+    }
+
+    /// What it counted, in the words of TLBs: a miss is a reference for which a translation was needed.
+    pub fn translations(&self, counts: &SystemCounts) -> TlbCounts {
+        let [fetch, load, store] = self.translated;
+        TlbCounts {
+            misses: fetch + load + store,
+            fetch_misses: fetch,
+            data_misses: load + store,
+            load_misses: load,
+            store_misses: store,
+            tag_misses: fetch + load + store,
+            fills: fetch + load + store,
+            invalidations: counts.tlb_invalidations,
+            ..TlbCounts::default()
+        }
+    }
+}
+
+/// Pages for which the operating system has nothing left to do, by kind of reference. Direct-mapped: what it forgets is asked again.
+struct Served([[u64; SERVED]; 3]);
+
+impl Served {
+    #[inline(always)]
+    fn has(&self, vpn: u64, kind: Kind) -> bool {
+        self.0[kind as usize][vpn as usize % SERVED] == vpn
+    }
+    fn add(&mut self, vpn: u64, kind: Kind) {
+        self.0[kind as usize][vpn as usize % SERVED] = vpn;
+    }
+    fn clear(&mut self) {
+        self.0 = [[u64::MAX; SERVED]; 3];
+    }
+}
+
+/// See the module. All its machines run on one operating system.
+pub(super) struct LineEngine {
+    pub os: Os,
+    pub units: Vec<Unit>,
+    pub tally: Tally,
+    pub footprint: Footprint,
+    /// If a machine walks page tables.
+    pub lives: Option<Lives>,
+    pub crowd: Crowd,
+    program: Program,
+    /// Fetches, loads, stores.
+    crossings: [Crossings; 3],
+    served: Box<Served>,
+    span: Vec<Item>,
+    /// Lookups when the span began, or its block.
+    clock: u64,
+    /// The span ends when so many lookups are reached, so that it lies in one slice of the timelines.
+    slice_end: u64,
+    slice: u64,
+    current: Option<Asid>,
+    limit: u64,
+    plain: bool,
+    changes: Vec<Change>,
+    /// Memory over time.
+    pub growth: Growth,
+}
+
+impl LineEngine {
+    /// `limit`: stop after so many instructions. `plain`: reference by reference, nothing left out.
+    pub fn new(os: Os, units: Vec<Unit>, limit: Option<u64>, plain: bool) -> LineEngine {
+        let walks = units.iter().any(|unit| unit.walks);
+        LineEngine {
+            os,
+            lives: walks.then(|| Lives::new(units.len())),
+            units,
+            tally: Tally::default(),
+            footprint: Footprint::default(),
+            crowd: Crowd::default(),
+            program: Program::default(),
+            crossings: [Crossings::default(); 3],
+            served: Box::new(Served([[u64::MAX; SERVED]; 3])),
+            span: Vec::with_capacity(SPAN + 64),
+            clock: 0,
+            slice_end: FIRST_SLICE,
+            slice: FIRST_SLICE,
+            current: None,
+            limit: limit.unwrap_or(u64::MAX),
+            plain,
+            changes: Vec::new(),
+            growth: Growth::new(),
+        }
+    }
+
+    /// First-level lines of `2^shift` bytes that fetches, and loads and stores, touched.
+    pub fn accesses(&self, shift: u32) -> [u64; 2] {
+        let r = &self.tally.references;
+        let [fetch, load, store] = [0, 1, 2].map(|kind: usize| self.crossings[kind].at(shift));
+        [r.fetch + fetch, r.load + r.store + load + store]
+    }
+
+    /// Hands what has gathered to the machines.
+    fn flush(&mut self) -> Result<(), Error> {
+        if self.span.is_empty() {
+            return Ok(());
+        }
+        let asid = self.current.expect("references belong to an address space");
+        for (i, unit) in self.units.iter_mut().enumerate() {
+            unit.system.run(asid, &self.span, &self.os);
+            for item in unit.system.misses().drain(..) {
+                // Served already: this only asks for the name of the region.
+                let touched = self
+                    .os
+                    .touch(asid, item.vpn(), item.kind())
+                    .map_err(|e| Error::Simulation { machine: unit.name.clone(), what: self.os.explain(e) })?;
+                unit.translated[item.kind_index()] += 1;
+                unit.profile.miss(self.clock, item.kind(), touched.label);
+                if let Some(lives) = self.lives.as_mut().filter(|_| unit.walks) {
+                    lives.walk(asid, item.vpn().0, item.kind(), i);
+                }
+            }
+        }
+        debug_assert!(!self.os.has_changes(), "asking again changes nothing");
+        self.span.clear();
+        Ok(())
+    }
+
+    /// The operating system serves a page before its reference is handed on.
+    #[inline(never)]
+    fn serve(&mut self, asid: Asid, vpn: u64, kind: Kind) -> Result<(), Error> {
+        let needs = match kind {
+            Kind::Fetch => Attr::EXEC,
+            Kind::Load => Attr::READ,
+            Kind::Store => Attr::WRITE,
+        };
+        // Only a fault changes anything for the machines.
+        let faults = self.os.pte(asid, Vpn(vpn)).is_none_or(|pte| pte.attr.0 & needs == 0);
+        if faults {
+            self.flush()?;
+        }
+        self.growth.before(self.tally.lookups().total(), &self.os);
+        if let Err(e) = self.os.touch(asid, Vpn(vpn), kind) {
+            let machine = self.units.first().map_or_else(String::new, |unit| unit.name.clone());
+            return Err(Error::Simulation { machine, what: self.os.explain(e) });
+        }
+        self.footprint.insert(asid, vpn);
+        self.follow()?;
+        if vpn != NOT_EXECUTED >> BASE_SHIFT {
+            self.served.add(vpn, kind);
+        }
+        Ok(())
+    }
+
+    /// Tells the machines what the operating system changed.
+    fn follow(&mut self) -> Result<(), Error> {
+        if !self.os.has_changes() {
+            return Ok(());
+        }
+        debug_assert!(self.span.is_empty(), "spans end before changes");
+        self.os.take_changes(&mut self.changes);
+        for change in &self.changes {
+            for unit in &mut self.units {
+                match change.what {
+                    What::Stale => unit.system.changed(change.asid, change.pages, &self.os),
+                    What::Gone => unit.system.gone(change.asid),
+                    What::Demoted => unit.system.demoted(change.asid, change.pages),
+                    What::Segment => unit.system.segment_changed(change.asid),
+                    What::Writable | What::Promoted => {}
+                }
+            }
+        }
+        self.served.clear();
+        Ok(())
+    }
+
+    /// One block of the usual kind.
+    fn block(&mut self, asid: Asid, shape: &Shape, addrs: &[u64]) -> Result<(), Error> {
+        let left_out = self.steps(asid, shape, addrs)?;
+        let Tally { references, further, .. } = &mut self.tally;
+        references.fetch += u64::from(shape.instrs);
+        references.load += u64::from(shape.loads) - left_out.load;
+        references.store += u64::from(shape.refs - shape.loads) - left_out.store;
+        further.fetch += u64::from(shape.page_crossings);
+        Ok(())
+    }
+
+    /// Its steps; the data references that were not executed.
+    #[inline(always)]
+    fn steps(&mut self, asid: Asid, shape: &Shape, words: &[u64]) -> Result<Lookups, Error> {
+        let mut left_out = Lookups::default();
+        for at in shape.steps() {
+            match self.program.step(at) {
+                Step::Fetch(item, crossing) => {
+                    let vpn = item.vpn().0;
+                    if !self.served.has(vpn, Kind::Fetch) {
+                        self.serve(asid, vpn, Kind::Fetch)?;
+                    }
+                    self.crossings[0].add(crossing);
+                    self.span.push(item);
+                }
+                Step::Data { kind, past, word, offset } => {
+                    let addr = address_in(words, word, offset.into());
+                    let last = addr.saturating_add(u64::from(past));
+                    if addr >> PIECE_SHIFT == last >> PIECE_SHIFT && self.served.has(addr >> BASE_SHIFT, kind) {
+                        self.span.push(Item::new(kind, addr));
+                    } else if addr != NOT_EXECUTED {
+                        self.pieces(asid, kind, addr, last)?;
+                    } else {
+                        *of(&mut left_out, kind) += 1;
+                    }
+                }
+            }
+        }
+        Ok(left_out)
+    }
+
+    /// All pieces of a reference. Counts the pages beyond the first, not the reference.
+    fn pieces(&mut self, asid: Asid, kind: Kind, addr: u64, last: u64) -> Result<(), Error> {
+        let first = addr >> PIECE_SHIFT;
+        for piece in first..=last >> PIECE_SHIFT {
+            let item = Item::piece_of(kind, piece);
+            let vpn = item.vpn().0;
+            if piece > first {
+                self.crossings[kind as usize].add(Crossings::into_piece(piece));
+                let page = piece.trailing_zeros() >= BASE_SHIFT - PIECE_SHIFT;
+                *of(&mut self.tally.further, kind) += u64::from(page);
+            }
+            if !self.served.has(vpn, kind) {
+                self.serve(asid, vpn, kind)?;
+            }
+            self.span.push(item);
+        }
+        Ok(())
+    }
+
+    /// One block, reference by reference, up to the limit.
+    fn plain_block(&mut self, asid: Asid, block: &Block, words: &[u64]) -> Result<(), Error> {
+        let mut instrs = block.instrs.iter();
+        let mut fetched = 0;
+        for (r, addr) in block.data(words) {
+            for instr in instrs.by_ref().take((r.after - fetched) as usize) {
+                if !self.fetch(asid, instr)? {
+                    return Ok(());
+                }
+            }
+            fetched = r.after;
+            if block.instrs.is_empty() && self.done() {
+                return Ok(());
+            }
+            if addr != NOT_EXECUTED {
+                self.reference(asid, r.kind, addr, u64::from(r.size))?;
+            }
+        }
+        for instr in instrs {
+            if !self.fetch(asid, instr)? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// One fetch; false if the limit was reached before it.
+    fn fetch(&mut self, asid: Asid, instr: &Instr) -> Result<bool, Error> {
+        if self.done() {
+            return Ok(false);
+        }
+        self.reference(asid, Kind::Fetch, instr.pc, u64::from(instr.len))?;
+        Ok(true)
+    }
+
+    fn reference(&mut self, asid: Asid, kind: Kind, addr: u64, size: u64) -> Result<(), Error> {
+        self.pieces(asid, kind, addr, addr.saturating_add(size - 1))?;
+        *of(&mut self.tally.references, kind) += 1;
+        Ok(())
+    }
+
+    fn op(&mut self, asid: Asid, op: &Op) -> Result<(), String> {
+        if let Op::Define { id, block } = op {
+            return self.program.define(*id, block).map_err(|e| format!("block {id}: {e}"));
+        }
+        self.crowd.follow(asid, op)?;
+        self.flush().map_err(|e| e.to_string())?;
+        self.growth.before(self.tally.lookups().total(), &self.os);
+        if let Some(lives) = &mut self.lives {
+            lives.op(asid, op, self.tally.time());
+        }
+        self.os.apply(asid, op);
+        self.follow().map_err(|e| e.to_string())
+    }
+
+    /// Ends a span in time: when it is full, or at the end of a slice of the timelines. So each span lies in one slice, give or take the
+    /// block that ends it.
+    #[inline(always)]
+    fn breathe(&mut self) -> Result<(), Error> {
+        let lookups = self.tally.lookups().total();
+        if self.span.len() < SPAN && lookups < self.slice_end {
+            return Ok(());
+        }
+        self.flush()?;
+        self.clock = lookups;
+        while self.slice_end <= lookups {
+            self.slice_end += self.slice;
+            if self.slice_end / self.slice > MAX_SLICES as u64 {
+                self.slice *= 2;
+                self.slice_end = self.slice_end.next_multiple_of(self.slice);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Work for LineEngine {
+    fn feed(&mut self, batch: &Batch) -> Result<(), Error> {
+        let (asid, words) = (batch.asid, &batch.words[..]);
+        // What comes after the limit is not even noticed: how much does depends on the number of threads.
+        if self.done() {
+            return Ok(());
+        }
+        if self.current != Some(asid) && !batch.is_empty() {
+            self.current = Some(asid);
+            self.served.clear();
+            self.units.iter_mut().for_each(|unit| unit.system.switch(asid));
+        }
+        let mut at = 0;
+        while at < words.len() && !self.done() {
+            let word = words[at];
+            if word & OP_BIT != 0 {
+                let op = batch.op(word).map_err(|why| batch.broken(at, why))?;
+                self.op(asid, op).map_err(|why| batch.broken(at, why))?;
+                at += 1;
+                continue;
+            }
+            let (shape, addrs) = self.program.execution(words, at).map_err(|why| batch.broken(at, why))?;
+            let end = at + 1 + addrs.len();
+            if self.plain || self.limit - self.tally.units() < u64::from(shape.instrs.max(shape.refs)) {
+                let blocks = std::mem::take(&mut self.program.blocks);
+                let outcome = self.plain_block(asid, blocks.get(block_id(word)).expect("it is compiled"), addrs);
+                self.program.blocks = blocks;
+                outcome?;
+            } else {
+                self.block(asid, &shape, addrs)?;
+            }
+            self.breathe()?;
+            at = end;
+        }
+        // The next batch may be of another address space.
+        self.flush()?;
+        self.clock = self.tally.lookups().total();
+        Ok(())
+    }
+
+    fn done(&self) -> bool {
+        self.tally.units() >= self.limit
+    }
+
+    fn progress(&self) -> Progress {
+        self.tally.progress()
+    }
+}

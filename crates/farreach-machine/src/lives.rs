@@ -1,0 +1,297 @@
+//! How long the regions of the program live, and which of them TLB misses fall into (RMM15-42): the events of the stream alone say it, so
+//! one book serves all machines.
+//!
+//! Memory is bounded by the regions that exist together. A region that is gone is remembered only while it may still turn out to have lived
+//! for more than 80 % of the time; all such regions were there together, in the middle of it.
+
+use farreach_types::addr::{Asid, BASE_SHIFT};
+use farreach_types::counts::{IdealSegment, LONG_LIVED_PERCENT};
+use farreach_types::event::{Backing, Kind, Op, Prot};
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use std::collections::BTreeMap;
+
+/// A point or a length of time, as it passes for a program (AMB-92).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Time {
+    /// Instructions.
+    pub instructions: u64,
+    /// Lookups: what there is to count where a stream has no instructions.
+    pub lookups: u64,
+}
+
+impl Time {
+    fn since(self, then: Time) -> Time {
+        Time { instructions: self.instructions - then.instructions, lookups: self.lookups - then.lookups }
+    }
+}
+
+/// What memory was asked for together; pieces of one request that touch are one region.
+type Request = u64;
+const HEAP: Request = 0;
+const STACK: Request = 1;
+
+/// A region from one change of its extent to the next.
+#[derive(Clone)]
+struct Life {
+    born: Time,
+    pages: u64,
+    /// It had another extent before.
+    resized: bool,
+    /// Walks by design: fetches, and loads and stores.
+    walks: Box<[[u64; 2]]>,
+}
+
+/// Pages of one request, up to `end`, with their region unless nobody may access them.
+struct Piece {
+    end: u64,
+    request: Request,
+    life: Option<Life>,
+}
+
+struct Space {
+    born: Time,
+    pieces: BTreeMap<u64, Piece>,
+    /// Lives that ended and may yet be long enough, each with its length.
+    ended: Vec<(Time, Life)>,
+}
+
+/// The book.
+pub(super) struct Lives {
+    designs: usize,
+    spaces: HashMap<Asid, Space, FixedState>,
+    next: Request,
+    /// Long lives of processes that ended, by design.
+    settled: Vec<IdealSegment>,
+    /// The trace says what is mapped.
+    mapped: bool,
+}
+
+/// Whether a life of this length lasted for long enough of the time of its process.
+fn long(life: Time, time: Time) -> bool {
+    let (life, time) = match time.instructions {
+        0 => (life.lookups, time.lookups),
+        instructions => (life.instructions, instructions),
+    };
+    u128::from(life) * 100 > u128::from(time) * u128::from(LONG_LIVED_PERCENT)
+}
+
+fn add(to: &mut [IdealSegment], life: &Life) {
+    for (sum, &[fetches, data]) in to.iter_mut().zip(&life.walks) {
+        sum.regions += 1;
+        sum.pages += life.pages;
+        sum.walks_inside += fetches + data;
+        sum.fetch_walks_inside += fetches;
+        if life.resized {
+            sum.resized_regions += 1;
+            sum.resized_walks_inside += fetches + data;
+        }
+    }
+}
+
+impl Space {
+    fn new(born: Time) -> Space {
+        Space { born, pieces: BTreeMap::new(), ended: Vec::new() }
+    }
+
+    fn end_life(&mut self, life: Option<Life>, now: Time) {
+        let Some(life) = life else { return };
+        let length = now.since(life.born);
+        if !long(length, now.since(self.born)) {
+            return;
+        }
+        self.ended.push((length, life));
+        if self.ended.len() > 2 * self.pieces.len() + 64 {
+            let time = now.since(self.born);
+            self.ended.retain(|&(length, _)| long(length, time));
+        }
+    }
+
+    /// Takes the pages of a range out and says which there were: first page, one past the last, request, accessible.
+    fn take(&mut self, designs: usize, (start, end): (u64, u64), now: Time) -> Vec<(u64, u64, Request, bool)> {
+        let first = self.pieces.range(..=start).next_back().map_or(start, |(&s, _)| s);
+        let hit: Vec<u64> = self.pieces.range(first..end.max(first)).filter(|(_, p)| p.end > start).map(|(&s, _)| s).collect();
+        let mut taken = Vec::new();
+        for at in hit {
+            let Piece { end: to, request, life } = self.pieces.remove(&at).expect("just listed");
+            let open = life.is_some();
+            self.end_life(life, now);
+            // What is left begins a new life.
+            for (from, to) in [(at, start), (end, to)] {
+                if from < to {
+                    let life = open.then(|| Life { resized: true, ..Life::new(designs, now, to - from) });
+                    self.pieces.insert(from, Piece { end: to, request, life });
+                }
+            }
+            taken.push((at.max(start), to.min(end), request, open));
+        }
+        taken
+    }
+
+    /// Puts pages in where none are, as one region with those of the same request on either side.
+    fn put(
+        &mut self,
+        designs: usize,
+        (mut start, mut end): (u64, u64),
+        request: Request,
+        open: bool,
+        resized: bool,
+        now: Time,
+    ) {
+        if start >= end {
+            return;
+        }
+        let mut resized = resized;
+        let joins = |p: &Piece| p.request == request && p.life.is_some() == open;
+        let before = self.pieces.range(..start).next_back().filter(|(_, p)| p.end == start && joins(p)).map(|(&s, _)| s);
+        let after = self.pieces.get(&end).filter(|p| joins(p)).map(|_| end);
+        for at in before.into_iter().chain(after) {
+            let piece = self.pieces.remove(&at).expect("just found");
+            (start, end, resized) = (start.min(at), end.max(piece.end), true);
+            self.end_life(piece.life, now);
+        }
+        let life = open.then(|| Life { resized, ..Life::new(designs, now, end - start) });
+        self.pieces.insert(start, Piece { end, request, life });
+    }
+
+    /// Makes pages accessible, or not.
+    fn protect(&mut self, designs: usize, range: (u64, u64), open: bool, now: Time) {
+        let within = self.pieces.range(..range.1).rev().take_while(|(_, p)| p.end > range.0);
+        if within.clone().all(|(_, p)| p.life.is_some() == open) {
+            return;
+        }
+        let others: Vec<(u64, u64)> = within
+            .filter(|(_, p)| p.life.is_some() != open)
+            .map(|(&start, p)| (start.max(range.0), p.end.min(range.1)))
+            .collect();
+        for part in others {
+            for (from, to, request, _) in self.take(designs, part, now) {
+                self.put(designs, (from, to), request, open, false, now);
+            }
+        }
+    }
+
+    /// Moves pages, or makes a region longer or shorter. `fresh`: the request of what is there twice from now on.
+    fn remap(&mut self, designs: usize, old: (u64, u64), new: (u64, u64), fresh: Request, now: Time) {
+        let source = self.pieces.range(..old.1.max(old.0 + 1)).next_back().filter(|(_, p)| p.end > old.0);
+        let Some((request, open)) = source.map(|(_, p)| (p.request, p.life.is_some())) else { return };
+        let keep = (old.1 - old.0).min(new.1 - new.0);
+        let tail = (new.0 + keep, new.1);
+        if old.0 == new.0 {
+            self.take(designs, (old.0 + keep, old.1), now);
+            self.take(designs, tail, now);
+        } else {
+            let moved = self.take(designs, old, now);
+            self.take(designs, new, now);
+            for (from, to, request, open) in moved {
+                let place = |page: u64| page - old.0 + new.0;
+                self.put(designs, (place(from), place(to.min(old.0 + keep))), request, open, true, now);
+            }
+        }
+        let request = if keep == 0 { fresh } else { request };
+        self.put(designs, tail, request, open, false, now);
+    }
+
+    /// Adds up what lived long until now.
+    fn judge(&self, now: Time, into: &mut [IdealSegment]) {
+        let time = now.since(self.born);
+        let living = self.pieces.values().filter_map(|p| p.life.as_ref()).map(|life| (now.since(life.born), life));
+        for (length, life) in living.chain(self.ended.iter().map(|(length, life)| (*length, life))) {
+            if long(length, time) {
+                add(into, life);
+            }
+        }
+    }
+}
+
+impl Life {
+    fn new(designs: usize, born: Time, pages: u64) -> Life {
+        Life { born, pages, resized: false, walks: vec![[0; 2]; designs].into() }
+    }
+}
+
+/// Pages of some bytes: the first, and one past the last.
+fn pages(start: u64, len: u64) -> (u64, u64) {
+    let end = u128::from(start) + u128::from(len);
+    (start >> BASE_SHIFT, end.div_ceil(1 << BASE_SHIFT) as u64)
+}
+
+impl Lives {
+    /// A book for so many designs.
+    pub fn new(designs: usize) -> Lives {
+        let settled = vec![IdealSegment::default(); designs];
+        Lives { designs, spaces: HashMap::default(), next: STACK + 1, settled, mapped: false }
+    }
+
+    fn fresh(&mut self) -> Request {
+        self.next += 1;
+        self.next - 1
+    }
+
+    fn space(&mut self, asid: Asid, now: Time) -> &mut Space {
+        self.spaces.entry(asid).or_insert_with(|| Space::new(now))
+    }
+
+    /// An event.
+    pub fn op(&mut self, asid: Asid, op: &Op, now: Time) {
+        let designs = self.designs;
+        match op {
+            Op::Start { .. } => _ = self.space(asid, now),
+            Op::Fork { child } => {
+                let copy = |(&start, p): (&u64, &Piece)| {
+                    let life = p.life.as_ref().map(|_| Life::new(designs, now, p.end - start));
+                    (start, Piece { end: p.end, request: p.request, life })
+                };
+                let pieces = self.space(asid, now).pieces.iter().map(copy).collect();
+                self.spaces.insert(*child, Space { pieces, ..Space::new(now) });
+            }
+            Op::Map(m) => {
+                self.mapped = true;
+                let request = match m.backing {
+                    Backing::Heap => HEAP,
+                    Backing::Stack => STACK,
+                    _ => self.fresh(),
+                };
+                let range = pages(m.start, m.len);
+                let space = self.space(asid, now);
+                space.take(designs, range, now);
+                space.put(designs, range, request, m.prot != Prot::NONE, false, now);
+            }
+            Op::Unmap { start, len } => _ = self.space(asid, now).take(designs, pages(*start, *len), now),
+            Op::Protect { start, len, prot } => {
+                self.space(asid, now).protect(designs, pages(*start, *len), *prot != Prot::NONE, now);
+            }
+            Op::Remap { old_start, old_len, new_start, new_len } => {
+                let (old, new) = (pages(*old_start, *old_len), pages(*new_start, *new_len));
+                let fresh = self.fresh();
+                self.space(asid, now).remap(designs, old, new, fresh, now);
+            }
+            Op::End(_) => {
+                if let Some(space) = self.spaces.remove(&asid) {
+                    space.judge(now, &mut self.settled);
+                }
+            }
+            Op::Define { .. } | Op::Advise { .. } | Op::ThreadStart { .. } | Op::ThreadExit { .. } | Op::Switch { .. } => {}
+        }
+    }
+
+    /// A walk of a design for a 4 KB page.
+    pub fn walk(&mut self, asid: Asid, vpn: u64, kind: Kind, design: usize) {
+        let Some(space) = self.spaces.get_mut(&asid) else { return };
+        let piece = space.pieces.range_mut(..=vpn).next_back().filter(|(_, p)| vpn < p.end);
+        if let Some(life) = piece.and_then(|(_, p)| p.life.as_mut()) {
+            life.walks[design][usize::from(kind != Kind::Fetch)] += 1;
+        }
+    }
+
+    /// The ideal segment of a design, if the run ended now; walks outside are left to those who know all walks. `None` if
+    /// the trace does not say what is mapped.
+    pub fn ideal(&self, design: usize, now: Time) -> Option<IdealSegment> {
+        let mut all = self.settled.clone();
+        self.spaces.values().for_each(|space| space.judge(now, &mut all));
+        self.mapped.then(|| all.swap_remove(design))
+    }
+}
+
+#[cfg(test)]
+mod tests;

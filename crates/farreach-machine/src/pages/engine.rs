@@ -1,0 +1,177 @@
+//! The loop of the page-size study: it takes batches of the stream apart, a block at a time where it can, and hands references and
+//! unmappings to [`Sides`]. The limit cuts where it cuts for every machine.
+
+use super::super::compiled::{Compiled, Hot, PAGE};
+use super::super::crew::Work;
+use super::super::tally::{Crowd, Progress};
+use super::sides::Sides;
+use farreach_types::Error;
+use farreach_types::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
+use farreach_types::event::{Advice, Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, Op};
+
+/// See the module.
+pub(super) struct PageEngine {
+    pub sides: Sides,
+    pub crowd: Crowd,
+    compiled: Compiled,
+    current: Option<Asid>,
+    limit: u64,
+    plain: bool,
+}
+
+impl PageEngine {
+    /// `orders`: page sizes over 4 KB, as powers of two, ascending. `limit`: stop after so many instructions. `plain`: without shortcuts.
+    pub fn new(orders: &[u32], limit: Option<u64>, plain: bool) -> PageEngine {
+        PageEngine {
+            sides: Sides::new(orders, plain),
+            crowd: Crowd::default(),
+            compiled: Compiled::default(),
+            current: None,
+            limit: limit.unwrap_or(u64::MAX),
+            plain,
+        }
+    }
+
+    /// One block, reference by reference, up to the limit.
+    fn plain_block(&mut self, asid: Asid, block: &Block, words: &[u64]) {
+        let mut instrs = block.instrs.iter();
+        let mut fetched = 0;
+        for (r, addr) in block.data(words) {
+            for instr in instrs.by_ref().take((r.after - fetched) as usize) {
+                if !self.fetch(asid, instr) {
+                    return;
+                }
+            }
+            fetched = r.after;
+            if block.instrs.is_empty() && self.done() {
+                return;
+            }
+            if addr != NOT_EXECUTED {
+                self.sides.reference(asid, r.kind, addr, u64::from(r.size));
+            }
+        }
+        for instr in instrs {
+            if !self.fetch(asid, instr) {
+                return;
+            }
+        }
+    }
+
+    /// One fetch; false if the limit was reached before it.
+    fn fetch(&mut self, asid: Asid, instr: &Instr) -> bool {
+        if self.done() {
+            return false;
+        }
+        self.sides.reference(asid, Kind::Fetch, instr.pc, u64::from(instr.len));
+        true
+    }
+
+    fn op(&mut self, asid: Asid, op: &Op) -> Result<(), String> {
+        let range = |start: u64, len: u64| VpnRange::of_bytes(start, len, BASE_SHIFT);
+        self.crowd.follow(asid, op)?;
+        match op {
+            Op::Define { id, block } => self.compiled.define(*id, block).map_err(|e| format!("block {id}: {e}"))?,
+            Op::Fork { child } => self.sides.book.fork(asid, *child),
+            Op::Map(mapping) => self.map(asid, range(mapping.start, mapping.len)),
+            Op::Unmap { start, len } => self.unmap(asid, range(*start, *len)),
+            Op::Advise { start, len, advice: Advice::DontNeed } => self.sides.release(asid, range(*start, *len)),
+            Op::Remap { old_start, old_len, new_start, new_len } => {
+                let (old, new) = (range(*old_start, *old_len), range(*new_start, *new_len));
+                if old.start != new.start {
+                    self.unmap(asid, old);
+                    self.map(asid, new);
+                } else if old.pages > new.pages {
+                    self.unmap(asid, VpnRange::between(new.end(), old.end()));
+                } else {
+                    self.map(asid, VpnRange::between(old.end(), new.end()));
+                }
+            }
+            Op::End(_) => {
+                self.sides.release(asid, VpnRange { start: Vpn(0), pages: 1 << (64 - BASE_SHIFT) });
+                self.sides.book.forget(asid);
+            }
+            Op::Start { .. }
+            | Op::Protect { .. }
+            | Op::Advise { .. }
+            | Op::ThreadStart { .. }
+            | Op::ThreadExit { .. }
+            | Op::Switch { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn map(&mut self, asid: Asid, range: VpnRange) {
+        self.unmap(asid, range);
+        self.sides.book.map(asid, range);
+    }
+
+    fn unmap(&mut self, asid: Asid, range: VpnRange) {
+        self.sides.release(asid, range);
+        self.sides.book.unmap(asid, range);
+    }
+}
+
+/// One block that fetches from one page or not at all.
+#[inline]
+fn hot_block(sides: &mut Sides, asid: Asid, hot: Hot) {
+    sides.tally.references.fetch += u64::from(hot.instrs);
+    if hot.instrs > 0 {
+        sides.look(asid, hot.vpn, Kind::Fetch);
+    }
+    let (mut loads, mut stores) = (0, 0);
+    for r in hot.refs {
+        let addr = r.address(hot.addrs);
+        if r.reach(addr) < PAGE && addr != NOT_EXECUTED {
+            sides.look(asid, addr >> BASE_SHIFT, r.kind());
+            loads += u64::from(r.kind() == Kind::Load);
+            stores += u64::from(r.kind() == Kind::Store);
+        } else if addr != NOT_EXECUTED {
+            sides.reference(asid, r.kind(), addr, r.size());
+        }
+    }
+    sides.tally.references.load += loads;
+    sides.tally.references.store += stores;
+}
+
+impl Work for PageEngine {
+    fn feed(&mut self, batch: &Batch) -> Result<(), Error> {
+        let (asid, words) = (batch.asid, &batch.words[..]);
+        if self.current != Some(asid) && !batch.is_empty() {
+            self.current = Some(asid);
+            self.sides.nothing_is_last();
+        }
+        let mut at = 0;
+        while at < words.len() && !self.done() {
+            let room = |hot: &Hot| !self.plain && self.limit - self.sides.tally.units() >= hot.units();
+            if let Some(hot) = self.compiled.hot(words, at).filter(room) {
+                at += 1 + hot.addrs.len();
+                hot_block(&mut self.sides, asid, hot);
+                continue;
+            }
+            let word = words[at];
+            if word & OP_BIT != 0 {
+                let op = batch.op(word).map_err(|why| batch.broken(at, why))?;
+                self.op(asid, op).map_err(|why| batch.broken(at, why))?;
+                at += 1;
+                continue;
+            }
+            // The blocks step aside, so that nothing of them need be copied while the rest changes.
+            let blocks = std::mem::take(&mut self.compiled.blocks);
+            let executed = blocks.execution(words, at).map(|(block, addrs)| {
+                self.plain_block(asid, block, addrs);
+                addrs.len()
+            });
+            self.compiled.blocks = blocks;
+            at += 1 + executed.map_err(|why| batch.broken(at, why))?;
+        }
+        Ok(())
+    }
+
+    fn done(&self) -> bool {
+        self.sides.tally.units() >= self.limit
+    }
+
+    fn progress(&self) -> Progress {
+        self.sides.tally.progress()
+    }
+}

@@ -1,0 +1,213 @@
+//! The page-size study: the misses of true-LRU TLBs of every number of entries, at many page sizes, on both sides, and the memory that
+//! each size takes, from one pass over the stream (PS-1 to PS-5, PS-7, PS-13).
+
+mod book;
+mod engine;
+mod ranges;
+mod sides;
+mod stack;
+
+use super::crew::{Crew, Work};
+use super::lab::Options;
+use super::tally::Progress;
+use engine::PageEngine;
+use farreach_cost as cost;
+use farreach_types::Error;
+use farreach_types::addr::{BASE_SHIFT, Bytes};
+use farreach_types::counts::{MachineResult, PAGESIZE_SCHEMA, PageCounts, PageRow, PageSizeResult, Workload};
+use farreach_types::event::{Batch, Kind, Source};
+use sides::Row;
+use std::borrow::Cow;
+
+/// The sizes a study can have (PS-2, and on to the large pages of today's machines): 4 KB to 2 MB.
+pub const PAGE_SIZES: [u64; MAX_SIZES] =
+    [1 << 12, 1 << 13, 1 << 14, 1 << 15, 1 << 16, 1 << 17, 1 << 18, 1 << 19, 1 << 20, 1 << 21];
+const MAX_SIZES: usize = 10;
+
+/// Numbers of entries that every result has: powers of two up to this one.
+const ENTRY_COUNTS: u64 = 4096;
+
+/// Page sizes side by side over one stream.
+///
+/// A page is known by address space and number. A process switch flushes nothing: the TLBs are tagged (PS-8 has one process; several share the
+/// TLBs of one processor). What is unmapped, moved away, dropped by advice or ended with its address space leaves the TLBs and frees its
+/// entries. Protection does not count: `mprotect` and copy-on-write leave a page where it is.
+///
+/// ```
+/// use farreach_types::event::Kind;
+/// use farreach_machine::{Options, PageLab};
+/// use farreach_trace::generate;
+/// let mut lab = PageLab::new(&[4096, 65536], Options::default()).unwrap();
+/// lab.run(&mut generate::strided(4096, 128, 1280)).unwrap();
+/// // 128 pages in turn: 64 entries never hold the next one, 128 always do, and so do 8 entries for 64 KB each.
+/// let misses = |size, entries| lab.misses(Kind::Load, size, entries).unwrap();
+/// assert_eq!([misses(4096, 64), misses(4096, 128), misses(65536, 8)], [1280, 128, 8]);
+/// ```
+pub struct PageLab {
+    sizes: Vec<u64>,
+    engines: Vec<PageEngine>,
+    /// The engines are here while they work on threads of their own.
+    crew: Option<Crew<PageEngine>>,
+    options: Options,
+}
+
+impl PageLab {
+    /// `sizes`: page sizes in bytes, ascending, of [`PAGE_SIZES`].
+    ///
+    /// # Errors
+    /// [`Error::Config`]: the sizes are none of these, or not ascending. [`Error::Io`]: a thread cannot be started.
+    pub fn new(sizes: &[u64], options: Options) -> Result<PageLab, Error> {
+        let given = || sizes.iter().map(|&size| Bytes(size).to_string()).collect::<Vec<_>>().join(",");
+        let refuse = |what: String| Err(Error::Config { machine: given(), what });
+        if let Some(&size) = sizes.iter().find(|size| !PAGE_SIZES.contains(size)) {
+            return refuse(format!("{} is not allowed: a page size must be a power of two from 4K to 2M", Bytes(size)));
+        }
+        if sizes.is_empty() || !sizes.is_sorted_by(|a, b| a < b) {
+            return refuse("there must be one size or more, each larger than the one before".into());
+        }
+        let count = options.threads.clamp(1, sizes.len());
+        let orders = |first: usize| sizes.iter().skip(first).step_by(count).map(|s| s.trailing_zeros() - BASE_SHIFT);
+        let engine = |first| PageEngine::new(&orders(first).collect::<Vec<_>>(), options.limit, options.plain);
+        let mut engines: Vec<PageEngine> = (0..count).map(engine).collect();
+        let crew = if count > 1 { Some(Crew::start(std::mem::take(&mut engines), options.ahead)?) } else { None };
+        Ok(PageLab { sizes: sizes.to_vec(), engines, crew, options })
+    }
+
+    /// Waits until everything that was fed is counted. After it, nothing more can be fed.
+    ///
+    /// # Errors
+    /// What engines on threads of their own found, as [`PageLab::feed`] says without such threads.
+    pub fn settle(&mut self) -> Result<(), Error> {
+        let Some(crew) = self.crew.take() else { return Ok(()) };
+        let (engines, outcome) = crew.finish();
+        self.engines = engines;
+        outcome
+    }
+
+    /// Takes one batch, given away or lent; false: the limit is reached, further batches would be ignored. With [`Options::threads`] also if an
+    /// engine has given up: [`PageLab::settle`] says why.
+    ///
+    /// # Errors
+    /// [`Error::Trace`]: the batch is broken, a block that was never defined, say.
+    pub fn feed<'b>(&mut self, batch: impl Into<Cow<'b, Batch>>) -> Result<bool, Error> {
+        let batch = batch.into();
+        if let Some(crew) = &mut self.crew {
+            return Ok(crew.feed(batch.into_owned()));
+        }
+        for engine in &mut self.engines {
+            engine.feed(&batch)?;
+        }
+        Ok(self.engines.iter().any(|e| !e.done()))
+    }
+
+    /// Takes a whole stream.
+    ///
+    /// # Errors
+    /// Those of the source, and of [`PageLab::feed`].
+    pub fn run(&mut self, source: &mut dyn Source) -> Result<(), Error> {
+        while let Some(batch) = source.next_batch()? {
+            if !self.feed(batch)? {
+                break;
+            }
+        }
+        self.settle()
+    }
+
+    /// Whether [`Options::limit`] was reached, after [`PageLab::settle`].
+    pub fn limit_reached(&self) -> bool {
+        self.engines.first().is_some_and(Work::done)
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> Progress {
+        match &self.crew {
+            Some(crew) => crew.progress(),
+            None => self.engines.first().map(Work::progress).unwrap_or_default(),
+        }
+    }
+
+    /// Misses so far of a TLB with so many entries, on the side of fetches or on that of loads and stores, after
+    /// [`PageLab::settle`]. `None` if the size is not in the study.
+    ///
+    /// # Panics
+    /// With [`Options::threads`], before [`PageLab::settle`].
+    pub fn misses(&self, side: Kind, page_size: u64, entries: u64) -> Option<u64> {
+        let row = self.rows().into_iter().find(|row| row.page_size() == page_size)?;
+        Some(row.distances[usize::from(side != Kind::Fetch)].misses(entries))
+    }
+
+    /// All sizes, ascending.
+    fn rows(&self) -> Vec<Row> {
+        assert!(self.crew.is_none(), "settle() comes before results");
+        let mut rows: Vec<Row> = self.engines.iter().flat_map(|engine| engine.sides.rows()).collect();
+        rows.sort_by_key(|row| row.order);
+        debug_assert!(rows.iter().map(Row::page_size).eq(self.sizes.iter().copied()));
+        rows
+    }
+
+    /// The result of what was counted so far, after [`PageLab::settle`], for TLBs of so many entries. `source`: what ran, for people;
+    /// `stopped`: why it ended early, if it did; `policies`: machines that ran over the same stream.
+    ///
+    /// # Panics
+    /// With [`Options::threads`], before [`PageLab::settle`].
+    pub fn result(&self, source: &str, stopped: Option<String>, entries: u64, policies: Vec<MachineResult>) -> PageSizeResult {
+        let rows = self.rows();
+        let first = &self.engines[0];
+        let limit = self.limit_reached().then(|| format!("--limit {}", self.options.limit.unwrap_or(0)));
+        let workload = Workload {
+            source: source.to_owned(),
+            instructions: first.sides.tally.references.fetch,
+            references: first.sides.tally.references,
+            lookups: first.sides.tally.lookups(),
+            touched_bytes: first.sides.book.touched() << BASE_SHIFT,
+            processes: first.crowd.processes(),
+            threads: first.crowd.threads(),
+            stopped: stopped.or(limit),
+            seed: self.options.seed,
+        };
+        let deepest = rows.iter().flat_map(|row| &row.distances).map(|d| d.at.len() as u64).max().unwrap_or(0);
+        let last = ENTRY_COUNTS.max(deepest.next_power_of_two());
+        let entry_counts: Vec<u64> = (0..64).map(|i| 1 << i).take_while(|n| *n <= last).collect();
+        let rows =
+            rows.iter().map(|row| PageRow { counts: row.counts(entries, &entry_counts), ..PageRow::default() }).collect();
+        let mut result = PageSizeResult {
+            schema: PAGESIZE_SCHEMA.to_owned(),
+            workload,
+            entries,
+            entry_counts,
+            rows,
+            policies,
+            frontier: Vec::new(),
+            advice: None,
+        };
+        cost::pages::derive(&mut result);
+        result
+    }
+}
+
+impl Row {
+    fn page_size(&self) -> u64 {
+        1 << (self.order + BASE_SHIFT)
+    }
+
+    fn counts(&self, entries: u64, entry_counts: &[u64]) -> PageCounts {
+        let [fetch, data] = &self.distances;
+        let bytes = |pages: u64| pages * self.page_size();
+        PageCounts {
+            page_size: self.page_size(),
+            fetch_lookups: self.lookups[0],
+            data_lookups: self.lookups[1],
+            fetch_misses: fetch.misses(entries),
+            data_misses: data.misses(entries),
+            code_bytes: bytes(self.pages.fetched),
+            data_bytes: bytes(self.pages.data),
+            total_bytes: bytes(self.pages.all),
+            allocated_bytes: bytes(self.pages.allocations),
+            peak_bytes: bytes(self.pages.peak),
+            page_table_bytes: self.pages.table_nodes << BASE_SHIFT,
+            write_back_bytes: bytes(self.pages.stored),
+            fetch_misses_by_entries: entry_counts.iter().map(|&n| fetch.misses(n)).collect(),
+            data_misses_by_entries: entry_counts.iter().map(|&n| data.misses(n)).collect(),
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The two sides of the study, fetches and data (PS-1), each with an LRU stack per page size.
+//!
+//! What it means: each reference, in program order, makes one lookup per page *of that size* that it touches, on its side.
+//! What makes it fast: a lookup of the 4 KB page that its side looked up last is at distance 1, so it is only counted. And the page at the
+//! front at one size lies in the page at the front at every larger one, so the sizes are asked in ascending order until one finds its
+//! page at distance 1. `plain` does without both; the tests compare the two.
+
+use super::super::tally::{Tally, of};
+use super::book::{Book, DATA, FETCHED, Pages, STORED};
+use super::stack::{Distances, Stack};
+use farreach_types::addr::{Asid, BASE_SHIFT, VpnRange};
+use farreach_types::event::Kind;
+
+/// No 4 KB page.
+const NO_PAGE: u64 = u64::MAX;
+
+/// See the module.
+pub(super) struct Sides {
+    pub tally: Tally,
+    pub book: Book,
+    /// Over 4 KB, as powers of two, ascending.
+    orders: Vec<u32>,
+    /// For each size, lookups besides one per reference, by side.
+    crossings: Vec<[u64; 2]>,
+    /// By side, for each size.
+    stacks: [Vec<Stack>; 2],
+    /// By kind: the 4 KB page of which another lookup changes nothing.
+    last: [u64; 3],
+    plain: bool,
+}
+
+/// What one size came to.
+pub(super) struct Row {
+    pub order: u32,
+    /// Lookups, by side.
+    pub lookups: [u64; 2],
+    /// Distances, by side.
+    pub distances: [Distances; 2],
+    pub pages: Pages,
+}
+
+/// 0 for fetches, 1 for loads and stores.
+fn side(kind: Kind) -> usize {
+    usize::from(kind != Kind::Fetch)
+}
+
+impl Sides {
+    /// `orders`: page sizes over 4 KB, as powers of two, ascending. `plain`: without shortcuts.
+    pub fn new(orders: &[u32], plain: bool) -> Sides {
+        let stacks = || orders.iter().map(|_| Stack::new()).collect();
+        Sides {
+            tally: Tally::default(),
+            book: Book::new(orders),
+            orders: orders.to_vec(),
+            crossings: vec![[0; 2]; orders.len()],
+            stacks: [stacks(), stacks()],
+            last: [NO_PAGE; 3],
+            plain,
+        }
+    }
+
+    /// One reference: its 4 KB pages in ascending order, and with them its pages of every size. Several 4 KB pages of one larger page are one
+    /// lookup of it (CA-18).
+    pub fn reference(&mut self, asid: Asid, kind: Kind, addr: u64, size: u64) {
+        let (from, to) = (addr >> BASE_SHIFT, addr.saturating_add(size - 1) >> BASE_SHIFT);
+        *of(&mut self.tally.references, kind) += 1;
+        if from != to {
+            *of(&mut self.tally.further, kind) += to - from;
+            for (crossings, order) in self.crossings.iter_mut().zip(&self.orders) {
+                crossings[side(kind)] += (to >> order) - (from >> order);
+            }
+        }
+        (from..=to).for_each(|vpn| self.look(asid, vpn, kind));
+    }
+
+    /// A lookup of a 4 KB page, and of the pages of every size it lies in; counted by the caller.
+    #[inline(always)]
+    pub fn look(&mut self, asid: Asid, vpn: u64, kind: Kind) {
+        if vpn != self.last[kind as usize] || self.plain {
+            self.look_elsewhere(asid, vpn, kind);
+        }
+    }
+
+    fn look_elsewhere(&mut self, asid: Asid, vpn: u64, kind: Kind) {
+        let flags = match kind {
+            Kind::Fetch => FETCHED,
+            Kind::Load => DATA,
+            Kind::Store => DATA | STORED,
+        };
+        // After pages went, the fronts may disagree until one page has come to all of them.
+        let agreed = self.last[if kind == Kind::Fetch { kind } else { Kind::Load } as usize] != NO_PAGE && !self.plain;
+        let row = self.book.touch(asid, vpn, flags);
+        for (stack, &id) in self.stacks[side(kind)].iter_mut().zip(self.book.ids(row)) {
+            if !stack.lookup(id) && agreed {
+                break;
+            }
+        }
+        if kind == Kind::Fetch {
+            self.last[Kind::Fetch as usize] = vpn;
+        } else {
+            self.last[Kind::Load as usize] = vpn;
+            self.last[Kind::Store as usize] = if self.book.is_stored(row) { vpn } else { NO_PAGE };
+        }
+    }
+
+    /// What lies in a range goes, as [`Book::release`] says.
+    pub fn release(&mut self, asid: Asid, range: VpnRange) {
+        let [fetch, data] = &mut self.stacks;
+        self.book.release(asid, range, |i, id| {
+            fetch[i].release(id);
+            data[i].release(id);
+        });
+        self.nothing_is_last();
+    }
+
+    /// The address space changed, or pages went.
+    pub fn nothing_is_last(&mut self) {
+        self.last = [NO_PAGE; 3];
+    }
+
+    /// What was counted so far, in the order of the sizes.
+    pub fn rows(&self) -> Vec<Row> {
+        let n = self.tally.references;
+        let references = [n.fetch, n.load + n.store];
+        let row = |(i, pages): (usize, Pages)| Row {
+            order: self.orders[i],
+            lookups: [0, 1].map(|side: usize| references[side] + self.crossings[i][side]),
+            distances: [0, 1].map(|side: usize| self.stacks[side][i].distances()),
+            pages,
+        };
+        self.book.pages().into_iter().enumerate().map(row).collect()
+    }
+}

@@ -1,0 +1,116 @@
+//! The machines that come with the laboratory, and the groups they are asked for in.
+
+/// A machine that comes with the laboratory.
+pub struct Preset {
+    /// Name, `paper/machine`.
+    pub name: &'static str,
+    /// Its TOML.
+    pub toml: &'static str,
+}
+
+impl Preset {
+    /// What stands before the slash: a paper, mostly.
+    fn group(&self) -> &'static str {
+        self.name.split('/').next().unwrap_or(self.name)
+    }
+
+    /// The presets of a group, or of `all`; none if there is no such group.
+    pub fn all_of(group: &str) -> Vec<&'static Preset> {
+        PRESETS.iter().filter(|p| group == ALL || group == p.group()).collect()
+    }
+}
+
+macro_rules! presets {
+    ($($name:literal),* $(,)?) => {
+        &[$(Preset { name: $name, toml: include_str!(concat!("../../../machines/", $name, ".toml")) }),*]
+    };
+}
+
+/// All presets. A new one is one file in `machines/` and one word here.
+pub const PRESETS: &[Preset] = presets![
+    "t94/single",
+    "t94/superpage",
+    "t94/complete",
+    "t94/partial",
+    "t94/set-associative",
+    "t94/integrated",
+    "ps/4k",
+    "ps/8k",
+    "ps/16k",
+    "ps/32k",
+    "ps/64k",
+    "ps/128k",
+    "ps/256k",
+    "ps/512k",
+    "ps/1m",
+    "ps/2m",
+    "ps/two-size",
+    "ps/itanium",
+    "ds13/4k",
+    "ds13/2m",
+    "ds13/1g",
+    "ds13/segment",
+    "rmm15/4k",
+    "rmm15/thp",
+    "rmm15/clustered",
+    "rmm15/colt",
+    "rmm15/colt-fa",
+    "rmm15/range",
+    "today/skylake",
+    "today/zen2",
+    "today/cortex-a76",
+    "today/golden-cove",
+    "today/zen5",
+    "today/neoverse-n1",
+    "today/neoverse-v2",
+    "sv97/softvm",
+    "sv97/mips",
+    "sv97/spur",
+    "sv97/vmp",
+    "sv97/x86",
+];
+
+/// The group of all presets.
+const ALL: &str = "all";
+
+/// The machines that `NAME[:key=value,...]` names: the presets of a group, each with the overrides, or itself.
+pub(super) fn named(text: &str) -> Vec<String> {
+    let (base, overrides) = text.split_at(text.find(':').unwrap_or(text.len()));
+    match &Preset::all_of(base)[..] {
+        [] => vec![text.to_owned()],
+        group => group.iter().map(|p| format!("{}{overrides}", p.name)).collect(),
+    }
+}
+
+/// Why there is no machine of this name, and which there are.
+pub(super) fn unknown(name: &str) -> String {
+    let names: Vec<_> = PRESETS.iter().map(|p| p.name).collect();
+    let mut groups: Vec<_> = PRESETS.iter().map(Preset::group).collect();
+    groups.dedup();
+    format!("no preset '{name}'; presets: {}; groups of them: {}, {ALL}; or a FILE.toml", names.join(", "), groups.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_is_all_that_it_names_once() {
+        assert_eq!(named("ds13:levels=5"), ["4k", "2m", "1g", "segment"].map(|m| format!("ds13/{m}:levels=5")));
+        assert_eq!(named("all"), PRESETS.iter().map(|p| p.name).collect::<Vec<_>>());
+        for one in ["t94/single", "t94/single:entries=32", "ds1", "ds13/", "mine.toml", ""] {
+            assert_eq!(named(one), [one]);
+        }
+    }
+
+    #[test]
+    fn presets_of_a_group_stand_together() {
+        let mut groups: Vec<_> = PRESETS.iter().map(Preset::group).collect();
+        groups.dedup();
+        let count = groups.len();
+        groups.sort();
+        groups.dedup();
+        assert_eq!(groups.len(), count);
+        assert!(!groups.contains(&ALL) && PRESETS.iter().all(|p| p.name.contains('/')));
+    }
+}

@@ -1,0 +1,340 @@
+//! The shortcut: which lookups would change nothing in which designs, and which the operating systems have nothing to do with.
+//!
+//! A direct-mapped cache over the pages, one half for each side (fetch, data). A slot has two bit masks over the designs, one
+//! for fetches or loads, one for stores: a bit says that the design answers this lookup *quietly* (see
+//! [`farreach_hw::tlb::Noise`]): a hit that changes no state, so it need only be counted. Two more masks over the designs say that serving
+//! this lookup would change nothing in their operating systems, and that what these answer is [`Quiet::answer`]. Losing a
+//! bit is always safe, so conflicts and bulk clearing cost time, never exactness. The page numbers are those of one address
+//! space; a process switch empties the table.
+
+mod asked;
+
+use asked::Asked;
+use farreach_hw::tlb::{Marks, NO_PAGE, Noise, PLACES, Seat, filled};
+use farreach_os::Touched;
+use farreach_types::addr::{Asid, BASE_SHIFT, Pfn, Vpn, VpnRange};
+use farreach_types::event::{Kind, NOT_EXECUTED};
+use farreach_types::translation::{Attr, Pte};
+use prefetch_index::prefetch_index;
+use std::hint::select_unpredictable;
+
+/// Slots of each side. What the fast path reads of the table is 128 KB, and of that only what the program uses at the time.
+pub(super) const SLOTS: usize = PLACES;
+
+/// The page of [`NOT_EXECUTED`], which no lookup may be counted for: always taken reference by reference.
+pub(super) const NEVER_QUIET: u64 = NOT_EXECUTED >> BASE_SHIFT;
+
+/// Most designs one table serves.
+pub const MAX_DESIGNS: usize = 32;
+
+/// These bits of both halves of a mask.
+#[inline(always)]
+fn both(bits: u32) -> u64 {
+    u64::from(bits) << 32 | u64::from(bits)
+}
+
+/// The half of a mask that is for lookups of this kind.
+#[inline(always)]
+fn half(word: u64, kind: Kind) -> u32 {
+    (word >> if kind == Kind::Store { 32 } else { 0 }) as u32
+}
+
+/// These bits as a lookup of this kind sets them in a mask: what is so for a store is so for loads.
+#[inline(always)]
+fn for_kind(bits: u32, kind: Kind) -> u64 {
+    if kind == Kind::Store { both(bits) } else { bits.into() }
+}
+
+/// A [`Touched`] in 16 bytes: the frame; label, attributes and order.
+#[derive(Clone, Copy)]
+struct Kept(u64, u64);
+
+impl From<Touched> for Kept {
+    fn from(Touched { pte, label }: Touched) -> Kept {
+        Kept(pte.pfn.0, u64::from(label) | u64::from(pte.attr.0) << 32 | u64::from(pte.order) << 40)
+    }
+}
+
+impl From<Kept> for Touched {
+    #[inline(always)]
+    fn from(Kept(pfn, rest): Kept) -> Touched {
+        Touched { pte: Pte { pfn: Pfn(pfn), attr: Attr((rest >> 32) as u8), order: (rest >> 40) as u8 }, label: rest as u32 }
+    }
+}
+
+/// What so many systems answer to a lookup of a page, in one line of the cache.
+const ABREAST: usize = 4;
+
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Answers([Kept; ABREAST]);
+
+/// Where [`Silent::loud`] looks for a page: add the place of the page to one of these. Loads and fetches are where the slots are.
+pub(super) const LOADS: usize = 0;
+/// See [`LOADS`].
+pub(super) const FETCHES: usize = SLOTS;
+/// See [`LOADS`]. Not next to the loads: from a place and the bit for a store next above it, the compiler makes a funnel shift, which is slow.
+pub(super) const STORES: usize = 2 * SLOTS;
+
+/// The slot of a page at this place, seen from this side.
+#[inline(always)]
+fn slot_at(place: usize, fetch: bool) -> usize {
+    place + if fetch { SLOTS } else { 0 }
+}
+
+/// See the module.
+pub(super) struct Quiet {
+    /// All that the fast path reads: for each slot the page if *every* design is quiet, otherwise [`NO_PAGE`]; see [`LOADS`].
+    silent: Box<[u64; 4 * SLOTS]>,
+    /// What each operating system answered, by system and slot, [`ABREAST`] systems together.
+    answers: Box<[Answers]>,
+    /// Every design.
+    full: u32,
+    /// Per design, the slots it was asked for since its bits were last cleared: no others have its bit, or will get it at the end of the lookup
+    /// that is under way.
+    asked: Vec<Asked>,
+    /// Slots that have a page.
+    claimed: Vec<u16>,
+    /// What designs say, with the marks they can look at.
+    pub noise: Noise,
+}
+
+impl Quiet {
+    /// For so many designs on so many operating systems.
+    pub fn new(designs: usize, systems: usize) -> Quiet {
+        assert!(systems <= designs && designs <= MAX_DESIGNS, "the caller deals designs out to engines");
+        Quiet {
+            silent: filled(NO_PAGE),
+            answers: vec![Answers([Kept(0, 0); ABREAST]); 2 * SLOTS * systems.div_ceil(ABREAST)].into(),
+            full: ((1u64 << designs) - 1) as u32,
+            asked: (0..designs).map(|_| Asked::new()).collect(),
+            claimed: Vec::new(),
+            noise: Noise { marks: Some(Box::new(Marks::new())), ..Noise::default() },
+        }
+    }
+
+    #[inline(always)]
+    fn marks(&self) -> &Marks {
+        self.noise.marks.as_ref().expect("made with the table")
+    }
+    #[inline(always)]
+    fn marks_mut(&mut self) -> &mut Marks {
+        self.noise.marks.as_mut().expect("made with the table")
+    }
+
+    /// What the fast path works with: the table to ask, and the marks to make of what is quiet.
+    #[inline(always)]
+    pub fn fast(&mut self) -> (Silent<'_>, &mut Marks) {
+        (Silent(&self.silent), self.noise.marks.as_mut().expect("made with the table"))
+    }
+
+    /// From now on the pages are those of this address space; the table must be empty.
+    pub fn belongs_to(&mut self, asid: Asid) {
+        self.marks_mut().asid = Some(asid);
+    }
+
+    /// A lookup of the page in this slot.
+    #[inline(always)]
+    pub fn mark(&mut self, slot: usize) {
+        self.marks_mut().mark(slot);
+    }
+
+    /// The slot of a page; if it is the page's: the designs that answer this lookup quietly, and those whose systems have nothing to do for it
+    /// but answer [`Quiet::answer`].
+    #[inline(always)]
+    pub fn known(&self, vpn: u64, kind: Kind) -> (usize, Option<(u32, u32)>) {
+        let at = slot_at(Marks::place(vpn), kind == Kind::Fetch);
+        // Where it is does not depend on the seat, which is in another line of memory.
+        prefetch_index(&self.answers, at);
+        let seat = self.marks().seat(at);
+        (at, (seat.vpn == vpn).then(|| (half(seat.designs, kind), half(seat.systems, kind))))
+    }
+
+    /// Gives the slot to this page. Who had it, seen from the fetch side or not, with its last lookup, which the designs must be told.
+    pub fn claim(&mut self, at: usize, vpn: u64) -> Option<(bool, Vpn, u32)> {
+        if self.marks().seat(at).vpn == NO_PAGE {
+            self.claimed.push(at as u16);
+        }
+        silence(&mut self.silent, at);
+        self.marks_mut().take(at, vpn).map(|(vpn, when)| (at >= SLOTS, Vpn(vpn), when))
+    }
+
+    /// What a system answers to a lookup of the page in this slot that it has nothing to do for.
+    #[inline(always)]
+    pub fn answer(&self, at: usize, system: usize) -> Touched {
+        self.answers[system / ABREAST * 2 * SLOTS + at].0[system % ABREAST].into()
+    }
+
+    /// The system of these designs answers so from now on; a store that was served leaves nothing to do for loads. The slot must be claimed.
+    pub fn serve(&mut self, at: usize, kind: Kind, designs: u32, system: usize, answer: Touched) {
+        self.marks_mut().seat_mut(at).systems |= for_kind(designs, kind);
+        self.answers[system / ABREAST * 2 * SLOTS + at].0[system % ABREAST] = answer.into();
+    }
+
+    /// The design is asked for this slot: nothing may be published for it that was not asked.
+    #[inline(always)]
+    pub fn asked(&mut self, at: usize, design: usize) {
+        self.asked[design].insert(at);
+    }
+
+    /// The designs answer this lookup quietly from now on; a quiet store makes loads quiet too. The slot must be claimed.
+    #[inline(always)]
+    pub fn publish(&mut self, at: usize, kind: Kind, designs: u32) {
+        let seat = self.marks_mut().seat_mut(at);
+        seat.designs |= for_kind(designs, kind);
+        let Seat { vpn, designs, .. } = *seat;
+        // What is not full was not silent before.
+        let silent = |kind| select_unpredictable(half(designs, kind) == self.full, vpn, NO_PAGE);
+        let (loads, stores) = (silent(Kind::Load), silent(Kind::Store));
+        self.silent[at % STORES] = loads;
+        self.silent[at % STORES + STORES] = stores;
+    }
+
+    /// No lookup of the design is quiet any more.
+    #[inline(never)]
+    pub fn clear_design(&mut self, design: usize) {
+        self.forget(design, |_| true);
+    }
+
+    /// Lookups of what is asked for here are quiet no more for the design.
+    #[inline]
+    fn forget(&mut self, design: usize, these: impl Fn(Vpn) -> bool) {
+        let marks = self.noise.marks.as_mut().expect("made with the table");
+        let silent = &mut self.silent;
+        self.asked[design].retain(|at| {
+            let seat = marks.seat_mut(at);
+            let quiet = seat.designs & both(1 << design) != 0;
+            if quiet && these(Vpn(seat.vpn)) {
+                seat.designs &= !both(1 << design);
+                silence(silent, at);
+                return false;
+            }
+            quiet
+        });
+    }
+
+    /// Lookups of a page are quiet no more for these designs, and there may be something to do for the systems of those.
+    #[inline]
+    pub fn clear_page(&mut self, vpn: Vpn, designs: u32, those: u32) {
+        let marks = self.noise.marks.as_mut().expect("made with the table");
+        let place = Marks::place(vpn.0);
+        for at in [slot_at(place, false), slot_at(place, true)] {
+            let seat = marks.seat_mut(at);
+            if seat.vpn == vpn.0 {
+                seat.designs &= !both(designs);
+                seat.systems &= !both(those);
+                silence(&mut self.silent, at);
+            }
+        }
+    }
+
+    /// Takes the pages that a design named out of the table.
+    #[inline(always)]
+    pub fn hush(&mut self, asid: Asid, design: usize) {
+        if self.noise.all {
+            return self.clear_design(design);
+        }
+        let Noise { pages, marks, .. } = &mut self.noise;
+        let marks = marks.as_mut().expect("made with the table");
+        for &(_, base, mut mask) in pages.iter().filter(|(of, ..)| *of == asid) {
+            while mask != 0 {
+                let place = Marks::place(base.0 + u64::from(mask.trailing_zeros()));
+                clear_place(marks, &mut self.silent, place, 1 << design);
+                mask &= mask - 1;
+            }
+        }
+    }
+
+    /// As [`Quiet::hush`], for what a design named elsewhere, in pages of 2^k.
+    #[cold]
+    pub fn hush_runs(&mut self, noise: &Noise, asid: Asid, design: usize, k: u32) {
+        if noise.all {
+            return self.clear_design(design);
+        }
+        for &(_, base, mut mask) in noise.pages.iter().filter(|(of, ..)| *of == asid) {
+            while mask != 0 {
+                let page = VpnRange::one(Vpn(base.0 + u64::from(mask.trailing_zeros())));
+                self.clear_run(page.finer(k), design);
+                mask &= mask - 1;
+            }
+        }
+    }
+
+    /// Lookups of these pages are quiet no more for the design. Looks through the pages or through what the design was asked for,
+    /// whichever is less.
+    fn clear_run(&mut self, pages: VpnRange, design: usize) {
+        if pages.pages <= self.asked[design].len() as u64 {
+            pages.iter().for_each(|vpn| self.clear_page(vpn, 1 << design, 0));
+        } else {
+            self.forget(design, |vpn| pages.contains(vpn));
+        }
+    }
+
+    /// Nothing is quiet any more.
+    pub fn clear(&mut self) {
+        let marks = self.noise.marks.as_mut().expect("made with the table");
+        for &at in &self.claimed {
+            let seat = marks.seat_mut(at.into());
+            *seat = Seat::of(seat.vpn);
+            silence(&mut self.silent, at.into());
+        }
+        // Who was asked stays: the sets may have too many slots, never too few.
+    }
+
+    /// The slots that have a page: whether it is seen from the fetch side, the page, its last lookup. With `forget` they have none any more.
+    pub fn lookups(&mut self, forget: bool) -> Vec<(bool, Vpn, u32)> {
+        if forget {
+            self.clear();
+        }
+        let claimed = std::mem::take(&mut self.claimed);
+        let marks = self.marks_mut();
+        let take = |&at: &u16| {
+            let at = usize::from(at);
+            let vpn = marks.seat(at).vpn;
+            let when = marks.last(at, vpn);
+            if forget {
+                marks.take(at, NO_PAGE);
+            }
+            (when > 0).then_some((at >= SLOTS, Vpn(vpn), when))
+        };
+        let lookups = claimed.iter().filter_map(take).collect();
+        if !forget {
+            self.claimed = claimed;
+        }
+        lookups
+    }
+}
+
+/// Nothing of the slot is silent.
+#[inline(always)]
+fn silence(silent: &mut [u64; 4 * SLOTS], at: usize) {
+    silent[at % STORES] = NO_PAGE;
+    silent[at % STORES + STORES] = NO_PAGE;
+}
+
+/// No lookup of a page at this place, seen from either side, is quiet any more for these designs. Whose the slots are nobody asks: rarely is
+/// another page quiet there, and that may be lost.
+#[inline(always)]
+fn clear_place(marks: &mut Marks, silent: &mut [u64; 4 * SLOTS], place: usize, designs: u32) {
+    for seat in &mut marks.places[place % SLOTS].0 {
+        seat.designs &= !both(designs);
+    }
+    for what in [LOADS, STORES, FETCHES] {
+        silent[what + place % SLOTS] = NO_PAGE;
+    }
+}
+
+/// What the fast path asks.
+#[derive(Clone, Copy)]
+pub(super) struct Silent<'a>(&'a [u64; 4 * SLOTS]);
+
+impl Silent<'_> {
+    /// Zero if every design answers this lookup quietly. `at` is the place of the page plus one of [`LOADS`], [`STORES`], [`FETCHES`].
+    #[inline(always)]
+    pub fn loud(self, vpn: u64, at: usize) -> u64 {
+        self.0[at % (4 * SLOTS)] ^ vpn
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,305 @@
+//! Machine descriptions: presets, TOML files, overrides, and their resolved keys.
+
+use super::description;
+use super::presets::{self, PRESETS};
+use farreach_cost as cost;
+use farreach_hw::system::keys::TABLE;
+use farreach_hw::system::tables::TABLES;
+use farreach_hw::system::{SYSTEMS, SystemKind};
+use farreach_hw::tlb::{DESIGNS, Design, host, range, segment, walker};
+use farreach_os as os;
+use farreach_types::Error;
+use farreach_types::params::{Allowed, Key, Params};
+use serde_json::{Map, Value as Json};
+
+/// How the name of a file ends that describes a machine.
+const FILE: &str = ".toml";
+
+/// Which hardware.
+const KIND: Key =
+    Key { name: "kind", default: "", allowed: Allowed::Text, about: "the TLB design, or the kind of a machine with caches" };
+const SPLIT: Key = Key {
+    name: "split",
+    default: "false",
+    allowed: Allowed::Flag,
+    about: "one TLB for fetches and one for data, each with `entries` entries, instead of a unified one",
+};
+
+/// What translates in a machine, as a registry knows it.
+#[derive(Clone, Copy)]
+pub enum Hardware {
+    /// A TLB by itself: of the references only their pages count.
+    Tlb(&'static Design),
+    /// Caches and whatever translates behind or beside them: every reference counts.
+    System(&'static SystemKind),
+}
+
+impl Hardware {
+    /// Value of the key `kind`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Hardware::Tlb(design) => design.kind,
+            Hardware::System(system) => system.kind,
+        }
+    }
+
+    /// The TLB design, if it is one by itself.
+    pub fn tlb(&self) -> Option<&'static Design> {
+        match self {
+            Hardware::Tlb(design) => Some(design),
+            Hardware::System(_) => None,
+        }
+    }
+
+    /// The keys it reads.
+    fn keys(&self) -> Vec<&'static Key> {
+        let mut keys = vec![&KIND];
+        match self {
+            Hardware::Tlb(design) => {
+                keys.extend(design.keys);
+                keys.push(&SPLIT);
+            }
+            Hardware::System(system) => keys.extend(system.keys),
+        }
+        keys
+    }
+
+    fn prices(&self) -> Vec<&'static Key> {
+        match self {
+            Hardware::Tlb(_) => cost::COST_KEYS.to_vec(),
+            Hardware::System(_) => [cost::SYSTEM_KEYS, cost::COMMON_KEYS].concat(),
+        }
+    }
+}
+
+/// A machine, completely described.
+pub struct MachineSpec {
+    /// As the user wrote it; the name in the result.
+    pub name: String,
+    /// One line for people.
+    pub about: String,
+    /// What translates.
+    pub hardware: Hardware,
+    /// Every key, resolved.
+    pub params: Params,
+    /// The description has a seed of its own.
+    seeded: bool,
+}
+
+impl MachineSpec {
+    /// Reads `NAME[:key=value,...]` or `FILE.toml[:key=value,...]`. `seed` counts unless the description has one.
+    ///
+    /// # Errors
+    /// [`Error::Io`]: the file cannot be read, is larger than 1 MB, or is no UTF-8 text. [`Error::Config`]: there is no preset of this name, or
+    /// the description is refused, with key, value and what is allowed. What only the parts of a machine can judge, entries in ways or memory
+    /// in pages, is refused by [`Lab::new`](super::Lab::new).
+    pub fn parse(text: &str, seed: u64) -> Result<MachineSpec, Error> {
+        let config = |what: String| Error::Config { machine: text.to_owned(), what };
+        let (base, overrides) = MachineSpec::split(text);
+        let toml = if let Some(file) = MachineSpec::file(text) {
+            description::read(file)?
+        } else {
+            let preset = PRESETS.iter().find(|p| p.name == base);
+            preset.ok_or_else(|| config(presets::unknown(base)))?.toml.to_owned()
+        };
+        MachineSpec::from_toml(text, &toml, overrides, seed)
+    }
+
+    /// Reads several, each as in [`MachineSpec::parse`] or with the name of a group, which stands for all presets of it: `ds13` or `all`, with
+    /// overrides that go for each.
+    ///
+    /// # Errors
+    /// The first of [`MachineSpec::parse`].
+    pub fn parse_all(texts: impl IntoIterator<Item = impl AsRef<str>>, seed: u64) -> Result<Vec<MachineSpec>, Error> {
+        let names = texts.into_iter().flat_map(|text| presets::named(text.as_ref()));
+        names.map(|name| MachineSpec::parse(&name, seed)).collect()
+    }
+
+    /// The files that are read for it: its description, and those that its keys name.
+    pub fn inputs(&self) -> Vec<&str> {
+        let keys = MachineSpec::keys(self.hardware, self.params.text(os::PLACEMENT.name));
+        let named = keys.iter().filter(|key| matches!(key.allowed, Allowed::File)).map(|key| self.params.text(key.name));
+        MachineSpec::file(&self.name).into_iter().chain(named.filter(|name| !name.is_empty())).collect()
+    }
+
+    /// The file that `text` names, if it is not a preset.
+    fn file(text: &str) -> Option<&str> {
+        Some(MachineSpec::split(text).0).filter(|base| base.ends_with(FILE))
+    }
+
+    /// The machine and its overrides. A colon in the path of a file, `FILE.toml` or `FILE.toml:`, is part of the path; one in an
+    /// override is behind a `=`.
+    fn split(text: &str) -> (&str, &str) {
+        let path = &text[..text.find('=').unwrap_or(text.len())];
+        let end = path.find(&format!("{FILE}:")).or_else(|| text.strip_suffix(FILE).map(str::len)).map(|at| at + FILE.len());
+        match end.filter(|&end| end <= path.len()) {
+            Some(end) => (&text[..end], text[end..].strip_prefix(':').unwrap_or("")),
+            None => text.split_once(':').unwrap_or((text, "")),
+        }
+    }
+
+    /// From TOML text and `key=value,...` overrides; the key `kind` names a design of the registry. `name`: what messages and results call it.
+    ///
+    /// # Errors
+    /// [`Error::Config`] as in [`MachineSpec::parse`].
+    pub fn from_toml(name: &str, toml: &str, overrides: &str, seed: u64) -> Result<MachineSpec, Error> {
+        MachineSpec::with_designs(name, toml, overrides, seed, DESIGNS)
+    }
+
+    /// As [`MachineSpec::from_toml`], with designs of your own: for a program that tries a design without touching the registry. `designs` are
+    /// those that `kind` can name besides machines with caches: [`DESIGNS`] and yours, as a rule. Of two with one name the first counts.
+    ///
+    /// # Errors
+    /// [`Error::Config`] as in [`MachineSpec::parse`].
+    pub fn with_designs(
+        name: &str,
+        toml: &str,
+        overrides: &str,
+        seed: u64,
+        designs: &[&'static Design],
+    ) -> Result<MachineSpec, Error> {
+        let config = |what: String| Error::Config { machine: name.to_owned(), what };
+        let mut base = description::parse(toml).map_err(config)?;
+        let about = match base.remove("about") {
+            None => String::new(),
+            Some(Json::String(about)) => about,
+            Some(other) => return Err(config(format!("about = {other} is not allowed: about must be a text"))),
+        };
+        let mut given = Map::new();
+        for pair in overrides.split(',').filter(|p| !p.is_empty()) {
+            let (key, value) =
+                pair.split_once('=').ok_or_else(|| config(format!("'{pair}' is not an override; write key=value")))?;
+            if given.insert(key.trim().to_owned(), Json::from(value.trim())).is_some() {
+                return Err(config(format!("the key '{}' is given twice", key.trim())));
+            }
+        }
+        let word = |key: &str, default: &str| {
+            let value = given.get(key).or_else(|| base.get(key));
+            value.map_or(default.to_owned(), |v| v.as_str().map_or_else(|| v.to_string(), str::to_owned))
+        };
+        let all = || designs.iter().map(|d| Hardware::Tlb(d)).chain(SYSTEMS.iter().map(|s| Hardware::System(s)));
+        let kinds = || all().map(|h| h.kind()).collect::<Vec<_>>().join(", ");
+        let kind = word("kind", "");
+        let hardware = all().find(|h| h.kind() == kind).ok_or_else(|| {
+            let missing = !given.contains_key(KIND.name) && !base.contains_key(KIND.name);
+            let what = if missing { "the key 'kind' is missing".into() } else { format!("kind = '{kind}' is not allowed") };
+            config(format!("{what}: kind must be one of {}", kinds()))
+        })?;
+        let placement = word("placement", os::PLACEMENT.default);
+        if os::placement::placement(&placement).is_none() {
+            let names = MachineSpec::registered(os::PLACEMENT.name).join(", ");
+            return Err(config(format!("placement = '{placement}' is not allowed: placement must be one of {names}")));
+        }
+        let keys = MachineSpec::keys(hardware, &placement);
+        // What the preset says of a part that an override replaced is of no use to the new part.
+        if given.contains_key("kind") || given.contains_key("placement") {
+            base.retain(|name, _| keys.iter().any(|k| k.name == name));
+        }
+        base.extend(given);
+        let seeded = base.contains_key(os::SEED.name);
+        base.entry(os::SEED.name).or_insert(seed.into());
+        let params = Params::resolve(&keys, &base).map_err(config)?;
+        let spec = MachineSpec { name: name.to_owned(), about, hardware, params, seeded };
+        spec.check_feedback().map_err(config)?;
+        spec.check_guest().map_err(config)?;
+        Ok(spec)
+    }
+
+    /// F-4: an operating system that reads counters needs hardware that has them.
+    fn check_feedback(&self) -> Result<(), String> {
+        let refuse = |with: &str, why: &str| {
+            Err(format!(
+                "range_feedback = true is not allowed with {with}: {why}; it needs ranges = true, kind = range, walk_cost = fixed"
+            ))
+        };
+        if !self.system_reads_counters() {
+            Ok(())
+        } else if !self.params.flag(os::ranges::RANGES.name) {
+            refuse("ranges = false", "there is no threshold")
+        } else if !self.params.has(range::RANGE_ENTRIES.name) {
+            refuse(&format!("kind = {}", self.hardware.kind()), "no range TLB counts misses")
+        } else if self.by_lines() {
+            refuse("walk_cost = caches", "machines with caches go through spans in which no range may change")
+        } else {
+            Ok(())
+        }
+    }
+
+    /// DS13-41: registers of a guest need a system that has something to put in them.
+    fn check_guest(&self) -> Result<(), String> {
+        let params = &self.params;
+        // What has no registers refuses by itself.
+        if !params.has(segment::SEGMENTS.name) || !["segment", "composed"].contains(&params.text(host::GUEST.name)) {
+            return Ok(());
+        }
+        let refuse = |with: &str, why: &str| {
+            Err(format!("{} = {} is not allowed with {with}: {why}", host::GUEST.name, params.text(host::GUEST.name)))
+        };
+        let (sets, placement) = (params.int(segment::SEGMENTS.name), params.text(os::PLACEMENT.name));
+        if params.flag(SPLIT.name) {
+            refuse("split = true", "each half would have registers of its own")
+        } else if sets > 1 && !params.flag(os::ranges::RANGES.name) {
+            refuse(
+                &format!("segments = {sets} and ranges = false"),
+                "the system of the guest keeps no ranges for its registers",
+            )
+        } else if sets == 1 && placement != os::placement::SEGMENT.name {
+            let why = "the system of the guest makes no segments; placement must be segment";
+            refuse(&format!("placement = {placement}"), why)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn system_reads_counters(&self) -> bool {
+        self.params.flag(os::ranges::FEEDBACK.name)
+    }
+
+    /// The names that a key chooses from where these are a registry, `kind`, `placement` and `table`; none of any other key.
+    pub fn registered(key: &str) -> Vec<&'static str> {
+        if key == KIND.name {
+            DESIGNS.iter().map(|d| d.kind).chain(SYSTEMS.iter().map(|s| s.kind)).collect()
+        } else if key == os::PLACEMENT.name {
+            os::placement::PLACEMENTS.iter().map(|p| p.name).collect()
+        } else if key == TABLE.name {
+            TABLES.iter().map(|t| t.name).collect()
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// All keys of a machine with this hardware and placement policy.
+    pub fn keys(hardware: Hardware, placement: &str) -> Vec<&'static Key> {
+        let mut keys = hardware.keys();
+        keys.extend(os::keys(placement));
+        keys.extend(hardware.prices());
+        keys
+    }
+
+    /// The resolved description as TOML: reading it again gives the same machine. A seed that nobody gave stands in a comment, so
+    /// that a run's own seed counts.
+    pub fn to_toml(&self) -> String {
+        let mut text = format!("about = {}\n", description::toml(&self.about.as_str().into()));
+        for (key, value) in self.params.as_json() {
+            let comment = if key == os::SEED.name && !self.seeded { "# " } else { "" };
+            text.push_str(&format!("{comment}{key} = {}\n", description::toml(value)));
+        }
+        text
+    }
+
+    /// Whether every reference counts, not only its page: machines with caches, and TLBs whose walkers read through caches.
+    pub(super) fn by_lines(&self) -> bool {
+        self.hardware.tlb().is_none() || walker::by_caches(&self.params)
+    }
+
+    /// The part of the description that makes its operating system; machines with equal ones share it. Where the system reads the counters
+    /// of its processor, that is everything.
+    pub(super) fn os_keys(&self) -> Map<String, Json> {
+        if self.system_reads_counters() {
+            return self.params.as_json().clone();
+        }
+        let keys = os::keys(self.params.text("placement"));
+        let own = self.params.as_json().iter().filter(|(name, _)| keys.iter().any(|k| k.name == *name));
+        own.map(|(k, v)| (k.clone(), v.clone())).collect()
+    }
+}

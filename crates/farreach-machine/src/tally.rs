@@ -1,0 +1,144 @@
+//! What an engine counts for all designs together: references, lookups and the pages they touch.
+
+use super::lives::Time;
+use farreach_types::addr::Asid;
+use farreach_types::counts::Lookups;
+use farreach_types::event::{Kind, Op};
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use std::collections::BTreeSet;
+
+/// How far a run is, for progress displays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Instructions so far.
+    pub instructions: u64,
+    /// References so far.
+    pub references: u64,
+}
+
+/// What the loop counts for all designs together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    /// References before splitting at page boundaries.
+    pub references: Lookups,
+    /// Lookups of a further 4 KB page of one reference.
+    pub further: Lookups,
+    /// The same, by log2 of the largest page whose boundary lies before it, where somebody asks for that.
+    pub crossings: [u64; ORDERS],
+}
+
+impl Tally {
+    /// What `--limit` counts: instructions, or references in a stream that has none. Blocks without instructions that stand
+    /// among others (the rest of an instruction that faulted, say) add nothing.
+    #[inline]
+    pub fn units(&self) -> u64 {
+        match self.references.fetch {
+            0 => self.references.total(),
+            instructions => instructions,
+        }
+    }
+
+    /// How far the run is.
+    pub fn progress(&self) -> Progress {
+        Progress { instructions: self.references.fetch, references: self.references.total() }
+    }
+
+    /// Lookups in 4 KB pages: a reference makes one for each page it touches (XC-1).
+    pub fn lookups(&self) -> Lookups {
+        let Tally { references, further, .. } = self;
+        Lookups {
+            fetch: references.fetch + further.fetch,
+            load: references.load + further.load,
+            store: references.store + further.store,
+        }
+    }
+
+    /// The time for regions.
+    pub fn time(&self) -> Time {
+        Time { instructions: self.references.fetch, lookups: self.lookups().total() }
+    }
+
+    /// Lookups in base pages of 2^k 4 KB pages.
+    pub fn lookups_in(&self, k: u32) -> u64 {
+        self.lookups().total() - self.crossings[..k as usize].iter().sum::<u64>()
+    }
+}
+
+/// Those of a kind.
+#[inline(always)]
+pub(super) fn of(lookups: &mut Lookups, kind: Kind) -> &mut u64 {
+    match kind {
+        Kind::Fetch => &mut lookups.fetch,
+        Kind::Load => &mut lookups.load,
+        Kind::Store => &mut lookups.store,
+    }
+}
+
+/// Processes and threads that a stream announces. A process stays itself through an exec, and so does the thread that calls it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Crowd {
+    starts: u64,
+    execs: u64,
+    forks: u64,
+    threads: u64,
+    ended: BTreeSet<Asid>,
+}
+
+impl Crowd {
+    /// Takes an event in. An address space that has ended does not start again: the stream is a second one.
+    pub fn follow(&mut self, asid: Asid, op: &Op) -> Result<(), String> {
+        match op {
+            Op::Start { .. } if self.ended.contains(&asid) => {
+                return Err(format!(
+                    "address space {} starts, but has ended before: it takes one stream; several in one are a trace::Chain",
+                    asid.0
+                ));
+            }
+            Op::End(_) => _ = self.ended.insert(asid),
+            Op::Start { parent: None, .. } => self.starts += 1,
+            Op::Start { parent: Some(_), .. } => self.execs += 1,
+            Op::Fork { .. } => self.forks += 1,
+            Op::ThreadStart { .. } => self.threads += 1,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Processes: something ran, said or not.
+    pub fn processes(&self) -> u64 {
+        self.starts.max(1) + self.forks
+    }
+
+    /// Threads: one for each process at least. No `ThreadStart` announces the one that forked; one announces again the one that
+    /// called exec.
+    pub fn threads(&self) -> u64 {
+        (self.threads + self.forks).saturating_sub(self.execs).max(self.processes())
+    }
+}
+
+/// log2 of the 4 KB pages in a base page is below this.
+pub(super) const ORDERS: usize = 10;
+
+/// The largest base page that begins with this 4 KB page, as log2 of its 4 KB pages.
+#[inline]
+pub(super) fn begins(vpn: u64) -> usize {
+    (vpn.trailing_zeros() as usize).min(ORDERS - 1)
+}
+
+/// Distinct pages touched, of all address spaces.
+#[derive(Default)]
+pub(super) struct Footprint {
+    maps: HashMap<(Asid, u64), [u64; 8], FixedState>,
+    pub pages: u64,
+}
+
+impl Footprint {
+    #[inline]
+    pub fn insert(&mut self, asid: Asid, vpn: u64) {
+        let bits = self.maps.entry((asid, vpn / 512)).or_default();
+        let (word, bit) = ((vpn % 512 / 64) as usize, 1 << (vpn % 64));
+        self.pages += u64::from(bits[word] & bit == 0);
+        bits[word] |= bit;
+    }
+}

@@ -1,0 +1,22 @@
+//! The tests of farreach-machine.
+
+mod base_page;
+mod big_memory;
+mod block_sizes;
+mod ca_14_trap;
+mod common;
+mod cores;
+mod kernel_segment;
+mod mmu;
+mod nested;
+mod pages;
+mod relocate;
+mod run_oracle;
+mod shared_words;
+mod sv97;
+mod t94_allocation;
+mod t94_os;
+mod today;
+mod two_level;
+mod two_size;
+mod walk_caches;

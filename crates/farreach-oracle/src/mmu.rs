@@ -1,0 +1,285 @@
+//! First-level TLBs by side and size, what stands behind them, and the walker (DS13-36, RMM15-1 to RMM15-14, RMM15-41, RMM15-42, DS13-1 to
+//! DS13-5), as lists with a time of begin and of last use in every entry.
+//!
+//! * OM-1 Slots: data side of the first level, array by array, fetch side, then the second level (`l2`, then `l2i`) and the range TLB, or
+//!   the clusters. A set is the page number, in units of the entry, mod sets.
+//! * OM-2 An entry of the first level gets the largest size of its level that is not larger than the mapping. The second level holds a
+//!   page if it has a size of the same leaf (4 KB, 2 MB, 1 GB) that is not larger than the mapping, or any such size with `l2_fracture`.
+//!   Of what answered from the second level, the first holds that entry's size, or a smaller one of its own.
+//! * OM-3 An entry of more than one page, filled, drops what it covers in its own level: `covered_drops` of all levels.
+//! * OM-4 `coalesce`: a mapping smaller than that counts as that large if all pages of the aligned group have contiguous frames, aligned
+//!   alike, and the same attributes; what the mapping itself did not have is `preloaded`.
+//! * OM-5 `evictions` are those of what stands behind the first level; of the first level where nothing does for that side. Evicted ranges
+//!   are counted apart. `invalidations`: entries of all levels, ranges apart, and pages of clusters.
+//! * OM-6 A walk uses the deepest cached entry, which is used by it, and caches all it reads but the leaf, top first. Any change of a
+//!   mapping of a process drops all cached entries of the process.
+//! * OM-7 `fills`: one per miss. `merges`: misses that joined a cluster.
+//! * OM-11 Clusters of 2, 4 or 8 pages. In runs, not groups: the page that missed, and those before and after it as long as each has the next frame
+//!   and the same attributes. What the same frames say of pages of the cluster is one entry.
+//! * OM-13 Runs: entries of any pages in a row in frames in a row with equal attributes, up to a limit, and superpages, beside the second level (they
+//!   follow its slots). A walk brings the page and those before and after it in its line of eight, as long as each fits on and has no entry; it
+//!   lengthens the entry that ends before it, then is lengthened by the one that begins after it, each if both together are within the limit;
+//!   the lower entry's slot and time of begin stay. A lone page is no entry. Superpages drop what they cover. A change of any page drops the entry,
+//!   all of whose pages count; splitting a superpage drops superpages only, which count one. Asked `first`, a hit is all that happens.
+//! * OM-12 Several segments: the registers of the process that runs hold its largest ranges. They are loaded before a lookup if another process's
+//!   are in them, or a change met one of them, or the miss before was of a page in a range while the ranges were others than when they were
+//!   loaded.
+//! * OM-10 `range_control = counters` looks at the counters after every 4096 misses of the first level, before the next: on turns off if
+//!   fewer than 16 lookups were answered by ranges alone and fewer than 256 walks met the range bit; off turns on at 256 of these.
+//! * OM-8 A range that is filled drops the ranges it overlaps, uncounted. The range used last is none after it was dropped.
+//! * OM-9 Which walks search the range table: see [`Hint`].
+
+mod arrays;
+mod behind;
+mod changes;
+mod clusters;
+mod config;
+mod ranges;
+mod runs;
+mod walk;
+
+pub use config::{Array, Behind, Config, Hint, RangeOrder, SegmentMode};
+
+use super::tlb::Replacement;
+use arrays::{Level, Slots};
+use clusters::Cluster;
+use farreach_hw::tlb::{EntryView, Lookup, Outcome};
+use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
+use farreach_types::counts::TlbCounts;
+use farreach_types::event::Kind;
+use farreach_types::translation::{Attr, PageTableView, Pte, Range, Translation};
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use ranges::Held;
+use runs::Row;
+use walk::Pointer;
+
+/// The model.
+pub struct PlainMmu {
+    config: Config,
+    l1: [Level; 2],
+    l2: Option<Level>,
+    l2i: Option<Level>,
+    clusters: Option<Slots<Cluster>>,
+    ranges: Option<Slots<Held>>,
+    rows: Vec<Option<Row>>,
+    row_rng: Pcg64Mcg,
+    newest: Option<usize>,
+    /// OM-12: whose, the version, the ranges.
+    registers: Option<(Asid, u64, Vec<Range>)>,
+    /// OM-11.
+    cluster: (u64, bool),
+    /// OM-9.
+    waits: Vec<u8>,
+    /// OM-10: misses of the first level, lookups answered by ranges alone, walks to a range bit.
+    window: [u64; 3],
+    caches: Vec<Slots<Pointer>>,
+    counts: TlbCounts,
+    now: u64,
+}
+
+fn leaf(order: u8) -> u8 {
+    if order >= 18 {
+        2
+    } else if order >= 9 {
+        1
+    } else {
+        0
+    }
+}
+
+impl PlainMmu {
+    pub fn new(config: Config) -> PlainMmu {
+        let c = &config;
+        let some = |arrays: &[Array], seed| (!arrays.is_empty()).then(|| Level::new(arrays, c, seed));
+        let paged = !matches!(c.behind, Behind::Clusters { .. });
+        PlainMmu {
+            l1: [Level::new(c.l1d, c, 0), Level::new(c.l1i, c, 8)],
+            l2: if paged { some(c.l2, 16) } else { None },
+            l2i: c.l2i.filter(|_| paged).and_then(|arrays| some(arrays, 24)),
+            clusters: match c.behind {
+                Behind::Clusters { entries, ways, .. } => Some(Slots::new(entries, ways, c.replacement, c.seed + 64)),
+                _ => None,
+            },
+            ranges: match c.behind {
+                Behind::Ranges { entries, random, .. } => {
+                    let policy = if random { Replacement::Random } else { Replacement::Lru };
+                    Some(Slots::new(entries, 0, policy, c.seed + 64))
+                }
+                _ => None,
+            },
+            rows: match c.behind {
+                Behind::Runs { entries, .. } => vec![None; entries],
+                _ => Vec::new(),
+            },
+            row_rng: Pcg64Mcg::seed_from_u64(c.seed + 64),
+            newest: None,
+            registers: None,
+            cluster: match c.behind {
+                Behind::Clusters { pages, runs, .. } => (pages, runs),
+                _ => (8, false),
+            },
+            waits: vec![0; 256],
+            window: [0; 3],
+            caches: (1..c.levels).map(|l| Slots::new(c.pwc[l - 1], 0, c.replacement, c.seed + 32 + l as u64)).collect(),
+            counts: TlbCounts::default(),
+            now: 0,
+            config,
+        }
+    }
+
+    pub fn lookup(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView) -> Outcome {
+        if let SegmentMode::Several(k) = self.config.segment {
+            return self.several(at, pte, table, k);
+        }
+        let in_segment = at.kind != Kind::Fetch
+            && self.config.segment != SegmentMode::None
+            && table.segment(at.asid).is_some_and(|s| s.base <= at.vpn && at.vpn < s.limit);
+        if in_segment && self.config.segment == SegmentMode::Registers {
+            return Outcome::Hit;
+        }
+        let outcome = self.paged(at, pte, table);
+        self.counts.segment.misses_inside += u64::from(in_segment && outcome != Outcome::Hit);
+        outcome
+    }
+
+    fn several(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, k: usize) -> Outcome {
+        if self.registers.as_ref().is_none_or(|r| r.0 != at.asid) {
+            self.registers = Some((at.asid, table.ranges_version(at.asid), table.largest_ranges(at.asid, k)));
+        }
+        let (_, version, ranges) = self.registers.as_ref().unwrap();
+        let inside = |r: &Range| r.first <= at.vpn && at.vpn.0 < r.first.0 + r.pages;
+        if at.kind != Kind::Fetch && ranges.iter().any(inside) {
+            return Outcome::Hit;
+        }
+        let stale = *version != table.ranges_version(at.asid) && table.range(at.asid, at.vpn).is_some();
+        let outcome = self.paged(at, pte, table);
+        if stale && outcome != Outcome::Hit {
+            self.registers = None;
+        }
+        outcome
+    }
+
+    fn paged(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView) -> Outcome {
+        self.now += 1;
+        let page = Translation { pfn: pte.pfn, attr: pte.attr };
+        if let Behind::Ranges { order: RangeOrder::First, on: true, mru, .. } = self.config.behind
+            && let Some(found) = self.search_ranges(at, mru)
+        {
+            assert_eq!(found, page);
+            return Outcome::Hit;
+        }
+        if let Behind::Runs { first: true, .. } = self.config.behind
+            && let Some((found, _)) = self.search_rows(at)
+        {
+            assert_eq!(found, page);
+            return Outcome::Hit;
+        }
+        self.now += 1;
+        let (side, now) = (usize::from(at.kind == Kind::Fetch), self.now);
+        if let Some(e) = self.l1[side].entry(at.asid, at.vpn) {
+            e.last = now;
+            assert_eq!(e.says(at.vpn), page);
+            return Outcome::Hit;
+        }
+        let (outcome, order) = match self.behind(at, pte) {
+            Some((found, order)) => {
+                assert_eq!(found, page);
+                (Outcome::Hit, order)
+            }
+            None => {
+                let c = &mut self.counts;
+                c.misses += 1;
+                c.tag_misses += 1;
+                c.fills += 1;
+                c.superpage_misses += u64::from(pte.order > 0);
+                *(match at.kind {
+                    Kind::Fetch => &mut c.fetch_misses,
+                    Kind::Load => &mut c.load_misses,
+                    Kind::Store => &mut c.store_misses,
+                }) += 1;
+                c.data_misses = c.load_misses + c.store_misses;
+                self.walk(at, leaf(pte.order));
+                let order = self.coalesced(at, pte, table);
+                self.counts.preloaded += (1 << order) - (1 << pte.order);
+                self.fill_behind(at, page, order, table);
+                (Outcome::TagMiss, order)
+            }
+        };
+        self.now += 1;
+        let fit = self.l1[side].sizes().into_iter().filter(|&o| o <= order).max().unwrap();
+        let (covered, evicted) = self.l1[side].fill(at, page, fit, self.now);
+        self.counts.covered_drops += covered;
+        if self.clusters.is_none() && self.rows.is_empty() && self.second(at.kind).is_none() {
+            self.counts.evictions += evicted;
+        }
+        outcome
+    }
+
+    pub fn counts(&self) -> &TlbCounts {
+        &self.counts
+    }
+
+    /// What the entries that answer this kind say, without the segment.
+    pub fn says(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
+        let side = usize::from(kind == Kind::Fetch);
+        let second = if side == 1 && self.config.l2i.is_some() { &self.l2i } else { &self.l2 };
+        let cluster = || {
+            let all = self.clusters.as_ref()?.slots.iter().flatten();
+            { all }
+                .filter(|c| c.asid == asid && c.number == vpn.0 / self.cluster.0)
+                .find_map(|c| c.pages[(vpn.0 % self.cluster.0) as usize].map(|pfn| Translation { pfn: Pfn(pfn), attr: c.attr }))
+        };
+        let range = || self.ranges.as_ref()?.slots.iter().flatten().find(|h| h.has(asid, vpn)).map(|h| h.says(vpn));
+        let paged = || second.as_ref().and_then(|level| level.says(asid, vpn));
+        let row = || self.rows.iter().flatten().filter(|r| r.asid == asid).find_map(|r| r.says(vpn)).map(|(page, _)| page);
+        self.l1[side].says(asid, vpn).or_else(paged).or_else(cluster).or_else(range).or_else(row)
+    }
+
+    pub fn views(&self) -> Vec<EntryView> {
+        let (mut out, mut before) = (Vec::new(), 0);
+        for level in self.l1.iter().chain(&self.l2).chain(&self.l2i) {
+            level.views(before, &mut out);
+            before += level.len();
+        }
+        if let Some(clusters) = &self.clusters {
+            out.extend(clusters.slots.iter().enumerate().filter_map(|(i, c)| {
+                let c = c.as_ref()?;
+                let page = |i: usize| c.pages[i].map(|pfn| (i as u64, Translation { pfn: Pfn(pfn), attr: c.attr }, false));
+                let (base, pages) = (Vpn(c.number * self.cluster.0), (0..8).filter_map(page).collect());
+                let order = self.cluster.0.trailing_zeros() as u8;
+                Some(EntryView { slot: before + i, asid: c.asid, base, order, pages, sb_enabled: None, used: None })
+            }));
+        }
+        out.extend(self.rows.iter().enumerate().filter_map(|(i, r)| {
+            let r = r.as_ref()?;
+            let (first, n) = match r.superpage {
+                Some((first, _, order)) => (first, 1 << order),
+                None => (*r.pages.first_key_value()?.0, r.pages.len() as u64),
+            };
+            let page = |i: u64| (i, r.says(Vpn(first + i)).unwrap().0, false);
+            let pages = if r.superpage.is_some() { vec![page(0)] } else { vec![page(0), page(n - 1)] };
+            let order = (0..).find(|&o| 1u64 << o >= n)?;
+            Some(EntryView { slot: before + i, asid: r.asid, base: Vpn(first), order, pages, sb_enabled: None, used: None })
+        }));
+        if let Some(ranges) = &self.ranges {
+            out.extend(ranges.slots.iter().enumerate().filter_map(|(i, h)| {
+                let h = h.as_ref()?;
+                let Range { first, pages, .. } = h.range;
+                let page = |i: u64| (i, h.says(Vpn(first.0 + i)), false);
+                let ends = if pages == 1 { vec![page(0)] } else { vec![page(0), page(pages - 1)] };
+                let order = (0..).find(|&o| 1u64 << o >= pages)?;
+                Some(EntryView {
+                    slot: before + i,
+                    asid: h.asid,
+                    base: first,
+                    order,
+                    pages: ends,
+                    sb_enabled: None,
+                    used: None,
+                })
+            }));
+        }
+        out
+    }
+}

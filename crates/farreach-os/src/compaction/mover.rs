@@ -1,0 +1,291 @@
+//! What moves, and where to. Two fingers go through the blocks of memory towards each other, after the scanners of Linux: one empties
+//! blocks, the other fills what is free in blocks that stay.
+//!
+//! In a *sweep* they go by address: all that can move goes up, free memory is what is left below. Otherwise only blocks are emptied that
+//! become wholly free by that, those with fewest pages first, into blocks that cannot become free or have most pages; a block that
+//! cannot be emptied as a whole is left alone.
+//!
+//! A *unit* moves as a whole: a range (RMM15-1), a superpage, else one page. So compaction never splits what is contiguous already. A unit that
+//! is larger than a block stays. So do pages that several page tables or none name, pages in a direct segment, frames that were set
+//! aside, reserved or kept for a process, and objects whose frames a reservation chose.
+
+use crate::bits;
+use crate::{Os, What};
+use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use std::cmp::Reverse;
+
+/// log2 of the frames of a piece of memory that is filled: that of a block, but not more than this.
+const GRANULE: u32 = 9;
+
+/// What one run is to do.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    /// log2 of the frames of a block.
+    pub order: u32,
+    /// By address, over all of memory; otherwise as little as frees whole blocks.
+    pub sweep: bool,
+    /// Pages to copy at most.
+    pub pages: u64,
+    /// Blocks to empty at most.
+    pub blocks: u64,
+}
+
+/// What it did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Moved {
+    /// Pages copied.
+    pub pages: u64,
+    /// Of these, pages of others.
+    pub of_others: u64,
+    /// Units that found no place.
+    pub stayed: u64,
+    /// Blocks emptied, wholly or, in a sweep, of what can move.
+    pub blocks: u64,
+}
+
+/// Frames that move together.
+#[derive(Clone, Copy, Debug)]
+struct Unit {
+    first: u64,
+    frames: u64,
+    /// log2 of the frames of the largest superpage in it.
+    align: u32,
+    /// First page; `None`: a frame of others.
+    page: Option<(Asid, Vpn)>,
+}
+
+/// Who maps what, of the frames that one page table entry names and that may move.
+type Owners = HashMap<u64, (Asid, Vpn), FixedState>;
+
+/// Pieces of memory to fill, in order, and how far that is for units of each length and alignment.
+struct Places {
+    /// log2 of the frames of a piece.
+    order: u32,
+    /// Numbers of pieces.
+    pieces: Vec<u64>,
+    next: HashMap<(u64, u32), usize, FixedState>,
+    /// The first piece that may have room.
+    room: usize,
+    /// By piece, whether it is emptied, and whether something came in.
+    emptied: Vec<bool>,
+    filled: Vec<bool>,
+}
+
+impl Os {
+    /// One run. What was moved is free when memory settles.
+    pub(super) fn move_together(&mut self, plan: &Plan) -> Moved {
+        let mut moved = Moved::default();
+        let Some(total) = self.memory.alloc.total() else { return moved };
+        let mut owners = self.owners(total);
+        let (blocks, mut places) = self.lay_out(plan, total, &owners);
+        let mut touched: Vec<Asid> = Vec::new();
+        for block in blocks {
+            if moved.blocks == plan.blocks {
+                break;
+            }
+            let (first, end) = (block << plan.order, ((block + 1) << plan.order).min(total));
+            let pieces = (first >> places.order) as usize..end.div_ceil(1 << places.order) as usize;
+            if plan.sweep && self.have_met(end, &mut places) {
+                break;
+            }
+            if places.filled[pieces.clone()].contains(&true) {
+                continue;
+            }
+            let Some(mut units) = self.units(&owners, first..end, plan, 1 << places.order) else { continue };
+            if units.iter().map(|u| u.frames).sum::<u64>() > plan.pages - moved.pages {
+                break;
+            }
+            places.emptied[pieces.clone()].fill(true);
+            // What is hard to place comes first.
+            units.sort_by_key(|u| (Reverse(u.frames), u.first));
+            let mut found = Vec::new();
+            for unit in units {
+                match self.place(&unit, plan.sweep.then_some(first), &mut places) {
+                    Some(to) => found.push((unit, to)),
+                    None => {
+                        moved.stayed += u64::from(unit.frames > 1);
+                        if !plan.sweep {
+                            found.drain(..).for_each(|(unit, to)| self.memory.alloc.free_run(to, unit.frames));
+                            break;
+                        }
+                    }
+                }
+            }
+            if found.is_empty() {
+                places.emptied[pieces].fill(false);
+                continue;
+            }
+            moved.blocks += 1;
+            for (unit, to) in found {
+                places.filled[(to.0 >> places.order) as usize] = true;
+                moved.pages += unit.frames;
+                (unit.first..unit.first + unit.frames).for_each(|frame| _ = owners.remove(&frame));
+                match unit.page {
+                    Some((asid, vpn)) => {
+                        self.move_run(asid, VpnRange { start: vpn, pages: unit.frames }, to);
+                        touched.push(asid);
+                    }
+                    None => {
+                        moved.of_others += 1;
+                        self.memory.counts.gathered_pages += 1;
+                        self.memory.move_other(Pfn(unit.first), to);
+                    }
+                }
+            }
+        }
+        touched.sort_unstable();
+        touched.dedup();
+        touched.into_iter().for_each(|asid| self.sync_ranges(asid));
+        moved
+    }
+
+    fn owners(&self, total: u64) -> Owners {
+        let mut owners = Owners::default();
+        for (i, space) in self.spaces.iter().enumerate() {
+            for region in space.regions.iter() {
+                let object = self.memory.objects.get(region.object);
+                if !object.begun.is_empty() || !object.large.is_empty() {
+                    continue;
+                }
+                for run in space.table.runs_in(region.range).into_iter().filter(|run| !run.entry.segment) {
+                    for at in 0..run.pages {
+                        let pfn = Pfn(run.entry.pfn.0 + at);
+                        if pfn.0 < total && self.memory.mappings(pfn) == 1 && !self.memory.pool.owns(pfn) {
+                            owners.insert(pfn.0, (Asid(i as u32), Vpn(run.first.0 + at)));
+                        }
+                    }
+                }
+            }
+        }
+        owners
+    }
+
+    /// The blocks to empty and the pieces to fill, in order.
+    fn lay_out(&self, plan: &Plan, total: u64, owners: &Owners) -> (Vec<u64>, Places) {
+        let order = plan.order.min(GRANULE);
+        let pieces = total.div_ceil(1 << order);
+        let size = |piece: u64| (total - (piece << order)).min(1 << order);
+        let taken: Vec<u64> = (0..pieces).map(|p| size(p) - self.free_frames(p << order, size(p))).collect();
+        let mut movable = vec![0; pieces as usize];
+        for frame in owners.keys().copied().chain(self.memory.others().iter()) {
+            movable[(frame >> order) as usize] += 1;
+        }
+        let up = plan.order - order;
+        let sum =
+            |of: &[u64], block: u64| of[(block << up) as usize..((block + 1) << up).min(pieces) as usize].iter().sum::<u64>();
+        let blocks = total.div_ceil(1 << plan.order);
+        // Whether a block is free when all that can move is gone.
+        let clears = |block: u64| (block + 1) << plan.order <= total && sum(&taken, block) == sum(&movable, block);
+        let (mut empty, mut fill): (Vec<u64>, Vec<u64>);
+        if plan.sweep {
+            empty = (0..blocks).filter(|&b| sum(&movable, b) > 0).collect();
+            fill = (0..pieces).rev().filter(|&p| taken[p as usize] < size(p)).collect();
+        } else {
+            // A full block is as good as a free one, and not worth copying.
+            empty = (0..blocks).filter(|&b| clears(b) && (1..1 << plan.order).contains(&sum(&taken, b))).collect();
+            empty.sort_by_key(|&b| (sum(&taken, b), b));
+            let worth = |p: u64| taken[p as usize] < size(p) && (taken[p as usize] > 0 || up > 0);
+            fill = (0..pieces).filter(|&p| worth(p)).collect();
+            fill.sort_by_key(|&p| (clears(p >> up), Reverse(taken[p as usize]), Reverse(p)));
+        }
+        let none = vec![false; pieces as usize];
+        (empty, Places { order, pieces: fill, next: HashMap::default(), room: 0, emptied: none.clone(), filled: none })
+    }
+
+    /// Whether nothing is free above the block that ends at `end`: a sweep is over.
+    fn have_met(&self, end: u64, places: &mut Places) -> bool {
+        let above = |piece: u64| piece << places.order >= end;
+        let full = |piece: u64| self.free_frames(piece << places.order, 1 << places.order) == 0;
+        let pieces = &places.pieces[places.room..];
+        places.room += pieces.iter().take_while(|&&piece| above(piece) && full(piece)).count();
+        !places.pieces.get(places.room).is_some_and(|&piece| above(piece))
+    }
+
+    fn free_frames(&self, first: u64, frames: u64) -> u64 {
+        let free = |(word, at, n)| (self.memory.alloc.free_of(word) & bits::mask(at, n)).count_ones();
+        bits::groups(first, frames, 64).map(|group| u64::from(free(group))).sum()
+    }
+
+    /// The units that have a frame in a block, none larger than `most`. `None` if it would not become free without them, outside sweeps.
+    fn units(&self, owners: &Owners, block: std::ops::Range<u64>, plan: &Plan, most: u64) -> Option<Vec<Unit>> {
+        let mut units = Vec::new();
+        let mut frame = block.start;
+        while frame < block.end {
+            let here = owners.contains_key(&frame) || self.memory.others().contains(frame);
+            let unit = if here { self.unit(owners, frame, most) } else { None };
+            match unit {
+                Some(unit) => frame = unit.first + unit.frames,
+                None if here && !plan.sweep => return None,
+                None => frame += 1,
+            }
+            units.extend(unit);
+        }
+        Some(units)
+    }
+
+    /// The unit of a frame, if it may move.
+    fn unit(&self, owners: &Owners, frame: u64, most: u64) -> Option<Unit> {
+        let Some(&(asid, vpn)) = owners.get(&frame) else {
+            return Some(Unit { first: frame, frames: 1, align: 0, page: None });
+        };
+        let table = &self.spaces[asid.0 as usize].table;
+        let order = u32::from(table.get(vpn)?.order);
+        let group = VpnRange { start: vpn.align_down(order), pages: 1 << order };
+        let pages = self.range_of(asid, vpn).map_or(group, |range| VpnRange { start: range.first, pages: range.pages });
+        let first = frame.checked_sub(vpn.0 - pages.start.0)?;
+        let mut align = 0;
+        let moves = |(page, frame): (Vpn, u64)| {
+            let order = table.get(page).map_or(0, |e| u32::from(e.order));
+            align = align.max(order);
+            let group = VpnRange { start: page.align_down(order), pages: 1 << order };
+            owners.get(&frame) == Some(&(asid, page)) && group.and(pages) == group
+        };
+        let whole = pages.pages <= most && pages.iter().zip(first..).all(moves);
+        whole.then_some(Unit { first, frames: pages.pages, align, page: Some((asid, pages.start)) })
+    }
+
+    /// Takes frames for a unit where pieces are filled; in a sweep only above the block at `above`.
+    fn place(&mut self, unit: &Unit, above: Option<u64>, places: &mut Places) -> Option<Pfn> {
+        let next = places.next.entry((unit.frames, unit.align)).or_insert(0);
+        while let Some(&piece) = places.pieces.get(*next) {
+            let first = piece << places.order;
+            if above.is_some_and(|above| first <= above) {
+                return None;
+            }
+            if !places.emptied[piece as usize]
+                && let Some(to) = self.highest_free(first, 1 << places.order, unit)
+                && self.memory.alloc.take(to, unit.frames)
+            {
+                return Some(to);
+            }
+            *next += 1;
+        }
+        None
+    }
+
+    /// The highest free frames in a piece of memory that a unit fits into, as aligned as it is.
+    fn highest_free(&self, first: u64, frames: u64, unit: &Unit) -> Option<Pfn> {
+        let words: Vec<u64> =
+            bits::groups(first, frames, 64).map(|(word, at, n)| self.memory.alloc.free_of(word) & bits::mask(at, n)).collect();
+        let runs: Vec<(u64, u64)> = bits::runs(&words).collect();
+        let base = first & !63;
+        runs.into_iter().rev().find_map(|(at, n)| {
+            let last = (base + at + n).checked_sub(unit.frames)?;
+            let to = last.checked_sub(last.wrapping_sub(unit.first) & ((1 << unit.align) - 1))?;
+            (to >= base + at).then_some(Pfn(to))
+        })
+    }
+
+    /// Mapped pages that nobody shares, in consecutive frames, go to other consecutive frames, as the range or superpage that they are.
+    fn move_run(&mut self, asid: Asid, pages: VpnRange, to: Pfn) {
+        for (page, to) in pages.iter().zip(to.0..) {
+            self.change_frame(asid, page, Pfn(to));
+        }
+        let moved: Vec<Vpn> = pages.iter().collect();
+        self.ranges_changed(asid, &moved);
+        self.spaces[asid.0 as usize].table.pack(pages);
+        self.change(asid, pages, What::Stale);
+    }
+}

@@ -1,0 +1,91 @@
+//! The kernel's direct map (F-2, DS13-43): all physical memory once more, in one piece, in every address space.
+//!
+//! A stream with references of a kernel maps it like other memory that the kernel provides: shared, where Linux has it ([`DIRECT_MAP`]). A page
+//! lies in the frame that is its number less a constant. Those frames are memory of the machine that the stream is of, not of the one that
+//! this system hands out: they are numbered from [`FRAMES`] on and nobody takes, gives or moves them. A kernel maps all of it before
+//! anything runs, so a touch is no fault and needs no frame; the page table gets the page then, with its neighbours in a leaf of
+//! `direct_map_page`, so that it grows with what is used.
+
+use super::coarse::Piece;
+use super::fault::attr;
+use super::page_table::Entry;
+use super::{Os, What};
+use farreach_types::addr::{Asid, DIRECT_MAP, Pfn, Vpn, VpnRange};
+use farreach_types::event::Backing;
+use farreach_types::params::{Allowed, Key};
+use farreach_types::translation::Segment;
+
+/// Leaves of the page table over it.
+pub const PAGE: Key = Key {
+    name: "direct_map_page",
+    default: "2M",
+    allowed: Allowed::PageSize { min: 1 << 12, max: 1 << 30 },
+    about: "pages in which the kernel's direct map is mapped, in streams that have one (F-2); base pages where they do not fit",
+};
+
+/// Name of its region.
+pub(super) const NAME: &str = "direct map";
+
+/// Frame of its first page: 128 TB of 4 KB frames are enough for others, 64 TB beyond them for the page tables of a
+/// guest, and all ends where four levels of a host do.
+const FRAMES: u64 = 3 << 34;
+
+/// Whether only the direct map names this frame.
+#[inline]
+pub(super) fn is_direct(pfn: Pfn) -> bool {
+    pfn.0 >= FRAMES
+}
+
+impl Os {
+    fn direct_start(&self) -> Vpn {
+        Vpn(DIRECT_MAP.start >> self.shift)
+    }
+
+    /// Whether this is, or is a part of, the direct map.
+    pub(super) fn is_direct_map(&self, mapping: &Piece) -> bool {
+        let start = mapping.range.start.0 << self.shift;
+        mapping.backing == Backing::Kernel && mapping.shared && DIRECT_MAP.contains(&start)
+    }
+
+    fn is_named_so(&self, label: u32) -> bool {
+        &*self.labels.names[label as usize] == NAME
+    }
+
+    /// What the registers of a kernel segment are to hold.
+    pub(super) fn direct_map(&self, asid: Asid) -> Option<Segment> {
+        let pages = self.spaces.get(asid.0 as usize)?.direct?;
+        Some(Segment { base: pages.start, limit: pages.end(), pfn: Pfn(FRAMES) })
+    }
+
+    /// After an event: hardware hears of a direct map that came, went, or has another end.
+    pub(super) fn follow_direct_map(&mut self, asid: Asid) {
+        let start = self.direct_start();
+        let region = self.space(asid).regions.find(start).map(|r| (r.range, r.label));
+        let now = region.filter(|(range, label)| range.start == start && self.is_named_so(*label)).map(|(range, _)| range);
+        let before = std::mem::replace(&mut self.space(asid).direct, now);
+        if before != now {
+            let whole = before.into_iter().chain(now).max_by_key(|range| range.pages);
+            self.change(asid, whole.expect("one of the two"), What::Segment);
+        }
+    }
+
+    /// The first touch of a page of the direct map. False if the page is none.
+    pub(super) fn direct_page(&mut self, asid: Asid, vpn: Vpn) -> bool {
+        let start = self.direct_start();
+        if vpn < start || vpn.0 >= DIRECT_MAP.end >> self.shift {
+            return false;
+        }
+        let space = &self.spaces[asid.0 as usize];
+        let Some(region) = space.regions.find(vpn).filter(|r| self.is_named_so(r.label)) else { return false };
+        let leaf = |order: u32| VpnRange { start: vpn.align_down(order), pages: 1 << order };
+        let whole = leaf(self.direct_order);
+        // At the ends, and where some of the pages are there already.
+        let fits = whole.and(region.range) == whole && !space.table.any_in(whole);
+        let order = if fits { self.direct_order } else { 0 };
+        let pages = leaf(order);
+        let pfn = Pfn(FRAMES + (pages.start.0 - start.0));
+        let entry = Entry { pfn, label: region.label, attr: attr(region.prot, false), order: order as u8, ..Entry::default() };
+        self.map_run(asid, pages, Entry { present: true, ..entry });
+        true
+    }
+}

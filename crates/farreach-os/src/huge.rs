@@ -1,0 +1,177 @@
+//! Superpages that come at a fault, and pages collapsed into one later, as in Linux (RMM15-26): transparent huge pages of several sizes,
+//! and huge pages from a pool. Splitting one is [`Os::demote`](super::promotion).
+
+use super::fault::attr;
+use super::page_table::Entry;
+use super::placement::Ask;
+use super::region::Region;
+use super::{Os, What};
+use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
+use foldhash::fast::FixedState;
+use hashbrown::HashSet;
+use std::collections::VecDeque;
+
+/// How base pages become superpages in the background (khugepaged). Time is counted in page faults, the only clock that the system has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Background {
+    /// log2 of the base pages of what they become.
+    pub order: u8,
+    /// Page faults between two scans.
+    pub every: u64,
+    /// Groups looked at in a scan.
+    pub groups: u64,
+    /// Pages of a group that may be missing (`max_ptes_none`).
+    pub missing: u64,
+}
+
+/// Groups with base pages, to be looked at in the background, in the order of their first faults.
+#[derive(Default)]
+pub(super) struct Waiting {
+    queue: VecDeque<(Asid, Vpn)>,
+    inside: HashSet<(Asid, Vpn), FixedState>,
+    faults: u64,
+}
+
+impl Os {
+    /// Serves a fault with the largest superpage that fits: an aligned group inside its region of private anonymous memory, no page of
+    /// which is mapped or has contents, and for which there is a block.
+    pub(super) fn superpage_fault(&mut self, asid: Asid, vpn: Vpn, region: &Region) -> bool {
+        let ask = Ask { vpn, object: region.object, page: region.page_of(vpn) };
+        let orders = self.placement.orders(&self.memory, ask, region.huge).to_vec();
+        if orders.is_empty() || !self.memory.objects.get(region.object).private {
+            return false;
+        }
+        for order in orders {
+            let group = VpnRange { start: vpn.align_down(order.into()), pages: 1 << order };
+            let fits = if inside(group, region.range) {
+                let first = region.page_of(group.start);
+                !self.memory.objects.get(region.object).slots.any_in(first..first + group.pages)
+            } else {
+                self.roundable(asid, group, region)
+            };
+            if !fits || self.spaces[asid.0 as usize].table.any_in(group) {
+                continue;
+            }
+            let first = region.page_of(region.range.start.max(group.start));
+            let page = first.wrapping_sub(region.range.start.max(group.start).0 - group.start.0);
+            let Some(base) = self.superpage_block(Ask { vpn: group.start, page, ..ask }, order) else {
+                self.memory.counts.superpage_fallbacks += 1;
+                continue;
+            };
+            let entry = Entry { label: region.label, attr: attr(region.prot, false), order, present: true, ..Entry::default() };
+            for part in self.fill_group(asid, group, region) {
+                let pfn = Pfn(base.0 + (part.range.start.0 - group.start.0));
+                self.memory.fill_run(part.object, part.first_page, pfn, part.range.pages);
+                self.map_run(asid, part.range, Entry { pfn, label: part.label, populated: true, ..entry });
+            }
+            self.spaces[asid.0 as usize].table.update(vpn, |entry| entry.populated = false);
+            self.memory.counts.superpage_faults += 1;
+            self.memory.counts.populated_pages += group.pages - 1;
+            self.memory.counts.populated_in_superpages += group.pages - 1;
+            return true;
+        }
+        false
+    }
+
+    /// A block for a superpage, after compaction if need be.
+    fn superpage_block(&mut self, ask: Ask, order: u8) -> Option<Pfn> {
+        let block = self.placement.block(&mut self.memory, ask, order);
+        if block.is_none() && self.compact(order.into()) {
+            return self.placement.block(&mut self.memory, ask, order);
+        }
+        block
+    }
+
+    /// After a fault that brought in a base page: its group may be collapsed later; and now and then, some are.
+    pub(super) fn collapse_later(&mut self, asid: Asid, vpn: Vpn, region: &Region) {
+        let Some(background) = self.placement.background() else { return };
+        let group = VpnRange { start: vpn.align_down(background.order.into()), pages: 1 << background.order };
+        let ask = Ask { vpn, object: region.object, page: region.page_of(vpn) };
+        let wanted = self.placement.orders(&self.memory, ask, region.huge).contains(&background.order);
+        if wanted && inside(group, region.range) && self.waiting.inside.insert((asid, group.start)) {
+            self.waiting.queue.push_back((asid, group.start));
+        }
+        self.waiting.faults += 1;
+        if !self.waiting.faults.is_multiple_of(background.every) {
+            return;
+        }
+        for _ in 0..background.groups.min(self.waiting.queue.len() as u64) {
+            let (asid, first) = self.waiting.queue.pop_front().expect("as many as there are");
+            if self.collapse(asid, first, &background) {
+                self.waiting.inside.remove(&(asid, first));
+            } else {
+                self.waiting.queue.push_back((asid, first));
+            }
+            self.sync_ranges(asid);
+        }
+        self.memory.settle();
+    }
+
+    /// Copies the pages of a group into a block and maps it as one. True if that is done or can no longer be.
+    fn collapse(&mut self, asid: Asid, first: Vpn, background: &Background) -> bool {
+        let order = background.order;
+        let group = VpnRange { start: first, pages: 1 << order };
+        let space = &self.spaces[asid.0 as usize];
+        let Some(region) = space.regions.find(first).filter(|r| inside(group, r.range)).cloned() else { return true };
+        let pages = space.table.mapped_in(group);
+        let entries: Vec<Entry> = pages.iter().filter_map(|&v| space.table.get(v)).collect();
+        let object = self.memory.objects.get(region.object);
+        if pages.is_empty() || entries[0].order >= order || !object.private || object.kind.is_file() {
+            return true;
+        }
+        let alone = |e: &Entry| !e.cow && self.memory.mappings(e.pfn) == 1;
+        if group.pages - pages.len() as u64 > background.missing || !entries.iter().all(alone) {
+            return false;
+        }
+        let ask = Ask { vpn: first, object: region.object, page: region.page_of(first) };
+        let Some(base) = self.superpage_block(ask, order) else { return false };
+        for &vpn in &pages {
+            self.demote(asid, vpn);
+        }
+        let dirty = entries.iter().any(|e| e.dirty);
+        let (label, attr) = (region.label, entries[0].attr);
+        for vpn in group.iter() {
+            let to = Pfn(base.0 + (vpn.0 - first.0));
+            if self.spaces[asid.0 as usize].table.get(vpn).is_some() {
+                self.move_page(asid, vpn, to);
+            } else {
+                self.memory.fill(region.object, region.page_of(vpn), to);
+                self.map_page(asid, vpn, Entry { pfn: to, label, attr, present: true, populated: true, ..Entry::default() });
+            }
+        }
+        self.spaces[asid.0 as usize].table.set_order(group, order);
+        self.spaces[asid.0 as usize].table.pack(group);
+        if dirty {
+            self.mark_dirty(asid, first, order);
+        }
+        let missing = group.pages - pages.len() as u64;
+        self.memory.counts.collapses += 1;
+        self.memory.counts.populated_pages += missing;
+        self.memory.counts.populated_in_superpages += missing;
+        self.change(asid, group, What::Promoted);
+        true
+    }
+
+    /// A mapped page that nobody shares goes to another frame, with its contents (DS13-20, F-14).
+    pub(super) fn move_page(&mut self, asid: Asid, vpn: Vpn, to: Pfn) {
+        self.change_frame(asid, vpn, to);
+        self.ranges_changed(asid, &[vpn]);
+        self.change(asid, VpnRange::one(vpn), What::Stale);
+    }
+
+    /// The part of that which ranges and hardware are not told of yet.
+    pub(super) fn change_frame(&mut self, asid: Asid, vpn: Vpn, to: Pfn) {
+        let region = self.region(asid, vpn);
+        let from = self.spaces[asid.0 as usize].table.update(vpn, |entry| std::mem::replace(&mut entry.pfn, to));
+        let from = from.expect("only mapped pages are moved");
+        self.memory.move_frame(from, to);
+        if self.memory.frame_of(region.object, region.page_of(vpn)) == Some(from) {
+            self.memory.rename(region.object, region.page_of(vpn), to);
+        }
+        self.memory.counts.gathered_pages += 1;
+    }
+}
+
+fn inside(group: VpnRange, range: VpnRange) -> bool {
+    group.and(range) == group
+}

@@ -1,0 +1,386 @@
+//! The page table of one address space: the authority on translations (XC-3). Always seen by base page; a superpage is a
+//! mark on the entries of its pages (T94-56), so merging and splitting never change a translation.
+//!
+//! Pages of a leaf table whose frames follow each other and that are alike in all else share one entry and have a few bits each: memory
+//! that came in one piece costs next to nothing, touched or not. The leaf becomes a table of entries when a page of it differs.
+
+mod leaf;
+
+use super::bits;
+use farreach_types::addr::{Pfn, Vpn, VpnRange};
+use farreach_types::translation::{Attr, Pte};
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use leaf::{Alike, Bits, Leaf, count, some};
+
+/// Pages per leaf table.
+const LEAF: u64 = 512;
+
+/// One entry with what the operating system remembers about it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// Frame.
+    pub pfn: Pfn,
+    /// Name of the region it belongs to, an index into the labels of the operating system.
+    pub label: u32,
+    /// Attributes the hardware sees.
+    pub attr: Attr,
+    /// log2 of the pages of the mapping.
+    pub order: u8,
+    /// Mapped at all.
+    pub present: bool,
+    /// A store must copy the page first (or take it over when nobody else has it).
+    pub cow: bool,
+    /// Stored to since it was mapped.
+    pub dirty: bool,
+    /// Referenced since it was mapped.
+    pub touched: bool,
+    /// Mapped by promotion, not by a fault.
+    pub populated: bool,
+    /// An access that its protection forbids was counted.
+    pub forbidden: bool,
+    /// The page belongs to the direct segment (DS13-3): the hardware never sees this entry, which stands for the segment in all that
+    /// reads the page table.
+    pub segment: bool,
+}
+
+impl Entry {
+    /// What pages that share an entry have in common, as of the page `back` pages before.
+    fn common(&self, back: u64) -> Entry {
+        let pfn = Pfn(self.pfn.0.wrapping_sub(back));
+        Entry { pfn, present: true, dirty: false, touched: false, populated: false, ..*self }
+    }
+
+    /// Came with others and was never referenced.
+    fn is_unused(&self) -> bool {
+        self.present && self.populated && !self.touched
+    }
+}
+
+/// Mapped pages that follow each other, as their frames do, and are alike but for what became of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// First page.
+    pub first: Vpn,
+    /// Pages.
+    pub pages: u64,
+    /// The entry of the first, with `dirty`, `touched` and `populated` clear.
+    pub entry: Entry,
+    /// Pages that came with others and were never referenced.
+    pub unused: u64,
+}
+
+/// Leaf tables by leading page number; memory grows with what is mapped.
+#[derive(Clone, Debug, Default)]
+pub struct PageTable {
+    index: HashMap<u64, u32, FixedState>,
+    leaves: Vec<Leaf>,
+    free: Vec<u32>,
+    present: u64,
+}
+
+impl PageTable {
+    /// Mapped base pages.
+    pub fn present(&self) -> u64 {
+        self.present
+    }
+
+    /// The entry of a page, if it is mapped.
+    #[inline]
+    pub fn get(&self, vpn: Vpn) -> Option<Entry> {
+        let leaf = *self.index.get(&(vpn.0 / LEAF))?;
+        let at = (vpn.0 % LEAF) as usize;
+        match &self.leaves[leaf as usize] {
+            Leaf::Table(entries, _) => Some(entries[at]).filter(|e| e.present),
+            Leaf::Run(alike) => alike.get(at),
+        }
+    }
+
+    /// Changes the entry of a page, if it is mapped; `present` must stay as it is.
+    pub fn update<R>(&mut self, vpn: Vpn, change: impl FnOnce(&mut Entry) -> R) -> Option<R> {
+        let leaf = *self.index.get(&(vpn.0 / LEAF))?;
+        let at = (vpn.0 % LEAF) as usize;
+        let leaf = &mut self.leaves[leaf as usize];
+        match leaf {
+            Leaf::Table(entries, _) => Some(&mut entries[at]).filter(|e| e.present).map(change),
+            Leaf::Run(alike) => {
+                let mut entry = alike.get(at)?;
+                let result = change(&mut entry);
+                let common = entry.common(at as u64);
+                if common == alike.common {
+                    alike.put(at, &entry);
+                } else if count(&alike.present) == 1 {
+                    alike.common = common;
+                    alike.put(at, &entry);
+                } else {
+                    *leaf = alike.table();
+                    let Leaf::Table(entries, _) = leaf else { unreachable!("it was just made one") };
+                    entries[at] = entry;
+                }
+                Some(result)
+            }
+        }
+    }
+
+    /// The leaf table of a page, which may be new: then it is a run without pages that has this in common.
+    fn leaf_for(&mut self, number: u64, common: Entry) -> &mut Leaf {
+        let leaf = *self.index.entry(number).or_insert_with(|| {
+            let empty = Leaf::Run(Box::new(Alike { common, ..Alike::default() }));
+            match self.free.pop() {
+                Some(slot) => {
+                    self.leaves[slot as usize] = empty;
+                    slot
+                }
+                None => {
+                    self.leaves.push(empty);
+                    self.leaves.len() as u32 - 1
+                }
+            }
+        });
+        &mut self.leaves[leaf as usize]
+    }
+
+    /// Maps a page that is not mapped.
+    pub fn insert(&mut self, vpn: Vpn, entry: Entry) {
+        debug_assert!(entry.present && self.get(vpn).is_none(), "page {vpn:?} is mapped already");
+        let (at, common) = ((vpn.0 % LEAF) as usize, entry.common(vpn.0 % LEAF));
+        let leaf = self.leaf_for(vpn.0 / LEAF, common);
+        if let Leaf::Run(alike) = leaf {
+            if alike.common == common {
+                alike.put(at, &entry);
+            } else {
+                *leaf = alike.table();
+            }
+        }
+        if let Leaf::Table(entries, present) = leaf {
+            entries[at] = entry;
+            *present += 1;
+        }
+        self.present += 1;
+    }
+
+    /// Maps pages that are not mapped to frames that follow each other; `entry` is that of the first.
+    pub fn insert_run(&mut self, pages: VpnRange, entry: Entry) {
+        let mut entry = entry;
+        for (number, at, n) in bits::groups(pages.start.0, pages.pages, LEAF) {
+            let common = entry.common(at);
+            match self.leaf_for(number, common) {
+                Leaf::Run(alike) if alike.common == common => {
+                    let new = some(at, n);
+                    debug_assert!(alike.present.iter().zip(&new).all(|(old, new)| old & new == 0), "a page is mapped already");
+                    alike.put_all(&new, &entry);
+                    self.present += n;
+                }
+                _ => (0..n).for_each(|i| {
+                    let pfn = Pfn(entry.pfn.0 + i);
+                    self.insert(Vpn(number * LEAF + at + i), Entry { pfn, ..entry });
+                }),
+            }
+            entry.pfn.0 += n;
+        }
+    }
+
+    /// Unmaps a page and says what was there.
+    pub fn remove(&mut self, vpn: Vpn) -> Option<Entry> {
+        let entry = self.get(vpn)?;
+        self.clear(VpnRange::one(vpn));
+        Some(entry)
+    }
+
+    /// Unmaps all pages of a range.
+    pub fn clear(&mut self, range: VpnRange) {
+        for number in self.leaves_in(range) {
+            let slot = self.index[&number];
+            let part = VpnRange { start: Vpn(number * LEAF), pages: LEAF }.and(range);
+            let at = part.start.0 % LEAF;
+            let (gone, left) = match &mut self.leaves[slot as usize] {
+                Leaf::Table(entries, present) => {
+                    let before = *present;
+                    for entry in &mut entries[at as usize..(at + part.pages) as usize] {
+                        *present -= u32::from(std::mem::take(entry).present);
+                    }
+                    (u64::from(before - *present), u64::from(*present))
+                }
+                Leaf::Run(alike) => {
+                    let before = count(&alike.present);
+                    alike.clear(&some(at, part.pages));
+                    let left = count(&alike.present);
+                    (before - left, left)
+                }
+            };
+            self.present -= gone;
+            if left == 0 {
+                // What an empty leaf holds is of no use, and may be much.
+                self.leaves[slot as usize] = Leaf::Run(Box::default());
+                self.index.remove(&number);
+                self.free.push(slot);
+            }
+        }
+    }
+
+    /// Whether some page of a range is mapped.
+    pub fn any_in(&self, range: VpnRange) -> bool {
+        bits::groups(range.start.0, range.pages, LEAF).any(|(number, at, n)| {
+            let Some(&slot) = self.index.get(&number) else { return false };
+            match &self.leaves[slot as usize] {
+                _ if n == LEAF => true,
+                Leaf::Table(entries, _) => entries[at as usize..(at + n) as usize].iter().any(|e| e.present),
+                Leaf::Run(alike) => alike.present.iter().zip(some(at, n)).any(|(have, some)| have & some != 0),
+            }
+        })
+    }
+
+    /// The leaves that have a page in a range, ascending. Cost goes with what is mapped, not with the length of the range.
+    fn leaves_in(&self, range: VpnRange) -> Vec<u64> {
+        let (first, last) = (range.start.0 / LEAF, range.end().0.div_ceil(LEAF));
+        let mut leaves: Vec<u64> = if last - first <= 2 * self.index.len() as u64 {
+            (first..last).filter(|l| self.index.contains_key(l)).collect()
+        } else {
+            self.index.keys().copied().filter(|l| (first..last).contains(l)).collect()
+        };
+        leaves.sort_unstable();
+        leaves
+    }
+
+    /// The mapped pages of a range, ascending, in the longest runs.
+    pub fn runs_in(&self, range: VpnRange) -> Vec<Run> {
+        let mut runs: Vec<Run> = Vec::new();
+        let mut add = |first: u64, pages: u64, entry: Entry, unused: u64| {
+            if let Some(last) = runs.last_mut()
+                && last.first.0 + last.pages == first
+                && last.entry == entry.common(last.pages)
+            {
+                (last.pages, last.unused) = (last.pages + pages, last.unused + unused);
+                return;
+            }
+            runs.push(Run { first: Vpn(first), pages, entry: entry.common(0), unused });
+        };
+        for number in self.leaves_in(range) {
+            let part = VpnRange { start: Vpn(number * LEAF), pages: LEAF }.and(range);
+            let at = part.start.0 % LEAF;
+            match &self.leaves[self.index[&number] as usize] {
+                Leaf::Table(entries, _) => {
+                    let pages = entries.iter().enumerate().skip(at as usize).take(part.pages as usize);
+                    for (at, entry) in pages.filter(|(_, e)| e.present) {
+                        add(number * LEAF + at as u64, 1, *entry, u64::from(entry.is_unused()));
+                    }
+                }
+                Leaf::Run(alike) => {
+                    let wanted = some(at, part.pages);
+                    let here: Bits = std::array::from_fn(|i| alike.present[i] & wanted[i]);
+                    for (at, n) in bits::runs(&here) {
+                        let pfn = Pfn(alike.common.pfn.0.wrapping_add(at));
+                        let unused = count(&alike.unused(&some(at, n)));
+                        add(number * LEAF + at, n, Entry { pfn, ..alike.common }, unused);
+                    }
+                }
+            }
+        }
+        runs
+    }
+
+    /// The mapped pages of a range, ascending.
+    pub fn mapped_in(&self, range: VpnRange) -> Vec<Vpn> {
+        self.runs_in(range).iter().flat_map(|run| VpnRange { start: run.first, pages: run.pages }.iter()).collect()
+    }
+
+    /// Pages that came with others and were never referenced.
+    pub fn unused(&self) -> u64 {
+        let of = |leaf: &u32| match &self.leaves[*leaf as usize] {
+            Leaf::Table(entries, _) => entries.iter().filter(|e| e.is_unused()).count() as u64,
+            Leaf::Run(alike) => count(&alike.unused(&[u64::MAX; 8])),
+        };
+        self.index.values().map(of).sum()
+    }
+
+    /// Of those the first so many that belong to nobody else, ascending: neither copied on a store nor in a segment.
+    pub fn idle(&self, most: usize, all: VpnRange) -> Vec<Vpn> {
+        let mut idle = Vec::new();
+        for number in self.leaves_in(all) {
+            let base = number * LEAF;
+            match &self.leaves[self.index[&number] as usize] {
+                Leaf::Table(entries, _) => {
+                    let pages = entries.iter().enumerate().filter(|(_, e)| e.is_unused() && !e.cow && !e.segment);
+                    idle.extend(pages.map(|(at, _)| Vpn(base + at as u64)));
+                }
+                Leaf::Run(alike) if !alike.common.cow && !alike.common.segment => {
+                    let unused = alike.unused(&[u64::MAX; 8]);
+                    idle.extend(bits::runs(&unused).flat_map(|(at, n)| at..at + n).map(|at| Vpn(base + at)));
+                }
+                Leaf::Run(_) => {}
+            }
+            if idle.len() >= most {
+                break;
+            }
+        }
+        idle.truncate(most);
+        idle
+    }
+
+    /// Gives the mapped pages of a range this order.
+    pub fn set_order(&mut self, range: VpnRange, order: u8) {
+        for number in self.leaves_in(range) {
+            let part = VpnRange { start: Vpn(number * LEAF), pages: LEAF }.and(range);
+            match &mut self.leaves[self.index[&number] as usize] {
+                Leaf::Run(alike) if part.pages == LEAF => alike.common.order = order,
+                _ => part.iter().for_each(|vpn| _ = self.update(vpn, |e| e.order = order)),
+            }
+        }
+    }
+
+    /// Gives the mapped pages of a range another name.
+    pub fn set_label(&mut self, range: VpnRange, label: u32) {
+        for run in self.runs_in(range).into_iter().filter(|run| run.entry.label != label) {
+            let pages = VpnRange { start: run.first, pages: run.pages };
+            pages.iter().for_each(|vpn| _ = self.update(vpn, |e| e.label = label));
+            self.pack(pages);
+        }
+    }
+
+    /// Marks the mapped pages of a range as stored to; says how many were not.
+    pub fn set_dirty(&mut self, range: VpnRange) -> u64 {
+        let mut clean = 0;
+        for (number, at, n) in bits::groups(range.start.0, range.pages, LEAF) {
+            let Some(&slot) = self.index.get(&number) else { continue };
+            match &mut self.leaves[slot as usize] {
+                Leaf::Table(entries, _) => {
+                    let pages = &mut entries[at as usize..(at + n) as usize];
+                    for entry in pages.iter_mut().filter(|e| e.present && !e.dirty) {
+                        entry.dirty = true;
+                        clean += 1;
+                    }
+                }
+                Leaf::Run(alike) => {
+                    let wanted = some(at, n);
+                    for (i, wanted) in wanted.iter().enumerate() {
+                        let new = alike.present[i] & wanted & !alike.dirty[i];
+                        clean += u64::from(new.count_ones());
+                        alike.dirty[i] |= new;
+                    }
+                }
+            }
+        }
+        clean
+    }
+
+    /// After pages were brought together: leaves of the range whose pages are alike now take the room of a run.
+    pub fn pack(&mut self, range: VpnRange) {
+        for number in self.leaves_in(range) {
+            let leaf = &mut self.leaves[self.index[&number] as usize];
+            if let Leaf::Table(entries, _) = leaf
+                && let Some(alike) = Leaf::alike(entries)
+            {
+                *leaf = Leaf::Run(Box::new(alike));
+            }
+        }
+    }
+
+    /// The hardware's view of one page.
+    #[inline]
+    pub fn pte(&self, vpn: Vpn) -> Option<Pte> {
+        self.get(vpn).map(|e| Pte { pfn: e.pfn, attr: e.attr, order: e.order })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,21 @@
+//! Demand paging: at the first touch, whatever frame the allocator has.
+
+use super::{Ask, Placement, PlacementKind};
+use crate::memory::Memory;
+use farreach_types::addr::Pfn;
+
+/// Registry entry.
+pub const DEMAND: PlacementKind = PlacementKind {
+    name: "demand",
+    about: "one frame at the first touch of a page, the next free one",
+    keys: &[],
+    build: |_| Ok(Box::new(Demand)),
+};
+
+struct Demand;
+
+impl Placement for Demand {
+    fn place(&mut self, memory: &mut Memory, ask: Ask) -> Option<Pfn> {
+        memory.ordinary(ask.vpn)
+    }
+}

@@ -1,0 +1,150 @@
+//! Eager paging (RMM15-23 to RMM15-27): a request for anonymous memory gets its frames at once, in the largest blocks there are, so
+//! that it becomes few ranges.
+
+use super::{Answer, Ask, Placement, PlacementKind};
+use crate::memory::Memory;
+use crate::ranges::RANGES;
+use farreach_types::addr::{Asid, Bytes, Pfn};
+use farreach_types::params::{Allowed, Key, Params};
+use std::collections::{BTreeMap, VecDeque};
+
+const ON: Key = Key { default: "true", ..RANGES };
+const ALLOCATOR: Key = Key {
+    name: "allocator",
+    default: "buddy",
+    allowed: Allowed::OneOf(&["buddy"]),
+    about: "who hands out frames: eager paging needs the blocks of the buddy allocator",
+};
+const MAX_ORDER: Key = Key {
+    name: "max_order",
+    default: "20",
+    allowed: Allowed::Int { min: 1, max: 32 },
+    about: "orders of the buddy allocator; its largest block has 2^(max_order-1) base pages (stock 11; RMM15-25)",
+};
+const THRESHOLD: Key = Key {
+    name: "eager_threshold",
+    default: "8",
+    allowed: Allowed::Int { min: 1, max: 1 << 40 },
+    about: "base pages of a request that is served at once; smaller ones wait for their touches (AMB-83)",
+};
+const FRAGMENTATION: Key = Key {
+    name: "eager_fragmentation",
+    default: "0.5",
+    allowed: Allowed::Number { min: 0.0, max: 1.0 },
+    about: "share of free memory in blocks too small for a request above which it waits for its touches (AMB-84)",
+};
+const CARVE: Key = Key {
+    name: "carve",
+    default: "false",
+    allowed: Allowed::Flag,
+    about: "what is below the largest block comes from one block of the next larger size (RMM15-27b)",
+};
+
+const CHUNK: Key = Key {
+    name: "chunk",
+    default: "none",
+    allowed: Allowed::Size { min: 4096, or: "none" },
+    about: "what the program's allocator asks for at a time; smaller requests are served from it (RMM15-32: TCMalloc, 32M)",
+};
+
+/// Registry entry.
+pub const EAGER: PlacementKind = PlacementKind {
+    name: "eager",
+    about: "eager paging: frames for a request when it is made, in the largest blocks of a buddy allocator",
+    keys: &[&ON, &ALLOCATOR, &MAX_ORDER, &THRESHOLD, &FRAGMENTATION, &CARVE, &CHUNK],
+    build,
+};
+
+struct Eager {
+    threshold: u64,
+    fragmentation: f64,
+    carve: bool,
+    /// Pages of a chunk; 0: the program asks for what it needs.
+    chunk: u64,
+    /// What is left of the chunks of each process, in the order in which it is given.
+    left: BTreeMap<Asid, VecDeque<(Pfn, u64)>>,
+}
+
+fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
+    let page = 1 << params.page_shift();
+    let chunk = params.size(CHUNK.name).unwrap_or(0);
+    if !chunk.is_multiple_of(page) {
+        let (chunk, page) = (Bytes(chunk), Bytes(page));
+        return Err(format!("chunk = {chunk} is not allowed: chunk must be a multiple of page_size, {page}"));
+    }
+    Ok(Box::new(Eager {
+        chunk: chunk / page,
+        left: BTreeMap::new(),
+        threshold: params.int(THRESHOLD.name),
+        fragmentation: params.number(FRAGMENTATION.name),
+        carve: params.flag(CARVE.name),
+    }))
+}
+
+impl Placement for Eager {
+    fn place(&mut self, memory: &mut Memory, ask: Ask) -> Option<Pfn> {
+        memory.ordinary(ask.vpn)
+    }
+
+    fn request(&mut self, memory: &mut Memory, asid: Asid, pages: u64) -> Answer {
+        if pages < self.chunk { self.out_of_chunks(memory, asid, pages) } else { self.ask(memory, pages) }
+    }
+
+    fn give_up(&mut self, memory: &mut Memory, asid: Option<Asid>) -> bool {
+        let whose: Vec<Asid> = self.left.keys().copied().filter(|a| asid.is_none_or(|asid| asid == *a)).collect();
+        let mut any = false;
+        for (base, pages) in whose.iter().filter_map(|asid| self.left.remove(asid)).flatten() {
+            any = true;
+            memory.unkeep(pages);
+            memory.counts.chunk_unused_pages += pages;
+            memory.alloc.free_run(base, pages);
+        }
+        any
+    }
+}
+
+impl Eager {
+    /// A request of the system: of the program, or of its allocator for a chunk.
+    fn ask(&self, memory: &mut Memory, pages: u64) -> Answer {
+        if pages < self.threshold {
+            return Answer::Now(Vec::new());
+        }
+        let buddy = memory.alloc.as_buddy().expect("the key 'allocator' allows no other");
+        if buddy.fragmentation_index(pages) > self.fragmentation {
+            return Answer::Fragmented;
+        }
+        let got = if self.carve { buddy.eager_from_next_larger(pages) } else { buddy.eager(pages) };
+        memory.counts.eager_missing += got.missing;
+        Answer::Now(got.blocks)
+    }
+
+    /// A request of the program's allocator, which has chunks for it. What they do not cover waits for its touches.
+    fn out_of_chunks(&mut self, memory: &mut Memory, asid: Asid, pages: u64) -> Answer {
+        let (mut blocks, mut wanted) = (Vec::new(), pages);
+        while wanted > 0 {
+            let left = self.left.entry(asid).or_default();
+            let Some((base, there)) = left.pop_front() else {
+                match self.ask(memory, self.chunk) {
+                    Answer::Now(chunk) if !chunk.is_empty() => {
+                        let pages = chunk.iter().map(|(_, n)| n).sum();
+                        memory.keep(pages);
+                        memory.counts.chunk_requests += 1;
+                        memory.counts.chunk_pages += pages;
+                        self.left.insert(asid, chunk.into());
+                        continue;
+                    }
+                    Answer::Fragmented if blocks.is_empty() => return Answer::Fragmented,
+                    _ => break,
+                }
+            };
+            let given = there.min(wanted);
+            if there > given {
+                left.push_front((Pfn(base.0 + given), there - given));
+            }
+            memory.unkeep(given);
+            wanted -= given;
+            blocks.push((base, given));
+        }
+        Answer::Now(blocks)
+    }
+}

@@ -1,0 +1,282 @@
+//! The contiguity of a real machine: pages get the frames that a living process had, as `farreach contiguity --dump` wrote them down.
+//!
+//! What is recorded lies at other addresses than what was looked at, so a page is found by what it belongs to ([`locate`](Mapped::locate)):
+//! a page of a file by path and page, the heap from its start on, the stack from its end down, anonymous memory in the order in which
+//! the program asks for it. The kernel hands out address space from the top down and joins neighbours; so each new mapping takes the
+//! uppermost free place in the anonymous mappings of the dump, the same distance from a 2 MB boundary if one is to be had, and gives
+//! it back when it is gone. Where the dump has such a mapping at the very address, the address counts.
+
+use super::{Ask, Placement, PlacementKind};
+use crate::dump::{Dump, FRAMES, HUGE};
+use crate::frames::pool::Runs;
+use crate::memory::Memory;
+use crate::object::ObjectId;
+use crate::region::{Huge, Region};
+use farreach_types::addr::{BASE_SHIFT, Bytes, Pfn, Vpn, VpnRange};
+use farreach_types::params::{Allowed, Key, PAGE_SIZE, Params};
+use farreach_types::text_file;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use std::path::Path;
+
+/// Most bytes of a dump.
+const MOST_BYTES: u64 = 1 << 30;
+
+const FILE: Key = Key {
+    name: "mapping",
+    default: "",
+    allowed: Allowed::File,
+    about: "file that `farreach contiguity --dump` wrote, as root: which frames a living process had",
+};
+
+/// Registry entry.
+pub const MAPPING: PlacementKind = PlacementKind {
+    name: "mapping",
+    about: "frames and 2 MB pages as a living process had them, from a dump of its mapping; demand paging for what is not in it",
+    keys: &[&FILE],
+    build,
+};
+
+/// Frames of the dump are numbered from here on, those of the allocator below: they never meet.
+const FIRST: u64 = FRAMES;
+
+/// Where an object lies in the dump.
+struct Place {
+    /// Which object: identifiers are used again.
+    born: u64,
+    /// What it is, as in the dump.
+    name: &'static str,
+    /// Its pages from this one on are there. `None`: nowhere.
+    piece: Option<(u64, VpnRange)>,
+}
+
+/// Names of what is no file, in the dump and in the labels of regions.
+const HEAP: &str = "heap";
+const STACK: &str = "stack";
+const ANONYMOUS: &str = "anonymous";
+/// The one region of a stream that never said what is mapped: its addresses count.
+const EVERYTHING: &str = "whole space";
+
+struct Mapped {
+    dump: Dump,
+    /// Areas of each file.
+    files: HashMap<String, Vec<usize>, FixedState>,
+    heap: Option<u64>,
+    stack_end: Option<u64>,
+    /// Anonymous address space of the dump that no object has.
+    free: Runs,
+    places: HashMap<ObjectId, Place, FixedState>,
+}
+
+fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
+    let name = params.text(FILE.name);
+    if name.is_empty() {
+        return Err("placement = mapping needs mapping = FILE, a dump that `farreach contiguity --dump FILE` wrote".to_owned());
+    }
+    if params.page_shift() != BASE_SHIFT {
+        let page = Bytes(params.int(PAGE_SIZE.name));
+        return Err(format!("page_size = {page} is not allowed with mapping = {name}: a dump is in pages of 4K"));
+    }
+    let text = text_file::read(Path::new(name), MOST_BYTES).map_err(|e| format!("{name}: {e}"))?;
+    let dump = Dump::parse(&text).map_err(|e| format!("{name}: {e}"))?;
+    if !dump.has_frames() {
+        return Err(format!(
+            "{name}: it has no frames: only root (CAP_SYS_ADMIN) sees them; take the dump again with that right"
+        ));
+    }
+    if dump.areas.iter().all(|area| area.runs.is_empty()) {
+        return Err(format!("{name}: nothing is present in it"));
+    }
+    Ok(Box::new(Mapped::new(dump)))
+}
+
+impl Mapped {
+    fn new(dump: Dump) -> Mapped {
+        let mut files: HashMap<String, Vec<usize>, FixedState> = HashMap::default();
+        let (mut heap, mut stack_end, mut free) = (None, None, Runs::default());
+        for (i, area) in dump.areas.iter().enumerate() {
+            match area.name.as_str() {
+                HEAP => _ = heap.get_or_insert(area.start),
+                STACK => stack_end = Some(area.end()),
+                ANONYMOUS => free.insert(area.start, area.pages),
+                file => files.entry_ref(file).or_default().push(i),
+            }
+        }
+        Mapped { dump, files, heap, stack_end, free, places: HashMap::default() }
+    }
+
+    /// The uppermost free place for so many pages.
+    fn take(&mut self, range: VpnRange) -> Option<u64> {
+        let (start, pages) = (range.start.0, range.pages);
+        let same = self.free.has(start, pages).then_some(start);
+        let congruent = || {
+            let fits = |(first, n): (u64, u64)| {
+                let last = (first + n).checked_sub(pages)?;
+                let at = last.checked_sub(last.wrapping_sub(start) % HUGE)?;
+                (at >= first && self.any_huge(at, pages)).then_some(at)
+            };
+            (pages >= HUGE).then(|| self.free.iter().rev().find_map(fits)).flatten()
+        };
+        let top = || self.free.iter().rev().find_map(|(first, n)| (n >= pages).then(|| first + n - pages));
+        let at = same.or_else(congruent).or_else(top)?;
+        self.free.remove(at, pages);
+        Some(at)
+    }
+
+    /// Whether there are 2 MB leaves among these pages of the dump: for base pages alone the distance from a boundary is nothing.
+    fn any_huge(&self, at: u64, pages: u64) -> bool {
+        let first = self.dump.areas.partition_point(|area| area.end() <= at);
+        let areas = self.dump.areas[first..].iter().take_while(|area| area.start < at + pages);
+        areas.flat_map(|area| &area.runs).any(|run| run.huge && run.vpn < at + pages && at < run.vpn + run.pages)
+    }
+
+    /// What objects that are gone had is free again.
+    fn sweep(&mut self, memory: &Memory) {
+        let free = &mut self.free;
+        self.places.retain(|&id, place| {
+            let lives = memory.objects.try_get(id).is_some_and(|object| object.born == place.born);
+            if !lives {
+                let returned = place.piece.filter(|_| place.name == ANONYMOUS);
+                returned.into_iter().for_each(|(_, range)| free.insert(range.start.0, range.pages));
+            }
+            lives
+        });
+    }
+
+    /// Pages of the dump that the page may be, best first. Of a file there may be several: a private copy lies where it may be written.
+    fn locate(&self, memory: &Memory, ask: Ask, copy: bool) -> Vec<(usize, u64)> {
+        let object = memory.objects.get(ask.object);
+        if let Some(file) = &object.file {
+            let areas = self.files.get(&*file.path).map_or(&[][..], Vec::as_slice);
+            let of = |i: &&usize| {
+                let area = &self.dump.areas[**i];
+                (area.prot.write && !area.shared) == copy
+                    && ask.page.checked_sub(area.offset).is_some_and(|page| page < area.pages)
+            };
+            let places = areas.iter().filter(of).map(|&i| (i, self.dump.areas[i].start + ask.page - self.dump.areas[i].offset));
+            return places.filter(|&(i, vpn)| self.dump.areas[i].find(vpn).is_some()).collect();
+        }
+        let place = self.places.get(&ask.object).filter(|place| place.born == object.born);
+        let found = place.and_then(|place| {
+            let (first, range) = place.piece?;
+            let page = ask.page.checked_sub(first).filter(|page| *page < range.pages)?;
+            let vpn = range.start.0 + page;
+            let i = self.dump.areas.partition_point(|area| area.start <= vpn).checked_sub(1)?;
+            let area = &self.dump.areas[i];
+            ([EVERYTHING, &*area.name].contains(&place.name) && area.find(vpn).is_some()).then_some((i, vpn))
+        });
+        found.into_iter().collect()
+    }
+
+    /// The frame of a page of the dump, numbered as here.
+    fn frame(&self, (i, vpn): (usize, u64)) -> Option<u64> {
+        let run = self.dump.areas[i].find(vpn)?;
+        Some(FIRST + run.pfn? + (vpn - run.vpn))
+    }
+
+    /// A frame of the dump for a page, or an ordinary one.
+    fn give(&self, memory: &mut Memory, ask: Ask, copy: bool) -> Option<Pfn> {
+        let found = self.locate(memory, ask, copy);
+        let frame = found.iter().filter_map(|&at| self.frame(at)).map(Pfn).find(|&pfn| memory.pool.take(pfn));
+        if let Some(pfn) = frame {
+            memory.counts.mapping_pages += 1;
+            return Some(pfn);
+        }
+        let pfn = memory.ordinary(ask.vpn)?;
+        // Behind a private copy is a page of the file that no process has.
+        if !found.is_empty() {
+            memory.counts.mapping_taken += 1;
+        } else if copy || self.locate(memory, ask, true).is_empty() {
+            memory.counts.mapping_missing += 1;
+        }
+        Some(pfn)
+    }
+}
+
+impl Placement for Mapped {
+    fn start(&mut self, memory: &mut Memory) -> Result<(), String> {
+        if memory.alloc.total().is_some_and(|frames| frames > FIRST) {
+            return Err("memory is not allowed to be above 64T with placement = mapping".to_owned());
+        }
+        // One frame may lie behind many pages: the page of zeros, shared files.
+        let runs = self.dump.areas.iter().flat_map(|area| &area.runs);
+        let mut frames: Vec<(u64, u64)> = runs.filter_map(|run| Some((run.pfn?, run.pages))).collect();
+        frames.sort_unstable();
+        let mut next = 0;
+        for (pfn, pages) in frames {
+            let first = pfn.max(next);
+            if first < pfn + pages {
+                memory.pool.add_foreign(Pfn(FIRST + first), pfn + pages - first);
+                next = pfn + pages;
+            }
+        }
+        Ok(())
+    }
+
+    fn mapped(&mut self, memory: &Memory, region: &Region, name: &str) {
+        let object = memory.objects.get(region.object);
+        let known = self.places.get(&region.object).is_some_and(|place| place.born == object.born);
+        if known || object.file.is_some() {
+            return;
+        }
+        if self.places.contains_key(&region.object) {
+            self.sweep(memory);
+        }
+        let (start, end) = (region.range.start.0, region.range.end().0);
+        let (name, piece) = match name {
+            // Both go on behind what was mapped first, one up, one down.
+            HEAP => {
+                let here = self.dump.areas.iter().any(|a| a.name == HEAP && (a.start..a.end()).contains(&start));
+                let at = if here { Some(start) } else { self.heap };
+                (HEAP, at.map(|at| (region.first_page, VpnRange::between(Vpn(at), Vpn(1 << 52)))))
+            }
+            STACK => {
+                let last = region.first_page + (end - start);
+                let below = |top: u64| (last - last.min(top), VpnRange::between(Vpn(top - last.min(top)), Vpn(top)));
+                (STACK, self.stack_end.map(below))
+            }
+            ANONYMOUS => {
+                let mut at = self.take(region.range);
+                if at.is_none() {
+                    self.sweep(memory);
+                    at = self.take(region.range);
+                }
+                (ANONYMOUS, at.map(|at| (region.first_page, VpnRange { start: Vpn(at), ..region.range })))
+            }
+            EVERYTHING => (EVERYTHING, Some((region.first_page, region.range))),
+            _ => return,
+        };
+        self.places.insert(region.object, Place { born: object.born, name, piece });
+    }
+
+    fn place(&mut self, memory: &mut Memory, ask: Ask) -> Option<Pfn> {
+        self.give(memory, ask, false)
+    }
+
+    fn copy(&mut self, memory: &mut Memory, ask: Ask) -> Option<Pfn> {
+        self.give(memory, ask, true)
+    }
+
+    fn reuses(&self) -> bool {
+        true
+    }
+
+    fn orders(&self, memory: &Memory, ask: Ask, _advice: Huge) -> &[u8] {
+        const ORDER: [u8; 1] = [HUGE.trailing_zeros() as u8];
+        let here = self.locate(memory, ask, false).first().copied();
+        let huge = here.is_some_and(|(i, vpn)| {
+            let run = self.dump.areas[i].find(vpn).expect("it was just located");
+            run.huge && vpn % HUGE == ask.vpn.0 % HUGE
+        });
+        if huge { &ORDER } else { &[] }
+    }
+
+    fn block(&mut self, memory: &mut Memory, ask: Ask, order: u8) -> Option<Pfn> {
+        let frame = self.locate(memory, ask, false).first().and_then(|&at| self.frame(at))?;
+        let taken = memory.pool.take_run(Pfn(frame), 1 << order);
+        if taken {
+            memory.counts.mapping_pages += 1 << order;
+        }
+        taken.then_some(Pfn(frame))
+    }
+}

@@ -1,0 +1,117 @@
+//! Page reservation (T94-43 to T94-52): the first fault in a superpage-sized region of an object holds back an aligned group of
+//! frames for the whole region, each page at its own offset. The frames are on loan: whoever runs out of free ones takes them.
+
+use super::{Ask, Placement, PlacementKind};
+use crate::memory::Memory;
+use crate::object::ObjectKind;
+use farreach_types::addr::Pfn;
+use farreach_types::params::{Allowed, Key, Params};
+
+const REGION: Key = Key {
+    name: "region",
+    default: "64K",
+    allowed: Allowed::PageSize { min: 4096, max: 1 << 30 },
+    about: "size of the regions that are reserved together; a subblock TLB wants its own (T94-49)",
+};
+const CLIP: Key = Key {
+    name: "clip",
+    default: "true",
+    allowed: Allowed::Flag,
+    about: "reserve the part of a region that lies inside its object; false: only whole regions (T94-50)",
+};
+const PREFETCH: Key = Key {
+    name: "prefetch",
+    default: "true",
+    allowed: Allowed::Flag,
+    about: "start reading the whole region of a disk file at its first fault (T94-52)",
+};
+const RESERVE: Key = Key {
+    name: "reserve",
+    default: "file+nfs+heap",
+    allowed: Allowed::Texts,
+    about: "kinds of object that are reserved: file, nfs, heap (all anonymous memory) (T94-77)",
+};
+
+/// Registry entry.
+pub const RESERVATION: PlacementKind = PlacementKind {
+    name: "reservation",
+    about: "page reservation: an aligned group of frames for each region, on loan until memory runs short",
+    keys: &[&REGION, &CLIP, &PREFETCH, &RESERVE],
+    build,
+};
+
+struct Reservation {
+    order: u32,
+    clip: bool,
+    prefetch: bool,
+    kinds: Vec<ObjectKind>,
+}
+
+/// The object kinds that the words of a key name.
+pub(crate) fn object_kinds(params: &Params, key: &str) -> Result<Vec<ObjectKind>, String> {
+    let kind = |word: &String| match word.as_str() {
+        "file" => Ok(ObjectKind::Disk),
+        "nfs" => Ok(ObjectKind::Nfs),
+        "heap" => Ok(ObjectKind::Anonymous),
+        _ => Err(format!("{key} = {word} is not allowed: {key} must be a list of file, nfs, heap, joined by +")),
+    };
+    params.texts(key).iter().map(kind).collect()
+}
+
+fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
+    Ok(Box::new(Reservation {
+        order: params.order("region", params.int("region"))?,
+        clip: params.flag("clip"),
+        prefetch: params.flag("prefetch"),
+        kinds: object_kinds(params, "reserve")?,
+    }))
+}
+
+impl Placement for Reservation {
+    fn place(&mut self, memory: &mut Memory, ask: Ask) -> Option<Pfn> {
+        match self.reserve(memory, ask) {
+            Some(pfn) => Some(pfn),
+            None => memory.ordinary(ask.vpn),
+        }
+    }
+}
+
+impl Reservation {
+    /// Reserves the region around the page, if this is its first fault and there is room: T94-44, steps 1 and 2.
+    fn reserve(&self, memory: &mut Memory, ask: Ask) -> Option<Pfn> {
+        let object = memory.objects.get_mut(ask.object);
+        if !self.kinds.contains(&object.kind) {
+            return None;
+        }
+        let width = 1u64 << self.order;
+        // Regions are cut by virtual address as the first mapper saw it (AMB-7).
+        let at = ask.page.wrapping_add(object.shift);
+        let offset = at & (width - 1);
+        let start = i128::from(ask.page) - i128::from(offset);
+        if !object.begun.insert(at >> self.order) {
+            return None;
+        }
+        let inside = |i: u64| u64::try_from(start + i128::from(i)).is_ok_and(|page| object.contains(page));
+        if !self.clip && !(0..width).all(inside) {
+            return None;
+        }
+        let covered: Vec<u64> = (0..width).filter(|&i| inside(i)).collect();
+        let (kind, Some(base)) = (object.kind, memory.alloc.alloc_group(self.order, &covered)) else {
+            memory.counts.failed_region_allocs += 1;
+            return None;
+        };
+        memory.counts.reservations_made += 1;
+        let prefetch = self.prefetch && kind == ObjectKind::Disk;
+        for i in covered.into_iter().filter(|&i| i != offset) {
+            let (page, pfn) = ((start + i128::from(i)) as u64, Pfn(base.0 + i));
+            if prefetch {
+                memory.fill(ask.object, page, pfn);
+                memory.counts.pages_prefetched += 1;
+                memory.counts.io_bytes += memory.page_bytes();
+            } else {
+                memory.reserve(ask.object, page, pfn);
+            }
+        }
+        Some(Pfn(base.0 + offset))
+    }
+}

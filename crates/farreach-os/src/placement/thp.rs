@@ -1,0 +1,118 @@
+//! Transparent huge pages (RMM15-26), after Linux: a fault in private anonymous memory brings in the largest enabled size that fits, and
+//! what began as base pages is collapsed in the background.
+
+use super::{Ask, Placement, PlacementKind};
+use crate::huge::Background;
+use crate::memory::Memory;
+use crate::region::Huge;
+use farreach_types::addr::Pfn;
+use farreach_types::params::{Allowed, Key, Params};
+
+const THP: Key = Key {
+    name: "thp",
+    default: "always",
+    allowed: Allowed::OneOf(&["always", "madvise", "never"]),
+    about: "which memory gets superpages: all that does not refuse, what asked by madvise, or none",
+};
+const SIZE: Key = Key {
+    name: "thp_size",
+    default: "2M",
+    allowed: Allowed::PageSize { min: 8192, max: 1 << 30 },
+    about: "the superpage that a fault tries first, and that base pages are collapsed into",
+};
+const SIZES: Key = Key {
+    name: "mthp_sizes",
+    default: "none",
+    allowed: Allowed::PageSizesOrNone { min: 8192, max: 1 << 29 },
+    about: "smaller superpages that a fault tries next, largest first (multi-size THP)",
+};
+const EVERY: Key = Key {
+    name: "khugepaged",
+    default: "512",
+    allowed: Allowed::Int { min: 0, max: u64::MAX },
+    about: "page faults between two scans that collapse pages into superpages; 0: no scans",
+};
+const GROUPS: Key = Key {
+    name: "khugepaged_groups",
+    default: "8",
+    allowed: Allowed::Int { min: 1, max: 1 << 20 },
+    about: "groups of pages looked at in a scan (Linux: 4096 pages)",
+};
+const NONE: Key = Key {
+    name: "max_ptes_none",
+    default: "511",
+    allowed: Allowed::Int { min: 0, max: 1 << 18 },
+    about: "base pages of a group that may be missing when it is collapsed; they become zeros",
+};
+const ALLOCATOR: Key = Key {
+    name: "allocator",
+    default: "buddy",
+    allowed: Allowed::OneOf(&["fifo", "buddy", "colouring"]),
+    about: "who hands out frames: a list with free groups (T94), a Linux-like buddy allocator, or page colouring",
+};
+
+/// Registry entry.
+pub const THP_KIND: PlacementKind = PlacementKind {
+    name: "thp",
+    about: "transparent huge pages: superpages at the first touch of private anonymous memory, or collapsed later",
+    keys: &[&THP, &SIZE, &SIZES, &EVERY, &GROUPS, &NONE, &ALLOCATOR],
+    build,
+};
+
+struct Thp {
+    /// Largest first.
+    orders: Vec<u8>,
+    always: bool,
+    background: Option<Background>,
+}
+
+fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
+    let order = |key: &Key, size: u64| match params.order(key.name, size)? {
+        0 => Err(format!("{} = {} is not allowed: that is page_size; {} must be larger", key.name, size, key.name)),
+        order => Ok(order as u8),
+    };
+    let largest = order(&SIZE, params.int(SIZE.name))?;
+    let mut orders = params.sizes(SIZES.name).iter().map(|&s| order(&SIZES, s)).collect::<Result<Vec<_>, _>>()?;
+    if orders.last().is_some_and(|&o| o >= largest) {
+        return Err(format!("{} is not allowed: all of {} must be smaller than {}", SIZES.name, SIZES.name, SIZE.name));
+    }
+    orders.push(largest);
+    orders.reverse();
+    let never = params.text(THP.name) == "never";
+    if never {
+        orders.clear();
+    }
+    let background = (params.int(EVERY.name) > 0 && !never).then(|| Background {
+        order: largest,
+        every: params.int(EVERY.name),
+        groups: params.int(GROUPS.name),
+        missing: params.int(NONE.name),
+    });
+    Ok(Box::new(Thp { orders, always: params.text(THP.name) == "always", background }))
+}
+
+impl Placement for Thp {
+    fn place(&mut self, memory: &mut Memory, ask: Ask) -> Option<Pfn> {
+        memory.ordinary(ask.vpn)
+    }
+
+    fn orders(&self, _: &Memory, _: Ask, advice: Huge) -> &[u8] {
+        match advice {
+            Huge::Wanted => &self.orders,
+            Huge::Unsaid if self.always => &self.orders,
+            _ => &[],
+        }
+    }
+
+    fn joins(&self) -> bool {
+        true
+    }
+
+    fn reuses(&self) -> bool {
+        true
+    }
+
+    fn background(&self) -> Option<Background> {
+        self.background
+    }
+}

@@ -1,0 +1,74 @@
+//! Memory is full: what can be given up (F-7, RMM15-29, DS13-22).
+
+use super::{Os, OutOfMemory, What};
+use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
+
+/// Pages that are taken back at a time.
+const BATCH: usize = 512;
+
+/// What happens to the range of a page that is taken back (RMM15-29).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Reclaim {
+    /// Nothing is taken back.
+    Never,
+    /// The range dissolves first.
+    Dissolve,
+    /// It splits.
+    Split,
+}
+
+impl Os {
+    /// An ordinary frame.
+    pub(super) fn ordinary(&mut self, vpn: Vpn) -> Result<Pfn, OutOfMemory> {
+        loop {
+            match self.memory.ordinary(vpn) {
+                Some(pfn) => return Ok(pfn),
+                None if self.make_room() => {}
+                None => return Err(OutOfMemory { vpn }),
+            }
+        }
+    }
+
+    /// Frees some frames; false if nothing can be given up.
+    pub(super) fn make_room(&mut self) -> bool {
+        self.placement.give_up(&mut self.memory, None) || self.reclaim_unused() || self.lend_from_pool()
+    }
+
+    /// Takes back pages that came with others and were never touched: they hold nothing but zeros (F-7). Accessed and modified bits do
+    /// not tell, since eager paging sets them for all (AMB-97); this knows what a walk of a dissolved range would find out.
+    fn reclaim_unused(&mut self) -> bool {
+        if self.reclaim == Reclaim::Never {
+            return false;
+        }
+        let all = self.all_pages();
+        let mut unused: Vec<(Asid, Vpn)> = Vec::new();
+        for (i, space) in self.spaces.iter().enumerate() {
+            let pages = space.table.idle(BATCH - unused.len(), all);
+            unused.extend(pages.into_iter().map(|v| (Asid(i as u32), v)));
+            if unused.len() == BATCH {
+                break;
+            }
+        }
+        let mut freed = false;
+        for (asid, vpn) in unused {
+            let region = self.region(asid, vpn);
+            let pfn = self.space(asid).table.get(vpn).expect("just listed").pfn;
+            if !self.memory.objects.get(region.object).private || self.memory.mappings(pfn) > 1 {
+                continue;
+            }
+            freed = true;
+            if self.reclaim == Reclaim::Dissolve {
+                self.dissolve(asid, vpn);
+            }
+            self.demote(asid, vpn);
+            self.unmap_page(asid, vpn);
+            let page = region.page_of(vpn);
+            self.memory.forget(region.object, page, page + 1, false);
+            self.memory.counts.reclaimed_pages += 1;
+            self.change(asid, VpnRange::one(vpn), What::Stale);
+            self.sync_ranges(asid);
+        }
+        self.memory.settle();
+        freed
+    }
+}

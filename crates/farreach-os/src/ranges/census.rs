@@ -1,0 +1,97 @@
+//! Contiguity of an address space at one moment (RMM15-43, RMM15-44).
+
+use super::Ranges;
+use crate::page_table::PageTable;
+use farreach_types::addr::{Vpn, VpnRange};
+use farreach_types::counts::Contiguity;
+
+/// Runs that count as ranges in statistics, whatever the threshold (RMM15-43).
+const LEAST: u64 = 8;
+
+/// The address space as it was when it had most pages.
+#[derive(Clone, Debug, Default)]
+pub struct Census {
+    /// Pages that were mapped then.
+    pub pages: u64,
+    /// What was found.
+    pub found: Contiguity,
+}
+
+/// How many of the lengths, largest first, it takes to hold `percent` of `pages`.
+fn cover(descending: &[u64], pages: u64, percent: u64) -> Option<u64> {
+    let mut sum = 0;
+    let need = (u128::from(pages) * u128::from(percent)).div_ceil(100);
+    let enough = descending.iter().position(|&n| {
+        sum += u128::from(n);
+        sum >= need
+    });
+    enough.map(|at| at as u64 + 1)
+}
+
+impl Ranges {
+    /// Before pages go: takes the census if the space never had as many pages, by a sixty-fourth at least (growing in small steps
+    /// would cost a census at each).
+    pub fn before_shrinking(&mut self, table: &PageTable) {
+        if table.present() > self.census.pages + self.census.pages / 64 {
+            self.census = self.take_census(table);
+        }
+    }
+
+    /// The census of the moment with most pages, which may be now.
+    pub fn census(&self, table: &PageTable) -> Census {
+        if table.present() > self.census.pages { self.take_census(table) } else { self.census.clone() }
+    }
+
+    fn take_census(&self, table: &PageTable) -> Census {
+        let mapped = table.present();
+        let mut lengths: Vec<u64> = self.runs.iter().map(|(_, run)| run.pages).filter(|&n| n >= LEAST).collect();
+        lengths.sort_unstable_by(|a, b| b.cmp(a));
+        // Ideal contiguity: what lies together in virtual memory with equal attributes, wherever its frames are.
+        let mut ideal: Vec<u64> = Vec::new();
+        let mut last = None;
+        for (first, run) in self.runs.iter() {
+            match ideal.last_mut() {
+                Some(pages) if last == Some((first, run.attr)) => *pages += run.pages,
+                _ => ideal.push(run.pages),
+            }
+            last = Some((Vpn(first.0 + run.pages), run.attr));
+        }
+        ideal.sort_unstable_by(|a, b| b.cmp(a));
+        // What is mapped by superpages now, not what ever was: many go before others come.
+        let everywhere = VpnRange { start: Vpn(0), pages: 1 << 52 };
+        let (mut superpages, mut superpage_pages) = (0, 0);
+        for run in table.runs_in(everywhere).iter().filter(|run| run.entry.order > 0) {
+            superpages += run.pages >> run.entry.order;
+            superpage_pages += run.pages;
+        }
+        let found = Contiguity {
+            mapped_pages: mapped,
+            superpages,
+            superpage_pages,
+            ranges: lengths.len() as u64,
+            range_pages: lengths.iter().sum(),
+            median_pages: lengths.get(lengths.len() / 2).copied().unwrap_or(0),
+            largest_pages: lengths.first().copied().unwrap_or(0),
+            cover_50: cover(&lengths, mapped, 50),
+            cover_90: cover(&lengths, mapped, 90),
+            cover_99: cover(&lengths, mapped, 99),
+            ideal_ranges: ideal.len() as u64,
+            ideal_cover_99: cover(&ideal, mapped, 99),
+            ideal_largest_pages: ideal.first().copied().unwrap_or(0),
+            ..Contiguity::default()
+        };
+        Census { pages: mapped, found }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cover;
+
+    #[test]
+    fn rmm15_43_the_fewest_ranges_that_cover_a_share() {
+        assert_eq!((cover(&[50, 40, 10], 100, 50), cover(&[50, 40, 10], 100, 51)), (Some(1), Some(2)));
+        assert_eq!((cover(&[50, 40, 9], 100, 99), cover(&[50, 40, 8], 100, 99), cover(&[], 1, 50)), (Some(3), None, None));
+        assert_eq!(cover(&[8], 9, 90), None);
+    }
+}

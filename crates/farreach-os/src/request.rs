@@ -1,0 +1,56 @@
+//! Memory that gets its frames when it is asked for, not when it is touched (RMM15-23).
+
+use super::Os;
+use super::fault::attr;
+use super::page_table::Entry;
+use super::placement::Answer;
+use farreach_types::addr::{Asid, Vpn, VpnRange};
+use farreach_types::event::Prot;
+
+impl Os {
+    /// A region of anonymous memory that was just asked for, and of which nothing is mapped: the policy may serve it now. Address space
+    /// that nothing may access is no request for memory.
+    pub(super) fn request(&mut self, asid: Asid, range: VpnRange) {
+        let region = self.region(asid, range.start);
+        let (first, end) = (region.page_of(range.start), region.page_of(range.start) + range.pages);
+        let object = self.memory.objects.get(region.object);
+        // Memory that another mapper has pages of: they are where they are.
+        let begun = object.slots.any_in(first..end);
+        if object.kind.is_file() || region.prot == Prot::NONE || begun {
+            return;
+        }
+        let blocks = loop {
+            match self.placement.request(&mut self.memory, asid, range.pages) {
+                Answer::Now(blocks) => break blocks,
+                Answer::Fragmented if self.gather_for(range.pages) => {}
+                Answer::Fragmented => {
+                    self.memory.counts.eager_refused += 1;
+                    return;
+                }
+            }
+        };
+        // RMM15-28: accessed and modified bits are set for all.
+        let entry = Entry {
+            label: region.label,
+            attr: attr(region.prot, false),
+            present: true,
+            dirty: true,
+            populated: true,
+            ..Entry::default()
+        };
+        let mut vpn = range.start;
+        for (base, pages) in blocks {
+            self.memory.fill_run(region.object, region.page_of(vpn), base, pages);
+            self.map_run(asid, VpnRange { start: vpn, pages }, Entry { pfn: base, ..entry });
+            vpn = Vpn(vpn.0 + pages);
+        }
+        let pages = vpn.0 - range.start.0;
+        if pages > 0 {
+            let counts = &mut self.memory.counts;
+            counts.eager_requests += 1;
+            counts.eager_pages += pages;
+            counts.populated_pages += pages;
+            counts.dirty_pages += pages;
+        }
+    }
+}

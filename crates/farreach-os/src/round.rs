@@ -1,0 +1,151 @@
+//! Memory rounded up to whole huge pages, as libhugetlbfs does it with heaps: the rest of the huge page is mapped too, and whatever the
+//! program asks for there finds it.
+//!
+//! The rest is a region of its own ([`Huge::Rest`]), so that every mapped page has one. It becomes part of what is mapped over it, if that is
+//! private anonymous memory; and what the program unmaps becomes rest again, until the last of the huge page is unmapped.
+
+use super::Os;
+use super::coarse::Piece;
+use super::object::{ObjectId, ObjectKind};
+use super::region::{Huge, Region};
+use super::slots::Slot;
+use farreach_types::addr::{Asid, Vpn, VpnRange};
+use farreach_types::event::Backing;
+
+/// What of `range` lies in none of the ascending `parts` of it.
+pub(super) fn between(range: VpnRange, parts: &[VpnRange]) -> Vec<VpnRange> {
+    let mut from = range.start;
+    let mut gaps = Vec::new();
+    for part in parts {
+        gaps.push(VpnRange::between(from, part.start));
+        from = part.end();
+    }
+    gaps.push(VpnRange::between(from, range.end()));
+    gaps.retain(|gap| gap.pages > 0);
+    gaps
+}
+
+impl Os {
+    /// The regions that lie in a range, cut to it.
+    fn regions_in(&self, asid: Asid, range: VpnRange) -> Vec<Region> {
+        self.spaces.get(asid.0 as usize).map_or_else(Vec::new, |space| space.regions.within(range))
+    }
+
+    /// Whether a group may become one huge page although its regions do not fill it: all of them are private anonymous memory alike,
+    /// nothing of them mapped or begun.
+    pub(super) fn roundable(&self, asid: Asid, group: VpnRange, region: &Region) -> bool {
+        let stack = |r: &Region| ["stack", "kernel-provided"].contains(&&*self.labels.names[r.label as usize]);
+        let fits = |part: &Region| {
+            let object = self.memory.objects.get(part.object);
+            let (first, end) = (part.first_page, part.first_page + part.range.pages);
+            object.private
+                && !object.kind.is_file()
+                && part.prot == region.prot
+                && !stack(part)
+                && !object.slots.any_in(first..end)
+        };
+        self.placement.rounds() && self.regions_in(asid, group).iter().all(fits)
+    }
+
+    /// Makes a region of all of a group that has none; returns all regions of the group.
+    pub(super) fn fill_group(&mut self, asid: Asid, group: VpnRange, region: &Region) -> Vec<Region> {
+        let parts: Vec<VpnRange> = self.regions_in(asid, group).iter().map(|r| r.range).collect();
+        for gap in between(group, &parts) {
+            let object = self.memory.objects.create(ObjectKind::Anonymous, None, true, 0);
+            self.memory.counts.huge_rest_pages += gap.pages;
+            self.insert(asid, Region { range: gap, object, first_page: gap.start.0, huge: Huge::Rest, ..region.clone() });
+        }
+        self.regions_in(asid, group)
+    }
+
+    /// A mapping comes where there may be rests: takes their regions away, their pages stay. Returns these pages.
+    pub(super) fn adopt(&mut self, asid: Asid, mapping: &Piece) -> Vec<VpnRange> {
+        let anonymous = matches!(mapping.backing, Backing::Anonymous | Backing::Heap) && !mapping.shared;
+        if !self.placement.rounds() || !anonymous {
+            return Vec::new();
+        }
+        let mut parts: Vec<VpnRange> = Vec::new();
+        for rest in self.regions_in(asid, mapping.range) {
+            // New memory is nobody else's: what a child has a share in since a fork is not it.
+            let own = |os: &Os| os.spaces[asid.0 as usize].table.runs_in(rest.range).iter().all(|run| !run.entry.cow);
+            if rest.huge != Huge::Rest || rest.prot != mapping.prot || !own(self) {
+                continue;
+            }
+            for region in self.take(asid, rest.range) {
+                let end = region.first_page + region.range.pages;
+                self.memory.objects.get_mut(region.object).slots.drain(region.first_page..end, true);
+                self.memory.drop_mapper(region.object);
+            }
+            parts.push(rest.range);
+        }
+        parts
+    }
+
+    /// Gives adopted pages to the region that was mapped over them.
+    pub(super) fn adopted(&mut self, asid: Asid, parts: &[VpnRange], region: &Region) {
+        for &part in parts {
+            for run in self.spaces[asid.0 as usize].table.runs_in(part) {
+                let object = self.memory.objects.get_mut(region.object);
+                object.slots.insert_run(region.page_of(run.first), run.pages, run.entry.pfn);
+            }
+            self.spaces[asid.0 as usize].table.set_label(part, region.label);
+        }
+    }
+
+    /// A range is about to be unmapped. At its ends it may lie in huge pages of which other memory remains: that part becomes rest. If
+    /// nothing but rest would remain, that goes too. Returns what is to be unmapped.
+    pub(super) fn keep_rest(&mut self, asid: Asid, range: VpnRange) -> Vec<VpnRange> {
+        let Some(order) = self.placement.rounds().then(|| self.placement.huge_order()).flatten() else { return vec![range] };
+        if range.pages == 0 {
+            return vec![range];
+        }
+        let (mut kept, mut more): (Vec<VpnRange>, Vec<VpnRange>) = (Vec::new(), Vec::new());
+        let last = Vpn(range.end().0 - 1);
+        for edge in [range.start, last] {
+            let group = VpnRange { start: edge.align_down(order.into()), pages: 1 << order };
+            let part = group.and(range);
+            let whole = self.space(asid).table.get(group.start).is_some_and(|e| e.order == order);
+            if !whole || part == group || kept.contains(&part) {
+                continue;
+            }
+            let outside = between(group, &[part]);
+            let others = outside.iter().flat_map(|gap| self.regions_in(asid, *gap)).any(|r| r.huge != Huge::Rest);
+            if !others {
+                more.extend(outside.into_iter().filter(|gap| !more.contains(gap)).collect::<Vec<_>>());
+                continue;
+            }
+            for region in self.take(asid, part) {
+                self.make_rest(asid, region);
+            }
+            kept.push(part);
+        }
+        // In one piece what lies together: a huge page that goes as a whole is not split.
+        let mut ranges = between(range, &kept);
+        ranges.extend(more);
+        ranges.sort_unstable_by_key(|part| part.start);
+        let mut joined: Vec<VpnRange> = Vec::new();
+        for part in ranges {
+            match joined.last_mut() {
+                Some(last) if last.end() == part.start => last.pages += part.pages,
+                _ => joined.push(part),
+            }
+        }
+        joined
+    }
+
+    /// A region, taken out, goes back in as rest, with its pages.
+    fn make_rest(&mut self, asid: Asid, region: Region) {
+        let (first, end) = (region.first_page, region.first_page + region.range.pages);
+        let object: ObjectId = self.memory.objects.create(ObjectKind::Anonymous, None, true, 0);
+        let mut page = region.range.start.0;
+        for (slot, pages) in self.memory.objects.get_mut(region.object).slots.drain(first..end, false) {
+            if let Slot::Busy(pfn) = slot {
+                self.memory.objects.get_mut(object).slots.insert_run(page, pages, pfn);
+            }
+            page += pages;
+        }
+        self.memory.drop_mapper(region.object);
+        let first_page = region.range.start.0;
+        self.insert(asid, Region { object, first_page, huge: Huge::Rest, ..region });
+    }
+}

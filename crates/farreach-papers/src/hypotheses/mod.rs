@@ -1,0 +1,73 @@
+//! The claims of the papers, each with a judge. A claim that fails on a program is said to fail, with the program named; nothing
+//! is tuned to make one hold.
+
+mod ds13;
+mod judge;
+mod ps;
+mod rmm15;
+mod sv97;
+mod t94_designs;
+mod t94_os;
+mod t94_sizes;
+
+use super::{Finding, Judged, Results, Set};
+use farreach_types::papers::claim_order;
+
+/// A claim of a paper.
+pub struct Hypothesis {
+    /// `H-T94-3`.
+    pub id: &'static str,
+    /// The claim, in our words.
+    pub claim: &'static str,
+    /// The studies it rests on; it is shown with the first.
+    pub studies: &'static [&'static str],
+    /// Judges it by what was run.
+    pub judge: fn(&Results, &Set) -> Finding,
+}
+
+/// All claims, by paper and number. A further one is one entry in its family and needs no other change.
+pub static HYPOTHESES: std::sync::LazyLock<Vec<&'static Hypothesis>> = std::sync::LazyLock::new(|| {
+    let mut all: Vec<&'static Hypothesis> = FAMILIES.iter().flat_map(|f| f.iter()).collect();
+    all.sort_by_key(|h| claim_order(h.id).expect("ids name a paper and end in a number"));
+    all
+});
+
+const FAMILIES: &[&[Hypothesis]] =
+    &[ps::CLAIMS, t94_designs::CLAIMS, t94_os::CLAIMS, t94_sizes::CLAIMS, sv97::CLAIMS, ds13::CLAIMS, rmm15::CLAIMS];
+
+impl Hypothesis {
+    /// The claim with its verdict.
+    pub fn judged(&self, results: &Results, set: &Set) -> Judged {
+        let Finding { verdict, why } = (self.judge)(results, set);
+        Judged {
+            id: self.id.into(),
+            claim: self.claim.into(),
+            verdict,
+            why,
+            studies: self.studies.iter().map(|&s| s.into()).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Verdict, study};
+
+    #[test]
+    fn every_claim_rests_on_studies_and_has_a_number_of_its_own() {
+        let mut ids = std::collections::HashSet::new();
+        for h in HYPOTHESES.iter() {
+            assert!(ids.insert(h.id), "{} twice", h.id);
+            assert!(!h.studies.is_empty() && h.studies.iter().all(|s| study(s).is_some()), "{}: {:?}", h.id, h.studies);
+        }
+    }
+
+    #[test]
+    fn nothing_is_claimed_without_results() {
+        for h in HYPOTHESES.iter() {
+            let finding = (h.judge)(&Results::default(), &Set::default());
+            assert_eq!(finding.verdict, Verdict::NotTestable, "{}: {}", h.id, finding.why);
+        }
+    }
+}

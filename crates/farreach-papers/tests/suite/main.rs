@@ -1,0 +1,3 @@
+//! The tests of farreach-papers.
+
+mod papers;

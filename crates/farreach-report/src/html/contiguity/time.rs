@@ -1,0 +1,45 @@
+//! The course of memory, ranges and entries over the looks.
+
+use super::super::lines::{Across, Line, chart, fit};
+use super::super::scale::Scale;
+use super::PAGE;
+use farreach_types::counts::{ContiguityResult, ContiguitySample, Ranges};
+use maud::{Markup, html};
+
+const MIB: f64 = (1u64 << 20) as f64;
+/// Looks that a line is drawn through.
+const POINTS: usize = 400;
+
+/// Lines through the looks.
+pub(super) fn over_time(result: &ContiguityResult) -> Markup {
+    let n = result.samples.len();
+    let step = n.div_ceil(POINTS);
+    // The last one belongs there in any case.
+    let looks: Vec<&ContiguitySample> =
+        (0..n).filter(|i| (n - 1 - i).is_multiple_of(step)).map(|i| &result.samples[i]).collect();
+    let seconds = Across::Numbers(looks.iter().map(|s| s.seconds).collect());
+    let line = |name: &str, of: &dyn Fn(&ContiguitySample) -> f64| Line {
+        name: name.to_owned(),
+        values: looks.iter().map(|s| of(s)).collect(),
+    };
+    let physical = |of: fn(&Ranges) -> u64| move |s: &ContiguitySample| s.physical_ranges.as_ref().map_or(0, of) as f64;
+    let memory =
+        [line("present", &|s| (s.pages * PAGE) as f64 / MIB), line("in huge pages", &|s| (s.huge_pages * PAGE) as f64 / MIB)];
+    let mut ranges = vec![line("virtual, for 99 %", &|s| s.virtual_ranges.cover[2] as f64)];
+    if result.frames_visible {
+        ranges.push(line("physical, for 99 %", &physical(|r| r.cover[2])));
+    }
+    ranges.push(line("virtual, all", &|s| s.virtual_ranges.count as f64));
+    if result.frames_visible {
+        ranges.push(line("physical, all", &physical(|r| r.count)));
+    }
+    let of = |i: usize| move |s: &ContiguitySample| s.needs.get(i).map_or(0, |need| need.entries_99) as f64;
+    let entries: Vec<Line> = result.peak.needs.iter().enumerate().map(|(i, need)| line(&need.hardware, &of(i))).collect();
+    let most = result.samples.iter().map(|s| s.pages).max().unwrap_or(0);
+    let top = Scale::linear((most * PAGE) as f64 / MIB * 1.04);
+    html! {
+        (chart("Memory over time, MiB", &html! { "What is present, and what of it in huge pages." }, &seconds, "seconds", top, &memory))
+        (chart("Ranges over time", &html! { "All charts above are of the look with the most memory." }, &seconds, "seconds", fit(&ranges), &ranges))
+        (chart("Entries over time", &html! { "What would reach 99 % of the memory." }, &seconds, "seconds", fit(&entries), &entries))
+    }
+}

@@ -1,0 +1,136 @@
+//! One page for all tables and figures: no script, no network. First the verdicts, then each study with its numbers.
+
+use super::cells::{Stands, shown, stands, under};
+use super::charts::{bars, chart};
+use crate::format::clean;
+use crate::html::{POLICY, STYLE};
+use farreach_types::papers::{Column, Judged, Origin, Papers, Section, Table, Verdict};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+const OWN_STYLE: &str = include_str!("style.css");
+
+/// The page.
+pub fn render(papers: &Papers) -> String {
+    let verdicts = papers.verdicts();
+    let number = |verdict| verdicts.iter().filter(|v| v.verdict == verdict).count();
+    let programs: Vec<String> = papers.programs.iter().map(|p| clean(&p.name)).collect();
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { "farreach: the papers, measured again" }
+                style { (PreEscaped(STYLE)) (PreEscaped(OWN_STYLE)) }
+            }
+            body {
+                header {
+                    p.eyebrow { "farreach · the papers' tables and figures, measured again" }
+                    @if !verdicts.is_empty() {
+                        h1 {
+                            "Of " (verdicts.len()) " claims, " (number(Verdict::Holds)) " hold, " (number(Verdict::Fails)) " fail, "
+                            (number(Verdict::NotTestable)) " cannot be tested here"
+                        }
+                    }
+                    p.source { "Programs, " (papers.set) " set: " (programs.join(", ")) }
+                    nav.toc { @for s in &papers.sections { a href={ "#" (s.id) } { (s.id) } " " } }
+                }
+                main {
+                    @if !verdicts.is_empty() {
+                        section {
+                            h2 { "Verdicts" }
+                            p.lead {
+                                "Each claim is judged by the numbers below, with the same rule on every run; a claim that fails names the "
+                                "programs it fails on. Nothing is tuned."
+                            }
+                            table.verdicts {
+                                tbody { @for v in &verdicts { (verdict(v, true)) } }
+                            }
+                        }
+                    }
+                    @for s in &papers.sections { (section(s)) }
+                }
+            }
+        }
+    };
+    markup.into_string() + "\n"
+}
+
+fn class(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Holds => "holds",
+        Verdict::Fails => "fails",
+        Verdict::NotTestable => "untested",
+    }
+}
+
+fn verdict(v: &Judged, linked: bool) -> Markup {
+    html! {
+        tr {
+            td { @if linked { a href={ "#" (v.studies.first().map_or("", String::as_str)) } { (v.id) } } @else { (v.id) } }
+            td { span class={ "badge " (class(v.verdict)) } { (v.verdict) } }
+            td { details open[!linked && v.verdict == Verdict::Fails] { summary { (v.claim) "." } p { (clean(&v.why)) } } }
+        }
+    }
+}
+
+fn section(section: &Section) -> Markup {
+    let small = section.charts.len() > 3;
+    html! {
+        section id=(section.id) {
+            h2 { (section.title) }
+            p.lead { code { (section.id) } " · " (section.rules) }
+            @if !section.verdicts.is_empty() {
+                table.verdicts { tbody { @for v in &section.verdicts { (verdict(v, false)) } } }
+            }
+            div.charts[small] {
+                @for c in &section.charts { (if small { chart(c, 200.0, 150.0) } else { chart(c, 560.0, 300.0) }) }
+            }
+            @for b in &section.bars { (bars(b, 230.0)) }
+            @for t in &section.tables { (table(t)) }
+            @for note in &section.notes { p.note { (clean(note)) } }
+        }
+    }
+}
+
+/// Neighbouring columns of one name share a head, which stands as the first of them.
+fn heads<'a>(columns: &'a [Column], stands: &[Stands]) -> Vec<(&'a str, usize, Stands)> {
+    let mut at = 0;
+    let head = |part: &'a [Column]| {
+        at += part.len();
+        (part[0].name.as_str(), part.len(), stands[at - part.len()])
+    };
+    columns.chunk_by(|a, b| a.name == b.name).map(head).collect()
+}
+
+fn table(table: &Table) -> Markup {
+    let stands = stands(table);
+    let left = |stands: Stands| stands != Stands::Right;
+    html! {
+        h3 { (table.title) }
+        div.scroll {
+            table.papers {
+                thead {
+                    tr { th {} @for (name, columns, place) in heads(&table.columns, &stands) { th.words[left(place)] scope="colgroup" colspan=(columns) { (name) } } }
+                    tr {
+                        th scope="col" { (table.rows_are) }
+                        @for (c, &place) in table.columns.iter().zip(&stands) {
+                            th.printed[c.origin == Origin::Printed].words[left(place)] scope="col" { (under(c)) }
+                        }
+                    }
+                }
+                tbody {
+                    @for row in &table.rows {
+                        tr {
+                            th scope="row" { (clean(&row.name)) }
+                            @for ((cell, c), &place) in row.cells.iter().zip(&table.columns).zip(&stands) {
+                                td.printed[c.origin == Origin::Printed].words[left(place)].sentences[place == Stands::Wrapped] { (shown(cell, c)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

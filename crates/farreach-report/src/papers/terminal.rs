@@ -1,0 +1,100 @@
+//! Tables for people at a terminal. What charts show is in the tables.
+
+use super::cells::{Stands, shown, stands, under};
+use crate::format::{clean, count};
+use crate::grid::placed;
+use farreach_types::papers::{Judged, Papers, Row, Section, Table, Verdict};
+
+/// Before each line of a table.
+const INDENT: &str = "  ";
+/// Columns of text, at most.
+const WIDTH: usize = 120;
+
+/// All sections, then the verdicts in one list if there are several sections.
+pub fn render(papers: &Papers, width: usize) -> String {
+    let mut out = String::new();
+    for section in &papers.sections {
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        out += &self::section(section, width);
+    }
+    if papers.sections.len() > 1 {
+        out += "\nVerdicts\n";
+        for v in papers.verdicts() {
+            out += &format!("  {:10} {}\n", v.id, v.verdict);
+        }
+        let number = |verdict| papers.verdicts().iter().filter(|v| v.verdict == verdict).count() as u64;
+        out += &format!(
+            "\n  {} hold, {} fail, {} cannot be tested here; programs: {} set.\n",
+            count(number(Verdict::Holds)),
+            count(number(Verdict::Fails)),
+            count(number(Verdict::NotTestable)),
+            papers.set,
+        );
+    }
+    out
+}
+
+fn section(section: &Section, width: usize) -> String {
+    let text = width.min(WIDTH);
+    let mut out = format!("{}: {}\n", section.id, section.title);
+    out += &format!("{}\n", "─".repeat(out.trim_end().chars().count().min(text)));
+    for table in &section.tables {
+        out += &format!("\n{}\n", table.title);
+        out += &grid(table, width);
+    }
+    for v in &section.verdicts {
+        out.push('\n');
+        out += &verdict(v, text);
+    }
+    if !section.notes.is_empty() {
+        out.push('\n');
+    }
+    for note in &section.notes {
+        out += &wrapped(note, "  ", text);
+    }
+    out
+}
+
+fn verdict(v: &Judged, width: usize) -> String {
+    wrapped(&format!("{}: {}.", v.id, v.claim), "  ", width)
+        + &wrapped(&format!("{}: {}", v.verdict.to_string().to_uppercase(), clean(&v.why)), "    ", width)
+}
+
+fn wrapped(text: &str, indent: &str, width: usize) -> String {
+    let mut out = String::from(indent);
+    let mut at = indent.len();
+    for (i, word) in text.split_whitespace().enumerate() {
+        let len = word.chars().count();
+        if i > 0 && at + 1 + len > width {
+            out += &format!("\n{indent}");
+            at = indent.len();
+        } else if i > 0 {
+            out.push(' ');
+            at += 1;
+        }
+        out += word;
+        at += len;
+    }
+    out + "\n"
+}
+
+fn grid(table: &Table, width: usize) -> String {
+    // A name that spans several columns stands once. The first column is not among those of the table.
+    let spanned = |i: usize| i > 1 && table.columns[i - 1].name == table.columns[i - 2].name;
+    let names = table.columns.iter().enumerate().map(|(i, c)| if spanned(i + 1) { String::new() } else { c.name.clone() });
+    let heads = [
+        std::iter::once(String::new()).chain(names).collect(),
+        std::iter::once(table.rows_are.clone()).chain(table.columns.iter().map(under)).collect(),
+    ];
+    let row = |row: &Row| {
+        let cells = row.cells.iter().zip(&table.columns).map(|(cell, column)| shown(cell, column));
+        std::iter::once(clean(&row.name)).chain(cells).collect()
+    };
+    let stands = stands(table);
+    let left = |i: usize| stands[i - 1] != Stands::Right;
+    let rows: Vec<Vec<String>> = table.rows.iter().map(row).collect();
+    let text = placed(&heads, &rows, left, spanned, width.saturating_sub(INDENT.len()));
+    text.lines().map(|line| if line.is_empty() { "\n".into() } else { format!("{INDENT}{line}\n") }).collect()
+}

@@ -1,0 +1,165 @@
+//! The table for people at a terminal. No colours; columns in which no design has anything to say are left out.
+
+use super::format::{NONE, bytes, count, counted, rate};
+use super::grid::{broken, lines};
+use super::prices::{among, miss_cycles};
+use super::view::{baseline, cleaned, per_thousand, percent_of};
+use farreach_types::counts::{MachineResult, RunResult, Workload};
+
+/// What a column says about a design.
+type CellOf<'a> = Box<dyn Fn(&MachineResult) -> Option<String> + 'a>;
+
+/// A column: heading, what it says about a design, and its footnote.
+struct Column<'a> {
+    heading: [&'a str; 2],
+    cell: CellOf<'a>,
+    note: Option<String>,
+    /// Left out if no design has anything else than this.
+    dull: &'a str,
+}
+
+/// The header, the table and its footnotes.
+pub fn render(result: &RunResult, width: usize) -> String {
+    let result = &cleaned(result);
+    let mut out = header(&result.workload);
+    let Some(base) = result.machines.get(baseline(result)) else {
+        return out + "\nNo designs.\n";
+    };
+    let columns: Vec<Column> = columns(base, result)
+        .into_iter()
+        .filter(|c| result.machines.iter().any(|m| (c.cell)(m).is_some_and(|text| text != c.dull)))
+        .collect();
+
+    let heads = |line: usize, first: &str| {
+        std::iter::once(first.to_owned()).chain(columns.iter().map(|c| c.heading[line].to_owned())).collect()
+    };
+    let row = |machine: &MachineResult| {
+        let cells = columns.iter().map(|c| (c.cell)(machine).unwrap_or_else(|| NONE.into()));
+        std::iter::once(broken(&machine.name)).chain(cells).collect()
+    };
+    let rows: Vec<Vec<String>> = result.machines.iter().map(row).collect();
+    out.push('\n');
+    out += &lines(&[heads(0, ""), heads(1, "design")], &rows, width);
+    let notes: Vec<&String> = columns.iter().filter_map(|c| c.note.as_ref()).collect();
+    if !notes.is_empty() {
+        out.push('\n');
+    }
+    for note in notes {
+        out += &format!("  {note}\n");
+    }
+    out + &super::systems::render(result, width) + &super::compaction::render(result, width)
+}
+
+/// What ran.
+pub(super) fn header(w: &Workload) -> String {
+    let mut out = format!("{}\n", if w.source.is_empty() { "(no source)" } else { &w.source });
+    let mut facts = Vec::new();
+    if w.instructions > 0 {
+        facts.push(counted(w.instructions, "instruction"));
+    }
+    let l = &w.lookups;
+    facts.push(format!(
+        "{} ({} fetch, {} load, {} store)",
+        counted(l.total(), "lookup"),
+        count(l.fetch),
+        count(l.load),
+        count(l.store)
+    ));
+    facts.push(format!("{} touched", bytes(w.touched_bytes)));
+    out += &format!("  {}\n", facts.join(", "));
+    out += &format!("  {}, {}, seed {}\n", counted(w.processes, "process"), counted(w.threads, "thread"), w.seed);
+    if let Some(why) = &w.stopped {
+        out += &format!("  Stopped early: {why}. Everything below is about the part that ran.\n");
+    }
+    out
+}
+
+fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>> {
+    let one = |heading, cell: CellOf<'a>, dull, note| Column { heading, cell, note, dull };
+    let short = if base.name.starts_with("t94/single") { "single" } else { "first" };
+    let several = result.machines.len() > 1;
+    let with_caches = result.machines.iter().any(|m| m.system.is_some());
+    let virtual_machines = result.machines.iter().any(|m| m.config.get("guest").is_some_and(|guest| guest != "none"));
+    let covered = result.machines.iter().any(|m| m.cost.area_rbe.is_none());
+    vec![
+        one(["", "misses"], Box::new(|m| Some(count(m.counts.tlb.misses))), "", None),
+        one(["per 1000", "lookups"], Box::new(|m| per_thousand(m).map(rate)), "", None),
+        one(
+            ["% of", short],
+            Box::new(move |m| if several { percent_of(m, base).map(rate) } else { None }),
+            "",
+            (several && base.counts.tlb.misses > 0)
+                .then(|| format!("% of {}: misses in percent of those of {}.", short, base.name)),
+        ),
+        one(
+            ["miss", "cycles"],
+            Box::new(|m| Some(count(m.cost.cycles))),
+            "",
+            Some(miss_cycles(&result.machines)),
+        ),
+        one(
+            ["refs", "a walk"],
+            Box::new(move |m| {
+                let tlb = &m.counts.tlb;
+                let walks = tlb.walk.walks;
+                (virtual_machines && walks > 0).then(|| rate(tlb.walk_references() as f64 / walks as f64))
+            }),
+            "",
+            Some("refs a walk: nodes of page tables read for a miss, those of the host of a virtual machine too.".into()),
+        ),
+        one(
+            ["% of", "time"],
+            Box::new(|m| m.cost.percent_of_time.map(rate)),
+            "",
+            Some(format!(
+                "% of time: share of miss cycles in the run{}{}.",
+                among(&result.machines, &|_| true, "cpi", ", everything else at", " a CPI of"),
+                if with_caches { "; behind virtual caches the program's own cache misses too" } else { "" }
+            )),
+        ),
+        one(["", "resident"], Box::new(|m| Some(bytes(m.memory.resident_bytes))), "0", None),
+        one(
+            ["", "wasted"],
+            Box::new(|m| Some(bytes(m.memory.wasted_bytes))),
+            "0",
+            Some("resident, wasted: at the peak; wasted is resident and never referenced by then.".into()),
+        ),
+        one(["", "faults"], Box::new(|m| Some(count(m.counts.os.page_faults))), "0", None),
+        one(
+            ["% from", "dump"],
+            Box::new(|m| {
+                let os = &m.counts.os;
+                let asked = os.mapping_pages + os.mapping_missing + os.mapping_taken;
+                (asked > 0).then(|| rate(100.0 * os.mapping_pages as f64 / asked as f64))
+            }),
+            "",
+            Some("% from dump: pages that got the frame of the living process; the dump did not have the others, which got ordinary ones.".into()),
+        ),
+        one(
+            ["register", "traps"],
+            Box::new(|m| Some(count(m.counts.tlb.segment.traps))),
+            "0",
+            Some(format!(
+                "register traps: writes of a guest to its segment registers{}.",
+                among(&result.machines, &|_| true, "vm_exit_cycles", ", each taking the hypervisor so many cycles:", "")
+            )),
+        ),
+        one(["promo-", "tions"], Box::new(|m| Some(count(m.counts.os.promotions))), "0", None),
+        one(
+            ["area", "rbe"],
+            Box::new(|m| m.cost.area_rbe.map(|a| count(a.round() as u64))),
+            "",
+            Some(format!(
+                "rbe: register-bit equivalents of chip area.{}",
+                if covered { " The model covers fully associative TLBs only." } else { "" }
+            )),
+        ),
+        one(
+            ["", "reach"],
+            // A machine without a TLB has none.
+            Box::new(|m| (m.cost.reach_bytes > 0).then(|| bytes(m.cost.reach_bytes))),
+            "",
+            Some("reach: what the TLB maps when every entry is of the largest kind and full.".into()),
+        ),
+    ]
+}

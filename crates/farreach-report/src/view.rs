@@ -1,0 +1,86 @@
+//! What all reports for people derive from a result: the baseline, ratios, and text made safe to show.
+
+use super::format::clean;
+use farreach_types::counts::{ContiguityResult, MachineResult, PageSizeResult, RunResult, Workload};
+
+/// Name of the design that others are compared with.
+const SINGLE: &str = "t94/single";
+
+/// Which machine others are compared with: `t94/single`, else one made from it, else the first.
+pub(super) fn baseline(result: &RunResult) -> usize {
+    let names = || result.machines.iter().map(|m| m.name.as_str());
+    names()
+        .position(|name| name == SINGLE)
+        .or_else(|| names().position(|name| name.strip_prefix(SINGLE).is_some_and(|rest| rest.starts_with(':'))))
+        .unwrap_or(0)
+}
+
+/// The result with all text from outside made safe to show.
+pub(super) fn cleaned(result: &RunResult) -> RunResult {
+    let mut result = result.clone();
+    clean_workload(&mut result.workload);
+    clean_machines(&mut result.machines);
+    result
+}
+
+/// As [`cleaned`].
+pub(super) fn cleaned_study(result: &PageSizeResult) -> PageSizeResult {
+    let mut result = result.clone();
+    clean_workload(&mut result.workload);
+    clean_machines(&mut result.policies);
+    result.frontier.iter_mut().for_each(|point| point.name = clean(&point.name));
+    result
+}
+
+/// As [`cleaned`].
+pub(super) fn cleaned_contiguity(result: &ContiguityResult) -> ContiguityResult {
+    let mut result = result.clone();
+    let wash = |text: &mut String| *text = clean(text);
+    wash(&mut result.source);
+    result.regions.iter_mut().for_each(|region| wash(&mut region.region));
+    let needs = result.samples.iter_mut().chain([&mut result.peak]).flat_map(|sample| &mut sample.needs);
+    needs.for_each(|need| wash(&mut need.hardware));
+    result
+}
+
+fn clean_workload(workload: &mut Workload) {
+    let wash = |text: &mut String| *text = clean(text);
+    wash(&mut workload.source);
+    workload.stopped.iter_mut().for_each(wash);
+}
+
+fn clean_machines(machines: &mut [MachineResult]) {
+    let wash = |text: &mut String| *text = clean(text);
+    for machine in machines {
+        wash(&mut machine.name);
+        machine.regions.iter_mut().for_each(|r| wash(&mut r.region));
+        machine.ledger.iter_mut().for_each(|line| {
+            wash(&mut line.item);
+            wash(&mut line.unit);
+        });
+    }
+}
+
+/// Misses per thousand lookups.
+pub(super) fn per_thousand(machine: &MachineResult) -> Option<f64> {
+    let tlb = &machine.counts.tlb;
+    (tlb.lookups > 0).then(|| 1000.0 * tlb.misses as f64 / tlb.lookups as f64)
+}
+
+/// Misses in percent of those of the baseline.
+pub(super) fn percent_of(machine: &MachineResult, baseline: &MachineResult) -> Option<f64> {
+    let base = baseline.counts.tlb.misses;
+    (base > 0).then(|| 100.0 * machine.counts.tlb.misses as f64 / base as f64)
+}
+
+/// A configuration value on one line.
+pub(super) fn config_value(value: &serde_json::Value) -> String {
+    use serde_json::Value as Json;
+    match value {
+        Json::String(text) => clean(text),
+        Json::Array(items) => items.iter().map(config_value).collect::<Vec<_>>().join(" + "),
+        // 40, not 40.0.
+        Json::Number(n) if n.is_f64() => n.as_f64().map_or_else(|| n.to_string(), |x| x.to_string()),
+        value => value.to_string(),
+    }
+}

@@ -1,0 +1,6 @@
+//! The tests of farreach-report.
+
+mod fixture;
+mod page;
+mod report;
+mod report_contiguity;

@@ -1,0 +1,198 @@
+//! Programs one after the other, in one stream: the memory that one leaves behind is what the next one finds (CW-13).
+
+use farreach_types::addr::Asid;
+use farreach_types::error::{Error, Result};
+use farreach_types::event::{Batch, Blocks, End, OP_BIT, Op, Source};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Several sources as one. Address spaces and blocks of each get numbers that none before had; what a source leaves running when it is
+/// over (a trace that was cut, say) ends there.
+pub struct Chain {
+    /// Those to come, the next one last.
+    sources: Vec<Box<dyn Source + Send>>,
+    /// Blocks of the one under way, under their own numbers.
+    blocks: Blocks,
+    /// Added to the numbers of address spaces and of blocks of the one under way.
+    spaces: u32,
+    ids: u32,
+    /// First numbers that nobody had.
+    next_space: u32,
+    next_id: u32,
+    alive: BTreeSet<Asid>,
+    /// A source has just ended.
+    over: bool,
+}
+
+impl Chain {
+    /// The first one begins.
+    pub fn new(mut sources: Vec<Box<dyn Source + Send>>) -> Chain {
+        sources.reverse();
+        Chain {
+            sources,
+            blocks: Blocks::default(),
+            spaces: 0,
+            ids: 0,
+            next_space: 0,
+            next_id: 0,
+            alive: BTreeSet::new(),
+            over: false,
+        }
+    }
+
+    fn space(&mut self, asid: Asid) -> Asid {
+        let asid = Asid(self.spaces + asid.0);
+        self.next_space = self.next_space.max(asid.0 + 1);
+        asid
+    }
+
+    fn renumber(&mut self, mut batch: Batch) -> Result<Batch> {
+        let broken = |at: usize, what: String| Error::Trace {
+            file: "a chain of programs".into(),
+            place: format!("word {at} of a batch"),
+            what,
+        };
+        batch.asid = self.space(batch.asid);
+        let mut at = 0;
+        // A trace without events has spaces that never started: they hold memory all the same.
+        if batch.words.iter().any(|word| word & OP_BIT == 0) {
+            self.alive.insert(batch.asid);
+        }
+        while at < batch.words.len() {
+            let word = batch.words[at];
+            if word & OP_BIT == 0 {
+                let (_, addrs) = self.blocks.execution(&batch.words, at).map_err(|why| broken(at, why.to_string()))?;
+                let next = at + 1 + addrs.len();
+                batch.words[at] = word + u64::from(self.ids);
+                at = next;
+                continue;
+            }
+            let op = usize::try_from(word & !OP_BIT).ok().and_then(|i| batch.ops.get_mut(i));
+            let op = op.ok_or_else(|| broken(at, "names an event that is not there".into()))?;
+            match op {
+                Op::Define { id, block } => {
+                    self.blocks.define(*id, &Arc::clone(block)).map_err(|why| broken(at, format!("block {id}: {why}")))?;
+                    *id += self.ids;
+                    self.next_id = self.next_id.max(*id + 1);
+                }
+                Op::Start { parent, .. } => {
+                    *parent = parent.map(|p| Asid(self.spaces + p.0));
+                    self.alive.insert(batch.asid);
+                }
+                Op::Fork { child } => {
+                    child.0 += self.spaces;
+                    self.next_space = self.next_space.max(child.0 + 1);
+                    self.alive.insert(*child);
+                }
+                Op::End(_) => _ = self.alive.remove(&batch.asid),
+                _ => {}
+            }
+            at += 1;
+        }
+        Ok(batch)
+    }
+}
+
+impl Source for Chain {
+    fn next_batch(&mut self) -> Result<Option<Batch>> {
+        while !self.sources.is_empty() {
+            // What was left running ends before the next one begins.
+            if self.over
+                && let Some(asid) = self.alive.pop_first()
+            {
+                let mut batch = Batch::new(asid);
+                batch.push_op(Op::End(End::Lost));
+                return Ok(Some(batch));
+            }
+            self.over = false;
+            let source = self.sources.last_mut().expect("there is one");
+            if let Some(batch) = source.next_batch()? {
+                return self.renumber(batch).map(Some);
+            }
+            // The last one stays as it is: a chain of one is the program itself.
+            self.sources.pop();
+            self.over = true;
+            (self.spaces, self.ids, self.blocks) = (self.next_space, self.next_id, Blocks::default());
+        }
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check;
+    use crate::generate::{sequential, uniform};
+    use farreach_kernels as kernels;
+    use farreach_types::event::{Access, Block, DataRef, Item, Kind};
+
+    type Made = Box<dyn Source + Send>;
+
+    fn kernel() -> Made {
+        let kernel = kernels::kernel("lzw").unwrap();
+        kernel.source(&kernels::Settings { size: kernel.small_size, references: 5000, seed: 1 }).unwrap()
+    }
+
+    /// A source that is over after so many batches, whatever it still has.
+    struct Cut(Made, usize);
+
+    impl Source for Cut {
+        fn next_batch(&mut self) -> Result<Option<Batch>> {
+            self.1 = self.1.wrapping_sub(1);
+            if self.1 == usize::MAX { Ok(None) } else { self.0.next_batch() }
+        }
+    }
+
+    fn accesses(source: &mut dyn Source) -> Vec<Access> {
+        let (mut blocks, mut all) = (Blocks::default(), Vec::new());
+        while let Some(batch) = source.next_batch().unwrap() {
+            let each = |item: Item<'_>| {
+                if let Item::Access(access) = item {
+                    all.push(access);
+                }
+                true
+            };
+            blocks.expand(&batch, each).unwrap();
+        }
+        all
+    }
+
+    /// References to a page, of a program that no event ever named.
+    struct Silent(bool);
+
+    impl Source for Silent {
+        fn next_batch(&mut self) -> Result<Option<Batch>> {
+            let mut batch = Batch::new(Asid(0));
+            batch.push_op(Op::Define { id: 0, block: Arc::new(Block { instrs: [].into(), refs: [LOAD].into() }) });
+            batch.push_block(0, &[0x1000]);
+            Ok(std::mem::take(&mut self.0).then_some(batch))
+        }
+    }
+
+    const LOAD: DataRef = DataRef::new(0, Kind::Load, 8, 0);
+
+    #[test]
+    fn what_never_started_ends_too() {
+        let mut chain = Chain::new(vec![Box::new(Silent(true)), Box::new(Silent(true))]);
+        let mut ends = Vec::new();
+        while let Some(batch) = chain.next_batch().unwrap() {
+            ends.extend(batch.ops.iter().filter(|op| matches!(op, Op::End(_))).map(|_| batch.asid));
+        }
+        assert_eq!(ends, [Asid(0)], "its memory is there for the next one");
+    }
+
+    #[test]
+    fn cw_13_programs_follow_each_other_unchanged() {
+        let parts: [fn() -> Made; 4] = [
+            || Box::new(uniform(3, 40, 3000)),
+            kernel,
+            || Box::new(Cut(Box::new(sequential(300, 90_000)), 2)),
+            || Box::new(uniform(4, 10, 500)),
+        ];
+        let chain = || Chain::new(parts.iter().map(|part| part()).collect());
+        let report = check(&mut chain()).unwrap();
+        assert_eq!((report.violation, report.spaces.len()), (None, 4));
+        let apart: Vec<Access> = parts.iter().flat_map(|part| accesses(&mut *part())).collect();
+        assert!(accesses(&mut chain()) == apart, "the same references in the same order");
+    }
+}

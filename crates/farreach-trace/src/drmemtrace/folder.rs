@@ -1,0 +1,73 @@
+//! A folder with the files of one trace.
+
+use std::path::{Path, PathBuf};
+
+use super::{DrmemtraceReader, File, NAME, PROCESS, begins, foreign, header};
+use crate::assemble::Assembled;
+use crate::input::Input;
+use crate::{Opened, TraceInfo};
+use farreach_types::error::{Error, Result};
+
+/// Files that stand beside the trace and are no part of it.
+const BESIDE: [&str; 5] = ["modules.log", "funclist.log", "encodings.bin", "v2p.textproto", "cpu_schedule.bin.zip"];
+/// How the names of those begin that may be compressed.
+const BESIDE_BEGIN: &str = "serial_schedule.bin";
+
+/// Opens the trace whose files lie in `path`, or in the folder `trace` of a folder without files, in the order of their names.
+///
+/// # Errors
+/// The folder cannot be read or has no files, or one of them is no trace of this format.
+pub(crate) fn open_folder(path: &str, forced_format: Option<&str>) -> Result<Opened> {
+    let fail = |what: String| Error::Trace { file: path.into(), place: "folder".into(), what };
+    if let Some(other) = forced_format.filter(|&name| name != NAME) {
+        return Err(fail(format!(
+            "a trace in the format '{other}' is a file; a folder can be a trace in the format {NAME} only"
+        )));
+    }
+    let mut files = files(Path::new(path))?;
+    if files.is_empty() {
+        files = match Path::new(path).join("trace") {
+            trace if trace.is_dir() => self::files(&trace)?,
+            _ => files,
+        };
+    }
+    if files.is_empty() {
+        let raw =
+            if Path::new(path).join("raw").is_dir() { format!("; of the folder raw in it, {PROCESS}") } else { String::new() };
+        return Err(fail(format!("the folder has no files of a trace; a trace of {NAME} has one for each thread{raw}")));
+    }
+    let (mut begun, mut bytes, mut compressions) = (Vec::with_capacity(files.len()), Some(0), Vec::new());
+    for file in files {
+        let name = file.to_str().ok_or_else(|| fail(format!("the name of {} is no text", file.display())))?;
+        let input = Input::open(name)?;
+        if header(input.head()).is_none() && foreign(input.head()).is_none() {
+            let what = format!("this is no {NAME} trace, but lies in the folder of one; a folder may have nothing else in it");
+            return Err(Error::Trace { file: name.into(), place: "byte 0".into(), what });
+        }
+        compressions.push(input.compression);
+        bytes = bytes.zip(input.bytes).map(|(all, one)| all + one);
+        let time = begins(&input)?;
+        // A pipe cannot be opened again.
+        let closed = input.bytes.is_some();
+        begun.push((time, if closed { File::Closed(input.file) } else { File::Ready(input) }));
+    }
+    let compression = compressions[0].filter(|_| compressions.iter().all(|c| *c == compressions[0]));
+    let info = TraceInfo { file: path.into(), format: NAME, compression, bytes, header: None };
+    Ok(Opened { source: Box::new(Assembled::new(DrmemtraceReader::of(begun, path))), info })
+}
+
+/// The files of a folder that may be a trace's, by name.
+fn files(path: &Path) -> Result<Vec<PathBuf>> {
+    let fail = |source| Error::Io { file: path.display().to_string(), source };
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(fail)? {
+        let entry = entry.map_err(fail)?;
+        let name = entry.file_name();
+        let beside = BESIDE.iter().any(|&n| name == n) || name.as_encoded_bytes().starts_with(BESIDE_BEGIN.as_bytes());
+        if !beside && !entry.path().is_dir() {
+            files.push(entry.path());
+        }
+    }
+    files.sort();
+    Ok(files)
+}

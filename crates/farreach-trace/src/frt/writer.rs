@@ -1,0 +1,373 @@
+//! Writes a farreach trace. The caller's thread codes batches into columns; a second thread compresses and writes full chunks.
+
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+use super::model::{Defined, Model, STEP_OP};
+use super::ops::{OpState, put_asid, put_op, put_redefine};
+use super::*;
+use crate::partial::Partial;
+use crate::tally::Processes;
+use farreach_types::addr::Asid;
+use farreach_types::error::Error;
+use farreach_types::event::{Batch, Broken, OP_BIT, Op, addresses, block_id};
+
+/// zstd level of all columns: on real streams higher levels gain little and cost the recorder its time.
+const LEVEL: i32 = 3;
+/// Chunks that may wait for the second thread. More would only take memory.
+const WAITING: usize = 2;
+
+/// Writes batches into a `.frt` file.
+///
+/// The file gets its name only in [`finish`](TraceWriter::finish): until then it is `NAME.PID-N.partial` in the same folder, has
+/// no trailer, and is removed when the writer is dropped. A killed recording leaves the partial file, which the reader reads up to
+/// its last whole chunk and then refuses. A name that exists and is no regular file (a pipe, a device) is written directly.
+pub struct TraceWriter {
+    file: String,
+    chunk: Box<Chunk>,
+    asid: Asid,
+    model: Model,
+    op_state: OpState,
+    totals: Totals,
+    processes: Processes,
+    batches: u64,
+    sender: Option<SyncSender<Box<Chunk>>>,
+    spare: Receiver<Box<Chunk>>,
+    worker: Option<JoinHandle<io::Result<Sink>>>,
+    broken: bool,
+}
+
+/// The columns of a chunk before compression.
+#[derive(Default)]
+struct Chunk {
+    asid: u32,
+    records: u32,
+    words: usize,
+    sums: Totals,
+    columns: [Vec<u8>; COLUMNS],
+}
+
+impl Chunk {
+    fn begin(&mut self, asid: Asid) {
+        *self = Chunk { asid: asid.0, columns: std::mem::take(&mut self.columns), ..Chunk::default() };
+        self.columns.iter_mut().for_each(Vec::clear);
+    }
+}
+
+impl TraceWriter {
+    /// Begins a trace that will be `path` once it is finished.
+    ///
+    /// # Errors
+    /// The file cannot be created, or the header is larger than [`MAX_HEADER_BYTES`].
+    pub fn create(path: impl AsRef<Path>, header: Header) -> Result<TraceWriter> {
+        let path = path.as_ref();
+        TraceWriter::start(Out::File(Partial::create(path)?), path.display().to_string(), &header)
+    }
+
+    /// Begins a trace in any stream, such as standard output; `name` stands in messages.
+    ///
+    /// # Errors
+    /// The header is larger than [`MAX_HEADER_BYTES`].
+    pub fn to_stream(out: impl Write + Send + 'static, name: &str, header: Header) -> Result<TraceWriter> {
+        TraceWriter::start(Out::Stream(Box::new(out)), name.to_owned(), &header)
+    }
+
+    fn start(out: Out, file: String, header: &Header) -> Result<TraceWriter> {
+        let prefix = prefix(header).map_err(|what| Error::Trace { file: file.clone(), place: "header".into(), what })?;
+        let (sender, chunks) = sync_channel::<Box<Chunk>>(WAITING);
+        let (give_back, spare) = sync_channel::<Box<Chunk>>(WAITING + 2);
+        let sink = Sink { out: BufWriter::with_capacity(1 << 18, out), at: 0, before: Totals::default(), index: Vec::new() };
+        let worker = std::thread::Builder::new().name("trace writer".into()).spawn(move || {
+            let mut sink = sink;
+            let mut zstd = zstd::bulk::Compressor::new(LEVEL)?;
+            sink.put(&prefix)?;
+            for chunk in chunks {
+                sink.chunk(&mut zstd, &chunk)?;
+                // Nobody may be waiting for it any more.
+                let _ = give_back.try_send(chunk);
+            }
+            Ok(sink)
+        });
+        let worker = worker.map_err(|source| Error::Io { file: file.clone(), source })?;
+        let mut model = Model::new();
+        model.begin_chunk();
+        Ok(TraceWriter {
+            file,
+            chunk: Box::default(),
+            asid: Asid(0),
+            model,
+            op_state: OpState::default(),
+            totals: Totals::default(),
+            processes: Processes::default(),
+            batches: 0,
+            sender: Some(sender),
+            spare,
+            worker: Some(worker),
+            broken: false,
+        })
+    }
+
+    /// Sums over what was written so far; processes and address spaces are counted at the end.
+    pub fn totals(&self) -> Totals {
+        let (mut totals, sums) = (self.totals, &self.chunk.sums);
+        totals.instructions += sums.instructions;
+        totals.loads += sums.loads;
+        totals.stores += sums.stores;
+        totals
+    }
+
+    /// Appends a batch.
+    ///
+    /// # Errors
+    /// The batch breaks the contract of [`farreach_types::event`] (undefined block, missing addresses, a definition no reader accepts), or
+    /// writing failed. After an error the writer accepts nothing more and leaves no file.
+    pub fn write(&mut self, batch: &Batch) -> Result<()> {
+        if self.broken {
+            return Err(self.refuse(0, "nothing can be written after an error".into()));
+        }
+        let result = self.write_words(batch);
+        self.broken = result.is_err();
+        self.batches += 1;
+        result
+    }
+
+    fn write_words(&mut self, batch: &Batch) -> Result<()> {
+        if batch.words.is_empty() {
+            return Ok(());
+        }
+        self.change_asid(batch.asid);
+        let words = &batch.words[..];
+        let mut at = 0;
+        while at < words.len() {
+            let word = words[at];
+            let from = at;
+            at += 1;
+            // Stored references have a word each.
+            let mut apart = 0;
+            if word & OP_BIT != 0 {
+                let op = batch.op(word).map_err(|why| self.refuse(from, why.to_string()))?;
+                self.put_op(op).map_err(|what| self.refuse(from, what))?;
+                self.processes.see(batch.asid, Some(op));
+            } else {
+                let [_, steps, targets, codes, data] = &mut self.chunk.columns;
+                let id = block_id(word);
+                let need = self.model.put_step(id, steps, targets).ok_or(Broken::UndefinedBlock { id });
+                let addrs = need.and_then(|need| addresses(words, from, need));
+                let addrs = addrs.map_err(|why| refuse(&self.file, self.batches, from, why.to_string()))?;
+                at += addrs.len();
+                apart += self.model.put_addresses(addrs, codes, data, &mut self.chunk.sums) - addrs.len();
+                self.processes.see(batch.asid, None);
+            }
+            if self.processes.address_spaces() > MAX_ADDRESS_SPACES {
+                return Err(self.refuse(from, format!("the trace has more than {MAX_ADDRESS_SPACES} address spaces")));
+            }
+            self.chunk.words += at - from + apart;
+            if self.chunk.words >= CHUNK_WORDS || self.chunk.columns[OPS].len() >= CHUNK_OP_BYTES {
+                self.close_chunk()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn change_asid(&mut self, asid: Asid) {
+        if self.chunk.words == 0 {
+            self.chunk.asid = asid.0;
+        } else if asid != self.asid {
+            self.chunk.columns[STEPS].push(STEP_OP);
+            put_asid(&mut self.chunk.columns[OPS], asid);
+            self.chunk.records += 1;
+        }
+        self.asid = asid;
+    }
+
+    fn put_op(&mut self, op: &Op) -> std::result::Result<(), String> {
+        let column = &mut self.chunk.columns[OPS];
+        if let Op::Define { id, block } = op {
+            match self.model.define(*id, block)? {
+                Defined::New => self.op_state.put_define(column, *id, block)?,
+                Defined::Again(number) => put_redefine(column, number),
+            }
+            self.totals.blocks += 1;
+        } else {
+            put_op(column, op)?;
+            self.totals.ops += 1;
+        }
+        self.chunk.columns[STEPS].push(STEP_OP);
+        self.chunk.records += 1;
+        Ok(())
+    }
+
+    /// Hands the chunk to the second thread and begins another.
+    fn close_chunk(&mut self) -> Result<()> {
+        if self.chunk.words == 0 {
+            return Ok(());
+        }
+        self.totals.instructions += self.chunk.sums.instructions;
+        self.totals.loads += self.chunk.sums.loads;
+        self.totals.stores += self.chunk.sums.stores;
+        let next = self.spare.try_recv().unwrap_or_default();
+        let full = std::mem::replace(&mut self.chunk, next);
+        self.chunk.begin(self.asid);
+        self.model.begin_chunk();
+        self.op_state = OpState::default();
+        let sent = match self.sender.as_ref().map(|s| s.try_send(full)) {
+            Some(Err(TrySendError::Full(chunk))) => self.sender.as_ref().is_some_and(|s| s.send(chunk).is_ok()),
+            other => matches!(other, Some(Ok(()))),
+        };
+        if sent { Ok(()) } else { Err(self.join().err().unwrap_or_else(|| self.refuse(0, "the writer has ended".into()))) }
+    }
+
+    /// Waits for the second thread; its error is the reason why writing stopped.
+    fn join(&mut self) -> Result<Sink> {
+        self.sender = None;
+        let Some(worker) = self.worker.take() else { return Err(self.refuse(0, "the writer has ended".into())) };
+        match worker.join() {
+            Ok(sink) => sink.map_err(|source| Error::Io { file: self.file.clone(), source }),
+            Err(_) => Err(self.refuse(0, "the compressing thread failed".into())),
+        }
+    }
+
+    fn refuse(&self, word: usize, what: String) -> Error {
+        refuse(&self.file, self.batches, word, what)
+    }
+
+    /// Writes what is left, the index and the trailer, and gives the file its name.
+    ///
+    /// # Errors
+    /// Writing failed now or before; then there is no file.
+    pub fn finish(mut self) -> Result<Totals> {
+        if self.broken {
+            return Err(self.refuse(0, "nothing can be finished after an error".into()));
+        }
+        self.close_chunk()?;
+        let mut sink = self.join()?;
+        (self.totals.processes, self.totals.address_spaces) = (self.processes.processes(), self.processes.address_spaces());
+        let fail = |source| Error::Io { file: self.file.clone(), source };
+        sink.end(&self.totals).map_err(fail)?;
+        if let Out::File(partial) = sink.out.get_mut() {
+            partial.commit()?;
+        }
+        Ok(self.totals)
+    }
+}
+
+impl Drop for TraceWriter {
+    fn drop(&mut self) {
+        self.sender = None;
+        if let Some(worker) = self.worker.take() {
+            // The file is dropped with the worker, and removed.
+            let _ = worker.join();
+        }
+    }
+}
+
+#[cold]
+fn refuse(file: &str, batch: u64, word: usize, what: String) -> Error {
+    Error::Trace { file: file.to_owned(), place: format!("batch {batch}, word {word}"), what }
+}
+
+enum Out {
+    File(Partial),
+    Stream(Box<dyn Write + Send>),
+}
+
+impl Write for Out {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        match self {
+            Out::File(f) => f.write(buf),
+            Out::Stream(s) => s.write(buf),
+        }
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Out::File(f) => f.flush(),
+            Out::Stream(s) => s.flush(),
+        }
+    }
+}
+
+/// The file end of the writer.
+struct Sink {
+    out: BufWriter<Out>,
+    at: u64,
+    before: Totals,
+    index: Vec<IndexEntry>,
+}
+
+impl Sink {
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.at += bytes.len() as u64;
+        self.out.write_all(bytes)
+    }
+
+    fn chunk(&mut self, zstd: &mut zstd::bulk::Compressor<'_>, chunk: &Chunk) -> io::Result<()> {
+        let mut head = ChunkHead {
+            number: self.index.len() as u32,
+            asid: chunk.asid,
+            records: chunk.records,
+            words: chunk.words as u32,
+            instructions: chunk.sums.instructions,
+            loads: chunk.sums.loads,
+            stores: chunk.sums.stores,
+            ..ChunkHead::default()
+        };
+        let mut payload = Vec::new();
+        for (i, column) in chunk.columns.iter().enumerate() {
+            if !column.is_empty() {
+                let packed = zstd.compress(column)?;
+                // What does not become smaller is stored as it is.
+                let stored = if packed.len() < column.len() { &packed } else { column };
+                head.columns[i] = (column.len() as u32, stored.len() as u32);
+                payload.extend_from_slice(stored);
+            }
+        }
+        let bytes = head.to_bytes();
+        let mut hash = Xxh3::new();
+        hash.update(&bytes);
+        hash.update(&payload);
+        let (instructions, references) = (self.before.instructions, self.before.references());
+        self.index.push(IndexEntry { offset: self.at, instructions, references });
+        self.before.instructions += chunk.sums.instructions;
+        self.before.loads += chunk.sums.loads;
+        self.before.stores += chunk.sums.stores;
+        self.put(&bytes)?;
+        self.put(&hash.digest().to_le_bytes())?;
+        self.put(&payload)
+    }
+
+    fn end(&mut self, totals: &Totals) -> io::Result<()> {
+        let index_at = self.at;
+        let mut index = Vec::from(INDEX_TAG);
+        index.extend_from_slice(&(self.index.len() as u32).to_le_bytes());
+        for e in &self.index {
+            [e.offset, e.instructions, e.references].iter().for_each(|n| index.extend_from_slice(&n.to_le_bytes()));
+        }
+        index.extend_from_slice(&xxh3_64(&index).to_le_bytes());
+        self.put(&index)?;
+        let mut trailer = Vec::from(TRAILER_TAG);
+        trailer.extend_from_slice(&index_at.to_le_bytes());
+        trailer.extend_from_slice(&(self.index.len() as u32).to_le_bytes());
+        totals.to_words().iter().for_each(|n| trailer.extend_from_slice(&n.to_le_bytes()));
+        trailer.extend_from_slice(&xxh3_64(&trailer).to_le_bytes());
+        trailer.extend_from_slice(&END_MAGIC);
+        self.put(&trailer)?;
+        self.out.flush()
+    }
+}
+
+/// Everything before the first chunk.
+fn prefix(header: &Header) -> std::result::Result<Vec<u8>, String> {
+    let json = serde_json::to_vec(header).map_err(|e| format!("the header does not become JSON: {e}"))?;
+    if json.len() > MAX_HEADER_BYTES as usize {
+        return Err(format!("the header has {} bytes; a file takes {MAX_HEADER_BYTES}", json.len()));
+    }
+    let mut out = Vec::from(MAGIC);
+    out.extend_from_slice(&VERSION.to_le_bytes());
+    out.extend_from_slice(&(json.len() as u32).to_le_bytes());
+    out.extend_from_slice(&json);
+    out.extend_from_slice(&xxh3_64(&out).to_le_bytes());
+    Ok(out)
+}

@@ -1,0 +1,136 @@
+//! What must hold for any bytes whatever. The fuzzers of `fuzz/` call these with what they invent, `tests/trace_corpus.rs` with
+//! what they found. A panic is a finding.
+
+use std::io::Cursor;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use super::assemble::Assembled;
+use super::drmemtrace::DrmemtraceReader;
+use super::{Header, Input, Opened, TraceWriter, check, open_input, to_lackey};
+use farreach_types::error::Result;
+use farreach_types::event::{Batch, Source};
+
+/// Traces larger than this after decompression are not worth a fuzzer's time.
+const MOST_BATCHES: usize = 64;
+
+fn open_as(data: &[u8], format: Option<&str>) -> Result<Opened> {
+    open_input(Input::from_stream(Box::new(Cursor::new(data.to_vec())), "fuzz")?, format)
+}
+
+/// The whole stream, if it is sound and small.
+fn batches(mut source: impl Source) -> Option<Vec<Batch>> {
+    let mut all = Vec::new();
+    while let Some(batch) = source.next_batch().ok()? {
+        all.push(batch);
+        if all.len() > MOST_BATCHES {
+            return None;
+        }
+    }
+    Some(all)
+}
+
+/// Lackey text is refused, or is a stream without violation and comes back from its own text.
+pub fn lackey(data: &[u8]) {
+    let Ok(opened) = open_as(data, Some("lackey")) else { return };
+    let Some(all) = batches(opened.source) else { return };
+    let report = check(&mut Replay(all.into_iter())).expect("nothing to read");
+    assert_eq!(report.violation, None, "a reader makes sound streams only");
+    let mut text = Vec::new();
+    let again = open_as(data, Some("lackey")).expect("it was read before");
+    let written = to_lackey(again, &mut text, "memory").expect("it was read before");
+    assert_eq!(written.references, report.totals.references());
+    let mut second = open_as(&text, Some("lackey")).expect("our own text");
+    assert_eq!(check(&mut *second.source).expect("our own text").totals.references(), written.references);
+}
+
+/// A trace of drmemtrace is refused, or is a stream without violation and as many references as its own Lackey text; its halves as two
+/// files in a folder are refused, or have as many references together as each by itself.
+pub fn drmemtrace(data: &[u8]) {
+    let references = |inputs: &[&[u8]]| {
+        let input = |data: &&[u8]| Input::from_stream(Box::new(Cursor::new(data.to_vec())), "fuzz").ok();
+        let inputs = inputs.iter().map(input).collect::<Option<Vec<_>>>()?;
+        let all = batches(Assembled::new(DrmemtraceReader::new(inputs, "fuzz").ok()?))?;
+        let report = check(&mut Replay(all.into_iter())).expect("nothing to read");
+        assert_eq!(report.violation, None, "a reader makes sound streams only");
+        Some(report.totals.references())
+    };
+    if let Some(read) = references(&[data]) {
+        let mut text = Vec::new();
+        let again = open_as(data, Some("drmemtrace")).expect("it was read before");
+        let written = to_lackey(again, &mut text, "memory").expect("it was read before");
+        let mut second = open_as(&text, Some("lackey")).expect("our own text");
+        let second = check(&mut *second.source).expect("our own text");
+        assert_eq!((read, second.totals.references()), (written.references, written.references));
+    }
+    let (first, second) = data.split_at(data.len() / 24 * 12);
+    if let Some(both) = references(&[first, second]) {
+        // A file without references is no trace by itself.
+        let [a, b] = [first, second].map(|data| references(&[data]).unwrap_or(0));
+        assert_eq!(both, a + b);
+    }
+}
+
+/// Records of ChampSim are refused, or are a stream without violation and the same as Lackey text of the same references.
+pub fn champsim(data: &[u8]) {
+    for format in ["champsim", "cloudsuite"] {
+        let Ok(opened) = open_as(data, Some(format)) else { continue };
+        let Some(all) = batches(opened.source) else { continue };
+        let report = check(&mut Replay(all.into_iter())).expect("nothing to read");
+        assert_eq!(report.violation, None, "a reader makes sound streams only");
+        let mut text = Vec::new();
+        let again = open_as(data, Some(format)).expect("it was read before");
+        let written = to_lackey(again, &mut text, "memory").expect("it was read before");
+        let mut second = open_as(&text, Some("lackey")).expect("our own text");
+        let second = check(&mut *second.source).expect("our own text");
+        assert_eq!((report.totals.references(), second.totals.references()), (written.references, written.references));
+    }
+}
+
+/// A farreach trace is refused, or can be written and read again with the same content.
+pub fn frt(data: &[u8]) {
+    let Ok(opened) = open_as(data, Some("frt")) else { return };
+    let Some(all) = batches(opened.source) else { return };
+    let report = check(&mut Replay(all.clone().into_iter())).expect("nothing to read");
+    let (sender, receiver) = channel();
+    let mut writer = TraceWriter::to_stream(Sent(sender), "memory", Header::default()).expect("a small header");
+    all.iter().for_each(|b| writer.write(b).expect("what was read can be written"));
+    writer.finish().expect("memory");
+    let again = collect(&receiver);
+    let back = batches(open_as(&again, Some("frt")).expect("just written").source);
+    if let Some(back) = back {
+        let second = check(&mut Replay(back.into_iter())).expect("nothing to read");
+        assert_eq!((second.totals, second.spaces), (report.totals, report.spaces));
+        assert_eq!(second.violation.map(|v| v.what), report.violation.map(|v| v.what));
+    }
+}
+
+/// Whatever it is: no panic.
+pub fn open(data: &[u8]) {
+    if let Ok(opened) = open_as(data, None) {
+        batches(opened.source);
+    }
+}
+
+struct Replay(std::vec::IntoIter<Batch>);
+
+impl Source for Replay {
+    fn next_batch(&mut self) -> Result<Option<Batch>> {
+        Ok(self.0.next())
+    }
+}
+
+struct Sent(Sender<Vec<u8>>);
+
+impl std::io::Write for Sent {
+    fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
+        self.0.send(buf.to_vec()).map_err(std::io::Error::other)?;
+        Ok(buf.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+fn collect(receiver: &Receiver<Vec<u8>>) -> Vec<u8> {
+    receiver.iter().flatten().collect()
+}

@@ -1,0 +1,223 @@
+//! Text of Valgrind's Lackey, `valgrind --tool=lackey --trace-mem=yes`.
+//!
+//! ```text
+//! ==4711== Lackey, an example Valgrind tool
+//! I  0401ab70,3
+//!  S 1fff0005e8,8
+//!  M 04033e06,1
+//! ```
+//! `I` is a fetch, ` L` a load, ` S` a store, ` M` one load and one store of the same bytes; addresses are hexadecimal without 0x,
+//! sizes decimal. Lines of Valgrind itself (`==PID==`, `--PID--`) and blank lines are skipped, anything else is an error.
+//!
+//! The format knows no processes, threads and mappings, so the stream has definitions and executions only, all in address space
+//! 0; there is no `Start`. Blocks are made by `assemble`.
+
+use crate::assemble::{Assembled, Assembler, Reader};
+use crate::input::{Bytes, Input};
+use crate::{Format, Opened};
+use farreach_types::error::{Error, Result};
+use farreach_types::event::{Kind, MAX_REF_BYTES};
+
+/// Longest instruction [`Block::validate`](farreach_types::event::Block::validate) accepts.
+const MAX_INSTR_BYTES: u32 = 64;
+/// Also the longest line.
+const BUFFER: usize = 1 << 18;
+
+const ALLOWED: &str = "allowed are 'I  ADDRESS,SIZE', ' L ADDRESS,SIZE', ' S ADDRESS,SIZE' and ' M ADDRESS,SIZE' (address \
+                       hexadecimal without 0x, size decimal), lines that begin with ==PID== or --PID--, and blank lines";
+
+/// Lackey text, for the registry.
+pub(crate) const FORMAT: Format = Format {
+    name: "lackey",
+    about: "text of valgrind --tool=lackey --trace-mem=yes (lines such as 'I  0401ab70,3' and ' L 1fff0005e8,8')",
+    detect,
+    open: |input: Input| -> Result<Opened> {
+        let info = input.info("lackey");
+        Ok(Opened { source: Box::new(Assembled::new(LackeyReader::new(input))), info })
+    },
+};
+
+fn detect(head: &[u8]) -> bool {
+    let first = head.split(|&b| b == b'\n').find(|line| !line.trim_ascii().is_empty());
+    first.is_some_and(|line| {
+        let record = line.len() > 3 && matches!(&line[..3], b"I  " | b" L " | b" S " | b" M ") && hex(line[3]) < 16;
+        record || is_valgrind(line)
+    })
+}
+
+/// `==PID==` or `--PID--`.
+fn is_valgrind(line: &[u8]) -> bool {
+    let mark = match line.get(..2) {
+        Some(b"==") => b'=',
+        Some(b"--") => b'-',
+        _ => return false,
+    };
+    let digits = line[2..].iter().take_while(|b| b.is_ascii_digit()).count();
+    digits > 0 && line.get(2 + digits..4 + digits) == Some(&[mark, mark])
+}
+
+/// Value of a hexadecimal digit; 16 for anything else.
+#[inline]
+fn hex(byte: u8) -> u8 {
+    const DIGITS: [u8; 256] = {
+        let mut table = [16; 256];
+        let mut i = 0;
+        while i < 16 {
+            table[b"0123456789abcdef"[i] as usize] = i as u8;
+            table[b"0123456789ABCDEF"[i] as usize] = i as u8;
+            i += 1;
+        }
+        table
+    };
+    DIGITS[usize::from(byte)]
+}
+
+/// Reads Lackey text.
+struct LackeyReader {
+    input: Bytes,
+    buf: Vec<u8>,
+    /// Bytes of `buf` that were parsed, and that are there.
+    from: usize,
+    to: usize,
+    /// Number of the line parsed last.
+    line: u64,
+    made: Assembler,
+}
+
+/// A parsed line.
+enum Line {
+    Record { kind: u8, addr: u64, size: u32 },
+    Nothing,
+}
+
+impl LackeyReader {
+    /// Reads from the first line on.
+    fn new(input: Input) -> LackeyReader {
+        LackeyReader { input: input.into_bytes(), buf: vec![0; BUFFER], from: 0, to: 0, line: 0, made: Assembler::new(0) }
+    }
+
+    /// Parses the whole lines `buf[self.from..]` until a batch is full.
+    fn lines(&mut self, buf: &[u8]) -> Result<()> {
+        while self.from < buf.len() && !self.made.is_full() {
+            let mut at = self.from;
+            self.line += 1;
+            let line = parse(buf, &mut at);
+            let line = line.map_err(|what| {
+                let end = buf[self.from..].iter().position(|&b| b == b'\n').unwrap_or(0);
+                let text = &buf[self.from..self.from + end.min(100)];
+                self.fail(format!("'{}': {what}", text.escape_ascii()))
+            })?;
+            self.from = at;
+            if let Line::Record { kind, addr, size } = line {
+                let made = match kind {
+                    b'I' => self.made.instr(addr, size),
+                    b'L' => self.made.data(addr, size, Kind::Load),
+                    b'S' => self.made.data(addr, size, Kind::Store),
+                    _ => self.made.data(addr, size, Kind::Load).and_then(|()| self.made.data(addr, size, Kind::Store)),
+                };
+                made.map_err(|what| self.fail(what))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves the unfinished line to the front and reads on; false: there is no more.
+    fn refill(&mut self) -> Result<bool> {
+        self.buf.copy_within(self.from..self.to, 0);
+        (self.from, self.to) = (0, self.to - self.from);
+        if self.to == self.buf.len() {
+            self.line += 1;
+            return Err(self.fail(format!("the line has more than {BUFFER} bytes; {ALLOWED}")));
+        }
+        let line = self.line;
+        let got = self.input.fill(&mut self.buf[self.to..], |_| format!("after line {line}"))?;
+        self.to += got;
+        if got == 0 && self.from < self.to {
+            self.line += 1;
+            let text = self.buf[..self.to.min(100)].escape_ascii().to_string();
+            return Err(self.fail(format!("the last line, '{text}', does not end: the trace is cut")));
+        }
+        Ok(got > 0)
+    }
+}
+
+/// Parses the line at `buf[*at..]`, which ends with a line feed, and moves `at` behind it.
+#[inline]
+fn parse(buf: &[u8], at: &mut usize) -> std::result::Result<Line, String> {
+    let rest = &buf[*at..];
+    let kind = match rest.get(..3) {
+        Some(b"I  ") => b'I',
+        Some(b" L ") => b'L',
+        Some(b" S ") => b'S',
+        Some(b" M ") => b'M',
+        _ => return other(rest, at),
+    };
+    let mut i = 3;
+    let mut addr = 0u64;
+    loop {
+        let digit = hex(rest[i]);
+        if digit == 16 {
+            break;
+        }
+        addr = addr << 4 | u64::from(digit);
+        i += 1;
+    }
+    if i == 3 || rest[i] != b',' {
+        return Err(ALLOWED.into());
+    }
+    if i > 19 {
+        return Err("the address has more than 16 digits".into());
+    }
+    i += 1;
+    let first = i;
+    let mut size = 0u32;
+    while rest[i].is_ascii_digit() {
+        size = size.saturating_mul(10).saturating_add(u32::from(rest[i] - b'0'));
+        i += 1;
+    }
+    if rest[i] != b'\n' || i == first {
+        return Err(ALLOWED.into());
+    }
+    let most = if kind == b'I' { MAX_INSTR_BYTES } else { MAX_REF_BYTES };
+    if size == 0 || size > most {
+        return Err(format!("the size is {}; 1 to {most} are allowed", rest[first..i.min(first + 30)].escape_ascii()));
+    }
+    if addr.checked_add(u64::from(size)).is_none() {
+        return Err("the reference reaches the end of the 64-bit address space; its last byte must lie below 2^64-1".into());
+    }
+    *at += i + 1;
+    Ok(Line::Record { kind, addr, size })
+}
+
+/// A line that is no record.
+#[cold]
+fn other(rest: &[u8], at: &mut usize) -> std::result::Result<Line, String> {
+    let end = rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len());
+    let line = &rest[..end];
+    if line.trim_ascii().is_empty() || is_valgrind(line) {
+        *at += end + 1;
+        return Ok(Line::Nothing);
+    }
+    Err(ALLOWED.into())
+}
+
+impl Reader for LackeyReader {
+    fn made(&mut self) -> &mut Assembler {
+        &mut self.made
+    }
+
+    /// Parses the whole lines there are until a batch is full, or reads further ones.
+    fn go_on(&mut self) -> Result<bool> {
+        let Some(last) = self.buf[self.from..self.to].iter().rposition(|&b| b == b'\n') else { return self.refill() };
+        let end = self.from + last + 1;
+        // Taken out, so that the parser may borrow it while the run grows.
+        let buf = std::mem::take(&mut self.buf);
+        let result = self.lines(&buf[..end]);
+        self.buf = buf;
+        result.map(|()| true)
+    }
+
+    fn fail(&self, what: String) -> Error {
+        Error::Trace { file: self.input.file.clone(), place: format!("line {}", self.line), what }
+    }
+}

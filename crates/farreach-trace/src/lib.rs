@@ -1,0 +1,105 @@
+//! The stream on disk: readers, the writer of farreach traces, the checker, generators.
+//!
+//! [`open_trace`] finds the format by content. A further format is one file with a [`Format`] and one line in [`FORMATS`].
+
+mod assemble;
+mod chain;
+mod champsim;
+pub mod check;
+pub mod convert;
+mod drmemtrace;
+pub mod frt;
+#[doc(hidden)]
+pub mod fuzz;
+pub mod generate;
+pub mod input;
+mod lackey;
+mod partial;
+pub mod relocate;
+mod tally;
+
+use farreach_types::error::{Error, Result};
+use farreach_types::event::Source;
+
+pub use chain::Chain;
+pub use check::{Checked, Checker, Report, check};
+pub use convert::{LackeyText, Summary, recover, summarize, to_frt, to_lackey, to_lackey_file};
+pub use frt::{FrtReader, Header, Totals, TraceWriter};
+pub use input::Input;
+pub use partial::Partial;
+pub use relocate::{Relocated, Relocator};
+
+/// A format of traces that can be read.
+pub struct Format {
+    /// What `--format` takes.
+    pub name: &'static str,
+    /// One line for people.
+    pub about: &'static str,
+    /// Whether these first bytes (up to 512, decompressed) begin such a trace.
+    pub detect: fn(&[u8]) -> bool,
+    /// Begins reading.
+    pub open: fn(Input) -> Result<Opened>,
+}
+
+/// Every format, in the order in which they are tried.
+pub const FORMATS: &[Format] = &[frt::FORMAT, lackey::FORMAT, drmemtrace::FORMAT, champsim::FORMAT, champsim::CLOUDSUITE];
+
+/// What is known of a trace before its first batch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TraceInfo {
+    /// File name, or `standard input`.
+    pub file: String,
+    /// Name of the [`Format`].
+    pub format: &'static str,
+    /// `gz`, `bz2`, `xz`, `zst`, `zip`, `lz4` or `snappy`, if the file is compressed as a whole.
+    pub compression: Option<&'static str>,
+    /// Size of the file; unknown for pipes.
+    pub bytes: Option<u64>,
+    /// Origin, for formats that tell it.
+    pub header: Option<Header>,
+}
+
+/// A trace that is open for reading.
+pub struct Opened {
+    /// Its batches.
+    pub source: Box<dyn Source + Send>,
+    /// What is known of it.
+    pub info: TraceInfo,
+}
+
+/// Opens a trace: a path, or `-` for standard input. The format is found by content unless it is forced. A folder is a trace of
+/// DynamoRIO's drmemtrace with a file for each thread.
+///
+/// # Errors
+/// The file cannot be read, is empty, has no known format, or its beginning is damaged; the format asked for does not exist.
+pub fn open_trace(path: &str, forced_format: Option<&str>) -> Result<Opened> {
+    if std::fs::metadata(path).is_ok_and(|meta| meta.is_dir()) {
+        return drmemtrace::open_folder(path, forced_format);
+    }
+    open_input(Input::open(path)?, forced_format)
+}
+
+/// Opens a trace that is any stream.
+///
+/// # Errors
+/// As [`open_trace`].
+pub fn open_input(input: Input, forced_format: Option<&str>) -> Result<Opened> {
+    let fail = |what: String| Error::Trace { file: input.file.clone(), place: "byte 0".into(), what };
+    let names = || FORMATS.iter().map(|f| f.name).collect::<Vec<_>>().join(", ");
+    let known = || FORMATS.iter().map(|f| format!("{}: {}", f.name, f.about)).collect::<Vec<_>>().join("; ");
+    let head = input.head();
+    if head.is_empty() {
+        return Err(fail("the trace is empty: no references".into()));
+    }
+    let format = match forced_format {
+        Some(name) => FORMATS
+            .iter()
+            .find(|f| f.name == name)
+            .ok_or_else(|| fail(format!("there is no format '{name}'; known are {}", names())))?,
+        None => FORMATS.iter().find(|f| (f.detect)(head)).ok_or_else(|| {
+            let seen = head[..head.len().min(24)].escape_ascii();
+            fail(format!("the format is not known; the trace begins with '{seen}'. Known formats: {}", known()))
+        })?,
+    };
+    (format.open)(input)
+}

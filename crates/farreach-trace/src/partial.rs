@@ -1,0 +1,98 @@
+//! A file that gets its name only when it is whole.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use farreach_types::error::{Error, Result};
+
+/// Two writers of one process must not share a file.
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// A file being written as `NAME.PID-N.partial` in the folder of `NAME`; dropped without [`Partial::commit`], it is removed.
+/// What is no regular file (a pipe, a device) and what stands for an open file (`/dev/stdout`) is written directly.
+pub struct Partial {
+    file: File,
+    name: String,
+    /// The name it has and the name it will have.
+    names: Option<(PathBuf, PathBuf)>,
+}
+
+impl Partial {
+    /// Opens `path` for writing.
+    ///
+    /// # Errors
+    /// It cannot be written: no such folder, no permission, a folder.
+    pub fn create(path: &Path) -> Result<Partial> {
+        let name = path.display().to_string();
+        let fail = |source| Error::Io { file: name.clone(), source };
+        let direct = |path: &Path| File::options().append(true).open(path).map_err(fail);
+        let Some(target) = follow(path) else {
+            return Ok(Partial { file: direct(path)?, name, names: None });
+        };
+        let there = fs::metadata(&target).ok();
+        if there.as_ref().is_some_and(|m| !m.is_file()) {
+            return Ok(Partial { file: direct(&target)?, name, names: None });
+        }
+        let mut partial = target.file_name().ok_or_else(|| fail(io::Error::other("is not a file name")))?.to_owned();
+        partial.push(format!(".{}-{}.partial", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
+        let partial = target.with_file_name(partial);
+        if there.is_some() {
+            // A file that forbids writing is not replaced either.
+            direct(&target)?;
+        }
+        let file = File::create(&partial).map_err(fail)?;
+        let new = Partial { file, name: name.clone(), names: Some((partial, target)) };
+        if let Some(there) = there {
+            new.file.set_permissions(there.permissions()).map_err(fail)?;
+        }
+        Ok(new)
+    }
+
+    /// Makes sure that everything is on the disk and gives the file its name.
+    ///
+    /// # Errors
+    /// The disk is full or fails; then there is no file.
+    pub fn commit(&mut self) -> Result<()> {
+        if let Some((partial, path)) = &self.names {
+            let done = self.file.sync_data().and_then(|()| fs::rename(partial, path));
+            done.map_err(|source| Error::Io { file: self.name.clone(), source })?;
+            self.names = None;
+        }
+        Ok(())
+    }
+}
+
+/// The file behind symbolic links, which need not exist. None: the path stands for an open file of some process.
+fn follow(path: &Path) -> Option<PathBuf> {
+    let mut path = path.to_owned();
+    // As many as the system follows; then opening the file says what is wrong.
+    for _ in 0..40 {
+        let Ok(target) = fs::read_link(&path) else { break };
+        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if folder.canonicalize().is_ok_and(|f| f.starts_with("/proc")) {
+            return None;
+        }
+        path = folder.join(target);
+    }
+    Some(path)
+}
+
+impl Write for Partial {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.file.write(buf)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        if let Some((partial, _)) = &self.names {
+            // Dropping cannot fail; what is left says by its name that it is not whole.
+            let _ = fs::remove_file(partial);
+        }
+    }
+}

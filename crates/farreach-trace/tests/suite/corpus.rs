@@ -1,0 +1,139 @@
+//! Replays the committed corpus of every fuzzer on any toolchain: what was once found stays fixed.
+
+use std::path::Path;
+
+use farreach_trace::fuzz;
+
+fn replay(name: &str, target: fn(&[u8])) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(name);
+    let mut files = 0;
+    for entry in std::fs::read_dir(&folder).expect("the corpus is part of the repository") {
+        let path = entry.expect("a readable folder").path();
+        let data = std::fs::read(&path).expect("a readable file");
+        // Every beginning too: a cheap way to more inputs.
+        (0..data.len()).step_by(1 + data.len() / 64).for_each(|n| target(&data[..n]));
+        target(&data);
+        files += 1;
+    }
+    assert!(files > 0, "{} is empty", folder.display());
+}
+
+#[test]
+fn lackey() {
+    replay("lackey", fuzz::lackey);
+}
+
+#[test]
+fn drmemtrace() {
+    replay("drmemtrace", fuzz::drmemtrace);
+}
+
+#[test]
+fn champsim() {
+    replay("champsim", fuzz::champsim);
+}
+
+#[test]
+fn frt() {
+    replay("frt", fuzz::frt);
+}
+
+#[test]
+fn text() {
+    replay("text", farreach_machine::fuzz::text);
+}
+
+#[test]
+fn open() {
+    replay("open", fuzz::open);
+    replay("champsim", fuzz::open);
+    replay("drmemtrace", fuzz::open);
+    // Any target survives the food of the others.
+    replay("lackey", fuzz::open);
+    replay("frt", fuzz::open);
+    replay("open", fuzz::frt);
+}
+
+/// Writes the first food of the fuzzers. Run it after a change of the format:
+/// `cargo test -p farreach --test trace_corpus -- --ignored write_seeds`.
+#[test]
+#[ignore = "writes into the repository"]
+fn write_seeds() {
+    use farreach_trace::{Header, TraceWriter, generate};
+    use farreach_types::event::Source;
+
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+    let write = |name: &str, mut source: Box<dyn Source>| {
+        let path = folder.join(name);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("room");
+        let mut writer = TraceWriter::create(&path, Header::default()).expect("room");
+        while let Some(batch) = source.next_batch().expect("no input") {
+            writer.write(&batch).expect("sound");
+        }
+        writer.finish().expect("room");
+        std::fs::read(path).expect("just written")
+    };
+    write("frt/empty", Box::new(generate::program(0, 0)));
+    write("frt/sequential", Box::new(generate::sequential(1, 5)));
+    write("frt/update", Box::new(generate::uniform(1, 4, 3)));
+    for seed in 0..4 {
+        write(&format!("frt/program-{seed}"), Box::new(generate::program(seed, 2 + 10 * seed)));
+    }
+    let text = b"==1== Lackey\nI  1000,4\n L 2000,8\nI  1004,2\n M 2008,4\n\nI  1000,4\n S 1fff0005e8,16\n--1-- x\n L 3000,1\n";
+    let frt = write("open/frt", Box::new(generate::sequential(1, 3)));
+    std::fs::create_dir_all(folder.join("lackey")).expect("room");
+    std::fs::write(folder.join("lackey/golden"), text).expect("room");
+    std::fs::write(folder.join("lackey/data"), b" L 10,4\n S ffff,65536\n M 0,1\n").expect("room");
+    std::fs::write(folder.join("lackey/loop"), b"I  1000,4\n L 2000,8\nI  1004,2\n".repeat(20)).expect("room");
+    std::fs::write(folder.join("open/text"), text).expect("room");
+    // Three instructions of each size: a fetch alone, one with a load, a taken branch with a store.
+    std::fs::create_dir_all(folder.join("champsim")).expect("room");
+    for (name, bytes, store, load) in [("plain", 64, 16, 32), ("cloudsuite", 96, 24, 56)] {
+        let mut records = vec![0; 3 * bytes];
+        for (i, record) in records.chunks_mut(bytes).enumerate() {
+            record[..3].copy_from_slice(&[4 * i as u8, 0x10, 0x40]);
+            record[load + 2] = u8::from(i == 1);
+            (record[store + 2], record[8], record[9]) = if i == 2 { (1, 1, 1) } else { (0, 0, 0) };
+        }
+        std::fs::write(folder.join(format!("champsim/{name}")), records).expect("room");
+    }
+    // Records of twelve bytes: type, size, value.
+    let records = |records: &[(u16, u16, u64)]| -> Vec<u8> {
+        let bytes =
+            |&(ty, size, value): &(u16, u16, u64)| [&ty.to_le_bytes()[..], &size.to_le_bytes(), &value.to_le_bytes()].concat();
+        records.iter().flat_map(bytes).collect()
+    };
+    let begin = |tid, filetype| [(25, 0, 7), (28, 12, 7), (28, 9, filetype), (22, 4, tid), (24, 4, 1), (28, 2, 10), (28, 3, 0)];
+    let end = |tid| [(23, 4, tid), (26, 0, 0)];
+    let instr = [(47, 4, 0x9090_9090), (10, 4, 0x40_1000), (0, 8, 0x7ff0), (28, 29, 5), (12, 2, 0x40_1004), (1, 8, 0x7ff8)];
+    let rest =
+        [(17, 2, 0x0302), (29, 2, 0x40_1004), (0, 1, 16), (2, 1, 64), (18, 8, 64), (28, 2, 20), (1, 0, 32), (48, 3, 0x40_1000)];
+    std::fs::create_dir_all(folder.join("drmemtrace")).expect("room");
+    let thread = |tid, filetype| records(&[&begin(tid, filetype)[..], &instr, &rest, &end(tid)].concat());
+    let core = [
+        &begin(1, 0x1_0040)[..],
+        &instr,
+        &end(1),
+        &[(28, 33, 0), (22, 4, 2), (24, 4, 3)],
+        &begin(2, 0x1_0040),
+        &instr,
+        &end(2),
+    ];
+    let threads = [thread(1, 0x40), thread(2, 0x40)].concat();
+    let mut chunks = begin(1, 0x40).to_vec();
+    for chunk in 0..3 {
+        chunks.extend(
+            [&instr[..], &[(28, 21, chunk), (28, 22, 9), (28, 2, 10), (28, 3, 0), (22, 4, chunk), (24, 4, 1 + chunk / 2)]]
+                .concat(),
+        );
+    }
+    std::fs::write(folder.join("drmemtrace/thread"), thread(1, 0x8)).expect("room");
+    std::fs::write(folder.join("drmemtrace/threads"), &threads).expect("room");
+    std::fs::write(folder.join("drmemtrace/core"), records(&core.concat())).expect("room");
+    std::fs::write(folder.join("drmemtrace/chunks"), records(&[&chunks[..], &instr, &end(2)].concat())).expect("room");
+    for (name, data) in [("text", &text[..]), ("frt", &frt[..]), ("drmemtrace", &threads)] {
+        for kind in crate::archive::KINDS {
+            std::fs::write(folder.join(format!("open/{name}.{kind}")), crate::archive::pack(kind, &[data])).expect("room");
+        }
+    }
+}

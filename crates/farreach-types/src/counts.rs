@@ -1,0 +1,268 @@
+//! Raw integers of a run, and the result that carries them. Nothing here is derived from anything else; percentages, cycles
+//! and areas are made in [`farreach_cost`] and [`farreach_report`].
+
+mod contiguity;
+mod ideal;
+mod os;
+mod pages;
+mod system;
+
+pub use contiguity::{CONTIGUITY_SCHEMA, ContiguityResult, ContiguitySample, Need, Ranges, RegionContiguity};
+pub use ideal::{IdealSegment, LONG_LIVED_PERCENT};
+pub use os::{CompactionUse, Contiguity, FreeMemory, OsCounts, SegmentUse};
+pub use pages::{Advice, FrontierPoint, PAGESIZE_SCHEMA, PageCounts, PageRow, PageSizeResult, Relative};
+pub use system::{HandlerCounts, OverheadRow, SideCounts, SystemCounts};
+
+use serde::{Deserialize, Serialize};
+
+/// Version of [`RunResult`]'s JSON. Fields may be added under the same version; none is renamed or removed.
+pub const RESULT_SCHEMA: &str = "farreach.result/1";
+
+/// Defines a block of counters that is left out of a result where all are 0.
+macro_rules! counters {
+    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $field:ident),* $(,)? }) => {
+        $(#[$about])*
+        #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct $name { $($(#[$doc])* pub $field: u64),* }
+
+        impl $name {
+            /// Nothing was counted.
+            pub fn is_empty(&self) -> bool {
+                *self == $name::default()
+            }
+        }
+
+        impl std::ops::AddAssign<&$name> for $name {
+            fn add_assign(&mut self, other: &$name) {
+                let $name { $($field),* } = other;
+                $(self.$field += $field;)*
+            }
+        }
+    };
+}
+
+// Behind the macro, which they use.
+mod caches;
+mod tlb;
+
+pub use caches::{Answered, CacheCounts, LineCounts, WalkCaches};
+pub use tlb::{HostWalkCounts, RangeCounts, SegmentCounts, ShootdownCounts, TlbCounts, WalkCounts};
+
+/// Memory in bytes, at the moment named.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct MemoryUse {
+    /// Most physical memory in use at any time: pages with contents, mapped or not.
+    pub resident_bytes: u64,
+    /// Most memory mapped by page tables at any time; a frame mapped twice counts twice.
+    pub mapped_bytes: u64,
+    /// Most memory held back by reservations at any time; it counts as free for whoever needs it.
+    pub reserved_bytes: u64,
+    /// Bytes of pages that were referenced at least once since they were mapped or copied, over the whole run. A page that went and is
+    /// referenced again counts again, unlike in [`Workload::touched_bytes`].
+    pub touched_bytes: u64,
+    /// Resident at the peak but never referenced by then.
+    pub wasted_bytes: u64,
+    /// Most virtual memory in regions at any time, guards left out; 0 for a trace without map events.
+    pub virtual_bytes: u64,
+    /// Resident when the run stopped.
+    pub resident_at_end_bytes: u64,
+}
+
+/// Lookups by kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Lookups {
+    /// Instruction fetches.
+    pub fetch: u64,
+    /// Data reads.
+    pub load: u64,
+    /// Data writes.
+    pub store: u64,
+}
+
+impl Lookups {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.fetch + self.load + self.store
+    }
+}
+
+/// What ran.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Workload {
+    /// The command line, the file, or the generator.
+    pub source: String,
+    /// Instructions fetched.
+    pub instructions: u64,
+    /// References: fetches, loads and stores, before the splitting at page boundaries.
+    pub references: Lookups,
+    /// Lookups in 4 KB pages: one per page touched.
+    pub lookups: Lookups,
+    /// Bytes of the distinct 4 KB pages touched.
+    pub touched_bytes: u64,
+    /// Processes seen: a program that a process goes on with (exec) is no other process.
+    pub processes: u64,
+    /// Threads seen, counted in the same way.
+    pub threads: u64,
+    /// Why the run ended before the program did, if it did.
+    pub stopped: Option<String>,
+    /// Seed of everything random in this run.
+    pub seed: u64,
+}
+
+/// Misses over time, of one design: equal slices of the run, measured in references.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Timeline {
+    /// Lookups per slice, in 4 KB pages whatever the base page of the machine; the last slice may be shorter.
+    pub slice_lookups: u64,
+    /// Misses in each slice.
+    pub misses: Vec<u64>,
+}
+
+/// Memory in use over time, of one operating system: at the end of each of equal slices of the run, measured in references (DS13-33).
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct MemoryTimeline {
+    /// Lookups per slice, in 4 KB pages whatever the base page of the machine; the last slice may be shorter.
+    pub slice_lookups: u64,
+    /// Physical memory in use: pages with contents. At most 257 values, as of the other list.
+    pub resident_bytes: Vec<u64>,
+    /// Virtual memory in regions, guards left out; 0 for a trace without map events.
+    pub virtual_bytes: Vec<u64>,
+}
+
+/// Misses in one region of the address space, of one design.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct RegionMisses {
+    /// What people call it: `text gcc`, `libc.so.6`, `heap`, `stack`, `anonymous`.
+    pub region: String,
+    /// Fetch misses.
+    pub fetch_misses: u64,
+    /// Load and store misses.
+    pub data_misses: u64,
+}
+
+/// One line of the cost ledger (T94-78): what a mechanism saved or cost.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct LedgerLine {
+    /// The mechanism, in the words of T94's Tables 2 to 4.
+    pub item: String,
+    /// How often.
+    pub count: u64,
+    /// Unit of `count`: `misses`, `pages`, `bytes`, ...
+    pub unit: String,
+    /// Cycles charged (positive) or saved against the 4 KB single-page-size design of the same run (negative); absent where
+    /// the model puts no price on it.
+    pub cycles: Option<i64>,
+}
+
+/// Fragmentation and the cost of compaction (F-14), derived from [`CompactionUse`]. The indices say by order of a block which percentage of
+/// free memory lies in smaller blocks, and cannot be used for it (Linux: the unusable free space index); 100 where nothing is free.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct CompactionCost {
+    /// When the system started.
+    pub unusable_at_start: Vec<f64>,
+    /// Before the runs of compaction, weighted by free memory; empty without any.
+    pub unusable_before: Vec<f64>,
+    /// After them.
+    pub unusable_after: Vec<f64>,
+    /// When the run stopped.
+    pub unusable_at_end: Vec<f64>,
+    /// Free blocks of `compaction_block` that the runs added, less those they took.
+    pub regained_blocks: i64,
+    /// Copying, at 0.3 seconds for each GB (DS13-13).
+    pub copy_seconds: f64,
+}
+
+/// What a design costs: pure functions of counts and configuration.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Cost {
+    /// Cycles spent on TLB misses: misses x penalty + further page table entries x their cost (T94-26).
+    pub cycles: u64,
+    /// Of `cycles`, those of page walks by hardware; absent where nothing walked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub walk_cycles: Option<u64>,
+    /// Cycles the operating system spent on faults, populating, promotion, copying, by the cost knobs.
+    pub os_cycles: u64,
+    /// `cycles` per instruction; absent for traces without fetches.
+    pub cycles_per_instruction: Option<f64>,
+    /// Share of run time spent on TLB misses, in percent, at `cpi` cycles for everything else; absent without fetches.
+    pub percent_of_time: Option<f64>,
+    /// All cycles per instruction that `percent_of_time` is a share of (SV97-45): `cycles`, and everything else. With caches that is `cpi` and
+    /// the program's own cache misses. Absent without fetches.
+    #[serde(default)]
+    pub total_cycles_per_instruction: Option<f64>,
+    /// Area in register-bit equivalents (AREA-1); absent for organisations the model does not cover.
+    pub area_rbe: Option<f64>,
+    /// Fragmentation before and after compaction, and what copying took; absent without a buddy allocator over a memory with an end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compaction: Option<CompactionCost>,
+    /// TLB reach: bytes that a TLB full of entries of the largest kind maps.
+    pub reach_bytes: u64,
+}
+
+/// One machine of a run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct MachineResult {
+    /// The string it was asked for.
+    pub name: String,
+    /// Every key with its resolved value.
+    pub config: serde_json::Map<String, serde_json::Value>,
+    /// What hardware and operating system counted: [`TlbCounts`] and [`OsCounts`] in one object.
+    pub counts: Counts,
+    /// What a machine with caches counted besides; absent for TLBs by themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system: Option<SystemCounts>,
+    /// The program in the caches of a machine whose page-table walkers read through them (`walk_cost = caches`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caches: Option<CacheCounts>,
+    /// The composition of its overhead (SV97-41); empty for TLBs by themselves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overhead: Vec<OverheadRow>,
+    /// Memory.
+    pub memory: MemoryUse,
+    /// Contiguity, if the system keeps ranges.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contiguity: Option<Contiguity>,
+    /// Fragmentation and compaction, if memory has an end and a buddy allocator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compaction: Option<CompactionUse>,
+    /// Direct segments, if the system makes any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub segments: Option<SegmentUse>,
+    /// What an ideal direct segment would save, for machines with a page-table walker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ideal_segment: Option<IdealSegment>,
+    /// Cost.
+    pub cost: Cost,
+    /// Benefit and cost side by side.
+    pub ledger: Vec<LedgerLine>,
+    /// Misses over time.
+    pub timeline: Timeline,
+    /// Memory over time.
+    #[serde(default)]
+    pub memory_over_time: MemoryTimeline,
+    /// Misses by region, most first.
+    pub regions: Vec<RegionMisses>,
+}
+
+/// Hardware and operating-system counts, one flat JSON object.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Counts {
+    /// Of the design.
+    #[serde(flatten)]
+    pub tlb: TlbCounts,
+    /// Of the policy it ran on.
+    #[serde(flatten)]
+    pub os: OsCounts,
+}
+
+/// Everything a run found: what `--json` prints.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RunResult {
+    /// [`RESULT_SCHEMA`].
+    pub schema: String,
+    /// What ran.
+    pub workload: Workload,
+    /// Design by design, in the order asked for.
+    pub machines: Vec<MachineResult>,
+}

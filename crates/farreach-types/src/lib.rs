@@ -1,0 +1,17 @@
+//! The words that the layers of farreach share: addresses, events of a program, parameters, translations, counts and results.
+//!
+//! Owns the types that cross a boundary between layers. Knows no layer: nothing here reads a trace, runs a machine, or knows what
+//! a design or a policy does.
+#![forbid(unsafe_code)]
+
+pub mod addr;
+pub mod counts;
+pub mod error;
+pub mod event;
+pub mod nouns;
+pub mod papers;
+pub mod params;
+pub mod text_file;
+pub mod translation;
+
+pub use error::{Error, Result};

@@ -1,0 +1,48 @@
+//! Nouns beside numbers, in whatever is printed for people.
+
+use std::borrow::Cow;
+
+/// The noun that goes with a number: as it stands for one, with its plural ending for any other. In `page of memory` the first word
+/// is what is counted.
+///
+/// ```
+/// use farreach_types::nouns::noun;
+/// assert_eq!([noun(1, "page"), noun(0, "page"), noun(2, "pass"), noun(9, "entry")], ["page", "pages", "passes", "entries"]);
+/// assert_eq!([noun(3, "key"), noun(2, "change of the address space")], ["keys", "changes of the address space"]);
+/// ```
+pub fn noun(n: u64, one: &str) -> Cow<'_, str> {
+    if n == 1 {
+        return one.into();
+    }
+    let (word, rest) = one.find(" of ").map_or((one, ""), |at| one.split_at(at));
+    let many = match word.strip_suffix('y').filter(|stem| !stem.ends_with(['a', 'e', 'o', 'u'])) {
+        Some(stem) => format!("{stem}ies"),
+        None if word.ends_with(['s', 'x']) || word.ends_with("ch") => format!("{word}es"),
+        None => format!("{word}s"),
+    };
+    (many + rest).into()
+}
+
+/// The one of what a plural of [`noun`] has many of.
+///
+/// ```
+/// use farreach_types::nouns::singular;
+/// assert_eq!(["pages", "misses", "entries", "faults"].map(singular), ["page", "miss", "entry", "fault"]);
+/// ```
+pub fn singular(many: &str) -> Cow<'_, str> {
+    match (many.strip_suffix("ies"), many.strip_suffix("sses")) {
+        (Some(stem), _) => format!("{stem}y").into(),
+        (_, Some(stem)) => format!("{stem}ss").into(),
+        _ => many.strip_suffix('s').unwrap_or(many).into(),
+    }
+}
+
+/// A number in digits with its noun.
+///
+/// ```
+/// use farreach_types::nouns::several;
+/// assert_eq!([several(1, "instruction"), several(12_345, "instruction")], ["1 instruction", "12345 instructions"]);
+/// ```
+pub fn several(n: u64, one: &str) -> String {
+    format!("{n} {}", noun(n, one))
+}

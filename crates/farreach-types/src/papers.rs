@@ -1,0 +1,281 @@
+//! What the tables and figures of the papers show when they are measured again, as data. Reports turn it into text, pages and files.
+
+use serde::Serialize;
+
+/// One table or figure of a paper, measured.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Section {
+    /// Id of the study.
+    pub id: String,
+    /// One line for people.
+    pub title: String,
+    /// Rules it rests on.
+    pub rules: String,
+    /// Numbers.
+    pub tables: Vec<Table>,
+    /// Pictures of numbers, all of which are in the tables too.
+    pub charts: Vec<Chart>,
+    /// As before, as bars.
+    pub bars: Vec<Bars>,
+    /// The claims that rest on it.
+    pub verdicts: Vec<Judged>,
+    /// What the reader must know: how the numbers were made, which printed cells are doubtful, what cannot be reproduced.
+    pub notes: Vec<String>,
+}
+
+/// A verdict with its claim.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Judged {
+    /// `H-T94-3`.
+    pub id: String,
+    /// The claim, in our words.
+    pub claim: String,
+    /// What was found.
+    pub verdict: Verdict,
+    /// Why, with the numbers.
+    pub why: String,
+    /// The studies it rests on.
+    pub studies: Vec<String>,
+}
+
+/// Rows of numbers.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Table {
+    /// One line for people.
+    pub title: String,
+    /// What the rows are: `program`.
+    pub rows_are: String,
+    /// Heads.
+    pub columns: Vec<Column>,
+    /// Rows.
+    pub rows: Vec<Row>,
+}
+
+/// Where a number comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// Counted here, or derived from what was counted here.
+    Measured,
+    /// The paper.
+    Printed,
+    /// A formula without workload, such as the area model.
+    Computed,
+}
+
+/// A column.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Column {
+    /// What it is about: the design, the size.
+    pub name: String,
+    /// Where its numbers come from.
+    pub origin: Origin,
+    /// `misses`, `thousand misses`, `%`, `entries`, `x`, ...; empty for texts.
+    pub unit: String,
+}
+
+/// A row.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Row {
+    /// Its head.
+    pub name: String,
+    /// One cell per column.
+    pub cells: Vec<Cell>,
+}
+
+/// A value.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[serde(untagged)]
+pub enum Cell {
+    /// Nothing: not run, not printed, or lost.
+    Nothing,
+    /// Words.
+    Text(String),
+    /// Exact.
+    Count(u64),
+    /// Anything else.
+    Number(f64),
+    /// Printed, and doubtful; a note of the section says why.
+    #[serde(serialize_with = "plain")]
+    Doubtful(f64),
+}
+
+fn plain<S: serde::Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(*value)
+}
+
+/// Lines over one axis.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Chart {
+    /// One line for people.
+    pub title: String,
+    /// What goes to the right.
+    pub x: String,
+    /// Labels of the places on the x axis, in equal steps.
+    pub places: Vec<String>,
+    /// What goes up; logarithmic where values differ much.
+    pub y: String,
+    /// The lines.
+    pub series: Vec<Series>,
+}
+
+/// Groups of bars: a group for each place, a bar for each series, from 0.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Bars {
+    /// What they show.
+    pub chart: Chart,
+    /// Longer bars end here and carry their value.
+    pub clip: Option<f64>,
+}
+
+/// One line of a chart.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Series {
+    /// Its name.
+    pub name: String,
+    /// A value per place, where there is one.
+    pub values: Vec<Option<f64>>,
+}
+
+impl Section {
+    /// An empty one.
+    pub fn new(id: &str, title: &str, rules: &str) -> Section {
+        Section {
+            id: id.into(),
+            title: title.into(),
+            rules: rules.into(),
+            tables: Vec::new(),
+            charts: Vec::new(),
+            bars: Vec::new(),
+            verdicts: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Adds a note.
+    pub fn note(&mut self, text: impl Into<String>) {
+        self.notes.push(text.into());
+    }
+}
+
+impl Table {
+    /// A table whose rows are programs, say.
+    pub fn new(title: &str, rows_are: &str) -> Table {
+        Table { title: title.into(), rows_are: rows_are.into(), columns: Vec::new(), rows: Vec::new() }
+    }
+
+    /// One more column.
+    pub fn column(&mut self, name: impl Into<String>, origin: Origin, unit: &str) {
+        self.columns.push(Column { name: name.into(), origin, unit: unit.into() });
+    }
+
+    /// One more row.
+    pub fn row(&mut self, name: impl Into<String>, cells: Vec<Cell>) {
+        debug_assert_eq!(cells.len(), self.columns.len(), "a cell per column");
+        self.rows.push(Row { name: name.into(), cells });
+    }
+}
+
+impl From<Option<u64>> for Cell {
+    fn from(value: Option<u64>) -> Cell {
+        value.map_or(Cell::Nothing, Cell::Count)
+    }
+}
+
+impl From<Option<f64>> for Cell {
+    fn from(value: Option<f64>) -> Cell {
+        value.map_or(Cell::Nothing, Cell::Number)
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Cell {
+        if text.is_empty() { Cell::Nothing } else { Cell::Text(text.into()) }
+    }
+}
+
+/// Version of the JSON of [`Papers`]. Fields may be added under the same version; none is renamed or removed.
+pub const PAPERS_SCHEMA: &str = "farreach.papers/1";
+
+/// Several sections: what `farreach papers` prints.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Papers {
+    /// [`PAPERS_SCHEMA`].
+    pub schema: String,
+    /// Name of the set of programs.
+    pub set: String,
+    /// The programs.
+    pub programs: Vec<Program>,
+    /// One per table or figure.
+    pub sections: Vec<Section>,
+}
+
+/// How the papers are named in the ids of claims, in the order of the reports.
+const PAPERS: [&str; 5] = ["-T94", "-PS", "-SV", "-DS", "-RM"];
+
+/// Where a claim stands among all: by paper, then by number. `None` if the id is not of the form `H-T94-3` with a paper known here.
+pub fn claim_order(id: &str) -> Option<(usize, u32)> {
+    let (paper, number) = id.rsplit_once('-')?;
+    Some((PAPERS.iter().position(|p| paper.ends_with(p))?, number.parse().ok()?))
+}
+
+impl Papers {
+    /// The verdicts of all sections, by paper and number, each once.
+    pub fn verdicts(&self) -> Vec<&Judged> {
+        let mut all: Vec<&Judged> = self.sections.iter().flat_map(|s| &s.verdicts).collect();
+        all.sort_by_key(|v| claim_order(&v.id));
+        all.dedup_by_key(|v| &v.id);
+        all
+    }
+}
+
+/// A program of a set.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Program {
+    /// Its name, unique in the set.
+    pub name: String,
+    /// The programs of the papers whose behaviour it has, in the spelling of the tables, joined by `, `; empty for others.
+    pub stands_for: String,
+    /// It has a code of its own, so that fetches mean something.
+    pub real: bool,
+}
+
+impl Program {
+    /// It stands for one of these programs of the papers, whose tables do not spell them alike (Graph500, graph500).
+    pub fn is_like(&self, names: &[&str]) -> bool {
+        self.stands_for.split(", ").any(|own| names.iter().any(|name| own.eq_ignore_ascii_case(name)))
+    }
+}
+
+/// What was found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub enum Verdict {
+    /// The claim is true of what was measured.
+    #[serde(rename = "holds")]
+    Holds,
+    /// It is not.
+    #[serde(rename = "fails")]
+    Fails,
+    /// The programs or the machines it speaks of are not there.
+    #[serde(rename = "not testable here")]
+    NotTestable,
+}
+
+impl std::fmt::Display for Verdict {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Verdict::Holds => "holds",
+            Verdict::Fails => "fails",
+            Verdict::NotTestable => "not testable here",
+        })
+    }
+}
+
+/// A verdict and why.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finding {
+    /// What was found.
+    pub verdict: Verdict,
+    /// Why, with the numbers.
+    pub why: String,
+}

@@ -1,0 +1,179 @@
+//! Translations, as the operating system states them and the hardware caches them: page table entries, ranges, segments, and the
+//! view of a page table through which a miss handler reads them.
+
+use crate::addr::{Asid, Pfn, Vpn, VpnRange};
+
+/// Attributes of a mapping (T94-1: 8 bits). Two pages can share an entry only if theirs are equal (T94-7).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
+pub struct Attr(pub u8);
+
+impl Attr {
+    /// Loads allowed.
+    pub const READ: u8 = 1;
+    /// Stores allowed at once (a copy-on-write page lacks it until it is copied).
+    pub const WRITE: u8 = 2;
+    /// Fetches allowed.
+    pub const EXEC: u8 = 4;
+}
+
+/// A page table entry as a miss handler reads it: always the view of one base page (T94-56).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Pte {
+    /// Frame of this base page.
+    pub pfn: Pfn,
+    /// Attributes.
+    pub attr: Attr,
+    /// log2 of the base pages in the mapping this page is part of: 0 for a base page, 4 for a 64 KB superpage.
+    /// For an order above 0, VPN and PFN are congruent modulo `2^order`, and all pages of the group have the same attributes.
+    pub order: u8,
+}
+
+/// Where a miss handler finds page table entries. Reading never faults: a page that is not mapped has none.
+pub trait PageTableView {
+    /// The entry of one base page.
+    fn pte(&self, asid: Asid, vpn: Vpn) -> Option<Pte>;
+    /// The range translation (RMM15-1) that the operating system keeps for this page; `Some` is the range bit of its PTE (RMM15-6).
+    fn range(&self, asid: Asid, vpn: Vpn) -> Option<Range> {
+        let _ = (asid, vpn);
+        None
+    }
+    /// The search of the range-table walker (RMM15-9) for this page: nodes visited (each two cache lines), and what it found.
+    fn range_walk(&self, asid: Asid, vpn: Vpn) -> RangeWalk {
+        RangeWalk { nodes: 0, found: self.range(asid, vpn) }
+    }
+    /// Where the nodes lie that this search visits, in order: byte addresses in the memory of the process's range table. Only a B-tree knows.
+    fn range_path(&self, asid: Asid, vpn: Vpn, into: &mut Vec<u64>) {
+        let _ = (asid, vpn, into);
+    }
+    /// The so many largest range translations of a process, largest first, of equal ones the lowest: what a system pins in several sets of
+    /// segment registers (F-20).
+    fn largest_ranges(&self, asid: Asid, most: usize) -> Vec<Range> {
+        let _ = (asid, most);
+        Vec::new()
+    }
+    /// Another number whenever a range of the process came, went or changed.
+    fn ranges_version(&self, asid: Asid) -> u64 {
+        let _ = asid;
+        0
+    }
+    /// The segment registers of the process (DS13-1), if it has a direct segment.
+    fn segment(&self, asid: Asid) -> Option<Segment> {
+        let _ = asid;
+        None
+    }
+    /// The kernel's direct map in the address space (DS13-43), if the stream has one.
+    fn kernel_segment(&self, asid: Asid) -> Option<Segment> {
+        let _ = asid;
+        None
+    }
+}
+
+/// A translation as an entry of a design gives it, for the checks of XC-3 and for golden vectors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Translation {
+    /// Frame.
+    pub pfn: Pfn,
+    /// Attributes.
+    pub attr: Attr,
+}
+
+/// A range translation (RMM15-1): consecutive pages in consecutive frames, with the same attributes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Range {
+    /// First page.
+    pub first: Vpn,
+    /// Number of pages.
+    pub pages: u64,
+    /// Frame of the first page.
+    pub pfn: Pfn,
+    /// Attributes of all of them.
+    pub attr: Attr,
+}
+
+/// What a search of the range table found (RMM15-9).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RangeWalk {
+    /// Nodes visited, each two cache lines.
+    pub nodes: u32,
+    /// The range of the page, if there is one.
+    pub found: Option<Range>,
+}
+
+/// The segment registers of a process (DS13-1): a page in `[base, limit)` lies in frame `page - base + pfn`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Segment {
+    /// First page.
+    pub base: Vpn,
+    /// One past the last page (AMB-61).
+    pub limit: Vpn,
+    /// Frame of the first page.
+    pub pfn: Pfn,
+}
+
+impl Range {
+    /// BASE <= page < LIMIT, by two comparators (RMM15-2).
+    #[inline]
+    pub fn contains(&self, vpn: Vpn) -> bool {
+        self.virtual_pages().contains(vpn)
+    }
+    /// The pages it translates.
+    #[inline]
+    pub fn virtual_pages(&self) -> VpnRange {
+        VpnRange { start: self.first, pages: self.pages }
+    }
+    /// What it says of a page it contains: the page plus OFFSET, which wraps (RMM15-1).
+    #[inline]
+    pub fn translate(&self, vpn: Vpn) -> Translation {
+        debug_assert!(self.contains(vpn), "{self:?} does not contain {vpn:?}");
+        Translation { pfn: Pfn(self.pfn.0.wrapping_add(vpn.0.wrapping_sub(self.first.0))), attr: self.attr }
+    }
+}
+
+impl Segment {
+    /// BASE <= page < LIMIT (DS13-2).
+    #[inline]
+    pub fn contains(&self, vpn: Vpn) -> bool {
+        self.base <= vpn && vpn < self.limit
+    }
+    /// The page plus OFFSET, which wraps (AMB-62); `None` outside.
+    ///
+    /// ```
+    /// use farreach_types::addr::{Pfn, Vpn};
+    /// use farreach_types::translation::Segment;
+    ///
+    /// // DS13-2: virtual 0x10000000..0x1fffffff lies at physical 0x8000000.
+    /// let segment = Segment { base: Vpn(0x10000), limit: Vpn(0x20000), pfn: Pfn(0x8000) };
+    /// assert_eq!(segment.translate(Vpn(0x1ffff)), Some(Pfn(0x17fff)));
+    /// assert_eq!(segment.translate(Vpn(0x20000)), None);
+    /// ```
+    #[inline]
+    pub fn translate(&self, vpn: Vpn) -> Option<Pfn> {
+        self.contains(vpn).then(|| Pfn(self.pfn.0.wrapping_add(vpn.0.wrapping_sub(self.base.0))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rmm15_4_bounds() {
+        let range = Range { first: Vpn(0x100), pages: 0x80, pfn: Pfn(0x600), attr: Attr(7) };
+        let frame = |vpn| range.contains(Vpn(vpn)).then(|| range.translate(Vpn(vpn)).pfn.0);
+        assert_eq!([0xff, 0x100, 0x17f, 0x180].map(frame), [None, Some(0x600), Some(0x67f), None]);
+    }
+
+    /// CA-25.
+    #[test]
+    fn ds13_2_bounds_disable_and_wrap() {
+        let segment = |base, limit, pfn| Segment { base: Vpn(base), limit: Vpn(limit), pfn: Pfn(pfn) };
+        let s = segment(0x10000, 0x20000, 0x8000);
+        let frames = [0xffff, 0x10000, 0x1ffff, 0x20000].map(|v| s.translate(Vpn(v)));
+        assert_eq!(frames, [None, Some(Pfn(0x8000)), Some(Pfn(0x17fff)), None]);
+        for vpn in [0, 1, u64::MAX] {
+            assert_eq!(segment(0, 0, 5).translate(Vpn(vpn)), None, "DS13-4");
+        }
+        // AMB-62: the frame lies below the page, so that OFFSET is negative.
+        assert_eq!(segment(0x7f00, 0x7f80, 0).translate(Vpn(0x7f03)), Some(Pfn(3)));
+    }
+}
