@@ -243,7 +243,7 @@ static void share_words(void)
 {
    struct segment* s = &segment;
    Bool            share = True;
-   /* An instruction that stands twice (an unrolled loop) is told by the last word written if it faults. */
+   /* If an instruction occurs twice (an unrolled loop), the last word written identifies the one that faults. */
    for (UInt i = 0; i < s->instrs; i++)
       for (UInt j = 0; j < i; j++)
          share &= s->instr[i] != s->instr[j];

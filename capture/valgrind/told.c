@@ -3,12 +3,12 @@
    SPDX-License-Identifier: GPL-2.0-or-later
    It is linked with Valgrind, so this directory is under the GNU GPL (../LICENSE-GPL-2), version 2 or later. */
 
-/* What the system tells of the mappings of this process, in /proc/self/maps and smaps. Neither the arguments of a system call nor
-   the core know what became of mappings in a few rare cases; the system does. */
+/* The mappings of this process in /proc/self/maps and smaps. In a few rare cases neither the arguments of a system
+call nor the core know what became of a mapping; the system does. */
 
 #include "recorder.h"
 
-/* A mapping as the system tells it. */
+/* A mapping, as /proc/self/maps shows it. */
 struct told {
    Addr  start, end;
    UInt  flags; /* FR_READ, FR_WRITE, FR_EXECUTE */
@@ -18,7 +18,7 @@ struct told {
    Bool  empty_in_child; /* MADV_WIPEONFORK */
 };
 
-/* Addresses kept for later. */
+/* A growing list of address ranges. */
 struct spans {
    struct span { Addr start; SizeT len; }* at;
    UInt n, room;
@@ -95,7 +95,7 @@ static Bool has(const HChar* line, const HChar* flag)
    return False;
 }
 
-/* Gives every mapping to `each`, by ascending addresses. False if the system tells nothing (no /proc). */
+/* Calls `each` for every mapping, by ascending addresses. False without /proc. */
 static Bool all_mappings(const HChar* file, void (*each)(const struct told*, void*), void* to)
 {
    struct lines l = { .fd = VG_(fd_open)(file, VKI_O_RDONLY, 0) };

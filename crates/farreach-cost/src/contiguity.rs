@@ -47,7 +47,7 @@ pub fn joined(runs: &[Run], physical: bool) -> Vec<Run> {
     out
 }
 
-/// All that is said of one moment. `runs`: ascending by virtual page, none touching another's pages.
+/// The statistics of one moment. `runs`: ascending by virtual page, none touching another's pages.
 pub fn sample(runs: &[Run], seconds: f64, huge_pages: u64) -> ContiguitySample {
     let visible = !runs.is_empty() && runs.iter().all(|run| run.pfn.is_some());
     let ideal = joined(runs, false);

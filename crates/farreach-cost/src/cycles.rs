@@ -171,7 +171,7 @@ impl ProtectionSweep {
         level(self.l1_changed, self.l1_cycles) + level(self.l2_changed, self.l2_cycles)
     }
 
-    /// Cycles per instruction at so many changes per million instructions.
+    /// Cycles per instruction at this many changes per million instructions.
     pub fn cpi(&self, changes_per_million: f64) -> f64 {
         self.cycles() as f64 * changes_per_million / 1e6
     }
@@ -199,13 +199,13 @@ impl RangeTable {
         self.ranges_per_node * self.range_bits / 8 + (self.ranges_per_node + 1) * self.pointer
     }
 
-    /// Ranges in a full tree of so many levels.
+    /// Ranges in a full tree of this many levels.
     pub fn ranges_in_levels(&self, levels: u32) -> u64 {
         let nodes: u64 = (0..levels).map(|level| (self.ranges_per_node + 1).pow(level)).sum();
         nodes * self.ranges_per_node
     }
 
-    /// Ranges that fit in so many bytes of nodes.
+    /// Ranges that fit in this many bytes of nodes.
     pub fn ranges_in_bytes(&self, bytes: u64) -> u64 {
         bytes / self.node_size * self.ranges_per_node
     }

@@ -62,6 +62,7 @@ const ITEMS: &[Item] = &[
         read: |c, _| c.os.zeroed_pages,
         price: Some(Price::Each(&keys::ZERO, |c, p| c.os.zeroed_pages * base_pages(p))),
     },
+    // T94-59: a superpage is written as a whole. Nothing is swapped out, so there is no other cost of replacement.
     item("page replacement and file writes: pages marked modified", "pages", |c, _| c.os.dirty_pages),
     item("physical memory allocation: steps", "steps", |c, _| c.os.alloc_steps),
     item("physical memory under pressure: no aligned group free", "regions", |c, _| c.os.failed_region_allocs),

@@ -35,7 +35,7 @@ impl Measured {
         if workload.instructions == 0 || !walks || counts.walk.walks != counts.misses {
             return None;
         }
-        // Fetches and data share the walker; what one side took is told apart by its walks.
+        // Fetches and data share the walker; the cycles of one side follow from its walks.
         let data = if counts.misses == 0 { 0.0 } else { counts.data_misses as f64 / counts.misses as f64 };
         let walk_cycles = data * machine.cost.walk_cycles.unwrap_or(0) as f64;
         let cycles = cpi * workload.instructions as f64 + walk_cycles;
@@ -82,6 +82,10 @@ impl PerformanceModel {
     /// Over_4K = C_4K / T_ideal.
     pub fn base_overhead(&self) -> f64 {
         self.base.walk_cycles / self.ideal_cycles()
+    }
+    /// T_4K / T_ideal and T_2M / T_ideal: the span of speed-ups that an ideal run promises (AMB-99).
+    pub fn times(&self) -> [f64; 2] {
+        [self.base.cycles, self.large.cycles].map(|t| t / self.ideal_cycles())
     }
     /// Over_2M = C_2M / T_ideal.
     pub fn large_overhead(&self) -> f64 {
@@ -132,6 +136,7 @@ mod tests {
             large: Measured { cycles: 100.0, walk_cycles: 10.0, walks: 2.0 },
         };
         assert_eq!((model.ideal_cycles(), model.base_overhead()), (90.0, 0.5));
+        assert_eq!(model.times(), [150.0 / 90.0, 100.0 / 90.0], "AMB-99");
         assert_eq!(format!("{:.4} {:.3}", model.large_overhead(), model.simulated_overhead(0.09)), "0.1111 0.005");
         let none = Measured { walk_cycles: 0.0, walks: 0.0, ..model.base };
         assert_eq!(PerformanceModel { base: none, ..model }.simulated_overhead(5.0), 0.0);

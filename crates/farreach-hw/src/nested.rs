@@ -9,7 +9,7 @@ use farreach_types::translation::Segment;
 /// How one dimension translates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Dimension {
-    /// A radix page table of so many levels.
+    /// A radix page table of this many levels.
     Walk {
         /// References of a walk.
         levels: u64,

@@ -151,7 +151,7 @@ mod tests {
                 2..4 => _ = p.deliver(core),
                 _ => {
                     let used = p.access(core, page);
-                    // A stale translation may be used, but only of a frame that is nobody's.
+                    // A stale translation may be used, but only to a frame without an owner.
                     let stale = used.filter(|_| p.table.get(&page).copied() != used);
                     if !early && let Some(frame) = stale {
                         assert!(!p.table.values().any(|f| *f == frame) && !p.free.contains(&frame), "{frame:?} is in use");

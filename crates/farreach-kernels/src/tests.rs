@@ -1,4 +1,4 @@
-//! What holds for every kernel.
+//! What holds for every kernel (T94-74).
 
 use std::collections::HashSet;
 use xxhash_rust::xxh3::Xxh3;

@@ -22,7 +22,7 @@ const PATH_MAX: u64 = 4096;
 pub struct Refusal {
     /// It, or the interpreter it needs, is not there at all.
     pub missing: bool,
-    /// What is said about it.
+    /// The message.
     pub why: Error,
 }
 

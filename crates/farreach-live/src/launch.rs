@@ -45,7 +45,8 @@ fn io(path: &Path) -> impl Fn(std::io::Error) -> Error + '_ {
     |source| Error::Io { file: path.display().to_string(), source }
 }
 
-/// The directory of the recorder: as told, else from the environment, else `valgrind/` beside the directory of this program.
+/// The directory of the recorder: as given, else from the environment, else `valgrind/` beside the directory of this
+/// program.
 pub fn tool_dir(told: Option<&Path>) -> Result<PathBuf> {
     let beside = || {
         let exe = std::env::current_exe().ok()?;

@@ -1,4 +1,4 @@
-//! What the processes of the recorder say about themselves.
+//! The logs of the recorder's processes.
 
 use std::fs::File;
 use std::io::Read;

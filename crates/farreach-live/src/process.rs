@@ -18,7 +18,7 @@ pub struct Process {
     pub asid: Asid,
     /// 0 until known.
     pub pid: u32,
-    /// Start time of the process as /proc tells it: a process id alone may come back as somebody else.
+    /// Start time of the process in /proc: the system may reuse a process id.
     born: Option<u64>,
     map: Option<Shared>,
     /// An exec is being tried.
@@ -106,7 +106,7 @@ impl Process {
         }
     }
 
-    /// Whether the process is gone for good. A process not known yet is not.
+    /// Whether the process has ended. A process without a known id has not.
     pub fn is_dead(&self) -> bool {
         self.pid != 0 && (born(self.pid) != self.born || !has_living_task(self.pid))
     }

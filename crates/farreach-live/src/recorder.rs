@@ -65,7 +65,7 @@ pub struct Recorder {
     /// Known when `exit` is.
     cpu: Duration,
     control: Shared,
-    /// Held as long as somebody reads.
+    /// Locked while the stream is read.
     _lock: File,
     decoder: Decoder,
     /// Images whose stream has not ended, by ring.
@@ -74,7 +74,7 @@ pub struct Recorder {
     next_place: u64,
     next_asid: u32,
     last_look: Instant,
-    /// Since when nothing is alive but children nobody knows.
+    /// Since when only unknown children are alive.
     unborn_since: Option<Instant>,
     counts: Counts,
     verified: u32,
@@ -185,7 +185,7 @@ impl Recorder {
         }
     }
 
-    /// Nobody reads on: ends everything.
+    /// Ends everything: the stream is not read any more.
     fn close(&mut self) {
         self.control.u32(control::CLOSED).store(1, Ordering::SeqCst);
         for p in self.live.values_mut() {
@@ -238,7 +238,7 @@ impl Recorder {
         for notice in decoded.notices {
             match notice {
                 Notice::Started { pid, op } => {
-                    // Opening the ring told; the program may know itself by another number.
+                    // The ring gave it; the program may have another number in its own namespace.
                     let pid = if process.pid == 0 { pid } else { process.pid };
                     process.set_pid(pid);
                     let before = self.live.iter().find(|(_, p)| p.execing && p.pid == pid).map(|(&r, _)| r);
@@ -322,7 +322,7 @@ impl Recorder {
         let _ = std::fs::remove_file(self.dir.0.join(format!("ring.{ring}")));
     }
 
-    /// Makes rings as large as they must be whose writers may not.
+    /// Resizes the rings of writers that may not do it themselves.
     fn size_rings(&self) -> Result<()> {
         for ring in 0..self.control.u32(control::NEXT_RING).load(Ordering::SeqCst) {
             let Some(file) = Process::ring_file(&self.dir.0, ring) else { continue };
@@ -332,7 +332,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Looks after what does not announce itself: failures, interrupts, processes that vanished.
+    /// Polls for what is not announced: failures, interrupts, vanished processes.
     fn look(&mut self) -> Result<()> {
         self.last_look = Instant::now();
         if self.control.u32(control::FAILED).load(Ordering::SeqCst) == 2 {

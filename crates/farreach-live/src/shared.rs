@@ -66,7 +66,7 @@ impl Shared {
         words
     }
 
-    /// Wakes whoever sleeps on the 32-bit word at `offset`.
+    /// Wakes the waiters of the 32-bit word at `offset`.
     pub fn wake(&self, offset: usize) {
         // SAFETY: FUTEX_WAKE only takes the address, which is in bounds.
         unsafe { libc::syscall(libc::SYS_futex, self.at(offset, 4, 4), libc::FUTEX_WAKE, i32::MAX) };

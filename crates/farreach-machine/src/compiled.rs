@@ -1,5 +1,5 @@
-//! Blocks as the loop wants them: which page they fetch from, what their references are, how much they count. Small, because
-//! what a program has of blocks decides how well the loop lives in the caches.
+//! Blocks in the form that the loop uses: page of the fetches, references, counts. Small, because a program's blocks
+//! compete for the caches.
 
 use super::quiet::{self, NEVER_QUIET};
 use farreach_types::addr::BASE_SHIFT;
@@ -10,7 +10,7 @@ pub(super) const PAGE: u64 = 1 << BASE_SHIFT;
 /// Ids up to here can be on the fast path; a hostile stream cannot make the array larger.
 const MAX_QUICK: usize = 1 << 22;
 
-/// A data reference as the loop wants it.
+/// A data reference in the form that the loop uses.
 #[derive(Clone, Copy)]
 pub(super) struct HotRef {
     is: QuickWord,
@@ -175,7 +175,7 @@ const PAST: u8 = (1 << STORE_BIT) - 1;
 const STORE_BIT: u32 = 7;
 
 impl QuickWord {
-    /// Takes in one more reference, unless it reaches too far.
+    /// Adds a reference, unless it is too long.
     fn add(&mut self, r: &DataRef) -> Option<()> {
         let past = r.offset.checked_add(r.size - 1)?;
         let past = u8::try_from(past).ok().filter(|&past| past <= PAST)?;
@@ -212,7 +212,7 @@ pub(super) struct Compiled {
 }
 
 impl Compiled {
-    /// Takes in a definition.
+    /// Adds a definition.
     pub fn define(&mut self, id: u32, block: &Arc<Block>) -> Result<(), String> {
         let again = self.blocks.get(id).is_some();
         self.blocks.define(id, block)?;

@@ -1,5 +1,5 @@
-//! Engines on threads of their own, over the same batches. Machines do not depend on each other, so neither results nor their
-//! order depend on the number of threads.
+//! A worker pool: engines on threads of their own, over the same batches. Machines are independent, so neither results
+//! nor their order depend on the number of threads.
 
 use super::engine::Engine;
 use super::tally::Progress;
@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-/// Words that go to the engines together. Waking a thread takes about as long as some ten thousand references, so it should not happen for
-/// each batch.
+/// Words of a chunk, which goes to the engines as one. Waking a thread takes as long as some ten thousand references,
+/// so it should not happen for each batch.
 const LOAD: usize = 1 << 16;
 
-/// Loads that may wait for an engine at least: enough that it need not wait for every single one.
+/// Chunks that may wait for an engine, at least: so many that the reader need not wait for each one.
 const WAITING: usize = 2;
 
-/// Loads that take so many bytes.
+/// Chunks in this many bytes.
 fn loads(bytes: u64) -> usize {
     usize::try_from(bytes / (LOAD * size_of::<u64>()) as u64).unwrap_or(usize::MAX)
 }
@@ -28,11 +28,11 @@ pub(super) trait Work: Send + 'static {
     fn feed(&mut self, batch: &Batch) -> Result<(), Error>;
     /// The limit was reached: further batches would be ignored.
     fn done(&self) -> bool;
-    /// How far it is.
+    /// How far the simulation is.
     fn progress(&self) -> Progress;
 }
 
-/// One engine at work elsewhere.
+/// One engine on a thread of its own.
 struct Worker<W> {
     loads: SyncSender<Arc<Vec<Batch>>>,
     thread: JoinHandle<(W, Result<(), Error>)>,
@@ -42,7 +42,7 @@ struct Worker<W> {
 pub(super) struct Crew<W> {
     workers: Vec<Worker<W>>,
     shared: Arc<Shared>,
-    /// The next load, and its words, with one more for each batch.
+    /// The chunk being filled, and its size: its words, and one for each batch.
     next: (Vec<Batch>, usize),
 }
 
@@ -55,7 +55,7 @@ struct Shared {
 }
 
 impl<W: Work> Crew<W> {
-    /// Sends each engine to work. `ahead`: see [`Options::ahead`](super::Options::ahead).
+    /// Starts a thread for each engine. `ahead`: see [`Options::ahead`](super::Options::ahead).
     pub fn start(engines: Vec<W>, ahead: u64) -> Result<Crew<W>, Error> {
         let waiting = WAITING.max(loads(ahead));
         let shared = Arc::new(Shared::default());
@@ -85,14 +85,15 @@ impl<W: Work> Crew<W> {
         Ok(Crew { workers, shared, next: (Vec::new(), 0) })
     }
 
-    /// Gives a batch to every engine, soon. False: the limit is reached, or an engine gave up; [`Crew::finish`] says why.
+    /// Queues a batch for every engine. False: the limit is reached, or an engine failed; [`WorkerPool::finish`] says
+    /// why.
     pub fn feed(&mut self, batch: Batch) -> bool {
         self.next.1 += 1 + batch.words.len();
         self.next.0.push(batch);
         (self.next.1 < LOAD || self.send()) && !self.shared.done.load(Ordering::Relaxed)
     }
 
-    /// Sends off what there is; false if an engine gave up.
+    /// Sends the current chunk; false if an engine failed.
     fn send(&mut self) -> bool {
         let load = Arc::new(std::mem::take(&mut self.next).0);
         self.workers.iter().all(|w| w.loads.send(Arc::clone(&load)).is_ok())
@@ -105,7 +106,7 @@ impl<W: Work> Crew<W> {
         }
     }
 
-    /// Waits until all is simulated and gives the engines back; the first error of the first engine that had one.
+    /// Waits until all is simulated. Returns the engines, and the first error of the first engine that had one.
     pub fn finish(mut self) -> (Vec<W>, Result<(), Error>) {
         self.send();
         let mut outcome = Ok(());

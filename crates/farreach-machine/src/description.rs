@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// Most bytes of a file that describes a machine: a thousand times what one needs, and little where the file is something else.
 const MOST_BYTES: u64 = 1 << 20;
-/// Most characters of a line that a message shows.
+/// Most characters of a line in a message.
 const SHOWN: usize = 80;
 
 /// The text of a file that describes a machine.

@@ -1,9 +1,9 @@
 //! The only loop. It takes batches of the stream and delivers references to the designs and events to the operating systems.
 //!
-//! Exactness rests on one observation: a block all of whose lookups are quiet in all designs changes nothing but counters. The
-//! fast path looks at a block as a whole and, if so, counts it; any other block goes through [`Engine::plain_block`],
-//! reference by reference in program order, which is all that the laboratory *means*. `plain` runs everything that way, asking
-//! every design at every lookup: the tests compare the two.
+//! Exactness rests on one observation: a block all of whose lookups are filtered for all designs changes nothing but
+//! counters. The fast path looks at a block as a whole and, if so, counts it. Any other block goes through
+//! [`Engine::plain_block`], reference by reference in program order; this defines what the laboratory computes. With
+//! `plain` everything runs that way and every lookup goes to every design: the tests compare the two.
 
 mod ask;
 mod events;
@@ -21,7 +21,7 @@ use farreach_types::addr::{Asid, BASE_SHIFT, Vpn};
 use farreach_types::event::{Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, block_id, words_behind};
 use prefetch_index::prefetch_index;
 
-/// So many words ahead they are called into the cache: those of the next page.
+/// Prefetch distance in words: one page.
 const AHEAD: usize = 4096 / size_of::<u64>();
 
 /// See the module.
@@ -31,13 +31,13 @@ pub(super) struct Engine {
     pub units: Vec<Unit>,
     pub tally: Tally,
     pub footprint: Footprint,
-    /// If a design walks page tables.
+    /// Lifetimes of regions, if a design walks page tables.
     pub lives: Option<Lives>,
     pub crowd: Crowd,
     compiled: Compiled,
     quiet: Quiet,
     full: u32,
-    /// By order: designs for which a reference that goes on into a page that begins there stays in its base page.
+    /// By order: designs whose base page still holds a reference that continues into a 4 KB page aligned to this order.
     inside: [u32; ORDERS],
     /// Designs on operating systems that read the counters of their processors.
     readers: u32,
@@ -45,14 +45,14 @@ pub(super) struct Engine {
     running: Threads,
     limit: u64,
     plain: bool,
-    /// For what is done without shortcuts.
+    /// The report of accesses outside the filter.
     noise: Noise,
     changes: Vec<Change>,
     ops: u64,
 }
 
 impl Engine {
-    /// `limit`: stop after so many instructions. `plain`: without shortcuts.
+    /// `limit`: instructions after which to stop. `plain`: without shortcuts.
     pub fn new(groups: Vec<Group>, units: Vec<Unit>, limit: Option<u64>, plain: bool) -> Engine {
         let mask = |those: &dyn Fn(&Group) -> bool| groups.iter().filter(|g| those(g)).fold(0, |m, g| m | g.mask());
         Engine {
@@ -84,7 +84,7 @@ impl Engine {
 
     /// Simulates one batch.
     pub fn feed(&mut self, batch: &Batch) -> Result<(), Error> {
-        // The blocks step aside, so that nothing of them need be copied while the rest changes.
+        // The blocks are taken out, so that nothing of them need be copied while the rest changes.
         let mut compiled = std::mem::take(&mut self.compiled);
         let outcome = self.feed_blocks(&mut compiled, batch);
         self.compiled = compiled;
@@ -92,7 +92,7 @@ impl Engine {
     }
 
     fn feed_blocks(&mut self, compiled: &mut Compiled, batch: &Batch) -> Result<(), Error> {
-        // What comes after the limit is not even noticed: how much does depends on the number of threads.
+        // Nothing after the limit may have an effect: how much arrives there depends on the number of threads.
         if self.done() {
             return Ok(());
         }
@@ -130,8 +130,8 @@ impl Engine {
         }
     }
 
-    /// Counts blocks from `at` on as long as they are quiet, and says where it stopped: at an event, at a block that is not quiet
-    /// or not as it should be, at the limit, or near the end.
+    /// Counts blocks from `from` on while they are filtered. Returns where it stopped: at an event, at a block that is
+    /// not filtered or not valid, at the limit, or near the end.
     #[inline(never)]
     fn count_quiet<const LIMITED: bool>(&mut self, compiled: &Compiled, asid: Asid, words: &[u64], from: usize) -> usize {
         let room = self.limit - self.tally.units();
@@ -140,9 +140,9 @@ impl Engine {
         let mut marks = marks.fast();
         let (mut fetches, mut loads, mut stores) = (0u64, 0u64, 0u64);
         let mut rest = &words[from..];
-        // What is left at the end need not be quick. A word that names an event announces more addresses than any quick block has.
+        // The last few blocks need not be fast. The word of an event announces more addresses than any fast block has.
         while let Some(window) = rest.first_chunk() {
-            // What the program was ahead with lies in memory, and the processor looks ahead to the end of a page only.
+            // Words queued ahead are in memory, and the hardware prefetcher stops at the end of a page.
             prefetch_index(rest, AHEAD);
             let (word, many) = (window[0], words_behind(window[0]));
             let Some(quick) = compiled.quick(block_id(word)).filter(|quick| usize::from(quick.words) == many) else { break };
@@ -158,9 +158,9 @@ impl Engine {
             if silent.loud(vpn, quiet::FETCHES + fetch) != 0 {
                 break;
             }
-            // The word says which way it goes, so that the processor knows early, and that is as foreseeable as the program. Each way knows how far
-            // the next block is: with one way on for all, this loop takes 1.1 of the time. And there are no more of them than can do with
-            // branches and registers: with up to four addresses here, chosen through a table of jumps, it takes 1.3 of it.
+            // The word decides the branch, so the processor knows it early and can predict it as well as the program.
+            // Each branch knows where the next block begins: one common exit makes this loop take 1.1 of the time. A
+            // jump table for up to four addresses here makes it take 1.3.
             let behind = match many {
                 0 => Some(&rest[1..]),
                 1 => count_refs::<1>(silent, &mut marks, quick, window).then(|| &rest[2..]),
@@ -184,11 +184,11 @@ impl Engine {
         words.len() - rest.len()
     }
 
-    /// One block that is a [`Hot`]. The same as [`Engine::plain_block`], but what is quiet is only counted, and of
-    /// fetches it does not matter when among lookups that nobody is asked about.
+    /// One block that is a [`Hot`]. As [`Engine::plain_block`], but filtered lookups are only counted. The order of
+    /// filtered fetches among other filtered lookups does not matter.
     #[inline(always)]
     fn hot_block(&mut self, asid: Asid, hot: Hot) -> Result<(), Error> {
-        // Fetches so far, and up to where further ones are known to be quiet: until somebody is asked.
+        // Fetches so far, and the end of those known to be filtered. Any access of a design may end that.
         let (mut fetched, mut calm) = (0, 0);
         for r in hot.refs {
             let addr = r.address(hot.addrs);
@@ -214,8 +214,8 @@ impl Engine {
         Ok(())
     }
 
-    /// The next fetches of a block, as many before `until` as somebody must be asked about. How many there were then, and up to where they are
-    /// known to be quiet.
+    /// Simulates the next fetches of a block before `until`, up to the first that is filtered. Returns the number of
+    /// fetches so far, and up to where they are known to be filtered.
     #[inline]
     fn loud_fetches(&mut self, asid: Asid, hot: Hot, mut fetched: u32, until: u32) -> Result<(u32, u32), Error> {
         while fetched < until {
@@ -229,7 +229,7 @@ impl Engine {
         Ok((fetched, fetched))
     }
 
-    /// Fetches of a block that are quiet.
+    /// Counts filtered fetches of a block.
     #[inline]
     fn quiet_fetches(&mut self, hot: Hot, from: u32, until: u32) {
         if from < until {
@@ -241,7 +241,7 @@ impl Engine {
     /// One block, reference by reference, up to the limit.
     fn plain_block(&mut self, asid: Asid, block: &Block, words: &[u64]) -> Result<(), Error> {
         let mut instrs = block.instrs.iter();
-        // The page whose fetches are known to be quiet: until some lookup does something.
+        // The page whose fetches are known to be filtered, until a lookup changes something.
         let mut calm = None;
         let mut fetched = 0;
         for (r, addr) in block.data(words) {
@@ -282,7 +282,7 @@ impl Engine {
         Ok(true)
     }
 
-    /// One load or store; whether a lookup did something.
+    /// One load or store. Returns whether a lookup changed something.
     #[inline]
     fn data(&mut self, asid: Asid, kind: Kind, addr: u64, size: u64) -> Result<bool, Error> {
         *of(&mut self.tally.references, kind) += 1;
@@ -295,7 +295,7 @@ impl Engine {
     }
 }
 
-/// Marks what the `N` addresses behind the first word are of, if all references of this block are quiet; whether they are.
+/// If all references of this block are filtered, notes the lookups of its `N` address words. Returns whether they are.
 #[inline(always)]
 fn count_refs<const N: usize>(silent: Silent, marks: &mut Marking, quick: &Quick, window: &[u64; 1 + TOGETHER]) -> bool {
     let (mut loud, mut reaches, mut places) = (0, 0, [0; N]);
@@ -313,7 +313,7 @@ fn count_refs<const N: usize>(silent: Silent, marks: &mut Marking, quick: &Quick
     quiet
 }
 
-/// The same for a block of more addresses, and what is behind it if all is quiet.
+/// The same for a block of more addresses. Returns the rest of the words if all are filtered.
 #[inline(never)]
 fn count_more<'w>(
     compiled: &Compiled,

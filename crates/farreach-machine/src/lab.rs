@@ -17,6 +17,7 @@ use std::borrow::Cow;
 /// How to run.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
+    /// The budget of a run, which the result names (PS-9, AMB-32).
     /// Stop after so many instructions (references, for traces without fetches).
     pub limit: Option<u64>,
     /// Seed of everything random.
@@ -33,13 +34,13 @@ pub struct Options {
 
 /// One engine of either family. They share nothing, and agree about what the program did.
 enum Loop {
-    /// TLBs, which are asked only where something can change.
+    /// TLBs, which see only the lookups that are not filtered.
     Pages(Box<Engine>),
     /// Machines that see every line; one group, of all units.
     Lines(Box<LineEngine>),
 }
 
-/// What an engine knows of the program.
+/// What an engine counted of the program itself.
 struct Seen<'a> {
     tally: Tally,
     footprint: &'a Footprint,
@@ -86,23 +87,23 @@ impl Work for Loop {
 pub struct Lab {
     specs: Vec<MachineSpec>,
     engines: Vec<Loop>,
-    /// The engines are here while they work on threads of their own.
+    /// Holds the engines while they run on threads of their own.
     crew: Option<Crew<Loop>>,
     place: Vec<Place>,
     options: Options,
 }
 
-/// Where a machine is.
+/// Where a machine is simulated.
 #[derive(Clone, Copy, Default)]
 struct Place {
     engine: usize,
     unit: usize,
-    /// Of a unit that is a family.
+    /// Index in the family, if the instance is a family.
     member: usize,
 }
 
 impl Lab {
-    /// Builds the machines. Machines whose operating systems are described alike share one.
+    /// Builds the machines. Machines with equal operating systems share one.
     ///
     /// # Errors
     /// [`Error::Config`]: a part of a machine refuses its keys, or a file that they name; it says which machine, key, value, and what is
@@ -113,7 +114,7 @@ impl Lab {
         Ok(Lab { specs, engines, crew, place, options })
     }
 
-    /// Waits until everything that was fed is simulated. After it, nothing more can be fed.
+    /// Waits until every batch is simulated. Nothing can be fed after it.
     ///
     /// # Errors
     /// What engines on threads of their own found, as [`Lab::feed`] says without such threads.
@@ -159,7 +160,7 @@ impl Lab {
         self.settle()
     }
 
-    /// How far it is.
+    /// How far the simulation is.
     pub fn progress(&self) -> Progress {
         if let Some(crew) = &self.crew {
             return crew.progress();

@@ -1,5 +1,5 @@
-//! How long the regions of the program live, and which of them TLB misses fall into (RMM15-42): the events of the stream alone say it, so
-//! one book serves all machines.
+//! Lifetimes of the program's regions, and the regions into which TLB misses fall (RMM15-42). They follow from the
+//! events of the stream alone, so one record serves all machines.
 //!
 //! Memory is bounded by the regions that exist together. A region that is gone is remembered only while it may still turn out to have lived
 //! for more than 80 % of the time; all such regions were there together, in the middle of it.
@@ -26,7 +26,7 @@ impl Time {
     }
 }
 
-/// What memory was asked for together; pieces of one request that touch are one region.
+/// Identifies a request for memory. Adjacent pieces of one request are one region.
 type Request = u64;
 const HEAP: Request = 0;
 const STACK: Request = 1;
@@ -52,11 +52,11 @@ struct Piece {
 struct Space {
     born: Time,
     pieces: BTreeMap<u64, Piece>,
-    /// Lives that ended and may yet be long enough, each with its length.
+    /// Lifetimes that ended and may yet prove long enough, each with its length.
     ended: Vec<(Time, Life)>,
 }
 
-/// The book.
+/// Lifetimes of all regions, by address space.
 pub(super) struct Lives {
     designs: usize,
     spaces: HashMap<Asid, Space, FixedState>,
@@ -67,7 +67,7 @@ pub(super) struct Lives {
     mapped: bool,
 }
 
-/// Whether a life of this length lasted for long enough of the time of its process.
+/// Whether this lifetime is long enough, as a share of the time of its process.
 fn long(life: Time, time: Time) -> bool {
     let (life, time) = match time.instructions {
         0 => (life.lookups, time.lookups),
@@ -107,7 +107,8 @@ impl Space {
         }
     }
 
-    /// Takes the pages of a range out and says which there were: first page, one past the last, request, accessible.
+    /// Removes the pages of a range. Returns what was there: first page, one past the last, request, whether
+    /// accessible.
     fn take(&mut self, designs: usize, (start, end): (u64, u64), now: Time) -> Vec<(u64, u64, Request, bool)> {
         let first = self.pieces.range(..=start).next_back().map_or(start, |(&s, _)| s);
         let hit: Vec<u64> = self.pieces.range(first..end.max(first)).filter(|(_, p)| p.end > start).map(|(&s, _)| s).collect();
@@ -192,7 +193,7 @@ impl Space {
         self.put(designs, tail, request, open, false, now);
     }
 
-    /// Adds up what lived long until now.
+    /// Adds up the regions that lived long, as of now.
     fn judge(&self, now: Time, into: &mut [IdealSegment]) {
         let time = now.since(self.born);
         let living = self.pieces.values().filter_map(|p| p.life.as_ref()).map(|life| (now.since(life.born), life));
@@ -217,7 +218,7 @@ fn pages(start: u64, len: u64) -> (u64, u64) {
 }
 
 impl Lives {
-    /// A book for so many designs.
+    /// An empty record for `designs` designs.
     pub fn new(designs: usize) -> Lives {
         let settled = vec![IdealSegment::default(); designs];
         Lives { designs, spaces: HashMap::default(), next: STACK + 1, settled, mapped: false }

@@ -18,10 +18,10 @@ use farreach_types::translation::{Attr, Pte};
 use prefetch_index::prefetch_index;
 use std::hint::select_unpredictable;
 
-/// Slots of each side. What the fast path reads of the table is 128 KB, and of that only what the program uses at the time.
+/// Slots of each side. The fast path reads 128 KB of the table, and of that only what the program uses at the time.
 pub(super) const SLOTS: usize = PLACES;
 
-/// The page of [`NOT_EXECUTED`], which no lookup may be counted for: always taken reference by reference.
+/// The page of [`NOT_EXECUTED`]. Nothing may be counted for it, so it always goes reference by reference.
 pub(super) const NEVER_QUIET: u64 = NOT_EXECUTED >> BASE_SHIFT;
 
 /// Most designs one table serves.
@@ -39,7 +39,7 @@ fn half(word: u64, kind: Kind) -> u32 {
     (word >> if kind == Kind::Store { 32 } else { 0 }) as u32
 }
 
-/// These bits as a lookup of this kind sets them in a mask: what is so for a store is so for loads.
+/// The bits that a lookup of this kind sets in a mask: what holds for a store holds for loads.
 #[inline(always)]
 fn for_kind(bits: u32, kind: Kind) -> u64 {
     if kind == Kind::Store { both(bits) } else { bits.into() }
@@ -62,21 +62,22 @@ impl From<Kept> for Touched {
     }
 }
 
-/// What so many systems answer to a lookup of a page, in one line of the cache.
+/// Operating systems whose answers for one page share a cache line.
 const ABREAST: usize = 4;
 
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 struct Answers([Kept; ABREAST]);
 
-/// Where [`Silent::loud`] looks for a page: add the place of the page to one of these. Loads and fetches are where the slots are.
+/// Where [`FastTags::mismatch`] finds a page: the slot of the page plus one of these. Loads and fetches are at the
+/// slots.
 pub(super) const LOADS: usize = 0;
 /// See [`LOADS`].
 pub(super) const FETCHES: usize = SLOTS;
-/// See [`LOADS`]. Not next to the loads: from a place and the bit for a store next above it, the compiler makes a funnel shift, which is slow.
+/// See [`LOADS`]. Not next to the loads: the compiler would join slot and store bit by a funnel shift, which is slow.
 pub(super) const STORES: usize = 2 * SLOTS;
 
-/// The slot of a page at this place, seen from this side.
+/// The slot of a page with this hash, on one side.
 #[inline(always)]
 fn slot_at(place: usize, fetch: bool) -> usize {
     place + if fetch { SLOTS } else { 0 }
@@ -84,23 +85,24 @@ fn slot_at(place: usize, fetch: bool) -> usize {
 
 /// See the module.
 pub(super) struct Quiet {
-    /// All that the fast path reads: for each slot the page if *every* design is quiet, otherwise [`NO_PAGE`]; see [`LOADS`].
+    /// All that the fast path reads: by slot, the page if it is filtered for *every* design, else [`NO_PAGE`]. See
+    /// [`LOADS`].
     silent: Box<[u64; 4 * SLOTS]>,
-    /// What each operating system answered, by system and slot, [`ABREAST`] systems together.
+    /// Answers of the operating systems by system and slot, [`ANSWERS_PER_LINE`] systems together.
     answers: Box<[Answers]>,
     /// Every design.
     full: u32,
-    /// Per design, the slots it was asked for since its bits were last cleared: no others have its bit, or will get it at the end of the lookup
-    /// that is under way.
+    /// By design, the slots at which it was accessed since its bits were last cleared. No other slot has its bit, or
+    /// gets it when the current lookup ends.
     asked: Vec<Asked>,
     /// Slots that have a page.
     claimed: Vec<u16>,
-    /// What designs say, with the marks they can look at.
+    /// The report of the design that is accessed, with the times that it may read.
     pub noise: Noise,
 }
 
 impl Quiet {
-    /// For so many designs on so many operating systems.
+    /// A filter for `designs` designs on `systems` operating systems.
     pub fn new(designs: usize, systems: usize) -> Quiet {
         assert!(systems <= designs && designs <= MAX_DESIGNS, "the caller deals designs out to engines");
         Quiet {
@@ -122,35 +124,36 @@ impl Quiet {
         self.noise.marks.as_mut().expect("made with the table")
     }
 
-    /// What the fast path works with: the table to ask, and the marks to make of what is quiet.
+    /// What the fast path needs: the tags, and the times of the lookups that it counts.
     #[inline(always)]
     pub fn fast(&mut self) -> (Silent<'_>, &mut Marks) {
         (Silent(&self.silent), self.noise.marks.as_mut().expect("made with the table"))
     }
 
-    /// From now on the pages are those of this address space; the table must be empty.
+    /// Sets the address space of the pages. The table must be empty.
     pub fn belongs_to(&mut self, asid: Asid) {
         self.marks_mut().asid = Some(asid);
     }
 
-    /// A lookup of the page in this slot.
+    /// Notes the time of a lookup of the page in this slot.
     #[inline(always)]
     pub fn mark(&mut self, slot: usize) {
         self.marks_mut().mark(slot);
     }
 
-    /// The slot of a page; if it is the page's: the designs that answer this lookup quietly, and those whose systems have nothing to do for it
-    /// but answer [`Quiet::answer`].
+    /// The slot of a page. If the page has the slot: the designs for which the lookup is filtered, and the designs
+    /// whose systems have nothing to do for it; their answers are [`Filter::answer`].
     #[inline(always)]
     pub fn known(&self, vpn: u64, kind: Kind) -> (usize, Option<(u32, u32)>) {
         let at = slot_at(Marks::place(vpn), kind == Kind::Fetch);
-        // Where it is does not depend on the seat, which is in another line of memory.
+        // The address does not depend on the entry, which is in another cache line.
         prefetch_index(&self.answers, at);
         let seat = self.marks().seat(at);
         (at, (seat.vpn == vpn).then(|| (half(seat.designs, kind), half(seat.systems, kind))))
     }
 
-    /// Gives the slot to this page. Who had it, seen from the fetch side or not, with its last lookup, which the designs must be told.
+    /// Gives the slot to this page. Returns the page that had it (fetch side or not, page, last lookup) for the
+    /// designs.
     pub fn claim(&mut self, at: usize, vpn: u64) -> Option<(bool, Vpn, u32)> {
         if self.marks().seat(at).vpn == NO_PAGE {
             self.claimed.push(at as u16);
@@ -159,44 +162,46 @@ impl Quiet {
         self.marks_mut().take(at, vpn).map(|(vpn, when)| (at >= SLOTS, Vpn(vpn), when))
     }
 
-    /// What a system answers to a lookup of the page in this slot that it has nothing to do for.
+    /// The answer of a system that has nothing to do for a lookup of the page in this slot.
     #[inline(always)]
     pub fn answer(&self, at: usize, system: usize) -> Touched {
         self.answers[system / ABREAST * 2 * SLOTS + at].0[system % ABREAST].into()
     }
 
-    /// The system of these designs answers so from now on; a store that was served leaves nothing to do for loads. The slot must be claimed.
+    /// Stores the answer of a system, for its designs. A served store leaves nothing to do for loads. The slot must be
+    /// claimed.
     pub fn serve(&mut self, at: usize, kind: Kind, designs: u32, system: usize, answer: Touched) {
         self.marks_mut().seat_mut(at).systems |= for_kind(designs, kind);
         self.answers[system / ABREAST * 2 * SLOTS + at].0[system % ABREAST] = answer.into();
     }
 
-    /// The design is asked for this slot: nothing may be published for it that was not asked.
+    /// The design is accessed at this slot. Only such slots may get its bit in [`Filter::publish`].
     #[inline(always)]
     pub fn asked(&mut self, at: usize, design: usize) {
         self.asked[design].insert(at);
     }
 
-    /// The designs answer this lookup quietly from now on; a quiet store makes loads quiet too. The slot must be claimed.
+    /// The lookup is filtered for these designs from now on; a filtered store lets loads in, too. The slot must be
+    /// claimed.
     #[inline(always)]
     pub fn publish(&mut self, at: usize, kind: Kind, designs: u32) {
         let seat = self.marks_mut().seat_mut(at);
         seat.designs |= for_kind(designs, kind);
         let Seat { vpn, designs, .. } = *seat;
-        // What is not full was not silent before.
+        // Without all bits the tag was not set before.
         let silent = |kind| select_unpredictable(half(designs, kind) == self.full, vpn, NO_PAGE);
         let (loads, stores) = (silent(Kind::Load), silent(Kind::Store));
         self.silent[at % STORES] = loads;
         self.silent[at % STORES + STORES] = stores;
     }
 
-    /// No lookup of the design is quiet any more.
+    /// Takes all pages out of the filter for the design.
     #[inline(never)]
     pub fn clear_design(&mut self, design: usize) {
         self.forget(design, |_| true);
     }
 
-    /// Lookups of what is asked for here are quiet no more for the design.
+    /// Takes the pages for which `these` holds out of the filter for the design.
     #[inline]
     fn forget(&mut self, design: usize, these: impl Fn(Vpn) -> bool) {
         let marks = self.noise.marks.as_mut().expect("made with the table");
@@ -213,7 +218,8 @@ impl Quiet {
         });
     }
 
-    /// Lookups of a page are quiet no more for these designs, and there may be something to do for the systems of those.
+    /// Takes a page out of the filter for these designs. The systems of `those` designs may have something to do for
+    /// it.
     #[inline]
     pub fn clear_page(&mut self, vpn: Vpn, designs: u32, those: u32) {
         let marks = self.noise.marks.as_mut().expect("made with the table");
@@ -228,7 +234,7 @@ impl Quiet {
         }
     }
 
-    /// Takes the pages that a design named out of the table.
+    /// Takes the pages of the design's report out of the filter.
     #[inline(always)]
     pub fn hush(&mut self, asid: Asid, design: usize) {
         if self.noise.all {
@@ -245,7 +251,7 @@ impl Quiet {
         }
     }
 
-    /// As [`Quiet::hush`], for what a design named elsewhere, in pages of 2^k.
+    /// As [`Filter::unfilter`], for a report in pages of 2^k.
     #[cold]
     pub fn hush_runs(&mut self, noise: &Noise, asid: Asid, design: usize, k: u32) {
         if noise.all {
@@ -260,8 +266,8 @@ impl Quiet {
         }
     }
 
-    /// Lookups of these pages are quiet no more for the design. Looks through the pages or through what the design was asked for,
-    /// whichever is less.
+    /// Takes these pages out of the filter for the design. Goes through the pages or the candidate slots, whichever are
+    /// fewer.
     fn clear_run(&mut self, pages: VpnRange, design: usize) {
         if pages.pages <= self.asked[design].len() as u64 {
             pages.iter().for_each(|vpn| self.clear_page(vpn, 1 << design, 0));
@@ -270,7 +276,7 @@ impl Quiet {
         }
     }
 
-    /// Nothing is quiet any more.
+    /// Empties the filter, for all designs.
     pub fn clear(&mut self) {
         let marks = self.noise.marks.as_mut().expect("made with the table");
         for &at in &self.claimed {
@@ -278,10 +284,10 @@ impl Quiet {
             *seat = Seat::of(seat.vpn);
             silence(&mut self.silent, at.into());
         }
-        // Who was asked stays: the sets may have too many slots, never too few.
+        // The candidates stay: a set may have too many slots, never too few.
     }
 
-    /// The slots that have a page: whether it is seen from the fetch side, the page, its last lookup. With `forget` they have none any more.
+    /// The slots that have a page: on the fetch side or not, page, last lookup. `forget`: empties the slots, too.
     pub fn lookups(&mut self, forget: bool) -> Vec<(bool, Vpn, u32)> {
         if forget {
             self.clear();
@@ -305,15 +311,15 @@ impl Quiet {
     }
 }
 
-/// Nothing of the slot is silent.
+/// Clears the tags of a slot.
 #[inline(always)]
 fn silence(silent: &mut [u64; 4 * SLOTS], at: usize) {
     silent[at % STORES] = NO_PAGE;
     silent[at % STORES + STORES] = NO_PAGE;
 }
 
-/// No lookup of a page at this place, seen from either side, is quiet any more for these designs. Whose the slots are nobody asks: rarely is
-/// another page quiet there, and that may be lost.
+/// Takes the pages with this hash out of the filter for these designs, on both sides. It does not compare the page:
+/// another page is rarely there, and losing its bits is safe.
 #[inline(always)]
 fn clear_place(marks: &mut Marks, silent: &mut [u64; 4 * SLOTS], place: usize, designs: u32) {
     for seat in &mut marks.places[place % SLOTS].0 {
@@ -324,12 +330,12 @@ fn clear_place(marks: &mut Marks, silent: &mut [u64; 4 * SLOTS], place: usize, d
     }
 }
 
-/// What the fast path asks.
+/// The tags that the fast path compares.
 #[derive(Clone, Copy)]
 pub(super) struct Silent<'a>(&'a [u64; 4 * SLOTS]);
 
 impl Silent<'_> {
-    /// Zero if every design answers this lookup quietly. `at` is the place of the page plus one of [`LOADS`], [`STORES`], [`FETCHES`].
+    /// Zero if the lookup is filtered for every design. `at`: slot plus one of [`LOADS`], [`STORES`], [`FETCHES`].
     #[inline(always)]
     pub fn loud(self, vpn: u64, at: usize) -> u64 {
         self.0[at % (4 * SLOTS)] ^ vpn

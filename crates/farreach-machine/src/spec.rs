@@ -18,6 +18,7 @@ const FILE: &str = ".toml";
 /// Which hardware.
 const KIND: Key =
     Key { name: "kind", default: "", allowed: Allowed::Text, about: "the TLB design, or the kind of a machine with caches" };
+/// AMB-18.
 const SPLIT: Key = Key {
     name: "split",
     default: "false",

@@ -24,7 +24,7 @@ pub(super) struct Tally {
     pub references: Lookups,
     /// Lookups of a further 4 KB page of one reference.
     pub further: Lookups,
-    /// The same, by log2 of the largest page whose boundary lies before it, where somebody asks for that.
+    /// The same, by log2 of the largest page that begins at the boundary, for designs with larger base pages.
     pub crossings: [u64; ORDERS],
 }
 
@@ -65,7 +65,7 @@ impl Tally {
     }
 }
 
-/// Those of a kind.
+/// The counter of a kind.
 #[inline(always)]
 pub(super) fn of(lookups: &mut Lookups, kind: Kind) -> &mut u64 {
     match kind {
@@ -86,7 +86,7 @@ pub(super) struct Crowd {
 }
 
 impl Crowd {
-    /// Takes an event in. An address space that has ended does not start again: the stream is a second one.
+    /// Counts an event. An address space that has ended does not start again: that would be a second stream.
     pub fn follow(&mut self, asid: Asid, op: &Op) -> Result<(), String> {
         match op {
             Op::Start { .. } if self.ended.contains(&asid) => {
@@ -105,7 +105,7 @@ impl Crowd {
         Ok(())
     }
 
-    /// Processes: something ran, said or not.
+    /// Processes. There is at least one, even if the stream announces none.
     pub fn processes(&self) -> u64 {
         self.starts.max(1) + self.forks
     }

@@ -11,7 +11,7 @@ use std::ops::Range;
 
 /// One design of a machine: a unified TLB, or one for each side.
 pub(super) struct Unit {
-    /// As the user wrote it.
+    /// The name of the machine, as the user wrote it.
     pub name: String,
     /// Its group.
     pub group: usize,
@@ -23,7 +23,7 @@ pub(super) struct Unit {
     pub fetch: Option<Box<dyn Tlb>>,
     /// Where and when it missed.
     pub profile: Profile,
-    /// Its misses are walks, of which [`super::lives::Lives`] keeps a book.
+    /// Its misses are walks, which [`super::lifetimes::RegionLifetimes`] counts by region.
     pub walks: bool,
 }
 
@@ -38,7 +38,7 @@ impl Unit {
         }
     }
 
-    /// Its TLBs, each with whether it sees fetches and data.
+    /// Its TLBs, each with whether it sees fetches and whether it sees data.
     pub fn each(&mut self) -> impl Iterator<Item = (&mut Box<dyn Tlb>, [bool; 2])> {
         let data = [self.fetch.is_none(), true];
         std::iter::once((&mut self.main, data)).chain(self.fetch.iter_mut().map(|tlb| (tlb, [true, false])))
@@ -48,7 +48,7 @@ impl Unit {
         self.fetch.as_ref().filter(|_| kind == Kind::Fetch).unwrap_or(&self.main).probe(asid, vpn, kind)
     }
 
-    /// Tells it of lookups that were only counted.
+    /// Passes lookups that were only counted on to its TLBs.
     #[inline]
     pub fn looked_up(&mut self, asid: Asid, lookups: &[(bool, Vpn, u32)]) {
         for (tlb, [fetch, data]) in self.each() {
@@ -68,8 +68,8 @@ impl Unit {
     }
 }
 
-/// The designs that share one operating system. The stream, blocks, quiet table and footprint are in pages of 4 KB; operating system
-/// and designs are in its base pages, of 2^k of them.
+/// The designs that share one operating system. Stream, blocks, filter and footprint are in 4 KB pages; operating
+/// system and designs are in base pages of 2^k of them.
 pub(super) struct Group {
     /// Its operating system.
     pub os: Os,

@@ -15,7 +15,7 @@ struct Chunk {
     busy: u64,
     /// Some page table entry names it.
     mapped: u64,
-    /// An object's slot names it and keeps it although nobody maps it (file pages).
+    /// The page index of an object holds the frame even without a mapping (file pages).
     cached: u64,
     /// Some page that was mapped to it was referenced.
     touched: u64,
@@ -32,12 +32,12 @@ pub struct BusyFrames {
 }
 
 impl BusyFrames {
-    /// How many.
+    /// The number of busy frames.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// How many that something referenced.
+    /// The number of busy frames that were referenced.
     pub fn touched(&self) -> u64 {
         self.touched
     }
@@ -138,7 +138,7 @@ impl BusyFrames {
         }
     }
 
-    /// Of these frames of a chunk, those that nobody maps nor keeps are busy no more.
+    /// Frames of a chunk that are neither mapped nor kept are no longer busy.
     fn release(&mut self, chunk: u64, bits: u64, freed: &mut Vec<(u64, u64)>) {
         let c = self.chunks.get_mut(&chunk).expect("it was just found");
         let gone = bits & c.busy & !c.mapped & !c.cached;
@@ -157,7 +157,7 @@ impl BusyFrames {
         }
     }
 
-    /// Somebody referenced a page that is mapped to the frame. Whether that was the first time.
+    /// A page that is mapped to the frame was referenced. Returns whether it was the first time.
     pub fn touch(&mut self, pfn: Pfn) -> bool {
         let (chunk, bit) = self.at_mut(pfn);
         let first = chunk.touched & bit == 0;
@@ -166,7 +166,7 @@ impl BusyFrames {
         first
     }
 
-    /// The contents of a frame, and what is said about it, go to one that was not busy.
+    /// Moves contents and state of a frame to one that was not busy.
     pub fn move_to(&mut self, from: Pfn, to: Pfn) {
         let (chunk, bit) = self.at_mut(from);
         let was = *chunk;

@@ -59,7 +59,7 @@ impl Piece {
         Piece { range, prot: m.prot, shared: m.shared, backing: m.backing.clone() }
     }
 
-    /// What it would be if it began so many 4 KB pages later (earlier, if the number wraps).
+    /// The mapping as it would be if it began this many 4 KB pages later (earlier, if the number wraps).
     fn backing_from(&self, later: u64) -> Backing {
         let mut backing = self.backing.clone();
         if let Backing::File { offset, .. } = &mut backing {
@@ -87,7 +87,7 @@ impl Piece {
     }
 }
 
-/// What a system with 4 KB pages does at an event: the same.
+/// The steps of an event in a system with 4 KB pages: the same.
 pub(super) fn fine(op: &Op) -> Option<Step> {
     let range = |start: u64, len: u64| VpnRange::of_bytes(start, len, BASE_SHIFT);
     Some(match op {
@@ -111,7 +111,7 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// What a system with pages of `2^k` 4 KB pages does at an event.
+    /// The steps of an event in a system with pages of `2^k` 4 KB pages.
     pub fn coarse(&mut self, op: &Op, k: u32) -> Vec<Step> {
         let mut steps = Vec::new();
         let touched = match fine(op) {
@@ -278,7 +278,7 @@ impl Parts {
         shared
     }
 
-    /// What some part of a large page allows.
+    /// The protection of a large page: the union of its parts.
     fn union(&self, page: Vpn, k: u32) -> Prot {
         let parts = self.overlapping(VpnRange::one(page).finer(k));
         parts.fold(Prot::NONE, |all, Piece { prot, .. }| Prot {
@@ -301,7 +301,7 @@ fn both(a: VpnRange, b: VpnRange) -> VpnRange {
     a.and(b)
 }
 
-/// What of `range` is not in `hole`.
+/// The part of `range` outside `hole`.
 fn without(range: VpnRange, hole: VpnRange) -> Vec<VpnRange> {
     if !range.overlaps(&hole) {
         return if range.pages > 0 { vec![range] } else { Vec::new() };

@@ -57,7 +57,7 @@ impl Os {
         Some(Segment { base: pages.start, limit: pages.end(), pfn: Pfn(FRAMES) })
     }
 
-    /// After an event: hardware hears of a direct map that came, went, or has another end.
+    /// After an event: reports a direct map that came, went, or has another end to the hardware.
     pub(super) fn follow_direct_map(&mut self, asid: Asid) {
         let start = self.direct_start();
         let region = self.space(asid).regions.find(start).map(|r| (r.range, r.label));

@@ -120,6 +120,7 @@ impl Os {
         region
     }
 
+    /// A fault brings in its own page and nothing else of the region, unless a superpage wants all of it (T94-23).
     fn page_fault(&mut self, asid: Asid, vpn: Vpn, kind: Kind) -> Result<(), OutOfMemory> {
         self.memory.counts.page_faults += 1;
         self.memory.counts.pt_probes += 1;
@@ -293,7 +294,7 @@ impl Os {
         Ok(())
     }
 
-    /// Whether somebody else has the frame of a mapped page.
+    /// Whether the frame of a mapped page is shared.
     fn is_shared(&self, asid: Asid, vpn: Vpn, region: &Region) -> bool {
         let pfn = self.spaces[asid.0 as usize].table.get(vpn).expect("only mapped pages are copied").pfn;
         let of_file = self.memory.objects.get(region.object).kind.is_file();

@@ -159,7 +159,7 @@ impl Os {
         self.change(asid, VpnRange::one(vpn), What::Stale);
     }
 
-    /// The part of that which ranges and hardware are not told of yet.
+    /// Moves the page; ranges and hardware do not know yet.
     pub(super) fn change_frame(&mut self, asid: Asid, vpn: Vpn, to: Pfn) {
         let region = self.region(asid, vpn);
         let from = self.spaces[asid.0 as usize].table.update(vpn, |entry| std::mem::replace(&mut entry.pfn, to));

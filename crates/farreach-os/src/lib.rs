@@ -38,7 +38,7 @@ use promotion::Promotion;
 use region::Regions;
 use std::sync::Arc;
 
-/// What the hardware must know: the translations of these pages are no longer what they were.
+/// A change that the hardware must follow: the translations of these pages are no longer valid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Change {
     /// Address space.
@@ -315,7 +315,7 @@ impl Os {
         &self.labels.names
     }
 
-    /// Panics if the books do not add up (XC-6, T94-43); for tests and debug builds.
+    /// Panics if the counters are not consistent (XC-6, T94-43); for tests and debug builds.
     pub fn check(&self) {
         self.memory.check();
         let mapped: u64 = self.spaces.iter().map(|s| s.table.present()).sum();

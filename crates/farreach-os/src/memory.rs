@@ -87,11 +87,11 @@ impl Memory {
         self.kept += frames;
         self.peak.reserved = self.peak.reserved.max(self.reserved());
     }
-    /// How many those are.
+    /// The number of such frames.
     pub fn kept(&self) -> u64 {
         self.kept
     }
-    /// They are held back no more.
+    /// Frames are no longer held back.
     pub fn unkeep(&mut self, frames: u64) {
         self.kept -= frames;
     }
@@ -272,7 +272,7 @@ impl Memory {
         self.busy.mappings(pfn)
     }
 
-    /// Somebody referenced a page that is mapped to the frame.
+    /// A page that is mapped to the frame was referenced.
     pub fn touch(&mut self, pfn: Pfn) {
         if !is_direct(pfn) && self.busy.touch(pfn) {
             self.note_peak();

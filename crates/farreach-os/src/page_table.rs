@@ -328,7 +328,7 @@ impl PageTable {
         }
     }
 
-    /// Gives the mapped pages of a range another name.
+    /// Gives the mapped pages of a range another label.
     pub fn set_label(&mut self, range: VpnRange, label: u32) {
         for run in self.runs_in(range).into_iter().filter(|run| run.entry.label != label) {
             let pages = VpnRange { start: run.first, pages: run.pages };

@@ -6,7 +6,7 @@ use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 /// Pages that are taken back at a time.
 const BATCH: usize = 512;
 
-/// What happens to the range of a page that is taken back (RMM15-29).
+/// What happens to the range of a page that is taken back (RMM15-29): all of it goes, or it breaks and the rest stays (F-21).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Reclaim {
     /// Nothing is taken back.

@@ -15,7 +15,7 @@ pub enum Huge {
     Wanted,
     /// MADV_NOHUGEPAGE.
     Unwanted,
-    /// Nobody asked for it: the rest of a huge page whose other part was asked for.
+    /// The unrequested rest of a huge page.
     Rest,
 }
 
@@ -28,7 +28,7 @@ pub struct Region {
     pub prot: Prot,
     /// Stores are seen by every mapper of the object.
     pub shared: bool,
-    /// What stands behind it.
+    /// The object that backs it.
     pub object: ObjectId,
     /// Page of the object at `range.start`.
     pub first_page: u64,

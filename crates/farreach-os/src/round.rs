@@ -12,7 +12,7 @@ use super::slots::Slot;
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::event::Backing;
 
-/// What of `range` lies in none of the ascending `parts` of it.
+/// The parts of `range` outside the ascending `parts` of it.
 pub(super) fn between(range: VpnRange, parts: &[VpnRange]) -> Vec<VpnRange> {
     let mut from = range.start;
     let mut gaps = Vec::new();

@@ -1,4 +1,5 @@
-//! The identity index of an object: which frame holds which of its pages. Pages whose frames follow each other as they do take no more
+//! The page index of an object: which frame holds which of its pages. Pages whose frames follow each other as they do
+//! take no more
 //! room than one: eager paging, huge pages and segments give objects of terabytes.
 
 use super::bits;
@@ -80,7 +81,7 @@ impl Slots {
         pages.start < pages.end && self.chunks.range(pages.start / CHUNK..pages.end.div_ceil(CHUNK)).any(inside)
     }
 
-    /// Sets where a page is; says where it was.
+    /// Sets the location of a page. Returns the old one.
     pub fn insert(&mut self, page: u64, slot: Slot) -> Option<Slot> {
         let (chunk, at) = (page / CHUNK, page % CHUNK);
         let base = match slot {
@@ -110,7 +111,7 @@ impl Slots {
         }
     }
 
-    /// Pages that are nowhere lie in frames that follow each other.
+    /// Gives pages without location consecutive frames.
     pub fn insert_run(&mut self, first: u64, pages: u64, pfn: Pfn) {
         let mut frame = pfn.0;
         for (chunk, at, n) in bits::groups(first, pages, CHUNK) {

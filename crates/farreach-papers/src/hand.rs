@@ -1,4 +1,4 @@
-//! Rows of studies on programs made by hand: what is found, beside what the rules give.
+//! Rows of studies on programs made by hand: measured numbers beside the expected ones.
 
 use super::{Cell, Finding, Origin, Request, Results, Table, Verdict};
 use farreach_types::counts::MachineResult;
@@ -13,7 +13,7 @@ pub struct Row {
     pub what: &'static str,
     /// The number.
     pub read: fn(&MachineResult) -> u64,
-    /// What the rules give: at least, at most.
+    /// The expected number: at least, at most.
     pub rules: (u64, u64),
 }
 
@@ -39,7 +39,7 @@ impl Row {
     }
 }
 
-/// What they want to be run.
+/// The requests for these rows.
 pub fn plan(rows: &[Row]) -> Vec<Request> {
     rows.iter().map(|row| Request::machine(row.program, row.machine)).collect()
 }

@@ -98,7 +98,7 @@ pub fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
 }
 
 impl Results {
-    /// Takes in an answer.
+    /// Adds an answer.
     pub fn insert(&mut self, request: Request, answer: Answer) {
         self.answers.insert(request, answer);
     }

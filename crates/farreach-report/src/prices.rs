@@ -25,7 +25,7 @@ pub(super) fn miss_cycles(machines: &[MachineResult]) -> String {
     let price = |concerns: &dyn Fn(&MachineResult) -> bool, name: &str, words: &str| among(machines, concerns, name, words, "");
     let by_caches = |m: &MachineResult| walks(m) && m.config.get("walk_cost").is_some_and(|how| how == "caches");
     let with_caches = machines.iter().any(|m| m.system.is_some());
-    // Beside the penalty; prices of what nobody did are left out.
+    // Beside the penalty; prices of events that did not happen are left out.
     let prices: Vec<String> = [
         // Hardware that walks has a price for each node, or caches that say how long each takes.
         price(&|m| walks(m) && !by_caches(m), "walk_reference_cycles", "node of a page walk"),

@@ -59,7 +59,7 @@ fn parts(machine: &MachineResult) -> Vec<String> {
     std::iter::once(broken(&machine.name)).chain(PARTS.iter().map(cell)).collect()
 }
 
-/// A table without the columns in which nobody has anything.
+/// A table without empty columns.
 fn table<const N: usize>(first: &str, headings: [[&str; 2]; N], rows: Vec<Vec<String>>, width: usize) -> String {
     let used = |i: &usize| rows.iter().any(|row| row[*i + 1] != "0");
     let columns: Vec<usize> = (0..N).filter(used).collect();

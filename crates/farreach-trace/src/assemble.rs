@@ -51,7 +51,7 @@ pub(super) struct Assembler {
 
 /// A reader of such a format.
 pub(super) trait Reader {
-    /// Where its references go.
+    /// The assembler that gets its references.
     fn made(&mut self) -> &mut Assembler;
     /// Reads something; false at the end of the trace.
     fn go_on(&mut self) -> Result<bool, Error>;
@@ -59,7 +59,7 @@ pub(super) trait Reader {
     fn fail(&self, what: String) -> Error;
 }
 
-/// What a reader makes. After an error nothing follows.
+/// The stream of a reader. After an error nothing follows.
 pub(super) struct Assembled<R> {
     reader: R,
     ended: bool,

@@ -16,7 +16,7 @@ pub struct Chain {
     /// Added to the numbers of address spaces and of blocks of the one under way.
     spaces: u32,
     ids: u32,
-    /// First numbers that nobody had.
+    /// First numbers that are not in use.
     next_space: u32,
     next_id: u32,
     alive: BTreeSet<Asid>,

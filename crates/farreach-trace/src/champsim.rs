@@ -39,7 +39,7 @@ pub(crate) const CLOUDSUITE: Format = Format {
     open: |input| open(input, &WIDE),
 };
 
-/// Bytes of every reference and every instruction, as none are told.
+/// Bytes of every reference and every instruction: the format has no sizes.
 const SIZE: u32 = 1;
 /// An x86 instruction has at most 15 bytes, so the next in a row begins at most so far behind the first byte of the one before.
 const SLACK: u64 = 14;

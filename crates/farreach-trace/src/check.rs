@@ -51,7 +51,7 @@ pub struct Report {
 pub struct Space {
     /// Its number.
     pub asid: Asid,
-    /// Process id, if a `Start` told it.
+    /// Process id, if a `Start` gives it.
     pub pid: Option<u32>,
     /// The address space it was forked from or began in by exec.
     pub parent: Option<Asid>,

@@ -268,7 +268,7 @@ impl Program {
                     let end = ends[self.rng.random_range(0..4)];
                     batch.push_op(Op::End(end));
                     if end == End::Exec || self.spaces.is_empty() {
-                        // Where nobody is left, somebody must begin again.
+                        // When no process is left, a new one must start.
                         self.state = State::Before;
                     }
                     return batch;

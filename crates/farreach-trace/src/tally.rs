@@ -1,4 +1,4 @@
-//! Small books that several parts of the trace layer keep: who ran, and which block has which id.
+//! Small tables that several parts of the trace layer use: processes and threads, and block ids.
 
 use hashbrown::{HashMap, HashSet};
 

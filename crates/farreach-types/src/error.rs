@@ -16,7 +16,7 @@ pub enum Error {
     /// A machine description that is not acceptable.
     #[error("machine '{machine}': {what}")]
     Config {
-        /// As the user wrote it.
+        /// The name of the machine, as the user wrote it.
         machine: String,
         /// Key, value, what is allowed.
         what: String,
@@ -24,7 +24,7 @@ pub enum Error {
     /// A simulation that cannot go on.
     #[error("machine '{machine}': {what}")]
     Simulation {
-        /// As the user wrote it.
+        /// The name of the machine, as the user wrote it.
         machine: String,
         /// What happened.
         what: String,

@@ -75,7 +75,7 @@ pub enum Allowed {
 pub struct Key {
     /// Name in TOML, on the command line and in the JSON `config`.
     pub name: &'static str,
-    /// Value when nothing is said, written as on the command line.
+    /// Default value, written as on the command line.
     pub default: &'static str,
     /// What it accepts.
     pub allowed: Allowed,

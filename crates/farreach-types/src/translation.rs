@@ -28,7 +28,7 @@ pub struct Pte {
     pub order: u8,
 }
 
-/// Where a miss handler finds page table entries. Reading never faults: a page that is not mapped has none.
+/// Where a miss handler reads page table entries. Reading never faults: a page that is not mapped has none.
 pub trait PageTableView {
     /// The entry of one base page.
     fn pte(&self, asid: Asid, vpn: Vpn) -> Option<Pte>;
@@ -45,7 +45,7 @@ pub trait PageTableView {
     fn range_path(&self, asid: Asid, vpn: Vpn, into: &mut Vec<u64>) {
         let _ = (asid, vpn, into);
     }
-    /// The so many largest range translations of a process, largest first, of equal ones the lowest: what a system pins in several sets of
+    /// The `most` largest range translations of a process, largest first, equal ones by address: what a system pins in
     /// segment registers (F-20).
     fn largest_ranges(&self, asid: Asid, most: usize) -> Vec<Range> {
         let _ = (asid, most);
@@ -99,7 +99,8 @@ pub struct RangeWalk {
     pub found: Option<Range>,
 }
 
-/// The segment registers of a process (DS13-1): a page in `[base, limit)` lies in frame `page - base + pfn`.
+/// The segment registers of a process (DS13-1): a page in `[base, limit)` lies in frame `page - base + pfn`. Any number of pages, from
+/// any page and any frame on (DS13-6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Segment {
     /// First page.
@@ -163,7 +164,7 @@ mod tests {
         assert_eq!([0xff, 0x100, 0x17f, 0x180].map(frame), [None, Some(0x600), Some(0x67f), None]);
     }
 
-    /// CA-25.
+    /// CA-25, AMB-61.
     #[test]
     fn ds13_2_bounds_disable_and_wrap() {
         let segment = |base, limit, pfn| Segment { base: Vpn(base), limit: Vpn(limit), pfn: Pfn(pfn) };

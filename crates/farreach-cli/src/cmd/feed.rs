@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// Where stored batches come from.
 enum Origin {
     Here(Box<dyn Source + Send>),
-    /// A pipe may be idle for hours: what reads it hears no signal, so it is not this thread.
+    /// A pipe may be idle for hours. Its reader gets no signals, so it has a thread of its own.
     Pipe(Receiver<farreach_types::Result<Batch>>),
 }
 

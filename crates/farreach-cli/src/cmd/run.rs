@@ -52,7 +52,7 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
     let _signals = Watch::begin(); // until the result is whole
     let machines = args.lab.machines()?;
     args.output.check(machines.iter().flat_map(|m| m.inputs()))?;
-    // More machines take longer, and whoever interrupts them should not wait for it.
+    // More machines take longer, and an interrupt should not wait for them.
     let ahead = args.ahead.map_or(AHEAD * 5 / machines.len().max(5) as u64, |size| size.0);
     let mut lab = args.lab.lab(machines, ahead)?;
     program::check(&args.command)?;
@@ -64,7 +64,7 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
         let (recorder, own, wall) = (report.cpu.as_secs_f64(), own_cpu().as_secs_f64(), clock.elapsed().as_secs_f64());
         note(format_args!("seconds: recorder and program {recorder:.3}, simulation {own:.3}, wall {wall:.3}"));
     }
-    // Threads may hear of the limit after the program has ended: the result says whether it was reached.
+    // Threads may reach the limit after the program has ended: the result says whether they did.
     let limited = lab.limit_reached();
     let stopped = (report.interrupted.is_some() && !limited).then(|| "interrupted".to_owned());
     args.output.emit(&lab.result(&alignment.label(&program::shown(&args.command)), stopped))?;

@@ -40,7 +40,7 @@ pub struct Load {
     pub output: PathBuf,
 }
 
-/// A port on which nobody listens now.
+/// A free port.
 pub(super) fn free_port() -> Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on 127.0.0.1")?;
     Ok(listener.local_addr()?.port())

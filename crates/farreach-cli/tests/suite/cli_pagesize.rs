@@ -1,4 +1,4 @@
-//! Does `farreach pagesize` keep its contract, and is a running program counted as its stored trace is (PS-4, CA-17)?
+//! Does `farreach pagesize` keep its contract (PS-10), and is a running program counted as its stored trace is (PS-4, CA-17)?
 
 use crate::cli::{Dir, Ran, fed, line, sweep};
 use serde_json::Value;

@@ -1,7 +1,6 @@
 //! The tests of farreach-cli.
 
 mod bounded_memory;
-mod cachegrind;
 mod cli;
 mod cli_contiguity;
 mod cli_machines;
@@ -14,7 +13,6 @@ mod cli_workloads;
 mod common;
 mod confined;
 mod faults;
-mod lackey;
 mod mappings;
 mod recorder;
 mod servers;

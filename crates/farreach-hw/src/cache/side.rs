@@ -22,7 +22,7 @@ pub struct Side {
 /// Where a reference was served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Found {
-    /// A first level, and so many smaller ones missed; they have it now. 0: all have it.
+    /// Found in a first level; this many smaller ones missed and have it now. 0: all have it.
     L1(usize),
     /// Second level; it is in the first now.
     L2,
@@ -82,7 +82,7 @@ impl Side {
         Found::L2
     }
 
-    /// How many first levels missed.
+    /// The number of first levels that missed.
     pub fn missed(&self, found: Found) -> usize {
         match found {
             Found::L1(missed) => missed,
@@ -90,7 +90,7 @@ impl Side {
         }
     }
 
-    /// Brings a line in from memory that is in neither level. What left the second level is the answer.
+    /// Brings a line in from memory that is in neither level, into both (SV97-8, AMB-44). What left the second level is the answer.
     pub fn insert(&mut self, number: u64, attr: Attr, store: bool) -> Option<Lost> {
         let lost = self.l2.insert(number >> self.over, attr, false).map(|victim| self.lose(victim));
         self.fill_firsts(self.firsts.len(), number, attr, store);
@@ -119,7 +119,7 @@ impl Side {
         Lost { number, dirty: each.fold(line.dirty(), |dirty, part| dirty | part.dirty()) }
     }
 
-    /// Takes out every second-level line of which `which` says so, given the number of its first first-level line.
+    /// Removes every second-level line for which `which` holds, given the number of its first first-level line.
     pub fn remove_all(&mut self, which: impl Fn(u64) -> bool) -> Vec<Lost> {
         let numbers: Vec<u64> = self.l2.lines().map(|line| line.number() << self.over).filter(|&n| which(n)).collect();
         numbers.into_iter().filter_map(|n| self.remove(n)).collect()

@@ -55,7 +55,7 @@ pub(super) struct Caches {
     leave: bool,
     /// Lines that software protects otherwise than their page (SV97-23).
     own: hashbrown::HashMap<u64, Attr, foldhash::fast::FixedState>,
-    /// Pages that nobody may bring in now (SV97-19).
+    /// Pages that must not be cached now (SV97-19).
     barred: hashbrown::HashSet<(Asid, Vpn), foldhash::fast::FixedState>,
 }
 
@@ -112,7 +112,8 @@ impl Caches {
         cached(physical) >> self.line_shift
     }
 
-    /// The line of a reference in the program's own numbering, unless referencing it again is known to be a hit that changes nothing.
+    /// The line of a reference, in the program's numbering. `None` if repeating the last reference is a hit without
+    /// effect.
     #[inline(always)]
     pub fn news(&self, item: Item) -> Option<u64> {
         let line = item.piece() >> (self.line_shift - PIECE_SHIFT);
@@ -197,7 +198,7 @@ impl Caches {
         }
     }
 
-    /// Nothing may be skipped until it was looked up again.
+    /// Forgets the last lines: the next reference must be looked up.
     pub fn forget_last(&mut self) {
         self.last = [NONE; 3];
     }

@@ -1,4 +1,4 @@
-//! Machines that differ in the size of the first level alone: everything else happens to all of them alike, and is simulated and counted once.
+//! Families: machines that differ in the first level alone. All else is equal, so it is simulated and counted once.
 //!
 //! Levels are direct-mapped and the second includes the first, so each of its sets holds the line that was referenced there last, whatever the first level let
 //! through. Handlers run where it misses: at the same references, for the same lines, in every machine of the family.
@@ -23,7 +23,7 @@ pub(super) fn alike(params: &Params) -> bool {
 /// The key in which machines of a family differ.
 pub const DIFFERENCE: &str = L1_SIZE.name;
 
-/// By how many first levels, of the smallest, missed: how often that was.
+/// Counts references by the number of first levels that missed, smallest first.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Missed([u64; FAMILY + 1]);
 
@@ -41,7 +41,7 @@ impl Missed {
     }
 }
 
-/// All that depends on the first level.
+/// Counters that depend on the first level.
 #[derive(Clone, Default)]
 pub(super) struct Firsts {
     /// References of the program, by side and by whether the TLB had to be filled. Hits in all that needed no TLB are not here.

@@ -60,7 +60,7 @@ pub const HANDLER_AT: Key = Key {
     allowed: Allowed::Int { min: 0, max: super::global::kernel::MOST_OFFSET },
     about: "where the code of the miss handler begins, in bytes from the physical address 0xFF000000; a multiple of 4",
 };
-/// SV97-20, SV97-21.
+/// SV97-20, SV97-21, F-17.
 pub const WRITE_BACK: Key = Key {
     name: "write_back",
     default: "discard",

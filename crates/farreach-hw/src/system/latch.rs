@@ -2,7 +2,7 @@
 
 use farreach_types::translation::Attr;
 
-/// What SPECIFYVTAG latches: where the next datum goes, and its label.
+/// What SPECIFYVTAG latches: the tag and attributes of the next datum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Label {
     /// Line number of the virtual address: everything above the line offset.
@@ -32,10 +32,10 @@ pub struct Latch {
 impl Latch {
     /// Hardware that refuses wrong sequences.
     pub const GUARDED: Latch = Latch { label: None, armed: false, guarded: true };
-    /// Hardware that does not: the last tag counts, whoever specified it.
+    /// Hardware without the check: the last tag counts, whoever set it.
     pub const NAIVE: Latch = Latch { label: None, armed: false, guarded: false };
 
-    /// SPECIFYVTAG.
+    /// SPECIFYVTAG (SV97-5).
     pub fn specify(&mut self, tag: u64, attr: Attr) -> Result<(), LatchError> {
         if self.guarded && self.armed {
             return Err(LatchError::Interrupted);
@@ -44,7 +44,7 @@ impl Latch {
         Ok(())
     }
 
-    /// LOAD&MAP: the label that the datum gets.
+    /// LOAD&MAP (SV97-6): the label that the datum gets.
     pub fn load_and_map(&mut self) -> Result<Label, LatchError> {
         if self.guarded && !self.armed {
             return Err(LatchError::NoTag);
@@ -53,14 +53,14 @@ impl Latch {
         self.label.ok_or(LatchError::NoTag)
     }
 
-    /// What an interrupt handler must keep before a pair of its own; the latch is free then.
+    /// Saves the latch for an interrupt handler with a pair of its own; the latch is empty then.
     pub fn save(&mut self) -> Latch {
         let saved = *self;
         (self.label, self.armed) = (None, false);
         saved
     }
 
-    /// What it must do after.
+    /// Restores the latch at the end of the handler.
     pub fn restore(&mut self, saved: Latch) {
         *self = saved;
     }

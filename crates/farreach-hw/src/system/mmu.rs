@@ -15,7 +15,7 @@ use farreach_types::translation::{PageTableView, Translation};
 /// Pages that [`Quiet`] remembers, by kind.
 const PLACES: usize = 1 << 8;
 
-/// Pages whose lookups change nothing in the TLB, with the first line of their frame (the contract of [`Noise`]). Direct-mapped.
+/// The filter: pages whose lookups change nothing in the TLB, with the first line of their frame. Direct-mapped.
 struct Quiet([[(u64, u64); PLACES]; 3]);
 
 impl Quiet {
@@ -30,7 +30,7 @@ impl Quiet {
     fn clear(&mut self) {
         self.0 = [[(NONE, 0); PLACES]; 3];
     }
-    /// Takes out what a design named.
+    /// Takes the pages of a report out.
     fn hush(&mut self, noise: &Noise, asid: Asid) {
         if noise.all {
             return self.clear();
@@ -94,7 +94,7 @@ impl Mmu {
         })
     }
 
-    /// Asks the TLB for the page of a reference; the first line of its frame.
+    /// Looks the page of a reference up in the TLB. Returns the first line of its frame.
     #[inline(never)]
     fn look_up(&mut self, item: Item, table: &dyn PageTableView) -> u64 {
         let at = Lookup { asid: self.asid, vpn: item.vpn(), kind: item.kind() };

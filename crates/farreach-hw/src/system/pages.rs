@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 /// A page as it was when its last line was brought in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Known {
-    /// Whose it is.
+    /// The address space of the page.
     pub asid: Asid,
     /// Page of the program.
     pub vpn: Vpn,
@@ -88,7 +88,7 @@ impl Pages {
         pages
     }
 
-    /// Those of which `which` says so, ascending.
+    /// The pages for which `which` holds, ascending.
     pub fn matching(&self, which: impl Fn(u64, &Known) -> bool) -> Vec<u64> {
         let mut pages: Vec<u64> =
             self.pages.iter().filter(|(page, known)| which(**page, known)).map(|(page, _)| *page).collect();

@@ -91,7 +91,7 @@ impl RandomTlb {
         self.hints[page as usize % PLACES] = slot as u16;
     }
 
-    /// Drops the entries of which `which` says so; how many.
+    /// Drops the entries for which `which` holds. Returns how many.
     pub fn remove(&mut self, which: impl Fn(u64) -> bool) -> u64 {
         let mut dropped = 0;
         for page in self.pages.iter_mut().filter(|page| **page != NONE && which(**page)) {

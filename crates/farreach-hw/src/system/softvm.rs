@@ -275,7 +275,7 @@ impl Code {
         Ok(Code { at: kernel::HANDLERS + offset, bytes: 4 * params.int(keys::HANDLER_INSTRUCTIONS.name) })
     }
 
-    /// Its lines, if it lies so many bytes further on.
+    /// Its lines, if it is moved by this many bytes.
     pub fn lines(self, caches: &Caches, further: u64) -> Vec<u64> {
         let at = self.at + further;
         let end = caches.physical_line(at + self.bytes.max(1) - 1) + u64::from(self.bytes > 0);

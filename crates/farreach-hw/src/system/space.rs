@@ -12,7 +12,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use std::collections::VecDeque;
 
-/// Everything allowed: the protection of a segment unless somebody says otherwise.
+/// Everything allowed: the protection of a segment by default.
 const ALL: Attr = Attr(Attr::READ | Attr::WRITE | Attr::EXEC);
 
 /// log2 of the pages of a segment.
@@ -168,7 +168,7 @@ impl Space {
         group + table_page * 4
     }
 
-    /// The address space is gone; the identifiers that nobody else uses.
+    /// The address space is gone. Returns the identifiers that no other space uses.
     pub fn end(&mut self, asid: Asid) -> Vec<u32> {
         self.registers.remove(&asid);
         self.chunks.retain(|(owner, _), _| *owner != asid);

@@ -1,11 +1,11 @@
-//! Field widths of T94-1, from which AREA-2 builds its entries: of 64 bits of virtual and 48 bits of physical address, what lies above
+//! Field widths of T94-1, from which AREA-2 builds its entries (AMB-19): of 64 bits of virtual and 48 bits of physical address, what lies above
 //! the offset in a base page.
 
 use farreach_types::params::Params;
 
 /// Attributes of one mapping.
 pub(super) const ATTR: u64 = 8;
-/// The size field of an entry that can have several page sizes.
+/// The size field of an entry that can have several page sizes, log2 of its base pages (AMB-21).
 pub(super) const SIZE: u64 = 4;
 /// The used bit (AREA-2, S).
 pub(super) const USED: u64 = 1;

@@ -144,7 +144,7 @@ impl Runs {
         true
     }
 
-    /// Takes in a superpage; runs that it covers go.
+    /// Adds a superpage; runs that it covers go.
     fn fill_superpage(&mut self, at: Lookup, page: Translation, order: u8, counts: &mut TlbCounts) {
         let shift = u32::from(order);
         let range =

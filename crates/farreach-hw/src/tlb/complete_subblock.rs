@@ -1,4 +1,5 @@
-//! Complete-subblock entries: one tag, a translation of its own for each page of the region (T94-5, T94-12).
+//! Complete-subblock entries: one tag, a translation of its own for each page of the region (T94-5, T94-12). They ask nothing of the
+//! operating system (T94-27).
 
 use super::bits::{ATTR, USED, pid, ppn, vpn};
 use super::keys::{

@@ -79,7 +79,7 @@ struct Cores {
     may_hold: HashMap<Asid, u64, FixedState>,
     process_ids: bool,
     shootdown: ShootdownCounts,
-    /// What cores that do not run have to say: whoever comes to run there looks everything up.
+    /// Reports of cores that do not run. A process that continues on such a core starts with an empty filter.
     unheard: Noise,
     /// Counts of all cores, until one of them works again.
     sum: OnceCell<TlbCounts>,
@@ -96,13 +96,13 @@ impl Cores {
         })
     }
 
-    /// The process goes on, on the core of its thread.
+    /// The process continues, on the core of its thread.
     fn run(&mut self, asid: Asid, noise: &mut Noise) {
         self.sum.take();
         let core = self.core_of(asid);
         if core != self.now {
             self.now = core;
-            // What was quiet was so on another core.
+            // The filter holds what another core reported.
             noise.all();
         }
         if self.cores[core].running != Some(asid) {

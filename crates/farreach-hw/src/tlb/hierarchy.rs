@@ -40,13 +40,13 @@ pub fn walks(params: &Params) -> bool {
     params.has(WALK_LEVELS.name)
 }
 
-/// What answers a lookup that the first level missed. Nothing it does is quiet or makes noise: it only hears of such lookups.
+/// What answers misses of the first level. It does not take part in filtering: it sees only such misses.
 pub(super) trait Behind: Send {
     /// Answers in front of the first level, which is then left alone (F-6).
     fn before(&mut self, _at: Lookup, _counts: &mut TlbCounts) -> Option<Translation> {
         None
     }
-    /// Whether [`Behind::before`] takes part in every lookup, so that none is quiet.
+    /// Whether [`NextLevel::before`] takes part in every lookup, so that none may be filtered.
     fn is_first(&self) -> bool {
         false
     }
@@ -54,15 +54,15 @@ pub(super) trait Behind: Send {
     fn lookup(&mut self, at: Lookup, pte: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)>;
     /// A walk found the page in a mapping of `2^order` pages, or pages that can be taken for one.
     fn fill(&mut self, at: Lookup, page: Translation, order: u8, table: &dyn PageTableView, counts: &mut TlbCounts);
-    /// Whether lookups of this side have something to answer them here, whose evictions then count.
+    /// Whether this level serves lookups of this side, so that its evictions count.
     fn takes(&self, kind: Kind) -> bool;
-    /// These three return how many translations went.
+    /// This function and the next two return how many translations went.
     fn drop_pages(&mut self, asid: Asid, pages: VpnRange, demoted: bool, counts: &mut TlbCounts) -> u64;
     fn drop_space(&mut self, asid: Asid, counts: &mut TlbCounts) -> u64;
     fn switch(&mut self, to: Asid, counts: &mut TlbCounts) -> u64;
     /// What it would answer, whatever stands before it.
     fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation>;
-    /// Hands over what walkers of its own read since it was last asked.
+    /// Passes on the table entries that its walkers read since the last call.
     fn reads(&mut self, _each: &mut dyn FnMut(Entry)) {}
     /// Its entries, slots from `before` on.
     fn views(&self, before: usize, into: &mut Vec<EntryView>);
@@ -119,7 +119,7 @@ impl<B: Behind> Hierarchy<B> {
         })
     }
 
-    /// What the first level misses; the order of the entry that it gets.
+    /// Serves a miss of the first level. Also returns the order of the entry that the first level gets.
     fn miss(&mut self, at: Lookup, pte: Pte, by: Guest, table: &dyn PageTableView) -> (Outcome, u8) {
         let page = Translation { pfn: pte.pfn, attr: pte.attr };
         if let Some((found, order)) = self.behind.lookup(at, pte, &mut self.counts) {
@@ -275,7 +275,7 @@ impl Paging {
         sum
     }
 
-    /// The level for this side, and somebody to tell.
+    /// The level for this side, and a report for it.
     fn at_work(&mut self, kind: Kind) -> Option<(&mut Level, &mut Noise)> {
         self.unheard.clear();
         let level = match &mut self.fetch {

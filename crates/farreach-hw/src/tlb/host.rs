@@ -132,9 +132,9 @@ pub(super) struct Host {
     fracture: bool,
     /// By guest physical page.
     cache: Option<Store<Pointer>>,
-    /// Where its nodes are, if somebody must know.
+    /// Addresses of its nodes, if references are recorded.
     nodes: Option<Nodes>,
-    /// Nobody skips walks.
+    /// Walks are never filtered.
     unheard: Noise,
 }
 

@@ -1,4 +1,4 @@
-//! Superpages and partial subblocks in one array (T94-24): entries of regions hold base pages and medium superpages, other
+//! Superpages and partial subblocks in one array (T94-24, F-9): entries of regions hold base pages and medium superpages, other
 //! entries hold one superpage larger than a region.
 
 use super::bits::SIZE;

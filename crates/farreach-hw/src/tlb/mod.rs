@@ -61,7 +61,7 @@ pub enum Outcome {
 pub struct Answer {
     /// Hit or miss. After a miss the translation is in the design (except designs that may refuse an entry).
     pub outcome: Outcome,
-    /// Whether the same lookup, repeated now, would be quiet (see [`Noise`]).
+    /// Whether the same lookup, repeated now, may be filtered (see [`Unfiltered`]).
     pub quiet: bool,
 }
 
@@ -111,12 +111,13 @@ pub trait Tlb: Send {
         let _ = (to, noise);
     }
 
-    /// This thread of the address space, which runs now, goes on. Only several cores make a difference of it.
+    /// This thread of the running address space continues. It matters only with several cores.
     fn thread(&mut self, asid: Asid, thread: u32, noise: &mut Noise) {
         let _ = (asid, thread, noise);
     }
 
-    /// A page was last looked up quietly at this time of the machine's clock (see [`Noise`]), which forgets it now. Only designs that
+    /// The last filtered lookup of a page was at this time of the machine's clock (see [`Unfiltered`]), which forgets
+    /// it now. Only designs that
     /// look at that clock do something: the entry that translates the page was used if its used bit was cleared no later.
     fn looked_up(&mut self, asid: Asid, vpn: Vpn, when: u32) {
         let _ = (asid, vpn, when);

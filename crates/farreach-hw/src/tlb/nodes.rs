@@ -10,7 +10,7 @@ pub(super) const RADIX: u8 = 9;
 /// An entry of a table, or a part of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Entry {
-    /// Whose table.
+    /// The address space of the table.
     pub asid: Asid,
     /// Level of a page table, 0 for the leaves of 4 KB pages, or [`NodeRead::RANGES`](super::walker::NodeRead::RANGES).
     pub level: u8,

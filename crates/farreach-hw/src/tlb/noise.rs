@@ -1,43 +1,44 @@
-//! How designs and the machine agree on which lookups need not be passed on.
+//! The report of pages that leave the filter of repeat hits, and the times of the last lookups.
 
 use super::tag_index::Tag;
 use farreach_types::addr::{Asid, Vpn};
 use std::hint::select_unpredictable;
 
-/// Which pages a design can no longer answer *quietly*.
+/// The pages that a design takes out of the *filter* of repeat hits.
 ///
-/// A lookup is quiet when repeating it right away would be a hit that changes nothing in the design: no counter but the
-/// number of lookups, no used bit, no recency, no modified bit. After each [`Tlb::access`](super::Tlb::access) the page just
-/// accessed is quiet for that kind of access (a store also makes loads quiet) if `access` says so; it stays quiet until the design
-/// names it here. The machine skips quiet lookups, so a design that forgets to name a page gives wrong counts: the tests run every
-/// design with and without skipping. Naming too many pages only costs time.
+/// A lookup may be filtered for a design if repeating it at once would be a hit that changes nothing in the design: no
+/// counter but the number of lookups, no used bit, no recency, no modified bit. [`Tlb::access`](super::Tlb::access)
+/// says whether the page may enter the filter for this kind of access; a store lets loads in, too. The page stays
+/// there until the design reports it here. The machine counts filtered lookups and does not pass them on, so a design
+/// that fails to report a page gives wrong counts: the tests run every design with and without the filter. Reporting
+/// too many pages only costs time.
 ///
-/// One exception saves most of that time: a design that clears used bits may leave the pages quiet and look at the moment it needs
-/// a used bit whether the pages of the entry were looked up since, if the machine keeps track of that.
+/// One exception saves most of that time. A design that clears used bits may leave its pages in the filter. When it
+/// needs a used bit, it asks whether the pages of the entry were looked up since, if the machine keeps those times.
 #[derive(Default, Debug)]
 pub struct Noise {
     /// Groups of up to 64 pages from a base page on, as a bit mask.
     pub pages: Vec<(Asid, Vpn, u64)>,
     /// Every page.
     pub all: bool,
-    /// Last lookups, if the machine keeps them.
+    /// Times of the last lookups, if the machine keeps them.
     pub marks: Option<Box<Marks>>,
-    /// Whether the TLB at work sees the fetches, and whether it sees the data.
+    /// Whether the TLB that is accessed sees fetches, and whether it sees data.
     pub sees: [bool; 2],
 }
 
 impl Noise {
-    /// Lookups of these pages are quiet no more: bit `i` of `mask` stands for page `base + i`.
+    /// These pages leave the filter: bit `i` of `mask` stands for page `base + i`.
     #[inline]
     pub fn pages(&mut self, asid: Asid, base: Vpn, mask: u64) {
         self.pages.push((asid, base, mask));
     }
-    /// No lookup is quiet any more.
+    /// All pages leave the filter.
     #[inline]
     pub fn all(&mut self) {
         self.all = true;
     }
-    /// Whether lookups of this page are quiet no more.
+    /// Whether this page leaves the filter.
     pub fn names(&self, asid: Asid, vpn: Vpn) -> bool {
         let named = |&(of, base, mask): &(Asid, Vpn, u64)| {
             let offset = vpn.0.wrapping_sub(base.0);
@@ -45,18 +46,19 @@ impl Noise {
         };
         self.all || self.pages.iter().any(named)
     }
-    /// Forgets what was named.
+    /// Empties the report.
     #[inline]
     pub fn clear(&mut self) {
         self.pages.clear();
         self.all = false;
     }
 
-    /// Used bits are cleared now. The time to compare later lookups with; `None` if nobody keeps them, so that the pages must be named.
+    /// Used bits are cleared now. Returns the time to compare later lookups with. `None` without a clock: then the
+    /// pages must be reported.
     pub(super) fn begin(&mut self) -> Option<u32> {
         self.marks.as_mut()?.begin()
     }
-    /// The lookups at this time or after it; `None` if nobody keeps them.
+    /// The lookups at this time or later; `None` without a clock.
     #[inline(always)]
     pub(super) fn since(&self, when: u32) -> Option<Since<'_>> {
         let marks = self.marks.as_ref()?;
@@ -67,7 +69,7 @@ impl Noise {
     }
 }
 
-/// Lookups from a time on, of what one TLB sees.
+/// The lookups since a time that one TLB sees.
 pub(super) struct Since<'m> {
     asid: Asid,
     when: u32,
@@ -77,7 +79,7 @@ pub(super) struct Since<'m> {
 }
 
 impl Since<'_> {
-    /// Whether there is one of these pages under a tag: bit `i` of `mask` stands for the `i`-th.
+    /// Whether any of these pages under a tag was looked up: bit `i` of `mask` stands for the `i`-th page.
     #[inline(always)]
     pub fn has(&self, tag: Tag, mut mask: u64) -> bool {
         if tag.asid() != self.asid {
@@ -87,7 +89,8 @@ impl Since<'_> {
             let vpn = tag.base().0 + u64::from(mask.trailing_zeros());
             let place = Marks::place(vpn);
             let [data, fetch] = &self.places[place].0;
-            // Nobody can foresee which it is, so no branches; and no look at what is not the page's, which is rarely in the cache.
+            // The side is not predictable, so there are no branches. The time of another page is not read: it is rarely
+            // cached.
             let last = |seat: &Seat, side: &[u32; PLACES]| *select_unpredictable(seat.vpn == vpn, &side[place], &UNSEEN[0]);
             if last(data, self.data).max(last(fetch, self.fetch)) >= self.when {
                 return true;
@@ -99,53 +102,53 @@ impl Since<'_> {
 }
 
 const BITS: u32 = 12;
-/// Page numbers are folded by so many bits: those above [`BITS`] count, and what is in one line of the cache stays together.
+/// The shift of the hash: bits above [`BITS`] are folded in, and pages of one cache line stay together.
 const FOLD: u32 = 9;
-/// Pages that [`Marks`] knows of each side, at most.
+/// Slots of the table for each side.
 pub const PLACES: usize = 1 << BITS;
-/// The last lookups on a side that is not seen: none.
+/// The times of a side that the TLB does not see: no lookups.
 static UNSEEN: [u32; PLACES] = [0; PLACES];
 /// No page.
 pub const NO_PAGE: u64 = u64::MAX;
 
-/// What is known of a page, seen from one side.
+/// A filter entry: what is known of a page on one side.
 #[derive(Clone, Copy)]
 #[repr(align(32))]
 pub struct Seat {
     /// The page, or [`NO_PAGE`].
     pub vpn: u64,
-    /// The machine's own: designs that answer quietly.
+    /// For the machine: designs for which the page is filtered.
     pub designs: u64,
-    /// The machine's own: designs whose operating systems have nothing to do.
+    /// For the machine: designs whose operating systems have nothing to do.
     pub systems: u64,
 }
 
 impl Seat {
-    /// Of this page nothing is known.
+    /// An entry without knowledge about the page.
     pub fn of(vpn: u64) -> Seat {
         Seat { vpn, designs: 0, systems: 0 }
     }
 }
 
-/// A place of [`Marks`]: data side, fetch side. What is looked at together lies in one line of the cache.
+/// The two entries of a slot, data side and fetch side, in one cache line because they are used together.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 pub struct Place(pub [Seat; 2]);
 
-/// When pages were last looked up, by a clock that advances when used bits are cleared. A direct-mapped table over the pages of one
-/// address space, one half for the data side, one for fetches. Whoever takes a place from a page first tells all designs
-/// ([`Tlb::looked_up`](super::Tlb::looked_up)).
+/// When pages were last looked up, by a clock that advances when used bits are cleared. A direct-mapped table over the
+/// pages of one address space, with one half for data and one for fetches. Before a page loses its slot, all designs
+/// get its last lookup ([`Tlb::note_lookup`](super::Tlb::note_lookup)).
 pub struct Marks {
-    /// Whose pages these are.
+    /// The address space of the pages.
     pub asid: Option<Asid>,
     now: u32,
-    /// The pages at each place.
+    /// The entries of each slot.
     pub places: Box<[Place; PLACES]>,
-    /// Its last lookup; 0: none.
+    /// Time of the last lookup by slot; 0: none.
     when: Box<[u32; 2 * PLACES]>,
 }
 
-/// [`Marks`] for a while in which nothing but lookups happens.
+/// Writes [`LookupTimes`] while the clock stands still.
 pub struct Marking<'m> {
     now: u32,
     when: &'m mut [u32; 2 * PLACES],
@@ -165,7 +168,7 @@ impl std::fmt::Debug for Marks {
     }
 }
 
-/// A table of `N` times this.
+/// A boxed array with `N` copies of a value.
 pub fn filled<T: Clone, const N: usize>(value: T) -> Box<[T; N]> {
     let all: Box<[T]> = vec![value; N].into();
     all.try_into().unwrap_or_else(|_| unreachable!("N of them"))
@@ -177,24 +180,24 @@ impl Marks {
         Marks { asid: None, now: 1, places: filled(Place([Seat::of(NO_PAGE); 2])), when: filled(0) }
     }
 
-    /// Place of a page on the data side; below [`PLACES`]. All pages of 2^12 that are aligned have places of their own, and 2^3 that are aligned
-    /// have theirs in one line of the cache, as what a program uses together is mostly near together. Regions 16 MB apart, stacks say, do not meet in
-    /// the same places, nor do strides of a power of two up to 128 MB.
+    /// The slot of a page on the data side, below [`SLOTS_PER_SIDE`]. Aligned 2^12 pages have different slots. Aligned
+    /// 2^3 pages have theirs in one cache line, because a program mostly uses neighbours together. Regions 16 MB apart,
+    /// such as stacks, do not share slots, nor do strides of a power of two up to 128 MB.
     #[inline(always)]
     pub fn place(vpn: u64) -> usize {
         (vpn ^ vpn >> FOLD) as usize % PLACES
     }
-    /// A lookup of the page at this place.
+    /// Notes a lookup of the page in this slot.
     #[inline(always)]
     pub fn mark(&mut self, at: usize) {
         self.fast().mark(at);
     }
-    /// For many lookups while the clock stands.
+    /// A writer for many lookups while the clock stands still.
     #[inline(always)]
     pub fn fast(&mut self) -> Marking<'_> {
         Marking { now: self.now, when: &mut self.when }
     }
-    /// The seat at this place, of either side.
+    /// The entry of this slot, on either side.
     #[inline(always)]
     pub fn seat(&self, at: usize) -> &Seat {
         &self.places[at % PLACES].0[at / PLACES % 2]
@@ -204,19 +207,19 @@ impl Marks {
     pub fn seat_mut(&mut self, at: usize) -> &mut Seat {
         &mut self.places[at % PLACES].0[at / PLACES % 2]
     }
-    /// Last lookup of this page at its place, 0 if it is not there or was not looked up.
+    /// Time of the last lookup of a page in this slot; 0 if the page is not there or was not looked up.
     #[inline]
     pub fn last(&self, at: usize, vpn: u64) -> u32 {
         if self.seat(at).vpn == vpn { self.when[at] } else { 0 }
     }
-    /// Gives a place to a page, of which nothing is known then, and returns who had it with its last lookup, unless nobody did.
+    /// Gives a slot to a page. Returns the page that had it, with its last lookup, if there was one.
     pub fn take(&mut self, at: usize, vpn: u64) -> Option<(u64, u32)> {
         let former = std::mem::replace(self.seat_mut(at), Seat::of(vpn)).vpn;
         let when = std::mem::replace(&mut self.when[at], 0);
         (former != NO_PAGE && when > 0).then_some((former, when))
     }
 
-    /// The clock advances. At its end nothing can be told apart any more.
+    /// Advances the clock. `None` at its end, where times can no longer be compared.
     fn begin(&mut self) -> Option<u32> {
         self.now = self.now.checked_add(1).filter(|&now| now < u32::MAX)?;
         Some(self.now)

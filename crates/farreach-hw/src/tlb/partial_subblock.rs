@@ -152,7 +152,7 @@ impl PartialTlb {
     }
 
     /// The entry whose tag matches and that has one of the pages in `mask` (T94-9). A lookup passes the bit of its page; then
-    /// at most one entry matches (T94-17).
+    /// at most one entry matches (T94-17); CA-5 asks for all pages of a region at once.
     #[inline]
     fn matching(&self, tag: Tag, mask: u64) -> Found {
         let mut slot = self.store.first(tag);
@@ -289,7 +289,7 @@ impl PartialTlb {
         Answer { outcome, quiet: self.store.replay(slot, self.bit(at.vpn), noise) }
     }
 
-    /// T94-22. Meanwhile the entry of the page that missed counts as just used. Should it be the victim all the same, the preload
+    /// T94-22, F-10. Meanwhile the entry of the page that missed counts as just used. Should it be the victim all the same, the preload
     /// ends: a handler that evicted the entry it was called for would have to run again.
     fn preload(&mut self, at: Lookup, pte: Pte, slot: u32, table: &dyn PageTableView, noise: &mut Noise) {
         let aligned = self.aligned(at.vpn, pte.pfn);
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn ca5_one_entry_matches_with_valid_bits() {
+    fn ca_5_one_entry_matches_with_valid_bits() {
         let tlb = figure_2();
         for page in 0..4 {
             assert!(tlb.matching(Tag::of(Asid(0), Vpn(0b110100), 2), 1 << page).hit.is_some());
@@ -460,7 +460,7 @@ mod tests {
     #[test]
     #[cfg(debug_assertions)]
     #[should_panic(expected = "T94-17")]
-    fn ca5_several_match_without_valid_bits() {
+    fn ca_5_several_match_without_valid_bits() {
         figure_2().matching(Tag::of(Asid(0), Vpn(0b110100), 2), !0);
     }
 }

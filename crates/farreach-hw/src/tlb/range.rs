@@ -257,6 +257,8 @@ impl Behind for Ranged {
         self.on && self.order == Order::First
     }
 
+    /// Whoever answers, the first level gets an entry (RMM15-4), of a base page if it was a range. The second level does not take what a range
+    /// answered, and takes what was walked for (AMB-85).
     fn lookup(&mut self, at: Lookup, pte: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)> {
         if let Some(control) = &mut self.control {
             let on = control.decide(self.on);

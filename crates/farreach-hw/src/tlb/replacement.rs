@@ -1,4 +1,4 @@
-//! Which entry goes when room is needed. Invalid entries go first, lowest index first, under every policy (T94-14, AMB-6).
+//! Which entry goes when room is needed. Invalid entries go first, lowest index first, under every policy (T94-14, AMB-5, AMB-6).
 
 use super::keys::Geometry;
 use super::noise::{Noise, Since};
@@ -9,15 +9,15 @@ use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::ops::Range;
 
-/// Later than all lookups.
+/// A time later than all lookups.
 const NEVER: u32 = u32::MAX;
 
-/// What the choice asks of a slot.
+/// What the choice of a victim needs to know of a slot.
 pub(super) trait Slot {
     fn is_valid(&self) -> bool;
     /// The used bit. Policies that have none never ask.
     fn used(&mut self) -> &mut bool;
-    /// Whether a lookup of this entry is among those.
+    /// Whether the entry was looked up since then.
     fn looked_up(&self, since: &Since) -> bool;
 }
 
@@ -43,7 +43,7 @@ struct Set {
     vacant_from: u32,
     /// No slot of the set before this one is unused.
     unused_from: u32,
-    /// Used bits: from which time on lookups count that only the machine knows of (see [`Noise`]); [`NEVER`] if none do.
+    /// Used bits: lookups since this time count that only the machine saw (see [`Unfiltered`]); [`NEVER`] if none do.
     since: u32,
 }
 
@@ -129,7 +129,7 @@ impl Replacement {
         matches!(self.policy, Policy::UsedBit { .. })
     }
 
-    /// AMB-3: whether the access that missed, repeated on the entry it filled, leaves nothing for another one to change.
+    /// AMB-3: whether repeating the access that missed on its entry makes further repetitions change nothing.
     #[inline(always)]
     pub fn replay_settles(&self) -> bool {
         !matches!(self.policy, Policy::UsedBit { fill_sets_used: false })
@@ -165,7 +165,7 @@ impl Replacement {
         }
     }
 
-    /// The used bits of a set were cleared. Lookups that only the machine knows of count from this time on, if any do.
+    /// The used bits of a set were cleared. Lookups that only the machine saw count since `since`, if given.
     pub fn cleared_used(&mut self, set: usize, since: Option<u32>) {
         let of = &mut self.sets[set];
         (of.unused_from, of.since) = (self.layout.slots(set).start, since.unwrap_or(NEVER));
@@ -177,7 +177,7 @@ impl Replacement {
         of.unused_from = of.unused_from.min(slot);
     }
 
-    /// From which time on lookups of entries without used bit matter that only the machine knows of; `None` if none do.
+    /// Since when lookups that only the machine saw count for entries without used bit; `None` if they do not.
     #[inline]
     pub fn waits_since(&self, slot: u32) -> Option<u32> {
         let since = self.sets[self.layout.set(slot)].since;

@@ -315,7 +315,7 @@ impl Tlb for SegmentTlb {
     }
 
     fn demote(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
-        // A range that shrank or split; a single segment is told of by itself.
+        // A range that shrank or split. A single segment is reported separately.
         if self.sets > 1 {
             self.unload(asid, pages, noise);
         }

@@ -12,7 +12,7 @@ use farreach_types::event::Kind;
 use farreach_types::params::Params;
 use farreach_types::translation::Pte;
 
-/// Largest order whose pages are named one by one when an entry goes; beyond, naming all pages is cheaper.
+/// Largest order whose pages are reported one by one when an entry goes; beyond, reporting all pages is cheaper.
 const NAMED_ORDER: u8 = 9;
 
 /// What an entry holds, besides its tag.
@@ -31,9 +31,9 @@ pub(super) trait Contents: Copy + Default + Send {
 #[derive(Clone, Copy, Default)]
 struct Entry<C> {
     contents: C,
-    /// The parts of what the tag covers ([`Tag::part`]) whose lookups may be quiet: those that were accessed here since the entry came, or was
-    /// named last. No other page of it was ever answered quietly, so when the entry goes no other need be named, and when its used bit is
-    /// needed no other can have been looked up without its knowing.
+    /// The parts of the tag's pages ([`Tag::part`]) that the filter may hold: those accessed here since the entry came
+    /// or was last reported. No other page of the entry was ever filtered. So only these need be reported when the
+    /// entry goes, and only these can have lookups that the entry did not see.
     heard: u64,
     /// The used bit (T94-14). Other policies do not look at it.
     used: bool,
@@ -61,11 +61,12 @@ pub(super) struct Store<C> {
     geometry: Geometry,
     /// Valid entries by order.
     live: [u32; 64],
-    /// There were entries of more than one page a part.
+    /// Some entry had parts of more than one page.
     coarse: bool,
     process_ids: bool,
-    /// Used bits may be cleared without naming the pages: whatever begins or joins an entry also sets its used bit, so that a lookup
-    /// after the clearing, of a page that the entry has, was a lookup of the entry. Entries of more than one page a part are named all the same.
+    /// Used bits may be cleared without reporting the pages. Beginning or joining an entry sets its used bit, so a
+    /// later lookup of its pages was a lookup of the entry. Entries with parts of several pages are reported all the
+    /// same.
     lazy: bool,
     /// Room for the slots an operation works on.
     found: Vec<u32>,
@@ -91,7 +92,7 @@ impl<C: Contents> Store<C> {
         self.lazy = false;
     }
 
-    /// A page of this slot, in this part, was looked up then: see [`super::Tlb::looked_up`].
+    /// Notes the time of a lookup of this part of a slot: see [`super::Tlb::note_lookup`].
     pub fn looked_up(&mut self, slot: u32, part: u64, when: u32) {
         let since = self.replacement.waits_since(slot);
         let Node { tag, entry, .. } = self.index.get_mut(slot);
@@ -133,7 +134,7 @@ impl<C: Contents> Store<C> {
     pub fn get(&self, slot: u32) -> &C {
         &self.index.get(slot).entry.contents
     }
-    /// Contents to change. Clearing subblocks is the business of [`Store::invalidate`], which names their pages.
+    /// Contents to change. Subblocks are cleared by [`Store::invalidate`], which reports their pages.
     #[inline]
     pub fn get_mut(&mut self, slot: u32) -> &mut C {
         &mut self.index.get_mut(slot).entry.contents
@@ -142,7 +143,7 @@ impl<C: Contents> Store<C> {
     pub fn used(&self, slot: u32) -> Option<bool> {
         self.replacement.has_used_bits().then(|| self.index.get(slot).entry.used)
     }
-    /// Takes back the used bit of an entry that was not accessed since it got it, so that no lookup was quiet.
+    /// Clears the used bit of an entry without accesses since it was set: none of its lookups were filtered.
     pub fn clear_used(&mut self, slot: u32) {
         self.index.get_mut(slot).entry.used = false;
         self.replacement.cleared_one(slot);
@@ -164,7 +165,7 @@ impl<C: Contents> Store<C> {
         (0..self.entries() as u32).filter(|&slot| self.index.get(slot).is_valid())
     }
 
-    /// A hit on this slot, in this part of what its tag covers; 0 where nothing is ever quiet.
+    /// A hit on this slot, in this part of the tag's pages; 0 if the design is never filtered.
     #[inline(always)]
     pub fn touch(&mut self, slot: u32, part: u64, noise: &mut Noise) {
         let Entry { heard, used, .. } = &mut self.index.get_mut(slot).entry;
@@ -175,8 +176,8 @@ impl<C: Contents> Store<C> {
         }
     }
 
-    /// The access that missed, repeated on the entry it filled (AMB-3), in this part as for [`Store::touch`]. Says whether another one would
-    /// change nothing here.
+    /// Repeats the access that missed on the entry it filled (AMB-3), in this part as for [`Store::touch`]. Returns
+    /// whether one more repetition would change nothing.
     #[inline(always)]
     pub fn replay(&mut self, slot: u32, part: u64, noise: &mut Noise) -> bool {
         let settles = self.replacement.replay_settles() || self.index.get(slot).entry.used;
@@ -186,7 +187,7 @@ impl<C: Contents> Store<C> {
         settles
     }
 
-    /// Puts in a new entry, over a victim if there is no room. Returns its slot.
+    /// Inserts an entry, in the place of a victim if the set is full. Returns its slot.
     #[inline(always)]
     pub fn place(&mut self, tag: Tag, contents: C, counts: &mut TlbCounts, noise: &mut Noise) -> u32 {
         let slot = self.make_room(tag, NONE, counts, noise);
@@ -205,7 +206,8 @@ impl<C: Contents> Store<C> {
         tag.group() as usize & (self.geometry.sets - 1)
     }
 
-    /// Chooses the slot for a new entry with this tag, and takes out what is in it. If that would be `keep`, nothing goes: there is no room.
+    /// Chooses the slot for a new entry and evicts its old entry. If that would be `keep`, nothing goes: the set is
+    /// full.
     #[inline(always)]
     pub fn make_room(&mut self, tag: Tag, keep: u32, counts: &mut TlbCounts, noise: &mut Noise) -> u32 {
         let set = self.set(tag);
@@ -240,13 +242,13 @@ impl<C: Contents> Store<C> {
         self.replacement.dropped(slot);
     }
 
-    /// Lookups of the pages in this slot are quiet no more.
+    /// Reports the pages of this slot.
     fn name(&mut self, slot: u32, noise: &mut Noise) {
         name(self.tag(slot), std::mem::take(&mut self.index.get_mut(slot).entry.heard), noise);
     }
 
-    /// All used bits of this set are set: clears them. Returns the first slot. Where lookups can be asked for when a used bit is needed, only
-    /// pages that are not told apart need be named; otherwise all of the set, and with one set that is every page there is.
+    /// Clears the used bits of this set, all of which are set. Returns the first slot. Where the times of lookups are
+    /// known, only entries with large parts need be reported; otherwise the whole set, and with one set every page.
     #[inline(never)]
     fn clear_all_used(&mut self, set: usize, noise: &mut Noise) -> u32 {
         let since = if self.lazy { noise.begin() } else { None };
@@ -319,7 +321,7 @@ impl<C: Contents> Store<C> {
             }
             let mask = contents.falling(mask);
             gone += u64::from(mask.count_ones());
-            // Lookups of the pages that go would be forgotten with them.
+            // The lookups of the pages that go would be lost with them.
             if let Some(since) = self.replacement.waits_since(slot) {
                 *used |= noise.since(since).is_some_and(|since| since.has(*tag, *heard & mask));
             }
@@ -357,7 +359,7 @@ impl<C: Contents> Store<C> {
     }
 }
 
-/// Lookups of the pages in these parts of an entry are quiet no more.
+/// Reports the pages in these parts of an entry.
 #[inline(always)]
 fn name(tag: Tag, parts: u64, noise: &mut Noise) {
     match tag.part_order() {
@@ -396,7 +398,7 @@ fn inside(range: VpnRange, base: Vpn, order: u8) -> u64 {
 /// Counts a miss by kind and outcome. Every miss is counted here.
 #[inline]
 pub(super) fn count_miss(counts: &mut TlbCounts, at: Lookup, pte: Pte, outcome: Outcome) {
-    // Nobody can foresee the kind, so no branches; and the rest is what is left.
+    // The kind is not predictable, so there are no branches; the other counters follow by subtraction.
     counts.misses += 1;
     counts.fetch_misses += u64::from(at.kind == Kind::Fetch);
     counts.data_misses = counts.misses - counts.fetch_misses;

@@ -5,7 +5,7 @@ use farreach_types::addr::{Asid, Vpn};
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// log2 of the parts that the pages under a tag are told apart by, at most: as many as a word has bits.
+/// log2 of the parts into which the pages under a tag are divided, at most: one per bit of a word.
 pub(super) const PARTS: u32 = 6;
 
 /// The tag of an entry: process, size of what it covers, and which aligned group of that size.

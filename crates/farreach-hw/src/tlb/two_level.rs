@@ -26,7 +26,7 @@ pub const INCLUSIVE: Key = Key {
     allowed: Allowed::Flag,
     about: "the first level holds copies only: what the second level evicts leaves it too",
 };
-/// True LRU in both levels unless told otherwise.
+/// True LRU in both levels by default.
 pub const TWO_LEVEL_REPLACEMENT: Key = Key { default: "lru", ..REPLACEMENT };
 
 /// The design as the registry knows it.
@@ -46,7 +46,7 @@ pub struct TwoLevelTlb {
     second: Store<Page>,
     inclusive: bool,
     counts: TlbCounts,
-    /// What the second level names: no lookup that reaches it is quiet, so it is of no interest.
+    /// The report of the second level. No lookup that reaches it may be filtered, so nobody reads it.
     unheard: Noise,
 }
 

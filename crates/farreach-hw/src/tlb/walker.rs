@@ -77,15 +77,15 @@ impl Contents for Pointer {
 /// The first frame of tables.
 const FIRST_FRAME: u64 = 1 << 40;
 
-/// The walker. Fully associative caches, true LRU unless the hierarchy is told otherwise.
+/// The walker. Fully associative caches, true LRU unless the hierarchy sets another policy.
 pub(super) struct Walker {
     /// By level of the entries in them, from 1.
     caches: Vec<Option<Store<Pointer>>>,
-    /// Where the nodes are, if somebody must know.
+    /// Addresses of the nodes, if references are recorded.
     nodes: Option<Nodes>,
     /// The second dimension, in a virtual machine whose host walks.
     host: Option<Host>,
-    /// Nobody skips walks.
+    /// Walks are never filtered.
     unheard: Noise,
 }
 

@@ -57,8 +57,9 @@ fn drawn(e: &EntryView, kind: &str) -> [String; 5] {
     [tag, valid, format!("{frame:06b}"), letters(first.attr.0), sb.into()]
 }
 
+/// CA-3, T94-8, T94-12.
 #[test]
-fn ca3_figure_2() {
+fn ca_3_figure_2() {
     let mut table = Table::default();
     for (vpn, pfn) in [("110100", "10000"), ("110101", "11011"), ("110110", "00010"), ("110111", "00011")] {
         table.map(binary(vpn), binary(pfn), b'a', 0);
@@ -92,7 +93,7 @@ fn ca3_figure_2() {
 }
 
 #[test]
-fn ca3_figure_3() {
+fn ca_3_figure_3() {
     let all = rows(FIG3);
     let examples: Vec<&Vec<String>> = all.iter().filter(|r| r[1] != "(same)").collect();
     assert_eq!(examples.len(), 4);
@@ -133,8 +134,9 @@ fn victims(design: &mut dyn Tlb, pages: &str) -> String {
     log.join(" ")
 }
 
+/// CA-4, AMB-5.
 #[test]
-fn ca4_used_bit_replacement() {
+fn ca_4_used_bit_replacement() {
     for kind in ["single", "superpage", "complete", "partial", "integrated"] {
         // Neighbouring letters would share the entry of a region; with factor 1 and 4K alone all designs agree.
         let one = match kind {
@@ -151,13 +153,13 @@ fn ca4_used_bit_replacement() {
 }
 
 #[test]
-fn ca4_lru_and_fifo() {
+fn ca_4_lru_and_fifo() {
     assert_eq!(victims(&mut *tlb("single", "entries=3,replacement=lru"), "ABCADBA"), "A->0 B->1 C->2 A=hit D->1 B->2 A=hit");
     assert_eq!(victims(&mut *tlb("single", "entries=3,replacement=fifo"), "ABCADBA"), "A->0 B->1 C->2 A=hit D->0 B=hit A->1");
 }
 
 #[test]
-fn ca8_one_region_two_passes() {
+fn ca_8_one_region_two_passes() {
     let two: Vec<u64> = (0..16).chain(0..16).collect();
     for (kind, keys, promote, misses, entries, populated) in [
         ("single", "", None, 16, 16, 0),
@@ -174,8 +176,9 @@ fn ca8_one_region_two_passes() {
     }
 }
 
+/// CA-11, F-10.
 #[test]
-fn ca11_preload() {
+fn ca_11_preload() {
     for (kind, keys, order, misses, preloaded, reads) in [
         ("superpage", "", 4, 1, 0, 0),
         ("partial", "", 0, 16, 0, 0),
@@ -203,7 +206,7 @@ fn ca11_preload() {
 
 /// Preload reads the page table and leaves out what is not mapped: nothing faults, and the pages miss later.
 #[test]
-fn ca11_preload_leaves_unmapped_pages_alone() {
+fn ca_11_preload_leaves_unmapped_pages_alone() {
     for (kind, keys) in [("partial", "preload=region"), ("partial", "preload=same-entry"), ("complete", "preload=region")] {
         let mut table = Table::of(&[(0, 64), (1, 65), (9, 73)]);
         let mut design = tlb(kind, keys);
@@ -235,7 +238,7 @@ fn t94_22_preload_of_pages_that_cannot_share() {
 }
 
 #[test]
-fn ca12_half_used_regions() {
+fn ca_12_half_used_regions() {
     let round: Vec<u64> = (0..4).flat_map(|r| (0..8).map(move |i| r * 16 + i)).chain((0..40).map(|k| 1000 + 16 * k)).collect();
     let trace: Vec<u64> = (0..10).flat_map(|_| round.clone()).collect();
     for (kind, keys, region, promote, misses, promotions, entries) in [
@@ -251,7 +254,7 @@ fn ca12_half_used_regions() {
 }
 
 #[test]
-fn ca13_object_of_60_kb() {
+fn ca_13_object_of_60_kb() {
     let touches = |pages: u64| (0..3).flat_map(|_| 0..pages).collect::<Vec<u64>>();
     assert_eq!(run("superpage", "", 16, &touches(15), Some(16), Some(15)).entries, 15);
     assert_eq!(run("partial", "", 16, &touches(15), None, Some(15)).entries, 1);

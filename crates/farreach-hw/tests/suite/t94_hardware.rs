@@ -1,4 +1,4 @@
-//! Do the designs invalidate, mark, split, purge, refuse and measure as the rules say, example by example?
+//! Do the designs invalidate, mark, split, purge, refuse and measure as the rules say, example by example (CA-5, CA-6, CA-15, CA-16)?
 
 use farreach_hw::tlb::{EntryBits, EntryView, Lookup, Noise, Outcome, Tlb, design};
 use farreach_oracle::driver::*;
@@ -30,7 +30,7 @@ fn matching(entries: &[EntryView], vpn: u64, valid_bits: bool) -> usize {
 }
 
 #[test]
-fn ca5_valid_bits_make_the_match_unique() {
+fn ca_5_valid_bits_make_the_match_unique() {
     let table = Table::of(&[(0b110100, 0b10000), (0b110101, 0b11011), (0b110110, 0b00010), (0b110111, 0b00011)]);
     let mut design = tlb("partial", "entries=4,factor=4");
     for vpn in [0b110100, 0b110101, 0b110111, 0b110110] {
@@ -43,7 +43,7 @@ fn ca5_valid_bits_make_the_match_unique() {
 }
 
 #[test]
-fn ca6_invalidation_by_page() {
+fn ca_6_invalidation_by_page() {
     for (kind, survivors) in [("complete", 15), ("partial", 15), ("integrated", 15), ("superpage", 0)] {
         let table = region(if kind == "superpage" { 4 } else { 0 });
         let mut design = tlb(kind, "");
@@ -67,7 +67,7 @@ fn ca6_invalidation_by_page() {
 
 /// The slot of an entry that went is the next to be filled, and its used bit does not outlive it.
 #[test]
-fn ca6_invalid_entries_are_filled_first() {
+fn ca_6_invalid_entries_are_filled_first() {
     let table = Table::of(&(0..8).map(|v| (v, v)).collect::<Vec<_>>());
     for policy in ["used-bit", "lru", "fifo", "random"] {
         let mut design = tlb("single", &format!("entries=4,replacement={policy}"));
@@ -210,6 +210,7 @@ fn t94_4_size_of_an_entry() {
     }
 }
 
+/// T94-24, F-9.
 #[test]
 fn t94_24_medium_superpage_fills_the_region() {
     let mut design = tlb("integrated", "");
@@ -226,7 +227,7 @@ fn t94_24_medium_superpage_fills_the_region() {
 
 /// CA-15: pages, regions and large superpages in turn never leave two entries that match. `probe` asserts it in debug builds.
 #[test]
-fn ca15_integrated_never_matches_twice() {
+fn ca_15_integrated_never_matches_twice() {
     use farreach_oracle::driver::world::{Step, World, apply};
     let mut design = tlb("integrated", "entries=24,sizes=4K+64K+1M");
     let mut world = World::new(15);
@@ -246,7 +247,7 @@ fn ca15_integrated_never_matches_twice() {
 }
 
 #[test]
-fn ca16_sets_and_several_sizes() {
+fn ca_16_sets_and_several_sizes() {
     for (kind, keys) in [("superpage", "ways=4"), ("integrated", "ways=4")] {
         let refused = try_tlb(kind, keys).err().unwrap();
         assert!(refused.contains("ways = 4") && refused.contains("T94-16") && refused.contains("probe"), "{refused}");
@@ -337,6 +338,7 @@ fn t94_1_process_ids_tell_processes_apart() {
     }
 }
 
+/// AREA-2, AMB-19, AMB-21.
 #[test]
 fn area_2_bits_and_reach() {
     let bits = |kind: &str, keys: &str| (design(kind).unwrap().bits)(&params(kind, keys));

@@ -1,4 +1,4 @@
-//! Does leaving out lookups that a design called quiet change nothing?
+//! Does leaving out filtered lookups change nothing?
 
 use farreach_hw::tlb::{Noise, Outcome, design};
 use farreach_oracle::driver::configurations::{CONFIGURATIONS, EXTRAS};
@@ -8,7 +8,7 @@ use farreach_types::addr::{Asid, Vpn};
 use farreach_types::event::Kind;
 use std::collections::BTreeSet;
 
-/// The contract of [`Noise`]: leaving out lookups that were called quiet, and not named since, changes nothing.
+/// The contract of [`Unfiltered`]: leaving out filtered lookups changes nothing.
 #[test]
 fn quiet_lookups_can_be_left_out() {
     for (i, &(kind, keys)) in CONFIGURATIONS.iter().enumerate() {

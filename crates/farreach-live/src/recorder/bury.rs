@@ -1,4 +1,4 @@
-//! Processes that vanished: what they left, and whether they were killed, became other programs, or were failed by the recorder.
+//! Processes that vanished: their last words, and whether they were killed, called exec, or the recorder failed.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -14,7 +14,7 @@ use super::super::reap;
 use super::{GRACE, Recorder};
 
 impl Recorder {
-    /// Whether published chunks wait for their turn.
+    /// Whether published chunks are waiting.
     fn has_chunks(&self) -> bool {
         self.control.u64(control::HEAD).load(Ordering::SeqCst) > self.next_place
     }
@@ -27,7 +27,7 @@ impl Recorder {
         images.find_map(|mut image| (image.open(&self.dir.0).is_some() && image.pid == pid).then_some(image))
     }
 
-    /// A process is gone without its last word: takes what it left.
+    /// A process vanished without an end record: takes its remaining words.
     pub(super) fn bury(&mut self, ring: u32) -> Result<()> {
         let Some(process) = self.live.get_mut(&ring) else { return Ok(()) };
         if process.pending(&self.dir.0) > 0 {

@@ -1,4 +1,4 @@
-//! One lookup: who has to be asked, and asking them.
+//! One lookup: finds the designs for which it is not filtered, and passes it on to them.
 
 use super::super::quiet::NEVER_QUIET;
 use super::super::tally::{begins, of};
@@ -14,8 +14,8 @@ use farreach_types::event::Kind;
 use farreach_types::translation::PageTableView;
 
 impl Engine {
-    /// One lookup (XC-1) of the designs that are not `inside`: each operating system serves the faults, each design that is not quiet is asked.
-    /// Says whether anybody had to be asked.
+    /// One lookup (XC-1) in the designs that are not `inside`. The operating systems serve the faults; the lookup goes
+    /// to the designs for which it is not filtered. Returns whether there was one.
     #[inline(never)]
     pub(super) fn lookup(&mut self, asid: Asid, vpn: u64, kind: Kind, inside: u32) -> Result<bool, Error> {
         if self.plain {
@@ -37,7 +37,7 @@ impl Engine {
         }
         let (quiet, missed) = self.ask(asid, vpn, kind, slot, designs);
         self.quiet.publish(slot, kind, if vpn == NEVER_QUIET { 0 } else { quiet });
-        // Not before: what a fault takes away was not looked up by the reference that faults.
+        // Not before: the reference that faults did not look up what its fault takes away.
         self.quiet.mark(slot);
         if missed & self.readers != 0 {
             self.read_counters(asid, missed & self.readers);
@@ -45,7 +45,7 @@ impl Engine {
         Ok(true)
     }
 
-    /// The lookup of a further 4 KB page of one reference: none for the designs in whose base page the reference stays.
+    /// A further 4 KB page of one reference. No lookup for designs in whose base page the reference stays.
     #[cold]
     pub(super) fn lookup_further(&mut self, asid: Asid, vpn: u64, kind: Kind) -> Result<bool, Error> {
         *of(&mut self.tally.further, kind) += 1;
@@ -59,7 +59,7 @@ impl Engine {
         self.tally.lookups().total() - 1
     }
 
-    /// A lookup without shortcuts, of the designs that are not `inside`.
+    /// A lookup without shortcuts, in the designs that are not `inside`.
     fn ask_all(&mut self, asid: Asid, vpn: u64, kind: Kind, inside: u32) -> Result<(), Error> {
         self.footprint.insert(asid, vpn);
         let clock = self.clock();
@@ -91,8 +91,8 @@ impl Engine {
         Ok(())
     }
 
-    /// The operating systems of these designs read the counters of their processors, if they want to, and do what they conclude. Machines
-    /// of such a group are equal in everything.
+    /// Operating systems that read the counters of their processors do so now, and act on them. The machines of such a
+    /// group are equal in everything.
     pub(super) fn read_counters(&mut self, asid: Asid, designs: u32) {
         for g in 0..self.groups.len() {
             let group = &mut self.groups[g];
@@ -114,7 +114,7 @@ impl Engine {
         os.touch(asid, vpn, kind).map_err(|e| Error::Simulation { machine: name.clone(), what: os.explain(e) })
     }
 
-    /// The page takes its slot in the table from another.
+    /// Gives the page its slot in the filter.
     #[cold]
     fn claim(&mut self, asid: Asid, vpn: u64, slot: usize) {
         self.footprint.insert(asid, vpn);
@@ -123,7 +123,7 @@ impl Engine {
         }
     }
 
-    /// The operating systems of these designs serve a lookup for which they may have something to do. The page has its slot.
+    /// The operating systems of these designs serve the lookup. The page has its slot.
     #[cold]
     fn serve(&mut self, asid: Asid, vpn: u64, kind: Kind, slot: usize, designs: u32) -> Result<(), Error> {
         for g in 0..self.groups.len() {
@@ -137,7 +137,7 @@ impl Engine {
         Ok(())
     }
 
-    /// A lookup of these designs, which cannot answer it quietly. Those that could answer another one so, and those that missed.
+    /// Passes a lookup on to these designs. Returns those for which it may be filtered now, and those that missed.
     #[inline(always)]
     fn ask(&mut self, asid: Asid, vpn: u64, kind: Kind, slot: usize, designs: u32) -> (u32, u32) {
         let clock = self.clock();

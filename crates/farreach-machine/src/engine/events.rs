@@ -1,4 +1,4 @@
-//! What is not a reference: events of the stream, what operating systems change, who runs; and telling the designs.
+//! Events: of the stream, of the operating systems, switches of processes and threads; and how the designs learn them.
 
 use super::super::compiled::Compiled;
 use super::super::quiet::{self, Quiet};
@@ -10,7 +10,7 @@ use farreach_types::addr::{Asid, Vpn};
 use farreach_types::event::Op;
 
 impl Engine {
-    /// Tells the designs of a group what its operating system changed.
+    /// Passes the changes of an operating system on to the designs of its group.
     #[inline]
     pub(super) fn follow(&mut self, g: usize) {
         if self.groups[g].os.has_changes() {
@@ -41,7 +41,7 @@ impl Engine {
                     hush(&mut self.quiet, &self.noise, current, design, k);
                 }
             }
-            // Also for designs that hold nothing of these pages: the next reference must reach the operating system.
+            // Also for designs without these pages: the next reference must reach the operating system.
             if self.current != Some(change.asid) {
                 continue;
             }
@@ -71,7 +71,7 @@ impl Engine {
             self.run_thread(asid, thread);
         }
         self.ops += 1;
-        // Checking the books takes time in proportion to memory: always at first, then now and then.
+        // The consistency check takes time in proportion to memory: always at first, then now and then.
         if cfg!(debug_assertions) && (self.ops < 1000 || self.ops.is_multiple_of(512)) {
             self.groups.iter().for_each(|g| g.os.check());
         }
@@ -94,7 +94,7 @@ impl Engine {
         }
     }
 
-    /// Another thread goes on in the address space that runs.
+    /// Another thread of the running address space continues.
     fn run_thread(&mut self, asid: Asid, thread: u32) {
         for (design, unit) in self.units.iter_mut().enumerate() {
             let noise = noise(unit.order, &mut self.quiet, &mut self.noise);
@@ -104,7 +104,7 @@ impl Engine {
         }
     }
 
-    /// Tells the designs of all lookups that were only counted, so that their entries show them. `forget`: and nothing is quiet any more.
+    /// Passes the lookups that were only counted on to the designs. `forget`: empties the filter, too.
     pub fn settle(&mut self, forget: bool) {
         let lookups = self.quiet.lookups(forget);
         if let Some(asid) = self.current {
@@ -112,19 +112,19 @@ impl Engine {
         }
     }
 
-    /// Tells the designs of these lookups. The marks in the table are of 4 KB pages, so designs on larger ones do without.
+    /// Passes these lookups on to the designs. The filter has times of 4 KB pages: larger base pages do without.
     pub fn looked_up(&mut self, asid: Asid, lookups: &[(bool, Vpn, u32)]) {
         self.units.iter_mut().filter(|unit| unit.order == 0).for_each(|unit| unit.looked_up(asid, lookups));
     }
 }
 
-/// What a design names its pages in. The marks in the table are of 4 KB pages, so designs on larger ones do without.
+/// The report for a design. The filter keeps times of 4 KB pages: larger base pages do without.
 #[inline(always)]
 pub(super) fn noise<'a>(k: u32, quiet: &'a mut Quiet, plain: &'a mut Noise) -> &'a mut Noise {
     if k == 0 { &mut quiet.noise } else { plain }
 }
 
-/// Takes the pages that a design named, of 2^k 4 KB pages each, out of the table.
+/// Takes the pages of a report, of 2^k 4 KB pages each, out of the filter.
 #[inline(always)]
 pub(super) fn hush(quiet: &mut Quiet, plain: &Noise, asid: Asid, design: usize, k: u32) {
     if k == 0 { quiet.hush(asid, design) } else { quiet.hush_runs(plain, asid, design, k) }

@@ -32,7 +32,7 @@ pub(super) struct Unit {
     pub system: Box<dyn System>,
     /// Where and when it needed a translation.
     pub profile: Profile,
-    /// It is a TLB with caches: what it misses is walked for, and [`Lives`] keeps a book of it.
+    /// It is a TLB with caches: its misses are walks, which [`RegionLifetimes`] counts by region.
     pub walks: bool,
     /// How often that was: by fetches, loads, stores.
     pub translated: [u64; 3],
@@ -61,7 +61,8 @@ impl Unit {
     }
 }
 
-/// Pages for which the operating system has nothing left to do, by kind of reference. Direct-mapped: what it forgets is asked again.
+/// Pages for which the operating system has nothing left to do, by kind of reference. Direct-mapped; a lost page is
+/// served again.
 struct Served([[u64; SERVED]; 3]);
 
 impl Served {
@@ -137,7 +138,7 @@ impl LineEngine {
         [r.fetch + fetch, r.load + r.store + load + store]
     }
 
-    /// Hands what has gathered to the machines.
+    /// Hands the collected span to the machines.
     fn flush(&mut self) -> Result<(), Error> {
         if self.span.is_empty() {
             return Ok(());
@@ -146,7 +147,7 @@ impl LineEngine {
         for (i, unit) in self.units.iter_mut().enumerate() {
             unit.system.run(asid, &self.span, &self.os);
             for item in unit.system.misses().drain(..) {
-                // Served already: this only asks for the name of the region.
+                // Already served: this only gets the name of the region.
                 let touched = self
                     .os
                     .touch(asid, item.vpn(), item.kind())
@@ -189,7 +190,7 @@ impl LineEngine {
         Ok(())
     }
 
-    /// Tells the machines what the operating system changed.
+    /// Passes the changes of the operating system on to the machines.
     fn follow(&mut self) -> Result<(), Error> {
         if !self.os.has_changes() {
             return Ok(());
@@ -350,7 +351,7 @@ impl LineEngine {
 impl Work for LineEngine {
     fn feed(&mut self, batch: &Batch) -> Result<(), Error> {
         let (asid, words) = (batch.asid, &batch.words[..]);
-        // What comes after the limit is not even noticed: how much does depends on the number of threads.
+        // Nothing after the limit may have an effect: how much arrives there depends on the number of threads.
         if self.done() {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! The pages of a run: which there are, of every size, what was done to them, and when they come and go.
+//! The pages that a run touches, of every size: what was done to them, and when they come and go.
 //!
 //! A page of any size *lives* from its first touch (PS-5) until an event reaches all 4 KB parts of it that are mapped: an unmapping, a new
 //! mapping, a move, advice that drops memory, the end of the address space. As long as another part is mapped, the page stays.
@@ -26,7 +26,7 @@ const FANOUT: usize = 9;
 /// Bits of a virtual page number that a page table translates: 48 of an address.
 const TRANSLATED: usize = 36;
 
-/// Distinct things by the number of low bits of the page number that do not matter: place 0 counts 4 KB pages, place 4 those of 64 KB.
+/// Distinct pages by size: index 0 counts 4 KB pages, index 4 pages of 64 KB.
 type ByShift = [u64; PREFIXES];
 
 /// One 4 KB page that was touched.
@@ -37,7 +37,7 @@ struct Row {
     flags: u8,
 }
 
-/// Place of a page in the direct-mapped table that stands before the maps.
+/// A slot of the direct-mapped table before the maps.
 #[derive(Clone, Copy)]
 struct Near {
     vpn: u64,
@@ -55,7 +55,7 @@ struct Level {
     ids: HashMap<(Asid, u64), u32, FixedState>,
     /// By id: whether it lives.
     lives: Vec<bool>,
-    /// Ids that nobody has any more.
+    /// Ids that are free.
     spare: Vec<u32>,
     live: u64,
     peak: u64,
@@ -238,7 +238,7 @@ impl Book {
         }
     }
 
-    /// The address space has ended; it must have been released. Its pages are counted and forgotten.
+    /// An address space has ended, after its release: counts its pages and drops them.
     pub fn forget(&mut self, asid: Asid) {
         self.mapped.remove(&asid);
         let Some(pages) = self.spaces.remove(&asid) else { return };

@@ -155,7 +155,7 @@ impl Work for PageEngine {
                 at += 1;
                 continue;
             }
-            // The blocks step aside, so that nothing of them need be copied while the rest changes.
+            // The blocks are taken out, so that nothing of them need be copied while the rest changes.
             let blocks = std::mem::take(&mut self.compiled.blocks);
             let executed = blocks.execution(words, at).map(|(block, addrs)| {
                 self.plain_block(asid, block, addrs);

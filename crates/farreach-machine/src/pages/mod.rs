@@ -46,7 +46,7 @@ const ENTRY_COUNTS: u64 = 4096;
 pub struct PageLab {
     sizes: Vec<u64>,
     engines: Vec<PageEngine>,
-    /// The engines are here while they work on threads of their own.
+    /// Holds the engines while they run on threads of their own.
     crew: Option<Crew<PageEngine>>,
     options: Options,
 }
@@ -118,7 +118,7 @@ impl PageLab {
         self.engines.first().is_some_and(Work::done)
     }
 
-    /// How far it is.
+    /// How far the simulation is.
     pub fn progress(&self) -> Progress {
         match &self.crew {
             Some(crew) => crew.progress(),

@@ -33,7 +33,7 @@ pub(super) struct Distances {
 }
 
 impl Distances {
-    /// Misses of a TLB with so many entries, at least one.
+    /// Misses of a TLB with this many entries, at least one.
     pub fn misses(&self, entries: u64) -> u64 {
         let from = usize::try_from(entries).unwrap_or(usize::MAX).min(self.at.len());
         self.cold + self.at[from..].iter().sum::<u64>()

@@ -1,4 +1,4 @@
-//! The slots of the table that a design was asked for: no others can have its bit.
+//! The slots that may hold the filter bit of a design.
 
 use super::SLOTS;
 
@@ -34,7 +34,7 @@ impl Asked {
         self.slots.push(slot as u16);
     }
 
-    /// Only those of which this is true stay. In no order.
+    /// Keeps the slots for which `stays` is true. In no order.
     pub fn retain(&mut self, mut stays: impl FnMut(usize) -> bool) {
         let Asked { set, slots } = self;
         slots.retain(|&slot| {

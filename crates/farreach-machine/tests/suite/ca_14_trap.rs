@@ -65,7 +65,7 @@ impl Machine {
         Machine { os: Os::new(&spec.params).expect(text), target, noise: Noise::default(), changes: Vec::new() }
     }
 
-    /// The modified kernel of T94-70: what the operating system changes, the target hears of.
+    /// The modified kernel of T94-70: it passes the changes of the operating system on to the target.
     fn follow(&mut self) {
         self.os.take_changes(&mut self.changes);
         for c in &self.changes {
@@ -78,7 +78,7 @@ impl Machine {
         }
     }
 
-    /// A reference that the target is told of; whether it missed.
+    /// A reference that reaches the target. Returns whether it missed.
     fn refer(&mut self, at: Lookup) -> bool {
         let pte = self.os.touch(at.asid, at.vpn, at.kind).expect("memory suffices").pte;
         self.follow();
@@ -137,7 +137,7 @@ struct Valid {
     referenced: bool,
 }
 
-/// The target is told of traps only.
+/// The target sees traps only.
 struct TrapEngine {
     machine: Machine,
     valid: HashMap<(Asid, Vpn), Valid>,
@@ -168,7 +168,7 @@ impl TrapEngine {
         miss
     }
 
-    /// Reference bits become used bits: the target is told that there was a hit since the last time, not when.
+    /// Reference bits become used bits: the target learns that there was a hit since the last time, not when.
     fn enter_kernel(&mut self) {
         if !self.reference_bits {
             return;

@@ -87,6 +87,7 @@ fn shortcuts_and_threads_change_nothing() {
     assert_eq!(fast.machine(3).counts, paged.machine(0).counts);
 }
 
+/// XC-8.
 #[test]
 fn all_machines_take_the_references_of_a_kernel() {
     let names: Vec<&str> = PRESETS.iter().map(|p| p.name).collect();

@@ -1,5 +1,5 @@
 //! Virtual machines: walks of two dimensions as machines do them, against the formula and a plain count; what must be as without; segments of
-//! guests and hosts, and their traps; what is refused. Covers DS13-40 to DS13-42, F-1, F-15; CA-29.
+//! guests and hosts, and their traps; what is refused. Covers DS13-40, DS13-41, DS13-42, F-1, F-15; CA-29.
 
 use crate::common::{Crowd, Outcome, Stream, run};
 use farreach_hw::nested::{Dimension, references, walk};

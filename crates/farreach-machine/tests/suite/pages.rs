@@ -275,7 +275,7 @@ fn programs_count_as_plain_lists_do() {
     compare(&collect(&mut generate::strided(4096, 90, 2000)), None);
 }
 
-/// The limit cuts a block where it cuts it for the laboratory.
+/// PS-9, AMB-32: the limit cuts a block where it cuts it for the laboratory.
 #[test]
 fn a_limit_cuts_where_it_cuts_for_every_machine() {
     let batches = collect(&mut generate::program(11, 60));
@@ -388,7 +388,7 @@ fn larger_pages_are_shifted_addresses() {
     assert!(differs, "the events that were left out are not without effect elsewhere");
 }
 
-/// CA-19, by hand: first touch, allocation again, code and data on one page, dirty pages, page tables.
+/// CA-19, AMB-30, by hand: first touch, allocation again, code and data on one page, dirty pages, page tables.
 #[test]
 fn memory_by_hand() {
     let mut s = Stream::new();
@@ -443,7 +443,7 @@ fn an_exec_is_no_process() {
     }
 }
 
-/// A reference across a page boundary looks up two pages, of those sizes that have a boundary there.
+/// AMB-34: a reference across a page boundary looks up two pages, of those sizes that have a boundary there.
 #[test]
 fn crossing_is_a_matter_of_size() {
     let mut s = Stream::new();

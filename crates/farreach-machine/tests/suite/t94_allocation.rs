@@ -107,7 +107,7 @@ fn faults(machine: &str, s: &Stream) -> Result<(u64, u64), String> {
     Ok((os.page_faults, os.reservations_stolen))
 }
 
-/// T94-47, H-T94-24: reserved pages never displace busy ones, down to the smallest memory in which the program runs at all.
+/// T94-47, T94-49, H-T94-24: whatever the size of regions, reserved pages never displace busy ones, down to the smallest memory in which the program runs at all.
 #[test]
 fn h_t94_24_faults_are_the_same_with_and_without_reservation() {
     for seed in 0..6 {

@@ -1,4 +1,4 @@
-//! Operating-system rules of T94, with the golden vectors of the specification (CA-7 to CA-10, CA-13, CA-39).
+//! Operating-system rules of T94, with the golden vectors of the specification (CA-7, CA-8, CA-9, CA-10, CA-13, CA-39).
 
 use crate::common::{Stream, run};
 use farreach_machine::{Lab, MachineSpec, Options};
@@ -21,6 +21,7 @@ fn page(object: char, page: u64) -> u64 {
     0x100 + 0x10 * (object as u64 - 'A' as u64) + page
 }
 
+/// CA-7, T94-45, T94-46, AMB-9, AMB-22.
 #[test]
 fn ca_7_t94_46_reservation_golden_trace() {
     let faults = [('A', 1), ('B', 5), ('C', 0), ('D', 15), ('E', 3), ('A', 2), ('A', 0), ('A', 3)];
@@ -52,6 +53,7 @@ fn ca_7_t94_44_example_of_the_text() {
     assert_eq!((m.memory.reserved_bytes, m.memory.resident_bytes), (15 << 12, 16 << 12));
 }
 
+/// CA-7, AMB-10, AMB-11.
 #[test]
 fn ca_7_t94_50_clipping_to_the_object() {
     let mut s = Stream::new();
@@ -88,6 +90,26 @@ fn t94_48_60_freed_groups_are_found_again() {
     let out = run(&[RESERVING], &s);
     assert_eq!(out.frames(0)[&0x2005], 16 + 5, "the group that was given back, page at its offset");
     assert_eq!(out.machine(0).counts.os.freed_pages, 16);
+}
+
+/// AMB-18: one TLB for instructions and data, unless it is split.
+#[test]
+fn amb_18_unified_unless_split() {
+    let mut s = Stream::new();
+    s.load(0x40).fetch(0x40);
+    assert_eq!(run(&["t94/single", "t94/single:split=true"], &s).misses(), [1, 2]);
+}
+
+/// AMB-23: a remote file has its frames reserved and nothing read ahead. AMB-24: a page that is read ahead is busy, not reserved.
+#[test]
+fn amb_23_amb_24_what_is_reserved_and_what_is_busy() {
+    for (path, honoured, read) in [("/disk/f", 0, 16), ("/net/f", 1, 2)] {
+        let mut s = Stream::new();
+        s.start().file(0x100, 16, path).loads([0x103, 0x104]);
+        let os = run(&["t94/partial:nfs=/net"], &s).machine(0).counts.os.clone();
+        assert_eq!((os.reservations_made, os.reservations_honoured, os.page_faults), (1, honoured, 2), "{path}");
+        assert_eq!(os.io_bytes, read << 12, "{path}");
+    }
 }
 
 #[test]
@@ -268,6 +290,7 @@ fn ca_12_h_t94_16_compress_anomaly() {
     assert_eq!(out.entries.iter().map(Vec::len).collect::<Vec<_>>(), [48, 44, 64, 44, 44]);
 }
 
+/// H-T94-1, T94-77: the first steps of the ladder.
 #[test]
 fn h_t94_1_superpage_hardware_without_support_changes_nothing() {
     let mut s = two_passes(None);
@@ -295,8 +318,8 @@ fn ca_39_everything_off_is_plain_paging() {
     assert!(misses[0] > 300);
 }
 
-/// The advantages of complete subblocks over superpages that show in counts. The others: t94_20 and the figures (many pages in an entry
-/// whatever their frames and attributes), CA-16 (sets).
+/// T94-27, T94-23: the advantages of complete subblocks over superpages that show in counts. The others: t94_20 and the figures (many pages in
+/// an entry whatever their frames and attributes), CA-16 (sets).
 #[test]
 fn t94_27_what_complete_subblocks_need_not_pay_for() {
     let mut s = Stream::new();
@@ -321,6 +344,7 @@ fn t94_27_what_complete_subblocks_need_not_pay_for() {
     assert_eq!([0, 1, 3].map(|i| os(i).dirty_pages), [2, 2, 32]);
 }
 
+/// T94-19, T94-59: what would have to be written back.
 #[test]
 fn t94_19_modified_bits_are_per_superpage_or_per_page() {
     let mut s = two_passes(None);

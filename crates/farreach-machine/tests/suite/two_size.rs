@@ -1,4 +1,4 @@
-//! Two page sizes (PS-5, PS-6, PS-14) by hand. Random streams: `run_oracle`.
+//! Two page sizes (PS-5, PS-6, PS-14, F-22) by hand. Random streams: `run_oracle`.
 
 use crate::common::{Stream, run};
 use farreach_machine::MachineSpec;

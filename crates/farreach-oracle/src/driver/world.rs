@@ -15,7 +15,7 @@ pub struct World {
     hot: Vec<(Asid, u64)>,
 }
 
-/// What the designs hear of.
+/// The steps that the designs see.
 #[derive(Debug)]
 pub enum Step {
     Access(Lookup, Pte),

@@ -43,7 +43,7 @@ const PAGES: Key = Key {
 /// All keys of compaction.
 pub const KEYS: &[&Key] = &[&COMPACTION, &BLOCK, &THRESHOLD, &EVERY, &PAGES];
 
-/// Runs that gained nothing make the next ones rarer, up to one in so many (as log2).
+/// Runs without gain make the next ones rarer, up to one in 2^6.
 const DEFER: u32 = 6;
 
 /// When to compact.
@@ -77,7 +77,7 @@ impl Backoff {
     }
 }
 
-/// What compaction is to do, and what it did.
+/// Configuration and counters of compaction.
 pub(super) struct Compaction {
     when: When,
     /// Of a run in the background.
@@ -197,7 +197,7 @@ impl Os {
         self.compact(order) && self.fragmentation(pages).is_some_and(|now| now < before)
     }
 
-    /// How far free memory is from a request of so many pages (AMB-84); `None` without a buddy allocator.
+    /// How far free memory is from a request of this many pages (AMB-84); `None` without a buddy allocator.
     pub fn fragmentation(&self, pages: u64) -> Option<f64> {
         Some(self.memory.alloc.buddy()?.fragmentation_index(pages))
     }

@@ -19,7 +19,7 @@ use std::cmp::Reverse;
 /// log2 of the frames of a piece of memory that is filled: that of a block, but not more than this.
 const GRANULE: u32 = 9;
 
-/// What one run is to do.
+/// The task of one run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     /// log2 of the frames of a block.
@@ -32,7 +32,7 @@ pub(super) struct Plan {
     pub blocks: u64,
 }
 
-/// What it did.
+/// The result of one run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Moved {
     /// Pages copied.
@@ -74,7 +74,7 @@ struct Places {
 }
 
 impl Os {
-    /// One run. What was moved is free when memory settles.
+    /// One run. The old frames are free after [`Memory::release_freed`](crate::os::memory::Memory::release_freed).
     pub(super) fn move_together(&mut self, plan: &Plan) -> Moved {
         let mut moved = Moved::default();
         let Some(total) = self.memory.alloc.total() else { return moved };

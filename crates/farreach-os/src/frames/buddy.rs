@@ -1,4 +1,4 @@
-//! The buddy allocator of RMM15-24..27, after the page allocator of Linux: blocks of `2^order` frames, one free list per order.
+//! The buddy allocator of RMM15-24 to RMM15-27, after the page allocator of Linux: blocks of `2^order` frames, one free list per order.
 //!
 //! A request takes a block of the smallest order that has one and splits it, keeping the lower half; a freed block joins its
 //! buddy as long as that one is free. Blocks that are free from the start are not listed: they are found, ascending, when their
@@ -17,7 +17,7 @@ use std::ops::Range;
 pub enum Pick {
     /// The one freed last, as Linux does; blocks never touched come last, in ascending order.
     LastFreed,
-    /// The one with the lowest address (RMM15-27a).
+    /// The one with the lowest address (RMM15-27a, F-11).
     LowestAddress,
 }
 

@@ -1,4 +1,4 @@
-//! The frame allocator of T94-43..50 with the choices of AMB-22: ordinary requests take the head of a first-in first-out list,
+//! The frame allocator of T94-43 to T94-50 with the choices of AMB-22: ordinary requests take the head of a first-in first-out list,
 //! region requests the lowest wholly free group.
 //!
 //! Logically one list of all free frames, at first in ascending order. A frame that was never handed out ("virgin") has not

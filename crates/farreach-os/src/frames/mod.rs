@@ -1,7 +1,8 @@
-//! Physical frames: who is free. Identity, reservation and contents are the business of [`super`]; this layer hands out frames.
+//! Physical frames: which are free. Identity, reservation and contents belong to [`super`]; this layer hands out
+//! frames.
 //!
-//! - [`fifo`]: the allocator of T94-43..50, a first-in first-out list with wholly free groups found at once;
-//! - [`buddy`]: the buddy allocator of RMM15-24..27;
+//! - [`fifo`]: the allocator of T94-43 to T94-50, a first-in first-out list with wholly free groups found at once;
+//! - [`buddy`]: the buddy allocator of RMM15-24 to RMM15-27;
 //! - [`colour`]: the page-colouring allocator, the negative control of T94-61;
 //! - [`pool`]: frames set aside at the start;
 //! - [`pinned`], [`fragmentation`]: which frames belong to others from the start;

@@ -219,12 +219,12 @@ impl Memory {
         range.end <= self.end() && !self.pinned.any_in(range)
     }
 
-    /// Whether the frames of `range` exist and were nobody's at the start.
+    /// Whether the frames of `range` exist and were free at the start.
     pub(super) fn was_free(&self, range: Range<u64>) -> bool {
         self.is_open(range.clone()) && !self.movable.any_in(range)
     }
 
-    /// The first maximal run of frames at or after `from` that were nobody's at the start (cut at `from`).
+    /// The first maximal run of frames at or after `from` that were free at the start (cut at `from`).
     pub(super) fn open_run(&self, from: u64) -> Option<Range<u64>> {
         let mut start = from;
         loop {

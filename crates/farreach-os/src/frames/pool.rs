@@ -78,12 +78,12 @@ impl Pool {
         self.foreign += n;
     }
 
-    /// How many those are.
+    /// The number of such frames.
     pub fn foreign(&self) -> u64 {
         self.foreign
     }
 
-    /// Gives up a free frame for good.
+    /// Removes a free frame from the pool.
     pub fn remove(&mut self, pfn: Pfn) {
         let free = self.take(pfn);
         debug_assert!(free && self.unclaimed(pfn.0));
@@ -102,7 +102,7 @@ impl Pool {
         (here.is_some(), here.unwrap_or_else(next).min(frames))
     }
 
-    /// Frames that nobody has, claimed ones included.
+    /// Free frames, claimed ones included.
     pub fn free_frames(&self) -> u64 {
         self.free_frames
     }

@@ -57,7 +57,7 @@ impl Alike {
         })
     }
 
-    /// Sets what is said of a page, which is alike.
+    /// Sets the state of a page that is like the others.
     pub fn put(&mut self, at: usize, entry: &Entry) {
         set(&mut self.present, at, true);
         set(&mut self.dirty, at, entry.dirty);
@@ -65,7 +65,7 @@ impl Alike {
         set(&mut self.populated, at, entry.populated);
     }
 
-    /// Sets what is said of pages that are not mapped.
+    /// Sets the state of pages that are not mapped.
     pub fn put_all(&mut self, pages: &Bits, entry: &Entry) {
         for (i, pages) in pages.iter().enumerate() {
             self.present[i] |= pages;

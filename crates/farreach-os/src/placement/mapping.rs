@@ -105,7 +105,7 @@ impl Mapped {
         Mapped { dump, files, heap, stack_end, free, places: HashMap::default() }
     }
 
-    /// The uppermost free place for so many pages.
+    /// The highest free range of this many pages.
     fn take(&mut self, range: VpnRange) -> Option<u64> {
         let (start, pages) = (range.start.0, range.pages);
         let same = self.free.has(start, pages).then_some(start);

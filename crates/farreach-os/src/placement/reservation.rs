@@ -17,7 +17,7 @@ const CLIP: Key = Key {
     name: "clip",
     default: "true",
     allowed: Allowed::Flag,
-    about: "reserve the part of a region that lies inside its object; false: only whole regions (T94-50)",
+    about: "reserve the part of a region that lies inside its object; false: only whole regions (T94-50, AMB-10, AMB-11)",
 };
 const PREFETCH: Key = Key {
     name: "prefetch",
@@ -84,7 +84,7 @@ impl Reservation {
             return None;
         }
         let width = 1u64 << self.order;
-        // Regions are cut by virtual address as the first mapper saw it (AMB-7).
+        // Regions are cut by virtual address as the first mapper saw it (AMB-7, T94-58).
         let at = ask.page.wrapping_add(object.shift);
         let offset = at & (width - 1);
         let start = i128::from(ask.page) - i128::from(offset);
@@ -104,6 +104,7 @@ impl Reservation {
         let prefetch = self.prefetch && kind == ObjectKind::Disk;
         for i in covered.into_iter().filter(|&i| i != offset) {
             let (page, pfn) = ((start + i128::from(i)) as u64, Pfn(base.0 + i));
+            // Remote files and memory are reserved without being read (AMB-23); what is being read is busy (AMB-24).
             if prefetch {
                 memory.fill(ask.object, page, pfn);
                 memory.counts.pages_prefetched += 1;

@@ -22,7 +22,7 @@ const PRIMARY: Key = Key {
     name: "primary",
     default: "all",
     allowed: Allowed::OneOf(&["all", "heap", "large"]),
-    about: "what goes there: all private anonymous read-write memory but stacks, the heap, or regions of primary_min (DS13-12)",
+    about: "what goes there: all private anonymous read-write memory but stacks, the heap, or regions of primary_min (DS13-12, AMB-60)",
 };
 const MIN: Key = Key {
     name: "primary_min",
@@ -103,7 +103,7 @@ impl Placement for Segments {
     fn start(&mut self, memory: &mut Memory) -> Result<(), String> {
         let mut left = self.bytes / memory.page_bytes();
         let mut order = LARGEST;
-        // The largest blocks first: on a memory that nobody has used they lie one after the other.
+        // The largest blocks first: in fresh memory they are adjacent.
         while left > 0 {
             let blocks = left >> order;
             left -= memory.set_aside(blocks, order) << order;

@@ -1,4 +1,4 @@
-//! Two page sizes, one chosen for each piece of an object (PS-6, PS-14): a large page is allocated whole at the first touch of any part
+//! Two page sizes, one chosen for each piece of an object (PS-6, PS-14, F-22): a large page is allocated whole at the first touch of any part
 //! of it (PS-5), and mapped as one.
 
 use super::reservation::object_kinds;

@@ -85,7 +85,7 @@ enum Phase {
 
 /// The feedback of one process.
 pub struct Feedback {
-    /// What it asks for. At least the threshold it was begun with.
+    /// The threshold that it chose. At least the initial one.
     pub threshold: u64,
     window: RangeUse,
     /// The window began with a change of the threshold: it is not judged, for the TLB was emptied of what went and filled anew.

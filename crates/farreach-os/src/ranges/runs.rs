@@ -30,7 +30,7 @@ impl Run {
     pub fn may_be_range(&self, first: Vpn) -> bool {
         !self.loose && node::fits(&self.range(first))
     }
-    /// The part that begins so many pages later.
+    /// The part that begins this many pages later.
     fn from(&self, later: u64, pages: u64) -> Run {
         Run { pages, pfn: Pfn(self.pfn.0 + later), published: false, ..*self }
     }
@@ -125,7 +125,8 @@ impl Runs {
         self.add(first, run);
     }
 
-    /// Pages are mapped no more, or otherwise: takes them out of their runs, whose rests are runs of their own.
+    /// Pages are mapped no more, or otherwise: takes them out of their runs, whose rests are runs of their own, and ranges if they are long
+    /// enough (AMB-87).
     pub fn remove(&mut self, pages: VpnRange) {
         if pages.pages == 0 {
             return;

@@ -61,7 +61,7 @@ impl Os {
         }
     }
 
-    /// Whether it wants to read the processor's counters: see [`Os::counted`].
+    /// Whether the system reads the processor's counters: see [`Os::counted`].
     #[inline]
     pub fn reads_counters(&self) -> bool {
         self.ranges.as_ref().is_some_and(|policy| policy.feedback)

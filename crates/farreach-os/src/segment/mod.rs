@@ -9,6 +9,8 @@
 //! the authority for all checks (XC-3), and the marks show that no page belongs to both (DS13-3). Hardware is told of them only by
 //! the registers.
 //!
+//! Each process can have one, with registers of its own, and segments are resized; the prototype of the paper does neither (DS13-23).
+//!
 //! What the hardware hears is in the order of DS13-20 to DS13-22. Entering: data is copied, `Segment`, `Stale` for the pages; the old
 //! frames are free only when the event ends (AMB-67). Leaving: the entries are there, `Segment`.
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// What fork does to a segment (AMB-64).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OnFork {
-    /// Back to pages, shared until somebody stores; no segment until the child has ended.
+    /// Back to pages, shared until the first store; no segment until the child has ended.
     Revert,
     /// The segment stays, the child gets copies of its pages.
     Copy,

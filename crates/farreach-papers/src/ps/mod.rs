@@ -7,7 +7,7 @@ use farreach_types::counts::PageRow;
 pub(super) const ITLB: Study = Study {
     id: "ps-itlb",
     title: "Instruction TLB misses by page size, relative to 4 KB",
-    rules: "PS-1 to PS-3, PS-10, CW-8",
+    rules: "PS-1 to PS-3, PS-10, AMB-31, CW-8",
     plan,
     section: |results, set, section| {
         sweep(results, set, section, &[("instruction TLB misses", |r| r.relative.relative_fetch_misses)]);

@@ -35,7 +35,7 @@ pub(crate) fn scaled(results: &Results, program: &str, entries: u64) -> Option<S
 /// What memory is like.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Nobody has used it, and blocks have up to 2 GB.
+    /// Fresh memory, with blocks of up to 2 GB.
     Fresh,
     /// Two other programs have used it, and blocks are scaled like the footprint.
     Aged,

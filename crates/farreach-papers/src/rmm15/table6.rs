@@ -7,7 +7,7 @@ use large::{RMM_4K, RMM_THP, model};
 pub(crate) const STUDY: Study = Study {
     id: "rmm15-table6",
     title: "The performance model and its inputs",
-    rules: "RMM15-40, CA-36",
+    rules: "RMM15-40, AMB-99, CA-36",
     plan: |_, set| large::grid(set.large.iter(), &[RMM_4K, RMM_THP]),
     section,
 };
@@ -40,6 +40,8 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
         ("M, 4 KB", "walks"),
         ("AvgC, 4 KB", "cycles"),
         ("T_ideal", "cycles"),
+        ("T / T_ideal, 4 KB", "x"),
+        ("T / T_ideal, 2 MB", "x"),
     ] {
         inputs.column(name, Origin::Measured, unit);
     }
@@ -55,6 +57,8 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
                 cell(|m| m.base.walks),
                 cell(|m| m.base.cycles_per_walk()),
                 cell(PerformanceModel::ideal_cycles),
+                cell(|m| m.times()[0]),
+                cell(|m| m.times()[1]),
             ],
         );
     }

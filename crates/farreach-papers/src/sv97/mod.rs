@@ -51,7 +51,7 @@ pub(super) fn like(program: &Program) -> &'static str {
     LIKE.iter().find(|l| l.0 == name).map_or("", |l| l.1)
 }
 
-/// The integer programs of a set; all of them, if somebody chose the set.
+/// The integer programs of a set; all programs, if the user chose the set.
 pub(super) fn programs(set: &Set) -> impl Iterator<Item = &Program> {
     set.programs.iter().filter(|p| set.name == "chosen" || !like(p).is_empty())
 }

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_what_a_look_at_every_size_finds() {
+    fn t94_75_amb_15_finds_what_a_look_at_every_size_finds() {
         let curves: [fn(u64) -> u64; 4] = [
             |n| 1_000_000 / n,
             |n| 4_000_000 / (n * n),

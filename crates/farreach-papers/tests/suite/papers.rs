@@ -48,6 +48,7 @@ fn table_7(bits: impl Fn(&str) -> EntryBits) -> (usize, Vec<String>) {
     (cells, wrong)
 }
 
+/// CA-1, AREA-1, AREA-4.
 #[test]
 fn ca_1_table_7_but_for_one_misprint() {
     assert_eq!(table_7(|kind| entry_bits(kind, 16)), (31, vec!["spice complete 2.528".to_owned()]));
@@ -85,6 +86,22 @@ fn ca_1_the_misprint_is_one() {
     assert!(with_35 > flattest, "35 entries would fit");
 }
 
+/// AREA-3: what no entry takes, and what each takes besides.
+#[test]
+fn area_3_area_is_linear_in_the_entries() {
+    for (kind, none, each) in [
+        ("single", "668.235", "113.6912"),
+        ("superpage", "688.599", "118.4912"),
+        ("partial", "783.329", "137.0912"),
+        ("complete", "3131.870", "522.8912"),
+    ] {
+        let area = |entries| area_rbe(entries, entry_bits(kind, 16));
+        assert_eq!([format!("{:.3}", area(0)), format!("{:.4}", area(1) - area(0))], [none, each], "{kind}");
+        assert!((area(1000) - area(0) - 1000.0 * (area(1) - area(0))).abs() < 1e-6, "{kind}");
+    }
+}
+
+/// AREA-7 with its neighbours.
 #[test]
 fn ca_1_areas_and_ratios() {
     for (kind, at_64) in [("single", "7944.47"), ("superpage", "8272.03"), ("partial", "9557.16"), ("complete", "36596.90")] {
@@ -109,6 +126,7 @@ fn ca_1_equal_area() {
     }
 }
 
+/// CA-2, T94-73.
 #[test]
 fn ca_2_table_5_at_40_mhz() {
     let at = |mhz: f64| {
@@ -157,6 +175,7 @@ fn ca_2_tables_6_and_9_agree_at_64_entries() {
     }
 }
 
+/// CA-2, AMB-47.
 #[test]
 fn ca_2_sv97_overheads() {
     let rows = table("sv97_table4");
@@ -188,6 +207,7 @@ fn ca_2_protection_sweep() {
     assert_eq!(ProtectionSweep { l1_changed: 0, l2_changed: 0, ..sweep }.cycles(), 256 * 23);
 }
 
+/// CA-2, DS13-31, AMB-66.
 #[test]
 fn ca_2_direct_segment_linear_model() {
     let inside: HashMap<String, f64> =

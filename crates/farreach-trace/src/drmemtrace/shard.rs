@@ -115,7 +115,7 @@ impl Shard {
         Ok(Stop::Full)
     }
 
-    /// The stream is told whose references come.
+    /// Announces the thread of the next references.
     #[inline]
     fn enter(&mut self, all: &mut Processes) -> std::result::Result<(), String> {
         if self.entered { Ok(()) } else { self.enter_anew(all) }

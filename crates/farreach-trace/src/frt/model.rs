@@ -91,7 +91,7 @@ impl Model {
         self.known[0].next = [0; 2];
     }
 
-    /// Takes in a definition.
+    /// Adds a definition.
     pub fn define(&mut self, id: u32, block: &Arc<Block>) -> Result<Defined, String> {
         if id >= MAX_BLOCKS {
             return Err(format!("block id {id} is not below {MAX_BLOCKS}"));

@@ -86,7 +86,7 @@ impl TraceWriter {
             sink.put(&prefix)?;
             for chunk in chunks {
                 sink.chunk(&mut zstd, &chunk)?;
-                // Nobody may be waiting for it any more.
+                // The receiver may be gone.
                 let _ = give_back.try_send(chunk);
             }
             Ok(sink)

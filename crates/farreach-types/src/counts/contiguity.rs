@@ -42,7 +42,7 @@ pub struct ContiguitySample {
 /// Statistics of runs of pages.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Ranges {
-    /// How many.
+    /// The number of busy frames.
     pub count: u64,
     /// How many of eight pages and more, which is what RMM15-20 makes a range of.
     pub count_8: u64,

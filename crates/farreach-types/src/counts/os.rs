@@ -46,7 +46,8 @@ pub struct OsCounts {
     /// Of those, the ones that came in one piece with others under one superpage: no page table entry was written for each.
     #[serde(default)]
     pub populated_in_superpages: u64,
-    /// Of all populated pages, never referenced until the end (H-T94-30).
+    /// Of all populated pages, never referenced until the end (H-T94-30). Those of memory are pages of zeros, all alike: that many at least would
+    /// have been merged by de-duplication, had they not come under a large mapping (F-19).
     pub populated_never_used: u64,
     /// Pages copied to make memory contiguous: by collapse, compaction and conversion to a segment; those of T94 never do (T94-55).
     pub gathered_pages: u64,
@@ -89,7 +90,7 @@ pub struct OsCounts {
     /// Faults served with a superpage.
     #[serde(default)]
     pub superpage_faults: u64,
-    /// Pages mapped because memory was rounded up to whole huge pages: nobody had asked for them then.
+    /// Pages mapped because memory was rounded up to whole huge pages, unrequested at the time.
     #[serde(default)]
     pub huge_rest_pages: u64,
     /// Superpages that a fault could have had and for which there was no block, each size by itself.

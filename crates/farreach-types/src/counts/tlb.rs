@@ -231,7 +231,7 @@ counters! {
         missed_ranges,
         /// Valid ranges thrown out for want of room.
         evictions,
-        /// Ranges dropped because of what the operating system told (RMM15-12), and by process switches without process ids.
+        /// Ranges dropped by changes of the operating system (RMM15-12), and by process switches without process ids.
         invalidations,
         /// How often the range TLB was switched on or off (F-13).
         switches,
@@ -241,7 +241,7 @@ counters! {
 counters! {
     /// What shootdowns did on machines of several cores (XC-7).
     ShootdownCounts {
-        /// Changes of mappings or of segment registers that at least one other core had to hear of.
+        /// Changes of mappings or segment registers for which at least one other core was interrupted.
         sent,
         /// Interrupts to other cores.
         ipis,

@@ -81,7 +81,7 @@ pub fn addresses(words: &[u64], at: usize, need: usize) -> Result<&[u64], Broken
 pub const MAX_BLOCKS: u32 = 1 << 26;
 
 impl Blocks {
-    /// Takes in a definition. The same id may be defined again only as the same block.
+    /// Adds a definition. The same id may be defined again only as the same block.
     pub fn define(&mut self, id: u32, block: &Arc<Block>) -> Result<(), String> {
         if id >= MAX_BLOCKS {
             return Err(format!("id is not below {MAX_BLOCKS}"));

@@ -56,7 +56,7 @@ pub struct Mapping {
     pub prot: Prot,
     /// Whether stores are seen by others (MAP_SHARED).
     pub shared: bool,
-    /// What stands behind it.
+    /// The object that backs it.
     pub backing: Backing,
 }
 

@@ -1,4 +1,4 @@
-//! One look at the memory of a process: its mappings, what of them is present and in which frames.
+//! A snapshot of the memory of a process: its mappings, their present pages and the frames.
 
 use farreach_cost::contiguity::{Run, joined};
 use farreach_live::huge_pages;

@@ -106,7 +106,7 @@ pub fn run(args: ContiguityArgs) -> Result<ExitCode> {
     Ok(status)
 }
 
-/// What was seen so far.
+/// The snapshots so far.
 struct Watch {
     signals: Signals,
     began: Instant,

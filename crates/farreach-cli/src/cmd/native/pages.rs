@@ -32,7 +32,7 @@ impl PageSize {
     /// What every machine has.
     pub const BASE: PageSize = PageSize { bytes: SMALL };
 
-    /// As people write it.
+    /// The usual notation.
     pub fn name(self) -> String {
         farreach_types::addr::Bytes(self.bytes).to_string()
     }
@@ -59,7 +59,7 @@ impl PageSize {
         }
     }
 
-    /// Whether who asks by madvise gets such pages.
+    /// Whether madvise gives a program such pages.
     fn is_given(self) -> bool {
         self.setting().is_some_and(|word| ["always", "madvise"].contains(&word.as_str()))
     }

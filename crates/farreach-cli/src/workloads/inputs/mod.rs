@@ -10,7 +10,7 @@ use std::io::{self, Write};
 
 use farreach_kernels::Rng;
 
-/// Writes about so many bytes.
+/// Writes about this many bytes.
 type Make = fn(&mut dyn Write, u64, &mut Rng) -> io::Result<()>;
 
 /// One kind of input.

@@ -29,7 +29,7 @@ fn tell_oracle(step: &Step, oracle: &mut PlainMmu, table: &Table) -> Option<Outc
     None
 }
 
-/// One stream through the design, its twin that hears of no quiet lookup, and the model.
+/// One stream through the design, its twin that sees no filtered lookups, and the model.
 pub(super) fn stream(config: Config, steps: usize) -> (farreach_types::counts::TlbCounts, usize) {
     let (kind, keys) = described(&config);
     let name = format!("{kind}:{keys}");

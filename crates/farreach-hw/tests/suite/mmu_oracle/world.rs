@@ -210,7 +210,7 @@ impl World {
         Step::Demote(e.asid, e.range())
     }
 
-    /// Properly placed pages become superpages, or get a range; nobody is told.
+    /// Properly placed pages become superpages, or get a range; no design is notified.
     fn promote(&mut self) {
         let i = self.any();
         let e = &mut self.table.extents[i];
@@ -223,7 +223,7 @@ impl World {
         e.ranged |= e.pages >= 8;
     }
 
-    /// Ranges that lie side by side become one (RMM15-21); nobody is told.
+    /// Adjacent ranges become one (RMM15-21); no design is notified.
     fn merge(&mut self) {
         let i = self.any();
         let e = self.table.extents[i];

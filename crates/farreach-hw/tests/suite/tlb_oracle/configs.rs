@@ -61,7 +61,7 @@ pub(super) fn sample(kind: TlbKind, dice: &mut Dice, has: &dyn Fn(&str) -> bool)
     c
 }
 
-/// What the design is told.
+/// The keys of the design.
 pub(super) fn params(design: &Design, c: &TlbConfig) -> Result<Params, String> {
     let text = |t: &str| Json::from(t);
     let replacement = match c.replacement {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A design that does not see the lookups it called quiet, as the machine runs it.
+/// A design that sees no filtered lookups, as the machine runs it.
 pub(super) struct Skipper {
     pub(super) tlb: Box<dyn Tlb>,
     pub(super) quiet: BTreeSet<(Asid, u64, Kind)>,

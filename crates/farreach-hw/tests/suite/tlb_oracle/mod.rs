@@ -9,7 +9,8 @@
 //! `FARREACH_ORACLE_STREAMS` sets how many streams run per kind.
 //!
 //! Whether the streams are cruel enough is tested too: every counter moves, and every deliberate mistake in [`Mutation`] must be
-//! found. Covers T94-3 to T94-25, T94-42, AMB-3, 5, 6, 13, 14, 20; CA-15, CA-16, CA-39.
+//! found. Covers T94-3 to T94-25, T94-42, AMB-3, AMB-5, AMB-6, AMB-13, AMB-14, AMB-20; CA-15,
+//! CA-16, CA-39.
 
 mod configs;
 mod drive;
@@ -168,7 +169,7 @@ fn mixed_sizes_in_sets_are_refused_without_a_lookup() {
 
 /// CA-39: without subblocks and superpages all designs are the single-page-size design.
 #[test]
-fn ca39_factor_1_is_single() {
+fn ca_39_factor_1_is_single() {
     let policies = [
         ("used-bit", Replacement::UsedBit),
         ("lru", Replacement::Lru),
@@ -302,7 +303,7 @@ fn keys_arrive() {
 /// An oracle that lies about what is quiet.
 struct Liar {
     tlb: PlainTlb,
-    /// Calls every lookup quiet and names nothing; otherwise calls only misses quiet and names everything always.
+    /// Lets every lookup be filtered and reports nothing; otherwise filters only misses and always reports everything.
     mute: bool,
 }
 

@@ -122,7 +122,7 @@ fn f_14_ranges_and_superpages_move_as_a_whole() {
             assert_eq!(os.range(A, first).map(|r| (r.first, r.pages)), Some((first, 16)), "{keys}");
             assert!(!superpages || frames[0].is_multiple_of(16));
         }
-        // The hardware hears of every page that moved.
+        // Every page that moved is reported to the hardware.
         let stale: u64 = changes.iter().filter(|c| c.what == What::Stale).map(|c| c.pages.pages).sum();
         assert_eq!(stale, 72 * 16 + used.moved_pages - begun, "{keys}");
         os.check();

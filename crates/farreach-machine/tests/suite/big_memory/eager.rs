@@ -84,6 +84,7 @@ fn rmm15_23_what_is_no_request_for_memory_waits() {
     os.check();
 }
 
+/// RMM15-24, RMM15-31.
 #[test]
 fn rmm15_24_a_fragmented_memory_waits_for_touches() {
     let file = pattern("every.txt", "every 8 offset 7\n");

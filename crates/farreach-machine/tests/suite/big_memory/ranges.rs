@@ -1,4 +1,4 @@
-//! Range tables and ranges (CA-31, CA-33, CA-35, CA-38).
+//! Range tables and ranges (CA-31, CA-33, CA-35, CA-38, AMB-87; AMB-90 by `BTree::check`).
 
 use super::world::{A, map, os, run, touch};
 use farreach_os::Os;
@@ -181,6 +181,19 @@ fn ca_35_f_3_copy_on_write_dissolves_splits_or_copies() {
         assert_eq!(os.range(Asid(1), Vpn(0x100)).map(|r| r.pages), Some(32), "the child's is as it was");
         os.check();
     }
+}
+
+/// AMB-87: holes split a range; a piece below the threshold is none.
+#[test]
+fn amb_87_pieces_below_the_threshold_are_no_ranges() {
+    let mut os = os("placement=eager,memory=1M");
+    map(&mut os, 0x100, 32, Backing::Anonymous);
+    os.apply(A, &Op::Unmap { start: 0x105 << 12, len: 1 << 12 });
+    let prot = Prot { read: true, write: false, exec: false };
+    os.apply(A, &Op::Protect { start: 0x118 << 12, len: 1 << 12, prot });
+    let pages = [0x100, 0x106, 0x118, 0x119].map(|v| os.range(A, Vpn(v)).map(|r| r.pages));
+    assert_eq!(pages, [None, Some(18), None, None], "5, 18, 1 and 7 pages");
+    os.check();
 }
 
 #[test]

@@ -25,6 +25,7 @@ fn protect(os: &mut Os, start: u64, pages: u64, prot: Prot) {
 
 const READ_ONLY: Prot = Prot { read: true, write: false, exec: false };
 
+/// DS13-16, DS13-20, DS13-26: what nobody used is counted.
 #[test]
 fn ds13_16_registers_cover_the_heap() {
     let mut os = os(KEYS);
@@ -93,6 +94,7 @@ fn heap(start: u64, pages: u64) -> Op {
     Op::Map(Mapping { start: start << 12, len: pages << 12, prot: Prot::RW, shared: false, backing: Backing::Heap })
 }
 
+/// DS13-11, DS13-12, AMB-60.
 #[test]
 fn ds13_12_opt_in_opt_out_and_provisioning() {
     let build_with = |base: &str, keys: &str| {
@@ -119,7 +121,7 @@ fn ds13_12_opt_in_opt_out_and_provisioning() {
     assert_eq!(base_pages(&build("programs=other")), None, "DS13-14: it is not named");
 }
 
-/// Each of them is large enough, and by itself in its process.
+/// DS13-10, DS13-12. Each of them is large enough, and by itself in its process.
 #[test]
 fn ds13_12_what_always_pages() {
     let file = || Backing::File { path: "/x".into(), offset: 0 };
@@ -228,6 +230,7 @@ fn ds13_22_unused_memory_is_lent_when_memory_is_full() {
     os.check();
 }
 
+/// CA-27, AMB-67.
 #[test]
 fn ca_27_old_frames_are_not_used_before_the_flush() {
     let mut os = os(&format!("{KEYS},allocator=buddy"));
@@ -236,7 +239,7 @@ fn ca_27_old_frames_are_not_used_before_the_flush() {
     let old: Vec<u64> = (0x100..0x10c).filter_map(|v| frame(&os, v)).collect();
     whats(&mut os);
     map(&mut os, 0x10c, 12, Backing::Heap);
-    // The event that converts uses none of the old frames; the flush is told before the next event.
+    // The event that converts uses none of the old frames; the flush is reported before the next event.
     let new: Vec<u64> = (0x100..0x10c).filter_map(|v| frame(&os, v)).collect();
     assert!(new.iter().all(|f| !old.contains(f)));
     let told = whats(&mut os);
@@ -265,6 +268,40 @@ fn ds13_34_the_share_of_read_write_memory() {
     }
 }
 
+/// DS13-6: any number of pages, wherever they begin.
+#[test]
+fn ds13_6_a_segment_has_any_size_and_no_alignment() {
+    let mut os = os("placement=segment,segment_memory=1M,memory=4M,admit_min=4K");
+    map(&mut os, 0x103, 37, Backing::Heap);
+    assert_eq!(registers(&os, A).map(|r| (r.0, r.1)), Some((0x103, 37)));
+    (0x103..0x128).for_each(|v| touch(&mut os, v, Kind::Store));
+    assert_eq!(os.counts().page_faults, 0);
+    os.check();
+}
+
+/// DS13-23: two processes have segments at a time, at equal addresses, and one is resized without the other.
+#[test]
+fn ds13_23_each_process_has_registers_of_its_own() {
+    let mut os = os(KEYS);
+    let b = Asid(1);
+    map(&mut os, 0x100, 32, Backing::Heap);
+    os.apply(b, &Op::Start { pid: 2, parent: None, program: "/bin/b".into() });
+    os.apply(b, &heap(0x100, 32));
+    for v in 0x100..0x120 {
+        touch(&mut os, v, Kind::Store);
+        os.touch(b, Vpn(v), Kind::Store).unwrap();
+    }
+    let (first, second) = (registers(&os, A).unwrap(), registers(&os, b).unwrap());
+    assert_eq!(((first.0, first.1), (second.0, second.1)), ((0x100, 32), (0x100, 32)));
+    assert!(first.2.abs_diff(second.2) >= 32, "no frame in common: {first:x?} {second:x?}");
+    assert_eq!(os.counts().page_faults, 0);
+    protect(&mut os, 0x100, 8, READ_ONLY);
+    assert_eq!((registers(&os, A), registers(&os, b)), (Some((0x108, 24, first.2 + 8)), Some(second)));
+    os.apply(b, &heap(0x120, 16));
+    assert_eq!((registers(&os, A).map(|r| r.1), registers(&os, b)), (Some(24), Some((0x100, 48, second.2))));
+    os.check();
+}
+
 #[test]
 fn ds13_14_programs_are_named_by_path_or_file_name() {
     for (programs, admitted) in [("/bin/b", true), ("b", true), ("a+b", true), ("/usr/bin/b", false), ("bin/b", false)] {
@@ -288,6 +325,7 @@ fn ds13_15_a_process_for_which_nothing_is_left_is_paged() {
     os.check();
 }
 
+/// CA-26, CA-38; DS13-3 is what `Os::check` looks at.
 #[test]
 fn ca_26_ca_38_segments_under_random_events() {
     let mut all = [0; 5];

@@ -10,6 +10,7 @@ fn order(os: &Os, vpn: u64) -> Option<u8> {
     os.pte(A, Vpn(vpn)).map(|pte| pte.order)
 }
 
+/// RMM15-26; F-19: two superpages with a page in use each keep 1022 pages of zeros.
 #[test]
 fn rmm15_26_a_fault_brings_in_an_aligned_2m_that_its_region_covers() {
     let mut os = os("placement=thp,memory=64M");
@@ -242,6 +243,7 @@ fn f_14_compaction_makes_a_block() {
     direct.check();
 }
 
+/// F-7, RMM15-29, F-21, AMB-97: both ways leave the pages in use as they are.
 #[test]
 fn f_7_rmm15_29_never_touched_pages_are_taken_back() {
     for (reclaim, ranges) in [("split", 1), ("dissolve", 0)] {

@@ -164,7 +164,7 @@ pub fn run_batches(machines: &[&str], batches: &[Batch], plain: bool, threads: u
     Outcome { result: lab.result("test", None), entries: lab.entries() }
 }
 
-/// Runs the stream with and without shortcuts, on one thread and on three, and returns the one result.
+/// Runs the stream with and without shortcuts, on one thread and on three, and returns the one result (XC-4).
 pub fn run(machines: &[&str], stream: &Stream) -> Outcome {
     let fast = run_batches(machines, &stream.batches, false, 1);
     for (plain, threads) in [(true, 1), (false, 3)] {

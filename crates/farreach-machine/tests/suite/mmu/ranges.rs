@@ -16,7 +16,7 @@ fn rmm15_2_ranges_answer_within_their_bounds() {
     );
 }
 
-/// CA-30, RMM15-11, F-5.
+/// CA-30, RMM15-11, F-5, AMB-95.
 #[test]
 fn rmm15_10_the_pointer_changes_searches_and_nothing_else() {
     let memory = Memory { ranges: (0..3).map(|i| range(100 * i, 50)).collect(), ..Memory::default() };
@@ -71,7 +71,7 @@ fn f_6_ranges_before_the_first_level() {
     assert_eq!(design.entries().len(), 3, "first level, second level and range of the one miss");
 }
 
-/// F-8, AMB-89, RMM15-41: where range hits fill the second level as well, other pages lose their place there.
+/// F-8, AMB-85, AMB-89, RMM15-4, RMM15-41: where range hits fill the second level as well, other pages lose their place there.
 #[test]
 fn f_8_the_second_level_is_left_to_the_others() {
     let memory = Memory { ranges: vec![range(0, 100_000)], ..Memory::default() };

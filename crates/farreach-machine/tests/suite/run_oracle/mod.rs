@@ -11,7 +11,7 @@
 //!
 //! A failure is shrunk first (events are left out while it stays one) and printed with seed and configuration. To repeat one
 //! stream: `FARREACH_ORACLE_SEED=123 cargo test --test run_oracle`. `FARREACH_ORACLE_STREAMS` sets how many streams a test runs.
-//! Covers XC-1, XC-3, XC-5, XC-6, T94-40 to T94-61, AMB-2, 6 to 13, 22 to 24; CA-38.
+//! Covers XC-1, XC-3, XC-5, XC-6, T94-40 to T94-61, AMB-2, AMB-6, AMB-7, AMB-8, AMB-9, AMB-10, AMB-11, AMB-12, AMB-13, AMB-22, AMB-23, AMB-24; CA-38.
 
 mod compare;
 mod generator;

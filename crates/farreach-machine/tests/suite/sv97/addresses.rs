@@ -1,4 +1,4 @@
-//! CA-20: addresses of the global space (SV97-9 to SV97-14, AMB-42).
+//! CA-20: addresses of the global space (SV97-9, SV97-10, SV97-11, SV97-12, SV97-13, SV97-14, AMB-42).
 
 use farreach_hw::system::Space;
 use farreach_hw::system::global::*;

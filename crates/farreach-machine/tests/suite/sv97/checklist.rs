@@ -102,7 +102,7 @@ fn large_address_spaces() {
     assert_eq!(c.flushed_lines, 0);
 }
 
-/// Fine-grained protection: one line of a page, and only that one.
+/// SV97-3, fine-grained protection: one line of a page, and only that one.
 #[test]
 fn protection_of_a_line() {
     let mut w = World::new("");

@@ -1,5 +1,5 @@
 //! The loop of lines: shortcuts change nothing, both families agree about the program, and the whole machine counts what a plain model of
-//! the paper's pseudo-code counts.
+//! the paper's pseudo-code counts (SV97-1, SV97-4, SV97-25).
 
 use super::world::{Table, system};
 use farreach_hw::system::Item;

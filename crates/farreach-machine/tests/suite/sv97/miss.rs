@@ -1,4 +1,4 @@
-//! CA-21, CA-22: the miss algorithm and its two instructions (SV97-5 to SV97-8, SV97-15, SV97-20, SV97-21, SV97-41).
+//! CA-21, CA-22: the miss algorithm and its two instructions (SV97-5, SV97-6, SV97-7, SV97-8, SV97-15, SV97-20, SV97-21, SV97-41).
 
 use super::world::{RWX, World};
 use farreach_hw::cache::Line;
@@ -7,7 +7,7 @@ use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::event::Kind;
 use farreach_types::translation::Attr;
 
-/// CA-21. A cold data side, handler code resident.
+/// CA-21, SV97-16, SV97-40, AMB-45. A cold data side, handler code resident.
 #[test]
 fn golden_costs() {
     let mut w = World::new("");
@@ -21,7 +21,7 @@ fn golden_costs() {
         .map(|&addr| {
             let before = w.cycles();
             w.load(addr);
-            assert_eq!(w.cached(0, addr), [true, true], "SV97-8");
+            assert_eq!(w.cached(0, addr), [true, true], "SV97-8, AMB-44");
             w.cycles() - before
         })
         .collect();
@@ -138,7 +138,7 @@ fn write_backs_end() {
     assert_eq!(c.write_back.data_runs - c.write_back.upte_loads, c.dirty_victims);
 }
 
-/// SV97-21: a kept translation is stale after a remap, unless the page was flushed.
+/// SV97-21, F-17: a kept translation is stale after a remap, unless the page was flushed.
 #[test]
 fn kept_translations_go_stale() {
     let run = |on_remap: &str| {

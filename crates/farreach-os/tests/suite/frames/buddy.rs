@@ -1,4 +1,4 @@
-//! RMM15-24..27 against lists, a bitmap, and another buddy allocator.
+//! RMM15-24 to RMM15-27 against lists, a bitmap, and another buddy allocator.
 
 use super::{Op, conserved, frames, ops, pins};
 use farreach_os::frames::buddy::Eager;
@@ -257,6 +257,7 @@ fn blocks(list: &[(u64, u64)]) -> Vec<(Pfn, u64)> {
     list.iter().map(|&(base, n)| (Pfn(base), n)).collect()
 }
 
+/// CA-32, AMB-81.
 #[test]
 fn ca_32_golden_eager_decompositions() {
     let one_block = || Memory::of(32);
@@ -275,6 +276,7 @@ fn ca_32_golden_eager_decompositions() {
     }
 }
 
+/// CA-32, AMB-88.
 #[test]
 fn ca_32_stock_and_raised_max_order() {
     for (max_order, pages, golden) in [
@@ -310,6 +312,7 @@ fn rmm15_26_fresh_memory_is_handed_out_in_ascending_order() {
     assert!(got == [frames(1028..1030), frames(1024..1028), frames(0..1024)].concat());
 }
 
+/// RMM15-27, F-11.
 #[test]
 fn rmm15_27b_the_remainder_returns_to_the_lists() {
     let mut buddy = Buddy::new(Memory::of(64), 6, Pick::LastFreed);

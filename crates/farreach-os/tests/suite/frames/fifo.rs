@@ -1,4 +1,4 @@
-//! T94-43..50 against a list.
+//! T94-43 to T94-50 against a list.
 
 use super::{Op, conserved, frames, ops, pins};
 use farreach_os::frames::{Fifo, FrameAllocator, Memory};

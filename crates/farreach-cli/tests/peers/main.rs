@@ -1,0 +1,6 @@
+//! The recorder beside other tools of Valgrind. A program of its own, because these tests empty the environment of the process.
+
+mod cachegrind;
+#[path = "../suite/common/mod.rs"]
+mod common;
+mod lackey;
