@@ -131,7 +131,7 @@ static Bool is_elf(const UChar* head, Int bytes)
    return bytes >= 64 && VG_(memcmp)(head, "\177ELF\2\1", 6) == 0 && head[18] == 62 && head[19] == 0;
 }
 
-static ULong little(const UChar* from, UInt bytes)
+static ULong read_little_endian(const UChar* from, UInt bytes)
 {
    ULong value = 0;
    while (bytes-- > 0)
@@ -142,19 +142,19 @@ static ULong little(const UChar* from, UInt bytes)
 /* What the system would say of an ELF file: whether its program headers can be read, and its interpreter is there. */
 static UInt elf_refused(Int fd, const UChar* head)
 {
-   UInt type = little(head + 16, 2), each = little(head + 54, 2), n = little(head + 56, 2);
+   UInt type = read_little_endian(head + 16, 2), each = read_little_endian(head + 54, 2), n = read_little_endian(head + 56, 2);
    if ((type != 2 && type != 3) || each != 56 || n == 0)
       return VKI_ENOEXEC;
    for (UInt i = 0; i < n; i++) {
       UChar  header[56], interpreter_head[SCRIPT_HEAD];
       HChar  path[VKI_PATH_MAX];
       Int    bytes, interpreter;
-      if (read_at(fd, little(head + 32, 8) + i * sizeof header, header, sizeof header) != sizeof header)
+      if (read_at(fd, read_little_endian(head + 32, 8) + i * sizeof header, header, sizeof header) != sizeof header)
          return VKI_ENOEXEC;
-      ULong size = little(header + 32, 8);
-      if (little(header, 4) != 3) /* PT_INTERP */
+      ULong size = read_little_endian(header + 32, 8);
+      if (read_little_endian(header, 4) != 3) /* PT_INTERP */
          continue;
-      if (size < 2 || size > sizeof path || read_at(fd, little(header + 8, 8), path, size) != size || path[size - 1] != 0)
+      if (size < 2 || size > sizeof path || read_at(fd, read_little_endian(header + 8, 8), path, size) != size || path[size - 1] != 0)
          return VKI_ENOEXEC;
       UInt error = read_head(path, interpreter_head, &bytes, &interpreter);
       if (error)

@@ -121,7 +121,7 @@ static void fork_begins(ThreadId tid)
 {
    fork_ring = ring_new_number();
    forking = True;
-   told_fork_begins();
+   proc_maps_fork_begins();
    one_word(FR_FORK, fork_ring);
    ring_publish(); /* before anything of the child */
 }
@@ -141,7 +141,7 @@ static void fork_in_child(ThreadId tid)
    ring_open(fork_ring);
    one_word(FR_SWITCH, tid); /* the one thread a child has runs already: the one that forked */
    shown_thread = tid;
-   told_fork_in_child();
+   proc_maps_fork_in_child();
 }
 
 static void syscall_begins(ThreadId tid, UInt number, UWord* args, UInt n)

@@ -69,13 +69,13 @@ void space_emptied(Addr start, SizeT len);
 void space_code(Addr pc);
 void space_stack_grew(Addr start, SizeT len, const NSegment* stack);
 
-/* ---- told.c: what only the system knows of mappings ---- */
-SizeT told_protected(Addr start, SizeT len, UInt flags); /* bytes from start on that are mapped so */
-void  told_detach_begins(Addr start);  /* before shmdt */
-void  told_detached(void);             /* it succeeded */
-void  told_children_differ(void);      /* advice was given of which forks take notice */
-void  told_fork_begins(void);
-void  told_fork_in_child(void);
+/* ---- proc_maps.c: what only the system knows of mappings ---- */
+SizeT proc_maps_protected(Addr start, SizeT len, UInt flags); /* bytes from start on that are mapped so */
+void  proc_maps_detach_begins(Addr start);  /* before shmdt */
+void  proc_maps_detached(void);             /* it succeeded */
+void  proc_maps_children_differ(void);      /* advice was given of which forks take notice */
+void  proc_maps_fork_begins(void);
+void  proc_maps_fork_in_child(void);
 
 /* ---- environment.c ---- */
 void environment_restore(ThreadId tid);

@@ -38,7 +38,7 @@ static void map(Addr start, SizeT len, UInt flags, Off64T offset, const HChar* n
       ring_text(to + 4, name, bytes);
 }
 
-static void words(UInt type, UInt n, UWord a, UWord b, UWord c, UWord d)
+static void emit_record(UInt type, UInt n, UWord a, UWord b, UWord c, UWord d)
 {
    UWord  word[4] = { a, b, c, d };
    ULong* to = ring_record(type, n);
@@ -137,10 +137,10 @@ static void mapped(UWord* args, Addr start)
    else
       map(start, len, what | FR_FILE, args[5], name);
    if (flags & MAP_POPULATE)
-      words(FR_ADVISE, 3, start, len, FR_WILLNEED, 0);
+      emit_record(FR_ADVISE, 3, start, len, FR_WILLNEED, 0);
 }
 
-static void broke(Addr now)
+static void brk_changed(Addr now)
 {
    if (now == break_now)
       return;
@@ -149,7 +149,7 @@ static void broke(Addr now)
    if (end > heap_end)
       map(heap_end, end - heap_end, FR_READ | FR_WRITE | FR_HEAP, 0, NULL);
    else if (end < heap_end)
-      words(FR_UNMAP, 2, end, heap_end - end, 0, 0);
+      emit_record(FR_UNMAP, 2, end, heap_end - end, 0, 0);
    heap_end = end;
 }
 
@@ -170,12 +170,12 @@ static void advised(Addr start, SizeT len, UWord advice)
          what = FR_NOHUGEPAGE;
          break;
       case 10: case 18: /* DONTFORK, WIPEONFORK */
-         told_children_differ();
+         proc_maps_children_differ();
          return;
       default:
          return;
    }
-   words(FR_ADVISE, 3, start, page_up(len), what, 0);
+   emit_record(FR_ADVISE, 3, start, page_up(len), what, 0);
 }
 
 /* System V shared memory: the length is known to nobody but the address-space manager. */
@@ -193,7 +193,7 @@ static void protect(Addr start, SizeT len, UWord prot, SysRes result)
    UInt what = protection(prot);
    len = page_up(len);
    if (sr_isError(result)) {
-      len = told_protected(start, len, what);
+      len = proc_maps_protected(start, len, what);
    } else if (prot & PROT_GROWSDOWN) {
       /* From the lower end of the stack on. */
       const NSegment* s = VG_(am_find_nsegment)(start);
@@ -203,17 +203,17 @@ static void protect(Addr start, SizeT len, UWord prot, SysRes result)
       }
    }
    if (len)
-      words(FR_PROTECT, 3, start, len, what, 0);
+      emit_record(FR_PROTECT, 3, start, len, what, 0);
 }
 
 void space_unmapped(Addr start, SizeT len)
 {
-   words(FR_UNMAP, 2, start, len, 0, 0);
+   emit_record(FR_UNMAP, 2, start, len, 0, 0);
 }
 
 void space_emptied(Addr start, SizeT len)
 {
-   words(FR_ADVISE, 3, start, len, FR_DONTNEED, 0);
+   emit_record(FR_ADVISE, 3, start, len, FR_DONTNEED, 0);
 }
 
 /* The core looks up what is to be moved without asking whether there is anything. */
@@ -230,7 +230,7 @@ const NSegment* __wrap_vgPlain_am_find_nsegment(Addr a)
 void space_syscall_begins(UInt number, UWord* args)
 {
    if (number == __NR_shmdt)
-      told_detach_begins(args[0]);
+      proc_maps_detach_begins(args[0]);
    moving = number == __NR_mremap;
 }
 
@@ -261,16 +261,16 @@ void space_syscall(UInt number, UWord* args, SysRes result)
          space_unmapped(args[0], page_up(args[1]));
          break;
       case __NR_mremap:
-         words(FR_REMAP, 4, args[0], page_up(args[1]), sr_Res(result), page_up(args[2]));
+         emit_record(FR_REMAP, 4, args[0], page_up(args[1]), sr_Res(result), page_up(args[2]));
          break;
       case __NR_brk:
-         broke(sr_Res(result));
+         brk_changed(sr_Res(result));
          break;
       case __NR_shmat:
          shm_attached(sr_Res(result), args[2]);
          break;
       case __NR_shmdt:
-         told_detached();
+         proc_maps_detached();
          break;
       default:
          break;

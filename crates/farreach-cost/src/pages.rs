@@ -3,7 +3,7 @@
 
 use farreach_types::addr::Bytes;
 use farreach_types::counts::{Advice, FrontierPoint, PageCounts, PageSizeResult, Relative};
-use farreach_types::nouns::several;
+use farreach_types::plural::with_noun;
 
 /// Growth of memory that advice allows: what the study calls typical and small (H-PS-3).
 pub const MEMORY_ALLOWED: f64 = 0.25;
@@ -67,7 +67,7 @@ pub fn advice(result: &PageSizeResult) -> Option<Advice> {
         format!(
             "{}: {} in {} {unit}; no larger size saves any within {} more memory",
             name(base),
-            several(base.misses(), "miss"),
+            with_noun(base.misses(), "miss"),
             size(base.total_bytes, unit),
             percent(MEMORY_ALLOWED)
         )
@@ -91,7 +91,7 @@ pub fn advice(result: &PageSizeResult) -> Option<Advice> {
     text.push('.');
     let rule = format!(
         "Rule: fewest misses, fetch and data together, with {} each, where memory grows by {} or less.",
-        several(result.entries, "entry"),
+        with_noun(result.entries, "entry"),
         percent(MEMORY_ALLOWED)
     );
     Some(Advice { page_size: best.counts.page_size, memory_allowed: MEMORY_ALLOWED, text, rule })

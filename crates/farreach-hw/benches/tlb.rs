@@ -1,7 +1,7 @@
 //! Time of one access to each TLB design, as a multiple of one lookup in a hash map: the map is what a simulator cannot do
 //! without, and the ratio depends less on the machine than nanoseconds do.
 
-use farreach_hw::tlb::{Lookup, Noise, design};
+use farreach_hw::tlb::{Lookup, Unfiltered, design};
 use farreach_types::addr::{Asid, Pfn, Vpn};
 use farreach_types::event::Kind;
 use farreach_types::params::Params;
@@ -72,12 +72,12 @@ fn main() {
             let given: Map<String, Value> = pairs.map(|(k, v)| (k.to_owned(), v.into())).collect();
             let params = Params::resolve(design.keys, &given).expect(keys);
             let mut tlb = (design.build)(&params).expect(keys);
-            let mut noise = Noise::default();
+            let mut unfiltered = Unfiltered::default();
             let ns = time(|| {
                 for &vpn in &stream {
                     let at = Lookup { asid: Asid(0), vpn, kind: Kind::Load };
-                    black_box(tlb.access(at, Straight::entry(vpn), &Straight, &mut noise));
-                    noise.clear();
+                    black_box(tlb.access(at, Straight::entry(vpn), &Straight, &mut unfiltered));
+                    unfiltered.clear();
                 }
             });
             let misses = tlb.counts().misses as f64 / (5 * ACCESSES) as f64 * 100.0;

@@ -91,7 +91,7 @@ impl Process {
         }
         let acknowledgements = self.cores.len() - 1;
         self.pending.insert(shootdown, Pending { frame, acknowledgements });
-        self.settle(shootdown);
+        self.free_if_acknowledged(shootdown);
     }
 
     /// A core takes its oldest interrupt: drops the page, then acknowledges. False if there is none.
@@ -99,11 +99,11 @@ impl Process {
         let Some(Request { page, shootdown }) = self.cores[core].inbox.pop_front() else { return false };
         self.cores[core].tlb.remove(&page);
         self.pending.get_mut(&shootdown).expect("it waits for this core").acknowledgements -= 1;
-        self.settle(shootdown);
+        self.free_if_acknowledged(shootdown);
         true
     }
 
-    fn settle(&mut self, shootdown: u64) {
+    fn free_if_acknowledged(&mut self, shootdown: u64) {
         if self.pending[&shootdown].acknowledgements == 0 {
             let done = self.pending.remove(&shootdown).expect("just looked at");
             self.free.push_back(done.frame);

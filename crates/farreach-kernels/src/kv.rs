@@ -21,7 +21,7 @@ pub(super) const KERNEL: Kernel = Kernel {
 };
 
 /// Memory is copied 32 bytes at a time.
-type Unit = [u64; 4];
+type Cell = [u64; 4];
 /// The units of an item before its value: link of the hash chain, links of the list backward and forward, key; and version,
 /// length of the value in units, size class. Links are 1 + number of the item's first unit.
 const HEADER: usize = 2;
@@ -39,26 +39,26 @@ fn key(item: usize) -> u64 {
     (item as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-fn content(key: u64, version: u64, unit: usize) -> Unit {
+fn content(key: u64, version: u64, unit: usize) -> Cell {
     [key, version, unit as u64, 0]
 }
 
 struct Store<M: Memory> {
     items: usize,
-    slabs: M::Array<Unit>,
+    slabs: M::Array<Cell>,
     buckets: M::Array<u32>,
     count: usize,
     /// First and last of the list of each class.
     ends: M::Array<u32>,
-    request: M::Array<Unit>,
-    answer: M::Array<Unit>,
+    request: M::Array<Cell>,
+    answer: M::Array<Cell>,
     sent: usize,
 }
 
 impl<M: Memory> Store<M> {
     fn new(m: &mut M, s: &Settings) -> Store<M> {
         let slabs = s.size as usize / (1 << 20);
-        let mut unit = vec![Unit::default(); slabs * SLAB];
+        let mut unit = vec![Cell::default(); slabs * SLAB];
         let places: Vec<(usize, usize)> = (0..slabs)
             .flat_map(|slab| {
                 let class = slab % CLASSES.len();

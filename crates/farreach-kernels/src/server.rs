@@ -26,7 +26,7 @@ pub(super) const KERNEL: Kernel = Kernel {
 };
 
 /// Memory is copied 32 bytes at a time.
-type Unit = [u64; 4];
+type Cell = [u64; 4];
 /// Units of a page.
 const PAGE: usize = 4096 / 32;
 /// Connections, each with a page of socket buffer.
@@ -48,15 +48,15 @@ struct Server<M: Memory> {
     frames: Vec<u32>,
     nodes: usize,
     files: usize,
-    direct: M::Array<Unit>,
+    direct: M::Array<Cell>,
     /// Descriptors, then the other tables.
-    variable: M::Array<Unit>,
+    variable: M::Array<Cell>,
     tables: usize,
     index: M::Array<u32>,
-    sessions: M::Array<Unit>,
+    sessions: M::Array<Cell>,
     session_count: usize,
-    request: M::Array<Unit>,
-    answer: M::Array<Unit>,
+    request: M::Array<Cell>,
+    answer: M::Array<Cell>,
     sent: usize,
 }
 
@@ -86,7 +86,7 @@ impl<M: Memory> Server<M> {
         }
     }
 
-    /// Unit `at` of the page that has this use.
+    /// Cell `at` of the page that has this use.
     fn unit(&self, usage: usize, at: usize) -> usize {
         self.frames[usage] as usize * PAGE + at
     }

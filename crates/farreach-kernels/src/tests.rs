@@ -96,7 +96,7 @@ fn tracing_changes_nothing() {
 
 /// What a watch was told, in order.
 #[derive(Clone, Default)]
-struct Told(std::rc::Rc<std::cell::RefCell<Vec<Step>>>);
+struct WatchLog(std::rc::Rc<std::cell::RefCell<Vec<Step>>>);
 
 #[derive(Clone, Debug, PartialEq)]
 enum Step {
@@ -105,7 +105,7 @@ enum Step {
     Ends(u64),
 }
 
-impl Watch for Told {
+impl Watch for WatchLog {
     fn made(&mut self, at: std::ops::Range<usize>) {
         self.0.borrow_mut().push(Step::Made(at.len() as u64));
     }
@@ -121,10 +121,10 @@ impl Watch for Told {
 fn who_watches_hears_of_arrays_and_of_beginning_and_end_once() {
     for kernel in KERNELS {
         let settings = Settings { references: 2_000_000, ..quick(kernel) };
-        let told = Told::default();
-        let sum = kernel.run_watched(&settings, Box::new(told.clone())).unwrap();
+        let log = WatchLog::default();
+        let sum = kernel.run_watched(&settings, Box::new(log.clone())).unwrap();
         assert_eq!(sum, kernel.run_native(&settings).unwrap(), "{}: watching changes nothing", kernel.name);
-        let steps = told.0.take();
+        let steps = log.0.take();
         let begins = steps.iter().position(|step| *step == Step::Begins).unwrap();
         let ends: Vec<u64> = steps.iter().filter_map(|s| if let Step::Ends(n) = s { Some(*n) } else { None }).collect();
         assert_eq!((ends.len(), steps.iter().filter(|s| **s == Step::Begins).count()), (1, 1), "{}: {steps:?}", kernel.name);

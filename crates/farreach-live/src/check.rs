@@ -53,7 +53,7 @@ pub fn check_program(name: &OsStr) -> Result<PathBuf, Refusal> {
     let mut file = path.clone();
     for depth in 0..=SCRIPTS {
         let needed = if depth == 0 { "a program file is needed" } else { "the interpreter of a script is needed" };
-        match look_at(&file, needed).map_err(|why| refuse(&file.display().to_string(), why))? {
+        match check_file(&file, needed).map_err(|why| refuse(&file.display().to_string(), why))? {
             Some(interpreter) => file = interpreter,
             // What the system would run, but Valgrind not, or with other arguments.
             None if depth > 1 => {
@@ -69,7 +69,7 @@ pub fn check_program(name: &OsStr) -> Result<PathBuf, Refusal> {
 }
 
 /// Looks at one file: the interpreter if it is a script, nothing if it is a program that can be recorded.
-fn look_at(path: &Path, needed: &str) -> Result<Option<PathBuf>, Why> {
+fn check_file(path: &Path, needed: &str) -> Result<Option<PathBuf>, Why> {
     let (mut file, mode) = open(path, needed)?;
     if mode & 0o6000 != 0 {
         return Err((false, format!("set-user-ID or set-group-ID (mode {:o}); only plain programs", mode & 0o7777)));

@@ -5,7 +5,7 @@ use farreach_types::event::{
     Advice, Backing, Batch, Block, Broken, ById, DataRef, End, Instr, Kind, MAX_BLOCKS, Mapping, OP_BIT, Op, Prot, addresses,
     block_id, block_word, words_behind,
 };
-use farreach_types::nouns::several;
+use farreach_types::plural::with_noun;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ struct Shape(NonZeroU64);
 impl Shape {
     fn of(block: &Block) -> Result<Shape, String> {
         if block.instrs.len() > BLOCK_INSTRS || block.refs.len() >= CHUNK_WORDS {
-            let (i, r) = (several(block.instrs.len() as u64, "instruction"), several(block.refs.len() as u64, "reference"));
+            let (i, r) = (with_noun(block.instrs.len() as u64, "instruction"), with_noun(block.refs.len() as u64, "reference"));
             return Err(format!("a block of {i} and {r}; at most {BLOCK_INSTRS} and {} are allowed", CHUNK_WORDS - 1));
         }
         let stores = block.refs.iter().filter(|r| r.kind == Kind::Store).count();
@@ -191,7 +191,7 @@ impl Decoder {
             .batch
             .words
             .get(from..from + len)
-            .ok_or_else(|| format!("record {kind} of {} is cut off", several(len as u64, "word")))?
+            .ok_or_else(|| format!("record {kind} of {} is cut off", with_noun(len as u64, "word")))?
             .to_vec();
         let p = Payload { kind, words: &payload };
         run.flush();
@@ -387,8 +387,8 @@ impl Payload<'_> {
     fn block(&self) -> Result<Block, String> {
         let (instrs, refs) = (self.at(1)? as u32 as usize, (self.at(1)? >> 32) as usize);
         if self.words.len() != 2 + instrs + refs {
-            let (i, r) = (several(instrs as u64, "instruction"), several(refs as u64, "reference"));
-            return Err(format!("a definition of {i} and {r} has {}", several(self.words.len() as u64, "word")));
+            let (i, r) = (with_noun(instrs as u64, "instruction"), with_noun(refs as u64, "reference"));
+            return Err(format!("a definition of {i} and {r} has {}", with_noun(self.words.len() as u64, "word")));
         }
         let (i, r) = self.words[2..].split_at(instrs);
         let reference = |&w: &u64| DataRef {

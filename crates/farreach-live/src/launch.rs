@@ -47,14 +47,14 @@ fn io(path: &Path) -> impl Fn(std::io::Error) -> Error + '_ {
 
 /// The directory of the recorder: as given, else from the environment, else `valgrind/` beside the directory of this
 /// program.
-pub fn tool_dir(told: Option<&Path>) -> Result<PathBuf> {
+pub fn tool_dir(given: Option<&Path>) -> Result<PathBuf> {
     let beside = || {
         let exe = std::env::current_exe().ok()?;
         // target/release/farreach, but examples and tests lie one deeper
         exe.ancestors().skip(1).take(4).map(|dir| dir.join("valgrind")).find(|dir| dir.join(TOOL).is_file())
     };
     let from_variable = || std::env::var_os(TOOL_VARIABLE).filter(|dir| !dir.is_empty()).map(PathBuf::from);
-    let dir = told.map(Path::to_path_buf).or_else(from_variable).or_else(beside);
+    let dir = given.map(Path::to_path_buf).or_else(from_variable).or_else(beside);
     let missing = |place: &str| Error::Trace {
         file: "recorder".into(),
         place: place.into(),

@@ -13,22 +13,22 @@ mod launch;
 mod layout;
 mod log;
 mod process;
-mod reap;
 mod recorder;
 mod scan;
 mod shared;
 mod signals;
+mod wait;
 
 pub use advice::{huge_pages_for, no_huge_pages, populate};
 pub use check::check_program;
 pub use decode::Counts;
 pub use launch::{Options, TOOL, TOOL_VARIABLE, tool_dir};
 pub use process::has_living_task as is_running;
-pub use reap::{own_cpu, own_user};
 pub use recorder::{Exit, Recorder, Report};
 pub use scan::huge_pages;
 pub use signals::send;
 pub use signals::{Watch, full_files_are_errors};
+pub use wait::{own_cpu, own_user};
 
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use farreach_types::addr::Asid;
-use farreach_types::nouns::several;
+use farreach_types::plural::with_noun;
 
 use super::decode::Counts;
 use super::layout::{CHUNK_WORDS, CHUNKS, MAGIC, RING_BYTES, RING_HEAD, ring};
@@ -79,7 +79,7 @@ impl Process {
         let slot = (n % CHUNKS) as usize;
         let used = map.u32(ring::USED + 4 * slot).load(Ordering::SeqCst) as usize;
         if used > CHUNK_WORDS {
-            return Err(format!("chunk {n} claims {}, {CHUNK_WORDS} are possible", several(used as u64, "word")));
+            return Err(format!("chunk {n} claims {}, {CHUNK_WORDS} are possible", with_noun(used as u64, "word")));
         }
         let words = map.take_words(RING_HEAD + slot * CHUNK_WORDS * 8, used);
         map.u64(ring::CONSUMED).store(n + 1, Ordering::SeqCst);

@@ -18,14 +18,14 @@ use super::decode::{Counts, Decoder, Notice};
 use super::launch::{Options, RunDir, error, spawn, tool_dir};
 use super::layout::{ORDER, RING_BYTES, control};
 use super::process::Process;
-use super::reap;
 use super::shared::Shared;
 use super::signals::{Watch, reserve, send};
+use super::wait;
 
-mod bury;
+mod vanished;
 
 /// How often processes are looked at, and how long a wait without news lasts.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// How long an interrupted program may take to end on its own.
 const GRACE: Duration = Duration::from_secs(3);
 
@@ -73,7 +73,7 @@ pub struct Recorder {
     ready: VecDeque<Batch>,
     next_place: u64,
     next_asid: u32,
-    last_look: Instant,
+    last_poll: Instant,
     /// Since when only unknown children are alive.
     unborn_since: Option<Instant>,
     counts: Counts,
@@ -113,7 +113,7 @@ impl Recorder {
             ready: VecDeque::new(),
             next_place: 0,
             next_asid: 1,
-            last_look: Instant::now(),
+            last_poll: Instant::now(),
             unborn_since: None,
             counts: Counts::default(),
             verified: 0,
@@ -172,7 +172,7 @@ impl Recorder {
         if let Some(exit) = self.exit {
             return Ok(exit);
         }
-        let (status, cpu) = reap::wait(self.child.id()).map_err(|source| Error::Io { file: "recorder".into(), source })?;
+        let (status, cpu) = wait::wait(self.child.id()).map_err(|source| Error::Io { file: "recorder".into(), source })?;
         let exit = status.code().map_or_else(|| Exit::Signal(status.signal().unwrap_or(0)), Exit::Code);
         (self.exit, self.cpu) = (Some(exit), cpu);
         Ok(exit)
@@ -214,7 +214,7 @@ impl Recorder {
         let seen = self.control.u32(control::WAKE).load(Ordering::SeqCst);
         let place = self.control.u32(control::ORDER + 4 * (self.next_place % ORDER) as usize);
         if place.load(Ordering::SeqCst) == 0 {
-            self.control.wait(control::WAKE, seen, LOOK);
+            self.control.wait(control::WAKE, seen, POLL_INTERVAL);
         }
         self.control.u32(control::READER_WAITS).store(0, Ordering::SeqCst);
     }
@@ -333,8 +333,8 @@ impl Recorder {
     }
 
     /// Polls for what is not announced: failures, interrupts, vanished processes.
-    fn look(&mut self) -> Result<()> {
-        self.last_look = Instant::now();
+    fn poll_processes(&mut self) -> Result<()> {
+        self.last_poll = Instant::now();
         if self.control.u32(control::FAILED).load(Ordering::SeqCst) == 2 {
             let bytes = |i: usize| self.control.u32(control::FAILURE + 4 * i).load(Ordering::SeqCst).to_le_bytes();
             let text: Vec<u8> = (0..control::FAILURE_BYTES / 4).flat_map(bytes).take_while(|&b| b != 0).collect();
@@ -358,7 +358,7 @@ impl Recorder {
         }
         let dead: Vec<u32> = self.live.iter().filter(|(_, p)| p.is_dead()).map(|(&r, _)| r).collect();
         for ring in dead {
-            self.bury(ring)?;
+            self.finish_vanished(ring)?;
         }
         // Children whose number was given out, but of which neither parent nor child could tell more: perhaps the child is
         // about to open its ring.
@@ -368,7 +368,7 @@ impl Recorder {
             self.unborn_since = None;
         } else if self.unborn_since.get_or_insert_with(Instant::now).elapsed() > GRACE {
             for ring in unborn {
-                self.bury(ring)?;
+                self.finish_vanished(ring)?;
             }
         }
         Ok(())
@@ -382,8 +382,8 @@ impl Recorder {
             if self.live.is_empty() {
                 return Ok(None);
             }
-            if self.last_look.elapsed() >= LOOK {
-                self.look()?;
+            if self.last_poll.elapsed() >= POLL_INTERVAL {
+                self.poll_processes()?;
             }
             match self.next_ring() {
                 Some(ring) => self.take(ring)?,

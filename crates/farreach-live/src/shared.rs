@@ -1,4 +1,4 @@
-//! Memory shared with recorders: the only unsafe code of the reader, together with `signals` and `reap`.
+//! Memory shared with recorders: the only unsafe code of the reader, together with `signals` and `wait`.
 
 use std::fs::File;
 use std::io;

@@ -1,7 +1,7 @@
 //! Blocks in the form that the loop uses: page of the fetches, references, counts. Small, because a program's blocks
 //! compete for the caches.
 
-use super::quiet::{self, NEVER_QUIET};
+use super::filter::{self, NEVER_FILTERED};
 use farreach_types::addr::BASE_SHIFT;
 use farreach_types::event::{Block, Blocks, DataRef, Instr, Kind, address_in, block_id, words_behind};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ impl HotRef {
     pub fn after(self) -> u32 {
         self.after.into()
     }
-    /// [`quiet::LOADS`] or [`quiet::STORES`].
+    /// [`filter::LOADS`] or [`filter::STORES`].
     #[inline(always)]
     pub fn table(self) -> usize {
         self.is.table()
@@ -44,7 +44,7 @@ impl HotRef {
     /// Load or store.
     #[inline(always)]
     pub fn kind(self) -> Kind {
-        if self.table() == quiet::LOADS { Kind::Load } else { Kind::Store }
+        if self.table() == filter::LOADS { Kind::Load } else { Kind::Store }
     }
     /// Bytes.
     #[inline(always)]
@@ -76,23 +76,23 @@ pub(super) struct Hot<'a> {
 impl Hot<'_> {
     /// Instructions, or references if they are more: at least what it counts against a limit.
     #[inline(always)]
-    pub fn units(&self) -> u64 {
+    pub fn limit_count(&self) -> u64 {
         u64::from(self.instrs).max(self.refs.len() as u64)
     }
 }
 
 /// Address words that [`Quick`] describes.
-pub(super) const TOGETHER: usize = 4;
+pub(super) const INLINE_WORDS: usize = 4;
 
 /// All that the fast path needs of a block, in a quarter of a cache line: a program has more blocks than fit the nearest caches. So it says as well
-/// where its references are, for when it is not quiet.
+/// where its references are, for when it is not filtered.
 #[derive(Clone, Copy)]
 #[repr(align(16))]
 pub(super) struct Quick {
-    /// The page it fetches from, [`NEVER_QUIET`] if it does not fetch, in the upper bits, and below where its references begin, or [`NOWHERE`].
+    /// The page it fetches from, [`NEVER_FILTERED`] if it does not fetch, in the upper bits, and below where its references begin, or [`NO_REFS`].
     page_and_refs: u64,
     /// What its address words are for; if they are more than these, where that is said: see [`Compiled::all_of`].
-    pub first: [QuickWord; TOGETHER],
+    pub first: [QuickWord; INLINE_WORDS],
     /// Instructions.
     pub instrs: u8,
     /// Address words.
@@ -104,19 +104,19 @@ pub(super) struct Quick {
 /// Bits for where references begin. The others hold the page of any canonical address of 48 bits, of either half.
 const REFS_BITS: u32 = 28;
 /// No place for references.
-const NOWHERE: usize = (1 << REFS_BITS) - 1;
+const NO_REFS: usize = (1 << REFS_BITS) - 1;
 
 impl Quick {
     const NONE: Quick = Quick {
-        page_and_refs: NEVER_QUIET << REFS_BITS | NOWHERE as u64,
-        first: [QuickWord(0); TOGETHER],
+        page_and_refs: NEVER_FILTERED << REFS_BITS | NO_REFS as u64,
+        first: [QuickWord(0); INLINE_WORDS],
         instrs: 0,
         words: 0,
         loads: 0,
         stores: 0,
     };
 
-    /// The page it fetches from; [`NEVER_QUIET`] if it does not fetch, or the fast path must leave it alone.
+    /// The page it fetches from; [`NEVER_FILTERED`] if it does not fetch, or the fast path must leave it alone.
     #[inline(always)]
     pub fn vpn(&self) -> u64 {
         (self.page_and_refs as i64 >> (REFS_BITS - BASE_SHIFT)) as u64 >> BASE_SHIFT
@@ -124,8 +124,8 @@ impl Quick {
     /// Where its references begin, unless it is no [`Hot`].
     #[inline(always)]
     fn refs_at(&self) -> Option<usize> {
-        let at = self.page_and_refs as usize & NOWHERE;
-        (at != NOWHERE).then_some(at)
+        let at = self.page_and_refs as usize & NO_REFS;
+        (at != NO_REFS).then_some(at)
     }
 
     /// `None` for a block that is no [`Hot`]. Its references begin at `refs_at`; what does not fit is appended to `all`.
@@ -138,16 +138,16 @@ impl Quick {
         let loads = block.refs.iter().filter(|r| r.kind == Kind::Load).count();
         let mut quick = Quick {
             page_and_refs: vpn << REFS_BITS | refs_at as u64,
-            first: [QuickWord(0); TOGETHER],
+            first: [QuickWord(0); INLINE_WORDS],
             instrs: block.instrs.len().try_into().ok()?,
             words: words.len().try_into().ok()?,
             loads: loads.try_into().ok()?,
             stores: (block.refs.len() - loads).try_into().ok()?,
         };
-        if refs_at >= NOWHERE || quick.vpn() != vpn {
+        if refs_at >= NO_REFS || quick.vpn() != vpn {
             return None;
         }
-        if words.len() <= TOGETHER {
+        if words.len() <= INLINE_WORDS {
             quick.first[..words.len()].copy_from_slice(&words);
         } else {
             quick.first = u32::try_from(all.len()).ok()?.to_ne_bytes().map(QuickWord);
@@ -157,40 +157,40 @@ impl Quick {
     }
 }
 
-/// The one page that a block fetches from, [`NEVER_QUIET`] if it does not fetch.
+/// The one page that a block fetches from, [`NEVER_FILTERED`] if it does not fetch.
 fn fetch_page(block: &Block) -> Option<u64> {
-    let Some(first) = block.instrs.first() else { return Some(NEVER_QUIET) };
+    let Some(first) = block.instrs.first() else { return Some(NEVER_FILTERED) };
     let vpn = first.pc >> BASE_SHIFT;
     let inside = |i: &Instr| (i.pc >> BASE_SHIFT, (i.pc + u64::from(i.len) - 1) >> BASE_SHIFT) == (vpn, vpn);
     block.instrs.iter().all(inside).then_some(vpn)
 }
 
 /// The references of one address word for the fast path: the bytes that they reach, less one, and above them whether there is a store. They are as good
-/// as one reference: what is quiet for stores is quiet for loads, and where they reach into another page the fast path leaves the block alone.
+/// as one reference: what is filtered for stores is filtered for loads, and where they reach into another page the fast path leaves the block alone.
 #[derive(Clone, Copy)]
 pub(super) struct QuickWord(u8);
 
 /// The bits for the bytes less one; the one above says that there is a store.
-const PAST: u8 = (1 << STORE_BIT) - 1;
+const PAST_MASK: u8 = (1 << STORE_BIT) - 1;
 const STORE_BIT: u32 = 7;
 
 impl QuickWord {
     /// Adds a reference, unless it is too long.
     fn add(&mut self, r: &DataRef) -> Option<()> {
         let past = r.offset.checked_add(r.size - 1)?;
-        let past = u8::try_from(past).ok().filter(|&past| past <= PAST)?;
-        let store = self.0 & !PAST | u8::from(r.kind == Kind::Store) << STORE_BIT;
-        self.0 = past.max(self.0 & PAST) | store;
+        let past = u8::try_from(past).ok().filter(|&past| past <= PAST_MASK)?;
+        let store = self.0 & !PAST_MASK | u8::from(r.kind == Kind::Store) << STORE_BIT;
+        self.0 = past.max(self.0 & PAST_MASK) | store;
         Some(())
     }
     #[inline(always)]
     fn past(self) -> u64 {
-        u64::from(self.0 & PAST)
+        u64::from(self.0 & PAST_MASK)
     }
-    /// [`quiet::LOADS`] or [`quiet::STORES`].
+    /// [`filter::LOADS`] or [`filter::STORES`].
     #[inline(always)]
     pub fn table(self) -> usize {
-        usize::from(self.0 >> STORE_BIT) * quiet::STORES
+        usize::from(self.0 >> STORE_BIT) * filter::STORES
     }
     /// See [`reach`].
     #[inline(always)]
@@ -207,7 +207,7 @@ pub(super) struct Compiled {
     /// By id.
     quick: Vec<Quick>,
     refs: Vec<HotRef>,
-    /// Address words of blocks that have more than [`TOGETHER`].
+    /// Address words of blocks that have more than [`INLINE_WORDS`].
     all: Vec<QuickWord>,
 }
 
@@ -236,12 +236,12 @@ impl Compiled {
         Ok(())
     }
 
-    /// The block with this id for the fast path; never quiet if that must leave it alone, `None` if that is certain of all from it on.
+    /// The block with this id for the fast path; never filtered if that must leave it alone, `None` if that is certain of all from it on.
     #[inline(always)]
     pub fn quick(&self, id: u32) -> Option<&Quick> {
         self.quick.get(id as usize)
     }
-    /// What the address words are for of a block that has more than [`TOGETHER`].
+    /// What the address words are for of a block that has more than [`INLINE_WORDS`].
     #[inline(always)]
     pub fn all_of(&self, quick: &Quick) -> &[QuickWord] {
         let at = u32::from_ne_bytes(quick.first.map(|word| word.0)) as usize;
@@ -283,7 +283,7 @@ mod tests {
         let words = [block_word(2, 1), 0x5000];
         let hot = compiled.hot(&words, 0);
         let quick = compiled.quick(2).expect("there is one with a greater id");
-        assert_eq!(quick.vpn(), hot.map_or(NEVER_QUIET, |hot| hot.vpn));
+        assert_eq!(quick.vpn(), hot.map_or(NEVER_FILTERED, |hot| hot.vpn));
         hot.map(|hot| {
             assert_eq!(hot.refs.iter().map(|r| r.kind()).collect::<Vec<_>>(), [Kind::Store], "its own references");
             hot.vpn

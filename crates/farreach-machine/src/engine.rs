@@ -5,16 +5,16 @@
 //! [`Engine::plain_block`], reference by reference in program order; this defines what the laboratory computes. With
 //! `plain` everything runs that way and every lookup goes to every design: the tests compare the two.
 
-mod ask;
 mod events;
+mod lookup;
 
-use super::compiled::{Compiled, Hot, Quick, TOGETHER};
-use super::lives::Lives;
-use super::quiet::{self, Quiet, Silent};
-use super::tally::{Crowd, Footprint, ORDERS, Tally, of};
+use super::compiled::{Compiled, Hot, INLINE_WORDS, Quick};
+use super::filter::{self, FastTags, Filter};
+use super::instance::{Group, TlbInstance};
+use super::lifetimes::RegionLifetimes;
+use super::tally::{Footprint, ORDERS, ProcessCounts, Tally, counter_of};
 use super::threads::Threads;
-use super::unit::{Group, Unit};
-use farreach_hw::tlb::{Lookup, Marking, Marks, Noise};
+use farreach_hw::tlb::{Lookup, LookupStamper, LookupTimes, Unfiltered};
 use farreach_os::Change;
 use farreach_types::Error;
 use farreach_types::addr::{Asid, BASE_SHIFT, Vpn};
@@ -28,14 +28,14 @@ const AHEAD: usize = 4096 / size_of::<u64>();
 pub(super) struct Engine {
     pub groups: Vec<Group>,
     /// By design.
-    pub units: Vec<Unit>,
+    pub instances: Vec<TlbInstance>,
     pub tally: Tally,
     pub footprint: Footprint,
     /// Lifetimes of regions, if a design walks page tables.
-    pub lives: Option<Lives>,
-    pub crowd: Crowd,
+    pub lifetimes: Option<RegionLifetimes>,
+    pub process_counts: ProcessCounts,
     compiled: Compiled,
-    quiet: Quiet,
+    filter: Filter,
     full: u32,
     /// By order: designs whose base page still holds a reference that continues into a 4 KB page aligned to this order.
     inside: [u32; ORDERS],
@@ -46,32 +46,32 @@ pub(super) struct Engine {
     limit: u64,
     plain: bool,
     /// The report of accesses outside the filter.
-    noise: Noise,
+    unfiltered: Unfiltered,
     changes: Vec<Change>,
     ops: u64,
 }
 
 impl Engine {
     /// `limit`: instructions after which to stop. `plain`: without shortcuts.
-    pub fn new(groups: Vec<Group>, units: Vec<Unit>, limit: Option<u64>, plain: bool) -> Engine {
+    pub fn new(groups: Vec<Group>, instances: Vec<TlbInstance>, limit: Option<u64>, plain: bool) -> Engine {
         let mask = |those: &dyn Fn(&Group) -> bool| groups.iter().filter(|g| those(g)).fold(0, |m, g| m | g.mask());
         Engine {
             full: mask(&|_| true),
             inside: std::array::from_fn(|begins| mask(&|g| (begins as u32) < g.order())),
-            quiet: Quiet::new(units.len(), groups.len()),
+            filter: Filter::new(instances.len(), groups.len()),
             readers: mask(&|g| g.os.reads_counters()),
-            lives: units.iter().any(|unit| unit.walks).then(|| Lives::new(units.len())),
+            lifetimes: instances.iter().any(|instance| instance.walks).then(|| RegionLifetimes::new(instances.len())),
             groups,
-            units,
+            instances,
             tally: Tally::default(),
             footprint: Footprint::default(),
-            crowd: Crowd::default(),
+            process_counts: ProcessCounts::default(),
             compiled: Compiled::default(),
             current: None,
             running: Threads::default(),
             limit: limit.unwrap_or(u64::MAX),
             plain,
-            noise: Noise::default(),
+            unfiltered: Unfiltered::default(),
             changes: Vec::new(),
             ops: 0,
         }
@@ -79,7 +79,7 @@ impl Engine {
 
     /// The limit was reached: further batches would be ignored.
     pub fn done(&self) -> bool {
-        self.tally.units() >= self.limit
+        self.tally.limit_count() >= self.limit
     }
 
     /// Simulates one batch.
@@ -104,10 +104,10 @@ impl Engine {
         loop {
             if !self.plain {
                 at = match self.limit {
-                    u64::MAX => self.count_quiet::<false>(compiled, batch.asid, words, at),
-                    _ => self.count_quiet::<true>(compiled, batch.asid, words, at),
+                    u64::MAX => self.count_filtered::<false>(compiled, batch.asid, words, at),
+                    _ => self.count_filtered::<true>(compiled, batch.asid, words, at),
                 };
-                let room = |hot: &Hot| self.limit - self.tally.units() >= hot.units();
+                let room = |hot: &Hot| self.limit - self.tally.limit_count() >= hot.limit_count();
                 if let Some(hot) = compiled.hot(words, at).filter(room) {
                     at += 1 + hot.addrs.len();
                     self.hot_block(batch.asid, hot)?;
@@ -133,11 +133,11 @@ impl Engine {
     /// Counts blocks from `from` on while they are filtered. Returns where it stopped: at an event, at a block that is
     /// not filtered or not valid, at the limit, or near the end.
     #[inline(never)]
-    fn count_quiet<const LIMITED: bool>(&mut self, compiled: &Compiled, asid: Asid, words: &[u64], from: usize) -> usize {
-        let room = self.limit - self.tally.units();
-        let Engine { quiet, groups, units, .. } = self;
-        let (silent, marks) = quiet.fast();
-        let mut marks = marks.fast();
+    fn count_filtered<const LIMITED: bool>(&mut self, compiled: &Compiled, asid: Asid, words: &[u64], from: usize) -> usize {
+        let room = self.limit - self.tally.limit_count();
+        let Engine { filter, groups, instances, .. } = self;
+        let (tags, times) = filter.fast_path();
+        let mut times = times.stamper();
         let (mut fetches, mut loads, mut stores) = (0u64, 0u64, 0u64);
         let mut rest = &words[from..];
         // The last few blocks need not be fast. The word of an event announces more addresses than any fast block has.
@@ -154,8 +154,8 @@ impl Engine {
                 }
             }
             let vpn = quick.vpn();
-            let fetch = Marks::place(vpn);
-            if silent.loud(vpn, quiet::FETCHES + fetch) != 0 {
+            let fetch = LookupTimes::hash(vpn);
+            if tags.mismatch(vpn, filter::FETCHES + fetch) != 0 {
                 break;
             }
             // The word decides the branch, so the processor knows it early and can predict it as well as the program.
@@ -163,14 +163,14 @@ impl Engine {
             // jump table for up to four addresses here makes it take 1.3.
             let behind = match many {
                 0 => Some(&rest[1..]),
-                1 => count_refs::<1>(silent, &mut marks, quick, window).then(|| &rest[2..]),
-                2 => count_refs::<2>(silent, &mut marks, quick, window).then(|| &rest[3..]),
-                _ => count_more(compiled, silent, &mut marks, quick, rest, many),
+                1 => count_refs::<1>(tags, &mut times, quick, window).then(|| &rest[2..]),
+                2 => count_refs::<2>(tags, &mut times, quick, window).then(|| &rest[3..]),
+                _ => count_more(compiled, tags, &mut times, quick, rest, many),
             };
             let Some(behind) = behind else { break };
-            marks.mark(fetch + quiet::SLOTS);
+            times.stamp(fetch + filter::SLOTS);
             if cfg!(debug_assertions) {
-                verify(compiled, groups, units, asid, words, words.len() - rest.len());
+                verify(compiled, groups, instances, asid, words, words.len() - rest.len());
             }
             fetches += u64::from(quick.instrs);
             loads += u64::from(quick.loads);
@@ -189,37 +189,37 @@ impl Engine {
     #[inline(always)]
     fn hot_block(&mut self, asid: Asid, hot: Hot) -> Result<(), Error> {
         // Fetches so far, and the end of those known to be filtered. Any access of a design may end that.
-        let (mut fetched, mut calm) = (0, 0);
+        let (mut fetched, mut filtered_until) = (0, 0);
         for r in hot.refs {
             let addr = r.address(hot.addrs);
-            if r.after() > calm {
-                (fetched, calm) = self.loud_fetches(asid, hot, fetched, r.after())?;
+            if r.after() > filtered_until {
+                (fetched, filtered_until) = self.simulate_fetches(asid, hot, fetched, r.after())?;
             }
             let vpn = addr >> BASE_SHIFT;
-            let place = Marks::place(vpn);
-            let (silent, marks) = self.quiet.fast();
-            if silent.loud(vpn, place + r.table()) | r.reach(addr) >> BASE_SHIFT == 0 {
-                marks.mark(place);
-                *of(&mut self.tally.references, r.kind()) += 1;
+            let hash = LookupTimes::hash(vpn);
+            let (tags, times) = self.filter.fast_path();
+            if tags.mismatch(vpn, hash + r.table()) | r.reach(addr) >> BASE_SHIFT == 0 {
+                times.stamp(hash);
+                *counter_of(&mut self.tally.references, r.kind()) += 1;
             } else if addr != NOT_EXECUTED {
-                self.quiet_fetches(hot, fetched, r.after());
-                (fetched, calm) = (r.after(), r.after());
+                self.count_fetches(hot, fetched, r.after());
+                (fetched, filtered_until) = (r.after(), r.after());
                 self.data(asid, r.kind(), addr, r.size())?;
             }
         }
-        if hot.instrs > calm {
-            (fetched, _) = self.loud_fetches(asid, hot, fetched, hot.instrs)?;
+        if hot.instrs > filtered_until {
+            (fetched, _) = self.simulate_fetches(asid, hot, fetched, hot.instrs)?;
         }
-        self.quiet_fetches(hot, fetched, hot.instrs);
+        self.count_fetches(hot, fetched, hot.instrs);
         Ok(())
     }
 
     /// Simulates the next fetches of a block before `until`, up to the first that is filtered. Returns the number of
     /// fetches so far, and up to where they are known to be filtered.
     #[inline]
-    fn loud_fetches(&mut self, asid: Asid, hot: Hot, mut fetched: u32, until: u32) -> Result<(u32, u32), Error> {
+    fn simulate_fetches(&mut self, asid: Asid, hot: Hot, mut fetched: u32, until: u32) -> Result<(u32, u32), Error> {
         while fetched < until {
-            if self.quiet.fast().0.loud(hot.vpn, quiet::FETCHES + Marks::place(hot.vpn)) == 0 {
+            if self.filter.fast_path().0.mismatch(hot.vpn, filter::FETCHES + LookupTimes::hash(hot.vpn)) == 0 {
                 return Ok((fetched, hot.instrs));
             }
             fetched += 1;
@@ -231,9 +231,9 @@ impl Engine {
 
     /// Counts filtered fetches of a block.
     #[inline]
-    fn quiet_fetches(&mut self, hot: Hot, from: u32, until: u32) {
+    fn count_fetches(&mut self, hot: Hot, from: u32, until: u32) {
         if from < until {
-            self.quiet.mark(quiet::SLOTS + Marks::place(hot.vpn));
+            self.filter.stamp(filter::SLOTS + LookupTimes::hash(hot.vpn));
             self.tally.references.fetch += u64::from(until - from);
         }
     }
@@ -242,11 +242,11 @@ impl Engine {
     fn plain_block(&mut self, asid: Asid, block: &Block, words: &[u64]) -> Result<(), Error> {
         let mut instrs = block.instrs.iter();
         // The page whose fetches are known to be filtered, until a lookup changes something.
-        let mut calm = None;
+        let mut filtered_page = None;
         let mut fetched = 0;
         for (r, addr) in block.data(words) {
             for instr in instrs.by_ref().take((r.after - fetched) as usize) {
-                if !self.fetch(asid, instr, &mut calm)? {
+                if !self.fetch(asid, instr, &mut filtered_page)? {
                     return Ok(());
                 }
             }
@@ -255,11 +255,11 @@ impl Engine {
                 return Ok(());
             }
             if addr != NOT_EXECUTED && self.data(asid, r.kind, addr, u64::from(r.size))? {
-                calm = None;
+                filtered_page = None;
             }
         }
         for instr in instrs {
-            if !self.fetch(asid, instr, &mut calm)? {
+            if !self.fetch(asid, instr, &mut filtered_page)? {
                 return Ok(());
             }
         }
@@ -267,17 +267,17 @@ impl Engine {
     }
 
     /// One fetch; false if the limit was reached before it.
-    fn fetch(&mut self, asid: Asid, instr: &Instr, calm: &mut Option<u64>) -> Result<bool, Error> {
+    fn fetch(&mut self, asid: Asid, instr: &Instr, filtered_page: &mut Option<u64>) -> Result<bool, Error> {
         if self.done() {
             return Ok(false);
         }
         self.tally.references.fetch += 1;
         let first = instr.pc >> BASE_SHIFT;
-        if *calm != Some(first) {
-            *calm = (!self.lookup(asid, first, Kind::Fetch, 0)?).then_some(first);
+        if *filtered_page != Some(first) {
+            *filtered_page = (!self.lookup(asid, first, Kind::Fetch, 0)?).then_some(first);
         }
         for vpn in first + 1..=(instr.pc + u64::from(instr.len) - 1) >> BASE_SHIFT {
-            *calm = (!self.lookup_further(asid, vpn, Kind::Fetch)?).then_some(vpn);
+            *filtered_page = (!self.lookup_further(asid, vpn, Kind::Fetch)?).then_some(vpn);
         }
         Ok(true)
     }
@@ -285,7 +285,7 @@ impl Engine {
     /// One load or store. Returns whether a lookup changed something.
     #[inline]
     fn data(&mut self, asid: Asid, kind: Kind, addr: u64, size: u64) -> Result<bool, Error> {
-        *of(&mut self.tally.references, kind) += 1;
+        *counter_of(&mut self.tally.references, kind) += 1;
         let (first, last) = (addr >> BASE_SHIFT, addr.saturating_add(size - 1) >> BASE_SHIFT);
         let mut acted = self.lookup(asid, first, kind, 0)?;
         for vpn in first + 1..=last {
@@ -297,64 +297,69 @@ impl Engine {
 
 /// If all references of this block are filtered, notes the lookups of its `N` address words. Returns whether they are.
 #[inline(always)]
-fn count_refs<const N: usize>(silent: Silent, marks: &mut Marking, quick: &Quick, window: &[u64; 1 + TOGETHER]) -> bool {
-    let (mut loud, mut reaches, mut places) = (0, 0, [0; N]);
+fn count_refs<const N: usize>(
+    tags: FastTags,
+    times: &mut LookupStamper,
+    quick: &Quick,
+    window: &[u64; 1 + INLINE_WORDS],
+) -> bool {
+    let (mut mismatch, mut reaches, mut hashes) = (0, 0, [0; N]);
     for i in 0..N {
         let (r, addr) = (quick.first[i], window[1 + i]);
         let vpn = addr >> BASE_SHIFT;
-        places[i] = Marks::place(vpn);
-        loud |= silent.loud(vpn, places[i] + r.table());
+        hashes[i] = LookupTimes::hash(vpn);
+        mismatch |= tags.mismatch(vpn, hashes[i] + r.table());
         reaches |= r.reach(addr);
     }
-    let quiet = loud | reaches >> BASE_SHIFT == 0;
-    if quiet {
-        places.iter().for_each(|&place| marks.mark(place));
+    let filtered = mismatch | reaches >> BASE_SHIFT == 0;
+    if filtered {
+        hashes.iter().for_each(|&hash| times.stamp(hash));
     }
-    quiet
+    filtered
 }
 
 /// The same for a block of more addresses. Returns the rest of the words if all are filtered.
 #[inline(never)]
 fn count_more<'w>(
     compiled: &Compiled,
-    silent: Silent,
-    marks: &mut Marking,
+    tags: FastTags,
+    times: &mut LookupStamper,
     quick: &Quick,
     words: &'w [u64],
     many: usize,
 ) -> Option<&'w [u64]> {
-    const { assert!(TOGETHER == 4, "the loop takes up to two addresses itself, here are the others") }
-    if many <= TOGETHER {
+    const { assert!(INLINE_WORDS == 4, "the loop takes up to two addresses itself, here are the others") }
+    if many <= INLINE_WORDS {
         let window = words.first_chunk()?;
-        let quiet = match many {
-            3 => count_refs::<3>(silent, marks, quick, window),
-            _ => count_refs::<4>(silent, marks, quick, window),
+        let filtered = match many {
+            3 => count_refs::<3>(tags, times, quick, window),
+            _ => count_refs::<4>(tags, times, quick, window),
         };
-        return quiet.then(|| &words[1 + many..]);
+        return filtered.then(|| &words[1 + many..]);
     }
     let (addrs, behind) = words[1..].split_at_checked(many)?;
-    let (mut loud, mut reaches) = (0, 0);
+    let (mut mismatch, mut reaches) = (0, 0);
     for (r, &addr) in compiled.all_of(quick).iter().zip(addrs) {
         let vpn = addr >> BASE_SHIFT;
-        loud |= silent.loud(vpn, Marks::place(vpn) + r.table());
+        mismatch |= tags.mismatch(vpn, LookupTimes::hash(vpn) + r.table());
         reaches |= r.reach(addr);
     }
-    if loud | reaches >> BASE_SHIFT != 0 {
+    if mismatch | reaches >> BASE_SHIFT != 0 {
         return None;
     }
-    addrs.iter().for_each(|addr| marks.mark(Marks::place(addr >> BASE_SHIFT)));
+    addrs.iter().for_each(|addr| times.stamp(LookupTimes::hash(addr >> BASE_SHIFT)));
     Some(behind)
 }
 
 /// XC-3 on the fast path: every lookup that was only counted is a hit with the translation of the page table.
-fn verify(compiled: &Compiled, groups: &[Group], units: &[Unit], asid: Asid, words: &[u64], at: usize) {
+fn verify(compiled: &Compiled, groups: &[Group], instances: &[TlbInstance], asid: Asid, words: &[u64], at: usize) {
     let (block, addrs) = compiled.blocks.execution(words, at).expect("it was looked at");
     let fetches = block.instrs.iter().map(|i| (Kind::Fetch, i.pc));
     let data = block.data(addrs).map(|(r, addr)| (r.kind, addr));
     for (kind, addr) in fetches.chain(data) {
-        for unit in units {
-            let os = &groups[unit.group].os;
-            unit.check(os, Lookup { asid, vpn: Vpn(addr >> os.page_shift()), kind });
+        for instance in instances {
+            let os = &groups[instance.group].os;
+            instance.check(os, Lookup { asid, vpn: Vpn(addr >> os.page_shift()), kind });
         }
     }
 }

@@ -3,12 +3,12 @@
 mod build;
 mod result;
 
-use super::crew::{Crew, Work};
 use super::engine::Engine;
+use super::instance::TlbInstance;
 use super::lines::LineEngine;
 use super::spec::MachineSpec;
-use super::tally::{Crowd, Footprint, Progress, Tally};
-use super::unit::Unit;
+use super::tally::{Footprint, ProcessCounts, Progress, Tally};
+use super::worker_pool::{BatchEngine, WorkerPool};
 use farreach_hw as hw;
 use farreach_types::Error;
 use farreach_types::event::{Batch, Source};
@@ -25,7 +25,7 @@ pub struct Options {
     /// Without shortcuts: every design is asked at every lookup. Slow; for checking.
     pub plain: bool,
     /// Threads, the caller's with them; 0 and 1: only the caller's. With more it reads and others simulate, and
-    /// [`Lab::settle`] comes before results and entries. The result is the same on any number.
+    /// [`Lab::finish`] comes before results and entries. The result is the same on any number.
     pub threads: usize,
     /// With more threads: bytes of the stream that may wait for those that simulate. A source that is now faster than they, now slower, keeps them
     /// at work if this is large. There is always some room; 0: no more.
@@ -33,10 +33,10 @@ pub struct Options {
 }
 
 /// One engine of either family. They share nothing, and agree about what the program did.
-enum Loop {
+enum AnyEngine {
     /// TLBs, which see only the lookups that are not filtered.
     Pages(Box<Engine>),
-    /// Machines that see every line; one group, of all units.
+    /// Machines that see every line; one group, of all instances.
     Lines(Box<LineEngine>),
 }
 
@@ -44,38 +44,38 @@ enum Loop {
 struct Seen<'a> {
     tally: Tally,
     footprint: &'a Footprint,
-    crowd: &'a Crowd,
+    process_counts: &'a ProcessCounts,
 }
 
-impl Loop {
-    fn work(&mut self) -> &mut dyn Work {
+impl AnyEngine {
+    fn as_engine(&mut self) -> &mut dyn BatchEngine {
         match self {
-            Loop::Pages(engine) => &mut **engine,
-            Loop::Lines(engine) => &mut **engine,
+            AnyEngine::Pages(engine) => &mut **engine,
+            AnyEngine::Lines(engine) => &mut **engine,
         }
     }
     fn seen(&self) -> Seen<'_> {
         match self {
-            Loop::Pages(engine) => {
-                let Engine { tally, footprint, crowd, .. } = &**engine;
-                Seen { tally: *tally, footprint, crowd }
+            AnyEngine::Pages(engine) => {
+                let Engine { tally, footprint, process_counts, .. } = &**engine;
+                Seen { tally: *tally, footprint, process_counts }
             }
-            Loop::Lines(engine) => {
-                let LineEngine { tally, footprint, crowd, .. } = &**engine;
-                Seen { tally: *tally, footprint, crowd }
+            AnyEngine::Lines(engine) => {
+                let LineEngine { tally, footprint, process_counts, .. } = &**engine;
+                Seen { tally: *tally, footprint, process_counts }
             }
         }
     }
 }
 
-impl Work for Loop {
+impl BatchEngine for AnyEngine {
     fn feed(&mut self, batch: &Batch) -> Result<(), Error> {
-        self.work().feed(batch)
+        self.as_engine().feed(batch)
     }
     fn done(&self) -> bool {
         match self {
-            Loop::Pages(engine) => engine.done(),
-            Loop::Lines(engine) => engine.done(),
+            AnyEngine::Pages(engine) => engine.done(),
+            AnyEngine::Lines(engine) => engine.done(),
         }
     }
     fn progress(&self) -> Progress {
@@ -86,18 +86,18 @@ impl Work for Loop {
 /// Machines that run side by side.
 pub struct Lab {
     specs: Vec<MachineSpec>,
-    engines: Vec<Loop>,
+    engines: Vec<AnyEngine>,
     /// Holds the engines while they run on threads of their own.
-    crew: Option<Crew<Loop>>,
-    place: Vec<Place>,
+    pool: Option<WorkerPool<AnyEngine>>,
+    locations: Vec<Location>,
     options: Options,
 }
 
 /// Where a machine is simulated.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct Location {
     engine: usize,
-    unit: usize,
+    instance: usize,
     /// Index in the family, if the instance is a family.
     member: usize,
 }
@@ -109,37 +109,38 @@ impl Lab {
     /// [`Error::Config`]: a part of a machine refuses its keys, or a file that they name; it says which machine, key, value, and what is
     /// allowed. [`Error::Io`]: a thread cannot be started.
     pub fn new(specs: Vec<MachineSpec>, options: Options) -> Result<Lab, Error> {
-        let (mut engines, place) = build::engines(&specs, &options)?;
-        let crew = if options.threads > 1 { Some(Crew::start(std::mem::take(&mut engines), options.ahead)?) } else { None };
-        Ok(Lab { specs, engines, crew, place, options })
+        let (mut engines, locations) = build::engines(&specs, &options)?;
+        let pool =
+            if options.threads > 1 { Some(WorkerPool::start(std::mem::take(&mut engines), options.ahead)?) } else { None };
+        Ok(Lab { specs, engines, pool, locations, options })
     }
 
     /// Waits until every batch is simulated. Nothing can be fed after it.
     ///
     /// # Errors
     /// What engines on threads of their own found, as [`Lab::feed`] says without such threads.
-    pub fn settle(&mut self) -> Result<(), Error> {
-        let Some(crew) = self.crew.take() else { return Ok(()) };
-        let (engines, outcome) = crew.finish();
+    pub fn finish(&mut self) -> Result<(), Error> {
+        let Some(pool) = self.pool.take() else { return Ok(()) };
+        let (engines, outcome) = pool.finish();
         self.engines = engines;
         outcome
     }
 
-    /// Whether [`Options::limit`] was reached, after [`Lab::settle`].
+    /// Whether [`Options::limit`] was reached, after [`Lab::finish`].
     pub fn limit_reached(&self) -> bool {
-        self.engines.first().is_some_and(Work::done)
+        self.engines.first().is_some_and(BatchEngine::done)
     }
 
     /// Simulates one batch, which may be given away or lent; false: the limit is reached, further batches would be ignored. With
-    /// [`Options::threads`] also if an engine has given up: [`Lab::settle`] says why.
+    /// [`Options::threads`] also if an engine has given up: [`Lab::finish`] says why.
     ///
     /// # Errors
     /// [`Error::Trace`]: the batch is broken, a block that was never defined, say, or of a second stream. [`Error::Simulation`]: a machine cannot
     /// go on, its memory is full, say.
     pub fn feed<'b>(&mut self, batch: impl Into<Cow<'b, Batch>>) -> Result<bool, Error> {
         let batch = batch.into();
-        if let Some(crew) = &mut self.crew {
-            return Ok(crew.feed(batch.into_owned()));
+        if let Some(pool) = &mut self.pool {
+            return Ok(pool.feed(batch.into_owned()));
         }
         for engine in &mut self.engines {
             engine.feed(&batch)?;
@@ -157,34 +158,34 @@ impl Lab {
                 break;
             }
         }
-        self.settle()
+        self.finish()
     }
 
     /// How far the simulation is.
     pub fn progress(&self) -> Progress {
-        if let Some(crew) = &self.crew {
-            return crew.progress();
+        if let Some(pool) = &self.pool {
+            return pool.progress();
         }
-        self.engines.first().map(Work::progress).unwrap_or_default()
+        self.engines.first().map(BatchEngine::progress).unwrap_or_default()
     }
 
     /// Design by design, the valid entries of each TLB (fetch side first, if split); of machines with caches none. For checks.
     ///
     /// # Panics
-    /// With [`Options::threads`], before [`Lab::settle`].
+    /// With [`Options::threads`], before [`Lab::finish`].
     pub fn entries(&mut self) -> Vec<Vec<hw::tlb::EntryView>> {
-        assert!(self.crew.is_none(), "settle() comes before entries()");
-        let both = |u: &Unit| u.fetch.iter().chain([&u.main]).flat_map(|t| t.entries()).collect();
+        assert!(self.pool.is_none(), "finish() comes before entries()");
+        let both = |u: &TlbInstance| u.fetch.iter().chain([&u.main]).flat_map(|t| t.entries()).collect();
         for engine in &mut self.engines {
-            if let Loop::Pages(engine) = engine {
-                engine.settle(false);
+            if let AnyEngine::Pages(engine) = engine {
+                engine.flush_lookups(false);
             }
         }
-        let entries = |place: &Place| match &self.engines[place.engine] {
-            Loop::Pages(engine) => both(&engine.units[place.unit]),
-            Loop::Lines(_) => Vec::new(),
+        let entries = |location: &Location| match &self.engines[location.engine] {
+            AnyEngine::Pages(engine) => both(&engine.instances[location.instance]),
+            AnyEngine::Lines(_) => Vec::new(),
         };
-        self.place.iter().map(entries).collect()
+        self.locations.iter().map(entries).collect()
     }
 }
 
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "settle() comes before entries()")]
+    #[should_panic(expected = "finish() comes before entries()")]
     fn entries_are_for_afterwards() {
         let machines = MachineSpec::parse_all(["t94/single"], 0).unwrap();
         Lab::new(machines, Options { threads: 2, ..Options::default() }).unwrap().entries();

@@ -1,29 +1,29 @@
 //! One operating-system policy with the designs that run on it, many times side by side over one stream of events.
 
-mod by_hand;
 mod compiled;
-mod crew;
 mod description;
 mod engine;
+mod filter;
 #[doc(hidden)]
 pub mod fuzz;
-mod growth;
+mod hand_made;
+mod instance;
 mod lab;
+mod lifetimes;
 mod lines;
-mod lives;
+mod memory_profile;
 mod pages;
 mod presets;
 mod profile;
-mod quiet;
 mod spec;
 mod tally;
 mod threads;
-mod unit;
+mod worker_pool;
 
-pub use by_hand::{entries_by_hand, two_processes_by_hand};
+pub use filter::MAX_DESIGNS;
+pub use hand_made::{entries_after_loads, two_processes_on_one_line};
 pub use lab::{Lab, Options};
 pub use pages::{PAGE_SIZES, PageLab};
 pub use presets::{PRESETS, Preset};
-pub use quiet::MAX_DESIGNS;
 pub use spec::{Hardware, MachineSpec};
 pub use tally::Progress;

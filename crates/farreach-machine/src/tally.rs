@@ -1,6 +1,6 @@
 //! What an engine counts for all designs together: references, lookups and the pages they touch.
 
-use super::lives::Time;
+use super::lifetimes::Time;
 use farreach_types::addr::Asid;
 use farreach_types::counts::Lookups;
 use farreach_types::event::{Kind, Op};
@@ -32,7 +32,7 @@ impl Tally {
     /// What `--limit` counts: instructions, or references in a stream that has none. Blocks without instructions that stand
     /// among others (the rest of an instruction that faulted, say) add nothing.
     #[inline]
-    pub fn units(&self) -> u64 {
+    pub fn limit_count(&self) -> u64 {
         match self.references.fetch {
             0 => self.references.total(),
             instructions => instructions,
@@ -67,7 +67,7 @@ impl Tally {
 
 /// The counter of a kind.
 #[inline(always)]
-pub(super) fn of(lookups: &mut Lookups, kind: Kind) -> &mut u64 {
+pub(super) fn counter_of(lookups: &mut Lookups, kind: Kind) -> &mut u64 {
     match kind {
         Kind::Fetch => &mut lookups.fetch,
         Kind::Load => &mut lookups.load,
@@ -77,7 +77,7 @@ pub(super) fn of(lookups: &mut Lookups, kind: Kind) -> &mut u64 {
 
 /// Processes and threads that a stream announces. A process stays itself through an exec, and so does the thread that calls it.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Crowd {
+pub(super) struct ProcessCounts {
     starts: u64,
     execs: u64,
     forks: u64,
@@ -85,7 +85,7 @@ pub(super) struct Crowd {
     ended: BTreeSet<Asid>,
 }
 
-impl Crowd {
+impl ProcessCounts {
     /// Counts an event. An address space that has ended does not start again: that would be a second stream.
     pub fn follow(&mut self, asid: Asid, op: &Op) -> Result<(), String> {
         match op {
@@ -122,7 +122,7 @@ pub(super) const ORDERS: usize = 10;
 
 /// The largest base page that begins with this 4 KB page, as log2 of its 4 KB pages.
 #[inline]
-pub(super) fn begins(vpn: u64) -> usize {
+pub(super) fn alignment(vpn: u64) -> usize {
     (vpn.trailing_zeros() as usize).min(ORDERS - 1)
 }
 

@@ -11,7 +11,7 @@
 
 use super::os::{Change, OsConfig, Peaks, PlainOs, What};
 use super::tlb::{PlainTlb, TlbConfig};
-use farreach_hw::tlb::{EntryView, Lookup, Noise, Outcome, Tlb};
+use farreach_hw::tlb::{EntryView, Lookup, Outcome, Tlb, Unfiltered};
 use farreach_types::addr::{Asid, BASE_SHIFT, VpnRange};
 use farreach_types::counts::{Lookups, OsCounts, TlbCounts};
 use farreach_types::event::{Access, Item, Kind, Op};
@@ -103,7 +103,7 @@ fn deliver(tlb: &mut PlainTlb, changes: &[Change]) {
     for &(asid, pages, what) in changes {
         match what {
             What::Stale => tlb.invalidate_pages(asid, pages),
-            What::Demoted => tlb.demote(asid, pages, &mut Noise::default()),
+            What::Demoted => tlb.demote(asid, pages, &mut Unfiltered::default()),
         }
     }
 }

@@ -52,7 +52,7 @@ mod slots;
 pub use config::{Preload, Replacement, SizeLookup, TlbConfig, TlbKind};
 pub use mutation::Mutation;
 
-use farreach_hw::tlb::{Answer, EntryView, Lookup, Noise, Outcome, Tlb};
+use farreach_hw::tlb::{Answer, EntryView, Lookup, Outcome, Tlb, Unfiltered};
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind as Access;
@@ -329,21 +329,21 @@ fn per_size(config: &TlbConfig) -> bool {
 }
 
 /// The oracle behind the contract, so that a driver can put an oracle, or a mutant of it, where a design stands.
-/// It never claims that a lookup is quiet.
+/// It never claims that a lookup is filtered.
 impl Tlb for PlainTlb {
-    fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, _: &mut Noise) -> Answer {
-        Answer { outcome: self.lookup(at, pte, table), quiet: false }
+    fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, _: &mut Unfiltered) -> Answer {
+        Answer { outcome: self.lookup(at, pte, table), filterable: false }
     }
-    fn invalidate(&mut self, asid: Asid, pages: VpnRange, _: &mut Noise) {
+    fn invalidate(&mut self, asid: Asid, pages: VpnRange, _: &mut Unfiltered) {
         self.invalidate_pages(asid, pages);
     }
-    fn demote(&mut self, asid: Asid, pages: VpnRange, _: &mut Noise) {
+    fn demote(&mut self, asid: Asid, pages: VpnRange, _: &mut Unfiltered) {
         self.split(asid, pages);
     }
-    fn invalidate_space(&mut self, asid: Asid, _: &mut Noise) {
+    fn invalidate_space(&mut self, asid: Asid, _: &mut Unfiltered) {
         self.drop_space(asid);
     }
-    fn switch(&mut self, to: Asid, _: &mut Noise) {
+    fn switch(&mut self, to: Asid, _: &mut Unfiltered) {
         self.switch_to(to);
     }
     fn probe(&self, asid: Asid, vpn: Vpn, _: Access) -> Option<Translation> {

@@ -7,7 +7,7 @@
 //! * OL-4 Slots of the second level come behind those of the first. Its random generator is seeded with `seed + 1`.
 
 use super::tlb::{PlainTlb, TlbConfig};
-use farreach_hw::tlb::{EntryView, Lookup, Noise, Outcome, Tlb};
+use farreach_hw::tlb::{EntryView, Lookup, Outcome, Tlb, Unfiltered};
 use farreach_types::addr::{Asid, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
@@ -66,7 +66,7 @@ impl PlainTwoLevel {
     }
 
     pub fn demote(&mut self, asid: Asid, pages: VpnRange) {
-        self.tell(|tlb| tlb.demote(asid, pages, &mut Noise::default()));
+        self.tell(|tlb| tlb.demote(asid, pages, &mut Unfiltered::default()));
     }
 
     pub fn counts(&self) -> TlbCounts {

@@ -6,7 +6,7 @@
 //! anything runs, so a touch is no fault and needs no frame; the page table gets the page then, with its neighbours in a leaf of
 //! `direct_map_page`, so that it grows with what is used.
 
-use super::coarse::Piece;
+use super::base_pages::Piece;
 use super::fault::attr;
 use super::page_table::Entry;
 use super::{Os, What};

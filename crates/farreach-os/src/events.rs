@@ -1,11 +1,11 @@
 //! Following the program: every event that changes an address space.
 
-use super::coarse::{self, Piece, Step};
+use super::base_pages::{self, Piece, Step};
 use super::direct_map;
 use super::fault::attr;
 use super::object::{File, ObjectId, ObjectKind};
 use super::region::{Huge, Region};
-use super::{Os, Space, What, round};
+use super::{Os, Space, What, huge_rounding};
 use farreach_types::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
 use farreach_types::event::{Backing, Op, Prot};
 use std::collections::HashMap;
@@ -21,13 +21,13 @@ impl Os {
             }
             Op::Fork { child } => self.fork(asid, *child),
             Op::End(_) => self.end(asid),
-            op if self.shift == BASE_SHIFT => coarse::fine(op).into_iter().for_each(|step| self.step(asid, step)),
+            op if self.shift == BASE_SHIFT => base_pages::in_4k_pages(op).into_iter().for_each(|step| self.step(asid, step)),
             op => {
                 let k = self.shift - BASE_SHIFT;
-                self.space(asid).parts.coarse(op, k).into_iter().for_each(|step| self.step(asid, step));
+                self.space(asid).parts.to_base_pages(op, k).into_iter().for_each(|step| self.step(asid, step));
             }
         }
-        self.memory.settle();
+        self.memory.release_freed();
         self.tick();
         for asid in std::iter::once(asid).chain(match op {
             Op::Fork { child } => Some(*child),
@@ -81,7 +81,7 @@ impl Os {
             self.memory.objects.get_mut(file).mappers += 1;
         }
         let adopted = self.adopt(asid, mapping);
-        for gap in round::between(range, &adopted) {
+        for gap in huge_rounding::between(range, &adopted) {
             self.unmap(asid, gap);
         }
         self.space(asid).mapped_by_events = true;

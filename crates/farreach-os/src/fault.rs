@@ -3,7 +3,7 @@
 use super::bits;
 use super::object::{ObjectId, ObjectKind};
 use super::page_table::Entry;
-use super::placement::Ask;
+use super::placement::FrameRequest;
 use super::region::{Huge, Region};
 use super::{Os, OutOfMemory, Touched, What};
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
@@ -157,7 +157,7 @@ impl Os {
             return Ok(pfn);
         }
         let pfn = loop {
-            match self.placement.place(&mut self.memory, Ask { vpn, object, page }) {
+            match self.placement.place(&mut self.memory, FrameRequest { vpn, object, page }) {
                 Some(pfn) => break pfn,
                 None if self.make_room() => {}
                 None => return Err(OutOfMemory { vpn }),
@@ -173,9 +173,9 @@ impl Os {
         if !self.memory.objects.get(region.object).kind.is_file() {
             return self.ordinary(vpn);
         }
-        let ask = Ask { vpn, object: region.object, page: region.page_of(vpn) };
+        let request = FrameRequest { vpn, object: region.object, page: region.page_of(vpn) };
         loop {
-            match self.placement.copy(&mut self.memory, ask) {
+            match self.placement.copy(&mut self.memory, request) {
                 Some(pfn) => return Ok(pfn),
                 None if self.make_room() => {}
                 None => return Err(OutOfMemory { vpn }),
@@ -290,7 +290,7 @@ impl Os {
             // The store under way will touch the copy.
             self.spaces[asid.0 as usize].table.update(vpn, |entry| entry.touched = false).expect("still mapped");
         }
-        self.memory.settle();
+        self.memory.release_freed();
         Ok(())
     }
 

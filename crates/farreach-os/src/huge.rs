@@ -3,7 +3,7 @@
 
 use super::fault::attr;
 use super::page_table::Entry;
-use super::placement::Ask;
+use super::placement::FrameRequest;
 use super::region::Region;
 use super::{Os, What};
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
@@ -36,8 +36,8 @@ impl Os {
     /// Serves a fault with the largest superpage that fits: an aligned group inside its region of private anonymous memory, no page of
     /// which is mapped or has contents, and for which there is a block.
     pub(super) fn superpage_fault(&mut self, asid: Asid, vpn: Vpn, region: &Region) -> bool {
-        let ask = Ask { vpn, object: region.object, page: region.page_of(vpn) };
-        let orders = self.placement.orders(&self.memory, ask, region.huge).to_vec();
+        let request = FrameRequest { vpn, object: region.object, page: region.page_of(vpn) };
+        let orders = self.placement.orders(&self.memory, request, region.huge).to_vec();
         if orders.is_empty() || !self.memory.objects.get(region.object).private {
             return false;
         }
@@ -45,16 +45,16 @@ impl Os {
             let group = VpnRange { start: vpn.align_down(order.into()), pages: 1 << order };
             let fits = if inside(group, region.range) {
                 let first = region.page_of(group.start);
-                !self.memory.objects.get(region.object).slots.any_in(first..first + group.pages)
+                !self.memory.objects.get(region.object).page_index.any_in(first..first + group.pages)
             } else {
-                self.roundable(asid, group, region)
+                self.may_round_up(asid, group, region)
             };
             if !fits || self.spaces[asid.0 as usize].table.any_in(group) {
                 continue;
             }
             let first = region.page_of(region.range.start.max(group.start));
             let page = first.wrapping_sub(region.range.start.max(group.start).0 - group.start.0);
-            let Some(base) = self.superpage_block(Ask { vpn: group.start, page, ..ask }, order) else {
+            let Some(base) = self.superpage_block(FrameRequest { vpn: group.start, page, ..request }, order) else {
                 self.memory.counts.superpage_fallbacks += 1;
                 continue;
             };
@@ -74,10 +74,10 @@ impl Os {
     }
 
     /// A block for a superpage, after compaction if need be.
-    fn superpage_block(&mut self, ask: Ask, order: u8) -> Option<Pfn> {
-        let block = self.placement.block(&mut self.memory, ask, order);
+    fn superpage_block(&mut self, request: FrameRequest, order: u8) -> Option<Pfn> {
+        let block = self.placement.block(&mut self.memory, request, order);
         if block.is_none() && self.compact(order.into()) {
-            return self.placement.block(&mut self.memory, ask, order);
+            return self.placement.block(&mut self.memory, request, order);
         }
         block
     }
@@ -86,8 +86,8 @@ impl Os {
     pub(super) fn collapse_later(&mut self, asid: Asid, vpn: Vpn, region: &Region) {
         let Some(background) = self.placement.background() else { return };
         let group = VpnRange { start: vpn.align_down(background.order.into()), pages: 1 << background.order };
-        let ask = Ask { vpn, object: region.object, page: region.page_of(vpn) };
-        let wanted = self.placement.orders(&self.memory, ask, region.huge).contains(&background.order);
+        let request = FrameRequest { vpn, object: region.object, page: region.page_of(vpn) };
+        let wanted = self.placement.orders(&self.memory, request, region.huge).contains(&background.order);
         if wanted && inside(group, region.range) && self.waiting.inside.insert((asid, group.start)) {
             self.waiting.queue.push_back((asid, group.start));
         }
@@ -104,7 +104,7 @@ impl Os {
             }
             self.sync_ranges(asid);
         }
-        self.memory.settle();
+        self.memory.release_freed();
     }
 
     /// Copies the pages of a group into a block and maps it as one. True if that is done or can no longer be.
@@ -123,8 +123,8 @@ impl Os {
         if group.pages - pages.len() as u64 > background.missing || !entries.iter().all(alone) {
             return false;
         }
-        let ask = Ask { vpn: first, object: region.object, page: region.page_of(first) };
-        let Some(base) = self.superpage_block(ask, order) else { return false };
+        let request = FrameRequest { vpn: first, object: region.object, page: region.page_of(first) };
+        let Some(base) = self.superpage_block(request, order) else { return false };
         for &vpn in &pages {
             self.demote(asid, vpn);
         }

@@ -1,9 +1,9 @@
 //! The operating system: address spaces, page tables, placement of pages, promotion. It follows the events of the program and
 //! serves its faults, and it says what changed so that translation hardware can follow. It knows no hardware.
 
+mod base_pages;
 mod bits;
 mod busy;
-mod coarse;
 mod compaction;
 mod direct_map;
 pub mod dump;
@@ -11,8 +11,10 @@ mod events;
 mod fault;
 pub mod frames;
 mod huge;
+mod huge_rounding;
 mod memory;
 mod object;
+mod page_index;
 mod page_table;
 pub mod placement;
 mod pressure;
@@ -20,11 +22,9 @@ mod promotion;
 pub mod ranges;
 mod region;
 mod request;
-mod round;
 mod segment;
-mod slots;
 
-use coarse::Parts;
+use base_pages::Parts;
 use farreach_types::addr::{Asid, Bytes, Vpn, VpnRange};
 use farreach_types::counts::{MemoryUse, OsCounts};
 use farreach_types::params::{Allowed, Key, Params};

@@ -3,7 +3,7 @@
 use super::busy::BusyFrames;
 use super::direct_map::is_direct;
 use super::object::{ObjectId, Objects};
-use super::slots::Slot;
+use super::page_index::PageLocation;
 use crate::frames::sparse::FrameSet;
 use crate::frames::{FrameAllocator, Pool};
 use farreach_types::addr::{Pfn, Vpn};
@@ -172,7 +172,7 @@ impl Memory {
     fn steal_one(&mut self) -> bool {
         while let Some((stamp, object, page)) = self.reserved.pop_front() {
             if let Some(pfn) = self.reservation(object, page, stamp) {
-                self.objects.get_mut(object).slots.remove(page);
+                self.objects.get_mut(object).page_index.remove(page);
                 self.reserved_live -= 1;
                 self.counts.reservations_stolen += 1;
                 self.alloc.free(pfn);
@@ -185,8 +185,8 @@ impl Memory {
     /// The frame of a reserved-list element, if it still stands. An element outlives its reservation, even its object; stamps
     /// are unique, so a later reservation is never taken for it.
     fn reservation(&self, object: ObjectId, page: u64, stamp: u64) -> Option<Pfn> {
-        match self.objects.try_get(object)?.slots.get(page)? {
-            Slot::Reserved(pfn, s) if s == stamp => Some(pfn),
+        match self.objects.try_get(object)?.page_index.get(page)? {
+            PageLocation::Reserved(pfn, s) if s == stamp => Some(pfn),
             _ => None,
         }
     }
@@ -195,7 +195,7 @@ impl Memory {
     pub fn reserve(&mut self, object: ObjectId, page: u64, pfn: Pfn) {
         let stamp = self.next_stamp;
         self.next_stamp += 1;
-        let old = self.objects.get_mut(object).slots.insert(page, Slot::Reserved(pfn, stamp));
+        let old = self.objects.get_mut(object).page_index.insert(page, PageLocation::Reserved(pfn, stamp));
         debug_assert!(old.is_none(), "page {page} of {object:?} had a frame");
         self.reserved.push_back((stamp, object, page));
         self.reserved_live += 1;
@@ -209,9 +209,9 @@ impl Memory {
 
     /// The reserved or busy frame of an object page becomes (or is) busy; says which and whether it was reserved.
     pub fn claim(&mut self, object: ObjectId, page: u64) -> Option<(Pfn, bool)> {
-        match self.objects.get(object).slots.get(page)? {
-            Slot::Busy(pfn) => Some((pfn, false)),
-            Slot::Reserved(pfn, _) => {
+        match self.objects.get(object).page_index.get(page)? {
+            PageLocation::Busy(pfn) => Some((pfn, false)),
+            PageLocation::Reserved(pfn, _) => {
                 self.reserved_live -= 1;
                 self.fill(object, page, pfn);
                 Some((pfn, true))
@@ -221,16 +221,16 @@ impl Memory {
 
     /// The busy frame of an object page.
     pub fn frame_of(&self, object: ObjectId, page: u64) -> Option<Pfn> {
-        match self.objects.get(object).slots.get(page)? {
-            Slot::Busy(pfn) => Some(pfn),
-            Slot::Reserved(..) => None,
+        match self.objects.get(object).page_index.get(page)? {
+            PageLocation::Busy(pfn) => Some(pfn),
+            PageLocation::Reserved(..) => None,
         }
     }
 
     /// A frame just allocated gets the contents of an object page: zeros, unless the object is a file.
     pub fn fill(&mut self, object: ObjectId, page: u64, pfn: Pfn) {
         let o = self.objects.get_mut(object);
-        o.slots.insert(page, Slot::Busy(pfn));
+        o.page_index.insert(page, PageLocation::Busy(pfn));
         let cached = !o.private;
         self.counts.zeroed_pages += u64::from(!o.kind.is_file());
         self.busy.insert(pfn, 1, cached);
@@ -240,7 +240,7 @@ impl Memory {
     /// As [`Memory::fill`], for pages without frames and frames that follow each other.
     pub fn fill_run(&mut self, object: ObjectId, first: u64, pfn: Pfn, pages: u64) {
         let o = self.objects.get_mut(object);
-        o.slots.insert_run(first, pages, pfn);
+        o.page_index.insert_run(first, pages, pfn);
         let cached = !o.private;
         self.counts.zeroed_pages += if o.kind.is_file() { 0 } else { pages };
         self.busy.insert(pfn, pages, cached);
@@ -297,7 +297,7 @@ impl Memory {
     }
 
     /// Ends an event: what it freed goes to the tail of the free list together, in ascending order.
-    pub fn settle(&mut self) {
+    pub fn release_freed(&mut self) {
         self.freed.sort_unstable();
         for (mut first, mut frames) in std::mem::take(&mut self.freed) {
             while frames > 0 {
@@ -316,14 +316,14 @@ impl Memory {
     /// unless they are to be kept.
     pub fn forget(&mut self, object: ObjectId, first: u64, last: u64, keep_reserved: bool) {
         let before = self.busy.len();
-        for (slot, pages) in self.objects.get_mut(object).slots.drain(first..last, keep_reserved) {
+        for (slot, pages) in self.objects.get_mut(object).page_index.drain(first..last, keep_reserved) {
             match slot {
-                Slot::Reserved(pfn, _) => {
+                PageLocation::Reserved(pfn, _) => {
                     self.reserved_live -= 1;
                     self.freed.push((pfn.0, 1));
                 }
                 // A private page whose last mapping went first is free already; what the event under way frees is nobody else's yet.
-                Slot::Busy(pfn) => self.busy.disown_run(pfn, pages, &mut self.freed),
+                PageLocation::Busy(pfn) => self.busy.disown_run(pfn, pages, &mut self.freed),
             }
         }
         self.counts.freed_pages += before - self.busy.len();
@@ -331,8 +331,8 @@ impl Memory {
 
     /// Gives a page of a private object another busy frame: its copy (T94-57), or what it inherits by fork.
     pub fn rename(&mut self, object: ObjectId, page: u64, pfn: Pfn) {
-        let old = self.objects.get_mut(object).slots.insert(page, Slot::Busy(pfn));
-        debug_assert!(!matches!(old, Some(Slot::Reserved(..))), "a mapped page was reserved");
+        let old = self.objects.get_mut(object).page_index.insert(page, PageLocation::Busy(pfn));
+        debug_assert!(!matches!(old, Some(PageLocation::Reserved(..))), "a mapped page was reserved");
     }
 
     /// One region less maps the object; the last one destroys it.

@@ -1,6 +1,6 @@
 //! Memory objects and page identity (T94-43): which frame holds which page of which object, reserved or busy.
 
-use super::slots::Slots;
+use super::page_index::PageIndex;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ pub struct Object {
     /// Private anonymous memory: its pages die with their mapping. Others live until the last region is gone.
     pub private: bool,
     /// Identity index: object page to frame.
-    pub slots: Slots,
+    pub page_index: PageIndex,
     /// How far the first mapper's virtual page numbers are from the object's page numbers (AMB-7): virtual = object + shift,
     /// wrapping.
     pub shift: u64,
@@ -113,7 +113,7 @@ impl Objects {
             kind,
             file: file.clone(),
             private,
-            slots: Slots::default(),
+            page_index: PageIndex::default(),
             shift,
             begun: HashSet::new(),
             large: HashSet::new(),

@@ -68,7 +68,7 @@ impl Os {
             self.change(asid, VpnRange::one(vpn), What::Stale);
             self.sync_ranges(asid);
         }
-        self.memory.settle();
+        self.memory.release_freed();
         freed
     }
 }

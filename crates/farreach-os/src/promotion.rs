@@ -2,10 +2,10 @@
 
 use super::fault::attr;
 use super::object::ObjectKind;
+use super::page_index::PageLocation;
 use super::page_table::Entry;
 use super::placement::object_kinds;
 use super::region::Region;
-use super::slots::Slot;
 use super::{Os, What};
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::params::{Allowed, Key, Params};
@@ -148,9 +148,9 @@ impl Os {
             let here = space.regions.find(vpn).filter(|r| r.object == region.object && r.page_of(vpn) == page_of(vpn));
             let here = here.ok_or(Refusal::SmallObject)?;
             let cow = file && !here.shared;
-            let (pfn, has) = match (space.table.get(vpn), object.slots.get(page_of(vpn))) {
+            let (pfn, has) = match (space.table.get(vpn), object.page_index.get(page_of(vpn))) {
                 (Some(e), _) => (Some(e.pfn), (e.attr, e.cow)),
-                (None, Some(Slot::Reserved(pfn, _) | Slot::Busy(pfn))) => {
+                (None, Some(PageLocation::Reserved(pfn, _) | PageLocation::Busy(pfn))) => {
                     missing.push((vpn, pfn));
                     (Some(pfn), (attr(here.prot, cow), cow))
                 }

@@ -3,7 +3,7 @@
 use super::Os;
 use super::fault::attr;
 use super::page_table::Entry;
-use super::placement::Answer;
+use super::placement::EagerGrant;
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::event::Prot;
 
@@ -15,15 +15,15 @@ impl Os {
         let (first, end) = (region.page_of(range.start), region.page_of(range.start) + range.pages);
         let object = self.memory.objects.get(region.object);
         // Memory that another mapper has pages of: they are where they are.
-        let begun = object.slots.any_in(first..end);
+        let begun = object.page_index.any_in(first..end);
         if object.kind.is_file() || region.prot == Prot::NONE || begun {
             return;
         }
         let blocks = loop {
             match self.placement.request(&mut self.memory, asid, range.pages) {
-                Answer::Now(blocks) => break blocks,
-                Answer::Fragmented if self.gather_for(range.pages) => {}
-                Answer::Fragmented => {
+                EagerGrant::Now(blocks) => break blocks,
+                EagerGrant::Fragmented if self.gather_for(range.pages) => {}
+                EagerGrant::Fragmented => {
                     self.memory.counts.eager_refused += 1;
                     return;
                 }

@@ -6,12 +6,13 @@
 //! requests, and keeps what came of them, is elsewhere.
 
 mod ds13;
-mod hand;
+mod expected_rows;
 pub mod hypotheses;
 mod large;
 pub mod machines;
 pub mod micro;
 pub mod micro_memory;
+mod number_text;
 pub mod printed;
 mod ps;
 mod results;
@@ -19,7 +20,6 @@ mod rmm15;
 mod snapshots;
 mod sv97;
 mod t94;
-mod words;
 
 pub use farreach_types::papers::{
     Bars, Cell, Chart, Column, Finding, Judged, Origin, PAPERS_SCHEMA, Papers, Program, Row, Section, Series, Table, Verdict,
@@ -55,7 +55,7 @@ pub const STUDIES: &[&Study] = &[
     &t94::figures::FIGURE_3,
     &t94::sweeps::FIGURE_4,
     &t94::sweeps::FIGURE_5,
-    &t94::by_hand::STUDY,
+    &t94::worked_examples::STUDY,
     &t94::options::MECHANISMS,
     &t94::options::PRELOAD,
     &t94::options::THRESHOLDS,
@@ -80,7 +80,7 @@ pub const STUDIES: &[&Study] = &[
     &ds13::fig1::STUDY,
     &ds13::table4::FIGURE_4,
     &ds13::fig5::STUDY,
-    &ds13::by_hand::STUDY,
+    &ds13::worked_examples::STUDY,
     &rmm15::table1::TABLE_1,
     &rmm15::table2::STUDY,
     &rmm15::table1::TABLE_3,
@@ -91,7 +91,7 @@ pub const STUDIES: &[&Study] = &[
     &rmm15::fig6::STUDY,
     &rmm15::fig7::STUDY,
     &rmm15::options::STUDY,
-    &rmm15::by_hand::STUDY,
+    &rmm15::worked_examples::STUDY,
 ];
 
 /// The study with this id.

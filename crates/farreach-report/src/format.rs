@@ -1,6 +1,6 @@
 //! Numbers and names for people. The exact numbers are in the JSON and CSV reports.
 
-use farreach_types::nouns::noun;
+use farreach_types::plural::pluralize;
 
 /// Stands where there is nothing to say.
 pub const NONE: &str = "–";
@@ -35,7 +35,7 @@ pub fn grouped(n: u64) -> String {
 /// assert_eq!([counted(1, "instruction"), counted(85_974_000, "instruction")], ["1 instruction", "86.0M instructions"]);
 /// ```
 pub fn counted(n: u64, one: &str) -> String {
-    format!("{} {}", count(n), noun(n, one))
+    format!("{} {}", count(n), pluralize(n, one))
 }
 
 /// A signed count with its sign always shown, and a real minus.

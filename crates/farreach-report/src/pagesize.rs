@@ -8,7 +8,7 @@ use super::table::header;
 use super::view::cleaned_study;
 use farreach_types::addr::Bytes;
 use farreach_types::counts::{MachineResult, PageCounts, PageRow, PageSizeResult};
-use farreach_types::nouns::several;
+use farreach_types::plural::with_noun;
 use serde_json::{Map, Value as Json};
 
 const HEADS: [(&str, &str); 13] = [
@@ -44,7 +44,7 @@ pub fn table(result: &PageSizeResult, width: usize) -> String {
   code, data, total: distinct pages ever touched, by fetches, by loads and stores, by either; more: growth of total.
   write-back: distinct pages ever stored to. Numbers for other entries, from 1 to {} and more, are in the other reports.
 ",
-        several(result.entries, "entry"),
+        with_noun(result.entries, "entry"),
         result.entries,
         result.entry_counts.last().copied().unwrap_or(0)
     );

@@ -52,9 +52,9 @@ pub(super) struct Assembler {
 /// A reader of such a format.
 pub(super) trait Reader {
     /// The assembler that gets its references.
-    fn made(&mut self) -> &mut Assembler;
+    fn assembler(&mut self) -> &mut Assembler;
     /// Reads something; false at the end of the trace.
-    fn go_on(&mut self) -> Result<bool, Error>;
+    fn read_more(&mut self) -> Result<bool, Error>;
     /// An error at the place where it is.
     fn fail(&self, what: String) -> Error;
 }
@@ -73,14 +73,14 @@ impl<R: Reader> Assembled<R> {
 
     fn next(&mut self) -> Result<Option<Batch>, Error> {
         let Assembled { reader, ended } = self;
-        while !*ended && !reader.made().is_full() {
-            *ended = !reader.go_on()?;
+        while !*ended && !reader.assembler().is_full() {
+            *ended = !reader.read_more()?;
             if *ended {
-                reader.made().flush().map_err(|what| reader.fail(what))?;
+                reader.assembler().flush().map_err(|what| reader.fail(what))?;
             }
         }
-        let batch = reader.made().take();
-        if batch.is_none() && reader.made().is_blank() {
+        let batch = reader.assembler().take();
+        if batch.is_none() && reader.assembler().is_blank() {
             return Err(reader.fail("the trace ends here and has no references".into()));
         }
         Ok(batch)
@@ -92,7 +92,7 @@ impl<R: Reader> Source for Assembled<R> {
         let result = self.next();
         if result.is_err() {
             self.ended = true;
-            while self.reader.made().take().is_some() {}
+            while self.reader.assembler().take().is_some() {}
         }
         result
     }

@@ -165,11 +165,11 @@ impl ChampSimReader {
 }
 
 impl Reader for ChampSimReader {
-    fn made(&mut self) -> &mut Assembler {
+    fn assembler(&mut self) -> &mut Assembler {
         &mut self.made
     }
 
-    fn go_on(&mut self) -> Result<bool> {
+    fn read_more(&mut self) -> Result<bool> {
         if self.from == self.to {
             return self.refill();
         }

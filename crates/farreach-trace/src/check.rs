@@ -24,7 +24,7 @@ use farreach_types::event::{
     Backing, Batch, Block, Broken, End, Kind, MAX_BLOCKS, MAX_REF_BYTES, MAX_SPREAD, NOT_EXECUTED, OP_BIT, Op, Source,
     addresses, block_id,
 };
-use farreach_types::nouns::several;
+use farreach_types::plural::with_noun;
 
 /// Alignment of everything that is mapped.
 const PAGE: u64 = 4096;
@@ -120,7 +120,7 @@ impl<S: Source> Source for Checked<S> {
                     v.batch,
                     v.word,
                     v.asid.0,
-                    several(v.instructions, "instruction")
+                    with_noun(v.instructions, "instruction")
                 ),
                 what: v.what,
             }),

@@ -202,12 +202,12 @@ fn other(rest: &[u8], at: &mut usize) -> std::result::Result<Line, String> {
 }
 
 impl Reader for LackeyReader {
-    fn made(&mut self) -> &mut Assembler {
+    fn assembler(&mut self) -> &mut Assembler {
         &mut self.made
     }
 
     /// Parses the whole lines there are until a batch is full, or reads further ones.
-    fn go_on(&mut self) -> Result<bool> {
+    fn read_more(&mut self) -> Result<bool> {
         let Some(last) = self.buf[self.from..self.to].iter().rposition(|&b| b == b'\n') else { return self.refill() };
         let end = self.from + last + 1;
         // Taken out, so that the parser may borrow it while the run grows.

@@ -78,7 +78,7 @@ struct Space {
     pieces: BTreeMap<u64, Piece>,
     clusters: Vec<Option<Cluster>>,
     /// Places there ever were, in ascending order; the cluster that is there.
-    places: Vec<Place>,
+    places: Vec<Slot>,
     /// Bytes of all first clusters of places, as if packed one behind the other.
     packed: u64,
     /// Pages referenced while nothing was mapped there.
@@ -121,7 +121,7 @@ struct Cluster {
 
 /// A part of the area.
 #[derive(Clone, Copy)]
-struct Place {
+struct Slot {
     start: u64,
     /// Where a cluster begins.
     base: u64,

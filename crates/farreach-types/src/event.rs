@@ -24,7 +24,7 @@ pub use op::{Advice, Backing, End, Mapping, Op, Prot};
 
 use crate::Error;
 use crate::addr::Asid;
-use crate::nouns::several;
+use crate::plural::with_noun;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
@@ -154,14 +154,14 @@ impl Block {
                 return Err(format!(
                     "data reference {i} stands after {} of {}",
                     r.after,
-                    several(self.instrs.len() as u64, "instruction")
+                    with_noun(self.instrs.len() as u64, "instruction")
                 ));
             }
             before = r.after;
         }
         self.validate_words()?;
         if self.refs.len() as u64 >= OP_BIT >> 32 {
-            return Err(format!("{} (fewer than 2^31 allowed)", several(self.refs.len() as u64, "data reference")));
+            return Err(format!("{} (fewer than 2^31 allowed)", with_noun(self.refs.len() as u64, "data reference")));
         }
         Ok(())
     }
@@ -183,14 +183,14 @@ impl Block {
             if shared && r.offset.checked_add(r.size).is_none_or(|end| end > MAX_SPREAD) {
                 return Err(format!(
                     "data reference {i} is {} at {} behind an address that it shares ({MAX_SPREAD} bytes in all allowed)",
-                    several(r.size.into(), "byte"),
+                    with_noun(r.size.into(), "byte"),
                     r.offset
                 ));
             }
             if !shared && r.offset != 0 {
                 return Err(format!(
                     "data reference {i} is {} behind an address word of its own (0 allowed)",
-                    several(r.offset.into(), "byte")
+                    with_noun(r.offset.into(), "byte")
                 ));
             }
         }

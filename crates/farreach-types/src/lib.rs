@@ -8,9 +8,9 @@ pub mod addr;
 pub mod counts;
 pub mod error;
 pub mod event;
-pub mod nouns;
 pub mod papers;
 pub mod params;
+pub mod plural;
 pub mod text_file;
 pub mod translation;
 

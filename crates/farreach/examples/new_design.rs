@@ -10,7 +10,7 @@ use farreach::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
 use farreach::counts::TlbCounts;
 use farreach::event::Kind;
 use farreach::params::Params;
-use farreach::tlb::{Answer, DESIGNS, Design, EntryView, Lookup, Noise, Outcome, Tlb, keys};
+use farreach::tlb::{Answer, DESIGNS, Design, EntryView, Lookup, Outcome, Tlb, Unfiltered, keys};
 use farreach::trace::generate;
 use farreach::translation::{PageTableView, Pte, Translation};
 use farreach::{Lab, MachineSpec, Options, Report};
@@ -50,21 +50,21 @@ impl Hashed {
         (vpn.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & (self.slots.len() - 1)
     }
     /// Empties a slot and says that its page will have to be asked for again.
-    fn drop(&mut self, slot: usize, noise: &mut Noise) {
+    fn drop(&mut self, slot: usize, unfiltered: &mut Unfiltered) {
         if let Some(old) = self.slots[slot].take() {
-            noise.pages(old.asid, old.vpn, 1);
+            unfiltered.add(old.asid, old.vpn, 1);
             self.counts.invalidations += 1;
         }
     }
 }
 
 impl Tlb for Hashed {
-    fn access(&mut self, at: Lookup, pte: Pte, _: &dyn PageTableView, noise: &mut Noise) -> Answer {
+    fn access(&mut self, at: Lookup, pte: Pte, _: &dyn PageTableView, unfiltered: &mut Unfiltered) -> Answer {
         let (slot, store) = (self.slot(at.vpn), at.kind == Kind::Store);
         if let Some(entry) = self.slots[slot].as_mut().filter(|e| (e.asid, e.vpn) == (at.asid, at.vpn)) {
             entry.modified |= store;
             // The same lookup again would change nothing: the machine may count it without asking.
-            return Answer { outcome: Outcome::Hit, quiet: true };
+            return Answer { outcome: Outcome::Hit, filterable: true };
         }
         self.counts.misses += 1;
         self.counts.tag_misses += 1;
@@ -76,24 +76,24 @@ impl Tlb for Hashed {
         self.counts.data_misses = self.counts.load_misses + self.counts.store_misses;
         if let Some(old) = self.slots[slot] {
             self.counts.evictions += 1;
-            noise.pages(old.asid, old.vpn, 1);
+            unfiltered.add(old.asid, old.vpn, 1);
         }
         self.counts.fills += 1;
         let is = Translation { pfn: pte.pfn, attr: pte.attr };
         self.slots[slot] = Some(Entry { asid: at.asid, vpn: at.vpn, is, modified: store });
-        Answer { outcome: Outcome::TagMiss, quiet: true }
+        Answer { outcome: Outcome::TagMiss, filterable: true }
     }
 
-    fn invalidate(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
+    fn invalidate(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
         for slot in 0..self.slots.len() {
             if self.slots[slot].is_some_and(|e| e.asid == asid && pages.contains(e.vpn)) {
-                self.drop(slot, noise);
+                self.drop(slot, unfiltered);
             }
         }
     }
 
-    fn invalidate_space(&mut self, asid: Asid, noise: &mut Noise) {
-        self.invalidate(asid, VpnRange { start: Vpn(0), pages: 1 << (64 - BASE_SHIFT) }, noise);
+    fn invalidate_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
+        self.invalidate(asid, VpnRange { start: Vpn(0), pages: 1 << (64 - BASE_SHIFT) }, unfiltered);
     }
 
     fn probe(&self, asid: Asid, vpn: Vpn, _: Kind) -> Option<Translation> {

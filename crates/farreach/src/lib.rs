@@ -38,5 +38,5 @@ pub mod trace {
 
 /// TLB designs: the contract, the registry, and the keys that designs share.
 pub mod tlb {
-    pub use farreach_hw::tlb::{Answer, DESIGNS, Design, EntryBits, EntryView, Lookup, Noise, Outcome, Tlb, design, keys};
+    pub use farreach_hw::tlb::{Answer, DESIGNS, Design, EntryBits, EntryView, Lookup, Outcome, Tlb, Unfiltered, design, keys};
 }

@@ -4,8 +4,8 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use farreach_cost::area::area_rbe;
 use farreach_hw::tlb::{DESIGNS, Design, EntryBits, design, keys};
-use farreach_types::nouns::several;
 use farreach_types::params::{Key, Params};
+use farreach_types::plural::with_noun;
 use serde_json::{Map, Value, json};
 
 /// Chip area of a fully associative TLB, in register-bit equivalents (rbe)
@@ -76,7 +76,7 @@ fn as_json(args: &AreaArgs) -> anyhow::Result<String> {
 
 fn for_people(args: &AreaArgs) -> anyhow::Result<String> {
     let (design, bits) = known(&args.kind, args.entries, args.factor)?;
-    let pages = if has_subblocks(design) { format!(" of {}", several(args.factor, "page")) } else { String::new() };
+    let pages = if has_subblocks(design) { format!(" of {}", with_noun(args.factor, "page")) } else { String::new() };
     let rbe = area_rbe(args.entries, bits);
     let reference = area_rbe(64, known("superpage", 64, 1)?.1);
     Ok(format!(
@@ -85,7 +85,7 @@ fn for_people(args: &AreaArgs) -> anyhow::Result<String> {
            area            {rbe:.1} rbe\n  \
            relative        {ratio:.3} x the 64-entry superpage TLB ({reference:.1} rbe)\n",
         kind = design.kind,
-        entries = several(args.entries, "entry"),
+        entries = with_noun(args.entries, "entry"),
         tag = bits.tag,
         data = bits.data,
         status = bits.status,

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 /// How long to wait for a pipe before looking whether there was a signal.
-const PATIENCE: Duration = Duration::from_millis(50);
+const PIPE_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Where stored batches come from.
 enum Origin {
@@ -65,7 +65,7 @@ impl Origin {
             Origin::Pipe(batches) => batches,
         };
         loop {
-            let next = batches.recv_timeout(PATIENCE);
+            let next = batches.recv_timeout(PIPE_POLL_INTERVAL);
             if signals.take().0 > 0 {
                 // A signal to all of a pipeline also ends who writes: a trace that is cut then is no error.
                 return Ok(Next::Signal);

@@ -93,12 +93,12 @@ impl Study {
 
     /// Says whether the limit was reached.
     fn emit(mut self, args: &PageSizeArgs, source: &str, interrupted: Option<i32>) -> Result<bool> {
-        self.pages.settle()?;
+        self.pages.finish()?;
         let limited = self.pages.limit_reached();
         let stopped = interrupted.filter(|_| !limited).map(|_| "interrupted".to_owned());
         let mut policies = Vec::new();
         if let Some(mut lab) = self.beside {
-            lab.settle()?;
+            lab.finish()?;
             policies = lab.result(source, stopped.clone()).machines;
         }
         args.output.emit(&self.pages.result(source, stopped, args.entries, policies))?;

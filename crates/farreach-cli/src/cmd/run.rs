@@ -59,7 +59,7 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
     let mut alignment = args.lab.alignment()?;
     let clock = Instant::now();
     let report = feed::live(&args.command, |batch| Ok((lab.feed(alignment.apply(batch)?)?, lab.progress())))?;
-    lab.settle()?;
+    lab.finish()?;
     if args.timing {
         let (recorder, own, wall) = (report.cpu.as_secs_f64(), own_cpu().as_secs_f64(), clock.elapsed().as_secs_f64());
         note(format_args!("seconds: recorder and program {recorder:.3}, simulation {own:.3}, wall {wall:.3}"));

@@ -41,7 +41,7 @@ pub fn run(args: SimArgs) -> Result<ExitCode> {
     let mut alignment = args.lab.alignment()?;
     let interrupted =
         feed::stored(&args.file, args.format.as_deref(), |batch| Ok((lab.feed(alignment.apply(batch)?)?, lab.progress())))?;
-    lab.settle()?;
+    lab.finish()?;
     let stopped = interrupted.map(|_| "interrupted".to_owned());
     args.output.emit(&lab.result(&alignment.label(&args.file), stopped))?;
     Ok(interrupted.map_or(ExitCode::SUCCESS, program::interrupted))

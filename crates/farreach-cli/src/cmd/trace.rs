@@ -11,7 +11,7 @@ use farreach_report::format::clean;
 use farreach_trace::check::{Report, Space};
 use farreach_trace::{Opened, Summary, open_trace, recover, summarize, to_frt, to_lackey_file};
 use farreach_types::addr::Bytes;
-use farreach_types::nouns::several;
+use farreach_types::plural::with_noun;
 
 /// Look at a trace: what it contains, whether it is sound, another format
 #[derive(Debug, Args)]
@@ -120,8 +120,8 @@ fn to_trace(input: &TraceFile, output: Option<String>, recovering: bool) -> Resu
     };
     let opened = input.open()?;
     let (totals, ended_by) = if recovering { recover(opened, &output)? } else { (to_frt(opened, &output)?, None) };
-    let (i, l) = (several(totals.instructions, "instruction"), several(totals.loads, "load"));
-    let (s, events) = (several(totals.stores, "store"), several(totals.ops, "event"));
+    let (i, l) = (with_noun(totals.instructions, "instruction"), with_noun(totals.loads, "load"));
+    let (s, events) = (with_noun(totals.stores, "store"), with_noun(totals.ops, "event"));
     note(format_args!("{output}: {i}, {l}, {s}, {events}"));
     if let Some(e) = ended_by {
         note(format_args!("it ends where the original could not be read: {e}"));
@@ -136,7 +136,7 @@ fn to_text(input: &TraceFile, output: &str) -> Result<()> {
         Err(e) => Err(e.into()),
         Ok(text) => {
             let parts = [(text.events_left_out, "event"), (text.space_changes_left_out, "switch of address space")];
-            let parts: Vec<_> = parts.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| several(n, what)).collect();
+            let parts: Vec<_> = parts.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| with_noun(n, what)).collect();
             if !parts.is_empty() {
                 note(format_args!("text has references only; left out: {}", parts.join(", ")));
             }
@@ -157,13 +157,13 @@ fn counts(r: &Report) -> String {
     let t = &r.totals;
     format!(
         "{} ({}, {}, {}), {}, {}, {}",
-        several(t.references(), "reference"),
-        several(t.instructions, "instruction"),
-        several(t.loads, "load"),
-        several(t.stores, "store"),
-        several(t.ops, "event"),
-        several(t.blocks, "block"),
-        several(t.address_spaces, "address space")
+        with_noun(t.references(), "reference"),
+        with_noun(t.instructions, "instruction"),
+        with_noun(t.loads, "load"),
+        with_noun(t.stores, "store"),
+        with_noun(t.ops, "event"),
+        with_noun(t.blocks, "block"),
+        with_noun(t.address_spaces, "address space")
     )
 }
 

@@ -6,7 +6,7 @@ use super::progress::Display;
 use anyhow::{Result, ensure};
 use clap::Args;
 use farreach_cli::count::parse_count;
-use farreach_cli::workloads::{self, Asked, Prepared, Program, REFERENCES, Workload};
+use farreach_cli::workloads::{self, KernelSpec, Prepared, Program, REFERENCES, Workload};
 use farreach_kernels::{KERNELS, Kernel};
 use farreach_live::Watch;
 use farreach_machine::Progress;
@@ -85,25 +85,25 @@ pub struct WorkloadsArgs {
 
 /// Runs the command.
 pub fn run(args: WorkloadsArgs) -> Result<ExitCode> {
-    let asked = Asked { size: args.size.map(|size| size.0), references: args.references, seed: args.seed };
+    let kernel_spec = KernelSpec { size: args.size.map(|size| size.0), references: args.references, seed: args.seed };
     let Some(name) = &args.name else {
         print(&if args.json { format!("{:#}\n", catalogue()) } else { table() })?;
         return Ok(ExitCode::SUCCESS);
     };
     let workload = workloads::find(name)?;
     if args.native {
-        return native(workload, &asked, &args);
+        return native(workload, &kernel_spec, &args);
     }
     if args.prepare {
-        return prepare(name, workload, &asked, args.install);
+        return prepare(name, workload, &kernel_spec, args.install);
     }
     if args.run {
-        return measure(name, &workloads::command(name, &asked)?);
+        return measure(name, &workloads::command(name, &kernel_spec)?);
     }
     match (args.output, workload) {
         (Some(output), Workload::Kernel(kernel)) => {
-            let source = kernel.source(&asked.settings(kernel))?;
-            let settings = asked.settings(kernel);
+            let source = kernel.source(&kernel_spec.settings(kernel))?;
+            let settings = kernel_spec.settings(kernel);
             let more = [("size", settings.size), ("references", settings.references), ("seed", settings.seed)];
             let header = Header {
                 program: format!("kernel/{}", kernel.name),
@@ -114,7 +114,7 @@ pub fn run(args: WorkloadsArgs) -> Result<ExitCode> {
             store(source, &output, header, args.limit)
         }
         (Some(output), Workload::Program(_)) => {
-            let prepared = workloads::command(name, &asked)?;
+            let prepared = workloads::command(name, &kernel_spec)?;
             super::program::check(&prepared.command)?;
             super::record::store(&output, args.limit, &prepared.command, || prepared.record())
         }
@@ -125,26 +125,26 @@ pub fn run(args: WorkloadsArgs) -> Result<ExitCode> {
     }
 }
 
-fn native(workload: Workload, asked: &Asked, args: &WorkloadsArgs) -> Result<ExitCode> {
+fn native(workload: Workload, kernel_spec: &KernelSpec, args: &WorkloadsArgs) -> Result<ExitCode> {
     match workload {
         Workload::Kernel(kernel) if args.once => {
             let [size] = args.pages[..] else { anyhow::bail!("--once: --pages must have one size") };
-            print(&super::native::once(kernel, &asked.settings(kernel), size)?)?;
+            print(&super::native::once(kernel, &kernel_spec.settings(kernel), size)?)?;
         }
         Workload::Kernel(kernel) if !args.pages.is_empty() => {
-            super::native::compare(kernel, &asked.settings(kernel), &args.pages, args.rounds)?;
+            super::native::compare(kernel, &kernel_spec.settings(kernel), &args.pages, args.rounds)?;
         }
-        Workload::Kernel(kernel) => print(&format!("{:016x}\n", kernel.run_native(&asked.settings(kernel))?))?,
+        Workload::Kernel(kernel) => print(&format!("{:016x}\n", kernel.run_native(&kernel_spec.settings(kernel))?))?,
         Workload::Program(program) => anyhow::bail!("--native is for kernels; {} is a program: --run runs it", program.name),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn prepare(name: &str, workload: Workload, asked: &Asked, install: bool) -> Result<ExitCode> {
+fn prepare(name: &str, workload: Workload, kernel_spec: &KernelSpec, install: bool) -> Result<ExitCode> {
     if let (Workload::Program(program), true) = (workload, install) {
         workloads::install(program)?;
     }
-    let ready = workloads::command(name, asked)?;
+    let ready = workloads::command(name, kernel_spec)?;
     let stdin = ready.stdin.as_ref().map_or(String::new(), |path| format!(" < {}", path.display()));
     let mut lines = format!("cd {}\n{}{stdin}", ready.directory.display(), shown(&ready.command));
     if let Some(load) = &ready.load {

@@ -23,9 +23,9 @@ use farreach_kernels::{KERNELS, Kernel, kernel};
 use farreach_live::{Options, Recorder, Watch};
 
 pub use catalogue::{Input, Program, programs};
-pub use notation::{Asked, REFERENCES, open_source};
+pub use notation::{KernelSpec, REFERENCES, open_source};
 pub use prepare::{cache_dir, install, installed, prepare};
-use server::Beside;
+use server::RunningLoad;
 pub use server::{Load, Recording};
 
 /// What a name stands for.
@@ -83,11 +83,11 @@ pub struct Usage {
 ///
 /// # Errors
 /// There is no such workload, a package is missing (nothing is installed here), or inputs cannot be made.
-pub fn command(name: &str, asked: &Asked) -> Result<Prepared> {
+pub fn command(name: &str, kernel_spec: &KernelSpec) -> Result<Prepared> {
     match find(name)? {
-        Workload::Program(program) => prepare(program, asked),
+        Workload::Program(program) => prepare(program, kernel_spec),
         Workload::Kernel(kernel) => {
-            let settings = asked.settings(kernel);
+            let settings = kernel_spec.settings(kernel);
             let directory = cache_dir()?.join("work").join(kernel.name);
             std::fs::create_dir_all(&directory).with_context(|| directory.display().to_string())?;
             let mut command: Vec<OsString> = vec![std::env::current_exe()?.into(), "workloads".into(), kernel.name.into()];
@@ -134,7 +134,7 @@ impl Prepared {
         let signals = self.load.as_ref().map(|_| Watch::begin());
         let child = command.spawn().with_context(|| name.clone())?;
         let (Some(load), Some(signals)) = (self.load.clone(), signals) else { return wait(child.id()).with_context(|| name) };
-        let (beside, mut interrupted) = (Beside::start(load, child.id()), false);
+        let (beside, mut interrupted) = (RunningLoad::start(load, child.id()), false);
         while !beside.is_over() {
             if signals.take().0 > 0 {
                 interrupted = true;

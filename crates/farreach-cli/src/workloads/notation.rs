@@ -13,7 +13,7 @@ pub const REFERENCES: u64 = 10_000_000;
 
 /// What a user asks of a workload; what is not asked for is as the catalogue says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Asked {
+pub struct KernelSpec {
     /// Bytes: a kernel's footprint, or a program's first input that is made.
     pub size: Option<u64>,
     /// Data references of a kernel.
@@ -22,7 +22,7 @@ pub struct Asked {
     pub seed: Option<u64>,
 }
 
-impl Asked {
+impl KernelSpec {
     /// The settings of a kernel.
     pub fn settings(&self, kernel: &Kernel) -> Settings {
         Settings {
@@ -36,12 +36,12 @@ impl Asked {
     ///
     /// # Errors
     /// As [`open_source`].
-    pub fn of(text: &str) -> Result<Option<(&'static Kernel, Asked)>> {
+    pub fn of(text: &str) -> Result<Option<(&'static Kernel, KernelSpec)>> {
         let Some(rest) = text.strip_prefix("workload:") else { return Ok(None) };
         let (name, settings) = rest.split_once(':').unwrap_or((rest, ""));
-        let asked = Asked::parse(settings).with_context(|| text.to_owned())?;
+        let kernel_spec = KernelSpec::parse(settings).with_context(|| text.to_owned())?;
         match find(name)? {
-            Workload::Kernel(kernel) => Ok(Some((kernel, asked))),
+            Workload::Kernel(kernel) => Ok(Some((kernel, kernel_spec))),
             Workload::Program(_) => bail!(
                 "{name} is a program: record it first, by 'farreach workloads {name} --trace -o {name}.frt', and simulate that file"
             ),
@@ -49,21 +49,22 @@ impl Asked {
     }
 
     /// Reads `size=64M,references=1000000,seed=3`, any part of it.
-    fn parse(text: &str) -> Result<Asked> {
-        let mut asked = Asked::default();
+    fn parse(text: &str) -> Result<KernelSpec> {
+        let mut kernel_spec = KernelSpec::default();
         for part in text.split(',').filter(|part| !part.is_empty()) {
             let (key, value) = part.split_once('=').with_context(|| format!("'{part}' is not KEY=VALUE"))?;
             let number = || value.parse::<u64>().with_context(|| format!("{key}={value}: not a number"));
             match key {
-                "size" => asked.size = Some(value.parse::<Bytes>().map_err(|e| anyhow::anyhow!("size={value}: {e}"))?.0),
+                "size" => kernel_spec.size = Some(value.parse::<Bytes>().map_err(|e| anyhow::anyhow!("size={value}: {e}"))?.0),
                 "references" => {
-                    asked.references = Some(parse_count::<0>(value).map_err(|e| anyhow::anyhow!("references={value}: {e}"))?)
+                    kernel_spec.references =
+                        Some(parse_count::<0>(value).map_err(|e| anyhow::anyhow!("references={value}: {e}"))?)
                 }
-                "seed" => asked.seed = Some(number()?),
+                "seed" => kernel_spec.seed = Some(number()?),
                 _ => bail!("'{key}' is not a setting of a kernel; those are size, references, seed"),
             }
         }
-        Ok(asked)
+        Ok(kernel_spec)
     }
 }
 
@@ -72,8 +73,8 @@ impl Asked {
 /// # Errors
 /// No such kernel, or settings it cannot run with. A program must be recorded first.
 pub fn open_source(text: &str) -> Result<Option<Box<dyn Source + Send>>> {
-    match Asked::of(text)? {
-        Some((kernel, asked)) => Ok(Some(kernel.source(&asked.settings(kernel))?)),
+    match KernelSpec::of(text)? {
+        Some((kernel, kernel_spec)) => Ok(Some(kernel.source(&kernel_spec.settings(kernel))?)),
         None => Ok(None),
     }
 }
@@ -84,9 +85,9 @@ mod tests {
 
     #[test]
     fn settings_are_read_and_refused() {
-        let asked = Asked::parse("size=64M,seed=3").unwrap();
-        assert_eq!(asked, Asked { size: Some(64 << 20), references: None, seed: Some(3) });
-        assert_eq!(Asked::parse("").unwrap(), Asked::default());
+        let kernel_spec = KernelSpec::parse("size=64M,seed=3").unwrap();
+        assert_eq!(kernel_spec, KernelSpec { size: Some(64 << 20), references: None, seed: Some(3) });
+        assert_eq!(KernelSpec::parse("").unwrap(), KernelSpec::default());
         for (text, words) in [
             ("workload:gups:size=x", "size=x"),
             ("workload:gups:sise=1", "size, references, seed"),

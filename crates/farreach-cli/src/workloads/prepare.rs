@@ -15,7 +15,7 @@ use farreach_types::addr::Bytes;
 use super::catalogue::{DIRECTORY, Input, PORT, Program};
 use super::inputs::{Maker, maker};
 use super::server::free_port;
-use super::{Asked, Load, Prepared};
+use super::{KernelSpec, Load, Prepared};
 
 /// Where inputs are kept: `farreach/workloads` in `$XDG_CACHE_HOME`, or in `~/.cache`.
 ///
@@ -61,27 +61,27 @@ pub fn install(program: &Program) -> Result<()> {
 ///
 /// # Errors
 /// A package is missing: the message has the command that installs it. An input cannot be made.
-pub fn prepare(program: &Program, asked: &Asked) -> Result<Prepared> {
+pub fn prepare(program: &Program, kernel_spec: &KernelSpec) -> Result<Prepared> {
     let missing = missing(program);
     if !missing.is_empty() {
         bail!("{} needs packages that are not installed; as root: apt-get install {}", program.name, missing.join(" "));
     }
-    ensure!(asked.references.is_none(), "{} is a program; references are a setting of kernels", program.name);
+    ensure!(kernel_spec.references.is_none(), "{} is a program; references are a setting of kernels", program.name);
     let cache = cache_dir()?;
     let directory = cache.join("work").join(&program.name);
     fs::create_dir_all(&directory).with_context(|| directory.display().to_string())?;
     let mut files = Vec::new();
     // The size that is asked for is that of the first file that has one.
-    let mut size = asked.size;
+    let mut size = kernel_spec.size;
     for input in &program.inputs {
-        files.push((format!("{{{}}}", input.file), make(&cache, &directory, input, &mut size, asked.seed)?));
+        files.push((format!("{{{}}}", input.file), make(&cache, &directory, input, &mut size, kernel_spec.seed)?));
     }
     ensure!(size.is_none(), "{} has no input whose size can be chosen", program.name);
     let port = (!program.load.is_empty()).then(free_port).transpose()?;
     let place = directory.to_str().with_context(|| format!("{} is not UTF-8", directory.display()))?;
     let fill = |word: &String| -> OsString {
-        let told = || word.replace(PORT, &port.unwrap_or_default().to_string()).replace(DIRECTORY, place).into();
-        files.iter().find(|(name, _)| name == word).map_or_else(told, |(_, path)| path.clone().into())
+        let expanded = || word.replace(PORT, &port.unwrap_or_default().to_string()).replace(DIRECTORY, place).into();
+        files.iter().find(|(name, _)| name == word).map_or_else(expanded, |(_, path)| path.clone().into())
     };
     for step in &program.steps {
         let words: Vec<OsString> = step.iter().map(fill).collect();

@@ -19,7 +19,7 @@ use farreach_types::event::{Batch, Source};
 use farreach_live::{Exit, Recorder, Report, is_running, send};
 
 /// How often the two programs are looked at.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How long a recorded server may take to answer: a database makes some 10^9 instructions before it does.
 const READY: Duration = Duration::from_secs(600);
 /// How long it may take to end.
@@ -52,14 +52,14 @@ const STOP: u8 = 1;
 const KILL: u8 = 2;
 
 /// A load at work on a server. Dropping it kills both.
-pub(super) struct Beside {
+pub(super) struct RunningLoad {
     wish: Arc<AtomicU8>,
     thread: Option<JoinHandle<Result<()>>>,
 }
 
-impl Beside {
-    /// `server` is the process id of a child that is not waited for before [`Beside::join`].
-    pub fn start(load: Load, server: u32) -> Beside {
+impl RunningLoad {
+    /// `server` is the process id of a child that is not waited for before [`RunningLoad::join`].
+    pub fn start(load: Load, server: u32) -> RunningLoad {
         let wish = Arc::new(AtomicU8::new(RUN));
         let seen = Arc::clone(&wish);
         let thread = std::thread::spawn(move || {
@@ -67,7 +67,7 @@ impl Beside {
             let end = end(server, &seen);
             work.and(end)
         });
-        Beside { wish, thread: Some(thread) }
+        RunningLoad { wish, thread: Some(thread) }
     }
 
     /// Enough: the load is killed, the server ended as after a whole load.
@@ -89,7 +89,7 @@ impl Beside {
     }
 }
 
-impl Drop for Beside {
+impl Drop for RunningLoad {
     fn drop(&mut self) {
         self.wish.store(KILL, Ordering::SeqCst);
         if let Some(thread) = self.thread.take() {
@@ -109,7 +109,7 @@ impl Load {
             }
             ensure!(is_running(server), "the server ended before it answered on port {}", self.port);
             ensure!(since.elapsed() < READY, "the server did not answer on port {} for {} s", self.port, READY.as_secs());
-            sleep(LOOK);
+            sleep(POLL_INTERVAL);
         }
         let log = File::create(&self.output).with_context(|| self.output.display().to_string())?;
         for words in &self.commands {
@@ -146,7 +146,7 @@ fn attend(mut child: Child, server: u32, wish: &AtomicU8) -> Result<bool> {
             ensure!(stopped, "its server ended before it did");
             return Ok(false);
         }
-        sleep(LOOK);
+        sleep(POLL_INTERVAL);
     }
 }
 
@@ -161,7 +161,7 @@ fn end(server: u32, wish: &AtomicU8) -> Result<()> {
             ensure!(!late, "the server did not end within {} s of SIGTERM and was killed", END.as_secs());
             return Ok(());
         }
-        sleep(LOOK);
+        sleep(POLL_INTERVAL);
     }
     Ok(())
 }
@@ -169,7 +169,7 @@ fn end(server: u32, wish: &AtomicU8) -> Result<()> {
 /// A recorded program, with its load if it is a server. Dropping it ends both.
 pub struct Recording {
     // First, so that it goes first: it needs the server's process id to be the server's.
-    load: Option<Beside>,
+    load: Option<RunningLoad>,
     recorder: Recorder,
     ended: bool,
 }
@@ -183,7 +183,7 @@ impl From<Recorder> for Recording {
 impl Recording {
     /// A server and what it is asked.
     pub fn server(recorder: Recorder, load: Load) -> Recording {
-        let load = Beside::start(load, recorder.pid());
+        let load = RunningLoad::start(load, recorder.pid());
         Recording { load: Some(load), recorder, ended: false }
     }
 

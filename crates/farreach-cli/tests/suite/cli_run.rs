@@ -73,8 +73,8 @@ fn children_are_counted() {
     let (_, one) = shell(&dir, ":");
     let (_, three) = shell(&dir, "(:) & (:) & wait");
     let (_, replaced) = shell(&dir, "exec sh -c 'exec true'");
-    let crowd = |r: &Value| ["processes", "threads"].map(|key| r["workload"][key].as_u64().unwrap());
-    assert_eq!([&one, &three, &replaced].map(crowd), [[1, 1], [3, 3], [1, 1]]);
+    let process_counts = |r: &Value| ["processes", "threads"].map(|key| r["workload"][key].as_u64().unwrap());
+    assert_eq!([&one, &three, &replaced].map(process_counts), [[1, 1], [3, 3], [1, 1]]);
 }
 
 /// That nobody can read what `--timing` says is no reason to fail, or to lose the status of the program.

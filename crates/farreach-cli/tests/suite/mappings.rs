@@ -80,7 +80,7 @@ fn without_marks(path: &str) -> String {
 
 /// What /proc/self/maps says, without what is the recorder's: its program and memory, and what the kernel gave to it. The first line
 /// says where the heap begins: there the recorder keeps pages, which may be executed.
-fn told(text: &str, ops: &[(u32, Op)], tool: &Path) -> Space {
+fn system_mappings(text: &str, ops: &[(u32, Op)], tool: &Path) -> Space {
     let mut space = Space::new();
     let number = |text: &str| u64::from_str_radix(text, 16).expect(text);
     let (heap, maps) = text.split_once('\n').expect("two parts");
@@ -166,7 +166,7 @@ fn recorded(way: &str, flags: &[&str]) -> (Recording, String) {
 /// Differences between record and system, line by line.
 fn differences(way: &str, flags: &[&str]) -> Vec<String> {
     let (r, maps) = recorded(way, flags);
-    let (mut record, mut system) = (replayed(&r.ops), told(&maps, &r.ops, crate::common::tool()));
+    let (mut record, mut system) = (replayed(&r.ops), system_mappings(&maps, &r.ops, crate::common::tool()));
     let same: Vec<u64> = record.iter().filter(|(at, page)| system.get(at) == Some(page)).map(|(at, _)| *at).collect();
     assert!(same.len() > 20, "{way}: {maps}");
     for at in same {

@@ -231,10 +231,10 @@ fn pages_are_dropped_beside_a_hole_too() {
         _ => None,
     });
     let page = |n: u64| start.expect("the pages") + n * 4096;
-    let told: Vec<&Op> = r.ops.iter().map(|(_, op)| op).filter(|op| matches!(op, Op::Advise { .. })).collect();
+    let advice: Vec<&Op> = r.ops.iter().map(|(_, op)| op).filter(|op| matches!(op, Op::Advise { .. })).collect();
     let dropped = |from, pages: u64| Op::Advise { start: page(from), len: pages * 4096, advice: Advice::DontNeed };
     let expected = [dropped(1, 4), dropped(8, 2)];
-    assert_eq!(told, expected.iter().take(1 + locked as usize).collect::<Vec<_>>());
+    assert_eq!(advice, expected.iter().take(1 + locked as usize).collect::<Vec<_>>());
 }
 
 /// Natively and recorded, each attempt fails with the same error, and the program that tried lives on.

@@ -13,7 +13,7 @@ use farreach_types::translation::Attr;
 #[derive(Clone, Debug)]
 pub struct Side {
     /// The smallest first.
-    firsts: Vec<Cache>,
+    first_levels: Vec<Cache>,
     l2: Cache,
     /// log2 of the first-level lines in a second-level line.
     over: u32,
@@ -42,11 +42,14 @@ pub struct Lost {
 impl Side {
     /// Empty levels. Several first levels come in ascending order of size, with equal lines; then all are direct-mapped, as is the second level. The error says what
     /// does not fit.
-    pub fn new(firsts: &[Shape], l2: Shape) -> Result<Side, String> {
-        let l1 = firsts[0];
+    pub fn new(first_levels: &[Shape], l2: Shape) -> Result<Side, String> {
+        let l1 = first_levels[0];
         let direct = |shape: &Shape| shape.ways == 1;
-        assert!(firsts.len() == 1 || firsts.iter().chain([&l2]).all(direct), "a family is direct-mapped");
-        assert!(firsts.is_sorted_by_key(|f| f.size) && firsts.iter().all(|f| f.line == l1.line), "a family ascends");
+        assert!(first_levels.len() == 1 || first_levels.iter().chain([&l2]).all(direct), "a family is direct-mapped");
+        assert!(
+            first_levels.is_sorted_by_key(|f| f.size) && first_levels.iter().all(|f| f.line == l1.line),
+            "a family ascends"
+        );
         if !l2.line.is_power_of_two() {
             return Err(format!("l2_line = {} is not allowed: a line is a power of two", l2.line));
         }
@@ -54,23 +57,23 @@ impl Side {
             return Err(format!("a second-level line of {} bytes is shorter than a first-level one of {}", l2.line, l1.line));
         }
         let over = (l2.line / l1.line).trailing_zeros();
-        let firsts = firsts.iter().map(|&first| Cache::new(first)).collect::<Result<_, _>>()?;
-        Ok(Side { firsts, l2: Cache::new(l2)?, over })
+        let first_levels = first_levels.iter().map(|&first| Cache::new(first)).collect::<Result<_, _>>()?;
+        Ok(Side { first_levels, l2: Cache::new(l2)?, over })
     }
 
     /// A reference that hits the smallest first level: the line.
     #[inline(always)]
     pub fn first(&mut self, number: u64) -> Option<&mut Line> {
-        self.firsts[0].find(number)
+        self.first_levels[0].find(number)
     }
 
     /// A reference. `store` marks the line modified, if it is found.
     pub fn reference(&mut self, number: u64, store: bool) -> Found {
-        for missed in 0..self.firsts.len() {
-            if let Some(line) = self.firsts[missed].find(number) {
+        for missed in 0..self.first_levels.len() {
+            if let Some(line) = self.first_levels[missed].find(number) {
                 let attr = line.attr();
                 if missed > 0 {
-                    self.fill_firsts(missed, number, attr, store);
+                    self.fill_first_levels(missed, number, attr, store);
                 } else if store {
                     line.set_dirty();
                 }
@@ -78,7 +81,7 @@ impl Side {
             }
         }
         let Some(attr) = self.l2.find(number >> self.over).map(|line| line.attr()) else { return Found::Memory };
-        self.fill_firsts(self.firsts.len(), number, attr, store);
+        self.fill_first_levels(self.first_levels.len(), number, attr, store);
         Found::L2
     }
 
@@ -86,20 +89,20 @@ impl Side {
     pub fn missed(&self, found: Found) -> usize {
         match found {
             Found::L1(missed) => missed,
-            Found::L2 | Found::Memory => self.firsts.len(),
+            Found::L2 | Found::Memory => self.first_levels.len(),
         }
     }
 
     /// Brings a line in from memory that is in neither level, into both (SV97-8, AMB-44). What left the second level is the answer.
     pub fn insert(&mut self, number: u64, attr: Attr, store: bool) -> Option<Lost> {
         let lost = self.l2.insert(number >> self.over, attr, false).map(|victim| self.lose(victim));
-        self.fill_firsts(self.firsts.len(), number, attr, store);
+        self.fill_first_levels(self.first_levels.len(), number, attr, store);
         lost
     }
 
     /// Brings a line into the smallest first levels. That it is modified the first of them remembers, on behalf of all: it is the first that has to say so.
-    fn fill_firsts(&mut self, levels: usize, number: u64, attr: Attr, store: bool) {
-        for (i, first) in self.firsts[..levels].iter_mut().enumerate() {
+    fn fill_first_levels(&mut self, levels: usize, number: u64, attr: Attr, store: bool) {
+        for (i, first) in self.first_levels[..levels].iter_mut().enumerate() {
             if let Some(victim) = first.insert(number, attr, store && i == 0).filter(|line| line.dirty()) {
                 self.l2.peek_mut(victim.number() >> self.over).expect("the second level is inclusive").set_dirty();
             }
@@ -115,7 +118,7 @@ impl Side {
     fn lose(&mut self, line: Line) -> Lost {
         let number = line.number() << self.over;
         let parts = number..number + self.parts();
-        let each = self.firsts.iter_mut().flat_map(|first| parts.clone().filter_map(|part| first.remove(part)));
+        let each = self.first_levels.iter_mut().flat_map(|first| parts.clone().filter_map(|part| first.remove(part)));
         Lost { number, dirty: each.fold(line.dirty(), |dirty, part| dirty | part.dirty()) }
     }
 
@@ -132,7 +135,7 @@ impl Side {
 
     /// The first level, or the smallest.
     pub fn l1(&self) -> &Cache {
-        &self.firsts[0]
+        &self.first_levels[0]
     }
 
     /// The second level. It knows lines by their own, longer size: see [`Side::parts`].
@@ -142,8 +145,8 @@ impl Side {
 
     /// Changes the protection of one first-level line where it is; how many first levels, the smallest, do not have it.
     pub fn protect_first(&mut self, number: u64, attr: Attr) -> usize {
-        let levels = self.firsts.len();
-        levels - self.firsts.iter_mut().filter_map(|first| first.peek_mut(number).map(|line| line.set_attr(attr))).count()
+        let levels = self.first_levels.len();
+        levels - self.first_levels.iter_mut().filter_map(|first| first.peek_mut(number).map(|line| line.set_attr(attr))).count()
     }
 
     /// Changes the protection of the second-level line around `number`; whether it was there.

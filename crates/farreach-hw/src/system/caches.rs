@@ -1,6 +1,6 @@
 //! Two-level virtual caches, split, over the global space: what softvm and the machines with a TLB beside virtual caches share.
 
-use super::firsts::Firsts;
+use super::family::L1Misses;
 use super::global::{SEGMENT_SHIFT, cached, id_of};
 use super::keys::{self, Synonyms};
 use super::pages::Pages;
@@ -36,7 +36,7 @@ pub(super) struct Caches {
     /// What happens alike in all machines of the family.
     pub counts: SystemCounts,
     /// What does not.
-    pub firsts: Firsts,
+    pub l1_misses: L1Misses,
     /// References for which a translation was needed, until the loop takes them.
     pub misses: Vec<Item>,
     /// Modified lines that left the second level and are to be written back.
@@ -49,7 +49,7 @@ pub(super) struct Caches {
     /// By kind: the line that, referenced again, is a hit that changes nothing.
     last: [u64; 3],
     plain: bool,
-    lazy: bool,
+    lazy_raise: bool,
     synonyms: Synonyms,
     /// Changed pages stay cached: only to show what goes wrong then (SV97-21).
     leave: bool,
@@ -63,15 +63,15 @@ impl Caches {
     /// `family`: machines that differ in the size of the first level alone, ascending.
     pub fn new(family: &[&Params], plain: bool) -> Result<Caches, String> {
         let params = family[0];
-        let firsts: Vec<_> = family.iter().map(|member| keys::shapes(member).0).collect();
+        let l1_shapes: Vec<_> = family.iter().map(|member| keys::shapes(member).0).collect();
         let (l1, l2) = keys::shapes(params);
-        let side = Side::new(&firsts, l2)?;
+        let side = Side::new(&l1_shapes, l2)?;
         Ok(Caches {
             sides: [side.clone(), side.clone()],
             space: Space::new(params.int(keys::ID_BITS.name) as u32),
             pages: Pages::default(),
             counts: SystemCounts::default(),
-            firsts: Firsts::default(),
+            l1_misses: L1Misses::default(),
             misses: Vec::new(),
             pending: Vec::new(),
             freed: Vec::new(),
@@ -80,7 +80,7 @@ impl Caches {
             recent: [NO_SEGMENT; 2],
             last: [NONE; 3],
             plain,
-            lazy: params.flag(keys::LAZY_RAISE.name),
+            lazy_raise: params.flag(keys::LAZY_RAISE.name),
             synonyms: Synonyms::of(params)?,
             leave: params.text(keys::ON_REMAP.name) == "leave",
             own: Default::default(),
@@ -115,7 +115,7 @@ impl Caches {
     /// The line of a reference, in the program's numbering. `None` if repeating the last reference is a hit without
     /// effect.
     #[inline(always)]
-    pub fn news(&self, item: Item) -> Option<u64> {
+    pub fn unfiltered_line(&self, item: Item) -> Option<u64> {
         let line = item.piece() >> (self.line_shift - PIECE_SHIFT);
         (line != self.last[item.kind_index()]).then_some(line)
     }
@@ -145,12 +145,12 @@ impl Caches {
             self.forget_last();
             return true;
         }
-        let quiet = |kind: usize| if attr.0 & NEEDS[kind] != 0 { line } else { NONE };
+        let skippable = |kind: usize| if attr.0 & NEEDS[kind] != 0 { line } else { NONE };
         if kind == 0 {
-            self.last[0] = quiet(0);
+            self.last[0] = skippable(0);
         } else {
-            self.last[1] = quiet(1);
-            self.last[2] = if dirty { quiet(2) } else { NONE };
+            self.last[1] = skippable(1);
+            self.last[2] = if dirty { skippable(2) } else { NONE };
         }
         if self.plain {
             self.last = [NONE; 3];
@@ -175,7 +175,7 @@ impl Caches {
             "XC-3: {item:?} is cached otherwise than the page table says"
         );
         let line = self.sides[item.side()].l1().peek(global).expect("it was hit");
-        let raised = self.lazy && line.attr().0 & !truth.attr.0 == 0;
+        let raised = self.lazy_raise && line.attr().0 & !truth.attr.0 == 0;
         let right = line.attr() == truth.attr || raised || self.own.contains_key(&global);
         assert!(right, "XC-3: {item:?} has protection {:?}, the page table says {:?}", line.attr(), truth.attr);
     }
@@ -244,7 +244,7 @@ impl Caches {
         let (side, store) = (item.side(), item.kind_index() == 2);
         self.forget_last();
         let found = self.sides[side].reference(global, store);
-        self.firsts.program[side][usize::from(filled)].add(self.sides[side].missed(found));
+        self.l1_misses.program[side][usize::from(filled)].add(self.sides[side].missed(found));
         if found != Found::Memory {
             return false;
         }
@@ -258,14 +258,14 @@ impl Caches {
     /// brought in.
     pub fn kernel(&mut self, side: usize, line: u64, write_back: bool) -> bool {
         let found = self.sides[side].reference(line, false);
-        let rows = if write_back { &mut self.firsts.write_back } else { &mut self.firsts.handler };
+        let rows = if write_back { &mut self.l1_misses.write_back } else { &mut self.l1_misses.handler };
         rows[side].add(self.sides[side].missed(found));
         found == Found::Memory
     }
 
     /// What a member of the family counted.
     pub fn counted(&self, member: usize, accesses: [u64; 2]) -> SystemCounts {
-        self.firsts.complete(member, self.counts.clone()).completed(accesses)
+        self.l1_misses.complete(member, self.counts.clone()).completed(accesses)
     }
 
     /// Brings a line of kernel memory or page table in.
@@ -358,7 +358,7 @@ impl Caches {
         }
         self.pages.set_attr(page, new);
         self.counts.protection_changes += 1;
-        if self.lazy && old.0 & !new.0 == 0 {
+        if self.lazy_raise && old.0 & !new.0 == 0 {
             self.counts.lazy_raises += 1;
             return;
         }
@@ -372,7 +372,7 @@ impl Caches {
             for line in first..first + lines {
                 let attr = self.own.get(&line).copied().unwrap_or(new);
                 c.sweep_l1_looked += 1;
-                self.firsts.swept.add(side.protect_first(line, attr));
+                self.l1_misses.swept.add(side.protect_first(line, attr));
                 if line % side.parts() == 0 {
                     c.sweep_l2_looked += 1;
                     c.sweep_l2_changed += u64::from(side.protect_second(line, attr));
@@ -416,7 +416,7 @@ impl Caches {
     }
 
     /// The lines of both levels in which a byte of the program is cached on a side, first level first.
-    pub fn look(&self, side: usize, asid: Asid, addr: u64) -> [Option<crate::cache::Line>; 2] {
+    pub fn cached_lines(&self, side: usize, asid: Asid, addr: u64) -> [Option<crate::cache::Line>; 2] {
         let Some(page) = self.global_page(asid, Vpn(addr >> BASE_SHIFT)) else { return [None; 2] };
         let line = (page << BASE_SHIFT | addr & ((1 << BASE_SHIFT) - 1)) >> self.line_shift;
         let side = &self.sides[side];

@@ -5,7 +5,7 @@ use super::caches::Caches;
 use super::global::{id_of, kernel, upte};
 use super::random_tlb::{self, RandomTlb};
 use super::softvm::{Code, fetch_code, load_physical};
-use super::{Item, NONE, System, SystemKind, firsts, keys};
+use super::{Item, NONE, System, SystemKind, family, keys};
 use farreach_types::addr::{Asid, BASE_SHIFT, Pfn, VpnRange};
 use farreach_types::counts::SystemCounts;
 use farreach_types::params::Params;
@@ -34,7 +34,7 @@ pub const MIPS: SystemKind = SystemKind {
         &keys::SEED,
     ],
     build: |family, plain| Ok(Box::new(Mips::new(family, plain)?)),
-    alike: firsts::alike,
+    alike: family::alike,
     reach: |params| {
         let ordinary = params.int(random_tlb::ENTRIES.name) - params.int(random_tlb::RESERVED.name);
         (ordinary << BASE_SHIFT) * if params.flag(random_tlb::SPLIT.name) { 2 } else { 1 }
@@ -153,7 +153,7 @@ impl System for Mips {
     fn run(&mut self, asid: Asid, span: &[Item], table: &dyn PageTableView) {
         debug_assert_eq!(asid, self.caches.asid);
         for &item in span {
-            let Some(line) = self.caches.news(item) else { continue };
+            let Some(line) = self.caches.unfiltered_line(item) else { continue };
             let global = self.caches.global_line(item);
             let page = self.caches.page_of(global);
             if !self.caches.freed.is_empty() {
@@ -163,7 +163,7 @@ impl System for Mips {
             if !self.caches.hit(item, line, global, table) {
                 self.miss(item, global, filled, table);
             } else if filled {
-                self.caches.firsts.program[item.side()][1].add(0);
+                self.caches.l1_misses.program[item.side()][1].add(0);
             }
         }
     }

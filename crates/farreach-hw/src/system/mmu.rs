@@ -6,43 +6,43 @@
 use super::{Item, NONE, PIECE_SHIFT, System};
 use crate::cache::levels::LINE_SHIFT;
 use crate::cache::{At, Levels};
-use crate::tlb::{Lookup, Noise, Outcome, Tlb};
+use crate::tlb::{Lookup, Outcome, Tlb, Unfiltered};
 use farreach_types::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
 use farreach_types::counts::{CacheCounts, LineCounts, SystemCounts, TlbCounts, WalkCaches};
 use farreach_types::params::Params;
 use farreach_types::translation::{PageTableView, Translation};
 
-/// Pages that [`Quiet`] remembers, by kind.
-const PLACES: usize = 1 << 8;
+/// Pages that [`Filter`] remembers, by kind.
+const SLOTS: usize = 1 << 8;
 
 /// The filter: pages whose lookups change nothing in the TLB, with the first line of their frame. Direct-mapped.
-struct Quiet([[(u64, u64); PLACES]; 3]);
+struct Filter([[(u64, u64); SLOTS]; 3]);
 
-impl Quiet {
+impl Filter {
     #[inline(always)]
     fn get(&self, kind: usize, vpn: Vpn) -> Option<u64> {
-        let (of, base) = self.0[kind][vpn.0 as usize % PLACES];
+        let (of, base) = self.0[kind][vpn.0 as usize % SLOTS];
         (of == vpn.0).then_some(base)
     }
     fn set(&mut self, kind: usize, vpn: Vpn, base: u64) {
-        self.0[kind][vpn.0 as usize % PLACES] = (vpn.0, base);
+        self.0[kind][vpn.0 as usize % SLOTS] = (vpn.0, base);
     }
     fn clear(&mut self) {
-        self.0 = [[(NONE, 0); PLACES]; 3];
+        self.0 = [[(NONE, 0); SLOTS]; 3];
     }
     /// Takes the pages of a report out.
-    fn hush(&mut self, noise: &Noise, asid: Asid) {
-        if noise.all {
+    fn unfilter(&mut self, unfiltered: &Unfiltered, asid: Asid) {
+        if unfiltered.all {
             return self.clear();
         }
-        for &(_, base, mut mask) in noise.pages.iter().filter(|(of, ..)| *of == asid) {
+        for &(_, base, mut mask) in unfiltered.pages.iter().filter(|(of, ..)| *of == asid) {
             while mask != 0 {
                 let vpn = base.0.wrapping_add(mask.trailing_zeros().into());
                 mask &= mask - 1;
-                for places in &mut self.0 {
-                    let place = &mut places[vpn as usize % PLACES];
-                    if place.0 == vpn {
-                        *place = (NONE, 0);
+                for entries in &mut self.0 {
+                    let entry = &mut entries[vpn as usize % SLOTS];
+                    if entry.0 == vpn {
+                        *entry = (NONE, 0);
                     }
                 }
             }
@@ -54,8 +54,8 @@ impl Quiet {
 pub struct Mmu {
     tlb: Box<dyn Tlb>,
     caches: Levels,
-    quiet: Box<Quiet>,
-    noise: Noise,
+    filter: Box<Filter>,
+    unfiltered: Unfiltered,
     /// By kind: the line that, referenced again, is a hit that changes nothing.
     last: [u64; 3],
     asid: Asid,
@@ -83,8 +83,8 @@ impl Mmu {
         Ok(Mmu {
             tlb,
             caches: Levels::new(params)?,
-            quiet: Box::new(Quiet([[(NONE, 0); PLACES]; 3])),
-            noise: Noise::default(),
+            filter: Box::new(Filter([[(NONE, 0); SLOTS]; 3])),
+            unfiltered: Unfiltered::default(),
             last: [NONE; 3],
             asid: Asid(0),
             plain,
@@ -100,11 +100,11 @@ impl Mmu {
         let at = Lookup { asid: self.asid, vpn: item.vpn(), kind: item.kind() };
         let pte = table.pte(at.asid, at.vpn).expect("the operating system has served the fault");
         let base = pte.pfn.0 << (BASE_SHIFT - LINE_SHIFT);
-        self.noise.clear();
-        let answer = self.tlb.access(at, pte, table, &mut self.noise);
-        self.quiet.hush(&self.noise, self.asid);
-        if answer.quiet && !self.plain {
-            self.quiet.set(item.kind_index(), at.vpn, base);
+        self.unfiltered.clear();
+        let answer = self.tlb.access(at, pte, table, &mut self.unfiltered);
+        self.filter.unfilter(&self.unfiltered, self.asid);
+        if answer.filterable && !self.plain {
+            self.filter.set(item.kind_index(), at.vpn, base);
         }
         if answer.outcome != Outcome::Hit {
             self.misses.push(item);
@@ -159,8 +159,8 @@ impl Mmu {
     }
 
     fn forget(&mut self) {
-        self.noise.clear();
-        self.quiet.clear();
+        self.unfiltered.clear();
+        self.filter.clear();
         self.last = [NONE; 3];
     }
 }
@@ -169,7 +169,7 @@ impl System for Mmu {
     fn run(&mut self, asid: Asid, span: &[Item], table: &dyn PageTableView) {
         debug_assert_eq!(asid, self.asid);
         for &item in span {
-            let base = match self.quiet.get(item.kind_index(), item.vpn()) {
+            let base = match self.filter.get(item.kind_index(), item.vpn()) {
                 Some(base) => base,
                 None => self.look_up(item, table),
             };
@@ -183,28 +183,28 @@ impl System for Mmu {
 
     fn changed(&mut self, asid: Asid, pages: VpnRange, _: &dyn PageTableView) {
         self.forget();
-        self.tlb.invalidate(asid, pages, &mut self.noise);
+        self.tlb.invalidate(asid, pages, &mut self.unfiltered);
     }
 
     fn demoted(&mut self, asid: Asid, pages: VpnRange) {
         self.forget();
-        self.tlb.demote(asid, pages, &mut self.noise);
+        self.tlb.demote(asid, pages, &mut self.unfiltered);
     }
 
     fn segment_changed(&mut self, asid: Asid) {
         self.forget();
-        self.tlb.segment_changed(asid, &mut self.noise);
+        self.tlb.segment_changed(asid, &mut self.unfiltered);
     }
 
     fn gone(&mut self, asid: Asid) {
         self.forget();
-        self.tlb.invalidate_space(asid, &mut self.noise);
+        self.tlb.invalidate_space(asid, &mut self.unfiltered);
     }
 
     fn switch(&mut self, to: Asid) {
         self.forget();
         self.asid = to;
-        self.tlb.switch(to, &mut self.noise);
+        self.tlb.switch(to, &mut self.unfiltered);
     }
 
     fn misses(&mut self) -> &mut Vec<Item> {

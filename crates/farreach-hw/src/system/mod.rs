@@ -5,10 +5,9 @@
 //! So the loop hands them *spans*, pieces of the stream in which the page table stands still, and each goes through a span on its own.
 
 mod caches;
-mod firsts;
+mod family;
 pub mod global;
 pub mod keys;
-mod latch;
 mod mips;
 mod mmu;
 mod pages;
@@ -16,14 +15,15 @@ mod random_tlb;
 mod softvm;
 mod space;
 pub mod tables;
+mod tag_latch;
 mod x86;
 
-pub use firsts::{DIFFERENCE, FAMILY};
-pub use latch::{Label, Latch, LatchError};
+pub use family::{DIFFERENCE, FAMILY};
 pub use mmu::Mmu;
 pub use random_tlb::RandomTlb;
 pub use softvm::Softvm;
 pub use space::{Entered, Segment, Space};
+pub use tag_latch::{Label, TagLatch, TagLatchError};
 
 use farreach_types::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
 use farreach_types::counts::{CacheCounts, SystemCounts, TlbCounts};

@@ -28,7 +28,7 @@ pub const SPLIT: Key = Key {
     about: "one TLB for fetches and one for data, each with `entries` entries, instead of a unified one",
 };
 
-const PLACES: usize = 1024;
+const HINTS: usize = 1024;
 
 /// Entries by global page. The first slots are the ordinary ones.
 pub struct RandomTlb {
@@ -36,7 +36,7 @@ pub struct RandomTlb {
     translations: Vec<Translation>,
     ordinary: usize,
     /// Slot in which a page was found last, by the low bits of its number: a hint.
-    hints: Box<[u16; PLACES]>,
+    hints: Box<[u16; HINTS]>,
     random: Pcg64Mcg,
 }
 
@@ -51,7 +51,7 @@ impl RandomTlb {
             pages: vec![NONE; entries as usize],
             translations: vec![Translation { pfn: farreach_types::addr::Pfn(0), attr: Attr(0) }; entries as usize],
             ordinary: (entries - reserved) as usize,
-            hints: Box::new([0; PLACES]),
+            hints: Box::new([0; HINTS]),
             random: Pcg64Mcg::seed_from_u64(params.int(keys::SEED.name)),
         })
     }
@@ -59,14 +59,14 @@ impl RandomTlb {
     /// The translation of a page. Changes nothing that matters.
     #[inline(always)]
     pub fn find(&mut self, page: u64) -> Option<Translation> {
-        let slot = usize::from(self.hints[page as usize % PLACES]);
+        let slot = usize::from(self.hints[page as usize % HINTS]);
         if self.pages[slot] == page { Some(self.translations[slot]) } else { self.search(page) }
     }
 
     #[inline(never)]
     fn search(&mut self, page: u64) -> Option<Translation> {
         let slot = self.pages.iter().position(|&p| p == page)?;
-        self.hints[page as usize % PLACES] = slot as u16;
+        self.hints[page as usize % HINTS] = slot as u16;
         Some(self.translations[slot])
     }
 
@@ -88,7 +88,7 @@ impl RandomTlb {
         let slot =
             slots.start + empty.unwrap_or_else(|| ((u64::from(self.random.next_u32()) * slots.len() as u64) >> 32) as usize);
         (self.pages[slot], self.translations[slot]) = (page, translation);
-        self.hints[page as usize % PLACES] = slot as u16;
+        self.hints[page as usize % HINTS] = slot as u16;
     }
 
     /// Drops the entries for which `which` holds. Returns how many.

@@ -6,7 +6,7 @@
 use super::caches::Caches;
 use super::global::{kernel, upte};
 use super::tables::{Organisation, table};
-use super::{Build, Item, Latch, System, SystemKind, firsts, keys};
+use super::{Build, Item, System, SystemKind, TagLatch, family, keys};
 use crate::cache::{Found, Line};
 use farreach_types::addr::{Asid, BASE_SHIFT, VpnRange};
 use farreach_types::counts::{HandlerCounts, SystemCounts};
@@ -28,7 +28,7 @@ pub const VMP: SystemKind = kind(
 );
 
 const fn kind(kind: &'static str, about: &'static str, keys: &'static [&'static Key], build: Build) -> SystemKind {
-    SystemKind { kind, about, keys, build, alike: firsts::alike, reach: |_| 0 }
+    SystemKind { kind, about, keys, build, alike: family::alike, reach: |_| 0 }
 }
 
 const KEYS: &[&Key] = &[
@@ -85,7 +85,7 @@ pub struct Softvm {
     /// Lines of the handler's code.
     code: Vec<u64>,
     home: Home,
-    latch: Latch,
+    tag_latch: TagLatch,
     /// `None`: the linear table in the global space, looked up from below.
     table: Option<Box<dyn Organisation>>,
     path: Vec<u64>,
@@ -98,7 +98,7 @@ impl Softvm {
         Ok(Softvm {
             code: code.map_or_else(Vec::new, |code| code.lines(&caches, 0)),
             home,
-            latch: Latch::GUARDED,
+            tag_latch: TagLatch::GUARDED,
             table: table(params)?,
             path: Vec::with_capacity(16),
             keep: params.text(keys::WRITE_BACK.name) == "keep",
@@ -146,7 +146,7 @@ impl Softvm {
         self.caches.bring(item, global, pte);
         // Step 4. The datum's own way from memory is no overhead (AMB-45), and goes to the side that missed (AMB-41).
         let attr = self.caches.attr_of(global, pte);
-        let label = map(&mut self.latch, global, attr);
+        let label = map(&mut self.tag_latch, global, attr);
         self.caches.insert(side, label.0, label.1, store);
     }
 
@@ -179,7 +179,7 @@ impl Softvm {
             Home::Memory => self.load_physical(cause, self.caches.root(page)),
         }
         self.rows(cause).upte_loads += 1;
-        let (tag, _) = map(&mut self.latch, entry, Attr(Attr::READ | Attr::WRITE));
+        let (tag, _) = map(&mut self.tag_latch, entry, Attr(Attr::READ | Attr::WRITE));
         self.caches.insert_kernel(1, tag);
     }
 
@@ -245,15 +245,15 @@ impl Softvm {
     }
 
     /// The lines of the first and second level in which a byte is cached; `side` 0: instructions, 1: data.
-    pub fn look(&self, side: usize, asid: Asid, addr: u64) -> [Option<Line>; 2] {
-        self.caches.look(side, asid, addr)
+    pub fn cached_lines(&self, side: usize, asid: Asid, addr: u64) -> [Option<Line>; 2] {
+        self.caches.cached_lines(side, asid, addr)
     }
 }
 
 /// SPECIFYVTAG and LOAD&MAP, one after the other: where the datum goes, and its protection.
-fn map(latch: &mut Latch, tag: u64, attr: Attr) -> (u64, Attr) {
-    latch.specify(tag, attr).expect("no pair begins inside another");
-    let label = latch.load_and_map().expect("the tag was just given");
+fn map(tag_latch: &mut TagLatch, tag: u64, attr: Attr) -> (u64, Attr) {
+    tag_latch.specify(tag, attr).expect("no pair begins inside another");
+    let label = tag_latch.load_and_map().expect("the tag was just given");
     (label.tag, label.attr)
 }
 
@@ -309,7 +309,7 @@ impl System for Softvm {
     fn run(&mut self, asid: Asid, span: &[Item], table: &dyn PageTableView) {
         debug_assert_eq!(asid, self.caches.asid);
         for &item in span {
-            let Some(line) = self.caches.news(item) else { continue };
+            let Some(line) = self.caches.unfiltered_line(item) else { continue };
             let global = self.caches.global_line(item);
             if !self.caches.hit(item, line, global, table) {
                 self.miss(item, global, table);

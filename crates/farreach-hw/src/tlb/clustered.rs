@@ -5,14 +5,14 @@
 //!   consecutive frames, wherever these begin.
 
 use super::cores::on_cores;
-use super::hierarchy::{Behind, FIRST_LEVEL_KEYS, Hierarchy, count_second_level_hit, joined};
+use super::hierarchy::{FIRST_LEVEL_KEYS, Hierarchy, NextLevel, count_second_level_hit, joined};
 use super::host::{self, Entries};
 use super::keys::Geometry;
 use super::level;
 use super::store::{Contents, Store};
 use super::tag_index::{NONE, Tag};
 use super::walker::leaf_level;
-use super::{Design, EntryView, Lookup, Noise};
+use super::{Design, EntryView, Lookup, Unfiltered};
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
@@ -125,7 +125,7 @@ struct Clusters {
     /// log2 of the pages of a cluster.
     order: u8,
     runs: bool,
-    unheard: Noise,
+    ignored_report: Unfiltered,
 }
 
 impl Clusters {
@@ -136,7 +136,7 @@ impl Clusters {
             store: Store::new(geometry, params, seed),
             order: params.int("cluster_pages").trailing_zeros() as u8,
             runs: params.text("cluster_frames") == "run",
-            unheard: Noise::default(),
+            ignored_report: Unfiltered::default(),
         })
     }
 
@@ -158,11 +158,11 @@ impl Clusters {
     }
 }
 
-impl Behind for Clusters {
+impl NextLevel for Clusters {
     fn lookup(&mut self, at: Lookup, _: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)> {
         let slot = self.find(at.asid, at.vpn)?;
-        self.unheard.clear();
-        self.store.touch(slot, 0, &mut self.unheard);
+        self.ignored_report.clear();
+        self.store.touch(slot, 0, &mut self.ignored_report);
         count_second_level_hit(counts, at.kind);
         Some((self.store.get(slot).translate(self.offset(at.vpn)), 0))
     }
@@ -171,7 +171,7 @@ impl Behind for Clusters {
         if leaf_level(order) > 0 {
             return;
         }
-        self.unheard.clear();
+        self.ignored_report.clear();
         let of = if self.runs { Cluster::run } else { Cluster::group };
         let cluster = of((at.asid, at.vpn), page, self.order.into(), table);
         let same = |c: &Cluster| (c.frames, c.attr) == (cluster.frames, cluster.attr);
@@ -188,10 +188,10 @@ impl Behind for Clusters {
             None => {
                 counts.preloaded += u64::from(cluster.valid.count_ones()) - 1;
                 let tag = Tag::of(at.asid, at.vpn, self.order);
-                self.store.place(tag, cluster, counts, &mut self.unheard)
+                self.store.place(tag, cluster, counts, &mut self.ignored_report)
             }
         };
-        self.store.replay(slot, 0, &mut self.unheard);
+        self.store.replay(slot, 0, &mut self.ignored_report);
     }
 
     fn takes(&self, _: Kind) -> bool {
@@ -199,19 +199,19 @@ impl Behind for Clusters {
     }
 
     fn drop_pages(&mut self, asid: Asid, pages: VpnRange, demoted: bool, _: &mut TlbCounts) -> u64 {
-        self.unheard.clear();
+        self.ignored_report.clear();
         // Each page has a translation of its own, which stays true.
-        if demoted { 0 } else { self.store.invalidate(asid, pages, self.order, &mut self.unheard) }
+        if demoted { 0 } else { self.store.invalidate(asid, pages, self.order, &mut self.ignored_report) }
     }
 
     fn drop_space(&mut self, asid: Asid, _: &mut TlbCounts) -> u64 {
-        self.unheard.clear();
-        self.store.drop_space(asid, &mut self.unheard)
+        self.ignored_report.clear();
+        self.store.drop_space(asid, &mut self.ignored_report)
     }
 
     fn switch(&mut self, to: Asid, _: &mut TlbCounts) -> u64 {
-        self.unheard.clear();
-        self.store.switch(to, &mut self.unheard)
+        self.ignored_report.clear();
+        self.store.switch(to, &mut self.ignored_report)
     }
 
     fn probe(&self, asid: Asid, vpn: Vpn, _: Kind) -> Option<Translation> {

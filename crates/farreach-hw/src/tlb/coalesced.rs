@@ -5,7 +5,7 @@
 //! entries grow, line by line, far beyond what one line holds. Superpages share the array, an entry each, and join nothing.
 
 use super::cores::on_cores;
-use super::hierarchy::{self, Behind, Hierarchy, KEYS, Paging, count_second_level_hit, joined};
+use super::hierarchy::{self, Hierarchy, KEYS, NextLevel, Paging, count_second_level_hit, joined};
 use super::host::{self, Entries};
 use super::keys::SEED;
 use super::spans::{Span, Spans};
@@ -188,7 +188,7 @@ impl Coalesced {
     }
 }
 
-impl Behind for Coalesced {
+impl NextLevel for Coalesced {
     fn before(&mut self, at: Lookup, _: &mut TlbCounts) -> Option<Translation> {
         if !self.first {
             return None;

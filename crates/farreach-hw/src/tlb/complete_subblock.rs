@@ -8,7 +8,7 @@ use super::keys::{
 };
 use super::store::{Contents, Store, count_miss};
 use super::tag_index::Tag;
-use super::{Answer, Design, EntryBits, EntryView, Lookup, Noise, Outcome, Tlb};
+use super::{Answer, Design, EntryBits, EntryView, Lookup, Outcome, Tlb, Unfiltered};
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
@@ -114,7 +114,7 @@ impl CompleteTlb {
 }
 
 impl Tlb for CompleteTlb {
-    fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, noise: &mut Noise) -> Answer {
+    fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, unfiltered: &mut Unfiltered) -> Answer {
         let tag = Tag::of(at.asid, at.vpn, self.order);
         let offset = at.vpn.offset_in(self.order.into());
         let bit = 1u64 << offset;
@@ -127,8 +127,8 @@ impl Tlb for CompleteTlb {
                 "XC-3: {at:?}"
             );
             self.store.get_mut(slot).modified |= stored;
-            self.store.touch(slot, bit, noise);
-            return Answer { outcome: Outcome::Hit, quiet: true };
+            self.store.touch(slot, bit, unfiltered);
+            return Answer { outcome: Outcome::Hit, filterable: true };
         }
         let outcome = if found.is_some() { Outcome::SubblockMiss } else { Outcome::TagMiss };
         count_miss(&mut self.counts, at, pte, outcome);
@@ -140,7 +140,7 @@ impl Tlb for CompleteTlb {
             }
             None => {
                 let empty = Subblocks::default();
-                self.store.place(tag, empty, &mut self.counts, noise)
+                self.store.place(tag, empty, &mut self.counts, unfiltered)
             }
         };
         self.load(slot, offset, pte);
@@ -148,26 +148,26 @@ impl Tlb for CompleteTlb {
         if self.preload != Preload::None {
             self.preload(at, slot, table);
         }
-        Answer { outcome, quiet: self.store.replay(slot, bit, noise) }
+        Answer { outcome, filterable: self.store.replay(slot, bit, unfiltered) }
     }
 
-    fn invalidate(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
-        self.counts.invalidations += self.store.invalidate(asid, pages, self.order, noise);
+    fn invalidate(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
+        self.counts.invalidations += self.store.invalidate(asid, pages, self.order, unfiltered);
     }
 
-    fn invalidate_space(&mut self, asid: Asid, noise: &mut Noise) {
-        self.counts.invalidations += self.store.drop_space(asid, noise);
+    fn invalidate_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
+        self.counts.invalidations += self.store.drop_space(asid, unfiltered);
     }
 
-    fn switch(&mut self, to: Asid, noise: &mut Noise) {
-        self.counts.invalidations += self.store.switch(to, noise);
+    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
+        self.counts.invalidations += self.store.switch(to, unfiltered);
     }
 
-    fn looked_up(&mut self, asid: Asid, vpn: Vpn, when: u32) {
+    fn note_lookup(&mut self, asid: Asid, vpn: Vpn, when: u32) {
         let bit = 1u64 << vpn.offset_in(self.order.into());
         let has = |slot: &u32| self.store.get(*slot).valid & bit != 0;
         if let Some(slot) = self.store.find(Tag::of(asid, vpn, self.order)).filter(has) {
-            self.store.looked_up(slot, bit, when);
+            self.store.note_lookup(slot, bit, when);
         }
     }
 

@@ -6,7 +6,7 @@
 //! [`farreach_hw::shootdown`].
 
 use super::walker::by_caches;
-use super::{Answer, EntryView, Lookup, Noise, Tlb, keys};
+use super::{Answer, EntryView, Lookup, Tlb, Unfiltered, keys};
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::{ShootdownCounts, TlbCounts};
 use farreach_types::event::Kind;
@@ -53,7 +53,7 @@ pub(super) fn on_cores(
         may_hold: HashMap::default(),
         process_ids: params.flag(keys::PROCESS_IDS.name),
         shootdown: ShootdownCounts::default(),
-        unheard: Noise::default(),
+        ignored_report: Unfiltered::default(),
         sum: OnceCell::new(),
     }))
 }
@@ -80,7 +80,7 @@ struct Cores {
     process_ids: bool,
     shootdown: ShootdownCounts,
     /// Reports of cores that do not run. A process that continues on such a core starts with an empty filter.
-    unheard: Noise,
+    ignored_report: Unfiltered,
     /// Counts of all cores, until one of them works again.
     sum: OnceCell<TlbCounts>,
 }
@@ -97,17 +97,17 @@ impl Cores {
     }
 
     /// The process continues, on the core of its thread.
-    fn run(&mut self, asid: Asid, noise: &mut Noise) {
+    fn run(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
         self.sum.take();
         let core = self.core_of(asid);
         if core != self.now {
             self.now = core;
             // The filter holds what another core reported.
-            noise.all();
+            unfiltered.add_all();
         }
         if self.cores[core].running != Some(asid) {
             self.cores[core].running = Some(asid);
-            self.cores[core].tlb.switch(asid, noise);
+            self.cores[core].tlb.switch(asid, unfiltered);
             if !self.process_ids {
                 self.may_hold.values_mut().for_each(|cores| *cores &= !(1 << core));
             }
@@ -116,9 +116,9 @@ impl Cores {
     }
 
     /// Something changed for a process: here, and by interrupt on the other cores that may know it.
-    fn shoot(&mut self, asid: Asid, noise: &mut Noise, mut change: impl FnMut(&mut dyn Tlb, &mut Noise)) {
+    fn shoot(&mut self, asid: Asid, unfiltered: &mut Unfiltered, mut change: impl FnMut(&mut dyn Tlb, &mut Unfiltered)) {
         self.sum.take();
-        change(&mut *self.cores[self.now].tlb, noise);
+        change(&mut *self.cores[self.now].tlb, unfiltered);
         let others = self.may_hold.get(&asid).map_or(0, |cores| cores & !(1 << self.now));
         if others == 0 {
             return;
@@ -127,11 +127,11 @@ impl Cores {
         for (i, core) in self.cores.iter_mut().enumerate().filter(|(i, _)| others >> i & 1 != 0) {
             debug_assert_ne!(i, self.now);
             let before = dropped(&*core.tlb);
-            change(&mut *core.tlb, &mut self.unheard);
+            change(&mut *core.tlb, &mut self.ignored_report);
             self.shootdown.ipis += 1;
             self.shootdown.remote_invalidations += dropped(&*core.tlb) - before;
         }
-        self.unheard.clear();
+        self.ignored_report.clear();
     }
 }
 
@@ -141,51 +141,51 @@ fn dropped(tlb: &dyn Tlb) -> u64 {
 }
 
 impl Tlb for Cores {
-    fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, noise: &mut Noise) -> Answer {
+    fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, unfiltered: &mut Unfiltered) -> Answer {
         if self.cores[self.now].running != Some(at.asid) {
-            self.run(at.asid, noise);
+            self.run(at.asid, unfiltered);
         }
         self.sum.take();
-        self.cores[self.now].tlb.access(at, pte, table, noise)
+        self.cores[self.now].tlb.access(at, pte, table, unfiltered)
     }
 
-    fn invalidate(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
-        self.shoot(asid, noise, |tlb, noise| tlb.invalidate(asid, pages, noise));
+    fn invalidate(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
+        self.shoot(asid, unfiltered, |tlb, unfiltered| tlb.invalidate(asid, pages, unfiltered));
     }
 
-    fn demote(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
-        self.shoot(asid, noise, |tlb, noise| tlb.demote(asid, pages, noise));
+    fn demote(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
+        self.shoot(asid, unfiltered, |tlb, unfiltered| tlb.demote(asid, pages, unfiltered));
     }
 
-    fn segment_changed(&mut self, asid: Asid, noise: &mut Noise) {
-        self.shoot(asid, noise, |tlb, noise| tlb.segment_changed(asid, noise));
+    fn segment_changed(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
+        self.shoot(asid, unfiltered, |tlb, unfiltered| tlb.segment_changed(asid, unfiltered));
     }
 
     /// Nobody is interrupted: no core runs the process any more, and its id is not used again before all have dropped what they hold of it.
-    fn invalidate_space(&mut self, asid: Asid, noise: &mut Noise) {
+    fn invalidate_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
         self.sum.take();
         for (i, core) in self.cores.iter_mut().enumerate() {
-            let noise = if i == self.now { &mut *noise } else { &mut self.unheard };
-            core.tlb.invalidate_space(asid, noise);
+            let unfiltered = if i == self.now { &mut *unfiltered } else { &mut self.ignored_report };
+            core.tlb.invalidate_space(asid, unfiltered);
         }
-        self.unheard.clear();
+        self.ignored_report.clear();
         self.threads.retain(|(of, _), _| *of != asid);
         self.current.remove(&asid);
         self.may_hold.remove(&asid);
     }
 
-    fn switch(&mut self, to: Asid, noise: &mut Noise) {
-        self.run(to, noise);
+    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
+        self.run(to, unfiltered);
     }
 
-    fn thread(&mut self, asid: Asid, thread: u32, noise: &mut Noise) {
+    fn thread(&mut self, asid: Asid, thread: u32, unfiltered: &mut Unfiltered) {
         let before = self.current.insert(asid, thread);
         if before.is_none()
             && let Some(core) = self.threads.remove(&(asid, None))
         {
             self.threads.insert((asid, Some(thread)), core);
         }
-        self.run(asid, noise);
+        self.run(asid, unfiltered);
     }
 
     fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {

@@ -1,7 +1,7 @@
 //! The MMU of a current processor: first-level TLBs of its own for fetches and for data, each with arrays by page size, something
 //! behind them that answers what they miss, and a page-table walker (DS13-36, RMM15 Table 5).
 //!
-//! What stands behind is a part (`Behind`); the designs that differ in it (`range`, `clustered`, `coalesced`) share the rest. A lookup that the
+//! What stands behind is a part (`NextLevel`); the designs that differ in it (`range`, `clustered`, `coalesced`) share the rest. A lookup that the
 //! first level answers concerns nobody else. What the second answers, or the walk finds, is filled into the first.
 
 mod keys;
@@ -15,7 +15,7 @@ use super::level::{self, Level};
 use super::nodes::Entry;
 use super::store::count_miss;
 use super::walker::{NodeRead, WALK_LEVELS, Walker, by_caches, coalesced, leaf_level};
-use super::{Answer, Design, EntryView, Lookup, Noise, Outcome, Tlb};
+use super::{Answer, Design, EntryView, Lookup, Outcome, Tlb, Unfiltered};
 use farreach_types::addr::{Asid, BASE_SHIFT, Bytes, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
@@ -41,7 +41,7 @@ pub fn walks(params: &Params) -> bool {
 }
 
 /// What answers misses of the first level. It does not take part in filtering: it sees only such misses.
-pub(super) trait Behind: Send {
+pub(super) trait NextLevel: Send {
     /// Answers in front of the first level, which is then left alone (F-6).
     fn before(&mut self, _at: Lookup, _counts: &mut TlbCounts) -> Option<Translation> {
         None
@@ -86,7 +86,7 @@ fn side(kind: Kind) -> usize {
 pub(super) struct Hierarchy<B> {
     /// Data, fetch.
     l1: [Level; 2],
-    behind: B,
+    next_level: B,
     walker: Walker,
     /// log2 of the pages of `coalesce`.
     coalesce: u8,
@@ -97,10 +97,10 @@ pub(super) struct Hierarchy<B> {
     pub counts: TlbCounts,
 }
 
-impl<B: Behind> Hierarchy<B> {
+impl<B: NextLevel> Hierarchy<B> {
     /// From the keys of [`DESIGN`] but for the second level. The generators of `random` begin with: L1 `seed` + array (fetch side + 8),
     /// L2 + 16, walker + 32 + level, what else stands behind + 64.
-    pub fn new(params: &Params, behind: B) -> Result<Hierarchy<B>, String> {
+    pub fn new(params: &Params, next_level: B) -> Result<Hierarchy<B>, String> {
         if params.page_shift() != BASE_SHIFT {
             let size = Bytes(params.int(PAGE_SIZE.name));
             return Err(format!("page_size = {size} is not allowed: the page table of x86-64 has pages of 4K, 2M and 1G"));
@@ -110,7 +110,7 @@ impl<B: Behind> Hierarchy<B> {
         let walker = Walker::new(params, seed.wrapping_add(32))?;
         Ok(Hierarchy {
             l1: [l1("l1d", 0)?, l1("l1i", 8)?],
-            behind,
+            next_level,
             largest: walker.largest_entry(),
             walker,
             coalesce: params.order("coalesce", params.int("coalesce"))? as u8,
@@ -122,7 +122,7 @@ impl<B: Behind> Hierarchy<B> {
     /// Serves a miss of the first level. Also returns the order of the entry that the first level gets.
     fn miss(&mut self, at: Lookup, pte: Pte, by: Guest, table: &dyn PageTableView) -> (Outcome, u8) {
         let page = Translation { pfn: pte.pfn, attr: pte.attr };
-        if let Some((found, order)) = self.behind.lookup(at, pte, &mut self.counts) {
+        if let Some((found, order)) = self.next_level.lookup(at, pte, &mut self.counts) {
             debug_assert_eq!(found, page, "XC-3: {at:?}");
             return (Outcome::Hit, order);
         }
@@ -139,71 +139,78 @@ impl<B: Behind> Hierarchy<B> {
             order = order.max(coalesced(at.asid, at.vpn, table, self.coalesce).min(largest));
             self.counts.preloaded += (1 << order) - (1 << own);
         }
-        self.behind.fill(at, page, order, table, &mut self.counts);
+        self.next_level.fill(at, page, order, table, &mut self.counts);
         if let Some(reads) = &mut self.reads {
-            self.behind.reads(&mut |entry| reads.push(self.walker.read(entry)));
+            self.next_level.reads(&mut |entry| reads.push(self.walker.read(entry)));
         }
         (Outcome::TagMiss, order)
     }
 
     /// One lookup; see [`Tlb::access`]. `by`: what says where the page is, or where the guest has it, if no TLB does.
-    pub fn answer(&mut self, at: Lookup, pte: Pte, by: Guest, table: &dyn PageTableView, noise: &mut Noise) -> Answer {
+    pub fn answer(
+        &mut self,
+        at: Lookup,
+        pte: Pte,
+        by: Guest,
+        table: &dyn PageTableView,
+        unfiltered: &mut Unfiltered,
+    ) -> Answer {
         let page = Translation { pfn: pte.pfn, attr: pte.attr };
-        if let Some(found) = self.behind.before(at, &mut self.counts) {
+        if let Some(found) = self.next_level.before(at, &mut self.counts) {
             debug_assert_eq!(found, page, "XC-3: {at:?}");
-            return Answer { outcome: Outcome::Hit, quiet: false };
+            return Answer { outcome: Outcome::Hit, filterable: false };
         }
-        if let Some(leaf) = self.l1[side(at.kind)].lookup(at.asid, at.vpn, noise) {
+        if let Some(leaf) = self.l1[side(at.kind)].lookup(at.asid, at.vpn, unfiltered) {
             debug_assert_eq!(leaf.translate(at.vpn), page, "XC-3: {at:?}");
-            return Answer { outcome: Outcome::Hit, quiet: !self.behind.is_first() };
+            return Answer { outcome: Outcome::Hit, filterable: !self.next_level.is_first() };
         }
         let (outcome, order) = self.miss(at, pte, by, table);
         let level = &mut self.l1[side(at.kind)];
         let order = level.fitting(order).expect("it has 4K");
         let mut counts = TlbCounts::default();
-        let quiet = level.fill((at.asid, at.vpn), page, order, &mut counts, noise);
+        let filterable = level.fill((at.asid, at.vpn), page, order, &mut counts, unfiltered);
         self.counts.covered_drops += counts.covered_drops;
-        if !self.behind.takes(at.kind) {
+        if !self.next_level.takes(at.kind) {
             self.counts.evictions += counts.evictions;
         }
-        Answer { outcome, quiet: quiet && !self.behind.is_first() }
+        Answer { outcome, filterable: filterable && !self.next_level.is_first() }
     }
 }
 
-impl<B: Behind> Tlb for Hierarchy<B> {
-    fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, noise: &mut Noise) -> Answer {
-        self.answer(at, pte, Guest::Tables, table, noise)
+impl<B: NextLevel> Tlb for Hierarchy<B> {
+    fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, unfiltered: &mut Unfiltered) -> Answer {
+        self.answer(at, pte, Guest::Tables, table, unfiltered)
     }
 
-    fn invalidate(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
+    fn invalidate(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
         self.walker.forget(asid);
-        let l1: u64 = self.l1.iter_mut().map(|level| level.drop_overlapping(asid, pages, 0, noise)).sum();
-        self.counts.invalidations += l1 + self.behind.drop_pages(asid, pages, false, &mut self.counts);
+        let l1: u64 = self.l1.iter_mut().map(|level| level.drop_overlapping(asid, pages, 0, unfiltered)).sum();
+        self.counts.invalidations += l1 + self.next_level.drop_pages(asid, pages, false, &mut self.counts);
     }
 
-    fn demote(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
+    fn demote(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
         self.walker.forget(asid);
-        let l1: u64 = self.l1.iter_mut().map(|level| level.drop_overlapping(asid, pages, 1, noise)).sum();
-        self.counts.invalidations += l1 + self.behind.drop_pages(asid, pages, true, &mut self.counts);
+        let l1: u64 = self.l1.iter_mut().map(|level| level.drop_overlapping(asid, pages, 1, unfiltered)).sum();
+        self.counts.invalidations += l1 + self.next_level.drop_pages(asid, pages, true, &mut self.counts);
     }
 
-    fn invalidate_space(&mut self, asid: Asid, noise: &mut Noise) {
+    fn invalidate_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
         self.walker.gone(asid);
-        let l1: u64 = self.l1.iter_mut().map(|level| level.drop_space(asid, noise)).sum();
-        self.counts.invalidations += l1 + self.behind.drop_space(asid, &mut self.counts);
+        let l1: u64 = self.l1.iter_mut().map(|level| level.drop_space(asid, unfiltered)).sum();
+        self.counts.invalidations += l1 + self.next_level.drop_space(asid, &mut self.counts);
     }
 
-    fn switch(&mut self, to: Asid, noise: &mut Noise) {
+    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
         self.walker.switch(to);
-        let l1: u64 = self.l1.iter_mut().map(|level| level.switch(to, noise)).sum();
-        self.counts.invalidations += l1 + self.behind.switch(to, &mut self.counts);
+        let l1: u64 = self.l1.iter_mut().map(|level| level.switch(to, unfiltered)).sum();
+        self.counts.invalidations += l1 + self.next_level.switch(to, &mut self.counts);
     }
 
     fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
         let first = self.l1[side(kind)].probe(asid, vpn);
-        let behind = self.behind.probe(asid, vpn, kind);
-        debug_assert!(first.is_none() || behind.is_none_or(|t| Some(t) == first), "{asid:?} {vpn:?}: the levels disagree");
-        first.or(behind)
+        let next_level = self.next_level.probe(asid, vpn, kind);
+        debug_assert!(first.is_none() || next_level.is_none_or(|t| Some(t) == first), "{asid:?} {vpn:?}: the levels disagree");
+        first.or(next_level)
     }
 
     /// First levels, data before fetch side, then what stands behind; slots go on.
@@ -213,7 +220,7 @@ impl<B: Behind> Tlb for Hierarchy<B> {
             level.views(before, &mut views);
             before += level.entries();
         }
-        self.behind.views(before, &mut views);
+        self.next_level.views(before, &mut views);
         views
     }
 
@@ -237,7 +244,7 @@ pub(super) struct Paging {
     data: Option<Level>,
     fetch: FetchSide,
     fracture: bool,
-    unheard: Noise,
+    ignored_report: Unfiltered,
 }
 
 impl Paging {
@@ -249,7 +256,7 @@ impl Paging {
             false => FetchSide::Own(Level::new(params, "l2i", seed.wrapping_add(8))?),
         };
         let data = Level::new(params, "l2", seed)?;
-        Ok(Paging { data, fetch, fracture: params.flag("l2_fracture"), unheard: Noise::default() })
+        Ok(Paging { data, fetch, fracture: params.flag("l2_fracture"), ignored_report: Unfiltered::default() })
     }
 
     fn level(&self, kind: Kind) -> Option<&Level> {
@@ -267,29 +274,29 @@ impl Paging {
         self.data.iter_mut().chain(own)
     }
 
-    fn each(&mut self, mut f: impl FnMut(&mut Level, &mut Noise) -> u64) -> u64 {
-        let mut unheard = std::mem::take(&mut self.unheard);
-        let sum = self.levels().map(|level| f(level, &mut unheard)).sum();
-        unheard.clear();
-        self.unheard = unheard;
+    fn each(&mut self, mut f: impl FnMut(&mut Level, &mut Unfiltered) -> u64) -> u64 {
+        let mut ignored_report = std::mem::take(&mut self.ignored_report);
+        let sum = self.levels().map(|level| f(level, &mut ignored_report)).sum();
+        ignored_report.clear();
+        self.ignored_report = ignored_report;
         sum
     }
 
     /// The level for this side, and a report for it.
-    fn at_work(&mut self, kind: Kind) -> Option<(&mut Level, &mut Noise)> {
-        self.unheard.clear();
+    fn at_work(&mut self, kind: Kind) -> Option<(&mut Level, &mut Unfiltered)> {
+        self.ignored_report.clear();
         let level = match &mut self.fetch {
             FetchSide::Own(level) if kind == Kind::Fetch => level.as_mut(),
             _ => self.data.as_mut(),
         };
-        level.map(|level| (level, &mut self.unheard))
+        level.map(|level| (level, &mut self.ignored_report))
     }
 }
 
-impl Behind for Paging {
+impl NextLevel for Paging {
     fn lookup(&mut self, at: Lookup, _: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)> {
-        let (level, unheard) = self.at_work(at.kind)?;
-        let leaf = level.lookup(at.asid, at.vpn, unheard)?;
+        let (level, ignored_report) = self.at_work(at.kind)?;
+        let leaf = level.lookup(at.asid, at.vpn, ignored_report)?;
         count_second_level_hit(counts, at.kind);
         Some((leaf.translate(at.vpn), leaf.order))
     }
@@ -303,15 +310,15 @@ impl Behind for Paging {
     }
 
     fn drop_pages(&mut self, asid: Asid, pages: VpnRange, demoted: bool, _: &mut TlbCounts) -> u64 {
-        self.each(|level, unheard| level.drop_overlapping(asid, pages, demoted.into(), unheard))
+        self.each(|level, ignored_report| level.drop_overlapping(asid, pages, demoted.into(), ignored_report))
     }
 
     fn drop_space(&mut self, asid: Asid, _: &mut TlbCounts) -> u64 {
-        self.each(|level, unheard| level.drop_space(asid, unheard))
+        self.each(|level, ignored_report| level.drop_space(asid, ignored_report))
     }
 
     fn switch(&mut self, to: Asid, _: &mut TlbCounts) -> u64 {
-        self.each(|level, unheard| level.switch(to, unheard))
+        self.each(|level, ignored_report| level.switch(to, ignored_report))
     }
 
     fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
@@ -335,10 +342,10 @@ impl Paging {
     /// Fills a page of a mapping of `2^order` pages, if it holds such pages.
     pub fn take(&mut self, at: Lookup, page: Translation, order: u8, counts: &mut TlbCounts) {
         let fracture = self.fracture;
-        let Some((level, unheard)) = self.at_work(at.kind) else { return };
+        let Some((level, ignored_report)) = self.at_work(at.kind) else { return };
         let own = |fit: &u8| fracture || leaf_level(*fit) == leaf_level(order);
         if let Some(fit) = level.fitting(order).filter(own) {
-            level.fill((at.asid, at.vpn), page, fit, counts, unheard);
+            level.fill((at.asid, at.vpn), page, fit, counts, ignored_report);
         }
     }
 

@@ -4,7 +4,7 @@
 //! TLBs hold what both say together, so that a hit is as fast as ever. The host has its guest in one piece, and system frames are numbered as
 //! the guest numbers its own; what tables of the host say about it, and what that costs, is here.
 
-use super::Noise;
+use super::Unfiltered;
 use super::cores::CORES;
 use super::keys::Geometry;
 use super::nodes::{Entry, Nodes, RADIX};
@@ -135,7 +135,7 @@ pub(super) struct Host {
     /// Addresses of its nodes, if references are recorded.
     nodes: Option<Nodes>,
     /// Walks are never filtered.
-    unheard: Noise,
+    ignored_report: Unfiltered,
 }
 
 impl Host {
@@ -161,7 +161,7 @@ impl Host {
             fracture: params.flag(HOST_FRACTURE.name),
             cache: (entries > 0).then(|| Geometry::new(entries, 0).map(store)).transpose()?,
             nodes: by_caches(params).then(|| Nodes::from(Host::TABLES)),
-            unheard: Noise::default(),
+            ignored_report: Unfiltered::default(),
         }))
     }
 
@@ -182,10 +182,10 @@ impl Host {
             let tag = Tag::of(Asid(0), page, RADIX * self.leaf);
             let found = cache.find(tag);
             match found {
-                Some(slot) => cache.touch(slot, 0, &mut self.unheard),
-                None => _ = cache.place(tag, Pointer, &mut TlbCounts::default(), &mut self.unheard),
+                Some(slot) => cache.touch(slot, 0, &mut self.ignored_report),
+                None => _ = cache.place(tag, Pointer, &mut TlbCounts::default(), &mut self.ignored_report),
             }
-            self.unheard.clear();
+            self.ignored_report.clear();
             if found.is_some() {
                 counts.nested_tlb_hits += 1;
                 return;

@@ -9,7 +9,7 @@ use super::partial_subblock::{self, Found, PartialTlb, Subblocks};
 use super::store::{count_miss, ones};
 use super::superpage::{listed, orders};
 use super::tag_index::{NONE, Tag};
-use super::{Answer, Design, EntryBits, EntryView, Lookup, Noise, Outcome, Tlb};
+use super::{Answer, Design, EntryBits, EntryView, Lookup, Outcome, Tlb, Unfiltered};
 use farreach_types::addr::{Asid, Bytes, Pfn, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
@@ -110,11 +110,11 @@ impl IntegratedTlb {
     }
 
     /// Fills a superpage larger than a region: everything it covers goes first (AMB-20).
-    fn fill_large(&mut self, at: Lookup, pte: Pte, order: u8, noise: &mut Noise) -> u32 {
+    fn fill_large(&mut self, at: Lookup, pte: Pte, order: u8, unfiltered: &mut Unfiltered) -> u32 {
         let PartialTlb { store, counts, order: region, .. } = &mut self.regions;
         let covered = VpnRange { start: at.vpn.align_down(order.into()), pages: 1 << order };
         for &smaller in self.orders.iter().filter(|&&o| o >= *region) {
-            counts.covered_drops += store.drop_overlapping(at.asid, covered, smaller, noise);
+            counts.covered_drops += store.drop_overlapping(at.asid, covered, smaller, unfiltered);
         }
         let entry = Subblocks {
             valid: !0,
@@ -125,12 +125,12 @@ impl IntegratedTlb {
             large: true,
             ..Subblocks::default()
         };
-        store.place(Tag::of(at.asid, at.vpn, order), entry, counts, noise)
+        store.place(Tag::of(at.asid, at.vpn, order), entry, counts, unfiltered)
     }
 
     /// Fills a medium superpage: all pages of the region at once, into the entry they can join or a new one. Other entries of
     /// the region go.
-    fn fill_medium(&mut self, at: Lookup, pte: Pte, found: Found, noise: &mut Noise) -> u32 {
+    fn fill_medium(&mut self, at: Lookup, pte: Pte, found: Found, unfiltered: &mut Unfiltered) -> u32 {
         let region = self.regions.order;
         let tag = Tag::of(at.asid, at.vpn, region);
         let (valid, modified) = (ones(1 << region), self.regions.stored(at));
@@ -141,7 +141,7 @@ impl IntegratedTlb {
             let next = store.next(slot);
             if Some(slot) != joined {
                 counts.covered_drops += 1;
-                store.drop(slot, noise);
+                store.drop(slot, unfiltered);
             }
             slot = next;
         }
@@ -160,68 +160,71 @@ impl IntegratedTlb {
             sb_enabled: true,
             ..Subblocks::default()
         };
-        store.place(tag, entry, counts, noise)
+        store.place(tag, entry, counts, unfiltered)
     }
 }
 
 impl Tlb for IntegratedTlb {
-    fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, noise: &mut Noise) -> Answer {
+    fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, unfiltered: &mut Unfiltered) -> Answer {
         let found = self.regions.find(at.asid, at.vpn);
         let large = if found.hit.is_some() && !cfg!(debug_assertions) { None } else { self.find_large(at.asid, at.vpn) };
         debug_assert!(found.hit.is_none() || large.is_none(), "T94-17: two forms of entry match {at:?}");
         if let Some(slot) = found.hit {
-            return self.regions.hit(slot, at, pte, noise);
+            return self.regions.hit(slot, at, pte, unfiltered);
         }
         if let Some(slot) = large {
             let known = Translation { pfn: pte.pfn, attr: pte.attr };
             debug_assert_eq!(self.translate_large(slot, at.vpn), known, "XC-3: {at:?}");
             self.regions.store.get_mut(slot).modified |= u64::from(at.kind == Kind::Store);
             let part = self.regions.store.tag(slot).part(at.vpn);
-            self.regions.store.touch(slot, part, noise);
-            return Answer { outcome: Outcome::Hit, quiet: true };
+            self.regions.store.touch(slot, part, unfiltered);
+            return Answer { outcome: Outcome::Hit, filterable: true };
         }
         let order = fitting(&self.orders, pte.order);
         if order == 0 {
-            return self.regions.miss(at, pte, found, table, noise);
+            return self.regions.miss(at, pte, found, table, unfiltered);
         }
         debug_assert_eq!(at.vpn.offset_in(order.into()), pte.pfn.offset_in(order.into()), "T94-2: {at:?} {pte:?}");
         let outcome = found.outcome();
         count_miss(&mut self.regions.counts, at, pte, outcome);
         self.regions.counts.fills += 1;
         let slot = match order > self.regions.order {
-            true => self.fill_large(at, pte, order, noise),
-            false => self.fill_medium(at, pte, found, noise),
+            true => self.fill_large(at, pte, order, unfiltered),
+            false => self.fill_medium(at, pte, found, unfiltered),
         };
-        Answer { outcome, quiet: self.regions.store.replay(slot, Tag::of(at.asid, at.vpn, order).part(at.vpn), noise) }
-    }
-
-    fn invalidate(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
-        let region = self.regions.order;
-        for &order in self.orders.iter().filter(|&&order| order >= region) {
-            self.regions.counts.invalidations += self.regions.store.invalidate(asid, pages, order, noise);
+        Answer {
+            outcome,
+            filterable: self.regions.store.replay(slot, Tag::of(at.asid, at.vpn, order).part(at.vpn), unfiltered),
         }
     }
 
-    fn demote(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
+    fn invalidate(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
+        let region = self.regions.order;
+        for &order in self.orders.iter().filter(|&&order| order >= region) {
+            self.regions.counts.invalidations += self.regions.store.invalidate(asid, pages, order, unfiltered);
+        }
+    }
+
+    fn demote(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
         // A medium superpage is held as subblocks, each true for itself.
         let PartialTlb { store, counts, order: region, .. } = &mut self.regions;
         for &order in self.orders.iter().filter(|&&order| order > *region) {
-            counts.invalidations += store.drop_overlapping(asid, pages, order, noise);
+            counts.invalidations += store.drop_overlapping(asid, pages, order, unfiltered);
         }
     }
 
-    fn invalidate_space(&mut self, asid: Asid, noise: &mut Noise) {
-        self.regions.invalidate_space(asid, noise);
+    fn invalidate_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
+        self.regions.invalidate_space(asid, unfiltered);
     }
 
-    fn switch(&mut self, to: Asid, noise: &mut Noise) {
-        self.regions.switch(to, noise);
+    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
+        self.regions.switch(to, unfiltered);
     }
 
-    fn looked_up(&mut self, asid: Asid, vpn: Vpn, when: u32) {
+    fn note_lookup(&mut self, asid: Asid, vpn: Vpn, when: u32) {
         if let Some(slot) = self.regions.find(asid, vpn).hit.or_else(|| self.find_large(asid, vpn)) {
             let part = self.regions.store.tag(slot).part(vpn);
-            self.regions.store.looked_up(slot, part, when);
+            self.regions.store.note_lookup(slot, part, when);
         }
     }
 

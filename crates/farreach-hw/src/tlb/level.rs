@@ -3,7 +3,7 @@
 use super::keys::Geometry;
 use super::store::{Contents, Store};
 use super::tag_index::Tag;
-use super::{EntryView, Noise};
+use super::{EntryView, Unfiltered};
 use farreach_types::addr::{Asid, Bytes, Pfn, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::params::Params;
@@ -155,10 +155,10 @@ impl Level {
 
     /// Looks a page up; a hit is an access.
     #[inline]
-    pub fn lookup(&mut self, asid: Asid, vpn: Vpn, noise: &mut Noise) -> Option<Leaf> {
+    pub fn lookup(&mut self, asid: Asid, vpn: Vpn, unfiltered: &mut Unfiltered) -> Option<Leaf> {
         let (array, slot) = self.find(asid, vpn)?;
         let part = self.arrays[array].tag(slot).part(vpn);
-        self.arrays[array].touch(slot, part, noise);
+        self.arrays[array].touch(slot, part, unfiltered);
         Some(self.leaf((array, slot)))
     }
 
@@ -170,36 +170,36 @@ impl Level {
         page: Translation,
         order: u8,
         counts: &mut TlbCounts,
-        noise: &mut Noise,
+        unfiltered: &mut Unfiltered,
     ) -> bool {
         debug_assert_eq!(vpn.offset_in(order.into()), page.pfn.offset_in(order.into()), "T94-2: {vpn:?} {page:?} {order}");
         if order > 0 {
             let covered = VpnRange { start: vpn.align_down(order.into()), pages: 1 << order };
-            counts.covered_drops += self.drop_overlapping(asid, covered, 0, noise);
+            counts.covered_drops += self.drop_overlapping(asid, covered, 0, unfiltered);
         }
         let array = self.sizes.iter().find(|&&(o, _)| o == order).expect("one of its sizes").1;
         let Leaf { pfn, attr, .. } = Leaf::around(page, order);
         let store = &mut self.arrays[array];
         let tag = Tag::of(asid, vpn, order);
-        let slot = store.place(tag, Mapping { pfn, attr }, counts, noise);
-        store.replay(slot, tag.part(vpn), noise)
+        let slot = store.place(tag, Mapping { pfn, attr }, counts, unfiltered);
+        store.replay(slot, tag.part(vpn), unfiltered)
     }
 
     /// Drops the entries of at least `from` that share a page with the range and returns how many there were.
-    pub fn drop_overlapping(&mut self, asid: Asid, range: VpnRange, from: u8, noise: &mut Noise) -> u64 {
+    pub fn drop_overlapping(&mut self, asid: Asid, range: VpnRange, from: u8, unfiltered: &mut Unfiltered) -> u64 {
         let mut dropped = 0;
         for &(order, array) in self.sizes.iter().filter(|&&(order, _)| order >= from) {
-            dropped += self.arrays[array].drop_overlapping(asid, range, order, noise);
+            dropped += self.arrays[array].drop_overlapping(asid, range, order, unfiltered);
         }
         dropped
     }
 
-    pub fn drop_space(&mut self, asid: Asid, noise: &mut Noise) -> u64 {
-        self.arrays.iter_mut().map(|a| a.drop_space(asid, noise)).sum()
+    pub fn drop_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) -> u64 {
+        self.arrays.iter_mut().map(|a| a.drop_space(asid, unfiltered)).sum()
     }
 
-    pub fn switch(&mut self, to: Asid, noise: &mut Noise) -> u64 {
-        self.arrays.iter_mut().map(|a| a.switch(to, noise)).sum()
+    pub fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) -> u64 {
+        self.arrays.iter_mut().map(|a| a.switch(to, unfiltered)).sum()
     }
 
     /// Its entries; slots go on from `before`, array by array.

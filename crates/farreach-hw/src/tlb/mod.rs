@@ -11,7 +11,6 @@ pub mod integrated;
 pub mod keys;
 mod level;
 mod nodes;
-mod noise;
 pub mod partial_subblock;
 pub mod range;
 mod range_tlb;
@@ -24,10 +23,11 @@ mod store;
 pub mod superpage;
 mod tag_index;
 pub mod two_level;
+mod unfiltered;
 pub mod walker;
 
-pub use noise::Noise;
-pub use noise::{Marking, Marks, NO_PAGE, PLACES, Seat, filled};
+pub use unfiltered::Unfiltered;
+pub use unfiltered::{FilterEntry, LookupStamper, LookupTimes, NO_PAGE, SLOTS_PER_SIDE, filled};
 
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
@@ -62,7 +62,7 @@ pub struct Answer {
     /// Hit or miss. After a miss the translation is in the design (except designs that may refuse an entry).
     pub outcome: Outcome,
     /// Whether the same lookup, repeated now, may be filtered (see [`Unfiltered`]).
-    pub quiet: bool,
+    pub filterable: bool,
 }
 
 /// One entry in the notation of T94's Figures 1 to 3, for golden vectors and people. Equal designs list equal entries.
@@ -87,45 +87,45 @@ pub struct EntryView {
 }
 
 /// A TLB design. Deterministic given its seed (XC-4). It counts everything in [`TlbCounts`] except `lookups`, which
-/// belongs to the machine, because the machine skips quiet lookups.
+/// belongs to the machine, because the machine skips filtered lookups.
 pub trait Tlb: Send {
     /// One lookup. `pte` is the page table entry of `at.vpn`, present and permitting the access: the operating system has
     /// already dealt with faults. On a miss the design fills itself from `pte` (and, for preload, from `table`).
-    fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, noise: &mut Noise) -> Answer;
+    fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, unfiltered: &mut Unfiltered) -> Answer;
 
     /// The mappings of these pages changed or went away (T94-18): entries or subblocks that translate them are dropped.
-    fn invalidate(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise);
+    fn invalidate(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered);
 
     /// A superpage mapping was split (T94-42): entries that hold one translation for more than a base page and cover some of these
     /// pages are dropped. The base translations stay true, so subblocks stay, and designs without such entries do nothing.
-    fn demote(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
-        let _ = (asid, pages, noise);
+    fn demote(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
+        let _ = (asid, pages, unfiltered);
     }
 
     /// The address space is gone: all its entries are dropped.
-    fn invalidate_space(&mut self, asid: Asid, noise: &mut Noise);
+    fn invalidate_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered);
 
     /// Another address space runs now; no other is looked up until the next switch. Only designs without process ids do
     /// something: they drop what the others left.
-    fn switch(&mut self, to: Asid, noise: &mut Noise) {
-        let _ = (to, noise);
+    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
+        let _ = (to, unfiltered);
     }
 
     /// This thread of the running address space continues. It matters only with several cores.
-    fn thread(&mut self, asid: Asid, thread: u32, noise: &mut Noise) {
-        let _ = (asid, thread, noise);
+    fn thread(&mut self, asid: Asid, thread: u32, unfiltered: &mut Unfiltered) {
+        let _ = (asid, thread, unfiltered);
     }
 
     /// The last filtered lookup of a page was at this time of the machine's clock (see [`Unfiltered`]), which forgets
     /// it now. Only designs that
     /// look at that clock do something: the entry that translates the page was used if its used bit was cleared no later.
-    fn looked_up(&mut self, asid: Asid, vpn: Vpn, when: u32) {
+    fn note_lookup(&mut self, asid: Asid, vpn: Vpn, when: u32) {
         let _ = (asid, vpn, when);
     }
 
     /// The segment registers of the process changed (DS13-24): they are loaded again before its next lookup.
-    fn segment_changed(&mut self, asid: Asid, noise: &mut Noise) {
-        let _ = (asid, noise);
+    fn segment_changed(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
+        let _ = (asid, unfiltered);
     }
 
     /// What the design would answer now, changing nothing; for checks. Panics in debug builds if two entries match (T94-17).

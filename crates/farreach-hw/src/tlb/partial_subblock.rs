@@ -8,7 +8,7 @@ use super::keys::{
 };
 use super::store::{Contents, Store, count_miss, ones};
 use super::tag_index::{NONE, Tag};
-use super::{Answer, Design, EntryBits, EntryView, Lookup, Noise, Outcome, Tlb};
+use super::{Answer, Design, EntryBits, EntryView, Lookup, Outcome, Tlb, Unfiltered};
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
@@ -189,11 +189,11 @@ impl PartialTlb {
 
     /// A lookup that this slot answers.
     #[inline]
-    pub(super) fn hit(&mut self, slot: u32, at: Lookup, pte: Pte, noise: &mut Noise) -> Answer {
+    pub(super) fn hit(&mut self, slot: u32, at: Lookup, pte: Pte, unfiltered: &mut Unfiltered) -> Answer {
         debug_assert_eq!(self.translate(slot, at.vpn), Translation { pfn: pte.pfn, attr: pte.attr }, "XC-3: {at:?}");
         self.store.get_mut(slot).modified |= self.stored(at);
-        self.store.touch(slot, self.bit(at.vpn), noise);
-        Answer { outcome: Outcome::Hit, quiet: true }
+        self.store.touch(slot, self.bit(at.vpn), unfiltered);
+        Answer { outcome: Outcome::Hit, filterable: true }
     }
 
     /// The bit of a page in its region.
@@ -247,7 +247,7 @@ impl PartialTlb {
         pte: Pte,
         Found { first, .. }: Found,
         keep: Option<u32>,
-        noise: &mut Noise,
+        unfiltered: &mut Unfiltered,
     ) -> Option<(u32, bool)> {
         let tag = Tag::of(at.asid, at.vpn, self.order);
         let (valid, modified) = (self.bit(at.vpn), self.stored(at));
@@ -262,7 +262,7 @@ impl PartialTlb {
         let entry = Subblocks { valid, modified, pfn, attr: pte.attr, sb_enabled: aligned, ..Subblocks::default() };
         let split = (first != NONE).then(|| self.split(first, pte, aligned));
         let keep = keep.unwrap_or(NONE);
-        let slot = self.store.make_room(tag, keep, &mut self.counts, noise);
+        let slot = self.store.make_room(tag, keep, &mut self.counts, unfiltered);
         if slot == keep {
             return None;
         }
@@ -277,21 +277,28 @@ impl PartialTlb {
     }
 
     /// A miss on a base page, filled by T94-13 and preload.
-    pub(super) fn miss(&mut self, at: Lookup, pte: Pte, found: Found, table: &dyn PageTableView, noise: &mut Noise) -> Answer {
+    pub(super) fn miss(
+        &mut self,
+        at: Lookup,
+        pte: Pte,
+        found: Found,
+        table: &dyn PageTableView,
+        unfiltered: &mut Unfiltered,
+    ) -> Answer {
         let outcome = found.outcome();
         count_miss(&mut self.counts, at, pte, outcome);
         self.counts.fills += 1;
-        let (slot, joined) = self.fill(at, pte, found, None, noise).expect("no slot is kept");
+        let (slot, joined) = self.fill(at, pte, found, None, unfiltered).expect("no slot is kept");
         self.counts.merges += u64::from(joined);
         if self.preload != Preload::None {
-            self.preload(at, pte, slot, table, noise);
+            self.preload(at, pte, slot, table, unfiltered);
         }
-        Answer { outcome, quiet: self.store.replay(slot, self.bit(at.vpn), noise) }
+        Answer { outcome, filterable: self.store.replay(slot, self.bit(at.vpn), unfiltered) }
     }
 
     /// T94-22, F-10. Meanwhile the entry of the page that missed counts as just used. Should it be the victim all the same, the preload
     /// ends: a handler that evicted the entry it was called for would have to run again.
-    fn preload(&mut self, at: Lookup, pte: Pte, slot: u32, table: &dyn PageTableView, noise: &mut Noise) {
+    fn preload(&mut self, at: Lookup, pte: Pte, slot: u32, table: &dyn PageTableView, unfiltered: &mut Unfiltered) {
         let aligned = self.aligned(at.vpn, pte.pfn);
         if self.preload == Preload::SameEntry && !aligned {
             return; // Nothing can share the entry, so there is nothing to read.
@@ -301,7 +308,7 @@ impl PartialTlb {
         let base = at.vpn.align_down(self.order.into());
         let frames = pte.pfn.align_down(self.order.into());
         let was_used = self.store.used(slot);
-        self.store.touch(slot, self.bit(at.vpn), noise);
+        self.store.touch(slot, self.bit(at.vpn), unfiltered);
         for vpn in (0..=others).map(|offset| Vpn(base.0 + offset)) {
             let found = self.find(at.asid, vpn);
             if found.hit.is_some() {
@@ -316,7 +323,7 @@ impl PartialTlb {
                 continue;
             }
             let load = Lookup { vpn, kind: Kind::Load, ..at };
-            let Some((_, joined)) = self.fill(load, other, found, Some(slot), noise) else { break };
+            let Some((_, joined)) = self.fill(load, other, found, Some(slot), unfiltered) else { break };
             self.counts.preloaded += 1;
             self.counts.fills += u64::from(!joined);
         }
@@ -327,7 +334,14 @@ impl PartialTlb {
 
     /// A miss in the all-valid variant (T94-21): an entry for the whole region if it is mapped and properly placed, otherwise one
     /// for the page.
-    fn miss_all_valid(&mut self, at: Lookup, pte: Pte, found: Found, table: &dyn PageTableView, noise: &mut Noise) -> Answer {
+    fn miss_all_valid(
+        &mut self,
+        at: Lookup,
+        pte: Pte,
+        found: Found,
+        table: &dyn PageTableView,
+        unfiltered: &mut Unfiltered,
+    ) -> Answer {
         let outcome = found.outcome();
         count_miss(&mut self.counts, at, pte, outcome);
         self.counts.fills += 1;
@@ -348,13 +362,13 @@ impl PartialTlb {
         if whole {
             // One-page entries of before would match beside the new one.
             let region = VpnRange { start: base, pages: others + 1 };
-            self.counts.covered_drops += self.store.drop_overlapping(at.asid, region, self.order, noise);
+            self.counts.covered_drops += self.store.drop_overlapping(at.asid, region, self.order, unfiltered);
             self.counts.preloaded += others;
             entry = Subblocks { valid: ones(1 << self.order), pfn: frames, sb_enabled: true, ..entry };
         } else {
             entry = Subblocks { valid: 1 << offset, pfn: pte.pfn, ..entry };
         }
-        let slot = self.store.place(tag, entry, &mut self.counts, noise);
+        let slot = self.store.place(tag, entry, &mut self.counts, unfiltered);
         let cell = (slot as usize) << self.order;
         if whole {
             for o in (0..=others).filter(|&o| o != offset) {
@@ -362,37 +376,37 @@ impl PartialTlb {
             }
         }
         self.attrs[cell | offset as usize] = pte.attr;
-        Answer { outcome, quiet: self.store.replay(slot, self.bit(at.vpn), noise) }
+        Answer { outcome, filterable: self.store.replay(slot, self.bit(at.vpn), unfiltered) }
     }
 }
 
 impl Tlb for PartialTlb {
-    fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, noise: &mut Noise) -> Answer {
+    fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, unfiltered: &mut Unfiltered) -> Answer {
         let found = self.find(at.asid, at.vpn);
         if let Some(slot) = found.hit {
-            return self.hit(slot, at, pte, noise);
+            return self.hit(slot, at, pte, unfiltered);
         }
         match self.attrs.is_empty() {
-            true => self.miss(at, pte, found, table, noise),
-            false => self.miss_all_valid(at, pte, found, table, noise),
+            true => self.miss(at, pte, found, table, unfiltered),
+            false => self.miss_all_valid(at, pte, found, table, unfiltered),
         }
     }
 
-    fn invalidate(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
-        self.counts.invalidations += self.store.invalidate(asid, pages, self.order, noise);
+    fn invalidate(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
+        self.counts.invalidations += self.store.invalidate(asid, pages, self.order, unfiltered);
     }
 
-    fn invalidate_space(&mut self, asid: Asid, noise: &mut Noise) {
-        self.counts.invalidations += self.store.drop_space(asid, noise);
+    fn invalidate_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
+        self.counts.invalidations += self.store.drop_space(asid, unfiltered);
     }
 
-    fn switch(&mut self, to: Asid, noise: &mut Noise) {
-        self.counts.invalidations += self.store.switch(to, noise);
+    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
+        self.counts.invalidations += self.store.switch(to, unfiltered);
     }
 
-    fn looked_up(&mut self, asid: Asid, vpn: Vpn, when: u32) {
+    fn note_lookup(&mut self, asid: Asid, vpn: Vpn, when: u32) {
         if let Some(slot) = self.find(asid, vpn).hit {
-            self.store.looked_up(slot, self.bit(vpn), when);
+            self.store.note_lookup(slot, self.bit(vpn), when);
         }
     }
 
@@ -443,7 +457,7 @@ mod tests {
         for (vpn, pfn) in [(0b110100, 0b10000), (0b110101, 0b11011), (0b110111, 0b00011), (0b110110, 0b00010)] {
             let at = Lookup { asid: Asid(0), vpn: Vpn(vpn), kind: Kind::Load };
             let pte = Pte { pfn: Pfn(pfn), attr: Attr(7), order: 0 };
-            tlb.access(at, pte, &NoTable, &mut Noise::default());
+            tlb.access(at, pte, &NoTable, &mut Unfiltered::default());
         }
         tlb
     }

@@ -2,7 +2,7 @@
 //! background.
 
 use super::cores::on_cores;
-use super::hierarchy::{self, Behind, Hierarchy, KEYS, Paging, joined};
+use super::hierarchy::{self, Hierarchy, KEYS, NextLevel, Paging, joined};
 use super::host::{self, Entries};
 use super::nodes::Entry;
 use super::range_tlb::RangeTlb;
@@ -245,7 +245,7 @@ impl Ranged {
     }
 }
 
-impl Behind for Ranged {
+impl NextLevel for Ranged {
     fn before(&mut self, at: Lookup, counts: &mut TlbCounts) -> Option<Translation> {
         if !self.is_first() {
             return None;

@@ -1,9 +1,9 @@
 //! Which entry goes when room is needed. Invalid entries go first, lowest index first, under every policy (T94-14, AMB-5, AMB-6).
 
 use super::keys::Geometry;
-use super::noise::{Noise, Since};
 use super::recency::Recency;
 use super::tag_index::NONE;
+use super::unfiltered::{LookupsSince, Unfiltered};
 use farreach_types::params::Params;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -18,7 +18,7 @@ pub(super) trait Slot {
     /// The used bit. Policies that have none never ask.
     fn used(&mut self) -> &mut bool;
     /// Whether the entry was looked up since then.
-    fn looked_up(&self, since: &Since) -> bool;
+    fn used_since(&self, since: &LookupsSince) -> bool;
 }
 
 /// The policy with its state.
@@ -131,14 +131,14 @@ impl Replacement {
 
     /// AMB-3: whether repeating the access that missed on its entry makes further repetitions change nothing.
     #[inline(always)]
-    pub fn replay_settles(&self) -> bool {
+    pub fn replay_is_final(&self) -> bool {
         !matches!(self.policy, Policy::UsedBit { fill_sets_used: false })
     }
 
     /// Chooses the slot of this set to fill. If it is valid, the caller takes out what is in it. `None`: there are used bits, and all are
-    /// set; the caller clears them, says so ([`Replacement::cleared_used`]) and takes the first slot.
+    /// set; the caller clears them, says so ([`Replacement::used_bits_cleared`]) and takes the first slot.
     #[inline(always)]
-    pub fn victim<S: Slot>(&mut self, set: usize, slots: &mut [S], noise: &Noise) -> Option<u32> {
+    pub fn victim<S: Slot>(&mut self, set: usize, slots: &mut [S], unfiltered: &Unfiltered) -> Option<u32> {
         let of = &mut self.sets[set];
         if of.invalid > 0 {
             return Some(of.vacant(slots));
@@ -146,13 +146,13 @@ impl Replacement {
         let range = self.layout.slots(set);
         match &mut self.policy {
             Policy::UsedBit { .. } => {
-                let since = if of.since == NEVER { None } else { noise.since(of.since) };
+                let since = if of.since == NEVER { None } else { unfiltered.lookups_since(of.since) };
                 let from = of.unused_from;
                 for (i, slot) in (from..).zip(&mut slots[from as usize..range.end as usize]) {
                     if *slot.used() {
                         continue;
                     }
-                    if !since.as_ref().is_some_and(|since| slot.looked_up(since)) {
+                    if !since.as_ref().is_some_and(|since| slot.used_since(since)) {
                         of.unused_from = i;
                         return Some(i);
                     }
@@ -166,20 +166,20 @@ impl Replacement {
     }
 
     /// The used bits of a set were cleared. Lookups that only the machine saw count since `since`, if given.
-    pub fn cleared_used(&mut self, set: usize, since: Option<u32>) {
+    pub fn used_bits_cleared(&mut self, set: usize, since: Option<u32>) {
         let of = &mut self.sets[set];
         (of.unused_from, of.since) = (self.layout.slots(set).start, since.unwrap_or(NEVER));
     }
 
     /// The used bit of one slot was cleared.
-    pub fn cleared_one(&mut self, slot: u32) {
+    pub fn used_bit_cleared(&mut self, slot: u32) {
         let of = &mut self.sets[self.layout.set(slot)];
         of.unused_from = of.unused_from.min(slot);
     }
 
     /// Since when lookups that only the machine saw count for entries without used bit; `None` if they do not.
     #[inline]
-    pub fn waits_since(&self, slot: u32) -> Option<u32> {
+    pub fn counts_lookups_since(&self, slot: u32) -> Option<u32> {
         let since = self.sets[self.layout.set(slot)].since;
         (since != NEVER).then_some(since)
     }
@@ -207,7 +207,7 @@ impl Replacement {
     #[inline(never)]
     fn filled(&mut self, slot: u32) {
         self.sets[self.layout.set(slot)].invalid -= 1;
-        self.cleared_one(slot);
+        self.used_bit_cleared(slot);
     }
 
     /// A slot became invalid.
@@ -243,7 +243,7 @@ mod tests {
         fn used(&mut self) -> &mut bool {
             &mut self.1
         }
-        fn looked_up(&self, _: &Since) -> bool {
+        fn used_since(&self, _: &LookupsSince) -> bool {
             unreachable!("nobody keeps lookups")
         }
     }
@@ -253,35 +253,35 @@ mod tests {
         for (sets, ways) in [(1, 1), (1, 64), (1, 65), (4, 3), (2, 200)] {
             let mut replacement = Replacement::with(Geometry { sets, ways }, Policy::UsedBit { fill_sets_used: true });
             let mut slots = vec![(false, false); sets * ways];
-            let noise = Noise::default();
+            let unfiltered = Unfiltered::default();
             for set in 0..sets {
                 let range = replacement.slots(set);
                 for slot in range.clone() {
-                    assert_eq!(replacement.victim(set, &mut slots, &noise), Some(slot));
+                    assert_eq!(replacement.victim(set, &mut slots, &unfiltered), Some(slot));
                     assert_eq!(replacement.entered(slot, false), None);
                     slots[slot as usize] = (true, true);
                 }
-                assert_eq!(replacement.victim(set, &mut slots, &noise), None, "all are used");
+                assert_eq!(replacement.victim(set, &mut slots, &unfiltered), None, "all are used");
                 range.clone().for_each(|slot| slots[slot as usize].1 = false);
-                replacement.cleared_used(set, None);
+                replacement.used_bits_cleared(set, None);
                 for slot in range.clone() {
-                    assert_eq!(replacement.victim(set, &mut slots, &noise), Some(slot));
+                    assert_eq!(replacement.victim(set, &mut slots, &unfiltered), Some(slot));
                     slots[slot as usize].1 = true;
                 }
                 for slot in range.clone().rev() {
                     slots[slot as usize].1 = false;
-                    replacement.cleared_one(slot);
-                    assert_eq!(replacement.victim(set, &mut slots, &noise), Some(slot));
+                    replacement.used_bit_cleared(slot);
+                    assert_eq!(replacement.victim(set, &mut slots, &unfiltered), Some(slot));
                 }
                 for slot in range.clone().rev() {
                     slots[slot as usize] = (false, true);
                     replacement.dropped(slot);
-                    assert_eq!(replacement.victim(set, &mut slots, &noise), Some(slot), "whatever is unused");
+                    assert_eq!(replacement.victim(set, &mut slots, &unfiltered), Some(slot), "whatever is unused");
                 }
                 replacement.entered(range.start, false);
                 slots[range.start as usize] = (true, false);
                 let next = if ways == 1 { range.start } else { range.start + 1 };
-                assert_eq!(replacement.victim(set, &mut slots, &noise), Some(next));
+                assert_eq!(replacement.victim(set, &mut slots, &unfiltered), Some(next));
             }
         }
     }

@@ -5,7 +5,7 @@ use super::cores::on_cores;
 use super::hierarchy::{self, Guest, Hierarchy, KEYS, Paging, joined};
 use super::host::{self, Entries, GUEST, HOST, Host};
 use super::walker::NodeRead;
-use super::{Answer, Design, EntryView, Lookup, Noise, Outcome, Tlb};
+use super::{Answer, Design, EntryView, Lookup, Outcome, Tlb, Unfiltered};
 use crate::nested::Hypervisor;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
@@ -194,7 +194,7 @@ enum Served {
     Pages(Guest),
 }
 
-/// The design. Lookups inside the segment do not reach the TLBs (AMB-65) and change nothing, so that they are quiet for good.
+/// The design. Lookups inside the segment do not reach the TLBs (AMB-65) and change nothing, so that they are filtered for good.
 pub struct SegmentTlb {
     paging: Hierarchy<Paging>,
     /// `None`: to be loaded before the next lookup.
@@ -268,31 +268,31 @@ impl SegmentTlb {
 
 impl SegmentTlb {
     /// The registers are loaded again if they hold some of these pages.
-    fn unload(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
+    fn unload(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
         if self.registers.as_ref().is_some_and(|r| r.asid == asid && r.overlaps(&pages)) {
-            self.segment_changed(asid, noise);
+            self.segment_changed(asid, unfiltered);
         }
     }
 }
 
 impl Tlb for SegmentTlb {
-    fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, noise: &mut Noise) -> Answer {
+    fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, unfiltered: &mut Unfiltered) -> Answer {
         // DS13-5, AMB-63: fetches are not served.
         let served = self.served;
         let registers = self.loaded(at.asid, table);
         let found = if at.kind == Kind::Fetch { None } else { registers.translate(at.vpn) };
         let Some((frame, _)) = found else {
-            let answer = self.paging.answer(at, pte, Guest::Tables, table, noise);
+            let answer = self.paging.answer(at, pte, Guest::Tables, table, unfiltered);
             if answer.outcome != Outcome::Hit && self.outdated(at, table) {
                 self.registers = None;
-                noise.all();
-                return Answer { quiet: false, ..answer };
+                unfiltered.add_all();
+                return Answer { filterable: false, ..answer };
             }
             return answer;
         };
         debug_assert_eq!(frame, pte.pfn, "XC-3: {at:?}");
         if let Served::Pages(by) = served {
-            let answer = self.paging.answer(at, pte, by, table, noise);
+            let answer = self.paging.answer(at, pte, by, table, unfiltered);
             self.paging.counts.segment.misses_inside += u64::from(answer.outcome != Outcome::Hit);
             return answer;
         }
@@ -305,41 +305,41 @@ impl Tlb for SegmentTlb {
             Some(pte.attr),
             "DS13-10: {at:?} has another protection than the segment"
         );
-        Answer { outcome: Outcome::Hit, quiet: true }
+        Answer { outcome: Outcome::Hit, filterable: true }
     }
 
-    fn invalidate(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
+    fn invalidate(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
         // Perhaps the protection of the segment changed.
-        self.unload(asid, pages, noise);
-        self.paging.invalidate(asid, pages, noise);
+        self.unload(asid, pages, unfiltered);
+        self.paging.invalidate(asid, pages, unfiltered);
     }
 
-    fn demote(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
+    fn demote(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
         // A range that shrank or split. A single segment is reported separately.
         if self.sets > 1 {
-            self.unload(asid, pages, noise);
+            self.unload(asid, pages, unfiltered);
         }
-        self.paging.demote(asid, pages, noise);
+        self.paging.demote(asid, pages, unfiltered);
     }
 
-    fn invalidate_space(&mut self, asid: Asid, noise: &mut Noise) {
-        self.segment_changed(asid, noise);
-        self.paging.invalidate_space(asid, noise);
+    fn invalidate_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
+        self.segment_changed(asid, unfiltered);
+        self.paging.invalidate_space(asid, unfiltered);
     }
 
-    fn switch(&mut self, to: Asid, noise: &mut Noise) {
+    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
         if self.hypervisor.is_some() {
             // The next lookup, whatever it is, finds the registers of another process.
-            noise.all();
+            unfiltered.add_all();
         }
-        self.paging.switch(to, noise);
+        self.paging.switch(to, unfiltered);
     }
 
-    fn segment_changed(&mut self, asid: Asid, noise: &mut Noise) {
+    fn segment_changed(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
         if self.registers.as_ref().is_some_and(|r| r.asid == asid) {
             self.registers = None;
         }
-        noise.all();
+        unfiltered.add_all();
     }
 
     fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {

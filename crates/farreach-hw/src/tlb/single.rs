@@ -4,7 +4,7 @@ use super::bits::{ATTR, USED, pid, ppn, vpn};
 use super::keys::{ENTRIES, FILL_SETS_USED, Geometry, PAGE_SIZE, PROCESS_IDS, REPLACEMENT, SEED, WAYS};
 use super::store::{Contents, Store, count_miss};
 use super::tag_index::Tag;
-use super::{Answer, Design, EntryBits, EntryView, Lookup, Noise, Outcome, Tlb};
+use super::{Answer, Design, EntryBits, EntryView, Lookup, Outcome, Tlb, Unfiltered};
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
@@ -70,38 +70,38 @@ impl SingleTlb {
 }
 
 impl Tlb for SingleTlb {
-    fn access(&mut self, at: Lookup, pte: Pte, _: &dyn PageTableView, noise: &mut Noise) -> Answer {
+    fn access(&mut self, at: Lookup, pte: Pte, _: &dyn PageTableView, unfiltered: &mut Unfiltered) -> Answer {
         let tag = Tag::of(at.asid, at.vpn, 0);
         let store = at.kind == Kind::Store;
         if let Some(slot) = self.store.find(tag) {
             let page = self.store.get_mut(slot);
             debug_assert_eq!((page.pfn, page.attr), (pte.pfn, pte.attr), "XC-3: {at:?}");
             page.modified |= store;
-            self.store.touch(slot, tag.part(at.vpn), noise);
-            return Answer { outcome: Outcome::Hit, quiet: true };
+            self.store.touch(slot, tag.part(at.vpn), unfiltered);
+            return Answer { outcome: Outcome::Hit, filterable: true };
         }
         count_miss(&mut self.counts, at, pte, Outcome::TagMiss);
         self.counts.fills += 1;
-        let slot = self.store.place(tag, Page::of(pte, store), &mut self.counts, noise);
-        Answer { outcome: Outcome::TagMiss, quiet: self.store.replay(slot, tag.part(at.vpn), noise) }
+        let slot = self.store.place(tag, Page::of(pte, store), &mut self.counts, unfiltered);
+        Answer { outcome: Outcome::TagMiss, filterable: self.store.replay(slot, tag.part(at.vpn), unfiltered) }
     }
 
-    fn invalidate(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
-        self.counts.invalidations += self.store.invalidate(asid, pages, 0, noise);
+    fn invalidate(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
+        self.counts.invalidations += self.store.invalidate(asid, pages, 0, unfiltered);
     }
 
-    fn invalidate_space(&mut self, asid: Asid, noise: &mut Noise) {
-        self.counts.invalidations += self.store.drop_space(asid, noise);
+    fn invalidate_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
+        self.counts.invalidations += self.store.drop_space(asid, unfiltered);
     }
 
-    fn switch(&mut self, to: Asid, noise: &mut Noise) {
-        self.counts.invalidations += self.store.switch(to, noise);
+    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
+        self.counts.invalidations += self.store.switch(to, unfiltered);
     }
 
-    fn looked_up(&mut self, asid: Asid, vpn: Vpn, when: u32) {
+    fn note_lookup(&mut self, asid: Asid, vpn: Vpn, when: u32) {
         let tag = Tag::of(asid, vpn, 0);
         if let Some(slot) = self.store.find(tag) {
-            self.store.looked_up(slot, tag.part(vpn), when);
+            self.store.note_lookup(slot, tag.part(vpn), when);
         }
     }
 

@@ -2,9 +2,9 @@
 //! disjoint, so at most one has a page. The range TLB (RMM15-2) and the coalesced TLB (CoLT-FA) are made of it.
 
 use super::keys::Geometry;
-use super::noise::Since;
 use super::replacement::{Replacement, Slot};
-use super::{EntryView, Noise};
+use super::unfiltered::LookupsSince;
+use super::{EntryView, Unfiltered};
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::translation::Range;
 
@@ -34,7 +34,7 @@ impl Slot for Option<Span> {
     fn used(&mut self) -> &mut bool {
         unreachable!("spans have no used bits")
     }
-    fn looked_up(&self, _: &Since) -> bool {
+    fn used_since(&self, _: &LookupsSince) -> bool {
         false
     }
 }
@@ -76,7 +76,7 @@ impl Spans {
 
     /// Puts a span in, into an empty slot or in the place of another; which slot, and whether there was another.
     pub fn place(&mut self, span: Span) -> (usize, bool) {
-        let victim = self.replacement.victim(0, &mut self.slots, &Noise::default()).expect("it has no used bits");
+        let victim = self.replacement.victim(0, &mut self.slots, &Unfiltered::default()).expect("it has no used bits");
         let slot = victim as usize;
         let evicts = self.slots[slot].is_some();
         if evicts {

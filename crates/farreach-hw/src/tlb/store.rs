@@ -2,10 +2,10 @@
 //! of it; it knows nothing of pages joining an entry.
 
 use super::keys::Geometry;
-use super::noise::Since;
 use super::replacement::{Replacement, Slot};
 use super::tag_index::{NONE, Node, Tag, TagIndex};
-use super::{Lookup, Noise, Outcome};
+use super::unfiltered::LookupsSince;
+use super::{Lookup, Outcome, Unfiltered};
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
@@ -13,7 +13,7 @@ use farreach_types::params::Params;
 use farreach_types::translation::Pte;
 
 /// Largest order whose pages are reported one by one when an entry goes; beyond, reporting all pages is cheaper.
-const NAMED_ORDER: u8 = 9;
+const MAX_LISTED_ORDER: u8 = 9;
 
 /// What an entry holds, besides its tag.
 pub(super) trait Contents: Copy + Default + Send {
@@ -34,7 +34,7 @@ struct Entry<C> {
     /// The parts of the tag's pages ([`Tag::part`]) that the filter may hold: those accessed here since the entry came
     /// or was last reported. No other page of the entry was ever filtered. So only these need be reported when the
     /// entry goes, and only these can have lookups that the entry did not see.
-    heard: u64,
+    filtered_parts: u64,
     /// The used bit (T94-14). Other policies do not look at it.
     used: bool,
 }
@@ -49,8 +49,8 @@ impl<C> Slot for Node<Entry<C>> {
         &mut self.entry.used
     }
     #[inline(always)]
-    fn looked_up(&self, since: &Since) -> bool {
-        since.has(self.tag, self.entry.heard)
+    fn used_since(&self, since: &LookupsSince) -> bool {
+        since.contains_any(self.tag, self.entry.filtered_parts)
     }
 }
 
@@ -62,12 +62,12 @@ pub(super) struct Store<C> {
     /// Valid entries by order.
     live: [u32; 64],
     /// Some entry had parts of more than one page.
-    coarse: bool,
+    has_large_parts: bool,
     process_ids: bool,
     /// Used bits may be cleared without reporting the pages. Beginning or joining an entry sets its used bit, so a
     /// later lookup of its pages was a lookup of the entry. Entries with parts of several pages are reported all the
     /// same.
-    lazy: bool,
+    checks_lookups_late: bool,
     /// Room for the slots an operation works on.
     found: Vec<u32>,
 }
@@ -80,27 +80,27 @@ impl<C: Contents> Store<C> {
             replacement: Replacement::new(geometry, params, seed),
             geometry,
             live: [0; 64],
-            coarse: false,
+            has_large_parts: false,
             process_ids: params.flag("process_ids"),
-            lazy: params.text("replacement") == "used-bit" && params.flag("fill_sets_used"),
+            checks_lookups_late: params.text("replacement") == "used-bit" && params.flag("fill_sets_used"),
             found: Vec::new(),
         }
     }
 
     /// Pages can come into an entry without being accessed.
     pub fn preloads(&mut self) {
-        self.lazy = false;
+        self.checks_lookups_late = false;
     }
 
     /// Notes the time of a lookup of this part of a slot: see [`super::Tlb::note_lookup`].
-    pub fn looked_up(&mut self, slot: u32, part: u64, when: u32) {
-        let since = self.replacement.waits_since(slot);
+    pub fn note_lookup(&mut self, slot: u32, part: u64, when: u32) {
+        let since = self.replacement.counts_lookups_since(slot);
         let Node { tag, entry, .. } = self.index.get_mut(slot);
         if !entry.used && since.is_some_and(|since| when >= since) {
             debug_assert_ne!(
-                entry.heard & part,
+                entry.filtered_parts & part,
                 0,
-                "a quiet lookup of a page that the entry never answered: {tag:?} {part:#x}"
+                "a filtered lookup of a page that the entry never answered: {tag:?} {part:#x}"
             );
             entry.used = true;
         }
@@ -146,7 +146,7 @@ impl<C: Contents> Store<C> {
     /// Clears the used bit of an entry without accesses since it was set: none of its lookups were filtered.
     pub fn clear_used(&mut self, slot: u32) {
         self.index.get_mut(slot).entry.used = false;
-        self.replacement.cleared_one(slot);
+        self.replacement.used_bit_cleared(slot);
     }
 
     /// The one slot with this tag, for designs that never have two (T94-17).
@@ -167,30 +167,30 @@ impl<C: Contents> Store<C> {
 
     /// A hit on this slot, in this part of the tag's pages; 0 if the design is never filtered.
     #[inline(always)]
-    pub fn touch(&mut self, slot: u32, part: u64, noise: &mut Noise) {
-        let Entry { heard, used, .. } = &mut self.index.get_mut(slot).entry;
-        *heard |= part;
+    pub fn touch(&mut self, slot: u32, part: u64, unfiltered: &mut Unfiltered) {
+        let Entry { filtered_parts, used, .. } = &mut self.index.get_mut(slot).entry;
+        *filtered_parts |= part;
         *used = true;
         if let Some(former) = self.replacement.touch(slot) {
-            self.name(former, noise);
+            self.unfilter(former, unfiltered);
         }
     }
 
     /// Repeats the access that missed on the entry it filled (AMB-3), in this part as for [`Store::touch`]. Returns
     /// whether one more repetition would change nothing.
     #[inline(always)]
-    pub fn replay(&mut self, slot: u32, part: u64, noise: &mut Noise) -> bool {
-        let settles = self.replacement.replay_settles() || self.index.get(slot).entry.used;
-        if settles {
-            self.touch(slot, part, noise);
+    pub fn replay(&mut self, slot: u32, part: u64, unfiltered: &mut Unfiltered) -> bool {
+        let is_final = self.replacement.replay_is_final() || self.index.get(slot).entry.used;
+        if is_final {
+            self.touch(slot, part, unfiltered);
         }
-        settles
+        is_final
     }
 
     /// Inserts an entry, in the place of a victim if the set is full. Returns its slot.
     #[inline(always)]
-    pub fn place(&mut self, tag: Tag, contents: C, counts: &mut TlbCounts, noise: &mut Noise) -> u32 {
-        let slot = self.make_room(tag, NONE, counts, noise);
+    pub fn place(&mut self, tag: Tag, contents: C, counts: &mut TlbCounts, unfiltered: &mut Unfiltered) -> u32 {
+        let slot = self.make_room(tag, NONE, counts, unfiltered);
         self.put(slot, tag, contents);
         slot
     }
@@ -198,7 +198,7 @@ impl<C: Contents> Store<C> {
     /// Puts a new entry into the room that was made for it.
     #[inline(always)]
     pub fn put(&mut self, slot: u32, tag: Tag, contents: C) {
-        self.index.insert(slot, tag, Entry { contents, heard: 0, used: false });
+        self.index.insert(slot, tag, Entry { contents, filtered_parts: 0, used: false });
     }
 
     #[inline]
@@ -209,60 +209,60 @@ impl<C: Contents> Store<C> {
     /// Chooses the slot for a new entry and evicts its old entry. If that would be `keep`, nothing goes: the set is
     /// full.
     #[inline(always)]
-    pub fn make_room(&mut self, tag: Tag, keep: u32, counts: &mut TlbCounts, noise: &mut Noise) -> u32 {
+    pub fn make_room(&mut self, tag: Tag, keep: u32, counts: &mut TlbCounts, unfiltered: &mut Unfiltered) -> u32 {
         let set = self.set(tag);
-        let victim = self.replacement.victim(set, self.index.nodes(), noise);
-        let slot = victim.unwrap_or_else(|| self.clear_all_used(set, noise));
+        let victim = self.replacement.victim(set, self.index.nodes(), unfiltered);
+        let slot = victim.unwrap_or_else(|| self.clear_all_used(set, unfiltered));
         if slot == keep {
             return slot;
         }
-        let Node { tag: old, entry: Entry { heard, .. }, .. } = *self.index.get(slot);
+        let Node { tag: old, entry: Entry { filtered_parts, .. }, .. } = *self.index.get(slot);
         let evicts = self.index.get(slot).is_valid();
         if evicts {
             counts.evictions += 1;
-            name(old, heard, noise);
+            unfilter_parts(old, filtered_parts, unfiltered);
             self.index.remove(slot);
         }
         if !evicts || old.order() != tag.order() {
             self.live[usize::from(old.order() & 63)] -= u32::from(evicts);
             self.live[usize::from(tag.order() & 63)] += 1;
-            self.coarse |= tag.part_order() > 0;
+            self.has_large_parts |= tag.part_order() > 0;
         }
         if let Some(former) = self.replacement.entered(slot, evicts) {
-            self.name(former, noise);
+            self.unfilter(former, unfiltered);
         }
         slot
     }
 
     /// Makes a valid slot invalid.
-    pub fn drop(&mut self, slot: u32, noise: &mut Noise) {
-        self.name(slot, noise);
+    pub fn drop(&mut self, slot: u32, unfiltered: &mut Unfiltered) {
+        self.unfilter(slot, unfiltered);
         self.live[usize::from(self.tag(slot).order() & 63)] -= 1;
         self.index.remove(slot);
         self.replacement.dropped(slot);
     }
 
     /// Reports the pages of this slot.
-    fn name(&mut self, slot: u32, noise: &mut Noise) {
-        name(self.tag(slot), std::mem::take(&mut self.index.get_mut(slot).entry.heard), noise);
+    fn unfilter(&mut self, slot: u32, unfiltered: &mut Unfiltered) {
+        unfilter_parts(self.tag(slot), std::mem::take(&mut self.index.get_mut(slot).entry.filtered_parts), unfiltered);
     }
 
     /// Clears the used bits of this set, all of which are set. Returns the first slot. Where the times of lookups are
     /// known, only entries with large parts need be reported; otherwise the whole set, and with one set every page.
     #[inline(never)]
-    fn clear_all_used(&mut self, set: usize, noise: &mut Noise) -> u32 {
-        let since = if self.lazy { noise.begin() } else { None };
-        self.replacement.cleared_used(set, since);
+    fn clear_all_used(&mut self, set: usize, unfiltered: &mut Unfiltered) -> u32 {
+        let since = if self.checks_lookups_late { unfiltered.advance_clock() } else { None };
+        self.replacement.used_bits_cleared(set, since);
         let slots = self.replacement.slots(set);
         let nodes = &mut self.index.nodes()[slots.start as usize..slots.end as usize];
         nodes.iter_mut().for_each(|node| node.entry.used = false);
         let first = slots.start;
         if since.is_none() && (self.geometry.sets == 1 || self.geometry.ways > 16) {
-            noise.all();
-        } else if since.is_none() || self.coarse {
+            unfiltered.add_all();
+        } else if since.is_none() || self.has_large_parts {
             for slot in slots {
                 if since.is_none() || self.tag(slot).part_order() > 0 {
-                    self.name(slot, noise);
+                    self.unfilter(slot, unfiltered);
                 }
             }
         }
@@ -294,24 +294,24 @@ impl<C: Contents> Store<C> {
     }
 
     /// Drops the entries of this order that share a page with the range, whole, and returns how many there were.
-    pub fn drop_overlapping(&mut self, asid: Asid, range: VpnRange, order: u8, noise: &mut Noise) -> u64 {
+    pub fn drop_overlapping(&mut self, asid: Asid, range: VpnRange, order: u8, unfiltered: &mut Unfiltered) -> u64 {
         let mut found = self.overlapping(asid, range, order);
         let dropped = found.len() as u64;
-        found.drain(..).for_each(|slot| self.drop(slot, noise));
+        found.drain(..).for_each(|slot| self.drop(slot, unfiltered));
         self.found = found;
         dropped
     }
 
     /// Mappings in the range changed: drops what entries of this order know of them (T94-18). Returns how many translations
     /// went: subblocks, or entries without.
-    pub fn invalidate(&mut self, asid: Asid, range: VpnRange, order: u8, noise: &mut Noise) -> u64 {
+    pub fn invalidate(&mut self, asid: Asid, range: VpnRange, order: u8, unfiltered: &mut Unfiltered) -> u64 {
         let mut found = self.overlapping(asid, range, order);
         let mut gone = 0;
         for slot in found.drain(..) {
             let Node { tag, entry, .. } = self.index.get_mut(slot);
-            let Entry { contents, heard, used } = entry;
+            let Entry { contents, filtered_parts, used } = entry;
             let Some(valid) = contents.subblocks() else {
-                self.drop(slot, noise);
+                self.drop(slot, unfiltered);
                 gone += 1;
                 continue;
             };
@@ -322,15 +322,15 @@ impl<C: Contents> Store<C> {
             let mask = contents.falling(mask);
             gone += u64::from(mask.count_ones());
             // The lookups of the pages that go would be lost with them.
-            if let Some(since) = self.replacement.waits_since(slot) {
-                *used |= noise.since(since).is_some_and(|since| since.has(*tag, *heard & mask));
+            if let Some(since) = self.replacement.counts_lookups_since(slot) {
+                *used |= unfiltered.lookups_since(since).is_some_and(|since| since.contains_any(*tag, *filtered_parts & mask));
             }
             if mask == valid {
-                self.drop(slot, noise);
+                self.drop(slot, unfiltered);
             } else {
                 contents.clear(mask);
-                noise.pages(asid, tag.base(), *heard & mask);
-                *heard &= !mask;
+                unfiltered.add(asid, tag.base(), *filtered_parts & mask);
+                *filtered_parts &= !mask;
             }
         }
         self.found = found;
@@ -338,21 +338,21 @@ impl<C: Contents> Store<C> {
     }
 
     /// The process is gone, and its entries with it. Returns how many translations went: subblocks, or entries without.
-    pub fn drop_space(&mut self, of: Asid, noise: &mut Noise) -> u64 {
-        self.drop_where(|asid| asid == of, noise)
+    pub fn drop_space(&mut self, of: Asid, unfiltered: &mut Unfiltered) -> u64 {
+        self.drop_where(|asid| asid == of, unfiltered)
     }
 
     /// Another process runs. Without process ids what its predecessor left goes; returns how many translations did.
-    pub fn switch(&mut self, to: Asid, noise: &mut Noise) -> u64 {
-        if self.process_ids { 0 } else { self.drop_where(|asid| asid != to, noise) }
+    pub fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) -> u64 {
+        if self.process_ids { 0 } else { self.drop_where(|asid| asid != to, unfiltered) }
     }
 
-    fn drop_where(&mut self, goes: impl Fn(Asid) -> bool, noise: &mut Noise) -> u64 {
+    fn drop_where(&mut self, goes: impl Fn(Asid) -> bool, unfiltered: &mut Unfiltered) -> u64 {
         let mut gone = 0;
         for slot in 0..self.entries() as u32 {
             if self.index.get(slot).is_valid() && goes(self.tag(slot).asid()) {
                 gone += self.get(slot).subblocks().map_or(1, |mask| u64::from(mask.count_ones()));
-                self.drop(slot, noise);
+                self.drop(slot, unfiltered);
             }
         }
         gone
@@ -361,22 +361,22 @@ impl<C: Contents> Store<C> {
 
 /// Reports the pages in these parts of an entry.
 #[inline(always)]
-fn name(tag: Tag, parts: u64, noise: &mut Noise) {
+fn unfilter_parts(tag: Tag, parts: u64, unfiltered: &mut Unfiltered) {
     match tag.part_order() {
         _ if parts == 0 => {}
-        0 => noise.pages(tag.asid(), tag.base(), parts),
-        _ => name_coarse(tag, parts, noise),
+        0 => unfiltered.add(tag.asid(), tag.base(), parts),
+        _ => unfilter_large(tag, parts, unfiltered),
     }
 }
 
 #[cold]
-fn name_coarse(tag: Tag, mut parts: u64, noise: &mut Noise) {
-    if tag.order() > NAMED_ORDER {
-        return noise.all();
+fn unfilter_large(tag: Tag, mut parts: u64, unfiltered: &mut Unfiltered) {
+    if tag.order() > MAX_LISTED_ORDER {
+        return unfiltered.add_all();
     }
     while parts != 0 {
         let first = tag.base().0 + (u64::from(parts.trailing_zeros()) << tag.part_order());
-        noise.pages(tag.asid(), Vpn(first), ones(1 << tag.part_order()));
+        unfiltered.add(tag.asid(), Vpn(first), ones(1 << tag.part_order()));
         parts &= parts - 1;
     }
 }

@@ -8,7 +8,7 @@ use super::bits::{ATTR, SIZE, USED, pid, ppn, vpn};
 use super::keys::{ENTRIES, FILL_SETS_USED, Geometry, PAGE_SIZE, PROCESS_IDS, REPLACEMENT, SEED, SIZES, WAYS};
 use super::store::{Contents, Store, count_miss};
 use super::tag_index::Tag;
-use super::{Answer, Design, EntryBits, EntryView, Lookup, Noise, Outcome, Tlb};
+use super::{Answer, Design, EntryBits, EntryView, Lookup, Outcome, Tlb, Unfiltered};
 use farreach_types::addr::{Asid, Bytes, Pfn, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
@@ -165,21 +165,21 @@ impl SuperpageTlb {
     }
 
     /// Drops the entries below this order that share a page with the range and returns how many there were.
-    fn drop_overlapping(&mut self, asid: Asid, range: VpnRange, below: u8, noise: &mut Noise) -> u64 {
+    fn drop_overlapping(&mut self, asid: Asid, range: VpnRange, below: u8, unfiltered: &mut Unfiltered) -> u64 {
         let mut dropped = 0;
         for i in 0..self.orders.len() {
             if self.orders[i] >= below {
                 break;
             }
             let array = self.array(i);
-            dropped += self.arrays[array].drop_overlapping(asid, range, self.orders[i], noise);
+            dropped += self.arrays[array].drop_overlapping(asid, range, self.orders[i], unfiltered);
         }
         dropped
     }
 }
 
 impl Tlb for SuperpageTlb {
-    fn access(&mut self, at: Lookup, pte: Pte, _: &dyn PageTableView, noise: &mut Noise) -> Answer {
+    fn access(&mut self, at: Lookup, pte: Pte, _: &dyn PageTableView, unfiltered: &mut Unfiltered) -> Answer {
         let store = at.kind == Kind::Store;
         if let Some((array, slot)) = self.find(at.asid, at.vpn) {
             debug_assert_eq!(
@@ -189,8 +189,8 @@ impl Tlb for SuperpageTlb {
             );
             self.arrays[array].get_mut(slot).modified |= store;
             let part = self.arrays[array].tag(slot).part(at.vpn);
-            self.arrays[array].touch(slot, part, noise);
-            return Answer { outcome: Outcome::Hit, quiet: true };
+            self.arrays[array].touch(slot, part, unfiltered);
+            return Answer { outcome: Outcome::Hit, filterable: true };
         }
         count_miss(&mut self.counts, at, pte, Outcome::TagMiss);
         self.counts.fills += 1;
@@ -200,43 +200,43 @@ impl Tlb for SuperpageTlb {
         if order > 0 {
             // T94-11, AMB-13. A page that missed is covered by nothing, so no entry of this size or a larger one has anything of it.
             let covered = VpnRange { start: at.vpn.align_down(order.into()), pages: 1 << order };
-            self.counts.covered_drops += self.drop_overlapping(at.asid, covered, order, noise);
+            self.counts.covered_drops += self.drop_overlapping(at.asid, covered, order, unfiltered);
         }
         debug_assert_eq!(at.vpn.offset_in(order.into()), pte.pfn.offset_in(order.into()), "T94-2: {at:?} {pte:?}");
         let mapping = Mapping { pfn: pte.pfn.align_down(order.into()), attr: pte.attr, modified: store };
         let array = self.array(size);
         let tag = Tag::of(at.asid, at.vpn, order);
-        let slot = self.arrays[array].place(tag, mapping, &mut self.counts, noise);
-        Answer { outcome: Outcome::TagMiss, quiet: self.arrays[array].replay(slot, tag.part(at.vpn), noise) }
+        let slot = self.arrays[array].place(tag, mapping, &mut self.counts, unfiltered);
+        Answer { outcome: Outcome::TagMiss, filterable: self.arrays[array].replay(slot, tag.part(at.vpn), unfiltered) }
     }
 
-    fn invalidate(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
-        self.counts.invalidations += self.drop_overlapping(asid, pages, u8::MAX, noise);
+    fn invalidate(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
+        self.counts.invalidations += self.drop_overlapping(asid, pages, u8::MAX, unfiltered);
     }
 
-    fn demote(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
+    fn demote(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
         for i in (0..self.orders.len()).filter(|&i| self.orders[i] > 0) {
             let array = self.array(i);
-            self.counts.invalidations += self.arrays[array].drop_overlapping(asid, pages, self.orders[i], noise);
+            self.counts.invalidations += self.arrays[array].drop_overlapping(asid, pages, self.orders[i], unfiltered);
         }
     }
 
-    fn invalidate_space(&mut self, asid: Asid, noise: &mut Noise) {
+    fn invalidate_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
         for array in &mut self.arrays {
-            self.counts.invalidations += array.drop_space(asid, noise);
+            self.counts.invalidations += array.drop_space(asid, unfiltered);
         }
     }
 
-    fn switch(&mut self, to: Asid, noise: &mut Noise) {
+    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
         for array in &mut self.arrays {
-            self.counts.invalidations += array.switch(to, noise);
+            self.counts.invalidations += array.switch(to, unfiltered);
         }
     }
 
-    fn looked_up(&mut self, asid: Asid, vpn: Vpn, when: u32) {
+    fn note_lookup(&mut self, asid: Asid, vpn: Vpn, when: u32) {
         if let Some((array, slot)) = self.find(asid, vpn) {
             let part = self.arrays[array].tag(slot).part(vpn);
-            self.arrays[array].looked_up(slot, part, when);
+            self.arrays[array].note_lookup(slot, part, when);
         }
     }
 

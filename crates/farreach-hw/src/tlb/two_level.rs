@@ -5,7 +5,7 @@ use super::keys::{FILL_SETS_USED, Geometry, PAGE_SIZE, PROCESS_IDS, REPLACEMENT,
 use super::single::Page;
 use super::store::{Store, count_miss};
 use super::tag_index::Tag;
-use super::{Answer, Design, EntryView, Lookup, Noise, Outcome, Tlb};
+use super::{Answer, Design, EntryView, Lookup, Outcome, Tlb, Unfiltered};
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
@@ -47,7 +47,7 @@ pub struct TwoLevelTlb {
     inclusive: bool,
     counts: TlbCounts,
     /// The report of the second level. No lookup that reaches it may be filtered, so nobody reads it.
-    unheard: Noise,
+    ignored_report: Unfiltered,
 }
 
 impl TwoLevelTlb {
@@ -60,18 +60,18 @@ impl TwoLevelTlb {
             second: level("l2_entries", 1)?,
             inclusive: params.flag("inclusive"),
             counts: TlbCounts::default(),
-            unheard: Noise::default(),
+            ignored_report: Unfiltered::default(),
         })
     }
 
     /// A miss of the first level: the second has the page afterwards.
-    fn second_level(&mut self, tag: Tag, at: Lookup, pte: Pte, noise: &mut Noise) -> Outcome {
+    fn second_level(&mut self, tag: Tag, at: Lookup, pte: Pte, unfiltered: &mut Unfiltered) -> Outcome {
         let store = at.kind == Kind::Store;
         if let Some(slot) = self.second.find(tag) {
             let page = self.second.get_mut(slot);
             debug_assert_eq!((page.pfn, page.attr), (pte.pfn, pte.attr), "XC-3: {at:?}");
             page.modified |= store;
-            self.second.touch(slot, 0, &mut self.unheard);
+            self.second.touch(slot, 0, &mut self.ignored_report);
             match at.kind {
                 Kind::Fetch => self.counts.second_level_fetch_hits += 1,
                 Kind::Load | Kind::Store => self.counts.second_level_data_hits += 1,
@@ -81,11 +81,11 @@ impl TwoLevelTlb {
         count_miss(&mut self.counts, at, pte, Outcome::TagMiss);
         self.counts.fills += 1;
         let evictions = self.counts.evictions;
-        let slot = self.second.place(tag, Page::of(pte, store), &mut self.counts, &mut self.unheard);
-        self.second.replay(slot, 0, &mut self.unheard);
+        let slot = self.second.place(tag, Page::of(pte, store), &mut self.counts, &mut self.ignored_report);
+        self.second.replay(slot, 0, &mut self.ignored_report);
         if self.inclusive && self.counts.evictions > evictions {
             let evicted = self.first.slots().find(|&slot| self.second.find(self.first.tag(slot)).is_none());
-            evicted.into_iter().for_each(|slot| self.first.drop(slot, noise));
+            evicted.into_iter().for_each(|slot| self.first.drop(slot, unfiltered));
         }
         Outcome::TagMiss
     }
@@ -96,43 +96,44 @@ impl TwoLevelTlb {
 }
 
 impl Tlb for TwoLevelTlb {
-    fn access(&mut self, at: Lookup, pte: Pte, _: &dyn PageTableView, noise: &mut Noise) -> Answer {
+    fn access(&mut self, at: Lookup, pte: Pte, _: &dyn PageTableView, unfiltered: &mut Unfiltered) -> Answer {
         let tag = Tag::of(at.asid, at.vpn, 0);
         let store = at.kind == Kind::Store;
         if let Some(slot) = self.first.find(tag) {
             let page = self.first.get_mut(slot);
             debug_assert_eq!((page.pfn, page.attr), (pte.pfn, pte.attr), "XC-3: {at:?}");
             page.modified |= store;
-            self.first.touch(slot, tag.part(at.vpn), noise);
-            return Answer { outcome: Outcome::Hit, quiet: true };
+            self.first.touch(slot, tag.part(at.vpn), unfiltered);
+            return Answer { outcome: Outcome::Hit, filterable: true };
         }
-        let outcome = self.second_level(tag, at, pte, noise);
-        self.unheard.clear();
+        let outcome = self.second_level(tag, at, pte, unfiltered);
+        self.ignored_report.clear();
         // What the first level evicts is no eviction of the TLB.
-        let slot = self.first.place(tag, Page::of(pte, store), &mut TlbCounts::default(), noise);
-        Answer { outcome, quiet: self.first.replay(slot, tag.part(at.vpn), noise) }
+        let slot = self.first.place(tag, Page::of(pte, store), &mut TlbCounts::default(), unfiltered);
+        Answer { outcome, filterable: self.first.replay(slot, tag.part(at.vpn), unfiltered) }
     }
 
-    fn invalidate(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
+    fn invalidate(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
+        self.counts.invalidations += self.first.invalidate(asid, pages, 0, unfiltered)
+            + self.second.invalidate(asid, pages, 0, &mut self.ignored_report);
+        self.ignored_report.clear();
+    }
+
+    fn invalidate_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
         self.counts.invalidations +=
-            self.first.invalidate(asid, pages, 0, noise) + self.second.invalidate(asid, pages, 0, &mut self.unheard);
-        self.unheard.clear();
+            self.first.drop_space(asid, unfiltered) + self.second.drop_space(asid, &mut self.ignored_report);
+        self.ignored_report.clear();
     }
 
-    fn invalidate_space(&mut self, asid: Asid, noise: &mut Noise) {
-        self.counts.invalidations += self.first.drop_space(asid, noise) + self.second.drop_space(asid, &mut self.unheard);
-        self.unheard.clear();
+    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
+        self.counts.invalidations += self.first.switch(to, unfiltered) + self.second.switch(to, &mut self.ignored_report);
+        self.ignored_report.clear();
     }
 
-    fn switch(&mut self, to: Asid, noise: &mut Noise) {
-        self.counts.invalidations += self.first.switch(to, noise) + self.second.switch(to, &mut self.unheard);
-        self.unheard.clear();
-    }
-
-    fn looked_up(&mut self, asid: Asid, vpn: Vpn, when: u32) {
+    fn note_lookup(&mut self, asid: Asid, vpn: Vpn, when: u32) {
         let tag = Tag::of(asid, vpn, 0);
         if let Some(slot) = self.first.find(tag) {
-            self.first.looked_up(slot, tag.part(vpn), when);
+            self.first.note_lookup(slot, tag.part(vpn), when);
         }
     }
 

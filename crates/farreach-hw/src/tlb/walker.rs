@@ -6,7 +6,7 @@ use super::keys::Geometry;
 use super::nodes::{Entry, Nodes, RADIX};
 use super::store::{Contents, Store};
 use super::tag_index::Tag;
-use super::{Lookup, Noise};
+use super::{Lookup, Unfiltered};
 use farreach_types::addr::{Asid, BASE_SHIFT, Pfn, Vpn};
 use farreach_types::counts::TlbCounts;
 use farreach_types::params::{Allowed, Key, Params};
@@ -86,7 +86,7 @@ pub(super) struct Walker {
     /// The second dimension, in a virtual machine whose host walks.
     host: Option<Host>,
     /// Walks are never filtered.
-    unheard: Noise,
+    ignored_report: Unfiltered,
 }
 
 impl Walker {
@@ -110,7 +110,7 @@ impl Walker {
             caches: (1..levels).map(cache).collect::<Result<_, _>>()?,
             nodes: (by_caches(params) || host.is_some()).then(|| Nodes::from(first)),
             host,
-            unheard: Noise::default(),
+            ignored_report: Unfiltered::default(),
         })
     }
 
@@ -125,12 +125,12 @@ impl Walker {
     /// cached entry has the system address of the node it leads to, so that this one is read at once.
     pub fn walk(&mut self, at: Lookup, pte: Pte, counts: &mut TlbCounts, mut reads: Option<&mut Vec<NodeRead>>) {
         let (leaf, levels) = (leaf_level(pte.order), self.caches.len() as u8 + 1);
-        let Walker { caches, nodes, host, unheard } = self;
+        let Walker { caches, nodes, host, ignored_report } = self;
         let mut from = levels;
         for level in leaf + 1..levels {
             let Some(cache) = &mut caches[usize::from(level) - 1] else { continue };
             if let Some(slot) = cache.find(Walker::tag(at.asid, at.vpn, level)) {
-                cache.touch(slot, 0, unheard);
+                cache.touch(slot, 0, ignored_report);
                 *counts.walk.cache_hits(level) += 1;
                 from = level;
                 break;
@@ -150,13 +150,13 @@ impl Walker {
                 }
             }
             if let Some(cache) = level.checked_sub(1).filter(|_| level > leaf).and_then(|i| caches[usize::from(i)].as_mut()) {
-                cache.place(Walker::tag(at.asid, at.vpn, level), Pointer, &mut TlbCounts::default(), unheard);
+                cache.place(Walker::tag(at.asid, at.vpn, level), Pointer, &mut TlbCounts::default(), ignored_report);
             }
         }
         if let Some(host) = host {
             host.translate(pte.pfn, &mut counts.host_walk, reads);
         }
-        unheard.clear();
+        ignored_report.clear();
     }
 
     /// As [`Walker::walk`], where the guest's own registers have said the guest physical address: the host's dimension is left (DS13-41).
@@ -180,8 +180,8 @@ impl Walker {
 
     /// A mapping of this address space changed: all cached entries of it go, as with INVLPG.
     pub fn forget(&mut self, asid: Asid) {
-        self.caches.iter_mut().flatten().for_each(|cache| _ = cache.drop_space(asid, &mut self.unheard));
-        self.unheard.clear();
+        self.caches.iter_mut().flatten().for_each(|cache| _ = cache.drop_space(asid, &mut self.ignored_report));
+        self.ignored_report.clear();
     }
 
     /// The address space is gone, with its tables.
@@ -194,8 +194,8 @@ impl Walker {
 
     /// Another address space runs. What the host says is true for all.
     pub fn switch(&mut self, to: Asid) {
-        self.caches.iter_mut().flatten().for_each(|cache| _ = cache.switch(to, &mut self.unheard));
-        self.unheard.clear();
+        self.caches.iter_mut().flatten().for_each(|cache| _ = cache.switch(to, &mut self.ignored_report));
+        self.ignored_report.clear();
     }
 }
 

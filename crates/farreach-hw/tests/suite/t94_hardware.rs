@@ -1,6 +1,6 @@
 //! Do the designs invalidate, mark, split, purge, refuse and measure as the rules say, example by example (CA-5, CA-6, CA-15, CA-16)?
 
-use farreach_hw::tlb::{EntryBits, EntryView, Lookup, Noise, Outcome, Tlb, design};
+use farreach_hw::tlb::{EntryBits, EntryView, Lookup, Outcome, Tlb, Unfiltered, design};
 use farreach_oracle::driver::*;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::event::Kind;
@@ -9,7 +9,7 @@ use farreach_types::translation::{Attr, Pte};
 const SPACE: Asid = Asid(0);
 
 fn invalidate(tlb: &mut dyn Tlb, from: u64, pages: u64) {
-    tlb.invalidate(SPACE, VpnRange { start: Vpn(from), pages }, &mut Noise::default());
+    tlb.invalidate(SPACE, VpnRange { start: Vpn(from), pages }, &mut Unfiltered::default());
 }
 
 fn region(order: u8) -> Table {
@@ -88,10 +88,10 @@ fn t94_18_empty_and_foreign_ranges_touch_nothing() {
         let before = design.entries();
         invalidate(&mut *design, 3, 0);
         invalidate(&mut *design, 16, 100);
-        design.invalidate(Asid(1), VpnRange { start: Vpn(0), pages: u64::MAX }, &mut Noise::default());
-        design.invalidate_space(Asid(1), &mut Noise::default());
+        design.invalidate(Asid(1), VpnRange { start: Vpn(0), pages: u64::MAX }, &mut Unfiltered::default());
+        design.invalidate_space(Asid(1), &mut Unfiltered::default());
         assert_eq!((design.entries(), design.counts().invalidations), (before, 0), "{kind}");
-        design.invalidate_space(SPACE, &mut Noise::default());
+        design.invalidate_space(SPACE, &mut Unfiltered::default());
         assert_eq!((design.entries(), design.counts().invalidations), (vec![], 16), "{kind}");
     }
 }
@@ -231,11 +231,11 @@ fn ca_15_integrated_never_matches_twice() {
     use farreach_oracle::driver::world::{Step, World, apply};
     let mut design = tlb("integrated", "entries=24,sizes=4K+64K+1M");
     let mut world = World::new(15);
-    let mut noise = Noise::default();
+    let mut unfiltered = Unfiltered::default();
     for _ in 0..20_000 {
         let step = world.step();
-        apply(&step, &mut *design, &world.table, &mut noise);
-        noise.clear();
+        apply(&step, &mut *design, &world.table, &mut unfiltered);
+        unfiltered.clear();
         if let Step::Access(Lookup { asid, vpn, .. }, _) = step {
             let entries = design.entries();
             let form = |e: &&EntryView| e.asid == asid && e.base.0 >> e.order == vpn.0 >> e.order;
@@ -309,14 +309,14 @@ fn switches_empty_designs_without_process_ids() {
     for (kind, went) in [("single", 3), ("superpage", 3), ("complete", 3), ("partial", 3), ("integrated", 3)] {
         for (ids, left) in [("true", 3), ("false", 0)] {
             let mut design = tlb(kind, &format!("process_ids={ids}"));
-            let mut noise = Noise::default();
-            design.switch(SPACE, &mut noise);
+            let mut unfiltered = Unfiltered::default();
+            design.switch(SPACE, &mut unfiltered);
             for vpn in 0..3 {
-                design.access(at(vpn, Kind::Load), pte(vpn), &Table::default(), &mut noise);
+                design.access(at(vpn, Kind::Load), pte(vpn), &Table::default(), &mut unfiltered);
             }
-            design.switch(SPACE, &mut noise);
+            design.switch(SPACE, &mut unfiltered);
             assert_eq!(design.counts().invalidations, 0, "{kind}: the same process runs on");
-            design.switch(Asid(1), &mut noise);
+            design.switch(Asid(1), &mut unfiltered);
             let mapped: usize = design.entries().iter().map(|e| e.pages.len()).sum();
             assert_eq!((mapped, design.counts().invalidations), (left, if left == 0 { went } else { 0 }), "{kind}");
         }
@@ -328,11 +328,11 @@ fn switches_empty_designs_without_process_ids() {
 fn t94_1_process_ids_tell_processes_apart() {
     for kind in ["single", "superpage", "complete", "partial", "integrated"] {
         let mut design = tlb(kind, "");
-        let mut noise = Noise::default();
+        let mut unfiltered = Unfiltered::default();
         for asid in [Asid(0), Asid(1)] {
             let pte = Pte { pfn: Pfn(u64::from(asid.0) * 4096), attr: Attr(7), order: 0 };
             let at = Lookup { asid, vpn: Vpn(0), kind: Kind::Load };
-            assert_eq!(design.access(at, pte, &Table::default(), &mut noise).outcome, Outcome::TagMiss, "{kind}");
+            assert_eq!(design.access(at, pte, &Table::default(), &mut unfiltered).outcome, Outcome::TagMiss, "{kind}");
         }
         assert_eq!(design.probe(Asid(1), Vpn(0), Kind::Load).map(|t| t.pfn), Some(Pfn(4096)), "{kind}");
     }

@@ -1,13 +1,13 @@
 //! From machines to engines: which of them go together.
 
-use super::{Loop, Options, Place};
+use super::{AnyEngine, Location, Options};
 use crate::engine::Engine;
-use crate::growth::Growth;
+use crate::filter::MAX_DESIGNS;
+use crate::instance::{Group, TlbInstance};
 use crate::lines::{self, LineEngine};
+use crate::memory_profile::MemoryProfile;
 use crate::profile::Profile;
-use crate::quiet::MAX_DESIGNS;
 use crate::spec::{Hardware, MachineSpec};
-use crate::unit::{Group, Unit};
 use farreach_hw as hw;
 use farreach_hw::system::{DIFFERENCE, FAMILY};
 use farreach_os::Os;
@@ -16,7 +16,7 @@ use farreach_types::addr::BASE_SHIFT;
 use farreach_types::params::Params;
 
 /// Engines for these machines, and where each machine is. Machines whose operating systems are described alike share one.
-pub(super) fn engines(specs: &[MachineSpec], options: &Options) -> Result<(Vec<Loop>, Vec<Place>), Error> {
+pub(super) fn engines(specs: &[MachineSpec], options: &Options) -> Result<(Vec<AnyEngine>, Vec<Location>), Error> {
     // Machines with equal operating systems go together; each engine gets about as many machines as another.
     let mut shapes: Vec<serde_json::Map<_, _>> = Vec::new();
     let shape_of = |spec: &MachineSpec| {
@@ -30,7 +30,7 @@ pub(super) fn engines(specs: &[MachineSpec], options: &Options) -> Result<(Vec<L
     let (mut lines, mut pages): (Vec<usize>, Vec<usize>) = (0..specs.len()).partition(|&i| specs[i].by_lines());
     pages.sort_by_key(|&i| shape[i]);
     lines.sort_by_key(|&i| shape[i]);
-    let mut build = Build { specs, options, engines: Vec::new(), place: vec![Place::default(); specs.len()] };
+    let mut build = Build { specs, options, engines: Vec::new(), locations: vec![Location::default(); specs.len()] };
     let threads = options.threads.max(1);
     // A laboratory without machines still counts what the program does.
     if !pages.is_empty() || lines.is_empty() {
@@ -46,7 +46,7 @@ pub(super) fn engines(specs: &[MachineSpec], options: &Options) -> Result<(Vec<L
             build.lines(mine)?;
         }
     }
-    Ok((build.engines, build.place))
+    Ok((build.engines, build.locations))
 }
 
 /// Engines for so many TLBs. What all of an engine share, the look at each block, costs about as much as six TLBs do by themselves;
@@ -89,8 +89,8 @@ fn families(specs: &[MachineSpec], part: &[usize], plain: bool) -> Vec<Vec<usize
 struct Build<'a> {
     specs: &'a [MachineSpec],
     options: &'a Options,
-    engines: Vec<Loop>,
-    place: Vec<Place>,
+    engines: Vec<AnyEngine>,
+    locations: Vec<Location>,
 }
 
 impl Build<'_> {
@@ -101,16 +101,17 @@ impl Build<'_> {
 
     /// One engine for TLBs, in groups that share an operating system.
     fn pages<'s>(&mut self, parts: impl Iterator<Item = &'s [usize]>) -> Result<(), Error> {
-        let (mut groups, mut units): (Vec<Group>, Vec<Unit>) = Default::default();
+        let (mut groups, mut instances): (Vec<Group>, Vec<TlbInstance>) = Default::default();
         for part in parts {
             let os = Os::new(&self.specs[part[0]].params).map_err(self.refuse(part[0]))?;
-            let group = Group { os, designs: units.len()..units.len() + part.len(), growth: Growth::new() };
+            let group =
+                Group { os, designs: instances.len()..instances.len() + part.len(), memory_profile: MemoryProfile::new() };
             for &i in part {
                 let spec = &self.specs[i];
                 let design = spec.hardware.tlb().expect("only TLBs are here");
                 let build = || (design.build)(&spec.params).map_err(self.refuse(i));
                 let fetch = spec.params.flag("split").then(build).transpose()?;
-                let unit = Unit {
+                let instance = TlbInstance {
                     name: spec.name.clone(),
                     group: groups.len(),
                     order: group.order(),
@@ -119,13 +120,13 @@ impl Build<'_> {
                     profile: Profile::new(),
                     walks: hw::tlb::hierarchy::walks(&spec.params),
                 };
-                self.place[i] = Place { engine: self.engines.len(), unit: units.len(), member: 0 };
-                units.push(unit);
+                self.locations[i] = Location { engine: self.engines.len(), instance: instances.len(), member: 0 };
+                instances.push(instance);
             }
             groups.push(group);
         }
-        let engine = Engine::new(groups, units, self.options.limit, self.options.plain);
-        self.engines.push(Loop::Pages(Box::new(engine)));
+        let engine = Engine::new(groups, instances, self.options.limit, self.options.plain);
+        self.engines.push(AnyEngine::Pages(Box::new(engine)));
         Ok(())
     }
 
@@ -139,7 +140,7 @@ impl Build<'_> {
                 "page_size = {size} is not allowed: machines with caches have pages of 4K"
             )));
         }
-        let mut units = Vec::new();
+        let mut instances = Vec::new();
         for family in families {
             let i = family[0];
             let spec = &self.specs[i];
@@ -156,12 +157,12 @@ impl Build<'_> {
             let system = system.map_err(self.refuse(i))?;
             let walks = hw::tlb::walker::by_caches(&spec.params);
             for (member, &i) in family.iter().enumerate() {
-                self.place[i] = Place { engine: self.engines.len(), unit: units.len(), member };
+                self.locations[i] = Location { engine: self.engines.len(), instance: instances.len(), member };
             }
-            units.push(lines::Unit::new(spec.name.clone(), system, walks));
+            instances.push(lines::SystemInstance::new(spec.name.clone(), system, walks));
         }
-        let engine = LineEngine::new(os, units, self.options.limit, self.options.plain);
-        self.engines.push(Loop::Lines(Box::new(engine)));
+        let engine = LineEngine::new(os, instances, self.options.limit, self.options.plain);
+        self.engines.push(AnyEngine::Lines(Box::new(engine)));
         Ok(())
     }
 }

@@ -1,24 +1,28 @@
 //! What a laboratory found: from the counters of its engines to results.
 
-use super::{Lab, Loop, Place, Seen};
+use super::{AnyEngine, Lab, Location, Seen};
+use crate::instance::Group;
 use crate::spec::{Hardware, MachineSpec};
-use crate::unit::Group;
 use farreach_cost as cost;
 use farreach_types::addr::BASE_SHIFT;
 use farreach_types::counts::{Counts, MachineResult, RESULT_SCHEMA, RunResult, TlbCounts, Workload};
 
 impl Lab {
-    /// The result of what was simulated so far, after [`Lab::settle`]. `source`: what ran, for people; `stopped`: why it ended early, if it did.
+    /// The result of what was simulated so far, after [`Lab::finish`]. `source`: what ran, for people; `stopped`: why it ended early, if it did.
     ///
     /// # Panics
-    /// With [`Options::threads`](super::Options::threads), before [`Lab::settle`].
+    /// With [`Options::threads`](super::Options::threads), before [`Lab::finish`].
     pub fn result(&mut self, source: &str, stopped: Option<String>) -> RunResult {
-        assert!(self.crew.is_none(), "settle() comes before result()");
+        assert!(self.pool.is_none(), "finish() comes before result()");
         let limit = self.limit_reached().then(|| format!("--limit {}", self.options.limit.unwrap_or(0)));
         let first = self.engines[0].seen();
         for other in &self.engines {
             let facts = |seen: &Seen| (seen.tally.references, seen.tally.further, seen.footprint.pages);
-            debug_assert_eq!((facts(&other.seen()), other.seen().crowd), (facts(&first), first.crowd), "engines disagree");
+            debug_assert_eq!(
+                (facts(&other.seen()), other.seen().process_counts),
+                (facts(&first), first.process_counts),
+                "engines disagree"
+            );
         }
         let workload = Workload {
             source: source.to_owned(),
@@ -26,16 +30,16 @@ impl Lab {
             references: first.tally.references,
             lookups: first.tally.lookups(),
             touched_bytes: first.footprint.pages << BASE_SHIFT,
-            processes: first.crowd.processes(),
-            threads: first.crowd.threads(),
+            processes: first.process_counts.processes(),
+            threads: first.process_counts.threads(),
             stopped: stopped.or(limit),
             seed: self.options.seed,
         };
         let mut machines: Vec<MachineResult> = self
             .specs
             .iter()
-            .zip(&self.place)
-            .map(|(spec, &place)| machine(spec, &mut self.engines, place, &workload))
+            .zip(&self.locations)
+            .map(|(spec, &location)| machine(spec, &mut self.engines, location, &workload))
             .collect();
         // The ledger compares with the single-page-size design of the run, with the first TLB, or with the first machine.
         let single = |m: &MachineResult| m.config["kind"] == "single";
@@ -51,41 +55,42 @@ impl Lab {
     }
 }
 
-fn machine(spec: &MachineSpec, engines: &mut [Loop], place: Place, workload: &Workload) -> MachineResult {
+fn machine(spec: &MachineSpec, engines: &mut [AnyEngine], location: Location, workload: &Workload) -> MachineResult {
     // A timeline runs in 4 KB lookups, so that all machines of a run have the same slices.
     let clock = workload.lookups.total();
-    let Place { engine: e, unit: u, member } = place;
-    let (os, growth, profile, tlb, system, caches, ideal_segment) = match &mut engines[e] {
-        Loop::Pages(engine) => {
-            let unit = &mut engine.units[u];
-            let Group { os, growth, .. } = &mut engine.groups[unit.group];
-            let mut tlb = unit.main.counts().clone();
-            if let Some(fetch) = &unit.fetch {
+    let Location { engine: e, instance: u, member } = location;
+    let (os, memory_profile, profile, tlb, system, caches, ideal_segment) = match &mut engines[e] {
+        AnyEngine::Pages(engine) => {
+            let instance = &mut engine.instances[u];
+            let Group { os, memory_profile, .. } = &mut engine.groups[instance.group];
+            let mut tlb = instance.main.counts().clone();
+            if let Some(fetch) = &instance.fetch {
                 tlb += fetch.counts();
             }
-            tlb.lookups = engine.tally.lookups_in(unit.order);
-            let book = engine.lives.as_ref().filter(|_| unit.walks);
-            let ideal =
-                book.and_then(|lives| lives.ideal(u, engine.tally.time())).map(|ideal| cost::overhead::beside(ideal, &tlb));
-            (&*os, growth, &mut unit.profile, tlb, None, None, ideal)
+            tlb.lookups = engine.tally.lookups_in(instance.order);
+            let lifetimes = engine.lifetimes.as_ref().filter(|_| instance.walks);
+            let ideal = lifetimes
+                .and_then(|lifetimes| lifetimes.ideal(u, engine.tally.time()))
+                .map(|ideal| cost::overhead::beside(ideal, &tlb));
+            (&*os, memory_profile, &mut instance.profile, tlb, None, None, ideal)
         }
-        Loop::Lines(engine) => {
-            let accesses = engine.accesses(engine.units[u].system.line_shift());
-            let unit = &mut engine.units[u];
-            if let Some((tlb, caches)) = unit.system.mmu(accesses) {
+        AnyEngine::Lines(engine) => {
+            let accesses = engine.accesses(engine.instances[u].system.line_shift());
+            let instance = &mut engine.instances[u];
+            if let Some((tlb, caches)) = instance.system.mmu(accesses) {
                 let tlb = TlbCounts { lookups: clock, ..tlb };
-                let ideal = engine.lives.as_ref().and_then(|lives| lives.ideal(u, engine.tally.time()));
+                let ideal = engine.lifetimes.as_ref().and_then(|lifetimes| lifetimes.ideal(u, engine.tally.time()));
                 let ideal = ideal.map(|ideal| cost::overhead::beside(ideal, &tlb));
-                (&engine.os, &mut engine.growth, &mut unit.profile, tlb, None, Some(caches), ideal)
+                (&engine.os, &mut engine.memory_profile, &mut instance.profile, tlb, None, Some(caches), ideal)
             } else {
-                let counts = unit.system.counts(member, accesses);
-                let tlb = TlbCounts { lookups: clock, ..unit.translations(&counts) };
-                (&engine.os, &mut engine.growth, &mut unit.profile, tlb, Some(counts), None, None)
+                let counts = instance.system.counts(member, accesses);
+                let tlb = TlbCounts { lookups: clock, ..instance.translations(&counts) };
+                (&engine.os, &mut engine.memory_profile, &mut instance.profile, tlb, Some(counts), None, None)
             }
         }
     };
     let timeline = profile.timeline(clock);
-    let memory_over_time = growth.timeline(clock, os);
+    let memory_over_time = memory_profile.timeline(clock, os);
     let regions = profile.regions(os.labels());
     let (contiguity, segments, compaction) = (os.contiguity(), os.segment_use(), os.compaction_use());
     let (memory, os) = (os.memory_use(), os.counts());

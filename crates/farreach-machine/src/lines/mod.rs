@@ -6,11 +6,11 @@
 
 mod program;
 
-use super::crew::Work;
-use super::growth::Growth;
-use super::lives::Lives;
+use super::lifetimes::RegionLifetimes;
+use super::memory_profile::MemoryProfile;
 use super::profile::{FIRST_SLICE, MAX_SLICES, Profile};
-use super::tally::{Crowd, Footprint, Progress, Tally, of};
+use super::tally::{Footprint, ProcessCounts, Progress, Tally, counter_of};
+use super::worker_pool::BatchEngine;
 use farreach_hw::system::{Item, PIECE_SHIFT, System};
 use farreach_os::{Change, Os, What};
 use farreach_types::Error;
@@ -22,11 +22,11 @@ use program::{Crossings, Program, Shape, Step};
 
 /// Items in a span at most: they stay in the nearest caches of the machine that simulates.
 const SPAN: usize = 1 << 12;
-/// Pages that [`Served`] remembers, by kind.
+/// Pages that [`ServedPages`] remembers, by kind.
 const SERVED: usize = 1 << 10;
 
 /// One machine, or a family of machines.
-pub(super) struct Unit {
+pub(super) struct SystemInstance {
     /// As the user wrote it; of a family, the first.
     pub name: String,
     pub system: Box<dyn System>,
@@ -38,10 +38,10 @@ pub(super) struct Unit {
     pub translated: [u64; 3],
 }
 
-impl Unit {
+impl SystemInstance {
     /// A machine that has seen nothing. `walks`: it is a TLB with caches.
-    pub fn new(name: String, system: Box<dyn System>, walks: bool) -> Unit {
-        Unit { name, system, profile: Profile::new(), walks, translated: [0; 3] }
+    pub fn new(name: String, system: Box<dyn System>, walks: bool) -> SystemInstance {
+        SystemInstance { name, system, profile: Profile::new(), walks, translated: [0; 3] }
     }
 
     /// What it counted, in the words of TLBs: a miss is a reference for which a translation was needed.
@@ -63,9 +63,9 @@ impl Unit {
 
 /// Pages for which the operating system has nothing left to do, by kind of reference. Direct-mapped; a lost page is
 /// served again.
-struct Served([[u64; SERVED]; 3]);
+struct ServedPages([[u64; SERVED]; 3]);
 
-impl Served {
+impl ServedPages {
     #[inline(always)]
     fn has(&self, vpn: u64, kind: Kind) -> bool {
         self.0[kind as usize][vpn as usize % SERVED] == vpn
@@ -81,16 +81,16 @@ impl Served {
 /// See the module. All its machines run on one operating system.
 pub(super) struct LineEngine {
     pub os: Os,
-    pub units: Vec<Unit>,
+    pub instances: Vec<SystemInstance>,
     pub tally: Tally,
     pub footprint: Footprint,
     /// If a machine walks page tables.
-    pub lives: Option<Lives>,
-    pub crowd: Crowd,
+    pub lifetimes: Option<RegionLifetimes>,
+    pub process_counts: ProcessCounts,
     program: Program,
     /// Fetches, loads, stores.
     crossings: [Crossings; 3],
-    served: Box<Served>,
+    served: Box<ServedPages>,
     span: Vec<Item>,
     /// Lookups when the span began, or its block.
     clock: u64,
@@ -102,23 +102,23 @@ pub(super) struct LineEngine {
     plain: bool,
     changes: Vec<Change>,
     /// Memory over time.
-    pub growth: Growth,
+    pub memory_profile: MemoryProfile,
 }
 
 impl LineEngine {
     /// `limit`: stop after so many instructions. `plain`: reference by reference, nothing left out.
-    pub fn new(os: Os, units: Vec<Unit>, limit: Option<u64>, plain: bool) -> LineEngine {
-        let walks = units.iter().any(|unit| unit.walks);
+    pub fn new(os: Os, instances: Vec<SystemInstance>, limit: Option<u64>, plain: bool) -> LineEngine {
+        let walks = instances.iter().any(|instance| instance.walks);
         LineEngine {
             os,
-            lives: walks.then(|| Lives::new(units.len())),
-            units,
+            lifetimes: walks.then(|| RegionLifetimes::new(instances.len())),
+            instances,
             tally: Tally::default(),
             footprint: Footprint::default(),
-            crowd: Crowd::default(),
+            process_counts: ProcessCounts::default(),
             program: Program::default(),
             crossings: [Crossings::default(); 3],
-            served: Box::new(Served([[u64::MAX; SERVED]; 3])),
+            served: Box::new(ServedPages([[u64::MAX; SERVED]; 3])),
             span: Vec::with_capacity(SPAN + 64),
             clock: 0,
             slice_end: FIRST_SLICE,
@@ -127,7 +127,7 @@ impl LineEngine {
             limit: limit.unwrap_or(u64::MAX),
             plain,
             changes: Vec::new(),
-            growth: Growth::new(),
+            memory_profile: MemoryProfile::new(),
         }
     }
 
@@ -144,18 +144,18 @@ impl LineEngine {
             return Ok(());
         }
         let asid = self.current.expect("references belong to an address space");
-        for (i, unit) in self.units.iter_mut().enumerate() {
-            unit.system.run(asid, &self.span, &self.os);
-            for item in unit.system.misses().drain(..) {
+        for (i, instance) in self.instances.iter_mut().enumerate() {
+            instance.system.run(asid, &self.span, &self.os);
+            for item in instance.system.misses().drain(..) {
                 // Already served: this only gets the name of the region.
                 let touched = self
                     .os
                     .touch(asid, item.vpn(), item.kind())
-                    .map_err(|e| Error::Simulation { machine: unit.name.clone(), what: self.os.explain(e) })?;
-                unit.translated[item.kind_index()] += 1;
-                unit.profile.miss(self.clock, item.kind(), touched.label);
-                if let Some(lives) = self.lives.as_mut().filter(|_| unit.walks) {
-                    lives.walk(asid, item.vpn().0, item.kind(), i);
+                    .map_err(|e| Error::Simulation { machine: instance.name.clone(), what: self.os.explain(e) })?;
+                instance.translated[item.kind_index()] += 1;
+                instance.profile.miss(self.clock, item.kind(), touched.label);
+                if let Some(lifetimes) = self.lifetimes.as_mut().filter(|_| instance.walks) {
+                    lifetimes.walk(asid, item.vpn().0, item.kind(), i);
                 }
             }
         }
@@ -177,9 +177,9 @@ impl LineEngine {
         if faults {
             self.flush()?;
         }
-        self.growth.before(self.tally.lookups().total(), &self.os);
+        self.memory_profile.before(self.tally.lookups().total(), &self.os);
         if let Err(e) = self.os.touch(asid, Vpn(vpn), kind) {
-            let machine = self.units.first().map_or_else(String::new, |unit| unit.name.clone());
+            let machine = self.instances.first().map_or_else(String::new, |instance| instance.name.clone());
             return Err(Error::Simulation { machine, what: self.os.explain(e) });
         }
         self.footprint.insert(asid, vpn);
@@ -198,12 +198,12 @@ impl LineEngine {
         debug_assert!(self.span.is_empty(), "spans end before changes");
         self.os.take_changes(&mut self.changes);
         for change in &self.changes {
-            for unit in &mut self.units {
+            for instance in &mut self.instances {
                 match change.what {
-                    What::Stale => unit.system.changed(change.asid, change.pages, &self.os),
-                    What::Gone => unit.system.gone(change.asid),
-                    What::Demoted => unit.system.demoted(change.asid, change.pages),
-                    What::Segment => unit.system.segment_changed(change.asid),
+                    What::Stale => instance.system.changed(change.asid, change.pages, &self.os),
+                    What::Gone => instance.system.gone(change.asid),
+                    What::Demoted => instance.system.demoted(change.asid, change.pages),
+                    What::Segment => instance.system.segment_changed(change.asid),
                     What::Writable | What::Promoted => {}
                 }
             }
@@ -245,7 +245,7 @@ impl LineEngine {
                     } else if addr != NOT_EXECUTED {
                         self.pieces(asid, kind, addr, last)?;
                     } else {
-                        *of(&mut left_out, kind) += 1;
+                        *counter_of(&mut left_out, kind) += 1;
                     }
                 }
             }
@@ -262,7 +262,7 @@ impl LineEngine {
             if piece > first {
                 self.crossings[kind as usize].add(Crossings::into_piece(piece));
                 let page = piece.trailing_zeros() >= BASE_SHIFT - PIECE_SHIFT;
-                *of(&mut self.tally.further, kind) += u64::from(page);
+                *counter_of(&mut self.tally.further, kind) += u64::from(page);
             }
             if !self.served.has(vpn, kind) {
                 self.serve(asid, vpn, kind)?;
@@ -309,7 +309,7 @@ impl LineEngine {
 
     fn reference(&mut self, asid: Asid, kind: Kind, addr: u64, size: u64) -> Result<(), Error> {
         self.pieces(asid, kind, addr, addr.saturating_add(size - 1))?;
-        *of(&mut self.tally.references, kind) += 1;
+        *counter_of(&mut self.tally.references, kind) += 1;
         Ok(())
     }
 
@@ -317,11 +317,11 @@ impl LineEngine {
         if let Op::Define { id, block } = op {
             return self.program.define(*id, block).map_err(|e| format!("block {id}: {e}"));
         }
-        self.crowd.follow(asid, op)?;
+        self.process_counts.follow(asid, op)?;
         self.flush().map_err(|e| e.to_string())?;
-        self.growth.before(self.tally.lookups().total(), &self.os);
-        if let Some(lives) = &mut self.lives {
-            lives.op(asid, op, self.tally.time());
+        self.memory_profile.before(self.tally.lookups().total(), &self.os);
+        if let Some(lifetimes) = &mut self.lifetimes {
+            lifetimes.op(asid, op, self.tally.time());
         }
         self.os.apply(asid, op);
         self.follow().map_err(|e| e.to_string())
@@ -330,7 +330,7 @@ impl LineEngine {
     /// Ends a span in time: when it is full, or at the end of a slice of the timelines. So each span lies in one slice, give or take the
     /// block that ends it.
     #[inline(always)]
-    fn breathe(&mut self) -> Result<(), Error> {
+    fn end_span_if_due(&mut self) -> Result<(), Error> {
         let lookups = self.tally.lookups().total();
         if self.span.len() < SPAN && lookups < self.slice_end {
             return Ok(());
@@ -348,7 +348,7 @@ impl LineEngine {
     }
 }
 
-impl Work for LineEngine {
+impl BatchEngine for LineEngine {
     fn feed(&mut self, batch: &Batch) -> Result<(), Error> {
         let (asid, words) = (batch.asid, &batch.words[..]);
         // Nothing after the limit may have an effect: how much arrives there depends on the number of threads.
@@ -358,7 +358,7 @@ impl Work for LineEngine {
         if self.current != Some(asid) && !batch.is_empty() {
             self.current = Some(asid);
             self.served.clear();
-            self.units.iter_mut().for_each(|unit| unit.system.switch(asid));
+            self.instances.iter_mut().for_each(|instance| instance.system.switch(asid));
         }
         let mut at = 0;
         while at < words.len() && !self.done() {
@@ -371,7 +371,7 @@ impl Work for LineEngine {
             }
             let (shape, addrs) = self.program.execution(words, at).map_err(|why| batch.broken(at, why))?;
             let end = at + 1 + addrs.len();
-            if self.plain || self.limit - self.tally.units() < u64::from(shape.instrs.max(shape.refs)) {
+            if self.plain || self.limit - self.tally.limit_count() < u64::from(shape.instrs.max(shape.refs)) {
                 let blocks = std::mem::take(&mut self.program.blocks);
                 let outcome = self.plain_block(asid, blocks.get(block_id(word)).expect("it is compiled"), addrs);
                 self.program.blocks = blocks;
@@ -379,7 +379,7 @@ impl Work for LineEngine {
             } else {
                 self.block(asid, &shape, addrs)?;
             }
-            self.breathe()?;
+            self.end_span_if_due()?;
             at = end;
         }
         // The next batch may be of another address space.
@@ -389,7 +389,7 @@ impl Work for LineEngine {
     }
 
     fn done(&self) -> bool {
-        self.tally.units() >= self.limit
+        self.tally.limit_count() >= self.limit
     }
 
     fn progress(&self) -> Progress {

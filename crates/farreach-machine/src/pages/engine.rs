@@ -2,8 +2,8 @@
 //! unmappings to [`Sides`]. The limit cuts where it cuts for every machine.
 
 use super::super::compiled::{Compiled, Hot, PAGE};
-use super::super::crew::Work;
-use super::super::tally::{Crowd, Progress};
+use super::super::tally::{ProcessCounts, Progress};
+use super::super::worker_pool::BatchEngine;
 use super::sides::Sides;
 use farreach_types::Error;
 use farreach_types::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
@@ -12,7 +12,7 @@ use farreach_types::event::{Advice, Batch, Block, Instr, Kind, NOT_EXECUTED, OP_
 /// See the module.
 pub(super) struct PageEngine {
     pub sides: Sides,
-    pub crowd: Crowd,
+    pub process_counts: ProcessCounts,
     compiled: Compiled,
     current: Option<Asid>,
     limit: u64,
@@ -24,7 +24,7 @@ impl PageEngine {
     pub fn new(orders: &[u32], limit: Option<u64>, plain: bool) -> PageEngine {
         PageEngine {
             sides: Sides::new(orders, plain),
-            crowd: Crowd::default(),
+            process_counts: ProcessCounts::default(),
             compiled: Compiled::default(),
             current: None,
             limit: limit.unwrap_or(u64::MAX),
@@ -68,10 +68,10 @@ impl PageEngine {
 
     fn op(&mut self, asid: Asid, op: &Op) -> Result<(), String> {
         let range = |start: u64, len: u64| VpnRange::of_bytes(start, len, BASE_SHIFT);
-        self.crowd.follow(asid, op)?;
+        self.process_counts.follow(asid, op)?;
         match op {
             Op::Define { id, block } => self.compiled.define(*id, block).map_err(|e| format!("block {id}: {e}"))?,
-            Op::Fork { child } => self.sides.book.fork(asid, *child),
+            Op::Fork { child } => self.sides.touched_pages.fork(asid, *child),
             Op::Map(mapping) => self.map(asid, range(mapping.start, mapping.len)),
             Op::Unmap { start, len } => self.unmap(asid, range(*start, *len)),
             Op::Advise { start, len, advice: Advice::DontNeed } => self.sides.release(asid, range(*start, *len)),
@@ -88,7 +88,7 @@ impl PageEngine {
             }
             Op::End(_) => {
                 self.sides.release(asid, VpnRange { start: Vpn(0), pages: 1 << (64 - BASE_SHIFT) });
-                self.sides.book.forget(asid);
+                self.sides.touched_pages.forget(asid);
             }
             Op::Start { .. }
             | Op::Protect { .. }
@@ -102,12 +102,12 @@ impl PageEngine {
 
     fn map(&mut self, asid: Asid, range: VpnRange) {
         self.unmap(asid, range);
-        self.sides.book.map(asid, range);
+        self.sides.touched_pages.map(asid, range);
     }
 
     fn unmap(&mut self, asid: Asid, range: VpnRange) {
         self.sides.release(asid, range);
-        self.sides.book.unmap(asid, range);
+        self.sides.touched_pages.unmap(asid, range);
     }
 }
 
@@ -116,13 +116,13 @@ impl PageEngine {
 fn hot_block(sides: &mut Sides, asid: Asid, hot: Hot) {
     sides.tally.references.fetch += u64::from(hot.instrs);
     if hot.instrs > 0 {
-        sides.look(asid, hot.vpn, Kind::Fetch);
+        sides.lookup(asid, hot.vpn, Kind::Fetch);
     }
     let (mut loads, mut stores) = (0, 0);
     for r in hot.refs {
         let addr = r.address(hot.addrs);
         if r.reach(addr) < PAGE && addr != NOT_EXECUTED {
-            sides.look(asid, addr >> BASE_SHIFT, r.kind());
+            sides.lookup(asid, addr >> BASE_SHIFT, r.kind());
             loads += u64::from(r.kind() == Kind::Load);
             stores += u64::from(r.kind() == Kind::Store);
         } else if addr != NOT_EXECUTED {
@@ -133,7 +133,7 @@ fn hot_block(sides: &mut Sides, asid: Asid, hot: Hot) {
     sides.tally.references.store += stores;
 }
 
-impl Work for PageEngine {
+impl BatchEngine for PageEngine {
     fn feed(&mut self, batch: &Batch) -> Result<(), Error> {
         let (asid, words) = (batch.asid, &batch.words[..]);
         if self.current != Some(asid) && !batch.is_empty() {
@@ -142,7 +142,7 @@ impl Work for PageEngine {
         }
         let mut at = 0;
         while at < words.len() && !self.done() {
-            let room = |hot: &Hot| !self.plain && self.limit - self.sides.tally.units() >= hot.units();
+            let room = |hot: &Hot| !self.plain && self.limit - self.sides.tally.limit_count() >= hot.limit_count();
             if let Some(hot) = self.compiled.hot(words, at).filter(room) {
                 at += 1 + hot.addrs.len();
                 hot_block(&mut self.sides, asid, hot);
@@ -168,7 +168,7 @@ impl Work for PageEngine {
     }
 
     fn done(&self) -> bool {
-        self.sides.tally.units() >= self.limit
+        self.sides.tally.limit_count() >= self.limit
     }
 
     fn progress(&self) -> Progress {

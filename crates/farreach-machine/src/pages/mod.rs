@@ -1,15 +1,15 @@
 //! The page-size study: the misses of true-LRU TLBs of every number of entries, at many page sizes, on both sides, and the memory that
 //! each size takes, from one pass over the stream (PS-1 to PS-5, PS-7, PS-13).
 
-mod book;
 mod engine;
 mod ranges;
 mod sides;
 mod stack;
+mod touched_pages;
 
-use super::crew::{Crew, Work};
 use super::lab::Options;
 use super::tally::Progress;
+use super::worker_pool::{BatchEngine, WorkerPool};
 use engine::PageEngine;
 use farreach_cost as cost;
 use farreach_types::Error;
@@ -47,7 +47,7 @@ pub struct PageLab {
     sizes: Vec<u64>,
     engines: Vec<PageEngine>,
     /// Holds the engines while they run on threads of their own.
-    crew: Option<Crew<PageEngine>>,
+    pool: Option<WorkerPool<PageEngine>>,
     options: Options,
 }
 
@@ -69,30 +69,30 @@ impl PageLab {
         let orders = |first: usize| sizes.iter().skip(first).step_by(count).map(|s| s.trailing_zeros() - BASE_SHIFT);
         let engine = |first| PageEngine::new(&orders(first).collect::<Vec<_>>(), options.limit, options.plain);
         let mut engines: Vec<PageEngine> = (0..count).map(engine).collect();
-        let crew = if count > 1 { Some(Crew::start(std::mem::take(&mut engines), options.ahead)?) } else { None };
-        Ok(PageLab { sizes: sizes.to_vec(), engines, crew, options })
+        let pool = if count > 1 { Some(WorkerPool::start(std::mem::take(&mut engines), options.ahead)?) } else { None };
+        Ok(PageLab { sizes: sizes.to_vec(), engines, pool, options })
     }
 
     /// Waits until everything that was fed is counted. After it, nothing more can be fed.
     ///
     /// # Errors
     /// What engines on threads of their own found, as [`PageLab::feed`] says without such threads.
-    pub fn settle(&mut self) -> Result<(), Error> {
-        let Some(crew) = self.crew.take() else { return Ok(()) };
-        let (engines, outcome) = crew.finish();
+    pub fn finish(&mut self) -> Result<(), Error> {
+        let Some(pool) = self.pool.take() else { return Ok(()) };
+        let (engines, outcome) = pool.finish();
         self.engines = engines;
         outcome
     }
 
     /// Takes one batch, given away or lent; false: the limit is reached, further batches would be ignored. With [`Options::threads`] also if an
-    /// engine has given up: [`PageLab::settle`] says why.
+    /// engine has given up: [`PageLab::finish`] says why.
     ///
     /// # Errors
     /// [`Error::Trace`]: the batch is broken, a block that was never defined, say.
     pub fn feed<'b>(&mut self, batch: impl Into<Cow<'b, Batch>>) -> Result<bool, Error> {
         let batch = batch.into();
-        if let Some(crew) = &mut self.crew {
-            return Ok(crew.feed(batch.into_owned()));
+        if let Some(pool) = &mut self.pool {
+            return Ok(pool.feed(batch.into_owned()));
         }
         for engine in &mut self.engines {
             engine.feed(&batch)?;
@@ -110,27 +110,27 @@ impl PageLab {
                 break;
             }
         }
-        self.settle()
+        self.finish()
     }
 
-    /// Whether [`Options::limit`] was reached, after [`PageLab::settle`].
+    /// Whether [`Options::limit`] was reached, after [`PageLab::finish`].
     pub fn limit_reached(&self) -> bool {
-        self.engines.first().is_some_and(Work::done)
+        self.engines.first().is_some_and(BatchEngine::done)
     }
 
     /// How far the simulation is.
     pub fn progress(&self) -> Progress {
-        match &self.crew {
-            Some(crew) => crew.progress(),
-            None => self.engines.first().map(Work::progress).unwrap_or_default(),
+        match &self.pool {
+            Some(pool) => pool.progress(),
+            None => self.engines.first().map(BatchEngine::progress).unwrap_or_default(),
         }
     }
 
     /// Misses so far of a TLB with so many entries, on the side of fetches or on that of loads and stores, after
-    /// [`PageLab::settle`]. `None` if the size is not in the study.
+    /// [`PageLab::finish`]. `None` if the size is not in the study.
     ///
     /// # Panics
-    /// With [`Options::threads`], before [`PageLab::settle`].
+    /// With [`Options::threads`], before [`PageLab::finish`].
     pub fn misses(&self, side: Kind, page_size: u64, entries: u64) -> Option<u64> {
         let row = self.rows().into_iter().find(|row| row.page_size() == page_size)?;
         Some(row.distances[usize::from(side != Kind::Fetch)].misses(entries))
@@ -138,18 +138,18 @@ impl PageLab {
 
     /// All sizes, ascending.
     fn rows(&self) -> Vec<Row> {
-        assert!(self.crew.is_none(), "settle() comes before results");
+        assert!(self.pool.is_none(), "finish() comes before results");
         let mut rows: Vec<Row> = self.engines.iter().flat_map(|engine| engine.sides.rows()).collect();
         rows.sort_by_key(|row| row.order);
         debug_assert!(rows.iter().map(Row::page_size).eq(self.sizes.iter().copied()));
         rows
     }
 
-    /// The result of what was counted so far, after [`PageLab::settle`], for TLBs of so many entries. `source`: what ran, for people;
+    /// The result of what was counted so far, after [`PageLab::finish`], for TLBs of so many entries. `source`: what ran, for people;
     /// `stopped`: why it ended early, if it did; `policies`: machines that ran over the same stream.
     ///
     /// # Panics
-    /// With [`Options::threads`], before [`PageLab::settle`].
+    /// With [`Options::threads`], before [`PageLab::finish`].
     pub fn result(&self, source: &str, stopped: Option<String>, entries: u64, policies: Vec<MachineResult>) -> PageSizeResult {
         let rows = self.rows();
         let first = &self.engines[0];
@@ -159,9 +159,9 @@ impl PageLab {
             instructions: first.sides.tally.references.fetch,
             references: first.sides.tally.references,
             lookups: first.sides.tally.lookups(),
-            touched_bytes: first.sides.book.touched() << BASE_SHIFT,
-            processes: first.crowd.processes(),
-            threads: first.crowd.threads(),
+            touched_bytes: first.sides.touched_pages.touched() << BASE_SHIFT,
+            processes: first.process_counts.processes(),
+            threads: first.process_counts.threads(),
             stopped: stopped.or(limit),
             seed: self.options.seed,
         };

@@ -5,9 +5,9 @@
 //! front at one size lies in the page at the front at every larger one, so the sizes are asked in ascending order until one finds its
 //! page at distance 1. `plain` does without both; the tests compare the two.
 
-use super::super::tally::{Tally, of};
-use super::book::{Book, DATA, FETCHED, Pages, STORED};
+use super::super::tally::{Tally, counter_of};
 use super::stack::{Distances, Stack};
+use super::touched_pages::{DATA, FETCHED, Pages, STORED, TouchedPages};
 use farreach_types::addr::{Asid, BASE_SHIFT, VpnRange};
 use farreach_types::event::Kind;
 
@@ -17,7 +17,7 @@ const NO_PAGE: u64 = u64::MAX;
 /// See the module.
 pub(super) struct Sides {
     pub tally: Tally,
-    pub book: Book,
+    pub touched_pages: TouchedPages,
     /// Over 4 KB, as powers of two, ascending.
     orders: Vec<u32>,
     /// For each size, lookups besides one per reference, by side.
@@ -50,7 +50,7 @@ impl Sides {
         let stacks = || orders.iter().map(|_| Stack::new()).collect();
         Sides {
             tally: Tally::default(),
-            book: Book::new(orders),
+            touched_pages: TouchedPages::new(orders),
             orders: orders.to_vec(),
             crossings: vec![[0; 2]; orders.len()],
             stacks: [stacks(), stacks()],
@@ -63,25 +63,25 @@ impl Sides {
     /// lookup of it (CA-18).
     pub fn reference(&mut self, asid: Asid, kind: Kind, addr: u64, size: u64) {
         let (from, to) = (addr >> BASE_SHIFT, addr.saturating_add(size - 1) >> BASE_SHIFT);
-        *of(&mut self.tally.references, kind) += 1;
+        *counter_of(&mut self.tally.references, kind) += 1;
         if from != to {
-            *of(&mut self.tally.further, kind) += to - from;
+            *counter_of(&mut self.tally.further, kind) += to - from;
             for (crossings, order) in self.crossings.iter_mut().zip(&self.orders) {
                 crossings[side(kind)] += (to >> order) - (from >> order);
             }
         }
-        (from..=to).for_each(|vpn| self.look(asid, vpn, kind));
+        (from..=to).for_each(|vpn| self.lookup(asid, vpn, kind));
     }
 
     /// A lookup of a 4 KB page, and of the pages of every size it lies in; counted by the caller.
     #[inline(always)]
-    pub fn look(&mut self, asid: Asid, vpn: u64, kind: Kind) {
+    pub fn lookup(&mut self, asid: Asid, vpn: u64, kind: Kind) {
         if vpn != self.last[kind as usize] || self.plain {
-            self.look_elsewhere(asid, vpn, kind);
+            self.lookup_in_stacks(asid, vpn, kind);
         }
     }
 
-    fn look_elsewhere(&mut self, asid: Asid, vpn: u64, kind: Kind) {
+    fn lookup_in_stacks(&mut self, asid: Asid, vpn: u64, kind: Kind) {
         let flags = match kind {
             Kind::Fetch => FETCHED,
             Kind::Load => DATA,
@@ -89,8 +89,8 @@ impl Sides {
         };
         // After pages went, the fronts may disagree until one page has come to all of them.
         let agreed = self.last[if kind == Kind::Fetch { kind } else { Kind::Load } as usize] != NO_PAGE && !self.plain;
-        let row = self.book.touch(asid, vpn, flags);
-        for (stack, &id) in self.stacks[side(kind)].iter_mut().zip(self.book.ids(row)) {
+        let row = self.touched_pages.touch(asid, vpn, flags);
+        for (stack, &id) in self.stacks[side(kind)].iter_mut().zip(self.touched_pages.ids(row)) {
             if !stack.lookup(id) && agreed {
                 break;
             }
@@ -99,14 +99,14 @@ impl Sides {
             self.last[Kind::Fetch as usize] = vpn;
         } else {
             self.last[Kind::Load as usize] = vpn;
-            self.last[Kind::Store as usize] = if self.book.is_stored(row) { vpn } else { NO_PAGE };
+            self.last[Kind::Store as usize] = if self.touched_pages.is_stored(row) { vpn } else { NO_PAGE };
         }
     }
 
-    /// What lies in a range goes, as [`Book::release`] says.
+    /// What lies in a range goes, as [`TouchedPages::release`] says.
     pub fn release(&mut self, asid: Asid, range: VpnRange) {
         let [fetch, data] = &mut self.stacks;
-        self.book.release(asid, range, |i, id| {
+        self.touched_pages.release(asid, range, |i, id| {
             fetch[i].release(id);
             data[i].release(id);
         });
@@ -128,6 +128,6 @@ impl Sides {
             distances: [0, 1].map(|side: usize| self.stacks[side][i].distances()),
             pages,
         };
-        self.book.pages().into_iter().enumerate().map(row).collect()
+        self.touched_pages.pages().into_iter().enumerate().map(row).collect()
     }
 }

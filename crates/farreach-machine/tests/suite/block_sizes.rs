@@ -108,7 +108,7 @@ fn the_page_size_study_counts_what_its_plain_loop_counts() {
         let run = |plain: bool| {
             let mut lab = PageLab::new(&PAGE_SIZES, Options { plain, ..Options::default() }).unwrap();
             batches.iter().for_each(|batch| assert!(lab.feed(batch).unwrap()));
-            lab.settle().unwrap();
+            lab.finish().unwrap();
             serde_json::to_string(&lab.result("test", None, 64, Vec::new())).unwrap()
         };
         assert_eq!(run(true), run(false), "seed {seed}");

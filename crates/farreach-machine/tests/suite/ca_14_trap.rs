@@ -5,7 +5,7 @@
 //! miss at the same references; with used bits they do if the page table has reference bits that the trap may read.
 
 use crate::common::{Stream, lab};
-use farreach_hw::tlb::{EntryView, Lookup, Noise, Outcome, Tlb};
+use farreach_hw::tlb::{EntryView, Lookup, Outcome, Tlb, Unfiltered};
 use farreach_machine::MachineSpec;
 use farreach_os::{Change, Os, What};
 use farreach_trace::generate;
@@ -54,7 +54,7 @@ fn steps(batches: &[Batch]) -> Vec<Step> {
 struct Machine {
     os: Os,
     target: Box<dyn Tlb>,
-    noise: Noise,
+    unfiltered: Unfiltered,
     changes: Vec<Change>,
 }
 
@@ -62,7 +62,7 @@ impl Machine {
     fn new(text: &str) -> Machine {
         let spec = MachineSpec::parse(text, 7).expect(text);
         let target = (spec.hardware.tlb().expect(text).build)(&spec.params).expect(text);
-        Machine { os: Os::new(&spec.params).expect(text), target, noise: Noise::default(), changes: Vec::new() }
+        Machine { os: Os::new(&spec.params).expect(text), target, unfiltered: Unfiltered::default(), changes: Vec::new() }
     }
 
     /// The modified kernel of T94-70: it passes the changes of the operating system on to the target.
@@ -70,9 +70,9 @@ impl Machine {
         self.os.take_changes(&mut self.changes);
         for c in &self.changes {
             match c.what {
-                What::Stale => self.target.invalidate(c.asid, c.pages, &mut self.noise),
-                What::Demoted => self.target.demote(c.asid, c.pages, &mut self.noise),
-                What::Gone => self.target.invalidate_space(c.asid, &mut self.noise),
+                What::Stale => self.target.invalidate(c.asid, c.pages, &mut self.unfiltered),
+                What::Demoted => self.target.demote(c.asid, c.pages, &mut self.unfiltered),
+                What::Gone => self.target.invalidate_space(c.asid, &mut self.unfiltered),
                 What::Writable | What::Promoted | What::Segment => {}
             }
         }
@@ -82,8 +82,8 @@ impl Machine {
     fn refer(&mut self, at: Lookup) -> bool {
         let pte = self.os.touch(at.asid, at.vpn, at.kind).expect("memory suffices").pte;
         self.follow();
-        let outcome = self.target.access(at, pte, &self.os, &mut self.noise).outcome;
-        self.noise.clear();
+        let outcome = self.target.access(at, pte, &self.os, &mut self.unfiltered).outcome;
+        self.unfiltered.clear();
         outcome != Outcome::Hit
     }
 }
@@ -124,7 +124,7 @@ fn trace_driven(text: &str, steps: &[Step]) -> Run {
                 m.os.apply(*asid, op);
                 m.follow();
             }
-            Step::Switch(to) => m.target.switch(*to, &mut m.noise),
+            Step::Switch(to) => m.target.switch(*to, &mut m.unfiltered),
         }
     }
     Run { misses, entries: bare(m.target.entries()) }
@@ -173,15 +173,15 @@ impl TrapEngine {
         if !self.reference_bits {
             return;
         }
-        let Machine { os, target, noise, .. } = &mut self.machine;
+        let Machine { os, target, unfiltered, .. } = &mut self.machine;
         for (&(asid, vpn), mapping) in &self.valid {
             if mapping.referenced {
                 let pte = farreach_types::translation::PageTableView::pte(os, asid, vpn).expect("valid mappings are mapped");
-                let answer = target.access(Lookup { asid, vpn, kind: Kind::Load }, pte, os, noise);
+                let answer = target.access(Lookup { asid, vpn, kind: Kind::Load }, pte, os, unfiltered);
                 assert_eq!(answer.outcome, Outcome::Hit, "valid mappings are in the target");
             }
         }
-        noise.clear();
+        unfiltered.clear();
     }
 
     /// Valid is what the target holds, referenced what its used bits say: they are cleared together.
@@ -219,7 +219,7 @@ fn trap_driven(text: &str, reference_bits: bool, steps: &[Step]) -> (Run, u64) {
             }
             Step::Switch(to) => {
                 e.enter_kernel();
-                e.machine.target.switch(*to, &mut e.machine.noise);
+                e.machine.target.switch(*to, &mut e.machine.unfiltered);
                 e.leave_kernel();
             }
         }

@@ -1,7 +1,7 @@
 //! Several cores (XC-7): TLBs of their own, threads dealt out, shootdowns. CA-27's messages are in `hw::shootdown`.
 
 use crate::common::{Stream, run};
-use farreach_hw::tlb::{Noise, Outcome, Tlb};
+use farreach_hw::tlb::{Outcome, Tlb, Unfiltered};
 use farreach_machine::{Lab, MachineSpec, Options};
 use farreach_oracle::driver::tlb;
 use farreach_oracle::driver::world::{Step, World, apply};
@@ -68,9 +68,9 @@ fn ds13_24_registers_change_on_all_cores() {
     let mut table = Grown(Segment { base: Vpn(0x100), limit: Vpn(0x140), pfn: Pfn(0x9100) });
     let load = |design: &mut dyn Tlb, table: &Grown, vpn: u64| {
         let pte = table.pte(Asid(0), Vpn(vpn)).unwrap();
-        design.access(farreach_oracle::driver::at(vpn, Kind::Load), pte, table, &mut Noise::default()).outcome
+        design.access(farreach_oracle::driver::at(vpn, Kind::Load), pte, table, &mut Unfiltered::default()).outcome
     };
-    let thread = |design: &mut dyn Tlb, thread| design.thread(Asid(0), thread, &mut Noise::default());
+    let thread = |design: &mut dyn Tlb, thread| design.thread(Asid(0), thread, &mut Unfiltered::default());
     for core in 1..=2 {
         thread(&mut *design, core);
         let outcomes = [0x100, 0x13f, 0x140].map(|vpn| load(&mut *design, &table, vpn));
@@ -78,7 +78,7 @@ fn ds13_24_registers_change_on_all_cores() {
     }
     // The third core has never run the process: it is not interrupted, and loads the registers when it does.
     table.0.limit = Vpn(0x180);
-    design.segment_changed(Asid(0), &mut Noise::default());
+    design.segment_changed(Asid(0), &mut Unfiltered::default());
     assert_eq!(design.counts().shootdown, shootdown(1, 1, 0));
     for core in 1..=3 {
         thread(&mut *design, core);
@@ -198,7 +198,7 @@ impl Plain {
         self.now = *self.place.entry((asid, thread)).or_insert(next);
         if self.last[self.now] != Some(asid) {
             self.last[self.now] = Some(asid);
-            self.cores[self.now].switch(asid, &mut Noise::default());
+            self.cores[self.now].switch(asid, &mut Unfiltered::default());
             if !self.ids {
                 let now = self.now;
                 self.ran.retain(|(_, core)| *core != now);
@@ -210,11 +210,11 @@ impl Plain {
         let mut others = 0;
         for i in 0..self.cores.len() {
             let before = self.cores[i].counts().invalidations;
-            let told = i == self.now || self.ran.contains(&(asid, i));
-            if told {
-                apply(step, &mut *self.cores[i], &world.table, &mut Noise::default());
+            let interrupted = i == self.now || self.ran.contains(&(asid, i));
+            if interrupted {
+                apply(step, &mut *self.cores[i], &world.table, &mut Unfiltered::default());
             }
-            if told && i != self.now {
+            if interrupted && i != self.now {
                 others += 1;
                 self.shootdown.remote_invalidations += self.cores[i].counts().invalidations - before;
             }
@@ -242,7 +242,7 @@ fn xc_7_a_plain_model_of_cores() {
         let mut rng = Pcg64Mcg::seed_from_u64(9);
         let mut running: BTreeMap<Asid, u32> = BTreeMap::new();
         let mut asid = Asid(0);
-        let mut noise = Noise::default();
+        let mut unfiltered = Unfiltered::default();
         for n in 0..30_000 {
             let step = world.step();
             let mut go = |design: &mut dyn Tlb, plain: &mut Plain, to: Asid, thread: u32| {
@@ -250,9 +250,9 @@ fn xc_7_a_plain_model_of_cores() {
                 if let Some(before) = running.insert(to, thread) {
                     plain.run(to, before);
                 }
-                design.switch(to, &mut noise);
-                design.thread(to, thread, &mut noise);
-                noise.clear();
+                design.switch(to, &mut unfiltered);
+                design.thread(to, thread, &mut unfiltered);
+                unfiltered.clear();
                 plain.run(to, thread);
             };
             match &step {
@@ -262,14 +262,14 @@ fn xc_7_a_plain_model_of_cores() {
                         let thread = rng.random_range(0..5);
                         go(&mut *design, &mut plain, asid, thread);
                     }
-                    let expected = apply(&step, &mut *plain.cores[plain.now], &world.table, &mut Noise::default());
-                    let found = apply(&step, &mut *design, &world.table, &mut Noise::default());
+                    let expected = apply(&step, &mut *plain.cores[plain.now], &world.table, &mut Unfiltered::default());
+                    let found = apply(&step, &mut *design, &world.table, &mut Unfiltered::default());
                     assert_eq!(found, expected, "step {n}");
                     assert_eq!(design.probe(at.asid, at.vpn, at.kind), plain.cores[plain.now].probe(at.asid, at.vpn, at.kind));
                 }
                 Step::Invalidate(of, _) | Step::Demote(of, _) => {
                     plain.change(*of, &step, &world);
-                    apply(&step, &mut *design, &world.table, &mut Noise::default());
+                    apply(&step, &mut *design, &world.table, &mut Unfiltered::default());
                 }
                 // Threads keep their cores in this model, so no process ends.
                 Step::InvalidateSpace(_) | Step::Switch(_) => {}

@@ -223,10 +223,10 @@ fn it_gets_on_with_every_policy() {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
         let mut below = |n: u64| rng.next_u64() % n;
         let mut s = Stream::new();
-        let mut crowd = Crowd::new(&mut s, Prot::RW, seed % 2 == 0);
+        let mut processes = RandomProcesses::new(&mut s, Prot::RW, seed % 2 == 0);
         map_direct(&mut s, 3000);
         for _ in 0..400 {
-            if !crowd.act(&mut s, &mut below) {
+            if !processes.act(&mut s, &mut below) {
                 continue;
             }
             if below(20) == 0 {

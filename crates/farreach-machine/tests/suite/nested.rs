@@ -1,10 +1,10 @@
 //! Virtual machines: walks of two dimensions as machines do them, against the formula and a plain count; what must be as without; segments of
 //! guests and hosts, and their traps; what is refused. Covers DS13-40, DS13-41, DS13-42, F-1, F-15; CA-29.
 
-use crate::common::{Crowd, Outcome, Stream, run};
+use crate::common::{Outcome, RandomProcesses, Stream, run};
 use farreach_hw::nested::{Dimension, references, walk};
 use farreach_hw::tlb::walker::NodeRead;
-use farreach_hw::tlb::{Lookup, Noise, Tlb};
+use farreach_hw::tlb::{Lookup, Tlb, Unfiltered};
 use farreach_machine::{Lab, MachineSpec, Options};
 use farreach_oracle::driver::tlb;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
@@ -73,7 +73,7 @@ fn vpn_frame(vpn: Vpn) -> Pfn {
 fn load(design: &mut dyn Tlb, table: &dyn PageTableView, vpn: u64) {
     let at = Lookup { asid: Asid(0), vpn: Vpn(vpn), kind: Kind::Load };
     let pte = table.pte(at.asid, at.vpn).unwrap();
-    design.access(at, pte, table, &mut Noise::default());
+    design.access(at, pte, table, &mut Unfiltered::default());
     assert_eq!(design.probe(at.asid, at.vpn, at.kind).map(|t| t.pfn), Some(pte.pfn), "XC-3");
 }
 
@@ -262,24 +262,24 @@ fn f_1_a_plain_count_of_random_walks() {
             match below(60) {
                 0 => {
                     asid = below(2) as u32;
-                    design.switch(Asid(asid), &mut Noise::default());
+                    design.switch(Asid(asid), &mut Unfiltered::default());
                 }
                 1 => {
-                    design.invalidate(Asid(asid), VpnRange::one(Vpn(0)), &mut Noise::default());
+                    design.invalidate(Asid(asid), VpnRange::one(Vpn(0)), &mut Unfiltered::default());
                     // The page is nobody's; only the walk caches mind.
                     let last = plain.last;
                     plain.forget(asid);
                     plain.last = last.filter(|l| *l != (asid, 0));
                 }
                 2 if step % 5 == 0 => {
-                    design.invalidate_space(Asid(asid), &mut Noise::default());
+                    design.invalidate_space(Asid(asid), &mut Unfiltered::default());
                     plain.gone(asid);
                 }
                 _ => {
                     let vpn = pages[below(60) as usize];
                     let at = Lookup { asid: Asid(asid), vpn: Vpn(vpn), kind: Kind::Load };
                     let pte = Mixed.pte(at.asid, at.vpn).unwrap();
-                    design.access(at, pte, &Mixed, &mut Noise::default());
+                    design.access(at, pte, &Mixed, &mut Unfiltered::default());
                     plain.lookup(asid, vpn, pte);
                 }
             }
@@ -304,9 +304,9 @@ fn stream(seed: u64) -> Stream {
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
     let mut below = move |n: u64| rng.random_range(0..n);
     let mut s = Stream::new();
-    let mut crowd = Crowd::new(&mut s, Prot::RWX, true);
+    let mut processes = RandomProcesses::new(&mut s, Prot::RWX, true);
     for _ in 0..60 {
-        if crowd.act(&mut s, &mut below) {
+        if processes.act(&mut s, &mut below) {
             for _ in 0..60 {
                 let page = 0x100 + below(0x300);
                 match below(5) {

@@ -24,7 +24,7 @@ struct List {
 }
 
 impl List {
-    fn look(&mut self, page: Page) {
+    fn lookup(&mut self, page: Page) {
         match self.pages.iter().rposition(|p| *p == page) {
             Some(at) => drop(self.pages.remove(at)),
             None => {
@@ -102,7 +102,7 @@ impl Model {
             size.peak = size.peak.max(size.live.len());
             for page in access.addr >> size.shift..=last >> size.shift {
                 size.lookups[side] += 1;
-                size.tlbs[side].iter_mut().for_each(|tlb| tlb.look((asid, page)));
+                size.tlbs[side].iter_mut().for_each(|tlb| tlb.lookup((asid, page)));
             }
         }
         true
@@ -237,7 +237,7 @@ fn study(batches: &[Batch], sizes: &[u64], options: Options) -> (PageLab, PageSi
     for batch in batches {
         lab.feed(batch).unwrap();
     }
-    lab.settle().unwrap();
+    lab.finish().unwrap();
     let result = lab.result("test", None, 64, Vec::new());
     (lab, result)
 }
@@ -296,12 +296,12 @@ fn a_limit_cuts_where_it_cuts_for_every_machine() {
 
 /// What remains of a stream when nothing in it changes a translation that stays: no protection, no copy-on-write.
 fn without_copies(batches: &[Batch]) -> Vec<Batch> {
-    let calm = |op: &Op| match op {
+    let without_copy = |op: &Op| match op {
         Op::Protect { .. } | Op::Fork { .. } => Op::Switch { thread: 1 },
         Op::Map(m) => Op::Map(farreach_types::event::Mapping { backing: Backing::Anonymous, ..m.clone() }),
         op => op.clone(),
     };
-    batches.iter().map(|b| Batch { ops: b.ops.iter().map(calm).collect(), ..b.clone() }).collect()
+    batches.iter().map(|b| Batch { ops: b.ops.iter().map(without_copy).collect(), ..b.clone() }).collect()
 }
 
 /// The stack is one TLB of the laboratory for every number of entries (PS-3).
@@ -422,10 +422,10 @@ fn the_thread_that_forks_counts_in_the_child_too() {
     let mut s = Stream::new();
     s.start().op(Op::ThreadStart { thread: 1 }).op(Op::ThreadStart { thread: 2 }).anon(0, 1).load(0);
     s.op(Op::Fork { child: Asid(1) });
-    let crowd = |w: &farreach_types::counts::Workload| (w.processes, w.threads);
+    let process_counts = |w: &farreach_types::counts::Workload| (w.processes, w.threads);
     let (_, sizes) = study(&s.batches, &[4096], Options::default());
     let machines = crate::common::run(&["t94/single", "sv97/softvm"], &s);
-    assert_eq!([crowd(&sizes.workload), crowd(&machines.result.workload)], [(2, 3); 2]);
+    assert_eq!([process_counts(&sizes.workload), process_counts(&machines.result.workload)], [(2, 3); 2]);
 }
 
 /// The child goes on with another program: it is the same process, and its thread is announced once more.

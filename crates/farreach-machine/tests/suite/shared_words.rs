@@ -157,7 +157,7 @@ fn a_limit_is_reached_at_the_same_reference() {
             let options = Options { limit: Some(limit), plain, ..Options::default() };
             let mut lab = farreach_machine::Lab::new(specs.into(), options).unwrap();
             lab.run(&mut made(batches)).unwrap();
-            lab.settle().unwrap();
+            lab.finish().unwrap();
             lab.result("test", None)
         };
         let truth = run(&apart, true);
@@ -174,7 +174,7 @@ fn the_page_size_study_counts_the_same() {
         let run = |batches: &[Batch], plain: bool| {
             let mut lab = PageLab::new(&PAGE_SIZES, Options { plain, ..Options::default() }).unwrap();
             lab.run(&mut made(batches)).unwrap();
-            lab.settle().unwrap();
+            lab.finish().unwrap();
             serde_json::to_string(&lab.result("test", None, 64, Vec::new())).unwrap()
         };
         let truth = run(&apart, true);
@@ -227,7 +227,7 @@ fn a_word_is_enough_for_three_references() {
     assert_eq!(batch.words[1], block_word(5, 1));
     let mut lab = lab(&["t94/single"], false, 1);
     lab.feed(&batch).unwrap();
-    lab.settle().unwrap();
+    lab.finish().unwrap();
     let result = lab.result("test", None);
     let lookups = &result.workload.lookups;
     // In the third, the last load is of both pages; in the fourth it is of the next one.

@@ -1,7 +1,7 @@
 //! Walkers that read through caches (`walk_cost = caches`): micro-traces by hand, a plain model on random streams, and that nothing else
 //! changes by it.
 
-use crate::common::{Crowd, Stream, run};
+use crate::common::{RandomProcesses, Stream, run};
 use farreach_cost::overhead::Measured;
 use farreach_machine::{Lab, MachineSpec, Options};
 use farreach_types::counts::{Answered, CacheCounts, LineCounts, MachineResult, WalkCaches};
@@ -115,9 +115,9 @@ fn stream(seed: u64, steps: u64) -> Stream {
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
     let mut below = move |n: u64| rng.random_range(0..n);
     let mut s = Stream::new();
-    let mut crowd = Crowd::new(&mut s, Prot::RWX, false);
+    let mut processes = RandomProcesses::new(&mut s, Prot::RWX, false);
     for _ in 0..steps {
-        if !crowd.act(&mut s, &mut below) {
+        if !processes.act(&mut s, &mut below) {
             continue;
         }
         for _ in 0..60 {

@@ -4,7 +4,7 @@
 pub mod configurations;
 pub mod world;
 
-use farreach_hw::tlb::{Lookup, Noise, Outcome, Tlb, design};
+use farreach_hw::tlb::{Lookup, Outcome, Tlb, Unfiltered, design};
 use farreach_types::addr::{Asid, Pfn, Vpn};
 use farreach_types::event::Kind;
 use farreach_types::params::Params;
@@ -57,9 +57,9 @@ pub fn at(vpn: u64, kind: Kind) -> Lookup {
 }
 
 pub fn access(tlb: &mut dyn Tlb, table: &Table, vpn: u64, kind: Kind) -> Outcome {
-    let mut noise = Noise::default();
+    let mut unfiltered = Unfiltered::default();
     let pte = table.pte(Asid(0), Vpn(vpn)).unwrap_or_else(|| panic!("page {vpn} is not mapped"));
-    tlb.access(at(vpn, kind), pte, table, &mut noise).outcome
+    tlb.access(at(vpn, kind), pte, table, &mut unfiltered).outcome
 }
 
 pub fn load(tlb: &mut dyn Tlb, table: &Table, vpn: u64) -> Outcome {

@@ -2,7 +2,7 @@
 //! promotion, demotion and unmapping.
 
 use super::Table;
-use farreach_hw::tlb::{Lookup, Noise, Outcome, Tlb};
+use farreach_hw::tlb::{Lookup, Outcome, Tlb, Unfiltered};
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::event::Kind;
 use farreach_types::translation::{Attr, PageTableView, Pte};
@@ -26,13 +26,13 @@ pub enum Step {
 }
 
 /// Tells a design.
-pub fn apply(step: &Step, design: &mut dyn Tlb, table: &Table, noise: &mut Noise) -> Option<Outcome> {
+pub fn apply(step: &Step, design: &mut dyn Tlb, table: &Table, unfiltered: &mut Unfiltered) -> Option<Outcome> {
     match *step {
-        Step::Access(at, pte) => return Some(design.access(at, pte, table, noise).outcome),
-        Step::Invalidate(asid, pages) => design.invalidate(asid, pages, noise),
-        Step::Demote(asid, pages) => design.demote(asid, pages, noise),
-        Step::InvalidateSpace(asid) => design.invalidate_space(asid, noise),
-        Step::Switch(to) => design.switch(to, noise),
+        Step::Access(at, pte) => return Some(design.access(at, pte, table, unfiltered).outcome),
+        Step::Invalidate(asid, pages) => design.invalidate(asid, pages, unfiltered),
+        Step::Demote(asid, pages) => design.demote(asid, pages, unfiltered),
+        Step::InvalidateSpace(asid) => design.invalidate_space(asid, unfiltered),
+        Step::Switch(to) => design.switch(to, unfiltered),
     }
     None
 }

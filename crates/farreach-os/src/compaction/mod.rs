@@ -148,7 +148,7 @@ impl Os {
     }
 
     fn compact_in_background(&mut self) {
-        self.memory.settle();
+        self.memory.release_freed();
         let block = 1 << self.compaction.plan.order;
         let Some(before) = self.fragmentation(block) else { return };
         if before <= self.compaction.threshold || self.compaction.backoff.skips() {
@@ -161,10 +161,10 @@ impl Os {
 
     /// One run; how many blocks became free.
     fn run_compaction(&mut self, plan: Plan) -> u64 {
-        self.memory.settle();
+        self.memory.release_freed();
         let before = self.memory.free_memory().unwrap_or_default();
         let moved = self.move_together(&plan);
-        self.memory.settle();
+        self.memory.release_freed();
         let after = self.memory.free_memory().unwrap_or_default();
         let used = &mut self.compaction.used;
         used.runs += 1;

@@ -5,7 +5,7 @@
 //! become wholly free by that, those with fewest pages first, into blocks that cannot become free or have most pages; a block that
 //! cannot be emptied as a whole is left alone.
 //!
-//! A *unit* moves as a whole: a range (RMM15-1), a superpage, else one page. So compaction never splits what is contiguous already. A unit that
+//! An *extent* moves as a whole: a range (RMM15-1), a superpage, else one page. So compaction never splits what is contiguous already. An extent that
 //! is larger than a block stays. So do pages that several page tables or none name, pages in a direct segment, frames that were set
 //! aside, reserved or kept for a process, and objects whose frames a reservation chose.
 
@@ -47,7 +47,7 @@ pub(super) struct Moved {
 
 /// Frames that move together.
 #[derive(Clone, Copy, Debug)]
-struct Unit {
+struct Extent {
     first: u64,
     frames: u64,
     /// log2 of the frames of the largest superpage in it.
@@ -59,8 +59,8 @@ struct Unit {
 /// Who maps what, of the frames that one page table entry names and that may move.
 type Owners = HashMap<u64, (Asid, Vpn), FixedState>;
 
-/// Pieces of memory to fill, in order, and how far that is for units of each length and alignment.
-struct Places {
+/// Pieces of memory to fill, in order, and how far that is for extents of each length and alignment.
+struct TargetBlocks {
     /// log2 of the frames of a piece.
     order: u32,
     /// Numbers of pieces.
@@ -79,58 +79,58 @@ impl Os {
         let mut moved = Moved::default();
         let Some(total) = self.memory.alloc.total() else { return moved };
         let mut owners = self.owners(total);
-        let (blocks, mut places) = self.lay_out(plan, total, &owners);
+        let (blocks, mut targets) = self.lay_out(plan, total, &owners);
         let mut touched: Vec<Asid> = Vec::new();
         for block in blocks {
             if moved.blocks == plan.blocks {
                 break;
             }
             let (first, end) = (block << plan.order, ((block + 1) << plan.order).min(total));
-            let pieces = (first >> places.order) as usize..end.div_ceil(1 << places.order) as usize;
-            if plan.sweep && self.have_met(end, &mut places) {
+            let pieces = (first >> targets.order) as usize..end.div_ceil(1 << targets.order) as usize;
+            if plan.sweep && self.have_met(end, &mut targets) {
                 break;
             }
-            if places.filled[pieces.clone()].contains(&true) {
+            if targets.filled[pieces.clone()].contains(&true) {
                 continue;
             }
-            let Some(mut units) = self.units(&owners, first..end, plan, 1 << places.order) else { continue };
-            if units.iter().map(|u| u.frames).sum::<u64>() > plan.pages - moved.pages {
+            let Some(mut extents) = self.extents(&owners, first..end, plan, 1 << targets.order) else { continue };
+            if extents.iter().map(|u| u.frames).sum::<u64>() > plan.pages - moved.pages {
                 break;
             }
-            places.emptied[pieces.clone()].fill(true);
+            targets.emptied[pieces.clone()].fill(true);
             // What is hard to place comes first.
-            units.sort_by_key(|u| (Reverse(u.frames), u.first));
+            extents.sort_by_key(|u| (Reverse(u.frames), u.first));
             let mut found = Vec::new();
-            for unit in units {
-                match self.place(&unit, plan.sweep.then_some(first), &mut places) {
-                    Some(to) => found.push((unit, to)),
+            for extent in extents {
+                match self.alloc_target(&extent, plan.sweep.then_some(first), &mut targets) {
+                    Some(to) => found.push((extent, to)),
                     None => {
-                        moved.stayed += u64::from(unit.frames > 1);
+                        moved.stayed += u64::from(extent.frames > 1);
                         if !plan.sweep {
-                            found.drain(..).for_each(|(unit, to)| self.memory.alloc.free_run(to, unit.frames));
+                            found.drain(..).for_each(|(extent, to)| self.memory.alloc.free_run(to, extent.frames));
                             break;
                         }
                     }
                 }
             }
             if found.is_empty() {
-                places.emptied[pieces].fill(false);
+                targets.emptied[pieces].fill(false);
                 continue;
             }
             moved.blocks += 1;
-            for (unit, to) in found {
-                places.filled[(to.0 >> places.order) as usize] = true;
-                moved.pages += unit.frames;
-                (unit.first..unit.first + unit.frames).for_each(|frame| _ = owners.remove(&frame));
-                match unit.page {
+            for (extent, to) in found {
+                targets.filled[(to.0 >> targets.order) as usize] = true;
+                moved.pages += extent.frames;
+                (extent.first..extent.first + extent.frames).for_each(|frame| _ = owners.remove(&frame));
+                match extent.page {
                     Some((asid, vpn)) => {
-                        self.move_run(asid, VpnRange { start: vpn, pages: unit.frames }, to);
+                        self.move_run(asid, VpnRange { start: vpn, pages: extent.frames }, to);
                         touched.push(asid);
                     }
                     None => {
                         moved.of_others += 1;
                         self.memory.counts.gathered_pages += 1;
-                        self.memory.move_other(Pfn(unit.first), to);
+                        self.memory.move_other(Pfn(extent.first), to);
                     }
                 }
             }
@@ -163,7 +163,7 @@ impl Os {
     }
 
     /// The blocks to empty and the pieces to fill, in order.
-    fn lay_out(&self, plan: &Plan, total: u64, owners: &Owners) -> (Vec<u64>, Places) {
+    fn lay_out(&self, plan: &Plan, total: u64, owners: &Owners) -> (Vec<u64>, TargetBlocks) {
         let order = plan.order.min(GRANULE);
         let pieces = total.div_ceil(1 << order);
         let size = |piece: u64| (total - (piece << order)).min(1 << order);
@@ -191,16 +191,16 @@ impl Os {
             fill.sort_by_key(|&p| (clears(p >> up), Reverse(taken[p as usize]), Reverse(p)));
         }
         let none = vec![false; pieces as usize];
-        (empty, Places { order, pieces: fill, next: HashMap::default(), room: 0, emptied: none.clone(), filled: none })
+        (empty, TargetBlocks { order, pieces: fill, next: HashMap::default(), room: 0, emptied: none.clone(), filled: none })
     }
 
     /// Whether nothing is free above the block that ends at `end`: a sweep is over.
-    fn have_met(&self, end: u64, places: &mut Places) -> bool {
-        let above = |piece: u64| piece << places.order >= end;
-        let full = |piece: u64| self.free_frames(piece << places.order, 1 << places.order) == 0;
-        let pieces = &places.pieces[places.room..];
-        places.room += pieces.iter().take_while(|&&piece| above(piece) && full(piece)).count();
-        !places.pieces.get(places.room).is_some_and(|&piece| above(piece))
+    fn have_met(&self, end: u64, targets: &mut TargetBlocks) -> bool {
+        let above = |piece: u64| piece << targets.order >= end;
+        let full = |piece: u64| self.free_frames(piece << targets.order, 1 << targets.order) == 0;
+        let pieces = &targets.pieces[targets.room..];
+        targets.room += pieces.iter().take_while(|&&piece| above(piece) && full(piece)).count();
+        !targets.pieces.get(targets.room).is_some_and(|&piece| above(piece))
     }
 
     fn free_frames(&self, first: u64, frames: u64) -> u64 {
@@ -208,27 +208,27 @@ impl Os {
         bits::groups(first, frames, 64).map(|group| u64::from(free(group))).sum()
     }
 
-    /// The units that have a frame in a block, none larger than `most`. `None` if it would not become free without them, outside sweeps.
-    fn units(&self, owners: &Owners, block: std::ops::Range<u64>, plan: &Plan, most: u64) -> Option<Vec<Unit>> {
-        let mut units = Vec::new();
+    /// The extents that have a frame in a block, none larger than `most`. `None` if it would not become free without them, outside sweeps.
+    fn extents(&self, owners: &Owners, block: std::ops::Range<u64>, plan: &Plan, most: u64) -> Option<Vec<Extent>> {
+        let mut extents = Vec::new();
         let mut frame = block.start;
         while frame < block.end {
             let here = owners.contains_key(&frame) || self.memory.others().contains(frame);
-            let unit = if here { self.unit(owners, frame, most) } else { None };
-            match unit {
-                Some(unit) => frame = unit.first + unit.frames,
+            let extent = if here { self.extent(owners, frame, most) } else { None };
+            match extent {
+                Some(extent) => frame = extent.first + extent.frames,
                 None if here && !plan.sweep => return None,
                 None => frame += 1,
             }
-            units.extend(unit);
+            extents.extend(extent);
         }
-        Some(units)
+        Some(extents)
     }
 
-    /// The unit of a frame, if it may move.
-    fn unit(&self, owners: &Owners, frame: u64, most: u64) -> Option<Unit> {
+    /// The extent of a frame, if it may move.
+    fn extent(&self, owners: &Owners, frame: u64, most: u64) -> Option<Extent> {
         let Some(&(asid, vpn)) = owners.get(&frame) else {
-            return Some(Unit { first: frame, frames: 1, align: 0, page: None });
+            return Some(Extent { first: frame, frames: 1, align: 0, page: None });
         };
         let table = &self.spaces[asid.0 as usize].table;
         let order = u32::from(table.get(vpn)?.order);
@@ -243,20 +243,20 @@ impl Os {
             owners.get(&frame) == Some(&(asid, page)) && group.and(pages) == group
         };
         let whole = pages.pages <= most && pages.iter().zip(first..).all(moves);
-        whole.then_some(Unit { first, frames: pages.pages, align, page: Some((asid, pages.start)) })
+        whole.then_some(Extent { first, frames: pages.pages, align, page: Some((asid, pages.start)) })
     }
 
-    /// Takes frames for a unit where pieces are filled; in a sweep only above the block at `above`.
-    fn place(&mut self, unit: &Unit, above: Option<u64>, places: &mut Places) -> Option<Pfn> {
-        let next = places.next.entry((unit.frames, unit.align)).or_insert(0);
-        while let Some(&piece) = places.pieces.get(*next) {
-            let first = piece << places.order;
+    /// Takes frames for an extent where pieces are filled; in a sweep only above the block at `above`.
+    fn alloc_target(&mut self, extent: &Extent, above: Option<u64>, targets: &mut TargetBlocks) -> Option<Pfn> {
+        let next = targets.next.entry((extent.frames, extent.align)).or_insert(0);
+        while let Some(&piece) = targets.pieces.get(*next) {
+            let first = piece << targets.order;
             if above.is_some_and(|above| first <= above) {
                 return None;
             }
-            if !places.emptied[piece as usize]
-                && let Some(to) = self.highest_free(first, 1 << places.order, unit)
-                && self.memory.alloc.take(to, unit.frames)
+            if !targets.emptied[piece as usize]
+                && let Some(to) = self.highest_free(first, 1 << targets.order, extent)
+                && self.memory.alloc.take(to, extent.frames)
             {
                 return Some(to);
             }
@@ -265,15 +265,15 @@ impl Os {
         None
     }
 
-    /// The highest free frames in a piece of memory that a unit fits into, as aligned as it is.
-    fn highest_free(&self, first: u64, frames: u64, unit: &Unit) -> Option<Pfn> {
+    /// The highest free frames in a piece of memory that an extent fits into, as aligned as it is.
+    fn highest_free(&self, first: u64, frames: u64, extent: &Extent) -> Option<Pfn> {
         let words: Vec<u64> =
             bits::groups(first, frames, 64).map(|(word, at, n)| self.memory.alloc.free_of(word) & bits::mask(at, n)).collect();
         let runs: Vec<(u64, u64)> = bits::runs(&words).collect();
         let base = first & !63;
         runs.into_iter().rev().find_map(|(at, n)| {
-            let last = (base + at + n).checked_sub(unit.frames)?;
-            let to = last.checked_sub(last.wrapping_sub(unit.first) & ((1 << unit.align) - 1))?;
+            let last = (base + at + n).checked_sub(extent.frames)?;
+            let to = last.checked_sub(last.wrapping_sub(extent.first) & ((1 << extent.align) - 1))?;
             (to >= base + at).then_some(Pfn(to))
         })
     }

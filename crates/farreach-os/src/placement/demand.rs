@@ -1,6 +1,6 @@
 //! Demand paging: at the first touch, whatever frame the allocator has.
 
-use super::{Ask, Placement, PlacementKind};
+use super::{FrameRequest, Placement, PlacementKind};
 use crate::memory::Memory;
 use farreach_types::addr::Pfn;
 
@@ -15,7 +15,7 @@ pub const DEMAND: PlacementKind = PlacementKind {
 struct Demand;
 
 impl Placement for Demand {
-    fn place(&mut self, memory: &mut Memory, ask: Ask) -> Option<Pfn> {
-        memory.ordinary(ask.vpn)
+    fn place(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
+        memory.ordinary(request.vpn)
     }
 }

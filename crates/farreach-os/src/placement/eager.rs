@@ -1,7 +1,7 @@
 //! Eager paging (RMM15-23 to RMM15-27): a request for anonymous memory gets its frames at once, in the largest blocks there are, so
 //! that it becomes few ranges.
 
-use super::{Answer, Ask, Placement, PlacementKind};
+use super::{EagerGrant, FrameRequest, Placement, PlacementKind};
 use crate::memory::Memory;
 use crate::ranges::RANGES;
 use farreach_types::addr::{Asid, Bytes, Pfn};
@@ -82,12 +82,12 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
 }
 
 impl Placement for Eager {
-    fn place(&mut self, memory: &mut Memory, ask: Ask) -> Option<Pfn> {
-        memory.ordinary(ask.vpn)
+    fn place(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
+        memory.ordinary(request.vpn)
     }
 
-    fn request(&mut self, memory: &mut Memory, asid: Asid, pages: u64) -> Answer {
-        if pages < self.chunk { self.out_of_chunks(memory, asid, pages) } else { self.ask(memory, pages) }
+    fn request(&mut self, memory: &mut Memory, asid: Asid, pages: u64) -> EagerGrant {
+        if pages < self.chunk { self.out_of_chunks(memory, asid, pages) } else { self.largest_blocks(memory, pages) }
     }
 
     fn give_up(&mut self, memory: &mut Memory, asid: Option<Asid>) -> bool {
@@ -105,27 +105,27 @@ impl Placement for Eager {
 
 impl Eager {
     /// A request of the system: of the program, or of its allocator for a chunk.
-    fn ask(&self, memory: &mut Memory, pages: u64) -> Answer {
+    fn largest_blocks(&self, memory: &mut Memory, pages: u64) -> EagerGrant {
         if pages < self.threshold {
-            return Answer::Now(Vec::new());
+            return EagerGrant::Now(Vec::new());
         }
         let buddy = memory.alloc.as_buddy().expect("the key 'allocator' allows no other");
         if buddy.fragmentation_index(pages) > self.fragmentation {
-            return Answer::Fragmented;
+            return EagerGrant::Fragmented;
         }
         let got = if self.carve { buddy.eager_from_next_larger(pages) } else { buddy.eager(pages) };
         memory.counts.eager_missing += got.missing;
-        Answer::Now(got.blocks)
+        EagerGrant::Now(got.blocks)
     }
 
     /// A request of the program's allocator, which has chunks for it. What they do not cover waits for its touches.
-    fn out_of_chunks(&mut self, memory: &mut Memory, asid: Asid, pages: u64) -> Answer {
+    fn out_of_chunks(&mut self, memory: &mut Memory, asid: Asid, pages: u64) -> EagerGrant {
         let (mut blocks, mut wanted) = (Vec::new(), pages);
         while wanted > 0 {
             let left = self.left.entry(asid).or_default();
             let Some((base, there)) = left.pop_front() else {
-                match self.ask(memory, self.chunk) {
-                    Answer::Now(chunk) if !chunk.is_empty() => {
+                match self.largest_blocks(memory, self.chunk) {
+                    EagerGrant::Now(chunk) if !chunk.is_empty() => {
                         let pages = chunk.iter().map(|(_, n)| n).sum();
                         memory.keep(pages);
                         memory.counts.chunk_requests += 1;
@@ -133,7 +133,7 @@ impl Eager {
                         self.left.insert(asid, chunk.into());
                         continue;
                     }
-                    Answer::Fragmented if blocks.is_empty() => return Answer::Fragmented,
+                    EagerGrant::Fragmented if blocks.is_empty() => return EagerGrant::Fragmented,
                     _ => break,
                 }
             };
@@ -145,6 +145,6 @@ impl Eager {
             wanted -= given;
             blocks.push((base, given));
         }
-        Answer::Now(blocks)
+        EagerGrant::Now(blocks)
     }
 }

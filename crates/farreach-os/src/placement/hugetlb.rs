@@ -1,7 +1,7 @@
 //! Huge pages from a pool that was set aside when the system started, as hugetlbfs and libhugetlbfs give them to heaps and other private
 //! anonymous memory. What is not a whole aligned huge page inside its region gets base pages, or is rounded up to one.
 
-use super::{Ask, Placement, PlacementKind};
+use super::{FrameRequest, Placement, PlacementKind};
 use crate::memory::Memory;
 use crate::region::Huge;
 use farreach_types::addr::{Bytes, Pfn};
@@ -39,7 +39,7 @@ struct HugeTlb {
     order: [u8; 1],
     size: u64,
     pool: u64,
-    round: bool,
+    rounds_up: bool,
 }
 
 fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
@@ -51,7 +51,7 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
             "huge_page = {size}, pool = {pool} is not allowed: a huge page must be larger than page_size, the pool a multiple of it"
         ));
     }
-    Ok(Box::new(HugeTlb { order: [order], size, pool, round: params.flag(ROUND.name) }))
+    Ok(Box::new(HugeTlb { order: [order], size, pool, rounds_up: params.flag(ROUND.name) }))
 }
 
 impl Placement for HugeTlb {
@@ -67,11 +67,11 @@ impl Placement for HugeTlb {
         Ok(())
     }
 
-    fn place(&mut self, memory: &mut Memory, ask: Ask) -> Option<Pfn> {
-        memory.ordinary(ask.vpn)
+    fn place(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
+        memory.ordinary(request.vpn)
     }
 
-    fn orders(&self, _: &Memory, _: Ask, _: Huge) -> &[u8] {
+    fn orders(&self, _: &Memory, _: FrameRequest, _: Huge) -> &[u8] {
         &self.order
     }
 
@@ -79,15 +79,15 @@ impl Placement for HugeTlb {
         true
     }
 
-    fn rounds(&self) -> bool {
-        self.round
+    fn rounds_up(&self) -> bool {
+        self.rounds_up
     }
 
     fn huge_order(&self) -> Option<u8> {
         Some(self.order[0])
     }
 
-    fn block(&mut self, memory: &mut Memory, _: Ask, order: u8) -> Option<Pfn> {
+    fn block(&mut self, memory: &mut Memory, _: FrameRequest, order: u8) -> Option<Pfn> {
         memory.pool.take_block(order.into())
     }
 }

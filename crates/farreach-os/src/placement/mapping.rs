@@ -6,7 +6,7 @@
 //! uppermost free place in the anonymous mappings of the dump, the same distance from a 2 MB boundary if one is to be had, and gives
 //! it back when it is gone. Where the dump has such a mapping at the very address, the address counts.
 
-use super::{Ask, Placement, PlacementKind};
+use super::{FrameRequest, Placement, PlacementKind};
 use crate::dump::{Dump, FRAMES, HUGE};
 use crate::frames::pool::Runs;
 use crate::memory::Memory;
@@ -41,7 +41,7 @@ pub const MAPPING: PlacementKind = PlacementKind {
 const FIRST: u64 = FRAMES;
 
 /// Where an object lies in the dump.
-struct Place {
+struct ObjectInDump {
     /// Which object: identifiers are used again.
     born: u64,
     /// What it is, as in the dump.
@@ -65,7 +65,7 @@ struct Mapped {
     stack_end: Option<u64>,
     /// Anonymous address space of the dump that no object has.
     free: Runs,
-    places: HashMap<ObjectId, Place, FixedState>,
+    places: HashMap<ObjectId, ObjectInDump, FixedState>,
 }
 
 fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
@@ -134,32 +134,33 @@ impl Mapped {
     fn sweep(&mut self, memory: &Memory) {
         let free = &mut self.free;
         self.places.retain(|&id, place| {
-            let lives = memory.objects.try_get(id).is_some_and(|object| object.born == place.born);
-            if !lives {
+            let is_live = memory.objects.try_get(id).is_some_and(|object| object.born == place.born);
+            if !is_live {
                 let returned = place.piece.filter(|_| place.name == ANONYMOUS);
                 returned.into_iter().for_each(|(_, range)| free.insert(range.start.0, range.pages));
             }
-            lives
+            is_live
         });
     }
 
     /// Pages of the dump that the page may be, best first. Of a file there may be several: a private copy lies where it may be written.
-    fn locate(&self, memory: &Memory, ask: Ask, copy: bool) -> Vec<(usize, u64)> {
-        let object = memory.objects.get(ask.object);
+    fn locate(&self, memory: &Memory, request: FrameRequest, copy: bool) -> Vec<(usize, u64)> {
+        let object = memory.objects.get(request.object);
         if let Some(file) = &object.file {
             let areas = self.files.get(&*file.path).map_or(&[][..], Vec::as_slice);
             let of = |i: &&usize| {
                 let area = &self.dump.areas[**i];
                 (area.prot.write && !area.shared) == copy
-                    && ask.page.checked_sub(area.offset).is_some_and(|page| page < area.pages)
+                    && request.page.checked_sub(area.offset).is_some_and(|page| page < area.pages)
             };
-            let places = areas.iter().filter(of).map(|&i| (i, self.dump.areas[i].start + ask.page - self.dump.areas[i].offset));
+            let places =
+                areas.iter().filter(of).map(|&i| (i, self.dump.areas[i].start + request.page - self.dump.areas[i].offset));
             return places.filter(|&(i, vpn)| self.dump.areas[i].find(vpn).is_some()).collect();
         }
-        let place = self.places.get(&ask.object).filter(|place| place.born == object.born);
+        let place = self.places.get(&request.object).filter(|place| place.born == object.born);
         let found = place.and_then(|place| {
             let (first, range) = place.piece?;
-            let page = ask.page.checked_sub(first).filter(|page| *page < range.pages)?;
+            let page = request.page.checked_sub(first).filter(|page| *page < range.pages)?;
             let vpn = range.start.0 + page;
             let i = self.dump.areas.partition_point(|area| area.start <= vpn).checked_sub(1)?;
             let area = &self.dump.areas[i];
@@ -175,18 +176,18 @@ impl Mapped {
     }
 
     /// A frame of the dump for a page, or an ordinary one.
-    fn give(&self, memory: &mut Memory, ask: Ask, copy: bool) -> Option<Pfn> {
-        let found = self.locate(memory, ask, copy);
+    fn give(&self, memory: &mut Memory, request: FrameRequest, copy: bool) -> Option<Pfn> {
+        let found = self.locate(memory, request, copy);
         let frame = found.iter().filter_map(|&at| self.frame(at)).map(Pfn).find(|&pfn| memory.pool.take(pfn));
         if let Some(pfn) = frame {
             memory.counts.mapping_pages += 1;
             return Some(pfn);
         }
-        let pfn = memory.ordinary(ask.vpn)?;
+        let pfn = memory.ordinary(request.vpn)?;
         // Behind a private copy is a page of the file that no process has.
         if !found.is_empty() {
             memory.counts.mapping_taken += 1;
-        } else if copy || self.locate(memory, ask, true).is_empty() {
+        } else if copy || self.locate(memory, request, true).is_empty() {
             memory.counts.mapping_missing += 1;
         }
         Some(pfn)
@@ -246,33 +247,33 @@ impl Placement for Mapped {
             EVERYTHING => (EVERYTHING, Some((region.first_page, region.range))),
             _ => return,
         };
-        self.places.insert(region.object, Place { born: object.born, name, piece });
+        self.places.insert(region.object, ObjectInDump { born: object.born, name, piece });
     }
 
-    fn place(&mut self, memory: &mut Memory, ask: Ask) -> Option<Pfn> {
-        self.give(memory, ask, false)
+    fn place(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
+        self.give(memory, request, false)
     }
 
-    fn copy(&mut self, memory: &mut Memory, ask: Ask) -> Option<Pfn> {
-        self.give(memory, ask, true)
+    fn copy(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
+        self.give(memory, request, true)
     }
 
     fn reuses(&self) -> bool {
         true
     }
 
-    fn orders(&self, memory: &Memory, ask: Ask, _advice: Huge) -> &[u8] {
+    fn orders(&self, memory: &Memory, request: FrameRequest, _advice: Huge) -> &[u8] {
         const ORDER: [u8; 1] = [HUGE.trailing_zeros() as u8];
-        let here = self.locate(memory, ask, false).first().copied();
+        let here = self.locate(memory, request, false).first().copied();
         let huge = here.is_some_and(|(i, vpn)| {
             let run = self.dump.areas[i].find(vpn).expect("it was just located");
-            run.huge && vpn % HUGE == ask.vpn.0 % HUGE
+            run.huge && vpn % HUGE == request.vpn.0 % HUGE
         });
         if huge { &ORDER } else { &[] }
     }
 
-    fn block(&mut self, memory: &mut Memory, ask: Ask, order: u8) -> Option<Pfn> {
-        let frame = self.locate(memory, ask, false).first().and_then(|&at| self.frame(at))?;
+    fn block(&mut self, memory: &mut Memory, request: FrameRequest, order: u8) -> Option<Pfn> {
+        let frame = self.locate(memory, request, false).first().and_then(|&at| self.frame(at))?;
         let taken = memory.pool.take_run(Pfn(frame), 1 << order);
         if taken {
             memory.counts.mapping_pages += 1 << order;

@@ -23,7 +23,7 @@ use farreach_types::params::{Key, Params};
 
 /// A page that needs a frame.
 #[derive(Clone, Copy, Debug)]
-pub struct Ask {
+pub struct FrameRequest {
     /// Where it was referenced.
     pub vpn: Vpn,
     /// What it belongs to.
@@ -35,11 +35,11 @@ pub struct Ask {
 /// A placement policy. It takes frames from the memory it is given; making the asked-for page busy is the caller's business.
 pub trait Placement: Send {
     /// A frame for a page that has neither a busy nor a reserved one; `None` when memory is full.
-    fn place(&mut self, memory: &mut Memory, ask: Ask) -> Option<Pfn>;
+    fn place(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn>;
 
     /// The frame of a private copy of such a page of a file.
-    fn copy(&mut self, memory: &mut Memory, ask: Ask) -> Option<Pfn> {
-        memory.ordinary(ask.vpn)
+    fn copy(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
+        memory.ordinary(request.vpn)
     }
 
     /// A region that was just mapped, and what people call it.
@@ -60,9 +60,9 @@ pub trait Placement: Send {
     }
 
     /// A request of a process for anonymous memory, at the moment it is made (RMM15-23).
-    fn request(&mut self, memory: &mut Memory, asid: Asid, pages: u64) -> Answer {
+    fn request(&mut self, memory: &mut Memory, asid: Asid, pages: u64) -> EagerGrant {
         let _ = (memory, asid, pages);
-        Answer::Now(Vec::new())
+        EagerGrant::Now(Vec::new())
     }
 
     /// Gives back what the policy keeps for a process that ends (`None`: for all of them, memory is full). Whether that was anything.
@@ -72,14 +72,14 @@ pub trait Placement: Send {
     }
 
     /// Superpages that a fault in private anonymous memory with this advice may bring in, largest first, as log2 of their base pages.
-    fn orders(&self, memory: &Memory, ask: Ask, advice: Huge) -> &[u8] {
-        let _ = (memory, ask, advice);
+    fn orders(&self, memory: &Memory, request: FrameRequest, advice: Huge) -> &[u8] {
+        let _ = (memory, request, advice);
         &[]
     }
 
     /// A free block for such a superpage, whose first page is asked for.
-    fn block(&mut self, memory: &mut Memory, ask: Ask, order: u8) -> Option<Pfn> {
-        let _ = ask;
+    fn block(&mut self, memory: &mut Memory, request: FrameRequest, order: u8) -> Option<Pfn> {
+        let _ = request;
         memory.block(order.into())
     }
 
@@ -94,7 +94,7 @@ pub trait Placement: Send {
     }
 
     /// Whether memory is rounded up to whole huge pages, and what is left of them is mapped too.
-    fn rounds(&self) -> bool {
+    fn rounds_up(&self) -> bool {
         false
     }
 
@@ -116,7 +116,7 @@ pub trait Placement: Send {
 
 /// What a policy has for a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Answer {
+pub enum EagerGrant {
     /// First frame and number of each block, in the order of the pages they are for; perhaps fewer than asked for. The other pages get
     /// theirs when they are touched.
     Now(Vec<(Pfn, u64)>),

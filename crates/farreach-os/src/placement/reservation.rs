@@ -1,7 +1,7 @@
 //! Page reservation (T94-43 to T94-52): the first fault in a superpage-sized region of an object holds back an aligned group of
 //! frames for the whole region, each page at its own offset. The frames are on loan: whoever runs out of free ones takes them.
 
-use super::{Ask, Placement, PlacementKind};
+use super::{FrameRequest, Placement, PlacementKind};
 use crate::memory::Memory;
 use crate::object::ObjectKind;
 use farreach_types::addr::Pfn;
@@ -68,26 +68,26 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
 }
 
 impl Placement for Reservation {
-    fn place(&mut self, memory: &mut Memory, ask: Ask) -> Option<Pfn> {
-        match self.reserve(memory, ask) {
+    fn place(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
+        match self.reserve(memory, request) {
             Some(pfn) => Some(pfn),
-            None => memory.ordinary(ask.vpn),
+            None => memory.ordinary(request.vpn),
         }
     }
 }
 
 impl Reservation {
     /// Reserves the region around the page, if this is its first fault and there is room: T94-44, steps 1 and 2.
-    fn reserve(&self, memory: &mut Memory, ask: Ask) -> Option<Pfn> {
-        let object = memory.objects.get_mut(ask.object);
+    fn reserve(&self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
+        let object = memory.objects.get_mut(request.object);
         if !self.kinds.contains(&object.kind) {
             return None;
         }
         let width = 1u64 << self.order;
         // Regions are cut by virtual address as the first mapper saw it (AMB-7, T94-58).
-        let at = ask.page.wrapping_add(object.shift);
+        let at = request.page.wrapping_add(object.shift);
         let offset = at & (width - 1);
-        let start = i128::from(ask.page) - i128::from(offset);
+        let start = i128::from(request.page) - i128::from(offset);
         if !object.begun.insert(at >> self.order) {
             return None;
         }
@@ -106,11 +106,11 @@ impl Reservation {
             let (page, pfn) = ((start + i128::from(i)) as u64, Pfn(base.0 + i));
             // Remote files and memory are reserved without being read (AMB-23); what is being read is busy (AMB-24).
             if prefetch {
-                memory.fill(ask.object, page, pfn);
+                memory.fill(request.object, page, pfn);
                 memory.counts.pages_prefetched += 1;
                 memory.counts.io_bytes += memory.page_bytes();
             } else {
-                memory.reserve(ask.object, page, pfn);
+                memory.reserve(request.object, page, pfn);
             }
         }
         Some(Pfn(base.0 + offset))

@@ -1,6 +1,6 @@
 //! Direct segments (DS13-10 to DS13-26): which memory of which programs they are for. The mechanism is [`farreach_os::segment`].
 
-use super::{Ask, Placement, PlacementKind};
+use super::{FrameRequest, Placement, PlacementKind};
 use crate::memory::Memory;
 use crate::segment::{OnFork, Primary};
 use farreach_types::addr::{Bytes, Pfn};
@@ -119,8 +119,8 @@ impl Placement for Segments {
         Ok(())
     }
 
-    fn place(&mut self, memory: &mut Memory, ask: Ask) -> Option<Pfn> {
-        memory.ordinary(ask.vpn)
+    fn place(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
+        memory.ordinary(request.vpn)
     }
 
     fn primary(&self) -> Option<&Primary> {

@@ -1,7 +1,7 @@
 //! Transparent huge pages (RMM15-26), after Linux: a fault in private anonymous memory brings in the largest enabled size that fits, and
 //! what began as base pages is collapsed in the background.
 
-use super::{Ask, Placement, PlacementKind};
+use super::{FrameRequest, Placement, PlacementKind};
 use crate::huge::Background;
 use crate::memory::Memory;
 use crate::region::Huge;
@@ -92,11 +92,11 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
 }
 
 impl Placement for Thp {
-    fn place(&mut self, memory: &mut Memory, ask: Ask) -> Option<Pfn> {
-        memory.ordinary(ask.vpn)
+    fn place(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
+        memory.ordinary(request.vpn)
     }
 
-    fn orders(&self, _: &Memory, _: Ask, advice: Huge) -> &[u8] {
+    fn orders(&self, _: &Memory, _: FrameRequest, advice: Huge) -> &[u8] {
         match advice {
             Huge::Wanted => &self.orders,
             Huge::Unsaid if self.always => &self.orders,

@@ -2,7 +2,7 @@
 //! of it (PS-5), and mapped as one.
 
 use super::reservation::object_kinds;
-use super::{Ask, Placement, PlacementKind};
+use super::{FrameRequest, Placement, PlacementKind};
 use crate::memory::Memory;
 use crate::object::{Object, ObjectKind};
 use farreach_types::addr::Pfn;
@@ -72,16 +72,16 @@ impl TwoSize {
 
     /// The large page around a page, if it is to be had. An object that grows is asked about anew for each large page at its first
     /// touch; what has base pages by then keeps them.
-    fn whole(&self, memory: &mut Memory, ask: Ask) -> Option<Pfn> {
+    fn whole(&self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
         let (page_bytes, free) = (memory.page_bytes(), memory.alloc.free_frames());
-        let object = memory.objects.get_mut(ask.object);
+        let object = memory.objects.get_mut(request.object);
         let width = 1u64 << self.order;
         // Cut by virtual address as the first mapper saw it, like reservations (AMB-7).
-        let at = ask.page.wrapping_add(object.shift);
+        let at = request.page.wrapping_add(object.shift);
         let offset = at & (width - 1);
-        let start = i128::from(ask.page) - i128::from(offset);
+        let start = i128::from(request.page) - i128::from(offset);
         let page = |i: u64| u64::try_from(start + i128::from(i)).ok();
-        if (0..width).filter_map(page).any(|page| object.slots.get(page).is_some()) {
+        if (0..width).filter_map(page).any(|page| object.page_index.get(page).is_some()) {
             return None;
         }
         object.large.remove(&(at >> self.order));
@@ -94,11 +94,11 @@ impl TwoSize {
             memory.counts.failed_region_allocs += 1;
             return None;
         };
-        let object = memory.objects.get_mut(ask.object);
+        let object = memory.objects.get_mut(request.object);
         object.large.insert(at >> self.order);
         let file = object.kind.is_file();
         for i in all.into_iter().filter(|&i| i != offset) {
-            memory.fill(ask.object, page(i).expect("inside"), Pfn(base.0 + i));
+            memory.fill(request.object, page(i).expect("inside"), Pfn(base.0 + i));
             if file {
                 memory.counts.io_bytes += page_bytes;
             }
@@ -108,10 +108,10 @@ impl TwoSize {
 }
 
 impl Placement for TwoSize {
-    fn place(&mut self, memory: &mut Memory, ask: Ask) -> Option<Pfn> {
-        match self.whole(memory, ask) {
+    fn place(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
+        match self.whole(memory, request) {
             Some(pfn) => Some(pfn),
-            None => memory.ordinary(ask.vpn),
+            None => memory.ordinary(request.vpn),
         }
     }
 

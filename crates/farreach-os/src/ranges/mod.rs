@@ -8,9 +8,9 @@ pub mod btree;
 mod census;
 mod feedback;
 mod list;
+mod maintenance;
 pub mod node;
 pub mod runs;
-mod upkeep;
 
 pub use census::Census;
 use farreach_types::addr::{Vpn, VpnRange};

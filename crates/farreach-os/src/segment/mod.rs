@@ -212,7 +212,7 @@ impl Os {
                 self.convert(asid, vpn, Pfn(vpn.0 - new.base.0 + new.pfn.0));
             }
         }
-        self.memory.settle();
+        self.memory.release_freed();
     }
 
     fn mapped_in_all(&self, asid: Asid, ranges: [VpnRange; 2]) -> Vec<Vpn> {

@@ -22,7 +22,7 @@ pub(crate) const TABLE_2: Study = Study {
 };
 
 /// The array of one size in the words of the papers: `64 entries, 4-way`.
-fn words(arrays: &[String], size: &str) -> Option<String> {
+fn array_text(arrays: &[String], size: &str) -> Option<String> {
     let [entries, ways] = arrays.iter().find_map(|array| {
         let (sizes, rest) = array.split_once(':')?;
         let (entries, ways) = rest.split_once('/').map_or((rest, ""), |(e, w)| (e, w));
@@ -52,7 +52,7 @@ pub(crate) fn tlbs(section: &mut Section, paper: &str, preset: &str) {
                 _ => return None,
             };
             let size = ["4KB", "2MB", "1GB"].into_iter().find(|s| rest.contains(s) || value.contains(s))?;
-            let words = words(&spec.params.texts(key), &size[..2]);
+            let words = array_text(&spec.params.texts(key), &size[..2]);
             Some(words.unwrap_or_else(|| "none".into()))
         });
         let here = match (item, here) {
@@ -96,7 +96,7 @@ fn workloads(results: &Results, set: &Set, section: &mut Section) {
     section.tables.push(table);
     section.note(large::SCALED);
     if !absent.is_empty() {
-        section.note(format!("Nothing in this set stands for {}.", crate::words::list(&absent)));
+        section.note(format!("Nothing in this set stands for {}.", crate::number_text::list(&absent)));
     }
 }
 

@@ -1,12 +1,12 @@
 //! DS13: direct segments for big memory.
 
-pub(super) mod by_hand;
 pub(super) mod fig1;
 pub(super) mod fig5;
 pub(super) mod machine;
 pub(super) mod table3;
 pub(super) mod table4;
 pub(super) mod table5;
+pub(super) mod worked_examples;
 
 use super::large::{self, Stand, of_ds13, stands};
 use super::{Cell, Origin, Request, Results, Section, Set, Study, Table, printed};

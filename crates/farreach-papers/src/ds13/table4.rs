@@ -1,7 +1,7 @@
 //! Table 4 and Figure 4: how much time page walks take with each page size, and with a segment.
 
 use super::*;
-use crate::words::percent;
+use crate::number_text::percent;
 use crate::{Bars, Chart, Program, Series};
 use large::{DS_1G, DS_2M, DS_4K, DS_SEGMENT};
 

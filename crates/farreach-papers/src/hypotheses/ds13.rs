@@ -2,15 +2,15 @@
 
 use super::Hypothesis;
 use super::judge::{fails, holds, tally, untestable, worst};
-use crate::ds13::by_hand::{ROWS, compaction, nested};
 use crate::ds13::fig5::{self, SERIES};
+use crate::ds13::worked_examples::{ROWS, compaction, nested};
 use crate::ds13::{fig1, table3, table4, table5};
-use crate::hand::judged;
+use crate::expected_rows::judged;
 use crate::large::{DS_1G, DS_2M, DS_4K, DS_EMULATED, DS_SEGMENT, DS_TRACKED, data_misses, of_ds13};
 use crate::micro_memory::{ARENAS, SPARSE, TURNS};
-use crate::words::percent;
+use crate::number_text::percent;
 use crate::{Program, Results, Set};
-use farreach_types::nouns::several;
+use farreach_types::plural::with_noun;
 
 /// Programs with so many address translations missed that a share of them says something.
 const MISSES: u64 = 1000;
@@ -131,7 +131,7 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             tally(of_ds13(set), |p| {
                 let of = |machine| results.machine(&p.name, machine).map(|m| (m.counts.tlb.data_misses, &m.regions));
                 let (registers, faults) = (of(DS_TRACKED)?, of(DS_EMULATED)?);
-                let text = format!("{} and {} in {}", registers.0, faults.0, several(registers.1.len() as u64, "region"));
+                let text = format!("{} and {} in {}", registers.0, faults.0, with_noun(registers.1.len() as u64, "region"));
                 Some((registers == faults, text))
             })
             .all()

@@ -1,9 +1,9 @@
 //! How claims about several programs are judged.
 
-use crate::words::list;
+use crate::number_text::list;
 use crate::{Finding, Verdict};
 use crate::{Program, Results, Set};
-use farreach_types::nouns::several;
+use farreach_types::plural::with_noun;
 
 /// Programs for which something is true and those for which it is not, each with its numbers.
 #[derive(Default)]
@@ -49,7 +49,7 @@ impl Tally {
         }
         let (yes, of) = (self.yes.len(), self.yes.len() + self.no.len());
         let exceptions = if self.no.is_empty() { String::new() } else { format!("; not on {}", list(&self.no)) };
-        let text = format!("{yes} of {}{exceptions}.", several(of as u64, "program"));
+        let text = format!("{yes} of {}{exceptions}.", with_noun(of as u64, "program"));
         if 2 * yes > of { holds(text) } else { fails(text) }
     }
 

@@ -2,8 +2,8 @@
 
 use super::Hypothesis;
 use super::judge::{Tally, tally};
+use crate::number_text::percent;
 use crate::ps::{SMALL, TWO_SIZES, has_code, ratios, row};
-use crate::words::percent;
 use crate::{PAGE_SIZES, Program, Results, Set};
 
 const KB: u64 = 1 << 10;

@@ -2,18 +2,18 @@
 
 use super::Hypothesis;
 use super::judge::{Tally, fails, holds, tally, untestable, worst};
-use crate::hand::judged;
+use crate::expected_rows::judged;
 use crate::large::{RMM_4K, RMM_CLUSTERED, RMM_OFF, RMM_RANGE, RMM_THP, data_misses, mean};
 use crate::micro_memory::{FORK, PROTECT, SCATTERED, TINY};
-use crate::rmm15::by_hand::{ROWS, TINY_PAGES, TINY_RANGES};
+use crate::number_text::percent;
 use crate::rmm15::fig6::{IDEAL, average, overhead};
 use crate::rmm15::fig7::{State, left};
 use crate::rmm15::options::{ALWAYS, ENHANCED, SERIAL, STOCK, THRESHOLD_1, enhanced, last_first, places};
 use crate::rmm15::table2::{contiguity, largest};
 use crate::rmm15::table7::{aged, memory, shares, time};
-use crate::words::percent;
+use crate::rmm15::worked_examples::{ROWS, TINY_PAGES, TINY_RANGES};
 use crate::{Finding, Program, Results, Set, Verdict};
-use farreach_types::nouns::several;
+use farreach_types::plural::with_noun;
 
 /// The programs of the paper with tens of GB.
 const BIG: [&str; 4] = ["graph500", "memcached", "NPB:CG", "GUPS"];
@@ -54,7 +54,11 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         judge: |results, set| {
             let found = tally(set.large.iter(), |p| largest(results, &p.name).map(|s| (s >= 90.0, percent(s))));
             let (yes, no) = (found.yes.len(), found.no.len());
-            let text = format!("{yes} of {}; not on {}.", several((yes + no) as u64, "program"), crate::words::list(&found.no));
+            let text = format!(
+                "{yes} of {}; not on {}.",
+                with_noun((yes + no) as u64, "program"),
+                crate::number_text::list(&found.no)
+            );
             match (yes, no) {
                 (0, 0) => untestable("no program was run."),
                 (_, 0) => fails(text),
@@ -78,9 +82,9 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             let (yes, all) = (found.yes.len(), programs.len());
             let text = format!(
                 "{yes} of {}, {} removed on average; less on {}.",
-                several(all as u64, "program"),
+                with_noun(all as u64, "program"),
                 percent(100.0 - left),
-                crate::words::list(&found.no)
+                crate::number_text::list(&found.no)
             );
             if 2 * yes > all && left <= 2.1 { holds(text) } else { fails(text) }
         },
@@ -129,7 +133,7 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             tally(set.large.iter(), |p| {
                 let (demand, eager) = (contiguity(results, &p.name, RMM_THP)?, contiguity(results, &p.name, RMM_OFF)?);
                 let (d, e) = (shares(demand).0, shares(eager).0);
-                let text = format!("{} and {}, {d:.2} and {e:.2} % covered", demand.ranges, several(eager.ranges, "range"));
+                let text = format!("{} and {}, {d:.2} and {e:.2} % covered", demand.ranges, with_noun(eager.ranges, "range"));
                 Some((2 * eager.ranges <= demand.ranges && e >= d, text))
             })
             .all()
@@ -207,7 +211,7 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                 .filter(|(p, _)| !p.is_like(&["GUPS"]))
                 .map(|(p, o)| format!("{} ({})", p.name, percent(o)))
                 .collect();
-            let text = format!("mean {}; above 2 % but for GUPS: {}.", percent(mean), crate::words::list(&dear));
+            let text = format!("mean {}; above 2 % but for GUPS: {}.", percent(mean), crate::number_text::list(&dear));
             if mean < 1.0 && dear.is_empty() { holds(text) } else { fails(text) }
         },
     },
@@ -256,9 +260,9 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                 let blocks = stock.mapped_pages / 1024;
                 let text = format!(
                     "{} instead of {}; {} of 4 MB",
-                    several(large.ranges, "range"),
+                    with_noun(large.ranges, "range"),
                     stock.ranges,
-                    several(blocks, "block")
+                    with_noun(blocks, "block")
                 );
                 Some((2 * (stock.ranges - stock.ranges.min(large.ranges)) >= blocks, text))
             })
@@ -342,8 +346,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                 let text = format!(
                     "{} to {}, {eight} to {}",
                     ranges(RMM_RANGE)?,
-                    several(ranges(THRESHOLD_1)?, "range"),
-                    several(one, "walk")
+                    with_noun(ranges(THRESHOLD_1)?, "range"),
+                    with_noun(one, "walk")
                 );
                 Some((one > eight, text))
             });

@@ -3,16 +3,16 @@
 use super::Hypothesis;
 use super::judge::{fails, holds, tally, untestable};
 use crate::micro::SNAPSHOTS;
+use crate::number_text::{cpi, percent};
 use crate::sv97::figure8::{L1, L2, LINES, SECOND, machine, second};
 use crate::sv97::table1::classes;
 use crate::sv97::table2::with_write_backs;
 use crate::sv97::table3::{dirty_victims, rise};
 use crate::sv97::table5::{self, LAZY, changes, raises, two_processes};
 use crate::sv97::{MIPS, SOFTVM, caches, like, mean, overhead, overhead_of, percent_of_time, programs};
-use crate::words::{cpi, percent};
 use crate::{Finding, Program, Results, Set, Verdict, printed};
 use farreach_cost::cycles::ProtectionSweep;
-use farreach_types::nouns::several;
+use farreach_types::plural::with_noun;
 
 const KB: u64 = 1 << 10;
 
@@ -242,8 +242,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             }
             let [shared, apart] = [true, false].map(two_processes);
             let say = |c: &farreach_types::counts::SystemCounts| {
-                let flushed = format!("{} flushed", several(c.flushed_lines, "line"));
-                format!("{}, {flushed}, {}", several(c.synonym_misses, "synonym"), several(c.data.l2_misses, "miss"))
+                let flushed = format!("{} flushed", with_noun(c.flushed_lines, "line"));
+                format!("{}, {flushed}, {}", with_noun(c.synonym_misses, "synonym"), with_noun(c.data.l2_misses, "miss"))
             };
             let text = format!("two processes on one page, by hand: {}; with a segment each: {}.", say(&shared), say(&apart));
             let right = shared.synonym_misses == 0 && shared.flushed_lines == 0 && apart.flushed_lines > 0;
@@ -325,7 +325,7 @@ fn every_cache(results: &Results, p: &Program) -> Option<Vec<Vec<f64>>> {
 /// H-SV-10.
 fn sweeps(results: &Results, _: &Set) -> Finding {
     let each = |line: u64| changes(results, SNAPSHOTS, &caches(SOFTVM, 8 * KB, 512 * KB, line))?.each();
-    let (Some(by_line), Some(eager), Some(lazy), Some(raised)) = (
+    let (Some(by_line), Some(eager), Some(raised_lazily), Some(raised)) = (
         table5::LINES.iter().map(|&line| each(line)).collect::<Option<Vec<f64>>>(),
         changes(results, SNAPSHOTS, SOFTVM),
         changes(results, SNAPSHOTS, LAZY),
@@ -337,7 +337,7 @@ fn sweeps(results: &Results, _: &Set) -> Finding {
     let grows = [4, 16, 64].map(|kb| table5::least(kb * KB, 16)).is_sorted_by(|a, b| a < b);
     // What is left beyond the share of the changes that lower protection is what raises still cost.
     let lowered = eager.cycles * (eager.pages - raised) as f64 / eager.pages as f64;
-    let left = (lazy.cycles - lowered).max(0.0) / (eager.cycles - lowered);
+    let left = (raised_lazily.cycles - lowered).max(0.0) / (eager.cycles - lowered);
     let text = format!(
         "on {SNAPSHOTS} {} cycles a change with lines of {:?}; {raised} of {} changes are raises, left to traps they cost {} of their sweeps. Pages of 4K \
          only: that larger ones cost more is the formula's word.",

@@ -4,12 +4,12 @@ use super::Hypothesis;
 use super::judge::{compare, fails, holds, tally, untestable};
 use crate::machines::relative_area;
 use crate::machines::{COMPLETE, PARTIAL, SET_ASSOCIATIVE, SINGLE, SUPERPAGE, sized};
+use crate::number_text::percent;
 use crate::t94::options::{COMPLETE_SETS, INTEGRATED, PARTIAL_SETS, SAME_ENTRY};
 use crate::t94::table5::cache_misses;
 use crate::t94::table7::{DESIGNS, Sizing, sizing};
 use crate::t94::table8::{mean_area, mean_misses};
 use crate::t94::table10::TRIPLE;
-use crate::words::percent;
 
 pub(super) const CLAIMS: &[Hypothesis] = &[
     Hypothesis {

@@ -3,14 +3,14 @@
 use super::Hypothesis;
 use super::judge::tally;
 use crate::Verdict;
-use crate::hand::judged;
+use crate::expected_rows::judged;
 use crate::machines::{COMPLETE, PARTIAL, SINGLE, SUPERPAGE, superpage_of};
 use crate::micro;
-use crate::t94::by_hand::ROWS;
+use crate::number_text::{misses, percent};
 use crate::t94::options::{COLOURING, COMPLETE_RESERVED, NO_RESERVATION, growth, heap, superpage_share};
 use crate::t94::pressure::{Memory, SCATTERED, SHORT, SYSTEMS, difference, machine, placed};
 use crate::t94::table1::LADDER;
-use crate::words::{misses, percent};
+use crate::t94::worked_examples::ROWS;
 
 pub(super) const CLAIMS: &[Hypothesis] = &[
     Hypothesis {

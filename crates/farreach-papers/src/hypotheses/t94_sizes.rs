@@ -3,9 +3,9 @@
 use super::Hypothesis;
 use super::judge::tally;
 use crate::machines::{PARTIAL, SINGLE, SUPERPAGE, partial_of, sized, superpage_of};
+use crate::number_text::percent;
 use crate::t94::sweeps::PAGES;
 use crate::t94::table9::ENTRIES;
-use crate::words::percent;
 
 pub(super) const CLAIMS: &[Hypothesis] = &[
     Hypothesis {

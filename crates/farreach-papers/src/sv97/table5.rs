@@ -4,7 +4,7 @@ use super::*;
 use crate::micro::SNAPSHOTS;
 use crate::{Origin, Section, Study, Table, printed};
 use farreach_cost::cycles::ProtectionSweep;
-use farreach_machine::{MachineSpec, two_processes_by_hand};
+use farreach_machine::{MachineSpec, two_processes_on_one_line};
 use farreach_types::addr::BASE_SHIFT;
 use farreach_types::counts::SystemCounts;
 
@@ -75,7 +75,7 @@ const TURNS: u32 = 100;
 /// Two processes on one page, with one segment or with two (SV97-17).
 pub(crate) fn two_processes(shared: bool) -> SystemCounts {
     let spec = MachineSpec::parse(SOFTVM, 0).expect("a preset is a description");
-    two_processes_by_hand(&spec, shared, TURNS).expect("a preset can be built, and a segment that was touched shared")
+    two_processes_on_one_line(&spec, shared, TURNS).expect("a preset can be built, and a segment that was touched shared")
 }
 
 fn section(results: &Results, set: &Set, section: &mut Section) {

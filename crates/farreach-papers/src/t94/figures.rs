@@ -3,7 +3,7 @@
 use super::*;
 use crate::{Origin, Section, Study, Table, printed};
 use farreach_hw::tlb::EntryView;
-use farreach_machine::{MachineSpec, entries_by_hand};
+use farreach_machine::{MachineSpec, entries_after_loads};
 use farreach_types::addr::{Asid, Pfn, Vpn};
 use farreach_types::translation::{Attr, PageTableView, Pte};
 use std::collections::BTreeMap;
@@ -146,7 +146,7 @@ fn four_designs(section: &mut Section) {
         ("complete f=4", "complete", "t94/complete:entries=4,factor=4"),
         ("partial f=4", "partial", "t94/partial:entries=4,factor=4"),
     ] {
-        let found = entries_by_hand(&spec(machine), &mapped, &pages).expect("all pages are mapped");
+        let found = entries_after_loads(&spec(machine), &mapped, &pages).expect("all pages are mapped");
         let figure = printed::table("fig2_vectors");
         let figure = figure.records().filter(|r| r[0] == name).map(|r| [2, 3, 4, 5, 6].map(|i| r[i].clone())).collect();
         same &= compare(&mut table, name, found.iter().map(|e| drawn(e, kind, 5)).collect(), figure);
@@ -166,7 +166,8 @@ fn examples(section: &mut Section) {
             .filter_map(|m| m.split_once('>').and_then(|(vpn, rest)| Some((vpn, rest.split_once(':')?))))
             .map(|(vpn, (pfn, attr))| mapped.map(vpn, pfn, attr))
             .collect();
-        let found = entries_by_hand(&spec("t94/partial:entries=8,factor=4"), &mapped, &pages).expect("all pages are mapped");
+        let found =
+            entries_after_loads(&spec("t94/partial:entries=8,factor=4"), &mapped, &pages).expect("all pages are mapped");
         let drawn_there =
             figure.records().filter(|r| r[0] == example[0]).map(|r| [3, 4, 5, 6, 7].map(|i| r[i].clone())).collect();
         same &= compare(&mut table, &example[0], found.iter().map(|e| drawn(e, "partial", 6)).collect(), drawn_there);

@@ -1,6 +1,5 @@
 //! T94: superpages, subblock TLBs, page reservation.
 
-pub(super) mod by_hand;
 pub(super) mod figures;
 pub(super) mod ledger;
 pub(super) mod options;
@@ -13,6 +12,7 @@ pub(super) mod table6;
 pub(super) mod table7;
 pub(super) mod table8;
 pub(super) mod table9;
+pub(super) mod worked_examples;
 
 use super::printed::Printed;
 use super::{Cell, Request, Results, Set};

@@ -1,3 +1,4 @@
 //! The tests of farreach-papers.
 
 mod papers;
+mod rules;

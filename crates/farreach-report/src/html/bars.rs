@@ -6,7 +6,7 @@ use super::scale::{Scale, tick_label};
 use crate::format::{NONE, bytes, count, grouped, rate};
 use crate::view::{per_thousand, percent_of};
 use farreach_types::counts::{MachineResult, MemoryUse};
-use farreach_types::nouns::noun;
+use farreach_types::plural::pluralize;
 use maud::{Markup, html};
 
 /// Misses per design.
@@ -66,7 +66,7 @@ fn miss_bar(m: &MachineResult, scale: Scale) -> Markup {
         "{}: {} {}; {} fetch, {} load, {} store",
         m.name,
         grouped(tlb.misses),
-        noun(tlb.misses, "miss"),
+        pluralize(tlb.misses, "miss"),
         grouped(tlb.fetch_misses),
         grouped(tlb.load_misses),
         grouped(tlb.store_misses)
@@ -196,7 +196,7 @@ pub(super) fn regions(page: &Page) -> Option<Markup> {
                             @for (k, from, n, name) in stack(&shown, &other_name, all, |name| of(m, name)) {
                                 @let share = n as f64 / all as f64;
                                 svg x=(percent(from as f64 / all as f64)) width=(percent(share)) height="26" {
-                                    title { (name) ": " (grouped(n)) " " (noun(n, "miss")) ", " (rate(100.0 * share)) " %" }
+                                    title { (name) ": " (grouped(n)) " " (pluralize(n, "miss")) ", " (rate(100.0 * share)) " %" }
                                     rect class={ "region r" (k) } width="100%" height="26" {}
                                     @if share * BAR_CHARS > name.chars().count() as f64 + 2.0 {
                                         text class={ "on r" (k) } x="7" y="17.5" { (name) }
@@ -205,7 +205,7 @@ pub(super) fn regions(page: &Page) -> Option<Markup> {
                             }
                         }
                     }
-                    div.value { b { (count(all)) } span.note { (noun(all, "miss")) } }
+                    div.value { b { (count(all)) } span.note { (pluralize(all, "miss")) } }
                 }
             }
         }

@@ -5,7 +5,7 @@ use super::parts::{Page, apart, chip, colour, legend, named, percent, px};
 use super::scale::{Scale, tick_label};
 use crate::format::{count, counted, grouped, rate};
 use farreach_types::counts::MachineResult;
-use farreach_types::nouns::noun;
+use farreach_types::plural::pluralize;
 use maud::{Markup, html};
 
 /// Height of a plot in pixels.
@@ -192,7 +192,7 @@ pub(super) fn area(page: &Page) -> Option<Markup> {
                             }
                             circle class={ "fill " (colour(dot.design)) } cx=(percent(dot.x)) cy=(px(dot.y)) r="6" {
                                 title {
-                                    (m.name) ": " (grouped(m.counts.tlb.misses)) " " (noun(m.counts.tlb.misses, "miss")) ", "
+                                    (m.name) ": " (grouped(m.counts.tlb.misses)) " " (pluralize(m.counts.tlb.misses, "miss")) ", "
                                     (count(m.cost.area_rbe.unwrap_or(0.0).round() as u64)) " rbe"
                                 }
                             }

@@ -6,7 +6,7 @@ use crate::csv::{flat, json, names};
 use crate::format::{NONE, bytes, count, grouped, rate, signed};
 use crate::view::config_value;
 use farreach_types::counts::{LedgerLine, MachineResult};
-use farreach_types::nouns::singular;
+use farreach_types::plural::singular;
 use maud::{Markup, html};
 use serde_json::{Map, Value as Json};
 
@@ -15,12 +15,12 @@ fn heads(page: &Page) -> Markup {
 }
 
 /// Designs side by side that fit a sheet of paper.
-const ABREAST: usize = 12;
+const MAX_NARROW_DESIGNS: usize = 12;
 
 /// A table of designs side by side. On the screen it scrolls; on paper many of them get a larger sheet, and smaller letters.
 fn side_by_side(page: &Page, table: Markup) -> Markup {
     let designs = page.result.machines.len();
-    let wide = designs > ABREAST;
+    let wide = designs > MAX_NARROW_DESIGNS;
     html! { div.scroll.wide[wide] style=[wide.then(|| format!("--designs:{designs}"))] { (table) } }
 }
 

@@ -134,12 +134,12 @@ impl DrmemtraceReader {
 }
 
 impl Reader for DrmemtraceReader {
-    fn made(&mut self) -> &mut Assembler {
+    fn assembler(&mut self) -> &mut Assembler {
         &mut self.all.made
     }
 
     /// Lets the file whose time has come run, as far as the others let it.
-    fn go_on(&mut self) -> Result<bool> {
+    fn read_more(&mut self) -> Result<bool> {
         let Some(at) = self.current.or_else(|| self.waiting.pop().map(|Reverse((_, at))| at)) else { return Ok(false) };
         let limit = self.waiting.peek().map_or(u64::MAX, |&Reverse((time, other))| time - u64::from(other < at));
         let again = self.current.replace(at).is_some();

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use crate::input::Input;
 use crate::{Format, Opened};
 use farreach_types::error::Result;
-use farreach_types::nouns::several;
+use farreach_types::plural::with_noun;
 
 pub use reader::FrtReader;
 pub use writer::TraceWriter;
@@ -189,7 +189,7 @@ impl ChunkHead {
             if raw as usize > limit || packed > raw || (packed == 0) != (raw == 0) {
                 return Err(format!(
                     "column {i} claims {}, {packed} compressed; at most {limit} are possible",
-                    several(raw.into(), "byte")
+                    with_noun(raw.into(), "byte")
                 ));
             }
             head.columns[i] = (raw, packed);

@@ -7,7 +7,7 @@ use super::wire::{Cursor, put_string, put_varint, unzigzag, zigzag};
 use super::{MAX_BLOCK_ITEMS, MAX_STRING_BYTES};
 use farreach_types::addr::Asid;
 use farreach_types::event::{Advice, Backing, Block, DataRef, End, Instr, Kind, MAX_BLOCKS, Mapping, Op, Prot};
-use farreach_types::nouns::several;
+use farreach_types::plural::with_noun;
 
 const ASID: u8 = 0;
 const DEFINE: u8 = 1;
@@ -57,8 +57,8 @@ pub(crate) fn put_redefine(out: &mut Vec<u8>, number: u32) {
 impl OpState {
     pub fn put_define(&mut self, out: &mut Vec<u8>, id: u32, block: &Block) -> Result<(), String> {
         if block.instrs.len() > MAX_BLOCK_ITEMS || block.refs.len() > MAX_BLOCK_ITEMS {
-            let i = several(block.instrs.len() as u64, "instruction");
-            let r = several(block.refs.len() as u64, "reference");
+            let i = with_noun(block.instrs.len() as u64, "instruction");
+            let r = with_noun(block.refs.len() as u64, "reference");
             return Err(format!("block {id} has {i} and {r}; a file takes {MAX_BLOCK_ITEMS} of each"));
         }
         out.push(DEFINE);
@@ -137,8 +137,8 @@ impl OpState {
         if instrs > MAX_BLOCK_ITEMS as u64 || refs > MAX_BLOCK_ITEMS as u64 {
             return Err(format!(
                 "block {id} claims {} and {}; at most {MAX_BLOCK_ITEMS} of each",
-                several(instrs, "instruction"),
-                several(refs, "reference")
+                with_noun(instrs, "instruction"),
+                with_noun(refs, "reference")
             ));
         }
         let instrs: Result<Box<[Instr]>, String> = (0..instrs)

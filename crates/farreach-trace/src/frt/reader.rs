@@ -11,7 +11,7 @@ use crate::tally::Processes;
 use farreach_types::addr::Asid;
 use farreach_types::error::Error;
 use farreach_types::event::{Batch, Op, Source, block_word};
-use farreach_types::nouns::several;
+use farreach_types::plural::with_noun;
 
 /// A batch is handed out once it has this many words: small enough for a second-level cache.
 const BATCH_WORDS: usize = 1 << 14;
@@ -116,9 +116,9 @@ impl FrtReader {
             place: format!("chunk {number} at byte {at}"),
             what: format!(
                 "{what}; whole before it: {} with {} and {}",
-                several(number as u64, "chunk"),
-                several(self.totals.instructions, "instruction"),
-                several(self.totals.references(), "reference")
+                with_noun(number as u64, "chunk"),
+                with_noun(self.totals.instructions, "instruction"),
+                with_noun(self.totals.references(), "reference")
             ),
         }
     }
@@ -281,7 +281,7 @@ impl FrtReader {
         }
         self.chunk.words += batch.words.len() as u64;
         if self.chunk.words > u64::from(self.chunk.head.words) {
-            return Err(format!("it has more than the {} it claims", several(self.chunk.head.words.into(), "word")));
+            return Err(format!("it has more than the {} it claims", with_noun(self.chunk.head.words.into(), "word")));
         }
         if executed {
             self.processes.see(batch.asid, None);
@@ -319,7 +319,7 @@ impl FrtReader {
             return Ok(());
         }
         let wrong = if *records != u64::from(head.records) {
-            Some(format!("it has {} and claims {}", several(*records, "event"), head.records))
+            Some(format!("it has {} and claims {}", with_noun(*records, "event"), head.records))
         } else if whole {
             let left = (0..COLUMNS).find(|&i| at[i] + if i == DATA { 8 } else { 0 } != columns[i].len());
             let counts = (*words, sums.instructions, sums.loads, sums.stores);

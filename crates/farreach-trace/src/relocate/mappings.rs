@@ -90,7 +90,7 @@ impl Space {
     /// A new cluster for a range: at the lowest place that is free and large enough.
     pub(super) fn cluster(&mut self, start: u64, end: u64, size: u64) -> std::result::Result<usize, String> {
         let len = end - start;
-        let fits = |p: &Place| !p.taken && p.end - p.base >= len + ROOM;
+        let fits = |p: &Slot| !p.taken && p.end - p.base >= len + ROOM;
         let place = match self.places.iter().position(fits) {
             Some(place) => place,
             None => {
@@ -100,7 +100,7 @@ impl Space {
                 self.packed = (self.packed + len).next_multiple_of(size);
                 let end = (base + len).checked_next_multiple_of(ROOM).and_then(|e| e.checked_add(ROOM));
                 let end = end.filter(|&e| e <= AREA_END && len < AREA_END).ok_or("the mappings do not fit in 64 bits")?;
-                self.places.push(Place { start: from, base, end, taken: false });
+                self.places.push(Slot { start: from, base, end, taken: false });
                 self.places.len() - 1
             }
         };

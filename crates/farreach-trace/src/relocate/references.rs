@@ -21,7 +21,7 @@ impl Space {
 
     /// An address outside all mappings keeps its place, unless something was put there.
     pub(super) fn unmoved(&self, addr: u64) -> std::result::Result<u64, String> {
-        let hit = |p: &Place| p.taken && (p.start..p.end).contains(&addr);
+        let hit = |p: &Slot| p.taken && (p.start..p.end).contains(&addr);
         if addr >= AREA && self.places.iter().any(hit) {
             return Err(format!("the address {addr:#x} is not mapped, and lies where a mapping was moved to"));
         }

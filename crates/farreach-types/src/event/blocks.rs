@@ -1,7 +1,7 @@
 //! The blocks that a stream defines, and what a stream is when it is written out reference by reference.
 
 use super::{Access, Batch, Block, ById, Instr, Item, Kind, NOT_EXECUTED, OP_BIT, Op, block_id, words_behind};
-use crate::nouns::several;
+use crate::plural::with_noun;
 use std::sync::Arc;
 
 /// The blocks defined so far. One per consumer: it grows as `Define`s pass by.
@@ -20,7 +20,7 @@ pub enum Broken {
         id: u32,
     },
     /// A word announces another number of addresses than its block has.
-    #[error("block {id} has {}, its execution announces {says}", several(*need as u64, "address"))]
+    #[error("block {id} has {}, its execution announces {says}", with_noun(*need as u64, "address"))]
     WrongCount {
         /// The block.
         id: u32,
@@ -30,7 +30,7 @@ pub enum Broken {
         says: usize,
     },
     /// The batch ends inside a block.
-    #[error("block {id} needs {}, with {} left in the batch", several(*need as u64, "address"), several(*have as u64, "word"))]
+    #[error("block {id} needs {}, with {} left in the batch", with_noun(*need as u64, "address"), with_noun(*have as u64, "word"))]
     CutBlock {
         /// The block.
         id: u32,

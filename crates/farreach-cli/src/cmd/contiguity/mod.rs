@@ -1,6 +1,6 @@
 //! `farreach contiguity`: how contiguous the memory of a living process is.
 
-mod look;
+mod snapshot;
 
 use super::common::{OutputArgs, needs_file, note, write_whole};
 use super::program;
@@ -10,9 +10,9 @@ use farreach_cost::contiguity::{Run, sample};
 use farreach_live::Watch as Signals;
 use farreach_trace::Partial;
 use farreach_types::counts::{CONTIGUITY_SCHEMA, ContiguityResult, ContiguitySample};
-use look::{Region, dump, look, regions};
 use procfs::ProcError;
 use procfs::process::Process;
+use snapshot::{Region, dump, regions, snapshot};
 use std::ffi::OsString;
 use std::io::{ErrorKind, IsTerminal};
 use std::os::unix::process::ExitStatusExt;
@@ -80,23 +80,23 @@ pub fn run(args: ContiguityArgs) -> Result<ExitCode> {
         Some(pid) => (watch.process(pid, &args)?, ExitCode::SUCCESS),
         None => watch.command(&args)?,
     };
-    let Some((peak, look)) = watch.peak else {
+    let Some((peak, snapshot)) = watch.peak else {
         bail!(
             "{source}: it ended before its memory could be looked at; try --every with less than {} s",
             args.every.unwrap_or(FIRST.as_secs_f64())
         )
     };
-    let sizes_known = look.iter().all(|region| region.huge.is_some());
+    let sizes_known = snapshot.iter().all(|region| region.huge.is_some());
     let result = ContiguityResult {
         schema: CONTIGUITY_SCHEMA.to_owned(),
         source,
         frames_visible: peak.physical_ranges.is_some(),
-        regions: regions(&look),
+        regions: regions(&snapshot),
         peak,
         samples: watch.samples,
     };
     if let Some(path) = &args.dump {
-        write_whole(path, dump(&result.source, look).to_string().as_bytes())?;
+        write_whole(path, dump(&result.source, snapshot).to_string().as_bytes())?;
         note(format_args!("mapping in {}", path.display()));
         if !sizes_known {
             note("this kernel does not say which pages are 2 MB pages (Linux 6.7 does): all stand there as 4 KB");
@@ -119,8 +119,8 @@ impl Watch {
         let process = Process::new(pid).map_err(|e| refused(pid, &e))?;
         let words = process.cmdline().unwrap_or_default().into_iter().map(OsString::from).collect::<Vec<_>>();
         let name = if words.is_empty() { String::new() } else { format!(" ({})", program::shown(&words)) };
-        let look_on = |watch: &mut Watch| look(&process).map(|regions| watch.take(regions));
-        look_on(self).map_err(|e| refused(pid, &e))?;
+        let take_snapshot = |watch: &mut Watch| snapshot(&process).map(|regions| watch.take(regions));
+        take_snapshot(self).map_err(|e| refused(pid, &e))?;
         if let Some(every) = args.every.map(Duration::from_secs_f64) {
             if args.count.is_none() && std::io::stderr().is_terminal() {
                 note(format_args!("looking at process {pid} until it ends; Ctrl-C shows what was seen until then"));
@@ -129,7 +129,7 @@ impl Watch {
                 if self.pause(every, || Ok(false))? {
                     break;
                 }
-                match look_on(self) {
+                match take_snapshot(self) {
                     Ok(()) => {}
                     Err(e) if gone(&e) => break,
                     Err(e) => return Err(refused(pid, &e)),
@@ -160,7 +160,7 @@ impl Watch {
             }
             every = given.unwrap_or((2 * every).min(LONGEST));
             // It may end while it is looked at.
-            match Process::new(pid).and_then(|process| look(&process)) {
+            match Process::new(pid).and_then(|process| snapshot(&process)) {
                 Ok(regions) => self.take(regions),
                 Err(e) if gone(&e) => {}
                 Err(e) => return Err(refused(pid, &e)),

@@ -72,7 +72,7 @@ fn clock() -> Option<f64> {
 }
 
 /// Processes that wanted a processor in the last minute.
-fn load() -> Option<f64> {
+fn load_average() -> Option<f64> {
     fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
 }
 
@@ -103,7 +103,7 @@ pub fn compare(kernel: &Kernel, settings: &Settings, pages: &[PageSize], rounds:
             let run = once::apart(kernel, settings, *size)?;
             if round > 0 {
                 runs.push(run);
-                loads.extend(load());
+                loads.extend(load_average());
             }
         }
     }

@@ -37,14 +37,14 @@ pub struct Measured {
 }
 
 /// Looks on, and gives advice.
-struct Looker {
+struct MeasuredRun {
     size: PageSize,
     larger: Option<u64>,
     held_before: u64,
     seen: Rc<RefCell<Measured>>,
 }
 
-impl Watch for Looker {
+impl Watch for MeasuredRun {
     fn made(&mut self, at: Range<usize>) {
         let mut seen = self.seen.borrow_mut();
         if at.len() as u64 >= self.size.bytes {
@@ -74,8 +74,8 @@ pub fn once(kernel: &Kernel, settings: &Settings, size: PageSize) -> Result<Stri
     }
     let probe = probe(size)?;
     let seen = Rc::new(RefCell::new(Measured::default()));
-    let looker = Looker { size, larger: size.larger(), held_before: size.held(), seen: seen.clone() };
-    let checksum = kernel.run_watched(settings, Box::new(looker))?;
+    let measured_run = MeasuredRun { size, larger: size.larger(), held_before: size.held(), seen: seen.clone() };
+    let checksum = kernel.run_watched(settings, Box::new(measured_run))?;
     let measured = Measured { checksum, probe, ..seen.take() };
     Ok(serde_json::to_string(&measured)? + "\n")
 }

@@ -15,7 +15,7 @@ const WORDS: usize = 4096 / size_of::<usize>();
 /// Words of a line.
 const LINE: usize = 64 / size_of::<usize>();
 /// Loads of one measure, and measures; the shortest counts, since nothing makes a chain of loads faster than it is.
-const LOADS: usize = 100_000;
+const LOADS_PER_RUN: usize = 100_000;
 const TIMES: usize = 15;
 
 /// How many times as long a load takes in a chain of loads over many pages as in one over few, in memory on pages of this size. 1 where one
@@ -46,7 +46,7 @@ fn chain(memory: &mut [usize], first: usize, pages: usize) -> Duration {
     let mut at = place(order[0]);
     for _ in 0..TIMES {
         let began = Instant::now();
-        for _ in 0..LOADS {
+        for _ in 0..LOADS_PER_RUN {
             at = memory[at];
         }
         at = black_box(at);

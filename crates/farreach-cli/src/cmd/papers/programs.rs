@@ -5,7 +5,7 @@ use crate::cmd::common::note;
 use crate::cmd::progress::Display;
 use crate::cmd::record::header;
 use anyhow::{Context, Result, anyhow, bail};
-use farreach_cli::workloads::{self, Asked, Workload, find};
+use farreach_cli::workloads::{self, KernelSpec, Workload, find};
 use farreach_kernels::{KERNELS, Kernel, Settings, kernel};
 use farreach_machine::Progress;
 use farreach_papers::{ALIGNED, Program, Set, THEN, micro};
@@ -170,7 +170,7 @@ impl Programs {
             Named::Own(Stream::Trace { references, .. }) => *references,
             Named::Chain(parts) => parts.into_iter().map(|part| self.references(part)).sum(),
             Named::Aligned(inner, _) => self.references(inner),
-            Named::Other => match Asked::of(name) {
+            Named::Other => match KernelSpec::of(name) {
                 Ok(Some((kernel, asked))) => 5 * asked.settings(kernel).references,
                 _ => 0,
             },
@@ -223,7 +223,7 @@ enum Named<'a> {
 /// Stores the trace of a program's first instructions; false: interrupted, and there is no trace.
 fn record(program: &workloads::Program, file: &Path, limit: u64, seed: u64) -> Result<bool> {
     note(format_args!("recording {}: {}, up to {}", program.name, program.about, counted(limit, "instruction")));
-    let prepared = workloads::prepare(program, &Asked { seed: Some(seed), ..Asked::default() })?;
+    let prepared = workloads::prepare(program, &KernelSpec { seed: Some(seed), ..KernelSpec::default() })?;
     let mut writer = TraceWriter::create(file, header(&prepared.command)?)?;
     let mut recorder = prepared.record()?;
     let mut display = Display::new();

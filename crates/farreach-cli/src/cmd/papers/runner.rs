@@ -259,7 +259,7 @@ impl Runner<'_> {
                 let specs = machines.iter().map(|m| MachineSpec::parse(m, self.seed)).collect::<Result<Vec<_>, _>>()?;
                 let mut lab = Lab::new(specs, options)?;
                 let whole = self.drive(pass, shared, |batch| Ok((lab.feed(batch)?, lab.progress())))?;
-                lab.settle().map_err(|e| anyhow!("{}: {e}", pass.program))?;
+                lab.finish().map_err(|e| anyhow!("{}: {e}", pass.program))?;
                 if !whole {
                     return Ok(None);
                 }
@@ -276,7 +276,7 @@ impl Runner<'_> {
             Work::PageSizes => {
                 let mut lab = PageLab::new(&PAGE_SIZES, options)?;
                 let whole = self.drive(pass, shared, |batch| Ok((lab.feed(batch)?, lab.progress())))?;
-                lab.settle().map_err(|e| anyhow!("{}: {e}", pass.program))?;
+                lab.finish().map_err(|e| anyhow!("{}: {e}", pass.program))?;
                 if !whole {
                     return Ok(None);
                 }

@@ -2,17 +2,17 @@
 
 use super::*;
 
-fn tell(step: &Step, design: &mut dyn Tlb, table: &Table, noise: &mut Noise) -> Option<(Outcome, bool)> {
+fn tell(step: &Step, design: &mut dyn Tlb, table: &Table, unfiltered: &mut Unfiltered) -> Option<(Outcome, bool)> {
     match *step {
         Step::Access(at, pte) => {
-            let answer = design.access(at, pte, table, noise);
-            return Some((answer.outcome, answer.quiet));
+            let answer = design.access(at, pte, table, unfiltered);
+            return Some((answer.outcome, answer.filterable));
         }
-        Step::Invalidate(asid, pages) => design.invalidate(asid, pages, noise),
-        Step::Demote(asid, pages) => design.demote(asid, pages, noise),
-        Step::Gone(asid) => design.invalidate_space(asid, noise),
-        Step::Switch(to) => design.switch(to, noise),
-        Step::Segment(asid) => design.segment_changed(asid, noise),
+        Step::Invalidate(asid, pages) => design.invalidate(asid, pages, unfiltered),
+        Step::Demote(asid, pages) => design.demote(asid, pages, unfiltered),
+        Step::Gone(asid) => design.invalidate_space(asid, unfiltered),
+        Step::Switch(to) => design.switch(to, unfiltered),
+        Step::Segment(asid) => design.segment_changed(asid, unfiltered),
     }
     None
 }
@@ -36,8 +36,8 @@ pub(super) fn stream(config: Config, steps: usize) -> (farreach_types::counts::T
     let mut oracle = PlainMmu::new(config.clone());
     let (mut ours, mut twin) = (tlb(kind, &keys), tlb(kind, &keys));
     let mut world = World::new(config.seed);
-    let (mut ignored, mut noise) = (Noise::default(), Noise::default());
-    let mut quiet: BTreeSet<(Asid, Vpn, Kind)> = BTreeSet::new();
+    let (mut ignored, mut unfiltered) = (Unfiltered::default(), Unfiltered::default());
+    let mut filtered: BTreeSet<(Asid, Vpn, Kind)> = BTreeSet::new();
     let mut skipped = 0;
     for n in 0..steps {
         let step = world.step();
@@ -46,16 +46,16 @@ pub(super) fn stream(config: Config, steps: usize) -> (farreach_types::counts::T
         ignored.clear();
         let expected = tell_oracle(&step, &mut oracle, table);
         assert_eq!(answer.map(|a| a.0), expected, "{name}: step {n}, {step:?}");
-        noise.clear();
+        unfiltered.clear();
         match step {
-            Step::Access(at, _) if quiet.contains(&(at.asid, at.vpn, at.kind)) => skipped += 1,
+            Step::Access(at, _) if filtered.contains(&(at.asid, at.vpn, at.kind)) => skipped += 1,
             _ => {
-                let answer = tell(&step, &mut *twin, table, &mut noise);
-                quiet.retain(|&(asid, vpn, _)| !noise.names(asid, vpn));
+                let answer = tell(&step, &mut *twin, table, &mut unfiltered);
+                filtered.retain(|&(asid, vpn, _)| !unfiltered.contains(asid, vpn));
                 if let (Step::Access(at, _), Some((_, true))) = (&step, answer) {
-                    quiet.insert((at.asid, at.vpn, at.kind));
+                    filtered.insert((at.asid, at.vpn, at.kind));
                     if at.kind == Kind::Store {
-                        quiet.insert((at.asid, at.vpn, Kind::Load));
+                        filtered.insert((at.asid, at.vpn, Kind::Load));
                     }
                 }
             }

@@ -5,31 +5,31 @@ use super::*;
 /// A design that sees no filtered lookups, as the machine runs it.
 pub(super) struct Skipper {
     pub(super) tlb: Box<dyn Tlb>,
-    pub(super) quiet: BTreeSet<(Asid, u64, Kind)>,
+    pub(super) filtered: BTreeSet<(Asid, u64, Kind)>,
 }
 
 impl Skipper {
-    pub(super) fn hear(&mut self, noise: &Noise) {
-        self.quiet.retain(|&(asid, v, _)| !noise.names(asid, Vpn(v)));
+    pub(super) fn unfilter(&mut self, unfiltered: &Unfiltered) {
+        self.filtered.retain(|&(asid, v, _)| !unfiltered.contains(asid, Vpn(v)));
     }
     pub(super) fn access(&mut self, at: Lookup, pte: Pte, world: &World) {
-        if self.quiet.contains(&(at.asid, at.vpn.0, at.kind)) {
+        if self.filtered.contains(&(at.asid, at.vpn.0, at.kind)) {
             return;
         }
-        let mut noise = Noise::default();
-        let answer = self.tlb.access(at, pte, world, &mut noise);
-        self.hear(&noise);
-        if answer.quiet {
-            self.quiet.insert((at.asid, at.vpn.0, at.kind));
+        let mut unfiltered = Unfiltered::default();
+        let answer = self.tlb.access(at, pte, world, &mut unfiltered);
+        self.unfilter(&unfiltered);
+        if answer.filterable {
+            self.filtered.insert((at.asid, at.vpn.0, at.kind));
             if at.kind == Kind::Store {
-                self.quiet.insert((at.asid, at.vpn.0, Kind::Load));
+                self.filtered.insert((at.asid, at.vpn.0, Kind::Load));
             }
         }
     }
-    pub(super) fn told(&mut self, told: Told) {
-        let mut noise = Noise::default();
-        tell(self.tlb.as_mut(), told, &mut noise);
-        self.hear(&noise);
+    pub(super) fn change(&mut self, applied: Change) {
+        let mut unfiltered = Unfiltered::default();
+        tell(self.tlb.as_mut(), applied, &mut unfiltered);
+        self.unfilter(&unfiltered);
     }
 }
 /// Runs one stream; `Err` says where subject and oracle part.
@@ -41,7 +41,7 @@ pub(super) fn drive(
 ) -> Result<TlbCounts, String> {
     let mut world = World::new(c, dice);
     let (mut oracle, mut subject) = (PlainTlb::new(c.clone()), make());
-    let mut skipper = Skipper { tlb: make(), quiet: BTreeSet::new() };
+    let mut skipper = Skipper { tlb: make(), filtered: BTreeSet::new() };
     let mut pattern = Pattern::new(&world, c, dice);
     let mut current = None;
     let steps = dice.pick(&[60, 300, 700, 1200]);
@@ -51,10 +51,10 @@ pub(super) fn drive(
         if i % phase == phase - 1 {
             pattern = Pattern::new(&world, c, dice);
         }
-        let (mut told, mut next) = (Vec::new(), None);
+        let (mut applied, mut next) = (Vec::new(), None);
         if dice.percent(changes) {
             let in_use = pattern.next(dice);
-            told = change(&mut world, dice, in_use);
+            applied = change(&mut world, dice, in_use);
             // The neighbours of what changed are of interest.
             let (asid, v) = in_use;
             let region = world.first((v - world.base) >> world.order);
@@ -62,42 +62,42 @@ pub(super) fn drive(
         }
         let (asid, v) = next.unwrap_or_else(|| pattern.next(dice));
         if current.is_some_and(|now| now != asid) || dice.percent(1) {
-            told.push(Told::Switch(asid));
+            applied.push(Change::Switch(asid));
         }
         current = Some(asid);
-        for &t in &told {
-            tell(&mut oracle, t, &mut Noise::default());
-            tell(subject.as_mut(), t, &mut Noise::default());
-            skipper.told(t);
+        for &t in &applied {
+            tell(&mut oracle, t, &mut Unfiltered::default());
+            tell(subject.as_mut(), t, &mut Unfiltered::default());
+            skipper.change(t);
         }
         world.fault(dice, asid, v);
         let pte = world.pte(asid, Vpn(v)).expect("just mapped");
         let at = Lookup { asid, vpn: Vpn(v), kind: kind_for(pte, dice) };
         let before = oracle.views();
         let want = oracle.lookup(at, pte, &world);
-        let got = subject.access(at, pte, &world, &mut Noise::default());
+        let got = subject.access(at, pte, &world, &mut Unfiltered::default());
         if got.outcome != want {
             return Err(format!(
-                "told {told:?}, then {at:?} {pte:?}: oracle {want:?}, got {:?}\nbefore: {before:#?}",
+                "told {applied:?}, then {at:?} {pte:?}: oracle {want:?}, got {:?}\nbefore: {before:#?}",
                 got.outcome
             ));
         }
-        if got.quiet && dice.percent(20) {
+        if got.filterable && dice.percent(20) {
             let (entries, counts) = (subject.entries(), subject.counts().clone());
-            let again = subject.access(at, pte, &world, &mut Noise::default());
+            let again = subject.access(at, pte, &world, &mut Unfiltered::default());
             if again.outcome != Outcome::Hit || subject.entries() != entries || *subject.counts() != counts {
-                return Err(format!("{at:?} was called quiet, but a repetition is {again:?} or changes something"));
+                return Err(format!("{at:?} was called filtered, but a repetition is {again:?} or changes something"));
             }
         }
         skipper.access(at, pte, &world);
         if dice.percent(10) || i + 1 == steps {
             same(&oracle, subject.as_ref(), "design")?;
-            same(&oracle, skipper.tlb.as_ref(), "design that skips quiet lookups")?;
+            same(&oracle, skipper.tlb.as_ref(), "design that skips filtered lookups")?;
         }
         let w = if dice.percent(50) { v } else { world.base + dice.below(world.pages()) };
         let (mine, its) = (oracle.probe(asid, Vpn(w), at.kind), subject.probe(asid, Vpn(w), at.kind));
         if mine != its {
-            return Err(format!("told {told:?}, then {at:?}: probe of {w:#x}: oracle {mine:?}, got {its:?}"));
+            return Err(format!("told {applied:?}, then {at:?}: probe of {w:#x}: oracle {mine:?}, got {its:?}"));
         }
         if let Some(t) = mine {
             let pte = world.pte(asid, Vpn(w)).expect("XC-3: the oracle translates a page that is not mapped");

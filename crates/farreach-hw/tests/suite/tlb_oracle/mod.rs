@@ -3,8 +3,8 @@
 //! several spaces).
 //!
 //! Compared: the outcome of every lookup; counts, entries and translations at intervals and at the end. Further: a lookup
-//! that a design calls quiet is repeated at once and must change nothing, and a twin of the design that never sees quiet
-//! lookups must end up the same (see `Noise`). A failure names the stream (`kind`, seed), the configuration, the first
+//! that a design calls filtered is repeated at once and must change nothing, and a twin of the design that never sees filtered
+//! lookups must end up the same (see `Unfiltered`). A failure names the stream (`kind`, seed), the configuration, the first
 //! differing step and both sides. To repeat one stream: `FARREACH_ORACLE_SEED=123 cargo test --test tlb_oracle partial`.
 //! `FARREACH_ORACLE_STREAMS` sets how many streams run per kind.
 //!
@@ -18,7 +18,7 @@ mod world;
 
 use configs::{declares, expected_keys, must_have, params, sample};
 use drive::stream;
-use farreach_hw::tlb::{Answer, Design, EntryView, Lookup, Noise, Outcome, Tlb, design};
+use farreach_hw::tlb::{Answer, Design, EntryView, Lookup, Outcome, Tlb, Unfiltered, design};
 use farreach_oracle::dice::Dice;
 use farreach_oracle::driver::world::{Step, World as Memory, apply};
 use farreach_oracle::tlb::{Mutation, PlainTlb, Preload, Replacement, SizeLookup, TlbConfig, TlbKind};
@@ -31,7 +31,7 @@ use serde_json::{Map, Value as Json};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use world::{Pattern, Told, World, change, kind_for, tell};
+use world::{Change, Pattern, World, change, kind_for, tell};
 
 const KINDS: [(TlbKind, &str); 5] = [
     (TlbKind::Single, "single"),
@@ -50,17 +50,17 @@ fn name(kind: TlbKind) -> &'static str {
 
 #[test]
 fn noise_names_what_it_was_told() {
-    let mut noise = Noise::default();
-    let named = |noise: &Noise| (0..128).filter(|&v| noise.names(Asid(3), Vpn(v))).collect::<Vec<u64>>();
-    assert!(named(&noise).is_empty());
-    noise.pages(Asid(3), Vpn(40), 0b101);
-    noise.pages(Asid(3), Vpn(64), 1 << 63);
-    noise.pages(Asid(0), Vpn(0), u64::MAX);
-    assert_eq!(named(&noise), [40, 42, 127]);
-    noise.all();
-    assert_eq!(named(&noise).len(), 128);
-    noise.clear();
-    assert!(named(&noise).is_empty());
+    let mut unfiltered = Unfiltered::default();
+    let named = |unfiltered: &Unfiltered| (0..128).filter(|&v| unfiltered.contains(Asid(3), Vpn(v))).collect::<Vec<u64>>();
+    assert!(named(&unfiltered).is_empty());
+    unfiltered.add(Asid(3), Vpn(40), 0b101);
+    unfiltered.add(Asid(3), Vpn(64), 1 << 63);
+    unfiltered.add(Asid(0), Vpn(0), u64::MAX);
+    assert_eq!(named(&unfiltered), [40, 42, 127]);
+    unfiltered.add_all();
+    assert_eq!(named(&unfiltered).len(), 128);
+    unfiltered.clear();
+    assert!(named(&unfiltered).is_empty());
 }
 
 fn env(key: &str) -> Option<u64> {
@@ -192,14 +192,14 @@ fn ca_39_factor_1_is_single() {
             ]
             .map(|(kind, own)| farreach_oracle::driver::tlb(kind, &format!("{common}{own}")));
             let mut memory = Memory::new(39);
-            let mut noise = Noise::default();
+            let mut unfiltered = Unfiltered::default();
             for _ in 0..20_000 {
                 let step: Step = memory.step();
-                let want = apply(&step, &mut single, &memory.table, &mut noise);
+                let want = apply(&step, &mut single, &memory.table, &mut unfiltered);
                 for (i, d) in designs.iter_mut().enumerate() {
-                    assert_eq!(apply(&step, &mut **d, &memory.table, &mut noise), want, "design {i}, {common}");
+                    assert_eq!(apply(&step, &mut **d, &memory.table, &mut unfiltered), want, "design {i}, {common}");
                 }
-                noise.clear();
+                unfiltered.clear();
             }
             let plain =
                 |d: &dyn Tlb| -> Vec<_> { d.entries().into_iter().map(|e| EntryView { sb_enabled: None, ..e }).collect() };
@@ -300,7 +300,7 @@ fn keys_arrive() {
     compare_with(TlbKind::Partial, &dressed);
 }
 
-/// An oracle that lies about what is quiet.
+/// An oracle that lies about what is filtered.
 struct Liar {
     tlb: PlainTlb,
     /// Lets every lookup be filtered and reports nothing; otherwise filters only misses and always reports everything.
@@ -308,24 +308,24 @@ struct Liar {
 }
 
 impl Tlb for Liar {
-    fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, noise: &mut Noise) -> Answer {
+    fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, unfiltered: &mut Unfiltered) -> Answer {
         if !self.mute {
-            noise.all();
+            unfiltered.add_all();
         }
         let outcome = self.tlb.lookup(at, pte, table);
-        Answer { outcome, quiet: self.mute || outcome != Outcome::Hit }
+        Answer { outcome, filterable: self.mute || outcome != Outcome::Hit }
     }
-    fn invalidate(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
-        self.tlb.invalidate(asid, pages, noise);
+    fn invalidate(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
+        self.tlb.invalidate(asid, pages, unfiltered);
     }
-    fn demote(&mut self, asid: Asid, pages: VpnRange, noise: &mut Noise) {
-        self.tlb.demote(asid, pages, noise);
+    fn demote(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
+        self.tlb.demote(asid, pages, unfiltered);
     }
-    fn invalidate_space(&mut self, asid: Asid, noise: &mut Noise) {
-        self.tlb.invalidate_space(asid, noise);
+    fn invalidate_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
+        self.tlb.invalidate_space(asid, unfiltered);
     }
-    fn switch(&mut self, to: Asid, noise: &mut Noise) {
-        self.tlb.switch(to, noise);
+    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
+        self.tlb.switch(to, unfiltered);
     }
     fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
         self.tlb.probe(asid, vpn, kind)

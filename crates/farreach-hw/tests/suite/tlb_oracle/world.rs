@@ -189,38 +189,38 @@ impl World {
 
 /// What the operating system tells a design.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Told {
+pub(super) enum Change {
     Pages(Asid, VpnRange),
     Split(Asid, VpnRange),
     Space(Asid),
     Switch(Asid),
 }
 
-pub(super) fn tell(tlb: &mut dyn Tlb, told: Told, noise: &mut Noise) {
-    match told {
-        Told::Pages(asid, pages) => tlb.invalidate(asid, pages, noise),
-        Told::Split(asid, pages) => tlb.demote(asid, pages, noise),
-        Told::Space(asid) => tlb.invalidate_space(asid, noise),
-        Told::Switch(to) => tlb.switch(to, noise),
+pub(super) fn tell(tlb: &mut dyn Tlb, applied: Change, unfiltered: &mut Unfiltered) {
+    match applied {
+        Change::Pages(asid, pages) => tlb.invalidate(asid, pages, unfiltered),
+        Change::Split(asid, pages) => tlb.demote(asid, pages, unfiltered),
+        Change::Space(asid) => tlb.invalidate_space(asid, unfiltered),
+        Change::Switch(to) => tlb.switch(to, unfiltered),
     }
 }
 
 /// Changes a page table, at a page that is in use or anywhere, and says what must be told (T94-18).
-pub(super) fn change(world: &mut World, dice: &mut Dice, in_use: (Asid, u64)) -> Vec<Told> {
+pub(super) fn change(world: &mut World, dice: &mut Dice, in_use: (Asid, u64)) -> Vec<Change> {
     let anywhere = (dice.pick(&world.spaces), world.base + dice.below(world.pages()));
     let (asid, v) = if dice.percent(60) { in_use } else { anywhere };
     let region = (v - world.base) >> world.order;
     let whole = VpnRange { start: Vpn(world.first(region)), pages: 1 << world.order };
     let one = VpnRange::one(Vpn(v));
-    let mut told = Vec::new();
+    let mut applied = Vec::new();
     match dice.below(14) {
         // One page moves, changes its attributes, or goes.
         what @ 0..=4 => {
             let group = world.demote(asid, v);
             match dice.below(3) {
-                0 => told.push(Told::Pages(asid, group)),
-                1 => told.push(Told::Pages(asid, one)),
-                _ => told.extend([Told::Split(asid, group), Told::Pages(asid, one)]),
+                0 => applied.push(Change::Pages(asid, group)),
+                1 => applied.push(Change::Pages(asid, one)),
+                _ => applied.extend([Change::Split(asid, group), Change::Pages(asid, one)]),
             }
             if let Some(pte) = world.table.remove(&(asid, v)) {
                 match what {
@@ -233,7 +233,7 @@ pub(super) fn change(world: &mut World, dice: &mut Dice, in_use: (Asid, u64)) ->
         }
         // A region is laid out anew.
         5 => {
-            told.push(Told::Pages(asid, whole));
+            applied.push(Change::Pages(asid, whole));
             world.lay(dice, asid, region);
         }
         6 | 7 | 12 | 13 => {
@@ -242,31 +242,31 @@ pub(super) fn change(world: &mut World, dice: &mut Dice, in_use: (Asid, u64)) ->
             let orders: Vec<u8> = (0..n).map(|i| world.orders[(from + i) % n]).collect();
             let promoted = orders.into_iter().find_map(|order| world.promote(asid, v, order));
             if let Some(pages) = promoted.filter(|_| dice.percent(20)) {
-                told.push(Told::Pages(asid, pages));
+                applied.push(Change::Pages(asid, pages));
             }
         }
         8 => {
             let pages = world.demote(asid, v);
-            told.push(if dice.percent(70) { Told::Split(asid, pages) } else { Told::Pages(asid, pages) });
+            applied.push(if dice.percent(70) { Change::Split(asid, pages) } else { Change::Pages(asid, pages) });
         }
         // Nothing changed, told all the same: any range, empty, cut, over several regions, everything.
         9 => {
             let pages = dice.pick(&[0, 1, 2, 3, 5, 1 << world.order, 3 << world.order]).min((1 << 52) - v);
             let range = VpnRange { start: Vpn(v), pages };
-            told.push(if dice.percent(70) { Told::Pages(asid, range) } else { Told::Split(asid, range) });
+            applied.push(if dice.percent(70) { Change::Pages(asid, range) } else { Change::Split(asid, range) });
         }
         10 if dice.percent(20) => {
             let everything = VpnRange { start: Vpn(0), pages: 1 << 52 };
-            told.push(if dice.percent(50) { Told::Pages(asid, everything) } else { Told::Split(asid, everything) });
+            applied.push(if dice.percent(50) { Change::Pages(asid, everything) } else { Change::Split(asid, everything) });
         }
         11 if dice.percent(20) => {
             world.table.retain(|(a, _), _| *a != asid);
             world.laid.retain(|(a, _)| *a != asid);
-            told.push(Told::Space(asid));
+            applied.push(Change::Space(asid));
         }
-        _ => told.push(Told::Pages(asid, one)),
+        _ => applied.push(Change::Pages(asid, one)),
     }
-    told
+    applied
 }
 
 /// Which pages come next.

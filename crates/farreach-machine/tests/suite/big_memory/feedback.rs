@@ -1,7 +1,7 @@
 //! The threshold that follows the misses of the range TLB (F-4): in the loop, against a plain loop and a plain model of the rule.
 
 use crate::common::{Outcome, Stream, run};
-use farreach_hw::tlb::{Lookup, Noise, Tlb, design};
+use farreach_hw::tlb::{Lookup, Tlb, Unfiltered, design};
 use farreach_machine::{Lab, MachineSpec, Options};
 use farreach_os::ranges::RangeUse;
 use farreach_os::{Os, What};
@@ -214,13 +214,13 @@ struct Plain {
 
 impl Plain {
     fn follow(&mut self) {
-        let (mut changes, mut noise) = (Vec::new(), Noise::default());
+        let (mut changes, mut unfiltered) = (Vec::new(), Unfiltered::default());
         self.os.take_changes(&mut changes);
         for c in changes {
             match c.what {
-                What::Stale => self.tlb.invalidate(c.asid, c.pages, &mut noise),
-                What::Demoted => self.tlb.demote(c.asid, c.pages, &mut noise),
-                What::Gone => self.tlb.invalidate_space(c.asid, &mut noise),
+                What::Stale => self.tlb.invalidate(c.asid, c.pages, &mut unfiltered),
+                What::Demoted => self.tlb.demote(c.asid, c.pages, &mut unfiltered),
+                What::Gone => self.tlb.invalidate_space(c.asid, &mut unfiltered),
                 _ => {}
             }
         }
@@ -294,7 +294,7 @@ fn f_4_a_plain_loop_and_a_plain_rule() {
                         plain.counters(from);
                     }
                     running = Some(asid);
-                    plain.tlb.switch(Asid(asid), &mut Noise::default());
+                    plain.tlb.switch(Asid(asid), &mut Unfiltered::default());
                 }
                 _ => {}
             }
@@ -309,7 +309,7 @@ fn f_4_a_plain_loop_and_a_plain_rule() {
                     let pte = plain.os.touch(at.asid, at.vpn, at.kind).unwrap().pte;
                     plain.follow();
                     let walks = plain.tlb.counts().misses;
-                    plain.tlb.access(at, pte, &plain.os, &mut Noise::default());
+                    plain.tlb.access(at, pte, &plain.os, &mut Unfiltered::default());
                     if plain.tlb.counts().misses > walks {
                         plain.counters(asid);
                     }

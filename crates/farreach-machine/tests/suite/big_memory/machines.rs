@@ -1,6 +1,6 @@
 //! Whole machines: the loop with and without shortcuts on the new policies (XC-3), and policies that are switched off (CA-39).
 
-use crate::common::{Crowd, Outcome, Stream, run};
+use crate::common::{Outcome, RandomProcesses, Stream, run};
 use farreach_types::event::Prot;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -10,9 +10,9 @@ fn stream(seed: u64) -> Stream {
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
     let mut below = move |n: u64| rng.random_range(0..n);
     let mut s = Stream::new();
-    let mut crowd = Crowd::new(&mut s, Prot::RW, true);
+    let mut processes = RandomProcesses::new(&mut s, Prot::RW, true);
     for _ in 0..120 {
-        if !crowd.act(&mut s, &mut below) {
+        if !processes.act(&mut s, &mut below) {
             continue;
         }
         for _ in 0..40 {

@@ -242,8 +242,8 @@ fn ca_27_old_frames_are_not_used_before_the_flush() {
     // The event that converts uses none of the old frames; the flush is reported before the next event.
     let new: Vec<u64> = (0x100..0x10c).filter_map(|v| frame(&os, v)).collect();
     assert!(new.iter().all(|f| !old.contains(f)));
-    let told = whats(&mut os);
-    assert_eq!((told[0], told.iter().filter(|w| **w == What::Stale).count()), (What::Segment, 24));
+    let changes = whats(&mut os);
+    assert_eq!((changes[0], changes.iter().filter(|w| **w == What::Stale).count()), (What::Segment, 24));
     touch(&mut os, 0x2000, Kind::Store);
     assert!(old.contains(&frame(&os, 0x2000).unwrap()), "now they serve again");
 }

@@ -157,7 +157,7 @@ impl World {
                 Op::End(_) => drop(self.live.swap_remove(which)),
                 _ => {}
             }
-            self.settle();
+            self.check_changes();
         } else {
             for _ in 0..1 + self.below(12) {
                 let vpn = self.below(PAGES);
@@ -173,7 +173,7 @@ impl World {
         let around = self.expected(asid).into_iter().find(|r| (r.first.0..r.first.0 + r.pages).contains(&vpn));
         let Ok(touched) = self.os.touch(asid, Vpn(vpn), kind) else {
             self.log.push("memory is full".into());
-            self.settle();
+            self.check_changes();
             return;
         };
         assert_eq!(Some(touched.pte), self.os.pte(asid, Vpn(vpn)));
@@ -190,7 +190,7 @@ impl World {
         if kind == Kind::Store {
             self.written.insert((asid, vpn));
         }
-        self.settle();
+        self.check_changes();
         self.entries.insert((asid, vpn), touched.pte);
         if let Some(range) = self.os.range(asid, Vpn(vpn)) {
             self.cached.push((asid, range));
@@ -239,7 +239,7 @@ impl World {
     }
 
     /// Follows the changes and checks everything.
-    pub fn settle(&mut self) {
+    pub fn check_changes(&mut self) {
         let mut changes = Vec::new();
         self.os.take_changes(&mut changes);
         for change in changes {

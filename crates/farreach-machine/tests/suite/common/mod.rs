@@ -83,18 +83,18 @@ impl Stream {
 }
 
 /// Processes that come and go at random, and map, unmap, protect, advise and fork.
-pub struct Crowd {
+pub struct RandomProcesses {
     live: Vec<u32>,
     next: u32,
     /// Where the heap of the first process ends, if it grows.
     top: Option<u64>,
 }
 
-impl Crowd {
+impl RandomProcesses {
     /// One process, with 64 pages of heap from page 0x100 on.
-    pub fn new(s: &mut Stream, heap: Prot, grows: bool) -> Crowd {
+    pub fn new(s: &mut Stream, heap: Prot, grows: bool) -> RandomProcesses {
         s.start().map(0x100, 64, heap, false, Backing::Heap);
-        Crowd { live: vec![0], next: 1, top: grows.then_some(0x140) }
+        RandomProcesses { live: vec![0], next: 1, top: grows.then_some(0x140) }
     }
 
     /// An event of one of them, or none; false if it ended with that. `below` gives numbers below another.
@@ -160,7 +160,7 @@ pub fn run_batches(machines: &[&str], batches: &[Batch], plain: bool, threads: u
     for batch in batches {
         lab.feed(batch).unwrap();
     }
-    lab.settle().unwrap();
+    lab.finish().unwrap();
     Outcome { result: lab.result("test", None), entries: lab.entries() }
 }
 

@@ -5,7 +5,7 @@ mod runs;
 mod segments;
 
 use crate::common::{Stream, run, run_batches};
-use farreach_hw::tlb::{Lookup, Noise, Outcome, Tlb};
+use farreach_hw::tlb::{Lookup, Outcome, Tlb, Unfiltered};
 use farreach_oracle::driver::tlb;
 use farreach_trace::generate;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
@@ -60,7 +60,7 @@ fn touch(design: &mut dyn Tlb, memory: &Memory, kind: Kind, pages: impl IntoIter
     let look = |vpn| {
         let at = Lookup { asid: Asid(0), vpn: Vpn(vpn), kind };
         let pte = memory.pte(Asid(0), Vpn(vpn)).unwrap();
-        let outcome = design.access(at, pte, memory, &mut Noise::default()).outcome;
+        let outcome = design.access(at, pte, memory, &mut Unfiltered::default()).outcome;
         let found = design.probe(Asid(0), Vpn(vpn), kind).map(|t| t.pfn);
         assert_eq!(found, Some(pte.pfn), "XC-3");
         outcome
@@ -107,7 +107,7 @@ fn a_change_of_a_mapping_empties_the_walk_caches() {
     let mut design = tlb("hierarchy", "l2=none,pwc_pd=8,pwc_pdpt=8,pwc_pml4=8");
     let memory = Memory::default();
     loads(&mut *design, &memory, [0, 1]);
-    design.invalidate(Asid(0), VpnRange::one(Vpn(99)), &mut Noise::default());
+    design.invalidate(Asid(0), VpnRange::one(Vpn(99)), &mut Unfiltered::default());
     loads(&mut *design, &memory, [2]);
     assert_eq!(design.counts().walk.references(), 4 + 1 + 4);
 }

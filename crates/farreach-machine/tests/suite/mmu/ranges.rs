@@ -39,9 +39,9 @@ fn rmm15_12_a_page_takes_its_whole_range_along() {
     let mut design = tlb("range", "l1d=4K:1,l2=none");
     loads(&mut *design, &memory, [0, 500, 999]);
     assert_eq!(design.counts().misses, 1);
-    design.invalidate(Asid(0), VpnRange::one(Vpn(700)), &mut Noise::default());
+    design.invalidate(Asid(0), VpnRange::one(Vpn(700)), &mut Unfiltered::default());
     assert_eq!(loads(&mut *design, &memory, [1, 2]), [Outcome::TagMiss, Outcome::Hit], "fetched again");
-    design.demote(Asid(0), VpnRange::one(Vpn(3)), &mut Noise::default());
+    design.demote(Asid(0), VpnRange::one(Vpn(3)), &mut Unfiltered::default());
     assert_eq!(loads(&mut *design, &memory, [4]), [Outcome::TagMiss]);
     assert_eq!(design.counts().range.invalidations, 2);
 }

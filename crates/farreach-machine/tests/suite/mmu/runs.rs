@@ -19,7 +19,7 @@ fn rmm15_42_a_cluster_holds_its_pages_in_any_order() {
     let mut design = tlb("clustered", "l1d=4K:1,cluster_entries=16");
     let mut look = |vpn: u64| {
         let at = Lookup { asid: Asid(0), vpn: Vpn(vpn), kind: Kind::Load };
-        design.access(at, Shuffled.pte(Asid(0), Vpn(vpn)).unwrap(), &Shuffled, &mut Noise::default());
+        design.access(at, Shuffled.pte(Asid(0), Vpn(vpn)).unwrap(), &Shuffled, &mut Unfiltered::default());
         (design.counts().misses, design.counts().second_level_data_hits, design.counts().preloaded)
     };
     assert_eq!((0..8).map(&mut look).last(), Some((1, 7, 7)));
@@ -46,7 +46,7 @@ fn a_run_shares_an_entry() {
     let mut design = tlb("clustered", "l1d=4K:1,cluster_entries=16,cluster_ways=4,cluster_pages=4,cluster_frames=run");
     let mut look = |vpn: u64| {
         let at = Lookup { asid: Asid(0), vpn: Vpn(vpn), kind: Kind::Load };
-        design.access(at, Runs.pte(Asid(0), Vpn(vpn)).unwrap(), &Runs, &mut Noise::default());
+        design.access(at, Runs.pte(Asid(0), Vpn(vpn)).unwrap(), &Runs, &mut Unfiltered::default());
         (design.counts().misses, design.counts().second_level_data_hits, design.counts().preloaded)
     };
     assert_eq!([2, 0, 1, 3].map(&mut look).last(), Some(&(1, 3, 3)), "from the middle in both directions");
@@ -57,7 +57,7 @@ fn a_run_shares_an_entry() {
     let mut clustered = tlb("clustered", "l1d=4K:1,cluster_entries=16,cluster_pages=4");
     for vpn in 0..4 {
         let at = Lookup { asid: Asid(0), vpn: Vpn(vpn), kind: Kind::Load };
-        clustered.access(at, Runs.pte(Asid(0), Vpn(vpn)).unwrap(), &Runs, &mut Noise::default());
+        clustered.access(at, Runs.pte(Asid(0), Vpn(vpn)).unwrap(), &Runs, &mut Unfiltered::default());
     }
     assert_eq!(clustered.counts().misses, 2);
     assert_eq!(clustered.counts().second_level_data_hits, 2);
@@ -82,7 +82,7 @@ fn rows(keys: &str, pages: impl IntoIterator<Item = u64>) -> (Vec<(u64, u64)>, u
     let mut design = tlb("coalesced", &format!("l1d=4K:1,l1i=4K:1,l2=none,{keys}"));
     for vpn in pages {
         let at = Lookup { asid: Asid(0), vpn: Vpn(vpn), kind: Kind::Load };
-        design.access(at, Rows.pte(Asid(0), Vpn(vpn)).unwrap(), &Rows, &mut Noise::default());
+        design.access(at, Rows.pte(Asid(0), Vpn(vpn)).unwrap(), &Rows, &mut Unfiltered::default());
     }
     let runs = design.entries().into_iter().filter(|e| e.slot >= 2);
     let mut runs: Vec<(u64, u64)> = runs.map(|e| (e.base.0, e.pages.last().map_or(0, |(offset, ..)| offset + 1))).collect();
@@ -104,7 +104,7 @@ fn runs_grow_and_join() {
     let mut clusters = tlb("clustered", "l1d=4K:1,cluster_entries=1,cluster_frames=run");
     for vpn in (0..64).chain(0..64) {
         let at = Lookup { asid: Asid(0), vpn: Vpn(vpn), kind: Kind::Load };
-        clusters.access(at, Rows.pte(Asid(0), Vpn(vpn)).unwrap(), &Rows, &mut Noise::default());
+        clusters.access(at, Rows.pte(Asid(0), Vpn(vpn)).unwrap(), &Rows, &mut Unfiltered::default());
     }
     assert_eq!((clusters.counts().misses, rows("run_entries=1", (0..64).chain(0..64)).1), (16, 8));
 }
@@ -121,11 +121,11 @@ fn superpages_share_the_array_of_runs() {
     let mut design = tlb("coalesced", keys);
     loads(&mut *design, &huge, [0]);
     loads(&mut *design, &plain, [600]);
-    design.demote(Asid(0), VpnRange { start: Vpn(0), pages: 1024 }, &mut Noise::default());
+    design.demote(Asid(0), VpnRange { start: Vpn(0), pages: 1024 }, &mut Unfiltered::default());
     let runs: Vec<u64> = design.entries().iter().filter(|e| e.slot >= 2).map(|e| e.base.0).collect();
     assert_eq!(runs, [600]);
     // One page of it takes the whole run along, all of whose translations count.
     let before = design.counts().invalidations;
-    design.invalidate(Asid(0), VpnRange::one(Vpn(607)), &mut Noise::default());
+    design.invalidate(Asid(0), VpnRange::one(Vpn(607)), &mut Unfiltered::default());
     assert_eq!(design.counts().invalidations - before, 8);
 }

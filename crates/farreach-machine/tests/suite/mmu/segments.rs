@@ -17,7 +17,7 @@ fn ds13_2_what_the_segment_serves() {
     assert_eq!((c.data_misses, c.fetch_misses), (2, 1));
     // DS13-4, DS13-24: BASE = LIMIT, and the registers are loaded again.
     let off = Memory { segment: Some(Segment { limit: segment.base, ..segment }), ..Memory::default() };
-    design.segment_changed(Asid(0), &mut Noise::default());
+    design.segment_changed(Asid(0), &mut Unfiltered::default());
     loads(&mut *design, &off, [0x100]);
     assert_eq!(design.counts().data_misses, 2, "the fetch brought it into the second level");
     loads(&mut *design, &off, [0x101]);
@@ -34,7 +34,7 @@ fn f_2_registers_for_the_direct_map() {
     for (kernel, missed) in [("none", [64, 64, 64]), ("shared", [64, 0, 64]), ("own", [0, 0, 0])] {
         let mut design = tlb("segment", &format!("l1d=4K:4,l1i=4K:4,l2=none,kernel_segment={kernel}"));
         for (round, memory) in [&both, &alone, &both].into_iter().enumerate() {
-            design.segment_changed(Asid(0), &mut Noise::default());
+            design.segment_changed(Asid(0), &mut Unfiltered::default());
             let before = design.counts().misses;
             for vpn in (0x1000 + 64 * round as u64..).take(64) {
                 for kind in [Kind::Load, Kind::Store] {

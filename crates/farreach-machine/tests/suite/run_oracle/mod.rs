@@ -169,7 +169,7 @@ impl std::fmt::Display for Stream {
 
 // ----------------------------------------------------------------------------------------------------------- machines
 thread_local! {
-    static QUIET: Cell<bool> = const { Cell::new(false) };
+    static MUTE_PANICS: Cell<bool> = const { Cell::new(false) };
 }
 
 /// A panic as an error, without its message on the screen.
@@ -178,14 +178,14 @@ fn caught<T>(f: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     HOOK.call_once(|| {
         let usual = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
-            if !QUIET.get() {
+            if !MUTE_PANICS.get() {
                 usual(info)
             }
         }));
     });
-    QUIET.set(true);
+    MUTE_PANICS.set(true);
     let result = catch_unwind(AssertUnwindSafe(f));
-    QUIET.set(false);
+    MUTE_PANICS.set(false);
     result.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         Err(format!("panic: {}", text.unwrap_or_else(|| panic.downcast_ref::<&str>().map_or("?".into(), |t| (*t).into()))))

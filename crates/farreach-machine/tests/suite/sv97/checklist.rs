@@ -211,7 +211,7 @@ fn sv97_24_the_next_owner_of_an_identifier_has_lines_of_its_own() {
     w.go(2, Kind::Store, 0x5010);
     w.go(2, Kind::Store, 0x5010);
     assert_eq!((w.counts().ids_reused, w.counts().protection_traps), (1, 1));
-    assert_eq!(w.machine.look(1, Asid(2), 0x5010)[0].map(|line| line.attr()), Some(RWX));
+    assert_eq!(w.machine.cached_lines(1, Asid(2), 0x5010)[0].map(|line| line.attr()), Some(RWX));
 }
 
 /// SV97-24: the process that runs keeps what is in its registers, as long as somebody else has an identifier to give.
@@ -249,7 +249,7 @@ fn protection_sweep() {
     let cycles: f64 = rows.iter().filter(|r| r.event.starts_with("protection sweep")).map(|r| r.count as f64 * r.penalty).sum();
     assert_eq!(cycles, 6908.0, "SV97-44");
     assert_eq!(w.cached(0, 0x5000), [true; 2], "nothing is flushed");
-    assert_eq!(w.machine.look(1, Asid(0), 0x5000)[0].unwrap().attr(), Attr(Attr::READ));
+    assert_eq!(w.machine.cached_lines(1, Asid(0), 0x5000)[0].unwrap().attr(), Attr(Attr::READ));
 }
 
 /// F-16, H-SV-10: a raise needs no sweep; a lowering does. A line behind a raise is put right by one trap.

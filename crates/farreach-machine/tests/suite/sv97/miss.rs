@@ -2,7 +2,7 @@
 
 use super::world::{RWX, World};
 use farreach_hw::cache::Line;
-use farreach_hw::system::{Latch, LatchError};
+use farreach_hw::system::{TagLatch, TagLatchError};
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::event::Kind;
 use farreach_types::translation::Attr;
@@ -43,7 +43,7 @@ fn golden_costs() {
 fn sides() {
     let mut w = World::new("");
     w.go(0, Kind::Fetch, 0x1000);
-    assert_eq!(w.machine.look(0, Asid(0), 0x1000).map(|l| l.is_some()), [true, true]);
+    assert_eq!(w.machine.cached_lines(0, Asid(0), 0x1000).map(|l| l.is_some()), [true, true]);
     assert_eq!(w.cached(0, 0x1000), [false, false]);
     // 10 + 3 lines of code x 110, UPTE 20, recursion 10, root 20 + 90, UPTE 90.
     assert_eq!(w.cycles(), 10 + 3 * 110 + 20 + 10 + 110 + 90);
@@ -72,7 +72,7 @@ fn long_second_level_lines() {
 #[test]
 fn the_pair_is_atomic() {
     let attr = Attr(Attr::READ);
-    let mut naive = Latch::NAIVE;
+    let mut naive = TagLatch::NAIVE;
     naive.specify(0x111, RWX).unwrap();
     // An interrupt with a pair of its own.
     naive.specify(0x222, attr).unwrap();
@@ -81,7 +81,7 @@ fn the_pair_is_atomic() {
     assert_eq!((corrupted.tag, corrupted.attr), (0x222, attr), "the interrupted insert goes astray");
 
     // The same with save and restore.
-    let mut saved = Latch::NAIVE;
+    let mut saved = TagLatch::NAIVE;
     saved.specify(0x111, RWX).unwrap();
     let kept = saved.save();
     saved.specify(0x222, attr).unwrap();
@@ -90,14 +90,14 @@ fn the_pair_is_atomic() {
     assert_eq!(saved.load_and_map().unwrap().tag, 0x111);
 
     // Hardware that forbids it, and a datum before its tag.
-    let mut guarded = Latch::GUARDED;
-    assert_eq!(guarded.load_and_map(), Err(LatchError::NoTag));
+    let mut guarded = TagLatch::GUARDED;
+    assert_eq!(guarded.load_and_map(), Err(TagLatchError::NoTag));
     guarded.specify(0x111, RWX).unwrap();
-    assert_eq!(guarded.specify(0x222, attr), Err(LatchError::Interrupted));
+    assert_eq!(guarded.specify(0x222, attr), Err(TagLatchError::Interrupted));
     assert_eq!(guarded.load_and_map().unwrap().tag, 0x111);
-    assert_eq!(guarded.load_and_map(), Err(LatchError::NoTag), "one datum to a tag");
-    let mut empty = Latch::NAIVE;
-    assert_eq!(empty.load_and_map(), Err(LatchError::NoTag), "tag before data");
+    assert_eq!(guarded.load_and_map(), Err(TagLatchError::NoTag), "one datum to a tag");
+    let mut empty = TagLatch::NAIVE;
+    assert_eq!(empty.load_and_map(), Err(TagLatchError::NoTag), "tag before data");
 }
 
 /// SV97-20: a miss whose victim is modified runs the handler twice; the victim's entry was here, so it costs 10.
@@ -170,5 +170,5 @@ fn transfers_by_devices() {
     w.machine.dma_end(Asid(0), VpnRange { start: Vpn(2), pages: 1 });
     w.load(0x2000);
     assert_eq!((w.cached(0, 0x2000), w.counts().dma_waits), ([true; 2], 1));
-    assert!(!w.machine.look(1, Asid(0), 0x2000)[0].is_some_and(Line::dirty));
+    assert!(!w.machine.cached_lines(1, Asid(0), 0x2000)[0].is_some_and(Line::dirty));
 }

@@ -93,6 +93,6 @@ impl World {
     }
     /// Whether the byte is cached on the data side: first level, second level.
     pub fn cached(&self, asid: u32, addr: u64) -> [bool; 2] {
-        self.machine.look(1, Asid(asid), addr).map(|line| line.is_some())
+        self.machine.cached_lines(1, Asid(asid), addr).map(|line| line.is_some())
     }
 }

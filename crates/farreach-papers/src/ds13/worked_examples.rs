@@ -1,7 +1,7 @@
 //! What can be worked out by hand: sparse arenas, processes that take turns, few entries for 1 GB pages, walks in two dimensions, compaction.
 
 use super::*;
-use crate::hand::{Row, plan, table};
+use crate::expected_rows::{Row, plan, table};
 use crate::micro_memory::{ARENAS, SPARSE, TURNS};
 use farreach_hw::nested::{Dimension, references};
 use farreach_types::counts::SegmentUse;

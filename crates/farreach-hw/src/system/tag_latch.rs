@@ -13,7 +13,7 @@ pub struct Label {
 
 /// A pair of instructions that cannot do what it was meant to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LatchError {
+pub enum TagLatchError {
     /// The datum came before any tag.
     NoTag,
     /// A second tag came before the datum of the first.
@@ -23,45 +23,45 @@ pub enum LatchError {
 /// The latch between SPECIFYVTAG and LOAD&MAP. The tag must arrive before the datum, and no pair may come inside another, unless the
 /// intruder saves and restores the latch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Latch {
+pub struct TagLatch {
     label: Option<Label>,
     armed: bool,
     guarded: bool,
 }
 
-impl Latch {
+impl TagLatch {
     /// Hardware that refuses wrong sequences.
-    pub const GUARDED: Latch = Latch { label: None, armed: false, guarded: true };
+    pub const GUARDED: TagLatch = TagLatch { label: None, armed: false, guarded: true };
     /// Hardware without the check: the last tag counts, whoever set it.
-    pub const NAIVE: Latch = Latch { label: None, armed: false, guarded: false };
+    pub const NAIVE: TagLatch = TagLatch { label: None, armed: false, guarded: false };
 
     /// SPECIFYVTAG (SV97-5).
-    pub fn specify(&mut self, tag: u64, attr: Attr) -> Result<(), LatchError> {
+    pub fn specify(&mut self, tag: u64, attr: Attr) -> Result<(), TagLatchError> {
         if self.guarded && self.armed {
-            return Err(LatchError::Interrupted);
+            return Err(TagLatchError::Interrupted);
         }
         (self.label, self.armed) = (Some(Label { tag, attr }), true);
         Ok(())
     }
 
     /// LOAD&MAP (SV97-6): the label that the datum gets.
-    pub fn load_and_map(&mut self) -> Result<Label, LatchError> {
+    pub fn load_and_map(&mut self) -> Result<Label, TagLatchError> {
         if self.guarded && !self.armed {
-            return Err(LatchError::NoTag);
+            return Err(TagLatchError::NoTag);
         }
         self.armed = false;
-        self.label.ok_or(LatchError::NoTag)
+        self.label.ok_or(TagLatchError::NoTag)
     }
 
     /// Saves the latch for an interrupt handler with a pair of its own; the latch is empty then.
-    pub fn save(&mut self) -> Latch {
+    pub fn save(&mut self) -> TagLatch {
         let saved = *self;
         (self.label, self.armed) = (None, false);
         saved
     }
 
     /// Restores the latch at the end of the handler.
-    pub fn restore(&mut self, saved: Latch) {
+    pub fn restore(&mut self, saved: TagLatch) {
         *self = saved;
     }
 }

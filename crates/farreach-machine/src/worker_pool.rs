@@ -12,18 +12,18 @@ use std::thread::JoinHandle;
 
 /// Words of a chunk, which goes to the engines as one. Waking a thread takes as long as some ten thousand references,
 /// so it should not happen for each batch.
-const LOAD: usize = 1 << 16;
+const CHUNK_WORDS: usize = 1 << 16;
 
 /// Chunks that may wait for an engine, at least: so many that the reader need not wait for each one.
-const WAITING: usize = 2;
+const MIN_QUEUED_CHUNKS: usize = 2;
 
 /// Chunks in this many bytes.
-fn loads(bytes: u64) -> usize {
-    usize::try_from(bytes / (LOAD * size_of::<u64>()) as u64).unwrap_or(usize::MAX)
+fn chunks_of(bytes: u64) -> usize {
+    usize::try_from(bytes / (CHUNK_WORDS * size_of::<u64>()) as u64).unwrap_or(usize::MAX)
 }
 
 /// What an engine can do.
-pub(super) trait Work: Send + 'static {
+pub(super) trait BatchEngine: Send + 'static {
     /// Simulates one batch.
     fn feed(&mut self, batch: &Batch) -> Result<(), Error>;
     /// The limit was reached: further batches would be ignored.
@@ -34,12 +34,12 @@ pub(super) trait Work: Send + 'static {
 
 /// One engine on a thread of its own.
 struct Worker<W> {
-    loads: SyncSender<Arc<Vec<Batch>>>,
+    chunks: SyncSender<Arc<Vec<Batch>>>,
     thread: JoinHandle<(W, Result<(), Error>)>,
 }
 
 /// All engines of a laboratory.
-pub(super) struct Crew<W> {
+pub(super) struct WorkerPool<W> {
     workers: Vec<Worker<W>>,
     shared: Arc<Shared>,
     /// The chunk being filled, and its size: its words, and one for each batch.
@@ -54,17 +54,17 @@ struct Shared {
     done: AtomicBool,
 }
 
-impl<W: Work> Crew<W> {
+impl<W: BatchEngine> WorkerPool<W> {
     /// Starts a thread for each engine. `ahead`: see [`Options::ahead`](super::Options::ahead).
-    pub fn start(engines: Vec<W>, ahead: u64) -> Result<Crew<W>, Error> {
-        let waiting = WAITING.max(loads(ahead));
+    pub fn start(engines: Vec<W>, ahead: u64) -> Result<WorkerPool<W>, Error> {
+        let waiting = MIN_QUEUED_CHUNKS.max(chunks_of(ahead));
         let shared = Arc::new(Shared::default());
-        let hire = |(i, mut engine): (usize, W)| {
-            let (loads, work) = sync_channel::<Arc<Vec<Batch>>>(waiting);
+        let spawn = |(i, mut engine): (usize, W)| {
+            let (chunks, work) = sync_channel::<Arc<Vec<Batch>>>(waiting);
             let shared = Arc::clone(&shared);
             let thread = std::thread::Builder::new().name(format!("engine {i}")).spawn(move || {
-                for load in work {
-                    for batch in load.iter() {
+                for chunk in work {
+                    for batch in chunk.iter() {
                         if let Err(error) = engine.feed(batch) {
                             return (engine, Err(error));
                         }
@@ -79,10 +79,10 @@ impl<W: Work> Crew<W> {
                 (engine, Ok(()))
             });
             let thread = thread.map_err(|source| Error::Io { file: "a thread for an engine".into(), source })?;
-            Ok(Worker { loads, thread })
+            Ok(Worker { chunks, thread })
         };
-        let workers = engines.into_iter().enumerate().map(hire).collect::<Result<_, Error>>()?;
-        Ok(Crew { workers, shared, next: (Vec::new(), 0) })
+        let workers = engines.into_iter().enumerate().map(spawn).collect::<Result<_, Error>>()?;
+        Ok(WorkerPool { workers, shared, next: (Vec::new(), 0) })
     }
 
     /// Queues a batch for every engine. False: the limit is reached, or an engine failed; [`WorkerPool::finish`] says
@@ -90,13 +90,13 @@ impl<W: Work> Crew<W> {
     pub fn feed(&mut self, batch: Batch) -> bool {
         self.next.1 += 1 + batch.words.len();
         self.next.0.push(batch);
-        (self.next.1 < LOAD || self.send()) && !self.shared.done.load(Ordering::Relaxed)
+        (self.next.1 < CHUNK_WORDS || self.send()) && !self.shared.done.load(Ordering::Relaxed)
     }
 
     /// Sends the current chunk; false if an engine failed.
     fn send(&mut self) -> bool {
-        let load = Arc::new(std::mem::take(&mut self.next).0);
-        self.workers.iter().all(|w| w.loads.send(Arc::clone(&load)).is_ok())
+        let chunk = Arc::new(std::mem::take(&mut self.next).0);
+        self.workers.iter().all(|w| w.chunks.send(Arc::clone(&chunk)).is_ok())
     }
 
     pub fn progress(&self) -> Progress {
@@ -111,8 +111,8 @@ impl<W: Work> Crew<W> {
         self.send();
         let mut outcome = Ok(());
         let mut engines = Vec::new();
-        for Worker { loads, thread } in self.workers {
-            drop(loads);
+        for Worker { chunks, thread } in self.workers {
+            drop(chunks);
             match thread.join() {
                 Ok((engine, result)) => {
                     engines.push(engine);
@@ -125,7 +125,7 @@ impl<W: Work> Crew<W> {
     }
 }
 
-impl Work for Engine {
+impl BatchEngine for Engine {
     fn feed(&mut self, batch: &Batch) -> Result<(), Error> {
         Engine::feed(self, batch)
     }

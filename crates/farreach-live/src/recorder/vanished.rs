@@ -10,7 +10,7 @@ use farreach_types::event::{Batch, End, Op};
 use super::super::layout::{ORDER, control};
 use super::super::log::Log;
 use super::super::process::Process;
-use super::super::reap;
+use super::super::wait;
 use super::{GRACE, Recorder};
 
 impl Recorder {
@@ -28,7 +28,7 @@ impl Recorder {
     }
 
     /// A process vanished without an end record: takes its remaining words.
-    pub(super) fn bury(&mut self, ring: u32) -> Result<()> {
+    pub(super) fn finish_vanished(&mut self, ring: u32) -> Result<()> {
         let Some(process) = self.live.get_mut(&ring) else { return Ok(()) };
         if process.pending(&self.dir.0) > 0 {
             // Its published chunks have their turn, unless it died between publishing and taking its place in the order:
@@ -53,7 +53,7 @@ impl Recorder {
             if let Some(image) = self.image_of(pid) {
                 let ring = image.ring;
                 self.live.insert(ring, image);
-                return self.bury(ring);
+                return self.finish_vanished(ring);
             }
         }
         let Some(mut process) = self.live.remove(&ring) else { return Ok(()) };
@@ -67,9 +67,9 @@ impl Recorder {
         self.remove_ring(ring);
         let log = Log::read(&self.dir.0, pid);
         // A program says how it ended, unless a signal from outside ended it.
-        let silent = pid == self.child.id() && reap::has_exited(pid);
+        let unexplained = pid == self.child.id() && wait::has_exited(pid);
         let unborn = ring == 0 && !started;
-        let failure = log.failure().or_else(|| (silent || unborn && self.interrupted.is_none()).then(|| log.tail()));
+        let failure = log.failure().or_else(|| (unexplained || unborn && self.interrupted.is_none()).then(|| log.tail()));
         if let Some(why) = failure {
             let why = if why.is_empty() { "; its message, if any, stands above".to_owned() } else { format!(":\n{why}") };
             return Err(self.wrong(&format!("process {pid}"), format!("the recorder itself failed{why}")));

@@ -29,7 +29,7 @@ pub struct Region {
 }
 
 /// The mappings of a process with what is present of them. Memory may change meanwhile: every page is true for its moment.
-pub fn look(process: &Process) -> ProcResult<Vec<Region>> {
+pub fn snapshot(process: &Process) -> ProcResult<Vec<Region>> {
     let maps = process.smaps()?;
     let mut pagemap = process.pagemap()?;
     let mut regions = Vec::new();
@@ -106,10 +106,10 @@ fn present(
 }
 
 /// Regions of one name together, largest first.
-pub fn regions(look: &[Region]) -> Vec<RegionContiguity> {
+pub fn regions(snapshot: &[Region]) -> Vec<RegionContiguity> {
     let mut rows: Vec<RegionContiguity> = Vec::new();
     let mut index: HashMap<&str, usize> = HashMap::new();
-    for region in look.iter().filter(|region| !region.runs.is_empty()) {
+    for region in snapshot.iter().filter(|region| !region.runs.is_empty()) {
         let row = *index.entry(&region.name).or_insert_with(|| {
             rows.push(RegionContiguity { region: region.name.clone(), ..RegionContiguity::default() });
             rows.len() - 1
@@ -127,7 +127,7 @@ pub fn regions(look: &[Region]) -> Vec<RegionContiguity> {
 }
 
 /// The mapping for the laboratory.
-pub fn dump(source: &str, look: Vec<Region>) -> Dump {
+pub fn dump(source: &str, snapshot: Vec<Region>) -> Dump {
     let area = |region: Region| {
         let huge = region.huge.unwrap_or_default();
         Area {
@@ -140,7 +140,7 @@ pub fn dump(source: &str, look: Vec<Region>) -> Dump {
             runs: region.runs.iter().flat_map(|run| split(run, &huge)).collect(),
         }
     };
-    Dump { source: source.to_owned(), areas: look.into_iter().map(area).collect() }
+    Dump { source: source.to_owned(), areas: snapshot.into_iter().map(area).collect() }
 }
 
 /// A run in pieces of one leaf size. What changed between two looks may not fit together: then it is taken for base pages.

@@ -1,6 +1,6 @@
 //! The designs that an engine runs, and the operating systems they share.
 
-use super::growth::Growth;
+use super::memory_profile::MemoryProfile;
 use super::profile::Profile;
 use farreach_hw::tlb::{Lookup, Tlb};
 use farreach_os::Os;
@@ -10,7 +10,7 @@ use farreach_types::translation::{PageTableView, Translation};
 use std::ops::Range;
 
 /// One design of a machine: a unified TLB, or one for each side.
-pub(super) struct Unit {
+pub(super) struct TlbInstance {
     /// The name of the machine, as the user wrote it.
     pub name: String,
     /// Its group.
@@ -27,7 +27,7 @@ pub(super) struct Unit {
     pub walks: bool,
 }
 
-impl Unit {
+impl TlbInstance {
     /// The TLB for lookups of a kind, and whether it sees fetches and data.
     #[inline]
     pub fn tlb(&mut self, kind: Kind) -> (&mut dyn Tlb, [bool; 2]) {
@@ -50,11 +50,11 @@ impl Unit {
 
     /// Passes lookups that were only counted on to its TLBs.
     #[inline]
-    pub fn looked_up(&mut self, asid: Asid, lookups: &[(bool, Vpn, u32)]) {
+    pub fn note_lookups(&mut self, asid: Asid, lookups: &[(bool, Vpn, u32)]) {
         for (tlb, [fetch, data]) in self.each() {
             for &(of_fetch, vpn, when) in lookups {
                 if if of_fetch { fetch } else { data } {
-                    tlb.looked_up(asid, vpn, when);
+                    tlb.note_lookup(asid, vpn, when);
                 }
             }
         }
@@ -76,7 +76,7 @@ pub(super) struct Group {
     /// Its designs, as bits of the masks.
     pub designs: Range<usize>,
     /// Memory over time.
-    pub growth: Growth,
+    pub memory_profile: MemoryProfile,
 }
 
 impl Group {

@@ -5,10 +5,10 @@
 //! private anonymous memory; and what the program unmaps becomes rest again, until the last of the huge page is unmapped.
 
 use super::Os;
-use super::coarse::Piece;
+use super::base_pages::Piece;
 use super::object::{ObjectId, ObjectKind};
+use super::page_index::PageLocation;
 use super::region::{Huge, Region};
-use super::slots::Slot;
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::event::Backing;
 
@@ -33,7 +33,7 @@ impl Os {
 
     /// Whether a group may become one huge page although its regions do not fill it: all of them are private anonymous memory alike,
     /// nothing of them mapped or begun.
-    pub(super) fn roundable(&self, asid: Asid, group: VpnRange, region: &Region) -> bool {
+    pub(super) fn may_round_up(&self, asid: Asid, group: VpnRange, region: &Region) -> bool {
         let stack = |r: &Region| ["stack", "kernel-provided"].contains(&&*self.labels.names[r.label as usize]);
         let fits = |part: &Region| {
             let object = self.memory.objects.get(part.object);
@@ -42,9 +42,9 @@ impl Os {
                 && !object.kind.is_file()
                 && part.prot == region.prot
                 && !stack(part)
-                && !object.slots.any_in(first..end)
+                && !object.page_index.any_in(first..end)
         };
-        self.placement.rounds() && self.regions_in(asid, group).iter().all(fits)
+        self.placement.rounds_up() && self.regions_in(asid, group).iter().all(fits)
     }
 
     /// Makes a region of all of a group that has none; returns all regions of the group.
@@ -61,7 +61,7 @@ impl Os {
     /// A mapping comes where there may be rests: takes their regions away, their pages stay. Returns these pages.
     pub(super) fn adopt(&mut self, asid: Asid, mapping: &Piece) -> Vec<VpnRange> {
         let anonymous = matches!(mapping.backing, Backing::Anonymous | Backing::Heap) && !mapping.shared;
-        if !self.placement.rounds() || !anonymous {
+        if !self.placement.rounds_up() || !anonymous {
             return Vec::new();
         }
         let mut parts: Vec<VpnRange> = Vec::new();
@@ -73,7 +73,7 @@ impl Os {
             }
             for region in self.take(asid, rest.range) {
                 let end = region.first_page + region.range.pages;
-                self.memory.objects.get_mut(region.object).slots.drain(region.first_page..end, true);
+                self.memory.objects.get_mut(region.object).page_index.drain(region.first_page..end, true);
                 self.memory.drop_mapper(region.object);
             }
             parts.push(rest.range);
@@ -86,7 +86,7 @@ impl Os {
         for &part in parts {
             for run in self.spaces[asid.0 as usize].table.runs_in(part) {
                 let object = self.memory.objects.get_mut(region.object);
-                object.slots.insert_run(region.page_of(run.first), run.pages, run.entry.pfn);
+                object.page_index.insert_run(region.page_of(run.first), run.pages, run.entry.pfn);
             }
             self.spaces[asid.0 as usize].table.set_label(part, region.label);
         }
@@ -95,7 +95,7 @@ impl Os {
     /// A range is about to be unmapped. At its ends it may lie in huge pages of which other memory remains: that part becomes rest. If
     /// nothing but rest would remain, that goes too. Returns what is to be unmapped.
     pub(super) fn keep_rest(&mut self, asid: Asid, range: VpnRange) -> Vec<VpnRange> {
-        let Some(order) = self.placement.rounds().then(|| self.placement.huge_order()).flatten() else { return vec![range] };
+        let Some(order) = self.placement.rounds_up().then(|| self.placement.huge_order()).flatten() else { return vec![range] };
         if range.pages == 0 {
             return vec![range];
         }
@@ -138,9 +138,9 @@ impl Os {
         let (first, end) = (region.first_page, region.first_page + region.range.pages);
         let object: ObjectId = self.memory.objects.create(ObjectKind::Anonymous, None, true, 0);
         let mut page = region.range.start.0;
-        for (slot, pages) in self.memory.objects.get_mut(region.object).slots.drain(first..end, false) {
-            if let Slot::Busy(pfn) = slot {
-                self.memory.objects.get_mut(object).slots.insert_run(page, pages, pfn);
+        for (slot, pages) in self.memory.objects.get_mut(region.object).page_index.drain(first..end, false) {
+            if let PageLocation::Busy(pfn) = slot {
+                self.memory.objects.get_mut(object).page_index.insert_run(page, pages, pfn);
             }
             page += pages;
         }

@@ -5,16 +5,16 @@ use farreach_os::{InUse, Os};
 use farreach_types::counts::MemoryTimeline;
 
 /// Memory at the end of each of equal slices of the run, as many as a [`super::profile::Profile`] has.
-pub(super) struct Growth {
+pub(super) struct MemoryProfile {
     slice: u64,
     /// First lookup past the slice under way.
     end: u64,
     samples: Vec<InUse>,
 }
 
-impl Growth {
-    pub fn new() -> Growth {
-        Growth { slice: FIRST_SLICE, end: FIRST_SLICE, samples: Vec::new() }
+impl MemoryProfile {
+    pub fn new() -> MemoryProfile {
+        MemoryProfile { slice: FIRST_SLICE, end: FIRST_SLICE, samples: Vec::new() }
     }
 
     /// To be called before anything may change what is in use, with the number of lookups made until then: what is in use now was so
@@ -58,21 +58,21 @@ mod tests {
     /// DS13-33: whatever the slices come to be, each sample is what was in use at the end of its slice.
     #[test]
     fn samples_are_what_was_in_use_at_the_ends_of_slices() {
-        let mut growth = Growth::new();
+        let mut memory_profile = MemoryProfile::new();
         let at = |lookups: u64| InUse { resident: lookups / 3000 % 700, virtual_pages: lookups / 5000 };
         let changes = (0..600_000u64).filter(|l| l % 1000 == 0);
         let mut now = at(0);
         for lookups in changes {
-            if lookups >= growth.end {
-                growth.sample(lookups, now);
+            if lookups >= memory_profile.end {
+                memory_profile.sample(lookups, now);
             }
             now = at(lookups);
         }
-        growth.sample(600_000, now);
-        assert!((MAX_SLICES / 2..=MAX_SLICES).contains(&growth.samples.len()), "{}", growth.samples.len());
-        for (i, sample) in growth.samples.iter().enumerate() {
+        memory_profile.sample(600_000, now);
+        assert!((MAX_SLICES / 2..=MAX_SLICES).contains(&memory_profile.samples.len()), "{}", memory_profile.samples.len());
+        for (i, sample) in memory_profile.samples.iter().enumerate() {
             // The last change before the end of the slice.
-            let end = (i as u64 + 1) * growth.slice;
+            let end = (i as u64 + 1) * memory_profile.slice;
             assert_eq!(*sample, at((end - 1) / 1000 * 1000), "slice {i}");
         }
     }

@@ -1,6 +1,6 @@
 //! What the paper works out by hand: small programs on which a mechanism must show, whatever else programs do.
 
-use crate::hand::{Row, What, plan, table};
+use crate::expected_rows::{Row, What, plan, table};
 use crate::machines::{PARTIAL, SINGLE, SUPERPAGE};
 use crate::{Study, micro};
 

@@ -1,10 +1,10 @@
 //! One lookup: finds the designs for which it is not filtered, and passes it on to them.
 
-use super::super::quiet::NEVER_QUIET;
-use super::super::tally::{begins, of};
-use super::super::unit::Group;
+use super::super::filter::NEVER_FILTERED;
+use super::super::instance::Group;
+use super::super::tally::{alignment, counter_of};
 use super::Engine;
-use super::events::{hush, noise};
+use super::events::{unfilter, unfiltered};
 use farreach_hw::tlb::{Lookup, Outcome};
 use farreach_os::Touched;
 use farreach_os::ranges::RangeUse;
@@ -19,26 +19,26 @@ impl Engine {
     #[inline(never)]
     pub(super) fn lookup(&mut self, asid: Asid, vpn: u64, kind: Kind, inside: u32) -> Result<bool, Error> {
         if self.plain {
-            self.ask_all(asid, vpn, kind, inside)?;
+            self.access_all(asid, vpn, kind, inside)?;
             return Ok(true);
         }
-        let (slot, known) = self.quiet.known(vpn, kind);
-        let (quiet, served) = known.unwrap_or_default();
-        if quiet == self.full {
-            self.quiet.mark(slot);
+        let (slot, known) = self.filter.find(vpn, kind);
+        let (filtered, served) = known.unwrap_or_default();
+        if filtered == self.full {
+            self.filter.stamp(slot);
             return Ok(false);
         }
         if known.is_none() {
             self.claim(asid, vpn, slot);
         }
-        let designs = self.full & !quiet & !inside;
+        let designs = self.full & !filtered & !inside;
         if designs & !served != 0 {
             self.serve(asid, vpn, kind, slot, designs & !served)?;
         }
-        let (quiet, missed) = self.ask(asid, vpn, kind, slot, designs);
-        self.quiet.publish(slot, kind, if vpn == NEVER_QUIET { 0 } else { quiet });
+        let (filtered, missed) = self.access(asid, vpn, kind, slot, designs);
+        self.filter.publish(slot, kind, if vpn == NEVER_FILTERED { 0 } else { filtered });
         // Not before: the reference that faults did not look up what its fault takes away.
-        self.quiet.mark(slot);
+        self.filter.stamp(slot);
         if missed & self.readers != 0 {
             self.read_counters(asid, missed & self.readers);
         }
@@ -48,9 +48,9 @@ impl Engine {
     /// A further 4 KB page of one reference. No lookup for designs in whose base page the reference stays.
     #[cold]
     pub(super) fn lookup_further(&mut self, asid: Asid, vpn: u64, kind: Kind) -> Result<bool, Error> {
-        *of(&mut self.tally.further, kind) += 1;
-        self.tally.crossings[begins(vpn)] += 1;
-        self.lookup(asid, vpn, kind, self.inside[begins(vpn)])
+        *counter_of(&mut self.tally.further, kind) += 1;
+        self.tally.crossings[alignment(vpn)] += 1;
+        self.lookup(asid, vpn, kind, self.inside[alignment(vpn)])
     }
 
     /// The number of the lookup under way.
@@ -60,7 +60,7 @@ impl Engine {
     }
 
     /// A lookup without shortcuts, in the designs that are not `inside`.
-    fn ask_all(&mut self, asid: Asid, vpn: u64, kind: Kind, inside: u32) -> Result<(), Error> {
+    fn access_all(&mut self, asid: Asid, vpn: u64, kind: Kind, inside: u32) -> Result<(), Error> {
         self.footprint.insert(asid, vpn);
         let clock = self.clock();
         for g in 0..self.groups.len() {
@@ -73,16 +73,16 @@ impl Engine {
             let mut missed = 0;
             let Group { os, designs, .. } = &self.groups[g];
             for design in designs.clone() {
-                let unit = &mut self.units[design];
-                self.noise.clear();
-                let answer = unit.tlb(kind).0.access(at, touched.pte, os, &mut self.noise);
+                let instance = &mut self.instances[design];
+                self.unfiltered.clear();
+                let answer = instance.tlb(kind).0.access(at, touched.pte, os, &mut self.unfiltered);
                 if answer.outcome != Outcome::Hit {
                     missed |= 1 << design;
-                    unit.profile.miss(clock, kind, touched.label);
-                    if unit.walks
-                        && let Some(lives) = &mut self.lives
+                    instance.profile.miss(clock, kind, touched.label);
+                    if instance.walks
+                        && let Some(lifetimes) = &mut self.lifetimes
                     {
-                        lives.walk(asid, vpn, kind, design);
+                        lifetimes.walk(asid, vpn, kind, design);
                     }
                 }
             }
@@ -98,7 +98,7 @@ impl Engine {
             let group = &mut self.groups[g];
             if group.mask() & designs & self.readers != 0 {
                 let mut counters = RangeUse::default();
-                self.units[group.designs.start].each().for_each(|(tlb, _)| counters.count(tlb.counts()));
+                self.instances[group.designs.start].each().for_each(|(tlb, _)| counters.count(tlb.counts()));
                 group.os.counted(asid, counters);
                 self.follow(g);
             }
@@ -108,9 +108,9 @@ impl Engine {
     /// An operating system serves a lookup.
     fn touch(&mut self, g: usize, Lookup { asid, vpn, kind }: Lookup) -> Result<Touched, Error> {
         let clock = self.clock();
-        let Group { os, designs, growth } = &mut self.groups[g];
-        growth.before(clock, os);
-        let name = &self.units[designs.start].name;
+        let Group { os, designs, memory_profile } = &mut self.groups[g];
+        memory_profile.before(clock, os);
+        let name = &self.instances[designs.start].name;
         os.touch(asid, vpn, kind).map_err(|e| Error::Simulation { machine: name.clone(), what: os.explain(e) })
     }
 
@@ -118,8 +118,8 @@ impl Engine {
     #[cold]
     fn claim(&mut self, asid: Asid, vpn: u64, slot: usize) {
         self.footprint.insert(asid, vpn);
-        if let Some(lookup) = self.quiet.claim(slot, vpn) {
-            self.looked_up(asid, &[lookup]);
+        if let Some(lookup) = self.filter.claim(slot, vpn) {
+            self.note_lookups(asid, &[lookup]);
         }
     }
 
@@ -131,7 +131,7 @@ impl Engine {
             if mask & designs != 0 {
                 let touched = self.touch(g, Lookup { asid, vpn: Vpn(vpn >> self.groups[g].order()), kind })?;
                 self.follow(g);
-                self.quiet.serve(slot, kind, mask, g, touched);
+                self.filter.set_answer(slot, kind, mask, g, touched);
             }
         }
         Ok(())
@@ -139,40 +139,40 @@ impl Engine {
 
     /// Passes a lookup on to these designs. Returns those for which it may be filtered now, and those that missed.
     #[inline(always)]
-    fn ask(&mut self, asid: Asid, vpn: u64, kind: Kind, slot: usize, designs: u32) -> (u32, u32) {
+    fn access(&mut self, asid: Asid, vpn: u64, kind: Kind, slot: usize, designs: u32) -> (u32, u32) {
         let clock = self.clock();
-        let Engine { groups, units, quiet, noise: plain, lives, .. } = self;
-        let (mut calm, mut missed) = (0, 0);
+        let Engine { groups, instances, filter, unfiltered: plain, lifetimes, .. } = self;
+        let (mut filterable, mut missed) = (0, 0);
         let mut left = designs;
         while left != 0 {
             let design = left.trailing_zeros() as usize;
             left &= left - 1;
-            let unit = &mut units[design];
-            let (os, k) = (&groups[unit.group].os, unit.order);
-            let Touched { pte, label } = quiet.answer(slot, unit.group);
+            let instance = &mut instances[design];
+            let (os, k) = (&groups[instance.group].os, instance.order);
+            let Touched { pte, label } = filter.answer(slot, instance.group);
             let at = Lookup { asid, vpn: Vpn(vpn >> k), kind };
-            let (tlb, sees) = unit.tlb(kind);
-            let noise = noise(k, quiet, plain);
-            noise.clear();
-            noise.sees = sees;
-            let answer = tlb.access(at, pte, os, noise);
-            hush(quiet, plain, asid, design, k);
-            quiet.asked(slot, design);
-            calm |= u32::from(answer.quiet) << design;
+            let (tlb, sees) = instance.tlb(kind);
+            let unfiltered = unfiltered(k, filter, plain);
+            unfiltered.clear();
+            unfiltered.sees = sees;
+            let answer = tlb.access(at, pte, os, unfiltered);
+            unfilter(filter, plain, asid, design, k);
+            filter.add_candidate(slot, design);
+            filterable |= u32::from(answer.filterable) << design;
             if answer.outcome != Outcome::Hit {
                 missed |= 1 << design;
-                unit.profile.miss(clock, kind, label);
-                if unit.walks
-                    && let Some(lives) = lives
+                instance.profile.miss(clock, kind, label);
+                if instance.walks
+                    && let Some(lifetimes) = lifetimes
                 {
-                    lives.walk(asid, vpn, kind, design);
+                    lifetimes.walk(asid, vpn, kind, design);
                 }
             }
             if cfg!(debug_assertions) {
-                unit.check(os, at);
+                instance.check(os, at);
                 assert_eq!(Some(pte), os.pte(asid, at.vpn), "XC-3: {at:?} was served otherwise than the page table says");
             }
         }
-        (calm, missed)
+        (filterable, missed)
     }
 }

@@ -43,7 +43,7 @@ impl Missed {
 
 /// Counters that depend on the first level.
 #[derive(Clone, Default)]
-pub(super) struct Firsts {
+pub(super) struct L1Misses {
     /// References of the program, by side and by whether the TLB had to be filled. Hits in all that needed no TLB are not here.
     pub program: [[Missed; 2]; 2],
     /// References of handlers, by side.
@@ -54,7 +54,7 @@ pub(super) struct Firsts {
     pub swept: Missed,
 }
 
-impl Firsts {
+impl L1Misses {
     /// What a member counted, given what all of them did.
     pub fn complete(&self, member: usize, mut counts: SystemCounts) -> SystemCounts {
         for (side, program) in [&mut counts.fetch, &mut counts.data].into_iter().zip(&self.program) {

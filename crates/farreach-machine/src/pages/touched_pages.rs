@@ -54,7 +54,7 @@ struct Level {
     order: u32,
     ids: HashMap<(Asid, u64), u32, FixedState>,
     /// By id: whether it lives.
-    lives: Vec<bool>,
+    is_live: Vec<bool>,
     /// Ids that are free.
     spare: Vec<u32>,
     live: u64,
@@ -86,7 +86,7 @@ pub(super) struct Pages {
 }
 
 /// See the module.
-pub(super) struct Book {
+pub(super) struct TouchedPages {
     near: Box<[Near]>,
     rows: Vec<Row>,
     spare_rows: Vec<u32>,
@@ -99,12 +99,12 @@ pub(super) struct Book {
     past: Distinct,
 }
 
-impl Book {
+impl TouchedPages {
     /// `orders`: the page sizes over 4 KB, as powers of two, ascending.
-    pub fn new(orders: &[u32]) -> Book {
+    pub fn new(orders: &[u32]) -> TouchedPages {
         assert!(orders.len() <= MAX_SIZES);
         let nothing = Near { vpn: u64::MAX, asid: Asid(0), row: 0 };
-        Book {
+        TouchedPages {
             near: vec![nothing; 1 << NEAR_BITS].into(),
             rows: Vec::new(),
             spare_rows: Vec::new(),
@@ -210,7 +210,7 @@ impl Book {
     /// What lies in a range goes, pages of every size as far as the range reaches all of their parts that are mapped. Each page of size
     /// `i` that goes is given to `gone` as `i` and its id.
     pub fn release(&mut self, asid: Asid, range: VpnRange, mut gone: impl FnMut(usize, u32)) {
-        let Book { spaces, mapped, rows, levels, .. } = self;
+        let TouchedPages { spaces, mapped, rows, levels, .. } = self;
         let Some(pages) = spaces.get(&asid) else { return };
         if range.pages == 0 {
             return;
@@ -222,7 +222,7 @@ impl Book {
         let mut take = |vpn: u64, row: u32| {
             let row = &mut rows[row as usize];
             for (i, (level, id)) in levels.iter_mut().zip(row.ids).enumerate() {
-                if reached[i].contains(Vpn(vpn)) && std::mem::take(&mut level.lives[id as usize]) {
+                if reached[i].contains(Vpn(vpn)) && std::mem::take(&mut level.is_live[id as usize]) {
                     level.live -= 1;
                     gone(i, id);
                 }
@@ -271,17 +271,17 @@ impl Book {
 
 impl Level {
     fn id(&mut self, asid: Asid, page: u64) -> u32 {
-        let Level { ids, lives, spare, .. } = self;
+        let Level { ids, is_live, spare, .. } = self;
         *ids.entry((asid, page)).or_insert_with(|| {
             spare.pop().unwrap_or_else(|| {
-                lives.push(false);
-                u32::try_from(lives.len() - 1).expect("fewer than 2^32 pages fit in memory")
+                is_live.push(false);
+                u32::try_from(is_live.len() - 1).expect("fewer than 2^32 pages fit in memory")
             })
         })
     }
 
     fn begin(&mut self, id: u32) {
-        if !std::mem::replace(&mut self.lives[id as usize], true) {
+        if !std::mem::replace(&mut self.is_live[id as usize], true) {
             self.allocations += 1;
             self.live += 1;
             self.peak = self.peak.max(self.live);
@@ -345,18 +345,18 @@ mod tests {
 
     #[test]
     fn what_an_ended_address_space_had_is_kept_and_its_room_used_again() {
-        let mut book = Book::new(&[0, 4]);
+        let mut touched_pages = TouchedPages::new(&[0, 4]);
         for asid in (0..100).map(Asid) {
             for vpn in [5, 6, 40] {
-                book.touch(asid, vpn, DATA);
+                touched_pages.touch(asid, vpn, DATA);
             }
             let mut dead = Vec::new();
-            book.release(asid, VpnRange { start: Vpn(0), pages: 1 << 52 }, |i, id| dead.push((i, id)));
+            touched_pages.release(asid, VpnRange { start: Vpn(0), pages: 1 << 52 }, |i, id| dead.push((i, id)));
             assert_eq!((dead.iter().filter(|d| d.0 == 0).count(), dead.len()), (3, 5));
-            book.forget(asid);
+            touched_pages.forget(asid);
         }
-        assert_eq!((book.rows.len(), book.levels[1].lives.len(), book.touched()), (3, 2, 300));
-        let pages = book.pages();
+        assert_eq!((touched_pages.rows.len(), touched_pages.levels[1].is_live.len(), touched_pages.touched()), (3, 2, 300));
+        let pages = touched_pages.pages();
         assert_eq!(pages.iter().map(|p| (p.all, p.allocations, p.peak)).collect::<Vec<_>>(), [(300, 300, 3), (200, 200, 2)]);
         // Three levels below the root, one node each.
         assert_eq!((pages[0].table_nodes, pages[0].fetched, pages[0].data), (400, 0, 300));

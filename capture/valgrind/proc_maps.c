@@ -9,7 +9,7 @@ call nor the core know what became of a mapping; the system does. */
 #include "recorder.h"
 
 /* A mapping, as /proc/self/maps shows it. */
-struct told {
+struct proc_mapping {
    Addr  start, end;
    UInt  flags; /* FR_READ, FR_WRITE, FR_EXECUTE */
    ULong offset, inode;
@@ -24,7 +24,7 @@ struct spans {
    UInt n, room;
 };
 
-static void keep(struct spans* s, Addr start, Addr end)
+static void add_span(struct spans* s, Addr start, Addr end)
 {
    if (s->n == s->room) {
       s->room = s->room ? 2 * s->room : 16;
@@ -62,7 +62,7 @@ static Bool next_line(struct lines* l)
 }
 
 /* "start-end rwxp offset device inode name". Names begin with a slash or a bracket. */
-static Bool parse(const HChar* line, struct told* m)
+static Bool parse(const HChar* line, struct proc_mapping* m)
 {
    HChar* at;
    m->start = VG_(strtoull16)(line, &at);
@@ -87,7 +87,7 @@ static Bool parse(const HChar* line, struct told* m)
 }
 
 /* Whether a line "VmFlags: rd wr ..." has this flag. */
-static Bool has(const HChar* line, const HChar* flag)
+static Bool has_vm_flag(const HChar* line, const HChar* flag)
 {
    for (const HChar* at = line; (at = VG_(strchr)(at, ' ')) != NULL; at++)
       if (VG_(strncmp)(at + 1, flag, 2) == 0)
@@ -96,17 +96,17 @@ static Bool has(const HChar* line, const HChar* flag)
 }
 
 /* Calls `each` for every mapping, by ascending addresses. False without /proc. */
-static Bool all_mappings(const HChar* file, void (*each)(const struct told*, void*), void* to)
+static Bool all_mappings(const HChar* file, void (*each)(const struct proc_mapping*, void*), void* to)
 {
    struct lines l = { .fd = VG_(fd_open)(file, VKI_O_RDONLY, 0) };
-   struct told  m, next;
+   struct proc_mapping  m, next;
    Bool         some = False;
    if (l.fd < 0)
       return False;
    while (next_line(&l)) {
       if (VG_(strncmp)(l.line, "VmFlags:", 8) == 0) {
-         m.not_in_child = has(l.line, "dc");
-         m.empty_in_child = has(l.line, "wf");
+         m.not_in_child = has_vm_flag(l.line, "dc");
+         m.empty_in_child = has_vm_flag(l.line, "wf");
       } else if (parse(l.line, &next)) {
          if (some)
             each(&m, to);
@@ -127,14 +127,14 @@ struct changed {
    UInt flags;
 };
 
-static void extend_changed(const struct told* m, void* to)
+static void extend_changed(const struct proc_mapping* m, void* to)
 {
    struct changed* c = to;
    if (m->start <= c->at && c->at < m->end && m->flags == c->flags)
       c->at = m->end < c->end ? m->end : c->end;
 }
 
-SizeT told_protected(Addr start, SizeT len, UInt flags)
+SizeT proc_maps_protected(Addr start, SizeT len, UInt flags)
 {
    struct changed c = { start, start + len, flags };
    /* What lies in no mapping of the program was refused as a whole. */
@@ -155,17 +155,17 @@ struct detaching {
 
 static struct spans pieces; /* of the segment that is being detached */
 
-static void collect_piece(const struct told* m, void* to)
+static void collect_piece(const struct proc_mapping* m, void* to)
 {
    struct detaching* d = to;
    if (!m->segment || m->start - m->offset != d->start || (d->found && m->inode != d->inode))
       return;
    d->found = True;
    d->inode = m->inode;
-   keep(&pieces, m->start, m->end);
+   add_span(&pieces, m->start, m->end);
 }
 
-void told_detach_begins(Addr start)
+void proc_maps_detach_begins(Addr start)
 {
    struct detaching d = { start };
    pieces.n = 0;
@@ -173,10 +173,10 @@ void told_detach_begins(Addr start)
       return;
    const NSegment* s = VG_(am_find_nsegment)(start);
    if (s && s->kind == SkShmC)
-      keep(&pieces, s->start, s->end + 1);
+      add_span(&pieces, s->start, s->end + 1);
 }
 
-void told_detached(void)
+void proc_maps_detached(void)
 {
    for (UInt i = 0; i < pieces.n; i++)
       space_unmapped(pieces.at[i].start, pieces.at[i].len);
@@ -188,27 +188,27 @@ void told_detached(void)
 static struct spans not_in_child, empty_in_child;
 static Bool children_differ; /* somebody gave advice about children */
 
-static void collect_for_child(const struct told* m, void* unused)
+static void collect_for_child(const struct proc_mapping* m, void* unused)
 {
    if (m->not_in_child)
-      keep(&not_in_child, m->start, m->end);
+      add_span(&not_in_child, m->start, m->end);
    if (m->empty_in_child)
-      keep(&empty_in_child, m->start, m->end);
+      add_span(&empty_in_child, m->start, m->end);
 }
 
-void told_children_differ(void)
+void proc_maps_children_differ(void)
 {
    children_differ = True;
 }
 
-void told_fork_begins(void)
+void proc_maps_fork_begins(void)
 {
    not_in_child.n = empty_in_child.n = 0;
    if (children_differ)
       all_mappings("/proc/self/smaps", collect_for_child, NULL);
 }
 
-void told_fork_in_child(void)
+void proc_maps_fork_in_child(void)
 {
    for (UInt i = 0; i < not_in_child.n; i++)
       space_unmapped(not_in_child.at[i].start, not_in_child.at[i].len);

@@ -2,7 +2,7 @@
 //! tiny ranges.
 
 use super::*;
-use crate::hand::{Row, plan, table};
+use crate::expected_rows::{Row, plan, table};
 use crate::micro_memory::{FORK, PROTECT, RANGES, SCATTERED, TINY};
 use farreach_types::counts::{MachineResult, RangeCounts};
 use large::RMM_RANGE;

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 /// Where an object page is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Slot {
+pub enum PageLocation {
     /// A frame is held back for it; the number is its place in the order of reservations.
     Reserved(Pfn, u64),
     /// A frame holds it.
@@ -24,29 +24,29 @@ enum Chunk {
     /// The pages of the set bits are busy, each in the frame `base` + its number in the chunk (wrapping).
     Run { base: u64, pages: u64 },
     /// Ascending.
-    List(Vec<(u64, Slot)>),
+    List(Vec<(u64, PageLocation)>),
 }
 
 /// The index.
 #[derive(Debug, Default)]
-pub struct Slots {
+pub struct PageIndex {
     chunks: BTreeMap<u64, Chunk>,
 }
 
 impl Chunk {
-    fn get(&self, page: u64) -> Option<Slot> {
+    fn get(&self, page: u64) -> Option<PageLocation> {
         let at = page % CHUNK;
         match self {
-            Chunk::Run { base, pages } => (pages >> at & 1 == 1).then(|| Slot::Busy(Pfn(base.wrapping_add(at)))),
+            Chunk::Run { base, pages } => (pages >> at & 1 == 1).then(|| PageLocation::Busy(Pfn(base.wrapping_add(at)))),
             Chunk::List(list) => list.binary_search_by_key(&page, |s| s.0).ok().map(|i| list[i].1),
         }
     }
 
     /// As a list, to put in what does not go on as the run does.
-    fn list(&mut self, chunk: u64) -> &mut Vec<(u64, Slot)> {
+    fn list(&mut self, chunk: u64) -> &mut Vec<(u64, PageLocation)> {
         if let Chunk::Run { base, pages } = *self {
             let set = (0..CHUNK).filter(|at| pages >> at & 1 == 1);
-            *self = Chunk::List(set.map(|at| (chunk * CHUNK + at, Slot::Busy(Pfn(base.wrapping_add(at))))).collect());
+            *self = Chunk::List(set.map(|at| (chunk * CHUNK + at, PageLocation::Busy(Pfn(base.wrapping_add(at))))).collect());
         }
         match self {
             Chunk::List(list) => list,
@@ -62,9 +62,9 @@ impl Chunk {
     }
 }
 
-impl Slots {
+impl PageIndex {
     /// Where a page is.
-    pub fn get(&self, page: u64) -> Option<Slot> {
+    pub fn get(&self, page: u64) -> Option<PageLocation> {
         self.chunks.get(&(page / CHUNK))?.get(page)
     }
 
@@ -82,11 +82,11 @@ impl Slots {
     }
 
     /// Sets the location of a page. Returns the old one.
-    pub fn insert(&mut self, page: u64, slot: Slot) -> Option<Slot> {
+    pub fn insert(&mut self, page: u64, slot: PageLocation) -> Option<PageLocation> {
         let (chunk, at) = (page / CHUNK, page % CHUNK);
         let base = match slot {
-            Slot::Busy(pfn) => Some(pfn.0.wrapping_sub(at)),
-            Slot::Reserved(..) => None,
+            PageLocation::Busy(pfn) => Some(pfn.0.wrapping_sub(at)),
+            PageLocation::Reserved(..) => None,
         };
         let here = self.chunks.entry(chunk).or_insert_with(|| match base {
             Some(base) => Chunk::Run { base, pages: 0 },
@@ -121,14 +121,14 @@ impl Slots {
                     debug_assert_eq!(*pages & bits::mask(at, n), 0, "a page has a frame already");
                     *pages |= bits::mask(at, n);
                 }
-                _ => (0..n).for_each(|i| _ = self.insert(chunk * CHUNK + at + i, Slot::Busy(Pfn(frame + i)))),
+                _ => (0..n).for_each(|i| _ = self.insert(chunk * CHUNK + at + i, PageLocation::Busy(Pfn(frame + i)))),
             }
             frame += n;
         }
     }
 
     /// Takes a page out.
-    pub fn remove(&mut self, page: u64) -> Option<Slot> {
+    pub fn remove(&mut self, page: u64) -> Option<PageLocation> {
         let here = self.chunks.get_mut(&(page / CHUNK))?;
         let was = here.get(page)?;
         match here {
@@ -143,7 +143,7 @@ impl Slots {
 
     /// Takes these pages out (busy ones only, if so wished) and gives, ascending, where they were: runs of busy pages, as the first one's
     /// place and number, and reserved pages each by itself.
-    pub fn drain(&mut self, pages: Range<u64>, busy_only: bool) -> Vec<(Slot, u64)> {
+    pub fn drain(&mut self, pages: Range<u64>, busy_only: bool) -> Vec<(PageLocation, u64)> {
         let mut gone = Vec::new();
         if pages.start >= pages.end {
             return gone;
@@ -158,11 +158,12 @@ impl Slots {
                     let end = (pages.end - chunk * CHUNK).min(CHUNK);
                     let out = *set & bits::mask(first, end - first);
                     *set &= !out;
-                    gone.extend(bits::runs(&[out]).map(|(at, n)| (Slot::Busy(Pfn(base.wrapping_add(at))), n)));
+                    gone.extend(bits::runs(&[out]).map(|(at, n)| (PageLocation::Busy(Pfn(base.wrapping_add(at))), n)));
                 }
                 Chunk::List(list) => {
-                    let goes =
-                        |(page, slot): &(u64, Slot)| pages.contains(page) && !(busy_only && matches!(slot, Slot::Reserved(..)));
+                    let goes = |(page, slot): &(u64, PageLocation)| {
+                        pages.contains(page) && !(busy_only && matches!(slot, PageLocation::Reserved(..)))
+                    };
                     gone.extend(list.iter().filter(|s| goes(s)).map(|&(_, slot)| (slot, 1)));
                     list.retain(|s| !goes(s));
                 }
@@ -181,7 +182,7 @@ mod tests {
 
     #[test]
     fn behaves_as_a_map() {
-        let (mut slots, mut plain, mut x) = (Slots::default(), BTreeMap::new(), 1u64);
+        let (mut slots, mut plain, mut x) = (PageIndex::default(), BTreeMap::new(), 1u64);
         let mut below = |n: u64| {
             x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             (x >> 33) % n
@@ -191,23 +192,28 @@ mod tests {
             // Mostly in step with the page, so that runs form, break and form again.
             let pfn = Pfn(if below(8) == 0 { below(1000) } else { 5000 + page });
             match below(10) {
-                0..5 => assert_eq!(slots.insert(page, Slot::Busy(pfn)), plain.insert(page, Slot::Busy(pfn))),
-                5 => assert_eq!(slots.insert(page, Slot::Reserved(pfn, turn)), plain.insert(page, Slot::Reserved(pfn, turn))),
+                0..5 => assert_eq!(slots.insert(page, PageLocation::Busy(pfn)), plain.insert(page, PageLocation::Busy(pfn))),
+                5 => assert_eq!(
+                    slots.insert(page, PageLocation::Reserved(pfn, turn)),
+                    plain.insert(page, PageLocation::Reserved(pfn, turn))
+                ),
                 6 | 7 => assert_eq!(slots.remove(page), plain.remove(&page)),
                 8 if !plain.range(page..page + 90).any(|_| true) => {
                     slots.insert_run(page, 90, Pfn(5000 + page));
-                    plain.extend((page..page + 90).map(|p| (p, Slot::Busy(Pfn(5000 + p)))));
+                    plain.extend((page..page + 90).map(|p| (p, PageLocation::Busy(Pfn(5000 + p)))));
                 }
                 _ => {
                     let (pages, busy_only) = (page..page + below(120), below(2) == 0);
-                    let goes = |p: &u64, s: &Slot| pages.contains(p) && !(busy_only && matches!(s, Slot::Reserved(..)));
-                    let expected: Vec<Slot> = plain.iter().filter(|(p, s)| goes(p, s)).map(|(_, s)| *s).collect();
+                    let goes = |p: &u64, s: &PageLocation| {
+                        pages.contains(p) && !(busy_only && matches!(s, PageLocation::Reserved(..)))
+                    };
+                    let expected: Vec<PageLocation> = plain.iter().filter(|(p, s)| goes(p, s)).map(|(_, s)| *s).collect();
                     plain.retain(|p, s| !goes(p, s));
-                    let each = |(slot, n): (Slot, u64)| match slot {
-                        Slot::Busy(pfn) => (0..n).map(|i| Slot::Busy(Pfn(pfn.0 + i))).collect(),
+                    let each = |(slot, n): (PageLocation, u64)| match slot {
+                        PageLocation::Busy(pfn) => (0..n).map(|i| PageLocation::Busy(Pfn(pfn.0 + i))).collect(),
                         reserved => vec![reserved],
                     };
-                    let gone: Vec<Slot> = slots.drain(pages.clone(), busy_only).into_iter().flat_map(each).collect();
+                    let gone: Vec<PageLocation> = slots.drain(pages.clone(), busy_only).into_iter().flat_map(each).collect();
                     assert_eq!(gone, expected);
                 }
             }
@@ -221,9 +227,9 @@ mod tests {
 
     #[test]
     fn what_follows_each_other_takes_no_room() {
-        let mut slots = Slots::default();
+        let mut slots = PageIndex::default();
         slots.insert_run(10, 1 << 20, Pfn(77));
-        assert_eq!((slots.chunks.len(), slots.get(10 + 4097)), ((1 << 14) + 1, Some(Slot::Busy(Pfn(77 + 4097)))));
+        assert_eq!((slots.chunks.len(), slots.get(10 + 4097)), ((1 << 14) + 1, Some(PageLocation::Busy(Pfn(77 + 4097)))));
         assert!(slots.chunks.values().all(|c| matches!(c, Chunk::Run { .. })));
         assert!(slots.any_in(0..u64::MAX) && !slots.any_in(0..10));
         assert_eq!(slots.drain(0..u64::MAX, true).iter().map(|(_, n)| n).sum::<u64>(), 1 << 20);

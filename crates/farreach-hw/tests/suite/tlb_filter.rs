@@ -1,6 +1,6 @@
 //! Does leaving out filtered lookups change nothing?
 
-use farreach_hw::tlb::{Noise, Outcome, design};
+use farreach_hw::tlb::{Outcome, Unfiltered, design};
 use farreach_oracle::driver::configurations::{CONFIGURATIONS, EXTRAS};
 use farreach_oracle::driver::tlb;
 use farreach_oracle::driver::world::{Step, World, apply};
@@ -21,16 +21,16 @@ fn quiet_lookups_can_be_left_out() {
             let keys = format!("{keys}{extra}");
             let (mut all, mut some) = (tlb(kind, &keys), tlb(kind, &keys));
             let mut world = World::new(1000 + i as u64);
-            let (mut ignored, mut noise) = (Noise::default(), Noise::default());
-            let mut quiet: BTreeSet<(Asid, Vpn, Kind)> = BTreeSet::new();
+            let (mut ignored, mut unfiltered) = (Unfiltered::default(), Unfiltered::default());
+            let mut filtered: BTreeSet<(Asid, Vpn, Kind)> = BTreeSet::new();
             let mut skipped = 0;
             for n in 0..20_000 {
                 let step = world.step();
                 let outcome = apply(&step, &mut *all, &world.table, &mut ignored);
                 ignored.clear();
-                noise.clear();
+                unfiltered.clear();
                 if let Step::Access(at, pte) = step {
-                    if quiet.contains(&(at.asid, at.vpn, at.kind)) {
+                    if filtered.contains(&(at.asid, at.vpn, at.kind)) {
                         skipped += 1;
                         assert_eq!(outcome, Some(Outcome::Hit), "{kind}:{keys} step {n}");
                         assert_eq!(all.counts(), some.counts(), "{kind}:{keys} step {n}");
@@ -39,18 +39,18 @@ fn quiet_lookups_can_be_left_out() {
                         }
                         continue;
                     }
-                    let answer = some.access(at, pte, &world.table, &mut noise);
-                    quiet.retain(|&(asid, vpn, _)| !noise.names(asid, vpn));
-                    if answer.quiet {
-                        quiet.insert((at.asid, at.vpn, at.kind));
+                    let answer = some.access(at, pte, &world.table, &mut unfiltered);
+                    filtered.retain(|&(asid, vpn, _)| !unfiltered.contains(asid, vpn));
+                    if answer.filterable {
+                        filtered.insert((at.asid, at.vpn, at.kind));
                         if at.kind == Kind::Store {
-                            quiet.insert((at.asid, at.vpn, Kind::Load));
+                            filtered.insert((at.asid, at.vpn, Kind::Load));
                         }
                     }
                     assert_eq!(Some(answer.outcome), outcome, "{kind}:{keys} step {n}");
                 } else {
-                    apply(&step, &mut *some, &world.table, &mut noise);
-                    quiet.retain(|&(asid, vpn, _)| !noise.names(asid, vpn));
+                    apply(&step, &mut *some, &world.table, &mut unfiltered);
+                    filtered.retain(|&(asid, vpn, _)| !unfiltered.contains(asid, vpn));
                 }
                 if n % 16 == 0 {
                     assert_eq!(all.entries(), some.entries(), "{kind}:{keys} after step {n}");

@@ -6,14 +6,14 @@ use super::SLOTS;
 const WORDS: usize = 2 * SLOTS / 64;
 
 /// See the module. A set and its members.
-pub(super) struct Asked {
+pub(super) struct CandidateSlots {
     set: [u64; WORDS],
     slots: Vec<u16>,
 }
 
-impl Asked {
-    pub fn new() -> Asked {
-        Asked { set: [0; WORDS], slots: Vec::with_capacity(2 * SLOTS) }
+impl CandidateSlots {
+    pub fn new() -> CandidateSlots {
+        CandidateSlots { set: [0; WORDS], slots: Vec::with_capacity(2 * SLOTS) }
     }
 
     /// How many there are.
@@ -36,7 +36,7 @@ impl Asked {
 
     /// Keeps the slots for which `stays` is true. In no order.
     pub fn retain(&mut self, mut stays: impl FnMut(usize) -> bool) {
-        let Asked { set, slots } = self;
+        let CandidateSlots { set, slots } = self;
         slots.retain(|&slot| {
             let slot = usize::from(slot);
             let stays = stays(slot);
@@ -52,21 +52,21 @@ mod tests {
 
     #[test]
     fn a_slot_is_a_member_once_until_it_goes() {
-        let mut asked = Asked::new();
+        let mut candidates = CandidateSlots::new();
         for slot in [0, 63, 64, 2 * SLOTS - 1, 63, 0] {
-            asked.insert(slot);
+            candidates.insert(slot);
         }
-        assert_eq!(asked.len(), 4);
-        asked.retain(|slot| slot != 63);
-        assert_eq!(asked.len(), 3);
-        asked.insert(63);
-        asked.insert(64);
+        assert_eq!(candidates.len(), 4);
+        candidates.retain(|slot| slot != 63);
+        assert_eq!(candidates.len(), 3);
+        candidates.insert(63);
+        candidates.insert(64);
         let mut seen = Vec::new();
-        asked.retain(|slot| {
+        candidates.retain(|slot| {
             seen.push(slot);
             false
         });
         seen.sort();
-        assert_eq!((seen, asked.len()), (vec![0, 63, 64, 2 * SLOTS - 1], 0));
+        assert_eq!((seen, candidates.len()), (vec![0, 63, 64, 2 * SLOTS - 1], 0));
     }
 }

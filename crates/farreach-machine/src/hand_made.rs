@@ -2,7 +2,7 @@
 
 use super::spec::MachineSpec;
 use farreach_hw::system::{Item, Softvm, System};
-use farreach_hw::tlb::{EntryView, Lookup, Noise};
+use farreach_hw::tlb::{EntryView, Lookup, Unfiltered};
 use farreach_types::Error;
 use farreach_types::addr::{Asid, BASE_SHIFT, Pfn, Vpn};
 use farreach_types::counts::SystemCounts;
@@ -13,15 +13,15 @@ use farreach_types::translation::{Attr, PageTableView, Pte};
 ///
 /// # Errors
 /// The description is not acceptable, or the table has no entry for one of the pages.
-pub fn entries_by_hand(spec: &MachineSpec, table: &dyn PageTableView, pages: &[Vpn]) -> Result<Vec<EntryView>, Error> {
+pub fn entries_after_loads(spec: &MachineSpec, table: &dyn PageTableView, pages: &[Vpn]) -> Result<Vec<EntryView>, Error> {
     let config = |what: String| Error::Config { machine: spec.name.clone(), what };
     let design = spec.hardware.tlb().ok_or_else(|| config("kind: a TLB by itself is expected".into()))?;
     let mut tlb = (design.build)(&spec.params).map_err(config)?;
-    let mut noise = Noise::default();
+    let mut unfiltered = Unfiltered::default();
     for &vpn in pages {
         let pte = table.pte(Asid(0), vpn).ok_or_else(|| config(format!("the table has no entry for page {:#x}", vpn.0)))?;
-        tlb.access(Lookup { asid: Asid(0), vpn, kind: Kind::Load }, pte, table, &mut noise);
-        noise.clear();
+        tlb.access(Lookup { asid: Asid(0), vpn, kind: Kind::Load }, pte, table, &mut unfiltered);
+        unfiltered.clear();
     }
     Ok(tlb.entries())
 }
@@ -40,7 +40,7 @@ impl PageTableView for OneFrame {
 ///
 /// # Errors
 /// The description is not acceptable.
-pub fn two_processes_by_hand(spec: &MachineSpec, shared: bool, turns: u32) -> Result<SystemCounts, Error> {
+pub fn two_processes_on_one_line(spec: &MachineSpec, shared: bool, turns: u32) -> Result<SystemCounts, Error> {
     let config = |what: String| Error::Config { machine: spec.name.clone(), what };
     let mut machine = Softvm::from_params(&spec.params).map_err(config)?;
     let page = Vpn(5);

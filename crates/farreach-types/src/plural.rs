@@ -6,11 +6,11 @@ use std::borrow::Cow;
 /// is what is counted.
 ///
 /// ```
-/// use farreach_types::nouns::noun;
-/// assert_eq!([noun(1, "page"), noun(0, "page"), noun(2, "pass"), noun(9, "entry")], ["page", "pages", "passes", "entries"]);
-/// assert_eq!([noun(3, "key"), noun(2, "change of the address space")], ["keys", "changes of the address space"]);
+/// use farreach_types::plural::pluralize;
+/// assert_eq!([pluralize(1, "page"), pluralize(0, "page"), pluralize(2, "pass"), pluralize(9, "entry")], ["page", "pages", "passes", "entries"]);
+/// assert_eq!([pluralize(3, "key"), pluralize(2, "change of the address space")], ["keys", "changes of the address space"]);
 /// ```
-pub fn noun(n: u64, one: &str) -> Cow<'_, str> {
+pub fn pluralize(n: u64, one: &str) -> Cow<'_, str> {
     if n == 1 {
         return one.into();
     }
@@ -23,10 +23,10 @@ pub fn noun(n: u64, one: &str) -> Cow<'_, str> {
     (many + rest).into()
 }
 
-/// The one of what a plural of [`noun`] has many of.
+/// The one of what a plural of [`pluralize`] has many of.
 ///
 /// ```
-/// use farreach_types::nouns::singular;
+/// use farreach_types::plural::singular;
 /// assert_eq!(["pages", "misses", "entries", "faults"].map(singular), ["page", "miss", "entry", "fault"]);
 /// ```
 pub fn singular(many: &str) -> Cow<'_, str> {
@@ -40,9 +40,9 @@ pub fn singular(many: &str) -> Cow<'_, str> {
 /// A number in digits with its noun.
 ///
 /// ```
-/// use farreach_types::nouns::several;
-/// assert_eq!([several(1, "instruction"), several(12_345, "instruction")], ["1 instruction", "12345 instructions"]);
+/// use farreach_types::plural::with_noun;
+/// assert_eq!([with_noun(1, "instruction"), with_noun(12_345, "instruction")], ["1 instruction", "12345 instructions"]);
 /// ```
-pub fn several(n: u64, one: &str) -> String {
-    format!("{n} {}", noun(n, one))
+pub fn with_noun(n: u64, one: &str) -> String {
+    format!("{n} {}", pluralize(n, one))
 }

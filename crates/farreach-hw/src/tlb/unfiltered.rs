@@ -16,30 +16,30 @@ use std::hint::select_unpredictable;
 /// One exception saves most of that time. A design that clears used bits may leave its pages in the filter. When it
 /// needs a used bit, it asks whether the pages of the entry were looked up since, if the machine keeps those times.
 #[derive(Default, Debug)]
-pub struct Noise {
+pub struct Unfiltered {
     /// Groups of up to 64 pages from a base page on, as a bit mask.
     pub pages: Vec<(Asid, Vpn, u64)>,
     /// Every page.
     pub all: bool,
     /// Times of the last lookups, if the machine keeps them.
-    pub marks: Option<Box<Marks>>,
+    pub times: Option<Box<LookupTimes>>,
     /// Whether the TLB that is accessed sees fetches, and whether it sees data.
     pub sees: [bool; 2],
 }
 
-impl Noise {
+impl Unfiltered {
     /// These pages leave the filter: bit `i` of `mask` stands for page `base + i`.
     #[inline]
-    pub fn pages(&mut self, asid: Asid, base: Vpn, mask: u64) {
+    pub fn add(&mut self, asid: Asid, base: Vpn, mask: u64) {
         self.pages.push((asid, base, mask));
     }
     /// All pages leave the filter.
     #[inline]
-    pub fn all(&mut self) {
+    pub fn add_all(&mut self) {
         self.all = true;
     }
     /// Whether this page leaves the filter.
-    pub fn names(&self, asid: Asid, vpn: Vpn) -> bool {
+    pub fn contains(&self, asid: Asid, vpn: Vpn) -> bool {
         let named = |&(of, base, mask): &(Asid, Vpn, u64)| {
             let offset = vpn.0.wrapping_sub(base.0);
             of == asid && offset < 64 && mask >> offset & 1 != 0
@@ -55,43 +55,45 @@ impl Noise {
 
     /// Used bits are cleared now. Returns the time to compare later lookups with. `None` without a clock: then the
     /// pages must be reported.
-    pub(super) fn begin(&mut self) -> Option<u32> {
-        self.marks.as_mut()?.begin()
+    pub(super) fn advance_clock(&mut self) -> Option<u32> {
+        self.times.as_mut()?.advance_clock()
     }
     /// The lookups at this time or later; `None` without a clock.
     #[inline(always)]
-    pub(super) fn since(&self, when: u32) -> Option<Since<'_>> {
-        let marks = self.marks.as_ref()?;
-        let [data, fetch] = marks.when.as_chunks().0 else { unreachable!("there are two sides") };
+    pub(super) fn lookups_since(&self, when: u32) -> Option<LookupsSince<'_>> {
+        let times = self.times.as_ref()?;
+        let [data, fetch] = times.when.as_chunks().0 else { unreachable!("there are two sides") };
         let seen = |side, sees| if sees { side } else { &UNSEEN };
         let (data, fetch) = (seen(data, self.sees[1]), seen(fetch, self.sees[0]));
-        Some(Since { asid: marks.asid?, when, places: &marks.places, data, fetch })
+        Some(LookupsSince { asid: times.asid?, when, entries: &times.entries, data, fetch })
     }
 }
 
 /// The lookups since a time that one TLB sees.
-pub(super) struct Since<'m> {
+pub(super) struct LookupsSince<'m> {
     asid: Asid,
     when: u32,
-    places: &'m [Place; PLACES],
-    data: &'m [u32; PLACES],
-    fetch: &'m [u32; PLACES],
+    entries: &'m [FilterEntryPair; SLOTS_PER_SIDE],
+    data: &'m [u32; SLOTS_PER_SIDE],
+    fetch: &'m [u32; SLOTS_PER_SIDE],
 }
 
-impl Since<'_> {
+impl LookupsSince<'_> {
     /// Whether any of these pages under a tag was looked up: bit `i` of `mask` stands for the `i`-th page.
     #[inline(always)]
-    pub fn has(&self, tag: Tag, mut mask: u64) -> bool {
+    pub fn contains_any(&self, tag: Tag, mut mask: u64) -> bool {
         if tag.asid() != self.asid {
             return false;
         }
         while mask != 0 {
             let vpn = tag.base().0 + u64::from(mask.trailing_zeros());
-            let place = Marks::place(vpn);
-            let [data, fetch] = &self.places[place].0;
+            let hash = LookupTimes::hash(vpn);
+            let [data, fetch] = &self.entries[hash].0;
             // The side is not predictable, so there are no branches. The time of another page is not read: it is rarely
             // cached.
-            let last = |seat: &Seat, side: &[u32; PLACES]| *select_unpredictable(seat.vpn == vpn, &side[place], &UNSEEN[0]);
+            let last = |entry: &FilterEntry, side: &[u32; SLOTS_PER_SIDE]| {
+                *select_unpredictable(entry.vpn == vpn, &side[hash], &UNSEEN[0])
+            };
             if last(data, self.data).max(last(fetch, self.fetch)) >= self.when {
                 return true;
             }
@@ -105,16 +107,16 @@ const BITS: u32 = 12;
 /// The shift of the hash: bits above [`BITS`] are folded in, and pages of one cache line stay together.
 const FOLD: u32 = 9;
 /// Slots of the table for each side.
-pub const PLACES: usize = 1 << BITS;
+pub const SLOTS_PER_SIDE: usize = 1 << BITS;
 /// The times of a side that the TLB does not see: no lookups.
-static UNSEEN: [u32; PLACES] = [0; PLACES];
+static UNSEEN: [u32; SLOTS_PER_SIDE] = [0; SLOTS_PER_SIDE];
 /// No page.
 pub const NO_PAGE: u64 = u64::MAX;
 
 /// A filter entry: what is known of a page on one side.
 #[derive(Clone, Copy)]
 #[repr(align(32))]
-pub struct Seat {
+pub struct FilterEntry {
     /// The page, or [`NO_PAGE`].
     pub vpn: u64,
     /// For the machine: designs for which the page is filtered.
@@ -123,48 +125,48 @@ pub struct Seat {
     pub systems: u64,
 }
 
-impl Seat {
+impl FilterEntry {
     /// An entry without knowledge about the page.
-    pub fn of(vpn: u64) -> Seat {
-        Seat { vpn, designs: 0, systems: 0 }
+    pub fn of(vpn: u64) -> FilterEntry {
+        FilterEntry { vpn, designs: 0, systems: 0 }
     }
 }
 
 /// The two entries of a slot, data side and fetch side, in one cache line because they are used together.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-pub struct Place(pub [Seat; 2]);
+pub struct FilterEntryPair(pub [FilterEntry; 2]);
 
 /// When pages were last looked up, by a clock that advances when used bits are cleared. A direct-mapped table over the
 /// pages of one address space, with one half for data and one for fetches. Before a page loses its slot, all designs
 /// get its last lookup ([`Tlb::note_lookup`](super::Tlb::note_lookup)).
-pub struct Marks {
+pub struct LookupTimes {
     /// The address space of the pages.
     pub asid: Option<Asid>,
     now: u32,
     /// The entries of each slot.
-    pub places: Box<[Place; PLACES]>,
+    pub entries: Box<[FilterEntryPair; SLOTS_PER_SIDE]>,
     /// Time of the last lookup by slot; 0: none.
-    when: Box<[u32; 2 * PLACES]>,
+    when: Box<[u32; 2 * SLOTS_PER_SIDE]>,
 }
 
 /// Writes [`LookupTimes`] while the clock stands still.
-pub struct Marking<'m> {
+pub struct LookupStamper<'m> {
     now: u32,
-    when: &'m mut [u32; 2 * PLACES],
+    when: &'m mut [u32; 2 * SLOTS_PER_SIDE],
 }
 
-impl Marking<'_> {
-    /// As [`Marks::mark`].
+impl LookupStamper<'_> {
+    /// As [`LookupTimes::stamp`].
     #[inline(always)]
-    pub fn mark(&mut self, at: usize) {
-        self.when[at % (2 * PLACES)] = self.now;
+    pub fn stamp(&mut self, at: usize) {
+        self.when[at % (2 * SLOTS_PER_SIDE)] = self.now;
     }
 }
 
-impl std::fmt::Debug for Marks {
+impl std::fmt::Debug for LookupTimes {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        f.debug_struct("Marks").field("asid", &self.asid).field("now", &self.now).finish_non_exhaustive()
+        f.debug_struct("LookupTimes").field("asid", &self.asid).field("now", &self.now).finish_non_exhaustive()
     }
 }
 
@@ -174,53 +176,53 @@ pub fn filled<T: Clone, const N: usize>(value: T) -> Box<[T; N]> {
     all.try_into().unwrap_or_else(|_| unreachable!("N of them"))
 }
 
-impl Marks {
+impl LookupTimes {
     /// Nothing marked.
-    pub fn new() -> Marks {
-        Marks { asid: None, now: 1, places: filled(Place([Seat::of(NO_PAGE); 2])), when: filled(0) }
+    pub fn new() -> LookupTimes {
+        LookupTimes { asid: None, now: 1, entries: filled(FilterEntryPair([FilterEntry::of(NO_PAGE); 2])), when: filled(0) }
     }
 
     /// The slot of a page on the data side, below [`SLOTS_PER_SIDE`]. Aligned 2^12 pages have different slots. Aligned
     /// 2^3 pages have theirs in one cache line, because a program mostly uses neighbours together. Regions 16 MB apart,
     /// such as stacks, do not share slots, nor do strides of a power of two up to 128 MB.
     #[inline(always)]
-    pub fn place(vpn: u64) -> usize {
-        (vpn ^ vpn >> FOLD) as usize % PLACES
+    pub fn hash(vpn: u64) -> usize {
+        (vpn ^ vpn >> FOLD) as usize % SLOTS_PER_SIDE
     }
     /// Notes a lookup of the page in this slot.
     #[inline(always)]
-    pub fn mark(&mut self, at: usize) {
-        self.fast().mark(at);
+    pub fn stamp(&mut self, at: usize) {
+        self.stamper().stamp(at);
     }
     /// A writer for many lookups while the clock stands still.
     #[inline(always)]
-    pub fn fast(&mut self) -> Marking<'_> {
-        Marking { now: self.now, when: &mut self.when }
+    pub fn stamper(&mut self) -> LookupStamper<'_> {
+        LookupStamper { now: self.now, when: &mut self.when }
     }
     /// The entry of this slot, on either side.
     #[inline(always)]
-    pub fn seat(&self, at: usize) -> &Seat {
-        &self.places[at % PLACES].0[at / PLACES % 2]
+    pub fn entry(&self, at: usize) -> &FilterEntry {
+        &self.entries[at % SLOTS_PER_SIDE].0[at / SLOTS_PER_SIDE % 2]
     }
-    /// See [`Marks::seat`].
+    /// See [`LookupTimes::entry`].
     #[inline(always)]
-    pub fn seat_mut(&mut self, at: usize) -> &mut Seat {
-        &mut self.places[at % PLACES].0[at / PLACES % 2]
+    pub fn entry_mut(&mut self, at: usize) -> &mut FilterEntry {
+        &mut self.entries[at % SLOTS_PER_SIDE].0[at / SLOTS_PER_SIDE % 2]
     }
     /// Time of the last lookup of a page in this slot; 0 if the page is not there or was not looked up.
     #[inline]
-    pub fn last(&self, at: usize, vpn: u64) -> u32 {
-        if self.seat(at).vpn == vpn { self.when[at] } else { 0 }
+    pub fn last_lookup(&self, at: usize, vpn: u64) -> u32 {
+        if self.entry(at).vpn == vpn { self.when[at] } else { 0 }
     }
     /// Gives a slot to a page. Returns the page that had it, with its last lookup, if there was one.
-    pub fn take(&mut self, at: usize, vpn: u64) -> Option<(u64, u32)> {
-        let former = std::mem::replace(self.seat_mut(at), Seat::of(vpn)).vpn;
+    pub fn replace(&mut self, at: usize, vpn: u64) -> Option<(u64, u32)> {
+        let former = std::mem::replace(self.entry_mut(at), FilterEntry::of(vpn)).vpn;
         let when = std::mem::replace(&mut self.when[at], 0);
         (former != NO_PAGE && when > 0).then_some((former, when))
     }
 
     /// Advances the clock. `None` at its end, where times can no longer be compared.
-    fn begin(&mut self) -> Option<u32> {
+    fn advance_clock(&mut self) -> Option<u32> {
         self.now = self.now.checked_add(1).filter(|&now| now < u32::MAX)?;
         Some(self.now)
     }
@@ -232,36 +234,38 @@ mod tests {
 
     #[test]
     fn a_lookup_counts_from_its_time_on_and_for_its_side() {
-        let mut noise = Noise { marks: Some(Box::new(Marks::new())), sees: [false, true], ..Noise::default() };
+        let mut unfiltered =
+            Unfiltered { times: Some(Box::new(LookupTimes::new())), sees: [false, true], ..Unfiltered::default() };
         let (asid, vpn) = (Asid(1), 9);
         let (tag, others) = (Tag::of(asid, Vpn(8), 1), Tag::of(Asid(2), Vpn(8), 1));
-        let [data, fetch] = [0, PLACES].map(|side| Marks::place(vpn) + side);
-        let has = |noise: &Noise, since, tag, mask| noise.since(since).unwrap().has(tag, mask);
-        let first = noise.begin().unwrap();
-        let marks = noise.marks.as_mut().unwrap();
-        marks.asid = Some(asid);
-        assert_eq!((marks.take(data, vpn), marks.take(fetch, vpn)), (None, None));
-        marks.mark(fetch);
-        assert!(!has(&noise, first, tag, 0b10), "fetches are another TLB's");
-        noise.marks.as_mut().unwrap().mark(data);
-        assert!(has(&noise, first, tag, 0b10) && has(&noise, first, tag, 0b11));
-        assert!(!has(&noise, first, tag, 0b01) && !has(&noise, first, others, 0b10));
-        let second = noise.begin().unwrap();
-        assert!(has(&noise, first, tag, 0b10) && !has(&noise, second, tag, 0b10));
-        let marks = noise.marks.as_mut().unwrap();
-        assert_eq!(marks.take(data, vpn + 1), Some((vpn, first)));
-        assert_eq!(marks.take(data, vpn), None, "the other was not looked up");
+        let [data, fetch] = [0, SLOTS_PER_SIDE].map(|side| LookupTimes::hash(vpn) + side);
+        let has = |unfiltered: &Unfiltered, since, tag, mask| unfiltered.lookups_since(since).unwrap().contains_any(tag, mask);
+        let first = unfiltered.advance_clock().unwrap();
+        let times = unfiltered.times.as_mut().unwrap();
+        times.asid = Some(asid);
+        assert_eq!((times.replace(data, vpn), times.replace(fetch, vpn)), (None, None));
+        times.stamp(fetch);
+        assert!(!has(&unfiltered, first, tag, 0b10), "fetches are another TLB's");
+        unfiltered.times.as_mut().unwrap().stamp(data);
+        assert!(has(&unfiltered, first, tag, 0b10) && has(&unfiltered, first, tag, 0b11));
+        assert!(!has(&unfiltered, first, tag, 0b01) && !has(&unfiltered, first, others, 0b10));
+        let second = unfiltered.advance_clock().unwrap();
+        assert!(has(&unfiltered, first, tag, 0b10) && !has(&unfiltered, second, tag, 0b10));
+        let times = unfiltered.times.as_mut().unwrap();
+        assert_eq!(times.replace(data, vpn + 1), Some((vpn, first)));
+        assert_eq!(times.replace(data, vpn), None, "the other was not looked up");
     }
 
     #[test]
     fn neighbours_have_places_of_their_own_and_strides_spread() {
-        let distinct =
-            |pages: &mut dyn Iterator<Item = u64>| pages.map(Marks::place).collect::<std::collections::BTreeSet<_>>().len();
+        let distinct = |pages: &mut dyn Iterator<Item = u64>| {
+            pages.map(LookupTimes::hash).collect::<std::collections::BTreeSet<_>>().len()
+        };
         for base in [0x400, 0x5_5555_5000, 0x7_ffff_f000, 0xf_ffff_8000_0000] {
-            let group = base & !(PLACES as u64 - 1);
-            assert_eq!(distinct(&mut (group..group + PLACES as u64)), PLACES, "{base:#x}");
-            let line = |vpn| Marks::place(vpn) / 8;
-            assert!((group..group + PLACES as u64).all(|vpn| line(vpn) == line(vpn & !7)), "{base:#x}");
+            let group = base & !(SLOTS_PER_SIDE as u64 - 1);
+            assert_eq!(distinct(&mut (group..group + SLOTS_PER_SIDE as u64)), SLOTS_PER_SIDE, "{base:#x}");
+            let line = |vpn| LookupTimes::hash(vpn) / 8;
+            assert!((group..group + SLOTS_PER_SIDE as u64).all(|vpn| line(vpn) == line(vpn & !7)), "{base:#x}");
             assert_eq!(
                 distinct(&mut (0..64).flat_map(|i| (0..8).map(move |page| group + (i << BITS) + page))),
                 512,
@@ -276,7 +280,7 @@ mod tests {
 
     #[test]
     fn the_clock_ends_without_a_lie() {
-        let mut marks = Marks { now: u32::MAX - 2, ..Marks::new() };
-        assert_eq!((marks.begin(), marks.begin()), (Some(u32::MAX - 1), None));
+        let mut times = LookupTimes { now: u32::MAX - 2, ..LookupTimes::new() };
+        assert_eq!((times.advance_clock(), times.advance_clock()), (Some(u32::MAX - 1), None));
     }
 }

@@ -2,67 +2,67 @@ use super::*;
 
 const NOTHING: Touched = Touched { pte: Pte { pfn: Pfn(0), attr: Attr(0), order: 0 }, label: 0 };
 
-fn claim(q: &mut Quiet, vpn: u64, kind: Kind) -> usize {
-    let (at, known) = q.known(vpn, kind);
+fn claim(q: &mut Filter, vpn: u64, kind: Kind) -> usize {
+    let (at, known) = q.find(vpn, kind);
     if known.is_none() {
         q.claim(at, vpn);
     }
     at
 }
-fn publish(q: &mut Quiet, at: usize, kind: Kind, designs: u32) {
-    (0..2).filter(|design| designs >> design & 1 != 0).for_each(|design| q.asked(at, design));
+fn publish(q: &mut Filter, at: usize, kind: Kind, designs: u32) {
+    (0..2).filter(|design| designs >> design & 1 != 0).for_each(|design| q.add_candidate(at, design));
     q.publish(at, kind, designs);
 }
-fn designs(q: &Quiet, vpn: u64, kind: Kind) -> u32 {
-    q.known(vpn, kind).1.map_or(0, |(designs, _)| designs)
+fn designs(q: &Filter, vpn: u64, kind: Kind) -> u32 {
+    q.find(vpn, kind).1.map_or(0, |(designs, _)| designs)
 }
-fn silent(q: &mut Quiet, vpn: u64, what: usize) -> bool {
-    q.fast().0.loud(vpn, Marks::place(vpn) + what) == 0
+fn filtered_by_all(q: &mut Filter, vpn: u64, what: usize) -> bool {
+    q.fast_path().0.mismatch(vpn, LookupTimes::hash(vpn) + what) == 0
 }
 fn rival() -> u64 {
-    (8..).find(|&v| Marks::place(v) == Marks::place(7)).unwrap()
+    (8..).find(|&v| LookupTimes::hash(v) == LookupTimes::hash(7)).unwrap()
 }
 
 #[test]
 fn bits_come_and_go() {
-    let mut q = Quiet::new(2, 1);
+    let mut q = Filter::new(2, 1);
     let at = claim(&mut q, 7, Kind::Load);
     publish(&mut q, at, Kind::Load, 0b01);
-    assert!(!silent(&mut q, 7, LOADS));
+    assert!(!filtered_by_all(&mut q, 7, LOADS));
     publish(&mut q, at, Kind::Store, 0b10);
     assert_eq!((designs(&q, 7, Kind::Load), designs(&q, 7, Kind::Store), designs(&q, 7, Kind::Fetch)), (0b11, 0b10, 0));
-    assert_eq!((silent(&mut q, 7, LOADS), silent(&mut q, 7, STORES)), (true, false));
+    assert_eq!((filtered_by_all(&mut q, 7, LOADS), filtered_by_all(&mut q, 7, STORES)), (true, false));
     publish(&mut q, at, Kind::Store, 0b01);
-    assert!(silent(&mut q, 7, STORES));
+    assert!(filtered_by_all(&mut q, 7, STORES));
     q.clear_design(0);
     assert_eq!((designs(&q, 7, Kind::Load), designs(&q, 7, Kind::Store)), (0b10, 0b10));
-    assert_eq!((silent(&mut q, 7, LOADS), silent(&mut q, 7, STORES)), (false, false));
+    assert_eq!((filtered_by_all(&mut q, 7, LOADS), filtered_by_all(&mut q, 7, STORES)), (false, false));
     q.clear_page(Vpn(7), 0b10, 0);
     assert_eq!(designs(&q, 7, Kind::Store), 0);
 }
 
 #[test]
 fn a_conflicting_page_takes_the_slot_without_its_bits() {
-    let mut q = Quiet::new(1, 1);
+    let mut q = Filter::new(1, 1);
     let at = claim(&mut q, 7, Kind::Load);
     publish(&mut q, at, Kind::Load, 0b01);
-    q.serve(at, Kind::Load, 0b01, 0, NOTHING);
-    q.mark(at);
-    assert_eq!((q.known(7, Kind::Load), q.known(rival(), Kind::Load)), ((at, Some((1, 1))), (at, None)));
+    q.set_answer(at, Kind::Load, 0b01, 0, NOTHING);
+    q.stamp(at);
+    assert_eq!((q.find(7, Kind::Load), q.find(rival(), Kind::Load)), ((at, Some((1, 1))), (at, None)));
     assert_eq!(q.claim(at, rival()), Some((false, Vpn(7), 1)));
-    assert_eq!((q.known(7, Kind::Load), q.known(rival(), Kind::Load)), ((at, None), (at, Some((0, 0)))));
-    assert!(!silent(&mut q, 7, LOADS) && !silent(&mut q, rival(), LOADS));
+    assert_eq!((q.find(7, Kind::Load), q.find(rival(), Kind::Load)), ((at, None), (at, Some((0, 0)))));
+    assert!(!filtered_by_all(&mut q, 7, LOADS) && !filtered_by_all(&mut q, rival(), LOADS));
 }
 
 #[test]
 fn a_served_store_serves_loads_until_the_page_changes() {
-    let mut q = Quiet::new(2, 2);
+    let mut q = Filter::new(2, 2);
     let at = claim(&mut q, 7, Kind::Load);
     let answer = Touched { label: 3, pte: Pte { pfn: Pfn(1 << 50), attr: Attr(7), order: 9 } };
-    q.serve(at, Kind::Load, 0b01, 0, NOTHING);
-    q.serve(at, Kind::Store, 0b10, 1, answer);
+    q.set_answer(at, Kind::Load, 0b01, 0, NOTHING);
+    q.set_answer(at, Kind::Store, 0b10, 1, answer);
     assert_eq!((q.answer(at, 0), q.answer(at, 1)), (NOTHING, answer));
-    let served = |q: &Quiet| [Kind::Load, Kind::Store].map(|kind| q.known(7, kind).1.unwrap().1);
+    let served = |q: &Filter| [Kind::Load, Kind::Store].map(|kind| q.find(7, kind).1.unwrap().1);
     assert_eq!(served(&q), [0b11, 0b10]);
     q.clear_page(Vpn(7), 0, 0b10);
     assert_eq!(served(&q), [0b01, 0]);
@@ -70,9 +70,9 @@ fn a_served_store_serves_loads_until_the_page_changes() {
 
 #[test]
 fn what_was_asked_before_everything_was_cleared_can_be_published_after_it() {
-    let mut q = Quiet::new(2, 2);
+    let mut q = Filter::new(2, 2);
     let at = claim(&mut q, 7, Kind::Load);
-    q.asked(at, 0);
+    q.add_candidate(at, 0);
     q.clear();
     q.publish(at, Kind::Load, 0b01);
     assert_eq!(designs(&q, 7, Kind::Load), 0b01);
@@ -82,11 +82,11 @@ fn what_was_asked_before_everything_was_cleared_can_be_published_after_it() {
 
 #[test]
 fn lookups_are_listed_and_forgotten() {
-    let mut q = Quiet::new(1, 1);
+    let mut q = Filter::new(1, 1);
     let (data, fetch) = (claim(&mut q, 7, Kind::Load), claim(&mut q, 9, Kind::Fetch));
     claim(&mut q, 8, Kind::Load);
-    q.mark(data);
-    q.mark(fetch);
+    q.stamp(data);
+    q.stamp(fetch);
     let both = [(false, Vpn(7), 1), (true, Vpn(9), 1)];
     assert_eq!(q.lookups(false), both);
     assert_eq!(q.lookups(true), both);
@@ -98,7 +98,7 @@ fn a_run_goes_either_way() {
     let published = 200;
     // By page, and by what was asked for.
     for run in [16, published / 2, 2 * published] {
-        let mut q = Quiet::new(2, 1);
+        let mut q = Filter::new(2, 1);
         for vpn in 0..published {
             let at = claim(&mut q, vpn, Kind::Store);
             publish(&mut q, at, Kind::Store, 0b11);
@@ -109,7 +109,7 @@ fn a_run_goes_either_way() {
             let gone = if (1..1 + run).contains(&vpn) { 0b10 } else { 0 };
             for (kind, what) in [(Kind::Load, LOADS), (Kind::Store, STORES)] {
                 assert_eq!(designs(&q, vpn, kind), before[vpn as usize] & !gone, "{vpn}");
-                assert_eq!(silent(&mut q, vpn, what), designs(&q, vpn, kind) == 0b11, "{vpn}");
+                assert_eq!(filtered_by_all(&mut q, vpn, what), designs(&q, vpn, kind) == 0b11, "{vpn}");
             }
         }
     }

@@ -2,15 +2,15 @@
 //!
 //! A direct-mapped cache over the pages, one half for each side (fetch, data). A slot has two bit masks over the designs, one
 //! for fetches or loads, one for stores: a bit says that the design answers this lookup *quietly* (see
-//! [`farreach_hw::tlb::Noise`]): a hit that changes no state, so it need only be counted. Two more masks over the designs say that serving
-//! this lookup would change nothing in their operating systems, and that what these answer is [`Quiet::answer`]. Losing a
+//! [`farreach_hw::tlb::Unfiltered`]): a hit that changes no state, so it need only be counted. Two more masks over the designs say that serving
+//! this lookup would change nothing in their operating systems, and that what these answer is [`Filter::answer`]. Losing a
 //! bit is always safe, so conflicts and bulk clearing cost time, never exactness. The page numbers are those of one address
 //! space; a process switch empties the table.
 
-mod asked;
+mod candidates;
 
-use asked::Asked;
-use farreach_hw::tlb::{Marks, NO_PAGE, Noise, PLACES, Seat, filled};
+use candidates::CandidateSlots;
+use farreach_hw::tlb::{FilterEntry, LookupTimes, NO_PAGE, SLOTS_PER_SIDE, Unfiltered, filled};
 use farreach_os::Touched;
 use farreach_types::addr::{Asid, BASE_SHIFT, Pfn, Vpn, VpnRange};
 use farreach_types::event::{Kind, NOT_EXECUTED};
@@ -19,10 +19,10 @@ use prefetch_index::prefetch_index;
 use std::hint::select_unpredictable;
 
 /// Slots of each side. The fast path reads 128 KB of the table, and of that only what the program uses at the time.
-pub(super) const SLOTS: usize = PLACES;
+pub(super) const SLOTS: usize = SLOTS_PER_SIDE;
 
 /// The page of [`NOT_EXECUTED`]. Nothing may be counted for it, so it always goes reference by reference.
-pub(super) const NEVER_QUIET: u64 = NOT_EXECUTED >> BASE_SHIFT;
+pub(super) const NEVER_FILTERED: u64 = NOT_EXECUTED >> BASE_SHIFT;
 
 /// Most designs one table serves.
 pub const MAX_DESIGNS: usize = 32;
@@ -47,27 +47,27 @@ fn for_kind(bits: u32, kind: Kind) -> u64 {
 
 /// A [`Touched`] in 16 bytes: the frame; label, attributes and order.
 #[derive(Clone, Copy)]
-struct Kept(u64, u64);
+struct PackedAnswer(u64, u64);
 
-impl From<Touched> for Kept {
-    fn from(Touched { pte, label }: Touched) -> Kept {
-        Kept(pte.pfn.0, u64::from(label) | u64::from(pte.attr.0) << 32 | u64::from(pte.order) << 40)
+impl From<Touched> for PackedAnswer {
+    fn from(Touched { pte, label }: Touched) -> PackedAnswer {
+        PackedAnswer(pte.pfn.0, u64::from(label) | u64::from(pte.attr.0) << 32 | u64::from(pte.order) << 40)
     }
 }
 
-impl From<Kept> for Touched {
+impl From<PackedAnswer> for Touched {
     #[inline(always)]
-    fn from(Kept(pfn, rest): Kept) -> Touched {
+    fn from(PackedAnswer(pfn, rest): PackedAnswer) -> Touched {
         Touched { pte: Pte { pfn: Pfn(pfn), attr: Attr((rest >> 32) as u8), order: (rest >> 40) as u8 }, label: rest as u32 }
     }
 }
 
 /// Operating systems whose answers for one page share a cache line.
-const ABREAST: usize = 4;
+const ANSWERS_PER_LINE: usize = 4;
 
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-struct Answers([Kept; ABREAST]);
+struct AnswerLine([PackedAnswer; ANSWERS_PER_LINE]);
 
 /// Where [`FastTags::mismatch`] finds a page: the slot of the page plus one of these. Loads and fetches are at the
 /// slots.
@@ -79,120 +79,121 @@ pub(super) const STORES: usize = 2 * SLOTS;
 
 /// The slot of a page with this hash, on one side.
 #[inline(always)]
-fn slot_at(place: usize, fetch: bool) -> usize {
-    place + if fetch { SLOTS } else { 0 }
+fn slot_at(hash: usize, fetch: bool) -> usize {
+    hash + if fetch { SLOTS } else { 0 }
 }
 
 /// See the module.
-pub(super) struct Quiet {
+pub(super) struct Filter {
     /// All that the fast path reads: by slot, the page if it is filtered for *every* design, else [`NO_PAGE`]. See
     /// [`LOADS`].
-    silent: Box<[u64; 4 * SLOTS]>,
+    tags: Box<[u64; 4 * SLOTS]>,
     /// Answers of the operating systems by system and slot, [`ANSWERS_PER_LINE`] systems together.
-    answers: Box<[Answers]>,
+    answers: Box<[AnswerLine]>,
     /// Every design.
     full: u32,
     /// By design, the slots at which it was accessed since its bits were last cleared. No other slot has its bit, or
     /// gets it when the current lookup ends.
-    asked: Vec<Asked>,
+    candidates: Vec<CandidateSlots>,
     /// Slots that have a page.
     claimed: Vec<u16>,
     /// The report of the design that is accessed, with the times that it may read.
-    pub noise: Noise,
+    pub unfiltered: Unfiltered,
 }
 
-impl Quiet {
+impl Filter {
     /// A filter for `designs` designs on `systems` operating systems.
-    pub fn new(designs: usize, systems: usize) -> Quiet {
+    pub fn new(designs: usize, systems: usize) -> Filter {
         assert!(systems <= designs && designs <= MAX_DESIGNS, "the caller deals designs out to engines");
-        Quiet {
-            silent: filled(NO_PAGE),
-            answers: vec![Answers([Kept(0, 0); ABREAST]); 2 * SLOTS * systems.div_ceil(ABREAST)].into(),
+        Filter {
+            tags: filled(NO_PAGE),
+            answers: vec![AnswerLine([PackedAnswer(0, 0); ANSWERS_PER_LINE]); 2 * SLOTS * systems.div_ceil(ANSWERS_PER_LINE)]
+                .into(),
             full: ((1u64 << designs) - 1) as u32,
-            asked: (0..designs).map(|_| Asked::new()).collect(),
+            candidates: (0..designs).map(|_| CandidateSlots::new()).collect(),
             claimed: Vec::new(),
-            noise: Noise { marks: Some(Box::new(Marks::new())), ..Noise::default() },
+            unfiltered: Unfiltered { times: Some(Box::new(LookupTimes::new())), ..Unfiltered::default() },
         }
     }
 
     #[inline(always)]
-    fn marks(&self) -> &Marks {
-        self.noise.marks.as_ref().expect("made with the table")
+    fn times(&self) -> &LookupTimes {
+        self.unfiltered.times.as_ref().expect("made with the table")
     }
     #[inline(always)]
-    fn marks_mut(&mut self) -> &mut Marks {
-        self.noise.marks.as_mut().expect("made with the table")
+    fn times_mut(&mut self) -> &mut LookupTimes {
+        self.unfiltered.times.as_mut().expect("made with the table")
     }
 
     /// What the fast path needs: the tags, and the times of the lookups that it counts.
     #[inline(always)]
-    pub fn fast(&mut self) -> (Silent<'_>, &mut Marks) {
-        (Silent(&self.silent), self.noise.marks.as_mut().expect("made with the table"))
+    pub fn fast_path(&mut self) -> (FastTags<'_>, &mut LookupTimes) {
+        (FastTags(&self.tags), self.unfiltered.times.as_mut().expect("made with the table"))
     }
 
     /// Sets the address space of the pages. The table must be empty.
-    pub fn belongs_to(&mut self, asid: Asid) {
-        self.marks_mut().asid = Some(asid);
+    pub fn set_asid(&mut self, asid: Asid) {
+        self.times_mut().asid = Some(asid);
     }
 
     /// Notes the time of a lookup of the page in this slot.
     #[inline(always)]
-    pub fn mark(&mut self, slot: usize) {
-        self.marks_mut().mark(slot);
+    pub fn stamp(&mut self, slot: usize) {
+        self.times_mut().stamp(slot);
     }
 
     /// The slot of a page. If the page has the slot: the designs for which the lookup is filtered, and the designs
     /// whose systems have nothing to do for it; their answers are [`Filter::answer`].
     #[inline(always)]
-    pub fn known(&self, vpn: u64, kind: Kind) -> (usize, Option<(u32, u32)>) {
-        let at = slot_at(Marks::place(vpn), kind == Kind::Fetch);
+    pub fn find(&self, vpn: u64, kind: Kind) -> (usize, Option<(u32, u32)>) {
+        let at = slot_at(LookupTimes::hash(vpn), kind == Kind::Fetch);
         // The address does not depend on the entry, which is in another cache line.
         prefetch_index(&self.answers, at);
-        let seat = self.marks().seat(at);
-        (at, (seat.vpn == vpn).then(|| (half(seat.designs, kind), half(seat.systems, kind))))
+        let entry = self.times().entry(at);
+        (at, (entry.vpn == vpn).then(|| (half(entry.designs, kind), half(entry.systems, kind))))
     }
 
     /// Gives the slot to this page. Returns the page that had it (fetch side or not, page, last lookup) for the
     /// designs.
     pub fn claim(&mut self, at: usize, vpn: u64) -> Option<(bool, Vpn, u32)> {
-        if self.marks().seat(at).vpn == NO_PAGE {
+        if self.times().entry(at).vpn == NO_PAGE {
             self.claimed.push(at as u16);
         }
-        silence(&mut self.silent, at);
-        self.marks_mut().take(at, vpn).map(|(vpn, when)| (at >= SLOTS, Vpn(vpn), when))
+        clear_tags(&mut self.tags, at);
+        self.times_mut().replace(at, vpn).map(|(vpn, when)| (at >= SLOTS, Vpn(vpn), when))
     }
 
     /// The answer of a system that has nothing to do for a lookup of the page in this slot.
     #[inline(always)]
     pub fn answer(&self, at: usize, system: usize) -> Touched {
-        self.answers[system / ABREAST * 2 * SLOTS + at].0[system % ABREAST].into()
+        self.answers[system / ANSWERS_PER_LINE * 2 * SLOTS + at].0[system % ANSWERS_PER_LINE].into()
     }
 
     /// Stores the answer of a system, for its designs. A served store leaves nothing to do for loads. The slot must be
     /// claimed.
-    pub fn serve(&mut self, at: usize, kind: Kind, designs: u32, system: usize, answer: Touched) {
-        self.marks_mut().seat_mut(at).systems |= for_kind(designs, kind);
-        self.answers[system / ABREAST * 2 * SLOTS + at].0[system % ABREAST] = answer.into();
+    pub fn set_answer(&mut self, at: usize, kind: Kind, designs: u32, system: usize, answer: Touched) {
+        self.times_mut().entry_mut(at).systems |= for_kind(designs, kind);
+        self.answers[system / ANSWERS_PER_LINE * 2 * SLOTS + at].0[system % ANSWERS_PER_LINE] = answer.into();
     }
 
     /// The design is accessed at this slot. Only such slots may get its bit in [`Filter::publish`].
     #[inline(always)]
-    pub fn asked(&mut self, at: usize, design: usize) {
-        self.asked[design].insert(at);
+    pub fn add_candidate(&mut self, at: usize, design: usize) {
+        self.candidates[design].insert(at);
     }
 
     /// The lookup is filtered for these designs from now on; a filtered store lets loads in, too. The slot must be
     /// claimed.
     #[inline(always)]
     pub fn publish(&mut self, at: usize, kind: Kind, designs: u32) {
-        let seat = self.marks_mut().seat_mut(at);
-        seat.designs |= for_kind(designs, kind);
-        let Seat { vpn, designs, .. } = *seat;
+        let entry = self.times_mut().entry_mut(at);
+        entry.designs |= for_kind(designs, kind);
+        let FilterEntry { vpn, designs, .. } = *entry;
         // Without all bits the tag was not set before.
-        let silent = |kind| select_unpredictable(half(designs, kind) == self.full, vpn, NO_PAGE);
-        let (loads, stores) = (silent(Kind::Load), silent(Kind::Store));
-        self.silent[at % STORES] = loads;
-        self.silent[at % STORES + STORES] = stores;
+        let tag = |kind| select_unpredictable(half(designs, kind) == self.full, vpn, NO_PAGE);
+        let (loads, stores) = (tag(Kind::Load), tag(Kind::Store));
+        self.tags[at % STORES] = loads;
+        self.tags[at % STORES + STORES] = stores;
     }
 
     /// Takes all pages out of the filter for the design.
@@ -204,17 +205,17 @@ impl Quiet {
     /// Takes the pages for which `these` holds out of the filter for the design.
     #[inline]
     fn forget(&mut self, design: usize, these: impl Fn(Vpn) -> bool) {
-        let marks = self.noise.marks.as_mut().expect("made with the table");
-        let silent = &mut self.silent;
-        self.asked[design].retain(|at| {
-            let seat = marks.seat_mut(at);
-            let quiet = seat.designs & both(1 << design) != 0;
-            if quiet && these(Vpn(seat.vpn)) {
-                seat.designs &= !both(1 << design);
-                silence(silent, at);
+        let times = self.unfiltered.times.as_mut().expect("made with the table");
+        let tags = &mut self.tags;
+        self.candidates[design].retain(|at| {
+            let entry = times.entry_mut(at);
+            let filtered = entry.designs & both(1 << design) != 0;
+            if filtered && these(Vpn(entry.vpn)) {
+                entry.designs &= !both(1 << design);
+                clear_tags(tags, at);
                 return false;
             }
-            quiet
+            filtered
         });
     }
 
@@ -222,30 +223,30 @@ impl Quiet {
     /// it.
     #[inline]
     pub fn clear_page(&mut self, vpn: Vpn, designs: u32, those: u32) {
-        let marks = self.noise.marks.as_mut().expect("made with the table");
-        let place = Marks::place(vpn.0);
-        for at in [slot_at(place, false), slot_at(place, true)] {
-            let seat = marks.seat_mut(at);
-            if seat.vpn == vpn.0 {
-                seat.designs &= !both(designs);
-                seat.systems &= !both(those);
-                silence(&mut self.silent, at);
+        let times = self.unfiltered.times.as_mut().expect("made with the table");
+        let hash = LookupTimes::hash(vpn.0);
+        for at in [slot_at(hash, false), slot_at(hash, true)] {
+            let entry = times.entry_mut(at);
+            if entry.vpn == vpn.0 {
+                entry.designs &= !both(designs);
+                entry.systems &= !both(those);
+                clear_tags(&mut self.tags, at);
             }
         }
     }
 
     /// Takes the pages of the design's report out of the filter.
     #[inline(always)]
-    pub fn hush(&mut self, asid: Asid, design: usize) {
-        if self.noise.all {
+    pub fn unfilter(&mut self, asid: Asid, design: usize) {
+        if self.unfiltered.all {
             return self.clear_design(design);
         }
-        let Noise { pages, marks, .. } = &mut self.noise;
-        let marks = marks.as_mut().expect("made with the table");
+        let Unfiltered { pages, times, .. } = &mut self.unfiltered;
+        let times = times.as_mut().expect("made with the table");
         for &(_, base, mut mask) in pages.iter().filter(|(of, ..)| *of == asid) {
             while mask != 0 {
-                let place = Marks::place(base.0 + u64::from(mask.trailing_zeros()));
-                clear_place(marks, &mut self.silent, place, 1 << design);
+                let hash = LookupTimes::hash(base.0 + u64::from(mask.trailing_zeros()));
+                unfilter_slots(times, &mut self.tags, hash, 1 << design);
                 mask &= mask - 1;
             }
         }
@@ -253,11 +254,11 @@ impl Quiet {
 
     /// As [`Filter::unfilter`], for a report in pages of 2^k.
     #[cold]
-    pub fn hush_runs(&mut self, noise: &Noise, asid: Asid, design: usize, k: u32) {
-        if noise.all {
+    pub fn unfilter_runs(&mut self, unfiltered: &Unfiltered, asid: Asid, design: usize, k: u32) {
+        if unfiltered.all {
             return self.clear_design(design);
         }
-        for &(_, base, mut mask) in noise.pages.iter().filter(|(of, ..)| *of == asid) {
+        for &(_, base, mut mask) in unfiltered.pages.iter().filter(|(of, ..)| *of == asid) {
             while mask != 0 {
                 let page = VpnRange::one(Vpn(base.0 + u64::from(mask.trailing_zeros())));
                 self.clear_run(page.finer(k), design);
@@ -269,7 +270,7 @@ impl Quiet {
     /// Takes these pages out of the filter for the design. Goes through the pages or the candidate slots, whichever are
     /// fewer.
     fn clear_run(&mut self, pages: VpnRange, design: usize) {
-        if pages.pages <= self.asked[design].len() as u64 {
+        if pages.pages <= self.candidates[design].len() as u64 {
             pages.iter().for_each(|vpn| self.clear_page(vpn, 1 << design, 0));
         } else {
             self.forget(design, |vpn| pages.contains(vpn));
@@ -278,11 +279,11 @@ impl Quiet {
 
     /// Empties the filter, for all designs.
     pub fn clear(&mut self) {
-        let marks = self.noise.marks.as_mut().expect("made with the table");
+        let times = self.unfiltered.times.as_mut().expect("made with the table");
         for &at in &self.claimed {
-            let seat = marks.seat_mut(at.into());
-            *seat = Seat::of(seat.vpn);
-            silence(&mut self.silent, at.into());
+            let entry = times.entry_mut(at.into());
+            *entry = FilterEntry::of(entry.vpn);
+            clear_tags(&mut self.tags, at.into());
         }
         // The candidates stay: a set may have too many slots, never too few.
     }
@@ -293,13 +294,13 @@ impl Quiet {
             self.clear();
         }
         let claimed = std::mem::take(&mut self.claimed);
-        let marks = self.marks_mut();
+        let times = self.times_mut();
         let take = |&at: &u16| {
             let at = usize::from(at);
-            let vpn = marks.seat(at).vpn;
-            let when = marks.last(at, vpn);
+            let vpn = times.entry(at).vpn;
+            let when = times.last_lookup(at, vpn);
             if forget {
-                marks.take(at, NO_PAGE);
+                times.replace(at, NO_PAGE);
             }
             (when > 0).then_some((at >= SLOTS, Vpn(vpn), when))
         };
@@ -313,31 +314,31 @@ impl Quiet {
 
 /// Clears the tags of a slot.
 #[inline(always)]
-fn silence(silent: &mut [u64; 4 * SLOTS], at: usize) {
-    silent[at % STORES] = NO_PAGE;
-    silent[at % STORES + STORES] = NO_PAGE;
+fn clear_tags(tags: &mut [u64; 4 * SLOTS], at: usize) {
+    tags[at % STORES] = NO_PAGE;
+    tags[at % STORES + STORES] = NO_PAGE;
 }
 
 /// Takes the pages with this hash out of the filter for these designs, on both sides. It does not compare the page:
 /// another page is rarely there, and losing its bits is safe.
 #[inline(always)]
-fn clear_place(marks: &mut Marks, silent: &mut [u64; 4 * SLOTS], place: usize, designs: u32) {
-    for seat in &mut marks.places[place % SLOTS].0 {
-        seat.designs &= !both(designs);
+fn unfilter_slots(times: &mut LookupTimes, tags: &mut [u64; 4 * SLOTS], hash: usize, designs: u32) {
+    for entry in &mut times.entries[hash % SLOTS].0 {
+        entry.designs &= !both(designs);
     }
     for what in [LOADS, STORES, FETCHES] {
-        silent[what + place % SLOTS] = NO_PAGE;
+        tags[what + hash % SLOTS] = NO_PAGE;
     }
 }
 
 /// The tags that the fast path compares.
 #[derive(Clone, Copy)]
-pub(super) struct Silent<'a>(&'a [u64; 4 * SLOTS]);
+pub(super) struct FastTags<'a>(&'a [u64; 4 * SLOTS]);
 
-impl Silent<'_> {
+impl FastTags<'_> {
     /// Zero if the lookup is filtered for every design. `at`: slot plus one of [`LOADS`], [`STORES`], [`FETCHES`].
     #[inline(always)]
-    pub fn loud(self, vpn: u64, at: usize) -> u64 {
+    pub fn mismatch(self, vpn: u64, at: usize) -> u64 {
         self.0[at % (4 * SLOTS)] ^ vpn
     }
 }

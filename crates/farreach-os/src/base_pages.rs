@@ -88,7 +88,7 @@ impl Piece {
 }
 
 /// The steps of an event in a system with 4 KB pages: the same.
-pub(super) fn fine(op: &Op) -> Option<Step> {
+pub(super) fn in_4k_pages(op: &Op) -> Option<Step> {
     let range = |start: u64, len: u64| VpnRange::of_bytes(start, len, BASE_SHIFT);
     Some(match op {
         Op::Map(mapping) => Step::Map(Piece::of(mapping)),
@@ -112,9 +112,9 @@ pub(super) struct Parts {
 
 impl Parts {
     /// The steps of an event in a system with pages of `2^k` 4 KB pages.
-    pub fn coarse(&mut self, op: &Op, k: u32) -> Vec<Step> {
+    pub fn to_base_pages(&mut self, op: &Op, k: u32) -> Vec<Step> {
         let mut steps = Vec::new();
-        let touched = match fine(op) {
+        let touched = match in_4k_pages(op) {
             Some(Step::Map(piece)) => {
                 let range = piece.range;
                 steps.push(Step::Map(stretched(&piece, self.whole(range, k), k)));

@@ -33,7 +33,7 @@ const STACK: Request = 1;
 
 /// A region from one change of its extent to the next.
 #[derive(Clone)]
-struct Life {
+struct Lifetime {
     born: Time,
     pages: u64,
     /// It had another extent before.
@@ -46,18 +46,18 @@ struct Life {
 struct Piece {
     end: u64,
     request: Request,
-    life: Option<Life>,
+    lifetime: Option<Lifetime>,
 }
 
 struct Space {
     born: Time,
     pieces: BTreeMap<u64, Piece>,
     /// Lifetimes that ended and may yet prove long enough, each with its length.
-    ended: Vec<(Time, Life)>,
+    ended: Vec<(Time, Lifetime)>,
 }
 
 /// Lifetimes of all regions, by address space.
-pub(super) struct Lives {
+pub(super) struct RegionLifetimes {
     designs: usize,
     spaces: HashMap<Asid, Space, FixedState>,
     next: Request,
@@ -68,21 +68,21 @@ pub(super) struct Lives {
 }
 
 /// Whether this lifetime is long enough, as a share of the time of its process.
-fn long(life: Time, time: Time) -> bool {
-    let (life, time) = match time.instructions {
-        0 => (life.lookups, time.lookups),
-        instructions => (life.instructions, instructions),
+fn long(lifetime: Time, time: Time) -> bool {
+    let (lifetime, time) = match time.instructions {
+        0 => (lifetime.lookups, time.lookups),
+        instructions => (lifetime.instructions, instructions),
     };
-    u128::from(life) * 100 > u128::from(time) * u128::from(LONG_LIVED_PERCENT)
+    u128::from(lifetime) * 100 > u128::from(time) * u128::from(LONG_LIVED_PERCENT)
 }
 
-fn add(to: &mut [IdealSegment], life: &Life) {
-    for (sum, &[fetches, data]) in to.iter_mut().zip(&life.walks) {
+fn add(to: &mut [IdealSegment], lifetime: &Lifetime) {
+    for (sum, &[fetches, data]) in to.iter_mut().zip(&lifetime.walks) {
         sum.regions += 1;
-        sum.pages += life.pages;
+        sum.pages += lifetime.pages;
         sum.walks_inside += fetches + data;
         sum.fetch_walks_inside += fetches;
-        if life.resized {
+        if lifetime.resized {
             sum.resized_regions += 1;
             sum.resized_walks_inside += fetches + data;
         }
@@ -94,13 +94,13 @@ impl Space {
         Space { born, pieces: BTreeMap::new(), ended: Vec::new() }
     }
 
-    fn end_life(&mut self, life: Option<Life>, now: Time) {
-        let Some(life) = life else { return };
-        let length = now.since(life.born);
+    fn end_lifetime(&mut self, lifetime: Option<Lifetime>, now: Time) {
+        let Some(lifetime) = lifetime else { return };
+        let length = now.since(lifetime.born);
         if !long(length, now.since(self.born)) {
             return;
         }
-        self.ended.push((length, life));
+        self.ended.push((length, lifetime));
         if self.ended.len() > 2 * self.pieces.len() + 64 {
             let time = now.since(self.born);
             self.ended.retain(|&(length, _)| long(length, time));
@@ -114,14 +114,14 @@ impl Space {
         let hit: Vec<u64> = self.pieces.range(first..end.max(first)).filter(|(_, p)| p.end > start).map(|(&s, _)| s).collect();
         let mut taken = Vec::new();
         for at in hit {
-            let Piece { end: to, request, life } = self.pieces.remove(&at).expect("just listed");
-            let open = life.is_some();
-            self.end_life(life, now);
+            let Piece { end: to, request, lifetime } = self.pieces.remove(&at).expect("just listed");
+            let open = lifetime.is_some();
+            self.end_lifetime(lifetime, now);
             // What is left begins a new life.
             for (from, to) in [(at, start), (end, to)] {
                 if from < to {
-                    let life = open.then(|| Life { resized: true, ..Life::new(designs, now, to - from) });
-                    self.pieces.insert(from, Piece { end: to, request, life });
+                    let lifetime = open.then(|| Lifetime { resized: true, ..Lifetime::new(designs, now, to - from) });
+                    self.pieces.insert(from, Piece { end: to, request, lifetime });
                 }
             }
             taken.push((at.max(start), to.min(end), request, open));
@@ -143,26 +143,26 @@ impl Space {
             return;
         }
         let mut resized = resized;
-        let joins = |p: &Piece| p.request == request && p.life.is_some() == open;
+        let joins = |p: &Piece| p.request == request && p.lifetime.is_some() == open;
         let before = self.pieces.range(..start).next_back().filter(|(_, p)| p.end == start && joins(p)).map(|(&s, _)| s);
         let after = self.pieces.get(&end).filter(|p| joins(p)).map(|_| end);
         for at in before.into_iter().chain(after) {
             let piece = self.pieces.remove(&at).expect("just found");
             (start, end, resized) = (start.min(at), end.max(piece.end), true);
-            self.end_life(piece.life, now);
+            self.end_lifetime(piece.lifetime, now);
         }
-        let life = open.then(|| Life { resized, ..Life::new(designs, now, end - start) });
-        self.pieces.insert(start, Piece { end, request, life });
+        let lifetime = open.then(|| Lifetime { resized, ..Lifetime::new(designs, now, end - start) });
+        self.pieces.insert(start, Piece { end, request, lifetime });
     }
 
     /// Makes pages accessible, or not.
     fn protect(&mut self, designs: usize, range: (u64, u64), open: bool, now: Time) {
         let within = self.pieces.range(..range.1).rev().take_while(|(_, p)| p.end > range.0);
-        if within.clone().all(|(_, p)| p.life.is_some() == open) {
+        if within.clone().all(|(_, p)| p.lifetime.is_some() == open) {
             return;
         }
         let others: Vec<(u64, u64)> = within
-            .filter(|(_, p)| p.life.is_some() != open)
+            .filter(|(_, p)| p.lifetime.is_some() != open)
             .map(|(&start, p)| (start.max(range.0), p.end.min(range.1)))
             .collect();
         for part in others {
@@ -175,7 +175,7 @@ impl Space {
     /// Moves pages, or makes a region longer or shorter. `fresh`: the request of what is there twice from now on.
     fn remap(&mut self, designs: usize, old: (u64, u64), new: (u64, u64), fresh: Request, now: Time) {
         let source = self.pieces.range(..old.1.max(old.0 + 1)).next_back().filter(|(_, p)| p.end > old.0);
-        let Some((request, open)) = source.map(|(_, p)| (p.request, p.life.is_some())) else { return };
+        let Some((request, open)) = source.map(|(_, p)| (p.request, p.lifetime.is_some())) else { return };
         let keep = (old.1 - old.0).min(new.1 - new.0);
         let tail = (new.0 + keep, new.1);
         if old.0 == new.0 {
@@ -196,18 +196,19 @@ impl Space {
     /// Adds up the regions that lived long, as of now.
     fn judge(&self, now: Time, into: &mut [IdealSegment]) {
         let time = now.since(self.born);
-        let living = self.pieces.values().filter_map(|p| p.life.as_ref()).map(|life| (now.since(life.born), life));
-        for (length, life) in living.chain(self.ended.iter().map(|(length, life)| (*length, life))) {
+        let living =
+            self.pieces.values().filter_map(|p| p.lifetime.as_ref()).map(|lifetime| (now.since(lifetime.born), lifetime));
+        for (length, lifetime) in living.chain(self.ended.iter().map(|(length, lifetime)| (*length, lifetime))) {
             if long(length, time) {
-                add(into, life);
+                add(into, lifetime);
             }
         }
     }
 }
 
-impl Life {
-    fn new(designs: usize, born: Time, pages: u64) -> Life {
-        Life { born, pages, resized: false, walks: vec![[0; 2]; designs].into() }
+impl Lifetime {
+    fn new(designs: usize, born: Time, pages: u64) -> Lifetime {
+        Lifetime { born, pages, resized: false, walks: vec![[0; 2]; designs].into() }
     }
 }
 
@@ -217,11 +218,11 @@ fn pages(start: u64, len: u64) -> (u64, u64) {
     (start >> BASE_SHIFT, end.div_ceil(1 << BASE_SHIFT) as u64)
 }
 
-impl Lives {
+impl RegionLifetimes {
     /// An empty record for `designs` designs.
-    pub fn new(designs: usize) -> Lives {
+    pub fn new(designs: usize) -> RegionLifetimes {
         let settled = vec![IdealSegment::default(); designs];
-        Lives { designs, spaces: HashMap::default(), next: STACK + 1, settled, mapped: false }
+        RegionLifetimes { designs, spaces: HashMap::default(), next: STACK + 1, settled, mapped: false }
     }
 
     fn fresh(&mut self) -> Request {
@@ -240,8 +241,8 @@ impl Lives {
             Op::Start { .. } => _ = self.space(asid, now),
             Op::Fork { child } => {
                 let copy = |(&start, p): (&u64, &Piece)| {
-                    let life = p.life.as_ref().map(|_| Life::new(designs, now, p.end - start));
-                    (start, Piece { end: p.end, request: p.request, life })
+                    let lifetime = p.lifetime.as_ref().map(|_| Lifetime::new(designs, now, p.end - start));
+                    (start, Piece { end: p.end, request: p.request, lifetime })
                 };
                 let pieces = self.space(asid, now).pieces.iter().map(copy).collect();
                 self.spaces.insert(*child, Space { pieces, ..Space::new(now) });
@@ -280,8 +281,8 @@ impl Lives {
     pub fn walk(&mut self, asid: Asid, vpn: u64, kind: Kind, design: usize) {
         let Some(space) = self.spaces.get_mut(&asid) else { return };
         let piece = space.pieces.range_mut(..=vpn).next_back().filter(|(_, p)| vpn < p.end);
-        if let Some(life) = piece.and_then(|(_, p)| p.life.as_mut()) {
-            life.walks[design][usize::from(kind != Kind::Fetch)] += 1;
+        if let Some(lifetime) = piece.and_then(|(_, p)| p.lifetime.as_mut()) {
+            lifetime.walks[design][usize::from(kind != Kind::Fetch)] += 1;
         }
     }
 
