@@ -1,8 +1,11 @@
 //! The farreach trace, `.frt`: the event stream in independent compressed chunks. `docs/trace-format.md` is the exact layout.
 //!
-//! `wire` reads and writes bytes, `ops` codes events, `model` predicts blocks and addresses, [`writer`] and [`reader`] put chunks
-//! into a file and take them out again.
+//! `wire` reads and writes bytes, `ops` codes events, `model` predicts blocks and addresses for `encode` and `decode`, [`writer`] and
+//! [`reader`] put chunks into a file and take them out again.
 
+mod columns;
+mod decode;
+mod encode;
 pub(crate) mod model;
 pub(crate) mod ops;
 pub mod reader;

@@ -260,14 +260,11 @@ impl FrtReader {
             }
             let Open { columns, at, sums, .. } = &mut self.chunk;
             let mut targets = Cursor::at(&columns[TARGETS], at[TARGETS]);
-            let known = self.model.take_step(step, &mut targets)?;
+            let (id, shape) = self.model.take_step(step, &mut targets)?;
             at[TARGETS] = targets.at;
-            let (instrs, loads, stores) = (u64::from(known.instrs), u64::from(known.loads), u64::from(known.stores));
-            batch.words.push(block_word(known.id, (loads + stores) as usize));
-            sums.instructions += instrs;
-            sums.loads += loads;
-            sums.stores += stores;
-            let n = (loads + stores) as usize;
+            let n = shape.refs();
+            batch.words.push(block_word(id, n));
+            shape.add_to(sums);
             executed = true;
             let codes = columns[CODES].get(at[CODES]..at[CODES] + n).ok_or("the column of address codes ends too early")?;
             at[CODES] += n;

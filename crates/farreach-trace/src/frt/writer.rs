@@ -6,6 +6,8 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
+use super::columns::Columns;
+use super::encode::LookAhead;
 use super::model::{Defined, Model, STEP_OP};
 use super::ops::{OpState, put_asid, put_op, put_redefine};
 use super::*;
@@ -13,7 +15,7 @@ use crate::partial::Partial;
 use crate::tally::Processes;
 use farreach_types::addr::Asid;
 use farreach_types::error::Error;
-use farreach_types::event::{Batch, Broken, OP_BIT, Op, addresses, block_id};
+use farreach_types::event::{Batch, OP_BIT, Op};
 
 /// zstd level of all columns: on real streams higher levels gain little and cost the recorder its time.
 const LEVEL: i32 = 3;
@@ -47,13 +49,13 @@ struct Chunk {
     records: u32,
     words: usize,
     sums: Totals,
-    columns: [Vec<u8>; COLUMNS],
+    columns: Columns,
 }
 
 impl Chunk {
     fn begin(&mut self, asid: Asid) {
         *self = Chunk { asid: asid.0, columns: std::mem::take(&mut self.columns), ..Chunk::default() };
-        self.columns.iter_mut().for_each(Vec::clear);
+        self.columns.clear();
     }
 }
 
@@ -140,34 +142,34 @@ impl TraceWriter {
         }
         self.change_asid(batch.asid);
         let words = &batch.words[..];
-        let mut at = 0;
+        let mut ahead = LookAhead::new(&self.model, words);
+        let (mut at, mut executed) = (0, false);
         while at < words.len() {
-            let word = words[at];
-            let from = at;
-            at += 1;
-            // Stored references have a word each.
-            let mut apart = 0;
-            if word & OP_BIT != 0 {
+            let (word, from) = (words[at], at);
+            ahead.step(&self.model, words);
+            if word & OP_BIT == 0 {
+                let Chunk { columns, sums, words: size, .. } = &mut *self.chunk;
+                let done = self.model.put_execution(words, at, columns, sums);
+                let done = done.map_err(|why| refuse(&self.file, self.batches, from, why.to_string()))?;
+                at += 1 + done.words;
+                *size += 1 + done.refs;
+                executed = true;
+            } else {
                 let op = batch.op(word).map_err(|why| self.refuse(from, why.to_string()))?;
                 self.put_op(op).map_err(|what| self.refuse(from, what))?;
                 self.processes.see(batch.asid, Some(op));
-            } else {
-                let [_, steps, targets, codes, data] = &mut self.chunk.columns;
-                let id = block_id(word);
-                let need = self.model.put_step(id, steps, targets).ok_or(Broken::UndefinedBlock { id });
-                let addrs = need.and_then(|need| addresses(words, from, need));
-                let addrs = addrs.map_err(|why| refuse(&self.file, self.batches, from, why.to_string()))?;
-                at += addrs.len();
-                apart += self.model.put_addresses(addrs, codes, data, &mut self.chunk.sums) - addrs.len();
-                self.processes.see(batch.asid, None);
+                at += 1;
+                self.chunk.words += 1;
             }
-            if self.processes.address_spaces() > MAX_ADDRESS_SPACES {
-                return Err(self.refuse(from, format!("the trace has more than {MAX_ADDRESS_SPACES} address spaces")));
-            }
-            self.chunk.words += at - from + apart;
-            if self.chunk.words >= CHUNK_WORDS || self.chunk.columns[OPS].len() >= CHUNK_OP_BYTES {
+            if self.chunk.words >= CHUNK_WORDS || self.chunk.columns.ops.len() >= CHUNK_OP_BYTES {
                 self.close_chunk()?;
             }
+        }
+        if executed {
+            self.processes.see(batch.asid, None);
+        }
+        if self.processes.address_spaces() > MAX_ADDRESS_SPACES {
+            return Err(self.refuse(0, format!("the trace has more than {MAX_ADDRESS_SPACES} address spaces")));
         }
         Ok(())
     }
@@ -176,18 +178,18 @@ impl TraceWriter {
         if self.chunk.words == 0 {
             self.chunk.asid = asid.0;
         } else if asid != self.asid {
-            self.chunk.columns[STEPS].push(STEP_OP);
-            put_asid(&mut self.chunk.columns[OPS], asid);
+            self.chunk.columns.steps.push(STEP_OP);
+            put_asid(&mut self.chunk.columns.ops, asid);
             self.chunk.records += 1;
         }
         self.asid = asid;
     }
 
     fn put_op(&mut self, op: &Op) -> std::result::Result<(), String> {
-        let column = &mut self.chunk.columns[OPS];
+        let column = &mut self.chunk.columns.ops;
         if let Op::Define { id, block } = op {
             match self.model.define(*id, block)? {
-                Defined::New => self.op_state.put_define(column, *id, block)?,
+                Defined::New => self.op_state.put_define(column, *id, block),
                 Defined::Again(number) => put_redefine(column, number),
             }
             self.totals.blocks += 1;
@@ -195,7 +197,7 @@ impl TraceWriter {
             put_op(column, op)?;
             self.totals.ops += 1;
         }
-        self.chunk.columns[STEPS].push(STEP_OP);
+        self.chunk.columns.steps.push(STEP_OP);
         self.chunk.records += 1;
         Ok(())
     }
@@ -315,11 +317,11 @@ impl Sink {
             ..ChunkHead::default()
         };
         let mut payload = Vec::new();
-        for (i, column) in chunk.columns.iter().enumerate() {
+        for (i, column) in chunk.columns.bytes().into_iter().enumerate() {
             if !column.is_empty() {
                 let packed = zstd.compress(column)?;
                 // What does not become smaller is stored as it is.
-                let stored = if packed.len() < column.len() { &packed } else { column };
+                let stored = if packed.len() < column.len() { &packed[..] } else { column };
                 head.columns[i] = (column.len() as u32, stored.len() as u32);
                 payload.extend_from_slice(stored);
             }
