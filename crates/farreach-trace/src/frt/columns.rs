@@ -4,7 +4,7 @@ use super::COLUMNS;
 
 /// Bytes that grow at the end, made room for before they are written.
 #[derive(Default)]
-pub(super) struct Column {
+pub(crate) struct Column {
     bytes: Vec<u8>,
     used: usize,
 }
@@ -44,7 +44,7 @@ impl Column {
 
 /// What `docs/trace-format.md` says about each.
 #[derive(Default)]
-pub(super) struct Columns {
+pub(crate) struct Columns {
     pub ops: Vec<u8>,
     pub steps: Column,
     pub targets: Vec<u8>,

@@ -14,7 +14,7 @@ use farreach_types::event::{Broken, NOT_EXECUTED, OP_BIT, addresses, block_id, w
 const AHEAD: usize = 8;
 
 /// Fetches the cells of blocks that are coded soon into the cache: of a large program they are all over the memory.
-pub(super) struct LookAhead {
+pub(crate) struct LookAhead {
     at: usize,
 }
 
@@ -42,7 +42,7 @@ impl LookAhead {
 }
 
 /// Of one execution.
-pub(super) struct Executed {
+pub(crate) struct Executed {
     /// Its address words.
     pub words: usize,
     /// Its data references.

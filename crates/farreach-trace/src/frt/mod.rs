@@ -27,13 +27,15 @@ pub use writer::TraceWriter;
 pub const MAGIC: [u8; 8] = *b"\x89FRT\r\n\x1a\n";
 /// The last bytes of every finished farreach trace.
 pub const END_MAGIC: [u8; 8] = *b"FRT-END\n";
-/// The version this library writes, and the only one it reads.
-pub const VERSION: u32 = 1;
+/// The version this library writes. It reads this one and all before it.
+///
+/// 2: chunks of up to 2^23 words instead of 2^21. What begins anew with each chunk is learned less often: smaller files in less time.
+pub const VERSION: u32 = 2;
 
 /// Most bytes of the JSON header.
 pub const MAX_HEADER_BYTES: u32 = 1 << 20;
 /// A writer closes a chunk once it has this many words.
-pub(crate) const CHUNK_WORDS: usize = 1 << 21;
+pub(crate) const CHUNK_WORDS: usize = 1 << 23;
 /// A writer closes a chunk once its events take this many bytes.
 pub(crate) const CHUNK_OP_BYTES: usize = 1 << 22;
 /// Most instructions and most references of one block in a file.

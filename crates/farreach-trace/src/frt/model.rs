@@ -51,7 +51,7 @@ pub(super) const fn cell(low: u32, high: u32) -> u64 {
 
 /// What an execution of a block counts: instructions, loads and stores in 20 bits each.
 #[derive(Clone, Copy)]
-pub(super) struct Shape(u64);
+pub(crate) struct Shape(u64);
 
 impl Shape {
     const MASK: u64 = (1 << 20) - 1;

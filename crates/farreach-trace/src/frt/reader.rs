@@ -426,8 +426,8 @@ fn read_prefix(input: &mut Bytes) -> Result<(Header, u64)> {
     }
     let u32_at = |i: usize| u32::from_le_bytes(bytes[i..i + 4].try_into().expect("four bytes"));
     let (version, len) = (u32_at(8), u32_at(12));
-    if version != VERSION {
-        return Err(fail(8, format!("version {version}; this farreach reads version {VERSION}")));
+    if !(1..=VERSION).contains(&version) {
+        return Err(fail(8, format!("version {version}; this farreach reads versions 1 to {VERSION}")));
     }
     if len > MAX_HEADER_BYTES {
         return Err(fail(12, format!("a header of {len} bytes; at most {MAX_HEADER_BYTES} are possible")));
