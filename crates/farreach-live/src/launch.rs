@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use farreach_types::{Error, Result};
 
 use super::layout::{MAGIC, VERSION, control};
+use super::limits::check_open_files;
 use super::shared::Shared;
 use super::signals::{free_bytes, lock};
 
@@ -148,8 +149,19 @@ fn check_temporary_files(run_dir: &Path) -> Result<()> {
     File::create(&probe).and_then(|_| fs::remove_file(&probe)).map_err(why)
 }
 
+/// Removes what a recorder that failed left among the temporary files. Otherwise Valgrind removes them as soon as it has opened them.
+pub fn remove_temporary_files(pid: u32) {
+    let of_it = format!("valgrind_proc_{pid}_");
+    for entry in fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
+        if entry.file_name().as_encoded_bytes().starts_with(of_it.as_bytes()) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
 /// Starts the program under the recorder, with standard streams, directory and environment as they are unless told otherwise.
 pub fn spawn(tool_dir: &Path, run_dir: &Path, command: &[OsString], options: &Options) -> Result<Child> {
+    check_open_files()?;
     check_temporary_files(run_dir)?;
     let tool = tool_dir.join(TOOL);
     let mut run_option = OsString::from("--run-dir=");

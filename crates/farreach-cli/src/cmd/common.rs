@@ -139,6 +139,9 @@ impl OutputArgs {
         if let Some(html) = &self.html {
             needs_file(html, "--html")?;
         }
+        if self.output.as_deref().is_none_or(is_stdout) {
+            needs_stdout()?;
+        }
         for (path, _) in self.files() {
             Partial::create(path)?;
         }
@@ -245,8 +248,15 @@ pub fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
 }
 
+/// Refuses to print where nobody can read.
+fn needs_stdout() -> Result<()> {
+    ensure!(!farreach_live::stdout_was_closed(), "standard output is closed; what is printed there would be lost");
+    Ok(())
+}
+
 /// Prints to standard output. A reader that went away (`farreach sim ... | head`) has seen enough: no error.
 pub fn print(text: &str) -> Result<()> {
+    needs_stdout()?;
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(()),

@@ -8,6 +8,8 @@ use farreach_types::addr::Asid;
 use farreach_types::event::{Batch, End, Op};
 
 use super::super::layout::{ORDER, control};
+use super::super::launch::remove_temporary_files;
+use super::super::limits::{self, Limit};
 use super::super::log::Log;
 use super::super::process::Process;
 use super::super::wait;
@@ -71,7 +73,11 @@ impl Recorder {
         let unborn = ring == 0 && !started;
         let failure = log.failure().or_else(|| (unexplained || unborn && self.interrupted.is_none()).then(|| log.tail()));
         if let Some(why) = failure {
-            let why = if why.is_empty() { "; its message, if any, stands above".to_owned() } else { format!(":\n{why}") };
+            remove_temporary_files(pid);
+            let mut why = if why.is_empty() { "; its message, if any, stands above".to_owned() } else { format!(":\n{why}") };
+            if let Some(limit) = limits::soft(Limit::AddressSpace).filter(|_| why.contains("out of memory")) {
+                why.push_str(&format!("\nthe limit of its addresses is {} KiB (ulimit -v)", limit >> 10));
+            }
             return Err(self.wrong(&format!("process {pid}"), format!("the recorder itself failed{why}")));
         }
         self.lost += 1;

@@ -1,7 +1,9 @@
 //! The reader's side of the model: steps, targets, address codes and address bytes become executions of blocks.
 
 use super::Totals;
-use super::model::{BASES, CODE_NOT_EXECUTED, HEAD, Model, NAMES, NEXT, STEP_LIKELY, STEP_OTHER, STEP_TARGET, Shape, cell, halves};
+use super::model::{
+    BASES, CHUNK, CODE_NOT_EXECUTED, HEAD, Model, NAMES, NEXT, SHAPE, STEP_LIKELY, STEP_OTHER, STEP_TARGET, Shape, cell, halves,
+};
 use super::wire::Cursor;
 use farreach_types::event::NOT_EXECUTED;
 
@@ -28,8 +30,12 @@ impl Model {
         if place == 0 {
             return Err(undefined(0, &self.places));
         }
-        let (shape, _) = self.enter(place as usize);
-        let (_, id) = halves(self.cells[place as usize + NAMES]);
+        self.current = place as usize;
+        let head = &self.cells[self.current..][..HEAD];
+        let ((_, id), shape) = (halves(head[NAMES]), Shape(head[SHAPE]));
+        if halves(head[CHUNK]).0 != self.chunk {
+            self.refresh(self.current);
+        }
         Ok((id, shape))
     }
 
@@ -71,7 +77,7 @@ impl Model {
             return Err("the column of address bytes ends too early".into());
         }
         if absent {
-            codes.iter().enumerate().filter(|c| *c.1 == CODE_NOT_EXECUTED).for_each(|(i, _)| self.uncount(i, sums));
+            codes.iter().enumerate().filter(|c| *c.1 == CODE_NOT_EXECUTED).for_each(|(i, _)| self.uncount(self.current, i, sums));
         }
         (*data_at, self.address) = (at, address);
         Ok(())

@@ -33,7 +33,7 @@ pub(super) const NAMES: usize = 0;
 /// Places of the last two blocks that followed, newest first; 0 is none.
 pub(super) const NEXT: usize = 1;
 /// See [`Shape`].
-const SHAPE: usize = 2;
+pub(super) const SHAPE: usize = 2;
 /// Chunk in which the predictions were last used; address words of an execution (writer).
 pub(super) const CHUNK: usize = 3;
 
@@ -51,7 +51,7 @@ pub(super) const fn cell(low: u32, high: u32) -> u64 {
 
 /// What an execution of a block counts: instructions, loads and stores in 20 bits each.
 #[derive(Clone, Copy)]
-pub(crate) struct Shape(u64);
+pub(crate) struct Shape(pub(super) u64);
 
 impl Shape {
     const MASK: u64 = (1 << 20) - 1;
@@ -100,7 +100,7 @@ pub(crate) struct Model {
     pub(super) by_id: ByBlock,
     items: usize,
     /// Counts chunks from 1, so that fresh blocks (0) are always out of date.
-    chunk: u32,
+    pub(super) chunk: u32,
     /// Place of the block executed last in this chunk.
     pub(super) current: usize,
     /// Address of the reference executed last in this chunk.
@@ -179,26 +179,20 @@ impl Model {
         Some((id, &self.blocks[number as usize]))
     }
 
-    /// Makes the block at `place` the current block, with fresh predictions if this chunk has not executed it yet. What it counts, and its
-    /// address words.
-    #[inline(always)]
-    pub(super) fn enter(&mut self, place: usize) -> (Shape, usize) {
-        self.current = place;
+    /// Gives the block at `place` fresh predictions, as this chunk has not executed it yet.
+    #[inline]
+    pub(super) fn refresh(&mut self, place: usize) {
         let head = &mut self.cells[place..place + HEAD];
-        let shape = Shape(head[SHAPE]);
-        let (chunk, words) = halves(head[CHUNK]);
-        if chunk != self.chunk {
-            head[CHUNK] = cell(self.chunk, words);
-            head[NEXT] = 0;
-            self.cells[place + HEAD..][..2 * shape.refs()].fill(0);
-        }
-        (shape, words as usize)
+        let refs = Shape(head[SHAPE]).refs();
+        head[CHUNK] = cell(self.chunk, halves(head[CHUNK]).1);
+        head[NEXT] = 0;
+        self.cells[place + HEAD..][..2 * refs].fill(0);
     }
 
-    /// Takes reference `i` of the current block, which did not happen, off the sums.
+    /// Takes reference `i` of the block at `place`, which did not happen, off the sums.
     #[cold]
-    pub(super) fn uncount(&self, i: usize, sums: &mut Totals) {
-        let (number, _) = halves(self.cells[self.current + NAMES]);
+    pub(super) fn uncount(&self, place: usize, i: usize, sums: &mut Totals) {
+        let (number, _) = halves(self.cells[place + NAMES]);
         match self.blocks[number as usize].refs[i].kind {
             Kind::Store => sums.stores -= 1,
             _ => sums.loads -= 1,

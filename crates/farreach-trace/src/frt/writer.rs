@@ -40,6 +40,8 @@ pub struct TraceWriter {
     spare: Receiver<Box<Chunk>>,
     worker: Option<JoinHandle<io::Result<Sink>>>,
     broken: bool,
+    /// A chunk is closed once it has so many words.
+    chunk_words: usize,
 }
 
 /// The columns of a chunk before compression.
@@ -109,7 +111,15 @@ impl TraceWriter {
             spare,
             worker: Some(worker),
             broken: false,
+            chunk_words: CHUNK_WORDS,
         })
+    }
+
+    /// Closes chunks once they have so many words, for tests of what happens at their ends.
+    #[doc(hidden)]
+    pub fn with_chunks_of(mut self, words: usize) -> TraceWriter {
+        self.chunk_words = words.clamp(1, CHUNK_WORDS);
+        self
     }
 
     /// Sums over what was written so far; processes and address spaces are counted at the end.
@@ -145,23 +155,23 @@ impl TraceWriter {
         let mut ahead = LookAhead::new(&self.model, words);
         let (mut at, mut executed) = (0, false);
         while at < words.len() {
-            let (word, from) = (words[at], at);
-            ahead.step(&self.model, words);
-            if word & OP_BIT == 0 {
+            if words[at] & OP_BIT == 0 {
                 let Chunk { columns, sums, words: size, .. } = &mut *self.chunk;
-                let done = self.model.put_execution(words, at, columns, sums);
-                let done = done.map_err(|why| refuse(&self.file, self.batches, from, why.to_string()))?;
-                at += 1 + done.words;
-                *size += 1 + done.refs;
-                executed = true;
+                let run = self.model.put_blocks(words, at, self.chunk_words - *size, &mut ahead, columns, sums);
+                executed |= run.end > at;
+                (at, *size) = (run.end, *size + run.words);
+                if let Some(why) = run.broken {
+                    return Err(self.refuse(at, why.to_string()));
+                }
             } else {
-                let op = batch.op(word).map_err(|why| self.refuse(from, why.to_string()))?;
-                self.put_op(op).map_err(|what| self.refuse(from, what))?;
+                ahead.step(&self.model.by_id, &self.model.cells, words);
+                let op = batch.op(words[at]).map_err(|why| self.refuse(at, why.to_string()))?;
+                self.put_op(op).map_err(|what| self.refuse(at, what))?;
                 self.processes.see(batch.asid, Some(op));
                 at += 1;
                 self.chunk.words += 1;
             }
-            if self.chunk.words >= CHUNK_WORDS || self.chunk.columns.ops.len() >= CHUNK_OP_BYTES {
+            if self.chunk.words >= self.chunk_words || self.chunk.columns.ops.len() >= CHUNK_OP_BYTES {
                 self.close_chunk()?;
             }
         }
