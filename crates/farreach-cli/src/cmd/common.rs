@@ -67,6 +67,11 @@ impl LabArgs {
         Ok(Lab::new(machines, Options { limit: self.limit, seed: self.seed, plain: self.plain, threads, ahead })?)
     }
 
+    /// After so many instructions it is enough.
+    pub fn limit(&self) -> Option<u64> {
+        self.limit
+    }
+
     /// The machine on the mapping that was asked for.
     fn with_mapping(&self, name: String) -> Result<String> {
         let Some(file) = &self.mapping else { return Ok(name) };

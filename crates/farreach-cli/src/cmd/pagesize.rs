@@ -115,12 +115,12 @@ pub fn run(args: PageSizeArgs) -> Result<ExitCode> {
     let mut study = Study::new(&args, machines)?;
     if args.command.is_empty() {
         let file = args.file.as_deref().ok_or_else(|| anyhow!("a trace or a command is needed"))?;
-        let interrupted = feed::stored(file, args.format.as_deref(), |batch| study.feed(batch))?;
+        let interrupted = feed::stored(file, args.format.as_deref(), args.limit, |batch| study.feed(batch))?;
         let limited = study.emit(&args, file, interrupted)?;
         return Ok(interrupted.filter(|_| !limited).map_or(ExitCode::SUCCESS, program::interrupted));
     }
     program::check(&args.command)?;
-    let report = feed::live(&args.command, |batch| study.feed(batch))?;
+    let report = feed::live(&args.command, args.limit, |batch| study.feed(batch))?;
     let limited = study.emit(&args, &program::shown(&args.command), report.interrupted)?;
     Ok(if limited { ExitCode::SUCCESS } else { program::exit_code(&report) })
 }

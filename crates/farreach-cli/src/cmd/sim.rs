@@ -40,7 +40,7 @@ pub fn run(args: SimArgs) -> Result<ExitCode> {
     let mut lab = args.lab.lab(machines, 0)?;
     let mut alignment = args.lab.alignment()?;
     let interrupted =
-        feed::stored(&args.file, args.format.as_deref(), |batch| Ok((lab.feed(alignment.apply(batch)?)?, lab.progress())))?;
+        feed::stored(&args.file, args.format.as_deref(), args.lab.limit(), |batch| Ok((lab.feed(alignment.apply(batch)?)?, lab.progress())))?;
     lab.finish()?;
     let stopped = interrupted.map(|_| "interrupted".to_owned());
     args.output.emit(&lab.result(&alignment.label(&args.file), stopped))?;
