@@ -122,9 +122,9 @@ fn remove_leftovers(base: &Path) {
     }
 }
 
-/// Options of Valgrind's core. All registers are exact at every memory reference, or programs that handle faults and go on
-/// (garbage collectors) would go wrong. Jumps are not followed at translation: that costs more than it gives, and it merges
-/// the two sides of `a && b` into code in which instructions appear that never ran.
+/// Options of Valgrind's core. All registers are exact at every memory reference, or programs that handle faults and go
+/// on (garbage collectors) would go wrong. Jumps are not followed at translation: that costs more than it gives, and it
+/// merges the two sides of `a && b` into code in which instructions appear that never ran.
 const CORE: [&str; 7] = [
     "--tool=farreach",
     "--command-line-only=yes",
@@ -135,7 +135,8 @@ const CORE: [&str; 7] = [
     "--vex-guest-chase=no",
 ];
 
-/// Valgrind writes a few small files where the program's environment has temporary files, and says in many words when it cannot.
+/// Valgrind writes a few small files where the program's environment has temporary files, and says in many words when
+/// it cannot.
 fn check_temporary_files(run_dir: &Path) -> Result<()> {
     let dir = std::env::temp_dir();
     let mut name = run_dir.file_name().unwrap_or_default().to_owned();
@@ -149,7 +150,8 @@ fn check_temporary_files(run_dir: &Path) -> Result<()> {
     File::create(&probe).and_then(|_| fs::remove_file(&probe)).map_err(why)
 }
 
-/// Removes what a recorder that failed left among the temporary files. Otherwise Valgrind removes them as soon as it has opened them.
+/// Removes what a recorder that failed left among the temporary files. Otherwise Valgrind removes them as soon as it
+/// has opened them.
 pub fn remove_temporary_files(pid: u32) {
     let of_it = format!("valgrind_proc_{pid}_");
     for entry in fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
@@ -159,7 +161,8 @@ pub fn remove_temporary_files(pid: u32) {
     }
 }
 
-/// Starts the program under the recorder, with standard streams, directory and environment as they are unless told otherwise.
+/// Starts the program under the recorder, with standard streams, directory and environment as they are unless told
+/// otherwise.
 pub fn spawn(tool_dir: &Path, run_dir: &Path, command: &[OsString], options: &Options) -> Result<Child> {
     check_open_files()?;
     check_temporary_files(run_dir)?;

@@ -33,8 +33,8 @@ impl Log {
         lines[lines.len().saturating_sub(12)..].join("\n")
     }
 
-    /// Why the recorder could not go on, if it says so. It also tells of instructions that it does not know, which are a signal to the
-    /// program.
+    /// Why the recorder could not go on, if it says so. It also tells of instructions that it does not know, which are
+    /// a signal to the program.
     pub fn failure(&self) -> Option<String> {
         const SIGNS: [&str; 8] = [
             "the 'impossible' happened",

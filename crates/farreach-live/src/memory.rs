@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use super::limits::{self, Limit};
 
-/// The system's allocator, but for its end: a process that gets no memory says so and ends with a status of its own, where the standard
-/// library aborts. For `#[global_allocator]`.
+/// The system's allocator, but for its end: a process that gets no memory says so and ends with a status of its own,
+/// where the standard library aborts. For `#[global_allocator]`.
 pub struct Allocator;
 
 /// Status of a process that ran out of memory.
@@ -83,8 +83,8 @@ fn message(to: &mut [u8], size: usize, limit: Option<u64>) -> usize {
 /// Standard output was closed when the process began.
 static CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// Whether standard output was closed when this process began. The standard library puts /dev/null in its place before `main`, so
-/// what is printed there is lost without an error.
+/// Whether standard output was closed when this process began. The standard library puts /dev/null in its place before
+/// `main`, so what is printed there is lost without an error.
 pub fn stdout_was_closed() -> bool {
     CLOSED.load(Ordering::Relaxed)
 }
@@ -95,8 +95,8 @@ extern "C" fn look_at_stdout() {
     CLOSED.store(closed, Ordering::Relaxed);
 }
 
-// SAFETY: the loader calls what stands in this section before `main`, with arguments that the function does not look at; it uses nothing
-// that is set up later.
+// SAFETY: the loader calls what stands in this section before `main`, with arguments that the function does not look
+// at; it uses nothing that is set up later.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn() = look_at_stdout;
@@ -109,7 +109,8 @@ mod tests {
     fn the_message_names_what_was_asked_for_and_the_limit() {
         let mut text = [0; 256];
         let used = message(&mut text, 96, Some(40_000 << 10));
-        let expected = "farreach: out of memory: the system refused 96 bytes; the limit of this process is 40000 KiB (ulimit -v)\n";
+        let expected =
+            "farreach: out of memory: the system refused 96 bytes; the limit of this process is 40000 KiB (ulimit -v)\n";
         assert_eq!(str::from_utf8(&text[..used]), Ok(expected));
         let used = message(&mut text, usize::MAX, None);
         assert!(text[..used].ends_with(b"18446744073709551615 bytes\n"));

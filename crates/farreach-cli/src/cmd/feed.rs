@@ -84,8 +84,9 @@ fn is_pipe(file: &str) -> bool {
     file == "-" || std::fs::metadata(file).is_ok_and(|meta| !meta.is_file() && !meta.is_dir())
 }
 
-/// Gives every batch of a trace, or of the kernel that `workload:NAME` names, to `each`, which says whether it wants more and how far it is. Says
-/// which signal ended it, if one did: what was seen so far is the result then. `limit`: instructions after which `each` has enough.
+/// Gives every batch of a trace, or of the kernel that `workload:NAME` names, to `each`, which says whether it wants
+/// more and how far it is. Says which signal ended it, if one did: what was seen so far is the result then. `limit`:
+/// instructions after which `each` has enough.
 pub fn stored(
     file: &str,
     format: Option<&str>,

@@ -76,7 +76,10 @@ fn a_result_that_nobody_can_read_is_an_error() {
 fn a_refused_key_stands_on_its_line() {
     let dir = Dir::new();
     for (text, words) in [
-        ("kind = 'single'\n\nentries = 0\n", "line 3: entries = 0 is not allowed: entries must be a whole number from 1 to 65536"),
+        (
+            "kind = 'single'\n\nentries = 0\n",
+            "line 3: entries = 0 is not allowed: entries must be a whole number from 1 to 65536",
+        ),
         ("kind = 'single'\npenalty = inf\n", "line 2: penalty = inf is not allowed"),
         ("# mine\nkind = 'singel'\n", "line 2: kind = 'singel' is not allowed"),
         ("kind = 'single'\nentrys = 1\n", "line 2: unknown key 'entrys'"),
@@ -103,8 +106,19 @@ fn progress(words: &[&str]) -> Vec<String> {
 fn progress_goes_into_a_file_too() {
     let dir = Dir::new();
     let (trace, result) = (dir.path("t.frt"), dir.path("result"));
-    let is_progress = |l: &&String| l.starts_with("farreach: ") && l.contains(" instructions, ") && l.contains(" references/s, ");
-    let said = progress(&["record", "-o", &trace, "--limit", "100M", "--", "sh", "-c", "i=0; while test $i -lt 2000; do i=$((i+1)); done"]);
+    let is_progress =
+        |l: &&String| l.starts_with("farreach: ") && l.contains(" instructions, ") && l.contains(" references/s, ");
+    let said = progress(&[
+        "record",
+        "-o",
+        &trace,
+        "--limit",
+        "100M",
+        "--",
+        "sh",
+        "-c",
+        "i=0; while test $i -lt 2000; do i=$((i+1)); done",
+    ]);
     let lines: Vec<&String> = said.iter().filter(is_progress).collect();
     assert!(lines.len() > 3 && lines.iter().all(|l| l.contains(", about ") && l.ends_with(" left")), "{said:?}");
     // A trace says how long it is.
@@ -112,7 +126,17 @@ fn progress_goes_into_a_file_too() {
         let said = progress(&[command, &trace, "--json", "-o", &result]);
         assert!(said.len() > 3 && said.iter().all(|l| is_progress(&l) && l.ends_with(" left")), "{said:?}");
     }
-    let said = progress(&["run", "-m", "t94/single", "-o", &result, "--", "sh", "-c", "i=0; while test $i -lt 2000; do i=$((i+1)); done"]);
+    let said = progress(&[
+        "run",
+        "-m",
+        "t94/single",
+        "-o",
+        &result,
+        "--",
+        "sh",
+        "-c",
+        "i=0; while test $i -lt 2000; do i=$((i+1)); done",
+    ]);
     assert!(said.iter().filter(is_progress).count() > 3 && !said.iter().any(|l| l.contains(" left")), "{said:?}");
     // Every 30 seconds, if nobody says otherwise.
     assert_eq!(line(&format!("sim {trace} --csv -o {result}")).good().status, 0);

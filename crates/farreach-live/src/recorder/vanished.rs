@@ -7,8 +7,8 @@ use farreach_types::Result;
 use farreach_types::addr::Asid;
 use farreach_types::event::{Batch, End, Op};
 
-use super::super::layout::{ORDER, control};
 use super::super::launch::remove_temporary_files;
+use super::super::layout::{ORDER, control};
 use super::super::limits::{self, Limit};
 use super::super::log::Log;
 use super::super::process::Process;
@@ -33,8 +33,8 @@ impl Recorder {
     pub(super) fn finish_vanished(&mut self, ring: u32) -> Result<()> {
         let Some(process) = self.live.get_mut(&ring) else { return Ok(()) };
         if process.pending(&self.dir.0) > 0 {
-            // Its published chunks have their turn, unless it died between publishing and taking its place in the order:
-            // then that place stays empty for ever, or was never taken.
+            // Its published chunks have their turn, unless it died between publishing and taking its place in the
+            // order: then that place stays empty for ever, or was never taken.
             let head = self.control.u64(control::HEAD).load(Ordering::SeqCst);
             let place = |n: u64| self.control.u32(control::ORDER + 4 * (n % ORDER) as usize).load(Ordering::SeqCst);
             let in_turn = (self.next_place..head).filter(|&n| place(n) == ring + 1).count() as u64;
@@ -45,8 +45,8 @@ impl Recorder {
             return Ok(());
         }
         if process.execing {
-            // It may have become another program, of which only that program tells: in a chunk that has its turn, or did not live to
-            // publish any.
+            // It may have become another program, of which only that program tells: in a chunk that has its turn, or
+            // did not live to publish any.
             let pid = process.pid;
             let since = *process.dead_since.get_or_insert_with(Instant::now);
             if self.has_chunks() && since.elapsed() < GRACE {

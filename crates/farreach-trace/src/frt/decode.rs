@@ -77,7 +77,11 @@ impl Model {
             return Err("the column of address bytes ends too early".into());
         }
         if absent {
-            codes.iter().enumerate().filter(|c| *c.1 == CODE_NOT_EXECUTED).for_each(|(i, _)| self.uncount(self.current, i, sums));
+            codes
+                .iter()
+                .enumerate()
+                .filter(|c| *c.1 == CODE_NOT_EXECUTED)
+                .for_each(|(i, _)| self.uncount(self.current, i, sums));
         }
         (*data_at, self.address) = (at, address);
         Ok(())

@@ -55,8 +55,8 @@ pub(crate) struct Run {
 }
 
 impl Model {
-    /// Appends the executions of blocks from `words[from]` on, up to an event or until there are `most` words in the file; counts what
-    /// happened.
+    /// Appends the executions of blocks from `words[from]` on, up to an event or until there are `most` words in the
+    /// file; counts what happened.
     pub fn put_blocks(
         &mut self,
         words: &[u64],

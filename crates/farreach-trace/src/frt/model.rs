@@ -1,11 +1,12 @@
-//! What writer and reader both predict: the next block from the block before it, the next address of a reference from its last
-//! address and from the address before it in the stream. Only what differs from the prediction costs bytes.
+//! What writer and reader both predict: the next block from the block before it, the next address of a reference from
+//! its last address and from the address before it in the stream. Only what differs from the prediction costs bytes.
 //!
-//! Definitions live as long as the trace; predictions begin anew with each chunk, so that a chunk needs nothing of the chunks
-//! before it but their event columns.
+//! Definitions live as long as the trace; predictions begin anew with each chunk, so that a chunk needs nothing of the
+//! chunks before it but their event columns.
 //!
-//! Everything about a block that coding needs lies together in one array of cells, so that a block costs one or two cache lines: a
-//! head of [`HEAD`] cells, then the predictions of its references, two cells each. `encode` and `decode` are the two users.
+//! Everything about a block that coding needs lies together in one array of cells, so that a block costs one or two
+//! cache lines: a head of [`HEAD`] cells, then the predictions of its references, two cells each. `encode` and `decode`
+//! are the two users.
 
 use std::sync::Arc;
 
@@ -20,8 +21,8 @@ pub(super) const STEP_OTHER: u8 = 1;
 pub(super) const STEP_OP: u8 = 2;
 pub(super) const STEP_TARGET: u8 = 3;
 
-/// Codes of addresses below it are counted from the prediction by the gap, those from it on from the last address; each plus the
-/// number of data bytes, 0 to 8.
+/// Codes of addresses below it are counted from the prediction by the gap, those from it on from the last address; each
+/// plus the number of data bytes, 0 to 8.
 pub(super) const BASES: u8 = 9;
 /// Address code of a reference that did not happen.
 pub(super) const CODE_NOT_EXECUTED: u8 = 2 * BASES;
@@ -89,9 +90,9 @@ impl Shape {
 /// All blocks of the trace and the predictions of the current chunk.
 #[derive(Debug)]
 pub(crate) struct Model {
-    /// Per block the head, then for each reference its last address, and that minus the address of the reference before it in the stream.
-    /// Where references share address words, the word and the offset of each follow. Place 0 is the head of no block: what stands
-    /// before the first block of a chunk.
+    /// Per block the head, then for each reference its last address, and that minus the address of the reference before
+    /// it in the stream. Where references share address words, the word and the offset of each follow. Place 0 is the
+    /// head of no block: what stands before the first block of a chunk.
     pub(super) cells: Vec<u64>,
     /// Places by number; numbers begin at 1.
     pub(super) places: Vec<u32>,

@@ -1,5 +1,6 @@
-//! The event column: every [`Op`] as a tag byte and varints. Changes of the address space are records of it too, so that this
-//! column alone, chunk after chunk, gives every definition and every event with the address space it belongs to.
+//! The event column: every [`Op`] as a tag byte and varints. Changes of the address space are records of it too, so
+//! that this column alone, chunk after chunk, gives every definition and every event with the address space it belongs
+//! to.
 
 use std::sync::Arc;
 

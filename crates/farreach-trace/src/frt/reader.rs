@@ -16,7 +16,8 @@ use farreach_types::plural::with_noun;
 /// A batch is handed out once it has this many words: small enough for a second-level cache.
 const BATCH_WORDS: usize = 1 << 14;
 
-/// The batches of a `.frt` file. Where one batch ends and the next begins is the reader's choice; the stream is what was written.
+/// The batches of a `.frt` file. Where one batch ends and the next begins is the reader's choice; the stream is what
+/// was written.
 pub struct FrtReader {
     input: Bytes,
     header: Header,
@@ -101,9 +102,9 @@ impl FrtReader {
         Totals { processes, address_spaces, ..self.totals }
     }
 
-    /// Leaves out the references of all chunks that end at or before this instruction; their events (definitions, mappings,
-    /// forks) still come, so that what follows has its address spaces. Counts from the beginning of the trace; call it before
-    /// the first batch is taken. [`FrtReader::totals`] counts what is left out as well.
+    /// Leaves out the references of all chunks that end at or before this instruction; their events (definitions,
+    /// mappings, forks) still come, so that what follows has its address spaces. Counts from the beginning of the
+    /// trace; call it before the first batch is taken. [`FrtReader::totals`] counts what is left out as well.
     pub fn skip_before(&mut self, instruction: u64) {
         self.skip_to = instruction;
     }
@@ -271,7 +272,8 @@ impl FrtReader {
             self.model.take_addresses(codes, &columns[DATA], &mut at[DATA], &mut batch.words, sums)?;
         }
         if batch.words.len() < BATCH_WORDS / 2 {
-            // Where address spaces change often, batches are small, and whoever keeps them should not keep room for large ones.
+            // Where address spaces change often, batches are small, and whoever keeps them should not keep room for
+            // large ones.
             let exact = batch.words[..].to_vec();
             self.words = std::mem::replace(&mut batch.words, exact);
             self.words.clear();

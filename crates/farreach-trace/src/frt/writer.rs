@@ -1,4 +1,5 @@
-//! Writes a farreach trace. The caller's thread codes batches into columns; a second thread compresses and writes full chunks.
+//! Writes a farreach trace. The caller's thread codes batches into columns; a second thread compresses and writes full
+//! chunks.
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -17,16 +18,18 @@ use farreach_types::addr::Asid;
 use farreach_types::error::Error;
 use farreach_types::event::{Batch, OP_BIT, Op};
 
-/// zstd level of each column. On real streams higher levels make the file a twentieth smaller and cost the recorder a third more.
+/// zstd level of each column. On real streams higher levels make the file a twentieth smaller and cost the recorder a
+/// third more.
 const LEVELS: [i32; COLUMNS] = [3, 1, 1, 1, 2];
 /// Chunks that may wait for the second thread. More would only take memory.
 const WAITING: usize = 1;
 
 /// Writes batches into a `.frt` file.
 ///
-/// The file gets its name only in [`finish`](TraceWriter::finish): until then it is `NAME.PID-N.partial` in the same folder, has
-/// no trailer, and is removed when the writer is dropped. A killed recording leaves the partial file, which the reader reads up to
-/// its last whole chunk and then refuses. A name that exists and is no regular file (a pipe, a device) is written directly.
+/// The file gets its name only in [`finish`](TraceWriter::finish): until then it is `NAME.PID-N.partial` in the same
+/// folder, has no trailer, and is removed when the writer is dropped. A killed recording leaves the partial file, which
+/// the reader reads up to its last whole chunk and then refuses. A name that exists and is no regular file (a pipe, a
+/// device) is written directly.
 pub struct TraceWriter {
     file: String,
     chunk: Box<Chunk>,
@@ -134,7 +137,8 @@ impl TraceWriter {
     /// Appends a batch.
     ///
     /// # Errors
-    /// The batch breaks the contract of [`farreach_types::event`] (undefined block, missing addresses, a definition no reader accepts), or
+    /// The batch breaks the contract of [`farreach_types::event`] (undefined block, missing addresses, a definition no
+    /// reader accepts), or
     /// writing failed. After an error the writer accepts nothing more and leaves no file.
     pub fn write(&mut self, batch: &Batch) -> Result<()> {
         if self.broken {
