@@ -2,39 +2,19 @@
 //!
 //! A stream with references of a kernel maps it like other memory that the kernel provides: shared, where Linux has it ([`DIRECT_MAP`]). A page
 //! lies in the frame that is its number less a constant. Those frames are memory of the machine that the stream is of, not of the one that
-//! this system hands out: they are numbered from [`FRAMES`] on and nobody takes, gives or moves them. A kernel maps all of it before
+//! this system hands out: they are numbered from [`numbers::DIRECT_MAP`] on and nobody takes, gives or moves them. A kernel maps all of it before
 //! anything runs, so a touch is no fault and needs no frame; the page table gets the page then, with its neighbours in a leaf of
 //! `direct_map_page`, so that it grows with what is used.
 
-use super::base_pages::Piece;
-use super::fault::attr;
-use super::page_table::Entry;
-use super::{Os, What};
+use crate::base_pages::Piece;
+use crate::contract::What;
+use crate::frames::numbers;
+use crate::labels;
+use crate::os::Os;
+use crate::page_table::entry::{Entry, attributes};
 use farreach_types::addr::{Asid, DIRECT_MAP, Pfn, Vpn, VpnRange};
 use farreach_types::event::Backing;
-use farreach_types::params::{Allowed, Key};
 use farreach_types::translation::Segment;
-
-/// Leaves of the page table over it.
-pub const PAGE: Key = Key {
-    name: "direct_map_page",
-    default: "2M",
-    allowed: Allowed::PageSize { min: 1 << 12, max: 1 << 30 },
-    about: "pages in which the kernel's direct map is mapped, in streams that have one (F-2); base pages where they do not fit",
-};
-
-/// Name of its region.
-pub(super) const NAME: &str = "direct map";
-
-/// Frame of its first page: 128 TB of 4 KB frames are enough for others, 64 TB beyond them for the page tables of a
-/// guest, and all ends where four levels of a host do.
-const FRAMES: u64 = 3 << 34;
-
-/// Whether only the direct map names this frame.
-#[inline]
-pub(super) fn is_direct(pfn: Pfn) -> bool {
-    pfn.0 >= FRAMES
-}
 
 impl Os {
     fn direct_start(&self) -> Vpn {
@@ -48,13 +28,13 @@ impl Os {
     }
 
     fn is_named_so(&self, label: u32) -> bool {
-        &*self.labels.names[label as usize] == NAME
+        self.labels.name(label) == labels::DIRECT_MAP
     }
 
     /// What the registers of a kernel segment are to hold.
     pub(super) fn direct_map(&self, asid: Asid) -> Option<Segment> {
         let pages = self.spaces.get(asid.0 as usize)?.direct?;
-        Some(Segment { base: pages.start, limit: pages.end(), pfn: Pfn(FRAMES) })
+        Some(Segment { base: pages.start, limit: pages.end(), pfn: Pfn(numbers::DIRECT_MAP) })
     }
 
     /// After an event: reports a direct map that came, went, or has another end to the hardware.
@@ -83,8 +63,9 @@ impl Os {
         let fits = whole.and(region.range) == whole && !space.table.any_in(whole);
         let order = if fits { self.direct_order } else { 0 };
         let pages = leaf(order);
-        let pfn = Pfn(FRAMES + (pages.start.0 - start.0));
-        let entry = Entry { pfn, label: region.label, attr: attr(region.prot, false), order: order as u8, ..Entry::default() };
+        let pfn = Pfn(numbers::DIRECT_MAP + (pages.start.0 - start.0));
+        let entry =
+            Entry { pfn, label: region.label, attr: attributes(region.prot, false), order: order as u8, ..Entry::default() };
         self.map_run(asid, pages, Entry { present: true, ..entry });
         true
     }

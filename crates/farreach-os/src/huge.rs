@@ -1,36 +1,12 @@
 //! Superpages that come at a fault, and pages collapsed into one later, as in Linux (RMM15-26): transparent huge pages of several sizes,
 //! and huge pages from a pool. Splitting one is [`Os::demote`](super::promotion).
 
-use super::fault::attr;
-use super::page_table::Entry;
-use super::placement::FrameRequest;
-use super::region::Region;
-use super::{Os, What};
+use crate::contract::What;
+use crate::os::Os;
+use crate::page_table::entry::{Entry, attributes};
+use crate::placement::contract::{Background, FrameRequest};
+use crate::region::Region;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
-use foldhash::fast::FixedState;
-use hashbrown::HashSet;
-use std::collections::VecDeque;
-
-/// How base pages become superpages in the background (khugepaged). Time is counted in page faults, the only clock that the system has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Background {
-    /// log2 of the base pages of what they become.
-    pub order: u8,
-    /// Page faults between two scans.
-    pub every: u64,
-    /// Groups looked at in a scan.
-    pub groups: u64,
-    /// Pages of a group that may be missing (`max_ptes_none`).
-    pub missing: u64,
-}
-
-/// Groups with base pages, to be looked at in the background, in the order of their first faults.
-#[derive(Default)]
-pub(super) struct Waiting {
-    queue: VecDeque<(Asid, Vpn)>,
-    inside: HashSet<(Asid, Vpn), FixedState>,
-    faults: u64,
-}
 
 impl Os {
     /// Serves a fault with the largest superpage that fits: an aligned group inside its region of private anonymous memory, no page of
@@ -58,7 +34,8 @@ impl Os {
                 self.memory.counts.superpage_fallbacks += 1;
                 continue;
             };
-            let entry = Entry { label: region.label, attr: attr(region.prot, false), order, present: true, ..Entry::default() };
+            let entry =
+                Entry { label: region.label, attr: attributes(region.prot, false), order, present: true, ..Entry::default() };
             for part in self.fill_group(asid, group, region) {
                 let pfn = Pfn(base.0 + (part.range.start.0 - group.start.0));
                 self.memory.fill_run(part.object, part.first_page, pfn, part.range.pages);
@@ -88,19 +65,18 @@ impl Os {
         let group = VpnRange { start: vpn.align_down(background.order.into()), pages: 1 << background.order };
         let request = FrameRequest { vpn, object: region.object, page: region.page_of(vpn) };
         let wanted = self.placement.orders(&self.memory, request, region.huge).contains(&background.order);
-        if wanted && inside(group, region.range) && self.waiting.inside.insert((asid, group.start)) {
-            self.waiting.queue.push_back((asid, group.start));
+        if wanted && inside(group, region.range) {
+            self.collapse_queue.push(asid, group.start);
         }
-        self.waiting.faults += 1;
-        if !self.waiting.faults.is_multiple_of(background.every) {
+        if !self.collapse_queue.scan_due(background.every) {
             return;
         }
-        for _ in 0..background.groups.min(self.waiting.queue.len() as u64) {
-            let (asid, first) = self.waiting.queue.pop_front().expect("as many as there are");
+        for _ in 0..background.groups.min(self.collapse_queue.len()) {
+            let (asid, first) = self.collapse_queue.pop().expect("as many as there are");
             if self.collapse(asid, first, &background) {
-                self.waiting.inside.remove(&(asid, first));
+                self.collapse_queue.remove(asid, first);
             } else {
-                self.waiting.queue.push_back((asid, first));
+                self.collapse_queue.push_back(asid, first);
             }
             self.sync_ranges(asid);
         }

@@ -4,11 +4,11 @@
 //! The rest is a region of its own ([`Huge::Rest`]), so that every mapped page has one. It becomes part of what is mapped over it, if that is
 //! private anonymous memory; and what the program unmaps becomes rest again, until the last of the huge page is unmapped.
 
-use super::Os;
-use super::base_pages::Piece;
-use super::object::{ObjectId, ObjectKind};
-use super::page_index::PageLocation;
-use super::region::{Huge, Region};
+use crate::base_pages::Piece;
+use crate::object::{ObjectId, ObjectKind};
+use crate::os::Os;
+use crate::page_index::PageLocation;
+use crate::region::{Huge, Region};
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::event::Backing;
 
@@ -34,14 +34,13 @@ impl Os {
     /// Whether a group may become one huge page although its regions do not fill it: all of them are private anonymous memory alike,
     /// nothing of them mapped or begun.
     pub(super) fn may_round_up(&self, asid: Asid, group: VpnRange, region: &Region) -> bool {
-        let stack = |r: &Region| ["stack", "kernel-provided"].contains(&&*self.labels.names[r.label as usize]);
         let fits = |part: &Region| {
             let object = self.memory.objects.get(part.object);
             let (first, end) = (part.first_page, part.first_page + part.range.pages);
             object.private
                 && !object.kind.is_file()
                 && part.prot == region.prot
-                && !stack(part)
+                && !self.labels.is_stack_or_kernel(part.label)
                 && !object.page_index.any_in(first..end)
         };
         self.placement.rounds_up() && self.regions_in(asid, group).iter().all(fits)

@@ -1,6 +1,7 @@
 //! Memory objects and page identity (T94-43): which frame holds which page of which object, reserved or busy.
 
 use super::page_index::PageIndex;
+use farreach_types::params::Params;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -23,6 +24,17 @@ impl ObjectKind {
     /// Its pages are read from somewhere.
     pub fn is_file(self) -> bool {
         self != ObjectKind::Anonymous
+    }
+
+    /// The kinds that the words of a key name.
+    pub fn named_by(params: &Params, key: &str) -> Result<Vec<ObjectKind>, String> {
+        let kind = |word: &String| match word.as_str() {
+            "file" => Ok(ObjectKind::Disk),
+            "nfs" => Ok(ObjectKind::Nfs),
+            "heap" => Ok(ObjectKind::Anonymous),
+            _ => Err(format!("{key} = {word} is not allowed: {key} must be a list of file, nfs, heap, joined by +")),
+        };
+        params.texts(key).iter().map(kind).collect()
     }
 }
 

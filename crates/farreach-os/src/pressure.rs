@@ -1,21 +1,12 @@
 //! Memory is full: what can be given up (F-7, RMM15-29, DS13-22).
 
-use super::{Os, OutOfMemory, What};
+use crate::contract::{OutOfMemory, What};
+use crate::os::Os;
+use crate::ranges::policy::Reclaim;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 
 /// Pages that are taken back at a time.
 const BATCH: usize = 512;
-
-/// What happens to the range of a page that is taken back (RMM15-29): all of it goes, or it breaks and the rest stays (F-21).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Reclaim {
-    /// Nothing is taken back.
-    Never,
-    /// The range dissolves first.
-    Dissolve,
-    /// It splits.
-    Split,
-}
 
 impl Os {
     /// An ordinary frame.

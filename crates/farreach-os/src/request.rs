@@ -1,9 +1,8 @@
 //! Memory that gets its frames when it is asked for, not when it is touched (RMM15-23).
 
-use super::Os;
-use super::fault::attr;
-use super::page_table::Entry;
-use super::placement::EagerGrant;
+use crate::os::Os;
+use crate::page_table::entry::{Entry, attributes};
+use crate::placement::contract::EagerGrant;
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::event::Prot;
 
@@ -32,7 +31,7 @@ impl Os {
         // RMM15-28: accessed and modified bits are set for all.
         let entry = Entry {
             label: region.label,
-            attr: attr(region.prot, false),
+            attr: attributes(region.prot, false),
             present: true,
             dirty: true,
             populated: true,

@@ -9,8 +9,10 @@
 //! is larger than a block stays. So do pages that several page tables or none name, pages in a direct segment, frames that were set
 //! aside, reserved or kept for a process, and objects whose frames a reservation chose.
 
+use super::policy::Plan;
 use crate::bits;
-use crate::{Os, What};
+use crate::contract::What;
+use crate::os::Os;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -18,19 +20,6 @@ use std::cmp::Reverse;
 
 /// log2 of the frames of a piece of memory that is filled: that of a block, but not more than this.
 const GRANULE: u32 = 9;
-
-/// The task of one run.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Plan {
-    /// log2 of the frames of a block.
-    pub order: u32,
-    /// By address, over all of memory; otherwise as little as frees whole blocks.
-    pub sweep: bool,
-    /// Pages to copy at most.
-    pub pages: u64,
-    /// Blocks to empty at most.
-    pub blocks: u64,
-}
 
 /// The result of one run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

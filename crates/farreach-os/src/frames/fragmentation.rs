@@ -1,6 +1,6 @@
 //! Which frames belong to others from the start, so that contiguous memory is scarce.
 
-use super::pinned::{Bits, Memory, PinnedSet};
+use super::pinned::{Bits, PhysicalMemory, PinnedSet};
 use farreach_types::text_file;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -50,9 +50,9 @@ impl Fragmentation {
     /// The memory of `frames` frames (`None`: no end) with this fragmentation. A copy of buddyinfo without a number of frames
     /// gives the smallest memory that holds its blocks ([`Fragmentation::BuddyInfo`]). The error names file, line, value and
     /// what is allowed.
-    pub fn resolve(&self, frames: Option<u64>) -> Result<Memory, String> {
+    pub fn resolve(&self, frames: Option<u64>) -> Result<PhysicalMemory, String> {
         match self {
-            Fragmentation::None => Ok(Memory::new(frames, PinnedSet::default())),
+            Fragmentation::None => Ok(PhysicalMemory::new(frames, PinnedSet::default())),
             Fragmentation::Fraction { fraction, seed } => {
                 let frames = finite(&format!("fragmentation = {fraction}"), frames)?;
                 if !(0.0..1.0).contains(fraction) {
@@ -109,24 +109,24 @@ fn share(fraction: f64, frames: u64) -> u64 {
 }
 
 /// `pinned` of `frames` frames, every choice equally likely (Floyd's sampling).
-fn scattered(frames: u64, pinned: u64, seed: u64) -> Memory {
+fn scattered(frames: u64, pinned: u64, seed: u64) -> PhysicalMemory {
     let (mut rng, mut bits) = (rng(seed, 0), Bits::default());
     for last in frames - pinned..frames {
         let draw = below(&mut rng, last + 1);
         let frame = if bits.has(draw) { last } else { draw };
         bits.set(frame..frame + 1);
     }
-    Memory::new(Some(frames), bits.into())
+    PhysicalMemory::new(Some(frames), bits.into())
 }
 
 /// Of the frames of others, those in a `share` of the aligned groups of `group` frames may be moved.
-pub(super) fn may_move(memory: Memory, group: u64, share: f64, seed: u64) -> Memory {
+pub(super) fn may_move(memory: PhysicalMemory, group: u64, share: f64, seed: u64) -> PhysicalMemory {
     const ALL: u64 = 1 << 32;
     let mut rng = rng(seed, 3);
     memory.with_movable(group, |_| (below(&mut rng, ALL) as f64) < share * ALL as f64)
 }
 
-fn pattern(text: &str, frames: u64) -> Result<Memory, String> {
+fn pattern(text: &str, frames: u64) -> Result<PhysicalMemory, String> {
     let mut bits = Bits::default();
     for (number, line) in text.lines().enumerate() {
         let item = line.split('#').next().unwrap_or_default().trim();
@@ -158,7 +158,7 @@ fn pattern(text: &str, frames: u64) -> Result<Memory, String> {
             _ => return Err(refuse(ALLOWED.to_owned())),
         }
     }
-    Ok(Memory::new(Some(frames), bits.into()))
+    Ok(PhysicalMemory::new(Some(frames), bits.into()))
 }
 
 const ALLOWED: &str = "allowed are a frame '17', a range '32-47', or 'every 16 offset 3'";
@@ -205,7 +205,7 @@ fn smallest(counts: &[u64]) -> u128 {
 }
 
 /// A memory with `counts[order]` free blocks placed uniformly among the places that remain, largest first; the rest is pinned.
-fn placed(counts: &[u64], frames: Option<u64>, seed: u64) -> Result<Memory, String> {
+fn placed(counts: &[u64], frames: Option<u64>, seed: u64) -> Result<PhysicalMemory, String> {
     let needed = smallest(counts);
     let frames = match frames {
         Some(n) if u128::from(n) < needed => {
@@ -242,7 +242,7 @@ fn placed(counts: &[u64], frames: Option<u64>, seed: u64) -> Result<Memory, Stri
         }
         left = (left << halves) - count;
     }
-    Ok(Memory::new(Some(frames), bits.into()))
+    Ok(PhysicalMemory::new(Some(frames), bits.into()))
 }
 
 /// For the fuzzer: any text is refused, or describes a memory of 65536 frames that keeps to it.

@@ -1,8 +1,11 @@
 //! Leaf tables: an entry for each page, or one for all that are alike.
 
-use super::{Entry, LEAF};
+use super::entry::Entry;
 use crate::bits;
 use farreach_types::addr::Pfn;
+
+/// Pages per leaf table.
+pub(super) const LEAF: u64 = 512;
 
 /// One bit per page of a leaf.
 pub(super) type Bits = [u64; (LEAF / 64) as usize];

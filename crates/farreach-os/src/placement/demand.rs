@@ -1,6 +1,6 @@
 //! Demand paging: at the first touch, whatever frame the allocator has.
 
-use super::{FrameRequest, Placement, PlacementKind};
+use super::contract::{FrameRequest, Placement, PlacementKind};
 use crate::memory::Memory;
 use farreach_types::addr::Pfn;
 

@@ -1,9 +1,9 @@
 //! Eager paging (RMM15-23 to RMM15-27): a request for anonymous memory gets its frames at once, in the largest blocks there are, so
 //! that it becomes few ranges.
 
-use super::{EagerGrant, FrameRequest, Placement, PlacementKind};
+use super::contract::{EagerGrant, FrameRequest, Placement, PlacementKind};
 use crate::memory::Memory;
-use crate::ranges::RANGES;
+use crate::ranges::policy::RANGES;
 use farreach_types::addr::{Asid, Bytes, Pfn};
 use farreach_types::params::{Allowed, Key, Params};
 use std::collections::{BTreeMap, VecDeque};
@@ -109,7 +109,7 @@ impl Eager {
         if pages < self.threshold {
             return EagerGrant::Now(Vec::new());
         }
-        let buddy = memory.alloc.as_buddy().expect("the key 'allocator' allows no other");
+        let buddy = memory.alloc.blocks_mut().expect("the key 'allocator' allows no other");
         if buddy.fragmentation_index(pages) > self.fragmentation {
             return EagerGrant::Fragmented;
         }

@@ -6,9 +6,11 @@
 //! uppermost free place in the anonymous mappings of the dump, the same distance from a 2 MB boundary if one is to be had, and gives
 //! it back when it is gone. Where the dump has such a mapping at the very address, the address counts.
 
-use super::{FrameRequest, Placement, PlacementKind};
-use crate::dump::{Dump, FRAMES, HUGE};
+use super::contract::{FrameRequest, Placement, PlacementKind};
+use crate::dump::{Dump, HUGE};
+use crate::frames::numbers;
 use crate::frames::pool::Runs;
+use crate::labels::{ANONYMOUS, HEAP, STACK, WHOLE_SPACE};
 use crate::memory::Memory;
 use crate::object::ObjectId;
 use crate::region::{Huge, Region};
@@ -37,9 +39,6 @@ pub const MAPPING: PlacementKind = PlacementKind {
     build,
 };
 
-/// Frames of the dump are numbered from here on, those of the allocator below: they never meet.
-const FIRST: u64 = FRAMES;
-
 /// Where an object lies in the dump.
 struct ObjectInDump {
     /// Which object: identifiers are used again.
@@ -49,13 +48,6 @@ struct ObjectInDump {
     /// Its pages from this one on are there. `None`: nowhere.
     piece: Option<(u64, VpnRange)>,
 }
-
-/// Names of what is no file, in the dump and in the labels of regions.
-const HEAP: &str = "heap";
-const STACK: &str = "stack";
-const ANONYMOUS: &str = "anonymous";
-/// The one region of a stream that never said what is mapped: its addresses count.
-const EVERYTHING: &str = "whole space";
 
 struct Mapped {
     dump: Dump,
@@ -164,7 +156,7 @@ impl Mapped {
             let vpn = range.start.0 + page;
             let i = self.dump.areas.partition_point(|area| area.start <= vpn).checked_sub(1)?;
             let area = &self.dump.areas[i];
-            ([EVERYTHING, &*area.name].contains(&place.name) && area.find(vpn).is_some()).then_some((i, vpn))
+            ([WHOLE_SPACE, &*area.name].contains(&place.name) && area.find(vpn).is_some()).then_some((i, vpn))
         });
         found.into_iter().collect()
     }
@@ -172,7 +164,7 @@ impl Mapped {
     /// The frame of a page of the dump, numbered as here.
     fn frame(&self, (i, vpn): (usize, u64)) -> Option<u64> {
         let run = self.dump.areas[i].find(vpn)?;
-        Some(FIRST + run.pfn? + (vpn - run.vpn))
+        Some(numbers::DUMP + run.pfn? + (vpn - run.vpn))
     }
 
     /// A frame of the dump for a page, or an ordinary one.
@@ -196,7 +188,7 @@ impl Mapped {
 
 impl Placement for Mapped {
     fn start(&mut self, memory: &mut Memory) -> Result<(), String> {
-        if memory.alloc.total().is_some_and(|frames| frames > FIRST) {
+        if memory.alloc.total().is_some_and(|frames| frames > numbers::DUMP) {
             return Err("memory is not allowed to be above 64T with placement = mapping".to_owned());
         }
         // One frame may lie behind many pages: the page of zeros, shared files.
@@ -207,7 +199,7 @@ impl Placement for Mapped {
         for (pfn, pages) in frames {
             let first = pfn.max(next);
             if first < pfn + pages {
-                memory.pool.add_foreign(Pfn(FIRST + first), pfn + pages - first);
+                memory.pool.add_foreign(Pfn(numbers::DUMP + first), pfn + pages - first);
                 next = pfn + pages;
             }
         }
@@ -244,7 +236,7 @@ impl Placement for Mapped {
                 }
                 (ANONYMOUS, at.map(|at| (region.first_page, VpnRange { start: Vpn(at), ..region.range })))
             }
-            EVERYTHING => (EVERYTHING, Some((region.first_page, region.range))),
+            WHOLE_SPACE => (WHOLE_SPACE, Some((region.first_page, region.range))),
             _ => return,
         };
         self.places.insert(region.object, ObjectInDump { born: object.born, name, piece });

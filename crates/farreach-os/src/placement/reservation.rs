@@ -1,7 +1,7 @@
 //! Page reservation (T94-43 to T94-52): the first fault in a superpage-sized region of an object holds back an aligned group of
 //! frames for the whole region, each page at its own offset. The frames are on loan: whoever runs out of free ones takes them.
 
-use super::{FrameRequest, Placement, PlacementKind};
+use super::contract::{FrameRequest, Placement, PlacementKind};
 use crate::memory::Memory;
 use crate::object::ObjectKind;
 use farreach_types::addr::Pfn;
@@ -47,23 +47,12 @@ struct Reservation {
     kinds: Vec<ObjectKind>,
 }
 
-/// The object kinds that the words of a key name.
-pub(crate) fn object_kinds(params: &Params, key: &str) -> Result<Vec<ObjectKind>, String> {
-    let kind = |word: &String| match word.as_str() {
-        "file" => Ok(ObjectKind::Disk),
-        "nfs" => Ok(ObjectKind::Nfs),
-        "heap" => Ok(ObjectKind::Anonymous),
-        _ => Err(format!("{key} = {word} is not allowed: {key} must be a list of file, nfs, heap, joined by +")),
-    };
-    params.texts(key).iter().map(kind).collect()
-}
-
 fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
     Ok(Box::new(Reservation {
         order: params.order("region", params.int("region"))?,
         clip: params.flag("clip"),
         prefetch: params.flag("prefetch"),
-        kinds: object_kinds(params, "reserve")?,
+        kinds: ObjectKind::named_by(params, "reserve")?,
     }))
 }
 

@@ -1,8 +1,7 @@
-//! Direct segments (DS13-10 to DS13-26): which memory of which programs they are for. The mechanism is [`farreach_os::segment`].
+//! Direct segments (DS13-10 to DS13-26): which memory of which programs they are for. The mechanism is in `crate::segment`.
 
-use super::{FrameRequest, Placement, PlacementKind};
+use super::contract::{FrameRequest, OnFork, Placement, PlacementKind, Primary};
 use crate::memory::Memory;
-use crate::segment::{OnFork, Primary};
 use farreach_types::addr::{Bytes, Pfn};
 use farreach_types::params::{Allowed, Key, Params};
 

@@ -1,8 +1,7 @@
 //! Two page sizes, one chosen for each piece of an object (PS-6, PS-14, F-22): a large page is allocated whole at the first touch of any part
 //! of it (PS-5), and mapped as one.
 
-use super::reservation::object_kinds;
-use super::{FrameRequest, Placement, PlacementKind};
+use super::contract::{FrameRequest, Placement, PlacementKind};
 use crate::memory::Memory;
 use crate::object::{Object, ObjectKind};
 use farreach_types::addr::Pfn;
@@ -57,7 +56,7 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
         order,
         object_bytes: params.size("large_object").unwrap_or(0),
         free_bytes: params.size("large_free").unwrap_or(0),
-        kinds: object_kinds(params, "large_kinds")?,
+        kinds: ObjectKind::named_by(params, "large_kinds")?,
     }))
 }
 

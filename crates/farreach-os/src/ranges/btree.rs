@@ -1,7 +1,7 @@
 //! The range table of RMM15-7: a B-tree of order 5 in memory, each node but the root with two to four ranges (AMB-90).
 
-use super::RangeTable;
 use super::node::{Line, NODE_BYTES, Node, RANGES};
+use super::table::RangeTable;
 use farreach_types::addr::Vpn;
 use farreach_types::translation::{Range, RangeWalk};
 

@@ -1,6 +1,6 @@
 //! Contiguity of an address space at one moment (RMM15-43, RMM15-44).
 
-use super::Ranges;
+use super::runs::Runs;
 use crate::page_table::PageTable;
 use farreach_types::addr::{Vpn, VpnRange};
 use farreach_types::counts::Contiguity;
@@ -28,28 +28,16 @@ fn cover(descending: &[u64], pages: u64, percent: u64) -> Option<u64> {
     enough.map(|at| at as u64 + 1)
 }
 
-impl Ranges {
-    /// Before pages go: takes the census if the space never had as many pages, by a sixty-fourth at least (growing in small steps
-    /// would cost a census at each).
-    pub fn before_shrinking(&mut self, table: &PageTable) {
-        if table.present() > self.census.pages + self.census.pages / 64 {
-            self.census = self.take_census(table);
-        }
-    }
-
-    /// The census of the moment with most pages, which may be now.
-    pub fn census(&self, table: &PageTable) -> Census {
-        if table.present() > self.census.pages { self.take_census(table) } else { self.census.clone() }
-    }
-
-    fn take_census(&self, table: &PageTable) -> Census {
+impl Census {
+    /// The census of this moment.
+    pub fn take(table: &PageTable, runs: &Runs) -> Census {
         let mapped = table.present();
-        let mut lengths: Vec<u64> = self.runs.iter().map(|(_, run)| run.pages).filter(|&n| n >= LEAST).collect();
+        let mut lengths: Vec<u64> = runs.iter().map(|(_, run)| run.pages).filter(|&n| n >= LEAST).collect();
         lengths.sort_unstable_by(|a, b| b.cmp(a));
         // Ideal contiguity: what lies together in virtual memory with equal attributes, wherever its frames are.
         let mut ideal: Vec<u64> = Vec::new();
         let mut last = None;
-        for (first, run) in self.runs.iter() {
+        for (first, run) in runs.iter() {
             match ideal.last_mut() {
                 Some(pages) if last == Some((first, run.attr)) => *pages += run.pages,
                 _ => ideal.push(run.pages),

@@ -1,7 +1,10 @@
 //! Keeping ranges while pages come, go and change (RMM15-20, RMM15-21).
 
-use super::{Cow, RangeUse, Tally};
-use crate::{Os, What};
+use super::feedback::RangeUse;
+use super::policy::Cow;
+use super::process::{Ranges, Tally};
+use crate::contract::What;
+use crate::os::Os;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::counts::Contiguity;
 use farreach_types::translation::{Attr, Range};
@@ -10,7 +13,7 @@ impl Os {
     /// Pages that were not mapped are.
     pub(crate) fn ranges_mapped(&mut self, asid: Asid, pages: VpnRange, pfn: Pfn, attr: Attr) {
         if let Some(policy) = &self.ranges {
-            let ranges = self.spaces[asid.0 as usize].ranges.get_or_insert_with(|| policy.begin());
+            let ranges = self.spaces[asid.0 as usize].ranges.get_or_insert_with(|| Ranges::new(policy));
             ranges.runs.insert(pages.start, pages.pages, pfn, attr, false);
         }
     }

@@ -1,14 +1,16 @@
 //! Physical memory: which frames hold something, which are held back (T94-43, T94-46), and how much of all that there was.
 
-use super::busy::BusyFrames;
-use super::direct_map::is_direct;
-use super::object::{ObjectId, Objects};
-use super::page_index::PageLocation;
+mod contents;
+
+use crate::busy::BusyFrames;
+use crate::frames::contract::FrameAllocator;
+use crate::frames::numbers;
+use crate::frames::pool::Pool;
 use crate::frames::sparse::FrameSet;
-use crate::frames::{FrameAllocator, Pool};
+use crate::object::{ObjectId, Objects};
+use crate::reserved_list::ReservedList;
 use farreach_types::addr::{Pfn, Vpn};
-use farreach_types::counts::OsCounts;
-use std::collections::VecDeque;
+use farreach_types::counts::{FreeMemory, OsCounts};
 
 /// Frames, objects, reservations and the counters of all of them.
 pub struct Memory {
@@ -23,11 +25,9 @@ pub struct Memory {
     busy: BusyFrames,
     /// Frames of others, which compaction may move.
     others: FrameSet,
-    reserved: VecDeque<(u64, ObjectId, u64)>,
-    reserved_live: u64,
+    reserved: ReservedList,
     /// Taken from the allocator for a process, and not given to it yet.
     kept: u64,
-    next_stamp: u64,
     reclaim_batch: u64,
     /// log2 of the base page.
     shift: u32,
@@ -59,10 +59,8 @@ impl Memory {
             objects: Objects::default(),
             counts: OsCounts::default(),
             busy: BusyFrames::default(),
-            reserved: VecDeque::new(),
-            reserved_live: 0,
+            reserved: ReservedList::default(),
             kept: 0,
-            next_stamp: 0,
             reclaim_batch,
             shift,
             peak: Peak::default(),
@@ -80,7 +78,7 @@ impl Memory {
     }
     /// Frames held back.
     pub fn reserved(&self) -> u64 {
-        self.reserved_live + self.kept
+        self.reserved.live() + self.kept
     }
     /// Frames that the allocator handed out are held back for a process.
     pub fn keep(&mut self, frames: u64) {
@@ -116,7 +114,7 @@ impl Memory {
     /// Frames for `pages` pages in the largest blocks there are (RMM15-24): first frame and number of each. `None`, and nothing is
     /// taken, unless all are to be had, or the allocator knows no blocks.
     pub fn together(&mut self, pages: u64) -> Option<Vec<(Pfn, u64)>> {
-        let buddy = self.alloc.as_buddy()?;
+        let buddy = self.alloc.blocks_mut()?;
         let got = buddy.eager(pages);
         if got.missing > 0 {
             got.blocks.into_iter().for_each(|(base, n)| buddy.free_range(base, n));
@@ -127,7 +125,7 @@ impl Memory {
 
     /// A wholly free aligned block of `2^order` frames.
     pub fn block(&mut self, order: u32) -> Option<Pfn> {
-        match self.alloc.as_buddy() {
+        match self.alloc.blocks_mut() {
             Some(buddy) => buddy.alloc_order(order),
             None => self.alloc.alloc_group(order, &(0..1 << order).collect::<Vec<_>>()),
         }
@@ -142,6 +140,13 @@ impl Memory {
             got += 1;
         }
         got
+    }
+
+    /// What is free, block by block; `None` without a buddy allocator over a memory with an end.
+    pub fn free_memory(&self) -> Option<FreeMemory> {
+        let buddy = self.alloc.blocks()?;
+        let blocks = (0..buddy.max_order()).map(|order| buddy.free_blocks(order)).collect::<Option<_>>()?;
+        Some(FreeMemory { frames: self.alloc.free_frames()?, blocks })
     }
 
     /// The busy frame `from` becomes free, its contents and its place in the mappings go to the frame `to`, which was just taken. Page
@@ -169,88 +174,20 @@ impl Memory {
         self.freed.push((from.0, 1));
     }
 
+    /// Ends the oldest reservation: its frame becomes free. False if there is none.
     fn steal_one(&mut self) -> bool {
-        while let Some((stamp, object, page)) = self.reserved.pop_front() {
-            if let Some(pfn) = self.reservation(object, page, stamp) {
-                self.objects.get_mut(object).page_index.remove(page);
-                self.reserved_live -= 1;
-                self.counts.reservations_stolen += 1;
-                self.alloc.free(pfn);
-                return true;
-            }
+        let stolen = self.reserved.pop(&mut self.objects);
+        if let Some(pfn) = stolen {
+            self.counts.reservations_stolen += 1;
+            self.alloc.free(pfn);
         }
-        false
-    }
-
-    /// The frame of a reserved-list element, if it still stands. An element outlives its reservation, even its object; stamps
-    /// are unique, so a later reservation is never taken for it.
-    fn reservation(&self, object: ObjectId, page: u64, stamp: u64) -> Option<Pfn> {
-        match self.objects.try_get(object)?.page_index.get(page)? {
-            PageLocation::Reserved(pfn, s) if s == stamp => Some(pfn),
-            _ => None,
-        }
+        stolen.is_some()
     }
 
     /// Holds a frame back for an object page: tail of the reserved list (T94-44).
     pub fn reserve(&mut self, object: ObjectId, page: u64, pfn: Pfn) {
-        let stamp = self.next_stamp;
-        self.next_stamp += 1;
-        let old = self.objects.get_mut(object).page_index.insert(page, PageLocation::Reserved(pfn, stamp));
-        debug_assert!(old.is_none(), "page {page} of {object:?} had a frame");
-        self.reserved.push_back((stamp, object, page));
-        self.reserved_live += 1;
+        self.reserved.push(&mut self.objects, object, page, pfn);
         self.peak.reserved = self.peak.reserved.max(self.reserved());
-        if self.reserved.len() as u64 > 2 * self.reserved_live + 1024 {
-            let mut list = std::mem::take(&mut self.reserved);
-            list.retain(|&(stamp, object, page)| self.reservation(object, page, stamp).is_some());
-            self.reserved = list;
-        }
-    }
-
-    /// The reserved or busy frame of an object page becomes (or is) busy; says which and whether it was reserved.
-    pub fn claim(&mut self, object: ObjectId, page: u64) -> Option<(Pfn, bool)> {
-        match self.objects.get(object).page_index.get(page)? {
-            PageLocation::Busy(pfn) => Some((pfn, false)),
-            PageLocation::Reserved(pfn, _) => {
-                self.reserved_live -= 1;
-                self.fill(object, page, pfn);
-                Some((pfn, true))
-            }
-        }
-    }
-
-    /// The busy frame of an object page.
-    pub fn frame_of(&self, object: ObjectId, page: u64) -> Option<Pfn> {
-        match self.objects.get(object).page_index.get(page)? {
-            PageLocation::Busy(pfn) => Some(pfn),
-            PageLocation::Reserved(..) => None,
-        }
-    }
-
-    /// A frame just allocated gets the contents of an object page: zeros, unless the object is a file.
-    pub fn fill(&mut self, object: ObjectId, page: u64, pfn: Pfn) {
-        let o = self.objects.get_mut(object);
-        o.page_index.insert(page, PageLocation::Busy(pfn));
-        let cached = !o.private;
-        self.counts.zeroed_pages += u64::from(!o.kind.is_file());
-        self.busy.insert(pfn, 1, cached);
-        self.note_peak();
-    }
-
-    /// As [`Memory::fill`], for pages without frames and frames that follow each other.
-    pub fn fill_run(&mut self, object: ObjectId, first: u64, pfn: Pfn, pages: u64) {
-        let o = self.objects.get_mut(object);
-        o.page_index.insert_run(first, pages, pfn);
-        let cached = !o.private;
-        self.counts.zeroed_pages += if o.kind.is_file() { 0 } else { pages };
-        self.busy.insert(pfn, pages, cached);
-        self.note_peak();
-    }
-
-    /// A frame just allocated gets contents without identity: the private copy of a file page.
-    pub fn fill_nameless(&mut self, pfn: Pfn) {
-        self.busy.insert(pfn, 1, false);
-        self.note_peak();
     }
 
     fn note_peak(&mut self) {
@@ -262,7 +199,7 @@ impl Memory {
 
     /// One more page table entry names each of the frames.
     pub fn map(&mut self, first: Pfn, frames: u64) {
-        if !is_direct(first) {
+        if !numbers::is_direct_map(first) {
             self.busy.map(first, frames);
         }
     }
@@ -274,14 +211,14 @@ impl Memory {
 
     /// A page that is mapped to the frame was referenced.
     pub fn touch(&mut self, pfn: Pfn) {
-        if !is_direct(pfn) && self.busy.touch(pfn) {
+        if !numbers::is_direct_map(pfn) && self.busy.touch(pfn) {
             self.note_peak();
         }
     }
 
     /// One page table entry less names each of the frames; the last one frees a frame unless an object keeps it.
     pub fn unmap(&mut self, first: Pfn, frames: u64) {
-        if is_direct(first) {
+        if numbers::is_direct_map(first) {
             return;
         }
         let before = self.busy.len();
@@ -291,7 +228,7 @@ impl Memory {
 
     /// One page table entry less names the frame, but it is about to be named by another: it stays busy.
     pub fn unmap_soft(&mut self, pfn: Pfn) {
-        if !is_direct(pfn) {
+        if !numbers::is_direct_map(pfn) {
             self.busy.unmap(pfn);
         }
     }
@@ -312,39 +249,6 @@ impl Memory {
         }
     }
 
-    /// Erases the identity of the object pages `first..last` (T94-60): frames that nobody maps are freed, and reservations end,
-    /// unless they are to be kept.
-    pub fn forget(&mut self, object: ObjectId, first: u64, last: u64, keep_reserved: bool) {
-        let before = self.busy.len();
-        for (slot, pages) in self.objects.get_mut(object).page_index.drain(first..last, keep_reserved) {
-            match slot {
-                PageLocation::Reserved(pfn, _) => {
-                    self.reserved_live -= 1;
-                    self.freed.push((pfn.0, 1));
-                }
-                // A private page whose last mapping went first is free already; what the event under way frees is nobody else's yet.
-                PageLocation::Busy(pfn) => self.busy.disown_run(pfn, pages, &mut self.freed),
-            }
-        }
-        self.counts.freed_pages += before - self.busy.len();
-    }
-
-    /// Gives a page of a private object another busy frame: its copy (T94-57), or what it inherits by fork.
-    pub fn rename(&mut self, object: ObjectId, page: u64, pfn: Pfn) {
-        let old = self.objects.get_mut(object).page_index.insert(page, PageLocation::Busy(pfn));
-        debug_assert!(!matches!(old, Some(PageLocation::Reserved(..))), "a mapped page was reserved");
-    }
-
-    /// One region less maps the object; the last one destroys it.
-    pub fn drop_mapper(&mut self, object: ObjectId) {
-        let o = self.objects.get_mut(object);
-        o.mappers -= 1;
-        if o.mappers == 0 {
-            self.forget(object, 0, u64::MAX, false);
-            self.objects.destroy(object);
-        }
-    }
-
     /// XC-6 and the bookkeeping of T94-43: everything adds up. For tests and debug builds.
     pub fn check(&self) {
         let held = self.reserved() + self.pool.free_frames() + self.others.len();
@@ -356,8 +260,7 @@ impl Memory {
         if let (Some(total), Some(free)) = (self.alloc.total(), self.alloc.free_frames()) {
             assert_eq!(free + self.alloc.allocated() + self.alloc.pinned(), total, "XC-6");
         }
-        let live = self.reserved.iter().filter(|(s, o, p)| self.reservation(*o, *p, *s).is_some()).count() as u64;
-        assert_eq!(live, self.reserved_live, "every reservation is on the list once");
+        self.reserved.check(&self.objects);
         self.busy.check();
     }
 }
