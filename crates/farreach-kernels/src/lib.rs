@@ -14,15 +14,16 @@ mod cells;
 mod cluster;
 mod compiler;
 mod dense;
+mod event_queue;
 mod fft3d;
 mod gups;
+mod heap;
 mod join;
 mod kv;
 mod logic;
 mod lzw;
 mod memory;
 mod particles;
-mod queue;
 mod random;
 mod semispace;
 mod server;
@@ -61,7 +62,7 @@ pub static KERNELS: &[Kernel] = &[
     kv::KERNEL,
     spmv::KERNEL,
     simplex::KERNEL,
-    queue::KERNEL,
+    event_queue::KERNEL,
     astar::KERNEL,
     anneal::KERNEL,
     suffix::KERNEL,
