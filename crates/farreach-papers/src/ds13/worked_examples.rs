@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::expected_rows::{Row, plan, table};
-use crate::micro_memory::{ARENAS, SPARSE, TURNS};
+use crate::micro::{ARENAS, SPARSE, TURNS};
 use farreach_hw::nested::{Dimension, references};
 use farreach_types::counts::SegmentUse;
 use large::{DS_1G, DS_2M, DS_SEGMENT};

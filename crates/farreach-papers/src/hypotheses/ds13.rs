@@ -1,13 +1,13 @@
 //! Claims of DS13 about direct segments.
 
-use super::Hypothesis;
+use super::hypothesis::Hypothesis;
 use super::judge::{fails, holds, tally, untestable, worst};
 use crate::ds13::fig5::{self, SERIES};
 use crate::ds13::worked_examples::{ROWS, compaction, nested};
 use crate::ds13::{fig1, table3, table4, table5};
 use crate::expected_rows::judged;
 use crate::large::{DS_1G, DS_2M, DS_4K, DS_EMULATED, DS_SEGMENT, DS_TRACKED, data_misses, of_ds13};
-use crate::micro_memory::{ARENAS, SPARSE, TURNS};
+use crate::micro::{ARENAS, SPARSE, TURNS};
 use crate::number_text::percent;
 use crate::{Program, Results, Set};
 use farreach_types::plural::with_noun;

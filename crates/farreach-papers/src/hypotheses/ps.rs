@@ -1,6 +1,6 @@
 //! Claims of PS about page sizes.
 
-use super::Hypothesis;
+use super::hypothesis::Hypothesis;
 use super::judge::{Tally, tally};
 use crate::number_text::percent;
 use crate::ps::{SMALL, TWO_SIZES, has_code, ratios, row};

@@ -1,10 +1,10 @@
 //! Claims of RMM15 about redundant memory mappings.
 
-use super::Hypothesis;
+use super::hypothesis::Hypothesis;
 use super::judge::{Tally, fails, holds, tally, untestable, worst};
 use crate::expected_rows::judged;
 use crate::large::{RMM_4K, RMM_CLUSTERED, RMM_OFF, RMM_RANGE, RMM_THP, data_misses, mean};
-use crate::micro_memory::{FORK, PROTECT, SCATTERED, TINY};
+use crate::micro::{FORK, PROTECT, SCATTERED, TINY};
 use crate::number_text::percent;
 use crate::rmm15::fig6::{IDEAL, average, overhead};
 use crate::rmm15::fig7::{State, left};

@@ -1,6 +1,6 @@
 //! Claims of SV97 about overhead, its causes and its size.
 
-use super::Hypothesis;
+use super::hypothesis::Hypothesis;
 use super::judge::{fails, holds, tally, untestable};
 use crate::micro::SNAPSHOTS;
 use crate::number_text::{cpi, percent};

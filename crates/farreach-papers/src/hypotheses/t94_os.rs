@@ -1,6 +1,6 @@
 //! Claims of T94 about what the operating system does: support, reservation, thresholds, memory.
 
-use super::Hypothesis;
+use super::hypothesis::Hypothesis;
 use super::judge::tally;
 use crate::Verdict;
 use crate::expected_rows::judged;

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::expected_rows::{Row, plan, table};
-use crate::micro_memory::{FORK, PROTECT, RANGES, SCATTERED, TINY};
+use crate::micro::{FORK, PROTECT, RANGES, SCATTERED, TINY};
 use farreach_types::counts::{MachineResult, RangeCounts};
 use large::RMM_RANGE;
 

@@ -186,11 +186,12 @@ fn verdict(section: &mut Section, same: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::shown;
 
     #[test]
     fn ca_3_entries_are_those_of_the_figures() {
         for (study, entries) in [(FIGURE_2, 4 + 4 + 1 + 3), (FIGURE_3, 2 + 1 + 1 + 2)] {
-            let section = study.show(&Results::default(), &Set::default());
+            let section = shown(&study, &Results::default(), &Set::default());
             assert_eq!(section.tables[0].rows.len(), entries);
             assert!(section.notes[0].starts_with("Entry by entry"), "{section:?}");
         }

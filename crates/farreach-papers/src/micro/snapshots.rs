@@ -6,6 +6,9 @@ use farreach_types::error::Result;
 use farreach_types::event::{Backing, Batch, Block, DataRef, End, Instr, Kind, Mapping, Op, Prot, Source};
 use std::sync::Arc;
 
+/// A store that forks a child to write it out, again and again (CW-10).
+pub const SNAPSHOTS: &str = "micro/snapshots";
+
 /// First bytes of text, data and of the child's buffer.
 const TEXT: u64 = 0x40_0000;
 const DATA: u64 = 0x60_0000;
@@ -29,9 +32,14 @@ const REQUEST: u32 = 0;
 const READ: u32 = 1;
 const WRITE: u32 = 2;
 
+/// The program of this name.
+pub fn source(name: &str) -> Option<Box<dyn Source + Send>> {
+    (name == SNAPSHOTS).then(|| Box::new(Snapshots::default()) as Box<dyn Source + Send>)
+}
+
 /// The program as a stream, a batch per step.
 #[derive(Default)]
-pub(super) struct Snapshots {
+struct Snapshots {
     step: u32,
     state: u64,
 }
@@ -54,9 +62,9 @@ impl Snapshots {
 
     fn begin() -> Batch {
         let mut batch = Batch::new(Asid(0));
-        batch.push_op(Op::Start { pid: 1, parent: None, program: super::micro::SNAPSHOTS.into() });
+        batch.push_op(Op::Start { pid: 1, parent: None, program: SNAPSHOTS.into() });
         let rx = Prot { read: true, write: false, exec: true };
-        let text = Backing::File { path: super::micro::SNAPSHOTS.into(), offset: 0 };
+        let text = Backing::File { path: SNAPSHOTS.into(), offset: 0 };
         let heap = (PAGES + BUFFER_PAGES) << BASE_SHIFT;
         for (start, len, prot, backing) in [(TEXT, 1 << BASE_SHIFT, rx, text), (DATA, heap, Prot::RW, Backing::Heap)] {
             batch.push_op(Op::Map(Mapping { start, len, prot, shared: false, backing }));
