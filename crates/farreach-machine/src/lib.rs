@@ -2,6 +2,7 @@
 
 mod compiled;
 mod description;
+mod driver;
 mod engine;
 mod filter;
 #[doc(hidden)]
@@ -12,6 +13,7 @@ mod lab;
 mod lifetimes;
 mod lines;
 mod memory_profile;
+mod options;
 mod pages;
 mod presets;
 mod profile;
@@ -22,7 +24,8 @@ mod worker_pool;
 
 pub use filter::MAX_DESIGNS;
 pub use hand_made::{entries_after_loads, two_processes_on_one_line};
-pub use lab::{Lab, Options};
+pub use lab::Lab;
+pub use options::Options;
 pub use pages::{PAGE_SIZES, PageLab};
 pub use presets::{PRESETS, Preset};
 pub use spec::{Hardware, MachineSpec};

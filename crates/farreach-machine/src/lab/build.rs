@@ -1,11 +1,12 @@
 //! From machines to engines: which of them go together.
 
-use super::{AnyEngine, Location, Options};
+use super::any_engine::{AnyEngine, Location};
 use crate::engine::Engine;
 use crate::filter::MAX_DESIGNS;
 use crate::instance::{Group, TlbInstance};
 use crate::lines::{self, LineEngine};
 use crate::memory_profile::MemoryProfile;
+use crate::options::Options;
 use crate::profile::Profile;
 use crate::spec::{Hardware, MachineSpec};
 use farreach_hw as hw;
