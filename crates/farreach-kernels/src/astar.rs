@@ -1,5 +1,5 @@
-//! Shortest ways over a grid of terrain with walls: A* with a binary heap. Each search has another start and goal and touches a
-//! region of the grid between them.
+//! Shortest paths over a grid of terrain with walls: A* with a binary heap. Each search has another start and goal and
+//! touches the region of the grid between them.
 
 use super::heap::{Heap, PopSites, PushSites};
 use super::memory::{Memory, Native, Site, site};
@@ -27,9 +27,9 @@ struct Map<M: Memory> {
     side: usize,
     /// Cost to enter a cell.
     terrain: M::Array<u8>,
-    /// Search in the upper half, distance from its start in the lower.
+    /// The search that reached the cell in the upper half, the distance from its start in the lower.
     best: M::Array<u64>,
-    /// Open cells: estimate in the upper half, cell in the lower. A cell may stand there more than once.
+    /// Open cells: estimate in the upper half, cell in the lower. A cell may be in it more than once.
     open: Heap<M, u64>,
     room: usize,
     search: u64,
@@ -42,7 +42,7 @@ impl<M: Memory> Map<M> {
         let cells = side * side;
         let mut rng = Rng::new(s.seed);
         let mut terrain: Vec<u8> = (0..cells).map(|_| 1 + rng.below(8) as u8).collect();
-        // Walls with a length of up to a sixteenth of the side, lying or standing.
+        // Walls of up to a sixteenth of the side, horizontal or vertical.
         for _ in 0..side {
             let (len, across) = (1 + rng.below(side / 16), rng.below(2) == 0);
             let (x, y) = (rng.below(side - len), rng.below(side - len));
@@ -54,7 +54,7 @@ impl<M: Memory> Map<M> {
 
     fn put(&mut self, m: &mut M, entry: u64) {
         const SITES: PushSites = PushSites { parent: site(0, 0), down: site(0, 1), placed: site(0, 2) };
-        // A full heap forgets the cell; the way found may then not be the best one.
+        // When the heap is full the cell is dropped; the path found may then not be the shortest.
         if self.open.len() < self.room {
             self.open.push(m, &SITES, entry, entry, |_, _, other| other);
         }
@@ -72,7 +72,7 @@ impl<M: Memory> Map<M> {
         self.open.pop(m, &SITES, |_, _, entry| entry)
     }
 
-    /// The cost of the best way, `None` if there is none or the references are used up.
+    /// The cost of the shortest path. `None` if there is none, or the reference budget is used up.
     fn find(&mut self, m: &mut M, start: usize, goal: usize) -> Option<u64> {
         const START: Site = site(1, 0);
         const BEST: Site = site(1, 1);
@@ -94,7 +94,7 @@ impl<M: Memory> Map<M> {
                 return Some(distance);
             }
             if distance + far(cell) as u64 != entry >> 32 {
-                continue; // A better way to it was found since.
+                continue; // A shorter path to it was found since.
             }
             m.work(WORK);
             let (x, y) = (cell % side, cell / side);

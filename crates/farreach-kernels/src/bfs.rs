@@ -1,5 +1,5 @@
-//! Breadth-first search over a power-law graph (Kronecker, 16 edges per vertex) in compressed rows. The graph is read in, not made,
-//! by the kernel; every search begins at another vertex.
+//! Breadth-first search over a power-law graph (Kronecker, 16 edges per vertex) in compressed rows. The kernel reads
+//! the graph, it does not make it. Every search begins at another vertex.
 
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
@@ -42,7 +42,7 @@ fn edges(scale: u32, seed: u64) -> Vec<(u32, u32)> {
 
 struct Graph<M: Memory> {
     vertices: usize,
-    /// Where the neighbours of each vertex begin, and one more.
+    /// Where the neighbours of each vertex begin; the last element is where the last vertex's neighbours end.
     row: M::Array<u32>,
     neighbour: M::Array<u32>,
     parent: M::Array<u32>,
@@ -61,7 +61,7 @@ impl<M: Memory> Graph<M> {
             row[a as usize] += 1;
             row[b as usize] += 1;
         }
-        // Ends of rows; they become beginnings as the rows are filled from behind.
+        // Ends of rows. Rows are filled from the back, so these become the beginnings.
         let mut sum = 0;
         for end in &mut row {
             sum += *end;
@@ -80,7 +80,7 @@ impl<M: Memory> Graph<M> {
         Graph { vertices, row, neighbour, parent: m.array(vertices), queue: m.array(vertices) }
     }
 
-    /// One search; how many vertices it reached. Ends early when the references are used up.
+    /// One search. Returns how many vertices it reached. It ends early when the reference budget is used up.
     fn search(&mut self, m: &mut M, root: usize) -> usize {
         const CLEAR: Site = site(0, 0);
         const BEGIN: [Site; 2] = [site(0, 1), site(0, 2)];

@@ -1,5 +1,5 @@
-//! Rarefied gas: particles fly through a box of cells and collide with the last one that came into their cell. Particles come in
-//! sequence, the cell of each is a random one. All numbers are integers.
+//! Rarefied gas. Particles fly through a box of cells, and each collides with the particle that entered its cell last.
+//! Particles are visited in sequence; their cells are random. All numbers are integers.
 
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
@@ -22,7 +22,8 @@ pub(super) const KERNEL: Kernel = Kernel {
 
 /// Words of a particle: place and speed in three directions, mass and kind.
 const PARTICLE: usize = 8;
-/// Words of a cell: 1 + the particle that waits there, the step in which it came, how many came, collisions; and four more.
+/// Words of a cell: 1 + the particle that waits there, the step in which it came, arrivals, collisions, and four unused
+/// words.
 const CELL: usize = 8;
 /// Steps of a place per cell.
 const FINE: i32 = 1 << 12;
@@ -51,7 +52,7 @@ impl<M: Memory> Gas<M> {
         Gas { particles, side, particle, cell, step: 0 }
     }
 
-    /// Moves every particle once. Ends early when the references are used up.
+    /// Moves every particle once. Ends early when the reference budget is used up.
     fn fly(&mut self, m: &mut M) {
         const PLACE: [Site; 3] = [site(0, 0), site(0, 1), site(0, 2)];
         const SPEED: [Site; 3] = [site(0, 3), site(0, 4), site(0, 5)];
@@ -72,7 +73,7 @@ impl<M: Memory> Gas<M> {
                 let speed = m.load(SPEED[d], &self.particle, p * PARTICLE + 3 + d);
                 let mut to = place + speed;
                 if !(0..edge).contains(&to) {
-                    // Back from the wall; what is beyond the box stays inside by as much.
+                    // Reflected at the wall: as far inside as it would have been outside.
                     to = if to < 0 { -1 - to } else { 2 * edge - 1 - to };
                     m.work(WALL);
                     m.store(BOUNCE[d], &mut self.particle, p * PARTICLE + 3 + d, -speed);
@@ -97,7 +98,7 @@ impl<M: Memory> Gas<M> {
         }
     }
 
-    /// Two equal particles exchange their speeds in some directions: momentum and energy stay.
+    /// Two particles of equal mass swap speeds in some directions, which keeps momentum and energy.
     fn collide(&mut self, m: &mut M, a: usize, b: usize, cell: usize) {
         const COUNT: Site = site(0, 20);
         const MINE: [Site; 3] = [site(0, 21), site(0, 22), site(0, 23)];

@@ -1,5 +1,6 @@
-//! Clustering of points as they stream by: a random point is tried as a further centre, all points are read to see which would change
-//! to it and whether that pays. Memory is read from one end to the other, again and again.
+//! Clustering of a stream of points. A random point is tried as a further centre: all points are read to see which
+//! would move to it and whether that saves more than a centre costs. Memory is read from one end to the other, again
+//! and again.
 
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
@@ -21,16 +22,16 @@ pub(super) const KERNEL: Kernel = Kernel {
 };
 
 const DIMENSIONS: usize = 32;
-/// What a centre costs, in units of the distance of two random points.
+/// Cost of a centre, in units of the distance between two random points.
 const OPENING: f32 = 200.0;
 
 struct Points<M: Memory> {
     count: usize,
     coordinate: M::Array<f32>,
-    /// Of each point: its centre, and how far that is.
+    /// For each point, its centre and the distance to it.
     centre: M::Array<u32>,
     cost: M::Array<f32>,
-    /// Of each point, whether it would change.
+    /// For each point, whether it would move to the centre that is tried.
     changes: M::Array<u8>,
 }
 
@@ -59,7 +60,7 @@ impl<M: Memory> Points<M> {
         }
     }
 
-    /// Tries a point as a centre; what it saved, if it is one now. `None`: the references are used up.
+    /// Tries a point as a centre. Returns what it saved if it became one. `None`: the reference budget is used up.
     fn attempt(&mut self, m: &mut M, candidate: usize) -> Option<f32> {
         const THERE: Site = site(0, 0);
         const HERE: Site = site(0, 1);
@@ -125,7 +126,8 @@ fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
 mod tests {
     use super::*;
 
-    /// After any number of attempts every point belongs to the nearest of the centres there are, and each centre saved what it says.
+    /// After any number of attempts every point belongs to its nearest centre, and each centre saved what `attempt`
+    /// reported.
     #[test]
     fn every_point_has_the_nearest_centre() {
         let mut m = Native::new(u64::MAX);

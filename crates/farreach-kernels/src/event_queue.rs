@@ -1,5 +1,5 @@
-//! Discrete-event simulation of a network of queues: a binary heap of event records by time, modules that forward messages to random
-//! neighbours, and messages allocated from a free list that soon is in no order.
+//! Discrete-event simulation of a network of queues: a binary heap of messages by time, modules that forward messages
+//! to random neighbours, and messages from a free list that soon is in random order.
 
 use super::heap::{Heap, KeyOf, PopSites, PushSites};
 use super::memory::{Memory, Native, Site, site};
@@ -58,7 +58,7 @@ impl<M: Memory> Simulation<M> {
         Simulation { modules, messages, message, module, waiting: Heap::new(m, messages), free: 1, now: 0 }
     }
 
-    /// Sends a message; nothing if there are as many as there may be.
+    /// Sends a message, unless all messages are in use.
     fn send(&mut self, m: &mut M, time: u64, to: u64, hops: u64) {
         const SITES: PushSites = PushSites { parent: site(0, 4), down: site(0, 6), placed: site(0, 7) };
         if self.free == 0 {
@@ -96,7 +96,7 @@ impl<M: Memory> Simulation<M> {
         })
     }
 
-    /// Handles the next message: its module is busy for a while, then passes it on, or two of it now and then.
+    /// Handles the next message. Its module is busy for a while, then passes it on, sometimes as two messages.
     fn step(&mut self, m: &mut M, rng: &mut Rng) -> u64 {
         const FIELD: [Site; 3] = [site(1, 0), site(1, 1), site(1, 2)];
         const BUSY: [Site; 2] = [site(1, 3), site(1, 4)];
@@ -129,7 +129,7 @@ fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut rng = Rng::new(s.seed ^ 1);
     let mut sum = 1u64;
     while m.more() {
-        // Traffic comes in as long as less than half of all messages are on their way.
+        // New traffic arrives while fewer than half of all messages are under way.
         if simulation.waiting.len() < simulation.messages / 2 {
             let to = rng.below(simulation.modules) as u64;
             simulation.send(m, simulation.now + rng.below(100_000) as u64, to, 16);

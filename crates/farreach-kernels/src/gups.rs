@@ -1,4 +1,4 @@
-//! Updates of uniformly random words: the definition of GUPS. A load and a store of one 64-bit word for each turn.
+//! Updates of uniformly random words: the definition of GUPS. Each update loads and stores one 64-bit word.
 
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
@@ -49,7 +49,7 @@ fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
 mod tests {
     use super::*;
 
-    /// Exclusive-or undoes itself: the table after all updates is the exclusive-or of what each word got.
+    /// The table after all updates is the exclusive-or of everything that each word was updated with.
     #[test]
     fn the_sum_is_that_of_the_definition() {
         let settings = Settings { size: 64 << 10, references: 8 * 1024, seed: 3 };

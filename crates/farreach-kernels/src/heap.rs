@@ -43,7 +43,7 @@ pub(super) struct Heap<M: Memory, T: Element> {
 }
 
 impl<M: Memory, T: Element> Heap<M, T> {
-    /// An empty heap with room for so many items.
+    /// An empty heap with room for `room` items.
     pub fn new(m: &mut M, room: usize) -> Heap<M, T> {
         Heap { items: m.array(room), len: 0 }
     }

@@ -1,11 +1,17 @@
-//! Seeded kernels: programs of the classes that the papers measured, for those that cannot be had (T94-74).
+//! Seeded kernels: programs of the classes that the papers measured, in place of benchmarks that are not available
+//! (T94-74).
 //!
-//! A kernel is an algorithm written once over a [`Memory`]. With a memory that traces it is a [`Source`] of the laboratory; with
-//! real memory ([`Kernel::run_native`]) it is a program that a recorder can record. It really computes; only its code is a model:
-//! each place in the program is a [`Site`] of a text mapping, three to eight instructions long, so that there are about three to
-//! five instructions for each data reference. The same settings give the same stream on every machine.
+//! A kernel is an algorithm written once over a [`Memory`]. With a memory that traces, it is a [`Source`] of the
+//! laboratory. With real memory ([`Kernel::run_native`]), it is a program that a recorder can record. The computation
+//! is real; only the code is a model. Each place in the program is a [`Site`] of a text mapping, three to eight
+//! instructions long, which makes about three to five instructions per data reference. The same settings give the same
+//! stream on every machine.
 //!
-//! A further kernel is one file and one line in [`KERNELS`].
+//! This crate owns the kernels, their text and data layout, and their random numbers. It must not know any machine: no
+//! operating system, no TLB, no result. It produces a stream and never looks at what becomes of it.
+//!
+//! A further kernel is one file and one line in [`KERNELS`]. Kernels share [`Rng`], [`Memory`] and one binary heap
+//! (`heap`).
 
 mod anneal;
 mod astar;
@@ -45,7 +51,8 @@ pub use memory::{Element, Memory, Native, Site, System, Watch, site};
 pub use random::Rng;
 pub use traced::Traced;
 
-/// Every kernel: the ten of the subblock paper in the order of its tables, then those with big memory, then one with its operating system.
+/// Every kernel: the ten of the subblock paper in the order of its tables, then those with big memory, then a server
+/// with its kernel.
 pub static KERNELS: &[Kernel] = &[
     join::KERNEL,
     dense::KERNEL,
@@ -77,17 +84,17 @@ pub struct Kernel {
     pub name: &'static str,
     /// What kind of program it is.
     pub class: &'static str,
-    /// The benchmarks whose place it takes. It is not one of them, and a report must not call it so.
+    /// The benchmarks that it stands for. It is none of them, and a report must not present it as one.
     pub stands_for: &'static str,
     /// One line for people.
     pub about: &'static str,
     /// Footprint in bytes that the paper's table gives, or a moderate one where any size is of interest.
     pub default_size: u64,
-    /// A size that is worth a quick run.
+    /// A size for quick runs.
     pub small_size: u64,
-    /// Least size in bytes.
+    /// Smallest size in bytes.
     pub smallest: u64,
-    /// Greatest size in bytes.
+    /// Largest size in bytes.
     pub largest: u64,
     /// Where its arrays lie.
     pub layout: Layout,
@@ -97,21 +104,21 @@ pub struct Kernel {
     native: fn(&mut Native, &Settings) -> u64,
 }
 
-/// What an allocator does with arrays.
+/// Where an allocator puts arrays.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Layout {
-    /// All of them stand one after the other in the brk heap, as in the papers of the nineties.
+    /// One after the other in the brk heap, as in the papers of the nineties.
     Heap,
-    /// From 128 KB on each is a mapping of its own, as with glibc; smaller ones stand in the heap.
+    /// Arrays of 128 KB or more get a mapping of their own, as with glibc; smaller ones lie in the heap.
     Mapped,
 }
 
 /// How a kernel runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// Bytes of data; what a kernel makes of it is within a factor of two.
+    /// Bytes of data. A kernel keeps to it within a factor of two.
     pub size: u64,
-    /// Data references after which the kernel ends, at the end of the round it is in.
+    /// Budget of data references. The kernel ends at the end of the round in which it is used up.
     pub references: u64,
     /// Seed of everything random.
     pub seed: u64,
@@ -123,8 +130,9 @@ pub fn kernel(name: &str) -> Option<&'static Kernel> {
 }
 
 impl Kernel {
-    /// The kernel as a stream: one address space from `Start` to `End`. It runs on a thread of its own, never far ahead of its
-    /// reader, and stops when the source is dropped. Memory is that of the kernel's own data and a few batches.
+    /// The kernel as a stream: one address space from `Start` to `End`. It runs on a thread of its own, never far ahead
+    /// of its reader, and stops when the source is dropped. It takes memory for the kernel's own data and a few
+    /// batches.
     ///
     /// # Errors
     /// [`Error::Workload`]: the size is too small or too large for it, or there are no references to make.
@@ -133,7 +141,7 @@ impl Kernel {
         Ok(Box::new(traced::Running::new(self, *settings)))
     }
 
-    /// The kernel as a program on real memory; what it computed, as a checksum.
+    /// Runs the kernel as a program on real memory. Returns a checksum of what it computed.
     ///
     /// # Errors
     /// As [`Kernel::source`].
@@ -141,7 +149,8 @@ impl Kernel {
         self.run_watched(settings, Box::new(()))
     }
 
-    /// As [`Kernel::run_native`], with somebody who is told when input is made and when the algorithm begins and ends.
+    /// As [`Kernel::run_native`], with an observer that is told when input is made and when the algorithm begins and
+    /// ends.
     ///
     /// # Errors
     /// As [`Kernel::source`].

@@ -1,4 +1,4 @@
-//! Memory that writes down what is done to it, and the thread that runs a kernel on it.
+//! A memory that records all references to it, and the thread that runs a kernel on it.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -14,13 +14,13 @@ use farreach_types::error::{Error, Result};
 use farreach_types::event::{Backing, Batch, Block, DataRef, End, Instr, Kind, Mapping, Op, Prot, Source, block_word};
 
 const PAGE: u64 = 4096;
-/// Bytes of one instruction, and of the eight that a site has room for.
+/// Bytes of one instruction, and of a site, which has room for eight.
 const INSTR: u64 = 4;
 const SITE_BYTES: u64 = 8 * INSTR;
 const STACK_BYTES: u64 = 128 << 10;
-/// First byte past the mappings of large arrays, which stand one below the other.
+/// First byte past the mappings of large arrays, which are placed one below the other.
 const MAPPINGS_END: u64 = 0x7fff_0000_0000;
-/// From this size on glibc gives an array a mapping of its own, behind a header of 16 bytes.
+/// From this size on, glibc gives an array a mapping of its own, after a header of 16 bytes.
 const LARGE: u64 = 128 << 10;
 const HEADER: u64 = 16;
 
@@ -28,7 +28,7 @@ const BATCH_WORDS: usize = 1 << 14;
 /// Batches that may wait for the reader.
 const AHEAD: usize = 8;
 
-/// The reader went away: carried through the kernel by unwinding, which no panic hook sees.
+/// The reader was dropped. Unwinding carries this through the kernel without calling the panic hook.
 struct Stopped;
 
 /// A memory that traces.
@@ -133,7 +133,7 @@ impl Traced {
         TracedArray { base, len, values: if keep { vec![T::default(); len] } else { Vec::new() } }
     }
 
-    /// The word for an execution of a site's block, which is defined if need be.
+    /// The word for an execution of a site's block. Defines the block at its first execution.
     #[inline(always)]
     fn block(&mut self, at: Site, refs: &'static [Kind], size: usize) -> u64 {
         let id = match self.ids[at.0 as usize] {
@@ -143,7 +143,8 @@ impl Traced {
         block_word(id, refs.len())
     }
 
-    /// Three instructions for a reference, the second of which makes it; four for an update; eight for none.
+    /// A reference takes three instructions and is made by the second. An update takes four, a block without references
+    /// eight.
     #[cold]
     fn define(&mut self, at: Site, refs: &'static [Kind], size: usize) -> u32 {
         let count = [8, 3, 4][refs.len()];
@@ -235,7 +236,7 @@ impl Memory for Traced {
     }
 }
 
-/// A kernel that runs on a thread, from the first batch that is asked for.
+/// A kernel that runs on a thread of its own. It starts when the first batch is asked for.
 pub(super) struct Running {
     run: fn(&mut Traced, &Settings) -> u64,
     settings: Settings,
@@ -253,7 +254,7 @@ impl Running {
         Running::with_values(kernel, settings, false)
     }
 
-    /// `keep_opaque`: values that steer nothing are kept too, so that the checksum is that of the native run.
+    /// `keep_opaque`: opaque values are kept too, so that the checksum equals that of the native run.
     pub fn with_values(kernel: &Kernel, settings: Settings, keep_opaque: bool) -> Running {
         let (out, batches) = sync_channel(AHEAD);
         let traced = Some(Traced::new(out, kernel, settings.references, keep_opaque));

@@ -1,5 +1,5 @@
-//! What every laboratory does with its engines: batches go to all of them, on the caller's thread or on threads of their own, until the
-//! stream ends or the limit is reached.
+//! What every laboratory does with its engines: batches go to all of them, on the caller's thread or on threads of
+//! their own, until the stream ends or the limit is reached.
 
 use super::options::Options;
 use super::tally::Progress;

@@ -27,8 +27,8 @@ impl Lab {
     /// Builds the machines. Machines with equal operating systems share one.
     ///
     /// # Errors
-    /// [`Error::Config`]: a part of a machine refuses its keys, or a file that they name; it says which machine, key, value, and what is
-    /// allowed. [`Error::Io`]: a thread cannot be started.
+    /// [`Error::Config`]: a part of a machine refuses its keys, or a file that they name; it says which machine, key,
+    /// value, and what is allowed. [`Error::Io`]: a thread cannot be started.
     pub fn new(specs: Vec<MachineSpec>, options: Options) -> Result<Lab, Error> {
         let (engines, locations) = build::engines(&specs, &options)?;
         let driver = Driver::new(engines, options.threads > 1, &options)?;
@@ -48,17 +48,18 @@ impl Lab {
         self.driver.limit_reached()
     }
 
-    /// Simulates one batch, which may be given away or lent; false: the limit is reached, further batches would be ignored. With
-    /// [`Options::threads`] also if an engine has given up: [`Lab::finish`] says why.
+    /// Simulates one batch, which may be given away or lent; false: the limit is reached, further batches would be
+    /// ignored. With [`Options::threads`] also if an engine has given up: [`Lab::finish`] says why.
     ///
     /// # Errors
-    /// [`Error::Trace`]: the batch is broken, a block that was never defined, say, or of a second stream. [`Error::Simulation`]: a machine cannot
-    /// go on, its memory is full, say.
+    /// [`Error::Trace`]: the batch is broken, a block that was never defined, say, or of a second stream.
+    /// [`Error::Simulation`]: a machine cannot go on, its memory is full, say.
     pub fn feed<'b>(&mut self, batch: impl Into<Cow<'b, Batch>>) -> Result<bool, Error> {
         self.driver.feed(batch.into())
     }
 
-    /// Simulates a whole stream, which is the only one of this laboratory: for several one after the other there is [`Chain`](farreach_trace::Chain).
+    /// Simulates a whole stream, which is the only one of this laboratory: for several one after the other there is
+    /// [`Chain`](farreach_trace::Chain).
     ///
     /// # Errors
     /// Those of the source, and of [`Lab::feed`].
@@ -71,7 +72,8 @@ impl Lab {
         self.driver.progress()
     }
 
-    /// Design by design, the valid entries of each TLB (fetch side first, if split); of machines with caches none. For checks.
+    /// Design by design, the valid entries of each TLB (fetch side first, if split); of machines with caches none. For
+    /// checks.
     ///
     /// # Panics
     /// With [`Options::threads`], before [`Lab::finish`].

@@ -1,4 +1,5 @@
-//! The frames with contents: which are mapped, kept, touched. A few bits for each, in chunks that exist while a frame of them is busy.
+//! The frames with contents: which are mapped, cached, touched. A few bits for each, in chunks that exist while they
+//! have a busy frame.
 
 use super::bits;
 use farreach_types::addr::Pfn;
@@ -25,7 +26,7 @@ struct Chunk {
 #[derive(Debug, Default)]
 pub struct BusyFrames {
     chunks: HashMap<u64, Chunk, FixedState>,
-    /// Of frames with more than one mapping: how many more.
+    /// For frames with more than one mapping, the number of further mappings.
     more: HashMap<Pfn, u32, FixedState>,
     len: u64,
     touched: u64,
@@ -62,7 +63,7 @@ impl BusyFrames {
         (chunk.expect("only busy frames are mapped, touched and moved"), bit)
     }
 
-    /// Frames that were not busy are.
+    /// Frames become busy.
     pub fn insert(&mut self, first: Pfn, frames: u64, cached: bool) {
         self.len += frames;
         for (chunk, at, n) in bits::groups(first.0, frames, CHUNK) {
@@ -94,7 +95,7 @@ impl BusyFrames {
         }
     }
 
-    /// One page table entry less names the frame.
+    /// One page table entry fewer names the frame.
     pub fn unmap(&mut self, pfn: Pfn) {
         if let Some(more) = self.more.get_mut(&pfn) {
             *more -= 1;
@@ -108,7 +109,8 @@ impl BusyFrames {
         }
     }
 
-    /// One page table entry less names each of the frames. Those that nobody maps nor keeps are no longer busy: they go to `freed`, in runs.
+    /// One page table entry fewer names each of the frames. Frames that are then neither mapped nor cached become free:
+    /// they go to `freed`, in runs.
     pub fn unmap_run(&mut self, first: Pfn, frames: u64, freed: &mut Vec<(u64, u64)>) {
         for (chunk, at, n) in bits::groups(first.0, frames, CHUNK) {
             let mut bits = bits::mask(at, n);
@@ -128,7 +130,7 @@ impl BusyFrames {
         }
     }
 
-    /// No slot keeps the frames any more, such as are busy.
+    /// No page index holds these frames any more. Those that are not busy are skipped.
     pub fn disown_run(&mut self, first: Pfn, frames: u64, freed: &mut Vec<(u64, u64)>) {
         for (chunk, at, n) in bits::groups(first.0, frames, CHUNK) {
             let Some(c) = self.chunks.get_mut(&chunk) else { continue };
@@ -138,7 +140,7 @@ impl BusyFrames {
         }
     }
 
-    /// Frames of a chunk that are neither mapped nor kept are no longer busy.
+    /// Frees the frames of a chunk that are neither mapped nor cached.
     fn release(&mut self, chunk: u64, bits: u64, freed: &mut Vec<(u64, u64)>) {
         let c = self.chunks.get_mut(&chunk).expect("it was just found");
         let gone = bits & c.busy & !c.mapped & !c.cached;

@@ -26,7 +26,7 @@ impl CollapseQueue {
         }
     }
 
-    /// The group that waits longest. It stays known until [`CollapseQueue::push_back`] or [`CollapseQueue::remove`].
+    /// Takes the group that waits longest. [`CollapseQueue::push_back`] or [`CollapseQueue::remove`] must follow.
     pub fn pop(&mut self) -> Option<(Asid, Vpn)> {
         self.queue.pop_front()
     }
@@ -36,7 +36,7 @@ impl CollapseQueue {
         self.queue.push_back((asid, first));
     }
 
-    /// A popped group waits no more.
+    /// A popped group is done.
     pub fn remove(&mut self, asid: Asid, first: Vpn) {
         self.inside.remove(&(asid, first));
     }

@@ -17,20 +17,21 @@ pub struct Change {
 /// Kinds of change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum What {
-    /// Mapped no more, mapped to another frame, or with other attributes: forget the translations.
+    /// Unmapped, mapped to another frame, or with other attributes: forget the translations.
     Stale,
-    /// Translations and attributes stay true, but a store may have to be served now: a copy-on-write page of a region that
-    /// became writable.
+    /// Translations and attributes are unchanged, but a store must reach the system: a copy-on-write page of a region
+    /// that became writable.
     Writable,
-    /// One superpage mapping now; the base translations stay true (T94-56).
+    /// Now one superpage mapping. The base translations stay valid (T94-56).
     Promoted,
-    /// A superpage mapping was split, or a range dissolved, shrunk or split; the base translations stay true, an entry for the whole
-    /// does not (T94-42, RMM15-12).
+    /// A superpage mapping was split, or a range dissolved, shrunk or split. The base translations stay valid, an entry
+    /// for the whole does not (T94-42, RMM15-12).
     Demoted,
     /// The address space is gone.
     Gone,
-    /// The segment registers of the process changed: the new ones hold from now on, on all cores (DS13-17, DS13-24). Comes before
-    /// `Stale` for pages that entered the segment, and after the page table has those that left it (DS13-20 to DS13-22).
+    /// The segment registers of the process changed. The new values hold from now on, on all cores (DS13-17, DS13-24).
+    /// This comes before `Stale` for pages that entered the segment, and after the page table has the pages that left
+    /// it (DS13-20 to DS13-22).
     Segment,
 }
 

@@ -8,9 +8,10 @@ use crate::region::Region;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 
 impl Os {
-    /// A store to a copy-on-write page (T94-57): alone with the frame the process keeps it, otherwise it gets a copy in an ordinary
-    /// frame. Either way the old translation is void, and so is a superpage around it, unless it is the process's alone and the policy
-    /// takes it over whole. Of a range all pages may be copied (F-3).
+    /// A store to a copy-on-write page (T94-57). If the frame has no other user the process keeps it, otherwise it gets
+    /// a copy in an ordinary frame. Either way the old translation is invalid, and a superpage around it is split,
+    /// unless no other process shares the superpage and the policy takes it over whole. All pages of a range may be
+    /// copied (F-3).
     pub(crate) fn copy_on_write(&mut self, asid: Asid, vpn: Vpn) -> Result<(), OutOfMemory> {
         self.memory.counts.protection_faults += 1;
         let region = self.region(asid, vpn);
@@ -46,8 +47,8 @@ impl Os {
         file_frame || self.memory.mappings(pfn) > 1
     }
 
-    /// A copy-on-write superpage of which nobody else has a frame any more becomes the process's own as a whole, if the policy is one
-    /// of Linux (`do_huge_pmd_wp_page`). Whether it did.
+    /// Takes over a whole copy-on-write superpage that no other process shares any more, if the policy does as Linux
+    /// (`do_huge_pmd_wp_page`). Returns whether it did.
     fn own_superpage(&mut self, asid: Asid, vpn: Vpn, region: &Region) -> bool {
         let table = &mut self.spaces[asid.0 as usize].table;
         let order = table.get(vpn).expect("only mapped pages are copied").order;
@@ -66,7 +67,7 @@ impl Os {
         true
     }
 
-    /// A copy-on-write page becomes the process's own: a copy in the frame given, or as it is.
+    /// Makes a copy-on-write page the process's own: copies it to the frame `to`, or keeps its frame.
     pub(crate) fn own_page(&mut self, asid: Asid, vpn: Vpn, region: &Region, to: Option<Pfn>) {
         self.demote(asid, vpn);
         let old = self.spaces[asid.0 as usize].table.get(vpn).expect("only mapped pages are copied");

@@ -1,4 +1,5 @@
-//! Writing and clearing page table entries, with everything that counts them: frames, ranges, the promotion policy, the segment.
+//! Writing and clearing page table entries, with everything that counts them: frames, ranges, the promotion policy, the
+//! segment.
 
 use crate::bits;
 use crate::os::Os;
@@ -37,7 +38,7 @@ impl Os {
         self.mapped_peak = self.mapped_peak.max(self.mapped);
     }
 
-    /// As [`Os::map_page`], for pages whose frames follow each other; `entry` is that of the first.
+    /// As [`Os::map_page`], for pages in consecutive frames. `entry` is the entry of the first.
     pub(crate) fn map_run(&mut self, asid: Asid, pages: VpnRange, entry: Entry) {
         self.memory.map(entry.pfn, pages.pages);
         self.ranges_mapped(asid, pages, entry.pfn, entry.attr);
@@ -53,8 +54,8 @@ impl Os {
         self.mapped_peak = self.mapped_peak.max(self.mapped);
     }
 
-    /// Clears the page table entries of a range and frees the frames of which these were the last; says which pages were mapped. The
-    /// caller reports the change and has demoted.
+    /// Clears the page table entries of a range and frees the frames that no other entry names. Returns the pages that
+    /// were mapped. The caller has demoted superpages, and reports the change.
     pub(crate) fn unmap_range(&mut self, asid: Asid, range: VpnRange) -> Vec<VpnRange> {
         self.ranges_unmapped(asid, range);
         let space = &mut self.spaces[asid.0 as usize];
@@ -79,7 +80,7 @@ impl Os {
         pages
     }
 
-    /// Clears a page table entry and frees the frame if it was the last; the caller reports the change and has demoted.
+    /// As [`Os::unmap_range`], for one page.
     pub(crate) fn unmap_page(&mut self, asid: Asid, vpn: Vpn) {
         self.unmap_range(asid, VpnRange::one(vpn));
     }

@@ -1,4 +1,4 @@
-//! Serving references: the page table entry of a page, after whatever faults it takes to get one.
+//! Serving references: finds the page table entry of a page and serves the faults that this takes.
 
 use crate::contract::{OutOfMemory, Touched};
 use crate::labels;
@@ -25,8 +25,8 @@ fn needs(kind: Kind) -> u8 {
 }
 
 impl Os {
-    /// A reference of `kind` to a page: serves the faults it causes, marks the page referenced and, for a store, modified.
-    /// What changed for the hardware is in [`Os::take_changes`].
+    /// A reference of `kind` to a page: serves the faults it causes, marks the page referenced and, for a store,
+    /// modified. What changed for the hardware is in [`Os::take_changes`].
     #[inline]
     pub fn touch(&mut self, asid: Asid, vpn: Vpn, kind: Kind) -> Result<Touched, OutOfMemory> {
         if let Some(e) = self.spaces.get(asid.0 as usize).and_then(|s| s.table.get(vpn))
@@ -39,7 +39,7 @@ impl Os {
         self.touch_first(asid, vpn, kind)
     }
 
-    /// A touch that changes something: the first one, the first store, one that faults.
+    /// A touch that changes something: the first touch, the first store, or a fault.
     fn touch_first(&mut self, asid: Asid, vpn: Vpn, kind: Kind) -> Result<Touched, OutOfMemory> {
         if self.space(asid).table.get(vpn).is_none() && !self.segment_page(asid, vpn) && !self.direct_page(asid, vpn) {
             self.page_fault(asid, vpn, kind)?;
@@ -77,8 +77,8 @@ impl Os {
         self.region(asid, vpn).prot.write
     }
 
-    /// The region of a page. A space that references memory before its trace mapped any is filled by one anonymous object; a stray
-    /// reference into a hole of a space that has regions makes a region of one page.
+    /// The region of a page. A space that references memory before its trace mapped any is filled by one anonymous
+    /// object; a stray reference into a hole of a space that has regions makes a region of one page.
     pub(crate) fn region(&mut self, asid: Asid, vpn: Vpn) -> Region {
         let space = self.space(asid);
         if let Some(region) = space.regions.find(vpn) {
@@ -98,7 +98,7 @@ impl Os {
         region
     }
 
-    /// A fault brings in its own page and nothing else of the region, unless a superpage wants all of it (T94-23).
+    /// A fault brings in its own page and nothing else, unless a superpage brings in a whole region (T94-23).
     fn page_fault(&mut self, asid: Asid, vpn: Vpn, kind: Kind) -> Result<(), OutOfMemory> {
         self.memory.counts.page_faults += 1;
         self.memory.counts.pt_probes += 1;
@@ -132,7 +132,7 @@ impl Os {
         Ok(())
     }
 
-    /// The busy frame of an object page: the one it has, the one reserved for it (T94-45), or a new one.
+    /// The frame of an object page, made busy: the frame it has, the frame reserved for it (T94-45), or a new one.
     fn object_frame(&mut self, vpn: Vpn, object: ObjectId, page: u64) -> Result<Pfn, OutOfMemory> {
         if let Some((pfn, was_reserved)) = self.memory.claim(object, page) {
             if was_reserved {

@@ -1,5 +1,6 @@
-//! Superpages that come at a fault, and pages collapsed into one later, as in Linux (RMM15-26): transparent huge pages of several sizes,
-//! and huge pages from a pool. Splitting one is [`Os::demote`](super::promotion).
+//! Superpages that are mapped at a fault, and base pages that are collapsed into superpages later, as in Linux
+//! (RMM15-26): transparent huge pages of several sizes, and huge pages from a pool. [`Os::demote`](super::promotion)
+//! splits them.
 
 use crate::contract::What;
 use crate::os::Os;
@@ -9,8 +10,8 @@ use crate::region::Region;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 
 impl Os {
-    /// Serves a fault with the largest superpage that fits: an aligned group inside its region of private anonymous memory, no page of
-    /// which is mapped or has contents, and for which there is a block.
+    /// Serves a fault with the largest superpage that fits. Its aligned group lies inside a region of private anonymous
+    /// memory, no page of it is mapped or has contents, and there is a free block for it.
     pub(super) fn superpage_fault(&mut self, asid: Asid, vpn: Vpn, region: &Region) -> bool {
         let request = FrameRequest { vpn, object: region.object, page: region.page_of(vpn) };
         let orders = self.placement.orders(&self.memory, request, region.huge).to_vec();
@@ -50,7 +51,7 @@ impl Os {
         false
     }
 
-    /// A block for a superpage, after compaction if need be.
+    /// A block for a superpage. Compacts memory if there is none.
     fn superpage_block(&mut self, request: FrameRequest, order: u8) -> Option<Pfn> {
         let block = self.placement.block(&mut self.memory, request, order);
         if block.is_none() && self.compact(order.into()) {
@@ -59,7 +60,8 @@ impl Os {
         block
     }
 
-    /// After a fault that brought in a base page: its group may be collapsed later; and now and then, some are.
+    /// After a fault that brought in a base page: queues its group, and scans some groups of the queue if a scan is
+    /// due.
     pub(super) fn collapse_later(&mut self, asid: Asid, vpn: Vpn, region: &Region) {
         let Some(background) = self.placement.background() else { return };
         let group = VpnRange { start: vpn.align_down(background.order.into()), pages: 1 << background.order };
@@ -83,7 +85,8 @@ impl Os {
         self.memory.release_freed();
     }
 
-    /// Copies the pages of a group into a block and maps it as one. True if that is done or can no longer be.
+    /// Copies the pages of a group into a block and maps it as one superpage. True if that is done or has become
+    /// impossible.
     fn collapse(&mut self, asid: Asid, first: Vpn, background: &Background) -> bool {
         let order = background.order;
         let group = VpnRange { start: first, pages: 1 << order };
@@ -128,14 +131,14 @@ impl Os {
         true
     }
 
-    /// A mapped page that nobody shares goes to another frame, with its contents (DS13-20, F-14).
+    /// Moves a mapped page that is not shared to another frame (DS13-20, F-14).
     pub(super) fn move_page(&mut self, asid: Asid, vpn: Vpn, to: Pfn) {
         self.change_frame(asid, vpn, to);
         self.ranges_changed(asid, &[vpn]);
         self.change(asid, VpnRange::one(vpn), What::Stale);
     }
 
-    /// Moves the page; ranges and hardware do not know yet.
+    /// As [`Os::move_page`], without telling ranges and hardware.
     pub(super) fn change_frame(&mut self, asid: Asid, vpn: Vpn, to: Pfn) {
         let region = self.region(asid, vpn);
         let from = self.spaces[asid.0 as usize].table.update(vpn, |entry| std::mem::replace(&mut entry.pfn, to));

@@ -1,13 +1,16 @@
 //! The operating system: address spaces, page tables, placement of pages, promotion.
 //!
-//! It owns all memory: objects, frames, reservations, page tables, range tables, segments. It follows the events of the program
-//! ([`Os::apply`]), serves its faults ([`Os::touch`]), and reports each [`Change`] that translation hardware must follow.
+//! It owns all memory: objects, frames, reservations, page tables, range tables, segments. It follows the events of the
+//! program ([`Os::apply`]), serves its faults ([`Os::touch`]), and reports each [`Change`] that translation hardware
+//! must follow.
 //!
-//! It must not know any hardware: no TLB design, no cache, no cost. What it shares with hardware is the types of a translation
-//! (`farreach_types::translation`). An operating system that reads performance counters ([`Os::counted`]) gets them as plain numbers.
+//! It must not know any hardware: no TLB design, no cache, no cost. What it shares with hardware is the types of a
+//! translation (`farreach_types::translation`). An operating system that reads performance counters ([`Os::counted`])
+//! gets them as plain numbers.
 //!
-//! Reading order: [`contract`] (what callers see), [`os`] (the parts), [`events`] (mmap, munmap, fork), [`fault`] (a touch),
-//! [`placement`] (the policies that choose frames), [`frames`] (the allocators). Every other file is one mechanism.
+//! Reading order: [`contract`] (what callers see), [`os`] (the parts), [`events`] (mmap, munmap, fork), [`fault`] (a
+//! touch), [`placement`] (the policies that choose frames), [`frames`] (the allocators). Every other file is one
+//! mechanism.
 
 mod base_pages;
 mod bits;

@@ -21,7 +21,7 @@ pub enum ObjectKind {
 }
 
 impl ObjectKind {
-    /// Its pages are read from somewhere.
+    /// Whether its pages are read from a file.
     pub fn is_file(self) -> bool {
         self != ObjectKind::Anonymous
     }
@@ -38,7 +38,8 @@ impl ObjectKind {
     }
 }
 
-/// A file as an object. Where base pages are larger than 4 KB, a file that is mapped at two places within them is two objects.
+/// A file as an object. Where base pages are larger than 4 KB, a file that is mapped at two offsets within them is two
+/// objects.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct File {
     /// Path.
@@ -50,7 +51,7 @@ pub struct File {
 /// One object.
 #[derive(Debug)]
 pub struct Object {
-    /// No other object has this number, ever; identifiers are used again.
+    /// Unique among all objects of the run. Identifiers are reused, this number is not.
     pub born: u64,
     /// Kind.
     pub kind: ObjectKind,
@@ -60,15 +61,16 @@ pub struct Object {
     pub private: bool,
     /// Identity index: object page to frame.
     pub page_index: PageIndex,
-    /// How far the first mapper's virtual page numbers are from the object's page numbers (AMB-7): virtual = object + shift,
-    /// wrapping.
+    /// How far the first mapper's virtual page numbers are from the object's page numbers (AMB-7): virtual = object +
+    /// shift, wrapping.
     pub shift: u64,
-    /// Superpage-sized virtual groups that had their first fault; no second reservation as long as the object lives (AMB-9).
+    /// Superpage-sized virtual groups that had their first fault; no second reservation as long as the object lives
+    /// (AMB-9).
     pub begun: HashSet<u64>,
     /// Virtual groups of pages whose frames were allocated as one large page (PS-5).
     pub large: HashSet<u64>,
-    /// Which of its pages some region maps, of whatever address space: how the number of regions changes at a page. A page is
-    /// inside the object if it is mapped (T94-50 clips to it).
+    /// At which pages the number of regions that map the object changes, over all address spaces, and by how much. A
+    /// page is inside the object if some region maps it (T94-50 clips to this).
     coverage: BTreeMap<u64, i64>,
     /// Regions, of all address spaces, that map it.
     pub mappers: u32,
@@ -107,7 +109,7 @@ impl Object {
     }
 }
 
-/// All objects. Ids are used again.
+/// All objects. Identifiers are reused.
 #[derive(Debug, Default)]
 pub struct Objects {
     all: Vec<Option<Object>>,
@@ -163,7 +165,7 @@ impl Objects {
         self.all[id.0 as usize].as_mut().expect("a region names an object that is gone")
     }
 
-    /// A child's copy of a private object: the same pages begun, none of its frames.
+    /// A child's copy of a private object: it knows the same first faults and large pages, and has no frames.
     pub fn copy_for_fork(&mut self, id: ObjectId) -> ObjectId {
         let old = self.get(id);
         let (kind, shift, begun, large) = (old.kind, old.shift, old.begun.clone(), old.large.clone());
@@ -172,7 +174,7 @@ impl Objects {
         new
     }
 
-    /// Takes an object out for good.
+    /// Removes an object.
     pub fn destroy(&mut self, id: ObjectId) -> Object {
         let object = self.all[id.0 as usize].take().expect("destroyed twice");
         if let Some(file) = &object.file {

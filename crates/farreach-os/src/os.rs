@@ -1,5 +1,5 @@
-//! [`Os`]: its parts, how it is built from a machine description, what can be asked of it. What it does at a touch or an event is in
-//! files of their own, one for each mechanism.
+//! [`Os`]: its parts, how it is built from a machine description, what can be asked of it. What it does at a touch or
+//! an event is in files of their own, one for each mechanism.
 
 use crate::collapse_queue::CollapseQueue;
 use crate::compaction::policy::Compaction;
@@ -24,7 +24,8 @@ use farreach_types::params::{Params, SEED};
 use farreach_types::translation::{PageTableView, Pte, Range, RangeWalk, Segment};
 use std::sync::Arc;
 
-/// One operating system with one memory and one policy. Pages and frames are its own base pages ([`PAGE_SIZE`](crate::PAGE_SIZE)), all counts too.
+/// One operating system with one memory and one policy. Pages and frames are its own base pages
+/// ([`PAGE_SIZE`](crate::PAGE_SIZE)), all counts too.
 pub struct Os {
     /// log2 of the base page.
     pub(crate) shift: u32,

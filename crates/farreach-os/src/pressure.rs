@@ -1,4 +1,4 @@
-//! Memory is full: what can be given up (F-7, RMM15-29, DS13-22).
+//! Memory is full: taking frames back (F-7, RMM15-29, DS13-22).
 
 use crate::contract::{OutOfMemory, What};
 use crate::os::Os;
@@ -20,13 +20,14 @@ impl Os {
         }
     }
 
-    /// Frees some frames; false if nothing can be given up.
+    /// Frees some frames. False if there are none to take back.
     pub(super) fn make_room(&mut self) -> bool {
         self.placement.give_up(&mut self.memory, None) || self.reclaim_unused() || self.lend_from_pool()
     }
 
-    /// Takes back pages that came with others and were never touched: they hold nothing but zeros (F-7). Accessed and modified bits do
-    /// not tell, since eager paging sets them for all (AMB-97); this knows what a walk of a dissolved range would find out.
+    /// Takes back pages that were mapped together with others and never touched: they hold only zeros (F-7). Accessed
+    /// and modified bits do not show this, because eager paging sets them for all pages (AMB-97). This model knows what
+    /// a walk of a dissolved range would find out.
     fn reclaim_unused(&mut self) -> bool {
         if self.reclaim == Reclaim::Never {
             return false;

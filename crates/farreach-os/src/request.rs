@@ -1,4 +1,4 @@
-//! Memory that gets its frames when it is asked for, not when it is touched (RMM15-23).
+//! Eager paging: memory that gets its frames when it is requested, not when it is touched (RMM15-23).
 
 use crate::os::Os;
 use crate::page_table::entry::{Entry, attributes};
@@ -7,13 +7,13 @@ use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::event::Prot;
 
 impl Os {
-    /// A region of anonymous memory that was just asked for, and of which nothing is mapped: the policy may serve it now. Address space
-    /// that nothing may access is no request for memory.
+    /// The program requested a region of anonymous memory, and none of it is mapped. The policy may give it frames now.
+    /// Inaccessible address space (PROT_NONE) is no request for memory.
     pub(super) fn request(&mut self, asid: Asid, range: VpnRange) {
         let region = self.region(asid, range.start);
         let (first, end) = (region.page_of(range.start), region.page_of(range.start) + range.pages);
         let object = self.memory.objects.get(region.object);
-        // Memory that another mapper has pages of: they are where they are.
+        // If another mapper has pages of it already, those pages keep their frames.
         let begun = object.page_index.any_in(first..end);
         if object.kind.is_file() || region.prot == Prot::NONE || begun {
             return;

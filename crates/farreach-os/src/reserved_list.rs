@@ -5,8 +5,8 @@ use crate::page_index::PageLocation;
 use farreach_types::addr::Pfn;
 use std::collections::VecDeque;
 
-/// An element: an object page, and the stamp of its reservation. An element outlives its reservation, even its object. Stamps are
-/// unique, so a later reservation is never taken for it.
+/// An element: an object page, and the stamp of its reservation. An element outlives its reservation, even its object.
+/// Stamps are unique, so a later reservation is never taken for it.
 struct Element {
     stamp: u64,
     object: ObjectId,

@@ -1,4 +1,4 @@
-//! All studies, and what they show together with the claims that rest on them.
+//! All studies, and the report of studies with the claims that rest on them.
 
 use crate::hypotheses::HYPOTHESES;
 use crate::results::{Results, Set};
@@ -64,7 +64,7 @@ pub fn study(id: &str) -> Option<&'static Study> {
     STUDIES.iter().copied().find(|s| s.id == id)
 }
 
-/// These studies, and those that the claims shown with them also rest on.
+/// These studies, and the other studies that their claims rest on.
 pub fn with_claims(studies: &[&'static Study]) -> Vec<&'static Study> {
     let mut all = studies.to_vec();
     for h in HYPOTHESES.iter().filter(|h| studies.iter().any(|s| h.studies.first() == Some(&s.id))) {

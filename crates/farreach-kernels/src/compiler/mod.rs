@@ -1,6 +1,7 @@
-//! A compiler of many passes over generated functions: characters to tokens to a tree to value-numbered code to registers. Each pass
-//! has a page of code for each kind of operation and shape of operands, so that the text is long and every pass walks its own
-//! part of it, as in a compiler; data are the symbol table and what one function needs.
+//! A compiler of many passes over generated functions: characters to tokens to a tree to value-numbered code to
+//! registers. Each pass has a page of code for each kind of operation and shape of operands. So the text is long and
+//! every pass runs through its own part of it, as in a real compiler. The data are the symbol table and what one
+//! function needs.
 
 mod passes;
 mod source;

@@ -9,7 +9,8 @@ use farreach_types::addr::BASE_SHIFT;
 use farreach_types::counts::{Counts, MachineResult, RESULT_SCHEMA, RunResult, TlbCounts, Workload};
 
 impl Lab {
-    /// The result of what was simulated so far, after [`Lab::finish`]. `source`: what ran, for people; `stopped`: why it ended early, if it did.
+    /// The result of what was simulated so far, after [`Lab::finish`]. `source`: what ran, for people; `stopped`: why
+    /// it ended early, if it did.
     ///
     /// # Panics
     /// With [`Options::threads`](crate::Options::threads), before [`Lab::finish`].
@@ -42,7 +43,8 @@ impl Lab {
             .zip(&self.locations)
             .map(|(spec, &location)| machine(spec, engines, location, &workload))
             .collect();
-        // The ledger compares with the single-page-size design of the run, with the first TLB, or with the first machine.
+        // The ledger compares with the single-page-size design of the run, with the first TLB, or with the first
+        // machine.
         let single = |m: &MachineResult| m.config["kind"] == "single";
         let plain = machines.iter().position(|m| single(m) && m.config["page_size"] == 1 << BASE_SHIFT);
         let tlb = || self.specs.iter().position(|s| s.hardware.tlb().is_some());

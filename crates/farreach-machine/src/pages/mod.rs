@@ -1,5 +1,5 @@
-//! The page-size study: the misses of true-LRU TLBs of every number of entries, at many page sizes, on both sides, and the memory that
-//! each size takes, from one pass over the stream (PS-1 to PS-5, PS-7, PS-13).
+//! The page-size study: the misses of true-LRU TLBs of every number of entries, at many page sizes, on both sides, and
+//! the memory that each size takes, from one pass over the stream (PS-1 to PS-5, PS-7, PS-13).
 
 mod engine;
 mod ranges;
@@ -29,9 +29,10 @@ const ENTRY_COUNTS: u64 = 4096;
 
 /// Page sizes side by side over one stream.
 ///
-/// A page is known by address space and number. A process switch flushes nothing: the TLBs are tagged (PS-8 has one process; several share the
-/// TLBs of one processor). What is unmapped, moved away, dropped by advice or ended with its address space leaves the TLBs and frees its
-/// entries. Protection does not count: `mprotect` and copy-on-write leave a page where it is.
+/// A page is known by address space and number. A process switch flushes nothing: the TLBs are tagged (PS-8 has one
+/// process; several share the TLBs of one processor). What is unmapped, moved away, dropped by advice or ended with its
+/// address space leaves the TLBs and frees its entries. Protection does not count: `mprotect` and copy-on-write leave a
+/// page where it is.
 ///
 /// ```
 /// use farreach_types::event::Kind;
@@ -78,8 +79,8 @@ impl PageLab {
         self.driver.finish()
     }
 
-    /// Takes one batch, given away or lent; false: the limit is reached, further batches would be ignored. With [`Options::threads`] also if an
-    /// engine has given up: [`PageLab::finish`] says why.
+    /// Takes one batch, given away or lent; false: the limit is reached, further batches would be ignored. With
+    /// [`Options::threads`] also if an engine has given up: [`PageLab::finish`] says why.
     ///
     /// # Errors
     /// [`Error::Trace`]: the batch is broken, a block that was never defined, say.
@@ -105,7 +106,7 @@ impl PageLab {
         self.driver.progress()
     }
 
-    /// Misses so far of a TLB with so many entries, on the side of fetches or on that of loads and stores, after
+    /// Misses so far of a TLB with this many entries, on the side of fetches or of loads and stores, after
     /// [`PageLab::finish`]. `None` if the size is not in the study.
     ///
     /// # Panics
@@ -123,8 +124,8 @@ impl PageLab {
         rows
     }
 
-    /// The result of what was counted so far, after [`PageLab::finish`], for TLBs of so many entries. `source`: what ran, for people;
-    /// `stopped`: why it ended early, if it did; `policies`: machines that ran over the same stream.
+    /// The result so far, after [`PageLab::finish`], for TLBs with this many entries. `source`: what ran, for people.
+    /// `stopped`: why it ended early, if it did. `policies`: machines that ran over the same stream.
     ///
     /// # Panics
     /// With [`Options::threads`], before [`PageLab::finish`].

@@ -1,5 +1,6 @@
-//! Compaction (F-14, RMM15-31, DS13-13): pages are copied elsewhere, so that free memory lies together. On demand, until one block is
-//! free, or in the background, when free memory is found to be in pieces. What moves, and where to, is in [`mover`].
+//! Compaction (F-14, RMM15-31, DS13-13): pages are copied elsewhere, so that free memory lies together. On demand,
+//! until one block is free, or in the background, when free memory is found to be in pieces. What moves, and where to,
+//! is in [`mover`].
 
 mod mover;
 pub(crate) mod policy;
@@ -9,7 +10,7 @@ use farreach_types::counts::CompactionUse;
 use policy::{Plan, When};
 
 impl Os {
-    /// The clock of what happens in the background: the system starts, serves a page fault, follows an event.
+    /// The clock of background compaction. It ticks when the system starts, serves a page fault, or follows an event.
     #[inline]
     pub(crate) fn tick(&mut self) {
         if self.compaction.when == When::Background {
@@ -35,7 +36,7 @@ impl Os {
         self.compaction.backoff.outcome(gained);
     }
 
-    /// One run; how many blocks became free.
+    /// One run. Returns how many blocks became free.
     fn run_compaction(&mut self, plan: Plan) -> u64 {
         self.memory.release_freed();
         let before = self.memory.free_memory().unwrap_or_default();
@@ -52,8 +53,8 @@ impl Os {
         moved.blocks
     }
 
-    /// Makes a free block of `2^order` frames by copying the pages out of the group that has fewest. False if that is not wanted, not
-    /// possible, or failed lately.
+    /// Makes a free block of `2^order` frames by emptying the group with the fewest pages. False if compaction is off
+    /// or impossible, or if it failed recently.
     pub(crate) fn compact(&mut self, order: u32) -> bool {
         if self.compaction.when != When::Demand || self.compaction.backoff.skips() {
             return false;
@@ -65,7 +66,8 @@ impl Os {
         done
     }
 
-    /// Makes a free block for a request that found memory fragmented. False when that is not to be had, or not worth it any more.
+    /// Makes a free block for a request that found memory fragmented. False if that failed or did not reduce
+    /// fragmentation.
     pub(crate) fn gather_for(&mut self, pages: u64) -> bool {
         let Some(buddy) = self.memory.alloc.blocks() else { return false };
         let order = pages.clamp(1, buddy.max_block()).next_power_of_two().ilog2();

@@ -49,11 +49,11 @@ pub(crate) enum When {
     Never,
     /// No block for what is asked for.
     Demand,
-    /// Free memory was found in pieces.
+    /// Free memory was found to be fragmented.
     Background,
 }
 
-/// How often it gained nothing lately.
+/// Counts runs without gain, and leaves out further runs after them.
 #[derive(Default)]
 pub(crate) struct Backoff {
     failures: u32,
@@ -61,7 +61,7 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// Whether this one is to be left out.
+    /// Whether to leave this run out.
     pub fn skips(&mut self) -> bool {
         let skips = self.skip > 0;
         self.skip -= u64::from(skips);

@@ -37,8 +37,8 @@ impl Os {
         object.cover(first, pages, 1);
     }
 
-    /// The object behind a new mapping and the page of it at the mapping's start. Anonymous objects number their pages like
-    /// the addresses of their first mapping.
+    /// The object behind a new mapping and the page of it at the mapping's start. Anonymous objects number their pages
+    /// like the addresses of their first mapping.
     pub(crate) fn object_for(&mut self, asid: Asid, mapping: &Piece) -> (ObjectId, u64) {
         let range = mapping.range;
         let fresh = |os: &mut Os| os.memory.objects.create(ObjectKind::Anonymous, None, !mapping.shared, 0);
@@ -78,8 +78,8 @@ impl Os {
         }
     }
 
-    /// The object of a file and the page of it at a byte. Only files that lie alike in pages share frames; what lies before the first
-    /// whole page is page 0.
+    /// The object of a file and the page of it at a byte. Only files that lie alike in pages share frames; what lies
+    /// before the first whole page is page 0.
     pub(crate) fn file_page(&self, path: &Arc<str>, offset: u64) -> (File, u64) {
         let page = self.memory.page_bytes();
         let skew = (offset & (page - 1)) >> BASE_SHIFT;

@@ -64,7 +64,7 @@ impl Os {
         }
     }
 
-    /// Keeps the sum over all address spaces, of which an event changes one or two.
+    /// Updates the number of virtual pages of all address spaces after one of them changed.
     fn count_virtual(&mut self, asid: Asid) {
         let space = self.space(asid);
         let now = if space.mapped_by_events { space.regions.pages() } else { 0 };

@@ -8,7 +8,8 @@ use farreach_types::addr::{Asid, Vpn, VpnRange};
 impl Os {
     /// mremap: the frames move with their pages; superpages are split, because their virtual alignment changes.
     pub(crate) fn remap(&mut self, asid: Asid, old: VpnRange, new: VpnRange) {
-        // What grows is the region in which the old range ends. There may be none, if the trace never said what was there.
+        // What grows is the region in which the old range ends. There may be none, if the trace never said what was
+        // there.
         self.leave_segment(asid, old);
         let last = Vpn(old.start.0 + old.pages.saturating_sub(1));
         let source = self.space(asid).regions.find(last).cloned();

@@ -1,8 +1,9 @@
-//! The buddy allocator of RMM15-24 to RMM15-27, after the page allocator of Linux: blocks of `2^order` frames, one free list per order.
+//! The buddy allocator of RMM15-24 to RMM15-27, after the page allocator of Linux: blocks of `2^order` frames, one free
+//! list per order.
 //!
-//! A request takes a block of the smallest order that has one and splits it, keeping the lower half; a freed block joins its
-//! buddy as long as that one is free. Blocks that are free from the start are not listed: they are found, ascending, when their
-//! list reaches them, or by their place, when their buddy comes back or compaction wants them.
+//! A request takes a block of the smallest order that has one and splits it, keeping the lower half; a freed block
+//! joins its buddy as long as that one is free. Blocks that are free from the start are not listed: they are found,
+//! ascending, when their list reaches them, or by their place, when their buddy comes back or compaction wants them.
 
 mod free_list;
 mod fresh;
@@ -41,7 +42,8 @@ impl Buddy {
         Buddy { frames, lists, fresh, steps: 0 }
     }
 
-    /// Gives back an aligned block of `2^order` frames, all of them handed out, in whatever portions. Panics otherwise.
+    /// Gives back an aligned block of `2^order` frames. Panics unless all of them are handed out, in blocks of any
+    /// size.
     pub fn free_order(&mut self, base: Pfn, order: u32) {
         let mut base = base.0;
         assert!(order < self.max_order(), "order {order} of {} orders", self.max_order());
@@ -59,8 +61,8 @@ impl Buddy {
         self.lists[order as usize].push(base);
     }
 
-    /// Takes one block of the smallest size that holds `pages`, uses its first `pages` frames and returns the remainder to the
-    /// lists (RMM15-27b). `None` when there is no such block, or `pages` is 0 or above the largest block.
+    /// Takes one block of the smallest size that holds `pages`, uses its first `pages` frames and returns the remainder
+    /// to the lists (RMM15-27b). `None` when there is no such block, or `pages` is 0 or above the largest block.
     pub fn alloc_from_next_larger(&mut self, pages: u64) -> Option<Pfn> {
         if pages == 0 || pages > self.max_block() {
             return None;
@@ -71,7 +73,7 @@ impl Buddy {
         Some(base)
     }
 
-    /// Takes this very block out of the free ones of its order; false if it is none of them.
+    /// Takes exactly this block; false if it is not a free block of its order.
     fn take_block(&mut self, base: u64, order: u32) -> bool {
         if self.lists[order as usize].remove(base) {
             return true;
@@ -79,7 +81,7 @@ impl Buddy {
         self.fresh[order as usize].take_block(self.frames.memory(), base)
     }
 
-    /// Takes an aligned block of `2^order` frames, all of them free, out of the block that it lies in.
+    /// Takes an aligned block of `2^order` free frames out of the free block around it.
     fn carve(&mut self, base: u64, order: u32) {
         let whole = (order..self.max_order()).find(|&o| self.take_block(base & !((1 << o) - 1), o));
         let whole = whole.expect("free frames are joined as far as they go");
@@ -228,8 +230,8 @@ impl FrameAllocator for Buddy {
         self.free_order(pfn, 0);
     }
 
-    /// Block by block, with the same lists and as many steps as frame by frame: within a block of `2^k` each frame joins as many buddies as
-    /// its number has ones at the end, and looks for one more.
+    /// Block by block, with the same lists and as many steps as frame by frame: within a block of `2^k` each frame
+    /// joins as many buddies as its number has ones at the end, and looks for one more.
     fn free_run(&mut self, first: Pfn, frames: u64) {
         for (base, order, number) in blocks_of(first.0..first.0 + frames, self.max_order() - 1) {
             for i in 0..number {

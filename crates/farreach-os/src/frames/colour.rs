@@ -1,6 +1,7 @@
 //! Page colouring, the negative control of T94-61: it gives a page a frame of the page's own colour, and no neighbours.
 //!
-//! The frames of a colour are drawn in random order, so that frames of neighbouring pages are contiguous by chance only.
+//! The frames of a colour are drawn in random order, so that frames of neighbouring pages are contiguous by chance
+//! only.
 
 use super::contract::FrameAllocator;
 use super::fragmentation::{below, rng};
@@ -83,7 +84,7 @@ impl Colouring {
             self.steps += 1;
             while let Some(number) = self.pools[colour as usize].draw(&mut self.rng) {
                 let frame = number * colours + colour;
-                // A pinned frame leaves its pool for ever when it is drawn.
+                // A pinned frame leaves its pool when it is drawn and never returns.
                 if !self.frames.memory().pinned().contains(frame) {
                     self.frames.hand_out(frame..frame + 1);
                     return Some(Pfn(frame));

@@ -4,8 +4,8 @@ use super::pinned::{PhysicalMemory, PinnedSet};
 use farreach_types::addr::{Pfn, Vpn};
 use std::ops::Range;
 
-/// Hands out frames of a physical memory that is finite or without end. Takes memory by what is touched, not by what exists:
-/// a terabyte of free frames costs next to nothing.
+/// Hands out frames of a physical memory that is finite or without end. Takes memory by what is touched, not by what
+/// exists: a terabyte of free frames costs next to nothing.
 pub trait FrameAllocator: Send {
     /// One frame for an ordinary request; `None` when no frame is free.
     fn alloc(&mut self) -> Option<Pfn>;
@@ -15,14 +15,15 @@ pub trait FrameAllocator: Send {
         self.alloc()
     }
 
-    /// Takes the frames `base + offset`, for the ascending offsets in `covered`, of a wholly free aligned group of `2^order`
-    /// frames and returns `base`; the other frames of the group stay free (T94-44, T94-50). [`Fifo`](super::Fifo) takes the lowest such group
-    /// (AMB-22) and leaves the other frames their place in the list; [`Buddy`](super::Buddy) takes the group its lists give. `None` when no
-    /// group is to be had. Panics when `covered` reaches out of the group.
+    /// Takes the frames `base + offset`, for the ascending offsets in `covered`, of a wholly free aligned group of
+    /// `2^order` frames and returns `base`; the other frames of the group stay free (T94-44, T94-50).
+    /// [`Fifo`](super::Fifo) takes the lowest such group (AMB-22) and leaves the other frames their place in the list;
+    /// [`Buddy`](super::Buddy) takes the group its lists give. `None` if there is no such group. Panics if `covered`
+    /// lies outside the group.
     fn alloc_group(&mut self, order: u32, covered: &[u64]) -> Option<Pfn>;
 
-    /// Takes these very frames, which lie together, if all of them are free; otherwise nothing is taken. For compaction; an allocator
-    /// that knows no groups has nothing to gain from it, and need not.
+    /// Takes exactly these consecutive frames if all are free, otherwise nothing. For compaction. An allocator without
+    /// groups need not implement it.
     fn take(&mut self, _first: Pfn, _frames: u64) -> bool {
         false
     }
@@ -30,7 +31,7 @@ pub trait FrameAllocator: Send {
     /// Of the 64 frames from `64 * word` on, the free ones, as bits.
     fn free_of(&self, word: u64) -> u64;
 
-    /// Frames that others had when the system started and that may be moved: handed out from the start.
+    /// Frames that other programs had when the system started, and that may be moved. They count as handed out.
     fn movable(&self) -> PinnedSet {
         PinnedSet::default()
     }
@@ -54,7 +55,7 @@ pub trait FrameAllocator: Send {
         self.memory().frames()
     }
 
-    /// Frames that belong to others for ever (fragmentation).
+    /// Frames that are never free: fragmentation pins them.
     fn pinned(&self) -> u64 {
         self.memory().pinned().count()
     }
@@ -91,26 +92,27 @@ pub trait BlockAllocator {
     /// Frames of the largest block.
     fn max_block(&self) -> u64;
 
-    /// Takes a block of `2^order` frames from the smallest order that has one, splitting it; `None` when no order has one.
+    /// Takes a block of `2^order` frames from the smallest order that has one, splitting it; `None` when no order has
+    /// one.
     fn alloc_order(&mut self, order: u32) -> Option<Pfn>;
 
     /// Gives back the `pages` frames from `start` on, all of them handed out. Panics otherwise.
     fn free_range(&mut self, start: Pfn, pages: u64);
 
-    /// Frames for `pages` pages at once: again and again the largest block that is not larger than what is wanted and can be
-    /// had, by splitting if need be (RMM15-24, AMB-81). When memory runs out the rest is reported missing; what was got stays
-    /// with the caller, who may reclaim and ask for the rest (AMB-82).
+    /// Frames for `pages` pages at once: each time the largest available block that is not larger than what is still
+    /// needed, split from a larger one if necessary (RMM15-24, AMB-81). When memory runs out, the other pages are
+    /// reported missing. The caller keeps what it got and may reclaim memory and ask again (AMB-82).
     fn eager(&mut self, pages: u64) -> Eager;
 
-    /// As [`BlockAllocator::eager`], but what is below the largest block comes from one block of the next larger size where there is one
-    /// (RMM15-27b).
+    /// As [`BlockAllocator::eager`], but what is below the largest block comes from one block of the next larger size
+    /// where there is one (RMM15-27b).
     fn eager_from_next_larger(&mut self, pages: u64) -> Eager;
 
     /// Free blocks of `order`; `None`: no end.
     fn free_blocks(&self, order: u32) -> Option<u64>;
 
-    /// How far free memory is from serving `request` pages in one piece, or in the largest blocks: 1 minus the share of free
-    /// frames that lie in blocks large enough (AMB-84). 0 for a memory without end, 1 when nothing is free.
+    /// How far free memory is from serving `request` pages in one piece, or in the largest blocks: 1 minus the share of
+    /// free frames that lie in blocks large enough (AMB-84). 0 for a memory without end, 1 when nothing is free.
     fn fragmentation_index(&self, request: u64) -> f64;
 }
 

@@ -1,9 +1,9 @@
-//! The frame allocator of T94-43 to T94-50 with the choices of AMB-22: ordinary requests take the head of a first-in first-out list,
-//! region requests the lowest wholly free group.
+//! The frame allocator of T94-43 to T94-50 with the choices of AMB-22: ordinary requests take the head of a first-in
+//! first-out list, region requests the lowest wholly free group.
 //!
-//! Logically one list of all free frames, at first in ascending order. A frame that was never handed out ("virgin") has not
-//! moved: the list is always the virgin frames in ascending order, then the freed ones in the order in which they came back.
-//! So it is enough to know which frames were ever touched (as intervals) and to chain the freed ones.
+//! Logically one list of all free frames, at first in ascending order. A frame that was never handed out ("virgin") has
+//! not moved: the list is always the virgin frames in ascending order, then the freed ones in the order in which they
+//! came back. So it is enough to know which frames were ever touched (as intervals) and to chain the freed ones.
 
 use super::contract::FrameAllocator;
 use super::pinned::PhysicalMemory;
@@ -28,7 +28,7 @@ pub struct Fifo {
     steps: u64,
 }
 
-/// What is known about the aligned groups of one size.
+/// The aligned groups of one size.
 struct Groups {
     order: u32,
     /// Frames handed out by group; groups without any are absent.

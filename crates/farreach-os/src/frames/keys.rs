@@ -73,7 +73,8 @@ pub const KEYS: [Key; 9] = [
     },
 ];
 
-/// The allocator that `params` describe, for base pages of `2^base_shift` bytes. The error names key, value and what is allowed.
+/// The allocator that `params` describe, for base pages of `2^base_shift` bytes. The error names key, value and what is
+/// allowed.
 pub fn build(params: &Params, base_shift: u32, seed: u64) -> Result<Box<dyn FrameAllocator>, String> {
     let mut memory = memory(params, base_shift, seed)?;
     let (movable, allocator) = (params.number(MOVABLE.name), params.text("allocator"));

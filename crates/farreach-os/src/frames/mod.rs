@@ -1,5 +1,5 @@
-//! Physical frames: which are free. Identity, reservation and contents belong to [`crate::memory`]; this layer hands out
-//! frames.
+//! Physical frames: which are free. Identity, reservation and contents belong to [`crate::memory`]; this layer hands
+//! out frames.
 //!
 //! - [`contract`]: what an allocator can do;
 //! - [`fifo`]: the allocator of T94-43 to T94-50, a first-in first-out list with wholly free groups found at once;

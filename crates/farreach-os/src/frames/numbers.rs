@@ -1,13 +1,14 @@
-//! Which frame numbers belong to whom. The allocator's frames come first. Frames of other machines, which nobody allocates, have numbers
-//! beyond them, so that they never meet.
+//! Which numbers frames have. The allocator's frames come first. Frames of recorded machines, which are never
+//! allocated, have larger numbers, so that the two never mix.
 
 use farreach_types::addr::Pfn;
 
-/// First frame of a dump of a living process (`placement = mapping`): 64 TB of 4 KB frames are enough for the allocator.
+/// First frame of a dump of a living process (`placement = mapping`): 64 TB of 4 KB frames are enough for the
+/// allocator.
 pub const DUMP: u64 = crate::dump::FRAMES;
 
-/// First frame of the kernel's direct map: 128 TB of 4 KB frames are enough for others, 64 TB beyond them for the page tables of a
-/// guest, and all ends where four levels of a host do.
+/// First frame of the kernel's direct map. Below are 128 TB of 4 KB frames for the allocator and dumps, and 64 TB for
+/// the page tables of a guest. The direct map ends where four levels of a host's page table do.
 pub const DIRECT_MAP: u64 = 3 << 34;
 
 /// Whether only the direct map names this frame.

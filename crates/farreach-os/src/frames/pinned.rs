@@ -3,10 +3,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Stands for the end of a memory without end: far beyond any frame that is ever reached, and aligned to every block size.
+/// Stands for the end of a memory without end: far beyond any frame that is ever reached, and aligned to every block
+/// size.
 const NO_END: u64 = 1 << 60;
 
-/// Pinned frames, one bit per frame up to the last pinned one. Clones share the bits: many machines can start from one set.
+/// Pinned frames, one bit per frame up to the last pinned one. Clones share the bits: many machines can start from one
+/// set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PinnedSet {
     words: Arc<[u64]>,
@@ -150,8 +152,8 @@ impl PhysicalMemory {
         PhysicalMemory { frames, pinned, movable: PinnedSet::default() }
     }
 
-    /// Of the frames of others, those for which `may` holds, given the number of their aligned group of `group` frames, are not pinned
-    /// but movable. It is asked once for each group with such frames, ascending.
+    /// Of the frames of others, those for which `may` holds, given the number of their aligned group of `group` frames,
+    /// are not pinned but movable. It is asked once for each group with such frames, ascending.
     pub fn with_movable(self, group: u64, mut may: impl FnMut(u64) -> bool) -> PhysicalMemory {
         let (mut pinned, mut movable) = (Bits::default(), Bits::default());
         let mut last = None;

@@ -6,7 +6,7 @@ use crate::page_index::PageLocation;
 use farreach_types::addr::Pfn;
 
 impl Memory {
-    /// The reserved or busy frame of an object page becomes (or is) busy; says which and whether it was reserved.
+    /// Makes the frame of an object page busy, if it has one. Returns the frame and whether it was reserved.
     pub fn claim(&mut self, object: ObjectId, page: u64) -> Option<(Pfn, bool)> {
         match self.objects.get(object).page_index.get(page)? {
             PageLocation::Busy(pfn) => Some((pfn, false)),
@@ -52,8 +52,8 @@ impl Memory {
         self.note_peak();
     }
 
-    /// Erases the identity of the object pages `first..last` (T94-60): frames that nobody maps are freed, and reservations end,
-    /// unless they are to be kept.
+    /// Erases the identity of the object pages `first..last` (T94-60). Frames without a mapping are freed. Reservations
+    /// end, unless `keep_reserved`.
     pub fn forget(&mut self, object: ObjectId, first: u64, last: u64, keep_reserved: bool) {
         let before = self.busy.len();
         for (slot, pages) in self.objects.get_mut(object).page_index.drain(first..last, keep_reserved) {
@@ -62,7 +62,8 @@ impl Memory {
                     self.reserved.end_one();
                     self.freed.push((pfn.0, 1));
                 }
-                // A private page whose last mapping went first is free already; what the event under way frees is nobody else's yet.
+                // A private page that lost its last mapping before this is free already. Its frame is not reused within
+                // the event.
                 PageLocation::Busy(pfn) => self.busy.disown_run(pfn, pages, &mut self.freed),
             }
         }
@@ -75,7 +76,7 @@ impl Memory {
         debug_assert!(!matches!(old, Some(PageLocation::Reserved(..))), "a mapped page was reserved");
     }
 
-    /// One region less maps the object; the last one destroys it.
+    /// One region fewer maps the object. The last one destroys it.
     pub fn drop_mapper(&mut self, object: ObjectId) {
         let o = self.objects.get_mut(object);
         o.mappers -= 1;

@@ -1,4 +1,5 @@
-//! Physical memory: which frames hold something, which are held back (T94-43, T94-46), and how much of all that there was.
+//! Physical memory: which frames hold something, which are held back (T94-43, T94-46), and how much of all that there
+//! was.
 
 mod contents;
 
@@ -14,7 +15,7 @@ use farreach_types::counts::{FreeMemory, OsCounts};
 
 /// Frames, objects, reservations and the counters of all of them.
 pub struct Memory {
-    /// Who is free.
+    /// Which frames are free.
     pub alloc: Box<dyn FrameAllocator>,
     /// Frames that a policy set aside at the start; counted as handed out by the allocator.
     pub pool: Pool,
@@ -23,10 +24,10 @@ pub struct Memory {
     /// Counters of the whole operating system.
     pub counts: OsCounts,
     busy: BusyFrames,
-    /// Frames of others, which compaction may move.
+    /// Frames of other programs that compaction may move.
     others: FrameSet,
     reserved: ReservedList,
-    /// Taken from the allocator for a process, and not given to it yet.
+    /// Frames taken from the allocator for a process that has not got them yet.
     kept: u64,
     reclaim_batch: u64,
     /// log2 of the base page.
@@ -98,8 +99,8 @@ impl Memory {
         self.peak
     }
 
-    /// One free frame for `vpn` as an ordinary allocator would give it; when none is free, the oldest reservations are given
-    /// up: from the head of the reserved list to the tail of the free list (T94-46). `None`: memory is full.
+    /// One free frame for `vpn` as an ordinary allocator would give it; when none is free, the oldest reservations are
+    /// given up: from the head of the reserved list to the tail of the free list (T94-46). `None`: memory is full.
     pub fn ordinary(&mut self, vpn: Vpn) -> Option<Pfn> {
         loop {
             if let Some(pfn) = self.alloc.alloc_near(vpn) {
@@ -111,8 +112,8 @@ impl Memory {
         }
     }
 
-    /// Frames for `pages` pages in the largest blocks there are (RMM15-24): first frame and number of each. `None`, and nothing is
-    /// taken, unless all are to be had, or the allocator knows no blocks.
+    /// Frames for `pages` pages in the largest blocks there are (RMM15-24): first frame and number of each. `None`, and
+    /// nothing is taken, if there are not enough or the allocator has no blocks.
     pub fn together(&mut self, pages: u64) -> Option<Vec<(Pfn, u64)>> {
         let buddy = self.alloc.blocks_mut()?;
         let got = buddy.eager(pages);
@@ -149,8 +150,8 @@ impl Memory {
         Some(FreeMemory { frames: self.alloc.free_frames()?, blocks })
     }
 
-    /// The busy frame `from` becomes free, its contents and its place in the mappings go to the frame `to`, which was just taken. Page
-    /// tables and objects are the caller's business.
+    /// Moves contents and mappings of the busy frame `from` to the frame `to`, which was just taken. `from` becomes
+    /// free. The caller updates page tables and objects.
     pub fn move_frame(&mut self, from: Pfn, to: Pfn) {
         self.busy.move_to(from, to);
         self.freed.push((from.0, 1));
@@ -161,12 +162,12 @@ impl Memory {
         self.busy.iter()
     }
 
-    /// Frames of others, which may be moved, in no order.
+    /// Frames of other programs that may be moved, in no order.
     pub fn others(&self) -> &FrameSet {
         &self.others
     }
 
-    /// As [`Memory::move_frame`], for a frame of others.
+    /// As [`Memory::move_frame`], for a frame of another program.
     pub fn move_other(&mut self, from: Pfn, to: Pfn) {
         let there = self.others.remove(from.0..from.0 + 1);
         debug_assert!(there, "{from:?} is nobody else's");
@@ -216,7 +217,7 @@ impl Memory {
         }
     }
 
-    /// One page table entry less names each of the frames; the last one frees a frame unless an object keeps it.
+    /// One page table entry fewer names each of the frames. The last one frees a frame, unless an object keeps it.
     pub fn unmap(&mut self, first: Pfn, frames: u64) {
         if numbers::is_direct_map(first) {
             return;
@@ -226,14 +227,14 @@ impl Memory {
         self.counts.freed_pages += before - self.busy.len();
     }
 
-    /// One page table entry less names the frame, but it is about to be named by another: it stays busy.
+    /// One page table entry fewer names the frame, but another is about to name it, so it stays busy.
     pub fn unmap_soft(&mut self, pfn: Pfn) {
         if !numbers::is_direct_map(pfn) {
             self.busy.unmap(pfn);
         }
     }
 
-    /// Ends an event: what it freed goes to the tail of the free list together, in ascending order.
+    /// Ends an event: all frames that it freed go to the tail of the free list, in ascending order.
     pub fn release_freed(&mut self) {
         self.freed.sort_unstable();
         for (mut first, mut frames) in std::mem::take(&mut self.freed) {

@@ -23,7 +23,7 @@ pub struct Entry {
     pub order: u8,
     /// Mapped at all.
     pub present: bool,
-    /// A store must copy the page first (or take it over when nobody else has it).
+    /// A store must copy the page first, or take it over if no other process shares it.
     pub cow: bool,
     /// Stored to since it was mapped.
     pub dirty: bool,
@@ -33,25 +33,25 @@ pub struct Entry {
     pub populated: bool,
     /// An access that its protection forbids was counted.
     pub forbidden: bool,
-    /// The page belongs to the direct segment (DS13-3): the hardware never sees this entry, which stands for the segment in all that
+    /// The page belongs to the direct segment (DS13-3). The hardware never sees this entry; it is there for code that
     /// reads the page table.
     pub segment: bool,
 }
 
 impl Entry {
-    /// What pages that share an entry have in common, as of the page `back` pages before.
+    /// The part of the entry that pages of a run share, for the page `back` pages before this one.
     pub(super) fn common(&self, back: u64) -> Entry {
         let pfn = Pfn(self.pfn.0.wrapping_sub(back));
         Entry { pfn, present: true, dirty: false, touched: false, populated: false, ..*self }
     }
 
-    /// Came with others and was never referenced.
+    /// Mapped together with others and never referenced.
     pub(super) fn is_unused(&self) -> bool {
         self.present && self.populated && !self.touched
     }
 }
 
-/// Mapped pages that follow each other, as their frames do, and are alike but for what became of each.
+/// Consecutive mapped pages in consecutive frames that differ at most in their dirty, touched and populated bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// First page.
@@ -60,6 +60,6 @@ pub struct Run {
     pub pages: u64,
     /// The entry of the first, with `dirty`, `touched` and `populated` clear.
     pub entry: Entry,
-    /// Pages that came with others and were never referenced.
+    /// Pages that were mapped together with others and never referenced.
     pub unused: u64,
 }

@@ -1,4 +1,4 @@
-//! Leaf tables: an entry for each page, or one for all that are alike.
+//! Leaf tables: an entry for each page, or one entry that all pages share.
 
 use super::entry::Entry;
 use crate::bits;
@@ -20,7 +20,7 @@ pub(super) enum Leaf {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Alike {
-    /// What they have in common; the frame is that of the first page of the leaf, mapped or not.
+    /// The shared entry. Its frame is that of the leaf's first page, mapped or not.
     pub common: Entry,
     pub present: Bits,
     pub dirty: Bits,
@@ -60,7 +60,7 @@ impl Alike {
         })
     }
 
-    /// Sets the state of a page that is like the others.
+    /// Sets the bits of a page that shares the entry.
     pub fn put(&mut self, at: usize, entry: &Entry) {
         set(&mut self.present, at, true);
         set(&mut self.dirty, at, entry.dirty);
@@ -97,7 +97,7 @@ impl Alike {
 }
 
 impl Leaf {
-    /// The pages of a table that are alike, and nothing else, as a run.
+    /// The pages of a table as a run; `None` if they cannot share an entry.
     pub fn alike(entries: &[Entry; LEAF as usize]) -> Option<Alike> {
         let (first, entry) = entries.iter().enumerate().find(|(_, e)| e.present)?;
         let mut alike = Alike { common: entry.common(first as u64), ..Alike::default() };

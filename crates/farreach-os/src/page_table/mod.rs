@@ -1,8 +1,9 @@
-//! The page table of one address space: the authority on translations (XC-3). Always seen by base page; a superpage is a
-//! mark on the entries of its pages (T94-56), so merging and splitting never change a translation.
+//! The page table of one address space: the authority on translations (XC-3). Always seen by base page; a superpage is
+//! a mark on the entries of its pages (T94-56), so merging and splitting never change a translation.
 //!
-//! Pages of a leaf table whose frames follow each other and that are alike in all else share one entry and have a few bits each: memory
-//! that came in one piece costs next to nothing, touched or not. The leaf becomes a table of entries when a page of it differs.
+//! If the pages of a leaf table lie in consecutive frames and have equal attributes, they share one entry and have a
+//! few bits each. So contiguous memory costs next to nothing, touched or not. The leaf becomes a table of entries when
+//! one of its pages differs.
 
 pub mod entry;
 mod leaf;
@@ -68,7 +69,7 @@ impl PageTable {
         }
     }
 
-    /// The leaf table of a page, which may be new: then it is a run without pages that has this in common.
+    /// The leaf table with this number. A new one is an empty run with this shared entry.
     fn leaf_for(&mut self, number: u64, common: Entry) -> &mut Leaf {
         let leaf = *self.index.entry(number).or_insert_with(|| {
             let empty = Leaf::Run(Box::new(Alike { common, ..Alike::default() }));
@@ -105,7 +106,7 @@ impl PageTable {
         self.present += 1;
     }
 
-    /// Maps pages that are not mapped to frames that follow each other; `entry` is that of the first.
+    /// Maps unmapped pages to consecutive frames. `entry` is the entry of the first.
     pub fn insert_run(&mut self, pages: VpnRange, entry: Entry) {
         let mut entry = entry;
         for (number, at, n) in bits::groups(pages.start.0, pages.pages, LEAF) {
@@ -126,7 +127,7 @@ impl PageTable {
         }
     }
 
-    /// Unmaps a page and says what was there.
+    /// Unmaps a page and returns its entry.
     pub fn remove(&mut self, vpn: Vpn) -> Option<Entry> {
         let entry = self.get(vpn)?;
         self.clear(VpnRange::one(vpn));
@@ -156,7 +157,7 @@ impl PageTable {
             };
             self.present -= gone;
             if left == 0 {
-                // What an empty leaf holds is of no use, and may be much.
+                // An empty leaf may hold much memory that is of no use.
                 self.leaves[slot as usize] = Leaf::Run(Box::default());
                 self.index.remove(&number);
                 self.free.push(slot);
@@ -176,7 +177,8 @@ impl PageTable {
         })
     }
 
-    /// The leaves that have a page in a range, ascending. Cost goes with what is mapped, not with the length of the range.
+    /// The leaves that have a page in a range, ascending. Cost goes with what is mapped, not with the length of the
+    /// range.
     fn leaves_in(&self, range: VpnRange) -> Vec<u64> {
         let (first, last) = (range.start.0 / LEAF, range.end().0.div_ceil(LEAF));
         let mut leaves: Vec<u64> = if last - first <= 2 * self.index.len() as u64 {
@@ -208,7 +210,7 @@ impl PageTable {
         }
     }
 
-    /// Marks the mapped pages of a range as stored to; says how many were not.
+    /// Sets the dirty bit of the mapped pages of a range. Returns how many were clean.
     pub fn set_dirty(&mut self, range: VpnRange) -> u64 {
         let mut clean = 0;
         for (number, at, n) in bits::groups(range.start.0, range.pages, LEAF) {
@@ -234,7 +236,7 @@ impl PageTable {
         clean
     }
 
-    /// After pages were brought together: leaves of the range whose pages are alike now take the room of a run.
+    /// Turns the leaf tables of a range into runs where their pages allow it. For use after pages were moved together.
     pub fn pack(&mut self, range: VpnRange) {
         for number in self.leaves_in(range) {
             let leaf = &mut self.leaves[self.index[&number] as usize];

@@ -49,7 +49,7 @@ impl PageTable {
         self.runs_in(range).iter().flat_map(|run| VpnRange { start: run.first, pages: run.pages }.iter()).collect()
     }
 
-    /// Pages that came with others and were never referenced.
+    /// Pages that were mapped together with others and never referenced.
     pub fn unused(&self) -> u64 {
         let of = |leaf: &u32| match &self.leaves[*leaf as usize] {
             Leaf::Table(entries, _) => entries.iter().filter(|e| e.is_unused()).count() as u64,
@@ -58,7 +58,7 @@ impl PageTable {
         self.index.values().map(of).sum()
     }
 
-    /// Of those the first so many that belong to nobody else, ascending: neither copied on a store nor in a segment.
+    /// The first `most` unused pages that are neither copy-on-write nor in a segment, ascending.
     pub fn idle(&self, most: usize, all: VpnRange) -> Vec<Vpn> {
         let mut idle = Vec::new();
         for number in self.leaves_in(all) {

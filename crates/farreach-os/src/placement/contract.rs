@@ -17,17 +17,17 @@ pub struct FrameRequest {
     pub page: u64,
 }
 
-/// A placement policy. It takes frames from the memory it is given; making the asked-for page busy is the caller's business.
+/// A placement policy. It takes frames from the memory that it is given. The caller makes the requested page busy.
 pub trait Placement: Send {
     /// A frame for a page that has neither a busy nor a reserved one; `None` when memory is full.
     fn place(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn>;
 
-    /// The frame of a private copy of such a page of a file.
+    /// The frame for a private copy of a page of a file.
     fn copy(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
         memory.ordinary(request.vpn)
     }
 
-    /// A region that was just mapped, and what people call it.
+    /// A region was mapped. `name` is its label.
     fn mapped(&mut self, memory: &Memory, region: &Region, name: &str) {
         let _ = (memory, region, name);
     }
@@ -38,7 +38,8 @@ pub trait Placement: Send {
         None
     }
 
-    /// When the system starts: sets frames aside, if the policy wants some. The error names key, value and what is allowed.
+    /// When the system starts: sets frames aside, if the policy wants some. The error names key, value and what is
+    /// allowed.
     fn start(&mut self, memory: &mut Memory) -> Result<(), String> {
         let _ = memory;
         Ok(())
@@ -50,19 +51,21 @@ pub trait Placement: Send {
         EagerGrant::Now(Vec::new())
     }
 
-    /// Gives back what the policy keeps for a process that ends (`None`: for all of them, memory is full). Whether that was anything.
+    /// Gives back the frames that the policy keeps for a process that ends (`None`: for all processes, because memory
+    /// is full). Returns whether there were any.
     fn give_up(&mut self, memory: &mut Memory, asid: Option<Asid>) -> bool {
         let _ = (memory, asid);
         false
     }
 
-    /// Superpages that a fault in private anonymous memory with this advice may bring in, largest first, as log2 of their base pages.
+    /// Superpages that a fault in private anonymous memory with this advice may bring in, largest first, as log2 of
+    /// their base pages.
     fn orders(&self, memory: &Memory, request: FrameRequest, advice: Huge) -> &[u8] {
         let _ = (memory, request, advice);
         &[]
     }
 
-    /// A free block for such a superpage, whose first page is asked for.
+    /// A free block for a superpage. `request` is its first page.
     fn block(&mut self, memory: &mut Memory, request: FrameRequest, order: u8) -> Option<Pfn> {
         let _ = request;
         memory.block(order.into())
@@ -73,17 +76,17 @@ pub trait Placement: Send {
         false
     }
 
-    /// Whether a superpage that a process shared with a child, and has alone again, is taken over as a whole at the first store to it.
+    /// Whether the first store to a superpage that is no longer shared with a child takes it over as a whole.
     fn reuses(&self) -> bool {
         false
     }
 
-    /// Whether memory is rounded up to whole huge pages, and what is left of them is mapped too.
+    /// Whether memory is rounded up to whole huge pages, whose rest is mapped too.
     fn rounds_up(&self) -> bool {
         false
     }
 
-    /// log2 of the base pages of such a huge page.
+    /// log2 of the base pages of these huge pages.
     fn huge_order(&self) -> Option<u8> {
         None
     }
@@ -99,10 +102,10 @@ pub trait Placement: Send {
     }
 }
 
-/// What a policy has for a request.
+/// A policy's answer to a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum EagerGrant {
-    /// First frame and number of each block, in the order of the pages they are for; perhaps fewer than asked for. The other pages get
+    /// First frame and number of each block, in page order. There may be fewer frames than pages; the other pages get
     /// theirs when they are touched.
     Now(Vec<(Pfn, u64)>),
     /// There is enough memory, but it is too fragmented.
@@ -121,10 +124,11 @@ pub struct PlacementKind {
     pub build: fn(&Params) -> Result<Box<dyn Placement>, String>,
 }
 
-/// How base pages become superpages in the background (khugepaged). Time is counted in page faults, the only clock that the system has.
+/// How base pages become superpages in the background (khugepaged). Time is counted in page faults, the system's only
+/// clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Background {
-    /// log2 of the base pages of what they become.
+    /// log2 of the base pages of the superpage.
     pub order: u8,
     /// Page faults between two scans.
     pub every: u64,
@@ -143,18 +147,18 @@ pub enum OnFork {
     Copy,
 }
 
-/// Which memory of which programs segments are for.
+/// Which programs get direct segments, and for which memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Primary {
     /// Holes between regions belong to the primary region, up to the size of the memory set aside (DS13-11).
     pub eager: bool,
     /// Only the heap is eligible; otherwise all private anonymous read-write memory but stacks (DS13-12).
     pub heap_only: bool,
-    /// Pages that an eligible region has at least.
+    /// Fewest pages of an eligible region.
     pub least: u64,
-    /// Paths or file names of programs that get one; none: whoever has `admit` pages (DS13-14).
+    /// Paths or file names of the programs that get one. Empty: every program with `admit` pages (DS13-14).
     pub programs: Vec<String>,
-    /// Pages of a primary region from which it gets a segment.
+    /// Fewest pages of a primary region that gets a segment.
     pub admit: u64,
     /// Faults map the pages that the registers would give (DS13-25).
     pub emulation: bool,

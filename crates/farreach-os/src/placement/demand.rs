@@ -1,4 +1,4 @@
-//! Demand paging: at the first touch, whatever frame the allocator has.
+//! Demand paging: at the first touch, the next free frame.
 
 use super::contract::{FrameRequest, Placement, PlacementKind};
 use crate::memory::Memory;

@@ -1,5 +1,5 @@
-//! Eager paging (RMM15-23 to RMM15-27): a request for anonymous memory gets its frames at once, in the largest blocks there are, so
-//! that it becomes few ranges.
+//! Eager paging (RMM15-23 to RMM15-27): a request for anonymous memory gets its frames at once, in the largest blocks
+//! there are, so that it becomes few ranges.
 
 use super::contract::{EagerGrant, FrameRequest, Placement, PlacementKind};
 use crate::memory::Memory;

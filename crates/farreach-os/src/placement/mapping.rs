@@ -1,10 +1,12 @@
-//! The contiguity of a real machine: pages get the frames that a living process had, as `farreach contiguity --dump` wrote them down.
+//! The contiguity of a real machine: pages get the frames that a living process had, as `farreach contiguity --dump`
+//! wrote them down.
 //!
-//! What is recorded lies at other addresses than what was looked at, so a page is found by what it belongs to ([`locate`](Mapped::locate)):
-//! a page of a file by path and page, the heap from its start on, the stack from its end down, anonymous memory in the order in which
-//! the program asks for it. The kernel hands out address space from the top down and joins neighbours; so each new mapping takes the
-//! uppermost free place in the anonymous mappings of the dump, the same distance from a 2 MB boundary if one is to be had, and gives
-//! it back when it is gone. Where the dump has such a mapping at the very address, the address counts.
+//! The recorded program has other addresses than the dumped process, so a page is found by what it belongs to
+//! ([`locate`](Mapped::locate)). A page of a file is found by path and page, the heap from its start, the stack from
+//! its end, anonymous memory in the order in which the program requests it. The kernel hands out address space from the
+//! top down and joins neighbours. So each new mapping takes the highest free place in the anonymous mappings of the
+//! dump, preferably at the same distance from a 2 MB boundary. It gives the place back when it is unmapped. If the dump
+//! has an anonymous mapping at the same address, that one is taken.
 
 use super::contract::{FrameRequest, Placement, PlacementKind};
 use crate::dump::{Dump, HUGE};
@@ -115,14 +117,15 @@ impl Mapped {
         Some(at)
     }
 
-    /// Whether there are 2 MB leaves among these pages of the dump: for base pages alone the distance from a boundary is nothing.
+    /// Whether there are 2 MB leaves among these pages of the dump: for base pages alone the distance from a boundary
+    /// is nothing.
     fn any_huge(&self, at: u64, pages: u64) -> bool {
         let first = self.dump.areas.partition_point(|area| area.end() <= at);
         let areas = self.dump.areas[first..].iter().take_while(|area| area.start < at + pages);
         areas.flat_map(|area| &area.runs).any(|run| run.huge && run.vpn < at + pages && at < run.vpn + run.pages)
     }
 
-    /// What objects that are gone had is free again.
+    /// Frees the places of objects that are gone.
     fn sweep(&mut self, memory: &Memory) {
         let free = &mut self.free;
         self.places.retain(|&id, place| {
@@ -135,7 +138,7 @@ impl Mapped {
         });
     }
 
-    /// Pages of the dump that the page may be, best first. Of a file there may be several: a private copy lies where it may be written.
+    /// Candidate pages of the dump, best first. A file may have several; a private copy lies in a writable mapping.
     fn locate(&self, memory: &Memory, request: FrameRequest, copy: bool) -> Vec<(usize, u64)> {
         let object = memory.objects.get(request.object);
         if let Some(file) = &object.file {
@@ -176,7 +179,7 @@ impl Mapped {
             return Some(pfn);
         }
         let pfn = memory.ordinary(request.vpn)?;
-        // Behind a private copy is a page of the file that no process has.
+        // A private copy replaces a page of the file, which the dumped process did not map.
         if !found.is_empty() {
             memory.counts.mapping_taken += 1;
         } else if copy || self.locate(memory, request, true).is_empty() {
@@ -191,7 +194,7 @@ impl Placement for Mapped {
         if memory.alloc.total().is_some_and(|frames| frames > numbers::DUMP) {
             return Err("memory is not allowed to be above 64T with placement = mapping".to_owned());
         }
-        // One frame may lie behind many pages: the page of zeros, shared files.
+        // Many pages may share a frame: the zero page, shared files.
         let runs = self.dump.areas.iter().flat_map(|area| &area.runs);
         let mut frames: Vec<(u64, u64)> = runs.filter_map(|run| Some((run.pfn?, run.pages))).collect();
         frames.sort_unstable();
@@ -217,7 +220,7 @@ impl Placement for Mapped {
         }
         let (start, end) = (region.range.start.0, region.range.end().0);
         let (name, piece) = match name {
-            // Both go on behind what was mapped first, one up, one down.
+            // Both continue from their first mapping: the heap upwards, the stack downwards.
             HEAP => {
                 let here = self.dump.areas.iter().any(|a| a.name == HEAP && (a.start..a.end()).contains(&start));
                 let at = if here { Some(start) } else { self.heap };

@@ -1,5 +1,6 @@
-//! Page reservation (T94-43 to T94-52): the first fault in a superpage-sized region of an object holds back an aligned group of
-//! frames for the whole region, each page at its own offset. The frames are on loan: whoever runs out of free ones takes them.
+//! Page reservation (T94-43 to T94-52): the first fault in a superpage-sized region of an object holds back an aligned
+//! group of frames for the whole region, each page at its own offset. The frames stay available: when no frame is free,
+//! the oldest reservations are taken back.
 
 use super::contract::{FrameRequest, Placement, PlacementKind};
 use crate::memory::Memory;

@@ -1,4 +1,5 @@
-//! Direct segments (DS13-10 to DS13-26): which memory of which programs they are for. The mechanism is in `crate::segment`.
+//! Direct segments (DS13-10 to DS13-26): which programs get them, and for which memory. `crate::segment` is the
+//! mechanism.
 
 use super::contract::{FrameRequest, OnFork, Placement, PlacementKind, Primary};
 use crate::memory::Memory;

@@ -1,5 +1,5 @@
-//! Transparent huge pages (RMM15-26), after Linux: a fault in private anonymous memory brings in the largest enabled size that fits, and
-//! what began as base pages is collapsed in the background.
+//! Transparent huge pages (RMM15-26), after Linux: a fault in private anonymous memory brings in the largest enabled
+//! size that fits, and what began as base pages is collapsed in the background.
 
 use super::contract::{Background, FrameRequest, Placement, PlacementKind};
 use crate::memory::Memory;

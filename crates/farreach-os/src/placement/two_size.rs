@@ -1,5 +1,5 @@
-//! Two page sizes, one chosen for each piece of an object (PS-6, PS-14, F-22): a large page is allocated whole at the first touch of any part
-//! of it (PS-5), and mapped as one.
+//! Two page sizes, one chosen for each piece of an object (PS-6, PS-14, F-22): a large page is allocated whole at the
+//! first touch of any part of it (PS-5), and mapped as one.
 
 use super::contract::{FrameRequest, Placement, PlacementKind};
 use crate::memory::Memory;
@@ -61,7 +61,8 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
 }
 
 impl TwoSize {
-    /// log2 of the base pages to allocate at a first touch (PS-6): both conditions. `free`: bytes that are free; `None`: without end.
+    /// log2 of the base pages to allocate at a first touch (PS-6): both conditions. `free`: bytes that are free;
+    /// `None`: without end.
     fn size_for(&self, object: &Object, page_bytes: u64, free: Option<u64>) -> u32 {
         let large = page_bytes << self.order;
         let big_enough = object.pages() >= self.object_bytes.div_ceil(page_bytes) && self.kinds.contains(&object.kind);
@@ -69,8 +70,8 @@ impl TwoSize {
         if big_enough && enough_free { self.order } else { 0 }
     }
 
-    /// The large page around a page, if it is to be had. An object that grows is asked about anew for each large page at its first
-    /// touch; what has base pages by then keeps them.
+    /// The large page around a page, if there is one to allocate. A growing object is checked again at the first touch
+    /// of each large page. Pages that have base pages by then keep them.
     fn whole(&self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
         let (page_bytes, free) = (memory.page_bytes(), memory.alloc.free_frames());
         let object = memory.objects.get_mut(request.object);

@@ -1,4 +1,4 @@
-//! Superpage promotion and demotion (T94-40 to T94-42, T94-54 to T94-56): decided by counting mapped pages, never by moving any.
+//! Superpage promotion and demotion (T94-40 to T94-42, T94-54 to T94-56). Mapped pages are counted; none is ever moved.
 
 pub(crate) mod policy;
 
@@ -18,8 +18,8 @@ enum Refusal {
 }
 
 impl Os {
-    /// After `vpn` was mapped: promotes the groups around it that reached their threshold, smallest first, and are larger than what it is
-    /// mapped by.
+    /// After `vpn` was mapped: promotes the groups around it that reached their threshold, smallest first, if they are
+    /// larger than its current mapping.
     pub(crate) fn promote_around(&mut self, asid: Asid, vpn: Vpn, region: &Region) {
         let kind = self.memory.objects.get(region.object).kind;
         for i in 0..self.promotion.orders().len() {
@@ -33,7 +33,8 @@ impl Os {
         }
     }
 
-    /// After `vpn` was mapped: maps the large page around it as one, if its frames were allocated so. Counted as a promotion.
+    /// After `vpn` was mapped: maps the large page around it as one, if its frames were allocated so. Counted as a
+    /// promotion.
     pub(crate) fn map_large(&mut self, asid: Asid, vpn: Vpn, region: &Region) {
         let Some(order) = self.placement.large() else { return };
         let object = self.memory.objects.get(region.object);
@@ -55,7 +56,8 @@ impl Os {
         *counter += 1;
     }
 
-    /// Whether the group can be one mapping as it is, without moving a page; the pages that would have to be populated.
+    /// Checks whether the group can become one mapping without moving a page. Returns the pages that must be populated
+    /// for it.
     fn check_group(&mut self, asid: Asid, group: VpnRange, region: &Region) -> Result<Vec<(Vpn, Pfn)>, Refusal> {
         self.memory.counts.pt_probes += group.pages;
         let space = &self.spaces[asid.0 as usize];
@@ -125,7 +127,7 @@ impl Os {
         self.change(asid, group, What::Promoted);
     }
 
-    /// Splits the superpage that a page lies in, if any (T94-42).
+    /// Splits the superpage around a page, if there is one (T94-42).
     pub(crate) fn demote(&mut self, asid: Asid, vpn: Vpn) {
         let order = match self.space(asid).table.get(vpn) {
             Some(e) if e.order > 0 => u32::from(e.order),

@@ -5,7 +5,7 @@ use crate::page_table::PageTable;
 use farreach_types::addr::{Vpn, VpnRange};
 use farreach_types::counts::Contiguity;
 
-/// Runs that count as ranges in statistics, whatever the threshold (RMM15-43).
+/// Shortest run that counts as a range in statistics, independent of the threshold (RMM15-43).
 const LEAST: u64 = 8;
 
 /// The address space as it was when it had most pages.
@@ -34,7 +34,7 @@ impl Census {
         let mapped = table.present();
         let mut lengths: Vec<u64> = runs.iter().map(|(_, run)| run.pages).filter(|&n| n >= LEAST).collect();
         lengths.sort_unstable_by(|a, b| b.cmp(a));
-        // Ideal contiguity: what lies together in virtual memory with equal attributes, wherever its frames are.
+        // Ideal contiguity: virtually contiguous pages with equal attributes, in any frames.
         let mut ideal: Vec<u64> = Vec::new();
         let mut last = None;
         for (first, run) in runs.iter() {
@@ -45,7 +45,7 @@ impl Census {
             last = Some((Vpn(first.0 + run.pages), run.attr));
         }
         ideal.sort_unstable_by(|a, b| b.cmp(a));
-        // What is mapped by superpages now, not what ever was: many go before others come.
+        // Superpages that exist now, not all that ever did: many are split before others appear.
         let everywhere = VpnRange { start: Vpn(0), pages: 1 << 52 };
         let (mut superpages, mut superpage_pages) = (0, 0);
         for run in table.runs_in(everywhere).iter().filter(|run| run.entry.order > 0) {

@@ -55,7 +55,7 @@ pub const KEYS: &[&Key] = &[&RANGES, &TABLE, &THRESHOLD, &CAPACITY, &FEEDBACK, &
 /// What a store to a copy-on-write page of a range does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cow {
-    /// The range becomes pages, one of which is copied.
+    /// The range becomes pages, and the page stored to is copied.
     Dissolve,
     /// The page is copied, the rest stays one or two ranges if long enough.
     Split,
@@ -63,7 +63,8 @@ pub enum Cow {
     Copy,
 }
 
-/// What happens to the range of a page that is taken back (RMM15-29): all of it goes, or it breaks and the rest stays (F-21).
+/// What happens to the range of a page that is taken back (RMM15-29): all of it goes, or it breaks and the rest stays
+/// (F-21).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reclaim {
     /// Nothing is taken back.
@@ -115,8 +116,8 @@ impl Policy {
         })
     }
 
-    /// The threshold that the number of runs asks for (F-4). It doubles while there are more ranges than the capacity, and halves while
-    /// twice as fine a threshold would leave a quarter of the capacity free: so it does not swing.
+    /// The threshold for the current number of runs (F-4). It doubles while there are more ranges than the capacity. It
+    /// halves while half the threshold would still leave a quarter of the capacity free, so that it does not oscillate.
     pub fn by_count(&self, runs: &Runs, mut now: u64) -> u64 {
         if self.capacity == 0 {
             return now;

@@ -16,7 +16,7 @@ pub struct Ranges {
     /// Runs of all lengths.
     pub runs: Runs,
     table: Box<dyn RangeTable>,
-    /// The larger of what their number and what the range TLB asks for.
+    /// The larger of the thresholds by number of ranges and by feedback.
     threshold: u64,
     by_count: u64,
     feedback: Option<Feedback>,
@@ -140,7 +140,7 @@ impl Ranges {
                 run.published = wanted;
             }
         }
-        // A range that only grew is still true as it was.
+        // A range that only grew stays valid as it was.
         let holds = |old: &Range| {
             self.find(old.first).is_some_and(|new| {
                 new.attr == old.attr
@@ -157,8 +157,8 @@ impl Ranges {
         demoted
     }
 
-    /// Before pages go: takes the census if the space never had as many pages, by a sixty-fourth at least (growing in small steps
-    /// would cost a census at each).
+    /// Before pages go: takes the census if the space has more pages than ever before, by at least a sixty-fourth, so
+    /// that growing in small steps does not cost a census at each.
     pub fn before_shrinking(&mut self, table: &PageTable) {
         if table.present() > self.census.pages + self.census.pages / 64 {
             self.census = Census::take(table, &self.runs);

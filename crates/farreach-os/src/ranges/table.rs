@@ -3,8 +3,8 @@
 use farreach_types::addr::Vpn;
 use farreach_types::translation::{Range, RangeWalk};
 
-/// A process's range table. Ranges in it are disjoint; all tables give the same answers and differ in the nodes a search visits
-/// (RMM15-35).
+/// A process's range table. Ranges in it are disjoint; all tables give the same answers and differ in the nodes a
+/// search visits (RMM15-35).
 pub trait RangeTable: Send {
     /// Adds a range that overlaps none.
     fn insert(&mut self, range: Range);

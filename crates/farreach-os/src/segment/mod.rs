@@ -1,18 +1,21 @@
 //! Direct segments (DS13-10 to DS13-26): a contiguous piece of memory for the primary region of a process.
 //!
-//! A recorded program chose its own addresses. So its primary region is found, not given: the largest *span* of its address space in
-//! which all regions are eligible ([`Primary`](crate::placement::contract::Primary)), with the holes between them (eager provisioning) or without any (lazy). The segment
-//! covers the part of the span for which there is memory, from the first page on (DS13-15); after each event it shrinks, grows, moves to
-//! a span more than twice its size, or goes, so that it never covers a page that must be paged.
+//! A recorded program chose its own addresses, so the system has to find its primary region. It is the largest *span*
+//! of the address space in which all regions are eligible ([`Primary`](crate::placement::contract::Primary)), with the
+//! holes between them (eager provisioning) or without holes (lazy). The segment covers the part of the span for which
+//! there is memory, from the first page on (DS13-15). After each event it shrinks, grows, moves to a span more than
+//! twice its size, or is removed. So it never covers a page that must be paged.
 //!
-//! Pages in the segment have entries in the page table all the same, marked `segment`, from their first touch on: the page table stays
-//! the authority for all checks (XC-3), and the marks show that no page belongs to both (DS13-3). Hardware is told of them only by
-//! the registers.
+//! Pages in the segment have page table entries too, marked `segment`, from their first touch on. So the page table
+//! stays the authority for all checks (XC-3), and the marks show that no page belongs to both (DS13-3). The hardware
+//! knows these pages only by the registers.
 //!
-//! Each process can have one, with registers of its own, and segments are resized; the prototype of the paper does neither (DS13-23).
+//! Each process can have a segment, with registers of its own, and segments are resized. The paper's prototype does
+//! neither (DS13-23).
 //!
-//! What the hardware hears is in the order of DS13-20 to DS13-22. Entering: data is copied, `Segment`, `Stale` for the pages; the old
-//! frames are free only when the event ends (AMB-67). Leaving: the entries are there, `Segment`.
+//! Hardware is told in the order of DS13-20 to DS13-22. When pages enter: data is copied, then `Segment`, then `Stale`
+//! for the pages. The old frames become free only when the event ends (AMB-67). When pages leave: their entries exist
+//! before `Segment`.
 
 mod resize;
 mod spans;
@@ -34,7 +37,7 @@ impl Os {
         self.spaces.get(asid.0 as usize)?.segment.filter(|_| hardware)
     }
 
-    /// The segment of a process, also while it is emulated (DS13-25).
+    /// The segment of a process, also if it is emulated (DS13-25).
     pub fn segment_of(&self, asid: Asid) -> Option<Segment> {
         self.spaces.get(asid.0 as usize)?.segment
     }
@@ -53,7 +56,7 @@ impl Os {
         used.most_unused_pages = used.most_unused_pages.max(claimed - self.segments.pages);
     }
 
-    /// The first touch of a page in the segment: its frame was there all the time. False if the page lies in none.
+    /// The first touch of a page in the segment, which has its frame already. False if the page lies in no segment.
     pub(crate) fn segment_page(&mut self, asid: Asid, vpn: Vpn) -> bool {
         let space = &self.spaces[asid.0 as usize];
         let Some(segment) = space.segment.filter(|s| range(s).contains(vpn)) else { return false };
@@ -71,7 +74,8 @@ impl Os {
         true
     }
 
-    /// A fault gave a page inside the segment to paging (a stray reference into a hole): the segment gives way.
+    /// A fault mapped a page inside the segment by paging (a stray reference into a hole): reshapes the segment around
+    /// it.
     pub(crate) fn keep_out_of_segment(&mut self, asid: Asid, vpn: Vpn) {
         let space = &self.spaces[asid.0 as usize];
         if space.segment.is_some_and(|s| range(&s).contains(vpn)) && !space.table.get(vpn).is_some_and(|e| e.segment) {
@@ -79,7 +83,7 @@ impl Os {
         }
     }
 
-    /// After an event: the segment of the process becomes what it should be.
+    /// After an event: creates, resizes, moves or removes the segment of the process.
     pub(crate) fn shape_segment(&mut self, asid: Asid) {
         let Some(primary) = self.placement.primary().cloned() else { return };
         self.sample(asid, &primary);
@@ -108,7 +112,8 @@ impl Os {
         self.note_use();
     }
 
-    /// Pages are about to move elsewhere in the address space with their frames: the segment keeps the larger part beside them.
+    /// Pages are about to move to other addresses with their frames. The segment keeps the larger of the parts before
+    /// and after them.
     pub(crate) fn leave_segment(&mut self, asid: Asid, pages: VpnRange) {
         let Some(segment) = self.space(asid).segment.filter(|s| range(s).overlaps(&pages)) else { return };
         let (before, after) = (VpnRange::between(segment.base, pages.start), VpnRange::between(pages.end(), segment.limit));
@@ -116,7 +121,7 @@ impl Os {
         self.cut(asid, Some(kept).filter(|part| part.pages > 0));
     }
 
-    /// AMB-64.
+    /// Before a fork: keeps or removes the parent's segment (AMB-64).
     pub(crate) fn segment_before_fork(&mut self, asid: Asid, child: Asid) {
         let Some(primary) = self.placement.primary() else { return };
         let marked = self.segments.pages;
@@ -128,7 +133,7 @@ impl Os {
         self.space(asid).paged_for.push(child);
     }
 
-    /// At fork, a page of a segment that stays: the child gets a copy. False for other pages.
+    /// At fork, if the parent keeps its segment: gives the child a copy of a page in it. `None` for other pages.
     pub(crate) fn copy_from_segment(&mut self, asid: Asid, vpn: Vpn, child: Asid, region: &Region) -> Option<Pfn> {
         if !self.spaces[asid.0 as usize].table.get(vpn)?.segment {
             return None;
@@ -143,7 +148,8 @@ impl Os {
         Some(pfn)
     }
 
-    /// A process ends (DS13-18); those that wait for it may have segments again, from their next event on.
+    /// A process ends (DS13-18). Processes that were paged because of it may have segments again, from their next event
+    /// on.
     pub(crate) fn segment_end(&mut self, asid: Asid) {
         if self.placement.primary().is_some() {
             self.cut(asid, None);
@@ -151,7 +157,8 @@ impl Os {
         }
     }
 
-    /// Panics unless every page belongs to the segment or to paging, never to both (DS13-3), and segments have what they claim.
+    /// Panics unless every page belongs either to the segment or to paging (DS13-3), and the counters agree with the
+    /// segments.
     pub(crate) fn check_segments(&self) {
         if self.placement.primary().is_none() {
             return;

@@ -7,7 +7,7 @@ use crate::page_table::entry::attributes;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::translation::Segment;
 
-/// Frames lent at a time.
+/// Frames returned to the allocator at a time.
 const LOAN: u64 = 512;
 
 /// The pages of a segment.
@@ -15,7 +15,7 @@ pub(super) fn range(s: &Segment) -> VpnRange {
     VpnRange::between(s.base, s.limit)
 }
 
-/// What of `a` lies before and behind `b`.
+/// The parts of `a` before and after `b`.
 fn without(a: VpnRange, b: VpnRange) -> [VpnRange; 2] {
     if b.pages == 0 {
         return [a, VpnRange { pages: 0, ..a }];
@@ -24,7 +24,7 @@ fn without(a: VpnRange, b: VpnRange) -> [VpnRange; 2] {
 }
 
 impl Os {
-    /// DS13-15, DS13-16.
+    /// Creates a segment for a span, in the largest free run of the pool (DS13-15, DS13-16).
     pub(super) fn create(&mut self, asid: Asid, span: &Span) {
         let largest = self.memory.pool.open().max_by_key(|&(first, n)| (n, std::cmp::Reverse(first)));
         let Some((first, n)) = largest else {
@@ -39,7 +39,7 @@ impl Os {
         self.set(asid, Some(Segment { base, limit: Vpn(base.0 + pages), pfn }));
     }
 
-    /// DS13-21: as far as the memory beyond either end is free, or holds the very pages.
+    /// Grows the segment at both ends, as far as the next frames are free or already hold the right pages (DS13-21).
     pub(super) fn grow(&mut self, asid: Asid, span: VpnRange) {
         let old = self.spaces[asid.0 as usize].segment.expect("what grows is there");
         let end = Pfn(old.pfn.0 + (old.limit.0 - old.base.0));
@@ -60,7 +60,7 @@ impl Os {
         }
     }
 
-    /// Leaves of the segment only the part `kept` (DS13-22).
+    /// Shrinks the segment to `kept`, or removes it (DS13-22).
     pub(super) fn cut(&mut self, asid: Asid, kept: Option<VpnRange>) {
         let Some(old) = self.spaces[asid.0 as usize].segment else { return };
         match kept {
@@ -77,7 +77,7 @@ impl Os {
         }
     }
 
-    /// Gives the process other registers: shrinks, grows, begins or ends its segment. Old and new give a page in both the same frame.
+    /// Sets the registers of the process. A page in both the old and the new segment keeps its frame.
     fn set(&mut self, asid: Asid, new: Option<Segment>) {
         let old = std::mem::replace(&mut self.spaces[asid.0 as usize].segment, new);
         let nothing = VpnRange { start: Vpn(0), pages: 0 };
@@ -85,7 +85,7 @@ impl Os {
         if let Some(old) = old {
             self.memory.pool.release(old.pfn);
             for vpn in self.mapped_in_all(asid, without(before, after)) {
-                // A stray page that made the segment give way was never in it.
+                // A stray page that was mapped by paging is not marked.
                 let was = self.spaces[asid.0 as usize].table.update(vpn, |entry| std::mem::take(&mut entry.segment));
                 let marked = u64::from(was.expect("just listed"));
                 self.segments.pages -= marked;
@@ -95,7 +95,7 @@ impl Os {
         if let Some(new) = new {
             self.memory.pool.claim(new.pfn, new.limit.0 - new.base.0);
         }
-        // Registers first, then the flush of what they cover now.
+        // First the registers, then the flush of the pages that they cover now.
         let whole = [before, after].into_iter().filter(|r| r.pages > 0);
         let whole = whole.reduce(|a, b| VpnRange::between(a.start.min(b.start), a.end().max(b.end())));
         if self.placement.primary().is_some_and(|p| !p.emulation) {
@@ -114,7 +114,7 @@ impl Os {
         ranges.into_iter().filter(|r| r.pages > 0).flat_map(|r| table.mapped_in(r)).collect()
     }
 
-    /// A paged page goes to its place in the segment (DS13-20).
+    /// Moves a paged page to its frame in the segment (DS13-20).
     fn convert(&mut self, asid: Asid, vpn: Vpn, to: Pfn) {
         let region = self.region(asid, vpn);
         self.demote(asid, vpn);
@@ -139,8 +139,8 @@ impl Os {
         self.change(asid, VpnRange::one(vpn), What::Stale);
     }
 
-    /// Memory is full: frames set aside for segments go back to the allocator for good. If all are claimed, the segment with the longest
-    /// unused end shrinks first (DS13-22).
+    /// Memory is full: returns frames set aside for segments to the allocator, for good. If all are claimed, the
+    /// segment with the longest unused end shrinks first (DS13-22).
     pub(crate) fn lend_from_pool(&mut self) -> bool {
         if !self.placement.primary().is_some_and(|p| p.lend) {
             return false;

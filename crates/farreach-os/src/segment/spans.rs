@@ -1,4 +1,4 @@
-//! Which memory of which process may lie in a direct segment (DS13-10 to DS13-14).
+//! Which memory of a process may lie in a direct segment (DS13-10 to DS13-14).
 
 use crate::labels::HEAP;
 use crate::os::Os;
@@ -20,7 +20,7 @@ pub(super) struct Span {
 }
 
 impl Os {
-    /// DS13-12.
+    /// Whether a region may lie in a segment (DS13-12).
     fn eligible(&self, region: &Region, primary: &Primary) -> bool {
         let object = self.memory.objects.get(region.object);
         let stack = self.labels.is_stack_or_kernel(region.label);
@@ -28,8 +28,8 @@ impl Os {
         memory && (!primary.heap_only || self.labels.name(region.label) == HEAP) && region.range.pages >= primary.least
     }
 
-    /// Pieces of address space that hold eligible regions only. Address space reserved ahead is as large as the memory set aside
-    /// (DS13-11): regions that lie further apart are in no piece together.
+    /// Pieces of address space that hold eligible regions only. With eager provisioning a piece is at most as large as
+    /// the memory set aside (DS13-11), so regions further apart are in different pieces.
     pub(super) fn spans(&self, asid: Asid, primary: &Primary) -> Vec<Span> {
         let mut spans: Vec<Span> = Vec::new();
         let mut open = false;
@@ -58,7 +58,7 @@ impl Os {
         spans
     }
 
-    /// DS13-14.
+    /// Whether the process gets a segment (DS13-14).
     pub(super) fn admitted(&self, asid: Asid, span: &Span, primary: &Primary) -> bool {
         let space = &self.spaces[asid.0 as usize];
         let named = |program: &Arc<str>| {

@@ -1,4 +1,4 @@
-//! Table 4 and Figure 4: how much time page walks take with each page size, and with a segment.
+//! Table 4 and Figure 4: time for page walks with each page size, and with a segment.
 
 use super::*;
 use crate::number_text::percent;

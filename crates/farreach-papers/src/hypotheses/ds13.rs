@@ -12,10 +12,11 @@ use crate::number_text::percent;
 use crate::{Program, Results, Set};
 use farreach_types::plural::with_noun;
 
-/// Programs with so many address translations missed that a share of them says something.
+/// Programs with enough misses for a share of them to be meaningful.
 const MISSES: u64 = 1000;
 
-/// The footprint from which on a machine spends at least a hundredth of the time on misses, and the time at the largest footprint.
+/// The smallest footprint at which a machine spends at least a hundredth of the time on misses, and the share of time
+/// at the largest.
 fn inflection(results: &Results, set: &Set, machine: &str) -> Option<(Option<u64>, f64)> {
     let times: Vec<(u64, f64)> =
         fig5::sizes(set).iter().filter_map(|&s| Some((s, fig5::time(results, set, s, machine)?))).collect();
@@ -153,7 +154,7 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         claim: "Compacting 10 GB takes 1 % of the time once in 5 minutes, 0.1 % once in an hour",
         studies: &["ds13-by-hand"],
         judge: |results, _| {
-            // A sum, but no claim is judged where nothing was run.
+            // A sum could be judged without results, but no claim is.
             if results.is_empty() {
                 return untestable("nothing was run.");
             }
@@ -205,7 +206,7 @@ mod tests {
     use crate::{Answer, Measured, Request};
     use farreach_machine::{Lab, MachineSpec, Options};
 
-    /// A result with so many data misses, a share of them in the segment.
+    /// A result with this many data misses, a share of them in the segment.
     fn with(misses: u64, inside: u64) -> Answer {
         let mut lab = Lab::new(vec![MachineSpec::parse(DS_TRACKED, 0).unwrap()], Options::default()).unwrap();
         let result = lab.result("", None);

@@ -1,4 +1,4 @@
-//! What a claim is.
+//! The contract of a claim.
 
 use crate::results::{Results, Set};
 use farreach_types::papers::{Finding, Judged};
@@ -11,7 +11,7 @@ pub struct Hypothesis {
     pub claim: &'static str,
     /// The studies it rests on; it is shown with the first.
     pub studies: &'static [&'static str],
-    /// Judges it by what was run.
+    /// Judges it by the results.
     pub judge: fn(&Results, &Set) -> Finding,
 }
 

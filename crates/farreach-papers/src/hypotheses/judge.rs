@@ -12,7 +12,8 @@ pub(super) struct Tally {
     pub no: Vec<String>,
 }
 
-/// Asks `what` about each program: whether, and the numbers. `None`: the program was not run for it.
+/// Asks `what` about each program. The answer is whether it holds, and the numbers. `None`: the program was not run for
+/// it.
 pub(super) fn tally<'a>(
     programs: impl Iterator<Item = &'a Program>,
     what: impl Fn(&Program) -> Option<(bool, String)>,

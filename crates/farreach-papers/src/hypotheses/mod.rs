@@ -1,5 +1,5 @@
-//! The claims of the papers, each with a judge. A claim that fails on a program is said to fail, with the program named; nothing
-//! is tuned to make one hold.
+//! The claims of the papers, each with a judge. If a claim fails on a program, the verdict is that it fails, and it
+//! names the program. Nothing is tuned to make a claim hold.
 
 mod ds13;
 mod hypothesis;

@@ -22,12 +22,13 @@ fn small(set: &Set) -> impl Iterator<Item = &Program> + Clone {
     set.large.iter().filter(|p| !p.is_like(&BIG))
 }
 
-/// Programs whose walks with 4 KB pages take at least a hundredth of the time: on the others no design has anything to do.
+/// Programs whose walks with 4 KB pages take at least a hundredth of the time. On the others no design can gain
+/// anything.
 fn walks(results: &Results, p: &Program) -> bool {
     overhead(results, &p.name, RMM_4K).is_some_and(|o| o >= 1.0)
 }
 
-/// The programs among these that stand for something, apart from the others: whether all of the first are on one side of a limit.
+/// Judges the first programs, all of which must agree with the claim. The other programs are added to the explanation.
 fn both(first: Tally, others: Tally) -> Finding {
     let (one, other) = (first.all(), others.some());
     Finding { verdict: one.verdict, why: format!("{} Of the others: {}", one.why, other.why) }

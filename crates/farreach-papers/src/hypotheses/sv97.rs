@@ -151,7 +151,7 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             tally(programs(set), |p| {
                 let machine = results.machine(&p.name, SOFTVM)?;
                 let (dirty, rise) = (dirty_victims(machine)?, rise(machine)?);
-                // Below one in a hundred there is nothing to compare.
+                // Below one percent there is nothing to compare.
                 (dirty >= 1.0).then(|| {
                     let right = (2.0 / 3.0..=1.5).contains(&(rise / dirty));
                     (right, format!("{} displace a modified line, +{}", percent(dirty), percent(rise)))
@@ -335,7 +335,7 @@ fn sweeps(results: &Results, _: &Set) -> Finding {
     };
     let falls = by_line.is_sorted_by(|a, b| a > b);
     let grows = [4, 16, 64].map(|kb| table5::least(kb * KB, 16)).is_sorted_by(|a, b| a < b);
-    // What is left beyond the share of the changes that lower protection is what raises still cost.
+    // Cost beyond the share of the changes that lower protection comes from raises.
     let lowered = eager.cycles * (eager.pages - raised) as f64 / eager.pages as f64;
     let left = (raised_lazily.cycles - lowered).max(0.0) / (eager.cycles - lowered);
     let text = format!(

@@ -1,4 +1,4 @@
-//! Programs of a few pages, for claims that the paper works out by hand: half-used regions, small objects, holes, attributes.
+//! Programs of a few pages, for claims that T94 works out by hand: half-used regions, small objects, holes, attributes.
 
 use super::pages::{Batches, Pages};
 use farreach_types::addr::BASE_SHIFT;
@@ -18,7 +18,7 @@ pub const UNALIGNED: &str = "micro/unaligned-start";
 pub const ATTRIBUTE: &str = "micro/other-attribute";
 /// 64 regions, all loaded from, then a store to one page of each (H-T94-29).
 pub const ONE_DIRTY: &str = "micro/one-page-dirty";
-/// 64 regions of a disk file of which the first half is read, twice (H-T94-30).
+/// The first half of each of 64 regions of a disk file, read twice (H-T94-30).
 pub const HALF_FILE: &str = "micro/half-used-file";
 
 /// First page of what is mapped: the start of a region.

@@ -1,4 +1,5 @@
-//! Programs made by hand for claims about large memory: scattered ranges, sparse arenas, processes that take turns, pages that change.
+//! Programs made by hand for claims about large memory: scattered ranges, sparse arenas, processes that take turns,
+//! pages that change.
 
 use super::pages::{Batches, Pages};
 use farreach_types::addr::{Asid, BASE_SHIFT};
@@ -8,7 +9,7 @@ use rand_pcg::Pcg64Mcg;
 
 /// Uniformly random pages of 62 mappings that do not touch (H-RM-5, CA-37).
 pub const SCATTERED: &str = "micro/62-ranges";
-/// Eight mappings of 64 MB side by side, of each of which the first 256 KB are used (H-DS-11).
+/// Eight adjacent mappings of 64 MB. The first 256 KB of each are used (H-DS-11).
 pub const ARENAS: &str = "micro/arenas";
 /// Two processes with memory at equal addresses, which take turns (H-DS-14).
 pub const TURNS: &str = "micro/two-processes";
@@ -43,7 +44,7 @@ pub fn source(name: &str) -> Option<Box<dyn Source + Send>> {
             p.load(random.map(|(range, page)| at(range) + page));
         }
         ARENAS => {
-            // Each below the one before, as mmap gives them.
+            // Each below the one before, as mmap places them.
             (0..8).rev().for_each(|arena| p.map(BASE + (arena << 14), 1 << 14, Backing::Anonymous));
             (0..8).for_each(|arena| p.store((0..64).map(|page| BASE + (arena << 14) + page)));
         }
@@ -64,7 +65,7 @@ pub fn source(name: &str) -> Option<Box<dyn Source + Send>> {
             let (large, tiny) = (|i: u64| BASE + i * 5000, |i: u64| BASE + (1 << 20) + i * 16);
             (0..8).for_each(|i| p.map(large(i), 4096, Backing::Anonymous));
             (0..256).for_each(|i| p.map(tiny(i), 4, Backing::Anonymous));
-            // Three of four to the large ones.
+            // Three of four loads go to the large mappings.
             let pages = (0..LOADS).map(|_| match below(4) {
                 0 => tiny(below(256)) + below(4),
                 _ => large(below(8)) + below(4096),

@@ -1,5 +1,5 @@
-//! A program that lives on copy-on-write: a store in memory that, again and again, forks a child to write it out while it goes on (CW-10).
-//! Its blocks have instructions, so that what is counted can be put per instruction.
+//! A program that depends on copy-on-write: an in-memory store that repeatedly forks a child to write a snapshot while
+//! it keeps serving (CW-10). Its blocks have instructions, so that counts per instruction make sense.
 
 use farreach_types::addr::{Asid, BASE_SHIFT};
 use farreach_types::error::Result;
@@ -18,13 +18,13 @@ const PAGES: u64 = 512;
 const BUFFER_PAGES: u64 = 4;
 /// Snapshots.
 const ROUNDS: u32 = 6;
-/// The child reads these many pages at a time, a word in 16 bytes; then the store serves a few requests.
+/// The child reads this many pages at a time, one word of every 16 bytes. Then the store serves a few requests.
 const SLICE: u64 = 32;
 const STRIDE: u64 = 16;
 const REQUESTS_MEANWHILE: u64 = 50;
 /// Requests between two snapshots.
 const REQUESTS: u64 = 20_000;
-/// Of a round: requests and the fork, the slices of both, the end of the child.
+/// Steps of a round: requests and the fork, the slices of both processes, the end of the child.
 const STEPS: u32 = 2 + 2 * (PAGES / SLICE) as u32;
 
 /// Blocks: a request, a step of the child's loop, the same with a store to its buffer.
@@ -104,7 +104,7 @@ impl Source for Snapshots {
                 batch.asid = child;
                 let from = u64::from(odd / 2) * (SLICE << BASE_SHIFT);
                 for at in (from..from + (SLICE << BASE_SHIFT)).step_by(STRIDE as usize) {
-                    // Four words read make a line of output.
+                    // Four words make a line of output.
                     match at / STRIDE % 4 {
                         3 => batch.push_block(WRITE, &[DATA + at, BUFFER + at % (BUFFER_PAGES << BASE_SHIFT)]),
                         _ => batch.push_block(READ, &[DATA + at]),

@@ -12,7 +12,8 @@ pub(crate) const STUDY: Study = Study {
     section,
 };
 
-/// In place of a machine: the ideal direct segment, of which any machine that walks knows what it would have spared (RMM15-42).
+/// In place of a machine: the ideal direct segment. Every machine with page walks counts what it would have saved
+/// (RMM15-42).
 pub(crate) const IDEAL: &str = "ideal segment";
 
 /// Bars of the figure, and the segment of DS13.

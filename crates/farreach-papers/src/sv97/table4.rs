@@ -11,7 +11,8 @@ pub(crate) const STUDY: Study = Study {
     section,
 };
 
-/// Places of the handler's code, in bytes from the start of its memory: on the same lines as the start of text; the usual one; further ones.
+/// Places of the handler's code, in bytes from the start of its memory: on the same lines as the start of text; the
+/// usual one; further ones.
 const PLACES: [u64; 5] = [0, 768, 20 << 10, 131_840, 640 << 10];
 
 /// The machine with its handler there.

@@ -1,4 +1,4 @@
-//! Figures 1 to 3: what an entry consists of, and the entries that four mappings make, computed and compared with the drawing.
+//! Figures 1 to 3: the fields of an entry, and the entries for four mappings, computed and compared with the drawing.
 
 use super::*;
 use crate::{Origin, Section, Study, Table, printed};
@@ -82,8 +82,8 @@ impl Drawn {
     }
 }
 
-/// Tag, size or valid bits, frames, attributes, SB as drawn: the inverse of what it means (AMB-1). Low frame bits of an entry
-/// for several pages are drawn as zeros (AMB-14).
+/// Tag, size or valid bits, frames, attributes, SB as drawn, which is the inverse of its meaning (AMB-1). Low frame
+/// bits of an entry for several pages are drawn as zeros (AMB-14).
 fn drawn(e: &EntryView, kind: &str, frame_bits: usize) -> [String; 5] {
     let letters = |a: Attr| char::from(a.0).to_string();
     let bits = |frame: u64| format!("{frame:0frame_bits$b}");
@@ -120,7 +120,7 @@ fn heads(title: &str, rows_are: &str) -> Table {
     table
 }
 
-/// Adds what was found; each entry is compared with the drawn ones, whatever their order.
+/// Adds the entries that were found, each compared with the drawn ones in any order.
 fn compare(table: &mut Table, name: &str, found: Vec<[String; 5]>, mut figure: Vec<[String; 5]>) -> bool {
     let mut all = true;
     for entry in found {

@@ -1,4 +1,4 @@
-//! The ledger of Tables 2 to 4: what superpages and subblocks gain in misses, and what the operating system pays for it.
+//! The ledger of Tables 2 to 4: misses saved by superpages and subblocks, and their cost for the operating system.
 
 use super::*;
 use crate::machines::{COMPLETE, PARTIAL, SINGLE, SUPERPAGE};

@@ -1,4 +1,5 @@
-//! What the paper discusses and does not tabulate: preloading, thresholds, no reservation, colouring, sets, integration.
+//! Options that the paper discusses without a table: preloading, thresholds, no reservation, colouring, sets,
+//! integration.
 
 use super::*;
 use crate::machines::{COMPLETE, PARTIAL, SINGLE, SUPERPAGE, superpage_of};

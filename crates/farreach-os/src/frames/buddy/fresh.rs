@@ -9,8 +9,8 @@ fn order_at(at: u64, end: u64, top: u32) -> u32 {
     at.trailing_zeros().min((end - at).ilog2()).min(top)
 }
 
-/// The maximal blocks of a run of free frames, ascending; runs of blocks of the largest order come as one item: first frame,
-/// order, number.
+/// The maximal blocks of a run of free frames, ascending; runs of blocks of the largest order come as one item: first
+/// frame, order, number.
 pub fn blocks_of(run: Range<u64>, top: u32) -> impl Iterator<Item = (u64, u32, u64)> {
     let mut at = run.start;
     std::iter::from_fn(move || {
@@ -24,7 +24,7 @@ pub fn blocks_of(run: Range<u64>, top: u32) -> impl Iterator<Item = (u64, u32, u
     })
 }
 
-/// Of the blocks of `2^order` frames that were free from the start, those that nobody took yet.
+/// Blocks of `2^order` frames that were free from the start and are not taken yet.
 pub struct Fresh {
     order: u32,
     /// The largest order.
@@ -43,7 +43,7 @@ impl Fresh {
         Fresh { order, top, left: 0, from: 0, gone: BTreeSet::new() }
     }
 
-    /// There are so many more blocks.
+    /// Adds blocks to the count.
     pub fn add(&mut self, blocks: u64) {
         self.left += blocks;
     }
@@ -80,7 +80,7 @@ impl Fresh {
         self.from = block + (1 << self.order);
     }
 
-    /// Takes this very block; false if it is none of them.
+    /// Takes exactly this block; false if it is none of them.
     pub fn take_block(&mut self, memory: &PhysicalMemory, base: u64) -> bool {
         let has = self.has(memory, base);
         if has {
