@@ -92,7 +92,7 @@ fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     // A swap may lengthen the wires by a sixteenth of the side at most. Such swaps become rarer with time.
     let warm = netlist.elements.isqrt() / 16 + 1;
     let (mut moves, mut sum) = (0u64, 1u64);
-    while m.more() {
+    while m.budget_left() {
         moves += 1;
         let [a, b] = [0, 1].map(|_| rng.below(netlist.elements));
         let tolerance = if rng.below(1 + (moves / netlist.elements as u64) as usize) == 0 { rng.below(warm) as i64 } else { 0 };

@@ -86,7 +86,7 @@ impl<M: Memory> Map<M> {
         self.search += 1;
         m.store(START, &mut self.best, start, self.search << 32);
         self.put(m, (far(start) as u64) << 32 | start as u64);
-        while m.more() {
+        while m.budget_left() {
             let entry = self.take(m)?;
             let cell = entry as u32 as usize;
             let distance = m.load(BEST, &self.best, cell) & u64::from(u32::MAX);
@@ -125,7 +125,7 @@ fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut map = Map::new(m, s);
     let mut rng = Rng::new(s.seed ^ 1);
     let mut sum = 1u64;
-    while m.more() {
+    while m.budget_left() {
         let [start, goal] = [0, 1].map(|_| rng.below(map.side * map.side));
         sum = sum.rotate_left(7) ^ map.find(m, start, goal).unwrap_or(start as u64);
     }

@@ -96,7 +96,7 @@ impl<M: Memory> Graph<M> {
         m.store(BEGIN[0], &mut self.parent, root, root as u32);
         m.store(BEGIN[1], &mut self.queue, 0, root as u32);
         let (mut taken, mut put) = (0, 1);
-        while taken < put && m.more() {
+        while taken < put && m.budget_left() {
             let vertex = m.load(TAKE, &self.queue, taken);
             taken += 1;
             let from = m.load(ROW[0], &self.row, vertex as usize);
@@ -118,7 +118,7 @@ fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut graph = Graph::new(m, s);
     let mut rng = Rng::new(s.seed ^ 1);
     let mut sum = 0u64;
-    while m.more() {
+    while m.budget_left() {
         let root = rng.below(graph.vertices);
         let reached = graph.search(m, root);
         sum = sum.rotate_left(11) ^ (root as u64) << 32 ^ reached as u64;

@@ -92,7 +92,7 @@ impl<M: Memory> Gas<M> {
             }
             m.store(WAIT, &mut self.cell, cell, if waits == 0 { p as u32 + 1 } else { 0 });
             m.store(STAMPED, &mut self.cell, cell + 1, self.step);
-            if p % 1024 == 0 && !m.more() {
+            if p % 1024 == 0 && !m.budget_left() {
                 return;
             }
         }
@@ -119,7 +119,7 @@ impl<M: Memory> Gas<M> {
 
 fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut gas = Gas::new(m, s);
-    while m.more() {
+    while m.budget_left() {
         gas.fly(m);
     }
     (0..64).fold(1, |sum: u64, word| sum.rotate_left(3) ^ m.load(site(0, 40), &gas.particle, word) as u64)

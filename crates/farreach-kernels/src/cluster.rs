@@ -83,7 +83,7 @@ impl<M: Memory> Points<M> {
             let cost = m.load(COST, &self.cost, point);
             m.store(MARK, &mut self.changes, point, u8::from(sum < cost));
             saved += (cost - sum).max(0.0);
-            if point % 64 == 0 && !m.more() {
+            if point % 64 == 0 && !m.budget_left() {
                 return None;
             }
         }
@@ -114,7 +114,7 @@ fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut points = Points::new(m, s);
     let mut rng = Rng::new(s.seed ^ 1);
     let mut sum = 1u64;
-    while m.more() {
+    while m.budget_left() {
         let candidate = rng.below(points.count);
         let Some(saved) = points.attempt(m, candidate) else { break };
         sum = sum.rotate_left(5) ^ u64::from(saved.to_bits());

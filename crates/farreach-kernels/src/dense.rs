@@ -61,7 +61,7 @@ impl<M: Memory> Matrices<M> {
                 let value = sum * scale + m.load(ADD, &self.a, i * ld + j);
                 m.store(C, &mut self.c, i * ld + j, value);
             }
-            if !m.more() {
+            if !m.budget_left() {
                 return;
             }
         }
@@ -110,7 +110,7 @@ impl<M: Memory> Matrices<M> {
 
 fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut matrices = Matrices::new(m, s);
-    while m.more() {
+    while m.budget_left() {
         matrices.product(m);
         matrices.columns(m);
         matrices.transpose(m);

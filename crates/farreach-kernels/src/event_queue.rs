@@ -128,7 +128,7 @@ fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut simulation = Simulation::new(m, s);
     let mut rng = Rng::new(s.seed ^ 1);
     let mut sum = 1u64;
-    while m.more() {
+    while m.budget_left() {
         // New traffic arrives while fewer than half of all messages are under way.
         if simulation.waiting.len() < simulation.messages / 2 {
             let to = rng.below(simulation.modules) as u64;

@@ -127,7 +127,7 @@ fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut cube = Cube::new(m, s);
     let mut sum = 0;
     let mut step = 0;
-    while m.more() {
+    while m.budget_left() {
         step += 1;
         cube.fade(m, step);
         cube.transform(m);

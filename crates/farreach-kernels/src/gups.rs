@@ -31,7 +31,7 @@ fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut ahead = m.array::<u64>(AHEAD);
     let mut rng = Rng::new(s.seed);
     let mut sum = 0u64;
-    while m.more() {
+    while m.budget_left() {
         for i in 0..AHEAD {
             m.store(STREAM, &mut ahead, i, rng.bits());
             m.work(NEXT);

@@ -117,7 +117,7 @@ fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut relations = Relations::new(m, s);
     relations.build_index(m);
     let mut i = 0;
-    while m.more() {
+    while m.budget_left() {
         relations.probe(m, i);
         i = (i + 1) % relations.tuples;
         if i % (relations.tuples / 4) == 0 {

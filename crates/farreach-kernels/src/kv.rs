@@ -185,7 +185,7 @@ fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut store = Store::new(m, s);
     let mut rng = Rng::new(s.seed);
     let mut sum = 0u64;
-    while m.more() {
+    while m.budget_left() {
         let (item, change) = request(store.items, &mut rng);
         let key = key(item);
         m.read(&mut store.request, [[key, 0, 0, 0]; 2].into_iter());

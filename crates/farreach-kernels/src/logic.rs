@@ -203,7 +203,7 @@ impl<M: Memory> Netlist<M> {
             self.schedule(m, gate, 1 ^ now, 1);
             self.tick(m);
         }
-        while self.waiting > 0 && m.more() {
+        while self.waiting > 0 && m.budget_left() {
             self.tick(m);
         }
     }
@@ -213,9 +213,9 @@ fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut netlist = Netlist::new(m, s);
     let mut rng = Rng::new(s.seed ^ 1);
     // The gates settle before the first vector: that is simulation already.
-    let _ = m.more();
+    let _ = m.budget_left();
     netlist.power_on(m);
-    while m.more() {
+    while m.budget_left() {
         netlist.vector(m, &mut rng);
     }
     (0..netlist.gates.min(4096))

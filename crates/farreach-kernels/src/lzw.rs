@@ -177,11 +177,11 @@ impl<M: Memory> Lzw<M> {
                     }
                     (taken, codes) = (0, 0);
                 }
-                if !m.more() {
+                if !m.budget_left() {
                     break;
                 }
             }
-            if chunk.len() < FILE || !m.more() {
+            if chunk.len() < FILE || !m.budget_left() {
                 break;
             }
         }

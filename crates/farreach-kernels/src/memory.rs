@@ -63,7 +63,7 @@ pub trait Memory {
 
     /// Whether the reference budget is not used up. A kernel asks this where it can end, for the first time when its
     /// input is complete and the algorithm begins.
-    fn more(&mut self) -> bool;
+    fn budget_left(&mut self) -> bool;
 }
 
 /// An observer of a kernel on real memory. It is not called at references, so the kernel runs as fast as without it.
@@ -165,7 +165,7 @@ impl Memory for Native {
     #[inline(always)]
     fn work(&mut self, _: Site) {}
     #[inline(always)]
-    fn more(&mut self) -> bool {
+    fn budget_left(&mut self) -> bool {
         self.left > 0 || self.turn()
     }
 }

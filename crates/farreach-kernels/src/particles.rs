@@ -86,7 +86,7 @@ impl<M: Memory> Plasma<M> {
             for (at, (i, j, part)) in CORNER.into_iter().zip(corners) {
                 m.update(at, &mut self.charge, i * side + j, |c| c + part);
             }
-            if p % 4096 == 0 && !m.more() {
+            if p % 4096 == 0 && !m.budget_left() {
                 return false;
             }
         }
@@ -123,7 +123,7 @@ impl<M: Memory> Plasma<M> {
 
 fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut plasma = Plasma::new(m, s);
-    while m.more() {
+    while m.budget_left() {
         plasma.clear(m);
         if plasma.push(m) {
             plasma.solve(m);

@@ -201,7 +201,7 @@ fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut heap = Heap::new(m, s);
     let mut program = Program::new(&heap, s.seed);
     let mut sum = 0u64;
-    while m.more() {
+    while m.budget_left() {
         let (tree, key) = program.step(m, &mut heap);
         sum = sum.rotate_left(9) ^ key.unwrap_or(tree as u64);
     }

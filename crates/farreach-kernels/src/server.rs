@@ -166,7 +166,7 @@ fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut server = Server::new(m, s);
     let mut rng = Rng::new(s.seed);
     let mut sum = 1u64;
-    while m.more() {
+    while m.budget_left() {
         let (connection, key, part) = (rng.below(CONNECTIONS), rng.zipf(server.files), rng.below(PAGE / ANSWER));
         let seldom = rng.below(SELDOM * server.tables);
         sum = sum.rotate_left(5) ^ server.receive(m, connection, key, seldom);

@@ -278,7 +278,7 @@ fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut network = Network::new(m, s);
     let mut rng = Rng::new(s.seed ^ 1);
     let mut sum = 1u64;
-    while m.more() {
+    while m.budget_left() {
         match network.price(m) {
             Some((arc, grow)) => {
                 network.pivot(m, arc, grow);

@@ -260,7 +260,7 @@ impl<M: Memory> Circuit<M> {
 fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut circuit = Circuit::new(m, s);
     let mut step = 0;
-    while m.more() {
+    while m.budget_left() {
         circuit.stamp(m, step);
         circuit.factor(m);
         circuit.solve(m);

@@ -88,7 +88,7 @@ impl<M: Memory> Cg<M> {
             }
             m.store(SUM, &mut self.q, row, sum);
             product += sum * m.load(OWN, &self.p, row);
-            if row % 256 == 0 && !m.more() {
+            if row % 256 == 0 && !m.budget_left() {
                 break;
             }
         }
@@ -121,7 +121,7 @@ impl<M: Memory> Cg<M> {
 
 fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut cg = Cg::new(m, s);
-    while m.more() {
+    while m.budget_left() {
         cg.iterate(m);
     }
     (0..16).fold(1, |sum: u64, i| sum.rotate_left(3) ^ m.load(site(2, 2), &cg.x, i).to_bits())

@@ -87,7 +87,7 @@ impl<M: Memory> Grid<M> {
                         m.store(place(8), &mut next[f], i, value);
                     }
                 }
-                if !m.more() {
+                if !m.budget_left() {
                     return;
                 }
             }
@@ -99,7 +99,7 @@ impl<M: Memory> Grid<M> {
 fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     const RESULT: Site = site(1, 100);
     let mut grid = Grid::new(m, s);
-    while m.more() {
+    while m.budget_left() {
         grid.step(m);
     }
     let middle = (grid.side / 2 * grid.side + 1) * grid.side;

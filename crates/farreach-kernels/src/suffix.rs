@@ -177,17 +177,17 @@ impl<M: Memory> Tree<M> {
 
 fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut tree = Tree::new(m, s);
-    while tree.taken < tree.bases && m.more() {
+    while tree.taken < tree.bases && m.budget_left() {
         tree.extend(m);
     }
     let mut rng = Rng::new(s.seed ^ 1);
     let mut sum = u64::from(tree.used);
-    while m.more() {
+    while m.budget_left() {
         let window: Vec<u8> = (0..WINDOW).map(|_| rng.below(4) as u8).collect();
         m.read(&mut tree.other, window.into_iter());
         for start in 0..WINDOW {
             sum = sum.rotate_left(3) ^ tree.longest(m, start) as u64;
-            if !m.more() {
+            if !m.budget_left() {
                 break;
             }
         }

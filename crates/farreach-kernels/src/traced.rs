@@ -231,7 +231,7 @@ impl Memory for Traced {
         self.emit([block], 0);
     }
     #[inline(always)]
-    fn more(&mut self) -> bool {
+    fn budget_left(&mut self) -> bool {
         self.made < self.budget
     }
 }

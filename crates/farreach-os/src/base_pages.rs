@@ -19,7 +19,7 @@
 //! [`Parts`] remembers the mappings as the program made them, and turns each event into [`Step`]s in the system's own
 //! pages.
 
-use super::region::Huge;
+use super::region::HugeAdvice;
 use farreach_types::addr::{BASE_SHIFT, Vpn, VpnRange};
 use farreach_types::event::{Advice, Backing, Mapping, Op, Prot};
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,7 +52,7 @@ pub(super) enum Step {
     /// madvise(DONTNEED).
     Discard(VpnRange),
     /// madvise(HUGEPAGE) or madvise(NOHUGEPAGE).
-    Huge(VpnRange, Huge),
+    Huge(VpnRange, HugeAdvice),
 }
 
 impl Piece {
@@ -101,8 +101,8 @@ pub(super) fn in_4k_pages(op: &Op) -> Option<Step> {
         }
         Op::Protect { start, len, prot } => Step::Protect(range(*start, *len), *prot),
         Op::Advise { start, len, advice: Advice::DontNeed } => Step::Discard(range(*start, *len)),
-        Op::Advise { start, len, advice: Advice::HugePage } => Step::Huge(range(*start, *len), Huge::Wanted),
-        Op::Advise { start, len, advice: Advice::NoHugePage } => Step::Huge(range(*start, *len), Huge::Unwanted),
+        Op::Advise { start, len, advice: Advice::HugePage } => Step::Huge(range(*start, *len), HugeAdvice::Huge),
+        Op::Advise { start, len, advice: Advice::NoHugePage } => Step::Huge(range(*start, *len), HugeAdvice::NoHuge),
         _ => return None,
     })
 }

@@ -27,7 +27,7 @@ struct Chunk {
 pub struct BusyFrames {
     chunks: HashMap<u64, Chunk, FixedState>,
     /// For frames with more than one mapping, the number of further mappings.
-    more: HashMap<Pfn, u32, FixedState>,
+    extra_mappings: HashMap<Pfn, u32, FixedState>,
     len: u64,
     touched: u64,
 }
@@ -78,7 +78,7 @@ impl BusyFrames {
     /// Page table entries that name the frame.
     pub fn mappings(&self, pfn: Pfn) -> u32 {
         let (chunk, bit) = self.at(pfn);
-        u32::from(chunk.mapped & bit != 0) + self.more.get(&pfn).copied().unwrap_or(0)
+        u32::from(chunk.mapped & bit != 0) + self.extra_mappings.get(&pfn).copied().unwrap_or(0)
     }
 
     /// One more page table entry names each of the frames.
@@ -90,17 +90,17 @@ impl BusyFrames {
             let twice = c.mapped & bits;
             c.mapped |= bits;
             for (at, n) in bits::runs(&[twice]) {
-                (at..at + n).for_each(|at| *self.more.entry(Pfn(chunk * CHUNK + at)).or_insert(0) += 1);
+                (at..at + n).for_each(|at| *self.extra_mappings.entry(Pfn(chunk * CHUNK + at)).or_insert(0) += 1);
             }
         }
     }
 
     /// One page table entry fewer names the frame.
     pub fn unmap(&mut self, pfn: Pfn) {
-        if let Some(more) = self.more.get_mut(&pfn) {
+        if let Some(more) = self.extra_mappings.get_mut(&pfn) {
             *more -= 1;
             if *more == 0 {
-                self.more.remove(&pfn);
+                self.extra_mappings.remove(&pfn);
             }
         } else {
             let (chunk, bit) = self.at_mut(pfn);
@@ -114,10 +114,10 @@ impl BusyFrames {
     pub fn unmap_run(&mut self, first: Pfn, frames: u64, freed: &mut Vec<(u64, u64)>) {
         for (chunk, at, n) in bits::groups(first.0, frames, CHUNK) {
             let mut bits = bits::mask(at, n);
-            if !self.more.is_empty() {
+            if !self.extra_mappings.is_empty() {
                 for at in at..at + n {
                     let pfn = Pfn(chunk * CHUNK + at);
-                    if self.more.contains_key(&pfn) {
+                    if self.extra_mappings.contains_key(&pfn) {
                         self.unmap(pfn);
                         bits &= !(1 << at);
                     }
@@ -186,8 +186,8 @@ impl BusyFrames {
         chunk.mapped |= copy(was.mapped);
         chunk.cached |= copy(was.cached);
         chunk.touched |= copy(was.touched);
-        if let Some(more) = self.more.remove(&from) {
-            self.more.insert(to, more);
+        if let Some(more) = self.extra_mappings.remove(&from) {
+            self.extra_mappings.insert(to, more);
         }
     }
 
@@ -196,7 +196,7 @@ impl BusyFrames {
         let sum = |word: fn(&Chunk) -> u64| self.chunks.values().map(|c| u64::from(word(c).count_ones())).sum::<u64>();
         assert_eq!((sum(|c| c.busy), sum(|c| c.touched)), (self.len, self.touched));
         assert!(self.chunks.values().all(|c| c.busy != 0 && (c.mapped | c.cached | c.touched) & !c.busy == 0));
-        assert!(self.more.iter().all(|(pfn, n)| *n > 0 && self.mappings(*pfn) == n + 1));
+        assert!(self.extra_mappings.iter().all(|(pfn, n)| *n > 0 && self.mappings(*pfn) == n + 1));
     }
 }
 

@@ -20,7 +20,7 @@ impl Os {
             return Ok(());
         }
         let mut shared = pages.iter().any(|page| self.is_shared(asid, page, &region));
-        let together = if shared && pages.pages > 1 { self.memory.together(pages.pages) } else { None };
+        let together = if shared && pages.pages > 1 { self.memory.alloc_contiguous(pages.pages) } else { None };
         if pages.pages > 1 && shared == together.is_some() {
             let mut frames = together.into_iter().flatten().flat_map(|(base, n)| (base.0..base.0 + n).map(Pfn));
             for page in pages.iter() {
@@ -54,7 +54,7 @@ impl Os {
         let order = table.get(vpn).expect("only mapped pages are copied").order;
         let group = VpnRange { start: vpn.align_down(order.into()), pages: 1 << order };
         let alone = |page: Vpn| table.get(page).is_some_and(|e| e.cow && self.memory.mappings(e.pfn) == 1);
-        if order == 0 || !self.placement.reuses() || !group.iter().all(alone) {
+        if order == 0 || !self.placement.reuses_superpages() || !group.iter().all(alone) {
             return false;
         }
         for page in group.iter() {
@@ -98,11 +98,11 @@ impl Os {
     /// The frame for a process's own copy of a page.
     pub(crate) fn copy_frame(&mut self, vpn: Vpn, region: &Region) -> Result<Pfn, OutOfMemory> {
         if !self.memory.objects.get(region.object).kind.is_file() {
-            return self.ordinary(vpn);
+            return self.alloc_frame(vpn);
         }
         let request = FrameRequest { vpn, object: region.object, page: region.page_of(vpn) };
         loop {
-            match self.placement.copy(&mut self.memory, request) {
+            match self.placement.allocate_copy(&mut self.memory, request) {
                 Some(pfn) => return Ok(pfn),
                 None if self.make_room() => {}
                 None => return Err(OutOfMemory { vpn }),

@@ -35,7 +35,7 @@ impl Os {
 
     /// The registers of a kernel segment.
     pub(super) fn direct_map(&self, asid: Asid) -> Option<Segment> {
-        let pages = self.spaces.get(asid.0 as usize)?.direct?;
+        let pages = self.spaces.get(asid.0 as usize)?.direct_map_pages?;
         Some(Segment { base: pages.start, limit: pages.end(), pfn: Pfn(numbers::DIRECT_MAP) })
     }
 
@@ -44,7 +44,7 @@ impl Os {
         let start = self.direct_start();
         let region = self.space(asid).regions.find(start).map(|r| (r.range, r.label));
         let now = region.filter(|(range, label)| range.start == start && self.is_named_so(*label)).map(|(range, _)| range);
-        let before = std::mem::replace(&mut self.space(asid).direct, now);
+        let before = std::mem::replace(&mut self.space(asid).direct_map_pages, now);
         if before != now {
             let whole = before.into_iter().chain(now).max_by_key(|range| range.pages);
             self.change(asid, whole.expect("one of the two"), What::Segment);

@@ -6,7 +6,7 @@ use crate::object::{ObjectId, ObjectKind};
 use crate::os::Os;
 use crate::page_table::entry::{Entry, attributes};
 use crate::placement::contract::FrameRequest;
-use crate::region::{Huge, Region};
+use crate::region::{HugeAdvice, Region};
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::event::{Kind, Prot};
 use farreach_types::translation::{Attr, Pte};
@@ -91,9 +91,16 @@ impl Os {
             (self.all_pages(), self.labels.intern(labels::WHOLE_SPACE))
         };
         let object = self.memory.objects.create(ObjectKind::Anonymous, None, true, 0);
-        let region =
-            Region { range, prot: Prot::RWX, shared: false, object, first_page: range.start.0, label, huge: Huge::Unsaid };
-        self.placement.mapped(&self.memory, &region, self.labels.name(label));
+        let region = Region {
+            range,
+            prot: Prot::RWX,
+            shared: false,
+            object,
+            first_page: range.start.0,
+            label,
+            advice: HugeAdvice::None,
+        };
+        self.placement.region_mapped(&self.memory, &region, self.labels.name(label));
         self.insert(asid, region.clone());
         region
     }
@@ -142,7 +149,7 @@ impl Os {
             return Ok(pfn);
         }
         let pfn = loop {
-            match self.placement.place(&mut self.memory, FrameRequest { vpn, object, page }) {
+            match self.placement.allocate(&mut self.memory, FrameRequest { vpn, object, page }) {
                 Some(pfn) => break pfn,
                 None if self.make_room() => {}
                 None => return Err(OutOfMemory { vpn }),

@@ -5,7 +5,7 @@
 use crate::contract::What;
 use crate::os::Os;
 use crate::page_table::entry::{Entry, attributes};
-use crate::placement::contract::{Background, FrameRequest};
+use crate::placement::contract::{CollapsePolicy, FrameRequest};
 use crate::region::Region;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 
@@ -14,7 +14,7 @@ impl Os {
     /// memory, no page of it is mapped or has contents, and there is a free block for it.
     pub(super) fn superpage_fault(&mut self, asid: Asid, vpn: Vpn, region: &Region) -> bool {
         let request = FrameRequest { vpn, object: region.object, page: region.page_of(vpn) };
-        let orders = self.placement.orders(&self.memory, request, region.huge).to_vec();
+        let orders = self.placement.superpage_orders(&self.memory, request, region.advice).to_vec();
         if orders.is_empty() || !self.memory.objects.get(region.object).private {
             return false;
         }
@@ -53,9 +53,9 @@ impl Os {
 
     /// A block for a superpage. Compacts memory if there is none.
     fn superpage_block(&mut self, request: FrameRequest, order: u8) -> Option<Pfn> {
-        let block = self.placement.block(&mut self.memory, request, order);
+        let block = self.placement.superpage_block(&mut self.memory, request, order);
         if block.is_none() && self.compact(order.into()) {
-            return self.placement.block(&mut self.memory, request, order);
+            return self.placement.superpage_block(&mut self.memory, request, order);
         }
         block
     }
@@ -63,10 +63,10 @@ impl Os {
     /// After a fault that brought in a base page: queues its group, and scans some groups of the queue if a scan is
     /// due.
     pub(super) fn collapse_later(&mut self, asid: Asid, vpn: Vpn, region: &Region) {
-        let Some(background) = self.placement.background() else { return };
+        let Some(background) = self.placement.collapse_policy() else { return };
         let group = VpnRange { start: vpn.align_down(background.order.into()), pages: 1 << background.order };
         let request = FrameRequest { vpn, object: region.object, page: region.page_of(vpn) };
-        let wanted = self.placement.orders(&self.memory, request, region.huge).contains(&background.order);
+        let wanted = self.placement.superpage_orders(&self.memory, request, region.advice).contains(&background.order);
         if wanted && inside(group, region.range) {
             self.collapse_queue.push(asid, group.start);
         }
@@ -87,7 +87,7 @@ impl Os {
 
     /// Copies the pages of a group into a block and maps it as one superpage. True if that is done or has become
     /// impossible.
-    fn collapse(&mut self, asid: Asid, first: Vpn, background: &Background) -> bool {
+    fn collapse(&mut self, asid: Asid, first: Vpn, background: &CollapsePolicy) -> bool {
         let order = background.order;
         let group = VpnRange { start: first, pages: 1 << order };
         let space = &self.spaces[asid.0 as usize];

@@ -1,7 +1,7 @@
 //! Memory rounded up to whole huge pages, as libhugetlbfs does with heaps. The rest of the huge page is mapped too.
 //! When the program later asks for memory there, it finds the rest already mapped.
 //!
-//! The rest is a region of its own ([`Huge::Rest`]), so that every mapped page has a region. A mapping of private
+//! The rest is a region of its own ([`HugeAdvice::Rest`]), so that every mapped page has a region. A mapping of private
 //! anonymous memory takes over the rest that it covers. Memory that the program unmaps becomes rest again, until
 //! nothing else of the huge page is mapped.
 
@@ -9,7 +9,7 @@ use crate::base_pages::Piece;
 use crate::object::{ObjectId, ObjectKind};
 use crate::os::Os;
 use crate::page_index::PageLocation;
-use crate::region::{Huge, Region};
+use crate::region::{HugeAdvice, Region};
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::event::Backing;
 
@@ -53,7 +53,10 @@ impl Os {
         for gap in between(group, &parts) {
             let object = self.memory.objects.create(ObjectKind::Anonymous, None, true, 0);
             self.memory.counts.huge_rest_pages += gap.pages;
-            self.insert(asid, Region { range: gap, object, first_page: gap.start.0, huge: Huge::Rest, ..region.clone() });
+            self.insert(
+                asid,
+                Region { range: gap, object, first_page: gap.start.0, advice: HugeAdvice::Rest, ..region.clone() },
+            );
         }
         self.regions_in(asid, group)
     }
@@ -69,7 +72,7 @@ impl Os {
             // New memory belongs to one process. A rest that is shared with a child since a fork cannot become new
             // memory.
             let own = |os: &Os| os.spaces[asid.0 as usize].table.runs_in(rest.range).iter().all(|run| !run.entry.cow);
-            if rest.huge != Huge::Rest || rest.prot != mapping.prot || !own(self) {
+            if rest.advice != HugeAdvice::Rest || rest.prot != mapping.prot || !own(self) {
                 continue;
             }
             for region in self.take(asid, rest.range) {
@@ -110,7 +113,7 @@ impl Os {
                 continue;
             }
             let outside = between(group, &[part]);
-            let others = outside.iter().flat_map(|gap| self.regions_in(asid, *gap)).any(|r| r.huge != Huge::Rest);
+            let others = outside.iter().flat_map(|gap| self.regions_in(asid, *gap)).any(|r| r.advice != HugeAdvice::Rest);
             if !others {
                 more.extend(outside.into_iter().filter(|gap| !more.contains(gap)).collect::<Vec<_>>());
                 continue;
@@ -147,6 +150,6 @@ impl Os {
         }
         self.memory.drop_mapper(region.object);
         let first_page = region.range.start.0;
-        self.insert(asid, Region { object, first_page, huge: Huge::Rest, ..region });
+        self.insert(asid, Region { object, first_page, advice: HugeAdvice::Rest, ..region });
     }
 }

@@ -52,7 +52,7 @@ pub struct File {
 #[derive(Debug)]
 pub struct Object {
     /// Unique among all objects of the run. Identifiers are reused, this number is not.
-    pub born: u64,
+    pub generation: u64,
     /// Kind.
     pub kind: ObjectKind,
     /// Name in the file index; `None` for anonymous memory.
@@ -66,9 +66,9 @@ pub struct Object {
     pub shift: u64,
     /// Superpage-sized virtual groups that had their first fault; no second reservation as long as the object lives
     /// (AMB-9).
-    pub begun: HashSet<u64>,
+    pub faulted_groups: HashSet<u64>,
     /// Virtual groups of pages whose frames were allocated as one large page (PS-5).
-    pub large: HashSet<u64>,
+    pub large_groups: HashSet<u64>,
     /// At which pages the number of regions that map the object changes, over all address spaces, and by how much. A
     /// page is inside the object if some region maps it (T94-50 clips to this).
     coverage: BTreeMap<u64, i64>,
@@ -115,22 +115,22 @@ pub struct Objects {
     all: Vec<Option<Object>>,
     free: Vec<ObjectId>,
     files: hashbrown::HashMap<File, ObjectId, foldhash::fast::FixedState>,
-    born: u64,
+    generation: u64,
 }
 
 impl Objects {
     /// A new object without mappers. `shift`: virtual page number minus object page number of its first mapper.
     pub fn create(&mut self, kind: ObjectKind, file: Option<File>, private: bool, shift: u64) -> ObjectId {
-        self.born += 1;
+        self.generation += 1;
         let object = Object {
-            born: self.born,
+            generation: self.generation,
             kind,
             file: file.clone(),
             private,
             page_index: PageIndex::default(),
             shift,
-            begun: HashSet::new(),
-            large: HashSet::new(),
+            faulted_groups: HashSet::new(),
+            large_groups: HashSet::new(),
             coverage: BTreeMap::new(),
             mappers: 0,
         };
@@ -168,9 +168,9 @@ impl Objects {
     /// A child's copy of a private object: it knows the same first faults and large pages, and has no frames.
     pub fn copy_for_fork(&mut self, id: ObjectId) -> ObjectId {
         let old = self.get(id);
-        let (kind, shift, begun, large) = (old.kind, old.shift, old.begun.clone(), old.large.clone());
+        let (kind, shift, begun, large) = (old.kind, old.shift, old.faulted_groups.clone(), old.large_groups.clone());
         let new = self.create(kind, None, true, shift);
-        (self.get_mut(new).begun, self.get_mut(new).large) = (begun, large);
+        (self.get_mut(new).faulted_groups, self.get_mut(new).large_groups) = (begun, large);
         new
     }
 

@@ -44,7 +44,7 @@ pub struct Os {
     pub(crate) reclaim: Reclaim,
     pub(crate) compaction: Compaction,
     pub(crate) collapse_queue: CollapseQueue,
-    pub(crate) nfs: Vec<String>,
+    pub(crate) nfs_prefixes: Vec<String>,
     pub(crate) labels: Labels,
     pub(crate) changes: Vec<Change>,
     pub(crate) mapped: u64,
@@ -79,7 +79,7 @@ impl Os {
             compaction,
             collapse_queue: CollapseQueue::default(),
             placement,
-            nfs: params.texts(keys::NFS.name),
+            nfs_prefixes: params.texts(keys::NFS.name),
             labels: Labels::default(),
             changes: Vec::new(),
             mapped: 0,
@@ -90,7 +90,7 @@ impl Os {
         };
         // Before anything is set aside (DS13-13): what is wanted in one piece may need it.
         os.tick();
-        os.placement.start(&mut os.memory)?;
+        os.placement.set_up(&mut os.memory)?;
         Ok(os)
     }
 
@@ -201,7 +201,11 @@ impl Os {
     }
 
     pub(crate) fn kind_of_file(&self, path: &str) -> ObjectKind {
-        if self.nfs.iter().any(|prefix| path.starts_with(prefix.as_str())) { ObjectKind::Nfs } else { ObjectKind::Disk }
+        if self.nfs_prefixes.iter().any(|prefix| path.starts_with(prefix.as_str())) {
+            ObjectKind::Nfs
+        } else {
+            ObjectKind::Disk
+        }
     }
 }
 

@@ -10,9 +10,9 @@ const BATCH: usize = 512;
 
 impl Os {
     /// An ordinary frame.
-    pub(super) fn ordinary(&mut self, vpn: Vpn) -> Result<Pfn, OutOfMemory> {
+    pub(super) fn alloc_frame(&mut self, vpn: Vpn) -> Result<Pfn, OutOfMemory> {
         loop {
-            match self.memory.ordinary(vpn) {
+            match self.memory.alloc_frame(vpn) {
                 Some(pfn) => return Ok(pfn),
                 None if self.make_room() => {}
                 None => return Err(OutOfMemory { vpn }),
@@ -22,7 +22,7 @@ impl Os {
 
     /// Frees some frames. False if there are none to take back.
     pub(super) fn make_room(&mut self) -> bool {
-        self.placement.give_up(&mut self.memory, None) || self.reclaim_unused() || self.lend_from_pool()
+        self.placement.release_kept(&mut self.memory, None) || self.reclaim_unused() || self.lend_from_pool()
     }
 
     /// Takes back pages that were mapped together with others and never touched: they hold only zeros (F-7). Accessed

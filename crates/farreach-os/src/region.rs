@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 
 /// What madvise said about superpages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Huge {
+pub enum HugeAdvice {
     /// Nothing.
     #[default]
-    Unsaid,
+    None,
     /// MADV_HUGEPAGE.
-    Wanted,
+    Huge,
     /// MADV_NOHUGEPAGE.
-    Unwanted,
+    NoHuge,
     /// The unrequested rest of a huge page.
     Rest,
 }
@@ -35,7 +35,7 @@ pub struct Region {
     /// Its name: an index into the labels of the operating system.
     pub label: u32,
     /// Advice about superpages.
-    pub huge: Huge,
+    pub advice: HugeAdvice,
 }
 
 impl Region {
@@ -107,7 +107,7 @@ impl Regions {
         self.pages += usable(&region);
         let mut joined = 0;
         let continues = |a: &Region, b: &Region| {
-            (a.prot, a.shared, a.object, a.label, a.huge) == (b.prot, b.shared, b.object, b.label, b.huge)
+            (a.prot, a.shared, a.object, a.label, a.advice) == (b.prot, b.shared, b.object, b.label, b.advice)
                 && a.range.end() == b.range.start
                 && a.first_page + a.range.pages == b.first_page
         };
@@ -145,7 +145,15 @@ mod tests {
 
     fn region(start: u64, pages: u64, object: u32, first_page: u64) -> Region {
         let range = VpnRange { start: Vpn(start), pages };
-        Region { range, prot: Prot::RW, shared: false, object: ObjectId(object), first_page, label: 0, huge: Huge::Unsaid }
+        Region {
+            range,
+            prot: Prot::RW,
+            shared: false,
+            object: ObjectId(object),
+            first_page,
+            label: 0,
+            advice: HugeAdvice::None,
+        }
     }
 
     #[test]

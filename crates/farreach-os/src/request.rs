@@ -19,7 +19,7 @@ impl Os {
             return;
         }
         let blocks = loop {
-            match self.placement.request(&mut self.memory, asid, range.pages) {
+            match self.placement.allocate_eagerly(&mut self.memory, asid, range.pages) {
                 EagerGrant::Now(blocks) => break blocks,
                 EagerGrant::Fragmented if self.gather_for(range.pages) => {}
                 EagerGrant::Fragmented => {

@@ -20,9 +20,9 @@ pub(crate) struct Space {
     /// Its direct segment, as in the registers.
     pub segment: Option<Segment>,
     /// Its kernel's direct map, if it has one from the first page on.
-    pub direct: Option<VpnRange>,
+    pub direct_map_pages: Option<VpnRange>,
     /// Children that share the pages of what was a segment: until they end it stays paged (AMB-64).
-    pub paged_for: Vec<Asid>,
+    pub paged_until_exit_of: Vec<Asid>,
     /// Path of its program.
     pub program: Option<Arc<str>>,
     /// What events mapped, where base pages are larger than theirs.
@@ -32,6 +32,6 @@ pub(crate) struct Space {
     /// The promotion policy's counts of mapped pages in aligned groups.
     pub populations: HashMap<(u32, u64), u32, FixedState>,
     /// Its share of the count of virtual pages.
-    pub counted: u64,
+    pub counted_pages: u64,
     pub ended: bool,
 }

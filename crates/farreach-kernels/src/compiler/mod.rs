@@ -31,7 +31,7 @@ fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut compiler = Compiler::new(m, s.size as usize);
     let mut writer = source::Writer::new(s.seed, compiler.symbols(), compiler.most_statements());
     let mut sum = 0u64;
-    while m.more() {
+    while m.budget_left() {
         let code = compiler.compile(m, writer.function().as_bytes());
         for at in code {
             sum = sum.rotate_left(3) ^ compiler.output(m, site(0, 127), at);

@@ -136,7 +136,7 @@ impl Os {
         for (i, space) in self.spaces.iter().enumerate() {
             for region in space.regions.iter() {
                 let object = self.memory.objects.get(region.object);
-                if !object.begun.is_empty() || !object.large.is_empty() {
+                if !object.faulted_groups.is_empty() || !object.large_groups.is_empty() {
                     continue;
                 }
                 for run in space.table.runs_in(region.range).into_iter().filter(|run| !run.entry.segment) {

@@ -25,7 +25,7 @@ impl Os {
             }
         }
         let copy = |object: ObjectId| copies.get(&object).copied().unwrap_or(object);
-        *self.space(child) = Space { mapped_by_events, parts, program, paged_for: vec![child], ..Space::default() };
+        *self.space(child) = Space { mapped_by_events, parts, program, paged_until_exit_of: vec![child], ..Space::default() };
         for region in &regions {
             self.insert(child, Region { object: copy(region.object), ..region.clone() });
         }
@@ -64,15 +64,15 @@ impl Os {
         self.space(asid);
         self.ranges_end(asid);
         self.segment_end(asid);
-        self.placement.give_up(&mut self.memory, Some(asid));
+        self.placement.release_kept(&mut self.memory, Some(asid));
         self.spaces[asid.0 as usize].ranges = None;
         self.unmap_range(asid, all);
         for region in self.take(asid, all) {
             self.forget_private(&region, false);
             self.memory.drop_mapper(region.object);
         }
-        let counted = self.space(asid).counted;
-        *self.space(asid) = Space { mapped_by_events: true, ended: true, counted, ..Space::default() };
+        let counted_pages = self.space(asid).counted_pages;
+        *self.space(asid) = Space { mapped_by_events: true, ended: true, counted_pages, ..Space::default() };
         self.change(asid, all, What::Gone);
     }
 }

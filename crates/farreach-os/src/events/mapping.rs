@@ -66,7 +66,7 @@ impl Os {
                 let above = next.filter(|r| r.range.start == range.end() && r.label == stack).map(|r| r.object);
                 (above.filter(|&id| unmapped(self, id)).unwrap_or_else(|| fresh(self)), range.start.0)
             }
-            Backing::Anonymous if !mapping.shared && self.placement.joins() => {
+            Backing::Anonymous if !mapping.shared && self.placement.merges_neighbours() => {
                 let anonymous = self.labels.intern(labels::ANONYMOUS);
                 let regions = &self.space(asid).regions;
                 let beside = [Vpn(range.start.0.wrapping_sub(1)), range.end()].map(|vpn| regions.find(vpn).cloned());

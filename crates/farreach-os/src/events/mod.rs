@@ -9,7 +9,7 @@ use crate::base_pages::{self, Piece, Step};
 use crate::contract::What;
 use crate::huge_rounding;
 use crate::os::Os;
-use crate::region::{Huge, Region};
+use crate::region::{HugeAdvice, Region};
 use farreach_types::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
 use farreach_types::event::{Backing, Op};
 use std::sync::Arc;
@@ -55,10 +55,10 @@ impl Os {
             Step::Remap(old, new) => self.remap(asid, old, new),
             Step::Protect(range, prot) => self.protect(asid, range, prot),
             Step::Discard(range) => self.discard(asid, range),
-            Step::Huge(range, huge) => {
+            Step::Huge(range, advice) => {
                 for region in self.take(asid, range) {
-                    let huge = if region.huge == Huge::Rest { Huge::Rest } else { huge };
-                    self.put(asid, Region { huge, ..region });
+                    let advice = if region.advice == HugeAdvice::Rest { HugeAdvice::Rest } else { advice };
+                    self.put(asid, Region { advice, ..region });
                 }
             }
         }
@@ -68,7 +68,7 @@ impl Os {
     fn count_virtual(&mut self, asid: Asid) {
         let space = self.space(asid);
         let now = if space.mapped_by_events { space.regions.pages() } else { 0 };
-        let before = std::mem::replace(&mut space.counted, now);
+        let before = std::mem::replace(&mut space.counted_pages, now);
         self.virtual_pages = self.virtual_pages - before + now;
         self.virtual_peak = self.virtual_peak.max(self.virtual_pages);
     }
@@ -91,8 +91,8 @@ impl Os {
         let (object, first_page) = self.object_for(asid, mapping);
         let label = self.label_of(mapping);
         let region =
-            Region { range, prot: mapping.prot, shared: mapping.shared, object, first_page, label, huge: Huge::Unsaid };
-        self.placement.mapped(&self.memory, &region, self.labels.name(label));
+            Region { range, prot: mapping.prot, shared: mapping.shared, object, first_page, label, advice: HugeAdvice::None };
+        self.placement.region_mapped(&self.memory, &region, self.labels.name(label));
         self.adopted(asid, &adopted, &region);
         self.insert(asid, region);
         if let Some(file) = file {

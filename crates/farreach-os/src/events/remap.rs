@@ -59,7 +59,7 @@ impl Os {
         }
         for vpn in moved {
             let entry = self.remove_entry(asid, vpn).expect("just listed");
-            self.memory.unmap_soft(entry.pfn);
+            self.memory.unmap_keeping_frame(entry.pfn);
             self.map_page(asid, to(vpn), entry);
         }
     }

@@ -135,7 +135,7 @@ impl Pool {
     /// Takes the lowest free aligned block of `2^order` frames outside claims.
     pub fn take_block(&mut self, order: u32) -> Option<Pfn> {
         let size = 1u64 << order;
-        let base = self.open().find_map(|(first, n)| {
+        let base = self.free_unclaimed().find_map(|(first, n)| {
             let base = first.next_multiple_of(size);
             (base + size <= first + n).then_some(base)
         })?;
@@ -152,7 +152,7 @@ impl Pool {
     }
 
     /// Free runs outside claims, ascending.
-    pub fn open(&self) -> impl Iterator<Item = (u64, u64)> {
+    pub fn free_unclaimed(&self) -> impl Iterator<Item = (u64, u64)> {
         self.free.0.iter().flat_map(|(&first, &n)| {
             // Claims may cut a free run in several.
             let before = self.claims.range(..first).next_back().map(|(&c, &len)| (c, len));
@@ -215,14 +215,14 @@ mod tests {
             pool.take(Pfn(102)) && !pool.take(Pfn(102)) && !pool.take(Pfn(5)) && pool.owns(Pfn(102)) && !pool.owns(Pfn(103))
         );
         (16..48).rev().for_each(|f| pool.give(Pfn(f), 1));
-        assert_eq!(pool.open().collect::<Vec<_>>(), [(16, 32)]);
+        assert_eq!(pool.free_unclaimed().collect::<Vec<_>>(), [(16, 32)]);
         pool.claim(Pfn(20), 4);
         pool.claim(Pfn(30), 2);
-        assert_eq!(pool.open().collect::<Vec<_>>(), [(16, 4), (24, 6), (32, 16)]);
+        assert_eq!(pool.free_unclaimed().collect::<Vec<_>>(), [(16, 4), (24, 6), (32, 16)]);
         assert!(pool.take(Pfn(22)), "frames of a claim are taken one by one");
-        assert_eq!(pool.open().collect::<Vec<_>>(), [(16, 4), (24, 6), (32, 16)]);
+        assert_eq!(pool.free_unclaimed().collect::<Vec<_>>(), [(16, 4), (24, 6), (32, 16)]);
         assert_eq!((pool.claimed(), pool.unclaimed(23), pool.unclaimed(24)), (6, false, true));
         pool.release(Pfn(20));
-        assert_eq!(pool.open().collect::<Vec<_>>(), [(16, 6), (23, 7), (32, 16)]);
+        assert_eq!(pool.free_unclaimed().collect::<Vec<_>>(), [(16, 6), (23, 7), (32, 16)]);
     }
 }

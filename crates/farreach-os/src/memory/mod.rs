@@ -101,7 +101,7 @@ impl Memory {
 
     /// One free frame for `vpn` as an ordinary allocator would give it; when none is free, the oldest reservations are
     /// given up: from the head of the reserved list to the tail of the free list (T94-46). `None`: memory is full.
-    pub fn ordinary(&mut self, vpn: Vpn) -> Option<Pfn> {
+    pub fn alloc_frame(&mut self, vpn: Vpn) -> Option<Pfn> {
         loop {
             if let Some(pfn) = self.alloc.alloc_near(vpn) {
                 return Some(pfn);
@@ -114,7 +114,7 @@ impl Memory {
 
     /// Frames for `pages` pages in the largest blocks there are (RMM15-24): first frame and number of each. `None`, and
     /// nothing is taken, if there are not enough or the allocator has no blocks.
-    pub fn together(&mut self, pages: u64) -> Option<Vec<(Pfn, u64)>> {
+    pub fn alloc_contiguous(&mut self, pages: u64) -> Option<Vec<(Pfn, u64)>> {
         let buddy = self.alloc.blocks_mut()?;
         let got = buddy.eager(pages);
         if got.missing > 0 {
@@ -125,7 +125,7 @@ impl Memory {
     }
 
     /// A wholly free aligned block of `2^order` frames.
-    pub fn block(&mut self, order: u32) -> Option<Pfn> {
+    pub fn alloc_block(&mut self, order: u32) -> Option<Pfn> {
         match self.alloc.blocks_mut() {
             Some(buddy) => buddy.alloc_order(order),
             None => self.alloc.alloc_group(order, &(0..1 << order).collect::<Vec<_>>()),
@@ -136,7 +136,7 @@ impl Memory {
     pub fn set_aside(&mut self, blocks: u64, order: u32) -> u64 {
         let mut got = 0;
         while got < blocks {
-            let Some(base) = self.block(order) else { break };
+            let Some(base) = self.alloc_block(order) else { break };
             self.pool.add(base, 1 << order);
             got += 1;
         }
@@ -228,7 +228,7 @@ impl Memory {
     }
 
     /// One page table entry fewer names the frame, but another is about to name it, so it stays busy.
-    pub fn unmap_soft(&mut self, pfn: Pfn) {
+    pub fn unmap_keeping_frame(&mut self, pfn: Pfn) {
         if !numbers::is_direct_map(pfn) {
             self.busy.unmap(pfn);
         }

@@ -38,7 +38,7 @@ fn set(bits: &mut Bits, at: usize, on: bool) {
 }
 
 /// The bits of some pages of a leaf.
-pub(super) fn some(first: u64, pages: u64) -> Bits {
+pub(super) fn page_bits(first: u64, pages: u64) -> Bits {
     let mut all = Bits::default();
     bits::groups(first, pages, 64).for_each(|(word, at, n)| all[word as usize] = bits::mask(at, n));
     all

@@ -15,7 +15,7 @@ use farreach_types::addr::{Pfn, Vpn, VpnRange};
 use farreach_types::translation::Pte;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use leaf::{Alike, LEAF, Leaf, count, some};
+use leaf::{Alike, LEAF, Leaf, count, page_bits};
 
 /// Leaf tables by leading page number; memory grows with what is mapped.
 #[derive(Clone, Debug, Default)]
@@ -113,7 +113,7 @@ impl PageTable {
             let common = entry.common(at);
             match self.leaf_for(number, common) {
                 Leaf::Run(alike) if alike.common == common => {
-                    let new = some(at, n);
+                    let new = page_bits(at, n);
                     debug_assert!(alike.present.iter().zip(&new).all(|(old, new)| old & new == 0), "a page is mapped already");
                     alike.put_all(&new, &entry);
                     self.present += n;
@@ -150,7 +150,7 @@ impl PageTable {
                 }
                 Leaf::Run(alike) => {
                     let before = count(&alike.present);
-                    alike.clear(&some(at, part.pages));
+                    alike.clear(&page_bits(at, part.pages));
                     let left = count(&alike.present);
                     (before - left, left)
                 }
@@ -172,7 +172,7 @@ impl PageTable {
             match &self.leaves[slot as usize] {
                 _ if n == LEAF => true,
                 Leaf::Table(entries, _) => entries[at as usize..(at + n) as usize].iter().any(|e| e.present),
-                Leaf::Run(alike) => alike.present.iter().zip(some(at, n)).any(|(have, some)| have & some != 0),
+                Leaf::Run(alike) => alike.present.iter().zip(page_bits(at, n)).any(|(have, some)| have & some != 0),
             }
         })
     }
@@ -224,7 +224,7 @@ impl PageTable {
                     }
                 }
                 Leaf::Run(alike) => {
-                    let wanted = some(at, n);
+                    let wanted = page_bits(at, n);
                     for (i, wanted) in wanted.iter().enumerate() {
                         let new = alike.present[i] & wanted & !alike.dirty[i];
                         clean += u64::from(new.count_ones());

@@ -2,7 +2,7 @@
 
 use super::PageTable;
 use super::entry::{Entry, Run};
-use super::leaf::{Bits, LEAF, Leaf, count, some};
+use super::leaf::{Bits, LEAF, Leaf, count, page_bits};
 use crate::bits;
 use farreach_types::addr::{Pfn, Vpn, VpnRange};
 
@@ -31,11 +31,11 @@ impl PageTable {
                     }
                 }
                 Leaf::Run(alike) => {
-                    let wanted = some(at, part.pages);
+                    let wanted = page_bits(at, part.pages);
                     let here: Bits = std::array::from_fn(|i| alike.present[i] & wanted[i]);
                     for (at, n) in bits::runs(&here) {
                         let pfn = Pfn(alike.common.pfn.0.wrapping_add(at));
-                        let unused = count(&alike.unused(&some(at, n)));
+                        let unused = count(&alike.unused(&page_bits(at, n)));
                         add(number * LEAF + at, n, Entry { pfn, ..alike.common }, unused);
                     }
                 }

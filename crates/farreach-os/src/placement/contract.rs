@@ -2,7 +2,7 @@
 
 use crate::memory::Memory;
 use crate::object::ObjectId;
-use crate::region::{Huge, Region};
+use crate::region::{HugeAdvice, Region};
 use farreach_types::addr::{Asid, Pfn, Vpn};
 use farreach_types::params::{Key, Params};
 
@@ -20,64 +20,64 @@ pub struct FrameRequest {
 /// A placement policy. It takes frames from the memory that it is given. The caller makes the requested page busy.
 pub trait Placement: Send {
     /// A frame for a page that has neither a busy nor a reserved one; `None` when memory is full.
-    fn place(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn>;
+    fn allocate(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn>;
 
     /// The frame for a private copy of a page of a file.
-    fn copy(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
-        memory.ordinary(request.vpn)
+    fn allocate_copy(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
+        memory.alloc_frame(request.vpn)
     }
 
     /// A region was mapped. `name` is its label.
-    fn mapped(&mut self, memory: &Memory, region: &Region, name: &str) {
+    fn region_mapped(&mut self, memory: &Memory, region: &Region, name: &str) {
         let _ = (memory, region, name);
     }
 
     /// log2 of the base pages in the large pages that the policy allocates whole and notes in
     /// `Object::large`: they are mapped as one at the fault, if nothing is in the way.
-    fn large(&self) -> Option<u32> {
+    fn large_page_order(&self) -> Option<u32> {
         None
     }
 
     /// When the system starts: sets frames aside, if the policy wants some. The error names key, value and what is
     /// allowed.
-    fn start(&mut self, memory: &mut Memory) -> Result<(), String> {
+    fn set_up(&mut self, memory: &mut Memory) -> Result<(), String> {
         let _ = memory;
         Ok(())
     }
 
     /// A request of a process for anonymous memory, at the moment it is made (RMM15-23).
-    fn request(&mut self, memory: &mut Memory, asid: Asid, pages: u64) -> EagerGrant {
+    fn allocate_eagerly(&mut self, memory: &mut Memory, asid: Asid, pages: u64) -> EagerGrant {
         let _ = (memory, asid, pages);
         EagerGrant::Now(Vec::new())
     }
 
     /// Gives back the frames that the policy keeps for a process that ends (`None`: for all processes, because memory
     /// is full). Returns whether there were any.
-    fn give_up(&mut self, memory: &mut Memory, asid: Option<Asid>) -> bool {
+    fn release_kept(&mut self, memory: &mut Memory, asid: Option<Asid>) -> bool {
         let _ = (memory, asid);
         false
     }
 
     /// Superpages that a fault in private anonymous memory with this advice may bring in, largest first, as log2 of
     /// their base pages.
-    fn orders(&self, memory: &Memory, request: FrameRequest, advice: Huge) -> &[u8] {
+    fn superpage_orders(&self, memory: &Memory, request: FrameRequest, advice: HugeAdvice) -> &[u8] {
         let _ = (memory, request, advice);
         &[]
     }
 
     /// A free block for a superpage. `request` is its first page.
-    fn block(&mut self, memory: &mut Memory, request: FrameRequest, order: u8) -> Option<Pfn> {
+    fn superpage_block(&mut self, memory: &mut Memory, request: FrameRequest, order: u8) -> Option<Pfn> {
         let _ = request;
-        memory.block(order.into())
+        memory.alloc_block(order.into())
     }
 
     /// Whether private anonymous memory that is mapped beside other such memory becomes part of it.
-    fn joins(&self) -> bool {
+    fn merges_neighbours(&self) -> bool {
         false
     }
 
     /// Whether the first store to a superpage that is no longer shared with a child takes it over as a whole.
-    fn reuses(&self) -> bool {
+    fn reuses_superpages(&self) -> bool {
         false
     }
 
@@ -92,12 +92,12 @@ pub trait Placement: Send {
     }
 
     /// How base pages are collapsed into superpages in the background.
-    fn background(&self) -> Option<Background> {
+    fn collapse_policy(&self) -> Option<CollapsePolicy> {
         None
     }
 
     /// How direct segments are made, if the policy makes any.
-    fn primary(&self) -> Option<&Primary> {
+    fn segment_policy(&self) -> Option<&SegmentPolicy> {
         None
     }
 }
@@ -127,7 +127,7 @@ pub struct PlacementKind {
 /// How base pages become superpages in the background (khugepaged). Time is counted in page faults, the system's only
 /// clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Background {
+pub struct CollapsePolicy {
     /// log2 of the base pages of the superpage.
     pub order: u8,
     /// Page faults between two scans.
@@ -149,7 +149,7 @@ pub enum OnFork {
 
 /// Which programs get direct segments, and for which memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Primary {
+pub struct SegmentPolicy {
     /// Holes between regions belong to the primary region, up to the size of the memory set aside (DS13-11).
     pub eager: bool,
     /// Only the heap is eligible; otherwise all private anonymous read-write memory but stacks (DS13-12).

@@ -15,7 +15,7 @@ pub const DEMAND: PlacementKind = PlacementKind {
 struct Demand;
 
 impl Placement for Demand {
-    fn place(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
-        memory.ordinary(request.vpn)
+    fn allocate(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
+        memory.alloc_frame(request.vpn)
     }
 }

@@ -82,15 +82,15 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
 }
 
 impl Placement for Eager {
-    fn place(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
-        memory.ordinary(request.vpn)
+    fn allocate(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
+        memory.alloc_frame(request.vpn)
     }
 
-    fn request(&mut self, memory: &mut Memory, asid: Asid, pages: u64) -> EagerGrant {
+    fn allocate_eagerly(&mut self, memory: &mut Memory, asid: Asid, pages: u64) -> EagerGrant {
         if pages < self.chunk { self.out_of_chunks(memory, asid, pages) } else { self.largest_blocks(memory, pages) }
     }
 
-    fn give_up(&mut self, memory: &mut Memory, asid: Option<Asid>) -> bool {
+    fn release_kept(&mut self, memory: &mut Memory, asid: Option<Asid>) -> bool {
         let whose: Vec<Asid> = self.left.keys().copied().filter(|a| asid.is_none_or(|asid| asid == *a)).collect();
         let mut any = false;
         for (base, pages) in whose.iter().filter_map(|asid| self.left.remove(asid)).flatten() {

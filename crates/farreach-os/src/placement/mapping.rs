@@ -15,7 +15,7 @@ use crate::frames::pool::Runs;
 use crate::labels::{ANONYMOUS, HEAP, STACK, WHOLE_SPACE};
 use crate::memory::Memory;
 use crate::object::ObjectId;
-use crate::region::{Huge, Region};
+use crate::region::{HugeAdvice, Region};
 use farreach_types::addr::{BASE_SHIFT, Bytes, Pfn, Vpn, VpnRange};
 use farreach_types::params::{Allowed, Key, PAGE_SIZE, Params};
 use farreach_types::text_file;
@@ -44,7 +44,7 @@ pub const MAPPING: PlacementKind = PlacementKind {
 /// Where an object lies in the dump.
 struct ObjectInDump {
     /// Which object: identifiers are used again.
-    born: u64,
+    generation: u64,
     /// What it is, as in the dump.
     name: &'static str,
     /// Its pages from this one on are there. `None`: nowhere.
@@ -129,7 +129,7 @@ impl Mapped {
     fn sweep(&mut self, memory: &Memory) {
         let free = &mut self.free;
         self.places.retain(|&id, place| {
-            let is_live = memory.objects.try_get(id).is_some_and(|object| object.born == place.born);
+            let is_live = memory.objects.try_get(id).is_some_and(|object| object.generation == place.generation);
             if !is_live {
                 let returned = place.piece.filter(|_| place.name == ANONYMOUS);
                 returned.into_iter().for_each(|(_, range)| free.insert(range.start.0, range.pages));
@@ -152,7 +152,7 @@ impl Mapped {
                 areas.iter().filter(of).map(|&i| (i, self.dump.areas[i].start + request.page - self.dump.areas[i].offset));
             return places.filter(|&(i, vpn)| self.dump.areas[i].find(vpn).is_some()).collect();
         }
-        let place = self.places.get(&request.object).filter(|place| place.born == object.born);
+        let place = self.places.get(&request.object).filter(|place| place.generation == object.generation);
         let found = place.and_then(|place| {
             let (first, range) = place.piece?;
             let page = request.page.checked_sub(first).filter(|page| *page < range.pages)?;
@@ -178,7 +178,7 @@ impl Mapped {
             memory.counts.mapping_pages += 1;
             return Some(pfn);
         }
-        let pfn = memory.ordinary(request.vpn)?;
+        let pfn = memory.alloc_frame(request.vpn)?;
         // A private copy replaces a page of the file, which the dumped process did not map.
         if !found.is_empty() {
             memory.counts.mapping_taken += 1;
@@ -190,7 +190,7 @@ impl Mapped {
 }
 
 impl Placement for Mapped {
-    fn start(&mut self, memory: &mut Memory) -> Result<(), String> {
+    fn set_up(&mut self, memory: &mut Memory) -> Result<(), String> {
         if memory.alloc.total().is_some_and(|frames| frames > numbers::DUMP) {
             return Err("memory is not allowed to be above 64T with placement = mapping".to_owned());
         }
@@ -209,9 +209,9 @@ impl Placement for Mapped {
         Ok(())
     }
 
-    fn mapped(&mut self, memory: &Memory, region: &Region, name: &str) {
+    fn region_mapped(&mut self, memory: &Memory, region: &Region, name: &str) {
         let object = memory.objects.get(region.object);
-        let known = self.places.get(&region.object).is_some_and(|place| place.born == object.born);
+        let known = self.places.get(&region.object).is_some_and(|place| place.generation == object.generation);
         if known || object.file.is_some() {
             return;
         }
@@ -242,22 +242,22 @@ impl Placement for Mapped {
             WHOLE_SPACE => (WHOLE_SPACE, Some((region.first_page, region.range))),
             _ => return,
         };
-        self.places.insert(region.object, ObjectInDump { born: object.born, name, piece });
+        self.places.insert(region.object, ObjectInDump { generation: object.generation, name, piece });
     }
 
-    fn place(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
+    fn allocate(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
         self.give(memory, request, false)
     }
 
-    fn copy(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
+    fn allocate_copy(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
         self.give(memory, request, true)
     }
 
-    fn reuses(&self) -> bool {
+    fn reuses_superpages(&self) -> bool {
         true
     }
 
-    fn orders(&self, memory: &Memory, request: FrameRequest, _advice: Huge) -> &[u8] {
+    fn superpage_orders(&self, memory: &Memory, request: FrameRequest, _advice: HugeAdvice) -> &[u8] {
         const ORDER: [u8; 1] = [HUGE.trailing_zeros() as u8];
         let here = self.locate(memory, request, false).first().copied();
         let huge = here.is_some_and(|(i, vpn)| {
@@ -267,7 +267,7 @@ impl Placement for Mapped {
         if huge { &ORDER } else { &[] }
     }
 
-    fn block(&mut self, memory: &mut Memory, request: FrameRequest, order: u8) -> Option<Pfn> {
+    fn superpage_block(&mut self, memory: &mut Memory, request: FrameRequest, order: u8) -> Option<Pfn> {
         let frame = self.locate(memory, request, false).first().and_then(|&at| self.frame(at))?;
         let taken = memory.pool.take_run(Pfn(frame), 1 << order);
         if taken {

@@ -58,10 +58,10 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
 }
 
 impl Placement for Reservation {
-    fn place(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
+    fn allocate(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
         match self.reserve(memory, request) {
             Some(pfn) => Some(pfn),
-            None => memory.ordinary(request.vpn),
+            None => memory.alloc_frame(request.vpn),
         }
     }
 }
@@ -78,7 +78,7 @@ impl Reservation {
         let at = request.page.wrapping_add(object.shift);
         let offset = at & (width - 1);
         let start = i128::from(request.page) - i128::from(offset);
-        if !object.begun.insert(at >> self.order) {
+        if !object.faulted_groups.insert(at >> self.order) {
             return None;
         }
         let inside = |i: u64| u64::try_from(start + i128::from(i)).is_ok_and(|page| object.contains(page));

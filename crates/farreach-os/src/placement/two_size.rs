@@ -84,7 +84,7 @@ impl TwoSize {
         if (0..width).filter_map(page).any(|page| object.page_index.get(page).is_some()) {
             return None;
         }
-        object.large.remove(&(at >> self.order));
+        object.large_groups.remove(&(at >> self.order));
         let inside = (0..width).all(|i| page(i).is_some_and(|page| object.contains(page)));
         if !inside || self.size_for(object, page_bytes, free.map(|frames| frames * page_bytes)) == 0 {
             return None;
@@ -95,7 +95,7 @@ impl TwoSize {
             return None;
         };
         let object = memory.objects.get_mut(request.object);
-        object.large.insert(at >> self.order);
+        object.large_groups.insert(at >> self.order);
         let file = object.kind.is_file();
         for i in all.into_iter().filter(|&i| i != offset) {
             memory.fill(request.object, page(i).expect("inside"), Pfn(base.0 + i));
@@ -108,14 +108,14 @@ impl TwoSize {
 }
 
 impl Placement for TwoSize {
-    fn place(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
+    fn allocate(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
         match self.whole(memory, request) {
             Some(pfn) => Some(pfn),
-            None => memory.ordinary(request.vpn),
+            None => memory.alloc_frame(request.vpn),
         }
     }
 
-    fn large(&self) -> Option<u32> {
+    fn large_page_order(&self) -> Option<u32> {
         Some(self.order)
     }
 }

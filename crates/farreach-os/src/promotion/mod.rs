@@ -36,9 +36,9 @@ impl Os {
     /// After `vpn` was mapped: maps the large page around it as one, if its frames were allocated so. Counted as a
     /// promotion.
     pub(crate) fn map_large(&mut self, asid: Asid, vpn: Vpn, region: &Region) {
-        let Some(order) = self.placement.large() else { return };
+        let Some(order) = self.placement.large_page_order() else { return };
         let object = self.memory.objects.get(region.object);
-        if object.large.contains(&(region.page_of(vpn).wrapping_add(object.shift) >> order)) {
+        if object.large_groups.contains(&(region.page_of(vpn).wrapping_add(object.shift) >> order)) {
             self.try_promotion(asid, vpn, region, order);
         }
     }

@@ -1,7 +1,7 @@
 //! Direct segments (DS13-10 to DS13-26): a contiguous piece of memory for the primary region of a process.
 //!
 //! A recorded program chose its own addresses, so the system has to find its primary region. It is the largest *span*
-//! of the address space in which all regions are eligible ([`Primary`](crate::placement::contract::Primary)), with the
+//! of the address space in which all regions are eligible ([`SegmentPolicy`](crate::placement::contract::SegmentPolicy)), with the
 //! holes between them (eager provisioning) or without holes (lazy). The segment covers the part of the span for which
 //! there is memory, from the first page on (DS13-15). After each event it shrinks, grows, moves to a span more than
 //! twice its size, or is removed. So it never covers a page that must be paged.
@@ -33,7 +33,7 @@ use resize::range;
 impl Os {
     /// The segment registers as the hardware sees them.
     pub(crate) fn registers(&self, asid: Asid) -> Option<Segment> {
-        let hardware = self.placement.primary().is_some_and(|p| !p.emulation);
+        let hardware = self.placement.segment_policy().is_some_and(|p| !p.emulation);
         self.spaces.get(asid.0 as usize)?.segment.filter(|_| hardware)
     }
 
@@ -44,7 +44,7 @@ impl Os {
 
     /// What direct segments did, if this system makes any.
     pub fn segment_use(&self) -> Option<SegmentUse> {
-        self.placement.primary()?;
+        self.placement.segment_policy()?;
         let unused = self.memory.pool.claimed() - self.segments.pages;
         Some(SegmentUse { unused_at_end_pages: unused, ..self.segments.used.clone() })
     }
@@ -61,7 +61,7 @@ impl Os {
         let space = &self.spaces[asid.0 as usize];
         let Some(segment) = space.segment.filter(|s| range(s).contains(vpn)) else { return false };
         let Some(region) = space.regions.find(vpn).cloned() else { return false };
-        if self.placement.primary().is_some_and(|p| p.emulation) {
+        if self.placement.segment_policy().is_some_and(|p| p.emulation) {
             self.memory.counts.page_faults += 1;
         }
         let pfn = Pfn(vpn.0 - segment.base.0 + segment.pfn.0);
@@ -85,7 +85,7 @@ impl Os {
 
     /// After an event: creates, resizes, moves or removes the segment of the process.
     pub(crate) fn shape_segment(&mut self, asid: Asid) {
-        let Some(primary) = self.placement.primary().cloned() else { return };
+        let Some(primary) = self.placement.segment_policy().cloned() else { return };
         self.sample(asid, &primary);
         let spans = self.spans(asid, &primary);
         if let Some(segment) = self.spaces[asid.0 as usize].segment {
@@ -93,7 +93,7 @@ impl Os {
             let kept = parts.max_by_key(|part| (part.pages, std::cmp::Reverse(part.start)));
             self.cut(asid, kept.filter(|part| part.pages > 0));
         }
-        let room = || self.memory.pool.open().map(|(_, n)| n).max().unwrap_or(0);
+        let room = || self.memory.pool.free_unclaimed().map(|(_, n)| n).max().unwrap_or(0);
         let best = spans.iter().max_by_key(|s| (s.pages, std::cmp::Reverse(s.range.start))).copied();
         if let Some(segment) = self.spaces[asid.0 as usize].segment {
             let now = range(&segment);
@@ -123,14 +123,14 @@ impl Os {
 
     /// Before a fork: keeps or removes the parent's segment (AMB-64).
     pub(crate) fn segment_before_fork(&mut self, asid: Asid, child: Asid) {
-        let Some(primary) = self.placement.primary() else { return };
+        let Some(primary) = self.placement.segment_policy() else { return };
         let marked = self.segments.pages;
         let fits = self.memory.alloc.free_frames().is_none_or(|free| free >= marked);
         if primary.on_fork == OnFork::Copy && fits && self.space(asid).segment.is_some() {
             return;
         }
         self.cut(asid, None);
-        self.space(asid).paged_for.push(child);
+        self.space(asid).paged_until_exit_of.push(child);
     }
 
     /// At fork, if the parent keeps its segment: gives the child a copy of a page in it. `None` for other pages.
@@ -138,7 +138,7 @@ impl Os {
         if !self.spaces[asid.0 as usize].table.get(vpn)?.segment {
             return None;
         }
-        let pfn = self.memory.ordinary(vpn).expect("there was room before the fork");
+        let pfn = self.memory.alloc_frame(vpn).expect("there was room before the fork");
         self.memory.counts.cow_copies += 1;
         let object = self.spaces[child.0 as usize].regions.find(vpn).expect("the child has the same regions").object;
         self.memory.fill_nameless(pfn);
@@ -151,16 +151,16 @@ impl Os {
     /// A process ends (DS13-18). Processes that were paged because of it may have segments again, from their next event
     /// on.
     pub(crate) fn segment_end(&mut self, asid: Asid) {
-        if self.placement.primary().is_some() {
+        if self.placement.segment_policy().is_some() {
             self.cut(asid, None);
-            self.spaces.iter_mut().for_each(|s| s.paged_for.retain(|child| *child != asid));
+            self.spaces.iter_mut().for_each(|s| s.paged_until_exit_of.retain(|child| *child != asid));
         }
     }
 
     /// Panics unless every page belongs either to the segment or to paging (DS13-3), and the counters agree with the
     /// segments.
     pub(crate) fn check_segments(&self) {
-        if self.placement.primary().is_none() {
+        if self.placement.segment_policy().is_none() {
             return;
         }
         let (mut marked, mut claimed) = (0, 0);

@@ -26,7 +26,7 @@ fn without(a: VpnRange, b: VpnRange) -> [VpnRange; 2] {
 impl Os {
     /// Creates a segment for a span, in the largest free run of the pool (DS13-15, DS13-16).
     pub(super) fn create(&mut self, asid: Asid, span: &Span) {
-        let largest = self.memory.pool.open().max_by_key(|&(first, n)| (n, std::cmp::Reverse(first)));
+        let largest = self.memory.pool.free_unclaimed().max_by_key(|&(first, n)| (n, std::cmp::Reverse(first)));
         let Some((first, n)) = largest else {
             self.segments.used.refused += 1;
             return;
@@ -98,7 +98,7 @@ impl Os {
         // First the registers, then the flush of the pages that they cover now.
         let whole = [before, after].into_iter().filter(|r| r.pages > 0);
         let whole = whole.reduce(|a, b| VpnRange::between(a.start.min(b.start), a.end().max(b.end())));
-        if self.placement.primary().is_some_and(|p| !p.emulation) {
+        if self.placement.segment_policy().is_some_and(|p| !p.emulation) {
             self.change(asid, whole.expect("one of the two"), What::Segment);
         }
         if let Some(new) = new {
@@ -142,10 +142,10 @@ impl Os {
     /// Memory is full: returns frames set aside for segments to the allocator, for good. If all are claimed, the
     /// segment with the longest unused end shrinks first (DS13-22).
     pub(crate) fn lend_from_pool(&mut self) -> bool {
-        if !self.placement.primary().is_some_and(|p| p.lend) {
+        if !self.placement.segment_policy().is_some_and(|p| p.lend) {
             return false;
         }
-        if self.memory.pool.open().next().is_none() {
+        if self.memory.pool.free_unclaimed().next().is_none() {
             let unused = |(i, space): (usize, &crate::space::Space)| {
                 let segment = space.segment?;
                 let last = space.table.runs_in(range(&segment)).last().map_or(segment.base.0, |run| run.first.0 + run.pages);
@@ -155,7 +155,7 @@ impl Os {
             let Some((1.., std::cmp::Reverse(i), kept)) = longest else { return false };
             self.cut(Asid(i as u32), Some(kept).filter(|part| part.pages > 0));
         }
-        let Some((first, n)) = self.memory.pool.open().last() else { return false };
+        let Some((first, n)) = self.memory.pool.free_unclaimed().last() else { return false };
         let loan = n.min(LOAN);
         self.segments.used.lent_pages += loan;
         for frame in first + n - loan..first + n {

@@ -2,7 +2,7 @@
 
 use crate::labels::HEAP;
 use crate::os::Os;
-use crate::placement::contract::Primary;
+use crate::placement::contract::SegmentPolicy;
 use crate::region::Region;
 use farreach_types::addr::{Asid, VpnRange};
 use farreach_types::event::Prot;
@@ -21,7 +21,7 @@ pub(super) struct Span {
 
 impl Os {
     /// Whether a region may lie in a segment (DS13-12).
-    fn eligible(&self, region: &Region, primary: &Primary) -> bool {
+    fn eligible(&self, region: &Region, primary: &SegmentPolicy) -> bool {
         let object = self.memory.objects.get(region.object);
         let stack = self.labels.is_stack_or_kernel(region.label);
         let memory = !object.kind.is_file() && object.private && region.prot == Prot::RW && !stack;
@@ -30,7 +30,7 @@ impl Os {
 
     /// Pieces of address space that hold eligible regions only. With eager provisioning a piece is at most as large as
     /// the memory set aside (DS13-11), so regions further apart are in different pieces.
-    pub(super) fn spans(&self, asid: Asid, primary: &Primary) -> Vec<Span> {
+    pub(super) fn spans(&self, asid: Asid, primary: &SegmentPolicy) -> Vec<Span> {
         let mut spans: Vec<Span> = Vec::new();
         let mut open = false;
         let reserved = self.memory.pool.frames();
@@ -59,7 +59,7 @@ impl Os {
     }
 
     /// Whether the process gets a segment (DS13-14).
-    pub(super) fn admitted(&self, asid: Asid, span: &Span, primary: &Primary) -> bool {
+    pub(super) fn admitted(&self, asid: Asid, span: &Span, primary: &SegmentPolicy) -> bool {
         let space = &self.spaces[asid.0 as usize];
         let named = |program: &Arc<str>| {
             let name = program.rsplit('/').next().unwrap_or(program);
@@ -70,12 +70,12 @@ impl Os {
         } else {
             space.program.as_ref().is_some_and(named)
         };
-        wanted && space.paged_for.is_empty()
+        wanted && space.paged_until_exit_of.is_empty()
     }
 
     /// The protection statistic (DS13-34).
-    pub(super) fn sample(&mut self, asid: Asid, primary: &Primary) {
-        let all = Primary { heap_only: false, least: 0, ..primary.clone() };
+    pub(super) fn sample(&mut self, asid: Asid, primary: &SegmentPolicy) {
+        let all = SegmentPolicy { heap_only: false, least: 0, ..primary.clone() };
         let regions = &self.spaces[asid.0 as usize].regions;
         let eligible = regions.iter().filter(|r| self.eligible(r, &all)).map(|r| r.range.pages).sum::<u64>();
         self.segments.used.mapped_page_samples += regions.pages();
