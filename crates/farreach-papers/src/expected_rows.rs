@@ -1,7 +1,8 @@
 //! Rows of studies on programs made by hand: measured numbers beside the expected ones.
 
-use super::{Cell, Finding, Origin, Request, Results, Table, Verdict};
+use crate::results::{Request, Results};
 use farreach_types::counts::MachineResult;
+use farreach_types::papers::{Cell, Finding, Origin, Table, Verdict};
 
 /// One number of one machine on one program.
 pub struct Row {

@@ -2,8 +2,9 @@
 
 use super::printed::Printed;
 pub use super::results::{grid, mean};
-use super::{Cell, Program, Results, Set};
+use crate::results::{Results, Set};
 use farreach_cost::overhead::{Measured, PerformanceModel};
+use farreach_types::papers::{Cell, Program};
 
 /// DS13-36, pages of 4 KB on demand.
 pub const DS_4K: &str = "ds13/4k";

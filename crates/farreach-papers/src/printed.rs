@@ -1,6 +1,6 @@
 //! The numbers the papers print, from `papers/*.csv`, and which of their cells are doubtful.
 
-use super::Cell;
+use farreach_types::papers::Cell;
 
 macro_rules! carried {
     ($folder:literal: $($name:literal),* $(,)?) => {

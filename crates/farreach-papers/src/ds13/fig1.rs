@@ -1,8 +1,8 @@
 //! Figure 1: memory in use over time.
 
 use super::*;
-use crate::{Chart, Series};
 use farreach_types::counts::MemoryTimeline;
+use farreach_types::papers::{Chart, Series};
 use large::DS_4K;
 
 pub(crate) const STUDY: Study = Study {

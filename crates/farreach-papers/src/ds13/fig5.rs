@@ -1,7 +1,8 @@
 //! Figure 5: uniform random updates over growing memory.
 
 use super::*;
-use crate::{ALIGNED, Chart, Series};
+use crate::results::ALIGNED;
+use farreach_types::papers::{Chart, Series};
 use large::{DS_1G, DS_2M, DS_4K, DS_SEGMENT};
 
 pub(crate) const STUDY: Study = Study {

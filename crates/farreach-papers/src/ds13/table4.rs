@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::number_text::percent;
-use crate::{Bars, Chart, Program, Series};
+use farreach_types::papers::{Bars, Chart, Program, Series};
 use large::{DS_1G, DS_2M, DS_4K, DS_SEGMENT};
 
 pub(crate) const TABLE_4: Study = Study {

@@ -9,7 +9,8 @@ use crate::expected_rows::judged;
 use crate::large::{DS_1G, DS_2M, DS_4K, DS_EMULATED, DS_SEGMENT, DS_TRACKED, data_misses, of_ds13};
 use crate::micro::{ARENAS, SPARSE, TURNS};
 use crate::number_text::percent;
-use crate::{Program, Results, Set};
+use crate::results::{Results, Set};
+use farreach_types::papers::Program;
 use farreach_types::plural::with_noun;
 
 /// Programs with enough misses for a share of them to be meaningful.
@@ -202,9 +203,9 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Verdict;
-    use crate::{Answer, Measured, Request};
+    use crate::results::{Answer, Measured, Request};
     use farreach_machine::{Lab, MachineSpec, Options};
+    use farreach_types::papers::Verdict;
 
     /// A result with this many data misses, a share of them in the segment.
     fn with(misses: u64, inside: u64) -> Answer {

@@ -1,8 +1,9 @@
 //! How claims about several programs are judged.
 
 use crate::number_text::list;
-use crate::{Finding, Verdict};
-use crate::{Program, Results, Set};
+use crate::results::{Results, Set};
+use farreach_types::papers::Program;
+use farreach_types::papers::{Finding, Verdict};
 use farreach_types::plural::with_noun;
 
 /// Programs for which something is true and those for which it is not, each with its numbers.

@@ -27,7 +27,9 @@ const FAMILIES: &[&[Hypothesis]] =
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Results, Set, Verdict, study};
+    use crate::results::{Results, Set};
+    use crate::study;
+    use farreach_types::papers::Verdict;
 
     #[test]
     fn every_claim_rests_on_studies_and_has_a_number_of_its_own() {

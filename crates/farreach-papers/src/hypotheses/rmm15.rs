@@ -6,13 +6,14 @@ use crate::expected_rows::judged;
 use crate::large::{RMM_4K, RMM_CLUSTERED, RMM_OFF, RMM_RANGE, RMM_THP, data_misses, mean};
 use crate::micro::{FORK, PROTECT, SCATTERED, TINY};
 use crate::number_text::percent;
+use crate::results::{Results, Set};
 use crate::rmm15::fig6::{IDEAL, average, overhead};
 use crate::rmm15::fig7::{State, left};
 use crate::rmm15::options::{ALWAYS, ENHANCED, SERIAL, STOCK, THRESHOLD_1, enhanced, last_first, places};
 use crate::rmm15::table2::{contiguity, largest};
 use crate::rmm15::table7::{aged, memory, shares, time};
 use crate::rmm15::worked_examples::{ROWS, TINY_PAGES, TINY_RANGES};
-use crate::{Finding, Program, Results, Set, Verdict};
+use farreach_types::papers::{Finding, Program, Verdict};
 use farreach_types::plural::with_noun;
 
 /// The programs of the paper with tens of GB.

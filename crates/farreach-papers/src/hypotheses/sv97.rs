@@ -4,14 +4,16 @@ use super::hypothesis::Hypothesis;
 use super::judge::{fails, holds, tally, untestable};
 use crate::micro::SNAPSHOTS;
 use crate::number_text::{cpi, percent};
+use crate::printed;
+use crate::results::{Results, Set};
 use crate::sv97::figure8::{L1, L2, LINES, SECOND, machine, second};
 use crate::sv97::table1::classes;
 use crate::sv97::table2::with_write_backs;
 use crate::sv97::table3::{dirty_victims, rise};
 use crate::sv97::table5::{self, LAZY, changes, raises, two_processes};
 use crate::sv97::{MIPS, SOFTVM, caches, like, mean, overhead, overhead_of, percent_of_time, programs};
-use crate::{Finding, Program, Results, Set, Verdict, printed};
 use farreach_cost::cycles::ProtectionSweep;
+use farreach_types::papers::{Finding, Program, Verdict};
 use farreach_types::plural::with_noun;
 
 const KB: u64 = 1 << 10;

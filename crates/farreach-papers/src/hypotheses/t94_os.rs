@@ -2,7 +2,6 @@
 
 use super::hypothesis::Hypothesis;
 use super::judge::tally;
-use crate::Verdict;
 use crate::expected_rows::judged;
 use crate::machines::{COMPLETE, PARTIAL, SINGLE, SUPERPAGE, superpage_of};
 use crate::micro;
@@ -11,6 +10,7 @@ use crate::t94::options::{COLOURING, COMPLETE_RESERVED, NO_RESERVATION, growth, 
 use crate::t94::pressure::{Memory, SCATTERED, SHORT, SYSTEMS, difference, machine, placed};
 use crate::t94::table1::LADDER;
 use crate::t94::worked_examples::ROWS;
+use farreach_types::papers::Verdict;
 
 pub(super) const CLAIMS: &[Hypothesis] = &[
     Hypothesis {

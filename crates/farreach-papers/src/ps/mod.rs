@@ -1,8 +1,11 @@
 //! PS: gains and costs of larger base pages. The paper's figures are lost; the curves are measured here.
 
-use super::{Cell, Chart, Origin, PAGE_SIZES, Program, Request, Results, Section, Series, Set, Study, Table, What, printed};
+use super::printed;
+use crate::results::{PAGE_SIZES, Request, Results, Set, What};
+use crate::study::Study;
 use farreach_types::addr::Bytes;
 use farreach_types::counts::PageRow;
+use farreach_types::papers::{Cell, Chart, Origin, Program, Section, Series, Table};
 
 pub(super) const ITLB: Study = Study {
     id: "ps-itlb",

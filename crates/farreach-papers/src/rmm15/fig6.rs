@@ -1,7 +1,7 @@
 //! Figure 6: overhead of page walks, relative to an ideal run.
 
 use super::*;
-use crate::{Bars, Chart, Series};
+use farreach_types::papers::{Bars, Chart, Series};
 use large::{DS_1G, RMM_4K, RMM_CLUSTERED, RMM_RANGE, RMM_THP, mean};
 
 pub(crate) const STUDY: Study = Study {

@@ -2,7 +2,7 @@
 
 use super::table7::{aged, scaled_off, scaled_orders};
 use super::*;
-use crate::{Chart, Series};
+use farreach_types::papers::{Chart, Series};
 use large::{RMM_OFF, data_misses, mean, ranges_of};
 
 pub(crate) const STUDY: Study = Study {

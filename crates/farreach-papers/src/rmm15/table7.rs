@@ -3,7 +3,7 @@
 
 use super::table2::contiguity;
 use super::*;
-use crate::THEN;
+use crate::results::THEN;
 use farreach_types::counts::Contiguity;
 use large::{RMM_4K, RMM_OFF, RMM_THP};
 

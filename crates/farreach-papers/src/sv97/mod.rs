@@ -10,9 +10,10 @@ pub(super) mod table5;
 pub(super) use super::results::mean;
 
 use super::machines::with;
-use super::{Cell, Program, Request, Results, Set};
+use crate::results::{Request, Results, Set};
 use farreach_types::addr::Bytes;
 use farreach_types::counts::{MachineResult, OverheadRow};
+use farreach_types::papers::{Cell, Program};
 
 /// No TLB: 8 KB and 512 KB to a side, 16-byte lines, direct-mapped.
 pub(super) const SOFTVM: &str = "sv97/softvm";

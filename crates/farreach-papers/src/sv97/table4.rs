@@ -1,7 +1,9 @@
 //! Table 4: what the overhead consists of.
 
 use super::*;
-use crate::{Origin, Section, Study, Table, printed};
+use crate::printed;
+use crate::study::Study;
+use farreach_types::papers::{Origin, Section, Table};
 
 pub(crate) const STUDY: Study = Study {
     id: "sv97-table4",

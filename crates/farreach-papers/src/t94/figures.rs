@@ -1,10 +1,12 @@
 //! Figures 1 to 3: the fields of an entry, and the entries for four mappings, computed and compared with the drawing.
 
 use super::*;
-use crate::{Origin, Section, Study, Table, printed};
+use crate::printed;
+use crate::study::Study;
 use farreach_hw::tlb::EntryView;
 use farreach_machine::{MachineSpec, entries_after_loads};
 use farreach_types::addr::{Asid, Pfn, Vpn};
+use farreach_types::papers::{Origin, Section, Table};
 use farreach_types::translation::{Attr, PageTableView, Pte};
 use std::collections::BTreeMap;
 

@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::machines::{COMPLETE, PARTIAL, SINGLE, SUPERPAGE};
-use crate::{Origin, Section, Study, Table};
+use crate::study::Study;
 use farreach_cost as cost;
 use farreach_machine::MachineSpec;
 use farreach_types::counts::LedgerLine;
+use farreach_types::papers::{Origin, Section, Table};
 
 pub(crate) const STUDY: Study = Study {
     id: "t94-ledger",

@@ -15,7 +15,8 @@ pub(super) mod table9;
 pub(super) mod worked_examples;
 
 use super::printed::Printed;
-use super::{Cell, Request, Results, Set};
+use crate::results::{Request, Results, Set};
+use farreach_types::papers::Cell;
 
 /// Every machine on every program.
 fn grid(set: &Set, machines: &[String]) -> Vec<Request> {

@@ -3,7 +3,8 @@
 
 use super::*;
 use crate::machines::{COMPLETE, PARTIAL, SINGLE, SUPERPAGE, superpage_of};
-use crate::{Origin, Section, Study, Table};
+use crate::study::Study;
+use farreach_types::papers::{Origin, Section, Table};
 
 pub(crate) const PRELOAD: Study = Study {
     id: "t94-preload",

@@ -3,7 +3,8 @@
 
 use super::*;
 use crate::machines::SINGLE;
-use crate::{Chart, Origin, Program, Section, Series, Study, Table};
+use crate::study::Study;
+use farreach_types::papers::{Chart, Origin, Program, Section, Series, Table};
 
 pub(crate) const PRESSURE: Study = Study {
     id: "t94-pressure",

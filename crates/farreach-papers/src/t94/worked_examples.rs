@@ -2,7 +2,8 @@
 
 use crate::expected_rows::{Row, What, plan, table};
 use crate::machines::{PARTIAL, SINGLE, SUPERPAGE};
-use crate::{Study, micro};
+use crate::micro;
+use crate::study::Study;
 
 pub(crate) const STUDY: Study = Study {
     id: "t94-by-hand",
