@@ -1,9 +1,10 @@
 //! Simulated annealing of a placement. Two random elements swap places if that shortens their wires, and sometimes even
 //! if it does not. Every move reads the places of all elements wired to the two, anywhere in memory.
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "anneal",

@@ -2,9 +2,10 @@
 //! touches the region of the grid between them.
 
 use super::heap::{Heap, PopSites, PushSites};
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "astar",

@@ -1,9 +1,10 @@
 //! Breadth-first search over a power-law graph (Kronecker, 16 edges per vertex) in compressed rows. The kernel reads
 //! the graph, it does not make it. Every search begins at another vertex.
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "bfs",

@@ -1,9 +1,10 @@
 //! Rarefied gas. Particles fly through a box of cells, and each collides with the particle that entered its cell last.
 //! Particles are visited in sequence; their cells are random. All numbers are integers.
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "cells",

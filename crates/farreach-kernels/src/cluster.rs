@@ -2,9 +2,10 @@
 //! would move to it and whether that saves more than a centre costs. Memory is read from one end to the other, again
 //! and again.
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "cluster",

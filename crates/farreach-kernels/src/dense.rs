@@ -2,9 +2,10 @@
 //! columns. A walk down a column of a row-major matrix has a stride of one row, which at the default size is exactly
 //! one page.
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "dense",

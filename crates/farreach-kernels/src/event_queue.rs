@@ -2,9 +2,10 @@
 //! to random neighbours, and messages from a free list that soon is in random order.
 
 use super::heap::{Heap, KeyOf, PopSites, PushSites};
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "event-queue",

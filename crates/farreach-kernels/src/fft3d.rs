@@ -2,9 +2,10 @@
 //! size. Each pass takes lines out of the array, with strides of 1, 64 and 4096 elements, transforms them in a buffer,
 //! and puts them back. The last stride is 64 KB: every element of a line lies in another superpage.
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Element, Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "fft3d",

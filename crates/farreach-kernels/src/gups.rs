@@ -1,8 +1,9 @@
 //! Updates of uniformly random words: the definition of GUPS. Each update loads and stores one 64-bit word.
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 const UPDATE: Site = site(0, 0);
 const NEXT: Site = site(0, 1);

@@ -1,9 +1,10 @@
 //! Two relations of 32-byte tuples. An index join probes a chained hash index on the inner relation at random. After
 //! every quarter of the outer relation, one join runs without the index and scans the whole inner relation.
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "join",

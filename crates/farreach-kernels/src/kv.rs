@@ -2,9 +2,10 @@
 //! size, ordered by last change. Nine of ten requests read a value, one replaces it. Popularity follows Zipf's law. The
 //! store is warm.
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "kv",

@@ -1,9 +1,10 @@
 //! Event-driven simulation of logic, with a wheel of time slots, each with a list of changes. A change wakes the gates
 //! it feeds, which lie anywhere in memory. They may change in turn after their delay.
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "logic",

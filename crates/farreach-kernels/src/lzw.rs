@@ -4,9 +4,10 @@
 //! segment of its own and uses only half of it. So a superpage of 32 KB can hold a file, and a superpage of 64 KB is at
 //! most half used there.
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "lzw",

@@ -2,9 +2,10 @@
 //! the four corners. Then the field is computed from the charge. Particles are visited in sequence; their cells lie in
 //! a band of the grid.
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "particles",

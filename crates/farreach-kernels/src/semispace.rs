@@ -2,9 +2,10 @@
 //! the root. Allocation moves through one half of the heap. When it is full, Cheney's collector copies the live nodes
 //! to the other half.
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "semispace",

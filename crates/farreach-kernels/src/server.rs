@@ -8,9 +8,10 @@
 //! misses that lie in the direct map (DS13-43). The kernel's code is in the text of the program: fetches never go to a
 //! segment (AMB-63), and the direct map has no code.
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, System, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "server",

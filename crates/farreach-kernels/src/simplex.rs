@@ -1,9 +1,10 @@
 //! Minimum-cost flow by the network simplex method. Arcs are priced in sequence, a block at a time. The best arc closes
 //! a cycle with the paths to the root of a spanning tree. Nodes are records linked by parent, first child and siblings.
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "simplex",

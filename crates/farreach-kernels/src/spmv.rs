@@ -1,8 +1,9 @@
 //! Conjugate gradients on a sparse symmetric matrix: rows in sequence, and a gather from a vector at random columns.
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "spmv",

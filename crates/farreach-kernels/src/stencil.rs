@@ -1,9 +1,10 @@
 //! Finite differences on a three-dimensional grid, as in programs that evolve space-time. There are many grid
 //! functions, each an array of its own, in three time levels. One loop over the points advances all of them by a step.
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "stencil",

@@ -1,9 +1,10 @@
 //! Matching of sequences by a suffix tree. The tree of one genome, with nodes in order of creation, is walked from the
 //! root for each position of another genome. The upper part of the tree is hot; walks end all over it.
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "suffix",

@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::traced::Running;
+use super::running::Running;
 use super::*;
 use farreach_trace::check;
 use farreach_trace::generate::{CODE, STACK_END};
-use farreach_types::event::{Blocks, Item, Kind, OP_BIT, Op, block_id, words_behind};
+use farreach_types::event::{Blocks, Item, Kind, OP_BIT, Op, Source, block_id, words_behind};
 
 fn quick(kernel: &Kernel) -> Settings {
     Settings { size: kernel.small_size, references: 200_000, seed: 1 }

@@ -8,8 +8,9 @@ mod source;
 #[cfg(test)]
 mod tests;
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, site};
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 use passes::Compiler;
 
 pub(super) const KERNEL: Kernel = Kernel {
