@@ -1,11 +1,11 @@
 //! Seeded kernels: programs of the classes that the papers measured, in place of benchmarks that are not available
 //! (T94-74).
 //!
-//! A kernel is an algorithm written once over a [`Memory`]. With a memory that traces, it is a [`Source`](farreach_types::event::Source) of the
-//! laboratory. With real memory ([`Kernel::run_native`]), it is a program that a recorder can record. The computation
-//! is real; only the code is a model. Each place in the program is a [`Site`] of a text mapping, three to eight
-//! instructions long, which makes about three to five instructions per data reference. The same settings give the same
-//! stream on every machine.
+//! A kernel is an algorithm written once over a [`Memory`]. With a memory that traces, it is a
+//! [`Source`](farreach_types::event::Source) of the laboratory. With real memory ([`Kernel::run_native`]), it is a
+//! program that a recorder can record. The computation is real; only the code is a model. Each place in the program is
+//! a [`Site`] of a text mapping, three to eight instructions long, which makes about three to five instructions per
+//! data reference. The same settings give the same stream on every machine.
 //!
 //! This crate owns the kernels, their text and data layout, and their random numbers. It must not know any machine: no
 //! operating system, no TLB, no result. It produces a stream and never looks at what becomes of it.

@@ -115,7 +115,7 @@ pub(super) struct Parts {
 
 impl Parts {
     /// The steps of an event in a system with pages of `2^k` 4 KB pages.
-    pub fn to_base_pages(&mut self, op: &Op, k: u32) -> Vec<Step> {
+    pub fn steps_of(&mut self, op: &Op, k: u32) -> Vec<Step> {
         let mut steps = Vec::new();
         let touched = match in_4k_pages(op) {
             Some(Step::Map(piece)) => {

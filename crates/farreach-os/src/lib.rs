@@ -8,7 +8,7 @@
 //! translation (`farreach_types::translation`). An operating system that reads performance counters ([`Os::counted`])
 //! gets them as plain numbers.
 //!
-//! Reading order: [`contract`] (what callers see), [`os`] (the parts), [`events`] (mmap, munmap, fork), [`fault`] (a
+//! Reading order: `contract.rs` (what callers see), `os.rs` (the parts), `events` (mmap, munmap, fork), `fault.rs` (a
 //! touch), [`placement`] (the policies that choose frames), [`frames`] (the allocators). Every other file is one
 //! mechanism.
 
@@ -43,6 +43,7 @@ mod request;
 mod reserved_list;
 mod segment;
 mod space;
+mod view;
 
 pub use contract::{Change, InUse, OutOfMemory, Touched, What};
 pub use farreach_types::params::{PAGE_SIZE, SEED};

@@ -21,7 +21,6 @@ use crate::space::Space;
 use farreach_types::addr::{Asid, Bytes, Vpn, VpnRange};
 use farreach_types::counts::{MemoryUse, OsCounts};
 use farreach_types::params::{Params, SEED};
-use farreach_types::translation::{PageTableView, Pte, Range, RangeWalk, Segment};
 use std::sync::Arc;
 
 /// One operating system with one memory and one policy. Pages and frames are its own base pages
@@ -206,44 +205,5 @@ impl Os {
         } else {
             ObjectKind::Disk
         }
-    }
-}
-
-impl PageTableView for Os {
-    #[inline]
-    fn pte(&self, asid: Asid, vpn: Vpn) -> Option<Pte> {
-        self.spaces.get(asid.0 as usize)?.table.pte(vpn)
-    }
-
-    fn range(&self, asid: Asid, vpn: Vpn) -> Option<Range> {
-        self.range_of(asid, vpn)
-    }
-
-    fn range_walk(&self, asid: Asid, vpn: Vpn) -> RangeWalk {
-        let ranges = self.spaces.get(asid.0 as usize).and_then(|s| s.ranges.as_ref());
-        ranges.map_or(RangeWalk { nodes: 0, found: None }, |r| r.walk(vpn))
-    }
-
-    fn range_path(&self, asid: Asid, vpn: Vpn, into: &mut Vec<u64>) {
-        if let Some(ranges) = self.spaces.get(asid.0 as usize).and_then(|s| s.ranges.as_ref()) {
-            ranges.path(vpn, into);
-        }
-    }
-
-    fn largest_ranges(&self, asid: Asid, most: usize) -> Vec<Range> {
-        let ranges = self.spaces.get(asid.0 as usize).and_then(|s| s.ranges.as_ref());
-        ranges.map_or_else(Vec::new, |ranges| ranges.largest(most))
-    }
-
-    fn ranges_version(&self, asid: Asid) -> u64 {
-        self.spaces.get(asid.0 as usize).and_then(|s| s.ranges.as_ref()).map_or(0, Ranges::version)
-    }
-
-    fn segment(&self, asid: Asid) -> Option<Segment> {
-        self.registers(asid)
-    }
-
-    fn kernel_segment(&self, asid: Asid) -> Option<Segment> {
-        self.direct_map(asid)
     }
 }

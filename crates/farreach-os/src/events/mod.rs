@@ -27,7 +27,7 @@ impl Os {
             op if self.shift == BASE_SHIFT => base_pages::in_4k_pages(op).into_iter().for_each(|step| self.step(asid, step)),
             op => {
                 let k = self.shift - BASE_SHIFT;
-                self.space(asid).parts.to_base_pages(op, k).into_iter().for_each(|step| self.step(asid, step));
+                self.space(asid).parts.steps_of(op, k).into_iter().for_each(|step| self.step(asid, step));
             }
         }
         self.memory.release_freed();

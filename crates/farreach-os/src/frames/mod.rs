@@ -1,4 +1,4 @@
-//! Physical frames: which are free. Identity, reservation and contents belong to [`crate::memory`]; this layer hands
+//! Physical frames: which are free. Identity, reservation and contents belong to `memory`; this layer hands
 //! out frames.
 //!
 //! - [`contract`]: what an allocator can do;

@@ -11,7 +11,7 @@ mod segment;
 mod thp;
 mod two_size;
 
-use contract::PlacementKind;
+pub use contract::PlacementKind;
 pub use segment::SEGMENT;
 
 /// All placement policies. A new policy is one file and one line here.

@@ -1,10 +1,11 @@
 //! Direct segments (DS13-10 to DS13-26): a contiguous piece of memory for the primary region of a process.
 //!
 //! A recorded program chose its own addresses, so the system has to find its primary region. It is the largest *span*
-//! of the address space in which all regions are eligible ([`SegmentPolicy`](crate::placement::contract::SegmentPolicy)), with the
-//! holes between them (eager provisioning) or without holes (lazy). The segment covers the part of the span for which
-//! there is memory, from the first page on (DS13-15). After each event it shrinks, grows, moves to a span more than
-//! twice its size, or is removed. So it never covers a page that must be paged.
+//! of the address space in which all regions are eligible
+//! ([`SegmentPolicy`](crate::placement::contract::SegmentPolicy)), with the holes between them (eager provisioning) or
+//! without holes (lazy). The segment covers the part of the span for which there is memory, from the first page on
+//! (DS13-15). After each event it shrinks, grows, moves to a span more than twice its size, or is removed. So it never
+//! covers a page that must be paged.
 //!
 //! Pages in the segment have page table entries too, marked `segment`, from their first touch on. So the page table
 //! stays the authority for all checks (XC-3), and the marks show that no page belongs to both (DS13-3). The hardware
