@@ -8,7 +8,7 @@ use super::keys::{
 };
 use super::store::{Contents, Store, count_miss};
 use super::tag_index::Tag;
-use super::{Answer, Design, EntryBits, EntryView, Lookup, Outcome, Tlb, Unfiltered};
+use super::{Answer, Capabilities, Design, EntryBits, EntryView, Lookup, OnSwitch, Outcome, Tlb, Unfiltered, UsedBits};
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
@@ -159,18 +159,6 @@ impl Tlb for CompleteTlb {
         self.counts.invalidations += self.store.drop_space(asid, unfiltered);
     }
 
-    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
-        self.counts.invalidations += self.store.switch(to, unfiltered);
-    }
-
-    fn note_lookup(&mut self, asid: Asid, vpn: Vpn, when: u32) {
-        let bit = 1u64 << vpn.offset_in(self.order.into());
-        let has = |slot: &u32| self.store.get(*slot).valid & bit != 0;
-        if let Some(slot) = self.store.find(Tag::of(asid, vpn, self.order)).filter(has) {
-            self.store.note_lookup(slot, bit, when);
-        }
-    }
-
     fn probe(&self, asid: Asid, vpn: Vpn, _: Kind) -> Option<Translation> {
         let slot = self.store.find(Tag::of(asid, vpn, self.order))?;
         let offset = vpn.offset_in(self.order.into());
@@ -196,5 +184,30 @@ impl Tlb for CompleteTlb {
 
     fn counts(&self) -> &TlbCounts {
         &self.counts
+    }
+}
+
+impl Capabilities for CompleteTlb {
+    fn on_switch(&mut self) -> Option<&mut dyn OnSwitch> {
+        Some(self)
+    }
+    fn used_bits(&mut self) -> Option<&mut dyn UsedBits> {
+        Some(self)
+    }
+}
+
+impl OnSwitch for CompleteTlb {
+    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
+        self.counts.invalidations += self.store.switch(to, unfiltered);
+    }
+}
+
+impl UsedBits for CompleteTlb {
+    fn note_lookup(&mut self, asid: Asid, vpn: Vpn, when: u32) {
+        let bit = 1u64 << vpn.offset_in(self.order.into());
+        let has = |slot: &u32| self.store.get(*slot).valid & bit != 0;
+        if let Some(slot) = self.store.find(Tag::of(asid, vpn, self.order)).filter(has) {
+            self.store.note_lookup(slot, bit, when);
+        }
     }
 }

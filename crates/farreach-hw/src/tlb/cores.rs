@@ -6,7 +6,7 @@
 //! [`farreach_hw::shootdown`].
 
 use super::walker::by_caches;
-use super::{Answer, EntryView, Lookup, Tlb, Unfiltered, keys};
+use super::{Answer, Capabilities, EntryView, Lookup, OnDemotion, OnSegment, OnSwitch, OnThread, Tlb, Unfiltered, keys};
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::{ShootdownCounts, TlbCounts};
 use farreach_types::event::Kind;
@@ -153,14 +153,6 @@ impl Tlb for Cores {
         self.shoot(asid, unfiltered, |tlb, unfiltered| tlb.invalidate(asid, pages, unfiltered));
     }
 
-    fn demote(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
-        self.shoot(asid, unfiltered, |tlb, unfiltered| tlb.demote(asid, pages, unfiltered));
-    }
-
-    fn segment_changed(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
-        self.shoot(asid, unfiltered, |tlb, unfiltered| tlb.segment_changed(asid, unfiltered));
-    }
-
     /// Nobody is interrupted: no core runs the process any more, and its id is not used again before all have dropped what they hold of it.
     fn invalidate_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
         self.sum.take();
@@ -172,20 +164,6 @@ impl Tlb for Cores {
         self.threads.retain(|(of, _), _| *of != asid);
         self.current.remove(&asid);
         self.may_hold.remove(&asid);
-    }
-
-    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
-        self.run(to, unfiltered);
-    }
-
-    fn thread(&mut self, asid: Asid, thread: u32, unfiltered: &mut Unfiltered) {
-        let before = self.current.insert(asid, thread);
-        if before.is_none()
-            && let Some(core) = self.threads.remove(&(asid, None))
-        {
-            self.threads.insert((asid, Some(thread)), core);
-        }
-        self.run(asid, unfiltered);
     }
 
     fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
@@ -206,5 +184,50 @@ impl Tlb for Cores {
             self.cores.iter().for_each(|core| sum += core.tlb.counts());
             sum
         })
+    }
+}
+
+impl Capabilities for Cores {
+    fn on_demotion(&mut self) -> Option<&mut dyn OnDemotion> {
+        Some(self)
+    }
+    fn on_switch(&mut self) -> Option<&mut dyn OnSwitch> {
+        Some(self)
+    }
+    fn on_thread(&mut self) -> Option<&mut dyn OnThread> {
+        Some(self)
+    }
+    fn on_segment(&mut self) -> Option<&mut dyn OnSegment> {
+        Some(self)
+    }
+}
+
+impl OnDemotion for Cores {
+    fn demote(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
+        self.shoot(asid, unfiltered, |tlb, unfiltered| tlb.demote(asid, pages, unfiltered));
+    }
+}
+
+impl OnSwitch for Cores {
+    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
+        self.run(to, unfiltered);
+    }
+}
+
+impl OnThread for Cores {
+    fn thread(&mut self, asid: Asid, thread: u32, unfiltered: &mut Unfiltered) {
+        let before = self.current.insert(asid, thread);
+        if before.is_none()
+            && let Some(core) = self.threads.remove(&(asid, None))
+        {
+            self.threads.insert((asid, Some(thread)), core);
+        }
+        self.run(asid, unfiltered);
+    }
+}
+
+impl OnSegment for Cores {
+    fn segment_changed(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
+        self.shoot(asid, unfiltered, |tlb, unfiltered| tlb.segment_changed(asid, unfiltered));
     }
 }

@@ -14,8 +14,8 @@ use super::host::{self, Entries};
 use super::level::{self, Level};
 use super::nodes::Entry;
 use super::store::count_miss;
-use super::walker::{NodeRead, WALK_LEVELS, Walker, by_caches, coalesced, leaf_level};
-use super::{Answer, Design, EntryView, Lookup, Outcome, Tlb, Unfiltered};
+use super::walker::{WALK_LEVELS, Walker, by_caches, coalesced, leaf_level};
+use super::{Answer, Capabilities, Design, EntryView, Lookup, NodeRead, OnDemotion, OnSwitch, Outcome, Tlb, Unfiltered};
 use farreach_types::addr::{Asid, BASE_SHIFT, Bytes, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
@@ -188,22 +188,10 @@ impl<B: NextLevel> Tlb for Hierarchy<B> {
         self.counts.invalidations += l1 + self.next_level.drop_pages(asid, pages, false, &mut self.counts);
     }
 
-    fn demote(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
-        self.walker.forget(asid);
-        let l1: u64 = self.l1.iter_mut().map(|level| level.drop_overlapping(asid, pages, 1, unfiltered)).sum();
-        self.counts.invalidations += l1 + self.next_level.drop_pages(asid, pages, true, &mut self.counts);
-    }
-
     fn invalidate_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
         self.walker.gone(asid);
         let l1: u64 = self.l1.iter_mut().map(|level| level.drop_space(asid, unfiltered)).sum();
         self.counts.invalidations += l1 + self.next_level.drop_space(asid, &mut self.counts);
-    }
-
-    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
-        self.walker.switch(to);
-        let l1: u64 = self.l1.iter_mut().map(|level| level.switch(to, unfiltered)).sum();
-        self.counts.invalidations += l1 + self.next_level.switch(to, &mut self.counts);
     }
 
     fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
@@ -227,9 +215,33 @@ impl<B: NextLevel> Tlb for Hierarchy<B> {
     fn counts(&self) -> &TlbCounts {
         &self.counts
     }
+}
 
-    fn reads(&mut self) -> Option<&mut Vec<NodeRead>> {
+impl<B: NextLevel> Capabilities for Hierarchy<B> {
+    fn on_demotion(&mut self) -> Option<&mut dyn OnDemotion> {
+        Some(self)
+    }
+    fn on_switch(&mut self) -> Option<&mut dyn OnSwitch> {
+        Some(self)
+    }
+    fn walker_reads(&mut self) -> Option<&mut Vec<NodeRead>> {
         self.reads.as_mut()
+    }
+}
+
+impl<B: NextLevel> OnDemotion for Hierarchy<B> {
+    fn demote(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
+        self.walker.forget(asid);
+        let l1: u64 = self.l1.iter_mut().map(|level| level.drop_overlapping(asid, pages, 1, unfiltered)).sum();
+        self.counts.invalidations += l1 + self.next_level.drop_pages(asid, pages, true, &mut self.counts);
+    }
+}
+
+impl<B: NextLevel> OnSwitch for Hierarchy<B> {
+    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
+        self.walker.switch(to);
+        let l1: u64 = self.l1.iter_mut().map(|level| level.switch(to, unfiltered)).sum();
+        self.counts.invalidations += l1 + self.next_level.switch(to, &mut self.counts);
     }
 }
 

@@ -4,14 +4,14 @@
 //! TLBs hold what both say together, so that a hit is as fast as ever. The host has its guest in one piece, and system frames are numbered as
 //! the guest numbers its own; what tables of the host say about it, and what that costs, is here.
 
-use super::Unfiltered;
 use super::cores::CORES;
 use super::keys::Geometry;
 use super::nodes::{Entry, Nodes, RADIX};
 use super::segment::SERVED_BY;
 use super::store::Store;
 use super::tag_index::Tag;
-use super::walker::{NodeRead, Pointer, by_caches};
+use super::walker::{Pointer, by_caches};
+use super::{NodeRead, Unfiltered};
 use farreach_types::addr::{Asid, Pfn, Vpn};
 use farreach_types::counts::{HostWalkCounts, TlbCounts};
 use farreach_types::params::{Allowed, Key, Params};

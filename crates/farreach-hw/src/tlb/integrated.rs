@@ -9,7 +9,9 @@ use super::partial_subblock::{self, Found, PartialTlb, Subblocks};
 use super::store::{count_miss, ones};
 use super::superpage::{listed, orders};
 use super::tag_index::{NONE, Tag};
-use super::{Answer, Design, EntryBits, EntryView, Lookup, Outcome, Tlb, Unfiltered};
+use super::{
+    Answer, Capabilities, Design, EntryBits, EntryView, Lookup, OnDemotion, OnSwitch, Outcome, Tlb, Unfiltered, UsedBits,
+};
 use farreach_types::addr::{Asid, Bytes, Pfn, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
@@ -205,27 +207,8 @@ impl Tlb for IntegratedTlb {
         }
     }
 
-    fn demote(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
-        // A medium superpage is held as subblocks, each true for itself.
-        let PartialTlb { store, counts, order: region, .. } = &mut self.regions;
-        for &order in self.orders.iter().filter(|&&order| order > *region) {
-            counts.invalidations += store.drop_overlapping(asid, pages, order, unfiltered);
-        }
-    }
-
     fn invalidate_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
         self.regions.invalidate_space(asid, unfiltered);
-    }
-
-    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
-        self.regions.switch(to, unfiltered);
-    }
-
-    fn note_lookup(&mut self, asid: Asid, vpn: Vpn, when: u32) {
-        if let Some(slot) = self.regions.find(asid, vpn).hit.or_else(|| self.find_large(asid, vpn)) {
-            let part = self.regions.store.tag(slot).part(vpn);
-            self.regions.store.note_lookup(slot, part, when);
-        }
     }
 
     fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
@@ -241,5 +224,42 @@ impl Tlb for IntegratedTlb {
 
     fn counts(&self) -> &TlbCounts {
         self.regions.counts()
+    }
+}
+
+impl Capabilities for IntegratedTlb {
+    fn on_demotion(&mut self) -> Option<&mut dyn OnDemotion> {
+        Some(self)
+    }
+    fn on_switch(&mut self) -> Option<&mut dyn OnSwitch> {
+        Some(self)
+    }
+    fn used_bits(&mut self) -> Option<&mut dyn UsedBits> {
+        Some(self)
+    }
+}
+
+impl OnDemotion for IntegratedTlb {
+    fn demote(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
+        // A medium superpage is held as subblocks, each true for itself.
+        let PartialTlb { store, counts, order: region, .. } = &mut self.regions;
+        for &order in self.orders.iter().filter(|&&order| order > *region) {
+            counts.invalidations += store.drop_overlapping(asid, pages, order, unfiltered);
+        }
+    }
+}
+
+impl OnSwitch for IntegratedTlb {
+    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
+        self.regions.switch(to, unfiltered);
+    }
+}
+
+impl UsedBits for IntegratedTlb {
+    fn note_lookup(&mut self, asid: Asid, vpn: Vpn, when: u32) {
+        if let Some(slot) = self.regions.find(asid, vpn).hit.or_else(|| self.find_large(asid, vpn)) {
+            let part = self.regions.store.tag(slot).part(vpn);
+            self.regions.store.note_lookup(slot, part, when);
+        }
     }
 }

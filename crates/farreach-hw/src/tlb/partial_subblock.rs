@@ -8,7 +8,7 @@ use super::keys::{
 };
 use super::store::{Contents, Store, count_miss, ones};
 use super::tag_index::{NONE, Tag};
-use super::{Answer, Design, EntryBits, EntryView, Lookup, Outcome, Tlb, Unfiltered};
+use super::{Answer, Capabilities, Design, EntryBits, EntryView, Lookup, OnSwitch, Outcome, Tlb, Unfiltered, UsedBits};
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
@@ -400,16 +400,6 @@ impl Tlb for PartialTlb {
         self.counts.invalidations += self.store.drop_space(asid, unfiltered);
     }
 
-    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
-        self.counts.invalidations += self.store.switch(to, unfiltered);
-    }
-
-    fn note_lookup(&mut self, asid: Asid, vpn: Vpn, when: u32) {
-        if let Some(slot) = self.find(asid, vpn).hit {
-            self.store.note_lookup(slot, self.bit(vpn), when);
-        }
-    }
-
     fn probe(&self, asid: Asid, vpn: Vpn, _: Kind) -> Option<Translation> {
         self.find(asid, vpn).hit.map(|slot| self.translate(slot, vpn))
     }
@@ -435,6 +425,29 @@ impl Tlb for PartialTlb {
 
     fn counts(&self) -> &TlbCounts {
         &self.counts
+    }
+}
+
+impl Capabilities for PartialTlb {
+    fn on_switch(&mut self) -> Option<&mut dyn OnSwitch> {
+        Some(self)
+    }
+    fn used_bits(&mut self) -> Option<&mut dyn UsedBits> {
+        Some(self)
+    }
+}
+
+impl OnSwitch for PartialTlb {
+    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
+        self.counts.invalidations += self.store.switch(to, unfiltered);
+    }
+}
+
+impl UsedBits for PartialTlb {
+    fn note_lookup(&mut self, asid: Asid, vpn: Vpn, when: u32) {
+        if let Some(slot) = self.find(asid, vpn).hit {
+            self.store.note_lookup(slot, self.bit(vpn), when);
+        }
     }
 }
 

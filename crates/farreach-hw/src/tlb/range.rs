@@ -6,8 +6,8 @@ use super::hierarchy::{self, Hierarchy, KEYS, NextLevel, Paging, joined};
 use super::host::{self, Entries};
 use super::nodes::Entry;
 use super::range_tlb::RangeTlb;
-use super::walker::{NodeRead, by_caches};
-use super::{Design, EntryView, Lookup};
+use super::walker::by_caches;
+use super::{Design, EntryView, Lookup, NodeRead};
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
@@ -221,7 +221,7 @@ impl Ranged {
         let counts = &mut counts.range;
         if let Some(reads) = self.reads.as_mut().filter(|_| search) {
             self.path.clear();
-            table.range_path(at.asid, at.vpn, &mut self.path);
+            table.ranges().path(at.asid, at.vpn, &mut self.path);
             // A node is two lines (RMM15-7).
             let lines = self.path.iter().flat_map(|node| [*node, node + 64]);
             reads.extend(lines.map(|offset| Entry { asid: at.asid, level: NodeRead::RANGES, offset }));
@@ -230,7 +230,7 @@ impl Ranged {
             counts.missed_ranges += u64::from(bit);
             return;
         }
-        let walk = table.range_walk(at.asid, at.vpn);
+        let walk = table.ranges().walk(at.asid, at.vpn);
         debug_assert_eq!(walk.found.is_some(), bit, "RMM15-6: the range bit of {at:?} is stale");
         counts.walks += 1;
         counts.nodes += u64::from(walk.nodes);
@@ -288,7 +288,7 @@ impl NextLevel for Ranged {
     }
 
     fn fill(&mut self, at: Lookup, page: Translation, order: u8, table: &dyn PageTableView, counts: &mut TlbCounts) {
-        let bit = table.range(at.asid, at.vpn).is_some();
+        let bit = table.ranges().range(at.asid, at.vpn).is_some();
         if let Some(control) = &mut self.control {
             control.could_save += u64::from(bit);
         }

@@ -1,9 +1,10 @@
 //! Which entry goes when room is needed. Invalid entries go first, lowest index first, under every policy (T94-14, AMB-5, AMB-6).
 
+use super::filter::Unfiltered;
+use super::filter::times::LookupsSince;
 use super::keys::Geometry;
 use super::recency::Recency;
 use super::tag_index::NONE;
-use super::unfiltered::{LookupsSince, Unfiltered};
 use farreach_types::params::Params;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;

@@ -4,8 +4,9 @@
 use super::cores::on_cores;
 use super::hierarchy::{self, Guest, Hierarchy, KEYS, Paging, joined};
 use super::host::{self, Entries, GUEST, HOST, Host};
-use super::walker::NodeRead;
-use super::{Answer, Design, EntryView, Lookup, Outcome, Tlb, Unfiltered};
+use super::{
+    Answer, Capabilities, Design, EntryView, Lookup, NodeRead, OnDemotion, OnSegment, OnSwitch, Outcome, Tlb, Unfiltered,
+};
 use crate::nested::Hypervisor;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
@@ -144,7 +145,7 @@ enum Held {
     One(One),
     Several {
         ranges: Vec<Range>,
-        /// [`PageTableView::ranges_version`] then.
+        /// [`RangeTableView::version`] then.
         version: u64,
     },
 }
@@ -235,7 +236,7 @@ impl SegmentTlb {
     /// The registers, loaded if another process runs or its segment changed.
     fn loaded(&mut self, asid: Asid, table: &dyn PageTableView) -> &mut Registers {
         if self.registers.as_ref().is_none_or(|r| r.asid != asid) {
-            let kernel = if self.kernel == Kernel::Own { table.kernel_segment(asid) } else { None };
+            let kernel = if self.kernel == Kernel::Own { table.segments().kernel_segment(asid) } else { None };
             self.registers = Some(Registers { asid, held: self.load(asid, table), kernel: One::new(kernel) });
         }
         self.registers.as_mut().expect("just loaded")
@@ -245,11 +246,11 @@ impl SegmentTlb {
     fn load(&mut self, asid: Asid, table: &dyn PageTableView) -> Held {
         let mut held = match self.sets {
             1 => {
-                let own = One::new(table.segment(asid));
+                let own = One::new(table.segments().segment(asid));
                 let free = own.segment.is_none() && self.kernel == Kernel::Shared;
-                Held::One(if free { One::new(table.kernel_segment(asid)) } else { own })
+                Held::One(if free { One::new(table.segments().kernel_segment(asid)) } else { own })
             }
-            sets => Held::Several { ranges: table.largest_ranges(asid, sets), version: table.ranges_version(asid) },
+            sets => Held::Several { ranges: table.ranges().largest(asid, sets), version: table.ranges().version(asid) },
         };
         if let Some(hypervisor) = &mut self.hypervisor {
             held.compose(hypervisor);
@@ -262,7 +263,7 @@ impl SegmentTlb {
     /// came or went since they were loaded.
     fn outdated(&self, at: Lookup, table: &dyn PageTableView) -> bool {
         let Some(Registers { held: Held::Several { version, .. }, .. }) = &self.registers else { return false };
-        *version != table.ranges_version(at.asid) && table.range(at.asid, at.vpn).is_some()
+        *version != table.ranges().version(at.asid) && table.ranges().range(at.asid, at.vpn).is_some()
     }
 }
 
@@ -314,32 +315,9 @@ impl Tlb for SegmentTlb {
         self.paging.invalidate(asid, pages, unfiltered);
     }
 
-    fn demote(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
-        // A range that shrank or split. A single segment is reported separately.
-        if self.sets > 1 {
-            self.unload(asid, pages, unfiltered);
-        }
-        self.paging.demote(asid, pages, unfiltered);
-    }
-
     fn invalidate_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
         self.segment_changed(asid, unfiltered);
         self.paging.invalidate_space(asid, unfiltered);
-    }
-
-    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
-        if self.hypervisor.is_some() {
-            // The next lookup, whatever it is, finds the registers of another process.
-            unfiltered.add_all();
-        }
-        self.paging.switch(to, unfiltered);
-    }
-
-    fn segment_changed(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
-        if self.registers.as_ref().is_some_and(|r| r.asid == asid) {
-            self.registers = None;
-        }
-        unfiltered.add_all();
     }
 
     fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
@@ -359,8 +337,48 @@ impl Tlb for SegmentTlb {
     fn counts(&self) -> &TlbCounts {
         self.paging.counts()
     }
+}
 
-    fn reads(&mut self) -> Option<&mut Vec<NodeRead>> {
-        self.paging.reads()
+impl Capabilities for SegmentTlb {
+    fn on_demotion(&mut self) -> Option<&mut dyn OnDemotion> {
+        Some(self)
+    }
+    fn on_switch(&mut self) -> Option<&mut dyn OnSwitch> {
+        Some(self)
+    }
+    fn on_segment(&mut self) -> Option<&mut dyn OnSegment> {
+        Some(self)
+    }
+    fn walker_reads(&mut self) -> Option<&mut Vec<NodeRead>> {
+        self.paging.walker_reads()
+    }
+}
+
+impl OnDemotion for SegmentTlb {
+    fn demote(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
+        // A range that shrank or split. A single segment is reported separately.
+        if self.sets > 1 {
+            self.unload(asid, pages, unfiltered);
+        }
+        self.paging.demote(asid, pages, unfiltered);
+    }
+}
+
+impl OnSwitch for SegmentTlb {
+    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
+        if self.hypervisor.is_some() {
+            // The next lookup, whatever it is, finds the registers of another process.
+            unfiltered.add_all();
+        }
+        self.paging.switch(to, unfiltered);
+    }
+}
+
+impl OnSegment for SegmentTlb {
+    fn segment_changed(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
+        if self.registers.as_ref().is_some_and(|r| r.asid == asid) {
+            self.registers = None;
+        }
+        unfiltered.add_all();
     }
 }

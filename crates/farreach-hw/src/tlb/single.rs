@@ -4,7 +4,7 @@ use super::bits::{ATTR, USED, pid, ppn, vpn};
 use super::keys::{ENTRIES, FILL_SETS_USED, Geometry, PAGE_SIZE, PROCESS_IDS, REPLACEMENT, SEED, WAYS};
 use super::store::{Contents, Store, count_miss};
 use super::tag_index::Tag;
-use super::{Answer, Design, EntryBits, EntryView, Lookup, Outcome, Tlb, Unfiltered};
+use super::{Answer, Capabilities, Design, EntryBits, EntryView, Lookup, OnSwitch, Outcome, Tlb, Unfiltered, UsedBits};
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
@@ -94,17 +94,6 @@ impl Tlb for SingleTlb {
         self.counts.invalidations += self.store.drop_space(asid, unfiltered);
     }
 
-    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
-        self.counts.invalidations += self.store.switch(to, unfiltered);
-    }
-
-    fn note_lookup(&mut self, asid: Asid, vpn: Vpn, when: u32) {
-        let tag = Tag::of(asid, vpn, 0);
-        if let Some(slot) = self.store.find(tag) {
-            self.store.note_lookup(slot, tag.part(vpn), when);
-        }
-    }
-
     fn probe(&self, asid: Asid, vpn: Vpn, _: Kind) -> Option<Translation> {
         Some(self.store.get(self.store.find(Tag::of(asid, vpn, 0))?).translation())
     }
@@ -116,5 +105,29 @@ impl Tlb for SingleTlb {
 
     fn counts(&self) -> &TlbCounts {
         &self.counts
+    }
+}
+
+impl Capabilities for SingleTlb {
+    fn on_switch(&mut self) -> Option<&mut dyn OnSwitch> {
+        Some(self)
+    }
+    fn used_bits(&mut self) -> Option<&mut dyn UsedBits> {
+        Some(self)
+    }
+}
+
+impl OnSwitch for SingleTlb {
+    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
+        self.counts.invalidations += self.store.switch(to, unfiltered);
+    }
+}
+
+impl UsedBits for SingleTlb {
+    fn note_lookup(&mut self, asid: Asid, vpn: Vpn, when: u32) {
+        let tag = Tag::of(asid, vpn, 0);
+        if let Some(slot) = self.store.find(tag) {
+            self.store.note_lookup(slot, tag.part(vpn), when);
+        }
     }
 }

@@ -1,9 +1,9 @@
 //! A fully associative array of spans: pages in consecutive frames with equal attributes, of any length and at any place. Those of one process are
 //! disjoint, so at most one has a page. The range TLB (RMM15-2) and the coalesced TLB (CoLT-FA) are made of it.
 
+use super::filter::times::LookupsSince;
 use super::keys::Geometry;
 use super::replacement::{Replacement, Slot};
-use super::unfiltered::LookupsSince;
 use super::{EntryView, Unfiltered};
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::translation::Range;

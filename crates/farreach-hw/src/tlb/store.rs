@@ -1,10 +1,10 @@
 //! The array of a TLB: tags, validity and replacement together, with the entry contents of one design. Designs are composed
 //! of it; it knows nothing of pages joining an entry.
 
+use super::filter::times::LookupsSince;
 use super::keys::Geometry;
 use super::replacement::{Replacement, Slot};
 use super::tag_index::{NONE, Node, Tag, TagIndex};
-use super::unfiltered::LookupsSince;
 use super::{Lookup, Outcome, Unfiltered};
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
@@ -50,7 +50,7 @@ impl<C> Slot for Node<Entry<C>> {
     }
     #[inline(always)]
     fn used_since(&self, since: &LookupsSince) -> bool {
-        since.contains_any(self.tag, self.entry.filtered_parts)
+        since.contains_any(self.tag.asid(), self.tag.base(), self.entry.filtered_parts)
     }
 }
 
@@ -92,7 +92,7 @@ impl<C: Contents> Store<C> {
         self.checks_lookups_late = false;
     }
 
-    /// Notes the time of a lookup of this part of a slot: see [`super::Tlb::note_lookup`].
+    /// Notes the time of a lookup of this part of a slot: see [`super::UsedBits`].
     pub fn note_lookup(&mut self, slot: u32, part: u64, when: u32) {
         let since = self.replacement.counts_lookups_since(slot);
         let Node { tag, entry, .. } = self.index.get_mut(slot);
@@ -323,7 +323,9 @@ impl<C: Contents> Store<C> {
             gone += u64::from(mask.count_ones());
             // The lookups of the pages that go would be lost with them.
             if let Some(since) = self.replacement.counts_lookups_since(slot) {
-                *used |= unfiltered.lookups_since(since).is_some_and(|since| since.contains_any(*tag, *filtered_parts & mask));
+                *used |= unfiltered
+                    .lookups_since(since)
+                    .is_some_and(|since| since.contains_any(tag.asid(), tag.base(), *filtered_parts & mask));
             }
             if mask == valid {
                 self.drop(slot, unfiltered);

@@ -8,7 +8,9 @@ use super::bits::{ATTR, SIZE, USED, pid, ppn, vpn};
 use super::keys::{ENTRIES, FILL_SETS_USED, Geometry, PAGE_SIZE, PROCESS_IDS, REPLACEMENT, SEED, SIZES, WAYS};
 use super::store::{Contents, Store, count_miss};
 use super::tag_index::Tag;
-use super::{Answer, Design, EntryBits, EntryView, Lookup, Outcome, Tlb, Unfiltered};
+use super::{
+    Answer, Capabilities, Design, EntryBits, EntryView, Lookup, OnDemotion, OnSwitch, Outcome, Tlb, Unfiltered, UsedBits,
+};
 use farreach_types::addr::{Asid, Bytes, Pfn, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
@@ -214,29 +216,9 @@ impl Tlb for SuperpageTlb {
         self.counts.invalidations += self.drop_overlapping(asid, pages, u8::MAX, unfiltered);
     }
 
-    fn demote(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
-        for i in (0..self.orders.len()).filter(|&i| self.orders[i] > 0) {
-            let array = self.array(i);
-            self.counts.invalidations += self.arrays[array].drop_overlapping(asid, pages, self.orders[i], unfiltered);
-        }
-    }
-
     fn invalidate_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
         for array in &mut self.arrays {
             self.counts.invalidations += array.drop_space(asid, unfiltered);
-        }
-    }
-
-    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
-        for array in &mut self.arrays {
-            self.counts.invalidations += array.switch(to, unfiltered);
-        }
-    }
-
-    fn note_lookup(&mut self, asid: Asid, vpn: Vpn, when: u32) {
-        if let Some((array, slot)) = self.find(asid, vpn) {
-            let part = self.arrays[array].tag(slot).part(vpn);
-            self.arrays[array].note_lookup(slot, part, when);
         }
     }
 
@@ -267,5 +249,43 @@ impl Tlb for SuperpageTlb {
 
     fn counts(&self) -> &TlbCounts {
         &self.counts
+    }
+}
+
+impl Capabilities for SuperpageTlb {
+    fn on_demotion(&mut self) -> Option<&mut dyn OnDemotion> {
+        Some(self)
+    }
+    fn on_switch(&mut self) -> Option<&mut dyn OnSwitch> {
+        Some(self)
+    }
+    fn used_bits(&mut self) -> Option<&mut dyn UsedBits> {
+        Some(self)
+    }
+}
+
+impl OnDemotion for SuperpageTlb {
+    fn demote(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
+        for i in (0..self.orders.len()).filter(|&i| self.orders[i] > 0) {
+            let array = self.array(i);
+            self.counts.invalidations += self.arrays[array].drop_overlapping(asid, pages, self.orders[i], unfiltered);
+        }
+    }
+}
+
+impl OnSwitch for SuperpageTlb {
+    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
+        for array in &mut self.arrays {
+            self.counts.invalidations += array.switch(to, unfiltered);
+        }
+    }
+}
+
+impl UsedBits for SuperpageTlb {
+    fn note_lookup(&mut self, asid: Asid, vpn: Vpn, when: u32) {
+        if let Some((array, slot)) = self.find(asid, vpn) {
+            let part = self.arrays[array].tag(slot).part(vpn);
+            self.arrays[array].note_lookup(slot, part, when);
+        }
     }
 }

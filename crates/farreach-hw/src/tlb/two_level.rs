@@ -5,7 +5,7 @@ use super::keys::{FILL_SETS_USED, Geometry, PAGE_SIZE, PROCESS_IDS, REPLACEMENT,
 use super::single::Page;
 use super::store::{Store, count_miss};
 use super::tag_index::Tag;
-use super::{Answer, Design, EntryView, Lookup, Outcome, Tlb, Unfiltered};
+use super::{Answer, Capabilities, Design, EntryView, Lookup, OnSwitch, Outcome, Tlb, Unfiltered, UsedBits};
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
@@ -125,18 +125,6 @@ impl Tlb for TwoLevelTlb {
         self.ignored_report.clear();
     }
 
-    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
-        self.counts.invalidations += self.first.switch(to, unfiltered) + self.second.switch(to, &mut self.ignored_report);
-        self.ignored_report.clear();
-    }
-
-    fn note_lookup(&mut self, asid: Asid, vpn: Vpn, when: u32) {
-        let tag = Tag::of(asid, vpn, 0);
-        if let Some(slot) = self.first.find(tag) {
-            self.first.note_lookup(slot, tag.part(vpn), when);
-        }
-    }
-
     fn probe(&self, asid: Asid, vpn: Vpn, _: Kind) -> Option<Translation> {
         let tag = Tag::of(asid, vpn, 0);
         let in_level = |store: &Store<Page>| store.find(tag).map(|slot| store.get(slot).translation());
@@ -150,5 +138,30 @@ impl Tlb for TwoLevelTlb {
 
     fn counts(&self) -> &TlbCounts {
         &self.counts
+    }
+}
+
+impl Capabilities for TwoLevelTlb {
+    fn on_switch(&mut self) -> Option<&mut dyn OnSwitch> {
+        Some(self)
+    }
+    fn used_bits(&mut self) -> Option<&mut dyn UsedBits> {
+        Some(self)
+    }
+}
+
+impl OnSwitch for TwoLevelTlb {
+    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
+        self.counts.invalidations += self.first.switch(to, unfiltered) + self.second.switch(to, &mut self.ignored_report);
+        self.ignored_report.clear();
+    }
+}
+
+impl UsedBits for TwoLevelTlb {
+    fn note_lookup(&mut self, asid: Asid, vpn: Vpn, when: u32) {
+        let tag = Tag::of(asid, vpn, 0);
+        if let Some(slot) = self.first.find(tag) {
+            self.first.note_lookup(slot, tag.part(vpn), when);
+        }
     }
 }

@@ -6,7 +6,7 @@ use super::keys::Geometry;
 use super::nodes::{Entry, Nodes, RADIX};
 use super::store::{Contents, Store};
 use super::tag_index::Tag;
-use super::{Lookup, Unfiltered};
+use super::{Lookup, NodeRead, Unfiltered};
 use farreach_types::addr::{Asid, BASE_SHIFT, Pfn, Vpn};
 use farreach_types::counts::TlbCounts;
 use farreach_types::params::{Allowed, Key, Params};
@@ -46,22 +46,6 @@ pub const WALK_COST: Key = Key {
 /// Whether a machine asks for [`WALK_COST`] by caches.
 pub fn by_caches(params: &Params) -> bool {
     params.has(WALK_COST.name) && params.text(WALK_COST.name) == "caches"
-}
-
-/// A reference of a walker to a table in memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NodeRead {
-    /// Level of a page table, 0 for the leaves of 4 KB pages, [`NodeRead::RANGES`], or [`NodeRead::HOST`].
-    pub level: u8,
-    /// Physical address of the first of eight bytes.
-    pub address: u64,
-}
-
-impl NodeRead {
-    /// The level of range tables.
-    pub const RANGES: u8 = 5;
-    /// All levels of a host's page table.
-    pub const HOST: u8 = 6;
 }
 
 /// A cached entry is its tag alone.

@@ -1,7 +1,7 @@
 //! What entries remember of their lookups.
 
 use super::*;
-use crate::tlb::LookupTimes;
+use crate::tlb::filter::times::{LookupTimes, TimedReport};
 use crate::tlb::keys::{FILL_SETS_USED, PROCESS_IDS, REPLACEMENT};
 use serde_json::json;
 
@@ -25,8 +25,8 @@ fn miss(store: &mut Store<Whole>, unfiltered: &mut Unfiltered, vpn: u64, order: 
     let tag = Tag::of(Asid(0), Vpn(vpn), order);
     unfiltered.clear();
     let slot = store.place(tag, Whole, &mut TlbCounts::default(), unfiltered);
-    assert!(store.replay(slot, tag.part(Vpn(vpn)), unfiltered) && !unfiltered.all);
-    (slot, unfiltered.pages.iter().map(|&(_, base, mask)| (base.0, mask)).collect())
+    assert!(store.replay(slot, tag.part(Vpn(vpn)), unfiltered) && !unfiltered.is_all());
+    (slot, unfiltered.pages().iter().map(|&(_, base, mask)| (base.0, mask)).collect())
 }
 
 #[test]
@@ -57,17 +57,18 @@ fn what_is_newest_no_more_is_named_once() {
 #[test]
 fn an_entry_whose_pages_were_looked_up_was_used() {
     let mut store = store(2, "used-bit");
-    let mut unfiltered = Unfiltered { times: Some(Box::new(LookupTimes::new())), sees: [true, true], ..Unfiltered::default() };
-    unfiltered.times.as_mut().unwrap().asid = Some(Asid(0));
-    miss(&mut store, &mut unfiltered, 16, 4);
-    miss(&mut store, &mut unfiltered, 5, 0);
+    let mut timed = TimedReport::new();
+    timed.times_mut().asid = Some(Asid(0));
+    timed.report().clear_for([true, true]);
+    miss(&mut store, timed.report(), 16, 4);
+    miss(&mut store, timed.report(), 5, 0);
     // All are used: the bits are cleared, nothing is named but what goes.
-    assert_eq!(miss(&mut store, &mut unfiltered, 6, 0), (0, vec![(16, 1)]));
-    let times = unfiltered.times.as_mut().unwrap();
+    assert_eq!(miss(&mut store, timed.report(), 6, 0), (0, vec![(16, 1)]));
+    let times = timed.times_mut();
     times.replace(LookupTimes::hash(5), 5);
     times.stamp(LookupTimes::hash(5));
-    assert_eq!(miss(&mut store, &mut unfiltered, 7, 0).0, 0, "the other was looked up, so the bits are cleared again");
-    assert_eq!(miss(&mut store, &mut unfiltered, 8, 0), (1, vec![(5, 1)]), "and not since");
+    assert_eq!(miss(&mut store, timed.report(), 7, 0).0, 0, "the other was looked up, so the bits are cleared again");
+    assert_eq!(miss(&mut store, timed.report(), 8, 0), (1, vec![(5, 1)]), "and not since");
 }
 
 #[test]
@@ -75,9 +76,9 @@ fn an_entry_whose_pages_were_looked_up_was_used() {
 #[should_panic(expected = "never answered")]
 fn a_filtered_lookup_of_a_page_never_answered_is_noticed() {
     let mut store = store(2, "used-bit");
-    let mut unfiltered = Unfiltered { times: Some(Box::new(LookupTimes::new())), ..Unfiltered::default() };
+    let mut timed = TimedReport::new();
     for vpn in [16, 32, 48] {
-        miss(&mut store, &mut unfiltered, vpn, 4);
+        miss(&mut store, timed.report(), vpn, 4);
     }
     let other = store.find(Tag::of(Asid(0), Vpn(32), 4)).unwrap();
     store.note_lookup(other, 1 << 5, u32::MAX - 1);

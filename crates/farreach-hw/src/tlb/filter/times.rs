@@ -1,76 +1,55 @@
-//! The report of pages that leave the filter of repeat hits, and the times of the last lookups.
+//! The machine's side of the filter: its table, with the times of the last lookups.
+//!
+//! Clearing used bits would take all pages of a design out of the filter. Instead the pages may stay there, and the store
+//! of the design asks, when it needs a used bit, whether the pages of the entry were looked up since it was cleared. The
+//! table belongs to the machine. It lies here because the store asks in the middle of its choice of a victim, where a call
+//! into another crate would cost. Designs do not see it: a design is handed an [`Unfiltered`], and only [`TimedReport`],
+//! which the machine owns, leads from there to the times.
 
-use super::tag_index::Tag;
+use super::Unfiltered;
 use farreach_types::addr::{Asid, Vpn};
 use std::hint::select_unpredictable;
 
-/// The pages that a design takes out of the *filter* of repeat hits.
-///
-/// A lookup may be filtered for a design if repeating it at once would be a hit that changes nothing in the design: no
-/// counter but the number of lookups, no used bit, no recency, no modified bit. [`Tlb::access`](super::Tlb::access)
-/// says whether the page may enter the filter for this kind of access; a store lets loads in, too. The page stays
-/// there until the design reports it here. The machine counts filtered lookups and does not pass them on, so a design
-/// that fails to report a page gives wrong counts: the tests run every design with and without the filter. Reporting
-/// too many pages only costs time.
-///
-/// One exception saves most of that time. A design that clears used bits may leave its pages in the filter. When it
-/// needs a used bit, it asks whether the pages of the entry were looked up since, if the machine keeps those times.
-#[derive(Default, Debug)]
-pub struct Unfiltered {
-    /// Groups of up to 64 pages from a base page on, as a bit mask.
-    pub pages: Vec<(Asid, Vpn, u64)>,
-    /// Every page.
-    pub all: bool,
-    /// Times of the last lookups, if the machine keeps them.
-    pub times: Option<Box<LookupTimes>>,
-    /// Whether the TLB that is accessed sees fetches, and whether it sees data.
-    pub sees: [bool; 2],
+/// A report together with the times that belong to it.
+#[derive(Debug)]
+pub struct TimedReport(Unfiltered);
+
+impl TimedReport {
+    /// An empty report, and no lookups.
+    pub fn new() -> TimedReport {
+        TimedReport(Unfiltered { times: Some(Box::new(LookupTimes::new())), ..Unfiltered::default() })
+    }
+    /// The report, for a design.
+    #[inline(always)]
+    pub fn report(&mut self) -> &mut Unfiltered {
+        &mut self.0
+    }
+    /// The times.
+    #[inline(always)]
+    pub fn times(&self) -> &LookupTimes {
+        self.0.times.as_ref().expect("made with the report")
+    }
+    /// See [`TimedReport::times`].
+    #[inline(always)]
+    pub fn times_mut(&mut self) -> &mut LookupTimes {
+        self.0.times.as_mut().expect("made with the report")
+    }
+    /// Whether every page leaves the filter, which pages do, and the times.
+    #[inline(always)]
+    pub fn parts(&mut self) -> (bool, &[(Asid, Vpn, u64)], &mut LookupTimes) {
+        let Unfiltered { pages, all, times, .. } = &mut self.0;
+        (*all, pages, times.as_mut().expect("made with the report"))
+    }
 }
 
-impl Unfiltered {
-    /// These pages leave the filter: bit `i` of `mask` stands for page `base + i`.
-    #[inline]
-    pub fn add(&mut self, asid: Asid, base: Vpn, mask: u64) {
-        self.pages.push((asid, base, mask));
-    }
-    /// All pages leave the filter.
-    #[inline]
-    pub fn add_all(&mut self) {
-        self.all = true;
-    }
-    /// Whether this page leaves the filter.
-    pub fn contains(&self, asid: Asid, vpn: Vpn) -> bool {
-        let named = |&(of, base, mask): &(Asid, Vpn, u64)| {
-            let offset = vpn.0.wrapping_sub(base.0);
-            of == asid && offset < 64 && mask >> offset & 1 != 0
-        };
-        self.all || self.pages.iter().any(named)
-    }
-    /// Empties the report.
-    #[inline]
-    pub fn clear(&mut self) {
-        self.pages.clear();
-        self.all = false;
-    }
-
-    /// Used bits are cleared now. Returns the time to compare later lookups with. `None` without a clock: then the
-    /// pages must be reported.
-    pub(super) fn advance_clock(&mut self) -> Option<u32> {
-        self.times.as_mut()?.advance_clock()
-    }
-    /// The lookups at this time or later; `None` without a clock.
-    #[inline(always)]
-    pub(super) fn lookups_since(&self, when: u32) -> Option<LookupsSince<'_>> {
-        let times = self.times.as_ref()?;
-        let [data, fetch] = times.when.as_chunks().0 else { unreachable!("there are two sides") };
-        let seen = |side, sees| if sees { side } else { &UNSEEN };
-        let (data, fetch) = (seen(data, self.sees[1]), seen(fetch, self.sees[0]));
-        Some(LookupsSince { asid: times.asid?, when, entries: &times.entries, data, fetch })
+impl Default for TimedReport {
+    fn default() -> TimedReport {
+        TimedReport::new()
     }
 }
 
 /// The lookups since a time that one TLB sees.
-pub(super) struct LookupsSince<'m> {
+pub(in crate::tlb) struct LookupsSince<'m> {
     asid: Asid,
     when: u32,
     entries: &'m [FilterEntryPair; SLOTS_PER_SIDE],
@@ -79,14 +58,14 @@ pub(super) struct LookupsSince<'m> {
 }
 
 impl LookupsSince<'_> {
-    /// Whether any of these pages under a tag was looked up: bit `i` of `mask` stands for the `i`-th page.
+    /// Whether any of these pages was looked up: bit `i` of `mask` stands for page `base + i`.
     #[inline(always)]
-    pub fn contains_any(&self, tag: Tag, mut mask: u64) -> bool {
-        if tag.asid() != self.asid {
+    pub fn contains_any(&self, asid: Asid, base: Vpn, mut mask: u64) -> bool {
+        if asid != self.asid {
             return false;
         }
         while mask != 0 {
-            let vpn = tag.base().0 + u64::from(mask.trailing_zeros());
+            let vpn = base.0 + u64::from(mask.trailing_zeros());
             let hash = LookupTimes::hash(vpn);
             let [data, fetch] = &self.entries[hash].0;
             // The side is not predictable, so there are no branches. The time of another page is not read: it is rarely
@@ -139,7 +118,7 @@ pub struct FilterEntryPair(pub [FilterEntry; 2]);
 
 /// When pages were last looked up, by a clock that advances when used bits are cleared. A direct-mapped table over the
 /// pages of one address space, with one half for data and one for fetches. Before a page loses its slot, all designs
-/// get its last lookup ([`Tlb::note_lookup`](super::Tlb::note_lookup)).
+/// get its last lookup ([`UsedBits::note_lookup`](crate::tlb::UsedBits::note_lookup)).
 pub struct LookupTimes {
     /// The address space of the pages.
     pub asid: Option<Asid>,
@@ -221,8 +200,17 @@ impl LookupTimes {
         (former != NO_PAGE && when > 0).then_some((former, when))
     }
 
+    /// The lookups at this time or later that a TLB sees which sees fetches or not, data or not.
+    #[inline(always)]
+    pub(super) fn since(&self, when: u32, sees: [bool; 2]) -> Option<LookupsSince<'_>> {
+        let [data, fetch] = self.when.as_chunks().0 else { unreachable!("there are two sides") };
+        let seen = |side, sees| if sees { side } else { &UNSEEN };
+        let (data, fetch) = (seen(data, sees[1]), seen(fetch, sees[0]));
+        Some(LookupsSince { asid: self.asid?, when, entries: &self.entries, data, fetch })
+    }
+
     /// Advances the clock. `None` at its end, where times can no longer be compared.
-    fn advance_clock(&mut self) -> Option<u32> {
+    pub(super) fn advance_clock(&mut self) -> Option<u32> {
         self.now = self.now.checked_add(1).filter(|&now| now < u32::MAX)?;
         Some(self.now)
     }
@@ -234,24 +222,25 @@ mod tests {
 
     #[test]
     fn a_lookup_counts_from_its_time_on_and_for_its_side() {
-        let mut unfiltered =
-            Unfiltered { times: Some(Box::new(LookupTimes::new())), sees: [false, true], ..Unfiltered::default() };
+        let mut timed = TimedReport::new();
+        timed.report().clear_for([false, true]);
         let (asid, vpn) = (Asid(1), 9);
-        let (tag, others) = (Tag::of(asid, Vpn(8), 1), Tag::of(Asid(2), Vpn(8), 1));
         let [data, fetch] = [0, SLOTS_PER_SIDE].map(|side| LookupTimes::hash(vpn) + side);
-        let has = |unfiltered: &Unfiltered, since, tag, mask| unfiltered.lookups_since(since).unwrap().contains_any(tag, mask);
-        let first = unfiltered.advance_clock().unwrap();
-        let times = unfiltered.times.as_mut().unwrap();
+        let has = |timed: &mut TimedReport, since, asid, mask| {
+            timed.report().lookups_since(since).unwrap().contains_any(asid, Vpn(8), mask)
+        };
+        let first = timed.report().advance_clock().unwrap();
+        let times = timed.times_mut();
         times.asid = Some(asid);
         assert_eq!((times.replace(data, vpn), times.replace(fetch, vpn)), (None, None));
         times.stamp(fetch);
-        assert!(!has(&unfiltered, first, tag, 0b10), "fetches are another TLB's");
-        unfiltered.times.as_mut().unwrap().stamp(data);
-        assert!(has(&unfiltered, first, tag, 0b10) && has(&unfiltered, first, tag, 0b11));
-        assert!(!has(&unfiltered, first, tag, 0b01) && !has(&unfiltered, first, others, 0b10));
-        let second = unfiltered.advance_clock().unwrap();
-        assert!(has(&unfiltered, first, tag, 0b10) && !has(&unfiltered, second, tag, 0b10));
-        let times = unfiltered.times.as_mut().unwrap();
+        assert!(!has(&mut timed, first, asid, 0b10), "fetches are another TLB's");
+        timed.times_mut().stamp(data);
+        assert!(has(&mut timed, first, asid, 0b10) && has(&mut timed, first, asid, 0b11));
+        assert!(!has(&mut timed, first, asid, 0b01) && !has(&mut timed, first, Asid(2), 0b10));
+        let second = timed.report().advance_clock().unwrap();
+        assert!(has(&mut timed, first, asid, 0b10) && !has(&mut timed, second, asid, 0b10));
+        let times = timed.times_mut();
         assert_eq!(times.replace(data, vpn + 1), Some((vpn, first)));
         assert_eq!(times.replace(data, vpn), None, "the other was not looked up");
     }
