@@ -1,36 +1,26 @@
-//! TLB designs behind one contract, [`Tlb`]. A design is one file here and one line in [`DESIGNS`].
+//! TLB designs behind one contract.
+//!
+//! * [`contract`]: what a design is, [`Tlb`].
+//! * [`filter`]: what it owes the filter of repeat hits, in words and with an example.
+//! * [`designs`]: a file each. A new design is one file there and one line in [`DESIGNS`].
+//! * [`parts`]: what they are composed of. A store of entries in sets with replacement (`parts/store`), which a design of
+//!   one array wraps with a few methods (`parts/stored.rs`); spans; and a hierarchy with a walker (`parts/hierarchy`).
+//! * [`keys`]: the keys that several designs share.
+//!
+//! Imports go one way: registry, designs, parts, contract, filter.
 
-mod bits;
-pub mod clustered;
-pub mod coalesced;
-pub mod complete_subblock;
-mod contract;
-pub mod cores;
+pub mod contract;
+pub mod designs;
 pub mod filter;
-pub mod hierarchy;
-pub mod host;
-pub mod integrated;
 pub mod keys;
-mod level;
-mod nodes;
-pub mod partial_subblock;
-pub mod range;
-mod range_tlb;
-mod recency;
+pub mod parts;
 mod registry;
-mod replacement;
-pub mod segment;
-pub mod single;
-mod spans;
-mod store;
-pub mod superpage;
-mod tag_index;
-pub mod two_level;
-pub mod walker;
 
 pub use contract::{
     Answer, Capabilities, Design, EntryBits, EntryView, Lookup, NodeRead, OnDemotion, OnSegment, OnSwitch, OnThread, Outcome,
     Tlb, UsedBits,
 };
+pub use designs::{range, segment};
 pub use filter::Unfiltered;
+pub use parts::hierarchy::{cores, host, walk};
 pub use registry::{DESIGNS, design};

@@ -1,7 +1,7 @@
 //! The designs that a description can name.
 
 use super::contract::Design;
-use super::{
+use super::designs::{
     clustered, coalesced, complete_subblock, hierarchy, integrated, partial_subblock, range, segment, single, superpage,
     two_level,
 };

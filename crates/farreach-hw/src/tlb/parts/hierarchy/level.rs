@@ -1,9 +1,10 @@
 //! One level of a TLB hierarchy: arrays of entries, each for one page size or several.
 
-use super::keys::Geometry;
-use super::store::{Contents, Store};
-use super::tag_index::Tag;
-use super::{EntryView, Unfiltered};
+use crate::tlb::contract::EntryView;
+use crate::tlb::filter::Unfiltered;
+use crate::tlb::parts::store::geometry::Geometry;
+use crate::tlb::parts::store::tag_index::Tag;
+use crate::tlb::parts::store::{Contents, Store};
 use farreach_types::addr::{Asid, Bytes, Pfn, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::params::Params;
@@ -15,7 +16,7 @@ const MAX_ENTRIES: u64 = 65536;
 
 /// One translation for an aligned group of `2^order` pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Leaf {
+pub(in crate::tlb) struct Leaf {
     pub order: u8,
     /// Frame of the first page.
     pub pfn: Pfn,
@@ -48,7 +49,7 @@ impl Contents for Mapping {
 }
 
 /// A level. At most one of its entries translates a page.
-pub(super) struct Level {
+pub(in crate::tlb) struct Level {
     arrays: Vec<Store<Mapping>>,
     /// The sizes it has, ascending, each with its array.
     sizes: Vec<(u8, usize)>,
@@ -93,7 +94,7 @@ fn written(params: &Params, key: &str) -> Result<Vec<Written>, String> {
 }
 
 /// Bytes that the level a key describes maps at best.
-pub(super) fn reach(params: &Params, key: &str) -> u64 {
+pub(in crate::tlb) fn reach(params: &Params, key: &str) -> u64 {
     let array = |(orders, geometry): &Written| (geometry.entries() as u64) << (12 + orders.iter().max().unwrap_or(&0));
     written(params, key).map_or(0, |arrays| arrays.iter().map(array).sum())
 }

@@ -4,13 +4,14 @@
 //! table anyway; the pages of it that make a run with the one that missed come together, and a run that touches one that is there joins it. So
 //! entries grow, line by line, far beyond what one line holds. Superpages share the array, an entry each, and join nothing.
 
-use super::cores::on_cores;
-use super::hierarchy::{self, Hierarchy, KEYS, NextLevel, Paging, count_second_level_hit, joined};
-use super::host::{self, Entries};
-use super::keys::SEED;
-use super::spans::{Span, Spans};
-use super::walker::leaf_level;
-use super::{Design, EntryView, Lookup, level};
+use crate::tlb::contract::{Design, EntryView, Lookup};
+use crate::tlb::keys::SEED;
+use crate::tlb::parts::hierarchy::cores::on_cores;
+use crate::tlb::parts::hierarchy::host::{self, Entries};
+use crate::tlb::parts::hierarchy::level;
+use crate::tlb::parts::hierarchy::walk::leaf_level;
+use crate::tlb::parts::hierarchy::{self, Hierarchy, KEYS, NextLevel, Paging, count_second_level_hit, joined};
+use crate::tlb::parts::spans::{Span, Spans};
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;

@@ -1,16 +1,17 @@
 //! A fully associative array of spans: pages in consecutive frames with equal attributes, of any length and at any place. Those of one process are
 //! disjoint, so at most one has a page. The range TLB (RMM15-2) and the coalesced TLB (CoLT-FA) are made of it.
 
-use super::filter::times::LookupsSince;
-use super::keys::Geometry;
-use super::replacement::{Replacement, Slot};
-use super::{EntryView, Unfiltered};
+use crate::tlb::contract::EntryView;
+use crate::tlb::filter::Unfiltered;
+use crate::tlb::filter::times::LookupsSince;
+use crate::tlb::parts::store::geometry::Geometry;
+use crate::tlb::parts::store::replacement::{Replacement, Slot};
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::translation::Range;
 
 /// One entry.
 #[derive(Clone, Copy)]
-pub(super) struct Span {
+pub(in crate::tlb) struct Span {
     pub asid: Asid,
     pub range: Range,
     /// Of a superpage; 0: pages of their own.
@@ -40,7 +41,7 @@ impl Slot for Option<Span> {
 }
 
 /// The array.
-pub(super) struct Spans {
+pub(in crate::tlb) struct Spans {
     slots: Box<[Option<Span>]>,
     replacement: Replacement,
 }

@@ -1,17 +1,18 @@
 //! Superpages and partial subblocks in one array (T94-24, F-9): entries of regions hold base pages and medium superpages, other
 //! entries hold one superpage larger than a region.
 
-use super::bits::SIZE;
-use super::keys::{
+use super::partial_subblock::{self, Found, PartialTlb, Subblocks};
+use super::superpage::{listed, orders};
+use crate::tlb::contract::{
+    Answer, Capabilities, Design, EntryBits, EntryView, Lookup, OnDemotion, OnSwitch, Outcome, Tlb, UsedBits,
+};
+use crate::tlb::filter::Unfiltered;
+use crate::tlb::keys::{
     ASSISTED_CHECK, ENTRIES, FACTOR, FILL_SETS_USED, PAGE_SIZE, PRELOAD, PROCESS_IDS, REPLACEMENT, SEED, SIZES, WAYS,
 };
-use super::partial_subblock::{self, Found, PartialTlb, Subblocks};
-use super::store::{count_miss, ones};
-use super::superpage::{listed, orders};
-use super::tag_index::{NONE, Tag};
-use super::{
-    Answer, Capabilities, Design, EntryBits, EntryView, Lookup, OnDemotion, OnSwitch, Outcome, Tlb, Unfiltered, UsedBits,
-};
+use crate::tlb::parts::bits::SIZE;
+use crate::tlb::parts::store::tag_index::{NONE, Tag};
+use crate::tlb::parts::store::{count_miss, ones};
 use farreach_types::addr::{Asid, Bytes, Pfn, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;

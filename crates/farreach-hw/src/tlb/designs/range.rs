@@ -1,13 +1,13 @@
 //! Redundant memory mappings (RMM15): a hierarchy of page TLBs with a range TLB, and a walker of the range table that fills it in the
 //! background.
 
-use super::cores::on_cores;
-use super::hierarchy::{self, Hierarchy, KEYS, NextLevel, Paging, joined};
-use super::host::{self, Entries};
-use super::nodes::Entry;
-use super::range_tlb::RangeTlb;
-use super::walker::by_caches;
-use super::{Design, EntryView, Lookup, NodeRead};
+use crate::tlb::contract::{Design, EntryView, Lookup, NodeRead};
+use crate::tlb::parts::hierarchy::cores::on_cores;
+use crate::tlb::parts::hierarchy::host::{self, Entries};
+use crate::tlb::parts::hierarchy::nodes::Entry;
+use crate::tlb::parts::hierarchy::walk::by_caches;
+use crate::tlb::parts::hierarchy::{self, Hierarchy, KEYS, NextLevel, Paging, joined};
+use crate::tlb::parts::range_tlb::RangeTlb;
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
@@ -96,7 +96,7 @@ pub const DESIGN: Design = Design {
         on_cores(params, |params| Ok(Box::new(Hierarchy::new(params, Ranged::new(params)?)?)))
     },
     bits: |_| None,
-    reach: hierarchy::DESIGN.reach, // of the page TLBs: a range has no largest size
+    reach: hierarchy::reach, // of the page TLBs: a range has no largest size
 };
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -4,44 +4,34 @@
 //! What stands behind is a part (`NextLevel`); the designs that differ in it (`range`, `clustered`, `coalesced`) share the rest. A lookup that the
 //! first level answers concerns nobody else. What the second answers, or the walk finds, is filled into the first.
 
+pub mod cores;
+pub mod host;
 mod keys;
+pub(in crate::tlb) mod level;
+pub(in crate::tlb) mod nodes;
+mod paging;
+pub mod walk;
+pub(in crate::tlb) mod walker;
 
 pub use keys::{COALESCE, HIERARCHY_REPLACEMENT, L1D, L1I, L2, L2_DATA_CYCLES, L2_FETCH_CYCLES, L2_FRACTURE, L2I};
-pub(super) use keys::{FIRST_LEVEL_KEYS, KEYS, joined};
+pub(in crate::tlb) use keys::{FIRST_LEVEL_KEYS, KEYS, joined};
+pub(in crate::tlb) use paging::Paging;
 
-use super::cores::on_cores;
-use super::host::{self, Entries};
-use super::level::{self, Level};
-use super::nodes::Entry;
-use super::store::count_miss;
-use super::walker::{WALK_LEVELS, Walker, by_caches, coalesced, leaf_level};
-use super::{Answer, Capabilities, Design, EntryView, Lookup, NodeRead, OnDemotion, OnSwitch, Outcome, Tlb, Unfiltered};
+use crate::tlb::contract::{Answer, Capabilities, EntryView, Lookup, NodeRead, OnDemotion, OnSwitch, Outcome, Tlb};
+use crate::tlb::filter::Unfiltered;
+use crate::tlb::parts::store::count_miss;
 use farreach_types::addr::{Asid, BASE_SHIFT, Bytes, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
 use farreach_types::params::{PAGE_SIZE, Params};
 use farreach_types::translation::{PageTableView, Pte, Translation};
-
-/// The design as the registry knows it.
-pub const DESIGN: Design = Design {
-    kind: "hierarchy",
-    about: "first-level TLBs by side and page size, a second level, a page-table walker with caches (DS13-36)",
-    keys: KEYS,
-    build: |params| {
-        host::check(params, "hierarchy", Entries::Pages)?;
-        on_cores(params, |params| Ok(Box::new(Hierarchy::new(params, Paging::new(params)?)?)))
-    },
-    bits: |_| None, // AREA-1 is about one array
-    reach: |params| level::reach(params, "l1d").max(level::reach(params, "l2")),
-};
-
-/// Whether a machine has a page-table walker: then its misses are walks.
-pub fn walks(params: &Params) -> bool {
-    params.has(WALK_LEVELS.name)
-}
+use level::Level;
+use nodes::Entry;
+use walk::by_caches;
+use walker::{Walker, coalesced};
 
 /// What answers misses of the first level. It does not take part in filtering: it sees only such misses.
-pub(super) trait NextLevel: Send {
+pub(in crate::tlb) trait NextLevel: Send {
     /// Answers in front of the first level, which is then left alone (F-6).
     fn before(&mut self, _at: Lookup, _counts: &mut TlbCounts) -> Option<Translation> {
         None
@@ -70,7 +60,7 @@ pub(super) trait NextLevel: Send {
 
 /// What translates in the first dimension: the only one, unless in a virtual machine.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Guest {
+pub(in crate::tlb) enum Guest {
     /// The page table.
     Tables,
     /// Segment registers that lead to guest physical memory (DS13-41).
@@ -83,7 +73,7 @@ fn side(kind: Kind) -> usize {
 }
 
 /// First levels, what stands behind them, and the walker.
-pub(super) struct Hierarchy<B> {
+pub(in crate::tlb) struct Hierarchy<B> {
     /// Data, fetch.
     l1: [Level; 2],
     next_level: B,
@@ -245,136 +235,15 @@ impl<B: NextLevel> OnSwitch for Hierarchy<B> {
     }
 }
 
-/// Who answers fetches behind the first level.
-enum FetchSide {
-    Shared,
-    Own(Option<Level>),
-}
-
-/// The second level of page TLBs.
-pub(super) struct Paging {
-    data: Option<Level>,
-    fetch: FetchSide,
-    fracture: bool,
-    ignored_report: Unfiltered,
-}
-
-impl Paging {
-    /// From the keys `l2`, `l2i` and `l2_fracture`.
-    pub fn new(params: &Params) -> Result<Paging, String> {
-        let seed = params.int("seed").wrapping_add(16);
-        let fetch = match params.texts("l2i") == ["shared"] {
-            true => FetchSide::Shared,
-            false => FetchSide::Own(Level::new(params, "l2i", seed.wrapping_add(8))?),
-        };
-        let data = Level::new(params, "l2", seed)?;
-        Ok(Paging { data, fetch, fracture: params.flag("l2_fracture"), ignored_report: Unfiltered::default() })
-    }
-
-    fn level(&self, kind: Kind) -> Option<&Level> {
-        match &self.fetch {
-            FetchSide::Own(level) if kind == Kind::Fetch => level.as_ref(),
-            _ => self.data.as_ref(),
-        }
-    }
-
-    fn levels(&mut self) -> impl Iterator<Item = &mut Level> {
-        let own = match &mut self.fetch {
-            FetchSide::Own(level) => level.as_mut(),
-            FetchSide::Shared => None,
-        };
-        self.data.iter_mut().chain(own)
-    }
-
-    fn each(&mut self, mut f: impl FnMut(&mut Level, &mut Unfiltered) -> u64) -> u64 {
-        let mut ignored_report = std::mem::take(&mut self.ignored_report);
-        let sum = self.levels().map(|level| f(level, &mut ignored_report)).sum();
-        ignored_report.clear();
-        self.ignored_report = ignored_report;
-        sum
-    }
-
-    /// The level for this side, and a report for it.
-    fn at_work(&mut self, kind: Kind) -> Option<(&mut Level, &mut Unfiltered)> {
-        self.ignored_report.clear();
-        let level = match &mut self.fetch {
-            FetchSide::Own(level) if kind == Kind::Fetch => level.as_mut(),
-            _ => self.data.as_mut(),
-        };
-        level.map(|level| (level, &mut self.ignored_report))
-    }
-}
-
-impl NextLevel for Paging {
-    fn lookup(&mut self, at: Lookup, _: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)> {
-        let (level, ignored_report) = self.at_work(at.kind)?;
-        let leaf = level.lookup(at.asid, at.vpn, ignored_report)?;
-        count_second_level_hit(counts, at.kind);
-        Some((leaf.translate(at.vpn), leaf.order))
-    }
-
-    fn fill(&mut self, at: Lookup, page: Translation, order: u8, _: &dyn PageTableView, counts: &mut TlbCounts) {
-        self.take(at, page, order, counts);
-    }
-
-    fn takes(&self, kind: Kind) -> bool {
-        self.level(kind).is_some()
-    }
-
-    fn drop_pages(&mut self, asid: Asid, pages: VpnRange, demoted: bool, _: &mut TlbCounts) -> u64 {
-        self.each(|level, ignored_report| level.drop_overlapping(asid, pages, demoted.into(), ignored_report))
-    }
-
-    fn drop_space(&mut self, asid: Asid, _: &mut TlbCounts) -> u64 {
-        self.each(|level, ignored_report| level.drop_space(asid, ignored_report))
-    }
-
-    fn switch(&mut self, to: Asid, _: &mut TlbCounts) -> u64 {
-        self.each(|level, ignored_report| level.switch(to, ignored_report))
-    }
-
-    fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
-        self.level(kind)?.probe(asid, vpn)
-    }
-
-    /// The shared or data level, then that of fetches.
-    fn views(&self, mut before: usize, into: &mut Vec<EntryView>) {
-        let own = match &self.fetch {
-            FetchSide::Own(level) => level.as_ref(),
-            FetchSide::Shared => None,
-        };
-        for level in self.data.iter().chain(own) {
-            level.views(before, into);
-            before += level.entries();
-        }
-    }
-}
-
-impl Paging {
-    /// Fills a page of a mapping of `2^order` pages, if it holds such pages.
-    pub fn take(&mut self, at: Lookup, page: Translation, order: u8, counts: &mut TlbCounts) {
-        let fracture = self.fracture;
-        let Some((level, ignored_report)) = self.at_work(at.kind) else { return };
-        let own = |fit: &u8| fracture || leaf_level(*fit) == leaf_level(order);
-        if let Some(fit) = level.fitting(order).filter(own) {
-            level.fill((at.asid, at.vpn), page, fit, counts, ignored_report);
-        }
-    }
-
-    /// All slots.
-    pub fn entries(&self) -> usize {
-        let own = match &self.fetch {
-            FetchSide::Own(level) => level.as_ref(),
-            FetchSide::Shared => None,
-        };
-        self.data.iter().chain(own).map(Level::entries).sum()
-    }
-}
-
 /// Counts a lookup that only something behind the first level answered.
-pub(super) fn count_second_level_hit(counts: &mut TlbCounts, kind: Kind) {
+pub(in crate::tlb) fn count_second_level_hit(counts: &mut TlbCounts, kind: Kind) {
     match kind {
         Kind::Fetch => counts.second_level_fetch_hits += 1,
         Kind::Load | Kind::Store => counts.second_level_data_hits += 1,
     }
+}
+
+/// Bytes that the page TLBs map at best: of the first level for data, or of the second.
+pub(in crate::tlb) fn reach(params: &Params) -> u64 {
+    level::reach(params, L1D.name).max(level::reach(params, L2.name))
 }

@@ -5,13 +5,13 @@
 //! the guest numbers its own; what tables of the host say about it, and what that costs, is here.
 
 use super::cores::CORES;
-use super::keys::Geometry;
-use super::nodes::{Entry, Nodes, RADIX};
-use super::segment::SERVED_BY;
-use super::store::Store;
-use super::tag_index::Tag;
-use super::walker::{Pointer, by_caches};
-use super::{NodeRead, Unfiltered};
+use super::nodes::{Entry, Nodes, Pointer, RADIX};
+use super::walk::by_caches;
+use crate::tlb::contract::NodeRead;
+use crate::tlb::filter::Unfiltered;
+use crate::tlb::parts::store::Store;
+use crate::tlb::parts::store::geometry::Geometry;
+use crate::tlb::parts::store::tag_index::Tag;
 use farreach_types::addr::{Asid, Pfn, Vpn};
 use farreach_types::counts::{HostWalkCounts, TlbCounts};
 use farreach_types::params::{Allowed, Key, Params};
@@ -38,7 +38,7 @@ pub const HOST_PAGE: Key = Key {
     allowed: Allowed::OneOf(&["4K", "2M", "1G"]),
     about: "pages in which the host's table has the memory of the guest",
 };
-/// As [`super::walker::WALK_LEVELS`].
+/// As [`super::walk::WALK_LEVELS`].
 pub const HOST_LEVELS: Key = Key {
     name: "host_levels",
     default: "4",
@@ -61,15 +61,15 @@ pub const NESTED_TLB: Key = Key {
 };
 
 /// All of them.
-pub(super) const KEYS: [&Key; 6] = [&GUEST, &HOST, &HOST_PAGE, &HOST_LEVELS, &HOST_FRACTURE, &NESTED_TLB];
+pub(in crate::tlb) const KEYS: [&Key; 6] = [&GUEST, &HOST, &HOST_PAGE, &HOST_LEVELS, &HOST_FRACTURE, &NESTED_TLB];
 
 /// What the entries of a design are for, as far as a host minds.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Entries {
+pub(in crate::tlb) enum Entries {
     /// One page each.
     Pages,
-    /// One page each, with segment registers beside them.
-    Segment,
+    /// One page each, with segment registers beside them; `served`: pages inside the segment are left to the registers.
+    Segment { served: bool },
     /// Several pages that lie in a row or in a group, known from the guest's page table alone.
     Runs,
     /// Ranges, known from the guest's range table.
@@ -77,12 +77,11 @@ pub(super) enum Entries {
 }
 
 /// Refuses what cannot be.
-pub(super) fn check(params: &Params, kind: &str, entries: Entries) -> Result<(), String> {
+pub(in crate::tlb) fn check(params: &Params, kind: &str, entries: Entries) -> Result<(), String> {
     let (guest, host) = (params.text(GUEST.name), params.text(HOST.name));
     let refuse = |what: &str, with: &str, why: &str| Err(format!("{what} is not allowed with {with}: {why}"));
     let (of_guest, of_host) = (format!("guest = {guest}"), format!("host = {host}"));
     let kind = format!("kind = {kind}");
-    let served = if entries == Entries::Segment { params.text(SERVED_BY.name) } else { "" };
     match (guest, entries) {
         ("none", _) if host != HOST.default => {
             return refuse(&of_host, &of_guest, "there is no virtual machine; guest must be one of walk, segment, composed");
@@ -95,11 +94,11 @@ pub(super) fn check(params: &Params, kind: &str, entries: Entries) -> Result<(),
                 "it has no segment registers; guest must be none or walk, or kind must be segment",
             );
         }
-        ("walk", Entries::Segment) if served != "pages" => {
+        ("walk", Entries::Segment { served: true }) => {
             let why = "what lies inside the segment is not walked for; guest must be none, segment or composed, or segment_served_by must be pages";
             return refuse(&of_guest, "segment_served_by = registers", why);
         }
-        ("segment" | "composed", Entries::Segment) if served == "pages" => {
+        ("segment" | "composed", Entries::Segment { served: false }) => {
             let why = "pages, and not the registers, translate inside the segment; guest must be none or walk";
             return refuse(&of_guest, "segment_served_by = pages", why);
         }
@@ -125,7 +124,7 @@ pub(super) fn check(params: &Params, kind: &str, entries: Entries) -> Result<(),
 }
 
 /// A page table of the host, and what caches its translations. Its own upper levels are cached nowhere.
-pub(super) struct Host {
+pub(in crate::tlb) struct Host {
     /// Level of its leaves.
     leaf: u8,
     levels: u8,

@@ -5,8 +5,10 @@
 //! The stream has one reference after the other, so a shootdown is over before the next. What can happen while its messages are under way is in
 //! [`farreach_hw::shootdown`].
 
-use super::walker::by_caches;
-use super::{Answer, Capabilities, EntryView, Lookup, OnDemotion, OnSegment, OnSwitch, OnThread, Tlb, Unfiltered, keys};
+use super::walk::by_caches;
+use crate::tlb::contract::{Answer, Capabilities, EntryView, Lookup, OnDemotion, OnSegment, OnSwitch, OnThread, Tlb};
+use crate::tlb::filter::Unfiltered;
+use crate::tlb::keys;
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::{ShootdownCounts, TlbCounts};
 use farreach_types::event::Kind;
@@ -32,7 +34,7 @@ pub const IPI_CYCLES: Key = Key {
 };
 
 /// A design on as many cores as the keys say; on one, the design itself.
-pub(super) fn on_cores(
+pub(in crate::tlb) fn on_cores(
     params: &Params,
     build: impl Fn(&Params) -> Result<Box<dyn Tlb>, String>,
 ) -> Result<Box<dyn Tlb>, String> {

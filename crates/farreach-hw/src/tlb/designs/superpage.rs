@@ -4,13 +4,15 @@
 //! organisation is chosen (T94-16): `probe` looks once per page size in one array, `per-size` has an array for each
 //! size, looked up together (T94-25).
 
-use super::bits::{ATTR, SIZE, USED, pid, ppn, vpn};
-use super::keys::{ENTRIES, FILL_SETS_USED, Geometry, PAGE_SIZE, PROCESS_IDS, REPLACEMENT, SEED, SIZES, WAYS};
-use super::store::{Contents, Store, count_miss};
-use super::tag_index::Tag;
-use super::{
-    Answer, Capabilities, Design, EntryBits, EntryView, Lookup, OnDemotion, OnSwitch, Outcome, Tlb, Unfiltered, UsedBits,
+use crate::tlb::contract::{
+    Answer, Capabilities, Design, EntryBits, EntryView, Lookup, OnDemotion, OnSwitch, Outcome, Tlb, UsedBits,
 };
+use crate::tlb::filter::Unfiltered;
+use crate::tlb::keys::{ENTRIES, FILL_SETS_USED, PAGE_SIZE, PROCESS_IDS, REPLACEMENT, SEED, SIZES, WAYS};
+use crate::tlb::parts::bits::{ATTR, SIZE, USED, pid, ppn, vpn};
+use crate::tlb::parts::store::geometry::Geometry;
+use crate::tlb::parts::store::tag_index::Tag;
+use crate::tlb::parts::store::{Contents, Store, count_miss};
 use farreach_types::addr::{Asid, Bytes, Pfn, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;

@@ -1,18 +1,29 @@
 //! Where page tables and range tables lie in memory.
 
+use crate::tlb::parts::store::Contents;
 use farreach_types::addr::{Asid, BASE_SHIFT, Vpn};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 /// log2 of the entries of a node.
-pub(super) const RADIX: u8 = 9;
+pub(in crate::tlb) const RADIX: u8 = 9;
+
+/// A cached entry is its tag alone.
+#[derive(Clone, Copy, Default)]
+pub(in crate::tlb) struct Pointer;
+
+impl Contents for Pointer {
+    fn subblocks(&self) -> Option<u64> {
+        None
+    }
+}
 
 /// An entry of a table, or a part of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Entry {
+pub(in crate::tlb) struct Entry {
     /// The address space of the table.
     pub asid: Asid,
-    /// Level of a page table, 0 for the leaves of 4 KB pages, or [`NodeRead::RANGES`](super::walker::NodeRead::RANGES).
+    /// Level of a page table, 0 for the leaves of 4 KB pages, or [`NodeRead::RANGES`](crate::tlb::NodeRead::RANGES).
     pub level: u8,
     /// Byte of the first of eight bytes, as if all entries of the level (all nodes of the range table) lay in one array. Each 4 KB of it are one
     /// node of the page table, wherever that lies.
@@ -28,7 +39,7 @@ impl Entry {
 
 /// Frames of tables, one for each node of a page table and for each 32 nodes of a range table (RMM15-7). A node gets the next frame when a
 /// walker first reads it, or one that an ended address space left.
-pub(super) struct Nodes {
+pub(in crate::tlb) struct Nodes {
     frames: HashMap<(Asid, u8, u64), u64, FixedState>,
     free: Vec<u64>,
     next: u64,

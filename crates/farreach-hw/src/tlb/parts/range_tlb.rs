@@ -1,13 +1,13 @@
 //! The range TLB (RMM15-2): a fully associative array of range translations, with a pointer to the one used last (RMM15-10).
 
-use super::EntryView;
-use super::spans::{Span, Spans};
+use crate::tlb::contract::EntryView;
+use crate::tlb::parts::spans::{Span, Spans};
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::RangeCounts;
 use farreach_types::translation::Range;
 
 /// The array.
-pub(super) struct RangeTlb {
+pub(in crate::tlb) struct RangeTlb {
     spans: Spans,
     /// The range used last, if it is still there (RMM15-10).
     newest: Option<usize>,

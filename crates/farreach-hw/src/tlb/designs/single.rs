@@ -1,10 +1,12 @@
 //! One page size, the base page (T94-3, T94-10), fully associative or in sets (T94-15).
 
-use super::bits::{ATTR, USED, pid, ppn, vpn};
-use super::keys::{ENTRIES, FILL_SETS_USED, Geometry, PAGE_SIZE, PROCESS_IDS, REPLACEMENT, SEED, WAYS};
-use super::store::{Contents, Store, count_miss};
-use super::tag_index::Tag;
-use super::{Answer, Capabilities, Design, EntryBits, EntryView, Lookup, OnSwitch, Outcome, Tlb, Unfiltered, UsedBits};
+use crate::tlb::contract::{Answer, Capabilities, Design, EntryBits, EntryView, Lookup, OnSwitch, Outcome, Tlb, UsedBits};
+use crate::tlb::filter::Unfiltered;
+use crate::tlb::keys::{ENTRIES, FILL_SETS_USED, PAGE_SIZE, PROCESS_IDS, REPLACEMENT, SEED, WAYS};
+use crate::tlb::parts::bits::{ATTR, USED, pid, ppn, vpn};
+use crate::tlb::parts::store::geometry::Geometry;
+use crate::tlb::parts::store::tag_index::Tag;
+use crate::tlb::parts::store::{Contents, Store, count_miss};
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;

@@ -3,14 +3,14 @@
 use farreach_types::addr::{Asid, Vpn};
 
 /// No slot.
-pub(super) const NONE: u32 = u32::MAX;
+pub(in crate::tlb) const NONE: u32 = u32::MAX;
 
 /// log2 of the parts into which the pages under a tag are divided, at most: one per bit of a word.
-pub(super) const PARTS: u32 = 6;
+pub(in crate::tlb) const PARTS: u32 = 6;
 
 /// The tag of an entry: process, size of what it covers, and which aligned group of that size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Tag {
+pub(in crate::tlb) struct Tag {
     group: u64,
     /// Process and size in one word, so that comparing tags is comparing two words.
     meta: u64,
@@ -55,7 +55,7 @@ impl Tag {
 
 /// One slot. What is looked at together lies together.
 #[derive(Clone, Copy)]
-pub(super) struct Node<E> {
+pub(in crate::tlb) struct Node<E> {
     pub tag: Tag,
     pub entry: E,
     /// The next slot of the chain, or [`NONE`].
@@ -73,7 +73,7 @@ impl<E> Node<E> {
 }
 
 /// Hash chains through the slots. Several slots may carry the same tag (T94-17).
-pub(super) struct TagIndex<E> {
+pub(in crate::tlb) struct TagIndex<E> {
     heads: Box<[u32]>,
     shift: u32,
     nodes: Box<[Node<E>]>,

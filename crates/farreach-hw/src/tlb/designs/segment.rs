@@ -1,13 +1,14 @@
 //! A direct segment (DS13): registers that translate the data references inside [BASE, LIMIT), in front of a hierarchy for all the rest. Or
 //! several (F-20): then the system pins the largest ranges of the process (RMM15-1) in the registers, and no table stands behind them.
 
-use super::cores::on_cores;
-use super::hierarchy::{self, Guest, Hierarchy, KEYS, Paging, joined};
-use super::host::{self, Entries, GUEST, HOST, Host};
-use super::{
-    Answer, Capabilities, Design, EntryView, Lookup, NodeRead, OnDemotion, OnSegment, OnSwitch, Outcome, Tlb, Unfiltered,
-};
 use crate::nested::Hypervisor;
+use crate::tlb::contract::{
+    Answer, Capabilities, Design, EntryView, Lookup, NodeRead, OnDemotion, OnSegment, OnSwitch, Outcome, Tlb,
+};
+use crate::tlb::filter::Unfiltered;
+use crate::tlb::parts::hierarchy::cores::on_cores;
+use crate::tlb::parts::hierarchy::host::{self, Entries, GUEST, HOST, Host};
+use crate::tlb::parts::hierarchy::{self, Guest, Hierarchy, KEYS, Paging, joined};
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
@@ -52,12 +53,12 @@ pub const DESIGN: Design = Design {
     about: "a direct segment in front of a hierarchy of page TLBs (DS13)",
     keys: &joined::<40>(&[&SERVED_BY, &SEGMENTS, &KERNEL_SEGMENT, &VM_EXIT_CYCLES], KEYS),
     build: |params| {
-        host::check(params, "segment", Entries::Segment)?;
+        host::check(params, "segment", Entries::Segment { served: params.text(SERVED_BY.name) != "pages" })?;
         check_kernel(params)?;
         on_cores(params, |params| Ok(Box::new(SegmentTlb::new(params)?)))
     },
     bits: |_| None,
-    reach: hierarchy::DESIGN.reach, // of the page TLBs: a segment has no largest size
+    reach: hierarchy::reach, // of the page TLBs: a segment has no largest size
 };
 
 /// Refuses kernel segments that have nothing to hold.

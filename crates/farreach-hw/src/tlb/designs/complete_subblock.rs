@@ -1,14 +1,15 @@
 //! Complete-subblock entries: one tag, a translation of its own for each page of the region (T94-5, T94-12). They ask nothing of the
 //! operating system (T94-27).
 
-use super::bits::{ATTR, USED, pid, ppn, vpn};
-use super::keys::{
-    ASSISTED_CHECK, ENTRIES, FACTOR, FILL_SETS_USED, Geometry, PAGE_SIZE, PRELOAD, PROCESS_IDS, Preload, REPLACEMENT, SEED,
-    WAYS,
+use crate::tlb::contract::{Answer, Capabilities, Design, EntryBits, EntryView, Lookup, OnSwitch, Outcome, Tlb, UsedBits};
+use crate::tlb::filter::Unfiltered;
+use crate::tlb::keys::{
+    ASSISTED_CHECK, ENTRIES, FACTOR, FILL_SETS_USED, PAGE_SIZE, PRELOAD, PROCESS_IDS, Preload, REPLACEMENT, SEED, WAYS,
 };
-use super::store::{Contents, Store, count_miss};
-use super::tag_index::Tag;
-use super::{Answer, Capabilities, Design, EntryBits, EntryView, Lookup, OnSwitch, Outcome, Tlb, Unfiltered, UsedBits};
+use crate::tlb::parts::bits::{ATTR, USED, pid, ppn, vpn};
+use crate::tlb::parts::store::geometry::Geometry;
+use crate::tlb::parts::store::tag_index::Tag;
+use crate::tlb::parts::store::{Contents, Store, count_miss};
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;

@@ -1,6 +1,6 @@
 //! Entries of each set in an order, newest first: the list behind LRU and FIFO.
 
-use super::keys::Geometry;
+use super::geometry::Geometry;
 use super::tag_index::NONE;
 
 #[derive(Clone, Copy)]
@@ -10,7 +10,7 @@ struct Link {
 }
 
 /// One doubly linked list per set, over the slots that are in it.
-pub(super) struct Recency {
+pub(in crate::tlb) struct Recency {
     links: Box<[Link]>,
     newest: Box<[u32]>,
     oldest: Box<[u32]>,

@@ -1,14 +1,15 @@
 //! Partial-subblock entries: one tag, one frame group and one set of attributes for any of the pages of a region that are
 //! properly placed (T94-6 to T94-9, T94-13); and the variant in which an entry holds all pages or one (T94-21).
 
-use super::bits::{ATTR, USED, pid, ppn, vpn};
-use super::keys::{
-    ASSISTED_CHECK, ENTRIES, FACTOR, FILL_SETS_USED, Geometry, PAGE_SIZE, PRELOAD, PROCESS_IDS, Preload, REPLACEMENT, SEED,
-    WAYS,
+use crate::tlb::contract::{Answer, Capabilities, Design, EntryBits, EntryView, Lookup, OnSwitch, Outcome, Tlb, UsedBits};
+use crate::tlb::filter::Unfiltered;
+use crate::tlb::keys::{
+    ASSISTED_CHECK, ENTRIES, FACTOR, FILL_SETS_USED, PAGE_SIZE, PRELOAD, PROCESS_IDS, Preload, REPLACEMENT, SEED, WAYS,
 };
-use super::store::{Contents, Store, count_miss, ones};
-use super::tag_index::{NONE, Tag};
-use super::{Answer, Capabilities, Design, EntryBits, EntryView, Lookup, OnSwitch, Outcome, Tlb, Unfiltered, UsedBits};
+use crate::tlb::parts::bits::{ATTR, USED, pid, ppn, vpn};
+use crate::tlb::parts::store::geometry::Geometry;
+use crate::tlb::parts::store::tag_index::{NONE, Tag};
+use crate::tlb::parts::store::{Contents, Store, count_miss, ones};
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;

@@ -2,67 +2,23 @@
 //! levels. A node is known by address space, level and the part of the page number that leads to it.
 
 use super::host::Host;
-use super::keys::Geometry;
-use super::nodes::{Entry, Nodes, RADIX};
-use super::store::{Contents, Store};
-use super::tag_index::Tag;
-use super::{Lookup, NodeRead, Unfiltered};
+use super::nodes::{Entry, Nodes, Pointer, RADIX};
+use super::walk::{PWC_PD, PWC_PDPT, PWC_PML4, PWC_PML5, WALK_LEVELS, by_caches, leaf_level};
+use crate::tlb::contract::{Lookup, NodeRead};
+use crate::tlb::filter::Unfiltered;
+use crate::tlb::parts::store::Store;
+use crate::tlb::parts::store::geometry::Geometry;
+use crate::tlb::parts::store::tag_index::Tag;
 use farreach_types::addr::{Asid, BASE_SHIFT, Pfn, Vpn};
 use farreach_types::counts::TlbCounts;
-use farreach_types::params::{Allowed, Key, Params};
+use farreach_types::params::Params;
 use farreach_types::translation::{PageTableView, Pte};
-
-const CACHE: Allowed = Allowed::Int { min: 0, max: 65536 };
-
-/// Levels of the page table.
-pub const WALK_LEVELS: Key =
-    Key { name: "walk_levels", default: "4", allowed: Allowed::Int { min: 4, max: 5 }, about: "levels of the page table" };
-/// Cache of page-directory entries that point to a page table.
-pub const PWC_PD: Key =
-    Key { name: "pwc_pd", default: "0", allowed: CACHE, about: "walker: cached page-directory entries; 0: none" };
-/// As before, one level up.
-pub const PWC_PDPT: Key =
-    Key { name: "pwc_pdpt", default: "0", allowed: CACHE, about: "walker: cached page-directory-pointer entries; 0: none" };
-/// As before, one level up.
-pub const PWC_PML4: Key = Key { name: "pwc_pml4", default: "0", allowed: CACHE, about: "walker: cached PML4 entries; 0: none" };
-/// As before, one level up.
-pub const PWC_PML5: Key = Key { name: "pwc_pml5", default: "0", allowed: CACHE, about: "walker: cached PML5 entries; 0: none" };
-
-/// Level of the page table that holds the leaf of a mapping of `2^order` pages: 0 for 4 KB, 1 for 2 MB, 2 for 1 GB. Sizes between
-/// are several leaves.
-#[inline]
-pub(super) fn leaf_level(order: u8) -> u8 {
-    (order / RADIX).min(2)
-}
-
-/// What a walk costs.
-pub const WALK_COST: Key = Key {
-    name: "walk_cost",
-    default: "fixed",
-    allowed: Allowed::OneOf(&["fixed", "caches"]),
-    about: "what the node of a walk costs: fixed: walk_reference_cycles; caches: as long as the caches take, which then see every reference (slow)",
-};
-
-/// Whether a machine asks for [`WALK_COST`] by caches.
-pub fn by_caches(params: &Params) -> bool {
-    params.has(WALK_COST.name) && params.text(WALK_COST.name) == "caches"
-}
-
-/// A cached entry is its tag alone.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Pointer;
-
-impl Contents for Pointer {
-    fn subblocks(&self) -> Option<u64> {
-        None
-    }
-}
 
 /// The first frame of tables.
 const FIRST_FRAME: u64 = 1 << 40;
 
 /// The walker. Fully associative caches, true LRU unless the hierarchy sets another policy.
-pub(super) struct Walker {
+pub(in crate::tlb) struct Walker {
     /// By level of the entries in them, from 1.
     caches: Vec<Option<Store<Pointer>>>,
     /// Addresses of the nodes, if references are recorded.
@@ -185,7 +141,7 @@ impl Walker {
 
 /// log2 of the pages that `2^order` aligned pages around this one can be taken for, if their entries in one line of the page table say
 /// the same: contiguous frames, aligned as the pages are, equal attributes. 0 otherwise.
-pub(super) fn coalesced(asid: Asid, vpn: Vpn, table: &dyn PageTableView, order: u8) -> u8 {
+pub(in crate::tlb) fn coalesced(asid: Asid, vpn: Vpn, table: &dyn PageTableView, order: u8) -> u8 {
     let base = vpn.align_down(order.into());
     let Some(first) = table.pte(asid, base).filter(|p| p.pfn.offset_in(order.into()) == 0) else { return 0 };
     let joins = |i: u64| {

@@ -1,22 +1,28 @@
 //! The array of a TLB: tags, validity and replacement together, with the entry contents of one design. Designs are composed
 //! of it; it knows nothing of pages joining an entry.
 
-use super::filter::times::LookupsSince;
-use super::keys::Geometry;
-use super::replacement::{Replacement, Slot};
-use super::tag_index::{NONE, Node, Tag, TagIndex};
-use super::{Lookup, Outcome, Unfiltered};
+pub(in crate::tlb) mod geometry;
+mod recency;
+pub(in crate::tlb) mod replacement;
+pub(in crate::tlb) mod tag_index;
+
+use crate::tlb::contract::{Lookup, Outcome};
+use crate::tlb::filter::Unfiltered;
+use crate::tlb::filter::times::LookupsSince;
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
 use farreach_types::params::Params;
 use farreach_types::translation::Pte;
+use geometry::Geometry;
+use replacement::{Replacement, Slot};
+use tag_index::{NONE, Node, Tag, TagIndex};
 
 /// Largest order whose pages are reported one by one when an entry goes; beyond, reporting all pages is cheaper.
 const MAX_LISTED_ORDER: u8 = 9;
 
 /// What an entry holds, besides its tag.
-pub(super) trait Contents: Copy + Default + Send {
+pub(in crate::tlb) trait Contents: Copy + Default + Send {
     /// Valid base pages as offsets from the tag's first page; `None`: the entry translates all that its tag covers, as one.
     fn subblocks(&self) -> Option<u64>;
     /// Which subblocks go when `mask`, some of the valid ones, must go.
@@ -55,7 +61,7 @@ impl<C> Slot for Node<Entry<C>> {
 }
 
 /// Entries in sets.
-pub(super) struct Store<C> {
+pub(in crate::tlb) struct Store<C> {
     index: TagIndex<Entry<C>>,
     replacement: Replacement,
     geometry: Geometry,
@@ -92,7 +98,7 @@ impl<C: Contents> Store<C> {
         self.checks_lookups_late = false;
     }
 
-    /// Notes the time of a lookup of this part of a slot: see [`super::UsedBits`].
+    /// Notes the time of a lookup of this part of a slot: see [`crate::tlb::UsedBits`].
     pub fn note_lookup(&mut self, slot: u32, part: u64, when: u32) {
         let since = self.replacement.counts_lookups_since(slot);
         let Node { tag, entry, .. } = self.index.get_mut(slot);
@@ -385,7 +391,7 @@ fn unfilter_large(tag: Tag, mut parts: u64, unfiltered: &mut Unfiltered) {
 
 /// The lowest `n` bits, `n` up to 64.
 #[inline]
-pub(super) fn ones(n: u32) -> u64 {
+pub(in crate::tlb) fn ones(n: u32) -> u64 {
     if n >= 64 { !0 } else { (1 << n) - 1 }
 }
 
@@ -399,7 +405,7 @@ fn inside(range: VpnRange, base: Vpn, order: u8) -> u64 {
 
 /// Counts a miss by kind and outcome. Every miss is counted here.
 #[inline]
-pub(super) fn count_miss(counts: &mut TlbCounts, at: Lookup, pte: Pte, outcome: Outcome) {
+pub(in crate::tlb) fn count_miss(counts: &mut TlbCounts, at: Lookup, pte: Pte, outcome: Outcome) {
     // The kind is not predictable, so there are no branches; the other counters follow by subtraction.
     counts.misses += 1;
     counts.fetch_misses += u64::from(at.kind == Kind::Fetch);

@@ -4,15 +4,16 @@
 //! * A coalesced TLB (CoLT, Pham et al., MICRO 2012): those of four aligned pages, or eight, that make one run with the page that missed, in
 //!   consecutive frames, wherever these begin.
 
-use super::cores::on_cores;
-use super::hierarchy::{FIRST_LEVEL_KEYS, Hierarchy, NextLevel, count_second_level_hit, joined};
-use super::host::{self, Entries};
-use super::keys::Geometry;
-use super::level;
-use super::store::{Contents, Store};
-use super::tag_index::{NONE, Tag};
-use super::walker::leaf_level;
-use super::{Design, EntryView, Lookup, Unfiltered};
+use crate::tlb::contract::{Design, EntryView, Lookup};
+use crate::tlb::filter::Unfiltered;
+use crate::tlb::parts::hierarchy::cores::on_cores;
+use crate::tlb::parts::hierarchy::host::{self, Entries};
+use crate::tlb::parts::hierarchy::level;
+use crate::tlb::parts::hierarchy::walk::leaf_level;
+use crate::tlb::parts::hierarchy::{FIRST_LEVEL_KEYS, Hierarchy, NextLevel, count_second_level_hit, joined};
+use crate::tlb::parts::store::geometry::Geometry;
+use crate::tlb::parts::store::tag_index::{NONE, Tag};
+use crate::tlb::parts::store::{Contents, Store};
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;

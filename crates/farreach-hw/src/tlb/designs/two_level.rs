@@ -1,11 +1,13 @@
 //! Two levels (PS-12): a small TLB that answers at once, and behind it a larger one that takes a few cycles. What neither has is walked
 //! for. Both hold base pages and are fully associative.
 
-use super::keys::{FILL_SETS_USED, Geometry, PAGE_SIZE, PROCESS_IDS, REPLACEMENT, SEED};
 use super::single::Page;
-use super::store::{Store, count_miss};
-use super::tag_index::Tag;
-use super::{Answer, Capabilities, Design, EntryView, Lookup, OnSwitch, Outcome, Tlb, Unfiltered, UsedBits};
+use crate::tlb::contract::{Answer, Capabilities, Design, EntryView, Lookup, OnSwitch, Outcome, Tlb, UsedBits};
+use crate::tlb::filter::Unfiltered;
+use crate::tlb::keys::{FILL_SETS_USED, PAGE_SIZE, PROCESS_IDS, REPLACEMENT, SEED};
+use crate::tlb::parts::store::geometry::Geometry;
+use crate::tlb::parts::store::tag_index::Tag;
+use crate::tlb::parts::store::{Store, count_miss};
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;

@@ -1,10 +1,10 @@
 //! The keys of a hierarchy.
 
-use super::super::cores::{CORES, IPI_CYCLES};
-use super::super::host;
-use super::super::keys::{PROCESS_IDS, REPLACEMENT, SEED};
-use super::super::walker::{PWC_PD, PWC_PDPT, PWC_PML4, PWC_PML5, WALK_COST, WALK_LEVELS};
+use super::cores::{CORES, IPI_CYCLES};
+use super::host;
+use super::walk::{PWC_PD, PWC_PDPT, PWC_PML4, PWC_PML5, WALK_COST, WALK_LEVELS};
 use crate::cache::levels::LEVEL_KEYS;
+use crate::tlb::keys::{PROCESS_IDS, REPLACEMENT, SEED};
 use farreach_types::params::{Allowed, Key, PAGE_SIZE};
 
 /// First level, data side. The defaults of these keys are DS13's Table 1.

@@ -1,10 +1,10 @@
 //! Which entry goes when room is needed. Invalid entries go first, lowest index first, under every policy (T94-14, AMB-5, AMB-6).
 
-use super::filter::Unfiltered;
-use super::filter::times::LookupsSince;
-use super::keys::Geometry;
+use super::geometry::Geometry;
 use super::recency::Recency;
 use super::tag_index::NONE;
+use crate::tlb::filter::Unfiltered;
+use crate::tlb::filter::times::LookupsSince;
 use farreach_types::params::Params;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -14,7 +14,7 @@ use std::ops::Range;
 const NEVER: u32 = u32::MAX;
 
 /// What the choice of a victim needs to know of a slot.
-pub(super) trait Slot {
+pub(in crate::tlb) trait Slot {
     fn is_valid(&self) -> bool;
     /// The used bit. Policies that have none never ask.
     fn used(&mut self) -> &mut bool;
@@ -84,7 +84,7 @@ impl Layout {
 }
 
 /// The policy and what it knows of the slots, besides their used bits.
-pub(super) struct Replacement {
+pub(in crate::tlb) struct Replacement {
     layout: Layout,
     sets: Box<[Set]>,
     policy: Policy,

@@ -4,24 +4,24 @@
 use farreach_types::params::Params;
 
 /// Attributes of one mapping.
-pub(super) const ATTR: u64 = 8;
+pub(in crate::tlb) const ATTR: u64 = 8;
 /// The size field of an entry that can have several page sizes, log2 of its base pages (AMB-21).
-pub(super) const SIZE: u64 = 4;
+pub(in crate::tlb) const SIZE: u64 = 4;
 /// The used bit (AREA-2, S).
-pub(super) const USED: u64 = 1;
+pub(in crate::tlb) const USED: u64 = 1;
 
 /// Virtual page number: 52 bits for 4 KB pages.
-pub(super) fn vpn(params: &Params) -> u64 {
+pub(in crate::tlb) fn vpn(params: &Params) -> u64 {
     64 - u64::from(params.page_shift())
 }
 
 /// Physical page number: 36 bits for 4 KB pages.
-pub(super) fn ppn(params: &Params) -> u64 {
+pub(in crate::tlb) fn ppn(params: &Params) -> u64 {
     48 - u64::from(params.page_shift())
 }
 
 /// The process id; a design without one does not pay for it.
-pub(super) fn pid(params: &Params) -> u64 {
+pub(in crate::tlb) fn pid(params: &Params) -> u64 {
     if params.flag("process_ids") { 12 } else { 0 }
 }
 
