@@ -1,7 +1,7 @@
 //! Partial-subblock entries: one tag, one frame group and one set of attributes for any of the pages of a region that are
 //! properly placed (T94-6 to T94-9, T94-13); and the variant in which an entry holds all pages or one (T94-21).
 
-use crate::tlb::contract::{Answer, Capabilities, Design, EntryBits, EntryView, Lookup, OnSwitch, Outcome, Tlb, UsedBits};
+use crate::tlb::contract::{Answer, Design, EntryBits, EntryView, Lookup, Outcome};
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::keys::{
     ASSISTED_CHECK, ENTRIES, FACTOR, FILL_SETS_USED, PAGE_SIZE, PRELOAD, PROCESS_IDS, Preload, REPLACEMENT, SEED, WAYS,
@@ -10,6 +10,7 @@ use crate::tlb::parts::bits::{ATTR, USED, pid, ppn, vpn};
 use crate::tlb::parts::store::geometry::Geometry;
 use crate::tlb::parts::store::tag_index::{NONE, Tag};
 use crate::tlb::parts::store::{Contents, Store, count_miss, ones};
+use crate::tlb::parts::stored::Stored;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
@@ -114,7 +115,7 @@ impl Found {
 }
 
 /// A partial-subblock TLB.
-pub struct PartialTlb {
+pub(super) struct PartialTlb {
     pub(super) store: Store<Subblocks>,
     /// The all-valid variant's attributes, `factor` per slot; otherwise empty.
     attrs: Box<[Attr]>,
@@ -381,8 +382,24 @@ impl PartialTlb {
     }
 }
 
-impl Tlb for PartialTlb {
-    fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, unfiltered: &mut Unfiltered) -> Answer {
+impl Stored for PartialTlb {
+    type Contents = Subblocks;
+
+    fn store(&self) -> &Store<Subblocks> {
+        &self.store
+    }
+    fn counted(&self) -> &TlbCounts {
+        &self.counts
+    }
+    fn parts(&mut self) -> (&mut Store<Subblocks>, &mut TlbCounts) {
+        (&mut self.store, &mut self.counts)
+    }
+    fn orders(&self) -> &[u8] {
+        std::slice::from_ref(&self.order)
+    }
+
+    #[inline]
+    fn lookup(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, unfiltered: &mut Unfiltered) -> Answer {
         let found = self.find(at.asid, at.vpn);
         if let Some(slot) = found.hit {
             return self.hit(slot, at, pte, unfiltered);
@@ -393,61 +410,27 @@ impl Tlb for PartialTlb {
         }
     }
 
-    fn invalidate(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
-        self.counts.invalidations += self.store.invalidate(asid, pages, self.order, unfiltered);
+    fn slot_of(&self, asid: Asid, vpn: Vpn) -> Option<u32> {
+        self.find(asid, vpn).hit
     }
 
-    fn invalidate_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
-        self.counts.invalidations += self.store.drop_space(asid, unfiltered);
+    fn translation(&self, slot: u32, vpn: Vpn) -> Translation {
+        self.translate(slot, vpn)
     }
 
-    fn probe(&self, asid: Asid, vpn: Vpn, _: Kind) -> Option<Translation> {
-        self.find(asid, vpn).hit.map(|slot| self.translate(slot, vpn))
-    }
-
-    fn entries(&self) -> Vec<EntryView> {
-        let view = |slot| {
-            let (tag, entry) = (self.store.tag(slot), self.store.get(slot));
-            let valid = (0..1u64 << self.order).filter(|o| entry.valid >> o & 1 != 0);
-            let page = |o| (o, self.translate(slot, Vpn(tag.base().0 + o)), entry.modified >> o & 1 != 0);
-            let whole = (0, Translation { pfn: entry.pfn, attr: entry.attr }, entry.modified != 0);
-            EntryView {
-                slot: slot as usize,
-                asid: tag.asid(),
-                base: tag.base(),
-                order: tag.order(),
-                pages: if entry.large { vec![whole] } else { valid.map(page).collect() },
-                sb_enabled: (!entry.large).then_some(entry.sb_enabled),
-                used: self.store.used(slot),
-            }
-        };
-        self.store.slots().map(view).collect()
-    }
-
-    fn counts(&self) -> &TlbCounts {
-        &self.counts
-    }
-}
-
-impl Capabilities for PartialTlb {
-    fn on_switch(&mut self) -> Option<&mut dyn OnSwitch> {
-        Some(self)
-    }
-    fn used_bits(&mut self) -> Option<&mut dyn UsedBits> {
-        Some(self)
-    }
-}
-
-impl OnSwitch for PartialTlb {
-    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
-        self.counts.invalidations += self.store.switch(to, unfiltered);
-    }
-}
-
-impl UsedBits for PartialTlb {
-    fn note_lookup(&mut self, asid: Asid, vpn: Vpn, when: u32) {
-        if let Some(slot) = self.find(asid, vpn).hit {
-            self.store.note_lookup(slot, self.bit(vpn), when);
+    fn view(&self, slot: u32) -> EntryView {
+        let (tag, entry) = (self.store.tag(slot), self.store.get(slot));
+        let valid = (0..1u64 << self.order).filter(|o| entry.valid >> o & 1 != 0);
+        let page = |o| (o, self.translate(slot, Vpn(tag.base().0 + o)), entry.modified >> o & 1 != 0);
+        let whole = (0, Translation { pfn: entry.pfn, attr: entry.attr }, entry.modified != 0);
+        EntryView {
+            slot: slot as usize,
+            asid: tag.asid(),
+            base: tag.base(),
+            order: tag.order(),
+            pages: if entry.large { vec![whole] } else { valid.map(page).collect() },
+            sb_enabled: (!entry.large).then_some(entry.sb_enabled),
+            used: self.store.used(slot),
         }
     }
 }
@@ -455,6 +438,7 @@ impl UsedBits for PartialTlb {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tlb::contract::Tlb;
     use serde_json::json;
 
     struct NoTable;

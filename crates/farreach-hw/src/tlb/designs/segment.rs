@@ -197,7 +197,7 @@ enum Served {
 }
 
 /// The design. Lookups inside the segment do not reach the TLBs (AMB-65) and change nothing, so that they are filtered for good.
-pub struct SegmentTlb {
+struct SegmentTlb {
     paging: Hierarchy<Paging>,
     /// `None`: to be loaded before the next lookup.
     registers: Option<Registers>,

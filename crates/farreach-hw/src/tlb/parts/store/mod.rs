@@ -14,7 +14,7 @@ use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
 use farreach_types::params::Params;
 use farreach_types::translation::Pte;
-use geometry::Geometry;
+use geometry::{Geometry, SetFunction};
 use replacement::{Replacement, Slot};
 use tag_index::{NONE, Node, Tag, TagIndex};
 
@@ -88,7 +88,9 @@ impl<C: Contents> Store<C> {
             live: [0; 64],
             has_large_parts: false,
             process_ids: params.flag("process_ids"),
-            checks_lookups_late: params.text("replacement") == "used-bit" && params.flag("fill_sets_used"),
+            checks_lookups_late: params.text("replacement") == "used-bit"
+                && params.flag("fill_sets_used")
+                && geometry.function != SetFunction::Skewed,
             found: Vec::new(),
         }
     }
@@ -207,18 +209,17 @@ impl<C: Contents> Store<C> {
         self.index.insert(slot, tag, Entry { contents, filtered_parts: 0, used: false });
     }
 
-    #[inline]
-    fn set(&self, tag: Tag) -> usize {
-        tag.group() as usize & (self.geometry.sets - 1)
-    }
-
     /// Chooses the slot for a new entry and evicts its old entry. If that would be `keep`, nothing goes: the set is
     /// full.
     #[inline(always)]
     pub fn make_room(&mut self, tag: Tag, keep: u32, counts: &mut TlbCounts, unfiltered: &mut Unfiltered) -> u32 {
-        let set = self.set(tag);
-        let victim = self.replacement.victim(set, self.index.nodes(), unfiltered);
-        let slot = victim.unwrap_or_else(|| self.clear_all_used(set, unfiltered));
+        let slot = if self.geometry.function == SetFunction::Skewed {
+            self.skewed_victim(tag, unfiltered)
+        } else {
+            let set = self.geometry.set(tag.group());
+            let victim = self.replacement.victim(set, self.index.nodes(), unfiltered);
+            victim.unwrap_or_else(|| self.clear_all_used(set, unfiltered))
+        };
         if slot == keep {
             return slot;
         }
@@ -238,6 +239,24 @@ impl<C: Contents> Store<C> {
             self.unfilter(former, unfiltered);
         }
         slot
+    }
+
+    /// The slot for a new entry, one in each way to choose from. Used bits are always reported when they are cleared.
+    #[inline(never)]
+    fn skewed_victim(&mut self, tag: Tag, unfiltered: &mut Unfiltered) -> u32 {
+        let mut candidates = std::mem::take(&mut self.found);
+        candidates.clear();
+        candidates.extend(self.geometry.skewed_slots(tag.group()));
+        let victim = self.replacement.victim_among(&candidates, self.index.nodes()).unwrap_or_else(|| {
+            for &slot in &candidates {
+                self.index.get_mut(slot).entry.used = false;
+                self.replacement.used_bit_cleared(slot);
+                self.unfilter(slot, unfiltered);
+            }
+            candidates[0]
+        });
+        self.found = candidates;
+        victim
     }
 
     /// Makes a valid slot invalid.

@@ -1,5 +1,7 @@
 //! What entries remember of their lookups.
 
+mod sets;
+
 use super::*;
 use crate::tlb::filter::times::{LookupTimes, TimedReport};
 use crate::tlb::keys::{FILL_SETS_USED, PROCESS_IDS, REPLACEMENT};
@@ -17,7 +19,7 @@ impl Contents for Whole {
 fn store(entries: usize, replacement: &str) -> Store<Whole> {
     let given = json!({"replacement": replacement});
     let params = Params::resolve(&[&REPLACEMENT, &FILL_SETS_USED, &PROCESS_IDS], given.as_object().unwrap()).unwrap();
-    Store::new(Geometry { sets: 1, ways: entries }, &params, 0)
+    Store::new(Geometry::one_set(entries), &params, 0)
 }
 
 /// A miss, with what it names.
