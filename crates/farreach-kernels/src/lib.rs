@@ -6,6 +6,9 @@
 //! five instructions for each data reference. The same settings give the same stream on every machine.
 //!
 //! A further kernel is one file and one line in [`KERNELS`].
+//!
+//! Owns the programs and the layout of their code and data. Must not know machines, designs or traces: a kernel is a source of
+//! references and nothing else.
 
 mod anneal;
 mod astar;

@@ -10,6 +10,9 @@
 //!
 //! Where the specification leaves something open, the numbered lists at the top of `tlb.rs`, `mmu.rs`, `os.rs`, `fold.rs` and `run.rs`
 //! say what was chosen (`OT-n`, `OM-n`, `OO-n`, `OF-n`, `OR-n`). They are the first place to look when implementation and oracle differ.
+//!
+//! Must not use the code it checks: of the hardware it knows the contract of a design and the way to build one, never a part or
+//! an entry. It is there for tests and is not published.
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "for tests only")]
 

@@ -1,5 +1,11 @@
-//! The operating system: address spaces, page tables, placement of pages, promotion. It follows the events of the program and
-//! serves its faults, and it says what changed so that translation hardware can follow. It knows no hardware.
+//! The operating system: address spaces, page tables, placement of pages, promotion.
+//!
+//! Owns who maps which page to which frame, and why: demand paging, reservation, eager paging, huge pages, segments, ranges,
+//! compaction, memory pressure, and the tables that say so. It follows the events of the program, serves its faults, and
+//! says what changed so that translation hardware can follow.
+//!
+//! Must not know any hardware: no TLB, no cache, no walker. Hardware reads its tables through
+//! [`PageTableView`]; counters of a processor reach it as plain numbers. It knows no prices.
 
 mod base_pages;
 mod bits;

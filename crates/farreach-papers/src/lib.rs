@@ -4,6 +4,9 @@
 //! results have come in, until it wants nothing more: equal-performance sizing goes on from what it found. Its `section` shows the
 //! results beside the printed numbers. A [`Hypothesis`] is a claim of a paper with a judge. All of it is pure: whoever runs the
 //! requests, and keeps what came of them, is elsewhere.
+//!
+//! Owns the papers' printed numbers, which runs stand for them, and the judgement. Must not know how a run is done, stored or
+//! distributed, and adds no number of its own: each is printed in a paper or comes from a result.
 
 mod ds13;
 mod expected_rows;
