@@ -2,6 +2,9 @@
 //! several (F-20): then the system pins the largest ranges of the process (RMM15-1) in the registers, and no table stands behind them.
 
 use crate::nested::Hypervisor;
+use registers::{Held, One, Registers};
+mod registers;
+
 use crate::tlb::contract::{
     Answer, Capabilities, Design, EntryView, Lookup, NodeRead, OnDemotion, OnSegment, OnSwitch, Outcome, Tlb,
 };
@@ -9,11 +12,11 @@ use crate::tlb::filter::Unfiltered;
 use crate::tlb::parts::hierarchy::cores::on_cores;
 use crate::tlb::parts::hierarchy::host::{self, Entries, GUEST, HOST, Host};
 use crate::tlb::parts::hierarchy::{self, Guest, Hierarchy, KEYS, Paging, joined};
-use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
+use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
 use farreach_types::params::{Allowed, Key, Params};
-use farreach_types::translation::{Attr, PageTableView, Pte, Range, Segment, Translation};
+use farreach_types::translation::{PageTableView, Pte, Translation};
 
 /// DS13-1 and DS13-25.
 pub const SERVED_BY: Key = Key {
@@ -91,100 +94,6 @@ enum Kernel {
     Shared,
     /// A second set.
     Own,
-}
-
-/// The registers as they were loaded (DS13-17).
-struct Registers {
-    asid: Asid,
-    held: Held,
-    /// The second set, for the kernel.
-    kernel: One,
-}
-
-impl Registers {
-    /// What they say of a data page; the protection as far as it is known.
-    fn translate(&self, vpn: Vpn) -> Option<(Pfn, Option<Attr>)> {
-        self.held.translate(vpn).or_else(|| self.kernel.translate(vpn))
-    }
-
-    fn overlaps(&self, pages: &VpnRange) -> bool {
-        self.held.overlaps(pages) || self.kernel.overlaps(pages)
-    }
-}
-
-/// One set.
-#[derive(Default)]
-struct One {
-    segment: Option<Segment>,
-    /// The one protection of the segment (DS13-10), as the page table has it; known once a page of it was looked up.
-    attr: Option<Attr>,
-}
-
-impl One {
-    fn new(segment: Option<Segment>) -> One {
-        One { segment: segment.filter(|s| s.base < s.limit), attr: None }
-    }
-
-    fn translate(&self, vpn: Vpn) -> Option<(Pfn, Option<Attr>)> {
-        self.segment.as_ref()?.translate(vpn).map(|pfn| (pfn, self.attr))
-    }
-
-    fn overlaps(&self, pages: &VpnRange) -> bool {
-        self.segment.is_some_and(|s| VpnRange::between(s.base, s.limit).overlaps(pages))
-    }
-
-    /// Learns the protection of a page, if it is one of its.
-    fn note(&mut self, vpn: Vpn, attr: Attr) {
-        if self.attr.is_none() && self.translate(vpn).is_some() {
-            self.attr = Some(attr);
-        }
-    }
-}
-
-/// What the program's hold.
-enum Held {
-    One(One),
-    Several {
-        ranges: Vec<Range>,
-        /// [`RangeTableView::version`] then.
-        version: u64,
-    },
-}
-
-impl Held {
-    /// What they say of a data page; the protection of a single segment as far as it is known.
-    fn translate(&self, vpn: Vpn) -> Option<(Pfn, Option<Attr>)> {
-        match self {
-            Held::One(one) => one.translate(vpn),
-            Held::Several { ranges, .. } => {
-                let found = ranges.iter().find(|range| range.contains(vpn))?.translate(vpn);
-                Some((found.pfn, Some(found.attr)))
-            }
-        }
-    }
-
-    /// The guest writes its registers, and gets what the hypervisor makes of it.
-    fn compose(&mut self, hypervisor: &mut Hypervisor) {
-        match self {
-            Held::One(One { segment, .. }) => *segment = hypervisor.guest_loads(segment.as_slice()).pop(),
-            Held::Several { ranges, .. } => {
-                let segment = |r: &Range| Segment { base: r.first, limit: Vpn(r.first.0 + r.pages), pfn: r.pfn };
-                let composed = hypervisor.guest_loads(&ranges.iter().map(segment).collect::<Vec<_>>());
-                ranges.retain_mut(|range| {
-                    let found = composed.iter().find(|s| s.base == range.first);
-                    range.pfn = found.map_or(range.pfn, |s| s.pfn);
-                    found.is_some()
-                });
-            }
-        }
-    }
-
-    fn overlaps(&self, pages: &VpnRange) -> bool {
-        match self {
-            Held::One(one) => one.overlaps(pages),
-            Held::Several { ranges, .. } => ranges.iter().any(|range| range.virtual_pages().overlaps(pages)),
-        }
-    }
 }
 
 /// What serves pages inside the segment.
