@@ -2,6 +2,9 @@
 //!
 //! [`Recorder::start`] runs a command under the recorder (`capture/valgrind`, a Valgrind tool) and is the
 //! [`Source`](farreach_types::event::Source) of its stream, all its children included. `docs/book/src/reference/recorder.md` tells how it works.
+//!
+//! Owns the child process, its signals, the pipe from the recorder and the shared memory behind it; it is the one crate with
+//! unsafe code. Must not know what is done with the stream: no machine, no design, no report.
 
 mod advice;
 mod check;
