@@ -169,7 +169,9 @@ impl MachineSpec {
                 return Err(config(format!("the key '{}' is given twice", key.trim())));
             }
         }
-        let config = |what: String| config(lines.place(what, &given));
+        // Nobody sees the lines of a preset.
+        let is_preset = PRESETS.iter().any(|p| p.name == MachineSpec::split(name).0);
+        let config = |what: String| config(if is_preset { what } else { lines.place(what, &given) });
         let word = |key: &str, default: &str| {
             let value = given.get(key).or_else(|| base.get(key));
             value.map_or(default.to_owned(), |v| v.as_str().map_or_else(|| v.to_string(), str::to_owned))
