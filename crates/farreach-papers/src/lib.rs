@@ -5,6 +5,7 @@
 //! results beside the printed numbers. A [`Hypothesis`] is a claim of a paper with a judge. All of it is pure: whoever runs the
 //! requests, and keeps what came of them, is elsewhere.
 
+mod commands;
 mod ds13;
 mod expected_rows;
 pub mod hypotheses;
@@ -117,6 +118,7 @@ impl Study {
     pub fn show(&self, results: &Results, set: &Set) -> Section {
         let mut section = Section::new(self.id, self.title, self.rules);
         (self.section)(results, set, &mut section);
+        commands::add(self, results, set, &mut section);
         let mine = HYPOTHESES.iter().filter(|h| h.studies.first() == Some(&self.id));
         section.verdicts = mine.map(|h| h.judged(results, set)).collect();
         section
@@ -125,10 +127,12 @@ impl Study {
 
 /// Shows these studies.
 pub fn show(studies: &[&Study], results: &Results, set: &Set) -> Papers {
+    let requests: Vec<Request> = studies.iter().flat_map(|s| (s.plan)(results, set)).collect();
+    let run: std::collections::BTreeSet<&str> = commands::names(&requests).collect();
     Papers {
         schema: PAPERS_SCHEMA.into(),
         set: set.name.clone(),
-        programs: set.all().cloned().collect(),
+        programs: set.all().filter(|p| run.contains(p.name.as_str())).cloned().collect(),
         sections: studies.iter().map(|s| s.show(results, set)).collect(),
     }
 }
