@@ -4,6 +4,13 @@
 //! results have come in, until it wants nothing more: equal-performance sizing goes on from what it found. Its `section` shows the
 //! results beside the printed numbers. A [`Hypothesis`] is a claim of a paper with a judge. All of it is pure: whoever runs the
 //! requests, and keeps what came of them, is elsewhere.
+//!
+//! | owns | must not know |
+//! |---|---|
+//! | which machines a table or figure needs on which programs | how a program becomes a stream, threads, caches of results |
+//! | the printed numbers beside the measured ones ([`printed`]) | how a section becomes text or a page |
+//! | claims and the rules that judge them ([`hypotheses`]) | how a machine works |
+//! | which command finds a row again (`commands`) | which programs are installed |
 
 mod commands;
 mod ds13;

@@ -1,4 +1,13 @@
-//! Reports: pure functions of a result. Same result, same bytes.
+//! Reports: a result as a table for people, as JSON, as CSV and as a page. Same result, same bytes.
+//!
+//! | owns | must not know |
+//! |---|---|
+//! | how numbers are written for people ([`format`]) | how a number was counted, or what it costs |
+//! | tables at a terminal, CSV, Markdown | files, options of commands, terminals |
+//! | pages that are complete in themselves ([`html`], [`papers`]), and their charts | which claims there are, and whether they hold |
+//!
+//! Charts with two axes are `html/axes`, with lines (`html/lines`) or dots (`html/scatter`, whose labels `html/labels` places); where a
+//! value goes is `html/scale`. Results are data of `farreach-types`; whatever is shown is in them.
 
 pub mod compaction;
 mod contiguity;
