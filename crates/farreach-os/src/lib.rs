@@ -1,6 +1,7 @@
 //! The operating system: address spaces, page tables, placement of pages, promotion. It follows the events of the program and
 //! serves its faults, and it says what changed so that translation hardware can follow. It knows no hardware.
 
+mod account;
 mod base_pages;
 mod bits;
 mod busy;
@@ -24,6 +25,7 @@ mod region;
 mod request;
 mod segment;
 
+pub use account::Frames;
 use base_pages::Parts;
 use farreach_types::addr::{Asid, Bytes, Vpn, VpnRange};
 use farreach_types::counts::{MemoryUse, OsCounts};

@@ -114,6 +114,6 @@ fn other_values(key: &Key) -> Vec<String> {
         Allowed::PowerOfTwo { min, max } | Allowed::PageSize { min, max } => power(min, max),
         _ => Vec::new(),
     };
-    values.retain(|value| value != key.default && key.name != "seed");
+    values.retain(|value| key.name != "seed" && key.check(&value.as_str().into()) != key.check(&key.default.into()));
     values
 }

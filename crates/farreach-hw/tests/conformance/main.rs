@@ -41,7 +41,7 @@ fn of(design: &'static Design) -> Vec<Trial> {
             subject => subject,
         };
         let name = format!("{}/{}", design.kind, if c.keys.is_empty() { "defaults" } else { &c.keys });
-        let test = move || Ok(conform(&subject?, if c.long { LONG } else { SHORT })?);
+        let test = move || Ok(conform(&subject?.examined(), if c.long { LONG } else { SHORT })?);
         Some(Trial::test(name, test))
     };
     configurations::of(design).into_iter().filter_map(trial).collect()

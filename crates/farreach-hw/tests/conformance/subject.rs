@@ -8,14 +8,16 @@ use farreach_types::params::Params;
 use farreach_types::translation::{Attr, PageTableView};
 use serde_json::{Map, Value as Json};
 
+type Make = Box<dyn Fn(&Params) -> Result<Box<dyn Tlb>, String> + Send>;
+
 /// What is tested.
 pub struct Subject {
     pub design: &'static Design,
     /// As text: `KIND/key=value,...`.
     pub name: String,
     pub params: Params,
-    /// Makes the design worse: see `planted`.
-    pub wrap: fn(Box<dyn Tlb>) -> Box<dyn Tlb>,
+    /// Builds the design, or one with a fault: see `planted`.
+    pub make: Make,
     pub traits: Traits,
 }
 
@@ -34,6 +36,8 @@ pub struct Traits {
     pub walks: bool,
     /// Victims are drawn.
     pub random: bool,
+    /// Out of one, so that every draw is the same.
+    pub one_way: bool,
     /// Entries at most.
     pub capacity: usize,
     /// Bytes of a base page, and what all entries map at most.
@@ -58,35 +62,39 @@ impl Subject {
     /// The error is the refusal of the design.
     pub fn new(design: &'static Design, keys: &str) -> Result<Subject, String> {
         let params = Params::resolve(design.keys, &given(keys))?;
+        (design.build)(&params)?;
         let shown = if keys.is_empty() { "defaults" } else { keys };
         let name = format!("{}/{shown}", design.kind);
-        let mut subject = Subject { design, name, params, wrap: |tlb| tlb, traits: Traits::default() };
-        let tlb = (design.build)(&subject.params)?;
-        subject.traits = Traits::of(&subject, tlb);
-        Ok(subject)
+        Ok(Subject { design, name, params, make: Box::new(design.build), traits: Traits::default() })
+    }
+
+    /// Finds out what may be expected of it.
+    pub fn examined(mut self) -> Subject {
+        self.traits = Traits::of(&self);
+        self
     }
 
     /// A new one, perhaps with another seed.
     pub fn build(&self, seed: Option<u64>) -> Box<dyn Tlb> {
-        let built = match seed {
-            None => (self.design.build)(&self.params),
-            Some(seed) => {
-                let mut values = self.params.as_json().clone();
-                values.insert("seed".into(), seed.into());
-                (self.design.build)(&Params::resolve(self.design.keys, &values).expect("they were resolved before"))
-            }
-        };
-        (self.wrap)(built.unwrap_or_else(|e| panic!("{} was built once, and now: {e}", self.name)))
+        let mut params = self.params.clone();
+        if let Some(seed) = seed {
+            let mut values = params.as_json().clone();
+            values.insert("seed".into(), seed.into());
+            params = Params::resolve(self.design.keys, &values).expect("they were resolved before");
+        }
+        (self.make)(&params).unwrap_or_else(|e| panic!("{} was built once, and now: {e}", self.name))
     }
 }
 
 impl Traits {
-    fn of(subject: &Subject, mut tlb: Box<dyn Tlb>) -> Traits {
+    fn of(subject: &Subject) -> Traits {
         let p = &subject.params;
         let word = |key: &str| if p.has(key) { p.text(key) } else { "" };
         let page = p.int("page_size");
-        let lone = |kind| lookup_of_lone_page(&mut *tlb, kind);
-        let seen = [Kind::Load, Kind::Fetch, Kind::Store].map(lone);
+        let mut tlb = (subject.design.build)(p).expect("it was built once");
+        let seen = [Kind::Load, Kind::Fetch, Kind::Store].map(|kind| lookup_of_lone_page(&mut *tlb, kind));
+        let stored = lookup_of_lone_page(&mut *(subject.design.build)(p).expect("it was built once"), Kind::Store);
+        let is_modified = |view: &EntryView| view.pages.iter().any(|page| page.2);
         Traits {
             several_cores: p.has("cores") && p.int("cores") > 1,
             process_ids: !p.has("process_ids") || p.flag("process_ids"),
@@ -94,11 +102,12 @@ impl Traits {
             controlled: word("range_control") == "counters",
             walks: p.has("walk_levels"),
             random: p.as_json().values().any(|value| value.as_str() == Some("random")),
+            one_way: capacity(p) == 1 || p.has("ways") && p.int("ways") == 1,
             capacity: capacity(p),
             page,
             reach: (subject.design.reach)(p),
             one_array: seen.iter().all(|views| views.len() == 1),
-            modified_bits: seen[2].iter().any(|view| view.pages.iter().any(|page| page.2)),
+            modified_bits: seen[2].iter().chain(&stored).any(is_modified),
         }
     }
 }

@@ -43,6 +43,8 @@ pub struct World {
     later: VecDeque<Event>,
     /// Pages to be referenced next.
     next: VecDeque<u64>,
+    /// A page whose group becomes a superpage after that.
+    growing: Option<(Asid, u64)>,
 }
 
 impl World {
@@ -58,6 +60,7 @@ impl World {
             capacity,
             later: VecDeque::from([Event::Switch(Asid(0))]),
             next: VecDeque::new(),
+            growing: None,
         };
         (0..SPACES).for_each(|asid| world.populate(Asid(asid)));
         world.warm();
@@ -114,8 +117,12 @@ impl World {
 
     /// The next thing that happens.
     pub fn step(&mut self) -> Event {
-        if self.later.is_empty() && self.next.is_empty() && self.below(1000) < 40 {
-            self.change();
+        if self.later.is_empty() && self.next.is_empty() {
+            if let Some((asid, vpn)) = self.growing.take() {
+                self.promote(asid, vpn);
+            } else if self.below(1000) < 60 {
+                self.change();
+            }
         }
         if let Some(event) = self.later.pop_front() {
             if let Event::Switch(to) = event {
@@ -212,7 +219,8 @@ impl World {
             0..=3 => self.remap_place(asid, vpn),
             4..=39 => self.change_pages(asid, vpn),
             40..=49 => self.demote(asid, vpn),
-            50..=64 => self.promote(asid, vpn),
+            50..=57 => self.grow(vpn),
+            58..=64 => self.promote(asid, vpn),
             65..=69 => self.merge(asid, vpn),
             70..=74 => self.tell_nothing_new(asid, vpn),
             75..=77 => self.gone(),
@@ -326,13 +334,57 @@ impl World {
     /// Properly placed pages become superpages, or get a range. Nobody is told (T94-41).
     fn promote(&mut self, asid: Asid, vpn: u64) {
         let orders = [self.pick(&[2, 4, 8, 9]), 4, 2];
-        let Some(e) = self.table.get_mut(asid, vpn) else { return };
-        let fits = |order: &u8| [e.first, e.pages, e.pfn].iter().all(|n| n.is_multiple_of(1 << order));
-        if e.first < KERNEL {
-            e.order = orders.into_iter().find(|order| *order > e.order && fits(order)).unwrap_or(e.order);
+        let found = orders.into_iter().find_map(|order| self.promotable(asid, vpn, order));
+        if let Some(whole) = found {
+            let (from, to) = (whole.first, whole.end());
+            for e in self.table.overlapping(asid, from, to) {
+                self.table.remove(&e);
+                for part in [e.part(e.first, from), e.part(to, e.end())].into_iter().flatten() {
+                    self.table.insert(part);
+                }
+            }
+            self.table.insert(whole);
+            self.look_at(from, to);
+            let page = from + self.below(to - from);
+            self.next.push_back(page);
+        } else if let Some(e) = self.table.get_mut(asid, vpn) {
+            e.ranged |= e.pages >= 8 && e.first < KERNEL;
         }
-        e.ranged |= e.pages >= 8 && e.first < KERNEL;
         self.look_at(vpn, vpn + 1);
+    }
+
+    /// A group is mapped in base pages, some of which are referenced before it becomes a superpage, and others after it.
+    fn grow(&mut self, vpn: u64) {
+        let Some(place) = layout::place_of(vpn) else { return };
+        let (asid, n) = (self.now, self.pick(&[4, 16, 16, 256]));
+        let from = vpn / n * n;
+        if layout::pages(place).0 > from || self.is_fixed(asid, from, from + n) {
+            return;
+        }
+        self.cut(asid, from, from + n);
+        self.later.push_back(Event::Stale(asid, VpnRange { start: Vpn(from), pages: n }));
+        let pfn = layout::frames(self, n, n, 0);
+        self.table.insert(Extent { asid, first: from, pages: n, pfn, attr: Attr(7), order: 0, ranged: false });
+        for _ in 0..1 + self.below(6) {
+            let page = from + self.below(n);
+            self.next.push_back(page);
+        }
+        self.growing = Some((asid, vpn));
+    }
+
+    /// The aligned group of this order around a page, if it can be one superpage and is not yet.
+    fn promotable(&self, asid: Asid, vpn: u64, order: u8) -> Option<Extent> {
+        let n = 1 << order;
+        let from = vpn / n * n;
+        let first = self.table.at(asid, from)?;
+        let whole = Extent { first: from, pages: n, pfn: first.pfn + from - first.first, order, ..*first };
+        let fits = |e: &Extent| {
+            let placed = e.pfn.wrapping_sub(e.first) == first.pfn.wrapping_sub(first.first) && e.attr == first.attr;
+            placed && e.order < order && !e.ranged
+        };
+        let extents = self.table.overlapping(asid, from, from + n);
+        let pages: u64 = extents.iter().filter_map(|e| e.part(from, from + n)).map(|part| part.pages).sum();
+        (from < KERNEL && pages == n && whole.pfn.is_multiple_of(n) && extents.iter().all(fits)).then_some(whole)
     }
 
     /// Adjacent extents become one, and so do their ranges (RMM15-21). Nobody is told.
