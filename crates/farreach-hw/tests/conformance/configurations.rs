@@ -94,7 +94,8 @@ pub fn of(design: &Design) -> Vec<Configuration> {
 }
 
 fn add_variations(keys: &str, key: &Key, into: &mut Vec<Configuration>) {
-    let without: Vec<&str> = keys.split(',').filter(|pair| pair.split('=').next() != Some(key.name) && !pair.is_empty()).collect();
+    let without: Vec<&str> =
+        keys.split(',').filter(|pair| pair.split('=').next() != Some(key.name) && !pair.is_empty()).collect();
     for value in other_values(key) {
         let own = format!("{}={value}", key.name);
         let keys = [without.as_slice(), &[own.as_str()]].concat().join(",");

@@ -66,6 +66,8 @@ impl Filtered {
         })?;
         let (some, all) = (self.tlb.entries(), plain.entries());
         let differing = || some.iter().zip(&all).find(|(a, b)| a != b);
-        need(some == all, || format!("without the filtered lookups entries differ: {} and {}: {:?}", some.len(), all.len(), differing()))
+        need(some == all, || {
+            format!("without the filtered lookups entries differ: {} and {}: {:?}", some.len(), all.len(), differing())
+        })
     }
 }

@@ -186,7 +186,11 @@ fn found(kind: &str, keys: &str, fault: Fault, effort: Effort) -> Result<Option<
     });
     QUIET.call_once(|| {
         let hook = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |why| if !EXPECTED.get() { hook(why) }));
+        std::panic::set_hook(Box::new(move |why| {
+            if !EXPECTED.get() {
+                hook(why)
+            }
+        }));
     });
     EXPECTED.set(true);
     let result = catch_unwind(AssertUnwindSafe(|| conform(&subject, effort)));

@@ -23,9 +23,8 @@ pub const SHORT: Effort = Effort { streams: 2, steps: 1000 };
 pub fn conform(subject: &Subject, effort: Effort) -> Result<(), String> {
     need(subject.traits.reach > 0, || "its reach is 0".into())?;
     for seed in 0..effort.streams {
-        stream(subject, seed, effort.steps).map_err(|(step, event, what)| {
-            format!("{}: stream {seed}, step {step}, {event:?}:\n  {what}", subject.name)
-        })?;
+        stream(subject, seed, effort.steps)
+            .map_err(|(step, event, what)| format!("{}: stream {seed}, step {step}, {event:?}:\n  {what}", subject.name))?;
     }
     seeds(subject, effort.steps).map_err(|what| format!("{}: {what}", subject.name))
 }

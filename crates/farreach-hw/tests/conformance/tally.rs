@@ -32,6 +32,9 @@ pub fn lookup(t: &Traits, before: &TlbCounts, now: &TlbCounts, at: Lookup, pte: 
     let [fetch, data] = std::array::from_fn(|i| second(now)[i].wrapping_sub(second(before)[i]));
     need(fetch + data <= 1 - miss, || format!("a lookup that ended as {:?} hit the second level", answer.outcome))?;
     need(if at.kind == Kind::Fetch { data == 0 } else { fetch == 0 }, || "a second level hit on the wrong side".into())?;
+    if fetch + data > 0 {
+        equal("evictions of the second level, which hit", now.evictions, before.evictions)?;
+    }
     if miss == 1 {
         return need(now.fills > before.fills, || "a miss filled nothing".into());
     }

@@ -64,7 +64,11 @@ fn stream(word: &str, memory: &str, seed: u64) -> Result<Vec<u64>, String> {
                 let most = 1 + below(40);
                 let run = (first..first + most).take_while(|frame| out.contains(frame)).count() as u64;
                 (first..first + run).for_each(|frame| _ = out.remove(&frame));
-                if run == 1 { a.free(Pfn(first)) } else { a.free_run(Pfn(first), run) }
+                if run == 1 {
+                    a.free(Pfn(first))
+                } else {
+                    a.free_run(Pfn(first), run)
+                }
                 Vec::new()
             }
             p if p < 80 => {
@@ -78,7 +82,9 @@ fn stream(word: &str, memory: &str, seed: u64) -> Result<Vec<u64>, String> {
                 let (first, frames) = (below(1 << 12), 1 + below(20));
                 let are_free = (first..first + frames).all(|frame| is_free(&*a, frame));
                 let took = a.take(Pfn(first), frames);
-                need(!took || are_free, || format!("step {n}: {frames} frames from {first:#x} were taken, and not all were free"))?;
+                need(!took || are_free, || {
+                    format!("step {n}: {frames} frames from {first:#x} were taken, and not all were free")
+                })?;
                 if took { (first..first + frames).collect() } else { Vec::new() }
             }
         };

@@ -40,7 +40,10 @@ pub fn of(kind: &PlacementKind) -> Vec<String> {
     let has = |key: &&&Key| kind.keys.iter().any(|own| own.name == key.name) || OF_THE_SYSTEM.contains(&key.name);
     for key in keys(kind.name).iter().filter(has) {
         for value in other_values(key) {
-            all.push(join(&with(&small, key.name, &value), if key.name == "allocator" { "memory=8M" } else { "memory=8M,allocator=buddy" }));
+            all.push(join(
+                &with(&small, key.name, &value),
+                if key.name == "allocator" { "memory=8M" } else { "memory=8M,allocator=buddy" },
+            ));
         }
     }
     all.push(base);
@@ -50,7 +53,8 @@ pub fn of(kind: &PlacementKind) -> Vec<String> {
 }
 
 fn with(keys: &str, name: &str, value: &str) -> String {
-    let mut pairs: Vec<String> = keys.split(',').filter(|p| !p.is_empty() && p.split('=').next() != Some(name)).map(Into::into).collect();
+    let mut pairs: Vec<String> =
+        keys.split(',').filter(|p| !p.is_empty() && p.split('=').next() != Some(name)).map(Into::into).collect();
     pairs.push(format!("{name}={value}"));
     pairs.join(",")
 }

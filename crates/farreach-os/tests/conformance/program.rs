@@ -25,7 +25,7 @@ pub struct Page {
 pub struct Program {
     rng: Pcg64Mcg,
     /// Whether it maps files and shared memory.
-    shares: bool,
+    pub shares: bool,
     /// log2 of the bytes of a page.
     shift: u32,
     pub spaces: BTreeMap<Asid, BTreeMap<u64, Page>>,
@@ -121,7 +121,9 @@ impl Program {
         let at = self.rng.next_u64() % PAGES + FIRST;
         let Some((&first, of)) = pages.range(at..).next() else { return self.map(asid) };
         let same = |i: &u64| {
-            pages.get(&(first + i)).is_some_and(|p| p.object == of.object && p.page == of.page + i && p.prot == of.prot && p.shared == of.shared)
+            pages
+                .get(&(first + i))
+                .is_some_and(|p| p.object == of.object && p.page == of.page + i && p.prot == of.prot && p.shared == of.shared)
         };
         let most = self.rng.next_u64() % 40 + 1;
         let n = (0..most).take_while(same).count() as u64;
@@ -148,7 +150,12 @@ impl Program {
             let page = moved.get(i as usize).copied().unwrap_or_else(grown);
             pages.insert(to + i, page);
         }
-        Op::Remap { old_start: first << self.shift, old_len: n << self.shift, new_start: to << self.shift, new_len: new_n << self.shift }
+        Op::Remap {
+            old_start: first << self.shift,
+            old_len: n << self.shift,
+            new_start: to << self.shift,
+            new_len: new_n << self.shift,
+        }
     }
 
     fn protect(&mut self, asid: Asid) -> Op {

@@ -6,7 +6,8 @@ use farreach_os::{Change, Os, What};
 use farreach_types::addr::{Asid, Vpn};
 use farreach_types::event::{Kind, Op};
 use farreach_types::translation::{Attr, PageTableView, Pte};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Pages around those of the programs, where a huge page may reach.
 const MARGIN: u64 = 512;
@@ -17,8 +18,6 @@ pub struct System {
     pub rounds: bool,
     /// What hardware knows; an order above 0 stands for an entry of the whole superpage.
     known: HashMap<(Asid, u64), Pte>,
-    /// Pages of files and of shared memory that were brought in and may stay while somebody maps their object.
-    cached: HashSet<(u64, u64)>,
     changes: Vec<Change>,
     most_resident: u64,
     most_mapped: u64,
@@ -26,15 +25,7 @@ pub struct System {
 
 impl System {
     pub fn new(os: Os, rounds: bool) -> System {
-        System {
-            os,
-            rounds,
-            known: HashMap::new(),
-            cached: HashSet::new(),
-            changes: Vec::new(),
-            most_resident: 0,
-            most_mapped: 0,
-        }
+        System { os, rounds, known: HashMap::new(), changes: Vec::new(), most_resident: 0, most_mapped: 0 }
     }
 
     pub fn apply(&mut self, asid: Asid, op: &Op) {
@@ -58,11 +49,9 @@ impl System {
         need(now == Some(pte), || format!("a touch of {vpn:#x} gives {pte:?}, and the page table has {now:?}"))?;
         let allows = |bit| pte.attr.0 & bit != 0;
         let right = allows(Attr::READ) == page.prot.read && allows(Attr::EXEC) == page.prot.exec;
-        let writable = if kind == Kind::Store { allows(Attr::WRITE) == page.prot.write } else { page.prot.write || !allows(Attr::WRITE) };
+        let writable =
+            if kind == Kind::Store { allows(Attr::WRITE) == page.prot.write } else { page.prot.write || !allows(Attr::WRITE) };
         need(right && writable, || format!("{vpn:#x} has {:?}, and after a {kind:?} the page table says {pte:?}", page.prot))?;
-        if page.file || page.shared {
-            self.cached.insert((page.object, page.page));
-        }
         self.known.insert((asid, vpn), pte);
         Ok(Some(pte))
     }
@@ -94,7 +83,7 @@ impl System {
 
     /// Page tables and frames, all of them.
     pub fn check(&mut self, program: &Program) -> Result<(), String> {
-        self.os.check();
+        consistent(&self.os)?;
         self.known_is_true()?;
         let mut owners: HashMap<u64, Vec<(Asid, u64, Pte)>> = HashMap::new();
         let mut mapped = 0;
@@ -106,21 +95,27 @@ impl System {
                 self.superpage(asid, vpn, pte)?;
                 need(pte.pfn.0 < total, || format!("{asid:?} {vpn:#x} lies in frame {:#x} of {total:#x}", pte.pfn.0))?;
                 let page = program.spaces[&asid].get(&vpn);
-                need(page.is_some() || self.rounds, || format!("{asid:?} {vpn:#x} is not mapped by the program, and has {pte:?}"))?;
+                need(page.is_some() || self.rounds, || {
+                    format!("{asid:?} {vpn:#x} is not mapped by the program, and has {pte:?}")
+                })?;
                 owners.entry(pte.pfn.0).or_default().push((asid, vpn, pte));
             }
         }
         for (pfn, owners) in owners.iter().filter(|(_, owners)| owners.len() > 1) {
             let page = |&(asid, vpn, _): &(Asid, u64, Pte)| program.spaces[&asid].get(&vpn);
-            let what = page(&owners[0]).map(|p| (p.object, p.page));
-            let same = owners.iter().all(|owner| page(owner).map(|p| (p.object, p.page)) == what && page(owner).is_some());
+            // The rest of a huge page has no name but its place.
+            let what = |owner: &(Asid, u64, Pte)| page(owner).map_or((u64::MAX, owner.1), |p| (p.object, p.page));
+            let same = owners.iter().all(|owner| what(owner) == what(&owners[0]));
             need(same, || format!("frame {pfn:#x} belongs to several pages that are not one: {owners:?}"))?;
             let safe = |owner: &(Asid, u64, Pte)| owner.2.attr.0 & Attr::WRITE == 0 || page(owner).is_some_and(|p| p.shared);
-            need(owners.iter().all(safe), || format!("frame {pfn:#x} is shared, and one process may write it alone: {owners:?}"))?;
+            need(owners.iter().all(safe), || {
+                format!("frame {pfn:#x} is shared, and one process may write it alone: {owners:?}")
+            })?;
         }
-        let used: HashSet<u64> = program.spaces.values().flat_map(|space| space.values().map(|page| page.object)).collect();
-        self.cached.retain(|(object, _)| used.contains(object));
-        self.frames(owners.len() as u64)?;
+        // Files stay in memory by more than the pages that are mapped: what was read ahead, and what private copies were made of.
+        let private = program.spaces.values().flat_map(|space| space.values()).filter(|page| !page.file);
+        let most = if program.shares || self.rounds { u64::MAX } else { private.count() as u64 };
+        self.frames(owners.len() as u64, most)?;
         self.most_mapped = self.most_mapped.max(mapped);
         let peak = self.os.memory_use();
         let shift = self.os.page_shift();
@@ -132,21 +127,21 @@ impl System {
         let guard = |page: &super::program::Page| page.prot == farreach_types::event::Prot::NONE;
         let pages: usize = program.spaces.values().map(|space| space.values().filter(|page| !guard(page)).count()).sum();
         let counted = self.os.in_use().virtual_pages;
-        need(self.rounds || counted == pages as u64, || format!("{pages} pages are mapped by the programs, and {counted} are counted"))
+        need(self.rounds || counted == pages as u64, || {
+            format!("{pages} pages are mapped by the programs, and {counted} are counted")
+        })
     }
 
     /// Where all frames are: as many as there are, and those with contents are those that page tables or objects hold.
-    fn frames(&self, owned: u64) -> Result<(), String> {
+    fn frames(&self, owned: u64, most: u64) -> Result<(), String> {
         let f = self.os.frames();
         if let (Some(total), Some(free)) = (f.total, f.free) {
             let sum = free + f.pinned + f.resident + f.reserved + f.set_aside + f.others - f.foreign;
             need(sum == total, || format!("frames are lost: {f:?}"))?;
         }
         need(f.resident == self.os.in_use().resident, || format!("{f:?}, in use {:?}", self.os.in_use()))?;
-        // Private memory that nobody maps has no frame; what is cached has one at most.
-        let most = owned + self.cached.len() as u64;
         need(owned <= f.resident && f.resident <= most, || {
-            format!("page tables hold {owned} frames, {} pages may be cached, and {} frames are in use", self.cached.len(), f.resident)
+            format!("page tables hold {owned} frames, programs map {most} pages, and {} frames are in use", f.resident)
         })
     }
 
@@ -156,7 +151,9 @@ impl System {
         let first = self.os.pte(asid, Vpn(vpn - offset));
         let right = Pte { pfn: farreach_types::addr::Pfn(pte.pfn.0.wrapping_sub(offset)), ..pte };
         let aligned = pte.pfn.offset_in(pte.order.into()) == offset;
-        need(aligned && first == Some(right), || format!("{asid:?} {vpn:#x} is {pte:?}, and the first page of its superpage {first:?}"))
+        need(aligned && first == Some(right), || {
+            format!("{asid:?} {vpn:#x} is {pte:?}, and the first page of its superpage {first:?}")
+        })
     }
 
     /// Hardware heard of everything: what it knows is still what the page table says, of superpages all of it.
@@ -168,7 +165,9 @@ impl System {
                 let now = self.os.pte(asid, Vpn(at)).map(|pte| (pte.pfn.0, pte.attr));
                 let right = (known.pfn.0 - offset + i, known.attr);
                 need(now == Some(right), || {
-                    format!("{asid:?} {at:#x} was not reported: an entry of {known:?} for {vpn:#x} stands, and the page table has {now:x?}")
+                    format!(
+                        "{asid:?} {at:#x} was not reported: an entry of {known:?} for {vpn:#x} stands, and the page table has {now:x?}"
+                    )
                 })?;
             }
         }
@@ -177,11 +176,19 @@ impl System {
 
     /// All processes have ended.
     pub fn check_end(&self) -> Result<(), String> {
-        self.os.check();
+        consistent(&self.os)?;
         let f = self.os.frames();
         need(f.resident == 0 && f.reserved == 0, || format!("all processes ended, and frames are in use: {f:?}"))?;
-        self.frames(0)?;
+        self.frames(0, 0)?;
         let end = self.os.memory_use().resident_at_end_bytes;
         need(end == 0, || format!("all processes ended, and {end} bytes are resident"))
     }
+}
+
+/// What the system says of itself.
+fn consistent(os: &Os) -> Result<(), String> {
+    let said = catch_unwind(AssertUnwindSafe(|| os.check()));
+    said.map_err(|why| {
+        format!("the system finds itself inconsistent: {}", why.downcast_ref::<String>().map_or("", String::as_str))
+    })
 }
