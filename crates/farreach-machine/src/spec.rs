@@ -6,7 +6,7 @@ use farreach_cost as cost;
 use farreach_hw::system::keys::TABLE;
 use farreach_hw::system::tables::TABLES;
 use farreach_hw::system::{SYSTEMS, SystemKind};
-use farreach_hw::tlb::{DESIGNS, Design, host, range, segment, walker};
+use farreach_hw::tlb::{DESIGNS, Design, host, range, segment, walk};
 use farreach_os as os;
 use farreach_types::Error;
 use farreach_types::params::{Allowed, Key, Params};
@@ -290,7 +290,7 @@ impl MachineSpec {
 
     /// Whether every reference counts, not only its page: machines with caches, and TLBs whose walkers read through caches.
     pub(super) fn by_lines(&self) -> bool {
-        self.hardware.tlb().is_none() || walker::by_caches(&self.params)
+        self.hardware.tlb().is_none() || walk::by_caches(&self.params)
     }
 
     /// The part of the description that makes its operating system; machines with equal ones share it. Where the system reads the counters

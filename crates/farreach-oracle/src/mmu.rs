@@ -134,7 +134,7 @@ impl PlainMmu {
         }
         let in_segment = at.kind != Kind::Fetch
             && self.config.segment != SegmentMode::None
-            && table.segment(at.asid).is_some_and(|s| s.base <= at.vpn && at.vpn < s.limit);
+            && table.segments().segment(at.asid).is_some_and(|s| s.base <= at.vpn && at.vpn < s.limit);
         if in_segment && self.config.segment == SegmentMode::Registers {
             return Outcome::Hit;
         }
@@ -145,14 +145,14 @@ impl PlainMmu {
 
     fn several(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, k: usize) -> Outcome {
         if self.registers.as_ref().is_none_or(|r| r.0 != at.asid) {
-            self.registers = Some((at.asid, table.ranges_version(at.asid), table.largest_ranges(at.asid, k)));
+            self.registers = Some((at.asid, table.ranges().version(at.asid), table.ranges().largest(at.asid, k)));
         }
         let (_, version, ranges) = self.registers.as_ref().unwrap();
         let inside = |r: &Range| r.first <= at.vpn && at.vpn.0 < r.first.0 + r.pages;
         if at.kind != Kind::Fetch && ranges.iter().any(inside) {
             return Outcome::Hit;
         }
-        let stale = *version != table.ranges_version(at.asid) && table.range(at.asid, at.vpn).is_some();
+        let stale = *version != table.ranges().version(at.asid) && table.ranges().range(at.asid, at.vpn).is_some();
         let outcome = self.paged(at, pte, table);
         if stale && outcome != Outcome::Hit {
             self.registers = None;

@@ -11,7 +11,7 @@
 
 use super::os::{Change, OsConfig, Peaks, PlainOs, What};
 use super::tlb::{PlainTlb, TlbConfig};
-use farreach_hw::tlb::{EntryView, Lookup, Outcome, Tlb, Unfiltered};
+use farreach_hw::tlb::{EntryView, Lookup, OnDemotion, Outcome, Tlb, Unfiltered};
 use farreach_types::addr::{Asid, BASE_SHIFT, VpnRange};
 use farreach_types::counts::{Lookups, OsCounts, TlbCounts};
 use farreach_types::event::{Access, Item, Kind, Op};

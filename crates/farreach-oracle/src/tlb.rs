@@ -52,7 +52,7 @@ mod slots;
 pub use config::{Preload, Replacement, SizeLookup, TlbConfig, TlbKind};
 pub use mutation::Mutation;
 
-use farreach_hw::tlb::{Answer, EntryView, Lookup, Outcome, Tlb, Unfiltered};
+use farreach_hw::tlb::{Answer, Capabilities, EntryView, Lookup, OnDemotion, OnSwitch, Outcome, Tlb, Unfiltered};
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind as Access;
@@ -337,14 +337,8 @@ impl Tlb for PlainTlb {
     fn invalidate(&mut self, asid: Asid, pages: VpnRange, _: &mut Unfiltered) {
         self.invalidate_pages(asid, pages);
     }
-    fn demote(&mut self, asid: Asid, pages: VpnRange, _: &mut Unfiltered) {
-        self.split(asid, pages);
-    }
     fn invalidate_space(&mut self, asid: Asid, _: &mut Unfiltered) {
         self.drop_space(asid);
-    }
-    fn switch(&mut self, to: Asid, _: &mut Unfiltered) {
-        self.switch_to(to);
     }
     fn probe(&self, asid: Asid, vpn: Vpn, _: Access) -> Option<Translation> {
         let slot = self.find(asid, vpn)?;
@@ -355,5 +349,26 @@ impl Tlb for PlainTlb {
     }
     fn counts(&self) -> &TlbCounts {
         &self.counts
+    }
+}
+
+impl Capabilities for PlainTlb {
+    fn on_demotion(&mut self) -> Option<&mut dyn OnDemotion> {
+        Some(self)
+    }
+    fn on_switch(&mut self) -> Option<&mut dyn OnSwitch> {
+        Some(self)
+    }
+}
+
+impl OnDemotion for PlainTlb {
+    fn demote(&mut self, asid: Asid, pages: VpnRange, _: &mut Unfiltered) {
+        self.split(asid, pages);
+    }
+}
+
+impl OnSwitch for PlainTlb {
+    fn switch(&mut self, to: Asid, _: &mut Unfiltered) {
+        self.switch_to(to);
     }
 }

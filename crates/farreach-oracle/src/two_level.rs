@@ -7,7 +7,7 @@
 //! * OL-4 Slots of the second level come behind those of the first. Its random generator is seeded with `seed + 1`.
 
 use super::tlb::{PlainTlb, TlbConfig};
-use farreach_hw::tlb::{EntryView, Lookup, Outcome, Tlb, Unfiltered};
+use farreach_hw::tlb::{EntryView, Lookup, OnDemotion, Outcome, Tlb, Unfiltered};
 use farreach_types::addr::{Asid, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;

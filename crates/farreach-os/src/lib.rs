@@ -31,7 +31,7 @@ use farreach_types::addr::{Asid, Bytes, Vpn, VpnRange};
 use farreach_types::counts::{MemoryUse, OsCounts};
 use farreach_types::params::{Allowed, Key, Params};
 pub use farreach_types::params::{PAGE_SIZE, SEED};
-use farreach_types::translation::{PageTableView, Pte, Range, RangeWalk, Segment};
+use farreach_types::translation::{PageTableView, Pte, Range, RangeTableView, RangeWalk, Segment, SegmentView};
 use memory::Memory;
 use object::ObjectKind;
 use page_table::PageTable;
@@ -349,31 +349,45 @@ impl PageTableView for Os {
     fn pte(&self, asid: Asid, vpn: Vpn) -> Option<Pte> {
         self.spaces.get(asid.0 as usize)?.table.pte(vpn)
     }
+    fn ranges(&self) -> &dyn RangeTableView {
+        self
+    }
+    fn segments(&self) -> &dyn SegmentView {
+        self
+    }
+}
 
+impl Os {
+    fn ranges_of(&self, asid: Asid) -> Option<&ranges::Ranges> {
+        self.spaces.get(asid.0 as usize)?.ranges.as_ref()
+    }
+}
+
+impl RangeTableView for Os {
     fn range(&self, asid: Asid, vpn: Vpn) -> Option<Range> {
         self.range_of(asid, vpn)
     }
 
-    fn range_walk(&self, asid: Asid, vpn: Vpn) -> RangeWalk {
-        let ranges = self.spaces.get(asid.0 as usize).and_then(|s| s.ranges.as_ref());
-        ranges.map_or(RangeWalk { nodes: 0, found: None }, |r| r.walk(vpn))
+    fn walk(&self, asid: Asid, vpn: Vpn) -> RangeWalk {
+        self.ranges_of(asid).map_or(RangeWalk { nodes: 0, found: None }, |ranges| ranges.walk(vpn))
     }
 
-    fn range_path(&self, asid: Asid, vpn: Vpn, into: &mut Vec<u64>) {
-        if let Some(ranges) = self.spaces.get(asid.0 as usize).and_then(|s| s.ranges.as_ref()) {
+    fn path(&self, asid: Asid, vpn: Vpn, into: &mut Vec<u64>) {
+        if let Some(ranges) = self.ranges_of(asid) {
             ranges.path(vpn, into);
         }
     }
 
-    fn largest_ranges(&self, asid: Asid, most: usize) -> Vec<Range> {
-        let ranges = self.spaces.get(asid.0 as usize).and_then(|s| s.ranges.as_ref());
-        ranges.map_or_else(Vec::new, |ranges| ranges.largest(most))
+    fn largest(&self, asid: Asid, most: usize) -> Vec<Range> {
+        self.ranges_of(asid).map_or_else(Vec::new, |ranges| ranges.largest(most))
     }
 
-    fn ranges_version(&self, asid: Asid) -> u64 {
-        self.spaces.get(asid.0 as usize).and_then(|s| s.ranges.as_ref()).map_or(0, ranges::Ranges::version)
+    fn version(&self, asid: Asid) -> u64 {
+        self.ranges_of(asid).map_or(0, ranges::Ranges::version)
     }
+}
 
+impl SegmentView for Os {
     fn segment(&self, asid: Asid) -> Option<Segment> {
         self.registers(asid)
     }

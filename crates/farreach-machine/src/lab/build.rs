@@ -118,7 +118,7 @@ impl Build<'_> {
                     main: build()?,
                     fetch,
                     profile: Profile::new(),
-                    walks: hw::tlb::hierarchy::walks(&spec.params),
+                    walks: hw::tlb::walk::walks(&spec.params),
                 };
                 self.locations[i] = Location { engine: self.engines.len(), instance: instances.len(), member: 0 };
                 instances.push(instance);
@@ -155,7 +155,7 @@ impl Build<'_> {
                 }),
             };
             let system = system.map_err(self.refuse(i))?;
-            let walks = hw::tlb::walker::by_caches(&spec.params);
+            let walks = hw::tlb::walk::by_caches(&spec.params);
             for (member, &i) in family.iter().enumerate() {
                 self.locations[i] = Location { engine: self.engines.len(), instance: instances.len(), member };
             }
