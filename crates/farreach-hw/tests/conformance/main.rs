@@ -17,6 +17,7 @@ mod subject;
 mod suite;
 mod table;
 mod tally;
+mod timed;
 mod truth;
 mod watch;
 mod world;

@@ -3,7 +3,7 @@
 use super::subject::Subject;
 use super::suite::{Effort, LONG, conform};
 use super::tally::need;
-use farreach_hw::tlb::{Answer, EntryView, Lookup, Outcome, Tlb, Unfiltered, design};
+use farreach_hw::tlb::{Answer, Capabilities, EntryView, Lookup, OnDemotion, OnSwitch, Outcome, Tlb, Unfiltered, design};
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
@@ -287,21 +287,9 @@ impl Tlb for Faulty {
         self.event(unfiltered, |tlb, unfiltered| tlb.invalidate(asid, pages, unfiltered));
     }
 
-    fn demote(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
-        if !self.is(DemotionIgnored) {
-            self.event(unfiltered, |tlb, unfiltered| tlb.demote(asid, pages, unfiltered));
-        }
-    }
-
     fn invalidate_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
         if !self.is(EndIgnored) {
             self.event(unfiltered, |tlb, unfiltered| tlb.invalidate_space(asid, unfiltered));
-        }
-    }
-
-    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
-        if !self.is(SwitchIgnored) {
-            self.event(unfiltered, |tlb, unfiltered| tlb.switch(to, unfiltered));
         }
     }
 
@@ -328,5 +316,30 @@ impl Tlb for Faulty {
 
     fn counts(&self) -> &TlbCounts {
         &self.counts
+    }
+}
+
+impl Capabilities for Faulty {
+    fn on_demotion(&mut self) -> Option<&mut dyn OnDemotion> {
+        Some(self)
+    }
+    fn on_switch(&mut self) -> Option<&mut dyn OnSwitch> {
+        Some(self)
+    }
+}
+
+impl OnDemotion for Faulty {
+    fn demote(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
+        if !self.is(DemotionIgnored) {
+            self.event(unfiltered, |tlb, unfiltered| tlb.demote(asid, pages, unfiltered));
+        }
+    }
+}
+
+impl OnSwitch for Faulty {
+    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
+        if !self.is(SwitchIgnored) {
+            self.event(unfiltered, |tlb, unfiltered| tlb.switch(to, unfiltered));
+        }
     }
 }

@@ -96,9 +96,9 @@ impl Traits {
         let stored = lookup_of_lone_page(&mut *(subject.design.build)(p).expect("it was built once"), Kind::Store);
         let is_modified = |view: &EntryView| view.pages.iter().any(|page| page.2);
         Traits {
-            several_cores: p.has("cores") && p.int("cores") > 1,
+            several_cores: tlb.on_thread().is_some(),
             process_ids: !p.has("process_ids") || p.flag("process_ids"),
-            registers: p.has("segments"),
+            registers: tlb.on_segment().is_some(),
             controlled: word("range_control") == "counters",
             walks: p.has("walk_levels"),
             random: p.as_json().values().any(|value| value.as_str() == Some("random")),

@@ -3,6 +3,7 @@
 use super::filtered::Filtered;
 use super::subject::Subject;
 use super::tally::need;
+use super::timed::Timed;
 use super::watch::{Watch, tell};
 use super::world::{Event, World};
 use farreach_hw::tlb::{EntryView, Outcome, Unfiltered};
@@ -34,6 +35,7 @@ fn stream(subject: &Subject, seed: u64, steps: usize) -> Result<(), (usize, Even
     let mut world = World::new(seed, subject.traits.capacity);
     let mut plain = Watch::new(subject);
     let mut filtered = Filtered::new(subject);
+    let mut timed = Timed::new(subject);
     let mut settled_before = true;
     for n in 0..steps {
         let event = world.step();
@@ -49,6 +51,9 @@ fn stream(subject: &Subject, seed: u64, steps: usize) -> Result<(), (usize, Even
             if n % 8 == 0 {
                 plain.bits(lookup, answer).map_err(at)?;
             }
+            if let Some(timed) = &mut timed {
+                timed.lookup(lookup, pte, answer, table).map_err(at)?;
+            }
             let skipped = filtered.lookup(lookup, pte, answer, table).map_err(at)?;
             if plain.unseen() >= 8 + subject.traits.capacity / 8 {
                 plain.look(table, settled).map_err(at)?;
@@ -59,6 +64,10 @@ fn stream(subject: &Subject, seed: u64, steps: usize) -> Result<(), (usize, Even
         } else {
             plain.tell(event, &world.table).map_err(at)?;
             filtered.tell(event).map_err(at)?;
+            if let Some(timed) = &mut timed {
+                timed.tell(event);
+                timed.equals(&*plain.tlb).map_err(at)?;
+            }
             if settled {
                 plain.look(&world.table, true).map_err(at)?;
                 if settled_before || n % 4 == 0 {

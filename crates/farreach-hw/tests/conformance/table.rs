@@ -1,7 +1,9 @@
 //! The page tables of several processes as extents, so that pages, superpages, ranges and segments are read off the same lines.
 
 use farreach_types::addr::{Asid, DIRECT_MAP, Pfn, Vpn, VpnRange};
-use farreach_types::translation::{Attr, PageTableView, Pte, Range, RangeWalk, Segment, Translation};
+use farreach_types::translation::{
+    Attr, PageTableView, Pte, Range, RangeTableView, RangeWalk, Segment, SegmentView, Translation,
+};
 use std::collections::BTreeMap;
 
 /// First page of the kernel's direct map, which every process has.
@@ -92,25 +94,37 @@ impl PageTableView for Table {
     fn pte(&self, asid: Asid, vpn: Vpn) -> Option<Pte> {
         self.at(asid, vpn.0).map(|extent| extent.pte(vpn))
     }
+    fn ranges(&self) -> &dyn RangeTableView {
+        self
+    }
+    fn segments(&self) -> &dyn SegmentView {
+        self
+    }
+}
+
+impl RangeTableView for Table {
     fn range(&self, asid: Asid, vpn: Vpn) -> Option<Range> {
         self.at(asid, vpn.0).and_then(Table::as_range)
     }
-    fn range_walk(&self, asid: Asid, vpn: Vpn) -> RangeWalk {
+    fn walk(&self, asid: Asid, vpn: Vpn) -> RangeWalk {
         RangeWalk { nodes: 1 + (vpn.0 % 3) as u32, found: self.range(asid, vpn) }
     }
-    fn range_path(&self, _: Asid, vpn: Vpn, into: &mut Vec<u64>) {
+    fn path(&self, _: Asid, vpn: Vpn, into: &mut Vec<u64>) {
         into.extend((0..=vpn.0 % 3).map(|node| node << 7));
     }
-    fn largest_ranges(&self, asid: Asid, most: usize) -> Vec<Range> {
+    fn largest(&self, asid: Asid, most: usize) -> Vec<Range> {
         let mut all: Vec<Range> = self.of(asid).filter_map(Table::as_range).collect();
         all.sort_by_key(|range| (std::cmp::Reverse(range.pages), range.first));
         all.truncate(most);
         all
     }
-    fn ranges_version(&self, asid: Asid) -> u64 {
+    fn version(&self, asid: Asid) -> u64 {
         let mix = |range: Range| (range.first.0 ^ range.pages << 40).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         self.of(asid).filter_map(Table::as_range).map(mix).fold(0, u64::wrapping_add)
     }
+}
+
+impl SegmentView for Table {
     fn segment(&self, asid: Asid) -> Option<Segment> {
         self.segments.get(&asid).copied()
     }

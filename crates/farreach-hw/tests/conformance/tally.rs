@@ -44,6 +44,12 @@ pub fn lookup(t: &Traits, before: &TlbCounts, now: &TlbCounts, at: Lookup, pte: 
     equal("splits", splits(now), splits(before))
 }
 
+/// What walkers read, as they list it: a node of a page table each, and two lines for each node of a range table (RMM15-7).
+pub fn reads(before: &TlbCounts, now: &TlbCounts, listed: u64) -> Result<(), String> {
+    let nodes = |c: &TlbCounts| c.walk_references() + 2 * c.range.nodes;
+    equal("references of walkers", nodes(now) - nodes(before), listed)
+}
+
 /// Whatever happened before.
 pub fn sums(t: &Traits, c: &TlbCounts) -> Result<(), String> {
     equal("lookups, which the machine counts", c.lookups, 0)?;

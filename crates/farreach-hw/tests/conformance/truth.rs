@@ -93,18 +93,6 @@ pub fn modified(entries: &[EntryView], stored: &HashSet<(Asid, u64)>) -> Result<
     Ok(())
 }
 
-/// A lookup that missed filled a superpage: how many of the entries of before it covered, and which are gone. Of several that
-/// were filled, each level its own, the smallest counts, since entries beside it may have been evicted.
-pub fn covered(was: &[EntryView], is: &[EntryView], asid: Asid, vpn: Vpn, order: u8) -> u64 {
-    let lone = |e: &&EntryView| e.order > 0 && e.pages.len() == 1 && e.pages[0].0 == 0 && e.asid == asid;
-    let new = |e: &&EntryView| e.order <= order && cover(e).contains(vpn) && !was.contains(e);
-    let Some(filled) = is.iter().filter(lone).filter(new).min_by_key(|e| e.order) else { return 0 };
-    let inside =
-        |e: &&EntryView| e.asid == asid && e.order < filled.order && cover(filled).contains(e.base) && e.pages.len() != 2;
-    let gone = |e: &&EntryView| is.iter().all(|x| (x.slot, x.asid, x.base, x.order) != (e.slot, e.asid, e.base, e.order));
-    was.iter().filter(inside).filter(gone).count() as u64
-}
-
 /// Entries that an event does not concern are as they were.
 pub fn others_stay(was: &[EntryView], is: &[EntryView], other: impl Fn(&EntryView) -> bool) -> Result<(), String> {
     let left: HashMap<usize, &EntryView> = is.iter().map(|e| (e.slot, e)).collect();

@@ -56,7 +56,6 @@ impl Watch<'_> {
     pub fn lookup(&mut self, at: Lookup, pte: Pte, table: &Table) -> Result<Answer, String> {
         let known = self.probe(at, table)?;
         let walk = self.counts.walk.clone();
-        let before = if pte.order > 0 && !known { self.tlb.entries() } else { Vec::new() };
         self.unfiltered.clear();
         let answer = self.tlb.access(at, pte, table, &mut self.unfiltered);
         let hit = answer.outcome == Outcome::Hit;
@@ -70,10 +69,8 @@ impl Watch<'_> {
         })?;
         need(self.probe(at, table)?, || format!("{at:?}: a probe after the lookup finds nothing"))?;
         tally::lookup(t, &self.counts, self.tlb.counts(), at, pte, answer)?;
-        if !before.is_empty() && !hit {
-            let covered = truth::covered(&before, &self.tlb.entries(), at.asid, at.vpn, pte.order);
-            let counted = self.tlb.counts().covered_drops - self.counts.covered_drops;
-            need(covered <= counted, || format!("{at:?}: a superpage covered {covered} entries, and {counted} are counted"))?;
+        if let Some(reads) = self.tlb.walker_reads().map(|reads| std::mem::take(reads).len() as u64) {
+            tally::reads(&self.counts, self.tlb.counts(), reads)?;
         }
         self.counts.clone_from(self.tlb.counts());
         if let Some((asid, pages)) = self.cold.filter(|_| self.counts.walk.walks > walk.walks) {
