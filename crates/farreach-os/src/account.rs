@@ -2,8 +2,8 @@
 
 use super::Os;
 
-/// The frames of the memory by what they are, at one moment. Of a finite memory the sum of all but the first and the last is `total`
-/// and `foreign`.
+/// The frames of the memory by what they are, at one moment. Of a finite memory the sum of all but the first and the
+/// last is `total` and `foreign`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Frames {
     /// Frames there are; `None`: no end.

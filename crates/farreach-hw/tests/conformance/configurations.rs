@@ -1,9 +1,11 @@
-//! Which configurations of the designs are tested: those that a line here lists, and those that follow from the keys of every design.
+//! Which configurations of the designs are tested: those that a line here lists, and those that follow from the keys
+//! of every design.
 
 use farreach_hw::tlb::Design;
 use farreach_types::params::{Allowed, Key};
 
-/// Small ones, so that entries go and come. A design needs no line here, but knows best which of its keys belong together.
+/// Small ones, so that entries go and come. A design needs no line here, but knows best which of its keys belong
+/// together.
 const LISTED: &[(&str, &str)] = &[
     ("single", "entries=32"),
     ("single", "entries=1"),
@@ -74,8 +76,8 @@ pub struct Configuration {
     pub may_be_refused: bool,
 }
 
-/// All configurations of a design: its defaults; the listed ones, with process ids and without; and the first of these, or the
-/// defaults, with every other value of one key after the other.
+/// All configurations of a design: its defaults; the listed ones, with process ids and without; and the first of
+/// these, or the defaults, with every other value of one key after the other.
 pub fn of(design: &Design) -> Vec<Configuration> {
     let listed = || LISTED.iter().filter(|(kind, _)| *kind == design.kind).map(|(_, keys)| *keys);
     let named = |name: &str| design.keys.iter().find(|key| key.name == name);
@@ -105,7 +107,8 @@ fn add_variations(keys: &str, key: &Key, into: &mut Vec<Configuration>) {
     }
 }
 
-/// Values other than the default that may make a difference: every word, and small numbers. Prices and files are not the hardware's.
+/// Values other than the default that may make a difference: every word, and small numbers. Prices and files are not
+/// the hardware's.
 fn other_values(key: &Key) -> Vec<String> {
     let power = |min: u64, max: u64| (0..4).map(|i| min << i).filter(|n| *n <= max).map(|n| n.to_string()).collect();
     let mut values: Vec<String> = match key.allowed {

@@ -1,15 +1,20 @@
-//! The conformance suite: every design of the registry is held to the contract of [`farreach_hw::tlb::Tlb`], in many configurations, with
-//! nothing written for it. Tests are called `KIND/keys`, so that `cargo test -p farreach-hw --test conformance KIND/` is about one design.
+//! The conformance suite: every design of the registry is held to the contract of [`farreach_hw::tlb::Tlb`], in many
+//! configurations, with nothing written for it. Tests are called `KIND/keys`, so that `cargo test -p farreach-hw
+//! --test conformance KIND/` is about one design.
 //!
 //! * Every hit, every probe and every page of an entry says what the page table says (XC-3).
-//! * Nothing is left of what was invalidated or demoted, of a space that ended, or, without process ids, of another process (T94-18, T94-42).
+//! * Nothing is left of what was invalidated or demoted, of a space that ended, or, without process ids, of another
+//!   process (T94-18, T94-42).
 //! * Counters add up, lookup by lookup (XC-5). Entries fit, and where a page has one entry it has one (T94-17).
-//! * A filterable lookup, repeated, is a hit that changes nothing, and a design that sees no filtered lookups ends up the same.
+//! * A filterable lookup, repeated, is a hit that changes nothing, and a design that sees no filtered lookups ends up
+//!   the same.
 //! * Equal seeds give equal results (XC-4).
 //!
 //! Whether it finds what it is for is tested too: `planted/...`.
 
+mod changes;
 mod configurations;
+mod faulty;
 mod filtered;
 mod layout;
 mod planted;

@@ -1,4 +1,5 @@
-//! A design with its keys, and what the suite may expect of it: read off the keys, or seen when it is tried on a single page.
+//! A design with its keys, and what the suite may expect of it: read off the keys, or seen when it is tried on a
+//! single page.
 
 use super::table::{Extent, Table};
 use farreach_hw::tlb::{Design, EntryView, Lookup, Tlb, Unfiltered};
@@ -124,8 +125,8 @@ fn lookup_of_lone_page(tlb: &mut dyn Tlb, kind: Kind) -> Vec<EntryView> {
     tlb.entries()
 }
 
-/// Entries at most: what keys say that are called `entries` or `..._entries`, and keys that list arrays, as `4K:64/4+2M:32`; each
-/// size that may have an array of its own, and each core, has as many.
+/// Entries at most: what keys say that are called `entries` or `..._entries`, and keys that list arrays, as
+/// `4K:64/4+2M:32`; each size that may have an array of its own, and each core, has as many.
 fn capacity(p: &Params) -> usize {
     let mut entries = 0;
     for (key, value) in p.as_json() {

@@ -40,7 +40,8 @@ fn stream(subject: &Subject, seed: u64, steps: usize) -> Result<(), (usize, Even
     for n in 0..steps {
         let event = world.step();
         let settled = world.is_settled();
-        // Before the first event of several, of which the table shows all, the entries must be those that were seen last.
+        // Before the first event of several, of which the table shows all, the entries must be those that were seen
+        // last.
         let at = |what| (n, event, what);
         if let Event::Lookup(lookup, pte) = event {
             let table = &world.table;
@@ -102,7 +103,8 @@ fn run(subject: &Subject, seed: Option<u64>, steps: usize) -> Outcomes {
     (outcomes, tlb.counts().clone(), tlb.entries())
 }
 
-/// XC-4: equal seeds give equal results. Another seed gives another result where something is drawn, and the same where nothing is.
+/// XC-4: equal seeds give equal results. Another seed gives another result where something is drawn, and the same
+/// where nothing is.
 fn seeds(subject: &Subject, steps: usize) -> Result<(), String> {
     let first = run(subject, None, steps);
     need(first == run(subject, None, steps), || "equal seeds give different results".into())?;

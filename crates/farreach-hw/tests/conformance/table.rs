@@ -1,4 +1,5 @@
-//! The page tables of several processes as extents, so that pages, superpages, ranges and segments are read off the same lines.
+//! The page tables of several processes as extents, so that pages, superpages, ranges and segments are read off the
+//! same lines.
 
 use farreach_types::addr::{Asid, DIRECT_MAP, Pfn, Vpn, VpnRange};
 use farreach_types::translation::{

@@ -44,7 +44,8 @@ pub fn lookup(t: &Traits, before: &TlbCounts, now: &TlbCounts, at: Lookup, pte: 
     equal("splits", splits(now), splits(before))
 }
 
-/// What walkers read, as they list it: a node of a page table each, and two lines for each node of a range table (RMM15-7).
+/// What walkers read, as they list it: a node of a page table each, and two lines for each node of a range table
+/// (RMM15-7).
 pub fn reads(before: &TlbCounts, now: &TlbCounts, listed: u64) -> Result<(), String> {
     let nodes = |c: &TlbCounts| c.walk_references() + 2 * c.range.nodes;
     equal("references of walkers", nodes(now) - nodes(before), listed)
@@ -87,8 +88,8 @@ pub fn entries(before: (usize, &TlbCounts), now: (usize, &TlbCounts)) -> Result<
     })
 }
 
-/// An event that takes translations away, and nothing else. Most entries show how many they had; one that lists two pages may be
-/// a run from the first to the second, or a range, which counts as one.
+/// An event that takes translations away, and nothing else. Most entries show how many they had; one that lists two
+/// pages may be a run from the first to the second, or a range, which counts as one.
 pub fn event(before: &TlbCounts, now: &TlbCounts, was: &[EntryView], is: &[EntryView]) -> Result<(), String> {
     let mut rest = now.clone();
     rest.invalidations = before.invalidations;

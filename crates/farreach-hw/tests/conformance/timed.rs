@@ -1,5 +1,5 @@
-//! A design behind a filter that keeps the times of the last lookups, as the machine does: pages whose used bits are cleared may stay in
-//! it, and the design asks for their times. Only designs with [`farreach_hw::tlb::UsedBits`] do.
+//! A design behind a filter that keeps the times of the last lookups, as the machine does: pages whose used bits are
+//! cleared may stay in it, and the design asks for their times. Only designs with [`farreach_hw::tlb::UsedBits`] do.
 
 use super::subject::Subject;
 use super::table::Table;

@@ -114,8 +114,8 @@ pub fn none_came(was: &[EntryView], is: &[EntryView]) -> Result<(), String> {
     Ok(())
 }
 
-/// No entry has one translation for more than a page and covers one of these (T94-42). Such an entry lists its first page alone, and a
-/// probe of its second finds it although no entry lists that.
+/// No entry has one translation for more than a page and covers one of these (T94-42). Such an entry lists its first
+/// page alone, and a probe of its second finds it although no entry lists that.
 pub fn no_whole(tlb: &dyn Tlb, entries: &[EntryView], asid: Asid, pages: VpnRange, several_cores: bool) -> Result<(), String> {
     let lone = |e: &&EntryView| e.order > 0 && e.pages.len() == 1 && e.pages[0].0 == 0 && meets(e, asid, pages);
     for e in entries.iter().filter(lone) {

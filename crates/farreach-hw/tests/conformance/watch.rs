@@ -1,4 +1,5 @@
-//! A design under observation: every lookup and every event is checked at once, by the page table and by what was there before.
+//! A design under observation: every lookup and every event is checked at once, by the page table and by what was
+//! there before.
 
 use super::subject::{Subject, Traits};
 use super::table::Table;

@@ -1,4 +1,5 @@
-//! Allocators by themselves: frames are handed out once, lie in memory and belong to nobody else, and what is free can be had.
+//! Allocators by themselves: frames are handed out once, lie in memory and belong to nobody else, and what is free
+//! can be had.
 
 use super::need;
 use farreach_os::frames::{FrameAllocator, keys};

@@ -5,7 +5,8 @@ use farreach_os::{Os, keys};
 use farreach_types::params::{Allowed, Key, Params};
 use serde_json::{Map, Value as Json};
 
-/// Keys with which a policy can be at home in a few megabytes, if its defaults want more, or a file. Any policy may be left out here.
+/// Keys with which a policy can be at home in a few megabytes, if its defaults want more, or a file. Any policy may
+/// be left out here.
 const SMALL: &[(&str, &str)] = &[
     ("hugetlb", "huge_page=64K,pool=1M"),
     ("segment", "segment_memory=4M,primary_min=64K,admit_min=64K"),
@@ -30,7 +31,8 @@ const SYSTEMS: &[&str] = &[
 /// Keys of the whole system whose other values go with every policy.
 const OF_THE_SYSTEM: &[&str] = &["ranges", "range_cow", "range_table", "reclaim_unused", "compaction", "promotion", "demotion"];
 
-/// All configurations that the policy does not refuse. It must take its defaults, unless these name no file where it needs one.
+/// All configurations that the policy does not refuse. It must take its defaults, unless these name no file where it
+/// needs one.
 pub fn of(kind: &PlacementKind) -> Vec<String> {
     let small = SMALL.iter().find(|(name, _)| *name == kind.name).map_or(String::new(), |(_, keys)| (*keys).into());
     let mut all = vec![String::new()];

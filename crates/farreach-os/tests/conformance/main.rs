@@ -1,9 +1,12 @@
-//! The conformance suite of operating systems: every placement policy and every allocator of the registry, with nothing written for it.
-//! Tests are called `PLACEMENT/keys` and `allocator/keys`, so that `cargo test -p farreach-os --test conformance thp/` is about one policy.
+//! The conformance suite of operating systems: every placement policy and every allocator of the registry, with
+//! nothing written for it. Tests are called `PLACEMENT/keys` and `allocator/keys`, so that `cargo test -p farreach-os
+//! --test conformance thp/` is about one policy.
 //!
 //! * A frame belongs to one page, unless it is shared by copy-on-write or as a page of one object.
-//! * Nothing is lost: frames are free, pinned, set aside, held back or in use; after all processes ended none is in use.
-//! * Page tables and frames agree; superpages are aligned and whole; hardware hears of every translation that is no longer true.
+//! * Nothing is lost: frames are free, pinned, set aside, held back or in use; after all processes ended none is in
+//!   use.
+//! * Page tables and frames agree; superpages are aligned and whole; hardware hears of every translation that is no
+//!   longer true.
 //! * A full memory is an error that leaves everything as it was, and what is freed can be used again.
 //! * Equal seeds give equal results (XC-4).
 

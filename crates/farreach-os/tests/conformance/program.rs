@@ -1,4 +1,5 @@
-//! Random programs: processes that map, share, move, protect and drop memory, fork and end; and what each page of theirs is.
+//! Random programs: processes that map, share, move, protect and drop memory, fork and end; and what each page of
+//! theirs is.
 
 use farreach_types::addr::Asid;
 use farreach_types::event::{Advice, Backing, End, Mapping, Op, Prot};

@@ -1,4 +1,5 @@
-//! An operating system under observation: hardware that remembers every translation it was given, and a look at all frames.
+//! An operating system under observation: hardware that remembers every translation it was given, and a look at all
+//! frames.
 
 use super::need;
 use super::program::{FIRST, PAGES, Program};
@@ -112,7 +113,8 @@ impl System {
                 format!("frame {pfn:#x} is shared, and one process may write it alone: {owners:?}")
             })?;
         }
-        // Files stay in memory by more than the pages that are mapped: what was read ahead, and what private copies were made of.
+        // Files stay in memory by more than the pages that are mapped: what was read ahead, and what private copies
+        // were made of.
         let private = program.spaces.values().flat_map(|space| space.values()).filter(|page| !page.file);
         let most = if program.shares || self.rounds { u64::MAX } else { private.count() as u64 };
         self.frames(owners.len() as u64, most)?;
@@ -132,7 +134,8 @@ impl System {
         })
     }
 
-    /// Where all frames are: as many as there are, and those with contents are those that page tables or objects hold.
+    /// Where all frames are: as many as there are, and those with contents are those that page tables or objects
+    /// hold.
     fn frames(&self, owned: u64, most: u64) -> Result<(), String> {
         let f = self.os.frames();
         if let (Some(total), Some(free)) = (f.total, f.free) {
