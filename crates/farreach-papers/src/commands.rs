@@ -1,8 +1,9 @@
 //! Which command line finds the numbers of a table, or of one of its rows, again.
 
-use super::results::{ALIGNED, THEN};
-use super::{PAGE_SIZES, Program, Request, Results, Section, Set, Study, What};
+use crate::results::{ALIGNED, PAGE_SIZES, Request, Results, Set, THEN, What};
+use crate::study::Study;
 use farreach_types::addr::Bytes;
+use farreach_types::papers::{Program, Section};
 
 /// More machines than this in a command line are no longer read by anybody.
 const MACHINES: usize = 12;
@@ -69,7 +70,7 @@ fn line(parts: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::study;
+    use crate::registry::{shown, study};
 
     fn set() -> Set {
         let program = |name: &str, argument: &str| Program {
@@ -84,7 +85,7 @@ mod tests {
     }
 
     fn rows(id: &str) -> Vec<(String, String)> {
-        let section = study(id).unwrap().show(&Results::default(), &set());
+        let section = shown(study(id).unwrap(), &Results::default(), &set());
         let tables = section.tables.into_iter();
         tables.flat_map(|t| t.rows.into_iter().map(move |row| (t.command.clone(), row.command)).collect::<Vec<_>>()).collect()
     }

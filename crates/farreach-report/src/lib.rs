@@ -1,13 +1,12 @@
-//! Reports: a result as a table for people, as JSON, as CSV and as a page. Same result, same bytes.
+//! Reports: pure functions of a result. Same result, same bytes.
 //!
-//! | owns | must not know |
-//! |---|---|
-//! | how numbers are written for people ([`format`]) | how a number was counted, or what it costs |
-//! | tables at a terminal, CSV, Markdown | files, options of commands, terminals |
-//! | pages that are complete in themselves ([`html`], [`papers`]), and their charts | which claims there are, and whether they hold |
+//! Owns every form in which a result is shown: text tables, JSON, CSV, HTML with its drawings, comparison of results.
 //!
-//! Charts with two axes are `html/axes`, with lines (`html/lines`) or dots (`html/scatter`, whose labels `html/labels` places); where a
-//! value goes is `html/scale`. Results are data of `farreach-types`; whatever is shown is in them.
+//! Must not know how a result comes about, and asks nobody for more than is in it: no clock, no files, no machine that
+//! runs. A cost that a report shows is in the result, too.
+//!
+//! Charts with two axes are in `html/axes`, with lines (`html/lines`) or dots (`html/scatter`; `html/labels` places the
+//! names). Where a value goes is `html/scale`.
 
 pub mod compaction;
 mod contiguity;

@@ -1,7 +1,8 @@
 //! How claims about several programs are judged.
 
 use crate::number_text::list;
-use crate::{Finding, Program, Results, Set, Verdict};
+use crate::results::{Results, Set};
+use farreach_types::papers::{Finding, Program, Verdict};
 use farreach_types::plural::with_noun;
 
 /// Programs for which something is true and those for which it is not, each with its numbers.
@@ -11,7 +12,8 @@ pub(super) struct Tally {
     pub no: Vec<String>,
 }
 
-/// Asks `what` about each program: whether, and the numbers. `None`: the program was not run for it, or the claim does not speak of it.
+/// Asks `what` about each program. The answer is whether it holds, and the numbers. `None`: the program was not run for
+/// it, or the claim does not speak of it.
 pub(super) fn tally<'a>(
     programs: impl Iterator<Item = &'a Program>,
     what: impl Fn(&Program) -> Option<(bool, String)>,

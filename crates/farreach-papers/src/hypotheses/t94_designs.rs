@@ -1,6 +1,6 @@
 //! Claims about the designs of T94 at 64 entries.
 
-use super::Hypothesis;
+use super::hypothesis::Hypothesis;
 use super::judge::{can, compare, compared, fails, holds, tally, tally_named, untestable, worst};
 use crate::machines::{COMPLETE, PARTIAL, SET_ASSOCIATIVE, SINGLE, SUPERPAGE, relative_area, sized};
 use crate::number_text::percent;
@@ -9,7 +9,7 @@ use crate::t94::table5::cache_misses;
 use crate::t94::table7::{DESIGNS, Sizing, sizing};
 use crate::t94::table8::{mean_area, mean_misses};
 use crate::t94::table10::TRIPLE;
-use crate::{Finding, Program, Verdict};
+use farreach_types::papers::{Finding, Program, Verdict};
 
 pub(super) const CLAIMS: &[Hypothesis] = &[
     Hypothesis {

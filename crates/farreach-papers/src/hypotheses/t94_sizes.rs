@@ -1,12 +1,13 @@
 //! Claims of T94 about the number of entries, the size of superpages, and the factor.
 
-use super::Hypothesis;
+use super::hypothesis::Hypothesis;
 use super::judge::{can, tally, tally_named, worst};
 use crate::machines::{PARTIAL, SINGLE, SUPERPAGE, partial_of, sized, superpage_of};
 use crate::number_text::percent;
+use crate::results::Results;
 use crate::t94::sweeps::PAGES;
 use crate::t94::table9::ENTRIES;
-use crate::{Finding, Program, Results, Verdict};
+use farreach_types::papers::{Finding, Program, Verdict};
 
 /// Misses of partial subblocks by factor.
 fn by_factor(results: &Results, p: &Program) -> Option<Vec<u64>> {
