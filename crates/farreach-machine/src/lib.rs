@@ -7,6 +7,7 @@ mod filter;
 #[doc(hidden)]
 pub mod fuzz;
 mod hand_made;
+mod hardware;
 mod instance;
 mod lab;
 mod lifetimes;
@@ -15,6 +16,7 @@ mod memory_profile;
 mod pages;
 mod presets;
 mod profile;
+mod reference;
 mod spec;
 mod tally;
 mod threads;
@@ -22,8 +24,10 @@ mod worker_pool;
 
 pub use filter::MAX_DESIGNS;
 pub use hand_made::{entries_after_loads, two_processes_on_one_line};
+pub use hardware::Hardware;
 pub use lab::{Lab, Options};
 pub use pages::{PAGE_SIZES, PageLab};
 pub use presets::{PRESETS, Preset};
-pub use spec::{Hardware, MachineSpec};
+pub use reference::{PartKeys, reference};
+pub use spec::MachineSpec;
 pub use tally::Progress;

@@ -2,7 +2,8 @@
 
 use super::{AnyEngine, Lab, Location, Seen};
 use crate::instance::Group;
-use crate::spec::{Hardware, MachineSpec};
+use crate::hardware::Hardware;
+use crate::spec::MachineSpec;
 use farreach_cost as cost;
 use farreach_types::addr::BASE_SHIFT;
 use farreach_types::counts::{Counts, MachineResult, RESULT_SCHEMA, RunResult, TlbCounts, Workload};
