@@ -9,7 +9,7 @@ TOOL     := target/valgrind/farreach-amd64-linux
 DEMO     := target/demo
 CC1       = $$(gcc -print-prog-name=cc1)
 
-.PHONY: all run test accept-papers lint bench fuzz deps toolchain tool clean help
+.PHONY: all run test test-long book accept-papers lint bench fuzz deps toolchain tool clean help
 
 all: $(FARREACH) tool
 
@@ -17,6 +17,7 @@ help:
 	@echo "make run    build, record a real compiler run, print the table"
 	@echo "make test   every test"
 	@echo "make accept-papers   take over changed numbers of \`farreach papers --all --small\`"
+	@echo "make book   the book, as pages in target/book"
 	@echo "make lint   formatting and clippy"
 	@echo "make bench  benchmarks, as ratios"
 	@echo "make fuzz   fuzz every reader for ten minutes (needs a nightly toolchain and cargo-fuzz)"
@@ -80,6 +81,18 @@ accept-papers: $(FARREACH)
 	@$(FARREACH) papers --all --small --csv --cache target/papers -o fixtures/papers/small.csv
 	@$(FARREACH) papers --all --small --markdown --cache target/papers -o docs/papers-small.md
 	@git --no-pager diff --stat -- fixtures/papers docs/papers-small.md
+
+# mdBook is built once, into target/tools.
+MDBOOK_VERSION := 0.5.4
+MDBOOK := target/tools/bin/mdbook
+$(MDBOOK): | toolchain
+	@command -v mdbook >/dev/null && { mkdir -p $(@D); ln -sf "$$(command -v mdbook)" $@; } || { \
+	  echo "make: building mdBook $(MDBOOK_VERSION), once"; \
+	  PATH="$$HOME/.cargo/bin:$$PATH" cargo install mdbook --version $(MDBOOK_VERSION) --locked --quiet --root target/tools; }
+
+book: $(MDBOOK)
+	@$(MDBOOK) build docs/book
+	@echo "make: the book is in target/book/index.html"
 
 lint: toolchain
 	cargo fmt --check

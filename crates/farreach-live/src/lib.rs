@@ -1,7 +1,7 @@
 //! Recording a program as it runs.
 //!
 //! [`Recorder::start`] runs a command under the recorder (`capture/valgrind`, a Valgrind tool) and is the
-//! [`Source`](farreach_types::event::Source) of its stream, all its children included. `docs/recorder.md` tells how it works.
+//! [`Source`](farreach_types::event::Source) of its stream, all its children included. `docs/book/src/reference/recorder.md` tells how it works.
 
 mod advice;
 mod check;

@@ -3,7 +3,7 @@
 //! A file is a sequence of records of twelve bytes (`record.rs`): references, instructions, which thread runs, and markers. It is one
 //! thread, several threads one after the other, or what ran on one core. A folder is a trace with a file for each thread (or core);
 //! their order is that of the timestamps in them. What every type means here, what is skipped and what is refused is listed in
-//! `docs/trace-format.md`.
+//! `docs/book/src/reference/trace-format.md`.
 //!
 //! The format knows processes and threads but no mappings: each process is an address space, there is no `Start`. Blocks are made by
 //! `assemble`.

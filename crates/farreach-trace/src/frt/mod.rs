@@ -1,4 +1,4 @@
-//! The farreach trace, `.frt`: the event stream in independent compressed chunks. `docs/trace-format.md` is the exact layout.
+//! The farreach trace, `.frt`: the event stream in independent compressed chunks. `docs/book/src/reference/trace-format.md` is the exact layout.
 //!
 //! `wire` reads and writes bytes, `ops` codes events, `model` predicts blocks and addresses, [`writer`] and [`reader`] put chunks
 //! into a file and take them out again.
