@@ -29,7 +29,7 @@ pub fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Vec
 /// How far apart two names are; `None` if they are not alike.
 fn distance(given: &str, name: &str) -> Option<usize> {
     let edits = |given: &str, name: &str| {
-        let most = given.chars().count().max(WORD) / 3;
+        let most = given.chars().count() / 3;
         Some(strsim::damerau_levenshtein(given, name)).filter(|&edits| edits <= most && edits < name.chars().count())
     };
     let tail = |name: &str| name.rsplit('/').next().unwrap_or_default().to_owned();

@@ -64,11 +64,7 @@ fn list(presets: &[&Preset], json: bool) -> Result<String> {
     for s in &specs {
         writeln!(out, "{:width$}  {}", s.name, s.about)?;
     }
-    writeln!(
-        out,
-        "\n`farreach machines NAME` prints one as TOML; `--keys NAME` says what its keys mean. So for a kind of hardware:\n{}.",
-        MachineSpec::registered("kind").join(", ")
-    )?;
+    writeln!(out, "\n`farreach machines NAME` prints one as TOML; `--keys NAME` says what its keys mean.")?;
     Ok(out)
 }
 
@@ -95,7 +91,7 @@ fn allowed(key: &Key) -> String {
 
 /// The reference of all keys: a section for each group of parts, a table for each part.
 fn markdown() -> String {
-    let mut out = "# Keys of a machine\n\nPrinted by `farreach machines --keys --markdown`.\n".to_owned();
+    let mut out = "<!-- Printed by `farreach machines --keys --markdown`. -->\n".to_owned();
     let mut group = "";
     for part in reference() {
         if group != part.group {

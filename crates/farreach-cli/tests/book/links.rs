@@ -14,7 +14,9 @@ struct Page {
 /// The anchor of a heading, as mdBook and GitHub make it.
 fn anchor(heading: &str) -> String {
     let kept = heading.to_lowercase();
-    kept.chars().filter_map(|c| if c.is_whitespace() { Some('-') } else { (c.is_alphanumeric() || c == '-' || c == '_').then_some(c) }).collect()
+    kept.chars()
+        .filter_map(|c| if c.is_whitespace() { Some('-') } else { (c.is_alphanumeric() || c == '-' || c == '_').then_some(c) })
+        .collect()
 }
 
 fn read(path: &Path) -> Page {

@@ -3,11 +3,11 @@
 use super::{AnyEngine, Location, Options};
 use crate::engine::Engine;
 use crate::filter::MAX_DESIGNS;
+use crate::hardware::Hardware;
 use crate::instance::{Group, TlbInstance};
 use crate::lines::{self, LineEngine};
 use crate::memory_profile::MemoryProfile;
 use crate::profile::Profile;
-use crate::hardware::Hardware;
 use crate::spec::MachineSpec;
 use farreach_hw as hw;
 use farreach_hw::system::{DIFFERENCE, FAMILY};

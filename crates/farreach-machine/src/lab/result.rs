@@ -1,8 +1,8 @@
 //! What a laboratory found: from the counters of its engines to results.
 
 use super::{AnyEngine, Lab, Location, Seen};
-use crate::instance::Group;
 use crate::hardware::Hardware;
+use crate::instance::Group;
 use crate::spec::MachineSpec;
 use farreach_cost as cost;
 use farreach_types::addr::BASE_SHIFT;
