@@ -106,7 +106,11 @@ fn markdown() -> String {
             out.push_str("\n| key | default | allowed | meaning |\n|---|---|---|---|\n");
         }
         for key in part.keys {
-            let default = if key.default.is_empty() { "none".to_owned() } else { format!("`{}`", key.default) };
+            let default = match key.default {
+                "" if key.name == "kind" => "must be given".to_owned(),
+                "" => "none".to_owned(),
+                default => format!("`{default}`"),
+            };
             let row = [format!("`{}`", key.name), default, cell(&allowed(key)), cell(key.about)];
             out.push_str(&format!("| {} |\n", row.join(" | ")));
         }

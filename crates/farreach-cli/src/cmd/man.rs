@@ -26,6 +26,7 @@ pub fn run(args: ManArgs, command: Command) -> Result<()> {
 fn pages(command: &Command, folder: &Path) -> Result<()> {
     command.get_subcommands().filter(|sub| !sub.is_hide_set()).try_for_each(|sub| pages(sub, folder))?;
     let man = Man::new(command.clone().version(env!("CARGO_PKG_VERSION")))
+        .date(" ") // without one, what follows would take its place
         .source(concat!("farreach ", env!("CARGO_PKG_VERSION")))
         .manual("farreach");
     write_whole(&folder.join(man.get_filename()), &page(&man, command)?)
