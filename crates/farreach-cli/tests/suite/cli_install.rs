@@ -78,9 +78,12 @@ fn every_subcommand_has_a_manual_page() {
         assert!(page.contains(&format!("farreach\\-{}", name.replace('-', "\\-"))), "{name}: {page}");
     }
     let page = dir.read("farreach-run.1");
-    for words in
-        [".SH EXIT STATUS\n.nf\n", "farreach run \\-\\- gcc \\-O2 \\-c big.c\n", "\\-\\-machine", ".SH SEE ALSO\nfarreach(1)"]
-    {
+    for words in [
+        ".SH \"EXIT STATUS\"\n.nf\n",
+        "farreach run \\-\\- gcc \\-O2 \\-c big.c\n",
+        "\\-\\-machine",
+        ".SH \"SEE ALSO\"\nfarreach(1)",
+    ] {
         assert!(page.contains(words), "'{words}' is not in: {page}");
     }
     assert!(dir.names().iter().all(|name| name.starts_with("farreach") && name.ends_with(".1") && !name.contains("-man")));

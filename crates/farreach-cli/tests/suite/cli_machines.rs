@@ -32,10 +32,7 @@ fn wrong_descriptions() {
         ("rmm15/2m", &["did you mean 'ps/2m', 'ds13/2m' or 'rmm15/4k'?"]),
         ("", &["no preset '';", "(t94, ps, "]),
         ("t94/single:entrys=3", &["unknown key 'entrys'; did you mean 'entries'? `farreach machines --keys single` "]),
-        (
-            "t94/partial:size=4K",
-            &["unknown key 'size'; did you mean", "'page_size'", "--keys partial:placement=reservation` "],
-        ),
+        ("t94/partial:size=4K", &["unknown key 'size'; did you mean", "'page_size'", "--keys partial:placement=reservation` "]),
         ("t94/single:xyzzy=4K", &["unknown key 'xyzzy'; `farreach machines --keys single` explains all"]),
         ("t94/single:entries=0", &["entries = 0", "1 to 65536"]),
         ("t94/single:entries=65537", &["entries = 65537", "1 to 65536"]),
@@ -300,7 +297,7 @@ fn the_reference_has_every_key() {
     text.lines().filter(|line| line.starts_with("| ")).for_each(|line| assert_eq!(line.matches(" | ").count(), 3, "{line}"));
     let book = crate::common::root().join("docs/book/src/generated/keys.md");
     let printed = std::fs::read_to_string(&book).unwrap();
-    assert!(printed == text, "{}: `farreach machines --keys --markdown` prints another text now", book.display());
+    assert!(printed == text, "{}: the keys are others now; `make book` takes them over", book.display());
     line("machines --keys --markdown t94/single").bad(2, &["--markdown"]);
     line("machines --markdown").bad(2, &["--keys"]);
 }
