@@ -9,7 +9,7 @@
 //!
 //! A rule is named by its id in full, in a comment or a string; a letter behind it is a part of the rule (`RMM15-27a`). The name of a test
 //! may begin with ids (`fn ca_9_t94_57_what_it_shows`). Of a range (`T94-43 to T94-50`) only the ends are named: it says what a file is about, not
-//! that somebody looked at each. Bare numbers name nothing. Tests are files below `tests`, files called `tests.rs`, and modules behind
+//! that somebody looked at each. Bare numbers name nothing. Tests are files below `tests` and of `farreach-oracle`, files called `tests.rs`, and modules behind
 //! `#[cfg(test)]`. Whatever has the form of an id must be one.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -115,7 +115,7 @@ fn in_names(text: &str, families: &BTreeSet<&str>) -> Vec<(usize, String)> {
 
 /// Where the tests in a file begin.
 fn tests_from(path: &Path, text: &str) -> usize {
-    if path.components().any(|c| c.as_os_str() == "tests") || path.ends_with("tests.rs") {
+    if path.components().any(|c| c.as_os_str() == "tests" || c.as_os_str() == "farreach-oracle") || path.ends_with("tests.rs") {
         return 0;
     }
     let module = |at: &usize| {
@@ -168,7 +168,7 @@ fn walk(dir: &Path, root: &Path, into: &mut Vec<(PathBuf, String)>) {
         let is = |names: &[&str]| path.file_name().is_some_and(|n| names.iter().any(|name| n == *name));
         if path.is_dir() && !is(&["target", "benches", "examples"]) {
             walk(&path, root, into);
-        } else if path.extension().is_some_and(|e| READ.iter().any(|read| e == *read)) && !path.ends_with("tests/rules.rs") {
+        } else if path.extension().is_some_and(|e| READ.iter().any(|read| e == *read)) && !path.ends_with("suite/rules.rs") {
             into.push((path.strip_prefix(root).unwrap().into(), fs::read_to_string(&path).unwrap()));
         }
     }
