@@ -11,6 +11,7 @@
 
 mod compiled;
 mod description;
+mod driver;
 mod engine;
 mod filter;
 #[doc(hidden)]
@@ -21,6 +22,7 @@ mod lab;
 mod lifetimes;
 mod lines;
 mod memory_profile;
+mod options;
 mod pages;
 mod presets;
 mod profile;
@@ -31,7 +33,8 @@ mod worker_pool;
 
 pub use filter::MAX_DESIGNS;
 pub use hand_made::{entries_after_loads, two_processes_on_one_line};
-pub use lab::{Lab, Options};
+pub use lab::Lab;
+pub use options::Options;
 pub use pages::{PAGE_SIZES, PageLab};
 pub use presets::{PRESETS, Preset};
 pub use spec::{Hardware, MachineSpec};

@@ -1,10 +1,13 @@
-//! A program that lives on copy-on-write: a store in memory that, again and again, forks a child to write it out while it goes on (CW-10).
-//! Its blocks have instructions, so that what is counted can be put per instruction.
+//! A program that depends on copy-on-write: an in-memory store that repeatedly forks a child to write a snapshot while
+//! it keeps serving (CW-10). Its blocks have instructions, so that counts per instruction make sense.
 
 use farreach_types::addr::{Asid, BASE_SHIFT};
 use farreach_types::error::Result;
 use farreach_types::event::{Backing, Batch, Block, DataRef, End, Instr, Kind, Mapping, Op, Prot, Source};
 use std::sync::Arc;
+
+/// A store that forks a child to write it out, again and again (CW-10).
+pub const SNAPSHOTS: &str = "micro/snapshots";
 
 /// First bytes of text, data and of the child's buffer.
 const TEXT: u64 = 0x40_0000;
@@ -15,13 +18,13 @@ const PAGES: u64 = 512;
 const BUFFER_PAGES: u64 = 4;
 /// Snapshots.
 const ROUNDS: u32 = 6;
-/// The child reads these many pages at a time, a word in 16 bytes; then the store serves a few requests.
+/// The child reads this many pages at a time, one word of every 16 bytes. Then the store serves a few requests.
 const SLICE: u64 = 32;
 const STRIDE: u64 = 16;
 const REQUESTS_MEANWHILE: u64 = 50;
 /// Requests between two snapshots.
 const REQUESTS: u64 = 20_000;
-/// Of a round: requests and the fork, the slices of both, the end of the child.
+/// Steps of a round: requests and the fork, the slices of both processes, the end of the child.
 const STEPS: u32 = 2 + 2 * (PAGES / SLICE) as u32;
 
 /// Blocks: a request, a step of the child's loop, the same with a store to its buffer.
@@ -29,9 +32,14 @@ const REQUEST: u32 = 0;
 const READ: u32 = 1;
 const WRITE: u32 = 2;
 
+/// The program of this name.
+pub fn source(name: &str) -> Option<Box<dyn Source + Send>> {
+    (name == SNAPSHOTS).then(|| Box::new(Snapshots::default()) as Box<dyn Source + Send>)
+}
+
 /// The program as a stream, a batch per step.
 #[derive(Default)]
-pub(super) struct Snapshots {
+struct Snapshots {
     step: u32,
     state: u64,
 }
@@ -54,9 +62,9 @@ impl Snapshots {
 
     fn begin() -> Batch {
         let mut batch = Batch::new(Asid(0));
-        batch.push_op(Op::Start { pid: 1, parent: None, program: super::micro::SNAPSHOTS.into() });
+        batch.push_op(Op::Start { pid: 1, parent: None, program: SNAPSHOTS.into() });
         let rx = Prot { read: true, write: false, exec: true };
-        let text = Backing::File { path: super::micro::SNAPSHOTS.into(), offset: 0 };
+        let text = Backing::File { path: SNAPSHOTS.into(), offset: 0 };
         let heap = (PAGES + BUFFER_PAGES) << BASE_SHIFT;
         for (start, len, prot, backing) in [(TEXT, 1 << BASE_SHIFT, rx, text), (DATA, heap, Prot::RW, Backing::Heap)] {
             batch.push_op(Op::Map(Mapping { start, len, prot, shared: false, backing }));
@@ -96,7 +104,7 @@ impl Source for Snapshots {
                 batch.asid = child;
                 let from = u64::from(odd / 2) * (SLICE << BASE_SHIFT);
                 for at in (from..from + (SLICE << BASE_SHIFT)).step_by(STRIDE as usize) {
-                    // Four words read make a line of output.
+                    // Four words make a line of output.
                     match at / STRIDE % 4 {
                         3 => batch.push_block(WRITE, &[DATA + at, BUFFER + at % (BUFFER_PAGES << BASE_SHIFT)]),
                         _ => batch.push_block(READ, &[DATA + at]),

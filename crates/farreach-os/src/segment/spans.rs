@@ -1,40 +1,12 @@
-//! Which memory of which process may lie in a direct segment (DS13-10 to DS13-14).
+//! Which memory of a process may lie in a direct segment (DS13-10 to DS13-14).
 
-use crate::Os;
+use crate::labels::HEAP;
+use crate::os::Os;
+use crate::placement::contract::SegmentPolicy;
 use crate::region::Region;
 use farreach_types::addr::{Asid, VpnRange};
 use farreach_types::event::Prot;
 use std::sync::Arc;
-
-/// What fork does to a segment (AMB-64).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum OnFork {
-    /// Back to pages, shared until the first store; no segment until the child has ended.
-    Revert,
-    /// The segment stays, the child gets copies of its pages.
-    Copy,
-}
-
-/// Which memory of which programs segments are for.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Primary {
-    /// Holes between regions belong to the primary region, up to the size of the memory set aside (DS13-11).
-    pub eager: bool,
-    /// Only the heap is eligible; otherwise all private anonymous read-write memory but stacks (DS13-12).
-    pub heap_only: bool,
-    /// Pages that an eligible region has at least.
-    pub least: u64,
-    /// Paths or file names of programs that get one; none: whoever has `admit` pages (DS13-14).
-    pub programs: Vec<String>,
-    /// Pages of a primary region from which it gets a segment.
-    pub admit: u64,
-    /// Faults map the pages that the registers would give (DS13-25).
-    pub emulation: bool,
-    /// On fork.
-    pub on_fork: OnFork,
-    /// Unused memory of segments serves others when memory is full.
-    pub lend: bool,
-}
 
 /// A piece of address space that may be a primary region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,18 +20,17 @@ pub(super) struct Span {
 }
 
 impl Os {
-    /// DS13-12.
-    fn eligible(&self, region: &Region, primary: &Primary) -> bool {
+    /// Whether a region may lie in a segment (DS13-12).
+    fn eligible(&self, region: &Region, primary: &SegmentPolicy) -> bool {
         let object = self.memory.objects.get(region.object);
-        let label = &*self.labels.names[region.label as usize];
-        let stack = ["stack", "kernel-provided"].contains(&label);
+        let stack = self.labels.is_stack_or_kernel(region.label);
         let memory = !object.kind.is_file() && object.private && region.prot == Prot::RW && !stack;
-        memory && (!primary.heap_only || label == "heap") && region.range.pages >= primary.least
+        memory && (!primary.heap_only || self.labels.name(region.label) == HEAP) && region.range.pages >= primary.least
     }
 
-    /// Pieces of address space that hold eligible regions only. Address space reserved ahead is as large as the memory set aside
-    /// (DS13-11): regions that lie further apart are in no piece together.
-    pub(super) fn spans(&self, asid: Asid, primary: &Primary) -> Vec<Span> {
+    /// Pieces of address space that hold eligible regions only. With eager provisioning a piece is at most as large as
+    /// the memory set aside (DS13-11), so regions further apart are in different pieces.
+    pub(super) fn spans(&self, asid: Asid, primary: &SegmentPolicy) -> Vec<Span> {
         let mut spans: Vec<Span> = Vec::new();
         let mut open = false;
         let reserved = self.memory.pool.frames();
@@ -78,7 +49,7 @@ impl Os {
                     span.pages += region.range.pages;
                 }
                 _ => {
-                    let heap = &*self.labels.names[region.label as usize] == "heap";
+                    let heap = self.labels.name(region.label) == HEAP;
                     spans.push(Span { range: region.range, pages: region.range.pages, heap });
                 }
             }
@@ -87,8 +58,8 @@ impl Os {
         spans
     }
 
-    /// DS13-14.
-    pub(super) fn admitted(&self, asid: Asid, span: &Span, primary: &Primary) -> bool {
+    /// Whether the process gets a segment (DS13-14).
+    pub(super) fn admitted(&self, asid: Asid, span: &Span, primary: &SegmentPolicy) -> bool {
         let space = &self.spaces[asid.0 as usize];
         let named = |program: &Arc<str>| {
             let name = program.rsplit('/').next().unwrap_or(program);
@@ -99,12 +70,12 @@ impl Os {
         } else {
             space.program.as_ref().is_some_and(named)
         };
-        wanted && space.paged_for.is_empty()
+        wanted && space.paged_until_exit_of.is_empty()
     }
 
     /// The protection statistic (DS13-34).
-    pub(super) fn sample(&mut self, asid: Asid, primary: &Primary) {
-        let all = Primary { heap_only: false, least: 0, ..primary.clone() };
+    pub(super) fn sample(&mut self, asid: Asid, primary: &SegmentPolicy) {
+        let all = SegmentPolicy { heap_only: false, least: 0, ..primary.clone() };
         let regions = &self.spaces[asid.0 as usize].regions;
         let eligible = regions.iter().filter(|r| self.eligible(r, &all)).map(|r| r.range.pages).sum::<u64>();
         self.segments.used.mapped_page_samples += regions.pages();

@@ -1,9 +1,11 @@
-//! Discrete-event simulation of a network of queues: a binary heap of event records by time, modules that forward messages to random
-//! neighbours, and messages allocated from a free list that soon is in no order.
+//! Discrete-event simulation of a network of queues: a binary heap of messages by time, modules that forward messages
+//! to random neighbours, and messages from a free list that soon is in random order.
 
+use super::heap::{Heap, KeyOf, PopSites, PushSites};
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "event-queue",
@@ -31,12 +33,16 @@ struct Simulation<M: Memory> {
     messages: usize,
     message: M::Array<u64>,
     module: M::Array<u64>,
-    /// Messages by time: the heap.
-    heap: M::Array<u32>,
-    waiting: usize,
+    /// Messages by time.
+    waiting: Heap<M, u32>,
     /// 1 + number of the first free message.
     free: u64,
     now: u64,
+}
+
+#[inline(always)]
+fn time_of<M: Memory>(m: &mut M, at: Site, messages: &M::Array<u64>, message: u32) -> u64 {
+    m.load(at, messages, message as usize * MESSAGE)
 }
 
 impl<M: Memory> Simulation<M> {
@@ -50,15 +56,12 @@ impl<M: Memory> Simulation<M> {
             3 => ((w / MESSAGE + 2) % (messages + 1)) as u64,
             _ => 0,
         }));
-        Simulation { modules, messages, message, module, heap: m.array(messages), waiting: 0, free: 1, now: 0 }
+        Simulation { modules, messages, message, module, waiting: Heap::new(m, messages), free: 1, now: 0 }
     }
 
-    fn time(&self, m: &mut M, at: Site, message: u32) -> u64 {
-        m.load(at, &self.message, message as usize * MESSAGE)
-    }
-
-    /// Sends a message; nothing if there are as many as there may be.
+    /// Sends a message, unless all messages are in use.
     fn send(&mut self, m: &mut M, time: u64, to: u64, hops: u64) {
+        const SITES: PushSites = PushSites { parent: site(0, 4), down: site(0, 6), placed: site(0, 7) };
         if self.free == 0 {
             return;
         }
@@ -68,48 +71,33 @@ impl<M: Memory> Simulation<M> {
         for (k, value) in [time, to, hops].into_iter().enumerate() {
             m.store(site(0, 1 + k as u32), &mut self.message, words + k, value);
         }
-        let mut at = self.waiting;
-        self.waiting += 1;
-        while at > 0 {
-            let above = m.load(site(0, 4), &self.heap, (at - 1) / 2);
-            if self.time(m, site(0, 5), above) <= time {
-                break;
-            }
-            m.store(site(0, 6), &mut self.heap, at, above);
-            at = (at - 1) / 2;
-        }
-        m.store(site(0, 7), &mut self.heap, at, message);
+        let times = &self.message;
+        self.waiting.push(m, &SITES, message, time, |m, _, other| time_of::<M>(m, site(0, 5), times, other));
     }
 
     /// The next message by time.
     fn take(&mut self, m: &mut M) -> Option<u32> {
-        self.waiting = self.waiting.checked_sub(1)?;
-        let first = m.load(site(0, 10), &self.heap, 0);
-        let last = m.load(site(0, 11), &self.heap, self.waiting);
-        let time = self.time(m, site(0, 12), last);
-        let mut at = 0;
-        while 2 * at + 1 < self.waiting {
-            let mut below = 2 * at + 1;
-            let mut message = m.load(site(0, 13), &self.heap, below);
-            let mut sooner = self.time(m, site(0, 14), message);
-            if below + 1 < self.waiting {
-                let other = m.load(site(0, 15), &self.heap, below + 1);
-                let its = self.time(m, site(0, 16), other);
-                if its < sooner {
-                    (below, message, sooner) = (below + 1, other, its);
-                }
-            }
-            if time <= sooner {
-                break;
-            }
-            m.store(site(0, 17), &mut self.heap, at, message);
-            at = below;
-        }
-        m.store(site(0, 18), &mut self.heap, at, last);
-        Some(first)
+        const SITES: PopSites = PopSites {
+            first: site(0, 10),
+            last: site(0, 11),
+            left: site(0, 13),
+            right: site(0, 15),
+            up: site(0, 17),
+            placed: site(0, 18),
+        };
+        let times = &self.message;
+        self.waiting.pop(m, &SITES, |m, whose, message| {
+            let at = match whose {
+                KeyOf::Last => site(0, 12),
+                KeyOf::Left => site(0, 14),
+                KeyOf::Right => site(0, 16),
+                KeyOf::Parent => unreachable!("pop() looks at no parent"),
+            };
+            time_of::<M>(m, at, times, message)
+        })
     }
 
-    /// Handles the next message: its module is busy for a while, then passes it on, or two of it now and then.
+    /// Handles the next message. Its module is busy for a while, then passes it on, sometimes as two messages.
     fn step(&mut self, m: &mut M, rng: &mut Rng) -> u64 {
         const FIELD: [Site; 3] = [site(1, 0), site(1, 1), site(1, 2)];
         const BUSY: [Site; 2] = [site(1, 3), site(1, 4)];
@@ -141,9 +129,9 @@ fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut simulation = Simulation::new(m, s);
     let mut rng = Rng::new(s.seed ^ 1);
     let mut sum = 1u64;
-    while m.more() {
-        // Traffic comes in as long as less than half of all messages are on their way.
-        if simulation.waiting < simulation.messages / 2 {
+    while m.budget_left() {
+        // New traffic arrives while fewer than half of all messages are under way.
+        if simulation.waiting.len() < simulation.messages / 2 {
             let to = rng.below(simulation.modules) as u64;
             simulation.send(m, simulation.now + rng.below(100_000) as u64, to, 16);
         }
@@ -172,13 +160,13 @@ mod tests {
                 s.message[message as usize * MESSAGE + 3] = s.free;
                 s.free = u64::from(message) + 1;
             }
-            assert_eq!(s.waiting, model.len());
+            assert_eq!(s.waiting.len(), model.len());
         }
         // A simulation goes forward in time and counts every message once.
         let mut s = Simulation::new(&mut m, &Settings { size: 64 << 10, references: 1, seed: 2 });
         (0..100).for_each(|k| s.send(&mut m, k, k, 5));
         let (mut last, mut steps) = (0, 0);
-        while s.waiting > 0 {
+        while s.waiting.len() > 0 {
             let time = s.step(&mut m, &mut rng);
             assert!(time >= last);
             (last, steps) = (time, steps + 1);

@@ -1,14 +1,15 @@
-//! Programs made by hand for claims about large memory: scattered ranges, sparse arenas, processes that take turns, pages that change.
+//! Programs made by hand for claims about large memory: scattered ranges, sparse arenas, processes that take turns,
+//! pages that change.
 
-use super::micro::Pages;
+use super::pages::{Batches, Pages};
 use farreach_types::addr::{Asid, BASE_SHIFT};
-use farreach_types::event::{Backing, Batch, End, Op, Prot, Source};
+use farreach_types::event::{Backing, Batch, Op, Prot, Source};
 use rand::{Rng as _, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 /// Uniformly random pages of 62 mappings that do not touch (H-RM-5, CA-37).
 pub const SCATTERED: &str = "micro/62-ranges";
-/// Eight mappings of 64 MB side by side, of each of which the first 256 KB are used (H-DS-11).
+/// Eight adjacent mappings of 64 MB. The first 256 KB of each are used (H-DS-11).
 pub const ARENAS: &str = "micro/arenas";
 /// Two processes with memory at equal addresses, which take turns (H-DS-14).
 pub const TURNS: &str = "micro/two-processes";
@@ -43,11 +44,11 @@ pub fn source(name: &str) -> Option<Box<dyn Source + Send>> {
             p.load(random.map(|(range, page)| at(range) + page));
         }
         ARENAS => {
-            // Each below the one before, as mmap gives them.
+            // Each below the one before, as mmap places them.
             (0..8).rev().for_each(|arena| p.map(BASE + (arena << 14), 1 << 14, Backing::Anonymous));
             (0..8).for_each(|arena| p.store((0..64).map(|page| BASE + (arena << 14) + page)));
         }
-        TURNS => return Some(Box::new(Several(turns().into()))),
+        TURNS => return Some(Batches::of(turns())),
         PROTECT => {
             p.map(BASE, 64, Backing::Anonymous);
             p.load(BASE..BASE + 64);
@@ -55,7 +56,7 @@ pub fn source(name: &str) -> Option<Box<dyn Source + Send>> {
             p.op(Op::Protect { start: (BASE + 5) << BASE_SHIFT, len: 1 << BASE_SHIFT, prot });
             p.load(BASE..BASE + 64);
         }
-        FORK => return Some(Box::new(Several(fork().into()))),
+        FORK => return Some(Batches::of(fork())),
         SPARSE => {
             p.map(BASE, 6 << 18, Backing::Anonymous);
             (0..10).for_each(|_| p.load((0..6).map(|i| BASE + (i << 18) + 1000 * i)));
@@ -64,7 +65,7 @@ pub fn source(name: &str) -> Option<Box<dyn Source + Send>> {
             let (large, tiny) = (|i: u64| BASE + i * 5000, |i: u64| BASE + (1 << 20) + i * 16);
             (0..8).for_each(|i| p.map(large(i), 4096, Backing::Anonymous));
             (0..256).for_each(|i| p.map(tiny(i), 4, Backing::Anonymous));
-            // Three of four to the large ones.
+            // Three of four loads go to the large mappings.
             let pages = (0..LOADS).map(|_| match below(4) {
                 0 => tiny(below(256)) + below(4),
                 _ => large(below(8)) + below(4096),
@@ -73,7 +74,7 @@ pub fn source(name: &str) -> Option<Box<dyn Source + Send>> {
         }
         _ => return None,
     }
-    Some(Box::new(Several(vec![p.ended()].into())))
+    Some(Batches::of([p.ended()]))
 }
 
 /// A turn for each of two processes, ten times.
@@ -104,39 +105,4 @@ fn fork() -> Vec<Batch> {
     let mut again = Pages(Batch::new(Asid(0)));
     again.load(BASE..BASE + 64);
     vec![parent.0, child.ended(), again.ended()]
-}
-
-/// Batches, the first one first.
-struct Several(std::collections::VecDeque<Batch>);
-
-impl Source for Several {
-    fn next_batch(&mut self) -> farreach_types::error::Result<Option<Batch>> {
-        Ok(self.0.pop_front())
-    }
-}
-
-impl Pages {
-    fn op(&mut self, op: Op) {
-        self.0.push_op(op);
-    }
-
-    fn ended(mut self) -> Batch {
-        self.op(Op::End(End::Exit(0)));
-        self.0
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use farreach_trace::check;
-
-    #[test]
-    fn they_are_sound() {
-        for name in [SCATTERED, ARENAS, TURNS, PROTECT, FORK, SPARSE, TINY] {
-            let report = check(&mut source(name).expect(name)).expect("no input, no failure");
-            assert_eq!(report.violation, None, "{name}");
-        }
-        assert!(source("micro/none").is_none());
-    }
 }

@@ -1,74 +1,21 @@
-//! The page table of one address space: the authority on translations (XC-3). Always seen by base page; a superpage is a
-//! mark on the entries of its pages (T94-56), so merging and splitting never change a translation.
+//! The page table of one address space: the authority on translations (XC-3). Always seen by base page; a superpage is
+//! a mark on the entries of its pages (T94-56), so merging and splitting never change a translation.
 //!
-//! Pages of a leaf table whose frames follow each other and that are alike in all else share one entry and have a few bits each: memory
-//! that came in one piece costs next to nothing, touched or not. The leaf becomes a table of entries when a page of it differs.
+//! If the pages of a leaf table lie in consecutive frames and have equal attributes, they share one entry and have a
+//! few bits each. So contiguous memory costs next to nothing, touched or not. The leaf becomes a table of entries when
+//! one of its pages differs.
 
+pub mod entry;
 mod leaf;
+mod scan;
 
-use super::bits;
+use crate::bits;
+use entry::Entry;
 use farreach_types::addr::{Pfn, Vpn, VpnRange};
-use farreach_types::translation::{Attr, Pte};
+use farreach_types::translation::Pte;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use leaf::{Alike, Bits, Leaf, count, some};
-
-/// Pages per leaf table.
-const LEAF: u64 = 512;
-
-/// One entry with what the operating system remembers about it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Entry {
-    /// Frame.
-    pub pfn: Pfn,
-    /// Name of the region it belongs to, an index into the labels of the operating system.
-    pub label: u32,
-    /// Attributes the hardware sees.
-    pub attr: Attr,
-    /// log2 of the pages of the mapping.
-    pub order: u8,
-    /// Mapped at all.
-    pub present: bool,
-    /// A store must copy the page first (or take it over when nobody else has it).
-    pub cow: bool,
-    /// Stored to since it was mapped.
-    pub dirty: bool,
-    /// Referenced since it was mapped.
-    pub touched: bool,
-    /// Mapped by promotion, not by a fault.
-    pub populated: bool,
-    /// An access that its protection forbids was counted.
-    pub forbidden: bool,
-    /// The page belongs to the direct segment (DS13-3): the hardware never sees this entry, which stands for the segment in all that
-    /// reads the page table.
-    pub segment: bool,
-}
-
-impl Entry {
-    /// What pages that share an entry have in common, as of the page `back` pages before.
-    fn common(&self, back: u64) -> Entry {
-        let pfn = Pfn(self.pfn.0.wrapping_sub(back));
-        Entry { pfn, present: true, dirty: false, touched: false, populated: false, ..*self }
-    }
-
-    /// Came with others and was never referenced.
-    fn is_unused(&self) -> bool {
-        self.present && self.populated && !self.touched
-    }
-}
-
-/// Mapped pages that follow each other, as their frames do, and are alike but for what became of each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
-    /// First page.
-    pub first: Vpn,
-    /// Pages.
-    pub pages: u64,
-    /// The entry of the first, with `dirty`, `touched` and `populated` clear.
-    pub entry: Entry,
-    /// Pages that came with others and were never referenced.
-    pub unused: u64,
-}
+use leaf::{Alike, LEAF, Leaf, count, page_bits};
 
 /// Leaf tables by leading page number; memory grows with what is mapped.
 #[derive(Clone, Debug, Default)]
@@ -122,7 +69,7 @@ impl PageTable {
         }
     }
 
-    /// The leaf table of a page, which may be new: then it is a run without pages that has this in common.
+    /// The leaf table with this number. A new one is an empty run with this shared entry.
     fn leaf_for(&mut self, number: u64, common: Entry) -> &mut Leaf {
         let leaf = *self.index.entry(number).or_insert_with(|| {
             let empty = Leaf::Run(Box::new(Alike { common, ..Alike::default() }));
@@ -159,14 +106,14 @@ impl PageTable {
         self.present += 1;
     }
 
-    /// Maps pages that are not mapped to frames that follow each other; `entry` is that of the first.
+    /// Maps unmapped pages to consecutive frames. `entry` is the entry of the first.
     pub fn insert_run(&mut self, pages: VpnRange, entry: Entry) {
         let mut entry = entry;
         for (number, at, n) in bits::groups(pages.start.0, pages.pages, LEAF) {
             let common = entry.common(at);
             match self.leaf_for(number, common) {
                 Leaf::Run(alike) if alike.common == common => {
-                    let new = some(at, n);
+                    let new = page_bits(at, n);
                     debug_assert!(alike.present.iter().zip(&new).all(|(old, new)| old & new == 0), "a page is mapped already");
                     alike.put_all(&new, &entry);
                     self.present += n;
@@ -180,7 +127,7 @@ impl PageTable {
         }
     }
 
-    /// Unmaps a page and says what was there.
+    /// Unmaps a page and returns its entry.
     pub fn remove(&mut self, vpn: Vpn) -> Option<Entry> {
         let entry = self.get(vpn)?;
         self.clear(VpnRange::one(vpn));
@@ -203,14 +150,14 @@ impl PageTable {
                 }
                 Leaf::Run(alike) => {
                     let before = count(&alike.present);
-                    alike.clear(&some(at, part.pages));
+                    alike.clear(&page_bits(at, part.pages));
                     let left = count(&alike.present);
                     (before - left, left)
                 }
             };
             self.present -= gone;
             if left == 0 {
-                // What an empty leaf holds is of no use, and may be much.
+                // An empty leaf may hold much memory that is of no use.
                 self.leaves[slot as usize] = Leaf::Run(Box::default());
                 self.index.remove(&number);
                 self.free.push(slot);
@@ -225,12 +172,13 @@ impl PageTable {
             match &self.leaves[slot as usize] {
                 _ if n == LEAF => true,
                 Leaf::Table(entries, _) => entries[at as usize..(at + n) as usize].iter().any(|e| e.present),
-                Leaf::Run(alike) => alike.present.iter().zip(some(at, n)).any(|(have, some)| have & some != 0),
+                Leaf::Run(alike) => alike.present.iter().zip(page_bits(at, n)).any(|(have, some)| have & some != 0),
             }
         })
     }
 
-    /// The leaves that have a page in a range, ascending. Cost goes with what is mapped, not with the length of the range.
+    /// The leaves that have a page in a range, ascending. Cost goes with what is mapped, not with the length of the
+    /// range.
     fn leaves_in(&self, range: VpnRange) -> Vec<u64> {
         let (first, last) = (range.start.0 / LEAF, range.end().0.div_ceil(LEAF));
         let mut leaves: Vec<u64> = if last - first <= 2 * self.index.len() as u64 {
@@ -240,81 +188,6 @@ impl PageTable {
         };
         leaves.sort_unstable();
         leaves
-    }
-
-    /// The mapped pages of a range, ascending, in the longest runs.
-    pub fn runs_in(&self, range: VpnRange) -> Vec<Run> {
-        let mut runs: Vec<Run> = Vec::new();
-        let mut add = |first: u64, pages: u64, entry: Entry, unused: u64| {
-            if let Some(last) = runs.last_mut()
-                && last.first.0 + last.pages == first
-                && last.entry == entry.common(last.pages)
-            {
-                (last.pages, last.unused) = (last.pages + pages, last.unused + unused);
-                return;
-            }
-            runs.push(Run { first: Vpn(first), pages, entry: entry.common(0), unused });
-        };
-        for number in self.leaves_in(range) {
-            let part = VpnRange { start: Vpn(number * LEAF), pages: LEAF }.and(range);
-            let at = part.start.0 % LEAF;
-            match &self.leaves[self.index[&number] as usize] {
-                Leaf::Table(entries, _) => {
-                    let pages = entries.iter().enumerate().skip(at as usize).take(part.pages as usize);
-                    for (at, entry) in pages.filter(|(_, e)| e.present) {
-                        add(number * LEAF + at as u64, 1, *entry, u64::from(entry.is_unused()));
-                    }
-                }
-                Leaf::Run(alike) => {
-                    let wanted = some(at, part.pages);
-                    let here: Bits = std::array::from_fn(|i| alike.present[i] & wanted[i]);
-                    for (at, n) in bits::runs(&here) {
-                        let pfn = Pfn(alike.common.pfn.0.wrapping_add(at));
-                        let unused = count(&alike.unused(&some(at, n)));
-                        add(number * LEAF + at, n, Entry { pfn, ..alike.common }, unused);
-                    }
-                }
-            }
-        }
-        runs
-    }
-
-    /// The mapped pages of a range, ascending.
-    pub fn mapped_in(&self, range: VpnRange) -> Vec<Vpn> {
-        self.runs_in(range).iter().flat_map(|run| VpnRange { start: run.first, pages: run.pages }.iter()).collect()
-    }
-
-    /// Pages that came with others and were never referenced.
-    pub fn unused(&self) -> u64 {
-        let of = |leaf: &u32| match &self.leaves[*leaf as usize] {
-            Leaf::Table(entries, _) => entries.iter().filter(|e| e.is_unused()).count() as u64,
-            Leaf::Run(alike) => count(&alike.unused(&[u64::MAX; 8])),
-        };
-        self.index.values().map(of).sum()
-    }
-
-    /// Of those the first so many that belong to nobody else, ascending: neither copied on a store nor in a segment.
-    pub fn idle(&self, most: usize, all: VpnRange) -> Vec<Vpn> {
-        let mut idle = Vec::new();
-        for number in self.leaves_in(all) {
-            let base = number * LEAF;
-            match &self.leaves[self.index[&number] as usize] {
-                Leaf::Table(entries, _) => {
-                    let pages = entries.iter().enumerate().filter(|(_, e)| e.is_unused() && !e.cow && !e.segment);
-                    idle.extend(pages.map(|(at, _)| Vpn(base + at as u64)));
-                }
-                Leaf::Run(alike) if !alike.common.cow && !alike.common.segment => {
-                    let unused = alike.unused(&[u64::MAX; 8]);
-                    idle.extend(bits::runs(&unused).flat_map(|(at, n)| at..at + n).map(|at| Vpn(base + at)));
-                }
-                Leaf::Run(_) => {}
-            }
-            if idle.len() >= most {
-                break;
-            }
-        }
-        idle.truncate(most);
-        idle
     }
 
     /// Gives the mapped pages of a range this order.
@@ -337,7 +210,7 @@ impl PageTable {
         }
     }
 
-    /// Marks the mapped pages of a range as stored to; says how many were not.
+    /// Sets the dirty bit of the mapped pages of a range. Returns how many were clean.
     pub fn set_dirty(&mut self, range: VpnRange) -> u64 {
         let mut clean = 0;
         for (number, at, n) in bits::groups(range.start.0, range.pages, LEAF) {
@@ -351,7 +224,7 @@ impl PageTable {
                     }
                 }
                 Leaf::Run(alike) => {
-                    let wanted = some(at, n);
+                    let wanted = page_bits(at, n);
                     for (i, wanted) in wanted.iter().enumerate() {
                         let new = alike.present[i] & wanted & !alike.dirty[i];
                         clean += u64::from(new.count_ones());
@@ -363,7 +236,7 @@ impl PageTable {
         clean
     }
 
-    /// After pages were brought together: leaves of the range whose pages are alike now take the room of a run.
+    /// Turns the leaf tables of a range into runs where their pages allow it. For use after pages were moved together.
     pub fn pack(&mut self, range: VpnRange) {
         for number in self.leaves_in(range) {
             let leaf = &mut self.leaves[self.index[&number] as usize];
