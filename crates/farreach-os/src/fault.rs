@@ -38,7 +38,7 @@ impl Os {
         }
         let result = self.touch_first(asid, vpn, kind);
         if result.is_err() {
-            // Whoever made room in vain may have dissolved ranges.
+            // Making room may have dissolved ranges, though in vain.
             self.sync_ranges(asid);
         }
         result
