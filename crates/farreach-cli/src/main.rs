@@ -7,6 +7,9 @@ mod examples;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
+#[global_allocator]
+static ALLOCATOR: farreach_live::Allocator = farreach_live::Allocator;
+
 /// A laboratory for virtual-memory address translation: runs a real program through many TLB designs and page policies side by
 /// side, exactly.
 #[derive(Parser)]
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         Err(message) => return usage(&message),
     };
     let failure = if records(&cli.command) { cmd::program::FAILED } else { 1 };
+    farreach_live::Allocator::set_exit_status(failure);
     let outcome = match cli.command {
         Command::Run(args) => cmd::run::run(args),
         Command::Record(args) => cmd::record::run(args),

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use farreach_types::{Error, Result};
 
 use super::layout::{MAGIC, VERSION, control};
+use super::limits::check_open_files;
 use super::shared::Shared;
 use super::signals::{free_bytes, lock};
 
@@ -120,9 +121,9 @@ fn remove_leftovers(base: &Path) {
     }
 }
 
-/// Options of Valgrind's core. All registers are exact at every memory reference, or programs that handle faults and go on
-/// (garbage collectors) would go wrong. Jumps are not followed at translation: that costs more than it gives, and it merges
-/// the two sides of `a && b` into code in which instructions appear that never ran.
+/// Options of Valgrind's core. All registers are exact at every memory reference, or programs that handle faults and go
+/// on (garbage collectors) would go wrong. Jumps are not followed at translation: that costs more than it gives, and it
+/// merges the two sides of `a && b` into code in which instructions appear that never ran.
 const CORE: [&str; 7] = [
     "--tool=farreach",
     "--command-line-only=yes",
@@ -133,7 +134,8 @@ const CORE: [&str; 7] = [
     "--vex-guest-chase=no",
 ];
 
-/// Valgrind writes a few small files where the program's environment has temporary files, and says in many words when it cannot.
+/// Valgrind writes a few small files where the program's environment has temporary files, and says in many words when
+/// it cannot.
 fn check_temporary_files(run_dir: &Path) -> Result<()> {
     let dir = std::env::temp_dir();
     let mut name = run_dir.file_name().unwrap_or_default().to_owned();
@@ -147,8 +149,21 @@ fn check_temporary_files(run_dir: &Path) -> Result<()> {
     File::create(&probe).and_then(|_| fs::remove_file(&probe)).map_err(why)
 }
 
-/// Starts the program under the recorder, with standard streams, directory and environment as they are unless told otherwise.
+/// Removes what a recorder that failed left among the temporary files. Otherwise Valgrind removes them as soon as it
+/// has opened them.
+pub fn remove_temporary_files(pid: u32) {
+    let of_it = format!("valgrind_proc_{pid}_");
+    for entry in fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
+        if entry.file_name().as_encoded_bytes().starts_with(of_it.as_bytes()) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Starts the program under the recorder, with standard streams, directory and environment as they are unless told
+/// otherwise.
 pub fn spawn(tool_dir: &Path, run_dir: &Path, command: &[OsString], options: &Options) -> Result<Child> {
+    check_open_files()?;
     check_temporary_files(run_dir)?;
     let tool = tool_dir.join(TOOL);
     let mut run_option = OsString::from("--run-dir=");

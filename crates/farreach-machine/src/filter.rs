@@ -2,7 +2,7 @@
 //!
 //! A direct-mapped cache over the pages, one half for each side (fetch, data). A slot has two bit masks over the designs, one
 //! for fetches or loads, one for stores: a bit says that the design answers this lookup *quietly* (see
-//! [`farreach_hw::tlb::Unfiltered`]): a hit that changes no state, so it need only be counted. Two more masks over the designs say that serving
+//! [`farreach_hw::tlb::filter`]): a hit that changes no state, so it need only be counted. Two more masks over the designs say that serving
 //! this lookup would change nothing in their operating systems, and that what these answer is [`Filter::answer`]. Losing a
 //! bit is always safe, so conflicts and bulk clearing cost time, never exactness. The page numbers are those of one address
 //! space; a process switch empties the table.
@@ -10,7 +10,8 @@
 mod candidates;
 
 use candidates::CandidateSlots;
-use farreach_hw::tlb::{FilterEntry, LookupTimes, NO_PAGE, SLOTS_PER_SIDE, Unfiltered, filled};
+use farreach_hw::tlb::Unfiltered;
+use farreach_hw::tlb::filter::times::{FilterEntry, LookupTimes, NO_PAGE, SLOTS_PER_SIDE, TimedReport, filled};
 use farreach_os::Touched;
 use farreach_types::addr::{Asid, BASE_SHIFT, Pfn, Vpn, VpnRange};
 use farreach_types::event::{Kind, NOT_EXECUTED};
@@ -98,7 +99,7 @@ pub(super) struct Filter {
     /// Slots that have a page.
     claimed: Vec<u16>,
     /// The report of the design that is accessed, with the times that it may read.
-    pub unfiltered: Unfiltered,
+    timed: TimedReport,
 }
 
 impl Filter {
@@ -112,23 +113,28 @@ impl Filter {
             full: ((1u64 << designs) - 1) as u32,
             candidates: (0..designs).map(|_| CandidateSlots::new()).collect(),
             claimed: Vec::new(),
-            unfiltered: Unfiltered { times: Some(Box::new(LookupTimes::new())), ..Unfiltered::default() },
+            timed: TimedReport::new(),
         }
     }
 
+    /// The report of the design that is accessed.
+    #[inline(always)]
+    pub fn report(&mut self) -> &mut Unfiltered {
+        self.timed.report()
+    }
     #[inline(always)]
     fn times(&self) -> &LookupTimes {
-        self.unfiltered.times.as_ref().expect("made with the table")
+        self.timed.times()
     }
     #[inline(always)]
     fn times_mut(&mut self) -> &mut LookupTimes {
-        self.unfiltered.times.as_mut().expect("made with the table")
+        self.timed.times_mut()
     }
 
     /// What the fast path needs: the tags, and the times of the lookups that it counts.
     #[inline(always)]
     pub fn fast_path(&mut self) -> (FastTags<'_>, &mut LookupTimes) {
-        (FastTags(&self.tags), self.unfiltered.times.as_mut().expect("made with the table"))
+        (FastTags(&self.tags), self.timed.times_mut())
     }
 
     /// Sets the address space of the pages. The table must be empty.
@@ -205,7 +211,7 @@ impl Filter {
     /// Takes the pages for which `these` holds out of the filter for the design.
     #[inline]
     fn forget(&mut self, design: usize, these: impl Fn(Vpn) -> bool) {
-        let times = self.unfiltered.times.as_mut().expect("made with the table");
+        let times = self.timed.times_mut();
         let tags = &mut self.tags;
         self.candidates[design].retain(|at| {
             let entry = times.entry_mut(at);
@@ -223,7 +229,7 @@ impl Filter {
     /// it.
     #[inline]
     pub fn clear_page(&mut self, vpn: Vpn, designs: u32, those: u32) {
-        let times = self.unfiltered.times.as_mut().expect("made with the table");
+        let times = self.timed.times_mut();
         let hash = LookupTimes::hash(vpn.0);
         for at in [slot_at(hash, false), slot_at(hash, true)] {
             let entry = times.entry_mut(at);
@@ -238,11 +244,10 @@ impl Filter {
     /// Takes the pages of the design's report out of the filter.
     #[inline(always)]
     pub fn unfilter(&mut self, asid: Asid, design: usize) {
-        if self.unfiltered.all {
+        let (all, pages, times) = self.timed.parts();
+        if all {
             return self.clear_design(design);
         }
-        let Unfiltered { pages, times, .. } = &mut self.unfiltered;
-        let times = times.as_mut().expect("made with the table");
         for &(_, base, mut mask) in pages.iter().filter(|(of, ..)| *of == asid) {
             while mask != 0 {
                 let hash = LookupTimes::hash(base.0 + u64::from(mask.trailing_zeros()));
@@ -255,10 +260,10 @@ impl Filter {
     /// As [`Filter::unfilter`], for a report in pages of 2^k.
     #[cold]
     pub fn unfilter_runs(&mut self, unfiltered: &Unfiltered, asid: Asid, design: usize, k: u32) {
-        if unfiltered.all {
+        if unfiltered.is_all() {
             return self.clear_design(design);
         }
-        for &(_, base, mut mask) in unfiltered.pages.iter().filter(|(of, ..)| *of == asid) {
+        for &(_, base, mut mask) in unfiltered.pages().iter().filter(|(of, ..)| *of == asid) {
             while mask != 0 {
                 let page = VpnRange::one(Vpn(base.0 + u64::from(mask.trailing_zeros())));
                 self.clear_run(page.finer(k), design);
@@ -279,7 +284,7 @@ impl Filter {
 
     /// Empties the filter, for all designs.
     pub fn clear(&mut self) {
-        let times = self.unfiltered.times.as_mut().expect("made with the table");
+        let times = self.timed.times_mut();
         for &at in &self.claimed {
             let entry = times.entry_mut(at.into());
             *entry = FilterEntry::of(entry.vpn);

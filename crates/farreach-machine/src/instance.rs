@@ -52,9 +52,10 @@ impl TlbInstance {
     #[inline]
     pub fn note_lookups(&mut self, asid: Asid, lookups: &[(bool, Vpn, u32)]) {
         for (tlb, [fetch, data]) in self.each() {
+            let Some(used_bits) = tlb.used_bits() else { continue };
             for &(of_fetch, vpn, when) in lookups {
                 if if of_fetch { fetch } else { data } {
-                    tlb.note_lookup(asid, vpn, when);
+                    used_bits.note_lookup(asid, vpn, when);
                 }
             }
         }

@@ -1,11 +1,11 @@
 //! Machine descriptions: presets, TOML files, overrides, and their resolved keys.
 
-use super::description;
+use super::description::{self, Description};
 use super::hardware::{Hardware, KIND, SPLIT};
 use super::presets::{self, PRESETS};
 use farreach_hw::system::keys::TABLE;
 use farreach_hw::system::tables::TABLES;
-use farreach_hw::tlb::{DESIGNS, Design, host, range, segment, walker};
+use farreach_hw::tlb::{DESIGNS, Design, host, range, segment, walk};
 use farreach_os as os;
 use farreach_types::Error;
 use farreach_types::params::{self, Allowed, Key, Params};
@@ -132,12 +132,7 @@ impl MachineSpec {
         designs: &[&'static Design],
     ) -> Result<MachineSpec, Error> {
         let config = |what: String| Error::Config { machine: name.to_owned(), what };
-        let mut base = description::parse(toml).map_err(config)?;
-        let about = match base.remove("about") {
-            None => String::new(),
-            Some(Json::String(about)) => about,
-            Some(other) => return Err(config(format!("about = {other} is not allowed: about must be a text"))),
-        };
+        let Description { about, keys: mut base, lines } = description::parse(toml).map_err(config)?;
         let mut given = Map::new();
         for pair in overrides.split(',').filter(|p| !p.is_empty()) {
             let (key, value) =
@@ -146,6 +141,7 @@ impl MachineSpec {
                 return Err(config(format!("the key '{}' is given twice", key.trim())));
             }
         }
+        let config = |what: String| config(lines.place(what, &given));
         let word = |key: &str, default: &str| {
             let value = given.get(key).or_else(|| base.get(key));
             value.map_or(default.to_owned(), |v| v.as_str().map_or_else(|| v.to_string(), str::to_owned))
@@ -167,7 +163,7 @@ impl MachineSpec {
         if given.contains_key("kind") || given.contains_key("placement") {
             base.retain(|name, _| keys.iter().any(|k| k.name == name));
         }
-        base.extend(given);
+        base.extend(given.clone());
         let seeded = base.contains_key(os::SEED.name);
         base.entry(os::SEED.name).or_insert(seed.into());
         if let Some(refusal) = params::unknown(&keys, &base) {
@@ -273,7 +269,7 @@ impl MachineSpec {
 
     /// Whether every reference counts, not only its page: machines with caches, and TLBs whose walkers read through caches.
     pub(super) fn by_lines(&self) -> bool {
-        self.hardware.tlb().is_none() || walker::by_caches(&self.params)
+        self.hardware.tlb().is_none() || walk::by_caches(&self.params)
     }
 
     /// The part of the description that makes its operating system; machines with equal ones share it. Where the system reads the counters

@@ -70,6 +70,9 @@ pub struct VpnRange {
 }
 
 impl VpnRange {
+    /// Every page of an address space.
+    pub const ALL: VpnRange = VpnRange { start: Vpn(0), pages: 1 << (64 - BASE_SHIFT) };
+
     /// The range from `start` (inclusive) to `end` (exclusive); empty when `end <= start`.
     pub fn between(start: Vpn, end: Vpn) -> VpnRange {
         VpnRange { start, pages: end.0.saturating_sub(start.0) }

@@ -29,43 +29,71 @@ pub struct Pte {
 }
 
 /// Where a miss handler reads page table entries. Reading never faults: a page that is not mapped has none.
+///
+/// This is what hardware may ask the operating system. Every system has a page table; what only some keep beside it is
+/// a trait of its own; a system that does not keep it leaves it as it is, empty.
 pub trait PageTableView {
     /// The entry of one base page.
     fn pte(&self, asid: Asid, vpn: Vpn) -> Option<Pte>;
-    /// The range translation (RMM15-1) that the operating system keeps for this page; `Some` is the range bit of its PTE (RMM15-6).
-    fn range(&self, asid: Asid, vpn: Vpn) -> Option<Range> {
-        let _ = (asid, vpn);
+    /// The range table.
+    fn ranges(&self) -> &dyn RangeTableView {
+        &Absent
+    }
+    /// What belongs into segment registers.
+    fn segments(&self) -> &dyn SegmentView {
+        &Absent
+    }
+}
+
+/// The tables of a system that keeps none.
+struct Absent;
+
+impl RangeTableView for Absent {
+    fn range(&self, _: Asid, _: Vpn) -> Option<Range> {
         None
     }
+    fn largest(&self, _: Asid, _: usize) -> Vec<Range> {
+        Vec::new()
+    }
+    fn version(&self, _: Asid) -> u64 {
+        0
+    }
+}
+
+impl SegmentView for Absent {
+    fn segment(&self, _: Asid) -> Option<Segment> {
+        None
+    }
+    fn kernel_segment(&self, _: Asid) -> Option<Segment> {
+        None
+    }
+}
+
+/// The range table of each process (RMM15-1).
+pub trait RangeTableView {
+    /// The range translation of this page; `Some` is the range bit of its PTE (RMM15-6).
+    fn range(&self, asid: Asid, vpn: Vpn) -> Option<Range>;
     /// The search of the range-table walker (RMM15-9) for this page: nodes visited (each two cache lines), and what it found.
-    fn range_walk(&self, asid: Asid, vpn: Vpn) -> RangeWalk {
+    fn walk(&self, asid: Asid, vpn: Vpn) -> RangeWalk {
         RangeWalk { nodes: 0, found: self.range(asid, vpn) }
     }
     /// Where the nodes lie that this search visits, in order: byte addresses in the memory of the process's range table. Only a B-tree knows.
-    fn range_path(&self, asid: Asid, vpn: Vpn, into: &mut Vec<u64>) {
+    fn path(&self, asid: Asid, vpn: Vpn, into: &mut Vec<u64>) {
         let _ = (asid, vpn, into);
     }
     /// The `most` largest range translations of a process, largest first, equal ones by address: what a system pins in
     /// segment registers (F-20).
-    fn largest_ranges(&self, asid: Asid, most: usize) -> Vec<Range> {
-        let _ = (asid, most);
-        Vec::new()
-    }
+    fn largest(&self, asid: Asid, most: usize) -> Vec<Range>;
     /// Another number whenever a range of the process came, went or changed.
-    fn ranges_version(&self, asid: Asid) -> u64 {
-        let _ = asid;
-        0
-    }
+    fn version(&self, asid: Asid) -> u64;
+}
+
+/// What belongs into the segment registers.
+pub trait SegmentView {
     /// The segment registers of the process (DS13-1), if it has a direct segment.
-    fn segment(&self, asid: Asid) -> Option<Segment> {
-        let _ = asid;
-        None
-    }
+    fn segment(&self, asid: Asid) -> Option<Segment>;
     /// The kernel's direct map in the address space (DS13-43), if the stream has one.
-    fn kernel_segment(&self, asid: Asid) -> Option<Segment> {
-        let _ = asid;
-        None
-    }
+    fn kernel_segment(&self, asid: Asid) -> Option<Segment>;
 }
 
 /// A translation as an entry of a design gives it, for the checks of XC-3 and for golden vectors.

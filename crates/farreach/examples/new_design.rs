@@ -3,14 +3,14 @@
 //!     cargo run --release --example new_design
 //!
 //! The design: a direct-mapped array indexed by a hash of the page number, in front of nothing. Cheap to build, and how bad?
-//! To make it part of farreach, move everything above `main` to `src/hw/tlb/hashed.rs` and add `&hashed::DESIGN` to
+//! To make it part of farreach, move everything above `main` to `crates/farreach-hw/src/tlb/designs/hashed.rs` and add `&hashed::DESIGN` to
 //! `DESIGNS`; then `--machine mine.toml` with `kind = "hashed"` finds it.
 
-use farreach::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
+use farreach::addr::{Asid, Vpn, VpnRange};
 use farreach::counts::TlbCounts;
 use farreach::event::Kind;
 use farreach::params::Params;
-use farreach::tlb::{Answer, DESIGNS, Design, EntryView, Lookup, Outcome, Tlb, Unfiltered, keys};
+use farreach::tlb::{Answer, Capabilities, DESIGNS, Design, EntryView, Lookup, Outcome, Tlb, Unfiltered, keys};
 use farreach::trace::generate;
 use farreach::translation::{PageTableView, Pte, Translation};
 use farreach::{Lab, MachineSpec, Options, Report};
@@ -58,6 +58,9 @@ impl Hashed {
     }
 }
 
+/// It has one page size, tags with process ids, one core, no segments, used bits or walkers: nothing but the core.
+impl Capabilities for Hashed {}
+
 impl Tlb for Hashed {
     fn access(&mut self, at: Lookup, pte: Pte, _: &dyn PageTableView, unfiltered: &mut Unfiltered) -> Answer {
         let (slot, store) = (self.slot(at.vpn), at.kind == Kind::Store);
@@ -90,10 +93,6 @@ impl Tlb for Hashed {
                 self.drop(slot, unfiltered);
             }
         }
-    }
-
-    fn invalidate_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
-        self.invalidate(asid, VpnRange { start: Vpn(0), pages: 1 << (64 - BASE_SHIFT) }, unfiltered);
     }
 
     fn probe(&self, asid: Asid, vpn: Vpn, _: Kind) -> Option<Translation> {

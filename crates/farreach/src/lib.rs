@@ -38,5 +38,8 @@ pub mod trace {
 
 /// TLB designs: the contract, the registry, and the keys that designs share.
 pub mod tlb {
-    pub use farreach_hw::tlb::{Answer, DESIGNS, Design, EntryBits, EntryView, Lookup, Outcome, Tlb, Unfiltered, design, keys};
+    pub use farreach_hw::tlb::{
+        Answer, Capabilities, DESIGNS, Design, EntryBits, EntryView, Lookup, NodeRead, OnDemotion, OnSegment, OnSwitch,
+        OnThread, Outcome, Tlb, Unfiltered, UsedBits, design, filter, keys,
+    };
 }

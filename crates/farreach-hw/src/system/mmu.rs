@@ -32,10 +32,10 @@ impl Filter {
     }
     /// Takes the pages of a report out.
     fn unfilter(&mut self, unfiltered: &Unfiltered, asid: Asid) {
-        if unfiltered.all {
+        if unfiltered.is_all() {
             return self.clear();
         }
-        for &(_, base, mut mask) in unfiltered.pages.iter().filter(|(of, ..)| *of == asid) {
+        for &(_, base, mut mask) in unfiltered.pages().iter().filter(|(of, ..)| *of == asid) {
             while mask != 0 {
                 let vpn = base.0.wrapping_add(mask.trailing_zeros().into());
                 mask &= mask - 1;
@@ -68,7 +68,7 @@ pub struct Mmu {
 impl Mmu {
     /// A design that keeps the references of its walkers, with caches by the keys [`LEVEL_KEYS`](farreach_hw::cache::levels::LEVEL_KEYS).
     pub fn new(mut tlb: Box<dyn Tlb>, params: &Params, plain: bool) -> Result<Mmu, String> {
-        assert!(tlb.reads().is_some(), "walk_cost = caches, and nobody says what walkers read");
+        assert!(tlb.walker_reads().is_some(), "walk_cost = caches, and nobody says what walkers read");
         let refuse = |what: &str, why: &str| Err(format!("{what} is not allowed with walk_cost = caches: {why}"));
         let is = |key: &str, value: &str| params.has(key) && params.text(key) == value;
         if is("range_order", "first") {
@@ -120,7 +120,7 @@ impl Mmu {
 
     /// What the walkers just read goes through the caches.
     fn walk(&mut self) {
-        let reads = self.tlb.reads().expect("it keeps them");
+        let reads = self.tlb.walker_reads().expect("it keeps them");
         for read in reads.drain(..) {
             let level = self.walks.at(read.level);
             let count = match self.caches.walker(read.address >> LINE_SHIFT) {

@@ -28,7 +28,7 @@ impl Engine {
                 let unfiltered = unfiltered(k, &mut self.filter, &mut self.unfiltered);
                 unfiltered.clear();
                 for (tlb, sees) in instance.each() {
-                    unfiltered.sees = sees;
+                    unfiltered.set_sides(sees);
                     match change.what {
                         What::Stale => tlb.invalidate(change.asid, change.pages, unfiltered),
                         What::Demoted => tlb.demote(change.asid, change.pages, unfiltered),
@@ -124,7 +124,7 @@ impl Engine {
 /// The report for a design. The filter keeps times of 4 KB pages: larger base pages do without.
 #[inline(always)]
 pub(super) fn unfiltered<'a>(k: u32, filter: &'a mut Filter, plain: &'a mut Unfiltered) -> &'a mut Unfiltered {
-    if k == 0 { &mut filter.unfiltered } else { plain }
+    if k == 0 { filter.report() } else { plain }
 }
 
 /// Takes the pages of a report, of 2^k 4 KB pages each, out of the filter.

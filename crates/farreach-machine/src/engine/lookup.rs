@@ -153,8 +153,7 @@ impl Engine {
             let at = Lookup { asid, vpn: Vpn(vpn >> k), kind };
             let (tlb, sees) = instance.tlb(kind);
             let unfiltered = unfiltered(k, filter, plain);
-            unfiltered.clear();
-            unfiltered.sees = sees;
+            unfiltered.clear_for(sees);
             let answer = tlb.access(at, pte, os, unfiltered);
             unfilter(filter, plain, asid, design, k);
             filter.add_candidate(slot, design);

@@ -8,7 +8,7 @@ use farreach_oracle::driver::world::{Step, World, apply};
 use farreach_types::addr::{Asid, Pfn, Vpn};
 use farreach_types::counts::{ShootdownCounts, TlbCounts};
 use farreach_types::event::{Backing, End, Kind, Op, Prot};
-use farreach_types::translation::{Attr, PageTableView, Pte, Segment};
+use farreach_types::translation::{Attr, PageTableView, Pte, Segment, SegmentView};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,8 +57,17 @@ impl PageTableView for Grown {
     fn pte(&self, _: Asid, vpn: Vpn) -> Option<Pte> {
         Some(Pte { pfn: Pfn(vpn.0 + self.0.pfn.0 - self.0.base.0), attr: Attr(3), order: 0 })
     }
+    fn segments(&self) -> &dyn SegmentView {
+        self
+    }
+}
+
+impl SegmentView for Grown {
     fn segment(&self, _: Asid) -> Option<Segment> {
         Some(self.0)
+    }
+    fn kernel_segment(&self, _: Asid) -> Option<Segment> {
+        None
     }
 }
 

@@ -1,5 +1,5 @@
-//! What stands behind the first level: which of it is asked after a miss there, and what of it a walk fills (OM-2, OM-5, OM-8
-//! to OM-10).
+//! What stands behind the first level: which of it is asked after a miss there, and what of it a walk fills (OM-2,
+//! OM-5, OM-8 to OM-10).
 
 use super::*;
 
@@ -93,7 +93,7 @@ impl PlainMmu {
             }
             return;
         }
-        let bit = table.range(at.asid, at.vpn).is_some();
+        let bit = table.ranges().range(at.asid, at.vpn).is_some();
         self.window[2] += u64::from(bit);
         let Behind::Ranges { on: true, hint, cooperation, .. } = self.config.behind else {
             return self.fill_second(at, page, order);
@@ -118,7 +118,7 @@ impl PlainMmu {
         if matches!(hint, Hint::Predictor(_)) {
             self.waits[counter] = if bit { 0 } else { 15 };
         }
-        let walk = table.range_walk(at.asid, at.vpn);
+        let walk = table.ranges().walk(at.asid, at.vpn);
         self.counts.range.walks += 1;
         self.counts.range.nodes += u64::from(walk.nodes);
         let Some(range) = walk.found else {

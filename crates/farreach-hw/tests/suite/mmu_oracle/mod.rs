@@ -16,7 +16,7 @@ use farreach_oracle::mmu::{Array, Behind, Config, Hint, PlainMmu, RangeOrder, Se
 use farreach_oracle::tlb::Replacement;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::event::Kind;
-use farreach_types::translation::{Attr, PageTableView, Pte, Range, RangeWalk, Segment};
+use farreach_types::translation::{Attr, PageTableView, Pte, Range, RangeTableView, RangeWalk, Segment, SegmentView};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::{BTreeMap, BTreeSet};

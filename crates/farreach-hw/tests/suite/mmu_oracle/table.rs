@@ -45,25 +45,40 @@ impl PageTableView for Table {
     fn pte(&self, asid: Asid, vpn: Vpn) -> Option<Pte> {
         self.at(asid, vpn).map(|e| Pte { pfn: Pfn(e.pfn + vpn.0 - e.first), attr: e.attr, order: e.order })
     }
+    fn ranges(&self) -> &dyn RangeTableView {
+        self
+    }
+    fn segments(&self) -> &dyn SegmentView {
+        self
+    }
+}
+
+impl RangeTableView for Table {
     fn range(&self, asid: Asid, vpn: Vpn) -> Option<Range> {
         let e = self.at(asid, vpn).filter(|e| e.ranged)?;
         Some(Range { first: Vpn(e.first), pages: e.pages, pfn: Pfn(e.pfn), attr: e.attr })
     }
-    fn range_walk(&self, asid: Asid, vpn: Vpn) -> RangeWalk {
+    fn walk(&self, asid: Asid, vpn: Vpn) -> RangeWalk {
         RangeWalk { nodes: 1 + (vpn.0 % 3) as u32, found: self.range(asid, vpn) }
     }
-    fn largest_ranges(&self, asid: Asid, most: usize) -> Vec<Range> {
+    fn largest(&self, asid: Asid, most: usize) -> Vec<Range> {
         let ranged = self.extents.iter().filter(|e| e.asid == asid && e.ranged);
         let mut all: Vec<Range> = ranged.filter_map(|e| self.range(asid, Vpn(e.first))).collect();
         all.sort_by_key(|r| (std::cmp::Reverse(r.pages), r.first));
         all.truncate(most);
         all
     }
-    fn ranges_version(&self, asid: Asid) -> u64 {
+    fn version(&self, asid: Asid) -> u64 {
         let ranged = self.extents.iter().filter(|e| e.asid == asid && e.ranged);
         ranged.map(|e| (e.first ^ e.pages << 40).wrapping_mul(0x9E37_79B9_7F4A_7C15)).fold(0, u64::wrapping_add)
     }
+}
+
+impl SegmentView for Table {
     fn segment(&self, asid: Asid) -> Option<Segment> {
         self.segments.get(&asid).copied()
+    }
+    fn kernel_segment(&self, _: Asid) -> Option<Segment> {
+        None
     }
 }

@@ -18,7 +18,9 @@ mod world;
 
 use configs::{declares, expected_keys, must_have, params, sample};
 use drive::stream;
-use farreach_hw::tlb::{Answer, Design, EntryView, Lookup, Outcome, Tlb, Unfiltered, design};
+use farreach_hw::tlb::{
+    Answer, Capabilities, Design, EntryView, Lookup, OnDemotion, OnSwitch, Outcome, Tlb, Unfiltered, design,
+};
 use farreach_oracle::dice::Dice;
 use farreach_oracle::driver::world::{Step, World as Memory, apply};
 use farreach_oracle::tlb::{Mutation, PlainTlb, Preload, Replacement, SizeLookup, TlbConfig, TlbKind};
@@ -307,6 +309,15 @@ struct Liar {
     mute: bool,
 }
 
+impl Capabilities for Liar {
+    fn on_demotion(&mut self) -> Option<&mut dyn OnDemotion> {
+        Some(&mut self.tlb)
+    }
+    fn on_switch(&mut self) -> Option<&mut dyn OnSwitch> {
+        Some(&mut self.tlb)
+    }
+}
+
 impl Tlb for Liar {
     fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, unfiltered: &mut Unfiltered) -> Answer {
         if !self.mute {
@@ -318,14 +329,8 @@ impl Tlb for Liar {
     fn invalidate(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
         self.tlb.invalidate(asid, pages, unfiltered);
     }
-    fn demote(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
-        self.tlb.demote(asid, pages, unfiltered);
-    }
     fn invalidate_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
         self.tlb.invalidate_space(asid, unfiltered);
-    }
-    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
-        self.tlb.switch(to, unfiltered);
     }
     fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
         self.tlb.probe(asid, vpn, kind)

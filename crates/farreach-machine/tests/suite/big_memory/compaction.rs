@@ -5,7 +5,7 @@ use farreach_os::{Os, What};
 use farreach_types::addr::{Asid, Vpn};
 use farreach_types::counts::{CompactionUse, FreeMemory};
 use farreach_types::event::{Backing, Kind, Mapping, Op, Prot};
-use farreach_types::translation::PageTableView;
+use farreach_types::translation::{PageTableView, RangeTableView, SegmentView};
 use std::collections::BTreeSet;
 
 /// Free blocks by order, counted frame by frame.

@@ -4,7 +4,7 @@ use super::world::{A, map, os, pattern};
 use farreach_os::Os;
 use farreach_types::addr::Vpn;
 use farreach_types::event::{Backing, End, Kind, Mapping, Op, Prot};
-use farreach_types::translation::{PageTableView, Range};
+use farreach_types::translation::{PageTableView, Range, RangeTableView};
 
 /// Ranges that begin in these pages, as first page and length.
 fn ranges(os: &Os, pages: std::ops::Range<u64>) -> Vec<(u64, u64)> {

@@ -7,7 +7,7 @@ use farreach_os::ranges::RangeUse;
 use farreach_os::{Os, What};
 use farreach_types::addr::{Asid, Vpn};
 use farreach_types::event::{Backing, Kind, Mapping, Op, Prot};
-use farreach_types::translation::PageTableView;
+use farreach_types::translation::{PageTableView, RangeTableView};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 

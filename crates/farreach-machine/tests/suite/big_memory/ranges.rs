@@ -6,7 +6,7 @@ use farreach_os::ranges::btree::BTree;
 use farreach_os::ranges::{List, RangeTable};
 use farreach_types::addr::{Asid, Pfn, Vpn};
 use farreach_types::event::{Backing, End, Kind, Op, Prot};
-use farreach_types::translation::{Attr, PageTableView, Range};
+use farreach_types::translation::{Attr, Range, RangeTableView};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@ use super::world::{A, frame, map, os, run, touch};
 use farreach_os::{Os, What};
 use farreach_types::addr::{Asid, Vpn};
 use farreach_types::event::{Backing, End, Kind, Mapping, Op, Prot};
-use farreach_types::translation::PageTableView;
+use farreach_types::translation::{PageTableView, SegmentView};
 
 const KEYS: &str = "placement=segment,segment_memory=1M,memory=4M,admit_min=64K";
 

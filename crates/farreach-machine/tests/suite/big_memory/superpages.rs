@@ -4,7 +4,7 @@ use super::world::{A, B, C, frame, map, os, pattern, run, touch};
 use farreach_os::Os;
 use farreach_types::addr::Vpn;
 use farreach_types::event::{Advice, Backing, End, Kind, Mapping, Op, Prot};
-use farreach_types::translation::PageTableView;
+use farreach_types::translation::{PageTableView, RangeTableView};
 
 fn order(os: &Os, vpn: u64) -> Option<u8> {
     os.pte(A, Vpn(vpn)).map(|pte| pte.order)

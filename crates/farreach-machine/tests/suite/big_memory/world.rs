@@ -5,7 +5,7 @@ use farreach_machine::MachineSpec;
 use farreach_os::{Os, What};
 use farreach_types::addr::{Asid, Vpn};
 use farreach_types::event::{Advice, Backing, End, Kind, Mapping, Op, Prot};
-use farreach_types::translation::{Attr, PageTableView, Pte, Range, Segment};
+use farreach_types::translation::{Attr, PageTableView, Pte, Range, RangeTableView, Segment, SegmentView};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::{BTreeMap, BTreeSet};
@@ -283,7 +283,7 @@ impl World {
                 let truth = expected.iter().find(|r| (r.first.0..r.first.0 + r.pages).contains(&v)).copied();
                 if self.threshold < u64::MAX {
                     assert_eq!(self.os.range(asid, Vpn(v)), truth, "{asid:?} page {v:#x}");
-                    assert_eq!(self.os.range_walk(asid, Vpn(v)).found, truth, "{asid:?} page {v:#x}");
+                    assert_eq!(self.os.walk(asid, Vpn(v)).found, truth, "{asid:?} page {v:#x}");
                 }
             }
             // DS13-1, CA-26: the registers the hardware was told are those of the process, and agree with the page table.

@@ -11,7 +11,7 @@ use farreach_trace::generate;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::counts::{RangeCounts, TlbCounts};
 use farreach_types::event::{Kind, Source};
-use farreach_types::translation::{Attr, PageTableView, Pte, Range, RangeWalk, Segment};
+use farreach_types::translation::{Attr, PageTableView, Pte, Range, RangeTableView, RangeWalk, Segment, SegmentView};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -31,18 +31,33 @@ impl PageTableView for Memory {
         let pfn = self.ranges.iter().find(|r| r.contains(vpn)).map(|r| r.translate(vpn).pfn);
         Some(Pte { pfn: pfn.unwrap_or(Pfn(vpn.0 + DISTANCE)), attr: Attr(3), order: self.order })
     }
+    fn ranges(&self) -> &dyn RangeTableView {
+        self
+    }
+    fn segments(&self) -> &dyn SegmentView {
+        self
+    }
+}
+
+impl RangeTableView for Memory {
     fn range(&self, _: Asid, vpn: Vpn) -> Option<Range> {
         self.ranges.iter().copied().find(|r| r.contains(vpn))
     }
-    fn range_walk(&self, asid: Asid, vpn: Vpn) -> RangeWalk {
+    fn walk(&self, asid: Asid, vpn: Vpn) -> RangeWalk {
         RangeWalk { nodes: 3, found: self.range(asid, vpn) }
     }
-    fn largest_ranges(&self, _: Asid, most: usize) -> Vec<Range> {
+    fn largest(&self, _: Asid, most: usize) -> Vec<Range> {
         let mut all = self.ranges.clone();
         all.sort_by_key(|r| std::cmp::Reverse(r.pages));
         all.truncate(most);
         all
     }
+    fn version(&self, _: Asid) -> u64 {
+        0
+    }
+}
+
+impl SegmentView for Memory {
     fn segment(&self, _: Asid) -> Option<Segment> {
         self.segment
     }

@@ -1,0 +1,244 @@
+//! What a TLB design is: [`Tlb`], which every design implements, and [`Capabilities`], of which most need few.
+//!
+//! A design answers lookups, forgets what it is told to, and shows what it holds. That is all a plain TLB need do; it says
+//! `impl Capabilities for MyTlb {}` and is done. What only some designs care about (superpages that are split, process
+//! switches, threads on several cores, segment registers, used bits, walkers) is one small trait each. A design with the
+//! capability implements the trait and overrides one accessor:
+//!
+//! ```
+//! # use farreach_hw::tlb::{Capabilities, OnSwitch, Unfiltered};
+//! # use farreach_types::addr::Asid;
+//! # struct MyTlb(Vec<Asid>);
+//! impl Capabilities for MyTlb {
+//!     fn on_switch(&mut self) -> Option<&mut dyn OnSwitch> {
+//!         Some(self)
+//!     }
+//! }
+//! impl OnSwitch for MyTlb {
+//!     fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
+//!         self.0.retain(|&asid| asid == to); // what the others left goes
+//!         unfiltered.add_all();
+//!     }
+//! }
+//! ```
+//!
+//! Each method that can change entries is handed an [`Unfiltered`], in which the design reports pages that leave the filter:
+//! see [`filter`](super::filter).
+
+use super::filter::Unfiltered;
+use farreach_types::addr::{Asid, Vpn, VpnRange};
+use farreach_types::counts::TlbCounts;
+use farreach_types::event::Kind;
+use farreach_types::params::{Key, Params};
+use farreach_types::translation::{PageTableView, Pte, Translation};
+
+/// One lookup: a reference to one base page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lookup {
+    /// Address space.
+    pub asid: Asid,
+    /// Base page.
+    pub vpn: Vpn,
+    /// Fetch, load or store.
+    pub kind: Kind,
+}
+
+/// How a lookup ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// An entry translated it.
+    Hit,
+    /// No entry had the tag.
+    TagMiss,
+    /// An entry had the tag, its subblock was empty (T94-9).
+    SubblockMiss,
+}
+
+/// What a lookup did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Answer {
+    /// Hit or miss. After a miss the translation is in the design (except designs that may refuse an entry).
+    pub outcome: Outcome,
+    /// Whether the same lookup, repeated now, may be filtered (see [`filter`](super::filter)).
+    pub filterable: bool,
+}
+
+/// One entry in the notation of T94's Figures 1 to 3, for golden vectors and people. Equal designs list equal entries.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EntryView {
+    /// Index in the array.
+    pub slot: usize,
+    /// Address space.
+    pub asid: Asid,
+    /// First base page the tag covers.
+    pub base: Vpn,
+    /// log2 of the base pages the tag covers.
+    pub order: u8,
+    /// Valid base pages, as offset from `base` with its translation and modified bit, ascending. A superpage lists only
+    /// offset 0, with the frame of its first page.
+    pub pages: Vec<(u64, Translation, bool)>,
+    /// T94-8, logical polarity; `None` where it has no meaning: in designs without subblocks or with a frame for each, and in
+    /// entries larger than a region (T94-24).
+    pub sb_enabled: Option<bool>,
+    /// Used bit (T94-14); `None` for designs or policies without one.
+    pub used: Option<bool>,
+}
+
+/// A TLB design. Deterministic given its seed (XC-4). It counts everything in [`TlbCounts`] except `lookups`, which
+/// belongs to the machine, because the machine skips filtered lookups.
+pub trait Tlb: Capabilities + Send {
+    /// One lookup. `pte` is the page table entry of `at.vpn`, present and permitting the access: the operating system has
+    /// already dealt with faults. On a miss the design fills itself from `pte` (and, for preload, from `table`).
+    fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, unfiltered: &mut Unfiltered) -> Answer;
+
+    /// The mappings of these pages changed or went away (T94-18): entries or subblocks that translate them are dropped.
+    fn invalidate(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered);
+
+    /// The address space is gone: all its entries are dropped. A design overrides it if it keeps more of an address space
+    /// than entries for pages.
+    fn invalidate_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
+        self.invalidate(asid, VpnRange::ALL, unfiltered);
+    }
+
+    /// What the design would answer now, changing nothing; for checks. Panics in debug builds if two entries match (T94-17).
+    fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation>;
+
+    /// The valid entries, by slot.
+    fn entries(&self) -> Vec<EntryView>;
+
+    /// What was counted so far.
+    fn counts(&self) -> &TlbCounts;
+}
+
+/// What only some designs can do, or need to be told. Nothing, unless a design says so.
+pub trait Capabilities {
+    /// It has entries for superpages.
+    fn on_demotion(&mut self) -> Option<&mut dyn OnDemotion> {
+        None
+    }
+    /// Process switches matter to it.
+    fn on_switch(&mut self) -> Option<&mut dyn OnSwitch> {
+        None
+    }
+    /// It consists of several cores.
+    fn on_thread(&mut self) -> Option<&mut dyn OnThread> {
+        None
+    }
+    /// It has segment registers.
+    fn on_segment(&mut self) -> Option<&mut dyn OnSegment> {
+        None
+    }
+    /// It leaves pages in the filter whose used bits it clears.
+    fn used_bits(&mut self) -> Option<&mut dyn UsedBits> {
+        None
+    }
+    /// It records what its walkers read from memory: the references since they were last taken out, in order.
+    fn walker_reads(&mut self) -> Option<&mut Vec<NodeRead>> {
+        None
+    }
+}
+
+/// A design with entries that hold one translation for more than a base page.
+pub trait OnDemotion {
+    /// A superpage mapping was split (T94-42): such entries that cover some of these pages are dropped. The base
+    /// translations stay true, so subblocks stay.
+    fn demote(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered);
+}
+
+/// A design that does something at a process switch. Most of these have tags without process ids.
+pub trait OnSwitch {
+    /// Another address space runs now; no other is looked up until the next switch. Without process ids, what the others
+    /// left is dropped.
+    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered);
+}
+
+/// A design with several cores, to which threads are dealt out.
+pub trait OnThread {
+    /// This thread of the running address space continues.
+    fn thread(&mut self, asid: Asid, thread: u32, unfiltered: &mut Unfiltered);
+}
+
+/// A design with segment registers.
+pub trait OnSegment {
+    /// The segment registers of the process changed (DS13-24): they are loaded again before its next lookup.
+    fn segment_changed(&mut self, asid: Asid, unfiltered: &mut Unfiltered);
+}
+
+/// A design whose used bits follow the machine's times of the last lookups. The shared store does that; a design of its
+/// own make reports the pages whose used bits it clears instead, and has no need of it.
+pub trait UsedBits {
+    /// The last filtered lookup of a page was at this time of the machine's clock, which forgets it now: the entry that
+    /// translates the page was used if its used bit was cleared no later.
+    fn note_lookup(&mut self, asid: Asid, vpn: Vpn, when: u32);
+}
+
+/// For those who drive a design: each call reaches the capability if the design has it.
+impl dyn Tlb + '_ {
+    /// See [`OnDemotion::demote`].
+    pub fn demote(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
+        if let Some(design) = self.on_demotion() {
+            design.demote(asid, pages, unfiltered);
+        }
+    }
+    /// See [`OnSwitch::switch`].
+    pub fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
+        if let Some(design) = self.on_switch() {
+            design.switch(to, unfiltered);
+        }
+    }
+    /// See [`OnThread::thread`].
+    pub fn thread(&mut self, asid: Asid, thread: u32, unfiltered: &mut Unfiltered) {
+        if let Some(design) = self.on_thread() {
+            design.thread(asid, thread, unfiltered);
+        }
+    }
+    /// See [`OnSegment::segment_changed`].
+    pub fn segment_changed(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
+        if let Some(design) = self.on_segment() {
+            design.segment_changed(asid, unfiltered);
+        }
+    }
+}
+
+/// A reference of a walker to a table in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NodeRead {
+    /// Level of a page table, 0 for the leaves of 4 KB pages, [`NodeRead::RANGES`], or [`NodeRead::HOST`].
+    pub level: u8,
+    /// Physical address of the first of eight bytes.
+    pub address: u64,
+}
+
+impl NodeRead {
+    /// The level of range tables.
+    pub const RANGES: u8 = 5;
+    /// All levels of a host's page table.
+    pub const HOST: u8 = 6;
+}
+
+/// Bits of one entry, for the area model (AREA-2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EntryBits {
+    /// Bits in the associative tag array.
+    pub tag: u64,
+    /// Bits in the data array.
+    pub data: u64,
+    /// Status bits per entry (the used bit).
+    pub status: u64,
+}
+
+/// A design as the registry knows it.
+pub struct Design {
+    /// Value of the key `kind`.
+    pub kind: &'static str,
+    /// One line for people.
+    pub about: &'static str,
+    /// The keys it reads.
+    pub keys: &'static [&'static Key],
+    /// Builds it. The error names key, value and what is allowed.
+    pub build: fn(&Params) -> Result<Box<dyn Tlb>, String>,
+    /// Bits per entry; `None` where the area model (fully associative) does not apply.
+    pub bits: fn(&Params) -> Option<EntryBits>,
+    /// Bytes that a full TLB maps at best (TLB reach).
+    pub reach: fn(&Params) -> u64,
+}

@@ -1,0 +1,261 @@
+//! A fully associative coalesced TLB (CoLT-FA, Pham et al., MICRO 2012) beside a second level of page TLBs.
+//!
+//! An entry is a run: pages in consecutive frames with equal attributes, as many as there are up to a limit. A miss reads a line of the page
+//! table anyway; the pages of it that make a run with the one that missed come together, and a run that touches one that is there joins it. So
+//! entries grow, line by line, far beyond what one line holds. Superpages share the array, an entry each, and join nothing.
+
+use crate::tlb::contract::{Design, EntryView, Lookup};
+use crate::tlb::keys::SEED;
+use crate::tlb::parts::hierarchy::cores::on_cores;
+use crate::tlb::parts::hierarchy::host::{self, Entries};
+use crate::tlb::parts::hierarchy::level;
+use crate::tlb::parts::hierarchy::walk::leaf_level;
+use crate::tlb::parts::hierarchy::{self, Hierarchy, KEYS, NextLevel, Paging, count_second_level_hit, joined};
+use crate::tlb::parts::spans::{Span, Spans};
+use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
+use farreach_types::counts::TlbCounts;
+use farreach_types::event::Kind;
+use farreach_types::params::{Allowed, Key, Params};
+use farreach_types::translation::{PageTableView, Pte, Range, Translation};
+
+/// log2 of the page table entries in a line of 64 bytes.
+const LINE: u32 = 3;
+
+/// Entries.
+pub const RUN_ENTRIES: Key = Key {
+    name: "run_entries",
+    default: "8",
+    allowed: Allowed::Int { min: 1, max: 4096 },
+    about: "entries of the coalesced TLB, fully associative, each for a run of pages or a superpage",
+};
+/// Width of the field for the length.
+pub const RUN_PAGES: Key = Key {
+    name: "run_pages",
+    default: "1024",
+    allowed: Allowed::PowerOfTwo { min: 2, max: 1 << 20 },
+    about: "pages of a run at most: what touches joins no further",
+};
+/// Where it stands.
+pub const RUN_ORDER: Key = Key {
+    name: "run_order",
+    default: "parallel",
+    allowed: Allowed::OneOf(&["parallel", "first"]),
+    about: "coalesced TLB beside the second level (parallel), or asked before the first level, which then need not answer (first)",
+};
+/// A small array forgets soon.
+pub const RUN_FILLS_L2: Key = Key {
+    name: "run_fills_l2",
+    default: "true",
+    allowed: Allowed::Flag,
+    about: "a page that was walked for is filled into the second level too where it is part of a run",
+};
+
+/// The design as the registry knows it.
+pub const DESIGN: Design = Design {
+    kind: "coalesced",
+    about: "a hierarchy with a fully associative TLB of runs that grow and join (CoLT-FA)",
+    keys: &joined::<40>(&[&RUN_ENTRIES, &RUN_PAGES, &RUN_ORDER, &RUN_FILLS_L2], KEYS),
+    build: |params| {
+        host::check(params, "coalesced", Entries::Runs)?;
+        on_cores(params, |params| Ok(Box::new(Hierarchy::new(params, Coalesced::new(params)?)?)))
+    },
+    bits: |_| None,
+    reach: |params| {
+        let runs = (params.int(RUN_ENTRIES.name) * params.int(RUN_PAGES.name)) << 12;
+        level::reach(params, hierarchy::L1D.name).max(level::reach(params, hierarchy::L2.name)).max(runs)
+    },
+};
+
+/// What an entry counts as among translations.
+fn translations(span: &Span) -> u64 {
+    if span.order > 0 { 1 } else { span.range.pages }
+}
+
+/// The array. Runs are spans of order 0.
+struct Runs {
+    spans: Spans,
+    most_pages: u64,
+}
+
+impl Runs {
+    /// What it says of a page, and the order of its entry, changing nothing.
+    fn probe(&self, asid: Asid, vpn: Vpn) -> Option<(Translation, u8)> {
+        let span = self.spans.get(self.spans.find(asid, vpn)?)?;
+        Some((span.range.translate(vpn), span.order))
+    }
+
+    fn lookup(&mut self, asid: Asid, vpn: Vpn) -> Option<(Translation, u8)> {
+        let slot = self.spans.find(asid, vpn)?;
+        self.spans.touch(slot);
+        let span = self.spans.get(slot)?;
+        Some((span.range.translate(vpn), span.order))
+    }
+
+    /// The pages of its line that make a run with this page and that no entry has.
+    fn run_in_line(&self, (asid, vpn): (Asid, Vpn), page: Translation, table: &dyn PageTableView) -> Range {
+        let line = vpn.align_down(LINE).0;
+        let joins = |v: &u64| {
+            let pte = table.pte(asid, Vpn(*v));
+            pte.is_some_and(|p| p.pfn.0.wrapping_sub(page.pfn.0) == v.wrapping_sub(vpn.0) && p.attr == page.attr)
+                && self.spans.find(asid, Vpn(*v)).is_none()
+        };
+        let before = (line..vpn.0).rev().take_while(joins).count() as u64;
+        let after = (vpn.0 + 1..line + (1 << LINE)).take_while(joins).count() as u64;
+        Range { first: Vpn(vpn.0 - before), pages: before + 1 + after, pfn: Pfn(page.pfn.0 - before), attr: page.attr }
+    }
+
+    /// The slot of a run that this one continues, or that continues it, so that together they are not too long.
+    fn neighbour(&self, asid: Asid, run: &Range, before: bool) -> Option<usize> {
+        let joins = |other: &Span| {
+            let (low, high) = if before { (&other.range, run) } else { (run, &other.range) };
+            other.asid == asid
+                && other.order == 0
+                && low.first.0 + low.pages == high.first.0
+                && low.pfn.0 + low.pages == high.pfn.0
+                && low.attr == high.attr
+                && low.pages + high.pages <= self.most_pages
+        };
+        self.spans.find_all(joins).next()
+    }
+
+    /// Takes in a run, which joins what touches it: first the run before it, then the one after it. `false`: it is a page by itself, and
+    /// was not taken.
+    fn fill(&mut self, asid: Asid, mut run: Range, counts: &mut TlbCounts) -> bool {
+        let before = self.neighbour(asid, &run, true);
+        let pages = run.pages;
+        if let Some(low) = before.and_then(|slot| self.spans.get(slot)) {
+            run = Range { pages: low.range.pages + run.pages, ..low.range };
+        }
+        let after = self.neighbour(asid, &run, false);
+        if let Some(high) = after.and_then(|slot| self.spans.get(slot)) {
+            run.pages += high.range.pages;
+        }
+        match before.or(after) {
+            Some(slot) => {
+                counts.merges += 1;
+                if let Some(gone) = after.filter(|_| before.is_some()) {
+                    self.spans.drop(gone);
+                }
+                self.spans.grow(slot, run);
+            }
+            None if pages == 1 => return false,
+            None => self.place(Span { asid, range: run, order: 0 }, counts),
+        }
+        counts.preloaded += pages - 1;
+        true
+    }
+
+    /// Adds a superpage; runs that it covers go.
+    fn fill_superpage(&mut self, at: Lookup, page: Translation, order: u8, counts: &mut TlbCounts) {
+        let shift = u32::from(order);
+        let range =
+            Range { first: at.vpn.align_down(shift), pages: 1 << shift, pfn: page.pfn.align_down(shift), attr: page.attr };
+        counts.covered_drops += self.spans.drop_where(|run| run.meets(at.asid, range.virtual_pages())).len() as u64;
+        self.place(Span { asid: at.asid, range, order }, counts);
+    }
+
+    fn place(&mut self, span: Span, counts: &mut TlbCounts) {
+        counts.evictions += u64::from(self.spans.place(span).1);
+    }
+
+    /// Drops entries whole and returns how many translations went.
+    fn drop_where(&mut self, goes: impl Fn(&Span) -> bool) -> u64 {
+        self.spans.drop_where(goes).iter().map(translations).sum()
+    }
+}
+
+/// Page TLBs of the second level and the coalesced TLB.
+struct Coalesced {
+    paging: Paging,
+    runs: Runs,
+    first: bool,
+    fills_l2: bool,
+    process_ids: bool,
+}
+
+impl Coalesced {
+    fn new(params: &Params) -> Result<Coalesced, String> {
+        let seed = params.int(SEED.name).wrapping_add(64);
+        Ok(Coalesced {
+            paging: Paging::new(params)?,
+            runs: Runs {
+                spans: Spans::new(params.int(RUN_ENTRIES.name), params.text("replacement"), seed),
+                most_pages: params.int(RUN_PAGES.name),
+            },
+            first: params.text(RUN_ORDER.name) == "first",
+            fills_l2: params.flag(RUN_FILLS_L2.name),
+            process_ids: params.flag("process_ids"),
+        })
+    }
+}
+
+impl NextLevel for Coalesced {
+    fn before(&mut self, at: Lookup, _: &mut TlbCounts) -> Option<Translation> {
+        if !self.first {
+            return None;
+        }
+        self.runs.lookup(at.asid, at.vpn).map(|(page, _)| page)
+    }
+
+    fn is_first(&self) -> bool {
+        self.first
+    }
+
+    fn lookup(&mut self, at: Lookup, pte: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)> {
+        let page = self.paging.lookup(at, pte, counts);
+        if self.first {
+            return page; // the runs were asked
+        }
+        let run = self.runs.lookup(at.asid, at.vpn);
+        debug_assert!(run.is_none_or(|(r, _)| page.is_none_or(|(p, _)| p == r)), "AMB-86: {at:?}");
+        if page.is_none() && run.is_some() {
+            count_second_level_hit(counts, at.kind);
+        }
+        page.or(run)
+    }
+
+    fn fill(&mut self, at: Lookup, page: Translation, order: u8, table: &dyn PageTableView, counts: &mut TlbCounts) {
+        let taken = match leaf_level(order) {
+            0 => {
+                let run = self.runs.run_in_line((at.asid, at.vpn), page, table);
+                self.runs.fill(at.asid, run, counts)
+            }
+            _ => {
+                self.runs.fill_superpage(at, page, order, counts);
+                true
+            }
+        };
+        if !taken || self.fills_l2 {
+            self.paging.take(at, page, order, counts);
+        }
+    }
+
+    fn takes(&self, _: Kind) -> bool {
+        true
+    }
+
+    fn drop_pages(&mut self, asid: Asid, pages: VpnRange, demoted: bool, counts: &mut TlbCounts) -> u64 {
+        // Where a superpage was split, the translations of base pages, which runs are made of, stay true.
+        self.runs.drop_where(|run| run.meets(asid, pages) && (!demoted || run.order > 0))
+            + self.paging.drop_pages(asid, pages, demoted, counts)
+    }
+
+    fn drop_space(&mut self, asid: Asid, counts: &mut TlbCounts) -> u64 {
+        self.runs.drop_where(|run| run.asid == asid) + self.paging.drop_space(asid, counts)
+    }
+
+    fn switch(&mut self, to: Asid, counts: &mut TlbCounts) -> u64 {
+        let others = if self.process_ids { 0 } else { self.runs.drop_where(|run| run.asid != to) };
+        others + self.paging.switch(to, counts)
+    }
+
+    fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
+        self.paging.probe(asid, vpn, kind).or_else(|| self.runs.probe(asid, vpn).map(|(page, _)| page))
+    }
+
+    /// The second level, then the runs.
+    fn views(&self, before: usize, into: &mut Vec<EntryView>) {
+        self.paging.views(before, into);
+        self.runs.spans.views(before + self.paging.entries(), into);
+    }
+}

@@ -1,0 +1,19 @@
+//! The MMU of a current processor, as it is: first-level TLBs, a second level of page TLBs, a walker (DS13-36).
+
+use crate::tlb::contract::Design;
+use crate::tlb::parts::hierarchy::cores::on_cores;
+use crate::tlb::parts::hierarchy::host::{self, Entries};
+use crate::tlb::parts::hierarchy::{Hierarchy, KEYS, Paging, reach};
+
+/// The design as the registry knows it.
+pub const DESIGN: Design = Design {
+    kind: "hierarchy",
+    about: "first-level TLBs by side and page size, a second level, a page-table walker with caches (DS13-36)",
+    keys: KEYS,
+    build: |params| {
+        host::check(params, "hierarchy", Entries::Pages)?;
+        on_cores(params, |params| Ok(Box::new(Hierarchy::new(params, Paging::new(params)?)?)))
+    },
+    bits: |_| None, // AREA-1 is about one array
+    reach,
+};

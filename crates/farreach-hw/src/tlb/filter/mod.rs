@@ -1,0 +1,109 @@
+//! What a design owes the filter of repeat hits.
+//!
+//! Programs look the same pages up again and again. The machine keeps a table in front of the designs, the *filter*: for
+//! each page and design, whether repeating the lookup would be a hit that changes nothing in the design. It counts such
+//! lookups and does not pass them on. That is most of its speed, and it asks two things of a design:
+//!
+//! 1. After each access the design says in [`Answer::filterable`](super::Answer::filterable) whether the same lookup,
+//!    repeated at once, would be a hit that changes nothing: no counter (the machine counts lookups itself), no used bit,
+//!    no order of recency, no modified bit. What holds for a store must hold for a load, too. `false` is always allowed.
+//! 2. From then on the page is filtered. As soon as this is no longer so, whatever the reason, the design reports the page
+//!    in the [`Unfiltered`] that it is handed. A page that never was filterable need not be reported, and reporting too
+//!    many pages is always allowed.
+//!
+//! Too much costs time. Too little gives wrong counts: the next lookup of the page should have been a miss, say, and
+//! nobody asked. So the tests run every design with the filter and without.
+//!
+//! An example: a TLB with two entries and LRU replacement.
+//!
+//! | lookup | what happens | `filterable` | reported |
+//! |---|---|---|---|
+//! | load A | miss, fills | `true`: once more would be a hit on the most recent entry | nothing |
+//! | load A | does not arrive: it is filtered | | |
+//! | load B | miss, fills | `true` | A: its next hit makes it the most recent entry again |
+//! | store B | arrives: only loads of B are filtered. Hit, sets the modified bit | `true`: once more sets nothing | nothing |
+//! | load C | miss, evicts A | `true` | B: it is no longer the most recent. A was reported before, and is not filtered |
+//! | B is unmapped | the entry of B goes | | nothing: B was reported before. Reporting it again does no harm |
+//!
+//! With random or FIFO replacement a hit changes no order, so only pages whose entries go are reported. With used bits, so
+//! are the pages whose used bit is cleared. A design that is built on the shared store gets all this from it.
+
+pub mod times;
+
+use farreach_types::addr::{Asid, Vpn};
+use times::{LookupTimes, LookupsSince};
+
+/// The report of a design: pages that leave the filter. See the [module](self).
+#[derive(Default, Debug)]
+pub struct Unfiltered {
+    pages: Vec<(Asid, Vpn, u64)>,
+    all: bool,
+    /// Times of the last lookups, if the machine keeps them.
+    times: Option<Box<LookupTimes>>,
+    /// Whether the TLB that is accessed sees fetches, and whether it sees data.
+    sees: [bool; 2],
+}
+
+/// For designs.
+impl Unfiltered {
+    /// These pages leave the filter: bit `i` of `mask` stands for page `base + i`.
+    #[inline]
+    pub fn add(&mut self, asid: Asid, base: Vpn, mask: u64) {
+        self.pages.push((asid, base, mask));
+    }
+    /// All pages leave the filter.
+    #[inline]
+    pub fn add_all(&mut self) {
+        self.all = true;
+    }
+
+    /// Used bits are cleared now. Returns the time to compare later lookups with. `None` without a clock: then the
+    /// pages must be reported.
+    pub(in crate::tlb) fn advance_clock(&mut self) -> Option<u32> {
+        self.times.as_mut()?.advance_clock()
+    }
+    /// The lookups at this time or later; `None` without a clock.
+    #[inline(always)]
+    pub(in crate::tlb) fn lookups_since(&self, when: u32) -> Option<LookupsSince<'_>> {
+        self.times.as_ref()?.since(when, self.sees)
+    }
+}
+
+/// For those who drive a design.
+impl Unfiltered {
+    /// Empties the report.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.pages.clear();
+        self.all = false;
+    }
+    /// Empties the report, for a TLB that sees fetches, data or both.
+    #[inline(always)]
+    pub fn clear_for(&mut self, sees: [bool; 2]) {
+        self.clear();
+        self.set_sides(sees);
+    }
+    /// Goes on with the same report, for a TLB that sees fetches, data or both.
+    #[inline(always)]
+    pub fn set_sides(&mut self, sees: [bool; 2]) {
+        self.sees = sees;
+    }
+    /// Whether every page leaves the filter.
+    #[inline(always)]
+    pub fn is_all(&self) -> bool {
+        self.all
+    }
+    /// The pages that leave it, in groups of up to 64 pages from a base page on, as a bit mask.
+    #[inline(always)]
+    pub fn pages(&self) -> &[(Asid, Vpn, u64)] {
+        &self.pages
+    }
+    /// Whether this page leaves the filter.
+    pub fn contains(&self, asid: Asid, vpn: Vpn) -> bool {
+        let named = |&(of, base, mask): &(Asid, Vpn, u64)| {
+            let offset = vpn.0.wrapping_sub(base.0);
+            of == asid && offset < 64 && mask >> offset & 1 != 0
+        };
+        self.all || self.pages.iter().any(named)
+    }
+}

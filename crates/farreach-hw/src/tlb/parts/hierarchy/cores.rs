@@ -1,0 +1,235 @@
+//! Several cores, each with TLBs and segment registers of its own, over one page table (XC-7). The threads of the program are dealt out to the
+//! cores in the order in which they first run; the stream says which runs. What the operating system changes reaches the other cores by
+//! shootdown: an interrupt to each core that may hold something of the process, which drops it as the sender does (RMM15-12, DS13-24).
+//!
+//! The stream has one reference after the other, so a shootdown is over before the next. What can happen while its messages are under way is in
+//! [`farreach_hw::shootdown`].
+
+use super::walk::by_caches;
+use crate::tlb::contract::{Answer, Capabilities, EntryView, Lookup, OnDemotion, OnSegment, OnSwitch, OnThread, Tlb};
+use crate::tlb::filter::Unfiltered;
+use crate::tlb::keys;
+use farreach_types::addr::{Asid, Vpn, VpnRange};
+use farreach_types::counts::{ShootdownCounts, TlbCounts};
+use farreach_types::event::Kind;
+use farreach_types::params::{Allowed, Key, Params};
+use farreach_types::translation::{PageTableView, Pte, Translation};
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use std::cell::OnceCell;
+
+/// XC-7.
+pub const CORES: Key = Key {
+    name: "cores",
+    default: "1",
+    allowed: Allowed::Int { min: 1, max: 64 },
+    about: "cores with TLBs of their own, to which the threads of the program are dealt out; mappings change by shootdown",
+};
+/// Assumed: as much as a trap that changes a mapping, on the core that sends and waits and on the one that is interrupted together.
+pub const IPI_CYCLES: Key = Key {
+    name: "ipi_cycles",
+    default: "2000",
+    allowed: Allowed::Number { min: 0.0, max: 1e12 },
+    about: "cycles per interrupt that a shootdown sends to another core",
+};
+
+/// A design on as many cores as the keys say; on one, the design itself.
+pub(in crate::tlb) fn on_cores(
+    params: &Params,
+    build: impl Fn(&Params) -> Result<Box<dyn Tlb>, String>,
+) -> Result<Box<dyn Tlb>, String> {
+    let cores = params.int(CORES.name);
+    if cores == 1 {
+        return build(params);
+    }
+    if by_caches(params) {
+        return Err(format!("cores = {cores} is not allowed with walk_cost = caches, which are those of one core"));
+    }
+    let core = |_| Ok(Core { tlb: build(params)?, running: None });
+    Ok(Box::new(Cores {
+        cores: (0..cores).map(core).collect::<Result<_, String>>()?,
+        now: 0,
+        threads: HashMap::default(),
+        dealt: 0,
+        current: HashMap::default(),
+        may_hold: HashMap::default(),
+        process_ids: params.flag(keys::PROCESS_IDS.name),
+        shootdown: ShootdownCounts::default(),
+        ignored_report: Unfiltered::default(),
+        sum: OnceCell::new(),
+    }))
+}
+
+struct Core {
+    tlb: Box<dyn Tlb>,
+    /// The process it ran last.
+    running: Option<Asid>,
+}
+
+/// See the module.
+struct Cores {
+    cores: Vec<Core>,
+    /// The core that runs.
+    now: usize,
+    /// Where each thread runs. `None` is the thread of a process that no event has named yet.
+    threads: HashMap<(Asid, Option<u32>), usize, FixedState>,
+    /// Threads that got a core so far.
+    dealt: usize,
+    /// The thread that runs, or ran last, in each process.
+    current: HashMap<Asid, u32, FixedState>,
+    /// Cores that may hold something of a process, as bits: those that ran it. Without process ids, until they run another.
+    may_hold: HashMap<Asid, u64, FixedState>,
+    process_ids: bool,
+    shootdown: ShootdownCounts,
+    /// Reports of cores that do not run. A process that continues on such a core starts with an empty filter.
+    ignored_report: Unfiltered,
+    /// Counts of all cores, until one of them works again.
+    sum: OnceCell<TlbCounts>,
+}
+
+impl Cores {
+    /// The core of the thread that runs in a process.
+    fn core_of(&mut self, asid: Asid) -> usize {
+        let thread = self.current.get(&asid).copied();
+        let (dealt, cores) = (&mut self.dealt, self.cores.len());
+        *self.threads.entry((asid, thread)).or_insert_with(|| {
+            *dealt += 1;
+            (*dealt - 1) % cores
+        })
+    }
+
+    /// The process continues, on the core of its thread.
+    fn run(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
+        self.sum.take();
+        let core = self.core_of(asid);
+        if core != self.now {
+            self.now = core;
+            // The filter holds what another core reported.
+            unfiltered.add_all();
+        }
+        if self.cores[core].running != Some(asid) {
+            self.cores[core].running = Some(asid);
+            self.cores[core].tlb.switch(asid, unfiltered);
+            if !self.process_ids {
+                self.may_hold.values_mut().for_each(|cores| *cores &= !(1 << core));
+            }
+        }
+        *self.may_hold.entry(asid).or_default() |= 1 << core;
+    }
+
+    /// Something changed for a process: here, and by interrupt on the other cores that may know it.
+    fn shoot(&mut self, asid: Asid, unfiltered: &mut Unfiltered, mut change: impl FnMut(&mut dyn Tlb, &mut Unfiltered)) {
+        self.sum.take();
+        change(&mut *self.cores[self.now].tlb, unfiltered);
+        let others = self.may_hold.get(&asid).map_or(0, |cores| cores & !(1 << self.now));
+        if others == 0 {
+            return;
+        }
+        self.shootdown.sent += 1;
+        for (i, core) in self.cores.iter_mut().enumerate().filter(|(i, _)| others >> i & 1 != 0) {
+            debug_assert_ne!(i, self.now);
+            let before = dropped(&*core.tlb);
+            change(&mut *core.tlb, &mut self.ignored_report);
+            self.shootdown.ipis += 1;
+            self.shootdown.remote_invalidations += dropped(&*core.tlb) - before;
+        }
+        self.ignored_report.clear();
+    }
+}
+
+/// Translations and ranges that were taken out of a TLB.
+fn dropped(tlb: &dyn Tlb) -> u64 {
+    tlb.counts().invalidations + tlb.counts().range.invalidations
+}
+
+impl Tlb for Cores {
+    fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, unfiltered: &mut Unfiltered) -> Answer {
+        if self.cores[self.now].running != Some(at.asid) {
+            self.run(at.asid, unfiltered);
+        }
+        self.sum.take();
+        self.cores[self.now].tlb.access(at, pte, table, unfiltered)
+    }
+
+    fn invalidate(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
+        self.shoot(asid, unfiltered, |tlb, unfiltered| tlb.invalidate(asid, pages, unfiltered));
+    }
+
+    /// Nobody is interrupted: no core runs the process any more, and its id is not used again before all have dropped what they hold of it.
+    fn invalidate_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
+        self.sum.take();
+        for (i, core) in self.cores.iter_mut().enumerate() {
+            let unfiltered = if i == self.now { &mut *unfiltered } else { &mut self.ignored_report };
+            core.tlb.invalidate_space(asid, unfiltered);
+        }
+        self.ignored_report.clear();
+        self.threads.retain(|(of, _), _| *of != asid);
+        self.current.remove(&asid);
+        self.may_hold.remove(&asid);
+    }
+
+    fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
+        self.cores[self.now].tlb.probe(asid, vpn, kind)
+    }
+
+    /// Core after core; slots go on in steps of 2^20.
+    fn entries(&self) -> Vec<EntryView> {
+        let of = |(i, core): (usize, &Core)| {
+            core.tlb.entries().into_iter().map(move |e| EntryView { slot: e.slot + (i << 20), ..e }).collect::<Vec<_>>()
+        };
+        self.cores.iter().enumerate().flat_map(of).collect()
+    }
+
+    fn counts(&self) -> &TlbCounts {
+        self.sum.get_or_init(|| {
+            let mut sum = TlbCounts { shootdown: self.shootdown.clone(), ..TlbCounts::default() };
+            self.cores.iter().for_each(|core| sum += core.tlb.counts());
+            sum
+        })
+    }
+}
+
+impl Capabilities for Cores {
+    fn on_demotion(&mut self) -> Option<&mut dyn OnDemotion> {
+        Some(self)
+    }
+    fn on_switch(&mut self) -> Option<&mut dyn OnSwitch> {
+        Some(self)
+    }
+    fn on_thread(&mut self) -> Option<&mut dyn OnThread> {
+        Some(self)
+    }
+    fn on_segment(&mut self) -> Option<&mut dyn OnSegment> {
+        Some(self)
+    }
+}
+
+impl OnDemotion for Cores {
+    fn demote(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
+        self.shoot(asid, unfiltered, |tlb, unfiltered| tlb.demote(asid, pages, unfiltered));
+    }
+}
+
+impl OnSwitch for Cores {
+    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
+        self.run(to, unfiltered);
+    }
+}
+
+impl OnThread for Cores {
+    fn thread(&mut self, asid: Asid, thread: u32, unfiltered: &mut Unfiltered) {
+        let before = self.current.insert(asid, thread);
+        if before.is_none()
+            && let Some(core) = self.threads.remove(&(asid, None))
+        {
+            self.threads.insert((asid, Some(thread)), core);
+        }
+        self.run(asid, unfiltered);
+    }
+}
+
+impl OnSegment for Cores {
+    fn segment_changed(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
+        self.shoot(asid, unfiltered, |tlb, unfiltered| tlb.segment_changed(asid, unfiltered));
+    }
+}

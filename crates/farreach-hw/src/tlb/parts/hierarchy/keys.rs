@@ -1,0 +1,100 @@
+//! The keys of a hierarchy.
+
+use super::cores::{CORES, IPI_CYCLES};
+use super::host;
+use super::walk::{PWC_PD, PWC_PDPT, PWC_PML4, PWC_PML5, WALK_COST, WALK_LEVELS};
+use crate::cache::levels::LEVEL_KEYS;
+use crate::tlb::keys::{PROCESS_IDS, REPLACEMENT, SEED};
+use farreach_types::params::{Allowed, Key, PAGE_SIZE};
+
+/// First level, data side. The defaults of these keys are DS13's Table 1.
+pub const L1D: Key = Key {
+    name: "l1d",
+    default: "4K:64/4+2M:32/4+1G:4",
+    allowed: Allowed::Texts,
+    about: "first-level data TLB: arrays as SIZE:ENTRIES/WAYS, sizes in one array joined by |, no /WAYS: fully associative",
+};
+/// First level, fetch side.
+pub const L1I: Key =
+    Key { name: "l1i", default: "4K:128/4+2M:8", allowed: Allowed::Texts, about: "first-level instruction TLB, as l1d" };
+/// Second level.
+pub const L2: Key = Key {
+    name: "l2",
+    default: "4K:512/4",
+    allowed: Allowed::Texts,
+    about: "second-level TLB, as l1d, or none. Pages of sizes it lacks are not in it",
+};
+/// Second level of the fetch side.
+pub const L2I: Key = Key {
+    name: "l2i",
+    default: "shared",
+    allowed: Allowed::Texts,
+    about: "second-level TLB for fetches: shared (l2 answers them too), none, or one of its own, as l1d",
+};
+/// What a second level does with large pages.
+pub const L2_FRACTURE: Key = Key {
+    name: "l2_fracture",
+    default: "false",
+    allowed: Allowed::Flag,
+    about: "the second level holds pages of sizes it lacks in pieces of the next smaller size",
+};
+/// Several page table entries in one TLB entry.
+pub const COALESCE: Key = Key {
+    name: "coalesce",
+    default: "4K",
+    allowed: Allowed::PageSize { min: 1 << 12, max: 1 << 15 },
+    about: "aligned groups of so many bytes get one entry where the page table entries agree; arrays need that size; 4K: off",
+};
+/// Victims in all arrays. Used bits would need to know which side used an entry.
+pub const HIERARCHY_REPLACEMENT: Key =
+    Key { default: "lru", allowed: Allowed::OneOf(&["lru", "fifo", "random"]), ..REPLACEMENT };
+/// DS13-32, RMM15-3: about 7 cycles, on either side.
+pub const L2_FETCH_CYCLES: Key = Key {
+    name: "l2_hit_fetch_cycles",
+    default: "7",
+    allowed: Allowed::Number { min: 0.0, max: 1e12 },
+    about: "cycles per fetch that only the second level of a TLB answers",
+};
+/// See [`L2_FETCH_CYCLES`].
+pub const L2_DATA_CYCLES: Key = Key {
+    name: "l2_hit_data_cycles",
+    about: "cycles per load or store that only the second level of a TLB answers",
+    ..L2_FETCH_CYCLES
+};
+
+const OWN_KEYS: &[&Key] = &[
+    &L1D,
+    &L1I,
+    &COALESCE,
+    &WALK_LEVELS,
+    &PWC_PD,
+    &PWC_PDPT,
+    &PWC_PML4,
+    &PWC_PML5,
+    &HIERARCHY_REPLACEMENT,
+    &PROCESS_IDS,
+    &SEED,
+    &PAGE_SIZE,
+    &L2_FETCH_CYCLES,
+    &L2_DATA_CYCLES,
+    &WALK_COST,
+    &CORES,
+    &IPI_CYCLES,
+];
+/// Keys of everything but the second level.
+pub(in crate::tlb) const FIRST_LEVEL_KEYS: &[&Key] = &joined::<33>(OWN_KEYS, &joined::<16>(&LEVEL_KEYS, &host::KEYS));
+const SECOND_LEVEL_KEYS: &[&Key] = &[&L2, &L2I, &L2_FRACTURE];
+/// Keys of a hierarchy with a second level of page TLBs.
+pub(in crate::tlb) const KEYS: &[&Key] = &joined::<36>(FIRST_LEVEL_KEYS, SECOND_LEVEL_KEYS);
+
+/// Two lists of keys, `N` together.
+pub(in crate::tlb) const fn joined<const N: usize>(first: &[&'static Key], second: &[&'static Key]) -> [&'static Key; N] {
+    assert!(first.len() + second.len() == N);
+    let mut all = [&L1D; N];
+    let mut i = 0;
+    while i < N {
+        all[i] = if i < first.len() { first[i] } else { second[i - first.len()] };
+        i += 1;
+    }
+    all
+}

@@ -1,0 +1,224 @@
+//! One level of a TLB hierarchy: arrays of entries, each for one page size or several.
+
+use crate::tlb::contract::EntryView;
+use crate::tlb::filter::Unfiltered;
+use crate::tlb::parts::store::geometry::Geometry;
+use crate::tlb::parts::store::tag_index::Tag;
+use crate::tlb::parts::store::{Contents, Store};
+use farreach_types::addr::{Asid, Bytes, Pfn, Vpn, VpnRange};
+use farreach_types::counts::TlbCounts;
+use farreach_types::params::Params;
+use farreach_types::translation::{Attr, Translation};
+
+/// How a level is written, for messages.
+const FORM: &str = "arrays such as 4K:64/4+2M:32/4+1G:4 (sizes that share an array joined by |, entries, /ways if in sets)";
+const MAX_ENTRIES: u64 = 65536;
+
+/// One translation for an aligned group of `2^order` pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::tlb) struct Leaf {
+    pub order: u8,
+    /// Frame of the first page.
+    pub pfn: Pfn,
+    pub attr: Attr,
+}
+
+impl Leaf {
+    /// The group of this size that holds a page with this translation.
+    #[inline]
+    pub fn around(page: Translation, order: u8) -> Leaf {
+        Leaf { order, pfn: page.pfn.align_down(order.into()), attr: page.attr }
+    }
+    /// What it says of a page in it.
+    #[inline]
+    pub fn translate(&self, vpn: Vpn) -> Translation {
+        Translation { pfn: Pfn(self.pfn.0 | vpn.offset_in(self.order.into())), attr: self.attr }
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Mapping {
+    pfn: Pfn,
+    attr: Attr,
+}
+
+impl Contents for Mapping {
+    fn subblocks(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// A level. At most one of its entries translates a page.
+pub(in crate::tlb) struct Level {
+    arrays: Vec<Store<Mapping>>,
+    /// The sizes it has, ascending, each with its array.
+    sizes: Vec<(u8, usize)>,
+}
+
+/// An array as it is written: orders, geometry.
+type Written = (Vec<u8>, Geometry);
+
+fn read(item: &str) -> Result<Written, String> {
+    let (sizes, shape) = item.split_once(':').ok_or_else(|| format!("'{item}' has no entries"))?;
+    let order = |size: &str| {
+        let bytes = size.parse::<Bytes>()?.0;
+        let legal = bytes.is_power_of_two() && (1 << 12..=1 << 30).contains(&bytes);
+        legal.then(|| bytes.trailing_zeros() as u8 - 12).ok_or_else(|| format!("'{size}' is no page size from 4K to 1G"))
+    };
+    let number = |text: &str| {
+        let n = text.trim().parse::<u64>().ok().filter(|n| (1..=MAX_ENTRIES).contains(n));
+        n.ok_or_else(|| format!("'{text}' is no number from 1 to {MAX_ENTRIES}"))
+    };
+    let (entries, ways) = match shape.split_once('/') {
+        Some((entries, ways)) => (number(entries)?, number(ways)?),
+        None => (number(shape)?, 0),
+    };
+    Ok((sizes.split('|').map(order).collect::<Result<_, _>>()?, Geometry::new(entries, ways)?))
+}
+
+/// The arrays that a key describes; none if it says `none`.
+fn written(params: &Params, key: &str) -> Result<Vec<Written>, String> {
+    let items = params.texts(key);
+    let refuse = |why: String| format!("{key} = {} is not allowed: {why}; {key} must be {FORM}", items.join("+"));
+    if items == ["none"] {
+        return Ok(Vec::new());
+    }
+    let arrays = items.iter().map(|item| read(item)).collect::<Result<Vec<_>, _>>().map_err(refuse)?;
+    let mut orders: Vec<u8> = arrays.iter().flat_map(|(orders, _)| orders.iter().copied()).collect();
+    orders.sort_unstable();
+    match orders.windows(2).find(|w| w[0] == w[1]) {
+        Some(twice) => Err(refuse(format!("{} is there twice", Bytes(1 << (12 + twice[0]))))),
+        None if orders.is_empty() => Err(refuse("there is no array".into())),
+        None => Ok(arrays),
+    }
+}
+
+/// Bytes that the level a key describes maps at best.
+pub(in crate::tlb) fn reach(params: &Params, key: &str) -> u64 {
+    let array = |(orders, geometry): &Written| (geometry.entries() as u64) << (12 + orders.iter().max().unwrap_or(&0));
+    written(params, key).map_or(0, |arrays| arrays.iter().map(array).sum())
+}
+
+impl Level {
+    /// From a key that holds [`FORM`], and the keys of [`Store::new`]. `None` if it says `none`. The i-th array draws from `seed` + i.
+    pub fn new(params: &Params, key: &str, seed: u64) -> Result<Option<Level>, String> {
+        let arrays = written(params, key)?;
+        let mut sizes: Vec<(u8, usize)> =
+            arrays.iter().enumerate().flat_map(|(i, (orders, _))| orders.iter().map(move |&o| (o, i))).collect();
+        sizes.sort_unstable();
+        let store = |(i, (_, geometry)): (usize, &Written)| Store::new(*geometry, params, seed.wrapping_add(i as u64));
+        let arrays: Vec<_> = arrays.iter().enumerate().map(store).collect();
+        Ok((!arrays.is_empty()).then_some(Level { arrays, sizes }))
+    }
+
+    /// As [`Level::new`], for a level that every page must find room in.
+    pub fn for_all_pages(params: &Params, key: &str, seed: u64) -> Result<Level, String> {
+        match Level::new(params, key, seed)? {
+            Some(level) if level.sizes[0].0 == 0 => Ok(level),
+            _ => Err(format!(
+                "{key} = {} is not allowed: {key} must have 4K, the size every page can fall back to",
+                params.texts(key).join("+")
+            )),
+        }
+    }
+
+    /// The largest of its sizes that is not larger than this one.
+    #[inline]
+    pub fn fitting(&self, order: u8) -> Option<u8> {
+        self.sizes.iter().rev().map(|&(o, _)| o).find(|&o| o <= order)
+    }
+
+    pub fn entries(&self) -> usize {
+        self.arrays.iter().map(Store::entries).sum()
+    }
+
+    /// The entry that translates this page, as array and slot.
+    #[inline]
+    fn find(&self, asid: Asid, vpn: Vpn) -> Option<(usize, u32)> {
+        let mut hits = self.sizes.iter().filter_map(|&(order, array)| {
+            let store = &self.arrays[array];
+            if store.live(order) == 0 { None } else { store.find(Tag::of(asid, vpn, order)).map(|slot| (array, slot)) }
+        });
+        let hit = hits.next();
+        debug_assert_eq!(hits.next(), None, "T94-17: two entries match {asid:?} {vpn:?}");
+        hit
+    }
+
+    fn leaf(&self, (array, slot): (usize, u32)) -> Leaf {
+        let mapping = self.arrays[array].get(slot);
+        Leaf { order: self.arrays[array].tag(slot).order(), pfn: mapping.pfn, attr: mapping.attr }
+    }
+
+    /// What it says of a page, changing nothing.
+    pub fn probe(&self, asid: Asid, vpn: Vpn) -> Option<Translation> {
+        self.find(asid, vpn).map(|at| self.leaf(at).translate(vpn))
+    }
+
+    /// Looks a page up; a hit is an access.
+    #[inline]
+    pub fn lookup(&mut self, asid: Asid, vpn: Vpn, unfiltered: &mut Unfiltered) -> Option<Leaf> {
+        let (array, slot) = self.find(asid, vpn)?;
+        let part = self.arrays[array].tag(slot).part(vpn);
+        self.arrays[array].touch(slot, part, unfiltered);
+        Some(self.leaf((array, slot)))
+    }
+
+    /// Fills the translation of a page that it does not have, as an entry of `order`, which must be one of its sizes. What the entry
+    /// covers goes (AMB-13). Says whether the access, repeated, would change nothing.
+    pub fn fill(
+        &mut self,
+        (asid, vpn): (Asid, Vpn),
+        page: Translation,
+        order: u8,
+        counts: &mut TlbCounts,
+        unfiltered: &mut Unfiltered,
+    ) -> bool {
+        debug_assert_eq!(vpn.offset_in(order.into()), page.pfn.offset_in(order.into()), "T94-2: {vpn:?} {page:?} {order}");
+        if order > 0 {
+            let covered = VpnRange { start: vpn.align_down(order.into()), pages: 1 << order };
+            counts.covered_drops += self.drop_overlapping(asid, covered, 0, unfiltered);
+        }
+        let array = self.sizes.iter().find(|&&(o, _)| o == order).expect("one of its sizes").1;
+        let Leaf { pfn, attr, .. } = Leaf::around(page, order);
+        let store = &mut self.arrays[array];
+        let tag = Tag::of(asid, vpn, order);
+        let slot = store.place(tag, Mapping { pfn, attr }, counts, unfiltered);
+        store.replay(slot, tag.part(vpn), unfiltered)
+    }
+
+    /// Drops the entries of at least `from` that share a page with the range and returns how many there were.
+    pub fn drop_overlapping(&mut self, asid: Asid, range: VpnRange, from: u8, unfiltered: &mut Unfiltered) -> u64 {
+        let mut dropped = 0;
+        for &(order, array) in self.sizes.iter().filter(|&&(order, _)| order >= from) {
+            dropped += self.arrays[array].drop_overlapping(asid, range, order, unfiltered);
+        }
+        dropped
+    }
+
+    pub fn drop_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) -> u64 {
+        self.arrays.iter_mut().map(|a| a.drop_space(asid, unfiltered)).sum()
+    }
+
+    pub fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) -> u64 {
+        self.arrays.iter_mut().map(|a| a.switch(to, unfiltered)).sum()
+    }
+
+    /// Its entries; slots go on from `before`, array by array.
+    pub fn views(&self, mut before: usize, into: &mut Vec<EntryView>) {
+        for store in &self.arrays {
+            into.extend(store.slots().map(|slot| {
+                let (tag, m) = (store.tag(slot), store.get(slot));
+                EntryView {
+                    slot: before + slot as usize,
+                    asid: tag.asid(),
+                    base: tag.base(),
+                    order: tag.order(),
+                    pages: vec![(0, Translation { pfn: m.pfn, attr: m.attr }, false)],
+                    sb_enabled: None,
+                    used: None,
+                }
+            }));
+            before += store.entries();
+        }
+    }
+}

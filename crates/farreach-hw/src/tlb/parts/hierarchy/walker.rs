@@ -1,0 +1,152 @@
+//! The page-table walker of x86-64: a radix tree of four or five levels with leaves of 4 KB, 2 MB and 1 GB, and caches of its upper
+//! levels. A node is known by address space, level and the part of the page number that leads to it.
+
+use super::host::Host;
+use super::nodes::{Entry, Nodes, Pointer, RADIX};
+use super::walk::{PWC_PD, PWC_PDPT, PWC_PML4, PWC_PML5, WALK_LEVELS, by_caches, leaf_level};
+use crate::tlb::contract::{Lookup, NodeRead};
+use crate::tlb::filter::Unfiltered;
+use crate::tlb::parts::store::Store;
+use crate::tlb::parts::store::geometry::Geometry;
+use crate::tlb::parts::store::tag_index::Tag;
+use farreach_types::addr::{Asid, BASE_SHIFT, Pfn, Vpn};
+use farreach_types::counts::TlbCounts;
+use farreach_types::params::Params;
+use farreach_types::translation::{PageTableView, Pte};
+
+/// The first frame of tables.
+const FIRST_FRAME: u64 = 1 << 40;
+
+/// The walker. Fully associative caches, true LRU unless the hierarchy sets another policy.
+pub(in crate::tlb) struct Walker {
+    /// By level of the entries in them, from 1.
+    caches: Vec<Option<Store<Pointer>>>,
+    /// Addresses of the nodes, if references are recorded.
+    nodes: Option<Nodes>,
+    /// The second dimension, in a virtual machine whose host walks.
+    host: Option<Host>,
+    /// Walks are never filtered.
+    ignored_report: Unfiltered,
+}
+
+impl Walker {
+    pub fn new(params: &Params, seed: u64) -> Result<Walker, String> {
+        let levels = params.int(WALK_LEVELS.name) as u8;
+        let cache = |level: u8| {
+            let key = [&PWC_PD, &PWC_PDPT, &PWC_PML4, &PWC_PML5][usize::from(level) - 1];
+            let entries = params.int(key.name);
+            let build = |g| Store::new(g, params, seed.wrapping_add(level.into()));
+            (entries > 0).then(|| Geometry::new(entries, 0).map(build)).transpose()
+        };
+        if levels < 5 && params.int(PWC_PML5.name) > 0 {
+            return Err(format!(
+                "pwc_pml5 = {} is not allowed: a page table of {levels} levels has no PML5",
+                params.int(PWC_PML5.name)
+            ));
+        }
+        let host = Host::new(params, seed.wrapping_add(8))?;
+        let first = if host.is_some() { Host::GUEST_TABLES } else { FIRST_FRAME };
+        Ok(Walker {
+            caches: (1..levels).map(cache).collect::<Result<_, _>>()?,
+            nodes: (by_caches(params) || host.is_some()).then(|| Nodes::from(first)),
+            host,
+            ignored_report: Unfiltered::default(),
+        })
+    }
+
+    fn tag(asid: Asid, vpn: Vpn, level: u8) -> Tag {
+        Tag::of(asid, vpn, RADIX * level)
+    }
+
+    /// Walks for a page (DS13-36). The deepest cached entry on the way is used; what is read below it, but for the leaf, is cached, top first.
+    /// `reads` gets the references.
+    ///
+    /// In a virtual machine the address of each node that is read is translated by the host first, and that of the page at the end (DS13-42). A
+    /// cached entry has the system address of the node it leads to, so that this one is read at once.
+    pub fn walk(&mut self, at: Lookup, pte: Pte, counts: &mut TlbCounts, mut reads: Option<&mut Vec<NodeRead>>) {
+        let (leaf, levels) = (leaf_level(pte.order), self.caches.len() as u8 + 1);
+        let Walker { caches, nodes, host, ignored_report } = self;
+        let mut from = levels;
+        for level in leaf + 1..levels {
+            let Some(cache) = &mut caches[usize::from(level) - 1] else { continue };
+            if let Some(slot) = cache.find(Walker::tag(at.asid, at.vpn, level)) {
+                cache.touch(slot, 0, ignored_report);
+                *counts.walk.cache_hits(level) += 1;
+                from = level;
+                break;
+            }
+        }
+        counts.walk.walks += 1;
+        for level in (leaf..from).rev() {
+            *counts.walk.references_at(level) += 1;
+            if let Some(nodes) = nodes {
+                let address = nodes.address(Entry::on_the_way(at.asid, at.vpn, level));
+                let known = level + 1 == from && from < levels;
+                if let Some(host) = host.as_mut().filter(|_| !known) {
+                    host.translate(Pfn(address >> BASE_SHIFT), &mut counts.host_walk, reads.as_deref_mut());
+                }
+                if let Some(reads) = &mut reads {
+                    reads.push(NodeRead { level, address });
+                }
+            }
+            if let Some(cache) = level.checked_sub(1).filter(|_| level > leaf).and_then(|i| caches[usize::from(i)].as_mut()) {
+                cache.place(Walker::tag(at.asid, at.vpn, level), Pointer, &mut TlbCounts::default(), ignored_report);
+            }
+        }
+        if let Some(host) = host {
+            host.translate(pte.pfn, &mut counts.host_walk, reads);
+        }
+        ignored_report.clear();
+    }
+
+    /// As [`Walker::walk`], where the guest's own registers have said the guest physical address: the host's dimension is left (DS13-41).
+    pub fn walk_host(&mut self, pte: Pte, counts: &mut TlbCounts, reads: Option<&mut Vec<NodeRead>>) {
+        counts.walk.walks += 1;
+        if let Some(host) = &mut self.host {
+            host.translate(pte.pfn, &mut counts.host_walk, reads);
+        }
+    }
+
+    /// The order of the largest TLB entry that the host allows.
+    pub fn largest_entry(&self) -> Option<u8> {
+        self.host.as_ref().and_then(Host::largest_entry)
+    }
+
+    /// What the walker of another table reads.
+    pub fn read(&mut self, entry: Entry) -> NodeRead {
+        let nodes = self.nodes.as_mut().expect("caches want to know where tables are");
+        NodeRead { level: entry.level, address: nodes.address(entry) }
+    }
+
+    /// A mapping of this address space changed: all cached entries of it go, as with INVLPG.
+    pub fn forget(&mut self, asid: Asid) {
+        self.caches.iter_mut().flatten().for_each(|cache| _ = cache.drop_space(asid, &mut self.ignored_report));
+        self.ignored_report.clear();
+    }
+
+    /// The address space is gone, with its tables.
+    pub fn gone(&mut self, asid: Asid) {
+        self.forget(asid);
+        if let Some(nodes) = &mut self.nodes {
+            nodes.gone(asid);
+        }
+    }
+
+    /// Another address space runs. What the host says is true for all.
+    pub fn switch(&mut self, to: Asid) {
+        self.caches.iter_mut().flatten().for_each(|cache| _ = cache.switch(to, &mut self.ignored_report));
+        self.ignored_report.clear();
+    }
+}
+
+/// log2 of the pages that `2^order` aligned pages around this one can be taken for, if their entries in one line of the page table say
+/// the same: contiguous frames, aligned as the pages are, equal attributes. 0 otherwise.
+pub(in crate::tlb) fn coalesced(asid: Asid, vpn: Vpn, table: &dyn PageTableView, order: u8) -> u8 {
+    let base = vpn.align_down(order.into());
+    let Some(first) = table.pte(asid, base).filter(|p| p.pfn.offset_in(order.into()) == 0) else { return 0 };
+    let joins = |i: u64| {
+        let pte = table.pte(asid, Vpn(base.0 + i));
+        pte.is_some_and(|p| p.pfn.0 == first.pfn.0 + i && p.attr == first.attr)
+    };
+    if (1..1 << order).all(joins) { order } else { 0 }
+}

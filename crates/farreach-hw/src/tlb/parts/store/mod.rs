@@ -1,0 +1,342 @@
+//! The array of a TLB: tags, validity and replacement together, with the entry contents of one design. Designs are composed
+//! of it; it knows nothing of pages joining an entry.
+
+pub(in crate::tlb) mod geometry;
+mod invalidation;
+mod recency;
+pub(in crate::tlb) mod replacement;
+pub(in crate::tlb) mod tag_index;
+
+use crate::tlb::contract::{Lookup, Outcome};
+use crate::tlb::filter::Unfiltered;
+use crate::tlb::filter::times::LookupsSince;
+use farreach_types::addr::Vpn;
+use farreach_types::counts::TlbCounts;
+use farreach_types::event::Kind;
+use farreach_types::params::Params;
+use farreach_types::translation::Pte;
+use geometry::{Geometry, SetFunction};
+use replacement::{Replacement, Slot};
+use tag_index::{NONE, Node, Tag, TagIndex};
+
+/// Largest order whose pages are reported one by one when an entry goes; beyond, reporting all pages is cheaper.
+const MAX_LISTED_ORDER: u8 = 9;
+
+/// What an entry holds, besides its tag.
+pub(in crate::tlb) trait Contents: Copy + Default + Send {
+    /// Valid base pages as offsets from the tag's first page; `None`: the entry translates all that its tag covers, as one.
+    fn subblocks(&self) -> Option<u64>;
+    /// Which subblocks go when `mask`, some of the valid ones, must go.
+    fn falling(&self, mask: u64) -> u64 {
+        mask
+    }
+    /// Makes subblocks invalid, not all of them.
+    fn clear(&mut self, _mask: u64) {}
+}
+
+/// An entry, besides its tag.
+#[derive(Clone, Copy, Default)]
+struct Entry<C> {
+    contents: C,
+    /// The parts of the tag's pages ([`Tag::part`]) that the filter may hold: those accessed here since the entry came
+    /// or was last reported. No other page of the entry was ever filtered. So only these need be reported when the
+    /// entry goes, and only these can have lookups that the entry did not see.
+    filtered_parts: u64,
+    /// The used bit (T94-14). Other policies do not look at it.
+    used: bool,
+}
+
+impl<C> Slot for Node<Entry<C>> {
+    #[inline(always)]
+    fn is_valid(&self) -> bool {
+        Node::is_valid(self)
+    }
+    #[inline(always)]
+    fn used(&mut self) -> &mut bool {
+        &mut self.entry.used
+    }
+    #[inline(always)]
+    fn used_since(&self, since: &LookupsSince) -> bool {
+        since.contains_any(self.tag.asid(), self.tag.base(), self.entry.filtered_parts)
+    }
+}
+
+/// Entries in sets.
+pub(in crate::tlb) struct Store<C> {
+    index: TagIndex<Entry<C>>,
+    replacement: Replacement,
+    geometry: Geometry,
+    /// Valid entries by order.
+    live: [u32; 64],
+    /// Some entry had parts of more than one page.
+    has_large_parts: bool,
+    process_ids: bool,
+    /// Used bits may be cleared without reporting the pages. Beginning or joining an entry sets its used bit, so a
+    /// later lookup of its pages was a lookup of the entry. Entries with parts of several pages are reported all the
+    /// same.
+    checks_lookups_late: bool,
+    /// Room for the slots an operation works on.
+    found: Vec<u32>,
+}
+
+impl<C: Contents> Store<C> {
+    /// From the keys `replacement`, `process_ids` and, under used bits, `fill_sets_used`.
+    pub fn new(geometry: Geometry, params: &Params, seed: u64) -> Store<C> {
+        Store {
+            index: TagIndex::new(geometry.entries()),
+            replacement: Replacement::new(geometry, params, seed),
+            geometry,
+            live: [0; 64],
+            has_large_parts: false,
+            process_ids: params.flag("process_ids"),
+            checks_lookups_late: params.text("replacement") == "used-bit"
+                && params.flag("fill_sets_used")
+                && geometry.function != SetFunction::Skewed,
+            found: Vec::new(),
+        }
+    }
+
+    /// Pages can come into an entry without being accessed.
+    pub fn preloads(&mut self) {
+        self.checks_lookups_late = false;
+    }
+
+    /// Notes the time of a lookup of this part of a slot: see [`crate::tlb::UsedBits`].
+    pub fn note_lookup(&mut self, slot: u32, part: u64, when: u32) {
+        let since = self.replacement.counts_lookups_since(slot);
+        let Node { tag, entry, .. } = self.index.get_mut(slot);
+        if !entry.used && since.is_some_and(|since| when >= since) {
+            debug_assert_ne!(
+                entry.filtered_parts & part,
+                0,
+                "a filtered lookup of a page that the entry never answered: {tag:?} {part:#x}"
+            );
+            entry.used = true;
+        }
+    }
+
+    /// Number of slots.
+    pub fn entries(&self) -> usize {
+        self.geometry.entries()
+    }
+
+    /// Valid entries whose tag covers `2^order` pages.
+    #[inline]
+    pub fn live(&self, order: u8) -> u32 {
+        self.live[usize::from(order & 63)]
+    }
+
+    #[inline]
+    pub fn first(&self, tag: Tag) -> u32 {
+        self.index.first(tag)
+    }
+    #[inline]
+    pub fn next(&self, slot: u32) -> u32 {
+        self.index.next(slot)
+    }
+    /// Tag of a valid slot.
+    #[inline]
+    pub fn tag(&self, slot: u32) -> Tag {
+        self.index.get(slot).tag
+    }
+    #[inline]
+    pub fn get(&self, slot: u32) -> &C {
+        &self.index.get(slot).entry.contents
+    }
+    /// Contents to change. Subblocks are cleared by [`Store::invalidate`], which reports their pages.
+    #[inline]
+    pub fn get_mut(&mut self, slot: u32) -> &mut C {
+        &mut self.index.get_mut(slot).entry.contents
+    }
+    /// The used bit; `None` under policies that have none.
+    pub fn used(&self, slot: u32) -> Option<bool> {
+        self.replacement.has_used_bits().then(|| self.index.get(slot).entry.used)
+    }
+    /// Clears the used bit of an entry without accesses since it was set: none of its lookups were filtered.
+    pub fn clear_used(&mut self, slot: u32) {
+        self.index.get_mut(slot).entry.used = false;
+        self.replacement.used_bit_cleared(slot);
+    }
+
+    /// The one slot with this tag, for designs that never have two (T94-17).
+    #[inline]
+    pub fn find(&self, tag: Tag) -> Option<u32> {
+        let slot = self.index.first(tag);
+        if slot == NONE {
+            return None;
+        }
+        debug_assert_eq!(self.index.next(slot), NONE, "T94-17: two entries match {tag:?}");
+        Some(slot)
+    }
+
+    /// Valid slots, ascending.
+    pub fn slots(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.entries() as u32).filter(|&slot| self.index.get(slot).is_valid())
+    }
+
+    /// A hit on this slot, in this part of the tag's pages; 0 if the design is never filtered.
+    #[inline(always)]
+    pub fn touch(&mut self, slot: u32, part: u64, unfiltered: &mut Unfiltered) {
+        let Entry { filtered_parts, used, .. } = &mut self.index.get_mut(slot).entry;
+        *filtered_parts |= part;
+        *used = true;
+        if let Some(former) = self.replacement.touch(slot) {
+            self.unfilter(former, unfiltered);
+        }
+    }
+
+    /// Repeats the access that missed on the entry it filled (AMB-3), in this part as for [`Store::touch`]. Returns
+    /// whether one more repetition would change nothing.
+    #[inline(always)]
+    pub fn replay(&mut self, slot: u32, part: u64, unfiltered: &mut Unfiltered) -> bool {
+        let is_final = self.replacement.replay_is_final() || self.index.get(slot).entry.used;
+        if is_final {
+            self.touch(slot, part, unfiltered);
+        }
+        is_final
+    }
+
+    /// Inserts an entry, in the place of a victim if the set is full. Returns its slot.
+    #[inline(always)]
+    pub fn place(&mut self, tag: Tag, contents: C, counts: &mut TlbCounts, unfiltered: &mut Unfiltered) -> u32 {
+        let slot = self.make_room(tag, NONE, counts, unfiltered);
+        self.put(slot, tag, contents);
+        slot
+    }
+
+    /// Puts a new entry into the room that was made for it.
+    #[inline(always)]
+    pub fn put(&mut self, slot: u32, tag: Tag, contents: C) {
+        self.index.insert(slot, tag, Entry { contents, filtered_parts: 0, used: false });
+    }
+
+    /// Chooses the slot for a new entry and evicts its old entry. If that would be `keep`, nothing goes: the set is
+    /// full.
+    #[inline(always)]
+    pub fn make_room(&mut self, tag: Tag, keep: u32, counts: &mut TlbCounts, unfiltered: &mut Unfiltered) -> u32 {
+        let slot = if self.geometry.function == SetFunction::Skewed {
+            self.skewed_victim(tag, unfiltered)
+        } else {
+            let set = self.geometry.set(tag.group());
+            let victim = self.replacement.victim(set, self.index.nodes(), unfiltered);
+            victim.unwrap_or_else(|| self.clear_all_used(set, unfiltered))
+        };
+        if slot == keep {
+            return slot;
+        }
+        let Node { tag: old, entry: Entry { filtered_parts, .. }, .. } = *self.index.get(slot);
+        let evicts = self.index.get(slot).is_valid();
+        if evicts {
+            counts.evictions += 1;
+            unfilter_parts(old, filtered_parts, unfiltered);
+            self.index.remove(slot);
+        }
+        if !evicts || old.order() != tag.order() {
+            self.live[usize::from(old.order() & 63)] -= u32::from(evicts);
+            self.live[usize::from(tag.order() & 63)] += 1;
+            self.has_large_parts |= tag.part_order() > 0;
+        }
+        if let Some(former) = self.replacement.entered(slot, evicts) {
+            self.unfilter(former, unfiltered);
+        }
+        slot
+    }
+
+    /// The slot for a new entry, one in each way to choose from. Used bits are always reported when they are cleared.
+    #[inline(never)]
+    fn skewed_victim(&mut self, tag: Tag, unfiltered: &mut Unfiltered) -> u32 {
+        let mut candidates = std::mem::take(&mut self.found);
+        candidates.clear();
+        candidates.extend(self.geometry.skewed_slots(tag.group()));
+        let victim = self.replacement.victim_among(&candidates, self.index.nodes()).unwrap_or_else(|| {
+            for &slot in &candidates {
+                self.index.get_mut(slot).entry.used = false;
+                self.replacement.used_bit_cleared(slot);
+                self.unfilter(slot, unfiltered);
+            }
+            candidates[0]
+        });
+        self.found = candidates;
+        victim
+    }
+
+    /// Makes a valid slot invalid.
+    pub fn drop(&mut self, slot: u32, unfiltered: &mut Unfiltered) {
+        self.unfilter(slot, unfiltered);
+        self.live[usize::from(self.tag(slot).order() & 63)] -= 1;
+        self.index.remove(slot);
+        self.replacement.dropped(slot);
+    }
+
+    /// Reports the pages of this slot.
+    fn unfilter(&mut self, slot: u32, unfiltered: &mut Unfiltered) {
+        unfilter_parts(self.tag(slot), std::mem::take(&mut self.index.get_mut(slot).entry.filtered_parts), unfiltered);
+    }
+
+    /// Clears the used bits of this set, all of which are set. Returns the first slot. Where the times of lookups are
+    /// known, only entries with large parts need be reported; otherwise the whole set, and with one set every page.
+    #[inline(never)]
+    fn clear_all_used(&mut self, set: usize, unfiltered: &mut Unfiltered) -> u32 {
+        let since = if self.checks_lookups_late { unfiltered.advance_clock() } else { None };
+        self.replacement.used_bits_cleared(set, since);
+        let slots = self.replacement.slots(set);
+        let nodes = &mut self.index.nodes()[slots.start as usize..slots.end as usize];
+        nodes.iter_mut().for_each(|node| node.entry.used = false);
+        let first = slots.start;
+        if since.is_none() && (self.geometry.sets == 1 || self.geometry.ways > 16) {
+            unfiltered.add_all();
+        } else if since.is_none() || self.has_large_parts {
+            for slot in slots {
+                if since.is_none() || self.tag(slot).part_order() > 0 {
+                    self.unfilter(slot, unfiltered);
+                }
+            }
+        }
+        first
+    }
+}
+
+/// Reports the pages in these parts of an entry.
+#[inline(always)]
+fn unfilter_parts(tag: Tag, parts: u64, unfiltered: &mut Unfiltered) {
+    match tag.part_order() {
+        _ if parts == 0 => {}
+        0 => unfiltered.add(tag.asid(), tag.base(), parts),
+        _ => unfilter_large(tag, parts, unfiltered),
+    }
+}
+
+#[cold]
+fn unfilter_large(tag: Tag, mut parts: u64, unfiltered: &mut Unfiltered) {
+    if tag.order() > MAX_LISTED_ORDER {
+        return unfiltered.add_all();
+    }
+    while parts != 0 {
+        let first = tag.base().0 + (u64::from(parts.trailing_zeros()) << tag.part_order());
+        unfiltered.add(tag.asid(), Vpn(first), ones(1 << tag.part_order()));
+        parts &= parts - 1;
+    }
+}
+
+/// The lowest `n` bits, `n` up to 64.
+#[inline]
+pub(in crate::tlb) fn ones(n: u32) -> u64 {
+    if n >= 64 { !0 } else { (1 << n) - 1 }
+}
+
+/// Counts a miss by kind and outcome. Every miss is counted here.
+#[inline]
+pub(in crate::tlb) fn count_miss(counts: &mut TlbCounts, at: Lookup, pte: Pte, outcome: Outcome) {
+    // The kind is not predictable, so there are no branches; the other counters follow by subtraction.
+    counts.misses += 1;
+    counts.fetch_misses += u64::from(at.kind == Kind::Fetch);
+    counts.data_misses = counts.misses - counts.fetch_misses;
+    counts.store_misses += u64::from(at.kind == Kind::Store);
+    counts.load_misses = counts.data_misses - counts.store_misses;
+    counts.subblock_misses += u64::from(outcome == Outcome::SubblockMiss);
+    counts.tag_misses = counts.misses - counts.subblock_misses;
+    counts.superpage_misses += u64::from(pte.order > 0);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,325 @@
+//! Which entry goes when room is needed. Invalid entries go first, lowest index first, under every policy (T94-14, AMB-5, AMB-6).
+
+use super::geometry::{Geometry, SetFunction};
+use super::recency::{Recency, Stamps};
+use super::tag_index::NONE;
+use crate::tlb::filter::Unfiltered;
+use crate::tlb::filter::times::LookupsSince;
+use farreach_types::params::Params;
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use std::ops::Range;
+
+/// A time later than all lookups.
+const NEVER: u32 = u32::MAX;
+
+/// What the choice of a victim needs to know of a slot.
+pub(in crate::tlb) trait Slot {
+    fn is_valid(&self) -> bool;
+    /// The used bit. Policies that have none never ask.
+    fn used(&mut self) -> &mut bool;
+    /// Whether the entry was looked up since then.
+    fn used_since(&self, since: &LookupsSince) -> bool;
+}
+
+/// The policy with its state.
+enum Policy {
+    /// T94-14: lowest entry whose used bit is clear; if there is none, all used bits of the set are cleared first. The used bits are in the
+    /// slots.
+    UsedBit { fill_sets_used: bool },
+    /// The entry whose last access (or fill) is longest ago.
+    Lru(Recency),
+    /// The entry that was begun first; joining an entry later does not renew it.
+    Fifo(Recency),
+    /// As LRU or FIFO, where sets overlap.
+    Stamps(Stamps),
+    /// Uniform: `(next_u32 * ways) >> 32`, one draw per victim and none besides, so that an oracle can follow.
+    Random(Pcg64Mcg),
+}
+
+/// Of a set.
+#[derive(Clone, Copy)]
+struct Set {
+    /// Invalid slots.
+    invalid: u32,
+    /// No slot of the set before this one is invalid.
+    vacant_from: u32,
+    /// No slot of the set before this one is unused.
+    unused_from: u32,
+    /// Used bits: lookups since this time count that only the machine saw (see [`Unfiltered`]); [`NEVER`] if none do.
+    since: u32,
+}
+
+impl Set {
+    /// The first invalid slot, as there is one.
+    #[inline(never)]
+    fn vacant<S: Slot>(&mut self, slots: &[S]) -> u32 {
+        let vacant = (self.vacant_from..).zip(&slots[self.vacant_from as usize..]).find(|(_, slot)| !slot.is_valid());
+        self.vacant_from = vacant.expect("a slot is invalid").0;
+        self.vacant_from
+    }
+}
+
+/// Which slots make a set.
+struct Layout {
+    one_set: bool,
+    ways: u32,
+    /// log2 of the ways, if that is a whole number.
+    shift: Option<u32>,
+}
+
+impl Layout {
+    /// The set of a slot.
+    #[inline]
+    fn set(&self, slot: u32) -> usize {
+        match self.shift {
+            _ if self.one_set => 0,
+            Some(shift) => (slot >> shift) as usize,
+            None => (slot / self.ways) as usize,
+        }
+    }
+    /// The slots of a set.
+    #[inline]
+    fn slots(&self, set: usize) -> Range<u32> {
+        set as u32 * self.ways..(set as u32 + 1) * self.ways
+    }
+}
+
+/// The policy and what it knows of the slots, besides their used bits.
+pub(in crate::tlb) struct Replacement {
+    layout: Layout,
+    sets: Box<[Set]>,
+    policy: Policy,
+}
+
+impl Replacement {
+    /// From the keys `replacement` and `fill_sets_used`.
+    pub fn new(geometry: Geometry, params: &Params, seed: u64) -> Replacement {
+        match params.text("replacement") {
+            "used-bit" => Replacement::with(geometry, Policy::UsedBit { fill_sets_used: params.flag("fill_sets_used") }),
+            name => Replacement::without_bits(geometry, name, seed),
+        }
+    }
+
+    fn with(geometry: Geometry, policy: Policy) -> Replacement {
+        // Of skewed sets, any two may share slots: what is known of sets is known of all slots together.
+        let Geometry { sets, ways, .. } = match geometry.function {
+            SetFunction::Skewed => Geometry::one_set(geometry.entries()),
+            _ => geometry,
+        };
+        let shift = ways.is_power_of_two().then(|| ways.trailing_zeros());
+        let layout = Layout { one_set: sets == 1, ways: ways as u32, shift };
+        let empty = |set: usize| {
+            let first = layout.slots(set).start;
+            Set { invalid: layout.ways, vacant_from: first, unused_from: first, since: NEVER }
+        };
+        Replacement { sets: (0..sets).map(empty).collect(), layout, policy }
+    }
+
+    /// By its name: `lru`, `fifo` or `random`.
+    pub fn without_bits(geometry: Geometry, name: &str, seed: u64) -> Replacement {
+        let skewed = geometry.function == SetFunction::Skewed;
+        let policy = match name {
+            "lru" | "fifo" if skewed => Policy::Stamps(Stamps::new(geometry.entries(), name == "lru")),
+            "lru" => Policy::Lru(Recency::new(geometry)),
+            "fifo" => Policy::Fifo(Recency::new(geometry)),
+            "random" => Policy::Random(Pcg64Mcg::seed_from_u64(seed)),
+            other => unreachable!("keys allow no replacement {other}"),
+        };
+        Replacement::with(geometry, policy)
+    }
+
+    /// The slots of a set.
+    pub fn slots(&self, set: usize) -> Range<u32> {
+        self.layout.slots(set)
+    }
+
+    pub fn has_used_bits(&self) -> bool {
+        matches!(self.policy, Policy::UsedBit { .. })
+    }
+
+    /// AMB-3: whether repeating the access that missed on its entry makes further repetitions change nothing.
+    #[inline(always)]
+    pub fn replay_is_final(&self) -> bool {
+        !matches!(self.policy, Policy::UsedBit { fill_sets_used: false })
+    }
+
+    /// Chooses the slot of this set to fill. If it is valid, the caller takes out what is in it. `None`: there are used bits, and all are
+    /// set; the caller clears them, says so ([`Replacement::used_bits_cleared`]) and takes the first slot.
+    #[inline(always)]
+    pub fn victim<S: Slot>(&mut self, set: usize, slots: &mut [S], unfiltered: &Unfiltered) -> Option<u32> {
+        let of = &mut self.sets[set];
+        if of.invalid > 0 {
+            return Some(of.vacant(slots));
+        }
+        let range = self.layout.slots(set);
+        match &mut self.policy {
+            Policy::UsedBit { .. } => {
+                let since = if of.since == NEVER { None } else { unfiltered.lookups_since(of.since) };
+                let from = of.unused_from;
+                for (i, slot) in (from..).zip(&mut slots[from as usize..range.end as usize]) {
+                    if *slot.used() {
+                        continue;
+                    }
+                    if !since.as_ref().is_some_and(|since| slot.used_since(since)) {
+                        of.unused_from = i;
+                        return Some(i);
+                    }
+                    *slot.used() = true;
+                }
+                None
+            }
+            Policy::Lru(list) | Policy::Fifo(list) => Some(list.oldest(set)),
+            Policy::Random(rng) => Some(range.start + draw(rng, self.layout.ways)),
+            Policy::Stamps(_) => unreachable!("stamps are for slots that are no set"),
+        }
+    }
+
+    /// As [`Replacement::victim`], of slots that are no set; `None`: the caller clears their used bits.
+    pub fn victim_among<S: Slot>(&mut self, candidates: &[u32], slots: &mut [S]) -> Option<u32> {
+        let vacant = candidates.iter().copied().find(|&slot| !slots[slot as usize].is_valid());
+        vacant.or_else(|| match &mut self.policy {
+            Policy::UsedBit { .. } => candidates.iter().copied().find(|&slot| !*slots[slot as usize].used()),
+            Policy::Stamps(stamps) => candidates.iter().copied().min_by_key(|&slot| stamps.of(slot)),
+            Policy::Random(rng) => Some(candidates[draw(rng, candidates.len() as u32) as usize]),
+            Policy::Lru(_) | Policy::Fifo(_) => unreachable!("lists are of sets"),
+        })
+    }
+
+    /// The used bits of a set were cleared. Lookups that only the machine saw count since `since`, if given.
+    pub fn used_bits_cleared(&mut self, set: usize, since: Option<u32>) {
+        let of = &mut self.sets[set];
+        (of.unused_from, of.since) = (self.layout.slots(set).start, since.unwrap_or(NEVER));
+    }
+
+    /// The used bit of one slot was cleared.
+    pub fn used_bit_cleared(&mut self, slot: u32) {
+        let of = &mut self.sets[self.layout.set(slot)];
+        of.unused_from = of.unused_from.min(slot);
+    }
+
+    /// Since when lookups that only the machine saw count for entries without used bit; `None` if they do not.
+    #[inline]
+    pub fn counts_lookups_since(&self, slot: u32) -> Option<u32> {
+        let since = self.sets[self.layout.set(slot)].since;
+        (since != NEVER).then_some(since)
+    }
+
+    /// A slot has a new entry, with its used bit clear; `evicts`: in the place of another. Returns the slot whose repeated access is no longer
+    /// without effect, if there is one.
+    #[inline(always)]
+    pub fn entered(&mut self, slot: u32, evicts: bool) -> Option<u32> {
+        if !evicts {
+            self.filled(slot);
+        }
+        let lru = matches!(self.policy, Policy::Lru(_));
+        let list = match &mut self.policy {
+            Policy::Lru(list) | Policy::Fifo(list) => list,
+            Policy::Stamps(stamps) => return stamps.entered(slot),
+            _ => return None,
+        };
+        let set = self.layout.set(slot);
+        let former = list.newest(set);
+        if evicts {
+            list.renew(set, slot);
+        } else {
+            list.push(set, slot);
+        }
+        (lru && former != NONE && former != slot).then_some(former)
+    }
+
+    /// An invalid slot became valid.
+    #[inline(never)]
+    fn filled(&mut self, slot: u32) {
+        self.sets[self.layout.set(slot)].invalid -= 1;
+        self.used_bit_cleared(slot);
+    }
+
+    /// A slot became invalid.
+    pub fn dropped(&mut self, slot: u32) {
+        let set = self.layout.set(slot);
+        let of = &mut self.sets[set];
+        of.invalid += 1;
+        of.vacant_from = of.vacant_from.min(slot);
+        if let Policy::Lru(list) | Policy::Fifo(list) = &mut self.policy {
+            list.remove(set, slot);
+        }
+        if let Policy::Stamps(stamps) = &mut self.policy {
+            stamps.dropped(slot);
+        }
+    }
+
+    /// An access used this entry; its used bit is set. Returns the slot whose repeated access is no longer without effect, if there is one.
+    #[inline(always)]
+    pub fn touch(&mut self, slot: u32) -> Option<u32> {
+        match &mut self.policy {
+            Policy::Lru(list) => list.renew(self.layout.set(slot), slot),
+            Policy::Stamps(stamps) => stamps.touched(slot),
+            _ => None,
+        }
+    }
+}
+
+/// A number below `n`.
+fn draw(rng: &mut Pcg64Mcg, n: u32) -> u32 {
+    ((u64::from(rng.next_u32()) * u64::from(n)) >> 32) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Valid, used.
+    impl Slot for (bool, bool) {
+        fn is_valid(&self) -> bool {
+            self.0
+        }
+        fn used(&mut self) -> &mut bool {
+            &mut self.1
+        }
+        fn used_since(&self, _: &LookupsSince) -> bool {
+            unreachable!("nobody keeps lookups")
+        }
+    }
+
+    #[test]
+    fn invalid_slots_go_first_then_the_lowest_unused() {
+        for (sets, ways) in [(1, 1), (1, 64), (1, 65), (4, 3), (2, 200)] {
+            let mut replacement = Replacement::with(
+                Geometry { sets, ways, function: SetFunction::LowBits },
+                Policy::UsedBit { fill_sets_used: true },
+            );
+            let mut slots = vec![(false, false); sets * ways];
+            let unfiltered = Unfiltered::default();
+            for set in 0..sets {
+                let range = replacement.slots(set);
+                for slot in range.clone() {
+                    assert_eq!(replacement.victim(set, &mut slots, &unfiltered), Some(slot));
+                    assert_eq!(replacement.entered(slot, false), None);
+                    slots[slot as usize] = (true, true);
+                }
+                assert_eq!(replacement.victim(set, &mut slots, &unfiltered), None, "all are used");
+                range.clone().for_each(|slot| slots[slot as usize].1 = false);
+                replacement.used_bits_cleared(set, None);
+                for slot in range.clone() {
+                    assert_eq!(replacement.victim(set, &mut slots, &unfiltered), Some(slot));
+                    slots[slot as usize].1 = true;
+                }
+                for slot in range.clone().rev() {
+                    slots[slot as usize].1 = false;
+                    replacement.used_bit_cleared(slot);
+                    assert_eq!(replacement.victim(set, &mut slots, &unfiltered), Some(slot));
+                }
+                for slot in range.clone().rev() {
+                    slots[slot as usize] = (false, true);
+                    replacement.dropped(slot);
+                    assert_eq!(replacement.victim(set, &mut slots, &unfiltered), Some(slot), "whatever is unused");
+                }
+                replacement.entered(range.start, false);
+                slots[range.start as usize] = (true, false);
+                let next = if ways == 1 { range.start } else { range.start + 1 };
+                assert_eq!(replacement.victim(set, &mut slots, &unfiltered), Some(next));
+            }
+        }
+    }
+}

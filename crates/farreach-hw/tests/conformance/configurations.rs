@@ -1,0 +1,123 @@
+//! Which configurations of the designs are tested: those that a line here lists, and those that follow from the keys
+//! of every design.
+
+use farreach_hw::tlb::Design;
+use farreach_types::params::{Allowed, Key};
+
+/// Small ones, so that entries go and come. A design needs no line here, but knows best which of its keys belong
+/// together.
+const LISTED: &[(&str, &str)] = &[
+    ("single", "entries=32"),
+    ("single", "entries=1"),
+    ("single", "entries=130"),
+    ("single", "entries=64,ways=4,replacement=random"),
+    ("single", "entries=48,ways=3"),
+    ("single", "entries=64,ways=4,replacement=lru"),
+    ("single", "entries=37,replacement=fifo"),
+    ("superpage", "entries=16"),
+    ("superpage", "entries=16,sizes=4K"),
+    ("superpage", "entries=12,sizes=4K+16K+64K+1M"),
+    ("superpage", "entries=12,sizes=4K+16K+1M,replacement=lru"),
+    ("superpage", "entries=32,ways=4,lookup=probe,sizes=4K+64K+1M,replacement=random,seed=7"),
+    ("superpage", "entries=32,ways=4,lookup=probe"),
+    ("superpage", "entries=16,ways=4,lookup=per-size,sizes=4K+64K+1M,size_entries=16+8+4"),
+    ("superpage", "entries=8,lookup=per-size,replacement=random"),
+    ("complete", "entries=8"),
+    ("complete", "entries=8,factor=4,replacement=lru"),
+    ("complete", "entries=16,factor=8,ways=4,replacement=random"),
+    ("complete", "entries=8,preload=region"),
+    ("complete", "entries=8,factor=64"),
+    ("complete", "entries=8,preload=same-entry,assisted_check=true,replacement=fifo"),
+    ("partial", "entries=16"),
+    ("partial", "entries=16,factor=4,replacement=lru"),
+    ("partial", "entries=32,factor=8,ways=4,replacement=random"),
+    ("partial", "entries=16,preload=same-entry"),
+    ("partial", "entries=16,preload=region"),
+    ("partial", "entries=4,preload=region"),
+    ("partial", "entries=16,ways=2,preload=region,replacement=random"),
+    ("partial", "entries=16,preload=region,replacement=lru"),
+    ("partial", "entries=16,preload=region,replacement=fifo,assisted_check=true"),
+    ("partial", "entries=16,factor=64"),
+    ("partial", "entries=16,factor=1,preload=region"),
+    ("partial", "entries=16,all_valid=true"),
+    ("partial", "entries=16,factor=4,all_valid=true,replacement=lru"),
+    ("two-level", "l1_entries=8,l2_entries=32"),
+    ("two-level", "l1_entries=8,l2_entries=24,inclusive=false"),
+    ("two-level", "l1_entries=16,l2_entries=4,replacement=fifo"),
+    ("two-level", "l1_entries=5,l2_entries=20,replacement=random"),
+    ("two-level", "l1_entries=6,l2_entries=30,replacement=used-bit"),
+    ("hierarchy", "l1d=4K:8/4+64K:4,l1i=4K:8,l2=4K|64K|1M:32/4"),
+    ("hierarchy", "l1d=4K|16K|64K|1M:12,l1i=4K|16K:6,l2=4K:24,l2i=none,coalesce=16K,pwc_pd=4,pwc_pml4=2"),
+    ("hierarchy", "l1d=4K:16/2,l1i=4K:16/4,l2=none,replacement=random"),
+    ("hierarchy", "l1d=4K:12/3,l1i=4K:6,l2=4K:32,l2i=4K:8,replacement=fifo"),
+    ("range", "l1d=4K:8/4,l1i=4K:8,l2=4K:32/4,range_hint=always,range_entries=4"),
+    ("clustered", "l1d=4K:8/4,l1i=4K:8,cluster_entries=16"),
+    ("coalesced", "l1d=4K:8/4,l1i=4K:8,l2=4K:32/4,run_entries=4,run_pages=64"),
+    ("clustered", "l1d=4K:8/4,l1i=4K:8,cluster_entries=16,cluster_ways=4,cluster_pages=4,cluster_frames=run"),
+    ("segment", "l1d=4K:8/4,l1i=4K:8,l2=4K:32/4"),
+    ("segment", "l1d=4K:8/4,l1i=4K:8,l2=4K:32/4,guest=composed"),
+    ("hierarchy", "l1d=4K:8/4+64K:4,l1i=4K:8,l2=4K|64K|1M:32/4,guest=walk,host_page=2M,nested_tlb=4,pwc_pd=2"),
+    ("integrated", "entries=16"),
+    ("integrated", "entries=16,factor=4,sizes=4K+16K+64K+1M"),
+    ("integrated", "entries=16,preload=region,replacement=lru"),
+    ("integrated", "entries=16,preload=same-entry,replacement=random"),
+    ("integrated", "entries=32,ways=4,lookup=probe,replacement=fifo"),
+    ("integrated", "entries=16,factor=1,sizes=4K+64K"),
+];
+
+/// Keys whose other values go with every listed configuration.
+const EVERYWHERE: [&str; 2] = ["fill_sets_used", "process_ids"];
+
+/// A configuration, and whether its streams are the long ones.
+pub struct Configuration {
+    pub keys: String,
+    pub long: bool,
+    /// Nobody wrote it, so the design may refuse it.
+    pub may_be_refused: bool,
+}
+
+/// All configurations of a design: its defaults; the listed ones, with process ids and without; and the first of
+/// these, or the defaults, with every other value of one key after the other.
+pub fn of(design: &Design) -> Vec<Configuration> {
+    let listed = || LISTED.iter().filter(|(kind, _)| *kind == design.kind).map(|(_, keys)| *keys);
+    let named = |name: &str| design.keys.iter().find(|key| key.name == name);
+    let mut all = vec![Configuration { keys: String::new(), long: true, may_be_refused: false }];
+    for keys in listed() {
+        all.push(Configuration { keys: keys.into(), long: true, may_be_refused: false });
+        for key in EVERYWHERE.into_iter().filter_map(named) {
+            add_variations(keys, key, &mut all);
+        }
+    }
+    let first = listed().next().unwrap_or("");
+    for key in design.keys.iter().filter(|key| listed().next().is_none() || !EVERYWHERE.contains(&key.name)) {
+        add_variations(first, key, &mut all);
+    }
+    all
+}
+
+fn add_variations(keys: &str, key: &Key, into: &mut Vec<Configuration>) {
+    let without: Vec<&str> =
+        keys.split(',').filter(|pair| pair.split('=').next() != Some(key.name) && !pair.is_empty()).collect();
+    for value in other_values(key) {
+        let own = format!("{}={value}", key.name);
+        let keys = [without.as_slice(), &[own.as_str()]].concat().join(",");
+        if into.iter().all(|c| c.keys != keys) {
+            into.push(Configuration { keys, long: false, may_be_refused: true });
+        }
+    }
+}
+
+/// Values other than the default that may make a difference: every word, and small numbers. Prices and files are not
+/// the hardware's.
+fn other_values(key: &Key) -> Vec<String> {
+    let power = |min: u64, max: u64| (0..4).map(|i| min << i).filter(|n| *n <= max).map(|n| n.to_string()).collect();
+    let mut values: Vec<String> = match key.allowed {
+        Allowed::Flag => ["true", "false"].map(String::from).to_vec(),
+        Allowed::OneOf(words) => words.iter().map(|word| word.to_string()).collect(),
+        Allowed::Int { min, max } => (min..=max).take(4).map(|n| n.to_string()).collect(),
+        Allowed::PowerOfTwo { min, max } | Allowed::PageSize { min, max } => power(min, max),
+        _ => Vec::new(),
+    };
+    values.retain(|value| key.name != "seed" && key.check(&value.as_str().into()) != key.check(&key.default.into()));
+    values
+}
