@@ -1,5 +1,10 @@
-//! What counts cost: cycles, share of run time, chip area, and the ledger of benefit against cost. Pure functions of counts and
-//! configuration.
+//! What counts cost: cycles, share of run time, chip area, and the ledger of benefit against cost.
+//!
+//! Owns the prices (their keys and defaults, each with its source) and the formulas of the papers. All of it is pure
+//! functions of counts and configuration: the same counts give the same costs, at any time after the run.
+//!
+//! Must not know how counts come about: no design, no operating system, no stream. Changing a price never needs a new run.
+//! It takes keys and bits per entry from the hardware layer, and runs nothing of it.
 
 pub mod area;
 pub mod compaction;

@@ -1,9 +1,10 @@
-//! Simulated annealing of a placement: two random elements exchange their places if that makes wires shorter, or now and then if it
-//! does not. Every move reads the places of all elements that the two are wired to, anywhere in memory.
+//! Simulated annealing of a placement. Two random elements swap places if that shortens their wires, and sometimes even
+//! if it does not. Every move reads the places of all elements wired to the two, anywhere in memory.
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "anneal",
@@ -52,7 +53,7 @@ impl<M: Memory> Netlist<M> {
         [0, 1].map(|k| i64::from(m.load(at[k], &self.element, element * ELEMENT + k)))
     }
 
-    /// How much longer the wires of an element become if it moves; those to its partner stay as they are.
+    /// How much longer an element's wires become if it moves. The wire to its partner keeps its length.
     fn longer(&self, m: &mut M, [element, partner]: [usize; 2], from: [i64; 2], to: [i64; 2]) -> i64 {
         const WIRE: Site = site(0, 0);
         const END: [Site; 2] = [site(0, 1), site(0, 2)];
@@ -66,7 +67,7 @@ impl<M: Memory> Netlist<M> {
         })
     }
 
-    /// Tries one exchange; whether it was made, and how much longer it makes all wires.
+    /// Tries one swap. Returns whether it was made and by how much all wires grew.
     fn exchange(&mut self, m: &mut M, a: usize, b: usize, tolerance: i64) -> (bool, i64) {
         const MINE: [Site; 2] = [site(0, 3), site(0, 4)];
         const OTHERS: [Site; 2] = [site(0, 5), site(0, 6)];
@@ -89,10 +90,10 @@ impl<M: Memory> Netlist<M> {
 fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut netlist = Netlist::new(m, s);
     let mut rng = Rng::new(s.seed ^ 1);
-    // What is tolerated is never more than a sixteenth of the side, and less and less often anything.
+    // A swap may lengthen the wires by a sixteenth of the side at most. Such swaps become rarer with time.
     let warm = netlist.elements.isqrt() / 16 + 1;
     let (mut moves, mut sum) = (0u64, 1u64);
-    while m.more() {
+    while m.budget_left() {
         moves += 1;
         let [a, b] = [0, 1].map(|_| rng.below(netlist.elements));
         let tolerance = if rng.below(1 + (moves / netlist.elements as u64) as usize) == 0 { rng.below(warm) as i64 } else { 0 };

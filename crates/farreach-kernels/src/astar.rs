@@ -1,9 +1,11 @@
-//! Shortest ways over a grid of terrain with walls: A* with a binary heap. Each search has another start and goal and touches a
-//! region of the grid between them.
+//! Shortest paths over a grid of terrain with walls: A* with a binary heap. Each search has another start and goal and
+//! touches the region of the grid between them.
 
+use super::heap::{Heap, PopSites, PushSites};
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "astar",
@@ -26,12 +28,11 @@ struct Map<M: Memory> {
     side: usize,
     /// Cost to enter a cell.
     terrain: M::Array<u8>,
-    /// Search in the upper half, distance from its start in the lower.
+    /// The search that reached the cell in the upper half, the distance from its start in the lower.
     best: M::Array<u64>,
-    /// Open cells: estimate in the upper half, cell in the lower. A cell may stand there more than once.
-    heap: M::Array<u64>,
+    /// Open cells: estimate in the upper half, cell in the lower. A cell may be in it more than once.
+    open: Heap<M, u64>,
     room: usize,
-    open: usize,
     search: u64,
 }
 
@@ -42,59 +43,37 @@ impl<M: Memory> Map<M> {
         let cells = side * side;
         let mut rng = Rng::new(s.seed);
         let mut terrain: Vec<u8> = (0..cells).map(|_| 1 + rng.below(8) as u8).collect();
-        // Walls with a length of up to a sixteenth of the side, lying or standing.
+        // Walls of up to a sixteenth of the side, horizontal or vertical.
         for _ in 0..side {
             let (len, across) = (1 + rng.below(side / 16), rng.below(2) == 0);
             let (x, y) = (rng.below(side - len), rng.below(side - len));
             (0..len).for_each(|k| terrain[if across { y * side + x + k } else { (y + k) * side + x }] = WALL);
         }
         let room = cells / 4;
-        Map { side, terrain: m.input(terrain.into_iter()), best: m.array(cells), heap: m.array(room), room, open: 0, search: 0 }
+        Map { side, terrain: m.input(terrain.into_iter()), best: m.array(cells), open: Heap::new(m, room), room, search: 0 }
     }
 
     fn put(&mut self, m: &mut M, entry: u64) {
-        // A full heap forgets the cell; the way found may then not be the best one.
-        if self.open == self.room {
-            return;
+        const SITES: PushSites = PushSites { parent: site(0, 0), down: site(0, 1), placed: site(0, 2) };
+        // When the heap is full the cell is dropped; the path found may then not be the shortest.
+        if self.open.len() < self.room {
+            self.open.push(m, &SITES, entry, entry, |_, _, other| other);
         }
-        let mut at = self.open;
-        self.open += 1;
-        while at > 0 {
-            let above = m.load(site(0, 0), &self.heap, (at - 1) / 2);
-            if above <= entry {
-                break;
-            }
-            m.store(site(0, 1), &mut self.heap, at, above);
-            at = (at - 1) / 2;
-        }
-        m.store(site(0, 2), &mut self.heap, at, entry);
     }
 
     fn take(&mut self, m: &mut M) -> Option<u64> {
-        self.open = self.open.checked_sub(1)?;
-        let first = m.load(site(0, 3), &self.heap, 0);
-        let last = m.load(site(0, 4), &self.heap, self.open);
-        let mut at = 0;
-        while 2 * at + 1 < self.open {
-            let mut below = 2 * at + 1;
-            let mut entry = m.load(site(0, 5), &self.heap, below);
-            if below + 1 < self.open {
-                let other = m.load(site(0, 6), &self.heap, below + 1);
-                if other < entry {
-                    (below, entry) = (below + 1, other);
-                }
-            }
-            if last <= entry {
-                break;
-            }
-            m.store(site(0, 7), &mut self.heap, at, entry);
-            at = below;
-        }
-        m.store(site(0, 8), &mut self.heap, at, last);
-        Some(first)
+        const SITES: PopSites = PopSites {
+            first: site(0, 3),
+            last: site(0, 4),
+            left: site(0, 5),
+            right: site(0, 6),
+            up: site(0, 7),
+            placed: site(0, 8),
+        };
+        self.open.pop(m, &SITES, |_, _, entry| entry)
     }
 
-    /// The cost of the best way, `None` if there is none or the references are used up.
+    /// The cost of the shortest path. `None` if there is none, or the reference budget is used up.
     fn find(&mut self, m: &mut M, start: usize, goal: usize) -> Option<u64> {
         const START: Site = site(1, 0);
         const BEST: Site = site(1, 1);
@@ -104,10 +83,11 @@ impl<M: Memory> Map<M> {
         const WORK: Site = site(1, 5);
         let side = self.side;
         let far = |cell: usize| (cell % side).abs_diff(goal % side) + (cell / side).abs_diff(goal / side);
-        (self.open, self.search) = (0, self.search + 1);
+        self.open.clear();
+        self.search += 1;
         m.store(START, &mut self.best, start, self.search << 32);
         self.put(m, (far(start) as u64) << 32 | start as u64);
-        while m.more() {
+        while m.budget_left() {
             let entry = self.take(m)?;
             let cell = entry as u32 as usize;
             let distance = m.load(BEST, &self.best, cell) & u64::from(u32::MAX);
@@ -115,7 +95,7 @@ impl<M: Memory> Map<M> {
                 return Some(distance);
             }
             if distance + far(cell) as u64 != entry >> 32 {
-                continue; // A better way to it was found since.
+                continue; // A shorter path to it was found since.
             }
             m.work(WORK);
             let (x, y) = (cell % side, cell / side);
@@ -146,7 +126,7 @@ fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut map = Map::new(m, s);
     let mut rng = Rng::new(s.seed ^ 1);
     let mut sum = 1u64;
-    while m.more() {
+    while m.budget_left() {
         let [start, goal] = [0, 1].map(|_| rng.below(map.side * map.side));
         sum = sum.rotate_left(7) ^ map.find(m, start, goal).unwrap_or(start as u64);
     }

@@ -1,9 +1,10 @@
-//! Breadth-first search over a power-law graph (Kronecker, 16 edges per vertex) in compressed rows. The graph is read in, not made,
-//! by the kernel; every search begins at another vertex.
+//! Breadth-first search over a power-law graph (Kronecker, 16 edges per vertex) in compressed rows. The kernel reads
+//! the graph, it does not make it. Every search begins at another vertex.
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "bfs",
@@ -42,7 +43,7 @@ fn edges(scale: u32, seed: u64) -> Vec<(u32, u32)> {
 
 struct Graph<M: Memory> {
     vertices: usize,
-    /// Where the neighbours of each vertex begin, and one more.
+    /// Where the neighbours of each vertex begin; the last element is where the last vertex's neighbours end.
     row: M::Array<u32>,
     neighbour: M::Array<u32>,
     parent: M::Array<u32>,
@@ -61,7 +62,7 @@ impl<M: Memory> Graph<M> {
             row[a as usize] += 1;
             row[b as usize] += 1;
         }
-        // Ends of rows; they become beginnings as the rows are filled from behind.
+        // Ends of rows. Rows are filled from the back, so these become the beginnings.
         let mut sum = 0;
         for end in &mut row {
             sum += *end;
@@ -80,7 +81,7 @@ impl<M: Memory> Graph<M> {
         Graph { vertices, row, neighbour, parent: m.array(vertices), queue: m.array(vertices) }
     }
 
-    /// One search; how many vertices it reached. Ends early when the references are used up.
+    /// One search. Returns how many vertices it reached. It ends early when the reference budget is used up.
     fn search(&mut self, m: &mut M, root: usize) -> usize {
         const CLEAR: Site = site(0, 0);
         const BEGIN: [Site; 2] = [site(0, 1), site(0, 2)];
@@ -96,7 +97,7 @@ impl<M: Memory> Graph<M> {
         m.store(BEGIN[0], &mut self.parent, root, root as u32);
         m.store(BEGIN[1], &mut self.queue, 0, root as u32);
         let (mut taken, mut put) = (0, 1);
-        while taken < put && m.more() {
+        while taken < put && m.budget_left() {
             let vertex = m.load(TAKE, &self.queue, taken);
             taken += 1;
             let from = m.load(ROW[0], &self.row, vertex as usize);
@@ -118,7 +119,7 @@ fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut graph = Graph::new(m, s);
     let mut rng = Rng::new(s.seed ^ 1);
     let mut sum = 0u64;
-    while m.more() {
+    while m.budget_left() {
         let root = rng.below(graph.vertices);
         let reached = graph.search(m, root);
         sum = sum.rotate_left(11) ^ (root as u64) << 32 ^ reached as u64;

@@ -1,9 +1,10 @@
-//! Rarefied gas: particles fly through a box of cells and collide with the last one that came into their cell. Particles come in
-//! sequence, the cell of each is a random one. All numbers are integers.
+//! Rarefied gas. Particles fly through a box of cells, and each collides with the particle that entered its cell last.
+//! Particles are visited in sequence; their cells are random. All numbers are integers.
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "cells",
@@ -22,7 +23,8 @@ pub(super) const KERNEL: Kernel = Kernel {
 
 /// Words of a particle: place and speed in three directions, mass and kind.
 const PARTICLE: usize = 8;
-/// Words of a cell: 1 + the particle that waits there, the step in which it came, how many came, collisions; and four more.
+/// Words of a cell: 1 + the particle that waits there, the step in which it came, arrivals, collisions, and four unused
+/// words.
 const CELL: usize = 8;
 /// Steps of a place per cell.
 const FINE: i32 = 1 << 12;
@@ -51,7 +53,7 @@ impl<M: Memory> Gas<M> {
         Gas { particles, side, particle, cell, step: 0 }
     }
 
-    /// Moves every particle once. Ends early when the references are used up.
+    /// Moves every particle once. Ends early when the reference budget is used up.
     fn fly(&mut self, m: &mut M) {
         const PLACE: [Site; 3] = [site(0, 0), site(0, 1), site(0, 2)];
         const SPEED: [Site; 3] = [site(0, 3), site(0, 4), site(0, 5)];
@@ -72,7 +74,7 @@ impl<M: Memory> Gas<M> {
                 let speed = m.load(SPEED[d], &self.particle, p * PARTICLE + 3 + d);
                 let mut to = place + speed;
                 if !(0..edge).contains(&to) {
-                    // Back from the wall; what is beyond the box stays inside by as much.
+                    // Reflected at the wall: as far inside as it would have been outside.
                     to = if to < 0 { -1 - to } else { 2 * edge - 1 - to };
                     m.work(WALL);
                     m.store(BOUNCE[d], &mut self.particle, p * PARTICLE + 3 + d, -speed);
@@ -91,13 +93,13 @@ impl<M: Memory> Gas<M> {
             }
             m.store(WAIT, &mut self.cell, cell, if waits == 0 { p as u32 + 1 } else { 0 });
             m.store(STAMPED, &mut self.cell, cell + 1, self.step);
-            if p % 1024 == 0 && !m.more() {
+            if p % 1024 == 0 && !m.budget_left() {
                 return;
             }
         }
     }
 
-    /// Two equal particles exchange their speeds in some directions: momentum and energy stay.
+    /// Two particles of equal mass swap speeds in some directions, which keeps momentum and energy.
     fn collide(&mut self, m: &mut M, a: usize, b: usize, cell: usize) {
         const COUNT: Site = site(0, 20);
         const MINE: [Site; 3] = [site(0, 21), site(0, 22), site(0, 23)];
@@ -118,7 +120,7 @@ impl<M: Memory> Gas<M> {
 
 fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut gas = Gas::new(m, s);
-    while m.more() {
+    while m.budget_left() {
         gas.fly(m);
     }
     (0..64).fold(1, |sum: u64, word| sum.rotate_left(3) ^ m.load(site(0, 40), &gas.particle, word) as u64)

@@ -1,9 +1,11 @@
-//! Clustering of points as they stream by: a random point is tried as a further centre, all points are read to see which would change
-//! to it and whether that pays. Memory is read from one end to the other, again and again.
+//! Clustering of a stream of points. A random point is tried as a further centre: all points are read to see which
+//! would move to it and whether that saves more than a centre costs. Memory is read from one end to the other, again
+//! and again.
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "cluster",
@@ -21,16 +23,16 @@ pub(super) const KERNEL: Kernel = Kernel {
 };
 
 const DIMENSIONS: usize = 32;
-/// What a centre costs, in units of the distance of two random points.
+/// Cost of a centre, in units of the distance between two random points.
 const OPENING: f32 = 200.0;
 
 struct Points<M: Memory> {
     count: usize,
     coordinate: M::Array<f32>,
-    /// Of each point: its centre, and how far that is.
+    /// For each point, its centre and the distance to it.
     centre: M::Array<u32>,
     cost: M::Array<f32>,
-    /// Of each point, whether it would change.
+    /// For each point, whether it would move to the centre that is tried.
     changes: M::Array<u8>,
 }
 
@@ -59,7 +61,7 @@ impl<M: Memory> Points<M> {
         }
     }
 
-    /// Tries a point as a centre; what it saved, if it is one now. `None`: the references are used up.
+    /// Tries a point as a centre. Returns what it saved if it became one. `None`: the reference budget is used up.
     fn attempt(&mut self, m: &mut M, candidate: usize) -> Option<f32> {
         const THERE: Site = site(0, 0);
         const HERE: Site = site(0, 1);
@@ -82,7 +84,7 @@ impl<M: Memory> Points<M> {
             let cost = m.load(COST, &self.cost, point);
             m.store(MARK, &mut self.changes, point, u8::from(sum < cost));
             saved += (cost - sum).max(0.0);
-            if point % 64 == 0 && !m.more() {
+            if point % 64 == 0 && !m.budget_left() {
                 return None;
             }
         }
@@ -113,7 +115,7 @@ fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut points = Points::new(m, s);
     let mut rng = Rng::new(s.seed ^ 1);
     let mut sum = 1u64;
-    while m.more() {
+    while m.budget_left() {
         let candidate = rng.below(points.count);
         let Some(saved) = points.attempt(m, candidate) else { break };
         sum = sum.rotate_left(5) ^ u64::from(saved.to_bits());
@@ -125,7 +127,8 @@ fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
 mod tests {
     use super::*;
 
-    /// After any number of attempts every point belongs to the nearest of the centres there are, and each centre saved what it says.
+    /// After any number of attempts every point belongs to its nearest centre, and each centre saved what `attempt`
+    /// reported.
     #[test]
     fn every_point_has_the_nearest_centre() {
         let mut m = Native::new(u64::MAX);

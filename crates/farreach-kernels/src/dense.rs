@@ -1,9 +1,11 @@
-//! Dense matrices whose rows are a power of two long: a product, a transposition, and tridiagonal systems down the columns.
-//! A walk down a column of a row-major matrix has a stride of one row, which at the default size is exactly one page.
+//! Dense matrices whose rows are a power of two long: a product, a transposition, and tridiagonal systems down the
+//! columns. A walk down a column of a row-major matrix has a stride of one row, which at the default size is exactly
+//! one page.
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "dense",
@@ -42,8 +44,8 @@ impl<M: Memory> Matrices<M> {
         Matrices { n, ld, a, b, c }
     }
 
-    /// c = a b / sqrt(n) + a, the rows of a by the columns of b: an iteration that neither grows nor dies. Ends after the row
-    /// in which the references are used up.
+    /// c = a b / sqrt(n) + a, the rows of a by the columns of b: values stay bounded and do not vanish. Ends after the
+    /// row in which the reference budget is used up.
     fn product(&mut self, m: &mut M) {
         const A: Site = site(0, 0);
         const B: Site = site(0, 1);
@@ -60,7 +62,7 @@ impl<M: Memory> Matrices<M> {
                 let value = sum * scale + m.load(ADD, &self.a, i * ld + j);
                 m.store(C, &mut self.c, i * ld + j, value);
             }
-            if !m.more() {
+            if !m.budget_left() {
                 return;
             }
         }
@@ -78,8 +80,8 @@ impl<M: Memory> Matrices<M> {
         }
     }
 
-    /// Each column of c becomes the solution x of -x[i-1] + 4 x[i] - x[i+1] = c[i], by elimination down and substitution up;
-    /// the factors stand in the column of b, which is free.
+    /// Each column of c becomes the solution x of -x[i-1] + 4 x[i] - x[i+1] = c[i], by elimination down and
+    /// substitution up; the factors are kept in the column of b, which is free.
     fn columns(&mut self, m: &mut M) {
         const LOAD: Site = site(2, 0);
         const FACTOR: Site = site(2, 1);
@@ -109,7 +111,7 @@ impl<M: Memory> Matrices<M> {
 
 fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut matrices = Matrices::new(m, s);
-    while m.more() {
+    while m.budget_left() {
         matrices.product(m);
         matrices.columns(m);
         matrices.transpose(m);

@@ -1,10 +1,11 @@
-//! A partial differential equation by three-dimensional Fourier transforms: 64 x 64 x 64 complex numbers at the default size.
-//! Each pass takes lines out of the array, with strides of 1, 64 and 4096 elements, transforms them in a buffer, and puts them
-//! back. The last stride is 64 KB: every element of a line lies in another superpage.
+//! A partial differential equation by three-dimensional Fourier transforms: 64 x 64 x 64 complex numbers at the default
+//! size. Each pass takes lines out of the array, with strides of 1, 64 and 4096 elements, transforms them in a buffer,
+//! and puts them back. The last stride is 64 KB: every element of a line lies in another superpage.
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Element, Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "fft3d",
@@ -31,7 +32,7 @@ fn times(a: Complex, b: Complex) -> Complex {
 struct Cube<M: Memory> {
     /// log2 of the length in each direction; the first is the one of stride 1.
     log: [u32; 3],
-    /// Frequencies, what they have become, and the field made of them.
+    /// The frequencies at the start, the frequencies now, and the field made of them.
     start: M::Array<Complex>,
     now: M::Array<Complex>,
     field: M::Array<Complex>,
@@ -60,14 +61,14 @@ impl<M: Memory> Cube<M> {
         1 << self.log.iter().sum::<u32>()
     }
 
-    /// Each direction in turn, in `field`.
+    /// Transforms `field` along each direction in turn.
     fn transform(&mut self, m: &mut M) {
         let mut shift = 0;
         for (pass, log) in (0..).zip(self.log) {
             let stride = 1usize << shift;
             let n = 1usize << log;
             for line in 0..self.len() / n {
-                // The line's first element: the bits of its number, with those of this direction left out.
+                // The line's first element: the bits of the line's number, with zeros for this direction's bits.
                 let first = (line >> shift << (shift + log)) | (line & (stride - 1));
                 self.one_line(m, pass, first, stride, log);
             }
@@ -100,7 +101,7 @@ impl<M: Memory> Cube<M> {
         }
     }
 
-    /// Frequencies fade, the quicker the higher; the field starts from them.
+    /// Damps the frequencies, higher ones faster, and copies them to the field.
     fn fade(&mut self, m: &mut M, step: u32) {
         const START: Site = site(3, 0);
         const NOW: Site = site(3, 1);
@@ -127,7 +128,7 @@ fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut cube = Cube::new(m, s);
     let mut sum = 0;
     let mut step = 0;
-    while m.more() {
+    while m.budget_left() {
         step += 1;
         cube.fade(m, step);
         cube.transform(m);

@@ -1,8 +1,9 @@
-//! Updates of uniformly random words: the definition of GUPS. A load and a store of one 64-bit word for each turn.
+//! Updates of uniformly random words: the definition of GUPS. Each update loads and stores one 64-bit word.
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 const UPDATE: Site = site(0, 0);
 const NEXT: Site = site(0, 1);
@@ -31,7 +32,7 @@ fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut ahead = m.array::<u64>(AHEAD);
     let mut rng = Rng::new(s.seed);
     let mut sum = 0u64;
-    while m.more() {
+    while m.budget_left() {
         for i in 0..AHEAD {
             m.store(STREAM, &mut ahead, i, rng.bits());
             m.work(NEXT);
@@ -49,7 +50,7 @@ fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
 mod tests {
     use super::*;
 
-    /// Exclusive-or undoes itself: the table after all updates is the exclusive-or of what each word got.
+    /// The table after all updates is the exclusive-or of everything that each word was updated with.
     #[test]
     fn the_sum_is_that_of_the_definition() {
         let settings = Settings { size: 64 << 10, references: 8 * 1024, seed: 3 };

@@ -1,9 +1,10 @@
-//! Two relations of 32-byte tuples: an index join, which probes a chained hash index on the inner relation at random, and every
-//! quarter of the outer relation a join without index, which is a scan of the whole inner one.
+//! Two relations of 32-byte tuples. An index join probes a chained hash index on the inner relation at random. After
+//! every quarter of the outer relation, one join runs without the index and scans the whole inner relation.
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "join",
@@ -20,13 +21,13 @@ pub(super) const KERNEL: Kernel = Kernel {
     native: run::<Native>,
 };
 
-/// Words of a tuple: key, value, link of the hash chain (1 + number of the next tuple), and one that nobody reads.
+/// Words of a tuple: key, value, link of the hash chain (1 + number of the next tuple), and padding that is never read.
 const TUPLE: usize = 4;
 const KEY: usize = 0;
 const VALUE: usize = 1;
 const LINK: usize = 2;
 
-/// Pairs of result tuples that are kept.
+/// Result pairs that are kept.
 const RESULTS: usize = 1 << 13;
 
 struct Relations<M: Memory> {
@@ -102,7 +103,7 @@ impl<M: Memory> Relations<M> {
         }
     }
 
-    /// Counts the inner tuples with a smaller value than that of an outer one.
+    /// Counts the inner tuples with a smaller value than the outer tuple's.
     fn scan(&mut self, m: &mut M, i: usize) {
         const BOUND: Site = site(2, 0);
         const INNER: Site = site(2, 1);
@@ -117,7 +118,7 @@ fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut relations = Relations::new(m, s);
     relations.build_index(m);
     let mut i = 0;
-    while m.more() {
+    while m.budget_left() {
         relations.probe(m, i);
         i = (i + 1) % relations.tuples;
         if i % (relations.tuples / 4) == 0 {

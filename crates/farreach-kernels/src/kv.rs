@@ -1,9 +1,11 @@
-//! A key-value store as memcached is built: a chained hash index over items that lie in slabs of three sizes, one list by last
-//! change for each size. Nine requests of ten read a value, one replaces it; popularity follows Zipf's law. The store is warm.
+//! A key-value store built like memcached: a chained hash index over items in slabs of three sizes, with one list per
+//! size, ordered by last change. Nine of ten requests read a value, one replaces it. Popularity follows Zipf's law. The
+//! store is warm.
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "kv",
@@ -22,8 +24,8 @@ pub(super) const KERNEL: Kernel = Kernel {
 
 /// Memory is copied 32 bytes at a time.
 type Cell = [u64; 4];
-/// The units of an item before its value: link of the hash chain, links of the list backward and forward, key; and version,
-/// length of the value in units, size class. Links are 1 + number of the item's first unit.
+/// The units of an item before its value: link of the hash chain, links of the list backward and forward, key; and
+/// version, length of the value in units, size class. Links are 1 + number of the item's first unit.
 const HEADER: usize = 2;
 const NEXT: usize = 0;
 const FORWARD: usize = 2;
@@ -31,7 +33,7 @@ const KEY: usize = 3;
 /// Units of an item, by class: 96, 448 and 960 bytes.
 const CLASSES: [usize; 3] = [3, 14, 30];
 const SLAB: usize = (1 << 20) / 32;
-/// Units of the buffers that requests come in and answers go out by.
+/// Units of the buffers for requests and answers.
 const BUFFER: usize = 2048;
 
 /// The key of an item, by its number: all different, in no order.
@@ -48,7 +50,7 @@ struct Store<M: Memory> {
     slabs: M::Array<Cell>,
     buckets: M::Array<u32>,
     count: usize,
-    /// First and last of the list of each class.
+    /// First and last item of each class's list.
     ends: M::Array<u32>,
     request: M::Array<Cell>,
     answer: M::Array<Cell>,
@@ -117,7 +119,7 @@ impl<M: Memory> Store<M> {
         None
     }
 
-    /// Sends the value of the key in the request; its version.
+    /// Sends the value of the key in the request. Returns its version.
     fn get(&mut self, m: &mut M) -> Option<u64> {
         const INFO: Site = site(1, 0);
         const FROM: Site = site(1, 1);
@@ -132,7 +134,7 @@ impl<M: Memory> Store<M> {
         Some(version)
     }
 
-    /// Replaces the value of the key in the request; the item becomes the first of its list.
+    /// Replaces the value of the key in the request. The item moves to the front of its list.
     fn set(&mut self, m: &mut M) -> Option<u64> {
         const INFO: Site = site(2, 0);
         const VALUE: Site = site(2, 1);
@@ -173,7 +175,7 @@ impl<M: Memory> Store<M> {
     }
 }
 
-/// Requests: an item, and whether it is changed. The popular items are any, not the first ones.
+/// Requests: an item, and whether it is changed. Popular items are spread at random, they are not the first ones.
 fn request(items: usize, rng: &mut Rng) -> (usize, bool) {
     let rank = rng.zipf(items) as u64;
     let item = ((u128::from(rank.wrapping_mul(0xd6e8_feb8_6659_fd93)) * items as u128) >> 64) as usize;
@@ -184,7 +186,7 @@ fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut store = Store::new(m, s);
     let mut rng = Rng::new(s.seed);
     let mut sum = 0u64;
-    while m.more() {
+    while m.budget_left() {
         let (item, change) = request(store.items, &mut rng);
         let key = key(item);
         m.read(&mut store.request, [[key, 0, 0, 0]; 2].into_iter());

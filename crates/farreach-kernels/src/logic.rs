@@ -1,9 +1,10 @@
-//! Event-driven simulation of logic: a wheel of time slots, each with a list of changes; a change wakes the gates it feeds, which
-//! lie anywhere in memory, and they may change in turn after their delay.
+//! Event-driven simulation of logic, with a wheel of time slots, each with a list of changes. A change wakes the gates
+//! it feeds, which lie anywhere in memory. They may change in turn after their delay.
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "logic",
@@ -20,8 +21,8 @@ pub(super) const KERNEL: Kernel = Kernel {
     native: run::<Native>,
 };
 
-/// Words of a gate: what it computes, its delay, two inputs (gates), its output, the output it will have when all its events have
-/// passed, and where its fan-out begins and ends.
+/// Words of a gate: what it computes, its delay, two inputs (gates), its output, the output it will have when all its
+/// events have passed, and where its fan-out begins and ends.
 const GATE: usize = 8;
 const FUNCTION: usize = 0;
 const DELAY: usize = 1;
@@ -31,7 +32,7 @@ const PROJECTED: usize = 5;
 const FANOUT: usize = 6;
 /// Words of an event: gate, value, next event of the slot (1 + number), or next free one.
 const EVENT: usize = 4;
-/// Slots of the wheel; more than the greatest delay.
+/// Slots of the wheel: more than the longest delay.
 const SLOTS: usize = 16;
 /// Logic between inputs and outputs.
 const LEVELS: usize = 24;
@@ -68,8 +69,8 @@ struct Netlist<M: Memory> {
 
 impl<M: Memory> Netlist<M> {
     fn new(m: &mut M, s: &Settings) -> Netlist<M> {
-        // A gate has 32 bytes, feeds two others on average, and there may be as many events of 16 bytes as a quarter of all gates
-        // have in flight: one each.
+        // A gate has 32 bytes and feeds two others on average. A quarter of all gates may have an event of 16 bytes in
+        // flight, one each.
         let gates = s.size as usize / (32 + 8 + 16);
         let width = gates / LEVELS;
         let gates = width * LEVELS;
@@ -114,7 +115,7 @@ impl<M: Memory> Netlist<M> {
         }
     }
 
-    /// Puts a change of a gate's output on the wheel, behind those of the same moment.
+    /// Puts a change of a gate's output on the wheel, after the others of the same time.
     fn schedule(&mut self, m: &mut M, gate: usize, value: u32, delay: usize) {
         assert!(self.free != 0, "as many events as gates");
         let (number, event) = (self.free, (self.free as usize - 1) * EVENT);
@@ -134,7 +135,7 @@ impl<M: Memory> Netlist<M> {
         self.waiting += 1;
     }
 
-    /// Computes a gate anew; a result that it is not on its way to already becomes an event.
+    /// Evaluates a gate. If the result differs from the output that is already under way, it becomes an event.
     fn wake(&mut self, m: &mut M, gate: usize) {
         const FIELD: [Site; 5] = [site(1, 0), site(1, 1), site(1, 2), site(1, 3), site(1, 4)];
         const VALUE: [Site; 2] = [site(1, 5), site(1, 6)];
@@ -152,7 +153,7 @@ impl<M: Memory> Netlist<M> {
         }
     }
 
-    /// All changes of this moment, then time goes on.
+    /// Applies all changes of this time slot, then advances time.
     fn tick(&mut self, m: &mut M) {
         const HEAD: Site = site(2, 0);
         const TAKEN: Site = site(2, 1);
@@ -181,20 +182,20 @@ impl<M: Memory> Netlist<M> {
         self.now = (self.now + 1) % SLOTS;
     }
 
-    /// Wakes every gate, as at power-on. Ends early when the references are used up.
+    /// Wakes every gate, as at power-on. Ends early when the reference budget is used up.
     fn power_on(&mut self, m: &mut M) {
         for gate in 0..self.gates {
             if m.load(site(0, 10), &self.gate, gate * GATE + FUNCTION) != EXTERNAL {
                 self.wake(m, gate);
             }
-            // Those that change do so while the others are still being woken: events do not pile up.
+            // Time goes on while gates are being woken, so that events do not pile up.
             if gate % 8 == 7 {
                 self.tick(m);
             }
         }
     }
 
-    /// New values on an eighth of the inputs, at random times; and time goes on until all is quiet.
+    /// Sets an eighth of the inputs to new values at random times, then runs until no event is left.
     fn vector(&mut self, m: &mut M, rng: &mut Rng) {
         const INPUT_NOW: Site = site(0, 11);
         for _ in 0..self.inputs / 8 {
@@ -203,7 +204,7 @@ impl<M: Memory> Netlist<M> {
             self.schedule(m, gate, 1 ^ now, 1);
             self.tick(m);
         }
-        while self.waiting > 0 && m.more() {
+        while self.waiting > 0 && m.budget_left() {
             self.tick(m);
         }
     }
@@ -213,9 +214,9 @@ fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut netlist = Netlist::new(m, s);
     let mut rng = Rng::new(s.seed ^ 1);
     // The gates settle before the first vector: that is simulation already.
-    let _ = m.more();
+    let _ = m.budget_left();
     netlist.power_on(m);
-    while m.more() {
+    while m.budget_left() {
         netlist.vector(m, &mut rng);
     }
     (0..netlist.gates.min(4096))

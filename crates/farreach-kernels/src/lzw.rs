@@ -1,11 +1,13 @@
-//! LZW compression of many files: a hash table that is probed at random, a stream of input, a stream of output.
+//! LZW compression of many files: a hash table probed at random, one stream of input, one stream of output.
 //!
-//! The heap is given out in segments of 64 KB. The table takes whole ones; each file of 32 KB is read into one of its own, the other
-//! half of which is never used. So a superpage of 32 KB can hold a file, one of 64 KB is never more than half touched there.
+//! The heap is given out in segments of 64 KB. The table takes whole segments. Each file of 32 KB is read into a
+//! segment of its own and uses only half of it. So a superpage of 32 KB can hold a file, and a superpage of 64 KB is at
+//! most half used there.
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "lzw",
@@ -74,11 +76,11 @@ struct Lzw<M: Memory> {
     files: Vec<M::Array<u8>>,
     output: M::Array<u32>,
     slots: usize,
-    /// Bits of a code, and codes there may be: three for every four slots.
+    /// Bits of a code, and the most codes there may be: three for every four slots.
     bits: u32,
     most: u32,
     next: u32,
-    /// Bits that wait for a whole word, and words written.
+    /// Bits that do not fill a word yet, and words written.
     waiting: u64,
     waiting_bits: u32,
     written: usize,
@@ -86,8 +88,8 @@ struct Lzw<M: Memory> {
 
 impl<M: Memory> Lzw<M> {
     fn new(m: &mut M, s: &Settings) -> Lzw<M> {
-        // One for the output, three of ten for files, the rest for the table. Nothing stands before them on the heap, so that
-        // segments begin at multiples of their size.
+        // One segment for the output, three of ten for files, the rest for the table. They come first on the heap, so
+        // that segments begin at multiples of their size.
         let segments = s.size as usize / SEGMENT - 1;
         let files = (segments * 3 / 10).max(1);
         let slots = (segments - files) * SEGMENT / SLOT;
@@ -99,7 +101,7 @@ impl<M: Memory> Lzw<M> {
         Lzw { table, files, output, slots, bits, most, next: FIRST, waiting: 0, waiting_bits: 0, written: 0 }
     }
 
-    /// The slot of a string, and what it holds: the string, or nothing.
+    /// The slot for a string, and its contents: the string, or nothing.
     fn find(&mut self, m: &mut M, prefix: u32, character: u8) -> (usize, u64) {
         const PROBE: Site = site(0, 0);
         const AGAIN: Site = site(0, 1);
@@ -135,7 +137,7 @@ impl<M: Memory> Lzw<M> {
         self.next = FIRST;
     }
 
-    /// Compresses until the references are used up, or the text is; `each` gets every code.
+    /// Compresses until the reference budget or the text is used up. `each` gets every code.
     fn compress(&mut self, m: &mut M, mut text: impl Iterator<Item = u8>, mut each: impl FnMut(u32)) {
         const IN: Site = site(0, 4);
         const NEW: Site = site(0, 5);
@@ -164,7 +166,7 @@ impl<M: Memory> Lzw<M> {
                     m.store(NEW, &mut self.table, slot, key << 32 | u64::from(self.next + 1));
                     self.next += 1;
                 } else if codes >= LOOK {
-                    // A full table serves as long as it serves as well as it did.
+                    // A full table is kept as long as its compression ratio does not fall.
                     let ratio = taken * 256 / codes;
                     if ratio < best {
                         self.clear(m);
@@ -176,11 +178,11 @@ impl<M: Memory> Lzw<M> {
                     }
                     (taken, codes) = (0, 0);
                 }
-                if !m.more() {
+                if !m.budget_left() {
                     break;
                 }
             }
-            if chunk.len() < FILE || !m.more() {
+            if chunk.len() < FILE || !m.budget_left() {
                 break;
             }
         }

@@ -13,19 +13,19 @@ pub struct Site(pub(super) u32);
 /// Places per page of text.
 pub(super) const STEPS: u32 = 128;
 
-/// Place `step` of phase `phase`. Each phase has a page of text for its 128 places. A place belongs to one call: it must always
-/// be used for the same kind of reference of the same size.
+/// Place `step` of phase `phase`. Each phase has a page of text for its 128 places. A place belongs to one call, so it
+/// is always used for the same kind of reference of the same size.
 pub const fn site(phase: u32, step: u32) -> Site {
     assert!(step < STEPS);
     Site(phase * STEPS + step)
 }
 
-/// Memory of an operating system's kernel, which is shared by all processes. What is in it steers nothing.
+/// Memory of an operating system's kernel, shared by all processes. No address and no decision depends on its contents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum System {
     /// All physical memory, in one piece ([`DIRECT_MAP`](farreach_types::addr::DIRECT_MAP)).
     DirectMap,
-    /// What it maps page by page ([`VARIABLE_MAPPINGS`](farreach_types::addr::VARIABLE_MAPPINGS)).
+    /// Memory that it maps page by page ([`VARIABLE_MAPPINGS`](farreach_types::addr::VARIABLE_MAPPINGS)).
     Variable,
 }
 
@@ -36,16 +36,16 @@ pub trait Memory {
 
     /// A new array on the heap, all zero: fresh memory from the system, not touched yet.
     fn array<T: Element>(&mut self, len: usize) -> Self::Array<T>;
-    /// A new array like [`Memory::array`] of values that steer nothing: no address and no decision depends on them. A tracing
-    /// memory does not keep them, loads give zero there.
+    /// A new array like [`Memory::array`], of opaque values: no address and no decision depends on them. A tracing
+    /// memory does not keep them; there a load gives zero.
     fn opaque<T: Element>(&mut self, len: usize) -> Self::Array<T>;
-    /// The one array of a kind of kernel memory: mapped and zero, its values as those of [`Memory::opaque`].
+    /// The one array of a kind of kernel memory, mapped and zero. Its values are opaque, as with [`Memory::opaque`].
     fn system<T: Element>(&mut self, of: System, len: usize) -> Self::Array<T>;
     /// A new array on the stack.
     fn stack<T: Element>(&mut self, len: usize) -> Self::Array<T>;
-    /// The system fills elements from 0 on, like read(2): the program itself makes no references.
+    /// The system fills elements from 0 on, like read(2). The program itself makes no references.
     fn read<T: Element>(&mut self, into: &mut Self::Array<T>, values: impl Iterator<Item = T>);
-    /// A new array with what the system read into it.
+    /// A new array that the system fills with values.
     fn input<T: Element>(&mut self, values: impl ExactSizeIterator<Item = T>) -> Self::Array<T> {
         let mut array = self.array(values.len());
         self.read(&mut array, values);
@@ -56,51 +56,53 @@ pub trait Memory {
     fn load<T: Element>(&mut self, at: Site, from: &Self::Array<T>, i: usize) -> T;
     /// Stores element `i`.
     fn store<T: Element>(&mut self, at: Site, to: &mut Self::Array<T>, i: usize, value: T);
-    /// Loads element `i` and stores what `f` makes of it; what was stored.
+    /// Loads element `i`, stores `f` of it, and returns the stored value.
     fn update<T: Element>(&mut self, at: Site, of: &mut Self::Array<T>, i: usize, f: impl FnOnce(T) -> T) -> T;
     /// Eight instructions without data references: arithmetic, branches.
     fn work(&mut self, at: Site);
 
-    /// Whether data references are left to make. To be asked at points where the kernel can end, for the first time when its input is
-    /// there and the algorithm begins.
-    fn more(&mut self) -> bool;
+    /// Whether the reference budget is not used up. A kernel asks this where it can end, for the first time when its
+    /// input is complete and the algorithm begins.
+    fn budget_left(&mut self) -> bool;
 }
 
-/// Who wants to know about a kernel on real memory. Nothing is told at a reference: the kernel runs as without.
+/// An observer of a kernel on real memory. It is not called at references, so the kernel runs as fast as without it.
 pub trait Watch {
-    /// An array has these addresses. If it is large, none of it was touched yet.
+    /// A new array has these addresses. If it is large, nothing of it was touched yet.
     fn made(&mut self, _at: Range<usize>) {}
-    /// The input is there: the algorithm begins.
+    /// The input is complete and the algorithm begins.
     fn begins(&mut self) {}
-    /// The references are used up, so many since the beginning; all arrays are still there.
-    fn ends(&mut self, _references: u64) {}
+    /// The budget is used up after `references` references of the algorithm. All arrays still exist.
+    fn ends(&mut self, references: u64) {
+        let _ = references;
+    }
 }
 
 impl Watch for () {}
 
 /// Real memory.
 pub struct Native {
-    /// References until the next turn: none before the algorithm has begun.
+    /// References until [`Native::turn`]; below 0 while the input is made.
     left: i64,
     references: i64,
-    /// References made before it began, once it has.
+    /// References made before the algorithm began, once it has.
     before: Option<i64>,
     ended: bool,
     watch: Box<dyn Watch>,
 }
 
 impl Native {
-    /// Memory for so many data references.
+    /// Memory with a budget of data references.
     pub fn new(references: u64) -> Native {
         Native::watched(references, Box::new(()))
     }
 
-    /// As [`Native::new`], with somebody who is told.
+    /// As [`Native::new`], with an observer.
     pub fn watched(references: u64, watch: Box<dyn Watch>) -> Native {
         Native { left: 0, references: references.try_into().unwrap_or(i64::MAX), before: None, ended: false, watch }
     }
 
-    /// Begins, or ends.
+    /// The algorithm begins, or the budget is used up.
     #[cold]
     fn turn(&mut self) -> bool {
         if self.before.is_none() {
@@ -163,7 +165,7 @@ impl Memory for Native {
     #[inline(always)]
     fn work(&mut self, _: Site) {}
     #[inline(always)]
-    fn more(&mut self) -> bool {
+    fn budget_left(&mut self) -> bool {
         self.left > 0 || self.turn()
     }
 }

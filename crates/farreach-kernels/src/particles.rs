@@ -1,9 +1,11 @@
-//! Particles in a plasma on a two-dimensional periodic grid: each moves in the field of its cell and leaves its charge on the four
-//! corners; then the field follows from the charge. Particles come in sequence, their cells from a band of the grid.
+//! Particles in a plasma on a two-dimensional periodic grid. Each moves in the field of its cell and adds its charge to
+//! the four corners. Then the field is computed from the charge. Particles are visited in sequence; their cells lie in
+//! a band of the grid.
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "particles",
@@ -23,7 +25,7 @@ pub(super) const KERNEL: Kernel = Kernel {
 struct Plasma<M: Memory> {
     particles: usize,
     side: usize,
-    /// Place in cells, and speed in cells per step.
+    /// Position in cells, and speed in cells per step.
     x: M::Array<f64>,
     y: M::Array<f64>,
     vx: M::Array<f64>,
@@ -51,7 +53,7 @@ impl<M: Memory> Plasma<M> {
         Plasma { particles, side, x, y, vx, vy, ex: m.array(cells), ey: m.array(cells), charge: m.array(cells) }
     }
 
-    /// Moves every particle and lays its charge down. False: the references are used up.
+    /// Moves every particle and deposits its charge. False: the reference budget is used up.
     fn push(&mut self, m: &mut M) -> bool {
         const LOAD: [Site; 4] = [site(0, 0), site(0, 1), site(0, 2), site(0, 3)];
         const FIELD: [Site; 2] = [site(0, 4), site(0, 5)];
@@ -85,14 +87,14 @@ impl<M: Memory> Plasma<M> {
             for (at, (i, j, part)) in CORNER.into_iter().zip(corners) {
                 m.update(at, &mut self.charge, i * side + j, |c| c + part);
             }
-            if p % 4096 == 0 && !m.more() {
+            if p % 4096 == 0 && !m.budget_left() {
                 return false;
             }
         }
         true
     }
 
-    /// The field is what drives particles from where there are many; the charge begins anew.
+    /// Computes the field, which drives particles away from where there are many, and clears the charge.
     fn solve(&mut self, m: &mut M) {
         const NEAR: [Site; 4] = [site(1, 0), site(1, 1), site(1, 2), site(1, 3)];
         const EX: Site = site(1, 4);
@@ -122,7 +124,7 @@ impl<M: Memory> Plasma<M> {
 
 fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut plasma = Plasma::new(m, s);
-    while m.more() {
+    while m.budget_left() {
         plasma.clear(m);
         if plasma.push(m) {
             plasma.solve(m);

@@ -1,4 +1,4 @@
-//! Random numbers whose every bit is fixed: a PCG, and ranges by multiplication, so that no library version changes a stream.
+//! Random numbers that are the same with every library version: a PCG, with ranges by multiplication.
 
 use rand::{Rng as _, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -30,8 +30,8 @@ impl Rng {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// A rank below `n` with probability about 1 / (rank + 1): Zipf's law with exponent 1, made of integers alone. Each power
-    /// of two of ranks is as likely as any other, and within it all ranks are.
+    /// A rank below `n` with probability about 1 / (rank + 1): Zipf's law with exponent 1, in integers only. All
+    /// intervals between two powers of two are equally likely, and so are all ranks inside an interval.
     #[inline]
     pub fn zipf(&mut self, n: usize) -> usize {
         let octaves = n.ilog2() as usize + 1;

@@ -1,9 +1,11 @@
-//! A functional program and its copying collector: sets as binary trees that are never changed, only copied along the path of an
-//! insertion. Allocation sweeps one half of the heap; when it is full, Cheney's collector copies what lives into the other.
+//! A functional program and its copying collector. Sets are immutable binary trees: an insertion copies the path from
+//! the root. Allocation moves through one half of the heap. When it is full, Cheney's collector copies the live nodes
+//! to the other half.
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "semispace",
@@ -45,7 +47,7 @@ impl<M: Memory> Heap<M> {
         Heap { words: m.array(2 * half), half, used: 0, free: 0, roots: m.stack(TREES), collections: 0 }
     }
 
-    /// Whether there is room for so many nodes.
+    /// Whether there is room for this many nodes.
     fn has_room(&self, nodes: usize) -> bool {
         self.free + nodes * NODE <= (self.used + 1) * self.half
     }
@@ -60,7 +62,7 @@ impl<M: Memory> Heap<M> {
         at as u64 + 1
     }
 
-    /// How many nodes lie above the place of a key; `None` if it is there.
+    /// The depth at which a key would be inserted; `None` if the tree has it.
     fn depth(&mut self, m: &mut M, tree: usize, key: u64) -> Option<usize> {
         const ROOT: Site = site(1, 0);
         const AT: Site = site(1, 1);
@@ -80,14 +82,14 @@ impl<M: Memory> Heap<M> {
         Some(depth)
     }
 
-    /// Puts a key into a tree: a new path from the root, the rest is shared. The caller has looked for room.
+    /// Inserts a key: copies the path from the root and shares the rest. The caller has made sure that there is room.
     fn insert(&mut self, m: &mut M, tree: usize, key: u64) {
         const ROOT: Site = site(2, 0);
         const OLD: [Site; 3] = [site(2, 1), site(2, 2), site(2, 3)];
         const LINK: [Site; 2] = [site(2, 4), site(2, 5)];
         const NEW_ROOT: Site = site(2, 6);
         let mut old = m.load(ROOT, &self.roots, tree);
-        // The new node whose link is still the old one.
+        // The new node whose link still points to the old child.
         let mut above: Option<(usize, usize)> = None;
         loop {
             let new = match old {
@@ -115,7 +117,7 @@ impl<M: Memory> Heap<M> {
         }
     }
 
-    /// Cheney: what the roots reach goes to the other half, in breadth.
+    /// Cheney's algorithm: copies everything that the roots reach to the other half, breadth first.
     fn collect(&mut self, m: &mut M) {
         const ROOT: Site = site(3, 0);
         const NEW_ROOT: Site = site(3, 1);
@@ -140,7 +142,7 @@ impl<M: Memory> Heap<M> {
         }
     }
 
-    /// Where a node is now, copied if it was not yet.
+    /// The new place of a node, which is copied unless it was copied already.
     fn forward(&mut self, m: &mut M, link: u64) -> u64 {
         const MOVED_TO: Site = site(3, 6);
         const FROM: [Site; 3] = [site(3, 7), site(3, 8), site(3, 9)];
@@ -160,11 +162,12 @@ impl<M: Memory> Heap<M> {
     }
 }
 
-/// One insertion after the other, each into a random tree; in turn, trees that have their share of keys begin anew.
+/// Inserts keys into random trees. A tree that has its share of keys starts over.
 struct Program {
     rng: Rng,
-    /// Keys in each tree, and most of them: together the living are a third of a half.
+    /// Keys in each tree.
     keys: [usize; TREES],
+    /// The most a tree may have: live nodes then fill a third of a half.
     most: usize,
 }
 
@@ -199,7 +202,7 @@ fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut heap = Heap::new(m, s);
     let mut program = Program::new(&heap, s.seed);
     let mut sum = 0u64;
-    while m.more() {
+    while m.budget_left() {
         let (tree, key) = program.step(m, &mut heap);
         sum = sum.rotate_left(9) ^ key.unwrap_or(tree as u64);
     }

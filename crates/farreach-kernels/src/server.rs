@@ -1,14 +1,17 @@
-//! A server and its kernel: connections whose requests come in through socket buffers, name a page of a file, and are answered from the page
-//! cache. Two data references of three are the kernel's, which copies between the buffers of the program and memory of its own.
+//! A server and its kernel. Requests arrive through socket buffers and name a page of a file; answers come from the
+//! page cache. Two of three data references are the kernel's, which copies between the program's buffers and its own
+//! memory.
 //!
-//! The kernel's memory is its direct map, three quarters of the size: socket buffers, the nodes by which it finds cached pages, and those
-//! pages, wherever they came to lie. What it maps page by page is a table of descriptors, which each call looks at, and other tables, of
-//! which one call in [`SELDOM`] wants an entry. That share is an assumption, and with it how many of the kernel's misses are in the direct
-//! map (DS13-43). The kernel's code stands in the text of the program: fetches never go to a segment (AMB-63), and the direct map has none.
+//! Three quarters of the memory are the kernel's direct map: socket buffers, the nodes of the page-cache index, and the
+//! cached pages, at random places. Page by page the kernel maps a table of descriptors, which every call reads, and
+//! other tables, which one call in [`SELDOM`] reads. That share is an assumption, and so is the part of the kernel's
+//! misses that lie in the direct map (DS13-43). The kernel's code is in the text of the program: fetches never go to a
+//! segment (AMB-63), and the direct map has no code.
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, System, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "server",
@@ -36,15 +39,15 @@ const REQUEST: usize = 4;
 const ANSWER: usize = 32;
 /// Units of the program's buffer for answers.
 const BUFFER: usize = 2048;
-/// Entries of a node by which the page cache is searched.
+/// Entries of a node of the page-cache index.
 const FANOUT: usize = 64;
 /// Units of the table of descriptors.
 const DESCRIPTORS: usize = CONNECTIONS;
-/// One call in so many wants an entry of the other tables.
+/// One call in this many reads an entry of the other tables.
 const SELDOM: usize = 16;
 
 struct Server<M: Memory> {
-    /// The page of memory that the kernel took for each use: sockets, nodes, files.
+    /// The page of memory behind each page of sockets, nodes and files.
     frames: Vec<u32>,
     nodes: usize,
     files: usize,
@@ -66,7 +69,7 @@ impl<M: Memory> Server<M> {
         let mut rng = Rng::new(s.seed ^ 0x5e1f);
         let nodes = (pages - CONNECTIONS).div_ceil(FANOUT);
         let files = pages - CONNECTIONS - nodes;
-        // Which page of a file a key names: any.
+        // A key names any page of a file.
         let index: Vec<u32> = rng.order(files);
         let tables = (s.size as usize / 64 / 32).max(DESCRIPTORS);
         let session_count = s.size as usize / 8 / 32;
@@ -86,12 +89,12 @@ impl<M: Memory> Server<M> {
         }
     }
 
-    /// Cell `at` of the page that has this use.
+    /// Unit `at` of the page with this use.
     fn unit(&self, usage: usize, at: usize) -> usize {
         self.frames[usage] as usize * PAGE + at
     }
 
-    /// recv: from the socket's buffer. `seldom`: an entry of the other tables, if there is one of this number.
+    /// recv: copies from the socket's buffer. `seldom`: the entry of the other tables to read, if any.
     fn receive(&mut self, m: &mut M, connection: usize, key: usize, seldom: usize) -> u64 {
         const DESCRIPTOR: Site = site(0, 0);
         const TABLE: Site = site(0, 1);
@@ -108,7 +111,7 @@ impl<M: Memory> Server<M> {
         sum
     }
 
-    /// The program: which page is asked for.
+    /// The program parses the request: which page it names.
     fn understand(&mut self, m: &mut M, connection: usize, key: usize) -> (usize, u64) {
         const PARSE: Site = site(1, 0);
         const HASH: Site = site(1, 1);
@@ -141,7 +144,7 @@ impl<M: Memory> Server<M> {
         sum
     }
 
-    /// The program looks at what it has, and sends it.
+    /// The program reads the answer and sends it.
     fn send(&mut self, m: &mut M, connection: usize) -> u64 {
         const CHECK: Site = site(3, 0);
         const FROM: Site = site(3, 1);
@@ -164,7 +167,7 @@ fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut server = Server::new(m, s);
     let mut rng = Rng::new(s.seed);
     let mut sum = 1u64;
-    while m.more() {
+    while m.budget_left() {
         let (connection, key, part) = (rng.below(CONNECTIONS), rng.zipf(server.files), rng.below(PAGE / ANSWER));
         let seldom = rng.below(SELDOM * server.tables);
         sum = sum.rotate_left(5) ^ server.receive(m, connection, key, seldom);

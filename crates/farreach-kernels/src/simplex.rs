@@ -1,9 +1,10 @@
-//! Minimum-cost flow by negative cycles that close a spanning tree: a network simplex. Arcs are priced in sequence, a block at a
-//! time; the best one makes a cycle with the paths to the root, and nodes are records linked as parent, first child and siblings.
+//! Minimum-cost flow by the network simplex method. Arcs are priced in sequence, a block at a time. The best arc closes
+//! a cycle with the paths to the root of a spanning tree. Nodes are records linked by parent, first child and siblings.
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "simplex",
@@ -20,7 +21,8 @@ pub(super) const KERNEL: Kernel = Kernel {
     native: run::<Native>,
 };
 
-/// Words of a node: parent, arc to the parent, whether that arc points up, depth, price, first child, next and previous sibling.
+/// Words of a node: parent, arc to the parent, whether that arc points up, depth, price, first child, next and previous
+/// sibling.
 const NODE: usize = 8;
 const PARENT: usize = 0;
 const ARC: usize = 1;
@@ -56,7 +58,7 @@ impl<M: Memory> Network<M> {
         let mut node = vec![0i64; (nodes + 1) * NODE];
         let mut supply = 0;
         for n in 1..=nodes {
-            // Supplies in pairs: what one gives the next one takes.
+            // Supplies in pairs: the second node takes what the first one gives.
             supply = if n % 2 == 1 { if n == nodes { 0 } else { rng.below(20) as i64 } } else { -supply };
             let up = supply >= 0;
             let (from, to) = if up { (n, 0) } else { (0, n) };
@@ -69,7 +71,7 @@ impl<M: Memory> Network<M> {
         node[CHILD] = 1;
         for a in nodes..arcs {
             let from = 1 + rng.below(nodes);
-            // Near as a rule, so that paths exist and are long.
+            // Mostly near neighbours, so that paths exist and are long.
             let to = if rng.below(4) == 0 { 1 + rng.below(nodes) } else { 1 + (from + rng.below(64)) % nodes };
             let record = [from as i64, to as i64, 1 + rng.below(1000) as i64, 10 + rng.below(90) as i64, 0, 0];
             arc[a * ARC_WORDS..][..ARC_WORDS].copy_from_slice(&record);
@@ -81,7 +83,8 @@ impl<M: Memory> Network<M> {
         m.load(at, &self.node, node as usize * NODE + word)
     }
 
-    /// The arc of a block that violates its price most, and whether flow on it shall grow; `None` after a whole round without.
+    /// The arc of a block with the largest price violation, and whether its flow is to grow. `None` after a whole round
+    /// without one.
     fn price(&mut self, m: &mut M) -> Option<(usize, bool)> {
         const END: [Site; 2] = [site(0, 0), site(0, 1)];
         const COST: Site = site(0, 2);
@@ -123,7 +126,7 @@ impl<M: Memory> Network<M> {
         None
     }
 
-    /// Room on the tree arc of a node for flow that goes up (or down) it.
+    /// Room for flow up (or down) on the tree arc of a node.
     fn room(&self, m: &mut M, node: i64, up: bool) -> i64 {
         const ARC_OF: Site = site(1, 0);
         const POINTS: Site = site(1, 1);
@@ -144,7 +147,7 @@ impl<M: Memory> Network<M> {
         m.update(FLOW, &mut self.arc, a * ARC_WORDS + 4, |flow| if along { flow + amount } else { flow - amount });
     }
 
-    /// Sends as much as fits around the cycle that an arc closes; the arc that stops it leaves the tree.
+    /// Sends as much flow as fits around the cycle that an arc closes. The arc that limits it leaves the tree.
     fn pivot(&mut self, m: &mut M, enters: usize, grow: bool) {
         const END: [Site; 2] = [site(1, 7), site(1, 8)];
         const OWN: [Site; 3] = [site(1, 9), site(1, 10), site(1, 11)];
@@ -156,7 +159,7 @@ impl<M: Memory> Network<M> {
         let (tail, head) = if grow { (from, to) } else { (to, from) };
         let flow = m.load(OWN[0], &self.arc, enters * ARC_WORDS + 4);
         let mut least = if grow { m.load(OWN[1], &self.arc, enters * ARC_WORDS + 3) - flow } else { flow };
-        // The node below the arc that leaves, and on which side it is.
+        // The node below the leaving arc, and its side of the cycle.
         let mut leaves = None;
         let (mut a, mut b) = (tail, head);
         while a != b {
@@ -192,7 +195,7 @@ impl<M: Memory> Network<M> {
         }
     }
 
-    /// New costs for one arc of 64 that are not in the tree: no price changes.
+    /// New costs for one in 64 of the arcs outside the tree, so that no price changes.
     fn change(&mut self, m: &mut M, rng: &mut Rng) {
         for _ in 0..self.arcs / 64 {
             let a = self.nodes + rng.below(self.arcs - self.nodes);
@@ -218,8 +221,8 @@ impl<M: Memory> Network<M> {
         }
     }
 
-    /// The tree below `below` hangs on `outside` by the arc that enters, with `inside` at its top: links on the path between
-    /// turn round; then depths and prices of the whole piece follow.
+    /// Hangs the tree below `below` on `outside` by the entering arc, with `inside` at its top. Links on the path
+    /// between are reversed, then depths and prices of the whole piece are updated.
     fn rehang(&mut self, m: &mut M, enters: usize, inside: i64, outside: i64, below: i64) {
         let tail = m.load(site(2, 20), &self.arc, enters * ARC_WORDS);
         let (mut node, mut parent, mut arc, mut up) = (inside, outside, enters as i64, i64::from(tail == inside));
@@ -271,12 +274,12 @@ impl<M: Memory> Network<M> {
     }
 }
 
-/// Solves; then some costs change, as in a schedule, and the search goes on from the tree there is.
+/// Solves; then some costs change, as in a schedule, and the search continues from the current tree.
 fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut network = Network::new(m, s);
     let mut rng = Rng::new(s.seed ^ 1);
     let mut sum = 1u64;
-    while m.more() {
+    while m.budget_left() {
         match network.price(m) {
             Some((arc, grow)) => {
                 network.pivot(m, arc, grow);

@@ -1,12 +1,13 @@
-//! Transient analysis of a circuit: every step walks the list of devices, each of which adds to four elements of a sparse matrix,
-//! then factors the matrix and solves. Matrix elements and devices are records linked into lists, in the order of a netlist, which
-//! is not that of the lists: pointer chasing over a small set of pages, again and again.
+//! Transient analysis of a circuit. Every step walks the list of devices, each of which adds to four elements of a
+//! sparse matrix, then factors the matrix and solves. Matrix elements and devices are linked records that lie in
+//! netlist order, which is not the order of the lists: pointer chasing over a small set of pages, again and again.
 
 use std::collections::BTreeSet;
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "sparse-lu",
@@ -28,17 +29,19 @@ const NODES: usize = 12;
 /// Devices of a subcircuit, besides those two and one to ground at each node.
 const INNER: usize = 16;
 
-/// Words of a matrix element: value, row, next element in the row, next in the column. Links are 1 + number of the first word.
+/// Words of a matrix element: value, row, next element in the row, next in the column. Links are 1 + number of the
+/// first word.
 const ELEMENT: usize = 4;
 const ROW: usize = 1;
 const RIGHT: usize = 2;
 const DOWN: usize = 3;
-/// Words of a device: the next device, conductance, two nodes (0 is ground), and the elements at (a, a), (b, b), (a, b), (b, a).
+/// Words of a device: the next device, conductance, two nodes (0 is ground), and the elements at (a, a), (b, b), (a,
+/// b), (b, a).
 const DEVICE: usize = 8;
 
 struct Circuit<M: Memory> {
     nodes: usize,
-    /// How many there are.
+    /// Nodes, elements and devices.
     count: usize,
     elements: M::Array<u64>,
     devices: M::Array<u64>,
@@ -60,7 +63,7 @@ fn fill_in(rows: &mut [BTreeSet<usize>]) {
     }
 }
 
-/// Pairs of connected nodes, of which the second may be ground (0), in netlist order. Nodes count from 1.
+/// Pairs of connected nodes in netlist order. The second may be ground (0). Nodes count from 1.
 fn netlist(subcircuits: usize, rng: &mut Rng) -> Vec<(usize, usize)> {
     let mut pairs = Vec::new();
     for sub in 0..subcircuits {
@@ -145,7 +148,7 @@ impl<M: Memory> Circuit<M> {
         f64::from_bits(m.update(at, &mut self.elements, element as usize - 1, |bits| f(f64::from_bits(bits)).to_bits()))
     }
 
-    /// The matrix and the right side at the present voltages.
+    /// Builds the matrix and the right side for the current voltages.
     fn stamp(&mut self, m: &mut M, step: u32) {
         const ZERO: Site = site(0, 0);
         const SOURCE: Site = site(0, 1);
@@ -180,7 +183,8 @@ impl<M: Memory> Circuit<M> {
         }
     }
 
-    /// L U in place: the pivots and what is below them is L, what is right of them U, whose pivots are 1.
+    /// LU decomposition in place. L is the pivots and everything below them; U is everything right of them, with ones
+    /// on its diagonal.
     fn factor(&mut self, m: &mut M) {
         const PIVOT: [Site; 4] = [site(1, 0), site(1, 1), site(1, 2), site(1, 3)];
         const SCALE: Site = site(1, 4);
@@ -214,7 +218,7 @@ impl<M: Memory> Circuit<M> {
         }
     }
 
-    /// The voltages for the right side, which is used up.
+    /// Solves for the voltages; overwrites the right side.
     fn solve(&mut self, m: &mut M) {
         const DIAGONAL: [Site; 3] = [site(2, 0), site(2, 1), site(2, 2)];
         const RIGHT_SIDE: Site = site(2, 3);
@@ -235,7 +239,8 @@ impl<M: Memory> Circuit<M> {
                 lower = m.load(ELEMENTS[2], &self.elements, lower as usize - 1 + DOWN);
             }
         }
-        // Elements know their row alone; but the pattern is symmetric, so the rows of L below a pivot are the columns right of it.
+        // An element knows only its row. The pattern is symmetric, so the rows of L below a pivot are the columns right
+        // of it.
         for k in (0..self.nodes).rev() {
             let pivot = u64::from(m.load(BACK[0], &self.diagonal, k));
             let mut upper = m.load(BACK[1], &self.elements, pivot as usize - 1 + RIGHT);
@@ -256,7 +261,7 @@ impl<M: Memory> Circuit<M> {
 fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut circuit = Circuit::new(m, s);
     let mut step = 0;
-    while m.more() {
+    while m.budget_left() {
         circuit.stamp(m, step);
         circuit.factor(m);
         circuit.solve(m);

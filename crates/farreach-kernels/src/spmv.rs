@@ -1,8 +1,9 @@
 //! Conjugate gradients on a sparse symmetric matrix: rows in sequence, and a gather from a vector at random columns.
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "spmv",
@@ -19,7 +20,8 @@ pub(super) const KERNEL: Kernel = Kernel {
     native: run::<Native>,
 };
 
-/// Elements of a row: the diagonal and one of each of eleven random pairings of the rows, which makes the matrix symmetric.
+/// Elements of a row: the diagonal, and one from each of eleven random pairings of the rows. So the matrix is
+/// symmetric.
 const ROW: usize = 12;
 
 /// Columns of all rows, ascending within a row.
@@ -35,7 +37,7 @@ fn columns(rows: usize, rng: &mut Rng) -> Vec<u32> {
     columns
 }
 
-/// The element at a place: the same at its mirror, and small beside the diagonal.
+/// A matrix element: symmetric, and small compared with the diagonal.
 fn value(row: usize, column: usize) -> f64 {
     if row == column {
         return 4.0;
@@ -56,7 +58,7 @@ struct Cg<M: Memory> {
 }
 
 impl<M: Memory> Cg<M> {
-    /// The system whose right side is all ones.
+    /// A system with a right side of all ones.
     fn new(m: &mut M, s: &Settings) -> Cg<M> {
         let rows = (s.size as usize / (ROW * 12 + 4 * 8)) & !1;
         let columns = columns(rows, &mut Rng::new(s.seed));
@@ -71,7 +73,7 @@ impl<M: Memory> Cg<M> {
         cg
     }
 
-    /// q = A p; the product p q. Ends early when the references are used up.
+    /// q = A p. Returns the product p q. Ends early when the reference budget is used up.
     fn multiply(&mut self, m: &mut M) -> f64 {
         const COLUMN: Site = site(0, 0);
         const ELEMENT: Site = site(0, 1);
@@ -87,14 +89,14 @@ impl<M: Memory> Cg<M> {
             }
             m.store(SUM, &mut self.q, row, sum);
             product += sum * m.load(OWN, &self.p, row);
-            if row % 256 == 0 && !m.more() {
+            if row % 256 == 0 && !m.budget_left() {
                 break;
             }
         }
         product
     }
 
-    /// One iteration; the square of the residual.
+    /// One iteration. Returns the square of the residual.
     fn iterate(&mut self, m: &mut M) -> f64 {
         const X: [Site; 2] = [site(1, 0), site(1, 1)];
         const R: [Site; 2] = [site(1, 2), site(1, 3)];
@@ -120,7 +122,7 @@ impl<M: Memory> Cg<M> {
 
 fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut cg = Cg::new(m, s);
-    while m.more() {
+    while m.budget_left() {
         cg.iterate(m);
     }
     (0..16).fold(1, |sum: u64, i| sum.rotate_left(3) ^ m.load(site(2, 2), &cg.x, i).to_bits())

@@ -1,9 +1,10 @@
-//! Finite differences on a three-dimensional grid, as programs that evolve space-time do: many grid functions, each an array of its
-//! own, in three time levels, and one loop over the points that brings all of them a step further.
+//! Finite differences on a three-dimensional grid, as in programs that evolve space-time. There are many grid
+//! functions, each an array of its own, in three time levels. One loop over the points advances all of them by a step.
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "stencil",
@@ -36,7 +37,7 @@ struct Grid<M: Memory> {
     given: Vec<M::Array<f64>>,
 }
 
-/// What stands at the beginning in element `i` of an array.
+/// Initial value of element `i` of an array.
 fn initial(seed: u64, array: usize, i: usize) -> f64 {
     let mut rng = Rng::new(seed ^ ((array as u64) << 48) ^ i as u64);
     (rng.bits() >> 11) as f64 / (1u64 << 53) as f64
@@ -56,13 +57,14 @@ impl<M: Memory> Grid<M> {
             }
             array
         };
-        // The level that is computed first need not be read.
+        // The level that is computed first needs no initial values.
         let field = (0..LEVELS).map(|level| (0..FIELDS).map(|_| array(m, level < 2)).collect()).collect();
         let given = (0..GIVEN).map(|_| array(m, true)).collect();
         Grid { side, field, given }
     }
 
-    /// One step in time: from the two levels before, at all inner points, for all fields. Ends early when the references are used up.
+    /// One time step from the two levels before, at all inner points, for all fields. Ends early when the reference
+    /// budget is used up.
     fn step(&mut self, m: &mut M) {
         let n = self.side;
         let [before, now, next] = &mut self.field[..] else { unreachable!("three levels") };
@@ -86,7 +88,7 @@ impl<M: Memory> Grid<M> {
                         m.store(place(8), &mut next[f], i, value);
                     }
                 }
-                if !m.more() {
+                if !m.budget_left() {
                     return;
                 }
             }
@@ -98,7 +100,7 @@ impl<M: Memory> Grid<M> {
 fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     const RESULT: Site = site(1, 100);
     let mut grid = Grid::new(m, s);
-    while m.more() {
+    while m.budget_left() {
         grid.step(m);
     }
     let middle = (grid.side / 2 * grid.side + 1) * grid.side;

@@ -1,9 +1,10 @@
-//! Matching of sequences by a suffix tree: the tree of one genome, laid out as its nodes came to be, is walked from the root for each
-//! place of another one. The upper part of the tree is hot, every walk ends somewhere else.
+//! Matching of sequences by a suffix tree. The tree of one genome, with nodes in order of creation, is walked from the
+//! root for each position of another genome. The upper part of the tree is hot; walks end all over it.
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, Site, site};
 use super::random::Rng;
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 
 pub(super) const KERNEL: Kernel = Kernel {
     name: "suffix",
@@ -32,12 +33,12 @@ const ROOT: u32 = 1;
 
 struct Tree<M: Memory> {
     bases: usize,
-    /// The genome, a base (0 to 3) per byte; and a window of the other one.
+    /// The genome, one base (0 to 3) per byte, and a window of the other genome.
     text: M::Array<u8>,
     other: M::Array<u8>,
     node: M::Array<u32>,
     used: u32,
-    /// Ukkonen's active point, what is still to be inserted, and bases taken.
+    /// Ukkonen's active point, suffixes still to be inserted, and bases read.
     active: u32,
     edge: usize,
     along: usize,
@@ -87,7 +88,7 @@ impl<M: Memory> Tree<M> {
         m.load(site(0, at), &self.text, place) as usize
     }
 
-    /// Ukkonen's step: the next base goes into the tree.
+    /// Ukkonen's step: adds the next base to the tree.
     fn extend(&mut self, m: &mut M) {
         let place = self.taken;
         let base = self.base(m, 0, place);
@@ -146,7 +147,7 @@ impl<M: Memory> Tree<M> {
         }
     }
 
-    /// How much of the other genome from a place of the window on occurs somewhere in this one.
+    /// Length of the longest match, anywhere in this genome, of the other genome from a position of the window on.
     fn longest(&self, m: &mut M, start: usize) -> usize {
         const OTHER: [Site; 2] = [site(1, 0), site(1, 1)];
         const DOWN: Site = site(1, 2);
@@ -162,7 +163,7 @@ impl<M: Memory> Tree<M> {
             let from = m.load(EDGE[0], &self.node, node as usize * NODE + FROM) as usize;
             let to = m.load(EDGE[1], &self.node, node as usize * NODE + TO);
             let end = if to == OPEN { self.taken } else { to as usize };
-            // The first base was that of the child.
+            // The child was chosen by its first base.
             at += 1;
             for place in from + 1..end {
                 if at == WINDOW || m.load(TEXT, &self.text, place) != m.load(OTHER[1], &self.other, at) {
@@ -177,17 +178,17 @@ impl<M: Memory> Tree<M> {
 
 fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut tree = Tree::new(m, s);
-    while tree.taken < tree.bases && m.more() {
+    while tree.taken < tree.bases && m.budget_left() {
         tree.extend(m);
     }
     let mut rng = Rng::new(s.seed ^ 1);
     let mut sum = u64::from(tree.used);
-    while m.more() {
+    while m.budget_left() {
         let window: Vec<u8> = (0..WINDOW).map(|_| rng.below(4) as u8).collect();
         m.read(&mut tree.other, window.into_iter());
         for start in 0..WINDOW {
             sum = sum.rotate_left(3) ^ tree.longest(m, start) as u64;
-            if !m.more() {
+            if !m.budget_left() {
                 break;
             }
         }
@@ -207,7 +208,7 @@ mod tests {
             tree.extend(&mut m);
         }
         let mut rng = Rng::new(3);
-        // Random bases, and in the second half what is in the genome.
+        // Random bases, with a part of the genome in the second half.
         let mut window: Vec<u8> = (0..WINDOW).map(|_| rng.below(4) as u8).collect();
         window[WINDOW / 2..][..500].copy_from_slice(&tree.text[300..800]);
         tree.other.copy_from_slice(&window);

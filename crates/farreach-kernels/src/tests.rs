@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::traced::Running;
+use super::running::Running;
 use super::*;
 use farreach_trace::check;
 use farreach_trace::generate::{CODE, STACK_END};
-use farreach_types::event::{Blocks, Item, Kind, OP_BIT, Op, block_id, words_behind};
+use farreach_types::event::{Blocks, Item, Kind, OP_BIT, Op, Source, block_id, words_behind};
 
 fn quick(kernel: &Kernel) -> Settings {
     Settings { size: kernel.small_size, references: 200_000, seed: 1 }
@@ -27,7 +27,7 @@ fn streams_are_sound_and_keep_to_their_mappings() {
                     Item::Op(Op::Map(map)) => maps.push((map.start, map.start + map.len, map.prot)),
                     Item::Op(_) => {}
                     Item::Access(a) => {
-                        // Arrays on the heap may lie over the seam of two mappings.
+                        // An array on the heap may extend over two mappings.
                         for byte in [a.addr, a.addr + u64::from(a.size) - 1] {
                             let map = maps.iter().find(|m| (m.0..m.1).contains(&byte));
                             let prot = map.unwrap_or_else(|| panic!("{}: {byte:#x} is not mapped", kernel.name)).2;
@@ -47,7 +47,7 @@ fn streams_are_sound_and_keep_to_their_mappings() {
     }
 }
 
-/// The budget is kept to within a round, and instructions and references stand in the documented ratio.
+/// The reference budget is exceeded by at most a round, and the ratio of instructions to references is as documented.
 #[test]
 fn budgets_and_instruction_ratios() {
     for kernel in KERNELS {
@@ -60,7 +60,7 @@ fn budgets_and_instruction_ratios() {
     }
 }
 
-/// Mapped data is within a factor of two of the size that was asked for.
+/// Mapped data is within a factor of two of the requested size.
 #[test]
 fn sizes_are_what_was_asked_for() {
     for kernel in KERNELS {
@@ -129,7 +129,7 @@ fn who_watches_hears_of_arrays_and_of_beginning_and_end_once() {
         let ends: Vec<u64> = steps.iter().filter_map(|s| if let Step::Ends(n) = s { Some(*n) } else { None }).collect();
         assert_eq!((ends.len(), steps.iter().filter(|s| **s == Step::Begins).count()), (1, 1), "{}: {steps:?}", kernel.name);
         assert!(matches!(steps.last(), Some(Step::Ends(_))), "{}: {steps:?}", kernel.name);
-        // The budget is for all references, also those with which some kernels make their input.
+        // The budget covers all references, including those that make the input of some kernels.
         assert!(ends[0] > settings.references / 20, "{}: {} of {}", kernel.name, ends[0], settings.references);
         let made: u64 = steps[..begins].iter().map(|s| if let Step::Made(bytes) = s { *bytes } else { 0 }).sum();
         assert!((settings.size / 2..settings.size * 2).contains(&made), "{}: {made} bytes for {}", kernel.name, settings.size);
@@ -186,7 +186,7 @@ fn streams_are_the_same_everywhere() {
     assert_eq!(streams, published, "what is published must repeat: change a line only with its kernel");
 }
 
-/// Values that steer nothing steer nothing.
+/// Opaque values have no influence on the stream.
 #[test]
 fn opaque_values_are_opaque() {
     for kernel in KERNELS {

@@ -1,35 +1,46 @@
-//! Memory that writes down what is done to it, and the thread that runs a kernel on it.
-
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::JoinHandle;
+//! A memory that records all references to it.
 
 use super::memory::{Element, Memory, STEPS, Site, System};
-use super::{Kernel, Layout, Settings};
 use farreach_trace::generate::{CODE, DATA, STACK_END};
 use farreach_types::addr::{Asid, DIRECT_MAP, VARIABLE_MAPPINGS};
-use farreach_types::error::{Error, Result};
-use farreach_types::event::{Backing, Batch, Block, DataRef, End, Instr, Kind, Mapping, Op, Prot, Source, block_word};
+use farreach_types::event::{Backing, Batch, Block, DataRef, End, Instr, Kind, Mapping, Op, Prot, block_word};
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
 
 const PAGE: u64 = 4096;
-/// Bytes of one instruction, and of the eight that a site has room for.
+/// Bytes of one instruction, and of a site, which has room for eight.
 const INSTR: u64 = 4;
 const SITE_BYTES: u64 = 8 * INSTR;
 const STACK_BYTES: u64 = 128 << 10;
-/// First byte past the mappings of large arrays, which stand one below the other.
+/// First byte past the mappings of large arrays, which are placed one below the other.
 const MAPPINGS_END: u64 = 0x7fff_0000_0000;
-/// From this size on glibc gives an array a mapping of its own, behind a header of 16 bytes.
+/// From this size on, glibc gives an array a mapping of its own, after a header of 16 bytes.
 const LARGE: u64 = 128 << 10;
 const HEADER: u64 = 16;
 
 const BATCH_WORDS: usize = 1 << 14;
-/// Batches that may wait for the reader.
-const AHEAD: usize = 8;
-
-/// The reader went away: carried through the kernel by unwinding, which no panic hook sees.
+/// The reader was dropped. Unwinding carries this through the kernel without calling the panic hook.
 struct Stopped;
+
+/// Where an allocator puts arrays.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Layout {
+    /// One after the other in the brk heap, as in the papers of the nineties.
+    Heap,
+    /// Arrays of 128 KB or more get a mapping of their own, as with glibc; smaller ones lie in the heap.
+    Mapped,
+}
+
+/// What a memory must know of its program.
+pub(super) struct Program {
+    /// Name of the kernel.
+    pub name: &'static str,
+    /// Where its arrays lie.
+    pub layout: Layout,
+    /// Length of its text in pages of 4 KB.
+    pub text_pages: u32,
+}
 
 /// A memory that traces.
 pub struct Traced {
@@ -83,25 +94,25 @@ impl<T: Element> TracedArray<T> {
 }
 
 impl Traced {
-    fn new(out: SyncSender<Batch>, kernel: &Kernel, budget: u64, keep_opaque: bool) -> Traced {
+    pub(super) fn new(out: SyncSender<Batch>, program: &Program, budget: u64, keep_opaque: bool) -> Traced {
         let mut traced = Traced {
             out,
             batch: Batch::new(Asid(0)),
-            ids: vec![0; (kernel.text_pages * STEPS) as usize],
+            ids: vec![0; (program.text_pages * STEPS) as usize],
             defined: 0,
             made: 0,
             budget,
-            layout: kernel.layout,
+            layout: program.layout,
             keep_opaque,
             brk: DATA,
             heap_end: DATA,
             mappings: MAPPINGS_END,
             stack: STACK_END - PAGE,
         };
-        let program: Arc<str> = format!("kernel/{}", kernel.name).into();
-        traced.batch.push_op(Op::Start { pid: 1, parent: None, program: Arc::clone(&program) });
+        let path: Arc<str> = format!("kernel/{}", program.name).into();
+        traced.batch.push_op(Op::Start { pid: 1, parent: None, program: Arc::clone(&path) });
         let text = Prot { read: true, write: false, exec: true };
-        traced.map(CODE, u64::from(kernel.text_pages) * PAGE, text, Backing::File { path: program, offset: 0 });
+        traced.map(CODE, u64::from(program.text_pages) * PAGE, text, Backing::File { path, offset: 0 });
         traced.map(STACK_END - STACK_BYTES, STACK_BYTES, Prot::RW, Backing::Stack);
         traced
     }
@@ -133,7 +144,7 @@ impl Traced {
         TracedArray { base, len, values: if keep { vec![T::default(); len] } else { Vec::new() } }
     }
 
-    /// The word for an execution of a site's block, which is defined if need be.
+    /// The word for an execution of a site's block. Defines the block at its first execution.
     #[inline(always)]
     fn block(&mut self, at: Site, refs: &'static [Kind], size: usize) -> u64 {
         let id = match self.ids[at.0 as usize] {
@@ -143,7 +154,8 @@ impl Traced {
         block_word(id, refs.len())
     }
 
-    /// Three instructions for a reference, the second of which makes it; four for an update; eight for none.
+    /// A reference takes three instructions and is made by the second. An update takes four, a block without references
+    /// eight.
     #[cold]
     fn define(&mut self, at: Site, refs: &'static [Kind], size: usize) -> u32 {
         let count = [8, 3, 4][refs.len()];
@@ -164,6 +176,12 @@ impl Traced {
         if self.batch.words.len() >= BATCH_WORDS {
             self.hand_over();
         }
+    }
+
+    /// The program exits.
+    pub(super) fn end(&mut self) {
+        self.batch.push_op(Op::End(End::Exit(0)));
+        self.hand_over();
     }
 
     #[cold]
@@ -230,78 +248,7 @@ impl Memory for Traced {
         self.emit([block], 0);
     }
     #[inline(always)]
-    fn more(&mut self) -> bool {
+    fn budget_left(&mut self) -> bool {
         self.made < self.budget
-    }
-}
-
-/// A kernel that runs on a thread, from the first batch that is asked for.
-pub(super) struct Running {
-    run: fn(&mut Traced, &Settings) -> u64,
-    settings: Settings,
-    name: &'static str,
-    traced: Option<Traced>,
-    /// `None` before the beginning and after the end.
-    batches: Option<Receiver<Batch>>,
-    thread: Option<JoinHandle<std::result::Result<u64, Box<dyn Any + Send>>>>,
-    /// What the kernel computed, once it has ended.
-    pub checksum: Option<u64>,
-}
-
-impl Running {
-    pub fn new(kernel: &Kernel, settings: Settings) -> Running {
-        Running::with_values(kernel, settings, false)
-    }
-
-    /// `keep_opaque`: values that steer nothing are kept too, so that the checksum is that of the native run.
-    pub fn with_values(kernel: &Kernel, settings: Settings, keep_opaque: bool) -> Running {
-        let (out, batches) = sync_channel(AHEAD);
-        let traced = Some(Traced::new(out, kernel, settings.references, keep_opaque));
-        let (run, name) = (kernel.traced, kernel.name);
-        Running { run, settings, name, traced, batches: Some(batches), thread: None, checksum: None }
-    }
-
-    fn begin(&mut self, mut traced: Traced) -> Result<()> {
-        let (run, settings) = (self.run, self.settings);
-        let body = move || {
-            catch_unwind(AssertUnwindSafe(|| {
-                let checksum = run(&mut traced, &settings);
-                traced.batch.push_op(Op::End(End::Exit(0)));
-                traced.hand_over();
-                checksum
-            }))
-        };
-        let thread = std::thread::Builder::new().name(self.name.to_owned()).spawn(body);
-        let fail = |source| Error::Io { file: format!("a thread for kernel {}", self.name), source };
-        self.thread = Some(thread.map_err(fail)?);
-        Ok(())
-    }
-}
-
-impl Source for Running {
-    fn next_batch(&mut self) -> Result<Option<Batch>> {
-        if let Some(traced) = self.traced.take() {
-            self.begin(traced)?;
-        }
-        if let Some(Ok(batch)) = self.batches.as_ref().map(Receiver::recv) {
-            return Ok(Some(batch));
-        }
-        self.batches = None;
-        match self.thread.take().map(JoinHandle::join) {
-            Some(Ok(Ok(checksum))) => self.checksum = Some(checksum),
-            Some(Ok(Err(panic)) | Err(panic)) => resume_unwind(panic),
-            None => {}
-        }
-        Ok(None)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // Without a reader the kernel stops at its next batch.
-        self.batches = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }

@@ -31,11 +31,12 @@ fn advise(at: &Range<u64>, advice: libc::c_int) -> io::Result<()> {
     done(unsafe { libc::madvise(start, length, advice) })
 }
 
-/// Brings memory of this process in as by stores. Where the first access is a load, Linux maps the one page of zeros, and a later store gets a base
-/// page, never one of multi-size THP.
+/// Brings memory of this process in as by stores. Where the first access is a load, Linux maps the one page of zeros,
+/// and a later store gets a base page, never one of multi-size THP.
 ///
 /// # Errors
-/// There is not enough memory. A kernel that does not know how (before Linux 5.14) is no error: memory comes when it is used.
+/// There is not enough memory. A kernel that does not know how (before Linux 5.14) is no error: memory comes when it is
+/// used.
 pub fn populate(at: &Range<usize>) -> io::Result<()> {
     let at = pages(at);
     if at.is_empty() {
@@ -47,7 +48,8 @@ pub fn populate(at: &Range<usize>) -> io::Result<()> {
     }
 }
 
-/// Where mappings must be cut so that no aligned block of `larger` bytes lies in one of them, while all of half that size do.
+/// Where mappings must be cut so that no aligned block of `larger` bytes lies in one of them, while all of half that
+/// size do.
 fn cuts(at: &Range<u64>, larger: u64) -> impl Iterator<Item = Range<u64>> {
     // Behind the start, which is one already.
     let first = (at.start + 1).saturating_sub(larger / 2).div_ceil(larger) * larger + larger / 2;
@@ -56,9 +58,9 @@ fn cuts(at: &Range<u64>, larger: u64) -> impl Iterator<Item = Range<u64>> {
     std::iter::from_fn(move || starts.next().map(|start| start..starts.peek().copied().unwrap_or(end)))
 }
 
-/// Asks for transparent huge pages for memory of this process that was not touched yet, `at`: of the largest size that is below `larger`, if
-/// that is given. The kernel takes the largest size that fits into a mapping; so the memory becomes mappings into which `larger` does not fit,
-/// by leaving every other one of them out of core dumps.
+/// Asks for transparent huge pages for memory of this process that was not touched yet, `at`: of the largest size that
+/// is below `larger`, if that is given. The kernel takes the largest size that fits into a mapping; so the memory
+/// becomes mappings into which `larger` does not fit, by leaving every other one of them out of core dumps.
 ///
 /// # Errors
 /// The kernel has no transparent huge pages, or `larger` would make too many mappings.
@@ -76,8 +78,9 @@ pub fn huge_pages_for(at: &Range<usize>, larger: Option<u64>) -> io::Result<()> 
     cuts(&at, larger).step_by(2).try_for_each(|piece| advise(&piece, libc::MADV_DONTDUMP))
 }
 
-/// Freed memory of this process stays with it. The words of a recording are buffers that one thread allocates and another
-/// frees; by default the allocator gives such memory back to the kernel, and every page of the next buffer is faulted in and cleared again.
+/// Freed memory of this process stays with it. The words of a recording are buffers that one thread allocates and
+/// another frees; by default the allocator gives such memory back to the kernel, and every page of the next buffer is
+/// faulted in and cleared again.
 pub fn keep_freed_memory() {
     const BUFFER: i32 = 4 << 20;
     // SAFETY: both calls only set parameters of the allocator.

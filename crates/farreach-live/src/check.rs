@@ -35,8 +35,8 @@ impl From<Refusal> for Error {
 /// Why a file is refused: whether something is missing, and in words.
 type Why = (bool, String);
 
-/// Looks a command up as the shell would, and refuses what cannot be recorded. Of scripts and of programs with a dynamic
-/// linker, the interpreter is looked at too.
+/// Looks a command up as the shell would, and refuses what cannot be recorded. Of scripts and of programs with a
+/// dynamic linker, the interpreter is looked at too.
 pub fn check_program(name: &OsStr) -> Result<PathBuf, Refusal> {
     let refuse = |place: &str, (missing, why): Why| Refusal { missing, why: error(name, place, why) };
     let path = if name.as_encoded_bytes().contains(&b'/') {

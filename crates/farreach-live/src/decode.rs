@@ -2,82 +2,20 @@
 
 use farreach_types::addr::Asid;
 use farreach_types::event::{
-    Advice, Backing, Batch, Block, Broken, ById, DataRef, End, Instr, Kind, MAX_BLOCKS, Mapping, OP_BIT, Op, Prot, addresses,
-    block_id, block_word, words_behind,
+    Advice, Backing, Batch, Block, Broken, ById, End, Kind, MAX_BLOCKS, Mapping, OP_BIT, Op, addresses, block_id, block_word,
+    words_behind,
 };
 use farreach_types::plural::with_noun;
-use std::num::NonZeroU64;
 use std::sync::Arc;
 
+use self::chunk::Chunk;
+use self::payload::{Payload, prot};
+use super::counts::{Counts, Shape, Sum};
 use super::fault;
-use super::layout::{BLOCK_INSTRS, CHUNK_WORDS, map, record};
+use super::layout::{map, record};
 
-/// References received, counted block by block.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counts {
-    /// Instructions.
-    pub instructions: u64,
-    /// Loads, those whose condition was false included.
-    pub loads: u64,
-    /// Stores, those whose condition was false included.
-    pub stores: u64,
-}
-
-impl Counts {
-    /// The sum that the recorder keeps on its own (`FR_TALLY`).
-    pub fn tally(&self) -> u64 {
-        self.instructions.wrapping_add(self.loads << 10).wrapping_add(self.stores << 20)
-    }
-    pub(super) fn add(&mut self, other: &Counts) {
-        self.instructions += other.instructions;
-        self.loads += other.loads;
-        self.stores += other.stores;
-    }
-}
-
-/// What a block counts, in one word: stores, loads, instructions and address words in 16 bits each, from the lowest.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Shape(NonZeroU64);
-
-impl Shape {
-    fn of(block: &Block) -> Result<Shape, String> {
-        if block.instrs.len() > BLOCK_INSTRS || block.refs.len() >= CHUNK_WORDS {
-            let (i, r) = (with_noun(block.instrs.len() as u64, "instruction"), with_noun(block.refs.len() as u64, "reference"));
-            return Err(format!("a block of {i} and {r}; at most {BLOCK_INSTRS} and {} are allowed", CHUNK_WORDS - 1));
-        }
-        let stores = block.refs.iter().filter(|r| r.kind == Kind::Store).count();
-        let loads = block.refs.len() - stores;
-        let fields = [block.words(), block.instrs.len(), loads, stores];
-        let shape = fields.into_iter().fold(0, |shape, n| shape << 16 | n as u64);
-        Ok(Shape(NonZeroU64::new(shape).ok_or("a block of nothing")?))
-    }
-    /// Address words of an execution.
-    #[inline(always)]
-    fn words(self) -> usize {
-        (self.0.get() >> 48) as usize
-    }
-}
-
-/// Shapes added up, two fields to a word. No field outgrows its 32 bits within a chunk, which has at most [`CHUNK_WORDS`] blocks.
-#[derive(Clone, Copy, Default)]
-struct Sum {
-    /// Instructions, stores.
-    even: u64,
-    /// Address words, loads.
-    odd: u64,
-}
-
-impl Sum {
-    #[inline(always)]
-    fn add(&mut self, shape: Shape) {
-        const EVEN: u64 = 0xffff_0000_ffff;
-        self.even += shape.0.get() & EVEN;
-        self.odd += shape.0.get() >> 16 & EVEN;
-    }
-    fn counts(self) -> Counts {
-        Counts { instructions: self.even >> 32, loads: self.odd & 0xffff_ffff, stores: self.even & 0xffff_ffff }
-    }
-}
+mod chunk;
+mod payload;
 
 /// What a chunk says about processes; the caller knows what it means.
 #[derive(Debug, PartialEq, Eq)]
@@ -116,11 +54,11 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Decodes a chunk. With `torn`, its writer died before publishing it: whatever is incomplete at the end is left out.
-    /// The error says at which word what is wrong.
+    /// Decodes a chunk. With `torn`, its writer died before publishing it: whatever is incomplete at the end is left
+    /// out. The error says at which word what is wrong.
     pub fn decode(&mut self, asid: Asid, words: Vec<u64>, torn: bool) -> Result<Decoded, String> {
         let batch = Batch { asid, words, ops: Vec::new() };
-        let mut run = Chunk { batch, read: 0, run: 0, write: 0, last_block: None, notices: Vec::new(), cut: Counts::default() };
+        let mut run = Chunk::new(batch);
         let mut sum = Sum::default();
         loop {
             self.blocks(&mut run, &mut sum, torn);
@@ -140,8 +78,8 @@ impl Decoder {
         Ok(Decoded { batch: run.batch, notices: run.notices, counts: sum.counts(), cut: run.cut })
     }
 
-    /// Steps over blocks, up to something else or a block that is not as it should be. The next block is found without knowing this one,
-    /// so that the processor can look several up at a time.
+    /// Steps over blocks, up to something else or a block that is not as it should be. The next block is found without
+    /// knowing this one, so that the processor can look several up at a time.
     fn blocks(&self, run: &mut Chunk, sum: &mut Sum, torn: bool) {
         let words = &run.batch.words[..];
         let (mut at, mut last, mut counted) = (run.read, run.last_block, *sum);
@@ -296,7 +234,8 @@ impl Decoder {
         let defined = if short.instrs.is_empty() { None } else { Some(self.define(id, short)?) };
         run.last_block = None;
         run.cut.add(&cut);
-        // In place of the block: its definition, then what ran of it. One word more at most; the record gave back three.
+        // In place of the block: its definition, then what ran of it. One word more at most; the record gave back
+        // three.
         let behind = run.batch.words[end..run.write].to_vec();
         run.write = at;
         if let Some(definition) = defined {
@@ -306,101 +245,5 @@ impl Decoder {
         }
         run.append(&behind);
         Ok(())
-    }
-}
-
-fn prot(flags: u64) -> Prot {
-    Prot { read: flags & map::READ != 0, write: flags & map::WRITE != 0, exec: flags & map::EXECUTE != 0 }
-}
-
-/// A batch in the making. Records are longer than the word they become, so everything moves to the front, in place.
-struct Chunk {
-    batch: Batch,
-    /// Next word to look at.
-    read: usize,
-    /// First word looked at but not moved yet.
-    run: usize,
-    /// Where it goes.
-    write: usize,
-    /// Where the last block is: in the unmoved part if not less than `run`, else where it was moved to.
-    last_block: Option<usize>,
-    notices: Vec<Notice>,
-    cut: Counts,
-}
-
-impl Chunk {
-    /// Moves the blocks read so far.
-    fn flush(&mut self) {
-        if let Some(at) = self.last_block.filter(|&at| at >= self.run) {
-            self.last_block = Some(at - self.run + self.write);
-        }
-        if self.write != self.run {
-            self.batch.words.copy_within(self.run..self.read, self.write);
-        }
-        self.write += self.read - self.run;
-        self.run = self.read;
-    }
-
-    fn push(&mut self, op: Op) {
-        self.batch.words[self.write] = OP_BIT | self.batch.ops.len() as u64;
-        self.batch.ops.push(op);
-        self.write += 1;
-    }
-
-    fn append(&mut self, words: &[u64]) {
-        self.batch.words[self.write..self.write + words.len()].copy_from_slice(words);
-        self.write += words.len();
-    }
-
-    fn push_before_last_block(&mut self, op: Op) {
-        let at = self.last_block.unwrap_or(self.write);
-        self.batch.words.copy_within(at..self.write, at + 1);
-        self.batch.words[at] = OP_BIT | self.batch.ops.len() as u64;
-        self.batch.ops.push(op);
-        self.write += 1;
-        self.last_block = self.last_block.map(|at| at + 1);
-    }
-}
-
-/// The payload of a record, with errors for what is not there.
-struct Payload<'a> {
-    kind: u32,
-    words: &'a [u64],
-}
-
-impl Payload<'_> {
-    fn at(&self, i: usize) -> Result<u64, String> {
-        self.words.get(i).copied().ok_or_else(|| format!("record {} has no word {i}", self.kind))
-    }
-    fn page(&self, i: usize) -> Result<u64, String> {
-        let value = self.at(i)?;
-        if value % 4096 != 0 {
-            return Err(format!("record {}: word {i} is {value:#x}, not a multiple of 4096", self.kind));
-        }
-        Ok(value)
-    }
-    fn text(&self, from: usize, bytes: usize) -> Result<Arc<str>, String> {
-        let words = self.words.get(from..from + bytes.div_ceil(8)).ok_or("a text is cut off")?;
-        let raw: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).take(bytes).collect();
-        Ok(String::from_utf8_lossy(&raw).into())
-    }
-    fn block(&self) -> Result<Block, String> {
-        let (instrs, refs) = (self.at(1)? as u32 as usize, (self.at(1)? >> 32) as usize);
-        if self.words.len() != 2 + instrs + refs {
-            let (i, r) = (with_noun(instrs as u64, "instruction"), with_noun(refs as u64, "reference"));
-            return Err(format!("a definition of {i} and {r} has {}", with_noun(self.words.len() as u64, "word")));
-        }
-        let (i, r) = self.words[2..].split_at(instrs);
-        let reference = |&w: &u64| DataRef {
-            after: w as u32 & 0xffff,
-            kind: if w >> 63 != 0 { Kind::Store } else { Kind::Load },
-            size: (w >> 32) as u32 & 0x3_ffff,
-            word: w as u32 >> 16,
-            offset: (w >> 50) as u32 & 0x1fff,
-        };
-        Ok(Block {
-            instrs: i.iter().map(|&w| Instr { pc: w & ((1 << 57) - 1), len: (w >> 57) as u32 }).collect(),
-            refs: r.iter().map(reference).collect(),
-        })
     }
 }

@@ -1,11 +1,12 @@
 //! What must hold for any words whatever in a chunk. The fuzzer `live` of `fuzz/` calls it; a panic is a finding.
 
-use super::decode::{Counts, Decoder};
+use super::counts::Counts;
+use super::decode::Decoder;
 use farreach_types::addr::Asid;
 use farreach_types::event::{Blocks, Item, Kind};
 
-/// Two chunks, each refused or a batch that can be expanded into as many references as were counted. The first byte says where the
-/// second begins and whether its writer died.
+/// Two chunks, each refused or a batch that can be expanded into as many references as were counted. The first byte
+/// says where the second begins and whether its writer died.
 #[doc(hidden)]
 pub fn chunks(data: &[u8]) {
     let Some((&head, data)) = data.split_first() else { return };

@@ -1,17 +1,28 @@
-//! Recording a program as it runs.
+//! Programs as they run (Linux, x86-64): recording them, and what must be asked of the system for that.
 //!
 //! [`Recorder::start`] runs a command under the recorder (`capture/valgrind`, a Valgrind tool) and is the
-//! [`Source`](farreach_types::event::Source) of its stream, all its children included. `docs/book/src/reference/recorder.md` tells how it works.
+//! [`Source`](farreach_types::event::Source) of its stream, all its children included.
+//! `docs/book/src/reference/recorder.md` tells how it works.
+//!
+//! This crate owns the processes, shared memory, signals, limits and memory of a run, and is the only one with unsafe
+//! code. It must not know trace files, machines or commands: it gives batches, whoever takes them.
+//!
+//! From the program to the batch: `launch` and `check` start it, `shared`, `layout` and `process` take chunks out of
+//! its rings, `decode` turns words into batches, `recorder` follows the processes, and `log` tells why a recorder
+//! failed.
 
 mod advice;
 mod check;
+mod counts;
 mod decode;
 mod fault;
 #[doc(hidden)]
 pub mod fuzz;
 mod launch;
 mod layout;
+mod limits;
 mod log;
+mod memory;
 mod process;
 mod recorder;
 mod scan;
@@ -21,8 +32,9 @@ mod wait;
 
 pub use advice::{huge_pages_for, no_huge_pages, populate};
 pub use check::check_program;
-pub use decode::Counts;
+pub use counts::Counts;
 pub use launch::{Options, TOOL, TOOL_VARIABLE, tool_dir};
+pub use memory::{Allocator, stdout_was_closed};
 pub use process::has_living_task as is_running;
 pub use recorder::{Exit, Recorder, Report};
 pub use scan::huge_pages;

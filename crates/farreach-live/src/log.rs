@@ -33,8 +33,8 @@ impl Log {
         lines[lines.len().saturating_sub(12)..].join("\n")
     }
 
-    /// Why the recorder could not go on, if it says so. It also tells of instructions that it does not know, which are a signal to the
-    /// program.
+    /// Why the recorder could not go on, if it says so. It also tells of instructions that it does not know, which are
+    /// a signal to the program.
     pub fn failure(&self) -> Option<String> {
         const SIGNS: [&str; 8] = [
             "the 'impossible' happened",
@@ -50,10 +50,12 @@ impl Log {
         let lines = self.lines();
         let is_sign = |line: &&str| SIGNS.iter().any(|s| line.contains(s)) && !HARMLESS.iter().any(|s| line.contains(s));
         let sign = lines.iter().position(is_sign)?;
+        // What stands before says where it happened, unless there was no memory: that can happen anywhere.
+        let first = if lines[sign].contains("out of memory") { sign } else { sign.saturating_sub(1) };
         // Stacks that the recorder prints are of use to its authors alone.
         let is_stack = |line: &&&str| line.starts_with("host stacktrace") || line.starts_with("sched status");
         let shown = lines[sign..].iter().take(3).take_while(|line| !is_stack(line)).count();
-        Some(lines[sign.saturating_sub(1)..sign + shown].join("\n"))
+        Some(lines[first..sign + shown].join("\n"))
     }
 }
 
@@ -69,6 +71,9 @@ mod tests {
         let expected = "three\nvalgrind: the 'impossible' happened:\nKilled by a signal";
         assert_eq!(log.failure().as_deref(), Some(expected));
         assert!(log.tail().ends_with("\nat 0x58070A73: ???\nNote: see also the FAQ"));
+        let memory = "==1== sanity: 0 checks\n==1== Valgrind's memory management: out of memory:\n==1== a's request failed\n";
+        let expected = "Valgrind's memory management: out of memory:\na's request failed";
+        assert_eq!(Log(memory.to_owned()).failure().as_deref(), Some(expected));
         let instruction =
             "==1== valgrind: Unrecognised instruction at address 0x9130.\n--1-- WARNING: unhandled syscall: 999\n";
         assert_eq!(Log(instruction.to_owned()).failure(), None);

@@ -8,7 +8,7 @@ use std::time::Instant;
 use farreach_types::addr::Asid;
 use farreach_types::plural::with_noun;
 
-use super::decode::Counts;
+use super::counts::Counts;
 use super::layout::{CHUNK_WORDS, CHUNKS, MAGIC, RING_BYTES, RING_HEAD, ring};
 use super::shared::Shared;
 
@@ -112,7 +112,8 @@ impl Process {
     }
 }
 
-/// The process that writes a ring, of a program that made a PID namespace: found by what it has mapped. 0 if it cannot be found.
+/// The process that writes a ring, of a program that made a PID namespace: found by what it has mapped. 0 if it cannot
+/// be found.
 fn writer_of(run_dir: &Path, ring: u32) -> u32 {
     let name = format!("/{}/ring.{ring}", run_dir.file_name().unwrap_or_default().display());
     let maps_it = |pid: &u32| {

@@ -32,8 +32,9 @@ extern "C" fn note(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *m
     }
 }
 
-/// While it lives, SIGINT, SIGTERM and SIGHUP are noted instead of ending farreach. There may be one inside the other: a command watches from before it
-/// makes its first file until its last is whole, a recorder as long as its program runs.
+/// While it lives, SIGINT, SIGTERM and SIGHUP are noted instead of ending farreach. There may be one inside the other:
+/// a command watches from before it makes its first file until its last is whole, a recorder as long as its program
+/// runs.
 pub struct Watch {
     before: Vec<(libc::c_int, libc::sigaction)>,
 }
@@ -48,7 +49,8 @@ impl Watch {
         }
         let mut before = Vec::new();
         for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-            // SAFETY: all-zero is a valid sigaction; the handler only touches atomics and calls what a handler may call.
+            // SAFETY: all-zero is a valid sigaction; the handler only touches atomics and calls what a handler may
+            // call.
             unsafe {
                 let mut old: libc::sigaction = std::mem::zeroed();
                 if libc::sigaction(signal, std::ptr::null(), &mut old) != 0 || old.sa_sigaction == libc::SIG_IGN {
@@ -88,8 +90,8 @@ impl Drop for Watch {
     }
 }
 
-/// Lets a write beyond the file size limit (`ulimit -f`) fail with an error, which can be reported, instead of ending farreach.
-/// Programs that farreach starts are not touched: handlers do not survive exec.
+/// Lets a write beyond the file size limit (`ulimit -f`) fail with an error, which can be reported, instead of ending
+/// farreach. Programs that farreach starts are not touched: handlers do not survive exec.
 pub fn full_files_are_errors() {
     extern "C" fn nothing(_signal: libc::c_int) {}
     // SAFETY: all-zero is a valid sigaction; the handler does nothing.

@@ -3,7 +3,8 @@
 use farreach_types::addr::Asid;
 use farreach_types::event::{Access, Backing, Batch, Blocks, Item, Kind, MAX_SPREAD, OP_BIT, Op};
 
-use super::decode::{Counts, Decoded, Decoder};
+use super::counts::Counts;
+use super::decode::{Decoded, Decoder};
 use super::layout::{self, record};
 
 /// Offsets of the fields of a struct of stream.h, counted from its declarations.
@@ -112,7 +113,8 @@ fn define(id: u64) -> Vec<u64> {
     record(record::DEFINE, &[&[id, 3 | 2 << 32, instr(0x1000), instr(0x1004), instr(0x1008)], &refs[..]].concat())
 }
 
-/// Block 1: four instructions; the second loads 8 bytes, the third stores 4, the fourth stores 8 just below the second and loads them again.
+/// Block 1: four instructions; the second loads 8 bytes, the third stores 4, the fourth stores 8 just below the second
+/// and loads them again.
 fn define_shared() -> Vec<u64> {
     let refs = [
         reference(2, 0, Kind::Load, 8, 8),

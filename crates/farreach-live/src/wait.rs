@@ -5,7 +5,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// Waits for a child to end: its status, and the user and system time of it and of all its descendants that were waited for.
+/// Waits for a child to end: its status, and the user and system time of it and of all its descendants that were waited
+/// for.
 pub fn wait(pid: u32) -> io::Result<(ExitStatus, Duration)> {
     loop {
         let mut status = 0;
@@ -24,7 +25,8 @@ pub fn wait(pid: u32) -> io::Result<(ExitStatus, Duration)> {
     }
 }
 
-/// Whether a child has ended with a status of its own, not of a signal. It stays to be waited for, and its process id stays its own.
+/// Whether a child has ended with a status of its own, not of a signal. It stays to be waited for, and its process id
+/// stays its own.
 pub fn has_exited(pid: u32) -> bool {
     // SAFETY: all-zero is a valid siginfo, which the kernel may overwrite.
     unsafe {

@@ -2,7 +2,9 @@
 
 use farreach_types::{Error, text_file};
 use serde_json::{Map, Value as Json};
+use std::collections::HashMap;
 use std::path::Path;
+use toml::de::DeTable;
 
 /// Most bytes of a file that describes a machine: a thousand times what one needs, and little where the file is something else.
 const MOST_BYTES: u64 = 1 << 20;
@@ -14,10 +16,52 @@ pub(super) fn read(file: &str) -> Result<String, Error> {
     text_file::read(Path::new(file), MOST_BYTES).map_err(|source| Error::Io { file: file.to_owned(), source })
 }
 
-/// The keys of a description and their values. The error names line and column and shows the line.
-pub(super) fn parse(text: &str) -> Result<Map<String, Json>, String> {
-    let table: toml::Table = text.parse().map_err(|e: toml::de::Error| refusal(text, &e))?;
-    Ok(table.into_iter().map(|(key, value)| (key, json(value))).collect())
+/// What a text says about a machine.
+#[derive(Debug)]
+pub(super) struct Description {
+    /// One line for people.
+    pub about: String,
+    /// All other keys.
+    pub keys: Map<String, Json>,
+    pub lines: Lines,
+}
+
+/// On which line each key stands, from 1.
+#[derive(Debug)]
+pub(super) struct Lines(HashMap<String, usize>);
+
+impl Lines {
+    fn of(text: &str) -> Lines {
+        let table = DeTable::parse(text).map(|table| table.into_inner()).unwrap_or_default();
+        let line = |at: usize| text[..at].matches('\n').count() + 1;
+        Lines(table.keys().map(|key| (key.get_ref().to_string(), line(key.span().start))).collect())
+    }
+
+    /// A refusal, behind the line of the key that it is about unless an override `given` replaced that: refusals begin with
+    /// `key = value` or with `unknown key 'key'`.
+    pub fn place(&self, what: String, given: &Map<String, Json>) -> String {
+        let unknown = what.strip_prefix("unknown key '").and_then(|rest| rest.split_once('\''));
+        let key = unknown.or_else(|| what.split_once(" = ")).map(|(key, _)| key).filter(|key| !given.contains_key(*key));
+        match key.and_then(|key| self.0.get(key)) {
+            Some(line) => format!("line {line}: {what}"),
+            None => what,
+        }
+    }
+}
+
+/// Reads a description. The error names line and column and shows the line.
+pub(super) fn parse(text: &str) -> Result<Description, String> {
+    let mut table: toml::Table = text.parse().map_err(|e: toml::de::Error| refusal(text, &e))?;
+    let lines = Lines::of(text);
+    let about = match table.remove("about") {
+        None => String::new(),
+        Some(toml::Value::String(about)) => about,
+        Some(other) => {
+            let what = format!("about = {other} is not allowed: about must be a text, in quotes");
+            return Err(lines.place(what, &Map::new()));
+        }
+    };
+    Ok(Description { about, keys: table.into_iter().map(|(key, value)| (key, json(value))).collect(), lines })
 }
 
 /// In one line, whatever the file is: what the parser prints repeats the line to its end.
@@ -77,10 +121,34 @@ mod tests {
     }
 
     #[test]
+    fn refusals_are_put_on_the_line_of_their_key() {
+        let lines = parse("# \u{e4}\n\nentries = 0\n'penalty' = inf\nabout = '''\nentries\n'''\nways = 1").unwrap().lines;
+        let given = Map::from_iter([("ways".to_owned(), Json::from(0))]);
+        for (what, expected) in [
+            ("entries = 0 is not allowed: x", "line 3: entries = 0 is not allowed: x"),
+            ("penalty = inf is not allowed", "line 4: penalty = inf is not allowed"),
+            ("unknown key 'entries'; there are x = y", "line 3: unknown key 'entries'; there are x = y"),
+            ("ways = 0 is not allowed", "ways = 0 is not allowed"),
+            ("the key 'kind' is missing", "the key 'kind' is missing"),
+        ] {
+            assert_eq!(lines.place(what.to_owned(), &given), expected);
+        }
+    }
+
+    #[test]
+    fn about_is_a_text() {
+        for value in ["inf", "nan", "-inf", "1", "2026-11-24", "true", "[]", "{ a = 1 }"] {
+            let said = parse(&format!("kind = 'single'\nabout = {value}")).unwrap_err();
+            assert!(said.starts_with("line 2: about = ") && said.contains("must be a text"), "{said}");
+        }
+        assert_eq!(parse("about = 'inf'").unwrap().about, "inf");
+    }
+
+    #[test]
     fn values_survive_being_printed() {
         let text = "a \u{7f}\u{1f}\u{e4}\n\t\"\\' b";
         for value in [u64::MAX.into(), (1u64 << 63).into(), (i64::MAX as u64).into(), 0.25.into(), 1e300.into(), text.into()] {
-            let again = parse(&format!("key = {}", toml(&value))).unwrap_or_else(|e| panic!("{e}"));
+            let again = parse(&format!("key = {}", toml(&value))).unwrap_or_else(|e| panic!("{e}")).keys;
             let number = again["key"].as_str().and_then(|text| text.parse::<u64>().ok().map(Json::from));
             assert_eq!(number.unwrap_or_else(|| again["key"].clone()), value);
         }

@@ -1,20 +1,33 @@
 //! One operating-system policy with the designs that run on it, many times side by side over one stream of events.
+//!
+//! Owns descriptions of machines and presets ([`MachineSpec`], [`PRESETS`]), and the run itself ([`Lab`]): the loop over the
+//! stream, the filter of repeat hits in front of the designs, worker threads, and what is counted of the stream and of the
+//! program; also the page-size study ([`PageLab`]).
+//!
+//! Must not know how a trace is stored or how a result is shown. The loop knows no design by name: it drives each through
+//! [`farreach_hw::tlb::Tlb`]; only the check of a description looks at keys of both layers together. What counts cost is
+//! asked of `farreach-cost` when the run is over. With every shortcut left out (`plain`) the counts are the same: the tests
+//! compare both ways.
 
 mod compiled;
 mod description;
+mod driver;
 mod engine;
 mod filter;
 #[doc(hidden)]
 pub mod fuzz;
 mod hand_made;
+mod hardware;
 mod instance;
 mod lab;
 mod lifetimes;
 mod lines;
 mod memory_profile;
+mod options;
 mod pages;
 mod presets;
 mod profile;
+mod reference;
 mod spec;
 mod tally;
 mod threads;
@@ -22,8 +35,11 @@ mod worker_pool;
 
 pub use filter::MAX_DESIGNS;
 pub use hand_made::{entries_after_loads, two_processes_on_one_line};
-pub use lab::{Lab, Options};
+pub use hardware::Hardware;
+pub use lab::Lab;
+pub use options::Options;
 pub use pages::{PAGE_SIZES, PageLab};
 pub use presets::{PRESETS, Preset};
-pub use spec::{Hardware, MachineSpec};
+pub use reference::{PartKeys, reference};
+pub use spec::MachineSpec;
 pub use tally::Progress;

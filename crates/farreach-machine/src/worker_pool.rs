@@ -1,7 +1,6 @@
 //! A worker pool: engines on threads of their own, over the same batches. Machines are independent, so neither results
 //! nor their order depend on the number of threads.
 
-use super::engine::Engine;
 use super::tally::Progress;
 use farreach_types::Error;
 use farreach_types::event::Batch;
@@ -55,7 +54,7 @@ struct Shared {
 }
 
 impl<W: BatchEngine> WorkerPool<W> {
-    /// Starts a thread for each engine. `ahead`: see [`Options::ahead`](super::Options::ahead).
+    /// Starts a thread for each engine. `ahead`: see [`Options::ahead`](super::options::Options::ahead).
     pub fn start(engines: Vec<W>, ahead: u64) -> Result<WorkerPool<W>, Error> {
         let waiting = MIN_QUEUED_CHUNKS.max(chunks_of(ahead));
         let shared = Arc::new(Shared::default());
@@ -122,17 +121,5 @@ impl<W: BatchEngine> WorkerPool<W> {
             }
         }
         (engines, outcome)
-    }
-}
-
-impl BatchEngine for Engine {
-    fn feed(&mut self, batch: &Batch) -> Result<(), Error> {
-        Engine::feed(self, batch)
-    }
-    fn done(&self) -> bool {
-        Engine::done(self)
-    }
-    fn progress(&self) -> Progress {
-        self.tally.progress()
     }
 }

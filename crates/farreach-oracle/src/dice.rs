@@ -1,4 +1,4 @@
-//! Chance for streams and configurations, repeatable by its seed.
+//! Random choices for streams and configurations, repeatable by seed.
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -7,7 +7,7 @@ use rand_pcg::Pcg64Mcg;
 pub struct Dice(Pcg64Mcg);
 
 impl Dice {
-    /// Another seed, other choices.
+    /// The choices of this seed.
     pub fn new(seed: u64) -> Dice {
         Dice(Pcg64Mcg::seed_from_u64(seed))
     }
@@ -15,7 +15,7 @@ impl Dice {
     pub fn below(&mut self, n: u64) -> u64 {
         self.0.next_u64() % n
     }
-    /// True in so many cases of a hundred.
+    /// True with this probability in percent.
     pub fn percent(&mut self, p: u64) -> bool {
         self.below(100) < p
     }

@@ -1,4 +1,4 @@
-//! Bits of entries as the registry of designs has them.
+//! Bits per TLB entry, as the registry of designs gives them.
 
 use farreach_hw::tlb::{EntryBits, design};
 use farreach_types::params::Params;

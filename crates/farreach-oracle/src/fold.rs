@@ -1,24 +1,27 @@
 //! Events for a system whose page is 2^k pages of 4 KB, page by page and part by part.
 //!
-//! What comes out is a stream of events for [`super::os`], scaled so that a large page is one of its pages.
+//! The result is a stream of events for [`super::os`], scaled so that a large page is one of its pages.
 //!
-//! * OF-1 A part is a 4 KB page that an event mapped and none unmapped, with protection, sharing and backing. A large page is mapped
-//!   while it has a part; it allows what one of them allows.
-//! * OF-2 `Map`: the large pages it touches that have no part outside it become its own. The others stay what they are.
-//! * OF-3 `Unmap`, `DontNeed`: the large pages touched that have no part outside the range, also those without any part.
+//! * OF-1 A part is a 4 KB page that an event mapped and no later event unmapped, with protection, sharing and backing.
+//!   A large page is mapped while it has a part. An access is allowed if one of its parts allows it.
+//! * OF-2 `Map`: the large pages it touches that have no part outside it are mapped by it. The others stay as they are.
+//! * OF-3 `Unmap`, `DontNeed`: the large pages touched that have no part outside the range, also those without any
+//!   part.
 //! * OF-4 `Protect`: the same pages; then every large page touched gets the union.
-//! * OF-5 A file's object is its path and the place of its pages in large pages; the large page of which only the end lies in
-//!   the file is its page 0, if there is one.
-//! * OF-6 `Remap` in place: parts beyond the new length are unmapped (OF-3); growth as OF-9 after what is grown over is gone.
-//! * OF-7 `Remap` elsewhere: parts beyond the new length are unmapped, except large pages that the new range touches. Parts in the new
-//!   range are gone. Large pages of the new range without other parts are fresh. If the distance is a multiple of the large page and
-//!   no large page is touched by both ranges, the large pages of the old range without other parts move to fresh ones.
-//! * OF-8 Other fresh pages: the parts are moved in ascending runs that nothing tells apart (protection, sharing, backing that
-//!   continues), each mapped anew for the fresh pages it touches first. Last, the large pages of the old range that have no other
-//!   parts, are not moved and are not touched by the new range are unmapped.
-//! * OF-9 Growth, if the last page of the old range was a part: it continues that part's backing; of length 0, it repeats it. Fresh
-//!   pages behind those of the kept range: an mremap of the large page before them if it is not a file, the old length is not 0 and
-//!   all parts of that large page have this sharing and backing; else mapped anew.
+//! * OF-5 A file's object is its path and the offset of its pages within large pages. If the file begins inside a large
+//!   page, that page is page 0.
+//! * OF-6 `Remap` in place: parts beyond the new length are unmapped (OF-3); growth as OF-9, after the parts in the way
+//!   are unmapped.
+//! * OF-7 `Remap` elsewhere: parts beyond the new length are unmapped, except large pages that the new range touches.
+//!   Parts in the new range are gone. Large pages of the new range without other parts are fresh. If the distance is a
+//!   multiple of the large page and no large page is touched by both ranges, the large pages of the old range without
+//!   other parts move to fresh ones.
+//! * OF-8 Other fresh pages: the parts are moved in ascending runs with equal protection and sharing and continuous
+//!   backing. Each run is mapped again for the fresh pages that it touches first. Last, the large pages of the old
+//!   range that have no other parts, are not moved and are not touched by the new range are unmapped.
+//! * OF-9 Growth, if the last page of the old range was a part: it continues that part's backing; of length 0, it
+//!   repeats it. Fresh pages behind those of the kept range: an mremap of the large page before them if it is not a
+//!   file, the old length is not 0 and all parts of that large page have this sharing and backing; else mapped anew.
 
 use farreach_types::addr::Asid;
 use farreach_types::event::{Advice, Backing, Mapping, Op, Prot};
@@ -34,7 +37,7 @@ struct Part {
 }
 
 impl Part {
-    /// So many pages on.
+    /// The part this many pages later.
     fn later(&self, by: i64) -> Part {
         let mut part = self.clone();
         if let Backing::File { offset, .. } = &mut part.backing {
@@ -46,7 +49,7 @@ impl Part {
 
 type Parts = BTreeMap<u64, Part>;
 
-/// The parts of all spaces.
+/// The parts of all address spaces.
 #[derive(Clone, Debug, Default)]
 pub struct Fold {
     spaces: BTreeMap<Asid, Parts>,

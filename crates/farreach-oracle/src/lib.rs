@@ -1,15 +1,20 @@
-//! The plain oracle: what the specification says, written down simply and slowly, without a look at the implementation.
+//! The plain oracle: the specification as simple, slow code, written without looking at the implementation.
+//!
+//! This crate owns independent models of TLBs, of the operating system and of a run, for tests only. It must not know
+//! the implementation: it shares types of addresses, events and counters with it, and the contract of a TLB where a
+//! test drives a model in place of a design ([`driver`]). It never calls code that it is compared with.
 //!
 //! * [`tlb`]: every TLB kind as a vector of entries and linear scans;
-//! * [`two_level`]: two of them;
-//! * [`mmu`]: what current processors have, with ranges, clusters and segments;
+//! * [`two_level`]: two TLBs, one behind the other;
+//! * [`mmu`]: the TLBs of current processors, with ranges, clusters and segments;
 //! * [`os`]: address spaces, frames, reservation, promotion, copy-on-write as maps and scans;
 //! * [`fold`]: the events of a system with larger pages;
 //! * [`run`]: a trace through one operating system and one TLB;
-//! * [`dice`]: chance for the streams that both sides get.
+//! * [`dice`]: random choices for the streams that both sides get.
 //!
-//! Where the specification leaves something open, the numbered lists at the top of `tlb.rs`, `mmu.rs`, `os.rs`, `fold.rs` and `run.rs`
-//! say what was chosen (`OT-n`, `OM-n`, `OO-n`, `OF-n`, `OR-n`). They are the first place to look when implementation and oracle differ.
+//! Where the specification leaves something open, the numbered lists at the top of `tlb.rs`, `mmu.rs`, `os.rs`,
+//! `fold.rs` and `run.rs` say what was chosen (`OT-n`, `OM-n`, `OO-n`, `OF-n`, `OR-n`). They are the first place to
+//! look when implementation and oracle differ.
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "for tests only")]
 

@@ -1,32 +1,40 @@
-//! First-level TLBs by side and size, what stands behind them, and the walker (DS13-36, RMM15-1 to RMM15-14, RMM15-41, RMM15-42, DS13-1 to
-//! DS13-5), as lists with a time of begin and of last use in every entry.
+//! First-level TLBs by side and size, the structures behind them, and the walker (DS13-36, RMM15-1 to RMM15-14,
+//! RMM15-41, RMM15-42, DS13-1 to DS13-5), as lists. Every entry has its time of insertion and of last use.
 //!
-//! * OM-1 Slots: data side of the first level, array by array, fetch side, then the second level (`l2`, then `l2i`) and the range TLB, or
-//!   the clusters. A set is the page number, in units of the entry, mod sets.
-//! * OM-2 An entry of the first level gets the largest size of its level that is not larger than the mapping. The second level holds a
-//!   page if it has a size of the same leaf (4 KB, 2 MB, 1 GB) that is not larger than the mapping, or any such size with `l2_fracture`.
-//!   Of what answered from the second level, the first holds that entry's size, or a smaller one of its own.
-//! * OM-3 An entry of more than one page, filled, drops what it covers in its own level: `covered_drops` of all levels.
-//! * OM-4 `coalesce`: a mapping smaller than that counts as that large if all pages of the aligned group have contiguous frames, aligned
-//!   alike, and the same attributes; what the mapping itself did not have is `preloaded`.
-//! * OM-5 `evictions` are those of what stands behind the first level; of the first level where nothing does for that side. Evicted ranges
-//!   are counted apart. `invalidations`: entries of all levels, ranges apart, and pages of clusters.
-//! * OM-6 A walk uses the deepest cached entry, which is used by it, and caches all it reads but the leaf, top first. Any change of a
-//!   mapping of a process drops all cached entries of the process.
+//! * OM-1 Slots: data side of the first level, array by array, fetch side, then the second level (`l2`, then `l2i`) and
+//!   the range TLB, or the clusters. A set is the page number, in units of the entry, mod sets.
+//! * OM-2 An entry of the first level gets the largest size of its level that is not larger than the mapping. The
+//!   second level holds a page if it has a size of the same leaf (4 KB, 2 MB, 1 GB) that is not larger than the
+//!   mapping, or any such size with `l2_fracture`. After a hit in the second level, the first level holds that entry's
+//!   size, or a smaller size that it has.
+//! * OM-3 Filling an entry of more than one page drops the entries that it covers in its own level: `covered_drops` of
+//!   all levels.
+//! * OM-4 `coalesce`: a mapping smaller than that counts as that large if all pages of the aligned group have
+//!   contiguous frames, aligned alike, and the same attributes. Pages outside the mapping itself are `preloaded`.
+//! * OM-5 `evictions` are those of the structure behind the first level, or of the first level on a side that has none.
+//!   Evicted ranges are counted separately. `invalidations`: entries of all levels, ranges apart, and pages of
+//!   clusters.
+//! * OM-6 A walk starts from the deepest cached entry, which counts as used, and caches everything that it reads except
+//!   the leaf, top first. Any change of a mapping of a process drops all cached entries of the process.
 //! * OM-7 `fills`: one per miss. `merges`: misses that joined a cluster.
-//! * OM-11 Clusters of 2, 4 or 8 pages. In runs, not groups: the page that missed, and those before and after it as long as each has the next frame
-//!   and the same attributes. What the same frames say of pages of the cluster is one entry.
-//! * OM-13 Runs: entries of any pages in a row in frames in a row with equal attributes, up to a limit, and superpages, beside the second level (they
-//!   follow its slots). A walk brings the page and those before and after it in its line of eight, as long as each fits on and has no entry; it
-//!   lengthens the entry that ends before it, then is lengthened by the one that begins after it, each if both together are within the limit;
-//!   the lower entry's slot and time of begin stay. A lone page is no entry. Superpages drop what they cover. A change of any page drops the entry,
-//!   all of whose pages count; splitting a superpage drops superpages only, which count one. Asked `first`, a hit is all that happens.
-//! * OM-12 Several segments: the registers of the process that runs hold its largest ranges. They are loaded before a lookup if another process's
-//!   are in them, or a change met one of them, or the miss before was of a page in a range while the ranges were others than when they were
-//!   loaded.
-//! * OM-10 `range_control = counters` looks at the counters after every 4096 misses of the first level, before the next: on turns off if
-//!   fewer than 16 lookups were answered by ranges alone and fewer than 256 walks met the range bit; off turns on at 256 of these.
-//! * OM-8 A range that is filled drops the ranges it overlaps, uncounted. The range used last is none after it was dropped.
+//! * OM-11 Clusters of 2, 4 or 8 pages. They hold runs, not aligned groups: the page that missed, and the pages before
+//!   and after it as long as each has the next frame and the same attributes. Pages of the cluster with the same
+//!   cluster of frames share an entry.
+//! * OM-13 Runs: entries of any pages in a row in frames in a row with equal attributes, up to a limit, and superpages,
+//!   beside the second level (they follow its slots). A walk brings the page and the pages before and after it in its
+//!   line of eight, as long as each continues the run and has no entry. This run is appended to the entry that ends
+//!   before it. Then the entry that begins after it is appended to the run. Each happens only if both together are
+//!   within the limit. The lower entry keeps its slot and its time of insertion. A single page gets no entry.
+//!   Superpages drop the entries that they cover. A change of any page drops the entry, and all its pages are counted.
+//!   Splitting a superpage drops superpages only, which count one. With `first`, a hit changes nothing else.
+//! * OM-12 Several segments: the registers hold the largest ranges of the running process. They are loaded before a
+//!   lookup if they hold those of another process, or if a change affected one of them, or if the miss before was for a
+//!   page in a range and the ranges have changed since they were loaded.
+//! * OM-10 `range_control = counters` looks at the counters after every 4096 misses of the first level, before the
+//!   next: on turns off if fewer than 16 lookups were answered by ranges alone and fewer than 256 walks met the range
+//!   bit; off turns on at 256 of these.
+//! * OM-8 Filling a range drops the ranges that it overlaps, uncounted. If the range used last is dropped, there is
+//!   none used last.
 //! * OM-9 Which walks search the range table: see [`Hint`].
 
 mod arrays;
@@ -65,7 +73,7 @@ pub struct PlainMmu {
     rows: Vec<Option<Row>>,
     row_rng: Pcg64Mcg,
     newest: Option<usize>,
-    /// OM-12: whose, the version, the ranges.
+    /// The segment registers (OM-12): process, version of its ranges, the ranges.
     registers: Option<(Asid, u64, Vec<Range>)>,
     /// OM-11.
     cluster: (u64, bool),
@@ -220,7 +228,7 @@ impl PlainMmu {
         &self.counts
     }
 
-    /// What the entries that answer this kind say, without the segment.
+    /// The translation that the entries of this kind give, without the segment.
     pub fn says(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
         let side = usize::from(kind == Kind::Fetch);
         let second = if side == 1 && self.config.l2i.is_some() { &self.l2i } else { &self.l2 };

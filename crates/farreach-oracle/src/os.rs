@@ -3,98 +3,103 @@
 //! Where the specification is open:
 //!
 //! Frames
-//! * OO-1 The free list starts as all frames in ascending order. Unlimited memory is a free list without end: a freed frame
-//!   goes to its tail, so ordinary allocation never sees it again; the region finder does (it takes the lowest-address wholly
-//!   free group).
-//! * OO-2 Everything one event frees (unmap, replacing map, advice, remap, exit) goes to the tail together, in ascending
-//!   frame order, busy and reserved frames mixed. `freed_pages` counts the busy ones only.
-//! * OO-3 A frame is freed when no page table entry names it and no object page owns it. An object page owns its frame from
-//!   the fault (or the reservation) on until the object page is gone: private memory: when the page is unmapped, be it only
-//!   to be mapped anew by the same event; files and shared memory: when no region in any space maps anything of the object.
-//!   Dropping private anonymous pages by advice ends their ownership.
+//! * OO-1 The free list starts as all frames in ascending order. Unlimited memory is a free list without end: a freed
+//!   frame goes to its tail, so ordinary allocation never sees it again; the region finder does (it takes the
+//!   lowest-address wholly free group).
+//! * OO-2 Everything one event frees (unmap, replacing map, advice, remap, exit) goes to the tail together, in
+//!   ascending frame order, busy and reserved frames mixed. `freed_pages` counts the busy ones only.
+//! * OO-3 A frame is freed when no page table entry names it and no object page owns it. An object page owns its frame
+//!   from the fault (or the reservation) on until the object page is gone. For private memory, that is when the page is
+//!   unmapped, even if the same event maps it again. For files and shared memory, it is when no region in any space
+//!   maps anything of the object. Dropping private anonymous pages by advice ends their ownership.
 //! * OO-4 No free frame and no reserved frame: panic. There is no page replacement.
 //!
 //! Objects
-//! * OO-5 Objects: a file (by path, whatever the process; object page = file page), which lives on if its last mapping is
-//!   replaced by another of the same file; each anonymous, stack or kernel `Map` its own; a heap `Map` continues the object of the
-//!   lowest heap region of the space, a stack `Map` that ends where a region of kind stack begins continues that region's
-//!   object, unless a page of the new mapping is mapped elsewhere already (moved there). Pages of objects other than files
-//!   are numbered by the virtual page of their first mapping.
-//! * OO-6 An object page is "inside the object" if some region of some space maps it. So a file's extent is what is mapped of
-//!   it.
-//! * OO-7 Regions of XC-2 with the same object and the same distance between object page and virtual page count as one for
-//!   reservation and promotion, even if their protections differ.
-//! * OO-8 Fork: the child gets its own objects for private anonymous, heap, stack and kernel memory (with the parent's memory
-//!   of which regions were dealt with, without its frames and reservations), and the same objects for files and shared
-//!   memory.
-//! * OO-9 No region at the address: `wild_faults`, and a new private anonymous region of that one page (read, write, execute)
-//!   with its own object; then an ordinary page fault, counted as such too.
-//! * OO-10 A space that references memory before its first `Map` gets one private anonymous region of 2^52 pages, read, write,
-//!   execute, unless it has regions already; so does every space of a trace without `Map` events. The trace is a stream: what
-//!   comes later is not known.
+//! * OO-5 Objects: a file (by path, for all processes; object page = file page), which lives on if its last mapping is
+//!   replaced by another of the same file; each anonymous, stack or kernel `Map` its own; a heap `Map` continues the
+//!   object of the lowest heap region of the space, a stack `Map` that ends where a region of kind stack begins
+//!   continues that region's object, unless a page of the new mapping is mapped elsewhere already (moved there). Pages
+//!   of objects other than files are numbered by the virtual page of their first mapping.
+//! * OO-6 An object page is "inside the object" if some region of some space maps it. So the extent of a file is its
+//!   mapped part.
+//! * OO-7 Regions of XC-2 with the same object and the same distance between object page and virtual page count as one
+//!   for reservation and promotion, even if their protections differ.
+//! * OO-8 Fork: the child gets its own objects for private anonymous, heap, stack and kernel memory. They know which
+//!   regions the parent has decided (OO-11), but have none of its frames and reservations. Files and shared memory keep
+//!   their objects.
+//! * OO-9 No region at the address: `wild_faults`, and a new private anonymous region of that one page (read, write,
+//!   execute) with its own object; then an ordinary page fault, counted as such too.
+//! * OO-10 A space that references memory before its first `Map` gets one private anonymous region of 2^52 pages, read,
+//!   write, execute, unless it has regions already; so does every space of a trace without `Map` events. The trace is a
+//!   stream: later events are not known.
 //!
 //! Reservation
-//! * OO-11 Every object is cut into superpage-sized regions as its first mapping lies in virtual memory, whoever else maps it and
-//!   wherever its pages move (T94-58, AMB-7). The first fault to a region decides for good: afterwards every object page of it
-//!   (inside the object or not) is "dealt with", whether the reservation was made, failed for want of a group, or was not
-//!   allowed (superpage mode, region not wholly inside the object). A region dealt with never reserves. This survives
-//!   unmapping a part, as long as the object lives.
+//! * OO-11 Every object is cut into superpage-sized regions by the virtual addresses of its first mapping. Other
+//!   mappings and moves do not change this (T94-58, AMB-7). The first fault to a region decides it for good: every
+//!   object page of it, inside the object or not, counts as decided. It does not matter whether the reservation was
+//!   made, failed because no group was free, or was not allowed (superpage mode, region not wholly inside the object).
+//!   A decided region never reserves again. This survives unmapping a part, as long as the object lives.
 //! * OO-12 `failed_region_allocs` counts only first faults that were allowed to reserve and found no free group.
-//! * OO-13 Prefetch (disk file, if switched on) only with a reservation that succeeded: the other pages become busy at once
-//!   and never stand in the reserved list. A later fault to one is a page fault, but not `reservations_honoured`, and reads
-//!   nothing.
-//! * OO-14 A file page costs 4096 `io_bytes` when it becomes busy, disk and nfs alike; any other object page is filled with zeros then
-//!   (`zeroed_pages`).
-//! * OO-15 Frames for copies and for pages whose region is dealt with but whose identity is absent come from the head of the
-//!   free list.
+//! * OO-13 Prefetch (disk file, if switched on) only with a reservation that succeeded: the other pages become busy at
+//!   once and are never in the reserved list. A later fault to one is a page fault, but not `reservations_honoured`,
+//!   and reads nothing.
+//! * OO-14 A file page costs 4096 `io_bytes` when it becomes busy, disk and nfs alike; any other object page is filled
+//!   with zeros then (`zeroed_pages`).
+//! * OO-15 Frames for copies, and for pages without a frame in a decided region, come from the head of the free list.
 //!
 //! Two sizes (PS-6)
-//! * OO-30 Asked for at each first touch of an object page without a frame, unless a page of its large group (cut like OO-11) has one.
-//!   Large: the class fits, all of the group is inside the object, the object has so many pages mapped now, and so many frames stay free.
-//!   Then the whole group is taken and loaded at once (none to be had: `failed_region_allocs`), and remembered as large until asked
-//!   again. Otherwise an ordinary frame.
-//! * OO-31 A page fault in a group remembered as large tries to map it as one, by the rules of promotion (OO-17), before OO-16,
-//!   which then only tries larger sizes.
+//! * OO-30 Decided at each first touch of an object page without a frame, unless a page of its large group (cut like
+//!   OO-11) has one. The group is large if the class fits, all of it is inside the object, enough pages of the object
+//!   are mapped now, and enough frames stay free. Then the whole group is taken and loaded at once (no free group:
+//!   `failed_region_allocs`), and stays marked as large until the next decision. Otherwise the page gets an ordinary
+//!   frame.
+//! * OO-31 A page fault in a group marked as large tries to map it as one, by the rules of promotion (OO-17). OO-16
+//!   comes after it and then tries larger sizes only.
 //!
 //! Promotion
-//! * OO-16 Tried after each page fault (not after copy-on-write faults) whose virtual region has at least ceil(threshold x n)
-//!   mapped pages, and is not a superpage. The kind of the faulting page's region sets the threshold. The count takes any
-//!   mapped page of the region.
+//! * OO-16 Tried after each page fault (not after copy-on-write faults) if the virtual region has at least
+//!   ceil(threshold x n) mapped pages and is not a superpage. The kind of the faulting page's region sets the
+//!   threshold. The count takes any mapped page of the region.
 //! * OO-17 One reason per refusal, in this order: the object does not fill the region (linearly); a mapped, reserved or
-//!   prefetched page whose frame is not at its place; attributes differ (unmapped pages: those they would get), or one page is
-//!   copy-on-write and another is not, though both are read-only now; a page neither mapped nor owning a frame. With
-//!   several superpage sizes each is tried, ascending.
-//! * OO-18 Populating a reserved page makes it busy; it is not `reservations_honoured`. The new superpage is dirty if any
-//!   page was; pages that become dirty by that are counted in `dirty_pages`.
-//! * OO-19 Promotion invalidates nothing (translations are the same; a superpage TLB drops covered entries itself, AMB-13).
-//! * OO-20 Demotion: partial unmap (also by a replacing map), partial change of protection (of a region; whether it shows in the
-//!   attributes or not), partial dropping advice, copy-on-write of a page, remap of any of its pages. Translations of base
-//!   pages stay true; only TLB entries for more than a base page go. Unmapping or dropping the whole superpage is not a
-//!   demotion; reprotecting the whole keeps it. Not promoted again until a fault maps a page of it.
+//!   prefetched page has a frame in the wrong place; attributes differ (for unmapped pages, the attributes they would
+//!   get), or one page is copy-on-write and another is not, although both are read-only now; a page is neither mapped
+//!   nor owns a frame. With several superpage sizes each is tried, ascending.
+//! * OO-18 Populating a reserved page makes it busy; it is not `reservations_honoured`. The new superpage is dirty if
+//!   any page was; pages that become dirty by that are counted in `dirty_pages`.
+//! * OO-19 Promotion invalidates nothing (translations are the same; a superpage TLB drops covered entries itself,
+//!   AMB-13).
+//! * OO-20 Demotion: partial unmap (also by a replacing map), partial change of protection (of a region, even if the
+//!   attributes stay equal), partial dropping advice, copy-on-write of a page, remap of any of its pages. Translations
+//!   of base pages stay true; only TLB entries for more than a base page go. Unmapping or dropping the whole superpage
+//!   is not a demotion; reprotecting the whole keeps it. Not promoted again until a fault maps a page of it.
 //!
 //! Copy-on-write
-//! * OO-21 Private file page, first access a load or fetch: the file's frame without WRITE. First access a store: the file
-//!   page is made resident by the usual rules (reservation, I/O), then an ordinary frame is taken and mapped with WRITE: one
-//!   page fault, one copy, no protection fault.
-//! * OO-22 Fork takes WRITE from all private pages of both spaces; superpages stay superpages in both; only pages that lost
-//!   WRITE are invalidated in the parent. Untouched pages are not shared.
-//! * OO-23 A store to such a page: `protection_faults`. If another page table entry names the frame, or a file owns it: copy
-//!   to an ordinary frame, which takes over the identity of the writer's object page if that page owned the old frame.
-//!   Otherwise the page gets WRITE back in place, no copy. Either way its superpage is demoted first and the page is
-//!   invalidated.
-//! * OO-24 An access that the region's protection forbids is counted and goes on as an access that the protection allows (no
-//!   copy, nothing gets WRITE). It is counted once for a page table entry, until that is dropped or `Protect` gives it other
-//!   attributes; it stays counted when the entry moves or its page is copied; the entries of a fork's child start anew.
+//! * OO-21 Private file page, first access a load or fetch: the file's frame without WRITE. First access a store: the
+//!   file page is made resident by the usual rules (reservation, I/O), then an ordinary frame is taken and mapped with
+//!   WRITE: one page fault, one copy, no protection fault.
+//! * OO-22 Fork takes WRITE from all private pages of both spaces; superpages stay superpages in both; only pages that
+//!   lost WRITE are invalidated in the parent. Untouched pages are not shared.
+//! * OO-23 A store to such a page: `protection_faults`. If another page table entry names the frame, or a file owns it:
+//!   copy to an ordinary frame, which takes over the identity of the writer's object page if that page owned the old
+//!   frame. Otherwise the page gets WRITE back in place, no copy. Either way its superpage is demoted first and the
+//!   page is invalidated.
+//! * OO-24 An access that the region's protection forbids is counted and goes on as an access that the protection
+//!   allows (no copy, nothing gets WRITE). It is counted once for a page table entry, until that is dropped or
+//!   `Protect` gives it other attributes; it stays counted when the entry moves or its page is copied; the entries of a
+//!   fork's child start anew.
 //!
 //! Other
 //! * OO-25 Advice: only `DontNeed` does something. Private pages leave the page table (anonymous ones lose their frame,
-//!   identity and contents, reserved frames stay reserved); shared pages leave the page table but stay with their object.
-//! * OO-26 Remap: what was at the new place is unmapped first. Page table entries move with their frames; growth extends the
-//!   region in which the old range ended, with the same object (private memory whose next object pages are mapped elsewhere gets a
-//!   new object for the grown part); nothing there: nothing grows. Old length 0: all of the new range maps what is at the
-//!   old start. The old range is invalidated, and the new one. Same start: grown or shrunk in place.
-//! * OO-27 `dirty_pages`: base pages that go from clean to dirty at a store, the whole superpage at once. Fork copies the
-//!   dirty bits; a copied page starts clean, a page that gets WRITE back in place stays as it was; moved entries keep theirs.
+//!   identity and contents, reserved frames stay reserved); shared pages leave the page table but stay with their
+//!   object.
+//! * OO-26 Remap: what was at the new place is unmapped first. Page table entries move with their frames; growth
+//!   extends the region in which the old range ended, with the same object (private memory whose next object pages are
+//!   mapped elsewhere gets a new object for the grown part); without a region there, nothing grows. Old length 0: all
+//!   of the new range maps what is at the old start. The old range is invalidated, and the new one. Same start: grown
+//!   or shrunk in place.
+//! * OO-27 `dirty_pages`: base pages that go from clean to dirty at a store, the whole superpage at once. Fork copies
+//!   the dirty bits; a copied page starts clean, a page that gets WRITE back in place stays as it was; moved entries
+//!   keep theirs.
 //! * OO-28 `populated_never_used`: populated pages not referenced until they leave the page table or the run ends.
 //! * OO-29 Not modelled: `pt_probes`, `alloc_steps`, `wasted_bytes`, swap reservation (T94-51).
 
@@ -116,7 +121,8 @@ pub struct OsConfig {
     pub k: u32,
     /// Frames; `None` without end.
     pub frames: Option<u64>,
-    /// Two sizes: pages that the object must have, and frames that must stay free. `region` is the large size, `reserve` the classes.
+    /// Two sizes: pages that the object must have, and frames that must stay free. `region` is the large size,
+    /// `reserve` the classes.
     pub two_size: Option<(u64, u64)>,
     /// Page reservation (T94-44); otherwise ordinary demand paging.
     pub reservation: bool,

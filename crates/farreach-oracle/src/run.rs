@@ -1,10 +1,12 @@
 //! A trace through one operating system and one TLB.
 //!
-//! * OR-1 One lookup per base page of the machine that an access touches, ascending (XC-1). For each page: the operating system first
-//!   (faults, invalidations), then the lookup, once. So a store to a copy-on-write page is one lookup and at most one miss.
-//! * OR-2 The TLB is told of a switch at the first item, reference or event, of another space than the item before: a process
-//!   must run to unmap its memory.
-//! * OR-3 An `End` drops the TLB entries of the space (`invalidate_space`), not page by page. Exec: `End`, then a `Start`.
+//! * OR-1 One lookup per base page of the machine that an access touches, ascending (XC-1). For each page: the
+//!   operating system first (faults, invalidations), then the lookup, once. So a store to a copy-on-write page is one
+//!   lookup and at most one miss.
+//! * OR-2 The TLB is told of a switch at the first item (reference or event) of another space than the item before.
+//!   Events count because a process must run to unmap its memory.
+//! * OR-3 An `End` drops the TLB entries of the space (`invalidate_space`), not page by page. Exec: `End`, then a
+//!   `Start`.
 //! * OR-4 All other events change the TLB only by the changes that [`super::os`] names.
 //! * OR-5 `Start` of a space, or its first event, creates it. References before the first `Map`: OO-10.
 //! * OR-6 Entries of superpages that demotion drops count as invalidations.
@@ -18,7 +20,7 @@ use farreach_types::event::{Access, Item, Kind, Op};
 use farreach_types::translation::PageTableView;
 use std::collections::BTreeSet;
 
-/// What runs.
+/// What to run.
 #[derive(Clone, Debug)]
 pub struct RunConfig {
     /// Hardware.
@@ -27,14 +29,14 @@ pub struct RunConfig {
     pub os: OsConfig,
 }
 
-/// What came out.
+/// The result.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OracleResult {
     /// Of the TLB, with `lookups`.
     pub tlb: TlbCounts,
     /// Of the operating system.
     pub os: OsCounts,
-    /// Lookups by kind, were all pages 4 KB.
+    /// Lookups by kind if all pages had 4 KB.
     pub lookups: Lookups,
     /// References before splitting at page boundaries, by kind.
     pub references: Lookups,

@@ -2,47 +2,51 @@
 //!
 //! Where the specification is open:
 //!
-//! * OT-1 Slots. `slot = set * ways + way`; fully associative: the index. `per-size`: the arrays stand one after the other in
-//!   ascending order of their size, so `slot = entries of the arrays before + set * ways + way`. The process id takes no part
-//!   in the set index.
+//! * OT-1 Slots. `slot = set * ways + way`; fully associative: the index. `per-size`: the arrays follow each other in
+//!   ascending order of their size, so `slot = entries of the arrays before + set * ways + way`. The process id takes
+//!   no part in the set index.
 //! * OT-2 A set is `tag mod sets`, the tag of a superpage being its page number in units of its own size.
-//! * OT-3 Each array of `per-size` has a random generator of its own, the i-th seeded with `seed + i`: separate hardware.
-//! * OT-4 A miss is: look up; drop covered entries; choose a slot; write the entry with used clear; preload; repeat the access
-//!   (AMB-3): recency, used if `fill_sets_used`, modified if a store. The repeated access comes last, as in the golden vectors.
-//! * OT-5 While its handler preloads, the entry of the page that missed counts as just used (used set, newest of LRU, also
-//!   if the page joined an old entry); before the access is repeated the used bit is as it was, unless a sweep cleared it.
-//!   Should an entry be needed and the rule name that entry all the same, the preload ends; what the rule did by then (a sweep
-//!   of used bits, a draw) stays done.
-//! * OT-6 A preload goes through the region in ascending order. A translation that takes a new entry has the recency (LRU, FIFO)
-//!   of that moment; one that joins an entry renews nothing. Neither sets used.
+//! * OT-3 Each array of `per-size` has a random generator of its own, the i-th seeded with `seed + i`: separate
+//!   hardware.
+//! * OT-4 A miss is: look up; drop covered entries; choose a slot; write the entry with used clear; preload; repeat the
+//!   access (AMB-3): recency, used if `fill_sets_used`, modified if a store. The repeated access comes last, as in the
+//!   golden vectors.
+//! * OT-5 While its handler preloads, the entry of the page that missed counts as just used (used set, newest of LRU,
+//!   also if the page joined an old entry); before the access is repeated the used bit is as it was, unless a sweep
+//!   cleared it. If an entry is needed and replacement still chooses that entry, the preload ends. Side effects of the
+//!   choice (a sweep of used bits, a random draw) stay.
+//! * OT-6 A preload goes through the region in ascending order. A translation that takes a new entry has the recency
+//!   (LRU, FIFO) of that moment; one that joins an entry does not change recency. Neither sets used.
 //! * OT-7 A page that the TLB already translates is not preloaded again and not counted in `preloaded`.
-//! * OT-8 `fills`: one per miss, plus one per preloaded translation that takes a new entry. `merges`: misses that joined an
-//!   entry. A preloaded translation that joins is counted in `preloaded` only. So `fills - merges` is the number of entries
-//!   taken, and `misses + preloaded` the number of page table entries whose translation was loaded.
-//! * OT-9 `extra_pte_reads`: `n - 1` for each miss that looks for pages to preload, mapped or not, present or not; at most 1 with
-//!   `assisted_check`. `same-entry` (partial, integrated) and all-valid do not look when the missed page is not aligned with
-//!   its frame: nothing could join. Nobody looks after a miss that filled a superpage of n pages or more (integrated).
-//!   `assisted_check` belongs to preload; all-valid reads `n - 1`.
-//! * OT-10 `invalidations` counts translations, however the TLB is told (page, range, space, switch, demotion): one per valid
-//!   subblock, one per superpage. An all-valid entry goes whole and counts all its pages.
-//! * OT-11 `split_*` of a fill that begins a new entry although an entry of that space has its tag, by the first condition of
-//!   T94-7 that fails: the page is not aligned, or no entry of the tag is enabled: `split_unaligned`; an enabled entry has the same
-//!   frame group: `split_attributes`; else `split_frames`. Only for partial and integrated; preloaded ones count too, if they get
-//!   their entry; never for all-valid nor for superpages.
-//! * OT-12 `superpage_misses`: order of the missed page's table entry above 0, whatever the kind.
+//! * OT-8 `fills`: one per miss, plus one per preloaded translation that takes a new entry. `merges`: misses that
+//!   joined an entry. A preloaded translation that joins is counted in `preloaded` only. So `fills - merges` is the
+//!   number of entries taken, and `misses + preloaded` the number of page table entries whose translation was loaded.
+//! * OT-9 `extra_pte_reads`: `n - 1` for each miss that looks for pages to preload, mapped or not, present or not; at
+//!   most 1 with `assisted_check`. `same-entry` (partial, integrated) and all-valid do not look when the missed page is
+//!   not aligned with its frame, because nothing could join. After a miss that filled a superpage of n pages or more
+//!   there is no look (integrated). `assisted_check` belongs to preload; all-valid reads `n - 1`.
+//! * OT-10 `invalidations` counts translations, for every way to invalidate (page, range, space, switch, demotion): one
+//!   per valid subblock, one per superpage. An all-valid entry goes whole and counts all its pages.
+//! * OT-11 `split_*` of a fill that begins a new entry although an entry of that space has its tag, by the first
+//!   condition of T94-7 that fails: the page is not aligned, or no entry of the tag is enabled: `split_unaligned`; an
+//!   enabled entry has the same frame group: `split_attributes`; else `split_frames`. Only for partial and integrated;
+//!   preloaded ones count too, if they get their entry; never for all-valid nor for superpages.
+//! * OT-12 `superpage_misses`: the page table entry of the missed page has an order above 0. This holds for all kinds.
 //! * OT-13 `SubblockMiss`: before the fill some entry of that space has the tag `v div n` (subblock kinds); a large
 //!   integrated superpage is not such an entry (it would have been a hit).
-//! * OT-14 All-valid. An entry holds the whole region, or one page: then `sb_enabled` is false though the page be aligned, for
-//!   enabled means that all subblocks are there. One-page entries never merge. A fill of the whole region first drops the
-//!   one-page entries of the region (`covered_drops`); its other n - 1 translations count as `preloaded`. Invalidating a page drops
-//!   a full entry whole. Factor 1: every fill is a full entry.
-//! * OT-15 Integrated. A mapping gets the largest configured size that fits, as in the superpage kind; sizes are 4 KB, n pages,
-//!   larger ones. A large entry shows one page at offset 0 with its one modified bit, and no `sb_enabled`. A medium fill that merges
-//!   counts as a merge; modified bits of the pages already there stay; it preloads nothing, one table entry gave all.
-//! * OT-16 `switch` to the space that already runs does nothing. The space of the first access or switch is the first to run.
+//! * OT-14 All-valid. An entry holds the whole region or one page. For one page `sb_enabled` is false even if the page
+//!   is aligned, because enabled means that all subblocks are valid. One-page entries never merge. A fill of the whole
+//!   region first drops the one-page entries of the region (`covered_drops`); its other n - 1 translations count as
+//!   `preloaded`. Invalidating a page drops a full entry whole. Factor 1: every fill is a full entry.
+//! * OT-15 Integrated. A mapping gets the largest configured size that fits, as in the superpage kind; sizes are 4 KB,
+//!   n pages, larger ones. A large entry shows one page at offset 0 with its one modified bit, and no `sb_enabled`. A
+//!   medium fill that merges counts as a merge; modified bits of the pages already there stay. It preloads nothing,
+//!   because one page table entry holds everything.
+//! * OT-16 `switch` to the space that already runs does nothing. The space of the first access or switch is the first
+//!   to run.
 //! * OT-17 `lookups` stays 0: the machine counts it.
-//! * OT-18 `demote` drops entries that overlap the range and are larger than a base page (superpage) or than n pages (integrated).
-//!   Subblocks are base translations and stay, also those of a medium superpage.
+//! * OT-18 `demote` drops entries that overlap the range and are larger than a base page (superpage) or than n pages
+//!   (integrated). Subblocks are base translations and stay, also those of a medium superpage.
 
 mod config;
 mod fill;
@@ -90,7 +94,7 @@ impl Entry {
     fn has_tag(&self, asid: Asid, v: Vpn) -> bool {
         self.asid == asid && self.base.0 >> self.order == v.0 >> self.order
     }
-    /// Where in `subs` page `v` (inside the tag) stands.
+    /// Index in `subs` of page `v`, which is inside the tag.
     fn at(&self, v: Vpn) -> usize {
         if self.whole { 0 } else { (v.0 - self.base.0) as usize }
     }
@@ -147,7 +151,7 @@ impl PlainTlb {
         }
     }
 
-    /// The same TLB with a mistake in it.
+    /// The same TLB with a deliberate fault.
     pub fn mutant(config: TlbConfig, mutation: Mutation) -> PlainTlb {
         PlainTlb { mutation: Some(mutation), ..PlainTlb::new(config) }
     }
@@ -179,7 +183,7 @@ impl PlainTlb {
         self.keep = Some(slot);
         self.preload(at.asid, at.vpn, pte, table);
         self.keep = None;
-        // Only a mistake has the page elsewhere, or gone.
+        // Only a faulty TLB has the page elsewhere, or not at all.
         if let Some(slot) = self.find(at.asid, at.vpn) {
             if !self.wrong(Mutation::PreloadKeepsHolding) {
                 self.slots[slot].as_mut().expect("just found").used &= was_used;
@@ -239,7 +243,7 @@ impl PlainTlb {
         }
     }
 
-    /// T94-42: the range is mapped by base pages now.
+    /// The range is now mapped by base pages (T94-42).
     pub fn split(&mut self, asid: Asid, pages: VpnRange) {
         if self.wrong(Mutation::DemoteForgotten) || pages.pages == 0 {
             return;
@@ -328,7 +332,7 @@ fn per_size(config: &TlbConfig) -> bool {
     config.kind == TlbKind::Superpage && config.lookup == SizeLookup::PerSize
 }
 
-/// The oracle behind the contract, so that a driver can put an oracle, or a mutant of it, where a design stands.
+/// The oracle behind the contract, so that a driver can use an oracle, or a faulty one, in place of a design.
 /// It never claims that a lookup is filtered.
 impl Tlb for PlainTlb {
     fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, _: &mut Unfiltered) -> Answer {

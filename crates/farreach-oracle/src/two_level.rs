@@ -1,10 +1,11 @@
 //! Two levels (PS-12) as two plain TLBs of one page size.
 //!
-//! * OL-1 A lookup that the first level answers concerns nobody else. Otherwise the second is looked up, and fills itself if it must;
-//!   then the first, which misses and fills itself. Each level has replacement and modified bits of its own.
+//! * OL-1 If the first level hits, the second is not looked up. Otherwise the second is looked up and fills itself at a
+//!   miss. Then the first misses and fills itself. Each level has replacement and modified bits of its own.
 //! * OL-2 Inclusive: when the second level has filled itself, the first drops what the second does not have.
-//! * OL-3 Counts are the second level's, but for the hits there, and invalidations, which are both levels'; what OL-2 drops is none.
-//! * OL-4 Slots of the second level come behind those of the first. Its random generator is seeded with `seed + 1`.
+//! * OL-3 Counts are those of the second level, except hits there, and invalidations, which are summed over both
+//!   levels. Entries dropped by OL-2 do not count as invalidations.
+//! * OL-4 Slots of the second level come after those of the first. Its random generator is seeded with `seed + 1`.
 
 use super::tlb::{PlainTlb, TlbConfig};
 use farreach_hw::tlb::{EntryView, Lookup, OnDemotion, Outcome, Tlb, Unfiltered};
@@ -25,7 +26,7 @@ pub struct PlainTwoLevel {
 }
 
 impl PlainTwoLevel {
-    /// `config` describes both, but for the number of entries.
+    /// `config` describes both levels, except the number of entries.
     pub fn new(config: TlbConfig, first: usize, second: usize, inclusive: bool) -> PlainTwoLevel {
         PlainTwoLevel {
             first: PlainTlb::new(TlbConfig { entries: first, ..config.clone() }),

@@ -1,6 +1,6 @@
 //! Where all frames are, for whoever checks that none is lost.
 
-use super::Os;
+use crate::os::Os;
 
 /// The frames of the memory by what they are, at one moment. Of a finite memory the sum of all but the first and the
 /// last is `total` and `foreign`.

@@ -1,22 +1,25 @@
 //! Systems whose base page is larger than the 4 KB pages of the stream.
 //!
-//! A program was recorded on 4 KB pages, and its mappings need not be whole pages of such a system. A program made for larger
-//! pages would ask for other places; this one cannot, so its mappings share pages where they must:
+//! A program was recorded on 4 KB pages, so its mappings need not be whole pages of such a system. A program built for
+//! larger pages would ask for other addresses. The recorded one cannot, so its mappings share pages where they must:
 //!
 //! * A page is mapped as long as some 4 KB part of it is. It allows what one of its parts allows.
-//! * It belongs to the mapping that came first, object and label, until its last part is gone; then whoever comes is first.
-//! * Unmapping and `DONTNEED` reach a page when they reach all parts it has.
-//! * A page without parts, one that was referenced but never mapped, goes by any part of it.
-//! * A file that lies at two places within its pages is two objects: the same frame cannot serve both.
-//! * mremap moves a page with its frame if the distance is a whole number of pages, old and new place have no page in common,
-//!   all parts of the page move, and no other part lives at the new place. Other parts are mapped anew, as new memory unless they
-//!   belong to a file: what a system would copy is faulted in again. Pages in both places stay as they are.
-//! * What mremap adds continues the object of the page before it if all parts of that page are alike in backing and sharing;
-//!   otherwise, and where the old length is 0, it is mapped anew.
+//! * It belongs to the mapping that came first, object and label, until its last part is unmapped. The next mapping is
+//!   first again.
+//! * Unmapping and `DONTNEED` affect a page when they cover all parts it has.
+//! * A page without parts (referenced, but never mapped) is affected when any part of it is covered.
+//! * A file that is mapped at two different offsets within a page is two objects: one frame cannot serve both.
+//! * mremap moves a page with its frame if the distance is a whole number of pages, old and new place have no page in
+//!   common, all parts of the page move, and no other part lives at the new place. Other parts are mapped anew, as new
+//!   memory unless they belong to a file: data that a system would copy is faulted in again. Pages in both places stay
+//!   as they are.
+//! * What mremap adds continues the object of the page before it if all parts of that page are alike in backing and
+//!   sharing; otherwise, and where the old length is 0, it is mapped anew.
 //!
-//! [`Parts`] remembers the mappings as the program made them, and turns each event into [`Step`]s in the system's own pages.
+//! [`Parts`] remembers the mappings as the program made them, and turns each event into [`Step`]s in the system's own
+//! pages.
 
-use super::region::Huge;
+use super::region::HugeAdvice;
 use farreach_types::addr::{BASE_SHIFT, Vpn, VpnRange};
 use farreach_types::event::{Advice, Backing, Mapping, Op, Prot};
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,8 +33,8 @@ pub(super) struct Piece {
     pub prot: Prot,
     /// Stores are seen by others.
     pub shared: bool,
-    /// What stands behind it. The offset in a file is that of the first byte of the range; it wraps below 0 where the file begins inside
-    /// the first page.
+    /// What backs it. The offset in a file is that of the range's first byte. It wraps below 0 where the file begins
+    /// inside the first page.
     pub backing: Backing,
 }
 
@@ -48,8 +51,8 @@ pub(super) enum Step {
     Protect(VpnRange, Prot),
     /// madvise(DONTNEED).
     Discard(VpnRange),
-    /// madvise(HUGEPAGE) or its contrary.
-    Huge(VpnRange, Huge),
+    /// madvise(HUGEPAGE) or madvise(NOHUGEPAGE).
+    Huge(VpnRange, HugeAdvice),
 }
 
 impl Piece {
@@ -75,7 +78,7 @@ impl Piece {
         (range.pages > 0).then(|| Piece { range, backing, ..self.clone() })
     }
 
-    /// `next` begins where this ends, and nothing tells them apart.
+    /// `next` begins where this ends, and the two differ in nothing else.
     fn continues_in(&self, next: &Piece) -> bool {
         self.range.end() == next.range.start
             && (self.prot, self.shared) == (next.prot, next.shared)
@@ -98,8 +101,8 @@ pub(super) fn in_4k_pages(op: &Op) -> Option<Step> {
         }
         Op::Protect { start, len, prot } => Step::Protect(range(*start, *len), *prot),
         Op::Advise { start, len, advice: Advice::DontNeed } => Step::Discard(range(*start, *len)),
-        Op::Advise { start, len, advice: Advice::HugePage } => Step::Huge(range(*start, *len), Huge::Wanted),
-        Op::Advise { start, len, advice: Advice::NoHugePage } => Step::Huge(range(*start, *len), Huge::Unwanted),
+        Op::Advise { start, len, advice: Advice::HugePage } => Step::Huge(range(*start, *len), HugeAdvice::Huge),
+        Op::Advise { start, len, advice: Advice::NoHugePage } => Step::Huge(range(*start, *len), HugeAdvice::NoHuge),
         _ => return None,
     })
 }
@@ -112,7 +115,7 @@ pub(super) struct Parts {
 
 impl Parts {
     /// The steps of an event in a system with pages of `2^k` 4 KB pages.
-    pub fn to_base_pages(&mut self, op: &Op, k: u32) -> Vec<Step> {
+    pub fn steps_of(&mut self, op: &Op, k: u32) -> Vec<Step> {
         let mut steps = Vec::new();
         let touched = match in_4k_pages(op) {
             Some(Step::Map(piece)) => {
@@ -172,12 +175,13 @@ impl Parts {
             let first = cover(more, k).start.max(cover(kept, k).end());
             self.grow(source, more, both(fresh, VpnRange::between(first, cover(more, k).end())), old.pages, k, steps);
         }
-        // Last, so that an object that is mapped anew elsewhere lives on.
+        // Last, so that an object that is mapped elsewhere in the meantime survives.
         steps.extend(left.into_iter().map(Step::Unmap));
         vec![old, new]
     }
 
-    /// Moves the parts of `keep` to the beginning of `new`, where `fresh` are the pages to map. Returns the pages to unmap.
+    /// Moves the parts of `keep` to the beginning of `new`, where `fresh` are the pages to map. Returns the pages to
+    /// unmap.
     fn shift(&mut self, keep: VpnRange, new: VpnRange, fresh: VpnRange, k: u32, steps: &mut Vec<Step>) -> Vec<VpnRange> {
         let distance = new.start.0.wrapping_sub(keep.start.0);
         let moved = |range: VpnRange, by: u64| VpnRange { start: Vpn(range.start.0.wrapping_add(by)), ..range };
@@ -205,12 +209,13 @@ impl Parts {
         without(left, with_frames).into_iter().flat_map(|run| without(run, cover(new, k))).collect()
     }
 
-    /// The mapping whose last 4 KB page is `source` goes on in `more`; `pages` are new by that. `old` is 0 for a duplicate.
+    /// The mapping whose last 4 KB page is `source` is extended by `more`, which adds `pages`. `old` is 0 for a
+    /// duplicate.
     fn grow(&mut self, source: Piece, more: VpnRange, pages: VpnRange, old: u64, k: u32, steps: &mut Vec<Step>) {
         let piece = Piece { range: more, backing: source.backing_from(old.min(1)), ..source };
         let before = VpnRange { start: Vpn(pages.start.0.wrapping_sub(1)), pages: 1 };
         let alike = |p: &Piece| (p.shared, &p.backing) == (piece.shared, &piece.backing);
-        // With an old part, the page before the new ones has its end.
+        // If the mapping is extended, it ends in the page before the new ones.
         if old > 0 && !piece.is_file() && pages.pages > 0 && self.overlapping(before.finer(k)).all(alike) {
             steps.push(Step::Remap(before, VpnRange { pages: 1 + pages.pages, ..before }));
         } else {
@@ -239,7 +244,8 @@ impl Parts {
         inside
     }
 
-    /// Adds a piece where nothing is, joined with neighbours that nothing tells from it: a heap that grows stays one.
+    /// Adds a piece where nothing is mapped and joins it with neighbours that it continues: a growing heap stays one
+    /// piece.
     fn insert(&mut self, mut piece: Piece) {
         if let Some((&start, before)) = self.pieces.range(..piece.range.start).next_back()
             && before.continues_in(&piece)
@@ -266,8 +272,8 @@ impl Parts {
         VpnRange::between(Vpn(first), Vpn(end))
     }
 
-    /// The large pages that an event in `range` may have left with other parts than before, beside those it dealt with whole: at its
-    /// ends, and where pieces begin or end.
+    /// The large pages whose parts an event in `range` may have changed without covering them: at its ends, and where
+    /// pieces begin or end.
     fn shared(&self, range: VpnRange, k: u32) -> BTreeSet<Vpn> {
         let pages = cover(range, k);
         let ends = |p: VpnRange| [p.start, Vpn(p.end().0.wrapping_sub(1))];

@@ -1,4 +1,5 @@
-//! The frames with contents: which are mapped, kept, touched. A few bits for each, in chunks that exist while a frame of them is busy.
+//! The frames with contents: which are mapped, cached, touched. A few bits for each, in chunks that exist while they
+//! have a busy frame.
 
 use super::bits;
 use farreach_types::addr::Pfn;
@@ -25,8 +26,8 @@ struct Chunk {
 #[derive(Debug, Default)]
 pub struct BusyFrames {
     chunks: HashMap<u64, Chunk, FixedState>,
-    /// Of frames with more than one mapping: how many more.
-    more: HashMap<Pfn, u32, FixedState>,
+    /// For frames with more than one mapping, the number of further mappings.
+    extra_mappings: HashMap<Pfn, u32, FixedState>,
     len: u64,
     touched: u64,
 }
@@ -62,7 +63,7 @@ impl BusyFrames {
         (chunk.expect("only busy frames are mapped, touched and moved"), bit)
     }
 
-    /// Frames that were not busy are.
+    /// Frames become busy.
     pub fn insert(&mut self, first: Pfn, frames: u64, cached: bool) {
         self.len += frames;
         for (chunk, at, n) in bits::groups(first.0, frames, CHUNK) {
@@ -77,7 +78,7 @@ impl BusyFrames {
     /// Page table entries that name the frame.
     pub fn mappings(&self, pfn: Pfn) -> u32 {
         let (chunk, bit) = self.at(pfn);
-        u32::from(chunk.mapped & bit != 0) + self.more.get(&pfn).copied().unwrap_or(0)
+        u32::from(chunk.mapped & bit != 0) + self.extra_mappings.get(&pfn).copied().unwrap_or(0)
     }
 
     /// One more page table entry names each of the frames.
@@ -89,17 +90,17 @@ impl BusyFrames {
             let twice = c.mapped & bits;
             c.mapped |= bits;
             for (at, n) in bits::runs(&[twice]) {
-                (at..at + n).for_each(|at| *self.more.entry(Pfn(chunk * CHUNK + at)).or_insert(0) += 1);
+                (at..at + n).for_each(|at| *self.extra_mappings.entry(Pfn(chunk * CHUNK + at)).or_insert(0) += 1);
             }
         }
     }
 
-    /// One page table entry less names the frame.
+    /// One page table entry fewer names the frame.
     pub fn unmap(&mut self, pfn: Pfn) {
-        if let Some(more) = self.more.get_mut(&pfn) {
+        if let Some(more) = self.extra_mappings.get_mut(&pfn) {
             *more -= 1;
             if *more == 0 {
-                self.more.remove(&pfn);
+                self.extra_mappings.remove(&pfn);
             }
         } else {
             let (chunk, bit) = self.at_mut(pfn);
@@ -108,14 +109,15 @@ impl BusyFrames {
         }
     }
 
-    /// One page table entry less names each of the frames. Those that nobody maps nor keeps are no longer busy: they go to `freed`, in runs.
+    /// One page table entry fewer names each of the frames. Frames that are then neither mapped nor cached become free:
+    /// they go to `freed`, in runs.
     pub fn unmap_run(&mut self, first: Pfn, frames: u64, freed: &mut Vec<(u64, u64)>) {
         for (chunk, at, n) in bits::groups(first.0, frames, CHUNK) {
             let mut bits = bits::mask(at, n);
-            if !self.more.is_empty() {
+            if !self.extra_mappings.is_empty() {
                 for at in at..at + n {
                     let pfn = Pfn(chunk * CHUNK + at);
-                    if self.more.contains_key(&pfn) {
+                    if self.extra_mappings.contains_key(&pfn) {
                         self.unmap(pfn);
                         bits &= !(1 << at);
                     }
@@ -128,7 +130,7 @@ impl BusyFrames {
         }
     }
 
-    /// No slot keeps the frames any more, such as are busy.
+    /// No page index holds these frames any more. Those that are not busy are skipped.
     pub fn disown_run(&mut self, first: Pfn, frames: u64, freed: &mut Vec<(u64, u64)>) {
         for (chunk, at, n) in bits::groups(first.0, frames, CHUNK) {
             let Some(c) = self.chunks.get_mut(&chunk) else { continue };
@@ -138,7 +140,7 @@ impl BusyFrames {
         }
     }
 
-    /// Frames of a chunk that are neither mapped nor kept are no longer busy.
+    /// Frees the frames of a chunk that are neither mapped nor cached.
     fn release(&mut self, chunk: u64, bits: u64, freed: &mut Vec<(u64, u64)>) {
         let c = self.chunks.get_mut(&chunk).expect("it was just found");
         let gone = bits & c.busy & !c.mapped & !c.cached;
@@ -184,8 +186,8 @@ impl BusyFrames {
         chunk.mapped |= copy(was.mapped);
         chunk.cached |= copy(was.cached);
         chunk.touched |= copy(was.touched);
-        if let Some(more) = self.more.remove(&from) {
-            self.more.insert(to, more);
+        if let Some(more) = self.extra_mappings.remove(&from) {
+            self.extra_mappings.insert(to, more);
         }
     }
 
@@ -194,7 +196,7 @@ impl BusyFrames {
         let sum = |word: fn(&Chunk) -> u64| self.chunks.values().map(|c| u64::from(word(c).count_ones())).sum::<u64>();
         assert_eq!((sum(|c| c.busy), sum(|c| c.touched)), (self.len, self.touched));
         assert!(self.chunks.values().all(|c| c.busy != 0 && (c.mapped | c.cached | c.touched) & !c.busy == 0));
-        assert!(self.more.iter().all(|(pfn, n)| *n > 0 && self.mappings(*pfn) == n + 1));
+        assert!(self.extra_mappings.iter().all(|(pfn, n)| *n > 0 && self.mappings(*pfn) == n + 1));
     }
 }
 

@@ -1,40 +1,22 @@
 //! The kernel's direct map (F-2, DS13-43): all physical memory once more, in one piece, in every address space.
 //!
-//! A stream with references of a kernel maps it like other memory that the kernel provides: shared, where Linux has it ([`DIRECT_MAP`]). A page
-//! lies in the frame that is its number less a constant. Those frames are memory of the machine that the stream is of, not of the one that
-//! this system hands out: they are numbered from [`FRAMES`] on and nobody takes, gives or moves them. A kernel maps all of it before
-//! anything runs, so a touch is no fault and needs no frame; the page table gets the page then, with its neighbours in a leaf of
-//! `direct_map_page`, so that it grows with what is used.
+//! A stream with references of a kernel maps it like other memory that the kernel provides: shared, at Linux's address
+//! ([`DIRECT_MAP`]). Page number and frame number differ by a constant. These frames are memory of the recorded
+//! machine, not memory that this system hands out. They are numbered from [`numbers::DIRECT_MAP`] on and are never
+//! allocated, freed or moved.
+//!
+//! A kernel maps all of it before anything runs, so a first touch is no fault and needs no frame. The page table gets
+//! the page at its first touch, with its neighbours in a leaf of `direct_map_page`, so that it grows with what is used.
 
-use super::base_pages::Piece;
-use super::fault::attr;
-use super::page_table::Entry;
-use super::{Os, What};
+use crate::base_pages::Piece;
+use crate::contract::What;
+use crate::frames::numbers;
+use crate::labels;
+use crate::os::Os;
+use crate::page_table::entry::{Entry, attributes};
 use farreach_types::addr::{Asid, DIRECT_MAP, Pfn, Vpn, VpnRange};
 use farreach_types::event::Backing;
-use farreach_types::params::{Allowed, Key};
 use farreach_types::translation::Segment;
-
-/// Leaves of the page table over it.
-pub const PAGE: Key = Key {
-    name: "direct_map_page",
-    default: "2M",
-    allowed: Allowed::PageSize { min: 1 << 12, max: 1 << 30 },
-    about: "pages in which the kernel's direct map is mapped, in streams that have one (F-2); base pages where they do not fit",
-};
-
-/// Name of its region.
-pub(super) const NAME: &str = "direct map";
-
-/// Frame of its first page: 128 TB of 4 KB frames are enough for others, 64 TB beyond them for the page tables of a
-/// guest, and all ends where four levels of a host do.
-const FRAMES: u64 = 3 << 34;
-
-/// Whether only the direct map names this frame.
-#[inline]
-pub(super) fn is_direct(pfn: Pfn) -> bool {
-    pfn.0 >= FRAMES
-}
 
 impl Os {
     fn direct_start(&self) -> Vpn {
@@ -48,28 +30,28 @@ impl Os {
     }
 
     fn is_named_so(&self, label: u32) -> bool {
-        &*self.labels.names[label as usize] == NAME
+        self.labels.name(label) == labels::DIRECT_MAP
     }
 
-    /// What the registers of a kernel segment are to hold.
+    /// The registers of a kernel segment.
     pub(super) fn direct_map(&self, asid: Asid) -> Option<Segment> {
-        let pages = self.spaces.get(asid.0 as usize)?.direct?;
-        Some(Segment { base: pages.start, limit: pages.end(), pfn: Pfn(FRAMES) })
+        let pages = self.spaces.get(asid.0 as usize)?.direct_map_pages?;
+        Some(Segment { base: pages.start, limit: pages.end(), pfn: Pfn(numbers::DIRECT_MAP) })
     }
 
-    /// After an event: reports a direct map that came, went, or has another end to the hardware.
+    /// After an event: tells the hardware if the direct map appeared, disappeared or changed its end.
     pub(super) fn follow_direct_map(&mut self, asid: Asid) {
         let start = self.direct_start();
         let region = self.space(asid).regions.find(start).map(|r| (r.range, r.label));
         let now = region.filter(|(range, label)| range.start == start && self.is_named_so(*label)).map(|(range, _)| range);
-        let before = std::mem::replace(&mut self.space(asid).direct, now);
+        let before = std::mem::replace(&mut self.space(asid).direct_map_pages, now);
         if before != now {
             let whole = before.into_iter().chain(now).max_by_key(|range| range.pages);
             self.change(asid, whole.expect("one of the two"), What::Segment);
         }
     }
 
-    /// The first touch of a page of the direct map. False if the page is none.
+    /// The first touch of a page of the direct map. False if the page is not in it.
     pub(super) fn direct_page(&mut self, asid: Asid, vpn: Vpn) -> bool {
         let start = self.direct_start();
         if vpn < start || vpn.0 >= DIRECT_MAP.end >> self.shift {
@@ -79,12 +61,13 @@ impl Os {
         let Some(region) = space.regions.find(vpn).filter(|r| self.is_named_so(r.label)) else { return false };
         let leaf = |order: u32| VpnRange { start: vpn.align_down(order), pages: 1 << order };
         let whole = leaf(self.direct_order);
-        // At the ends, and where some of the pages are there already.
+        // A leaf does not fit at the ends, nor where some of its pages are mapped already.
         let fits = whole.and(region.range) == whole && !space.table.any_in(whole);
         let order = if fits { self.direct_order } else { 0 };
         let pages = leaf(order);
-        let pfn = Pfn(FRAMES + (pages.start.0 - start.0));
-        let entry = Entry { pfn, label: region.label, attr: attr(region.prot, false), order: order as u8, ..Entry::default() };
+        let pfn = Pfn(numbers::DIRECT_MAP + (pages.start.0 - start.0));
+        let entry =
+            Entry { pfn, label: region.label, attr: attributes(region.prot, false), order: order as u8, ..Entry::default() };
         self.map_run(asid, pages, Entry { present: true, ..entry });
         true
     }

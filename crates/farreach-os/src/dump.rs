@@ -9,9 +9,10 @@
 //! 7f0000000 200 40200 2M
 //! ```
 //!
-//! A line `mapping` is a mapping of the process: first page, pages, protection and `p`rivate or `s`hared, page of the file at its start
-//! (0 if there is none), and the file, `heap`, `stack` or `anonymous`. The lines that follow are its present pages, in runs: first page, pages, first frame (`-`
-//! where it was not visible) and the size of the page table leaf. Numbers are hexadecimal; all is ascending. `#` begins a comment.
+//! A line `mapping` is a mapping of the process: first page, pages, protection and `p`rivate or `s`hared, page of the
+//! file at its start (0 if there is none), and the file, `heap`, `stack` or `anonymous`. The lines that follow are its
+//! present pages, in runs: first page, pages, first frame (`-` where it was not visible) and the size of the page table
+//! leaf. Numbers are hexadecimal. Everything is in ascending order. `#` begins a comment.
 
 use farreach_types::event::Prot;
 use std::fmt::{self, Display, Formatter};
@@ -28,7 +29,7 @@ pub const HUGE: u64 = 512;
 /// A mapping of a whole process.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Dump {
-    /// Which process; a line without meaning.
+    /// Which process: a comment for people.
     pub source: String,
     /// Its mappings, ascending.
     pub areas: Vec<Area>,
@@ -47,9 +48,9 @@ pub struct Area {
     pub shared: bool,
     /// Page of the file at the start.
     pub offset: u64,
-    /// A path, `heap`, `stack`, `anonymous`, or what the kernel calls it.
+    /// A path, `heap`, `stack`, `anonymous`, or the kernel's name for it.
     pub name: String,
-    /// What is present of it, ascending.
+    /// Its present pages, ascending.
     pub runs: Vec<Present>,
 }
 
@@ -106,7 +107,7 @@ impl Dump {
         Ok(dump)
     }
 
-    /// Whether frames are known, of all that is present.
+    /// Whether the frames of all present pages are known.
     pub fn has_frames(&self) -> bool {
         self.areas.iter().flat_map(|area| &area.runs).all(|run| run.pfn.is_some())
     }
@@ -191,7 +192,7 @@ impl Display for Dump {
     }
 }
 
-/// For the fuzzer: any text is refused, or a dump that its own text describes again.
+/// For the fuzzer: a text is refused, or it is a dump that survives being written and read again.
 #[doc(hidden)]
 pub fn fuzz(text: &str) {
     if let Ok(dump) = Dump::parse(text) {

@@ -1,43 +1,20 @@
-//! Superpages that come at a fault, and pages collapsed into one later, as in Linux (RMM15-26): transparent huge pages of several sizes,
-//! and huge pages from a pool. Splitting one is [`Os::demote`](super::promotion).
+//! Superpages that are mapped at a fault, and base pages that are collapsed into superpages later, as in Linux
+//! (RMM15-26): transparent huge pages of several sizes, and huge pages from a pool. [`Os::demote`](super::promotion)
+//! splits them.
 
-use super::fault::attr;
-use super::page_table::Entry;
-use super::placement::FrameRequest;
-use super::region::Region;
-use super::{Os, What};
+use crate::contract::What;
+use crate::os::Os;
+use crate::page_table::entry::{Entry, attributes};
+use crate::placement::contract::{CollapsePolicy, FrameRequest};
+use crate::region::Region;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
-use foldhash::fast::FixedState;
-use hashbrown::HashSet;
-use std::collections::VecDeque;
-
-/// How base pages become superpages in the background (khugepaged). Time is counted in page faults, the only clock that the system has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Background {
-    /// log2 of the base pages of what they become.
-    pub order: u8,
-    /// Page faults between two scans.
-    pub every: u64,
-    /// Groups looked at in a scan.
-    pub groups: u64,
-    /// Pages of a group that may be missing (`max_ptes_none`).
-    pub missing: u64,
-}
-
-/// Groups with base pages, to be looked at in the background, in the order of their first faults.
-#[derive(Default)]
-pub(super) struct Waiting {
-    queue: VecDeque<(Asid, Vpn)>,
-    inside: HashSet<(Asid, Vpn), FixedState>,
-    faults: u64,
-}
 
 impl Os {
-    /// Serves a fault with the largest superpage that fits: an aligned group inside its region of private anonymous memory, no page of
-    /// which is mapped or has contents, and for which there is a block.
+    /// Serves a fault with the largest superpage that fits. Its aligned group lies inside a region of private anonymous
+    /// memory, no page of it is mapped or has contents, and there is a free block for it.
     pub(super) fn superpage_fault(&mut self, asid: Asid, vpn: Vpn, region: &Region) -> bool {
         let request = FrameRequest { vpn, object: region.object, page: region.page_of(vpn) };
-        let orders = self.placement.orders(&self.memory, request, region.huge).to_vec();
+        let orders = self.placement.superpage_orders(&self.memory, request, region.advice).to_vec();
         if orders.is_empty() || !self.memory.objects.get(region.object).private {
             return false;
         }
@@ -58,7 +35,8 @@ impl Os {
                 self.memory.counts.superpage_fallbacks += 1;
                 continue;
             };
-            let entry = Entry { label: region.label, attr: attr(region.prot, false), order, present: true, ..Entry::default() };
+            let entry =
+                Entry { label: region.label, attr: attributes(region.prot, false), order, present: true, ..Entry::default() };
             for part in self.fill_group(asid, group, region) {
                 let pfn = Pfn(base.0 + (part.range.start.0 - group.start.0));
                 self.memory.fill_run(part.object, part.first_page, pfn, part.range.pages);
@@ -73,42 +51,43 @@ impl Os {
         false
     }
 
-    /// A block for a superpage, after compaction if need be.
+    /// A block for a superpage. Compacts memory if there is none.
     fn superpage_block(&mut self, request: FrameRequest, order: u8) -> Option<Pfn> {
-        let block = self.placement.block(&mut self.memory, request, order);
+        let block = self.placement.superpage_block(&mut self.memory, request, order);
         if block.is_none() && self.compact(order.into()) {
-            return self.placement.block(&mut self.memory, request, order);
+            return self.placement.superpage_block(&mut self.memory, request, order);
         }
         block
     }
 
-    /// After a fault that brought in a base page: its group may be collapsed later; and now and then, some are.
+    /// After a fault that brought in a base page: queues its group, and scans some groups of the queue if a scan is
+    /// due.
     pub(super) fn collapse_later(&mut self, asid: Asid, vpn: Vpn, region: &Region) {
-        let Some(background) = self.placement.background() else { return };
+        let Some(background) = self.placement.collapse_policy() else { return };
         let group = VpnRange { start: vpn.align_down(background.order.into()), pages: 1 << background.order };
         let request = FrameRequest { vpn, object: region.object, page: region.page_of(vpn) };
-        let wanted = self.placement.orders(&self.memory, request, region.huge).contains(&background.order);
-        if wanted && inside(group, region.range) && self.waiting.inside.insert((asid, group.start)) {
-            self.waiting.queue.push_back((asid, group.start));
+        let wanted = self.placement.superpage_orders(&self.memory, request, region.advice).contains(&background.order);
+        if wanted && inside(group, region.range) {
+            self.collapse_queue.push(asid, group.start);
         }
-        self.waiting.faults += 1;
-        if !self.waiting.faults.is_multiple_of(background.every) {
+        if !self.collapse_queue.scan_due(background.every) {
             return;
         }
-        for _ in 0..background.groups.min(self.waiting.queue.len() as u64) {
-            let (asid, first) = self.waiting.queue.pop_front().expect("as many as there are");
+        for _ in 0..background.groups.min(self.collapse_queue.len()) {
+            let (asid, first) = self.collapse_queue.pop().expect("as many as there are");
             if self.collapse(asid, first, &background) {
-                self.waiting.inside.remove(&(asid, first));
+                self.collapse_queue.remove(asid, first);
             } else {
-                self.waiting.queue.push_back((asid, first));
+                self.collapse_queue.push_back(asid, first);
             }
             self.sync_ranges(asid);
         }
         self.memory.release_freed();
     }
 
-    /// Copies the pages of a group into a block and maps it as one. True if that is done or can no longer be.
-    fn collapse(&mut self, asid: Asid, first: Vpn, background: &Background) -> bool {
+    /// Copies the pages of a group into a block and maps it as one superpage. True if that is done or has become
+    /// impossible.
+    fn collapse(&mut self, asid: Asid, first: Vpn, background: &CollapsePolicy) -> bool {
         let order = background.order;
         let group = VpnRange { start: first, pages: 1 << order };
         let space = &self.spaces[asid.0 as usize];
@@ -152,14 +131,14 @@ impl Os {
         true
     }
 
-    /// A mapped page that nobody shares goes to another frame, with its contents (DS13-20, F-14).
+    /// Moves a mapped page that is not shared to another frame (DS13-20, F-14).
     pub(super) fn move_page(&mut self, asid: Asid, vpn: Vpn, to: Pfn) {
         self.change_frame(asid, vpn, to);
         self.ranges_changed(asid, &[vpn]);
         self.change(asid, VpnRange::one(vpn), What::Stale);
     }
 
-    /// Moves the page; ranges and hardware do not know yet.
+    /// As [`Os::move_page`], without telling ranges and hardware.
     pub(super) fn change_frame(&mut self, asid: Asid, vpn: Vpn, to: Pfn) {
         let region = self.region(asid, vpn);
         let from = self.spaces[asid.0 as usize].table.update(vpn, |entry| std::mem::replace(&mut entry.pfn, to));

@@ -1,14 +1,15 @@
-//! Memory rounded up to whole huge pages, as libhugetlbfs does it with heaps: the rest of the huge page is mapped too, and whatever the
-//! program asks for there finds it.
+//! Memory rounded up to whole huge pages, as libhugetlbfs does with heaps. The rest of the huge page is mapped too.
+//! When the program later asks for memory there, it finds the rest already mapped.
 //!
-//! The rest is a region of its own ([`Huge::Rest`]), so that every mapped page has one. It becomes part of what is mapped over it, if that is
-//! private anonymous memory; and what the program unmaps becomes rest again, until the last of the huge page is unmapped.
+//! The rest is a region of its own ([`HugeAdvice::Rest`]), so that every mapped page has a region. A mapping of private
+//! anonymous memory takes over the rest that it covers. Memory that the program unmaps becomes rest again, until
+//! nothing else of the huge page is mapped.
 
-use super::Os;
-use super::base_pages::Piece;
-use super::object::{ObjectId, ObjectKind};
-use super::page_index::PageLocation;
-use super::region::{Huge, Region};
+use crate::base_pages::Piece;
+use crate::object::{ObjectId, ObjectKind};
+use crate::os::Os;
+use crate::page_index::PageLocation;
+use crate::region::{HugeAdvice, Region};
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::event::Backing;
 
@@ -31,34 +32,36 @@ impl Os {
         self.spaces.get(asid.0 as usize).map_or_else(Vec::new, |space| space.regions.within(range))
     }
 
-    /// Whether a group may become one huge page although its regions do not fill it: all of them are private anonymous memory alike,
-    /// nothing of them mapped or begun.
+    /// Whether a group may become one huge page although its regions do not fill it: all are private anonymous memory
+    /// with the same protection, and none of their pages is mapped or has a frame.
     pub(super) fn may_round_up(&self, asid: Asid, group: VpnRange, region: &Region) -> bool {
-        let stack = |r: &Region| ["stack", "kernel-provided"].contains(&&*self.labels.names[r.label as usize]);
         let fits = |part: &Region| {
             let object = self.memory.objects.get(part.object);
             let (first, end) = (part.first_page, part.first_page + part.range.pages);
             object.private
                 && !object.kind.is_file()
                 && part.prot == region.prot
-                && !stack(part)
+                && !self.labels.is_stack_or_kernel(part.label)
                 && !object.page_index.any_in(first..end)
         };
         self.placement.rounds_up() && self.regions_in(asid, group).iter().all(fits)
     }
 
-    /// Makes a region of all of a group that has none; returns all regions of the group.
+    /// Fills the gaps of a group with regions. Returns all regions of the group.
     pub(super) fn fill_group(&mut self, asid: Asid, group: VpnRange, region: &Region) -> Vec<Region> {
         let parts: Vec<VpnRange> = self.regions_in(asid, group).iter().map(|r| r.range).collect();
         for gap in between(group, &parts) {
             let object = self.memory.objects.create(ObjectKind::Anonymous, None, true, 0);
             self.memory.counts.huge_rest_pages += gap.pages;
-            self.insert(asid, Region { range: gap, object, first_page: gap.start.0, huge: Huge::Rest, ..region.clone() });
+            self.insert(
+                asid,
+                Region { range: gap, object, first_page: gap.start.0, advice: HugeAdvice::Rest, ..region.clone() },
+            );
         }
         self.regions_in(asid, group)
     }
 
-    /// A mapping comes where there may be rests: takes their regions away, their pages stay. Returns these pages.
+    /// A new mapping may cover rests: removes their regions and keeps their pages mapped. Returns these pages.
     pub(super) fn adopt(&mut self, asid: Asid, mapping: &Piece) -> Vec<VpnRange> {
         let anonymous = matches!(mapping.backing, Backing::Anonymous | Backing::Heap) && !mapping.shared;
         if !self.placement.rounds_up() || !anonymous {
@@ -66,9 +69,10 @@ impl Os {
         }
         let mut parts: Vec<VpnRange> = Vec::new();
         for rest in self.regions_in(asid, mapping.range) {
-            // New memory is nobody else's: what a child has a share in since a fork is not it.
+            // New memory belongs to one process. A rest that is shared with a child since a fork cannot become new
+            // memory.
             let own = |os: &Os| os.spaces[asid.0 as usize].table.runs_in(rest.range).iter().all(|run| !run.entry.cow);
-            if rest.huge != Huge::Rest || rest.prot != mapping.prot || !own(self) {
+            if rest.advice != HugeAdvice::Rest || rest.prot != mapping.prot || !own(self) {
                 continue;
             }
             for region in self.take(asid, rest.range) {
@@ -92,8 +96,8 @@ impl Os {
         }
     }
 
-    /// A range is about to be unmapped. At its ends it may lie in huge pages of which other memory remains: that part becomes rest. If
-    /// nothing but rest would remain, that goes too. Returns what is to be unmapped.
+    /// A range is about to be unmapped. At its ends it may be part of a huge page whose other memory stays: that part
+    /// becomes rest. If only rest would stay, it is unmapped too. Returns the ranges to unmap.
     pub(super) fn keep_rest(&mut self, asid: Asid, range: VpnRange) -> Vec<VpnRange> {
         let Some(order) = self.placement.rounds_up().then(|| self.placement.huge_order()).flatten() else { return vec![range] };
         if range.pages == 0 {
@@ -109,7 +113,7 @@ impl Os {
                 continue;
             }
             let outside = between(group, &[part]);
-            let others = outside.iter().flat_map(|gap| self.regions_in(asid, *gap)).any(|r| r.huge != Huge::Rest);
+            let others = outside.iter().flat_map(|gap| self.regions_in(asid, *gap)).any(|r| r.advice != HugeAdvice::Rest);
             if !others {
                 more.extend(outside.into_iter().filter(|gap| !more.contains(gap)).collect::<Vec<_>>());
                 continue;
@@ -119,7 +123,7 @@ impl Os {
             }
             kept.push(part);
         }
-        // In one piece what lies together: a huge page that goes as a whole is not split.
+        // Adjacent ranges are joined, so that a huge page that is unmapped as a whole is not split.
         let mut ranges = between(range, &kept);
         ranges.extend(more);
         ranges.sort_unstable_by_key(|part| part.start);
@@ -133,7 +137,7 @@ impl Os {
         joined
     }
 
-    /// A region, taken out, goes back in as rest, with its pages.
+    /// Puts a region that was taken out back in as rest, with its pages.
     fn make_rest(&mut self, asid: Asid, region: Region) {
         let (first, end) = (region.first_page, region.first_page + region.range.pages);
         let object: ObjectId = self.memory.objects.create(ObjectKind::Anonymous, None, true, 0);
@@ -146,6 +150,6 @@ impl Os {
         }
         self.memory.drop_mapper(region.object);
         let first_page = region.range.start.0;
-        self.insert(asid, Region { object, first_page, huge: Huge::Rest, ..region });
+        self.insert(asid, Region { object, first_page, advice: HugeAdvice::Rest, ..region });
     }
 }

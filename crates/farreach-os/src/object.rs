@@ -1,6 +1,7 @@
 //! Memory objects and page identity (T94-43): which frame holds which page of which object, reserved or busy.
 
 use super::page_index::PageIndex;
+use farreach_types::params::Params;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -20,13 +21,25 @@ pub enum ObjectKind {
 }
 
 impl ObjectKind {
-    /// Its pages are read from somewhere.
+    /// Whether its pages are read from a file.
     pub fn is_file(self) -> bool {
         self != ObjectKind::Anonymous
     }
+
+    /// The kinds that the words of a key name.
+    pub fn named_by(params: &Params, key: &str) -> Result<Vec<ObjectKind>, String> {
+        let kind = |word: &String| match word.as_str() {
+            "file" => Ok(ObjectKind::Disk),
+            "nfs" => Ok(ObjectKind::Nfs),
+            "heap" => Ok(ObjectKind::Anonymous),
+            _ => Err(format!("{key} = {word} is not allowed: {key} must be a list of file, nfs, heap, joined by +")),
+        };
+        params.texts(key).iter().map(kind).collect()
+    }
 }
 
-/// A file as an object. Where base pages are larger than 4 KB, a file that is mapped at two places within them is two objects.
+/// A file as an object. Where base pages are larger than 4 KB, a file that is mapped at two offsets within them is two
+/// objects.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct File {
     /// Path.
@@ -38,8 +51,8 @@ pub struct File {
 /// One object.
 #[derive(Debug)]
 pub struct Object {
-    /// No other object has this number, ever; identifiers are used again.
-    pub born: u64,
+    /// Unique among all objects of the run. Identifiers are reused, this number is not.
+    pub generation: u64,
     /// Kind.
     pub kind: ObjectKind,
     /// Name in the file index; `None` for anonymous memory.
@@ -48,15 +61,16 @@ pub struct Object {
     pub private: bool,
     /// Identity index: object page to frame.
     pub page_index: PageIndex,
-    /// How far the first mapper's virtual page numbers are from the object's page numbers (AMB-7): virtual = object + shift,
-    /// wrapping.
+    /// How far the first mapper's virtual page numbers are from the object's page numbers (AMB-7): virtual = object +
+    /// shift, wrapping.
     pub shift: u64,
-    /// Superpage-sized virtual groups that had their first fault; no second reservation as long as the object lives (AMB-9).
-    pub begun: HashSet<u64>,
+    /// Superpage-sized virtual groups that had their first fault; no second reservation as long as the object lives
+    /// (AMB-9).
+    pub faulted_groups: HashSet<u64>,
     /// Virtual groups of pages whose frames were allocated as one large page (PS-5).
-    pub large: HashSet<u64>,
-    /// Which of its pages some region maps, of whatever address space: how the number of regions changes at a page. A page is
-    /// inside the object if it is mapped (T94-50 clips to it).
+    pub large_groups: HashSet<u64>,
+    /// At which pages the number of regions that map the object changes, over all address spaces, and by how much. A
+    /// page is inside the object if some region maps it (T94-50 clips to this).
     coverage: BTreeMap<u64, i64>,
     /// Regions, of all address spaces, that map it.
     pub mappers: u32,
@@ -95,28 +109,28 @@ impl Object {
     }
 }
 
-/// All objects. Ids are used again.
+/// All objects. Identifiers are reused.
 #[derive(Debug, Default)]
 pub struct Objects {
     all: Vec<Option<Object>>,
     free: Vec<ObjectId>,
     files: hashbrown::HashMap<File, ObjectId, foldhash::fast::FixedState>,
-    born: u64,
+    generation: u64,
 }
 
 impl Objects {
     /// A new object without mappers. `shift`: virtual page number minus object page number of its first mapper.
     pub fn create(&mut self, kind: ObjectKind, file: Option<File>, private: bool, shift: u64) -> ObjectId {
-        self.born += 1;
+        self.generation += 1;
         let object = Object {
-            born: self.born,
+            generation: self.generation,
             kind,
             file: file.clone(),
             private,
             page_index: PageIndex::default(),
             shift,
-            begun: HashSet::new(),
-            large: HashSet::new(),
+            faulted_groups: HashSet::new(),
+            large_groups: HashSet::new(),
             coverage: BTreeMap::new(),
             mappers: 0,
         };
@@ -151,16 +165,16 @@ impl Objects {
         self.all[id.0 as usize].as_mut().expect("a region names an object that is gone")
     }
 
-    /// A child's copy of a private object: the same pages begun, none of its frames.
+    /// A child's copy of a private object: it knows the same first faults and large pages, and has no frames.
     pub fn copy_for_fork(&mut self, id: ObjectId) -> ObjectId {
         let old = self.get(id);
-        let (kind, shift, begun, large) = (old.kind, old.shift, old.begun.clone(), old.large.clone());
+        let (kind, shift, begun, large) = (old.kind, old.shift, old.faulted_groups.clone(), old.large_groups.clone());
         let new = self.create(kind, None, true, shift);
-        (self.get_mut(new).begun, self.get_mut(new).large) = (begun, large);
+        (self.get_mut(new).faulted_groups, self.get_mut(new).large_groups) = (begun, large);
         new
     }
 
-    /// Takes an object out for good.
+    /// Removes an object.
     pub fn destroy(&mut self, id: ObjectId) -> Object {
         let object = self.all[id.0 as usize].take().expect("destroyed twice");
         if let Some(file) = &object.file {

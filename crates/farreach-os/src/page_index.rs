@@ -1,6 +1,5 @@
-//! The page index of an object: which frame holds which of its pages. Pages whose frames follow each other as they do
-//! take no more
-//! room than one: eager paging, huge pages and segments give objects of terabytes.
+//! The page index of an object: which frame holds which of its pages. Consecutive pages in consecutive frames take no
+//! more room than one page, because eager paging, huge pages and segments make objects of terabytes.
 
 use super::bits;
 use farreach_types::addr::Pfn;
@@ -42,7 +41,7 @@ impl Chunk {
         }
     }
 
-    /// As a list, to put in what does not go on as the run does.
+    /// As a list, which can hold pages that do not continue the run.
     fn list(&mut self, chunk: u64) -> &mut Vec<(u64, PageLocation)> {
         if let Chunk::Run { base, pages } = *self {
             let set = (0..CHUNK).filter(|at| pages >> at & 1 == 1);
@@ -141,8 +140,8 @@ impl PageIndex {
         Some(was)
     }
 
-    /// Takes these pages out (busy ones only, if so wished) and gives, ascending, where they were: runs of busy pages, as the first one's
-    /// place and number, and reserved pages each by itself.
+    /// Takes these pages out (with `busy_only`, only busy ones). Returns their locations in ascending order: runs of
+    /// busy pages as first location and number, reserved pages one by one.
     pub fn drain(&mut self, pages: Range<u64>, busy_only: bool) -> Vec<(PageLocation, u64)> {
         let mut gone = Vec::new();
         if pages.start >= pages.end {

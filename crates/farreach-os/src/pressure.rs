@@ -1,27 +1,18 @@
-//! Memory is full: what can be given up (F-7, RMM15-29, DS13-22).
+//! Memory is full: taking frames back (F-7, RMM15-29, DS13-22).
 
-use super::{Os, OutOfMemory, What};
+use crate::contract::{OutOfMemory, What};
+use crate::os::Os;
+use crate::ranges::policy::Reclaim;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 
 /// Pages that are taken back at a time.
 const BATCH: usize = 512;
 
-/// What happens to the range of a page that is taken back (RMM15-29): all of it goes, or it breaks and the rest stays (F-21).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Reclaim {
-    /// Nothing is taken back.
-    Never,
-    /// The range dissolves first.
-    Dissolve,
-    /// It splits.
-    Split,
-}
-
 impl Os {
     /// An ordinary frame.
-    pub(super) fn ordinary(&mut self, vpn: Vpn) -> Result<Pfn, OutOfMemory> {
+    pub(super) fn alloc_frame(&mut self, vpn: Vpn) -> Result<Pfn, OutOfMemory> {
         loop {
-            match self.memory.ordinary(vpn) {
+            match self.memory.alloc_frame(vpn) {
                 Some(pfn) => return Ok(pfn),
                 None if self.make_room() => {}
                 None => return Err(OutOfMemory { vpn }),
@@ -29,13 +20,14 @@ impl Os {
         }
     }
 
-    /// Frees some frames; false if nothing can be given up.
+    /// Frees some frames. False if there are none to take back.
     pub(super) fn make_room(&mut self) -> bool {
-        self.placement.give_up(&mut self.memory, None) || self.reclaim_unused() || self.lend_from_pool()
+        self.placement.release_kept(&mut self.memory, None) || self.reclaim_unused() || self.lend_from_pool()
     }
 
-    /// Takes back pages that came with others and were never touched: they hold nothing but zeros (F-7). Accessed and modified bits do
-    /// not tell, since eager paging sets them for all (AMB-97); this knows what a walk of a dissolved range would find out.
+    /// Takes back pages that were mapped together with others and never touched: they hold only zeros (F-7). Accessed
+    /// and modified bits do not show this, because eager paging sets them for all pages (AMB-97). This model knows what
+    /// a walk of a dissolved range would find out.
     fn reclaim_unused(&mut self) -> bool {
         if self.reclaim == Reclaim::Never {
             return false;

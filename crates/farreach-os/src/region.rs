@@ -1,4 +1,4 @@
-//! The regions of an address space (XC-2): what is mapped where, with which protection, and what stands behind it.
+//! The regions of an address space (XC-2): what is mapped where, with which protection and which object.
 
 use super::object::ObjectId;
 use farreach_types::addr::{Vpn, VpnRange};
@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 
 /// What madvise said about superpages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Huge {
+pub enum HugeAdvice {
     /// Nothing.
     #[default]
-    Unsaid,
+    None,
     /// MADV_HUGEPAGE.
-    Wanted,
+    Huge,
     /// MADV_NOHUGEPAGE.
-    Unwanted,
+    NoHuge,
     /// The unrequested rest of a huge page.
     Rest,
 }
@@ -32,10 +32,10 @@ pub struct Region {
     pub object: ObjectId,
     /// Page of the object at `range.start`.
     pub first_page: u64,
-    /// What people call it: an index into the labels of the operating system.
+    /// Its name: an index into the labels of the operating system.
     pub label: u32,
     /// Advice about superpages.
-    pub huge: Huge,
+    pub advice: HugeAdvice,
 }
 
 impl Region {
@@ -60,7 +60,7 @@ pub struct Regions {
     pages: u64,
 }
 
-/// Pages of a region that count as usable: those of a guard do not.
+/// Pages of a region that may be accessed. A guard has none.
 fn usable(region: &Region) -> u64 {
     if region.prot == Prot::NONE { 0 } else { region.range.pages }
 }
@@ -77,8 +77,8 @@ impl Regions {
         self.by_start.range(first..range.end().max(first)).filter_map(|(_, r)| r.cut(range)).collect()
     }
 
-    /// Takes the pages of `range` out: returns the pieces that lay inside, ascending, each with the number of pieces of its
-    /// region (0 to 2) that stick out and stay.
+    /// Takes the pages of `range` out: returns the pieces that lay inside, ascending, each with the number of pieces of
+    /// its region (0 to 2) that stick out and stay.
     pub fn take(&mut self, range: VpnRange) -> Vec<(Region, u32)> {
         let first = self.by_start.range(..=range.start).next_back().map_or(range.start, |(s, _)| *s);
         let hit: Vec<Vpn> = self.by_start.range(first..range.end().max(first)).map(|(s, _)| *s).collect();
@@ -101,13 +101,13 @@ impl Regions {
         inside
     }
 
-    /// Adds a region where nothing is, joining it with neighbours that continue the same object with the same protection.
-    /// Returns how many regions it was joined with.
+    /// Adds a region where nothing is, joining it with neighbours that continue the same object with the same
+    /// protection. Returns how many regions it was joined with.
     pub fn insert(&mut self, mut region: Region) -> u32 {
         self.pages += usable(&region);
         let mut joined = 0;
         let continues = |a: &Region, b: &Region| {
-            (a.prot, a.shared, a.object, a.label, a.huge) == (b.prot, b.shared, b.object, b.label, b.huge)
+            (a.prot, a.shared, a.object, a.label, a.advice) == (b.prot, b.shared, b.object, b.label, b.advice)
                 && a.range.end() == b.range.start
                 && a.first_page + a.range.pages == b.first_page
         };
@@ -145,7 +145,15 @@ mod tests {
 
     fn region(start: u64, pages: u64, object: u32, first_page: u64) -> Region {
         let range = VpnRange { start: Vpn(start), pages };
-        Region { range, prot: Prot::RW, shared: false, object: ObjectId(object), first_page, label: 0, huge: Huge::Unsaid }
+        Region {
+            range,
+            prot: Prot::RW,
+            shared: false,
+            object: ObjectId(object),
+            first_page,
+            label: 0,
+            advice: HugeAdvice::None,
+        }
     }
 
     #[test]

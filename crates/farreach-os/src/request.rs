@@ -1,26 +1,25 @@
-//! Memory that gets its frames when it is asked for, not when it is touched (RMM15-23).
+//! Eager paging: memory that gets its frames when it is requested, not when it is touched (RMM15-23).
 
-use super::Os;
-use super::fault::attr;
-use super::page_table::Entry;
-use super::placement::EagerGrant;
+use crate::os::Os;
+use crate::page_table::entry::{Entry, attributes};
+use crate::placement::contract::EagerGrant;
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::event::Prot;
 
 impl Os {
-    /// A region of anonymous memory that was just asked for, and of which nothing is mapped: the policy may serve it now. Address space
-    /// that nothing may access is no request for memory.
+    /// The program requested a region of anonymous memory, and none of it is mapped. The policy may give it frames now.
+    /// Inaccessible address space (PROT_NONE) is no request for memory.
     pub(super) fn request(&mut self, asid: Asid, range: VpnRange) {
         let region = self.region(asid, range.start);
         let (first, end) = (region.page_of(range.start), region.page_of(range.start) + range.pages);
         let object = self.memory.objects.get(region.object);
-        // Memory that another mapper has pages of: they are where they are.
+        // If another mapper has pages of it already, those pages keep their frames.
         let begun = object.page_index.any_in(first..end);
         if object.kind.is_file() || region.prot == Prot::NONE || begun {
             return;
         }
         let blocks = loop {
-            match self.placement.request(&mut self.memory, asid, range.pages) {
+            match self.placement.allocate_eagerly(&mut self.memory, asid, range.pages) {
                 EagerGrant::Now(blocks) => break blocks,
                 EagerGrant::Fragmented if self.gather_for(range.pages) => {}
                 EagerGrant::Fragmented => {
@@ -32,7 +31,7 @@ impl Os {
         // RMM15-28: accessed and modified bits are set for all.
         let entry = Entry {
             label: region.label,
-            attr: attr(region.prot, false),
+            attr: attributes(region.prot, false),
             present: true,
             dirty: true,
             populated: true,

@@ -1,11 +1,12 @@
 //! Rows of studies on programs made by hand: measured numbers beside the expected ones.
 
-use super::{Cell, Finding, Origin, Request, Results, Table, Verdict};
+use crate::results::{Request, Results};
 use farreach_types::counts::MachineResult;
+use farreach_types::papers::{Cell, Finding, Origin, Table, Verdict};
 
 /// One number of one machine on one program.
 pub struct Row {
-    /// Of [`super::micro`] or `micro_memory`.
+    /// A program of [`super::micro`].
     pub program: &'static str,
     /// The machine.
     pub machine: &'static str,
@@ -21,12 +22,12 @@ pub struct Row {
 pub type What = (&'static str, fn(&MachineResult) -> u64);
 
 impl Row {
-    /// A row of which the rules give the very number.
+    /// A row with exactly one expected number.
     pub const fn exactly(program: &'static str, machine: &'static str, (what, read): What, number: u64) -> Row {
         Row { program, machine, what, read, rules: (number, number) }
     }
 
-    /// What was found.
+    /// The measured number.
     pub fn found(&self, results: &Results) -> Option<u64> {
         results.machine(self.program, self.machine).map(self.read)
     }
@@ -58,7 +59,7 @@ pub fn table(rows: &[Row], results: &Results) -> Table {
     table
 }
 
-/// Whether all rows of these programs are as the rules give.
+/// Whether all rows of these programs are as expected.
 pub fn judged(rows: &[Row], results: &Results, programs: &[&str]) -> Finding {
     let mut words = Vec::new();
     let mut verdict = Verdict::Holds;

@@ -1,9 +1,10 @@
-//! What the studies of DS13 and RMM15 share: their machines, and which row of a printed table a program belongs to.
+//! Shared by the studies of DS13 and RMM15: their machines, and the row of a printed table for each program.
 
 use super::printed::Printed;
 pub use super::results::{grid, mean};
-use super::{Cell, Program, Results, Set};
+use crate::results::{Results, Set};
 use farreach_cost::overhead::{Measured, PerformanceModel};
+use farreach_types::papers::{Cell, Program};
 
 /// DS13-36, pages of 4 KB on demand.
 pub const DS_4K: &str = "ds13/4k";
@@ -11,11 +12,12 @@ pub const DS_4K: &str = "ds13/4k";
 pub const DS_2M: &str = "ds13/2m:pool=32G";
 /// 1 GB pages from a pool.
 pub const DS_1G: &str = "ds13/1g:pool=32G";
-/// A direct segment that answers.
+/// A direct segment that translates.
 pub const DS_SEGMENT: &str = "ds13/segment:segment_memory=32G";
-/// A direct segment whose pages are translated by pages, so that misses inside are counted: what the paper measured (DS13-30).
+/// A direct segment whose pages are translated by paging, so that misses inside it are counted, as in the paper
+/// (DS13-30).
 pub const DS_TRACKED: &str = "ds13/segment:segment_memory=32G,segment_served_by=pages";
-/// The same without registers: faults map what registers would give (DS13-25).
+/// The same without registers: faults map the pages that the registers would give (DS13-25).
 pub const DS_EMULATED: &str = "ds13/segment:segment_memory=32G,segment_served_by=pages,segment_mode=emulation";
 
 /// Demand paging, 4 KB. Ranges are kept for their statistics.
@@ -26,7 +28,7 @@ pub const RMM_THP: &str = "rmm15/thp:ranges=true";
 pub const RMM_CLUSTERED: &str = "rmm15/clustered";
 /// 32 ranges.
 pub const RMM_RANGE: &str = "rmm15/range";
-/// Eager paging with the same TLBs and no range TLB: what range TLBs are measured against.
+/// Eager paging with the same TLBs and no range TLB: the baseline for range TLBs.
 pub const RMM_OFF: &str = "rmm15/range:range_tlb=false";
 
 /// RMM with another number of ranges.
@@ -46,13 +48,14 @@ pub fn of_ds13(set: &Set) -> impl Iterator<Item = &Program> + Clone {
 pub struct Stand<'a> {
     /// The program.
     pub program: &'a Program,
-    /// What the row is called here.
+    /// Name of the row in our table.
     pub head: String,
-    /// What it is called in the printed table; empty if there is none.
+    /// Name of the row in the printed table; empty if there is none.
     pub row: String,
 }
 
-/// A row for each printed row that a program stands for, in the order of the paper, then the programs that stand for none.
+/// A row for each printed row that a program stands for, in the order of the paper, then the programs that stand for
+/// none.
 pub fn stands<'a>(programs: impl Iterator<Item = &'a Program> + Clone, paper: &Printed) -> Vec<Stand<'a>> {
     let mut all = Vec::new();
     for row in paper.rows() {
@@ -79,7 +82,8 @@ pub fn model(results: &Results, program: &str) -> Option<PerformanceModel> {
     Some(PerformanceModel { base: measured(results, program, RMM_4K)?, large: measured(results, program, RMM_THP)? })
 }
 
-/// Overhead of a simulated mechanism in percent of the ideal run (RMM15-40): its walks at the price of those of 4 KB pages.
+/// Overhead of a simulated mechanism in percent of the ideal run (RMM15-40): its walks at the price of those of 4 KB
+/// pages.
 pub fn overhead(results: &Results, program: &str, machine: &str) -> Option<f64> {
     let model = model(results, program)?;
     let share = match machine {
@@ -100,11 +104,11 @@ pub fn megabytes(bytes: u64) -> Cell {
     Cell::Number(bytes as f64 / (1 << 20) as f64)
 }
 
-/// What every table of these papers says.
+/// The note under every table of these papers.
 pub const SCALED: &str = "The papers' programs and inputs are not available; each row is a program with the behaviour of the one in parentheses. \
      Footprints are scaled down: small set 8 to 256 MB, full set 120 MB to 4 GB, where the papers have 54 to 75 GB for big-memory programs and \
      120 MB to 1.7 GB for the others. The TLBs are left unscaled: those of the papers. Shape, order and ratio can be compared, counts cannot.";
-/// What every table with percent of time says.
+/// The note under every table with percent of time.
 pub const CYCLES: &str = "Time is instructions at 1 cycle and page walks at 12 cycles for each node read: no data cache is simulated, so the \
      share of walks is that of a program that waits for nothing else. Only loads and stores count, as in the paper; hits of the second level do not.";
 

@@ -1,4 +1,5 @@
-//! The machines of T94's experiments, as `--machine` takes them. Equal machines have equal names, so that studies share runs.
+//! The machines of T94's experiments, as `--machine` takes them. Equal machines have equal names, so that studies share
+//! runs.
 
 use farreach_cost::area::area_rbe;
 use farreach_machine::MachineSpec;
@@ -16,10 +17,11 @@ pub const PARTIAL: &str = "t94/partial";
 pub const COMPLETE: &str = "t94/complete";
 /// 256 entries, 4 ways, random, 4 KB.
 pub const SET_ASSOCIATIVE: &str = "t94/set-associative";
-/// The cache of T94-74, 1 MB direct-mapped in lines of 32 bytes; one for each side, for the laboratory's caches are split.
+/// The cache of T94-74, 1 MB direct-mapped in lines of 32 bytes; one for each side, because the laboratory's caches are
+/// split.
 pub const CACHE: &str = "sv97/x86:l2_size=1M,line=32";
 
-/// A preset with overrides; none of them that only repeats the preset may be given.
+/// A preset with overrides. An override must not repeat the preset's value.
 pub fn with(preset: &str, overrides: &[String]) -> String {
     if overrides.is_empty() { preset.to_owned() } else { format!("{preset}:{}", overrides.join(",")) }
 }
@@ -29,7 +31,8 @@ pub fn sized(preset: &str, entries: u64) -> String {
     with(preset, if entries == 64 { vec![] } else { vec![format!("entries={entries}")] }.as_slice())
 }
 
-/// A superpage TLB of 64 entries with another superpage size, in base pages (Figure 4, AMB-17). One page: the single-page-size TLB.
+/// A superpage TLB of 64 entries with another superpage size, in base pages (Figure 4, AMB-17). One page: the
+/// single-page-size TLB.
 pub fn superpage_of(pages: u64) -> String {
     let size = Bytes(pages * 4096).to_string();
     match pages {

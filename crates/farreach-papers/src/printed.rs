@@ -1,6 +1,6 @@
 //! The numbers the papers print, from `papers/*.csv`, and which of their cells are doubtful.
 
-use super::Cell;
+use farreach_types::papers::Cell;
 
 macro_rules! carried {
     ($folder:literal: $($name:literal),* $(,)?) => {
@@ -103,7 +103,7 @@ impl Printed {
         self.text(row, column).parse().ok()
     }
 
-    /// As a cell to show; doubtful ones are marked.
+    /// As a cell of a table. Doubtful ones are marked.
     pub fn cell(&self, row: &str, column: &str) -> Cell {
         let doubtful = DOUBTFUL.iter().any(|&(t, r, c, _)| (t, r, c) == (self.name, row, column));
         match self.number(row, column) {
@@ -113,7 +113,7 @@ impl Printed {
         }
     }
 
-    /// What is to be said about its doubtful cells.
+    /// Notes about its doubtful cells.
     pub fn doubts(&self) -> impl Iterator<Item = &'static str> {
         let name = self.name;
         DOUBTFUL.iter().filter(move |d| d.0 == name).map(|d| d.3)

@@ -1,4 +1,4 @@
-//! What studies ask for and what they get.
+//! Requests of studies, and the answers to them.
 
 use farreach_types::counts::{MachineResult, PageSizeResult, Workload};
 use farreach_types::papers::Program;
@@ -16,7 +16,8 @@ pub struct Request {
 
 /// Between the names of programs that run one after the other on the same memory (CW-13).
 pub const THEN: &str = " then ";
-/// Between the name of a program and a size: every mapping begins at a multiple of it, as for a program that asks for huge pages.
+/// Between the name of a program and a size: every mapping begins at a multiple of it, as for a program that asks for
+/// huge pages.
 pub const ALIGNED: &str = " aligned to ";
 
 /// What can be run on a program.
@@ -31,7 +32,7 @@ pub enum What {
 /// The page sizes of the page-size study, in bytes (PS-2).
 pub const PAGE_SIZES: [u64; 7] = [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10];
 
-/// What came of a request.
+/// The answer to a request.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum Answer {
     /// Of [`What::Machine`].
@@ -43,9 +44,9 @@ pub enum Answer {
 /// One machine on one program.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Measured {
-    /// What ran.
+    /// The program and its references.
     pub workload: Workload,
-    /// What was counted. The ledger is empty: it depends on what one compares with.
+    /// The counters. The ledger is empty, because it depends on the machine to compare with.
     pub machine: MachineResult,
 }
 

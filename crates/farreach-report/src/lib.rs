@@ -1,4 +1,9 @@
 //! Reports: pure functions of a result. Same result, same bytes.
+//!
+//! Owns every form in which a result is shown: text tables, JSON, CSV, HTML with its drawings, comparison of results.
+//!
+//! Must not know how a result comes about, and asks nobody for more than is in it: no clock, no files, no machine that
+//! runs. A cost that a report shows is in the result, too.
 
 pub mod compaction;
 mod contiguity;

@@ -1,6 +1,10 @@
 //! The stream on disk: readers, the writer of farreach traces, the checker, generators.
 //!
+//! Owns every format that a stream is read from or written to, and the checks that a stream is whole and possible.
 //! [`open_trace`] finds the format by content. A further format is one file with a [`Format`] and one line in [`FORMATS`].
+//!
+//! Must not know who consumes a stream: no machine, no operating system, no hardware. It hands out events and blocks as
+//! [`farreach_types::event`] defines them, and an error names file, place and value.
 
 mod assemble;
 mod chain;

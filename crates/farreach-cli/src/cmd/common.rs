@@ -26,8 +26,9 @@ pub fn formats() -> PossibleValuesParser {
 /// Which machines, and how long.
 #[derive(Args)]
 pub struct LabArgs {
-    /// A preset or a TOML file, with overrides: NAME[:key=value,...]. Repeatable. `farreach machines` lists them. What stands before the
-    /// slash of a preset means all that begin so, such as `ds13`; `all` means all. Default: the five designs of the subblock paper.
+    /// A preset or a TOML file, with overrides: NAME[:key=value,...]. Repeatable. `farreach machines` lists them. What
+    /// stands before the slash of a preset means all that begin so, such as `ds13`; `all` means all. Default: the five
+    /// designs of the subblock paper.
     #[arg(long = "machine", short = 'm', value_name = "NAME[:key=value,...]")]
     machines: Vec<String>,
     /// Stop after N instructions, such as 300M (references, in a trace without instruction fetches).
@@ -36,12 +37,13 @@ pub struct LabArgs {
     /// Seed of everything random; printed with the result.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<0>, allow_negative_numbers = true)]
     seed: u64,
-    /// Give every new mapping a start that is a multiple of SIZE, such as 64K: a system whose mmap aligns for superpages (T94-53).
-    /// Growth of heap and stack and the segments of one library stay together. Needs a trace that has mappings.
+    /// Give every new mapping a start that is a multiple of SIZE, such as 64K: a system whose mmap aligns for
+    /// superpages (T94-53). Growth of heap and stack and the segments of one library stay together. Needs a trace that
+    /// has mappings.
     #[arg(long, value_name = "SIZE")]
     align: Option<Bytes>,
-    /// Give pages the frames and 2 MB pages that a living process had: a file that `farreach contiguity --dump` wrote as root. Short for
-    /// `placement=mapping,mapping=FILE` at every machine.
+    /// Give pages the frames and 2 MB pages that a living process had: a file that `farreach contiguity --dump` wrote
+    /// as root. Short for `placement=mapping,mapping=FILE` at every machine.
     #[arg(long, value_name = "FILE")]
     mapping: Option<String>,
     /// Threads to simulate on; 0: as many as there are processors. The result is the same on any number.
@@ -65,6 +67,11 @@ impl LabArgs {
     pub fn lab(&self, machines: Vec<MachineSpec>, ahead: u64) -> Result<Lab> {
         let threads = threads(self.threads);
         Ok(Lab::new(machines, Options { limit: self.limit, seed: self.seed, plain: self.plain, threads, ahead })?)
+    }
+
+    /// After so many instructions it is enough.
+    pub fn limit(&self) -> Option<u64> {
+        self.limit
     }
 
     /// The machine on the mapping that was asked for.
@@ -138,6 +145,9 @@ impl OutputArgs {
     pub fn check<'a>(&self, inputs: impl IntoIterator<Item = &'a str>) -> Result<()> {
         if let Some(html) = &self.html {
             needs_file(html, "--html")?;
+        }
+        if self.output.as_deref().is_none_or(is_stdout) {
+            needs_stdout()?;
         }
         for (path, _) in self.files() {
             Partial::create(path)?;
@@ -245,8 +255,15 @@ pub fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
 }
 
+/// Refuses to print where nobody can read.
+fn needs_stdout() -> Result<()> {
+    ensure!(!farreach_live::stdout_was_closed(), "standard output is closed; what is printed there would be lost");
+    Ok(())
+}
+
 /// Prints to standard output. A reader that went away (`farreach sim ... | head`) has seen enough: no error.
 pub fn print(text: &str) -> Result<()> {
+    needs_stdout()?;
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -254,8 +271,8 @@ pub fn print(text: &str) -> Result<()> {
     }
 }
 
-/// A line on standard error; some messages have more. What they quote, names and pieces of files, cannot drive a terminal. That
-/// nobody can read it is no reason to fail.
+/// A line on standard error; some messages have more. What they quote, names and pieces of files, cannot drive a
+/// terminal. That nobody can read it is no reason to fail.
 pub fn note(line: impl Display) {
     let lines: Vec<String> = line.to_string().split('\n').map(clean).collect();
     let _ = writeln!(std::io::stderr(), "farreach: {}", lines.join("\n"));

@@ -1,11 +1,11 @@
 //! Where batches come from: a stored trace, a kernel of the catalogue, or a running program.
 
-use super::progress::Display;
+use super::progress::{Display, Goal};
 use anyhow::{Context, Result, bail};
 use farreach_cli::workloads;
 use farreach_live::{Options, Recorder, Report, Watch};
 use farreach_machine::Progress;
-use farreach_trace as trace;
+use farreach_trace::{self as trace, frt};
 use farreach_types::event::{Batch, Source};
 use std::ffi::OsString;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -84,16 +84,20 @@ fn is_pipe(file: &str) -> bool {
     file == "-" || std::fs::metadata(file).is_ok_and(|meta| !meta.is_file() && !meta.is_dir())
 }
 
-/// Gives every batch of a trace, or of the kernel that `workload:NAME` names, to `each`, which says whether it wants more and how far it is. Says
-/// which signal ended it, if one did: what was seen so far is the result then.
+/// Gives every batch of a trace, or of the kernel that `workload:NAME` names, to `each`, which says whether it wants
+/// more and how far it is. Says which signal ended it, if one did: what was seen so far is the result then. `limit`:
+/// instructions after which `each` has enough.
 pub fn stored(
     file: &str,
     format: Option<&str>,
+    limit: Option<u64>,
     mut each: impl FnMut(Batch) -> Result<(bool, Progress)>,
 ) -> Result<Option<i32>> {
     let signals = Watch::begin();
     let mut origin = Origin::open(file, format)?;
-    let mut display = Display::new();
+    // Only farreach's own traces say at once how long they are.
+    let references = frt::reader::read_index(file).ok().map(|(_, totals)| totals.references());
+    let mut display = Display::new(Goal { instructions: limit, references });
     let interrupted = loop {
         match origin.next(&signals)? {
             Next::Batch(batch) => {
@@ -112,9 +116,13 @@ pub fn stored(
 }
 
 /// Runs a program under the recorder and gives every batch to `each`, as long as it wants more.
-pub fn live(command: &[OsString], mut each: impl FnMut(Batch) -> Result<(bool, Progress)>) -> Result<Report> {
+pub fn live(
+    command: &[OsString],
+    limit: Option<u64>,
+    mut each: impl FnMut(Batch) -> Result<(bool, Progress)>,
+) -> Result<Report> {
     let mut recorder = Recorder::start(command, &Options::default())?;
-    let mut display = Display::new();
+    let mut display = Display::new(Goal { instructions: limit, references: None });
     while let Some(batch) = recorder.next_batch()? {
         let (more, progress) = each(batch)?;
         if !more {

@@ -17,8 +17,8 @@ const POLICIES: [&str; 2] = ["ps/two-size", "ps/itanium"];
 
 /// What would other page sizes have brought: misses against memory, from 4 KB to 2 MB, in one pass.
 ///
-/// Two true-LRU TLBs, one for fetches and one for loads and stores; each page size counts as if all memory had it, pages being allocated at
-/// the first touch. With COMMAND the program runs under the recorder and nothing is stored.
+/// Two true-LRU TLBs, one for fetches and one for loads and stores; each page size counts as if all memory had it,
+/// pages being allocated at the first touch. With COMMAND the program runs under the recorder and nothing is stored.
 #[derive(Args)]
 #[command(after_help = concat!(program::exit_statuses!(), "\n
 Examples:
@@ -28,8 +28,9 @@ Examples:
   farreach pagesize gcc.frt --machine t94/superpage:sizes=4K+64K,split=true
   valgrind --tool=lackey --trace-mem=yes --log-fd=9 ls 9>&1 >/dev/null | farreach pagesize -"))]
 pub struct PageSizeArgs {
-    /// The trace: farreach's own or in another format (`--format` lists them), plain or compressed; a folder with a trace of drmemtrace; `-` for
-    /// standard input. Or a kernel of the catalogue: workload:NAME[:size=SIZE,references=N,seed=N].
+    /// The trace: farreach's own or in another format (`--format` lists them), plain or compressed; a folder with a
+    /// trace of drmemtrace; `-` for standard input. Or a kernel of the catalogue:
+    /// workload:NAME[:size=SIZE,references=N,seed=N].
     #[arg(required_unless_present = "command", conflicts_with = "command")]
     file: Option<String>,
     /// Read the file as this format instead of finding out by its content.
@@ -41,11 +42,12 @@ pub struct PageSizeArgs {
     /// Page sizes, ascending, powers of two from 4K to 2M; others are compared with the first.
     #[arg(long, value_name = "SIZE,...", value_delimiter = ',', default_values_t = PAGE_SIZES.map(Bytes), hide_default_value = true)]
     sizes: Vec<Bytes>,
-    /// A machine to run beside, over the same references: NAME[:key=value,...], or a group of presets, such as `ds13`. Repeatable. `farreach
-    /// machines` lists them.
+    /// A machine to run beside, over the same references: NAME[:key=value,...], or a group of presets, such as `ds13`.
+    /// Repeatable. `farreach machines` lists them.
     #[arg(long = "machine", short = 'm', value_name = "NAME[:key=value,...]")]
     machines: Vec<String>,
-    /// Without `ps/two-size` and `ps/itanium`, which otherwise run beside: page sizes, and machines that are named, alone take a third of the time.
+    /// Without `ps/two-size` and `ps/itanium`, which otherwise run beside: page sizes, and machines that are named,
+    /// alone take a third of the time.
     #[arg(long)]
     no_policies: bool,
     /// Stop after N instructions, such as 300M (references, in a trace without instruction fetches).
@@ -115,12 +117,12 @@ pub fn run(args: PageSizeArgs) -> Result<ExitCode> {
     let mut study = Study::new(&args, machines)?;
     if args.command.is_empty() {
         let file = args.file.as_deref().ok_or_else(|| anyhow!("a trace or a command is needed"))?;
-        let interrupted = feed::stored(file, args.format.as_deref(), |batch| study.feed(batch))?;
+        let interrupted = feed::stored(file, args.format.as_deref(), args.limit, |batch| study.feed(batch))?;
         let limited = study.emit(&args, file, interrupted)?;
         return Ok(interrupted.filter(|_| !limited).map_or(ExitCode::SUCCESS, program::interrupted));
     }
     program::check(&args.command)?;
-    let report = feed::live(&args.command, |batch| study.feed(batch))?;
+    let report = feed::live(&args.command, args.limit, |batch| study.feed(batch))?;
     let limited = study.emit(&args, &program::shown(&args.command), report.interrupted)?;
     Ok(if limited { ExitCode::SUCCESS } else { program::exit_code(&report) })
 }

@@ -2,7 +2,7 @@
 
 use super::common::{needs_file, note};
 use super::program;
-use super::progress::Display;
+use super::progress::{Display, Goal};
 use anyhow::{Context, Result};
 use clap::Args;
 use farreach_cli::count::parse_count;
@@ -52,7 +52,7 @@ pub fn store(
     needs_file(output, "--output")?;
     let mut writer = TraceWriter::create(output, header(command)?)?;
     let mut recorder = start()?;
-    let mut display = Display::new();
+    let mut display = Display::new(Goal { instructions: limit, references: None });
     let mut limited = false;
     while let Some(batch) = recorder.next_batch()? {
         writer.write(&batch)?;

@@ -12,7 +12,8 @@ use std::time::Instant;
 
 /// Run a program and compare designs on the fly; nothing is stored.
 ///
-/// The program's input, output and exit status are its own. The result comes on standard output when the program has ended.
+/// The program's input, output and exit status are its own. The result comes on standard output when the program has
+/// ended.
 #[derive(Args)]
 #[command(after_help = concat!(program::exit_statuses!(), "\n
 Examples:
@@ -24,8 +25,9 @@ pub struct RunArgs {
     lab: LabArgs,
     #[command(flatten)]
     output: OutputArgs,
-    /// Memory for what the program did and no machine has seen yet: the program goes on while the simulation is behind by less than SIZE, and
-    /// waits then. More takes less time where both have a processor. Default: 256M, with more than five machines less.
+    /// Memory for what the program did and no machine has seen yet: the program goes on while the simulation is behind
+    /// by less than SIZE, and waits then. More takes less time where both have a processor. Default: 256M, with more
+    /// than five machines less.
     #[arg(long, value_name = "SIZE", value_parser = ahead)]
     ahead: Option<Bytes>,
     /// Also print on standard error where the CPU time went.
@@ -36,7 +38,8 @@ pub struct RunArgs {
     command: Vec<OsString>,
 }
 
-/// For [`RunArgs::ahead`]: what this many bytes hold is simulated within half a second by the five machines of the default.
+/// For [`RunArgs::ahead`]: what this many bytes hold is simulated within half a second by the five machines of the
+/// default.
 const AHEAD: u64 = 256 << 20;
 /// Room is made for the names of all that may wait.
 const MOST_AHEAD: Bytes = Bytes(1 << 40);
@@ -58,7 +61,7 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
     program::check(&args.command)?;
     let mut alignment = args.lab.alignment()?;
     let clock = Instant::now();
-    let report = feed::live(&args.command, |batch| Ok((lab.feed(alignment.apply(batch)?)?, lab.progress())))?;
+    let report = feed::live(&args.command, args.lab.limit(), |batch| Ok((lab.feed(alignment.apply(batch)?)?, lab.progress())))?;
     lab.finish()?;
     if args.timing {
         let (recorder, own, wall) = (report.cpu.as_secs_f64(), own_cpu().as_secs_f64(), clock.elapsed().as_secs_f64());

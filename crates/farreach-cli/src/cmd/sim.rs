@@ -20,8 +20,9 @@ Examples:
   farreach sim workload:gups:size=256M,references=20M
   valgrind --tool=lackey --trace-mem=yes --log-fd=9 ls 9>&1 >/dev/null | farreach sim -")]
 pub struct SimArgs {
-    /// The trace: farreach's own or in another format (`--format` lists them), plain or compressed; a folder with a trace of drmemtrace; `-` for
-    /// standard input. Or a kernel of the catalogue: workload:NAME[:size=SIZE,references=N,seed=N].
+    /// The trace: farreach's own or in another format (`--format` lists them), plain or compressed; a folder with a
+    /// trace of drmemtrace; `-` for standard input. Or a kernel of the catalogue:
+    /// workload:NAME[:size=SIZE,references=N,seed=N].
     file: String,
     /// Read the file as this format instead of finding out by its content.
     #[arg(long, value_name = "NAME", value_parser = formats())]
@@ -39,8 +40,9 @@ pub fn run(args: SimArgs) -> Result<ExitCode> {
     args.output.check(machines.iter().flat_map(|m| m.inputs()).chain([args.file.as_str()]))?;
     let mut lab = args.lab.lab(machines, 0)?;
     let mut alignment = args.lab.alignment()?;
-    let interrupted =
-        feed::stored(&args.file, args.format.as_deref(), |batch| Ok((lab.feed(alignment.apply(batch)?)?, lab.progress())))?;
+    let interrupted = feed::stored(&args.file, args.format.as_deref(), args.lab.limit(), |batch| {
+        Ok((lab.feed(alignment.apply(batch)?)?, lab.progress()))
+    })?;
     lab.finish()?;
     let stopped = interrupted.map(|_| "interrupted".to_owned());
     args.output.emit(&lab.result(&alignment.label(&args.file), stopped))?;

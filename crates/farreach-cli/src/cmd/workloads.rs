@@ -2,7 +2,7 @@
 
 use super::common::{needs_file, note, print, whole};
 use super::program::shown;
-use super::progress::Display;
+use super::progress::{Display, Goal};
 use anyhow::{Result, ensure};
 use clap::Args;
 use farreach_cli::count::parse_count;
@@ -167,7 +167,7 @@ fn measure(name: &str, ready: &Prepared) -> Result<ExitCode> {
 fn store(mut source: Box<dyn Source + Send>, output: &std::path::Path, header: Header, limit: Option<u64>) -> Result<ExitCode> {
     needs_file(output, "--output")?;
     let mut writer = TraceWriter::create(output, header)?;
-    let mut display = Display::new();
+    let mut display = Display::new(Goal { instructions: limit, references: None });
     let signals = Watch::begin();
     while let Some(batch) = source.next_batch()? {
         writer.write(&batch)?;

@@ -1,14 +1,16 @@
-//! A compiler of many passes over generated functions: characters to tokens to a tree to value-numbered code to registers. Each pass
-//! has a page of code for each kind of operation and shape of operands, so that the text is long and every pass walks its own
-//! part of it, as in a compiler; data are the symbol table and what one function needs.
+//! A compiler of many passes over generated functions: characters to tokens to a tree to value-numbered code to
+//! registers. Each pass has a page of code for each kind of operation and shape of operands. So the text is long and
+//! every pass runs through its own part of it, as in a real compiler. The data are the symbol table and what one
+//! function needs.
 
 mod passes;
 mod source;
 #[cfg(test)]
 mod tests;
 
+use super::kernel::{Kernel, Settings};
 use super::memory::{Memory, Native, site};
-use super::{Kernel, Layout, Settings, Traced};
+use super::traced::{Layout, Traced};
 use passes::Compiler;
 
 pub(super) const KERNEL: Kernel = Kernel {
@@ -30,7 +32,7 @@ fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut compiler = Compiler::new(m, s.size as usize);
     let mut writer = source::Writer::new(s.seed, compiler.symbols(), compiler.most_statements());
     let mut sum = 0u64;
-    while m.more() {
+    while m.budget_left() {
         let code = compiler.compile(m, writer.function().as_bytes());
         for at in code {
             sum = sum.rotate_left(3) ^ compiler.output(m, site(0, 127), at);

@@ -1,4 +1,4 @@
-//! The passes. Each works through what the one before made, one kind of record at a time.
+//! The passes. Each works through the output of the one before, one kind of record at a time.
 
 use std::ops::Range;
 
@@ -17,7 +17,8 @@ pub(super) const LOCAL: u32 = 7;
 pub(super) const GLOBAL: u32 = 8;
 pub(super) const ASSIGN: u32 = 9;
 
-/// A token is its kind in the upper half and its value in the lower: an operator's character, a number, a variable's number.
+/// A token is its kind in the upper half and its value in the lower: an operator's character, a number, a variable's
+/// number.
 const NUMBER: u64 = 1;
 const SYMBOL: u64 = 3;
 const SIGN: u64 = 4;
@@ -27,12 +28,13 @@ pub(super) const REGISTERS: u32 = 12;
 /// No operand, no value.
 const NONE: u32 = u32::MAX;
 
-/// Words of a symbol: its name's number, the next of its hash chain (1 + number), function and value number of what it holds now,
-/// and uses.
+/// Words of a symbol: number of its name, next symbol of its hash chain (1 + number), the function and value number it
+/// holds now, and its number of uses.
 const SYMBOL_WORDS: usize = 8;
 /// Words of a node of the tree: kind, left, right, value. Operands stand before their operation.
 const NODE: usize = 4;
-/// Words of an instruction: kind, two operands (numbers of instructions), constant or symbol. Its number is that of its value.
+/// Words of an instruction: kind, two operands (numbers of instructions), constant or symbol. Its number also names its
+/// value.
 const CODE: usize = 4;
 
 /// The place `step` of the code for a kind of operation with a shape of operands, in a pass.
@@ -45,20 +47,20 @@ pub(super) struct Compiler<M: Memory> {
     buckets: M::Array<u32>,
     symbol: M::Array<u32>,
     defined: u32,
-    /// What a character is.
+    /// The class of each character.
     classes: M::Array<u8>,
     text: M::Array<u8>,
     tokens: M::Array<u64>,
     most_tokens: usize,
     nodes: M::Array<u32>,
     code: M::Array<u32>,
-    /// By instruction: where it is used last, and where its value is kept.
+    /// By instruction: its last use, and the location of its value.
     last_use: M::Array<u32>,
     location: M::Array<u32>,
     /// Hash table of values: function in the upper half, 1 + instruction in the lower.
     values: M::Array<u64>,
     slots: usize,
-    /// Instruction whose value a local variable has.
+    /// The instruction that computed each local variable's value.
     local: M::Array<u32>,
     /// The stack of the parser, and free registers and slots.
     stack: M::Array<u32>,
@@ -110,7 +112,7 @@ impl<M: Memory> Compiler<M> {
         }
     }
 
-    /// Names there is room for.
+    /// Names that fit.
     pub fn symbols(&self) -> usize {
         self.symbols
     }
@@ -119,7 +121,7 @@ impl<M: Memory> Compiler<M> {
         (self.most_tokens / STATEMENT_TOKENS).min(FRAME)
     }
 
-    /// Compiles a function; the words of output it became, by their numbers since the beginning.
+    /// Compiles a function. Returns its words of output, numbered from the beginning of the run.
     pub fn compile(&mut self, m: &mut M, text: &[u8]) -> Range<usize> {
         self.function += 1;
         let tokens = self.lex(m, text);
@@ -200,7 +202,7 @@ impl<M: Memory> Compiler<M> {
     fn parse(&mut self, m: &mut M, tokens: usize) -> usize {
         const BINDS: u32 = 16;
         let mut count = 0;
-        // Operands grow from the bottom, operators from the middle; an entry is kind and binding.
+        // Operands grow from the bottom, operators from the middle. An entry holds kind and precedence.
         let (mut operands, mut operators) = (0, FRAME / 2);
         let middle = FRAME / 2;
         for t in 0..tokens {
@@ -221,7 +223,7 @@ impl<M: Memory> Compiler<M> {
             };
             let sign = value as u8;
             if sign == b'(' || sign == b'=' {
-                // An assignment binds least, a bracket holds back what is before it.
+                // An assignment has the lowest precedence. An open bracket keeps what is before it on the stack.
                 let entry = if sign == b'=' { ASSIGN } else { NONE };
                 m.store(at(1, ASSIGN, 1, 0), &mut self.stack, operators, entry);
                 operators += 1;
@@ -252,7 +254,7 @@ impl<M: Memory> Compiler<M> {
         count
     }
 
-    /// Kind, operands and value of a node, and the shape by which it is handled.
+    /// Kind, operands and value of a node, and the shape of its operands.
     fn read_node(&self, m: &mut M, pass: u32, node: usize) -> ([u32; NODE], u32) {
         let kind = m.load(site(pass * PAGES_PER_PASS, 0), &self.nodes, node * NODE);
         let word = |m: &mut M, k: u32| m.load(at(pass, kind, 0, 1 + k), &self.nodes, node * NODE + k as usize);
@@ -283,7 +285,7 @@ impl<M: Memory> Compiler<M> {
         }
     }
 
-    /// Pass 3: code, in which equal values are computed once. A node's value is put where its operands were: in its words.
+    /// Pass 3: code that computes equal values once. The number of a node's value replaces the operands in its words.
     fn number(&mut self, m: &mut M, nodes: usize) -> usize {
         let mut count = 0;
         for local in 0..LOCALS {
@@ -297,7 +299,7 @@ impl<M: Memory> Compiler<M> {
             let result = match kind {
                 CONST => self.value(m, &mut count, [CONST, NONE, NONE, value], shape),
                 LOCAL => match m.load(place(0), &self.local, value as usize) {
-                    // What was never assigned is zero.
+                    // A variable that was never assigned is zero.
                     NONE => self.value(m, &mut count, [CONST, NONE, NONE, 0], shape),
                     held => held,
                 },
@@ -360,7 +362,7 @@ impl<M: Memory> Compiler<M> {
         loop {
             let held = m.load(at(3, kind, shape, 49), &self.values, slot);
             if (held >> 32) as u32 != self.function {
-                // An entry of another function is as good as none.
+                // An entry of another function does not count.
                 let new = self.append(m, count, words);
                 m.store(at(3, kind, shape, 50), &mut self.values, slot, u64::from(self.function) << 32 | u64::from(new));
                 return new;
@@ -382,7 +384,7 @@ impl<M: Memory> Compiler<M> {
         [kind, word(m, 1), word(m, 2), word(m, 3)]
     }
 
-    /// Pass 4: from behind, where each value is used last. What nobody uses has no last use.
+    /// Pass 4: finds the last use of each value, going backwards. A value without a use has none.
     fn uses(&mut self, m: &mut M, code: usize) {
         for i in 0..code {
             m.store(site(4 * PAGES_PER_PASS, 1), &mut self.last_use, i, NONE);
@@ -409,7 +411,7 @@ impl<M: Memory> Compiler<M> {
                 continue;
             }
             for (k, operand) in [a, b].into_iter().enumerate() {
-                // An operand that stands twice is given up once.
+                // An operand that appears twice is released once.
                 if operand != NONE && (k == 0 || a != b) && m.load(place(1), &self.last_use, operand as usize) == i as u32 {
                     let location = m.load(place(2), &self.location, operand as usize);
                     if free < FRAME {
@@ -434,8 +436,9 @@ impl<M: Memory> Compiler<M> {
         }
     }
 
-    /// Pass 6: machine code. A word is kind, target, two operands with 16 bits each; a constant or a symbol's name follows in a
-    /// word of its own. Operands in the frame make the instruction another one, which its code shows by the shape.
+    /// Pass 6: machine code. A word is kind, target, two operands with 16 bits each; a constant or a symbol's name
+    /// follows in a word of its own. Operands in the frame select another form of the instruction, which is coded by
+    /// the shape.
     fn emit(&mut self, m: &mut M, code: usize) -> Range<usize> {
         let first = self.emitted;
         for i in 0..code {
@@ -466,7 +469,7 @@ impl<M: Memory> Compiler<M> {
     }
 }
 
-/// What an operator computes.
+/// Applies an operator.
 pub(super) fn apply(kind: u32, a: u32, b: u32) -> u32 {
     match OPERATORS[kind as usize].0 {
         b'|' => a | b,

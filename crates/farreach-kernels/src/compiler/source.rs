@@ -6,10 +6,10 @@ use super::super::random::Rng;
 
 /// Local variables `v0` to `v15`.
 pub(super) const LOCALS: usize = 16;
-/// Binary operators, by binding: the later ones bind tighter.
+/// Binary operators by precedence, lowest first.
 pub(super) const OPERATORS: [(u8, u32); 6] = [(b'|', 1), (b'^', 2), (b'&', 3), (b'+', 4), (b'-', 4), (b'*', 5)];
 
-/// Tokens of a statement: at most so many.
+/// Most tokens of a statement.
 pub(super) const STATEMENT_TOKENS: usize = 64;
 
 /// Writes one function after the other.
@@ -20,7 +20,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// `globals` names at most, functions of up to `statements`.
+    /// At most `globals` global names, and functions of up to `statements` statements.
     pub fn new(seed: u64, globals: usize, statements: usize) -> Writer {
         Writer { rng: Rng::new(seed), globals, statements }
     }
@@ -43,7 +43,7 @@ impl Writer {
         named.expect("a string takes everything");
     }
 
-    /// Of at most 2^depth operands.
+    /// An expression with at most 2^depth operands.
     fn expression(&mut self, text: &mut String, depth: u32) {
         match self.rng.below(8) {
             0 => write!(text, "{}", self.rng.zipf(1 << 16)).expect("a string takes everything"),

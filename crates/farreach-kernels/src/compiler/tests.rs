@@ -1,4 +1,4 @@
-//! What is compiled computes what the source says.
+//! Compiled code computes what the source says.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::*;
 
 type Globals = HashMap<u32, u32>;
 
-/// Runs the source as it stands: by recursive descent, without any of the compiler's passes.
+/// Interprets the source by recursive descent, without the compiler's passes.
 struct Interpreter<'a> {
     text: &'a [u8],
     at: usize,

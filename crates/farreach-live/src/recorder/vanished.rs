@@ -7,7 +7,9 @@ use farreach_types::Result;
 use farreach_types::addr::Asid;
 use farreach_types::event::{Batch, End, Op};
 
+use super::super::launch::remove_temporary_files;
 use super::super::layout::{ORDER, control};
+use super::super::limits::{self, Limit};
 use super::super::log::Log;
 use super::super::process::Process;
 use super::super::wait;
@@ -31,8 +33,8 @@ impl Recorder {
     pub(super) fn finish_vanished(&mut self, ring: u32) -> Result<()> {
         let Some(process) = self.live.get_mut(&ring) else { return Ok(()) };
         if process.pending(&self.dir.0) > 0 {
-            // Its published chunks have their turn, unless it died between publishing and taking its place in the order:
-            // then that place stays empty for ever, or was never taken.
+            // Its published chunks have their turn, unless it died between publishing and taking its place in the
+            // order: then that place stays empty for ever, or was never taken.
             let head = self.control.u64(control::HEAD).load(Ordering::SeqCst);
             let place = |n: u64| self.control.u32(control::ORDER + 4 * (n % ORDER) as usize).load(Ordering::SeqCst);
             let in_turn = (self.next_place..head).filter(|&n| place(n) == ring + 1).count() as u64;
@@ -43,8 +45,8 @@ impl Recorder {
             return Ok(());
         }
         if process.execing {
-            // It may have become another program, of which only that program tells: in a chunk that has its turn, or did not live to
-            // publish any.
+            // It may have become another program, of which only that program tells: in a chunk that has its turn, or
+            // did not live to publish any.
             let pid = process.pid;
             let since = *process.dead_since.get_or_insert_with(Instant::now);
             if self.has_chunks() && since.elapsed() < GRACE {
@@ -71,7 +73,11 @@ impl Recorder {
         let unborn = ring == 0 && !started;
         let failure = log.failure().or_else(|| (unexplained || unborn && self.interrupted.is_none()).then(|| log.tail()));
         if let Some(why) = failure {
-            let why = if why.is_empty() { "; its message, if any, stands above".to_owned() } else { format!(":\n{why}") };
+            remove_temporary_files(pid);
+            let mut why = if why.is_empty() { "; its message, if any, stands above".to_owned() } else { format!(":\n{why}") };
+            if let Some(limit) = limits::soft(Limit::AddressSpace).filter(|_| why.contains("out of memory")) {
+                why.push_str(&format!("\nthe limit of its addresses is {} KiB (ulimit -v)", limit >> 10));
+            }
             return Err(self.wrong(&format!("process {pid}"), format!("the recorder itself failed{why}")));
         }
         self.lost += 1;

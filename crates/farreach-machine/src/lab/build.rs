@@ -1,13 +1,15 @@
 //! From machines to engines: which of them go together.
 
-use super::{AnyEngine, Location, Options};
+use super::any_engine::{AnyEngine, Location};
 use crate::engine::Engine;
 use crate::filter::MAX_DESIGNS;
+use crate::hardware::Hardware;
 use crate::instance::{Group, TlbInstance};
 use crate::lines::{self, LineEngine};
 use crate::memory_profile::MemoryProfile;
+use crate::options::Options;
 use crate::profile::Profile;
-use crate::spec::{Hardware, MachineSpec};
+use crate::spec::MachineSpec;
 use farreach_hw as hw;
 use farreach_hw::system::{DIFFERENCE, FAMILY};
 use farreach_os::Os;
@@ -15,7 +17,8 @@ use farreach_types::Error;
 use farreach_types::addr::BASE_SHIFT;
 use farreach_types::params::Params;
 
-/// Engines for these machines, and where each machine is. Machines whose operating systems are described alike share one.
+/// Engines for these machines, and where each machine is. Machines whose operating systems are described alike share
+/// one.
 pub(super) fn engines(specs: &[MachineSpec], options: &Options) -> Result<(Vec<AnyEngine>, Vec<Location>), Error> {
     // Machines with equal operating systems go together; each engine gets about as many machines as another.
     let mut shapes: Vec<serde_json::Map<_, _>> = Vec::new();
@@ -49,8 +52,8 @@ pub(super) fn engines(specs: &[MachineSpec], options: &Options) -> Result<(Vec<A
     Ok((build.engines, build.locations))
 }
 
-/// Engines for so many TLBs. What all of an engine share, the look at each block, costs about as much as six TLBs do by themselves;
-/// and the thread that reads or records wants a processor too.
+/// Engines for so many TLBs. What all of an engine share, the look at each block, costs about as much as six TLBs do by
+/// themselves; and the thread that reads or records wants a processor too.
 fn engines_for(designs: usize, threads: usize) -> usize {
     (designs / 6).clamp(threads.saturating_sub(1).max(1), threads).min(designs.max(1))
 }

@@ -1,22 +1,25 @@
 //! What a laboratory found: from the counters of its engines to results.
 
-use super::{AnyEngine, Lab, Location, Seen};
+use super::Lab;
+use super::any_engine::{AnyEngine, Location, Seen};
+use crate::hardware::Hardware;
 use crate::instance::Group;
-use crate::spec::{Hardware, MachineSpec};
+use crate::spec::MachineSpec;
 use farreach_cost as cost;
 use farreach_types::addr::BASE_SHIFT;
 use farreach_types::counts::{Counts, MachineResult, RESULT_SCHEMA, RunResult, TlbCounts, Workload};
 
 impl Lab {
-    /// The result of what was simulated so far, after [`Lab::finish`]. `source`: what ran, for people; `stopped`: why it ended early, if it did.
+    /// The result of what was simulated so far, after [`Lab::finish`]. `source`: what ran, for people; `stopped`: why
+    /// it ended early, if it did.
     ///
     /// # Panics
-    /// With [`Options::threads`](super::Options::threads), before [`Lab::finish`].
+    /// With [`Options::threads`](crate::Options::threads), before [`Lab::finish`].
     pub fn result(&mut self, source: &str, stopped: Option<String>) -> RunResult {
-        assert!(self.pool.is_none(), "finish() comes before result()");
         let limit = self.limit_reached().then(|| format!("--limit {}", self.options.limit.unwrap_or(0)));
-        let first = self.engines[0].seen();
-        for other in &self.engines {
+        let engines = self.driver.engines_mut("result()");
+        let first = engines[0].seen();
+        for other in &*engines {
             let facts = |seen: &Seen| (seen.tally.references, seen.tally.further, seen.footprint.pages);
             debug_assert_eq!(
                 (facts(&other.seen()), other.seen().process_counts),
@@ -39,9 +42,10 @@ impl Lab {
             .specs
             .iter()
             .zip(&self.locations)
-            .map(|(spec, &location)| machine(spec, &mut self.engines, location, &workload))
+            .map(|(spec, &location)| machine(spec, engines, location, &workload))
             .collect();
-        // The ledger compares with the single-page-size design of the run, with the first TLB, or with the first machine.
+        // The ledger compares with the single-page-size design of the run, with the first TLB, or with the first
+        // machine.
         let single = |m: &MachineResult| m.config["kind"] == "single";
         let plain = machines.iter().position(|m| single(m) && m.config["page_size"] == 1 << BASE_SHIFT);
         let tlb = || self.specs.iter().position(|s| s.hardware.tlb().is_some());

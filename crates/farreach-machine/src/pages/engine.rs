@@ -1,5 +1,5 @@
-//! The loop of the page-size study: it takes batches of the stream apart, a block at a time where it can, and hands references and
-//! unmappings to [`Sides`]. The limit cuts where it cuts for every machine.
+//! The loop of the page-size study: it takes batches of the stream apart, a block at a time where it can, and hands
+//! references and unmappings to [`Sides`]. The limit cuts where it cuts for every machine.
 
 use super::super::compiled::{Compiled, Hot, PAGE};
 use super::super::tally::{ProcessCounts, Progress};
@@ -20,7 +20,8 @@ pub(super) struct PageEngine {
 }
 
 impl PageEngine {
-    /// `orders`: page sizes over 4 KB, as powers of two, ascending. `limit`: stop after so many instructions. `plain`: without shortcuts.
+    /// `orders`: page sizes over 4 KB, as powers of two, ascending. `limit`: stop after so many instructions. `plain`:
+    /// without shortcuts.
     pub fn new(orders: &[u32], limit: Option<u64>, plain: bool) -> PageEngine {
         PageEngine {
             sides: Sides::new(orders, plain),

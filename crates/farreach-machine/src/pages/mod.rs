@@ -1,5 +1,5 @@
-//! The page-size study: the misses of true-LRU TLBs of every number of entries, at many page sizes, on both sides, and the memory that
-//! each size takes, from one pass over the stream (PS-1 to PS-5, PS-7, PS-13).
+//! The page-size study: the misses of true-LRU TLBs of every number of entries, at many page sizes, on both sides, and
+//! the memory that each size takes, from one pass over the stream (PS-1 to PS-5, PS-7, PS-13).
 
 mod engine;
 mod ranges;
@@ -7,9 +7,9 @@ mod sides;
 mod stack;
 mod touched_pages;
 
-use super::lab::Options;
+use super::driver::Driver;
+use super::options::Options;
 use super::tally::Progress;
-use super::worker_pool::{BatchEngine, WorkerPool};
 use engine::PageEngine;
 use farreach_cost as cost;
 use farreach_types::Error;
@@ -29,9 +29,10 @@ const ENTRY_COUNTS: u64 = 4096;
 
 /// Page sizes side by side over one stream.
 ///
-/// A page is known by address space and number. A process switch flushes nothing: the TLBs are tagged (PS-8 has one process; several share the
-/// TLBs of one processor). What is unmapped, moved away, dropped by advice or ended with its address space leaves the TLBs and frees its
-/// entries. Protection does not count: `mprotect` and copy-on-write leave a page where it is.
+/// A page is known by address space and number. A process switch flushes nothing: the TLBs are tagged (PS-8 has one
+/// process; several share the TLBs of one processor). What is unmapped, moved away, dropped by advice or ended with its
+/// address space leaves the TLBs and frees its entries. Protection does not count: `mprotect` and copy-on-write leave a
+/// page where it is.
 ///
 /// ```
 /// use farreach_types::event::Kind;
@@ -45,9 +46,7 @@ const ENTRY_COUNTS: u64 = 4096;
 /// ```
 pub struct PageLab {
     sizes: Vec<u64>,
-    engines: Vec<PageEngine>,
-    /// Holds the engines while they run on threads of their own.
-    pool: Option<WorkerPool<PageEngine>>,
+    driver: Driver<PageEngine>,
     options: Options,
 }
 
@@ -68,9 +67,8 @@ impl PageLab {
         let count = options.threads.clamp(1, sizes.len());
         let orders = |first: usize| sizes.iter().skip(first).step_by(count).map(|s| s.trailing_zeros() - BASE_SHIFT);
         let engine = |first| PageEngine::new(&orders(first).collect::<Vec<_>>(), options.limit, options.plain);
-        let mut engines: Vec<PageEngine> = (0..count).map(engine).collect();
-        let pool = if count > 1 { Some(WorkerPool::start(std::mem::take(&mut engines), options.ahead)?) } else { None };
-        Ok(PageLab { sizes: sizes.to_vec(), engines, pool, options })
+        let driver = Driver::new((0..count).map(engine).collect(), count > 1, &options)?;
+        Ok(PageLab { sizes: sizes.to_vec(), driver, options })
     }
 
     /// Waits until everything that was fed is counted. After it, nothing more can be fed.
@@ -78,26 +76,16 @@ impl PageLab {
     /// # Errors
     /// What engines on threads of their own found, as [`PageLab::feed`] says without such threads.
     pub fn finish(&mut self) -> Result<(), Error> {
-        let Some(pool) = self.pool.take() else { return Ok(()) };
-        let (engines, outcome) = pool.finish();
-        self.engines = engines;
-        outcome
+        self.driver.finish()
     }
 
-    /// Takes one batch, given away or lent; false: the limit is reached, further batches would be ignored. With [`Options::threads`] also if an
-    /// engine has given up: [`PageLab::finish`] says why.
+    /// Takes one batch, given away or lent; false: the limit is reached, further batches would be ignored. With
+    /// [`Options::threads`] also if an engine has given up: [`PageLab::finish`] says why.
     ///
     /// # Errors
     /// [`Error::Trace`]: the batch is broken, a block that was never defined, say.
     pub fn feed<'b>(&mut self, batch: impl Into<Cow<'b, Batch>>) -> Result<bool, Error> {
-        let batch = batch.into();
-        if let Some(pool) = &mut self.pool {
-            return Ok(pool.feed(batch.into_owned()));
-        }
-        for engine in &mut self.engines {
-            engine.feed(&batch)?;
-        }
-        Ok(self.engines.iter().any(|e| !e.done()))
+        self.driver.feed(batch.into())
     }
 
     /// Takes a whole stream.
@@ -105,28 +93,20 @@ impl PageLab {
     /// # Errors
     /// Those of the source, and of [`PageLab::feed`].
     pub fn run(&mut self, source: &mut dyn Source) -> Result<(), Error> {
-        while let Some(batch) = source.next_batch()? {
-            if !self.feed(batch)? {
-                break;
-            }
-        }
-        self.finish()
+        self.driver.run(source)
     }
 
     /// Whether [`Options::limit`] was reached, after [`PageLab::finish`].
     pub fn limit_reached(&self) -> bool {
-        self.engines.first().is_some_and(BatchEngine::done)
+        self.driver.limit_reached()
     }
 
     /// How far the simulation is.
     pub fn progress(&self) -> Progress {
-        match &self.pool {
-            Some(pool) => pool.progress(),
-            None => self.engines.first().map(BatchEngine::progress).unwrap_or_default(),
-        }
+        self.driver.progress()
     }
 
-    /// Misses so far of a TLB with so many entries, on the side of fetches or on that of loads and stores, after
+    /// Misses so far of a TLB with this many entries, on the side of fetches or of loads and stores, after
     /// [`PageLab::finish`]. `None` if the size is not in the study.
     ///
     /// # Panics
@@ -138,21 +118,20 @@ impl PageLab {
 
     /// All sizes, ascending.
     fn rows(&self) -> Vec<Row> {
-        assert!(self.pool.is_none(), "finish() comes before results");
-        let mut rows: Vec<Row> = self.engines.iter().flat_map(|engine| engine.sides.rows()).collect();
+        let mut rows: Vec<Row> = self.driver.engines("results").iter().flat_map(|engine| engine.sides.rows()).collect();
         rows.sort_by_key(|row| row.order);
         debug_assert!(rows.iter().map(Row::page_size).eq(self.sizes.iter().copied()));
         rows
     }
 
-    /// The result of what was counted so far, after [`PageLab::finish`], for TLBs of so many entries. `source`: what ran, for people;
-    /// `stopped`: why it ended early, if it did; `policies`: machines that ran over the same stream.
+    /// The result so far, after [`PageLab::finish`], for TLBs with this many entries. `source`: what ran, for people.
+    /// `stopped`: why it ended early, if it did. `policies`: machines that ran over the same stream.
     ///
     /// # Panics
     /// With [`Options::threads`], before [`PageLab::finish`].
     pub fn result(&self, source: &str, stopped: Option<String>, entries: u64, policies: Vec<MachineResult>) -> PageSizeResult {
         let rows = self.rows();
-        let first = &self.engines[0];
+        let first = &self.driver.engines("results")[0];
         let limit = self.limit_reached().then(|| format!("--limit {}", self.options.limit.unwrap_or(0)));
         let workload = Workload {
             source: source.to_owned(),

@@ -1,4 +1,4 @@
-//! What an address space has mapped: a set of page numbers that comes and goes in ranges.
+//! The mapped pages of an address space: a set of page numbers that is changed by ranges.
 
 use farreach_types::addr::VpnRange;
 use std::collections::BTreeMap;

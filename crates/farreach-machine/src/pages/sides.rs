@@ -1,9 +1,11 @@
 //! The two sides of the study, fetches and data (PS-1), each with an LRU stack per page size.
 //!
-//! What it means: each reference, in program order, makes one lookup per page *of that size* that it touches, on its side.
-//! What makes it fast: a lookup of the 4 KB page that its side looked up last is at distance 1, so it is only counted. And the page at the
-//! front at one size lies in the page at the front at every larger one, so the sizes are asked in ascending order until one finds its
-//! page at distance 1. `plain` does without both; the tests compare the two.
+//! The definition: each reference, in program order, makes one lookup per page *of that size* that it touches, on its
+//! side.
+//!
+//! Two shortcuts make it fast. A lookup of the 4 KB page that its side looked up last is at distance 1, so it is only
+//! counted. And the front page of one size lies in the front page of every larger size, so sizes are tried in ascending
+//! order until one finds its page at distance 1. `plain` uses neither; the tests compare the two.
 
 use super::super::tally::{Tally, counter_of};
 use super::stack::{Distances, Stack};
@@ -24,12 +26,12 @@ pub(super) struct Sides {
     crossings: Vec<[u64; 2]>,
     /// By side, for each size.
     stacks: [Vec<Stack>; 2],
-    /// By kind: the 4 KB page of which another lookup changes nothing.
+    /// By kind: the 4 KB page whose next lookup would change nothing.
     last: [u64; 3],
     plain: bool,
 }
 
-/// What one size came to.
+/// The counters of one page size.
 pub(super) struct Row {
     pub order: u32,
     /// Lookups, by side.
@@ -59,8 +61,8 @@ impl Sides {
         }
     }
 
-    /// One reference: its 4 KB pages in ascending order, and with them its pages of every size. Several 4 KB pages of one larger page are one
-    /// lookup of it (CA-18).
+    /// One reference: its 4 KB pages in ascending order, and with them its pages of every size. Several 4 KB pages of
+    /// one larger page are one lookup of it (CA-18).
     pub fn reference(&mut self, asid: Asid, kind: Kind, addr: u64, size: u64) {
         let (from, to) = (addr >> BASE_SHIFT, addr.saturating_add(size - 1) >> BASE_SHIFT);
         *counter_of(&mut self.tally.references, kind) += 1;
@@ -87,7 +89,7 @@ impl Sides {
             Kind::Load => DATA,
             Kind::Store => DATA | STORED,
         };
-        // After pages went, the fronts may disagree until one page has come to all of them.
+        // After pages went, the fronts may differ until one page has moved to the front of all.
         let agreed = self.last[if kind == Kind::Fetch { kind } else { Kind::Load } as usize] != NO_PAGE && !self.plain;
         let row = self.touched_pages.touch(asid, vpn, flags);
         for (stack, &id) in self.stacks[side(kind)].iter_mut().zip(self.touched_pages.ids(row)) {
@@ -103,7 +105,7 @@ impl Sides {
         }
     }
 
-    /// What lies in a range goes, as [`TouchedPages::release`] says.
+    /// Releases the pages of a range, as [`TouchedPages::release`] does.
     pub fn release(&mut self, asid: Asid, range: VpnRange) {
         let [fetch, data] = &mut self.stacks;
         self.touched_pages.release(asid, range, |i, id| {
@@ -118,7 +120,7 @@ impl Sides {
         self.last = [NO_PAGE; 3];
     }
 
-    /// What was counted so far, in the order of the sizes.
+    /// The counters so far, in the order of the sizes.
     pub fn rows(&self) -> Vec<Row> {
         let n = self.tally.references;
         let references = [n.fetch, n.load + n.store];

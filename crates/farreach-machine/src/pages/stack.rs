@@ -1,16 +1,17 @@
 //! An LRU stack that gives the misses of a true-LRU TLB of every number of entries at once (PS-3).
 //!
-//! A TLB of `n` entries holds the pages at the first `n` positions of the stack, so a lookup that finds its page at position
-//! `d` is a hit for `n >= d` and a miss for all smaller ones. Counting lookups by `d`, their *distance*, is all there is to do.
+//! A TLB of `n` entries holds the pages at the first `n` positions of the stack, so a lookup that finds its page at
+//! position `d` is a hit for `n >= d` and a miss for all smaller ones. So lookups are counted by `d`, their *distance*.
 //!
-//! A page that the operating system takes away leaves a *hole* at its position: a free entry in every TLB that reached so far. A
-//! miss fills a free entry before it evicts. So a page that moves to the front pushes down only what lies above the first hole, which is
-//! filled thereby; the position the page came from, if it lay below, is a hole from then on. Positions that were never filled
-//! are holes as well. This keeps every number of entries exact, not only those without invalidations.
+//! A page that the operating system takes away leaves a *hole* at its position: a free entry in every TLB that reached
+//! so far. A miss fills a free entry before it evicts. So a page that moves to the front pushes down only the pages
+//! above the first hole, and fills that hole. If its old position was below the hole, that position becomes a hole.
+//! Positions that were never filled are holes as well. So the counts are exact for every number of entries, even with
+//! invalidations.
 //!
-//! Most lookups find their page near the front, so the first [`TOP`] positions are a plain array. The rest is a sequence of slots in
-//! the order of time, newest last, with a bit for each position in use and a Fenwick tree over the words of bits: a position is
-//! a count of bits. When the slots are used up, those in use are moved together.
+//! Most lookups find their page near the front, so the first [`TOP`] positions are a plain array. The rest is a
+//! sequence of slots in the order of time, newest last, with a bit for each position in use and a Fenwick tree over the
+//! words of bits: a position is a count of bits. When the slots are used up, those in use are moved together.
 
 use std::collections::BinaryHeap;
 
@@ -26,9 +27,10 @@ const MIN_SLOTS: usize = 1 << 12;
 /// Lookups by distance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Distances {
-    /// Lookups of pages that were nowhere: never seen, or taken away since.
+    /// Lookups of pages that were not in the stack: never seen, or taken away since.
     pub cold: u64,
-    /// `at[d - 1]` lookups found their page at position `d`; those at position 1 are counted by nobody, they never miss.
+    /// `at[d - 1]` lookups found their page at position `d`. Those at position 1 are not counted, because they never
+    /// miss.
     pub at: Vec<u64>,
 }
 
@@ -63,7 +65,7 @@ impl Stack {
             return false;
         }
         if self.top[1] == id {
-            // Whatever holes there are, none lies above.
+            // There is no hole above this position.
             if self.top[0] != HOLE {
                 self.top.swap(0, 1);
                 self.shallow[1] += 1;
@@ -136,7 +138,7 @@ impl Stack {
         }
     }
 
-    /// What was counted so far.
+    /// The counters so far.
     pub fn distances(&self) -> Distances {
         Distances { cold: self.cold, at: self.shallow.iter().chain(&self.deep).copied().collect() }
     }
@@ -175,8 +177,8 @@ impl Below {
         below
     }
 
-    /// Takes the page out; what lay above it in the top moves down by one, and `fallen` is what falls out of the top. Gives the
-    /// place below the top where the page was, from 0.
+    /// Takes the page out and puts in `fallen`, the page that falls out of the top because the pages there move down.
+    /// Returns the place below the top where the page was, from 0.
     fn exchange(&mut self, id: u32, fallen: u32) -> Option<usize> {
         let place = match self.slot(id) {
             Some(slot) => {
@@ -358,7 +360,7 @@ mod tests {
         stack.lookup(0);
         assert_eq!(stack.top[..4], [0, 3, HOLE, HOLE]);
         assert_eq!((stack.distances().cold, &stack.distances().at[..4]), (4, &[0, 0, 1, 0][..]));
-        // The page at the front is looked up for nothing, unless it was taken away.
+        // A lookup of the front page changes nothing, unless the page was taken away.
         assert!(!stack.lookup(0));
         stack.release(0);
         assert!(stack.lookup(0));

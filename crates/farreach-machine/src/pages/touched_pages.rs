@@ -1,8 +1,9 @@
-//! The pages that a run touches, of every size: what was done to them, and when they come and go.
+//! The pages that a run touches, of every size: the kinds of access to them, and when they come and go.
 //!
-//! A page of any size *lives* from its first touch (PS-5) until an event reaches all 4 KB parts of it that are mapped: an unmapping, a new
-//! mapping, a move, advice that drops memory, the end of the address space. As long as another part is mapped, the page stays.
-//! One of which no part is mapped goes with any part that is reached. A page that is touched after it went was allocated again (AMB-30).
+//! A page of any size *lives* from its first touch (PS-5) until an event reaches all 4 KB parts of it that are mapped:
+//! an unmapping, a new mapping, a move, advice that drops memory, the end of the address space. As long as another part
+//! is mapped, the page stays. A page without a mapped part goes when any of its parts is reached. A page that is
+//! touched after it went is allocated again (AMB-30).
 
 use super::MAX_SIZES;
 use super::ranges::Ranges;
@@ -16,7 +17,7 @@ pub(super) const FETCHED: u8 = 1;
 pub(super) const DATA: u8 = 2;
 /// It was stored to.
 pub(super) const STORED: u8 = 4;
-/// The pages of all sizes that it lies in live.
+/// Its pages of all sizes live.
 const LIVE: u8 = 8;
 
 /// Bits of a virtual page number.
@@ -121,7 +122,7 @@ impl TouchedPages {
         }
     }
 
-    /// A 4 KB page is touched: its number here.
+    /// A 4 KB page is touched. Returns its index.
     #[inline]
     pub fn touch(&mut self, asid: Asid, vpn: u64, flags: u8) -> u32 {
         let place = (vpn.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - NEAR_BITS)) as usize;
@@ -193,7 +194,7 @@ impl TouchedPages {
         self.mapped.entry(asid).or_default().insert(range);
     }
 
-    /// A range is mapped no more; it must have been released.
+    /// A range is unmapped. It must have been released.
     pub fn unmap(&mut self, asid: Asid, range: VpnRange) {
         if let Some(mapped) = self.mapped.get_mut(&asid) {
             mapped.remove(range);
@@ -207,8 +208,8 @@ impl TouchedPages {
         }
     }
 
-    /// What lies in a range goes, pages of every size as far as the range reaches all of their parts that are mapped. Each page of size
-    /// `i` that goes is given to `gone` as `i` and its id.
+    /// Releases the pages of every size whose mapped parts all lie in a range. Calls `gone` for each with the index of
+    /// its size and its id.
     pub fn release(&mut self, asid: Asid, range: VpnRange, mut gone: impl FnMut(usize, u32)) {
         let TouchedPages { spaces, mapped, rows, levels, .. } = self;
         let Some(pages) = spaces.get(&asid) else { return };
@@ -217,7 +218,7 @@ impl TouchedPages {
         }
         let nothing = Ranges::default();
         let mapped = mapped.get(&asid).unwrap_or(&nothing);
-        // In 4 KB pages, what goes of each size.
+        // For each size, the released range in 4 KB pages.
         let reached: Vec<VpnRange> = levels.iter().map(|level| reached(range, level.order, mapped)).collect();
         let mut take = |vpn: u64, row: u32| {
             let row = &mut rows[row as usize];
@@ -304,7 +305,8 @@ impl Level {
     }
 }
 
-/// The pages over 4 KB by `order` of which a range reaches all mapped parts; in 4 KB pages. Only the first and the last can have others.
+/// The pages of `2^order` 4 KB pages whose mapped parts all lie in a range, as 4 KB pages. Only the first and the last
+/// can have other parts.
 fn reached(range: VpnRange, order: u32, mapped: &Ranges) -> VpnRange {
     let page = 1 << order;
     let (start, end) = (range.start.align_down(order), Vpn(range.end().0.next_multiple_of(page)));
@@ -328,8 +330,8 @@ impl Distinct {
     }
 }
 
-/// Adds the numbers of distinct prefixes of ascending, distinct page numbers. Two neighbours have different prefixes as long as the highest
-/// bit in which they differ is among them.
+/// Adds the numbers of distinct prefixes of ascending, distinct page numbers. Two neighbours have different prefixes as
+/// long as the highest bit in which they differ is among them.
 fn count_distinct(into: &mut ByShift, pages: impl Iterator<Item = u64>) {
     let mut before = None;
     for page in pages {

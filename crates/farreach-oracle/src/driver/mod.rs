@@ -1,5 +1,5 @@
-//! What the TLB tests share: a page table made by hand, a way to build a design from its keys, and an operating system that does
-//! just enough for the small examples of the specification.
+//! What the TLB tests share: a page table made by hand, a way to build a design from its keys, and an operating system
+//! that does just enough for the small examples of the specification.
 
 pub mod world;
 
@@ -75,8 +75,8 @@ pub struct Tally {
     pub entries: usize,
 }
 
-/// Every page has its aligned frame reserved; a region is promoted when `promote` of its pages are mapped and the object, if one
-/// is given, covers it.
+/// Every page has its aligned frame reserved; a region is promoted when `promote` of its pages are mapped and the
+/// object, if one is given, covers it.
 pub fn run(kind: &str, keys: &str, region: u64, touches: &[u64], promote: Option<u64>, object: Option<u64>) -> Tally {
     let mut design = tlb(kind, keys);
     let mut table = Table::default();

@@ -1,5 +1,5 @@
-//! A small memory that changes at random, so that designs meet aligned and scattered regions, mixed attributes, superpages,
-//! promotion, demotion and unmapping.
+//! A small memory that changes at random, so that designs meet aligned and scattered regions, mixed attributes,
+//! superpages, promotion, demotion and unmapping.
 
 use super::Table;
 use farreach_hw::tlb::{Lookup, Outcome, Tlb, Unfiltered};
@@ -37,8 +37,8 @@ pub fn apply(step: &Step, design: &mut dyn Tlb, table: &Table, unfiltered: &mut 
     None
 }
 
-/// Pages of each address space: 64 regions of 16 pages. From `RESERVED` on frames are reserved for groups of 256 pages, so that
-/// pages there grow into superpages of 16 and of 256.
+/// Pages of each address space: 64 regions of 16 pages. From `RESERVED` on frames are reserved for groups of 256 pages,
+/// so that pages there grow into superpages of 16 and of 256.
 const PAGES: u64 = 1024;
 const RESERVED: u64 = 512;
 const SPACES: u64 = 3;
@@ -170,8 +170,8 @@ impl World {
         Step::Invalidate(asid, VpnRange::between(Vpn(from), Vpn(to)))
     }
 
-    /// Turns properly placed pages into a superpage, mapping those that were missing where frames are reserved. Frames and attributes
-    /// stay, so designs need not hear of it (T94-41).
+    /// Turns properly placed pages into a superpage, mapping those that were missing where frames are reserved. Frames
+    /// and attributes stay, so designs need not hear of it (T94-41).
     fn promote(&mut self, asid: Asid, base: u64, pages: u64) {
         let range = base..base + pages;
         if base >= RESERVED {

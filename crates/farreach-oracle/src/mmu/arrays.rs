@@ -1,4 +1,5 @@
-//! Arrays of entries in sets, and the levels made of them: all that looks up, replaces and covers pages in one level (OM-1, OM-3).
+//! Arrays of entries in sets, and the levels made of them: all that looks up, replaces and covers pages in one level
+//! (OM-1, OM-3).
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! What stands behind the first level: which of it is asked after a miss there, and what of it a walk fills (OM-2, OM-5, OM-8
-//! to OM-10).
+//! What stands behind the first level: which of it is asked after a miss there, and what of it a walk fills (OM-2,
+//! OM-5, OM-8 to OM-10).
 
 use super::*;
 

@@ -35,8 +35,8 @@ pub enum Behind {
     },
 }
 
-/// OM-9 Which walks search the range table. A predictor has a counter for each 2 MB, by its low bits: 0 at first and after a search that
-/// found something, 15 after one in vain; above 0 there is no search, and it counts down.
+/// OM-9 Which walks search the range table. A predictor has a counter for each 2 MB, by its low bits: 0 at first and
+/// after a search that found something, 15 after one in vain; above 0 there is no search, and it counts down.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Hint {
     Bit,

@@ -61,8 +61,8 @@ pub struct TlbConfig {
     pub ways: usize,
     /// Base pages per entry of the subblock kinds.
     pub factor: u64,
-    /// Orders (log2 pages) of the superpage and integrated kinds, ascending, the first is 0; integrated: the next is log2 of the
-    /// factor.
+    /// Orders (log2 pages) of the superpage and integrated kinds, ascending, the first is 0; integrated: the next is
+    /// log2 of the factor.
     pub orders: Vec<u8>,
     /// For the superpage kind.
     pub lookup: SizeLookup,

@@ -38,7 +38,8 @@ impl PlainTlb {
         (first..first + self.config.ways).collect()
     }
 
-    /// The slot of this set of an array for a new entry; what stood there is gone (T94-14). `None`: it would be the one to keep.
+    /// The slot of this set of an array for a new entry; what stood there is gone (T94-14). `None`: it would be the one
+    /// to keep.
     pub(super) fn victim(&mut self, array: usize, set: &[usize]) -> Option<usize> {
         let mut invalid: Vec<usize> = set.iter().copied().filter(|&s| self.slots[s].is_none()).collect();
         if self.wrong(Mutation::InvalidHighestFirst) {

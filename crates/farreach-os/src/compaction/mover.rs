@@ -1,45 +1,35 @@
-//! What moves, and where to. Two fingers go through the blocks of memory towards each other, after the scanners of Linux: one empties
-//! blocks, the other fills what is free in blocks that stay.
+//! Which frames move, and where to. As in Linux, two scanners move towards each other through the blocks of memory. One
+//! empties blocks, the other fills free frames of the blocks that stay.
 //!
-//! In a *sweep* they go by address: all that can move goes up, free memory is what is left below. Otherwise only blocks are emptied that
-//! become wholly free by that, those with fewest pages first, into blocks that cannot become free or have most pages; a block that
-//! cannot be emptied as a whole is left alone.
+//! In a *sweep* both go by address: everything movable goes up, and free memory is left below. Otherwise a block is
+//! emptied only if it becomes wholly free, blocks with the fewest pages first. The pages go to blocks that cannot
+//! become free or have the most pages. A block that cannot be emptied as a whole is left alone.
 //!
-//! An *extent* moves as a whole: a range (RMM15-1), a superpage, else one page. So compaction never splits what is contiguous already. An extent that
-//! is larger than a block stays. So do pages that several page tables or none name, pages in a direct segment, frames that were set
-//! aside, reserved or kept for a process, and objects whose frames a reservation chose.
+//! An *extent* moves as a whole: a range (RMM15-1), a superpage, or one page. So compaction never splits contiguous
+//! memory. These stay where they are: extents larger than a block; pages that are mapped more than once, or not at all;
+//! pages in a direct segment; frames that are set aside, reserved or kept for a process; objects whose frames were
+//! chosen by a reservation.
 
+use super::policy::Plan;
 use crate::bits;
-use crate::{Os, What};
+use crate::contract::What;
+use crate::os::Os;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use std::cmp::Reverse;
 
-/// log2 of the frames of a piece of memory that is filled: that of a block, but not more than this.
+/// Memory is filled in pieces of a block, but of no more than 2^`GRANULE` frames.
 const GRANULE: u32 = 9;
-
-/// The task of one run.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Plan {
-    /// log2 of the frames of a block.
-    pub order: u32,
-    /// By address, over all of memory; otherwise as little as frees whole blocks.
-    pub sweep: bool,
-    /// Pages to copy at most.
-    pub pages: u64,
-    /// Blocks to empty at most.
-    pub blocks: u64,
-}
 
 /// The result of one run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Moved {
     /// Pages copied.
     pub pages: u64,
-    /// Of these, pages of others.
+    /// Of these, frames of other programs.
     pub of_others: u64,
-    /// Units that found no place.
+    /// Extents that found no place.
     pub stayed: u64,
     /// Blocks emptied, wholly or, in a sweep, of what can move.
     pub blocks: u64,
@@ -56,10 +46,10 @@ struct Extent {
     page: Option<(Asid, Vpn)>,
 }
 
-/// Who maps what, of the frames that one page table entry names and that may move.
+/// The page mapped to each frame that has exactly one mapping and may move.
 type Owners = HashMap<u64, (Asid, Vpn), FixedState>;
 
-/// Pieces of memory to fill, in order, and how far that is for extents of each length and alignment.
+/// Pieces of memory to fill, in order, and for each length and alignment of extents the piece reached.
 struct TargetBlocks {
     /// log2 of the frames of a piece.
     order: u32,
@@ -68,13 +58,13 @@ struct TargetBlocks {
     next: HashMap<(u64, u32), usize, FixedState>,
     /// The first piece that may have room.
     room: usize,
-    /// By piece, whether it is emptied, and whether something came in.
+    /// By piece, whether it is emptied, and whether something was moved into it.
     emptied: Vec<bool>,
     filled: Vec<bool>,
 }
 
 impl Os {
-    /// One run. The old frames are free after [`Memory::release_freed`](crate::os::memory::Memory::release_freed).
+    /// One run. The old frames are free after [`Memory::release_freed`](crate::memory::Memory::release_freed).
     pub(super) fn move_together(&mut self, plan: &Plan) -> Moved {
         let mut moved = Moved::default();
         let Some(total) = self.memory.alloc.total() else { return moved };
@@ -98,7 +88,7 @@ impl Os {
                 break;
             }
             targets.emptied[pieces.clone()].fill(true);
-            // What is hard to place comes first.
+            // Extents that are hard to place come first.
             extents.sort_by_key(|u| (Reverse(u.frames), u.first));
             let mut found = Vec::new();
             for extent in extents {
@@ -146,7 +136,7 @@ impl Os {
         for (i, space) in self.spaces.iter().enumerate() {
             for region in space.regions.iter() {
                 let object = self.memory.objects.get(region.object);
-                if !object.begun.is_empty() || !object.large.is_empty() {
+                if !object.faulted_groups.is_empty() || !object.large_groups.is_empty() {
                     continue;
                 }
                 for run in space.table.runs_in(region.range).into_iter().filter(|run| !run.entry.segment) {
@@ -176,7 +166,7 @@ impl Os {
         let sum =
             |of: &[u64], block: u64| of[(block << up) as usize..((block + 1) << up).min(pieces) as usize].iter().sum::<u64>();
         let blocks = total.div_ceil(1 << plan.order);
-        // Whether a block is free when all that can move is gone.
+        // Whether a block becomes free when everything movable leaves it.
         let clears = |block: u64| (block + 1) << plan.order <= total && sum(&taken, block) == sum(&movable, block);
         let (mut empty, mut fill): (Vec<u64>, Vec<u64>);
         if plan.sweep {
@@ -208,7 +198,8 @@ impl Os {
         bits::groups(first, frames, 64).map(|group| u64::from(free(group))).sum()
     }
 
-    /// The extents that have a frame in a block, none larger than `most`. `None` if it would not become free without them, outside sweeps.
+    /// The extents that have a frame in a block, none larger than `most`. `None` if it would not become free without
+    /// them, outside sweeps.
     fn extents(&self, owners: &Owners, block: std::ops::Range<u64>, plan: &Plan, most: u64) -> Option<Vec<Extent>> {
         let mut extents = Vec::new();
         let mut frame = block.start;
@@ -278,7 +269,7 @@ impl Os {
         })
     }
 
-    /// Mapped pages that nobody shares, in consecutive frames, go to other consecutive frames, as the range or superpage that they are.
+    /// Moves unshared pages in consecutive frames to other consecutive frames. They stay a range or superpage.
     fn move_run(&mut self, asid: Asid, pages: VpnRange, to: Pfn) {
         for (page, to) in pages.iter().zip(to.0..) {
             self.change_frame(asid, page, Pfn(to));

@@ -1,22 +1,23 @@
 //! Page colouring, the negative control of T94-61: it gives a page a frame of the page's own colour, and no neighbours.
 //!
-//! The frames of a colour are drawn in random order, so that frames of neighbouring pages are contiguous by chance only.
+//! The frames of a colour are drawn in random order, so that frames of neighbouring pages are contiguous by chance
+//! only.
 
+use super::contract::FrameAllocator;
 use super::fragmentation::{below, rng};
-use super::{FrameAllocator, Memory};
+use super::handed_out::HandedOut;
+use super::pinned::PhysicalMemory;
 use farreach_types::addr::{Pfn, Vpn};
 use hashbrown::HashMap;
 use rand_pcg::Pcg64Mcg;
-use std::ops::Range;
 
 /// Frames of a memory without end among which the draws are made: 4 GB of base pages.
 const WINDOW: u64 = 1 << 20;
 
 /// Allocator by colour; colour = number modulo the number of colours.
 pub struct Colouring {
-    memory: Memory,
+    frames: HandedOut,
     pools: Vec<Pool>,
-    busy: super::sparse::FrameSet,
     /// Colour of the next frame that is for no page in particular.
     next: u64,
     rng: Pcg64Mcg,
@@ -65,7 +66,7 @@ impl Pool {
 
 impl Colouring {
     /// An allocator over `memory` with `colours` colours, drawing by `seed`.
-    pub fn new(memory: Memory, colours: u64, seed: u64) -> Colouring {
+    pub fn new(memory: PhysicalMemory, colours: u64, seed: u64) -> Colouring {
         assert!(colours > 0, "there is at least one colour");
         let pool = |colour: u64| {
             let end = memory.end().saturating_sub(colour).div_ceil(colours);
@@ -73,7 +74,7 @@ impl Colouring {
             Pool { moved: HashMap::new(), len: window, seen: window, end, window }
         };
         let pools = (0..colours).map(pool).collect();
-        Colouring { memory, pools, busy: super::sparse::FrameSet::default(), next: 0, rng: rng(seed, 2), steps: 0 }
+        Colouring { frames: HandedOut::new(memory), pools, next: 0, rng: rng(seed, 2), steps: 0 }
     }
 
     /// A free frame of `colour`, or of the nearest colour after it that has one.
@@ -83,9 +84,9 @@ impl Colouring {
             self.steps += 1;
             while let Some(number) = self.pools[colour as usize].draw(&mut self.rng) {
                 let frame = number * colours + colour;
-                // A pinned frame leaves its pool for ever when it is drawn.
-                if !self.memory.pinned().contains(frame) {
-                    self.busy.insert(frame..frame + 1);
+                // A pinned frame leaves its pool when it is drawn and never returns.
+                if !self.frames.memory().pinned().contains(frame) {
+                    self.frames.hand_out(frame..frame + 1);
                     return Some(Pfn(frame));
                 }
                 self.steps += 1;
@@ -112,34 +113,21 @@ impl FrameAllocator for Colouring {
     }
 
     fn free_of(&self, word: u64) -> u64 {
-        self.memory.open_of(word) & !self.busy.word(word)
+        self.frames.free_of(word)
     }
 
     fn free(&mut self, pfn: Pfn) {
-        let returned = self.busy.remove(pfn.0..pfn.0 + 1);
-        assert!(returned, "frame {} is given back but not handed out", pfn.0);
+        self.frames.give_back(pfn.0..pfn.0 + 1);
         let colours = self.pools.len() as u64;
         self.pools[(pfn.0 % colours) as usize].put(pfn.0 / colours);
     }
 
-    fn total(&self) -> Option<u64> {
-        self.memory.frames()
+    fn memory(&self) -> &PhysicalMemory {
+        self.frames.memory()
     }
 
     fn allocated(&self) -> u64 {
-        self.busy.len()
-    }
-
-    fn pinned(&self) -> u64 {
-        self.memory.pinned().count()
-    }
-
-    fn free_frames(&self) -> Option<u64> {
-        self.memory.free_frames(self.allocated())
-    }
-
-    fn is_open(&self, frames: Range<u64>) -> bool {
-        self.memory.is_open(frames)
+        self.frames.count()
     }
 
     fn steps(&self) -> u64 {

@@ -1,12 +1,13 @@
-//! The frame allocator of T94-43 to T94-50 with the choices of AMB-22: ordinary requests take the head of a first-in first-out list,
-//! region requests the lowest wholly free group.
+//! The frame allocator of T94-43 to T94-50 with the choices of AMB-22: ordinary requests take the head of a first-in
+//! first-out list, region requests the lowest wholly free group.
 //!
-//! Logically one list of all free frames, at first in ascending order. A frame that was never handed out ("virgin") has not
-//! moved: the list is always the virgin frames in ascending order, then the freed ones in the order in which they came back.
-//! So it is enough to know which frames were ever touched (as intervals) and to chain the freed ones.
+//! Logically one list of all free frames, at first in ascending order. A frame that was never handed out ("virgin") has
+//! not moved: the list is always the virgin frames in ascending order, then the freed ones in the order in which they
+//! came back. So it is enough to know which frames were ever touched (as intervals) and to chain the freed ones.
 
+use super::contract::FrameAllocator;
+use super::pinned::PhysicalMemory;
 use super::queue::FrameQueue;
-use super::{FrameAllocator, Memory};
 use farreach_types::addr::Pfn;
 use hashbrown::HashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +15,7 @@ use std::ops::Range;
 
 /// First-in first-out allocator with groups.
 pub struct Fifo {
-    memory: Memory,
+    memory: PhysicalMemory,
     /// Frames that were ever handed out, as maximal intervals: first frame to one past the last.
     touched: BTreeMap<u64, u64>,
     /// Touched frames that are free, in list order.
@@ -27,7 +28,7 @@ pub struct Fifo {
     steps: u64,
 }
 
-/// What is known about the aligned groups of one size.
+/// The aligned groups of one size.
 struct Groups {
     order: u32,
     /// Frames handed out by group; groups without any are absent.
@@ -40,7 +41,7 @@ struct Groups {
 
 impl Fifo {
     /// An allocator over `memory`, with nothing handed out.
-    pub fn new(memory: Memory) -> Fifo {
+    pub fn new(memory: PhysicalMemory) -> Fifo {
         Fifo {
             memory,
             touched: BTreeMap::new(),
@@ -200,24 +201,12 @@ impl FrameAllocator for Fifo {
         }
     }
 
-    fn total(&self) -> Option<u64> {
-        self.memory.frames()
+    fn memory(&self) -> &PhysicalMemory {
+        &self.memory
     }
 
     fn allocated(&self) -> u64 {
         self.allocated
-    }
-
-    fn pinned(&self) -> u64 {
-        self.memory.pinned().count()
-    }
-
-    fn free_frames(&self) -> Option<u64> {
-        self.memory.free_frames(self.allocated)
-    }
-
-    fn is_open(&self, frames: Range<u64>) -> bool {
-        self.memory.is_open(frames)
     }
 
     fn steps(&self) -> u64 {

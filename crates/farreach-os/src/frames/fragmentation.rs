@@ -1,6 +1,6 @@
 //! Which frames belong to others from the start, so that contiguous memory is scarce.
 
-use super::pinned::{Bits, Memory, PinnedSet};
+use super::pinned::{Bits, PhysicalMemory, PinnedSet};
 use farreach_types::text_file;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -31,13 +31,14 @@ pub enum Fragmentation {
         /// Same seed, same frames.
         seed: u64,
     },
-    /// The frames a file lists, one item per line: a frame `17`, a range `32-47` (both ends pinned), or `every 16 offset 3`
-    /// (frames 3, 19, 35, ...). `#` begins a comment.
+    /// The frames a file lists, one item per line: a frame `17`, a range `32-47` (both ends pinned), or `every 16
+    /// offset 3` (frames 3, 19, 35, ...). `#` begins a comment.
     Pattern(PathBuf),
-    /// A memory whose free blocks are, order by order, as many as in a copy of `/proc/buddyinfo`, summed over nodes and zones.
-    /// All else is pinned. The blocks are placed at random, never so that two of them below the largest order of the file would
-    /// join. An allocator with as many orders as the file has columns therefore starts with exactly the counts of the file;
-    /// with more orders, neighbouring blocks of the file's largest order join, as they would on such a kernel.
+    /// A memory whose free blocks are, order by order, as many as in a copy of `/proc/buddyinfo`, summed over nodes and
+    /// zones. All else is pinned. The blocks are placed at random, never so that two of them below the largest order of
+    /// the file would join. An allocator with as many orders as the file has columns therefore starts with exactly the
+    /// counts of the file; with more orders, neighbouring blocks of the file's largest order join, as they would on
+    /// such a kernel.
     BuddyInfo {
         /// The copy.
         path: PathBuf,
@@ -47,12 +48,12 @@ pub enum Fragmentation {
 }
 
 impl Fragmentation {
-    /// The memory of `frames` frames (`None`: no end) with this fragmentation. A copy of buddyinfo without a number of frames
-    /// gives the smallest memory that holds its blocks ([`Fragmentation::BuddyInfo`]). The error names file, line, value and
-    /// what is allowed.
-    pub fn resolve(&self, frames: Option<u64>) -> Result<Memory, String> {
+    /// The memory of `frames` frames (`None`: no end) with this fragmentation. A copy of buddyinfo without a number of
+    /// frames gives the smallest memory that holds its blocks ([`Fragmentation::BuddyInfo`]). The error names file,
+    /// line, value and what is allowed.
+    pub fn resolve(&self, frames: Option<u64>) -> Result<PhysicalMemory, String> {
         match self {
-            Fragmentation::None => Ok(Memory::new(frames, PinnedSet::default())),
+            Fragmentation::None => Ok(PhysicalMemory::new(frames, PinnedSet::default())),
             Fragmentation::Fraction { fraction, seed } => {
                 let frames = finite(&format!("fragmentation = {fraction}"), frames)?;
                 if !(0.0..1.0).contains(fraction) {
@@ -91,7 +92,7 @@ pub(super) fn rng(seed: u64, purpose: u64) -> Pcg64Mcg {
     Pcg64Mcg::seed_from_u64(seed ^ purpose.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
-/// A uniform number below `n`. Written out, so that results stay the same whatever the random library changes.
+/// A uniform number below `n`. Written out, so that results do not depend on the version of the random library.
 pub(super) fn below(rng: &mut Pcg64Mcg, n: u64) -> u64 {
     loop {
         let product = u128::from(rng.next_u64()) * u128::from(n);
@@ -103,30 +104,31 @@ pub(super) fn below(rng: &mut Pcg64Mcg, n: u64) -> u64 {
     }
 }
 
-/// floor(fraction × frames) for the decimal fraction the user wrote: 0.29 of 100 is 29, though 0.29 in binary is a little less.
+/// floor(fraction × frames) for the decimal fraction the user wrote: 0.29 of 100 is 29, though 0.29 in binary is a
+/// little less.
 fn share(fraction: f64, frames: u64) -> u64 {
     (fraction * frames as f64 * (1.0 + 2.0 * f64::EPSILON)).floor() as u64
 }
 
 /// `pinned` of `frames` frames, every choice equally likely (Floyd's sampling).
-fn scattered(frames: u64, pinned: u64, seed: u64) -> Memory {
+fn scattered(frames: u64, pinned: u64, seed: u64) -> PhysicalMemory {
     let (mut rng, mut bits) = (rng(seed, 0), Bits::default());
     for last in frames - pinned..frames {
         let draw = below(&mut rng, last + 1);
         let frame = if bits.has(draw) { last } else { draw };
         bits.set(frame..frame + 1);
     }
-    Memory::new(Some(frames), bits.into())
+    PhysicalMemory::new(Some(frames), bits.into())
 }
 
 /// Of the frames of others, those in a `share` of the aligned groups of `group` frames may be moved.
-pub(super) fn may_move(memory: Memory, group: u64, share: f64, seed: u64) -> Memory {
+pub(super) fn may_move(memory: PhysicalMemory, group: u64, share: f64, seed: u64) -> PhysicalMemory {
     const ALL: u64 = 1 << 32;
     let mut rng = rng(seed, 3);
     memory.with_movable(group, |_| (below(&mut rng, ALL) as f64) < share * ALL as f64)
 }
 
-fn pattern(text: &str, frames: u64) -> Result<Memory, String> {
+fn pattern(text: &str, frames: u64) -> Result<PhysicalMemory, String> {
     let mut bits = Bits::default();
     for (number, line) in text.lines().enumerate() {
         let item = line.split('#').next().unwrap_or_default().trim();
@@ -158,7 +160,7 @@ fn pattern(text: &str, frames: u64) -> Result<Memory, String> {
             _ => return Err(refuse(ALLOWED.to_owned())),
         }
     }
-    Ok(Memory::new(Some(frames), bits.into()))
+    Ok(PhysicalMemory::new(Some(frames), bits.into()))
 }
 
 const ALLOWED: &str = "allowed are a frame '17', a range '32-47', or 'every 16 offset 3'";
@@ -195,17 +197,18 @@ fn buddyinfo(text: &str) -> Result<Vec<u64>, String> {
     Ok(sums)
 }
 
-/// Frames of the smallest memory with `counts[order]` free blocks that do not join. Going up the orders: the groups of an order
-/// that are not one free block pair with each other and with the free blocks, every free block needs such a partner, and what
-/// is lacking is wholly pinned. Blocks of the largest order need no partner.
+/// Frames of the smallest memory with `counts[order]` free blocks that do not join. In each order, upwards, a free
+/// block needs a buddy that is not one free block. Groups of smaller blocks serve as buddies; missing ones are wholly
+/// pinned. Blocks of the largest order need no buddy.
 fn smallest(counts: &[u64]) -> u128 {
     let (top, lower) = counts.split_last().map_or((0, counts), |(n, rest)| (u128::from(*n), rest));
     let others = lower.iter().map(|&n| u128::from(n)).fold(0, |others: u128, n| (n + others.max(n)).div_ceil(2));
     (others + top) << lower.len()
 }
 
-/// A memory with `counts[order]` free blocks placed uniformly among the places that remain, largest first; the rest is pinned.
-fn placed(counts: &[u64], frames: Option<u64>, seed: u64) -> Result<Memory, String> {
+/// A memory with `counts[order]` free blocks placed uniformly among the places that remain, largest first; the rest is
+/// pinned.
+fn placed(counts: &[u64], frames: Option<u64>, seed: u64) -> Result<PhysicalMemory, String> {
     let needed = smallest(counts);
     let frames = match frames {
         Some(n) if u128::from(n) < needed => {
@@ -222,8 +225,8 @@ fn placed(counts: &[u64], frames: Option<u64>, seed: u64) -> Result<Memory, Stri
     // Groups of the size at hand that are wholly pinned so far.
     let mut left = places;
     for (order, &count) in counts.iter().enumerate().rev() {
-        // Below the largest order a block takes one half of a pinned group of twice its size, whose other half never becomes
-        // free as a whole: so they never join.
+        // Below the largest order, a block takes one half of a pinned group of twice its size. The other half never
+        // becomes free as a whole, so the two never join.
         let halves = u32::from(order < top);
         let size = 1u64 << (order as u32 + halves);
         let (mut wanted, mut candidates) = (count, left);
@@ -242,10 +245,10 @@ fn placed(counts: &[u64], frames: Option<u64>, seed: u64) -> Result<Memory, Stri
         }
         left = (left << halves) - count;
     }
-    Ok(Memory::new(Some(frames), bits.into()))
+    Ok(PhysicalMemory::new(Some(frames), bits.into()))
 }
 
-/// For the fuzzer: any text is refused, or describes a memory of 65536 frames that keeps to it.
+/// For the fuzzer: a text is refused, or describes a memory of 65536 frames that agrees with it.
 #[doc(hidden)]
 pub fn fuzz(text: &str) {
     const FRAMES: u64 = 1 << 16;

@@ -1,7 +1,11 @@
 //! The keys of physical memory in a machine description, and the allocator they describe.
 
-use super::fragmentation::may_move;
-use super::{Buddy, Colouring, Fifo, Fragmentation, FrameAllocator, Memory, Pick};
+use super::buddy::{Buddy, Pick};
+use super::colour::Colouring;
+use super::contract::FrameAllocator;
+use super::fifo::Fifo;
+use super::fragmentation::{Fragmentation, may_move};
+use super::pinned::PhysicalMemory;
 use farreach_types::addr::{BASE_SHIFT, Bytes};
 use farreach_types::params::{Allowed, Key, Params};
 
@@ -69,7 +73,8 @@ pub const KEYS: [Key; 9] = [
     },
 ];
 
-/// The allocator that `params` describe, for base pages of `2^base_shift` bytes. The error names key, value and what is allowed.
+/// The allocator that `params` describe, for base pages of `2^base_shift` bytes. The error names key, value and what is
+/// allowed.
 pub fn build(params: &Params, base_shift: u32, seed: u64) -> Result<Box<dyn FrameAllocator>, String> {
     let mut memory = memory(params, base_shift, seed)?;
     let (movable, allocator) = (params.number(MOVABLE.name), params.text("allocator"));
@@ -90,7 +95,7 @@ pub fn build(params: &Params, base_shift: u32, seed: u64) -> Result<Box<dyn Fram
 }
 
 /// The memory that `params` describe.
-pub fn memory(params: &Params, base_shift: u32, seed: u64) -> Result<Memory, String> {
+pub fn memory(params: &Params, base_shift: u32, seed: u64) -> Result<PhysicalMemory, String> {
     let frames = params.size("memory").map(|bytes| match bytes >> base_shift {
         frames if frames > 0 && frames << base_shift == bytes => Ok(frames),
         _ => Err(format!("memory = {} is not a whole number of base pages of {}", Bytes(bytes), Bytes(1 << base_shift))),

@@ -3,10 +3,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Stands for the end of a memory without end: far beyond any frame that is ever reached, and aligned to every block size.
+/// Stands for the end of a memory without end: far beyond any frame that is ever reached, and aligned to every block
+/// size.
 const NO_END: u64 = 1 << 60;
 
-/// Pinned frames, one bit per frame up to the last pinned one. Clones share the bits: many machines can start from one set.
+/// Pinned frames, one bit per frame up to the last pinned one. Clones share the bits: many machines can start from one
+/// set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PinnedSet {
     words: Arc<[u64]>,
@@ -134,25 +136,25 @@ impl From<Bits> for PinnedSet {
 
 /// A physical memory before anything is handed out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Memory {
+pub struct PhysicalMemory {
     frames: Option<u64>,
     pinned: PinnedSet,
     /// Frames that belong to others too, but may be moved; none of them is pinned.
     movable: PinnedSet,
 }
 
-impl Memory {
+impl PhysicalMemory {
     /// `frames` frames, `None`: no end; the pinned ones belong to others. Panics when a pinned frame lies outside.
-    pub fn new(frames: Option<u64>, pinned: PinnedSet) -> Memory {
+    pub fn new(frames: Option<u64>, pinned: PinnedSet) -> PhysicalMemory {
         let end = frames.unwrap_or(NO_END);
         assert!(end <= NO_END, "a memory has at most 2^60 frames");
         assert!(pinned.next_pinned(end).is_none(), "a pinned frame lies beyond the {end} frames of the memory");
-        Memory { frames, pinned, movable: PinnedSet::default() }
+        PhysicalMemory { frames, pinned, movable: PinnedSet::default() }
     }
 
-    /// Of the frames of others, those for which `may` holds, given the number of their aligned group of `group` frames, are not pinned
-    /// but movable. It is asked once for each group with such frames, ascending.
-    pub fn with_movable(self, group: u64, mut may: impl FnMut(u64) -> bool) -> Memory {
+    /// Of the frames of others, those for which `may` holds, given the number of their aligned group of `group` frames,
+    /// are not pinned but movable. It is asked once for each group with such frames, ascending.
+    pub fn with_movable(self, group: u64, mut may: impl FnMut(u64) -> bool) -> PhysicalMemory {
         let (mut pinned, mut movable) = (Bits::default(), Bits::default());
         let mut last = None;
         for range in self.pinned.ranges() {
@@ -169,22 +171,22 @@ impl Memory {
                 at = end;
             }
         }
-        Memory { pinned: pinned.into(), movable: movable.into(), ..self }
+        PhysicalMemory { pinned: pinned.into(), movable: movable.into(), ..self }
     }
 
     /// A memory without end, all of it free.
-    pub fn unlimited() -> Memory {
-        Memory::default()
+    pub fn unlimited() -> PhysicalMemory {
+        PhysicalMemory::default()
     }
 
     /// A memory of `frames` frames, all of them free.
-    pub fn of(frames: u64) -> Memory {
-        Memory::new(Some(frames), PinnedSet::default())
+    pub fn of(frames: u64) -> PhysicalMemory {
+        PhysicalMemory::new(Some(frames), PinnedSet::default())
     }
 
     /// A memory of `frames` frames, those of `pinned` belonging to others.
-    pub fn with_pins(frames: u64, pinned: impl IntoIterator<Item = Range<u64>>) -> Memory {
-        Memory::new(Some(frames), PinnedSet::from_ranges(pinned))
+    pub fn with_pins(frames: u64, pinned: impl IntoIterator<Item = Range<u64>>) -> PhysicalMemory {
+        PhysicalMemory::new(Some(frames), PinnedSet::from_ranges(pinned))
     }
 
     /// Frames there are; `None`: no end.
@@ -274,6 +276,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "beyond")]
     fn pins_outside_the_memory_are_a_mistake() {
-        Memory::with_pins(8, std::iter::once(7..9));
+        PhysicalMemory::with_pins(8, std::iter::once(7..9));
     }
 }

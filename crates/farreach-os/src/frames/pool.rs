@@ -1,5 +1,5 @@
-//! Frames set aside when the system starts (DS13-13, hugetlb): taken from the allocator once, handed out by place or by size, and
-//! given back to the pool.
+//! Frames set aside when the system starts (DS13-13, hugetlb): taken from the allocator once, handed out by place or by
+//! size, and given back to the pool.
 
 use farreach_types::addr::Pfn;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ impl Runs {
         (frame - first < n).then_some((first, n))
     }
 
-    /// Whether all of these are in.
+    /// Whether all of these are in the set.
     pub fn has(&self, first: u64, n: u64) -> bool {
         n == 0 || self.find(first).is_some_and(|(start, len)| first + n <= start + len)
     }
@@ -25,7 +25,7 @@ impl Runs {
         self.0.iter().map(|(&first, &n)| (first, n))
     }
 
-    /// Puts in what is not in.
+    /// Adds numbers that are not in the set.
     pub fn insert(&mut self, mut first: u64, mut n: u64) {
         if let Some((&start, &len)) = self.0.range(..first).next_back()
             && start + len == first
@@ -38,7 +38,7 @@ impl Runs {
         self.0.insert(first, n);
     }
 
-    /// Takes out what is in.
+    /// Removes numbers that are in the set.
     pub fn remove(&mut self, first: u64, n: u64) {
         let (start, len) = self.find(first).expect("the frames are in a run");
         debug_assert!(first + n <= start + len);
@@ -52,8 +52,8 @@ impl Runs {
     }
 }
 
-/// The pool. Parts of it may be claimed (by segments): a claim keeps others from claiming or taking any frame in it; its frames are
-/// free until they are taken one by one.
+/// The pool. Parts of it may be claimed (by segments): a claim keeps others from claiming or taking any frame in it;
+/// its frames are free until they are taken one by one.
 #[derive(Debug, Default)]
 pub struct Pool {
     owned: Runs,
@@ -95,7 +95,7 @@ impl Pool {
         self.owned.find(pfn.0).is_some()
     }
 
-    /// Whether the first of these frames is one of the pool's, and how many after it are like it.
+    /// Whether the first of these frames belongs to the pool, and how many frames from it on give the same answer.
     pub fn part(&self, first: u64, frames: u64) -> (bool, u64) {
         let here = self.owned.find(first).map(|(start, n)| start + n - first);
         let next = || self.owned.0.range(first..).next().map_or(u64::MAX, |(start, _)| start - first);
@@ -112,7 +112,7 @@ impl Pool {
         self.owned.0.values().sum()
     }
 
-    /// Frames in claims, free or not.
+    /// Frames in claims, free or taken.
     pub fn claimed(&self) -> u64 {
         self.claimed
     }
@@ -122,7 +122,7 @@ impl Pool {
         self.take_run(pfn, 1)
     }
 
-    /// Takes frames that follow each other; false, and nothing is taken, unless all are free.
+    /// Takes consecutive frames. False, and nothing is taken, unless all are free.
     pub fn take_run(&mut self, first: Pfn, n: u64) -> bool {
         let free = self.free.has(first.0, n);
         if free {
@@ -135,7 +135,7 @@ impl Pool {
     /// Takes the lowest free aligned block of `2^order` frames outside claims.
     pub fn take_block(&mut self, order: u32) -> Option<Pfn> {
         let size = 1u64 << order;
-        let base = self.open().find_map(|(first, n)| {
+        let base = self.free_unclaimed().find_map(|(first, n)| {
             let base = first.next_multiple_of(size);
             (base + size <= first + n).then_some(base)
         })?;
@@ -152,7 +152,7 @@ impl Pool {
     }
 
     /// Free runs outside claims, ascending.
-    pub fn open(&self) -> impl Iterator<Item = (u64, u64)> {
+    pub fn free_unclaimed(&self) -> impl Iterator<Item = (u64, u64)> {
         self.free.0.iter().flat_map(|(&first, &n)| {
             // Claims may cut a free run in several.
             let before = self.claims.range(..first).next_back().map(|(&c, &len)| (c, len));
@@ -183,7 +183,7 @@ impl Pool {
         self.free.has(frame, 1)
     }
 
-    /// Claims frames of which none is claimed.
+    /// Claims frames. None of them may be claimed already.
     pub fn claim(&mut self, first: Pfn, n: u64) {
         debug_assert!(self.claims.range(..first.0 + n).next_back().is_none_or(|(&other, &len)| other + len <= first.0));
         self.claims.insert(first.0, n);
@@ -215,14 +215,14 @@ mod tests {
             pool.take(Pfn(102)) && !pool.take(Pfn(102)) && !pool.take(Pfn(5)) && pool.owns(Pfn(102)) && !pool.owns(Pfn(103))
         );
         (16..48).rev().for_each(|f| pool.give(Pfn(f), 1));
-        assert_eq!(pool.open().collect::<Vec<_>>(), [(16, 32)]);
+        assert_eq!(pool.free_unclaimed().collect::<Vec<_>>(), [(16, 32)]);
         pool.claim(Pfn(20), 4);
         pool.claim(Pfn(30), 2);
-        assert_eq!(pool.open().collect::<Vec<_>>(), [(16, 4), (24, 6), (32, 16)]);
+        assert_eq!(pool.free_unclaimed().collect::<Vec<_>>(), [(16, 4), (24, 6), (32, 16)]);
         assert!(pool.take(Pfn(22)), "frames of a claim are taken one by one");
-        assert_eq!(pool.open().collect::<Vec<_>>(), [(16, 4), (24, 6), (32, 16)]);
+        assert_eq!(pool.free_unclaimed().collect::<Vec<_>>(), [(16, 4), (24, 6), (32, 16)]);
         assert_eq!((pool.claimed(), pool.unclaimed(23), pool.unclaimed(24)), (6, false, true));
         pool.release(Pfn(20));
-        assert_eq!(pool.open().collect::<Vec<_>>(), [(16, 6), (23, 7), (32, 16)]);
+        assert_eq!(pool.free_unclaimed().collect::<Vec<_>>(), [(16, 6), (23, 7), (32, 16)]);
     }
 }

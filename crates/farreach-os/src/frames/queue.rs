@@ -1,11 +1,12 @@
-//! A queue of frames from whose middle any frame can be taken.
+//! A queue of frames. A frame can also be taken out of its middle.
 
 use hashbrown::HashMap;
 
 /// Marks the end of the chain; no frame has this number.
 const NONE: u64 = u64::MAX;
 
-/// A doubly linked list whose links lie in a table by frame: every operation takes constant time, and nothing stale remains.
+/// A doubly linked list with its links in a table by frame. Every operation takes constant time and leaves nothing
+/// stale behind.
 pub(super) struct FrameQueue {
     links: HashMap<u64, (u64, u64)>,
     front: u64,

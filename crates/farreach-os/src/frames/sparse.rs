@@ -36,7 +36,7 @@ impl FrameSet {
         words.flat_map(|(word, bits)| (0..64).filter(move |at| bits >> at & 1 == 1).map(move |at| 64 * word + at))
     }
 
-    /// Puts the frames of `range`, none of which is in the set, in.
+    /// Adds the frames of `range`. None of them may be in the set already.
     pub fn insert(&mut self, range: Range<u64>) {
         self.len += range.end - range.start;
         for (chunk, word, mask) in pieces(range) {
@@ -46,7 +46,7 @@ impl FrameSet {
         }
     }
 
-    /// Takes the frames of `range` out; `false`, and no change, unless all are in the set.
+    /// Removes the frames of `range`. `false`, and no change, unless all are in the set.
     pub fn remove(&mut self, range: Range<u64>) -> bool {
         let has = |(chunk, word, mask): (u64, usize, u64)| self.chunks.get(&chunk).is_some_and(|c| c[word] & mask == mask);
         if !pieces(range.clone()).all(has) {

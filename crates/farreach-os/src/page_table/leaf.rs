@@ -1,8 +1,11 @@
-//! Leaf tables: an entry for each page, or one for all that are alike.
+//! Leaf tables: an entry for each page, or one entry that all pages share.
 
-use super::{Entry, LEAF};
+use super::entry::Entry;
 use crate::bits;
 use farreach_types::addr::Pfn;
+
+/// Pages per leaf table.
+pub(super) const LEAF: u64 = 512;
 
 /// One bit per page of a leaf.
 pub(super) type Bits = [u64; (LEAF / 64) as usize];
@@ -17,7 +20,7 @@ pub(super) enum Leaf {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Alike {
-    /// What they have in common; the frame is that of the first page of the leaf, mapped or not.
+    /// The shared entry. Its frame is that of the leaf's first page, mapped or not.
     pub common: Entry,
     pub present: Bits,
     pub dirty: Bits,
@@ -35,7 +38,7 @@ fn set(bits: &mut Bits, at: usize, on: bool) {
 }
 
 /// The bits of some pages of a leaf.
-pub(super) fn some(first: u64, pages: u64) -> Bits {
+pub(super) fn page_bits(first: u64, pages: u64) -> Bits {
     let mut all = Bits::default();
     bits::groups(first, pages, 64).for_each(|(word, at, n)| all[word as usize] = bits::mask(at, n));
     all
@@ -57,7 +60,7 @@ impl Alike {
         })
     }
 
-    /// Sets the state of a page that is like the others.
+    /// Sets the bits of a page that shares the entry.
     pub fn put(&mut self, at: usize, entry: &Entry) {
         set(&mut self.present, at, true);
         set(&mut self.dirty, at, entry.dirty);
@@ -94,7 +97,7 @@ impl Alike {
 }
 
 impl Leaf {
-    /// The pages of a table that are alike, and nothing else, as a run.
+    /// The pages of a table as a run; `None` if they cannot share an entry.
     pub fn alike(entries: &[Entry; LEAF as usize]) -> Option<Alike> {
         let (first, entry) = entries.iter().enumerate().find(|(_, e)| e.present)?;
         let mut alike = Alike { common: entry.common(first as u64), ..Alike::default() };

@@ -1,5 +1,6 @@
 //! The page table against a map of entries.
 
+use super::entry::Run;
 use super::*;
 use std::collections::BTreeMap;
 

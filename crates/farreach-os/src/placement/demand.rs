@@ -1,6 +1,6 @@
-//! Demand paging: at the first touch, whatever frame the allocator has.
+//! Demand paging: at the first touch, the next free frame.
 
-use super::{FrameRequest, Placement, PlacementKind};
+use super::contract::{FrameRequest, Placement, PlacementKind};
 use crate::memory::Memory;
 use farreach_types::addr::Pfn;
 
@@ -15,7 +15,7 @@ pub const DEMAND: PlacementKind = PlacementKind {
 struct Demand;
 
 impl Placement for Demand {
-    fn place(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
-        memory.ordinary(request.vpn)
+    fn allocate(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
+        memory.alloc_frame(request.vpn)
     }
 }

@@ -1,9 +1,9 @@
-//! Eager paging (RMM15-23 to RMM15-27): a request for anonymous memory gets its frames at once, in the largest blocks there are, so
-//! that it becomes few ranges.
+//! Eager paging (RMM15-23 to RMM15-27): a request for anonymous memory gets its frames at once, in the largest blocks
+//! there are, so that it becomes few ranges.
 
-use super::{EagerGrant, FrameRequest, Placement, PlacementKind};
+use super::contract::{EagerGrant, FrameRequest, Placement, PlacementKind};
 use crate::memory::Memory;
-use crate::ranges::RANGES;
+use crate::ranges::policy::RANGES;
 use farreach_types::addr::{Asid, Bytes, Pfn};
 use farreach_types::params::{Allowed, Key, Params};
 use std::collections::{BTreeMap, VecDeque};
@@ -82,15 +82,15 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
 }
 
 impl Placement for Eager {
-    fn place(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
-        memory.ordinary(request.vpn)
+    fn allocate(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
+        memory.alloc_frame(request.vpn)
     }
 
-    fn request(&mut self, memory: &mut Memory, asid: Asid, pages: u64) -> EagerGrant {
+    fn allocate_eagerly(&mut self, memory: &mut Memory, asid: Asid, pages: u64) -> EagerGrant {
         if pages < self.chunk { self.out_of_chunks(memory, asid, pages) } else { self.largest_blocks(memory, pages) }
     }
 
-    fn give_up(&mut self, memory: &mut Memory, asid: Option<Asid>) -> bool {
+    fn release_kept(&mut self, memory: &mut Memory, asid: Option<Asid>) -> bool {
         let whose: Vec<Asid> = self.left.keys().copied().filter(|a| asid.is_none_or(|asid| asid == *a)).collect();
         let mut any = false;
         for (base, pages) in whose.iter().filter_map(|asid| self.left.remove(asid)).flatten() {
@@ -109,7 +109,7 @@ impl Eager {
         if pages < self.threshold {
             return EagerGrant::Now(Vec::new());
         }
-        let buddy = memory.alloc.as_buddy().expect("the key 'allocator' allows no other");
+        let buddy = memory.alloc.blocks_mut().expect("the key 'allocator' allows no other");
         if buddy.fragmentation_index(pages) > self.fragmentation {
             return EagerGrant::Fragmented;
         }

@@ -1,9 +1,10 @@
-//! Huge pages from a pool that was set aside when the system started, as hugetlbfs and libhugetlbfs give them to heaps and other private
-//! anonymous memory. What is not a whole aligned huge page inside its region gets base pages, or is rounded up to one.
+//! Huge pages from a pool that was set aside when the system started, as hugetlbfs and libhugetlbfs give them to heaps
+//! and other private anonymous memory. What is not a whole aligned huge page inside its region gets base pages, or is
+//! rounded up to one.
 
-use super::{FrameRequest, Placement, PlacementKind};
+use super::contract::{FrameRequest, Placement, PlacementKind};
 use crate::memory::Memory;
-use crate::region::Huge;
+use crate::region::HugeAdvice;
 use farreach_types::addr::{Bytes, Pfn};
 use farreach_types::params::{Allowed, Key, Params};
 
@@ -55,7 +56,7 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
 }
 
 impl Placement for HugeTlb {
-    fn start(&mut self, memory: &mut Memory) -> Result<(), String> {
+    fn set_up(&mut self, memory: &mut Memory) -> Result<(), String> {
         let got = memory.set_aside(self.pool / self.size, self.order[0].into());
         if got < self.pool / self.size {
             let (pool, size) = (Bytes(self.pool), Bytes(self.size));
@@ -67,15 +68,15 @@ impl Placement for HugeTlb {
         Ok(())
     }
 
-    fn place(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
-        memory.ordinary(request.vpn)
+    fn allocate(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
+        memory.alloc_frame(request.vpn)
     }
 
-    fn orders(&self, _: &Memory, _: FrameRequest, _: Huge) -> &[u8] {
+    fn superpage_orders(&self, _: &Memory, _: FrameRequest, _: HugeAdvice) -> &[u8] {
         &self.order
     }
 
-    fn reuses(&self) -> bool {
+    fn reuses_superpages(&self) -> bool {
         true
     }
 
@@ -87,7 +88,7 @@ impl Placement for HugeTlb {
         Some(self.order[0])
     }
 
-    fn block(&mut self, memory: &mut Memory, _: FrameRequest, order: u8) -> Option<Pfn> {
+    fn superpage_block(&mut self, memory: &mut Memory, _: FrameRequest, order: u8) -> Option<Pfn> {
         memory.pool.take_block(order.into())
     }
 }

@@ -1,17 +1,21 @@
-//! The contiguity of a real machine: pages get the frames that a living process had, as `farreach contiguity --dump` wrote them down.
+//! The contiguity of a real machine: pages get the frames that a living process had, as `farreach contiguity --dump`
+//! wrote them down.
 //!
-//! What is recorded lies at other addresses than what was looked at, so a page is found by what it belongs to ([`locate`](Mapped::locate)):
-//! a page of a file by path and page, the heap from its start on, the stack from its end down, anonymous memory in the order in which
-//! the program asks for it. The kernel hands out address space from the top down and joins neighbours; so each new mapping takes the
-//! uppermost free place in the anonymous mappings of the dump, the same distance from a 2 MB boundary if one is to be had, and gives
-//! it back when it is gone. Where the dump has such a mapping at the very address, the address counts.
+//! The recorded program has other addresses than the dumped process, so a page is found by what it belongs to
+//! ([`locate`](Mapped::locate)). A page of a file is found by path and page, the heap from its start, the stack from
+//! its end, anonymous memory in the order in which the program requests it. The kernel hands out address space from the
+//! top down and joins neighbours. So each new mapping takes the highest free place in the anonymous mappings of the
+//! dump, preferably at the same distance from a 2 MB boundary. It gives the place back when it is unmapped. If the dump
+//! has an anonymous mapping at the same address, that one is taken.
 
-use super::{FrameRequest, Placement, PlacementKind};
-use crate::dump::{Dump, FRAMES, HUGE};
+use super::contract::{FrameRequest, Placement, PlacementKind};
+use crate::dump::{Dump, HUGE};
+use crate::frames::numbers;
 use crate::frames::pool::Runs;
+use crate::labels::{ANONYMOUS, HEAP, STACK, WHOLE_SPACE};
 use crate::memory::Memory;
 use crate::object::ObjectId;
-use crate::region::{Huge, Region};
+use crate::region::{HugeAdvice, Region};
 use farreach_types::addr::{BASE_SHIFT, Bytes, Pfn, Vpn, VpnRange};
 use farreach_types::params::{Allowed, Key, PAGE_SIZE, Params};
 use farreach_types::text_file;
@@ -37,25 +41,15 @@ pub const MAPPING: PlacementKind = PlacementKind {
     build,
 };
 
-/// Frames of the dump are numbered from here on, those of the allocator below: they never meet.
-const FIRST: u64 = FRAMES;
-
 /// Where an object lies in the dump.
 struct ObjectInDump {
     /// Which object: identifiers are used again.
-    born: u64,
+    generation: u64,
     /// What it is, as in the dump.
     name: &'static str,
     /// Its pages from this one on are there. `None`: nowhere.
     piece: Option<(u64, VpnRange)>,
 }
-
-/// Names of what is no file, in the dump and in the labels of regions.
-const HEAP: &str = "heap";
-const STACK: &str = "stack";
-const ANONYMOUS: &str = "anonymous";
-/// The one region of a stream that never said what is mapped: its addresses count.
-const EVERYTHING: &str = "whole space";
 
 struct Mapped {
     dump: Dump,
@@ -123,18 +117,19 @@ impl Mapped {
         Some(at)
     }
 
-    /// Whether there are 2 MB leaves among these pages of the dump: for base pages alone the distance from a boundary is nothing.
+    /// Whether there are 2 MB leaves among these pages of the dump: for base pages alone the distance from a boundary
+    /// is nothing.
     fn any_huge(&self, at: u64, pages: u64) -> bool {
         let first = self.dump.areas.partition_point(|area| area.end() <= at);
         let areas = self.dump.areas[first..].iter().take_while(|area| area.start < at + pages);
         areas.flat_map(|area| &area.runs).any(|run| run.huge && run.vpn < at + pages && at < run.vpn + run.pages)
     }
 
-    /// What objects that are gone had is free again.
+    /// Frees the places of objects that are gone.
     fn sweep(&mut self, memory: &Memory) {
         let free = &mut self.free;
         self.places.retain(|&id, place| {
-            let is_live = memory.objects.try_get(id).is_some_and(|object| object.born == place.born);
+            let is_live = memory.objects.try_get(id).is_some_and(|object| object.generation == place.generation);
             if !is_live {
                 let returned = place.piece.filter(|_| place.name == ANONYMOUS);
                 returned.into_iter().for_each(|(_, range)| free.insert(range.start.0, range.pages));
@@ -143,7 +138,7 @@ impl Mapped {
         });
     }
 
-    /// Pages of the dump that the page may be, best first. Of a file there may be several: a private copy lies where it may be written.
+    /// Candidate pages of the dump, best first. A file may have several; a private copy lies in a writable mapping.
     fn locate(&self, memory: &Memory, request: FrameRequest, copy: bool) -> Vec<(usize, u64)> {
         let object = memory.objects.get(request.object);
         if let Some(file) = &object.file {
@@ -157,14 +152,14 @@ impl Mapped {
                 areas.iter().filter(of).map(|&i| (i, self.dump.areas[i].start + request.page - self.dump.areas[i].offset));
             return places.filter(|&(i, vpn)| self.dump.areas[i].find(vpn).is_some()).collect();
         }
-        let place = self.places.get(&request.object).filter(|place| place.born == object.born);
+        let place = self.places.get(&request.object).filter(|place| place.generation == object.generation);
         let found = place.and_then(|place| {
             let (first, range) = place.piece?;
             let page = request.page.checked_sub(first).filter(|page| *page < range.pages)?;
             let vpn = range.start.0 + page;
             let i = self.dump.areas.partition_point(|area| area.start <= vpn).checked_sub(1)?;
             let area = &self.dump.areas[i];
-            ([EVERYTHING, &*area.name].contains(&place.name) && area.find(vpn).is_some()).then_some((i, vpn))
+            ([WHOLE_SPACE, &*area.name].contains(&place.name) && area.find(vpn).is_some()).then_some((i, vpn))
         });
         found.into_iter().collect()
     }
@@ -172,7 +167,7 @@ impl Mapped {
     /// The frame of a page of the dump, numbered as here.
     fn frame(&self, (i, vpn): (usize, u64)) -> Option<u64> {
         let run = self.dump.areas[i].find(vpn)?;
-        Some(FIRST + run.pfn? + (vpn - run.vpn))
+        Some(numbers::DUMP + run.pfn? + (vpn - run.vpn))
     }
 
     /// A frame of the dump for a page, or an ordinary one.
@@ -183,8 +178,8 @@ impl Mapped {
             memory.counts.mapping_pages += 1;
             return Some(pfn);
         }
-        let pfn = memory.ordinary(request.vpn)?;
-        // Behind a private copy is a page of the file that no process has.
+        let pfn = memory.alloc_frame(request.vpn)?;
+        // A private copy replaces a page of the file, which the dumped process did not map.
         if !found.is_empty() {
             memory.counts.mapping_taken += 1;
         } else if copy || self.locate(memory, request, true).is_empty() {
@@ -195,11 +190,11 @@ impl Mapped {
 }
 
 impl Placement for Mapped {
-    fn start(&mut self, memory: &mut Memory) -> Result<(), String> {
-        if memory.alloc.total().is_some_and(|frames| frames > FIRST) {
+    fn set_up(&mut self, memory: &mut Memory) -> Result<(), String> {
+        if memory.alloc.total().is_some_and(|frames| frames > numbers::DUMP) {
             return Err("memory is not allowed to be above 64T with placement = mapping".to_owned());
         }
-        // One frame may lie behind many pages: the page of zeros, shared files.
+        // Many pages may share a frame: the zero page, shared files.
         let runs = self.dump.areas.iter().flat_map(|area| &area.runs);
         let mut frames: Vec<(u64, u64)> = runs.filter_map(|run| Some((run.pfn?, run.pages))).collect();
         frames.sort_unstable();
@@ -207,16 +202,16 @@ impl Placement for Mapped {
         for (pfn, pages) in frames {
             let first = pfn.max(next);
             if first < pfn + pages {
-                memory.pool.add_foreign(Pfn(FIRST + first), pfn + pages - first);
+                memory.pool.add_foreign(Pfn(numbers::DUMP + first), pfn + pages - first);
                 next = pfn + pages;
             }
         }
         Ok(())
     }
 
-    fn mapped(&mut self, memory: &Memory, region: &Region, name: &str) {
+    fn region_mapped(&mut self, memory: &Memory, region: &Region, name: &str) {
         let object = memory.objects.get(region.object);
-        let known = self.places.get(&region.object).is_some_and(|place| place.born == object.born);
+        let known = self.places.get(&region.object).is_some_and(|place| place.generation == object.generation);
         if known || object.file.is_some() {
             return;
         }
@@ -225,7 +220,7 @@ impl Placement for Mapped {
         }
         let (start, end) = (region.range.start.0, region.range.end().0);
         let (name, piece) = match name {
-            // Both go on behind what was mapped first, one up, one down.
+            // Both continue from their first mapping: the heap upwards, the stack downwards.
             HEAP => {
                 let here = self.dump.areas.iter().any(|a| a.name == HEAP && (a.start..a.end()).contains(&start));
                 let at = if here { Some(start) } else { self.heap };
@@ -244,25 +239,25 @@ impl Placement for Mapped {
                 }
                 (ANONYMOUS, at.map(|at| (region.first_page, VpnRange { start: Vpn(at), ..region.range })))
             }
-            EVERYTHING => (EVERYTHING, Some((region.first_page, region.range))),
+            WHOLE_SPACE => (WHOLE_SPACE, Some((region.first_page, region.range))),
             _ => return,
         };
-        self.places.insert(region.object, ObjectInDump { born: object.born, name, piece });
+        self.places.insert(region.object, ObjectInDump { generation: object.generation, name, piece });
     }
 
-    fn place(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
+    fn allocate(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
         self.give(memory, request, false)
     }
 
-    fn copy(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
+    fn allocate_copy(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
         self.give(memory, request, true)
     }
 
-    fn reuses(&self) -> bool {
+    fn reuses_superpages(&self) -> bool {
         true
     }
 
-    fn orders(&self, memory: &Memory, request: FrameRequest, _advice: Huge) -> &[u8] {
+    fn superpage_orders(&self, memory: &Memory, request: FrameRequest, _advice: HugeAdvice) -> &[u8] {
         const ORDER: [u8; 1] = [HUGE.trailing_zeros() as u8];
         let here = self.locate(memory, request, false).first().copied();
         let huge = here.is_some_and(|(i, vpn)| {
@@ -272,7 +267,7 @@ impl Placement for Mapped {
         if huge { &ORDER } else { &[] }
     }
 
-    fn block(&mut self, memory: &mut Memory, request: FrameRequest, order: u8) -> Option<Pfn> {
+    fn superpage_block(&mut self, memory: &mut Memory, request: FrameRequest, order: u8) -> Option<Pfn> {
         let frame = self.locate(memory, request, false).first().and_then(|&at| self.frame(at))?;
         let taken = memory.pool.take_run(Pfn(frame), 1 << order);
         if taken {

@@ -1,6 +1,7 @@
-//! Where a page goes: the policies that choose a frame for an object page that has none. A policy is one file here and one
-//! line in [`PLACEMENTS`].
+//! Where a page goes: the policies that choose a frame for an object page that has none. A policy is one file here,
+//! after the contract in [`contract`], and one line in [`PLACEMENTS`].
 
+pub mod contract;
 mod demand;
 mod eager;
 mod hugetlb;
@@ -10,131 +11,8 @@ mod segment;
 mod thp;
 mod two_size;
 
-pub(super) use reservation::object_kinds;
+pub use contract::PlacementKind;
 pub use segment::SEGMENT;
-
-use super::huge::Background;
-use super::memory::Memory;
-use super::object::ObjectId;
-use super::region::{Huge, Region};
-use super::segment::Primary;
-use farreach_types::addr::{Asid, Pfn, Vpn};
-use farreach_types::params::{Key, Params};
-
-/// A page that needs a frame.
-#[derive(Clone, Copy, Debug)]
-pub struct FrameRequest {
-    /// Where it was referenced.
-    pub vpn: Vpn,
-    /// What it belongs to.
-    pub object: ObjectId,
-    /// Which page of it.
-    pub page: u64,
-}
-
-/// A placement policy. It takes frames from the memory it is given; making the asked-for page busy is the caller's business.
-pub trait Placement: Send {
-    /// A frame for a page that has neither a busy nor a reserved one; `None` when memory is full.
-    fn place(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn>;
-
-    /// The frame of a private copy of such a page of a file.
-    fn copy(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
-        memory.ordinary(request.vpn)
-    }
-
-    /// A region that was just mapped, and what people call it.
-    fn mapped(&mut self, memory: &Memory, region: &Region, name: &str) {
-        let _ = (memory, region, name);
-    }
-
-    /// log2 of the base pages in the large pages that the policy allocates whole and notes in
-    /// `Object::large`: they are mapped as one at the fault, if nothing is in the way.
-    fn large(&self) -> Option<u32> {
-        None
-    }
-
-    /// When the system starts: sets frames aside, if the policy wants some. The error names key, value and what is allowed.
-    fn start(&mut self, memory: &mut Memory) -> Result<(), String> {
-        let _ = memory;
-        Ok(())
-    }
-
-    /// A request of a process for anonymous memory, at the moment it is made (RMM15-23).
-    fn request(&mut self, memory: &mut Memory, asid: Asid, pages: u64) -> EagerGrant {
-        let _ = (memory, asid, pages);
-        EagerGrant::Now(Vec::new())
-    }
-
-    /// Gives back what the policy keeps for a process that ends (`None`: for all of them, memory is full). Whether that was anything.
-    fn give_up(&mut self, memory: &mut Memory, asid: Option<Asid>) -> bool {
-        let _ = (memory, asid);
-        false
-    }
-
-    /// Superpages that a fault in private anonymous memory with this advice may bring in, largest first, as log2 of their base pages.
-    fn orders(&self, memory: &Memory, request: FrameRequest, advice: Huge) -> &[u8] {
-        let _ = (memory, request, advice);
-        &[]
-    }
-
-    /// A free block for such a superpage, whose first page is asked for.
-    fn block(&mut self, memory: &mut Memory, request: FrameRequest, order: u8) -> Option<Pfn> {
-        let _ = request;
-        memory.block(order.into())
-    }
-
-    /// Whether private anonymous memory that is mapped beside other such memory becomes part of it.
-    fn joins(&self) -> bool {
-        false
-    }
-
-    /// Whether a superpage that a process shared with a child, and has alone again, is taken over as a whole at the first store to it.
-    fn reuses(&self) -> bool {
-        false
-    }
-
-    /// Whether memory is rounded up to whole huge pages, and what is left of them is mapped too.
-    fn rounds_up(&self) -> bool {
-        false
-    }
-
-    /// log2 of the base pages of such a huge page.
-    fn huge_order(&self) -> Option<u8> {
-        None
-    }
-
-    /// How base pages are collapsed into superpages in the background.
-    fn background(&self) -> Option<Background> {
-        None
-    }
-
-    /// How direct segments are made, if the policy makes any.
-    fn primary(&self) -> Option<&Primary> {
-        None
-    }
-}
-
-/// What a policy has for a request.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum EagerGrant {
-    /// First frame and number of each block, in the order of the pages they are for; perhaps fewer than asked for. The other pages get
-    /// theirs when they are touched.
-    Now(Vec<(Pfn, u64)>),
-    /// There is enough memory, but it is too fragmented.
-    Fragmented,
-}
-
-/// A policy as the registry knows it.
-pub struct PlacementKind {
-    /// Value of the key `placement`.
-    pub name: &'static str,
-    /// One line for people.
-    pub about: &'static str,
-    /// The keys it reads.
-    pub keys: &'static [&'static Key],
-    /// Builds it.
-    pub build: fn(&Params) -> Result<Box<dyn Placement>, String>,
-}
 
 /// All placement policies. A new policy is one file and one line here.
 pub const PLACEMENTS: &[&PlacementKind] = &[

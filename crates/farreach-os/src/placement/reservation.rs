@@ -1,7 +1,8 @@
-//! Page reservation (T94-43 to T94-52): the first fault in a superpage-sized region of an object holds back an aligned group of
-//! frames for the whole region, each page at its own offset. The frames are on loan: whoever runs out of free ones takes them.
+//! Page reservation (T94-43 to T94-52): the first fault in a superpage-sized region of an object holds back an aligned
+//! group of frames for the whole region, each page at its own offset. The frames stay available: when no frame is free,
+//! the oldest reservations are taken back.
 
-use super::{FrameRequest, Placement, PlacementKind};
+use super::contract::{FrameRequest, Placement, PlacementKind};
 use crate::memory::Memory;
 use crate::object::ObjectKind;
 use farreach_types::addr::Pfn;
@@ -47,31 +48,20 @@ struct Reservation {
     kinds: Vec<ObjectKind>,
 }
 
-/// The object kinds that the words of a key name.
-pub(crate) fn object_kinds(params: &Params, key: &str) -> Result<Vec<ObjectKind>, String> {
-    let kind = |word: &String| match word.as_str() {
-        "file" => Ok(ObjectKind::Disk),
-        "nfs" => Ok(ObjectKind::Nfs),
-        "heap" => Ok(ObjectKind::Anonymous),
-        _ => Err(format!("{key} = {word} is not allowed: {key} must be a list of file, nfs, heap, joined by +")),
-    };
-    params.texts(key).iter().map(kind).collect()
-}
-
 fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
     Ok(Box::new(Reservation {
         order: params.order("region", params.int("region"))?,
         clip: params.flag("clip"),
         prefetch: params.flag("prefetch"),
-        kinds: object_kinds(params, "reserve")?,
+        kinds: ObjectKind::named_by(params, "reserve")?,
     }))
 }
 
 impl Placement for Reservation {
-    fn place(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
+    fn allocate(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
         match self.reserve(memory, request) {
             Some(pfn) => Some(pfn),
-            None => memory.ordinary(request.vpn),
+            None => memory.alloc_frame(request.vpn),
         }
     }
 }
@@ -88,7 +78,7 @@ impl Reservation {
         let at = request.page.wrapping_add(object.shift);
         let offset = at & (width - 1);
         let start = i128::from(request.page) - i128::from(offset);
-        if !object.begun.insert(at >> self.order) {
+        if !object.faulted_groups.insert(at >> self.order) {
             return None;
         }
         let inside = |i: u64| u64::try_from(start + i128::from(i)).is_ok_and(|page| object.contains(page));

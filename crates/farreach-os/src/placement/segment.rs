@@ -1,8 +1,8 @@
-//! Direct segments (DS13-10 to DS13-26): which memory of which programs they are for. The mechanism is [`farreach_os::segment`].
+//! Direct segments (DS13-10 to DS13-26): which programs get them, and for which memory. `crate::segment` is the
+//! mechanism.
 
-use super::{FrameRequest, Placement, PlacementKind};
+use super::contract::{FrameRequest, OnFork, Placement, PlacementKind, SegmentPolicy};
 use crate::memory::Memory;
-use crate::segment::{OnFork, Primary};
 use farreach_types::addr::{Bytes, Pfn};
 use farreach_types::params::{Allowed, Key, Params};
 
@@ -73,7 +73,7 @@ pub const SEGMENT: PlacementKind = PlacementKind {
 const LARGEST: u32 = 16;
 
 struct Segments {
-    primary: Primary,
+    primary: SegmentPolicy,
     bytes: u64,
 }
 
@@ -85,7 +85,7 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
         return Err(format!("segment_memory = {} is not allowed: it must be a multiple of page_size", Bytes(bytes)));
     }
     Ok(Box::new(Segments {
-        primary: Primary {
+        primary: SegmentPolicy {
             eager: params.text(PROVISION.name) == "eager",
             heap_only: params.text(PRIMARY.name) == "heap",
             least: if params.text(PRIMARY.name) == "large" { pages(&MIN) } else { 0 },
@@ -100,7 +100,7 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
 }
 
 impl Placement for Segments {
-    fn start(&mut self, memory: &mut Memory) -> Result<(), String> {
+    fn set_up(&mut self, memory: &mut Memory) -> Result<(), String> {
         let mut left = self.bytes / memory.page_bytes();
         let mut order = LARGEST;
         // The largest blocks first: in fresh memory they are adjacent.
@@ -119,11 +119,11 @@ impl Placement for Segments {
         Ok(())
     }
 
-    fn place(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
-        memory.ordinary(request.vpn)
+    fn allocate(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
+        memory.alloc_frame(request.vpn)
     }
 
-    fn primary(&self) -> Option<&Primary> {
+    fn segment_policy(&self) -> Option<&SegmentPolicy> {
         Some(&self.primary)
     }
 }

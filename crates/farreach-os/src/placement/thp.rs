@@ -1,10 +1,9 @@
-//! Transparent huge pages (RMM15-26), after Linux: a fault in private anonymous memory brings in the largest enabled size that fits, and
-//! what began as base pages is collapsed in the background.
+//! Transparent huge pages (RMM15-26), after Linux: a fault in private anonymous memory brings in the largest enabled
+//! size that fits, and what began as base pages is collapsed in the background.
 
-use super::{FrameRequest, Placement, PlacementKind};
-use crate::huge::Background;
+use super::contract::{CollapsePolicy, FrameRequest, Placement, PlacementKind};
 use crate::memory::Memory;
-use crate::region::Huge;
+use crate::region::HugeAdvice;
 use farreach_types::addr::Pfn;
 use farreach_types::params::{Allowed, Key, Params};
 
@@ -63,7 +62,7 @@ struct Thp {
     /// Largest first.
     orders: Vec<u8>,
     always: bool,
-    background: Option<Background>,
+    background: Option<CollapsePolicy>,
 }
 
 fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
@@ -82,7 +81,7 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
     if never {
         orders.clear();
     }
-    let background = (params.int(EVERY.name) > 0 && !never).then(|| Background {
+    let background = (params.int(EVERY.name) > 0 && !never).then(|| CollapsePolicy {
         order: largest,
         every: params.int(EVERY.name),
         groups: params.int(GROUPS.name),
@@ -92,27 +91,27 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
 }
 
 impl Placement for Thp {
-    fn place(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
-        memory.ordinary(request.vpn)
+    fn allocate(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
+        memory.alloc_frame(request.vpn)
     }
 
-    fn orders(&self, _: &Memory, _: FrameRequest, advice: Huge) -> &[u8] {
+    fn superpage_orders(&self, _: &Memory, _: FrameRequest, advice: HugeAdvice) -> &[u8] {
         match advice {
-            Huge::Wanted => &self.orders,
-            Huge::Unsaid if self.always => &self.orders,
+            HugeAdvice::Huge => &self.orders,
+            HugeAdvice::None if self.always => &self.orders,
             _ => &[],
         }
     }
 
-    fn joins(&self) -> bool {
+    fn merges_neighbours(&self) -> bool {
         true
     }
 
-    fn reuses(&self) -> bool {
+    fn reuses_superpages(&self) -> bool {
         true
     }
 
-    fn background(&self) -> Option<Background> {
+    fn collapse_policy(&self) -> Option<CollapsePolicy> {
         self.background
     }
 }

@@ -1,8 +1,7 @@
-//! Two page sizes, one chosen for each piece of an object (PS-6, PS-14, F-22): a large page is allocated whole at the first touch of any part
-//! of it (PS-5), and mapped as one.
+//! Two page sizes, one chosen for each piece of an object (PS-6, PS-14, F-22): a large page is allocated whole at the
+//! first touch of any part of it (PS-5), and mapped as one.
 
-use super::reservation::object_kinds;
-use super::{FrameRequest, Placement, PlacementKind};
+use super::contract::{FrameRequest, Placement, PlacementKind};
 use crate::memory::Memory;
 use crate::object::{Object, ObjectKind};
 use farreach_types::addr::Pfn;
@@ -57,12 +56,13 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
         order,
         object_bytes: params.size("large_object").unwrap_or(0),
         free_bytes: params.size("large_free").unwrap_or(0),
-        kinds: object_kinds(params, "large_kinds")?,
+        kinds: ObjectKind::named_by(params, "large_kinds")?,
     }))
 }
 
 impl TwoSize {
-    /// log2 of the base pages to allocate at a first touch (PS-6): both conditions. `free`: bytes that are free; `None`: without end.
+    /// log2 of the base pages to allocate at a first touch (PS-6): both conditions. `free`: bytes that are free;
+    /// `None`: without end.
     fn size_for(&self, object: &Object, page_bytes: u64, free: Option<u64>) -> u32 {
         let large = page_bytes << self.order;
         let big_enough = object.pages() >= self.object_bytes.div_ceil(page_bytes) && self.kinds.contains(&object.kind);
@@ -70,8 +70,8 @@ impl TwoSize {
         if big_enough && enough_free { self.order } else { 0 }
     }
 
-    /// The large page around a page, if it is to be had. An object that grows is asked about anew for each large page at its first
-    /// touch; what has base pages by then keeps them.
+    /// The large page around a page, if there is one to allocate. A growing object is checked again at the first touch
+    /// of each large page. Pages that have base pages by then keep them.
     fn whole(&self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
         let (page_bytes, free) = (memory.page_bytes(), memory.alloc.free_frames());
         let object = memory.objects.get_mut(request.object);
@@ -84,7 +84,7 @@ impl TwoSize {
         if (0..width).filter_map(page).any(|page| object.page_index.get(page).is_some()) {
             return None;
         }
-        object.large.remove(&(at >> self.order));
+        object.large_groups.remove(&(at >> self.order));
         let inside = (0..width).all(|i| page(i).is_some_and(|page| object.contains(page)));
         if !inside || self.size_for(object, page_bytes, free.map(|frames| frames * page_bytes)) == 0 {
             return None;
@@ -95,7 +95,7 @@ impl TwoSize {
             return None;
         };
         let object = memory.objects.get_mut(request.object);
-        object.large.insert(at >> self.order);
+        object.large_groups.insert(at >> self.order);
         let file = object.kind.is_file();
         for i in all.into_iter().filter(|&i| i != offset) {
             memory.fill(request.object, page(i).expect("inside"), Pfn(base.0 + i));
@@ -108,14 +108,14 @@ impl TwoSize {
 }
 
 impl Placement for TwoSize {
-    fn place(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
+    fn allocate(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
         match self.whole(memory, request) {
             Some(pfn) => Some(pfn),
-            None => memory.ordinary(request.vpn),
+            None => memory.alloc_frame(request.vpn),
         }
     }
 
-    fn large(&self) -> Option<u32> {
+    fn large_page_order(&self) -> Option<u32> {
         Some(self.order)
     }
 }

@@ -1,19 +1,19 @@
 //! The range table of RMM15-7: a B-tree of order 5 in memory, each node but the root with two to four ranges (AMB-90).
 
-use super::RangeTable;
 use super::node::{Line, NODE_BYTES, Node, RANGES};
+use super::table::RangeTable;
 use farreach_types::addr::Vpn;
 use farreach_types::translation::{Range, RangeWalk};
 
 /// Ranges in a node other than the root, at least.
 const FEWEST: usize = RANGES / 2;
 
-/// The tree, and the memory it stands in. Address 0 is no node's.
+/// The tree, and the memory that holds it. No node has address 0.
 #[derive(Default)]
 pub struct BTree {
     memory: Vec<Line>,
     free: Vec<u64>,
-    /// What the register CR-RT holds (RMM15-8); 0 when there is no range.
+    /// The register CR-RT (RMM15-8); 0 if there is no range.
     root: u64,
     nodes: u64,
 }
@@ -42,7 +42,8 @@ impl BTree {
         self.free.push(at);
     }
 
-    /// Inserts below a node. A node that would hold five ranges splits: its middle one and the new right node are the caller's.
+    /// Inserts below a node. A node that would hold five ranges splits: the caller gets its middle range and the new
+    /// right node.
     fn insert_below(&mut self, at: u64, range: Range) -> Option<(Range, u64)> {
         let mut node = self.read(at);
         let i = node.ranges.partition_point(|r| r.first < range.first);
@@ -79,7 +80,7 @@ impl BTree {
         }
         let gone = match here {
             Some(range) => {
-                // The last range before it, which stands in a leaf, takes its place.
+                // The last range before it, which is in a leaf, takes its place.
                 node.ranges[i] = self.remove_last(node.children[i]);
                 range
             }
@@ -105,7 +106,8 @@ impl BTree {
         last
     }
 
-    /// Child `i` has too few ranges, or enough: it borrows one from a neighbour that can spare one, or the two become one.
+    /// Child `i` has too few ranges, or enough: it borrows one from a neighbour that can spare one, or the two become
+    /// one.
     fn refill(&mut self, node: &mut Node, i: usize) {
         let mut child = self.read(node.children[i]);
         if child.ranges.len() >= FEWEST {

@@ -1,11 +1,11 @@
 //! Contiguity of an address space at one moment (RMM15-43, RMM15-44).
 
-use super::Ranges;
+use super::runs::Runs;
 use crate::page_table::PageTable;
 use farreach_types::addr::{Vpn, VpnRange};
 use farreach_types::counts::Contiguity;
 
-/// Runs that count as ranges in statistics, whatever the threshold (RMM15-43).
+/// Shortest run that counts as a range in statistics, independent of the threshold (RMM15-43).
 const LEAST: u64 = 8;
 
 /// The address space as it was when it had most pages.
@@ -28,28 +28,16 @@ fn cover(descending: &[u64], pages: u64, percent: u64) -> Option<u64> {
     enough.map(|at| at as u64 + 1)
 }
 
-impl Ranges {
-    /// Before pages go: takes the census if the space never had as many pages, by a sixty-fourth at least (growing in small steps
-    /// would cost a census at each).
-    pub fn before_shrinking(&mut self, table: &PageTable) {
-        if table.present() > self.census.pages + self.census.pages / 64 {
-            self.census = self.take_census(table);
-        }
-    }
-
-    /// The census of the moment with most pages, which may be now.
-    pub fn census(&self, table: &PageTable) -> Census {
-        if table.present() > self.census.pages { self.take_census(table) } else { self.census.clone() }
-    }
-
-    fn take_census(&self, table: &PageTable) -> Census {
+impl Census {
+    /// The census of this moment.
+    pub fn take(table: &PageTable, runs: &Runs) -> Census {
         let mapped = table.present();
-        let mut lengths: Vec<u64> = self.runs.iter().map(|(_, run)| run.pages).filter(|&n| n >= LEAST).collect();
+        let mut lengths: Vec<u64> = runs.iter().map(|(_, run)| run.pages).filter(|&n| n >= LEAST).collect();
         lengths.sort_unstable_by(|a, b| b.cmp(a));
-        // Ideal contiguity: what lies together in virtual memory with equal attributes, wherever its frames are.
+        // Ideal contiguity: virtually contiguous pages with equal attributes, in any frames.
         let mut ideal: Vec<u64> = Vec::new();
         let mut last = None;
-        for (first, run) in self.runs.iter() {
+        for (first, run) in runs.iter() {
             match ideal.last_mut() {
                 Some(pages) if last == Some((first, run.attr)) => *pages += run.pages,
                 _ => ideal.push(run.pages),
@@ -57,7 +45,7 @@ impl Ranges {
             last = Some((Vpn(first.0 + run.pages), run.attr));
         }
         ideal.sort_unstable_by(|a, b| b.cmp(a));
-        // What is mapped by superpages now, not what ever was: many go before others come.
+        // Superpages that exist now, not all that ever did: many are split before others appear.
         let everywhere = VpnRange { start: Vpn(0), pages: 1 << 52 };
         let (mut superpages, mut superpage_pages) = (0, 0);
         for run in table.runs_in(everywhere).iter().filter(|run| run.entry.order > 0) {

@@ -1,15 +1,16 @@
 //! The threshold that follows the misses of the range TLB (F-4).
 //!
-//! The system reads the performance counters of its processor, as a kernel does, and knows no more of the hardware. It looks at them
-//! window by window. A range TLB *thrashes* if many of its lookups evict a range. Then the system tries thresholds upwards, one window
-//! each, as long as ranges are left and it still thrashes, and stays with the one that had fewest walks; what the first level of page
-//! TLBs misses does not depend on the threshold, so that windows can be compared. Then it only watches, until the program
-//! does something else: a load that stays as it is is measured once, and never has more walks than with the threshold it began with.
+//! The system reads the performance counters of its processor, as a kernel does, and knows nothing else about the
+//! hardware. It reads them once per window. A range TLB *thrashes* if many of its lookups evict a range. Then the
+//! system tries larger and larger thresholds, one window each, as long as ranges are left and the TLB still thrashes.
+//! It keeps the threshold with the fewest walks. Windows can be compared because the misses of the first level of page
+//! TLBs do not depend on the threshold. After that it only watches, until the load changes. So a steady load is
+//! measured once, and never has more walks than with its first threshold.
 
 use super::runs::Runs;
 use farreach_types::counts::TlbCounts;
 
-/// What performance counters say of a range TLB: from the beginning, or in a window.
+/// Performance counters of a range TLB, from the beginning or in a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RangeUse {
     /// Lookups of the range TLB.
@@ -18,7 +19,7 @@ pub struct RangeUse {
     pub walks: u64,
     /// Page walks that ended at a page with the range bit.
     pub in_range: u64,
-    /// Ranges that another took the place of.
+    /// Ranges that were evicted for others.
     pub evictions: u64,
 }
 
@@ -51,7 +52,7 @@ impl RangeUse {
         }
     }
 
-    /// Ranges are pushed out for others in more than one lookup of 64.
+    /// More than one lookup of 64 evicts a range.
     fn thrashes(&self) -> bool {
         self.evictions * 64 > self.lookups
     }
@@ -61,7 +62,8 @@ impl RangeUse {
         u128::from(self.walks) * u128::from(than.lookups) * 16 < u128::from(than.walks) * u128::from(self.lookups) * 15
     }
 
-    /// One of the shares differs by more than an eighth of the lookups. In two windows of one load that is beyond chance.
+    /// One of the shares differs by more than an eighth of the lookups. In two windows of one load that is beyond
+    /// chance.
     fn is_another_load(&self, than: &RangeUse) -> bool {
         let differ = |mine: u64, other: u64| {
             let (mine, other) = (u128::from(mine) * u128::from(than.lookups), u128::from(other) * u128::from(self.lookups));
@@ -71,15 +73,15 @@ impl RangeUse {
     }
 }
 
-/// Lookups of a window: where the first walk or switch of processes after so many finds it, it ends.
+/// Lookups of a window. It ends at the first walk or process switch after this many.
 pub const WINDOW: u64 = 4096;
-/// Windows to wait at most between two trials that end alike.
+/// Most windows to wait between two trials with the same outcome.
 const MOST_PATIENT: u64 = 1024;
 
 enum Phase {
-    /// Thresholds are tried. The best so far, with what was counted under it.
+    /// Thresholds are tried. The best so far, with its counters.
     Trying { best: Option<(u64, RangeUse)> },
-    /// What was counted under the threshold that was chosen; windows that must pass before the next trial.
+    /// The counters under the chosen threshold, and the windows to wait before the next trial.
     Watching { usual: RangeUse, wait: u64 },
 }
 
@@ -88,7 +90,8 @@ pub struct Feedback {
     /// The threshold that it chose. At least the initial one.
     pub threshold: u64,
     window: RangeUse,
-    /// The window began with a change of the threshold: it is not judged, for the TLB was emptied of what went and filled anew.
+    /// The threshold changed at the start of this window. The window does not count, because the TLB lost ranges and
+    /// fills again.
     cold: bool,
     phase: Phase,
     /// Runs that were long enough for the lowest threshold when the trial began.
@@ -112,8 +115,8 @@ impl Feedback {
         }
     }
 
-    /// More was counted while the process ran. `floor` is the lowest threshold it may have, at least what other rules demand. Says whether
-    /// the threshold changed.
+    /// More was counted while the process ran. `floor` is the lowest threshold it may have, at least what other rules
+    /// demand. Says whether the threshold changed.
     pub fn counted(&mut self, more: RangeUse, runs: &Runs, floor: u64) -> bool {
         self.window.add(more);
         if self.window.lookups < WINDOW {
@@ -176,7 +179,7 @@ mod tests {
     use farreach_types::addr::{Pfn, Vpn};
     use farreach_types::translation::Attr;
 
-    /// So many runs of each length.
+    /// Runs by number and length.
     fn runs(of: &[(u64, u64)]) -> Runs {
         let (mut runs, mut at) = (Runs::default(), 0);
         for &(count, pages) in of {
@@ -189,7 +192,8 @@ mod tests {
         runs
     }
 
-    /// Feeds windows of a load whose walks and evictions in a thousand lookups follow from the threshold; the thresholds it had.
+    /// Feeds windows of a load. Its walks and evictions per thousand lookups depend on the threshold. Returns the
+    /// thresholds that it had.
     fn drive(feedback: &mut Feedback, runs: &Runs, windows: usize, load: impl Fn(u64) -> (u64, u64)) -> Vec<u64> {
         let mut had = vec![feedback.threshold];
         let window = |_| {
@@ -206,7 +210,7 @@ mod tests {
     #[test]
     fn f_4_without_evictions_nothing_moves() {
         let runs = runs(&[(40, 8), (4, 100)]);
-        // Walks alone, of pages that are in no range, are no reason.
+        // Walks alone, for pages in no range, do not start a trial.
         assert_eq!(drive(&mut Feedback::new(8), &runs, 100, |_| (900, 15)), [8]);
     }
 
@@ -221,7 +225,7 @@ mod tests {
         };
         let mut feedback = Feedback::new(8);
         assert_eq!(drive(&mut feedback, &runs, 1000, load), [8, 16, 32], "and no other for a thousand windows");
-        // Where the best lay before the end, it goes back; a threshold that leaves no range is never tried.
+        // It returns to the best threshold. A threshold that leaves no range is never tried.
         let worse = |threshold| if threshold == 16 { (200, 200) } else { (600, 600) };
         assert_eq!(drive(&mut Feedback::new(8), &runs, 1000, worse), [8, 16, 32, 256, 16]);
         let same = |_| (600, 600);
@@ -234,10 +238,10 @@ mod tests {
         let thrashing = |threshold| if threshold == 8 { (500, 500) } else { (100, 0) };
         let mut feedback = Feedback::new(8);
         assert_eq!(drive(&mut feedback, &few, 20, thrashing), [8, 16]);
-        // Only short runs are used now: without ranges for them everything is walked for.
+        // Only short runs are used now: without ranges for them every lookup walks.
         let short = |threshold| if threshold == 8 { (10, 5) } else { (1000, 0) };
         assert_eq!(drive(&mut feedback, &few, 20, short), [16, 8]);
-        // Runs that come and go are another load too, whatever the counters say.
+        // If runs come or go, that is another load too, even with equal counters.
         let many = runs(&[(90, 8), (20, 200)]);
         let mut feedback = Feedback::new(8);
         drive(&mut feedback, &few, 20, thrashing);

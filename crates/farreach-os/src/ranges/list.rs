@@ -1,6 +1,7 @@
-//! The range table of the prototype (RMM15-35): a linked list, ascending; each element takes two cache lines and names the next.
+//! The range table of the prototype (RMM15-35): a linked list, ascending; each element takes two cache lines and names
+//! the next.
 
-use super::RangeTable;
+use super::table::RangeTable;
 use farreach_types::addr::Vpn;
 use farreach_types::translation::{Range, RangeWalk};
 

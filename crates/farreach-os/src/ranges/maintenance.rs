@@ -1,21 +1,24 @@
 //! Keeping ranges while pages come, go and change (RMM15-20, RMM15-21).
 
-use super::{Cow, RangeUse, Tally};
-use crate::{Os, What};
+use super::feedback::RangeUse;
+use super::policy::Cow;
+use super::process::{Ranges, Tally};
+use crate::contract::What;
+use crate::os::Os;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::counts::Contiguity;
 use farreach_types::translation::{Attr, Range};
 
 impl Os {
-    /// Pages that were not mapped are.
+    /// Pages were mapped.
     pub(crate) fn ranges_mapped(&mut self, asid: Asid, pages: VpnRange, pfn: Pfn, attr: Attr) {
         if let Some(policy) = &self.ranges {
-            let ranges = self.spaces[asid.0 as usize].ranges.get_or_insert_with(|| policy.begin());
+            let ranges = self.spaces[asid.0 as usize].ranges.get_or_insert_with(|| Ranges::new(policy));
             ranges.runs.insert(pages.start, pages.pages, pfn, attr, false);
         }
     }
 
-    /// Pages are mapped no more.
+    /// Pages were unmapped.
     pub(crate) fn ranges_unmapped(&mut self, asid: Asid, pages: VpnRange) {
         self.keep_census(asid);
         if let Some(ranges) = &mut self.spaces[asid.0 as usize].ranges {
@@ -67,9 +70,9 @@ impl Os {
         self.ranges.as_ref().is_some_and(|policy| policy.feedback)
     }
 
-    /// Reads the counters of the processor, which count from the beginning, while a process runs on it; what they gained is the process's
-    /// doing (F-4). To be called after each page walk, when the walk is over, and before each switch to another process: at points of the
-    /// stream, so that nothing else decides what comes of it.
+    /// Reads the counters of the processor, which count from the beginning. Their increase belongs to the process that
+    /// runs (F-4). To be called after each page walk and before each switch to another process. These are points of the
+    /// stream, so the result depends on nothing else.
     pub fn counted(&mut self, asid: Asid, total: RangeUse) {
         let more = total.since(std::mem::replace(&mut self.range_use, total));
         if let Some(ranges) = self.spaces.get_mut(asid.0 as usize).and_then(|space| space.ranges.as_mut()) {
@@ -106,7 +109,7 @@ impl Os {
         VpnRange::one(vpn)
     }
 
-    /// A space is about to lose everything: its census is kept.
+    /// A space is about to lose all its pages: its census is kept.
     pub(crate) fn ranges_end(&mut self, asid: Asid) {
         let space = &self.spaces[asid.0 as usize];
         if let Some(ranges) = &space.ranges {
@@ -117,7 +120,8 @@ impl Os {
         }
     }
 
-    /// Contiguity of the address space that had most pages, when it had most (RMM15-43, RMM15-44), and what ranges cost.
+    /// Contiguity of the address space that had most pages, when it had most (RMM15-43, RMM15-44), and what ranges
+    /// cost.
     pub fn contiguity(&self) -> Option<Contiguity> {
         self.ranges.as_ref()?;
         let live = self.spaces.iter().filter_map(|s| Some(s.ranges.as_ref()?.census(&s.table)));

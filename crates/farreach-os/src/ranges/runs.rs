@@ -1,5 +1,5 @@
-//! The maximal runs of an address space (RMM15-20): consecutive pages in consecutive frames, with the same attributes. Runs of all
-//! lengths are kept, so that a fault that joins two short ones finds them.
+//! The maximal runs of an address space (RMM15-20): consecutive pages in consecutive frames, with the same attributes.
+//! Runs of all lengths are kept, so that a fault that joins two short ones finds them.
 
 use super::node;
 use farreach_types::addr::{Pfn, Vpn, VpnRange};
@@ -15,9 +15,9 @@ pub struct Run {
     pub pfn: Pfn,
     /// Attributes of all.
     pub attr: Attr,
-    /// Dissolved into pages (RMM15-29, RMM15-30): no range, whatever its length, until its pages are mapped anew.
+    /// Dissolved into pages (RMM15-29, RMM15-30): no range of any length until its pages are mapped again.
     pub loose: bool,
-    /// It stands in the range table as it is.
+    /// The range table holds it as it is.
     pub published: bool,
 }
 
@@ -26,7 +26,7 @@ impl Run {
     pub fn range(&self, first: Vpn) -> Range {
         Range { first, pages: self.pages, pfn: self.pfn, attr: self.attr }
     }
-    /// Apart from its length.
+    /// Whether it may be a range, apart from its length.
     pub fn may_be_range(&self, first: Vpn) -> bool {
         !self.loose && node::fits(&self.range(first))
     }
@@ -41,13 +41,13 @@ impl Run {
     }
 }
 
-/// All runs, and what happened to them since it was last asked.
+/// All runs, and their changes since the range table was last brought up to date.
 #[derive(Debug)]
 pub struct Runs {
     by_first: BTreeMap<Vpn, Run>,
-    /// Published runs that are no more as they were.
+    /// Published runs that changed or went, as they were published.
     pub retired: Vec<Range>,
-    /// First pages of runs that are new or other than they were; some may be gone since.
+    /// First pages of runs that are new or changed. Some may have gone since.
     pub fresh: Vec<Vpn>,
     /// Some run came or went.
     pub changed: bool,
@@ -125,8 +125,8 @@ impl Runs {
         self.add(first, run);
     }
 
-    /// Pages are mapped no more, or otherwise: takes them out of their runs, whose rests are runs of their own, and ranges if they are long
-    /// enough (AMB-87).
+    /// Pages are unmapped or change: takes them out of their runs. The remaining parts are runs of their own, and
+    /// ranges if they are long enough (AMB-87).
     pub fn remove(&mut self, pages: VpnRange) {
         if pages.pages == 0 {
             return;

@@ -1,8 +1,8 @@
 //! Figure 1: memory in use over time.
 
 use super::*;
-use crate::{Chart, Series};
 use farreach_types::counts::MemoryTimeline;
+use farreach_types::papers::{Chart, Series};
 use large::DS_4K;
 
 pub(crate) const STUDY: Study = Study {
@@ -16,17 +16,17 @@ pub(crate) const STUDY: Study = Study {
 /// Places on the axis: tenths of the run.
 const PLACES: usize = 10;
 
-/// Memory in use when each tenth of the run ends, in percent of the most there was; what is read is a list of the timeline.
+/// Memory in use at the end of each tenth of the run, in percent of its peak. `read` chooses a list of the timeline.
 fn tenths(results: &Results, program: &str, read: fn(&MemoryTimeline) -> &Vec<u64>) -> Option<Vec<f64>> {
     let samples = read(&results.machine(program, DS_4K)?.memory_over_time);
-    // The last slice ends with the program, when all is given back.
+    // The last slice ends with the program, when all memory is returned.
     let samples = samples.split_last().filter(|(last, _)| **last == 0).map_or(&samples[..], |(_, rest)| rest);
     let most = *samples.iter().max().filter(|&&most| most > 0)?;
     let at = |tenth: usize| (samples.len() * tenth).div_ceil(PLACES) - 1;
     (samples.len() >= PLACES).then(|| (1..=PLACES).map(|t| 100.0 * samples[at(t)] as f64 / most as f64).collect())
 }
 
-/// Memory asked for: the figure's allocated memory.
+/// Requested memory: the figure's allocated memory.
 pub(crate) fn allocated(results: &Results, program: &str) -> Option<Vec<f64>> {
     tenths(results, program, |t| &t.virtual_bytes)
 }

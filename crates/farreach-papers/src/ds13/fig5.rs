@@ -1,7 +1,8 @@
 //! Figure 5: uniform random updates over growing memory.
 
 use super::*;
-use crate::{ALIGNED, Chart, Series};
+use crate::results::ALIGNED;
+use farreach_types::papers::{Chart, Series};
 use large::{DS_1G, DS_2M, DS_4K, DS_SEGMENT};
 
 pub(crate) const STUDY: Study = Study {
@@ -17,7 +18,7 @@ pub(crate) const STUDY: Study = Study {
 
 /// Series of the figure: name, machine, reach of its TLBs in bytes.
 pub(crate) const SERIES: [(&str, &str, u64); 4] = [
-    // The first level is not larger, nor does either contain the other: 64 and 512 entries.
+    // Neither level includes the other, so the reach is that of 64 and 512 entries.
     ("4 KB", DS_4K, (64 + 512) << 12),
     ("2 MB", DS_2M, 32 << 21),
     ("1 GB", DS_1G, 4 << 30),
@@ -31,8 +32,8 @@ pub(crate) fn sizes(set: &Set) -> &'static [u64] {
     if set.name == "full" { ALL } else { &ALL[..8] }
 }
 
-/// The run of one footprint. Mappings are aligned, as for a program that asks for huge pages; references in proportion to what a
-/// footprint needs to show its steady state.
+/// The run of one footprint. Mappings are aligned, as for a program that asks for huge pages; references in proportion
+/// to what a footprint needs to show its steady state.
 pub(crate) fn program(set: &Set, size: u64) -> String {
     let references = if set.name == "full" { 20_000_000 } else { 500_000 };
     format!("workload:gups:size={size},references={references}{ALIGNED}1G")

@@ -9,4 +9,7 @@ pub(super) mod table5;
 pub(super) mod worked_examples;
 
 use super::large::{self, Stand, of_ds13, stands};
-use super::{Cell, Origin, Request, Results, Section, Set, Study, Table, printed};
+use super::printed;
+use crate::results::{Request, Results, Set};
+use crate::study::Study;
+use farreach_types::papers::{Cell, Origin, Section, Table};

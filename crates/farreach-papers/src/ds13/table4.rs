@@ -1,8 +1,8 @@
-//! Table 4 and Figure 4: how much time page walks take with each page size, and with a segment.
+//! Table 4 and Figure 4: time for page walks with each page size, and with a segment.
 
 use super::*;
 use crate::number_text::percent;
-use crate::{Bars, Chart, Program, Series};
+use farreach_types::papers::{Bars, Chart, Program, Series};
 use large::{DS_1G, DS_2M, DS_4K, DS_SEGMENT};
 
 pub(crate) const TABLE_4: Study = Study {

@@ -1,4 +1,4 @@
-//! Table 5: which misses a segment removes, and what the paper's linear model makes of that.
+//! Table 5: the misses that a segment removes, and the paper's linear model of the gain.
 
 use super::*;
 use farreach_cost::cycles::{linear_model, renormalised_model};

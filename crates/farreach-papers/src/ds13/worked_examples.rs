@@ -1,8 +1,9 @@
-//! What can be worked out by hand: sparse arenas, processes that take turns, few entries for 1 GB pages, walks in two dimensions, compaction.
+//! Examples worked out by hand: sparse arenas, processes that take turns, few entries for 1 GB pages, walks in two
+//! dimensions, compaction.
 
 use super::*;
 use crate::expected_rows::{Row, plan, table};
-use crate::micro_memory::{ARENAS, SPARSE, TURNS};
+use crate::micro::{ARENAS, SPARSE, TURNS};
 use farreach_hw::nested::{Dimension, references};
 use farreach_types::counts::SegmentUse;
 use large::{DS_1G, DS_2M, DS_SEGMENT};
@@ -19,8 +20,8 @@ fn used(m: &farreach_types::counts::MachineResult) -> SegmentUse {
     m.segments.clone().unwrap_or_default()
 }
 
-/// All rows. The arenas have 131,072 pages, of which 512 are used. Six GB are six pages of 1 GB, for which there are four entries, and six of
-/// 2 MB, for which there are 32: ten rounds miss always, or once.
+/// All rows. The arenas have 131,072 pages, and 512 of them are used. Six GB are six pages of 1 GB, for which there are
+/// four entries: ten rounds always miss. Six pages of 2 MB have 32 entries: only the first round misses.
 pub(crate) const ROWS: &[Row] = &[
     Row::exactly(ARENAS, DS_SEGMENT, ("pages in the segment", |m| used(m).most_pages), 131_072),
     Row::exactly(ARENAS, DS_SEGMENT, ("of these never used", |m| used(m).most_pages - used(m).most_used_pages), 130_560),
@@ -41,7 +42,7 @@ const NESTED: [(&str, Dimension, Dimension, u64); 4] = [
     ("segments for both, or one composed of both", Dimension::Segment, Dimension::Segment, 0),
 ];
 
-/// References of a walk in two dimensions: all as they should be, and in words.
+/// References of a two-dimensional walk: whether all are as expected, and the text.
 pub(crate) fn nested() -> (bool, String) {
     let all: Vec<(u64, u64)> = NESTED.iter().map(|n| (references(n.1, n.2), n.3)).collect();
     let words = NESTED.iter().zip(&all).map(|(n, (found, _))| format!("{}: {found}", n.0)).collect::<Vec<_>>().join("; ");

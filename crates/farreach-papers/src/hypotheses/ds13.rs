@@ -1,21 +1,23 @@
 //! Claims of DS13 about direct segments.
 
-use super::Hypothesis;
+use super::hypothesis::Hypothesis;
 use super::judge::{fails, holds, tally, untestable, worst};
 use crate::ds13::fig5::{self, SERIES};
 use crate::ds13::worked_examples::{ROWS, compaction, nested};
 use crate::ds13::{fig1, table3, table4, table5};
 use crate::expected_rows::judged;
 use crate::large::{DS_1G, DS_2M, DS_4K, DS_EMULATED, DS_SEGMENT, DS_TRACKED, data_misses, of_ds13};
-use crate::micro_memory::{ARENAS, SPARSE, TURNS};
+use crate::micro::{ARENAS, SPARSE, TURNS};
 use crate::number_text::percent;
-use crate::{Program, Results, Set};
+use crate::results::{Results, Set};
+use farreach_types::papers::Program;
 use farreach_types::plural::with_noun;
 
-/// Programs with so many address translations missed that a share of them says something.
+/// Programs with enough misses for a share of them to be meaningful.
 const MISSES: u64 = 1000;
 
-/// The footprint from which on a machine spends at least a hundredth of the time on misses, and the time at the largest footprint.
+/// The smallest footprint at which a machine spends at least a hundredth of the time on misses, and the share of time
+/// at the largest.
 fn inflection(results: &Results, set: &Set, machine: &str) -> Option<(Option<u64>, f64)> {
     let times: Vec<(u64, f64)> =
         fig5::sizes(set).iter().filter_map(|&s| Some((s, fig5::time(results, set, s, machine)?))).collect();
@@ -153,7 +155,7 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         claim: "Compacting 10 GB takes 1 % of the time once in 5 minutes, 0.1 % once in an hour",
         studies: &["ds13-by-hand"],
         judge: |results, _| {
-            // A sum, but no claim is judged where nothing was run.
+            // A sum could be judged without results, but no claim is.
             if results.is_empty() {
                 return untestable("nothing was run.");
             }
@@ -201,11 +203,11 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Verdict;
-    use crate::{Answer, Measured, Request};
+    use crate::results::{Answer, Measured, Request};
     use farreach_machine::{Lab, MachineSpec, Options};
+    use farreach_types::papers::Verdict;
 
-    /// A result with so many data misses, a share of them in the segment.
+    /// A result with this many data misses, a share of them in the segment.
     fn with(misses: u64, inside: u64) -> Answer {
         let mut lab = Lab::new(vec![MachineSpec::parse(DS_TRACKED, 0).unwrap()], Options::default()).unwrap();
         let result = lab.result("", None);

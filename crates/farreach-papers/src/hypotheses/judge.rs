@@ -1,8 +1,9 @@
 //! How claims about several programs are judged.
 
 use crate::number_text::list;
-use crate::{Finding, Verdict};
-use crate::{Program, Results, Set};
+use crate::results::{Results, Set};
+use farreach_types::papers::Program;
+use farreach_types::papers::{Finding, Verdict};
 use farreach_types::plural::with_noun;
 
 /// Programs for which something is true and those for which it is not, each with its numbers.
@@ -12,7 +13,8 @@ pub(super) struct Tally {
     pub no: Vec<String>,
 }
 
-/// Asks `what` about each program: whether, and the numbers. `None`: the program was not run for it.
+/// Asks `what` about each program. The answer is whether it holds, and the numbers. `None`: the program was not run for
+/// it.
 pub(super) fn tally<'a>(
     programs: impl Iterator<Item = &'a Program>,
     what: impl Fn(&Program) -> Option<(bool, String)>,

@@ -1,7 +1,8 @@
-//! The claims of the papers, each with a judge. A claim that fails on a program is said to fail, with the program named; nothing
-//! is tuned to make one hold.
+//! The claims of the papers, each with a judge. If a claim fails on a program, the verdict is that it fails, and it
+//! names the program. Nothing is tuned to make a claim hold.
 
 mod ds13;
+mod hypothesis;
 mod judge;
 mod ps;
 mod rmm15;
@@ -10,20 +11,8 @@ mod t94_designs;
 mod t94_os;
 mod t94_sizes;
 
-use super::{Finding, Judged, Results, Set};
 use farreach_types::papers::claim_order;
-
-/// A claim of a paper.
-pub struct Hypothesis {
-    /// `H-T94-3`.
-    pub id: &'static str,
-    /// The claim, in our words.
-    pub claim: &'static str,
-    /// The studies it rests on; it is shown with the first.
-    pub studies: &'static [&'static str],
-    /// Judges it by what was run.
-    pub judge: fn(&Results, &Set) -> Finding,
-}
+pub use hypothesis::Hypothesis;
 
 /// All claims, by paper and number. A further one is one entry in its family and needs no other change.
 pub static HYPOTHESES: std::sync::LazyLock<Vec<&'static Hypothesis>> = std::sync::LazyLock::new(|| {
@@ -35,24 +24,12 @@ pub static HYPOTHESES: std::sync::LazyLock<Vec<&'static Hypothesis>> = std::sync
 const FAMILIES: &[&[Hypothesis]] =
     &[ps::CLAIMS, t94_designs::CLAIMS, t94_os::CLAIMS, t94_sizes::CLAIMS, sv97::CLAIMS, ds13::CLAIMS, rmm15::CLAIMS];
 
-impl Hypothesis {
-    /// The claim with its verdict.
-    pub fn judged(&self, results: &Results, set: &Set) -> Judged {
-        let Finding { verdict, why } = (self.judge)(results, set);
-        Judged {
-            id: self.id.into(),
-            claim: self.claim.into(),
-            verdict,
-            why,
-            studies: self.studies.iter().map(|&s| s.into()).collect(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Verdict, study};
+    use crate::results::{Results, Set};
+    use crate::study;
+    use farreach_types::papers::Verdict;
 
     #[test]
     fn every_claim_rests_on_studies_and_has_a_number_of_its_own() {

@@ -1,10 +1,11 @@
 //! Claims of PS about page sizes.
 
-use super::Hypothesis;
+use super::hypothesis::Hypothesis;
 use super::judge::{Tally, tally};
 use crate::number_text::percent;
 use crate::ps::{SMALL, TWO_SIZES, has_code, ratios, row};
-use crate::{PAGE_SIZES, Program, Results, Set};
+use crate::results::{PAGE_SIZES, Results, Set};
+use farreach_types::papers::Program;
 
 const KB: u64 = 1 << 10;
 

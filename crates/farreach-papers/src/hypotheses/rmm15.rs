@@ -1,18 +1,19 @@
 //! Claims of RMM15 about redundant memory mappings.
 
-use super::Hypothesis;
+use super::hypothesis::Hypothesis;
 use super::judge::{Tally, fails, holds, tally, untestable, worst};
 use crate::expected_rows::judged;
 use crate::large::{RMM_4K, RMM_CLUSTERED, RMM_OFF, RMM_RANGE, RMM_THP, data_misses, mean};
-use crate::micro_memory::{FORK, PROTECT, SCATTERED, TINY};
+use crate::micro::{FORK, PROTECT, SCATTERED, TINY};
 use crate::number_text::percent;
+use crate::results::{Results, Set};
 use crate::rmm15::fig6::{IDEAL, average, overhead};
 use crate::rmm15::fig7::{State, left};
 use crate::rmm15::options::{ALWAYS, ENHANCED, SERIAL, STOCK, THRESHOLD_1, enhanced, last_first, places};
 use crate::rmm15::table2::{contiguity, largest};
 use crate::rmm15::table7::{aged, memory, shares, time};
 use crate::rmm15::worked_examples::{ROWS, TINY_PAGES, TINY_RANGES};
-use crate::{Finding, Program, Results, Set, Verdict};
+use farreach_types::papers::{Finding, Program, Verdict};
 use farreach_types::plural::with_noun;
 
 /// The programs of the paper with tens of GB.
@@ -22,12 +23,13 @@ fn small(set: &Set) -> impl Iterator<Item = &Program> + Clone {
     set.large.iter().filter(|p| !p.is_like(&BIG))
 }
 
-/// Programs whose walks with 4 KB pages take at least a hundredth of the time: on the others no design has anything to do.
+/// Programs whose walks with 4 KB pages take at least a hundredth of the time. On the others no design can gain
+/// anything.
 fn walks(results: &Results, p: &Program) -> bool {
     overhead(results, &p.name, RMM_4K).is_some_and(|o| o >= 1.0)
 }
 
-/// The programs among these that stand for something, apart from the others: whether all of the first are on one side of a limit.
+/// Judges the first programs, all of which must agree with the claim. The other programs are added to the explanation.
 fn both(first: Tally, others: Tally) -> Finding {
     let (one, other) = (first.all(), others.some());
     Finding { verdict: one.verdict, why: format!("{} Of the others: {}", one.why, other.why) }

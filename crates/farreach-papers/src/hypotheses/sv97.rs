@@ -1,17 +1,19 @@
 //! Claims of SV97 about overhead, its causes and its size.
 
-use super::Hypothesis;
+use super::hypothesis::Hypothesis;
 use super::judge::{fails, holds, tally, untestable};
 use crate::micro::SNAPSHOTS;
 use crate::number_text::{cpi, percent};
+use crate::printed;
+use crate::results::{Results, Set};
 use crate::sv97::figure8::{L1, L2, LINES, SECOND, machine, second};
 use crate::sv97::table1::classes;
 use crate::sv97::table2::with_write_backs;
 use crate::sv97::table3::{dirty_victims, rise};
 use crate::sv97::table5::{self, LAZY, changes, raises, two_processes};
 use crate::sv97::{MIPS, SOFTVM, caches, like, mean, overhead, overhead_of, percent_of_time, programs};
-use crate::{Finding, Program, Results, Set, Verdict, printed};
 use farreach_cost::cycles::ProtectionSweep;
+use farreach_types::papers::{Finding, Program, Verdict};
 use farreach_types::plural::with_noun;
 
 const KB: u64 = 1 << 10;
@@ -151,7 +153,7 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             tally(programs(set), |p| {
                 let machine = results.machine(&p.name, SOFTVM)?;
                 let (dirty, rise) = (dirty_victims(machine)?, rise(machine)?);
-                // Below one in a hundred there is nothing to compare.
+                // Below one percent there is nothing to compare.
                 (dirty >= 1.0).then(|| {
                     let right = (2.0 / 3.0..=1.5).contains(&(rise / dirty));
                     (right, format!("{} displace a modified line, +{}", percent(dirty), percent(rise)))
@@ -335,7 +337,7 @@ fn sweeps(results: &Results, _: &Set) -> Finding {
     };
     let falls = by_line.is_sorted_by(|a, b| a > b);
     let grows = [4, 16, 64].map(|kb| table5::least(kb * KB, 16)).is_sorted_by(|a, b| a < b);
-    // What is left beyond the share of the changes that lower protection is what raises still cost.
+    // Cost beyond the share of the changes that lower protection comes from raises.
     let lowered = eager.cycles * (eager.pages - raised) as f64 / eager.pages as f64;
     let left = (raised_lazily.cycles - lowered).max(0.0) / (eager.cycles - lowered);
     let text = format!(

@@ -1,6 +1,6 @@
 //! Claims about the designs of T94 at 64 entries.
 
-use super::Hypothesis;
+use super::hypothesis::Hypothesis;
 use super::judge::{compare, fails, holds, tally, untestable};
 use crate::machines::relative_area;
 use crate::machines::{COMPLETE, PARTIAL, SET_ASSOCIATIVE, SINGLE, SUPERPAGE, sized};

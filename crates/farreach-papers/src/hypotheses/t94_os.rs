@@ -1,8 +1,7 @@
 //! Claims of T94 about what the operating system does: support, reservation, thresholds, memory.
 
-use super::Hypothesis;
+use super::hypothesis::Hypothesis;
 use super::judge::tally;
-use crate::Verdict;
 use crate::expected_rows::judged;
 use crate::machines::{COMPLETE, PARTIAL, SINGLE, SUPERPAGE, superpage_of};
 use crate::micro;
@@ -11,6 +10,7 @@ use crate::t94::options::{COLOURING, COMPLETE_RESERVED, NO_RESERVATION, growth, 
 use crate::t94::pressure::{Memory, SCATTERED, SHORT, SYSTEMS, difference, machine, placed};
 use crate::t94::table1::LADDER;
 use crate::t94::worked_examples::ROWS;
+use farreach_types::papers::Verdict;
 
 pub(super) const CLAIMS: &[Hypothesis] = &[
     Hypothesis {
@@ -75,7 +75,7 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                 if total == 0 || copied == 0 {
                     return None; // Nothing is lost, or nothing is copied.
                 }
-                // What is copied on writing is the private data of files, and what a fork shares.
+                // Copy-on-write pages are the private data of files, and memory shared by a fork.
                 let data: u64 = lost.iter().filter(|l| l.1.ends_with(" data")).map(|l| l.0).sum();
                 let text = format!(
                     "{copied} pages copied; of {total} misses lost {data} are in the data of files, most, {}, in {}",
@@ -237,7 +237,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                     (tlb.fills > 0).then(|| 100.0 * tlb.merges as f64 / tlb.fills as f64)
                 };
                 let (colour, demand, reserved) = (share(COLOURING)?, share(NO_RESERVATION)?, share(PARTIAL)?);
-                // Chance: the page before and after lies in the same group of frames once in 16 groups; 1 point above demand.
+                // By chance neighbouring pages lie in the same group of frames once in 16 groups; the limit is 1 point
+                // above demand.
                 let text = format!(
                     "fills that join an entry: {} with colouring, {} on demand, {} with reservation",
                     percent(colour),

@@ -1,6 +1,6 @@
 //! Claims of T94 about the number of entries, the size of superpages, and the factor.
 
-use super::Hypothesis;
+use super::hypothesis::Hypothesis;
 use super::judge::tally;
 use crate::machines::{PARTIAL, SINGLE, SUPERPAGE, partial_of, sized, superpage_of};
 use crate::number_text::percent;

@@ -1,8 +1,11 @@
-//! PS: what larger base pages bring and cost. The paper's figures are lost; the curves are measured here.
+//! PS: gains and costs of larger base pages. The paper's figures are lost; the curves are measured here.
 
-use super::{Cell, Chart, Origin, PAGE_SIZES, Program, Request, Results, Section, Series, Set, Study, Table, What, printed};
+use super::printed;
+use crate::results::{PAGE_SIZES, Request, Results, Set, What};
+use crate::study::Study;
 use farreach_types::addr::Bytes;
 use farreach_types::counts::PageRow;
+use farreach_types::papers::{Cell, Chart, Origin, Program, Section, Series, Table};
 
 pub(super) const ITLB: Study = Study {
     id: "ps-itlb",
@@ -66,7 +69,7 @@ const LARGE: &str = "ps/256k";
 /// Base pages of 16 KB, pages of 256 KB for large data objects (PS-14).
 pub(super) const TWO_SIZES: &str = "ps/two-size";
 
-/// Everything but the policies comes from one pass.
+/// All results except the policies come from one pass.
 fn plan(_: &Results, set: &Set) -> Vec<Request> {
     set.programs.iter().map(|p| Request { program: p.name.clone(), what: What::PageSizes }).collect()
 }
@@ -76,12 +79,12 @@ pub(super) fn row<'a>(results: &'a Results, program: &str, size: u64) -> Option<
     results.page_sizes(program)?.rows.iter().find(|r| r.counts.page_size == size)
 }
 
-/// The program's code is larger than what 64 entries for 4 KB map, so that the instruction TLB has something to do.
+/// The program's code is larger than 64 entries of 4 KB can map, so that the instruction TLB has misses.
 pub(super) fn has_code(results: &Results, program: &Program) -> Option<bool> {
     Some(row(results, &program.name, 4096)?.counts.code_bytes > 64 * 4096)
 }
 
-/// What a column says of a page size.
+/// The value of a column for a page size.
 type Read = fn(&PageRow) -> Option<f64>;
 
 fn sweep(results: &Results, set: &Set, section: &mut Section, what: &[(&str, Read)]) {

@@ -1,7 +1,7 @@
 //! Figure 6: overhead of page walks, relative to an ideal run.
 
 use super::*;
-use crate::{Bars, Chart, Series};
+use farreach_types::papers::{Bars, Chart, Series};
 use large::{DS_1G, RMM_4K, RMM_CLUSTERED, RMM_RANGE, RMM_THP, mean};
 
 pub(crate) const STUDY: Study = Study {
@@ -12,7 +12,8 @@ pub(crate) const STUDY: Study = Study {
     section,
 };
 
-/// In place of a machine: the ideal direct segment, of which any machine that walks knows what it would have spared (RMM15-42).
+/// In place of a machine: the ideal direct segment. Every machine with page walks counts what it would have saved
+/// (RMM15-42).
 pub(crate) const IDEAL: &str = "ideal segment";
 
 /// Bars of the figure, and the segment of DS13.

@@ -1,8 +1,8 @@
-//! Figure 7: walks that are left by number of ranges.
+//! Figure 7: remaining walks by number of ranges.
 
 use super::table7::{aged, scaled_off, scaled_orders};
 use super::*;
-use crate::{Chart, Series};
+use farreach_types::papers::{Chart, Series};
 use large::{RMM_OFF, data_misses, mean, ranges_of};
 
 pub(crate) const STUDY: Study = Study {
@@ -26,13 +26,13 @@ pub(crate) const STUDY: Study = Study {
 /// Entries of the figure.
 pub(crate) const ENTRIES: [u64; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 
-/// So many ranges, with blocks scaled like the footprint.
+/// A range TLB with this many entries, and blocks scaled like the footprint.
 pub(crate) fn scaled(results: &Results, program: &str, entries: u64) -> Option<String> {
     let orders = scaled_orders(results, program)?;
     Some(format!("{}:range_entries={entries},max_order={orders}", large::RMM_RANGE))
 }
 
-/// What memory is like.
+/// The state of memory at the start.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     /// Fresh memory, with blocks of up to 2 GB.
@@ -41,7 +41,8 @@ pub(crate) enum State {
     Aged,
 }
 
-/// Walks in percent of those without a range TLB. The walks of a program that ran after others are those of all less those of the others.
+/// Walks in percent of those without a range TLB. For a program that ran after others, the walks of the others are
+/// subtracted.
 pub(crate) fn left(results: &Results, set: &Set, program: &Program, entries: u64, state: State) -> Option<f64> {
     let name = &program.name;
     let [with, without] = match state {

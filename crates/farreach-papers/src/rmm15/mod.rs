@@ -10,4 +10,7 @@ pub(super) mod table7;
 pub(super) mod worked_examples;
 
 use super::large::{self, Stand, stands};
-use super::{Cell, Origin, Program, Request, Results, Section, Set, Study, Table, printed};
+use super::printed;
+use crate::results::{Request, Results, Set};
+use crate::study::Study;
+use farreach_types::papers::{Cell, Origin, Program, Section, Table};

@@ -26,20 +26,20 @@ pub(crate) const STUDY: Study = Study {
     section,
 };
 
-/// The range TLB is asked after the second level, which takes all fills: the paper's emulation.
+/// The range TLB is looked up after the second level, which takes all fills: the paper's emulation.
 pub(crate) const SERIAL: &str = "rmm15/range:range_order=serial";
 /// Every walk searches the range table.
 pub(crate) const ALWAYS: &str = "rmm15/range:range_hint=always";
-/// The range used last is looked at first.
+/// The range used last is checked first.
 pub(crate) const LAST_FIRST: &str = "rmm15/range:mru_pointer=true";
 /// Every mapped page is in a range.
 pub(crate) const THRESHOLD_1: &str = "rmm15/range:range_threshold=1";
-/// The allocator as it was: blocks up to 4 MB.
+/// The stock allocator: blocks up to 4 MB.
 pub(crate) const STOCK: &str = "rmm15/range:range_tlb=false,max_order=11";
-/// What the paper did not build (RMM15-27): blocks by address, remainders carved from larger blocks, both.
+/// Options that the paper did not build (RMM15-27): blocks by address, remainders carved from larger blocks, both.
 pub(crate) const ENHANCED: [&str; 4] = ["", ",address_ordered=true", ",carve=true", ",address_ordered=true,carve=true"];
 
-/// Fresh memory, and memory that others have used: the program by itself, and after two others.
+/// Fresh memory, and memory that others have used: the program alone, and after two others.
 pub(crate) fn places(set: &Set, program: &Program) -> impl Iterator<Item = String> {
     let chain = aged(set, program).map(|[chain, _]| chain);
     [Some(program.name.clone()), chain].into_iter().flatten()

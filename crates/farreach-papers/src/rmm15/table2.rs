@@ -1,4 +1,4 @@
-//! Table 2: what transparent huge pages need, and what ranges would be there.
+//! Table 2: entries that transparent huge pages need, and the ranges that would exist.
 
 use super::*;
 use farreach_types::counts::Contiguity;
@@ -12,7 +12,7 @@ pub(crate) const STUDY: Study = Study {
     section,
 };
 
-/// How contiguous the memory of a program is under a machine that keeps ranges.
+/// Contiguity of a program's memory under a machine that keeps ranges.
 pub(crate) fn contiguity<'a>(results: &'a Results, program: &str, machine: &str) -> Option<&'a Contiguity> {
     results.machine(program, machine)?.contiguity.as_ref()
 }

@@ -1,4 +1,4 @@
-//! Table 6: the performance model, with what goes into it.
+//! Table 6: the performance model and its inputs.
 
 use super::*;
 use farreach_cost::overhead::{Measured, PerformanceModel};

@@ -1,8 +1,9 @@
-//! Table 7: ranges under demand and under eager paging, and what eager paging costs; and memory that other programs have used before.
+//! Table 7: ranges under demand and under eager paging, the cost of eager paging, and memory that other programs have
+//! used before.
 
 use super::table2::contiguity;
 use super::*;
-use crate::THEN;
+use crate::results::THEN;
 use farreach_types::counts::Contiguity;
 use large::{RMM_4K, RMM_OFF, RMM_THP};
 
@@ -25,20 +26,21 @@ pub(crate) const STUDY: Study = Study {
 /// Largest block of the buddy allocator beside the footprint, in the paper: 2 GB of some 64 GB.
 const BLOCKS: u64 = 32;
 
-/// Orders of a buddy allocator whose largest block is to the memory of this program what 2 GB are to that of the paper's big-memory
-/// programs; not below the stock number less two (1 MB).
+/// Orders of a buddy allocator whose largest block has the same ratio to the memory of this program as 2 GB have to
+/// that of the paper's big-memory programs. At least the stock number minus two (1 MB).
 pub(crate) fn scaled_orders(results: &Results, program: &str) -> Option<u64> {
     let pages = contiguity(results, program, RMM_OFF)?.mapped_pages;
     Some((pages / BLOCKS).max(1).ilog2().clamp(8, 19) as u64 + 1)
 }
 
-/// Eager paging with blocks scaled like that.
+/// Eager paging with blocks scaled in this way.
 pub(crate) fn scaled_off(results: &Results, program: &str) -> Option<String> {
     Some(format!("{RMM_OFF},max_order={}", scaled_orders(results, program)?))
 }
 
-/// The program after two others on the same memory, and these two alone. The two have less memory than it has, so that its own ranges are
-/// those of the census. `None` for programs that nothing is said about, and without the other two.
+/// The program after two others on the same memory, and these two alone. The two use less memory than the program, so
+/// that the census shows the program's own ranges. `None` for programs without a claim, and if the other two are
+/// missing.
 pub(crate) fn aged(set: &Set, program: &Program) -> Option<[String; 2]> {
     let before = AGED.iter().find(|(name, _)| *name == program.name)?.1;
     let there = |name: &str| set.large.iter().any(|p| p.name == name);
@@ -46,7 +48,7 @@ pub(crate) fn aged(set: &Set, program: &Program) -> Option<[String; 2]> {
     before.iter().all(|name| there(name)).then(|| [format!("{two}{THEN}{}", program.name), two])
 }
 
-/// Programs, and which two run before.
+/// Programs, and the two that run before each.
 const AGED: [(&str, [&str; 2]); 3] =
     [("gups", ["anneal", "stencil"]), ("kv", ["suffix", "simplex"]), ("spmv", ["event-queue", "cluster"])];
 

@@ -1,9 +1,9 @@
-//! What can be worked out by hand: random access to as many ranges as there are entries or more, a page that changes, a store after a fork,
-//! tiny ranges.
+//! Examples worked out by hand: random access to at least as many ranges as there are entries, a page that changes, a
+//! store after a fork, tiny ranges.
 
 use super::*;
 use crate::expected_rows::{Row, plan, table};
-use crate::micro_memory::{FORK, PROTECT, RANGES, SCATTERED, TINY};
+use crate::micro::{FORK, PROTECT, RANGES, SCATTERED, TINY};
 use farreach_types::counts::{MachineResult, RangeCounts};
 use large::RMM_RANGE;
 
@@ -26,9 +26,9 @@ pub(crate) const STUDY: Study = Study {
 const WIDE: &str = "rmm15/range:range_entries=64";
 const NARROW: &str = "rmm15/range:l1d=4K:4,l2=none";
 const COPYING: &str = "rmm15/range:range_cow=copy";
-/// Requests of four pages get them at once, so that they lie together.
+/// Requests of four pages get their frames at once, so that the frames are contiguous.
 pub(crate) const TINY_PAGES: &str = "rmm15/range:eager_threshold=4";
-/// And they are ranges.
+/// Four pages are enough for a range.
 pub(crate) const TINY_RANGES: &str = "rmm15/range:eager_threshold=4,range_threshold=4";
 
 fn ranges(m: &MachineResult) -> &RangeCounts {

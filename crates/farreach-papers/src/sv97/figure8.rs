@@ -1,7 +1,8 @@
 //! Figure 8: overhead by the sizes of both levels and of a line. 64 machines, one pass over each program.
 
 use super::*;
-use crate::{Chart, Origin, Section, Series, Study, Table};
+use crate::study::Study;
+use farreach_types::papers::{Chart, Origin, Section, Series, Table};
 
 pub(crate) const STUDY: Study = Study {
     id: "sv97-fig8",

@@ -10,9 +10,10 @@ pub(super) mod table5;
 pub(super) use super::results::mean;
 
 use super::machines::with;
-use super::{Cell, Program, Request, Results, Set};
+use crate::results::{Request, Results, Set};
 use farreach_types::addr::Bytes;
 use farreach_types::counts::{MachineResult, OverheadRow};
+use farreach_types::papers::{Cell, Program};
 
 /// No TLB: 8 KB and 512 KB to a side, 16-byte lines, direct-mapped.
 pub(super) const SOFTVM: &str = "sv97/softvm";
@@ -28,8 +29,8 @@ pub(super) fn caches(preset: &str, l1: u64, l2: u64, line: u64) -> String {
     with(preset, &keys.iter().filter_map(other).collect::<Vec<_>>())
 }
 
-/// Kernels and programs of the catalogue, and the program of the paper that each stands in for. The paper's m88ksim, a simulator of a
-/// processor, has no stand-in.
+/// Kernels and programs of the catalogue, and the program of the paper that each stands in for. The paper's m88ksim, a
+/// simulator of a processor, has no stand-in.
 const LIKE: [(&str, &str); 12] = [
     ("compiler", "gcc"),
     ("gcc", "gcc"),
@@ -90,7 +91,8 @@ pub(super) fn write_backs(machine: &MachineResult) -> Option<f64> {
     sum(machine, OverheadRow::is_write_back)
 }
 
-/// All cycles per instruction without any overhead of translation (SV97-45): instructions and the program's own cache misses.
+/// All cycles per instruction without any overhead of translation (SV97-45): instructions and the program's own cache
+/// misses.
 pub(super) fn rest(machine: &MachineResult) -> Option<f64> {
     Some(machine.cost.total_cycles_per_instruction? - machine.cost.cycles_per_instruction?)
 }

@@ -1,8 +1,10 @@
 //! Table 1: which of caches and TLB hit, and who pays for what.
 
 use super::*;
-use crate::{Origin, Section, Study, Table, printed};
+use crate::printed;
+use crate::study::Study;
 use farreach_types::counts::SideCounts;
+use farreach_types::papers::{Origin, Section, Table};
 
 pub(crate) const STUDY: Study = Study {
     id: "sv97-table1",

@@ -1,7 +1,9 @@
 //! Table 2: what TLBs cost in real systems, as printed, beside what the machines here cost.
 
 use super::*;
-use crate::{Origin, Section, Study, Table, printed};
+use crate::printed;
+use crate::study::Study;
+use farreach_types::papers::{Origin, Section, Table};
 
 pub(crate) const STUDY: Study = Study {
     id: "sv97-table2",

@@ -1,7 +1,9 @@
 //! Table 3: overhead of software translation by program, and what modified lines add (SV97-43).
 
 use super::*;
-use crate::{Origin, Section, Study, Table, printed};
+use crate::printed;
+use crate::study::Study;
+use farreach_types::papers::{Origin, Section, Table};
 
 pub(crate) const STUDY: Study = Study {
     id: "sv97-table3",

@@ -1,7 +1,9 @@
 //! Table 4: what the overhead consists of.
 
 use super::*;
-use crate::{Origin, Section, Study, Table, printed};
+use crate::printed;
+use crate::study::Study;
+use farreach_types::papers::{Origin, Section, Table};
 
 pub(crate) const STUDY: Study = Study {
     id: "sv97-table4",
@@ -11,7 +13,8 @@ pub(crate) const STUDY: Study = Study {
     section,
 };
 
-/// Places of the handler's code, in bytes from the start of its memory: on the same lines as the start of text; the usual one; further ones.
+/// Places of the handler's code, in bytes from the start of its memory: on the same lines as the start of text; the
+/// usual one; further ones.
 const PLACES: [u64; 5] = [0, 768, 20 << 10, 131_840, 640 << 10];
 
 /// The machine with its handler there.

@@ -2,11 +2,13 @@
 
 use super::*;
 use crate::micro::SNAPSHOTS;
-use crate::{Origin, Section, Study, Table, printed};
+use crate::printed;
+use crate::study::Study;
 use farreach_cost::cycles::ProtectionSweep;
 use farreach_machine::{MachineSpec, two_processes_on_one_line};
 use farreach_types::addr::BASE_SHIFT;
 use farreach_types::counts::SystemCounts;
+use farreach_types::papers::{Origin, Section, Table};
 
 pub(crate) const STUDY: Study = Study {
     id: "sv97-table5",

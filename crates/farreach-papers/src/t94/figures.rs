@@ -1,10 +1,12 @@
-//! Figures 1 to 3: what an entry consists of, and the entries that four mappings make, computed and compared with the drawing.
+//! Figures 1 to 3: the fields of an entry, and the entries for four mappings, computed and compared with the drawing.
 
 use super::*;
-use crate::{Origin, Section, Study, Table, printed};
+use crate::printed;
+use crate::study::Study;
 use farreach_hw::tlb::EntryView;
 use farreach_machine::{MachineSpec, entries_after_loads};
 use farreach_types::addr::{Asid, Pfn, Vpn};
+use farreach_types::papers::{Origin, Section, Table};
 use farreach_types::translation::{Attr, PageTableView, Pte};
 use std::collections::BTreeMap;
 
@@ -82,8 +84,8 @@ impl Drawn {
     }
 }
 
-/// Tag, size or valid bits, frames, attributes, SB as drawn: the inverse of what it means (AMB-1). Low frame bits of an entry
-/// for several pages are drawn as zeros (AMB-14).
+/// Tag, size or valid bits, frames, attributes, SB as drawn, which is the inverse of its meaning (AMB-1). Low frame
+/// bits of an entry for several pages are drawn as zeros (AMB-14).
 fn drawn(e: &EntryView, kind: &str, frame_bits: usize) -> [String; 5] {
     let letters = |a: Attr| char::from(a.0).to_string();
     let bits = |frame: u64| format!("{frame:0frame_bits$b}");
@@ -120,7 +122,7 @@ fn heads(title: &str, rows_are: &str) -> Table {
     table
 }
 
-/// Adds what was found; each entry is compared with the drawn ones, whatever their order.
+/// Adds the entries that were found, each compared with the drawn ones in any order.
 fn compare(table: &mut Table, name: &str, found: Vec<[String; 5]>, mut figure: Vec<[String; 5]>) -> bool {
     let mut all = true;
     for entry in found {
@@ -186,11 +188,12 @@ fn verdict(section: &mut Section, same: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::shown;
 
     #[test]
     fn ca_3_entries_are_those_of_the_figures() {
         for (study, entries) in [(FIGURE_2, 4 + 4 + 1 + 3), (FIGURE_3, 2 + 1 + 1 + 2)] {
-            let section = study.show(&Results::default(), &Set::default());
+            let section = shown(&study, &Results::default(), &Set::default());
             assert_eq!(section.tables[0].rows.len(), entries);
             assert!(section.notes[0].starts_with("Entry by entry"), "{section:?}");
         }

@@ -1,11 +1,12 @@
-//! The ledger of Tables 2 to 4: what superpages and subblocks gain in misses, and what the operating system pays for it.
+//! The ledger of Tables 2 to 4: misses saved by superpages and subblocks, and their cost for the operating system.
 
 use super::*;
 use crate::machines::{COMPLETE, PARTIAL, SINGLE, SUPERPAGE};
-use crate::{Origin, Section, Study, Table};
+use crate::study::Study;
 use farreach_cost as cost;
 use farreach_machine::MachineSpec;
 use farreach_types::counts::LedgerLine;
+use farreach_types::papers::{Origin, Section, Table};
 
 pub(crate) const STUDY: Study = Study {
     id: "t94-ledger",

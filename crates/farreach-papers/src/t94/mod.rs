@@ -15,14 +15,15 @@ pub(super) mod table9;
 pub(super) mod worked_examples;
 
 use super::printed::Printed;
-use super::{Cell, Request, Results, Set};
+use crate::results::{Request, Results, Set};
+use farreach_types::papers::Cell;
 
 /// Every machine on every program.
 fn grid(set: &Set, machines: &[String]) -> Vec<Request> {
     super::results::grid(set.programs.iter(), machines)
 }
 
-/// A program's row head: its name, and the program it stands for.
+/// Head of a program's row: its name, and the program it stands for.
 fn head(program: &super::Program) -> String {
     match program.stands_for.as_str() {
         "" => program.name.clone(),
@@ -40,13 +41,13 @@ fn printed(table: &Printed, program: &super::Program, column: &str) -> Cell {
     table.cell(&program.stands_for, column)
 }
 
-/// A number of thousands in percent of another one.
+/// One number in percent of another, both in thousands.
 fn share(table: &Printed, program: &super::Program, column: &str, of: &str) -> Cell {
     let row = &program.stands_for;
     let value = table.number(row, column).zip(table.number(row, of)).map(|(a, b)| 100.0 * a / b);
     Cell::from(value)
 }
 
-/// What every table of the paper's programs says.
+/// The note under every table of the paper's programs.
 const SUBSTITUTES: &str = "The paper's programs and inputs are not available; each row is a program with the behaviour of the one in \
      parentheses. Shape, order and ratio can be compared, counts cannot.";

@@ -1,8 +1,10 @@
-//! What the paper discusses and does not tabulate: preloading, thresholds, no reservation, colouring, sets, integration.
+//! Options that the paper discusses without a table: preloading, thresholds, no reservation, colouring, sets,
+//! integration.
 
 use super::*;
 use crate::machines::{COMPLETE, PARTIAL, SINGLE, SUPERPAGE, superpage_of};
-use crate::{Origin, Section, Study, Table};
+use crate::study::Study;
+use farreach_types::papers::{Origin, Section, Table};
 
 pub(crate) const PRELOAD: Study = Study {
     id: "t94-preload",

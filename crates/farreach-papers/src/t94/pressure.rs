@@ -1,8 +1,10 @@
-//! Reservation when memory is short, and when others have scattered their frames over it. Not a table of the paper: its text.
+//! Reservation when memory is short, and when other programs have fragmented it. From the paper's text, not from a
+//! table.
 
 use super::*;
 use crate::machines::SINGLE;
-use crate::{Chart, Origin, Program, Section, Series, Study, Table};
+use crate::study::Study;
+use farreach_types::papers::{Chart, Origin, Program, Section, Series, Table};
 
 pub(crate) const PRESSURE: Study = Study {
     id: "t94-pressure",
@@ -20,12 +22,12 @@ pub(crate) const FRAGMENTATION: Study = Study {
     section: fragmentation,
 };
 
-/// Memory free for the program, in percent of the most that it uses.
+/// Memory free for the program, in percent of its peak use.
 pub(crate) const SHORT: [u64; 7] = [100, 102, 105, 110, 125, 150, 200];
-/// Percent of all frames that belong to others; twice what the program uses is free.
+/// Percent of all frames that belong to other programs. The program's peak use is free twice over.
 pub(crate) const SCATTERED: [u64; 7] = [0, 1, 2, 5, 10, 20, 50];
 
-/// How much memory there is.
+/// The size of memory.
 #[derive(Clone, Copy)]
 pub(crate) struct Memory {
     free: u64,
@@ -39,16 +41,16 @@ impl Memory {
     }
 }
 
-/// Three systems: demand paging, reservation for subblocks, reservation and promotion for superpages. Nothing is read ahead, so
-/// that all of them need the same memory.
+/// Three systems: demand paging, reservation for subblocks, reservation and promotion for superpages. Nothing is read
+/// ahead, so that all of them need the same memory.
 pub(crate) const SYSTEMS: [(&str, &str); 3] =
     [("single", SINGLE), ("partial", "t94/partial:prefetch=false"), ("superpage", "t94/superpage:prefetch=false")];
 
-/// A system with this much memory for this program, once it is known what it uses at most.
+/// A system with this much memory for this program, once its peak use is known.
 pub(crate) fn machine(results: &Results, program: &Program, system: &str, memory: Memory) -> Option<String> {
     let most = results.machine(&program.name, system)?.memory.resident_bytes >> 12;
     let free = (most * memory.free).div_ceil(100);
-    // floor(pinned x frames) frames are taken: what is left is at least what is wanted.
+    // floor(pinned x frames) frames are taken, so at least the wanted number is left.
     let frames = (free * 100).div_ceil(100 - memory.pinned);
     let colon = if system.contains(':') { ',' } else { ':' };
     let fragments = if memory.pinned > 0 { format!(",fragmentation=0.{:02}", memory.pinned) } else { String::new() };
@@ -66,7 +68,7 @@ fn wanted(results: &Results, program: &Program, memories: &[Memory]) -> Vec<Requ
         .collect()
 }
 
-/// Share of the pages mapped that lie where a reservation put them, in percent; the first page of a region counts.
+/// Share of the mapped pages that are in reserved frames, in percent. The first page of a region counts too.
 pub(crate) fn placed(results: &Results, program: &Program, machine: &str) -> Option<f64> {
     let os = &results.machine(&program.name, machine)?.counts.os;
     let placed = os.reservations_made + os.reservations_honoured;

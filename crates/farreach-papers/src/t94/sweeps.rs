@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::machines::{SINGLE, partial_of, superpage_of};
-use crate::{Chart, Origin, Section, Series, Study, Table, printed};
+use crate::printed;
+use crate::study::Study;
+use farreach_types::papers::{Chart, Origin, Section, Series, Table};
 
 pub(crate) const FIGURE_4: Study = Study {
     id: "t94-fig4",

@@ -1,8 +1,10 @@
-//! Table 1: what the operating system must do before a superpage TLB is of any use.
+//! Table 1: what the operating system must do to make a superpage TLB useful.
 
 use super::*;
 use crate::machines::{SINGLE, SUPERPAGE};
-use crate::{Column, Origin, Section, Study, Table, printed};
+use crate::printed;
+use crate::study::Study;
+use farreach_types::papers::{Column, Origin, Section, Table};
 
 pub(crate) const STUDY: Study = Study {
     id: "t94-table1",
@@ -12,8 +14,8 @@ pub(crate) const STUDY: Study = Study {
     section,
 };
 
-/// The ladder of T94-77: what the system does, and the machine. From the third rung on the machinery is there; the rungs differ
-/// in the objects it serves.
+/// The steps of T94-77: what the system does, and the machine. From the third step on, all mechanisms exist; the steps
+/// differ in the objects that they serve.
 pub(crate) const LADDER: [(&str, &str); 5] = [
     ("nothing; single-page-size TLB", SINGLE),
     ("nothing; superpage TLB", "t94/superpage:placement=demand,promote=none"),
@@ -30,7 +32,7 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     for p in &set.programs {
         table.row(head(p), LADDER.iter().map(|(_, machine)| misses(results, p, machine)).collect());
     }
-    // The other way round, as printed: a row per rung.
+    // Transposed, as printed: a row per step.
     let mut relative = Table::new("In percent of the unmodified system", "support");
     let like: Vec<_> = ["gcc", "mp3d"].iter().flat_map(|n| set.programs.iter().filter(move |p| p.stands_for == **n)).collect();
     for p in &like {

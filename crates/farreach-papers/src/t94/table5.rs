@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::machines::{CACHE, SINGLE};
-use crate::{Origin, Section, Study, Table, printed};
+use crate::printed;
+use crate::study::Study;
+use farreach_types::papers::{Origin, Section, Table};
 
 pub(crate) const STUDY: Study = Study {
     id: "t94-table5",

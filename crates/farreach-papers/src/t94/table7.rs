@@ -1,9 +1,11 @@
-//! Table 7: how many entries of each design do as well as 64 of a superpage TLB, and what area they take. Adaptive: a coarse grid
-//! of entries first, then what lies between.
+//! Table 7: the number of entries with which each design performs like 64 entries of a superpage TLB, and their area.
+//! The search is adaptive: first a coarse grid of entries, then numbers in between.
 
 use super::*;
 use crate::machines::{COMPLETE, PARTIAL, SINGLE, SUPERPAGE, relative_area, sized};
-use crate::{Origin, Section, Study, Table, printed};
+use crate::printed;
+use crate::study::Study;
+use farreach_types::papers::{Origin, Section, Table};
 
 pub(crate) const STUDY: Study = Study {
     id: "t94-table7",
@@ -17,14 +19,14 @@ pub(crate) const STUDY: Study = Study {
 pub(crate) const DESIGNS: [(&str, &str, &str); 3] =
     [("single", SINGLE, "single"), ("partial", PARTIAL, "partial"), ("complete", COMPLETE, "complete")];
 
-/// The coarse grid: where the search begins, and how far it goes.
+/// The coarse grid: its start and its limits.
 const BEGIN: [u64; 4] = [32, 64, 128, 256];
 pub(super) const LEAST: u64 = 4;
 pub(super) const MOST: u64 = 4096;
 /// `comparable`: within 1 %.
 const NEAR: f64 = 1.01;
 
-/// What the search found for one design on one program.
+/// Result of the search for one design on one program.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Sizing {
     /// The number of entries whose misses come closest, and all those within 1 % of the target (or only itself).
@@ -51,10 +53,12 @@ fn search(target: u64, misses: &dyn Fn(u64) -> Option<u64>) -> Result<Sizing, Ve
     if !absent.is_empty() {
         return Err(absent);
     }
-    // Entries do not always help (used bits are no stack), but over the steps of the search they are taken to.
+    // More entries do not always help (used bits are no stack algorithm). The search assumes that they do from step to
+    // step.
     let above = |level: f64| known.iter().rev().find(|(_, m)| *m as f64 > level).map(|k| k.0);
     let below = |level: f64, from: u64| known.iter().find(|(n, m)| *n > from && *m as f64 <= level).map(|k| k.0);
-    // The first number of entries with at most so many misses, one past the last if there is none; or what must be tried first.
+    // The first number of entries with at most this many misses, one past the last if there is none; or the numbers to
+    // try first.
     let edge = |level: f64| {
         let few = above(level);
         match (few, below(level, few.unwrap_or(0))) {

@@ -3,7 +3,9 @@
 use super::table7::{DESIGNS, LEAST, MOST, Sizing, sizing};
 use super::*;
 use crate::machines::{COMPLETE, PARTIAL, SINGLE, SUPERPAGE, relative_area, sized};
-use crate::{Origin, Section, Study, Table, printed};
+use crate::printed;
+use crate::study::Study;
+use farreach_types::papers::{Origin, Section, Table};
 
 pub(crate) const STUDY: Study = Study {
     id: "t94-table8",
@@ -27,8 +29,9 @@ pub(crate) fn mean_misses(results: &Results, set: &Set, machine: &str) -> Option
     geometric_mean(&shares?)
 }
 
-/// Geometric mean over programs of the area that does as well as 64 superpage entries. A design that never does counts with the
-/// largest size tried, which is to its advantage; one that always does, likewise with the smallest.
+/// Geometric mean over programs of the area that performs like 64 superpage entries. A design that never gets there
+/// counts with the largest size tried, which is in its favour. A design that always gets there counts with the smallest
+/// size tried, which is not.
 pub(crate) fn mean_area(results: &Results, set: &Set, machine: &str) -> Option<f64> {
     if machine == SUPERPAGE {
         return (!set.programs.is_empty()).then_some(1.0);
@@ -46,7 +49,7 @@ pub(crate) fn mean_area(results: &Results, set: &Set, machine: &str) -> Option<f
 }
 
 fn geometric_mean(values: &[f64]) -> Option<f64> {
-    // A share of nothing has no logarithm; a thousandth of a percent stands for it.
+    // Zero has no logarithm; a thousandth of a percent is used instead.
     let log = values.iter().map(|v| v.max(0.001).ln()).sum::<f64>();
     (!values.is_empty()).then(|| (log / values.len() as f64).exp())
 }

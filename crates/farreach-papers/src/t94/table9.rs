@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::machines::{PARTIAL, SINGLE, SUPERPAGE, sized};
-use crate::{Chart, Origin, Section, Series, Study, Table, printed};
+use crate::printed;
+use crate::study::Study;
+use farreach_types::papers::{Chart, Origin, Section, Series, Table};
 
 pub(crate) const STUDY: Study = Study {
     id: "t94-table9",

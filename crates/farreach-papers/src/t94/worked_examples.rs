@@ -1,8 +1,9 @@
-//! What the paper works out by hand: small programs on which a mechanism must show, whatever else programs do.
+//! Examples that the paper works out by hand: small programs that show one mechanism each.
 
 use crate::expected_rows::{Row, What, plan, table};
 use crate::machines::{PARTIAL, SINGLE, SUPERPAGE};
-use crate::{Study, micro};
+use crate::micro;
+use crate::study::Study;
 
 pub(crate) const STUDY: Study = Study {
     id: "t94-by-hand",
@@ -12,7 +13,7 @@ pub(crate) const STUDY: Study = Study {
     section: |results, _, section| section.tables.push(table(ROWS, results)),
 };
 
-/// Superpages of 16 and 32 KB, and subblocks of 32 KB: what `superpage_of` and `partial_of` say.
+/// Superpages of 16 and 32 KB, and subblocks of 32 KB, as `superpage_of` and `partial_of` give them.
 const SUPERPAGE_4: &str = "t94/superpage:sizes=4K+16K,region=16K,promote=16K";
 const SUPERPAGE_8: &str = "t94/superpage:sizes=4K+32K,region=32K,promote=32K";
 const PARTIAL_8: &str = "t94/partial:factor=8,region=32K";

@@ -1,5 +1,6 @@
-//! The event column: every [`Op`] as a tag byte and varints. Changes of the address space are records of it too, so that this
-//! column alone, chunk after chunk, gives every definition and every event with the address space it belongs to.
+//! The event column: every [`Op`] as a tag byte and varints. Changes of the address space are records of it too, so
+//! that this column alone, chunk after chunk, gives every definition and every event with the address space it belongs
+//! to.
 
 use std::sync::Arc;
 
@@ -55,12 +56,8 @@ pub(crate) fn put_redefine(out: &mut Vec<u8>, number: u32) {
 }
 
 impl OpState {
-    pub fn put_define(&mut self, out: &mut Vec<u8>, id: u32, block: &Block) -> Result<(), String> {
-        if block.instrs.len() > MAX_BLOCK_ITEMS || block.refs.len() > MAX_BLOCK_ITEMS {
-            let i = with_noun(block.instrs.len() as u64, "instruction");
-            let r = with_noun(block.refs.len() as u64, "reference");
-            return Err(format!("block {id} has {i} and {r}; a file takes {MAX_BLOCK_ITEMS} of each"));
-        }
+    /// Appends the definition of a new block.
+    pub fn put_define(&mut self, out: &mut Vec<u8>, id: u32, block: &Block) {
         out.push(DEFINE);
         put_varint(out, zigzag(i64::from(id) - i64::from(self.next_id)));
         self.next_id = id + 1;
@@ -80,7 +77,6 @@ impl OpState {
             put_varint(out, u64::from(r.size) << 1 | u64::from(r.kind == Kind::Store));
             after = r.after;
         }
-        Ok(())
     }
 
     /// Reads the next record.

@@ -16,7 +16,8 @@ use farreach_types::plural::with_noun;
 /// A batch is handed out once it has this many words: small enough for a second-level cache.
 const BATCH_WORDS: usize = 1 << 14;
 
-/// The batches of a `.frt` file. Where one batch ends and the next begins is the reader's choice; the stream is what was written.
+/// The batches of a `.frt` file. Where one batch ends and the next begins is the reader's choice; the stream is what
+/// was written.
 pub struct FrtReader {
     input: Bytes,
     header: Header,
@@ -101,9 +102,9 @@ impl FrtReader {
         Totals { processes, address_spaces, ..self.totals }
     }
 
-    /// Leaves out the references of all chunks that end at or before this instruction; their events (definitions, mappings,
-    /// forks) still come, so that what follows has its address spaces. Counts from the beginning of the trace; call it before
-    /// the first batch is taken. [`FrtReader::totals`] counts what is left out as well.
+    /// Leaves out the references of all chunks that end at or before this instruction; their events (definitions,
+    /// mappings, forks) still come, so that what follows has its address spaces. Counts from the beginning of the
+    /// trace; call it before the first batch is taken. [`FrtReader::totals`] counts what is left out as well.
     pub fn skip_before(&mut self, instruction: u64) {
         self.skip_to = instruction;
     }
@@ -260,21 +261,19 @@ impl FrtReader {
             }
             let Open { columns, at, sums, .. } = &mut self.chunk;
             let mut targets = Cursor::at(&columns[TARGETS], at[TARGETS]);
-            let known = self.model.take_step(step, &mut targets)?;
+            let (id, shape) = self.model.take_step(step, &mut targets)?;
             at[TARGETS] = targets.at;
-            let (instrs, loads, stores) = (u64::from(known.instrs), u64::from(known.loads), u64::from(known.stores));
-            batch.words.push(block_word(known.id, (loads + stores) as usize));
-            sums.instructions += instrs;
-            sums.loads += loads;
-            sums.stores += stores;
-            let n = (loads + stores) as usize;
+            let n = shape.refs();
+            batch.words.push(block_word(id, n));
+            shape.add_to(sums);
             executed = true;
             let codes = columns[CODES].get(at[CODES]..at[CODES] + n).ok_or("the column of address codes ends too early")?;
             at[CODES] += n;
             self.model.take_addresses(codes, &columns[DATA], &mut at[DATA], &mut batch.words, sums)?;
         }
         if batch.words.len() < BATCH_WORDS / 2 {
-            // Where address spaces change often, batches are small, and whoever keeps them should not keep room for large ones.
+            // Where address spaces change often, batches are small, and whoever keeps them should not keep room for
+            // large ones.
             let exact = batch.words[..].to_vec();
             self.words = std::mem::replace(&mut batch.words, exact);
             self.words.clear();
@@ -429,8 +428,8 @@ fn read_prefix(input: &mut Bytes) -> Result<(Header, u64)> {
     }
     let u32_at = |i: usize| u32::from_le_bytes(bytes[i..i + 4].try_into().expect("four bytes"));
     let (version, len) = (u32_at(8), u32_at(12));
-    if version != VERSION {
-        return Err(fail(8, format!("version {version}; this farreach reads version {VERSION}")));
+    if !(1..=VERSION).contains(&version) {
+        return Err(fail(8, format!("version {version}; this farreach reads versions 1 to {VERSION}")));
     }
     if len > MAX_HEADER_BYTES {
         return Err(fail(12, format!("a header of {len} bytes; at most {MAX_HEADER_BYTES} are possible")));

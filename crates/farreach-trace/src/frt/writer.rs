@@ -1,4 +1,5 @@
-//! Writes a farreach trace. The caller's thread codes batches into columns; a second thread compresses and writes full chunks.
+//! Writes a farreach trace. The caller's thread codes batches into columns; a second thread compresses and writes full
+//! chunks.
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -6,6 +7,8 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
+use super::columns::Columns;
+use super::encode::LookAhead;
 use super::model::{Defined, Model, STEP_OP};
 use super::ops::{OpState, put_asid, put_op, put_redefine};
 use super::*;
@@ -13,18 +16,20 @@ use crate::partial::Partial;
 use crate::tally::Processes;
 use farreach_types::addr::Asid;
 use farreach_types::error::Error;
-use farreach_types::event::{Batch, Broken, OP_BIT, Op, addresses, block_id};
+use farreach_types::event::{Batch, OP_BIT, Op};
 
-/// zstd level of all columns: on real streams higher levels gain little and cost the recorder its time.
-const LEVEL: i32 = 3;
+/// zstd level of each column. On real streams higher levels make the file a twentieth smaller and cost the recorder a
+/// third more.
+const LEVELS: [i32; COLUMNS] = [3, 1, 1, 1, 2];
 /// Chunks that may wait for the second thread. More would only take memory.
-const WAITING: usize = 2;
+const WAITING: usize = 1;
 
 /// Writes batches into a `.frt` file.
 ///
-/// The file gets its name only in [`finish`](TraceWriter::finish): until then it is `NAME.PID-N.partial` in the same folder, has
-/// no trailer, and is removed when the writer is dropped. A killed recording leaves the partial file, which the reader reads up to
-/// its last whole chunk and then refuses. A name that exists and is no regular file (a pipe, a device) is written directly.
+/// The file gets its name only in [`finish`](TraceWriter::finish): until then it is `NAME.PID-N.partial` in the same
+/// folder, has no trailer, and is removed when the writer is dropped. A killed recording leaves the partial file, which
+/// the reader reads up to its last whole chunk and then refuses. A name that exists and is no regular file (a pipe, a
+/// device) is written directly.
 pub struct TraceWriter {
     file: String,
     chunk: Box<Chunk>,
@@ -38,6 +43,8 @@ pub struct TraceWriter {
     spare: Receiver<Box<Chunk>>,
     worker: Option<JoinHandle<io::Result<Sink>>>,
     broken: bool,
+    /// A chunk is closed once it has so many words.
+    chunk_words: usize,
 }
 
 /// The columns of a chunk before compression.
@@ -47,13 +54,13 @@ struct Chunk {
     records: u32,
     words: usize,
     sums: Totals,
-    columns: [Vec<u8>; COLUMNS],
+    columns: Columns,
 }
 
 impl Chunk {
     fn begin(&mut self, asid: Asid) {
         *self = Chunk { asid: asid.0, columns: std::mem::take(&mut self.columns), ..Chunk::default() };
-        self.columns.iter_mut().for_each(Vec::clear);
+        self.columns.clear();
     }
 }
 
@@ -82,7 +89,7 @@ impl TraceWriter {
         let sink = Sink { out: BufWriter::with_capacity(1 << 18, out), at: 0, before: Totals::default(), index: Vec::new() };
         let worker = std::thread::Builder::new().name("trace writer".into()).spawn(move || {
             let mut sink = sink;
-            let mut zstd = zstd::bulk::Compressor::new(LEVEL)?;
+            let mut zstd = zstd::bulk::Compressor::new(LEVELS[OPS])?;
             sink.put(&prefix)?;
             for chunk in chunks {
                 sink.chunk(&mut zstd, &chunk)?;
@@ -107,7 +114,15 @@ impl TraceWriter {
             spare,
             worker: Some(worker),
             broken: false,
+            chunk_words: CHUNK_WORDS,
         })
+    }
+
+    /// Closes chunks once they have so many words, for tests of what happens at their ends.
+    #[doc(hidden)]
+    pub fn with_chunks_of(mut self, words: usize) -> TraceWriter {
+        self.chunk_words = words.clamp(1, CHUNK_WORDS);
+        self
     }
 
     /// Sums over what was written so far; processes and address spaces are counted at the end.
@@ -122,7 +137,8 @@ impl TraceWriter {
     /// Appends a batch.
     ///
     /// # Errors
-    /// The batch breaks the contract of [`farreach_types::event`] (undefined block, missing addresses, a definition no reader accepts), or
+    /// The batch breaks the contract of [`farreach_types::event`] (undefined block, missing addresses, a definition no
+    /// reader accepts), or
     /// writing failed. After an error the writer accepts nothing more and leaves no file.
     pub fn write(&mut self, batch: &Batch) -> Result<()> {
         if self.broken {
@@ -140,34 +156,34 @@ impl TraceWriter {
         }
         self.change_asid(batch.asid);
         let words = &batch.words[..];
-        let mut at = 0;
+        let mut ahead = LookAhead::new(&self.model, words);
+        let (mut at, mut executed) = (0, false);
         while at < words.len() {
-            let word = words[at];
-            let from = at;
-            at += 1;
-            // Stored references have a word each.
-            let mut apart = 0;
-            if word & OP_BIT != 0 {
-                let op = batch.op(word).map_err(|why| self.refuse(from, why.to_string()))?;
-                self.put_op(op).map_err(|what| self.refuse(from, what))?;
-                self.processes.see(batch.asid, Some(op));
+            if words[at] & OP_BIT == 0 {
+                let Chunk { columns, sums, words: size, .. } = &mut *self.chunk;
+                let run = self.model.put_blocks(words, at, self.chunk_words - *size, &mut ahead, columns, sums);
+                executed |= run.end > at;
+                (at, *size) = (run.end, *size + run.words);
+                if let Some(why) = run.broken {
+                    return Err(self.refuse(at, why.to_string()));
+                }
             } else {
-                let [_, steps, targets, codes, data] = &mut self.chunk.columns;
-                let id = block_id(word);
-                let need = self.model.put_step(id, steps, targets).ok_or(Broken::UndefinedBlock { id });
-                let addrs = need.and_then(|need| addresses(words, from, need));
-                let addrs = addrs.map_err(|why| refuse(&self.file, self.batches, from, why.to_string()))?;
-                at += addrs.len();
-                apart += self.model.put_addresses(addrs, codes, data, &mut self.chunk.sums) - addrs.len();
-                self.processes.see(batch.asid, None);
+                ahead.step(&self.model.by_id, &self.model.cells, words);
+                let op = batch.op(words[at]).map_err(|why| self.refuse(at, why.to_string()))?;
+                self.put_op(op).map_err(|what| self.refuse(at, what))?;
+                self.processes.see(batch.asid, Some(op));
+                at += 1;
+                self.chunk.words += 1;
             }
-            if self.processes.address_spaces() > MAX_ADDRESS_SPACES {
-                return Err(self.refuse(from, format!("the trace has more than {MAX_ADDRESS_SPACES} address spaces")));
-            }
-            self.chunk.words += at - from + apart;
-            if self.chunk.words >= CHUNK_WORDS || self.chunk.columns[OPS].len() >= CHUNK_OP_BYTES {
+            if self.chunk.words >= self.chunk_words || self.chunk.columns.ops.len() >= CHUNK_OP_BYTES {
                 self.close_chunk()?;
             }
+        }
+        if executed {
+            self.processes.see(batch.asid, None);
+        }
+        if self.processes.address_spaces() > MAX_ADDRESS_SPACES {
+            return Err(self.refuse(0, format!("the trace has more than {MAX_ADDRESS_SPACES} address spaces")));
         }
         Ok(())
     }
@@ -176,18 +192,18 @@ impl TraceWriter {
         if self.chunk.words == 0 {
             self.chunk.asid = asid.0;
         } else if asid != self.asid {
-            self.chunk.columns[STEPS].push(STEP_OP);
-            put_asid(&mut self.chunk.columns[OPS], asid);
+            self.chunk.columns.steps.push(STEP_OP);
+            put_asid(&mut self.chunk.columns.ops, asid);
             self.chunk.records += 1;
         }
         self.asid = asid;
     }
 
     fn put_op(&mut self, op: &Op) -> std::result::Result<(), String> {
-        let column = &mut self.chunk.columns[OPS];
+        let column = &mut self.chunk.columns.ops;
         if let Op::Define { id, block } = op {
             match self.model.define(*id, block)? {
-                Defined::New => self.op_state.put_define(column, *id, block)?,
+                Defined::New => self.op_state.put_define(column, *id, block),
                 Defined::Again(number) => put_redefine(column, number),
             }
             self.totals.blocks += 1;
@@ -195,7 +211,7 @@ impl TraceWriter {
             put_op(column, op)?;
             self.totals.ops += 1;
         }
-        self.chunk.columns[STEPS].push(STEP_OP);
+        self.chunk.columns.steps.push(STEP_OP);
         self.chunk.records += 1;
         Ok(())
     }
@@ -315,11 +331,12 @@ impl Sink {
             ..ChunkHead::default()
         };
         let mut payload = Vec::new();
-        for (i, column) in chunk.columns.iter().enumerate() {
+        for (i, column) in chunk.columns.bytes().into_iter().enumerate() {
             if !column.is_empty() {
+                zstd.set_compression_level(LEVELS[i])?;
                 let packed = zstd.compress(column)?;
                 // What does not become smaller is stored as it is.
-                let stored = if packed.len() < column.len() { &packed } else { column };
+                let stored = if packed.len() < column.len() { &packed[..] } else { column };
                 head.columns[i] = (column.len() as u32, stored.len() as u32);
                 payload.extend_from_slice(stored);
             }

@@ -69,7 +69,8 @@ fn header() -> Header {
 
 fn to_bytes(batches: &[Batch]) -> Vec<u8> {
     let file = Shared::default();
-    let mut w = TraceWriter::to_stream(file.clone(), "memory", header()).expect("a header");
+    let w = TraceWriter::to_stream(file.clone(), "memory", header()).expect("a header");
+    let mut w = w.with_chunks_of(1 << 20);
     batches.iter().for_each(|b| w.write(b).expect("a good batch"));
     w.finish().expect("room");
     std::mem::take(&mut *file.0.lock().expect("finished"))
@@ -238,9 +239,37 @@ fn lengths_are_bounded_before_memory_is_taken() {
 #[test]
 fn another_version_is_refused() {
     let mut bytes = to_bytes(&[]);
-    bytes[8] = 2;
-    let e = from_bytes(&bytes).expect_err("unknown").to_string();
-    assert!(e.contains("version 2") && e.contains("reads version 1"), "{e}");
+    for version in [0, 3] {
+        bytes[8] = version;
+        let e = from_bytes(&bytes).expect_err("unknown").to_string();
+        assert!(e.contains(&format!("version {version};")) && e.contains("reads versions 1 to 2"), "{e}");
+    }
+}
+
+/// The corpus of the fuzzer was written in version 1, by the generators named here.
+#[test]
+fn traces_of_version_1_are_read() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/frt");
+    for seed in 0..4 {
+        let bytes = std::fs::read(folder.join(format!("program-{seed}"))).expect("part of the repository");
+        assert_eq!(bytes[8..12], 1u32.to_le_bytes());
+        let (_, back) = from_bytes(&bytes).expect("whole");
+        assert_eq!(flat(&back), flat(&drain(generate::program(seed, 2 + 10 * seed))));
+    }
+}
+
+#[test]
+fn chunks_of_any_length_hold_the_same_stream() {
+    let batches = drain(generate::program(5, 400));
+    for words in [1, 2, 100, 1 << 23] {
+        let file = Shared::default();
+        let w = TraceWriter::to_stream(file.clone(), "memory", header()).expect("a header");
+        let mut w = w.with_chunks_of(words);
+        batches.iter().for_each(|b| w.write(b).expect("a good batch"));
+        w.finish().expect("room");
+        let (_, back) = from_bytes(&file.0.lock().expect("finished")).expect("just written");
+        assert!(flat(&back) == flat(&batches), "chunks of {words} words");
+    }
 }
 
 #[test]

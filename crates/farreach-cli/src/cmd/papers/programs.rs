@@ -2,7 +2,7 @@
 
 use super::cache::{Cache, hash_file};
 use crate::cmd::common::note;
-use crate::cmd::progress::Display;
+use crate::cmd::progress::{Display, Goal};
 use crate::cmd::record::header;
 use anyhow::{Context, Result, anyhow, bail};
 use farreach_cli::workloads::{self, KernelSpec, Workload, find};
@@ -226,7 +226,7 @@ fn record(program: &workloads::Program, file: &Path, limit: u64, seed: u64) -> R
     let prepared = workloads::prepare(program, &KernelSpec { seed: Some(seed), ..KernelSpec::default() })?;
     let mut writer = TraceWriter::create(file, header(&prepared.command)?)?;
     let mut recorder = prepared.record()?;
-    let mut display = Display::new();
+    let mut display = Display::new(Goal { instructions: Some(limit), references: None });
     while let Some(batch) = recorder.next_batch()? {
         writer.write(&batch)?;
         let totals = writer.totals();

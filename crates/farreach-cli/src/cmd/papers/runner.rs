@@ -4,7 +4,7 @@
 use super::cache::Cache;
 use super::programs::Programs;
 use crate::cmd::common::note;
-use crate::cmd::progress::line;
+use crate::cmd::progress::{Line, time};
 use anyhow::{Result, anyhow};
 use farreach_live::Watch;
 use farreach_machine::{Lab, MAX_DESIGNS, MachineSpec, Options, PageLab, Progress};
@@ -172,7 +172,7 @@ impl Runner<'_> {
                 });
             }
             drop(send);
-            let (started, display, mut done) = (Instant::now(), line(), 0);
+            let (mut display, mut done) = (Line::new(), 0);
             let mut failure = None;
             let (mut interrupted, mut over) = (false, false);
             loop {
@@ -198,15 +198,12 @@ impl Runner<'_> {
                     break;
                 }
                 let work = shared.work.load(Ordering::Relaxed);
-                let seconds = started.elapsed().as_secs_f64();
-                display.set_message(format!(
-                    "round {round}: {done} of {}, {} references x machines, {seconds:.0} s",
-                    counted(total as u64, "pass"),
-                    count(work)
-                ));
-                display.tick();
+                display.show(|elapsed| {
+                    let passes = counted(total as u64, "pass");
+                    format!("round {round}: {done} of {passes}, {} references x machines, {}", count(work), time(elapsed))
+                });
             }
-            display.finish_and_clear();
+            display.finish();
             failure.map_or(Ok(!interrupted), Err)
         })
     }

@@ -1,7 +1,7 @@
 //! Complete-subblock entries: one tag, a translation of its own for each page of the region (T94-5, T94-12). They ask nothing of the
 //! operating system (T94-27).
 
-use crate::tlb::contract::{Answer, Capabilities, Design, EntryBits, EntryView, Lookup, OnSwitch, Outcome, Tlb, UsedBits};
+use crate::tlb::contract::{Answer, Design, EntryBits, EntryView, Lookup, Outcome};
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::keys::{
     ASSISTED_CHECK, ENTRIES, FACTOR, FILL_SETS_USED, PAGE_SIZE, PRELOAD, PROCESS_IDS, Preload, REPLACEMENT, SEED, WAYS,
@@ -10,7 +10,8 @@ use crate::tlb::parts::bits::{ATTR, USED, pid, ppn, vpn};
 use crate::tlb::parts::store::geometry::Geometry;
 use crate::tlb::parts::store::tag_index::Tag;
 use crate::tlb::parts::store::{Contents, Store, count_miss};
-use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
+use crate::tlb::parts::stored::Stored;
+use farreach_types::addr::{Asid, Pfn, Vpn};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
 use farreach_types::params::Params;
@@ -58,7 +59,7 @@ impl Contents for Subblocks {
 }
 
 /// A complete-subblock TLB.
-pub struct CompleteTlb {
+struct CompleteTlb {
     store: Store<Subblocks>,
     /// `factor` translations per slot.
     translations: Box<[Translation]>,
@@ -114,8 +115,24 @@ impl CompleteTlb {
     }
 }
 
-impl Tlb for CompleteTlb {
-    fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, unfiltered: &mut Unfiltered) -> Answer {
+impl Stored for CompleteTlb {
+    type Contents = Subblocks;
+
+    fn store(&self) -> &Store<Subblocks> {
+        &self.store
+    }
+    fn counted(&self) -> &TlbCounts {
+        &self.counts
+    }
+    fn parts(&mut self) -> (&mut Store<Subblocks>, &mut TlbCounts) {
+        (&mut self.store, &mut self.counts)
+    }
+    fn orders(&self) -> &[u8] {
+        std::slice::from_ref(&self.order)
+    }
+
+    #[inline]
+    fn lookup(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, unfiltered: &mut Unfiltered) -> Answer {
         let tag = Tag::of(at.asid, at.vpn, self.order);
         let offset = at.vpn.offset_in(self.order.into());
         let bit = 1u64 << offset;
@@ -152,63 +169,26 @@ impl Tlb for CompleteTlb {
         Answer { outcome, filterable: self.store.replay(slot, bit, unfiltered) }
     }
 
-    fn invalidate(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
-        self.counts.invalidations += self.store.invalidate(asid, pages, self.order, unfiltered);
-    }
-
-    fn invalidate_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
-        self.counts.invalidations += self.store.drop_space(asid, unfiltered);
-    }
-
-    fn probe(&self, asid: Asid, vpn: Vpn, _: Kind) -> Option<Translation> {
-        let slot = self.store.find(Tag::of(asid, vpn, self.order))?;
-        let offset = vpn.offset_in(self.order.into());
-        (self.store.get(slot).valid >> offset & 1 != 0).then(|| self.translations[self.cell(slot, offset)])
-    }
-
-    fn entries(&self) -> Vec<EntryView> {
-        let view = |slot| {
-            let (tag, subblocks) = (self.store.tag(slot), self.store.get(slot));
-            let valid = (0..1u64 << self.order).filter(|o| subblocks.valid >> o & 1 != 0);
-            EntryView {
-                slot: slot as usize,
-                asid: tag.asid(),
-                base: tag.base(),
-                order: self.order,
-                pages: valid.map(|o| (o, self.translations[self.cell(slot, o)], subblocks.modified >> o & 1 != 0)).collect(),
-                sb_enabled: None,
-                used: self.store.used(slot),
-            }
-        };
-        self.store.slots().map(view).collect()
-    }
-
-    fn counts(&self) -> &TlbCounts {
-        &self.counts
-    }
-}
-
-impl Capabilities for CompleteTlb {
-    fn on_switch(&mut self) -> Option<&mut dyn OnSwitch> {
-        Some(self)
-    }
-    fn used_bits(&mut self) -> Option<&mut dyn UsedBits> {
-        Some(self)
-    }
-}
-
-impl OnSwitch for CompleteTlb {
-    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
-        self.counts.invalidations += self.store.switch(to, unfiltered);
-    }
-}
-
-impl UsedBits for CompleteTlb {
-    fn note_lookup(&mut self, asid: Asid, vpn: Vpn, when: u32) {
+    fn slot_of(&self, asid: Asid, vpn: Vpn) -> Option<u32> {
         let bit = 1u64 << vpn.offset_in(self.order.into());
-        let has = |slot: &u32| self.store.get(*slot).valid & bit != 0;
-        if let Some(slot) = self.store.find(Tag::of(asid, vpn, self.order)).filter(has) {
-            self.store.note_lookup(slot, bit, when);
+        self.store.find(Tag::of(asid, vpn, self.order)).filter(|&slot| self.store.get(slot).valid & bit != 0)
+    }
+
+    fn translation(&self, slot: u32, vpn: Vpn) -> Translation {
+        self.translations[self.cell(slot, vpn.offset_in(self.order.into()))]
+    }
+
+    fn view(&self, slot: u32) -> EntryView {
+        let (tag, subblocks) = (self.store.tag(slot), self.store.get(slot));
+        let valid = (0..1u64 << self.order).filter(|o| subblocks.valid >> o & 1 != 0);
+        EntryView {
+            slot: slot as usize,
+            asid: tag.asid(),
+            base: tag.base(),
+            order: self.order,
+            pages: valid.map(|o| (o, self.translations[self.cell(slot, o)], subblocks.modified >> o & 1 != 0)).collect(),
+            sb_enabled: None,
+            used: self.store.used(slot),
         }
     }
 }

@@ -3,16 +3,16 @@
 
 use super::partial_subblock::{self, Found, PartialTlb, Subblocks};
 use super::superpage::{listed, orders};
-use crate::tlb::contract::{
-    Answer, Capabilities, Design, EntryBits, EntryView, Lookup, OnDemotion, OnSwitch, Outcome, Tlb, UsedBits,
-};
+use crate::tlb::contract::{Answer, Design, EntryBits, EntryView, Lookup, Outcome};
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::keys::{
     ASSISTED_CHECK, ENTRIES, FACTOR, FILL_SETS_USED, PAGE_SIZE, PRELOAD, PROCESS_IDS, REPLACEMENT, SEED, SIZES, WAYS,
 };
 use crate::tlb::parts::bits::SIZE;
+use crate::tlb::parts::store::Store;
 use crate::tlb::parts::store::tag_index::{NONE, Tag};
 use crate::tlb::parts::store::{count_miss, ones};
+use crate::tlb::parts::stored::Stored;
 use farreach_types::addr::{Asid, Bytes, Pfn, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
@@ -63,7 +63,7 @@ fn fitting(orders: &[u8], order: u8) -> u8 {
 }
 
 /// An integrated TLB.
-pub struct IntegratedTlb {
+struct IntegratedTlb {
     /// The array, and everything about pages of regions.
     regions: PartialTlb,
     /// Base page, region, larger ones.
@@ -167,8 +167,29 @@ impl IntegratedTlb {
     }
 }
 
-impl Tlb for IntegratedTlb {
-    fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, unfiltered: &mut Unfiltered) -> Answer {
+impl Stored for IntegratedTlb {
+    type Contents = Subblocks;
+
+    fn store(&self) -> &Store<Subblocks> {
+        &self.regions.store
+    }
+    fn counted(&self) -> &TlbCounts {
+        &self.regions.counts
+    }
+    fn parts(&mut self) -> (&mut Store<Subblocks>, &mut TlbCounts) {
+        (&mut self.regions.store, &mut self.regions.counts)
+    }
+    fn orders(&self) -> &[u8] {
+        // Base pages are subblocks of regions.
+        &self.orders[usize::from(self.regions.order > 0)..]
+    }
+    /// A medium superpage is held as subblocks, each true for itself.
+    fn superpages(&self) -> &[u8] {
+        &self.orders()[1..]
+    }
+
+    #[inline]
+    fn lookup(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, unfiltered: &mut Unfiltered) -> Answer {
         let found = self.regions.find(at.asid, at.vpn);
         let large = if found.hit.is_some() && !cfg!(debug_assertions) { None } else { self.find_large(at.asid, at.vpn) };
         debug_assert!(found.hit.is_none() || large.is_none(), "T94-17: two forms of entry match {at:?}");
@@ -201,66 +222,21 @@ impl Tlb for IntegratedTlb {
         }
     }
 
-    fn invalidate(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
-        let region = self.regions.order;
-        for &order in self.orders.iter().filter(|&&order| order >= region) {
-            self.regions.counts.invalidations += self.regions.store.invalidate(asid, pages, order, unfiltered);
-        }
-    }
-
-    fn invalidate_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
-        self.regions.invalidate_space(asid, unfiltered);
-    }
-
-    fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
-        let large = self.find_large(asid, vpn);
-        let page = self.regions.probe(asid, vpn, kind);
+    fn slot_of(&self, asid: Asid, vpn: Vpn) -> Option<u32> {
+        let page = self.regions.slot_of(asid, vpn);
+        let large = if page.is_some() && !cfg!(debug_assertions) { None } else { self.find_large(asid, vpn) };
         debug_assert!(page.is_none() || large.is_none(), "T94-17: two forms of entry match {asid:?} {vpn:?}");
-        page.or_else(|| large.map(|slot| self.translate_large(slot, vpn)))
+        page.or(large)
     }
 
-    fn entries(&self) -> Vec<EntryView> {
-        self.regions.entries()
-    }
-
-    fn counts(&self) -> &TlbCounts {
-        self.regions.counts()
-    }
-}
-
-impl Capabilities for IntegratedTlb {
-    fn on_demotion(&mut self) -> Option<&mut dyn OnDemotion> {
-        Some(self)
-    }
-    fn on_switch(&mut self) -> Option<&mut dyn OnSwitch> {
-        Some(self)
-    }
-    fn used_bits(&mut self) -> Option<&mut dyn UsedBits> {
-        Some(self)
-    }
-}
-
-impl OnDemotion for IntegratedTlb {
-    fn demote(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
-        // A medium superpage is held as subblocks, each true for itself.
-        let PartialTlb { store, counts, order: region, .. } = &mut self.regions;
-        for &order in self.orders.iter().filter(|&&order| order > *region) {
-            counts.invalidations += store.drop_overlapping(asid, pages, order, unfiltered);
+    fn translation(&self, slot: u32, vpn: Vpn) -> Translation {
+        match self.regions.store.get(slot).large {
+            true => self.translate_large(slot, vpn),
+            false => self.regions.translation(slot, vpn),
         }
     }
-}
 
-impl OnSwitch for IntegratedTlb {
-    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
-        self.regions.switch(to, unfiltered);
-    }
-}
-
-impl UsedBits for IntegratedTlb {
-    fn note_lookup(&mut self, asid: Asid, vpn: Vpn, when: u32) {
-        if let Some(slot) = self.regions.find(asid, vpn).hit.or_else(|| self.find_large(asid, vpn)) {
-            let part = self.regions.store.tag(slot).part(vpn);
-            self.regions.store.note_lookup(slot, part, when);
-        }
+    fn view(&self, slot: u32) -> EntryView {
+        self.regions.view(slot)
     }
 }

@@ -1,13 +1,14 @@
 //! One page size, the base page (T94-3, T94-10), fully associative or in sets (T94-15).
 
-use crate::tlb::contract::{Answer, Capabilities, Design, EntryBits, EntryView, Lookup, OnSwitch, Outcome, Tlb, UsedBits};
+use crate::tlb::contract::{Answer, Design, EntryBits, EntryView, Lookup, Outcome};
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::keys::{ENTRIES, FILL_SETS_USED, PAGE_SIZE, PROCESS_IDS, REPLACEMENT, SEED, WAYS};
 use crate::tlb::parts::bits::{ATTR, USED, pid, ppn, vpn};
 use crate::tlb::parts::store::geometry::Geometry;
 use crate::tlb::parts::store::tag_index::Tag;
 use crate::tlb::parts::store::{Contents, Store, count_miss};
-use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
+use crate::tlb::parts::stored::Stored;
+use farreach_types::addr::{Asid, Pfn, Vpn};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
 use farreach_types::params::Params;
@@ -58,7 +59,7 @@ impl Contents for Page {
 }
 
 /// A TLB of base page translations.
-pub struct SingleTlb {
+struct SingleTlb {
     store: Store<Page>,
     counts: TlbCounts,
 }
@@ -71,8 +72,24 @@ impl SingleTlb {
     }
 }
 
-impl Tlb for SingleTlb {
-    fn access(&mut self, at: Lookup, pte: Pte, _: &dyn PageTableView, unfiltered: &mut Unfiltered) -> Answer {
+impl Stored for SingleTlb {
+    type Contents = Page;
+
+    fn store(&self) -> &Store<Page> {
+        &self.store
+    }
+    fn counted(&self) -> &TlbCounts {
+        &self.counts
+    }
+    fn parts(&mut self) -> (&mut Store<Page>, &mut TlbCounts) {
+        (&mut self.store, &mut self.counts)
+    }
+    fn orders(&self) -> &[u8] {
+        &[0]
+    }
+
+    #[inline]
+    fn lookup(&mut self, at: Lookup, pte: Pte, _: &dyn PageTableView, unfiltered: &mut Unfiltered) -> Answer {
         let tag = Tag::of(at.asid, at.vpn, 0);
         let store = at.kind == Kind::Store;
         if let Some(slot) = self.store.find(tag) {
@@ -88,48 +105,15 @@ impl Tlb for SingleTlb {
         Answer { outcome: Outcome::TagMiss, filterable: self.store.replay(slot, tag.part(at.vpn), unfiltered) }
     }
 
-    fn invalidate(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
-        self.counts.invalidations += self.store.invalidate(asid, pages, 0, unfiltered);
+    fn slot_of(&self, asid: Asid, vpn: Vpn) -> Option<u32> {
+        self.store.find(Tag::of(asid, vpn, 0))
     }
 
-    fn invalidate_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
-        self.counts.invalidations += self.store.drop_space(asid, unfiltered);
+    fn translation(&self, slot: u32, _: Vpn) -> Translation {
+        self.store.get(slot).translation()
     }
 
-    fn probe(&self, asid: Asid, vpn: Vpn, _: Kind) -> Option<Translation> {
-        Some(self.store.get(self.store.find(Tag::of(asid, vpn, 0))?).translation())
-    }
-
-    fn entries(&self) -> Vec<EntryView> {
-        let view = |slot| self.store.get(slot).view(slot as usize, self.store.tag(slot), self.store.used(slot));
-        self.store.slots().map(view).collect()
-    }
-
-    fn counts(&self) -> &TlbCounts {
-        &self.counts
-    }
-}
-
-impl Capabilities for SingleTlb {
-    fn on_switch(&mut self) -> Option<&mut dyn OnSwitch> {
-        Some(self)
-    }
-    fn used_bits(&mut self) -> Option<&mut dyn UsedBits> {
-        Some(self)
-    }
-}
-
-impl OnSwitch for SingleTlb {
-    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
-        self.counts.invalidations += self.store.switch(to, unfiltered);
-    }
-}
-
-impl UsedBits for SingleTlb {
-    fn note_lookup(&mut self, asid: Asid, vpn: Vpn, when: u32) {
-        let tag = Tag::of(asid, vpn, 0);
-        if let Some(slot) = self.store.find(tag) {
-            self.store.note_lookup(slot, tag.part(vpn), when);
-        }
+    fn view(&self, slot: u32) -> EntryView {
+        self.store.get(slot).view(slot as usize, self.store.tag(slot), self.store.used(slot))
     }
 }

@@ -111,7 +111,7 @@ impl Contents for Mapping {
 }
 
 /// A TLB of translations of several page sizes.
-pub struct SuperpageTlb {
+struct SuperpageTlb {
     /// One, or one for each order.
     arrays: Vec<Store<Mapping>>,
     orders: Vec<u8>,

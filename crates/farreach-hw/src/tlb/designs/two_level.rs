@@ -43,7 +43,7 @@ pub const DESIGN: Design = Design {
 
 /// A TLB in front of another. The second level is looked up, and its replacement told, only at misses of the first. A translation
 /// it finds, or that was walked for, is filled into the first as well: last, so that what an inclusive second level evicts has left.
-pub struct TwoLevelTlb {
+struct TwoLevelTlb {
     first: Store<Page>,
     second: Store<Page>,
     inclusive: bool,

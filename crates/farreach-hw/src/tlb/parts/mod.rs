@@ -5,3 +5,4 @@ pub mod hierarchy;
 pub(in crate::tlb) mod range_tlb;
 pub(in crate::tlb) mod spans;
 pub(in crate::tlb) mod store;
+pub(in crate::tlb) mod stored;

@@ -49,7 +49,7 @@ pub(in crate::tlb) struct Spans {
 impl Spans {
     /// `policy`: `lru`, `fifo` or `random`.
     pub fn new(entries: u64, policy: &str, seed: u64) -> Spans {
-        let geometry = Geometry { sets: 1, ways: entries as usize };
+        let geometry = Geometry::one_set(entries as usize);
         Spans { slots: vec![None; geometry.ways].into(), replacement: Replacement::without_bits(geometry, policy, seed) }
     }
 

@@ -1,8 +1,7 @@
 //! RMM15-24 to RMM15-27 against lists, a bitmap, and another buddy allocator.
 
 use super::{Op, conserved, frames, ops, pins};
-use farreach_os::frames::buddy::Eager;
-use farreach_os::frames::{Buddy, FrameAllocator, Memory, Pick};
+use farreach_os::frames::{BlockAllocator, Buddy, Eager, FrameAllocator, PhysicalMemory, Pick};
 use farreach_types::addr::Pfn;
 use proptest::prelude::*;
 use std::ops::Range;
@@ -150,7 +149,7 @@ fn replay_from(
     Ok(())
 }
 
-fn start(memory: Memory, end: u64, pinned: &[Range<u64>], pick: Pick) -> (Buddy, Lists, Vec<bool>) {
+fn start(memory: PhysicalMemory, end: u64, pinned: &[Range<u64>], pick: Pick) -> (Buddy, Lists, Vec<bool>) {
     let free: Vec<bool> = (0..end).map(|f| !pinned.iter().any(|r| r.contains(&f))).collect();
     (Buddy::new(memory, ORDERS, pick), Lists { free: joined(&free, ORDERS), pick }, free)
 }
@@ -164,7 +163,7 @@ proptest! {
 
     #[test]
     fn rmm15_25_finite_memory_is_the_lists(total in 1u64..300, pick in picks(), ops in ops(6, true)) {
-        let (buddy, lists, free) = start(Memory::of(total), total, &[], pick);
+        let (buddy, lists, free) = start(PhysicalMemory::of(total), total, &[], pick);
         replay(buddy, lists, free, &ops)?;
     }
 
@@ -172,7 +171,7 @@ proptest! {
     fn rmm15_25_pinned_memory_is_the_lists(
         (total, pins) in (1u64..400).prop_flat_map(|n| (Just(n), pins(n))), pick in picks(), ops in ops(5, true)
     ) {
-        let (buddy, lists, free) = start(Memory::with_pins(total, pins.clone()), total, &pins, pick);
+        let (buddy, lists, free) = start(PhysicalMemory::with_pins(total, pins.clone()), total, &pins, pick);
         replay(buddy, lists, free, &ops)?;
     }
 
@@ -181,7 +180,7 @@ proptest! {
     fn f_14_movable_frames_of_others_are_handed_out(
         (total, pins) in (1u64..400).prop_flat_map(|n| (Just(n), pins(n))), pick in picks(), moves in any::<u64>(), ops in ops(5, true)
     ) {
-        let memory = Memory::with_pins(total, pins).with_movable(8, |group| moves >> (group % 64) & 1 == 1);
+        let memory = PhysicalMemory::with_pins(total, pins).with_movable(8, |group| moves >> (group % 64) & 1 == 1);
         let (pinned, movable) = (memory.pinned().clone(), memory.movable().clone());
         prop_assert!((0..total).all(|f| !movable.contains(f) || !pinned.contains(f) && moves >> (f / 8 % 64) & 1 == 1));
         let free: Vec<bool> = (0..total).map(|f| !pinned.contains(f) && !movable.contains(f)).collect();
@@ -194,7 +193,7 @@ proptest! {
     fn rmm15_25_endless_memory_is_long_lists(pick in picks(), ops in ops(5, true)) {
         let ops = &ops[..ops.len().min(120)];
         let end = 32 * 121;
-        let (buddy, lists, free) = start(Memory::unlimited(), end, &[], pick);
+        let (buddy, lists, free) = start(PhysicalMemory::unlimited(), end, &[], pick);
         replay(buddy, lists, free, ops)?;
     }
 
@@ -204,7 +203,7 @@ proptest! {
         (total, pins) in (1u64..2000).prop_flat_map(|n| (Just(n), pins(n))),
         steps in prop::collection::vec((0u32..8, any::<usize>(), any::<bool>()), 1..400),
     ) {
-        let memory = Memory::with_pins(total, pins);
+        let memory = PhysicalMemory::with_pins(total, pins);
         let mut other = buddy_system_allocator::FrameAllocator::<8>::new();
         let mut from = 0;
         for pinned in memory.pinned().ranges() {
@@ -234,7 +233,7 @@ proptest! {
         (total, pins) in (1u64..600).prop_flat_map(|n| (Just(n), pins(n))),
         pages in prop::collection::vec((1u64..200, any::<bool>()), 1..8), pick in picks(),
     ) {
-        let mut buddy = Buddy::new(Memory::with_pins(total, pins), ORDERS, pick);
+        let mut buddy = Buddy::new(PhysicalMemory::with_pins(total, pins), ORDERS, pick);
         let before: Vec<_> = (0..ORDERS).map(|o| buddy.free_blocks(o)).collect();
         let mut got = Vec::new();
         for (pages, larger) in pages {
@@ -260,14 +259,14 @@ fn blocks(list: &[(u64, u64)]) -> Vec<(Pfn, u64)> {
 /// CA-32, AMB-81.
 #[test]
 fn ca_32_golden_eager_decompositions() {
-    let one_block = || Memory::of(32);
-    let apart = Memory::with_pins(24, std::iter::once(8..16));
+    let one_block = || PhysicalMemory::of(32);
+    let apart = PhysicalMemory::with_pins(24, std::iter::once(8..16));
     for (memory, pages, golden) in [
         (one_block(), 11, vec![(0, 8), (8, 2), (10, 1)]),
         (apart, 16, vec![(0, 8), (16, 8)]),
         (one_block(), 5, vec![(0, 4), (4, 1)]),
         (one_block(), 8, vec![(0, 8)]),
-        (Memory::of(3 << 19), (1 << 19) + 8, vec![(0, 1 << 19), (1 << 19, 8)]),
+        (PhysicalMemory::of(3 << 19), (1 << 19) + 8, vec![(0, 1 << 19), (1 << 19, 8)]),
     ] {
         for pick in [Pick::LastFreed, Pick::LowestAddress] {
             let got = Buddy::new(memory.clone(), 20, pick).eager(pages);
@@ -284,7 +283,7 @@ fn ca_32_stock_and_raised_max_order() {
         (20, 2048, vec![(0, 2048)]),
         (20, 1 << 20, vec![(0, 1 << 19), (1 << 19, 1 << 19)]),
     ] {
-        let mut buddy = Buddy::new(Memory::unlimited(), max_order, Pick::LastFreed);
+        let mut buddy = Buddy::new(PhysicalMemory::unlimited(), max_order, Pick::LastFreed);
         assert_eq!(buddy.max_block(), 1 << (max_order - 1));
         assert_eq!(buddy.eager(pages).blocks, blocks(&golden), "{max_order} orders");
         assert_eq!((buddy.alloc_order(max_order), buddy.free_blocks(max_order - 1)), (None, None));
@@ -293,21 +292,21 @@ fn ca_32_stock_and_raised_max_order() {
 
 #[test]
 fn amb_82_memory_that_runs_out_is_reported() {
-    let mut buddy = Buddy::new(Memory::of(12), 11, Pick::LastFreed);
+    let mut buddy = Buddy::new(PhysicalMemory::of(12), 11, Pick::LastFreed);
     assert_eq!(buddy.eager(20), Eager { blocks: blocks(&[(0, 8), (8, 4)]), missing: 8 });
     assert_eq!(buddy.eager(3), Eager { blocks: Vec::new(), missing: 3 });
 }
 
 #[test]
 fn rmm15_26_fresh_memory_is_handed_out_in_ascending_order() {
-    for memory in [Memory::unlimited(), Memory::of(5120)] {
+    for memory in [PhysicalMemory::unlimited(), PhysicalMemory::of(5120)] {
         for pick in [Pick::LastFreed, Pick::LowestAddress] {
             let mut buddy = Buddy::new(memory.clone(), 11, pick);
             assert_eq!((0..5000).filter_map(|_| buddy.alloc()).collect::<Vec<_>>(), frames(0..5000));
         }
     }
     // What is left over at the end of memory is in smaller blocks, and the smallest order that has one comes first.
-    let mut buddy = Buddy::new(Memory::of(1030), 11, Pick::LowestAddress);
+    let mut buddy = Buddy::new(PhysicalMemory::of(1030), 11, Pick::LowestAddress);
     let got: Vec<_> = (0..1030).filter_map(|_| buddy.alloc()).collect();
     assert!(got == [frames(1028..1030), frames(1024..1028), frames(0..1024)].concat());
 }
@@ -315,7 +314,7 @@ fn rmm15_26_fresh_memory_is_handed_out_in_ascending_order() {
 /// RMM15-27, F-11.
 #[test]
 fn rmm15_27b_the_remainder_returns_to_the_lists() {
-    let mut buddy = Buddy::new(Memory::of(64), 6, Pick::LastFreed);
+    let mut buddy = Buddy::new(PhysicalMemory::of(64), 6, Pick::LastFreed);
     assert_eq!(buddy.alloc_from_next_larger(11), Some(Pfn(0)));
     assert_eq!((0..6).map(|o| buddy.free_blocks(o).unwrap()).collect::<Vec<_>>(), [1, 0, 1, 0, 1, 1]);
     assert_eq!((buddy.alloc_from_next_larger(33), buddy.alloc_from_next_larger(0)), (None, None));
@@ -326,7 +325,7 @@ fn rmm15_27b_the_remainder_returns_to_the_lists() {
 #[test]
 fn rmm15_27a_the_switch_decides_which_block() {
     for (pick, next) in [(Pick::LastFreed, 9), (Pick::LowestAddress, 3)] {
-        let mut buddy = Buddy::new(Memory::of(16), 11, pick);
+        let mut buddy = Buddy::new(PhysicalMemory::of(16), 11, pick);
         (0..16).for_each(|_| assert!(buddy.alloc().is_some()));
         [3, 6, 9].into_iter().for_each(|f| buddy.free(Pfn(f)));
         assert_eq!(buddy.alloc(), Some(Pfn(next)));
@@ -336,18 +335,18 @@ fn rmm15_27a_the_switch_decides_which_block() {
 #[test]
 fn amb_84_fragmentation_index() {
     // Free: one block of 8 and four single frames.
-    let mut buddy = Buddy::new(Memory::with_pins(16, [9, 11, 13, 15].map(|f| f..f + 1)), 4, Pick::LastFreed);
+    let mut buddy = Buddy::new(PhysicalMemory::with_pins(16, [9, 11, 13, 15].map(|f| f..f + 1)), 4, Pick::LastFreed);
     for (request, index) in [(1, 0.0), (2, 1.0 / 3.0), (8, 1.0 / 3.0), (5, 1.0 / 3.0), (1000, 1.0 / 3.0)] {
         assert!((buddy.fragmentation_index(request) - index).abs() < 1e-12, "{request} pages");
     }
     buddy.eager(12);
     assert_eq!(buddy.fragmentation_index(1), 1.0, "nothing is free");
-    assert_eq!(Buddy::new(Memory::unlimited(), 11, Pick::LastFreed).fragmentation_index(1 << 20), 0.0);
+    assert_eq!(Buddy::new(PhysicalMemory::unlimited(), 11, Pick::LastFreed).fragmentation_index(1 << 20), 0.0);
 }
 
 #[test]
 fn a_terabyte_is_as_cheap_as_a_megabyte() {
-    let mut buddy = Buddy::new(Memory::with_pins(1 << 28, std::iter::once(0..1)), 11, Pick::LastFreed);
+    let mut buddy = Buddy::new(PhysicalMemory::with_pins(1 << 28, std::iter::once(0..1)), 11, Pick::LastFreed);
     assert_eq!((buddy.free_blocks(0), buddy.free_blocks(10)), (Some(1), Some((1 << 18) - 1)));
     assert_eq!((buddy.alloc(), buddy.alloc(), buddy.alloc_order(10)), (Some(Pfn(1)), Some(Pfn(2)), Some(Pfn(1024))));
     buddy.free_order(Pfn(1024), 10);
@@ -357,7 +356,7 @@ fn a_terabyte_is_as_cheap_as_a_megabyte() {
 #[test]
 #[should_panic(expected = "not handed out")]
 fn a_frame_is_given_back_once() {
-    let mut buddy = Buddy::new(Memory::of(4), 11, Pick::LastFreed);
+    let mut buddy = Buddy::new(PhysicalMemory::of(4), 11, Pick::LastFreed);
     let frame = buddy.alloc().unwrap();
     buddy.free(frame);
     buddy.free(frame);

@@ -1,7 +1,7 @@
 //! T94-43 to T94-50 against a list.
 
 use super::{Op, conserved, frames, ops, pins};
-use farreach_os::frames::{Fifo, FrameAllocator, Memory};
+use farreach_os::frames::{Fifo, FrameAllocator, PhysicalMemory};
 use farreach_types::addr::Pfn;
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -72,17 +72,17 @@ proptest! {
 
     #[test]
     fn t94_44_finite_memory_is_the_list(total in 1u64..300, ops in ops(6, false)) {
-        replay(Fifo::new(Memory::of(total)), total, &[], &ops)?;
+        replay(Fifo::new(PhysicalMemory::of(total)), total, &[], &ops)?;
     }
 
     #[test]
     fn t94_44_pinned_memory_is_the_list((total, pins) in (1u64..300).prop_flat_map(|n| (Just(n), pins(n))), ops in ops(5, false)) {
-        replay(Fifo::new(Memory::with_pins(total, pins.clone())), total, &pins, &ops)?;
+        replay(Fifo::new(PhysicalMemory::with_pins(total, pins.clone())), total, &pins, &ops)?;
     }
 
     #[test]
     fn t94_44_endless_memory_is_a_list_that_never_ends(ops in ops(6, false)) {
-        replay(Fifo::new(Memory::unlimited()), 64 * 401, &[], &ops)?;
+        replay(Fifo::new(PhysicalMemory::unlimited()), 64 * 401, &[], &ops)?;
     }
 }
 
@@ -94,7 +94,7 @@ fn first(n: u64) -> Vec<u64> {
 
 #[test]
 fn t94_46_golden_trace() {
-    let mut fifo = Fifo::new(Memory::of(64));
+    let mut fifo = Fifo::new(PhysicalMemory::of(64));
     let groups: Vec<_> = (0..4).map(|_| fifo.alloc_group(4, &first(16))).collect();
     assert_eq!(groups, [Some(Pfn(0)), Some(Pfn(16)), Some(Pfn(32)), Some(Pfn(48))]);
     assert_eq!((fifo.alloc(), fifo.alloc_group(4, &first(16))), (None, None));
@@ -106,7 +106,7 @@ fn t94_46_golden_trace() {
 
 #[test]
 fn t94_50_clipping_leaves_the_rest_free() {
-    let mut fifo = Fifo::new(Memory::of(64));
+    let mut fifo = Fifo::new(PhysicalMemory::of(64));
     assert_eq!(fifo.alloc_group(4, &first(15)), Some(Pfn(0)));
     assert_eq!(fifo.free_frames(), Some(49));
     assert_eq!(fifo.alloc_group(4, &first(16)), Some(Pfn(16)), "the clipped group is no longer wholly free");
@@ -115,14 +115,14 @@ fn t94_50_clipping_leaves_the_rest_free() {
 
 #[test]
 fn t94_44_holes_keep_their_place() {
-    let mut fifo = Fifo::new(Memory::of(8));
+    let mut fifo = Fifo::new(PhysicalMemory::of(8));
     assert_eq!(fifo.alloc_group(2, &[1, 3]), Some(Pfn(0)));
     assert_eq!([fifo.alloc(), fifo.alloc(), fifo.alloc()], [Some(Pfn(0)), Some(Pfn(2)), Some(Pfn(4))]);
 }
 
 #[test]
 fn t94_48_freed_frames_complete_a_group_again() {
-    let mut fifo = Fifo::new(Memory::of(32));
+    let mut fifo = Fifo::new(PhysicalMemory::of(32));
     let out: Vec<_> = (0..32).filter_map(|_| fifo.alloc()).collect();
     assert_eq!(out, frames(0..32));
     frames(17..32).into_iter().for_each(|f| fifo.free(f));
@@ -134,7 +134,7 @@ fn t94_48_freed_frames_complete_a_group_again() {
 
 #[test]
 fn a_terabyte_is_as_cheap_as_a_megabyte() {
-    let mut fifo = Fifo::new(Memory::of(1 << 28));
+    let mut fifo = Fifo::new(PhysicalMemory::of(1 << 28));
     for i in 0..1000 {
         assert_eq!(fifo.alloc_group(9, &first(512)), Some(Pfn(512 * i)));
     }
@@ -146,7 +146,7 @@ fn a_terabyte_is_as_cheap_as_a_megabyte() {
 #[test]
 #[should_panic(expected = "not handed out")]
 fn a_frame_is_given_back_once() {
-    let mut fifo = Fifo::new(Memory::of(4));
+    let mut fifo = Fifo::new(PhysicalMemory::of(4));
     let frame = fifo.alloc().unwrap();
     fifo.free(frame);
     fifo.free(frame);
@@ -155,7 +155,7 @@ fn a_frame_is_given_back_once() {
 #[test]
 #[should_panic(expected = "not handed out")]
 fn a_pinned_frame_is_not_given_back() {
-    let mut fifo = Fifo::new(Memory::with_pins(4, std::iter::once(0..1)));
+    let mut fifo = Fifo::new(PhysicalMemory::with_pins(4, std::iter::once(0..1)));
     assert_eq!(fifo.alloc(), Some(Pfn(1)));
     fifo.free(Pfn(0));
 }

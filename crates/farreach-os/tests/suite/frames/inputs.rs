@@ -1,7 +1,7 @@
 //! Fragmentation, page colouring, keys.
 
 use super::{conserved, pins};
-use farreach_os::frames::{Buddy, Colouring, Fragmentation, FrameAllocator, Memory, Pick, keys};
+use farreach_os::frames::{BlockAllocator, Buddy, Colouring, Fragmentation, FrameAllocator, PhysicalMemory, Pick, keys};
 use farreach_types::addr::{Pfn, Vpn};
 use farreach_types::params::Params;
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ fn file(name: &str, text: &str) -> PathBuf {
     path
 }
 
-fn counts(memory: Memory, max_order: u32) -> Vec<u64> {
+fn counts(memory: PhysicalMemory, max_order: u32) -> Vec<u64> {
     let buddy = Buddy::new(memory, max_order, Pick::LastFreed);
     (0..max_order).filter_map(|o| buddy.free_blocks(o)).collect()
 }
@@ -70,7 +70,7 @@ fn fragmentation_wants_an_end_of_memory() {
         assert!(e.contains("memory=1G"), "{e}");
         assert!(f.resolve(Some(1 << 33)).unwrap_err().contains("at most"));
     }
-    assert_eq!(Fragmentation::None.resolve(None), Ok(Memory::unlimited()));
+    assert_eq!(Fragmentation::None.resolve(None), Ok(PhysicalMemory::unlimited()));
 }
 
 const REAL: &str = "\
@@ -135,7 +135,7 @@ proptest! {
         (total, pins) in (1u64..300).prop_flat_map(|n| (Just(n), pins(n))), colours in 1u64..20,
         steps in prop::collection::vec((any::<u64>(), 0..5u8), 1..600), seed: u64,
     ) {
-        let memory = Memory::with_pins(total, pins);
+        let memory = PhysicalMemory::with_pins(total, pins);
         let mut a = Colouring::new(memory.clone(), colours, seed);
         let mut out: Vec<u64> = Vec::new();
         for (x, what) in steps {
@@ -159,7 +159,7 @@ proptest! {
 
 #[test]
 fn t94_61_colouring_keeps_colours_and_makes_no_neighbours() {
-    for memory in [Memory::unlimited(), Memory::of(1 << 18)] {
+    for memory in [PhysicalMemory::unlimited(), PhysicalMemory::of(1 << 18)] {
         let mut a = Colouring::new(memory, 16, 3);
         let got: Vec<u64> = (0..100_000).map(|v| a.alloc_near(Vpn(v)).unwrap().0).collect();
         assert!(got.iter().zip(0..).all(|(f, v): (_, u64)| f % 16 == v % 16));
@@ -167,7 +167,7 @@ fn t94_61_colouring_keeps_colours_and_makes_no_neighbours() {
         assert!(got.windows(2).filter(|w| w[1] == w[0] + 1).count() < 40, "neighbours beyond chance");
         assert_eq!(a.alloc_group(4, &[0, 1]), None);
     }
-    let first = |seed| Colouring::new(Memory::of(1 << 18), 16, seed).alloc();
+    let first = |seed| Colouring::new(PhysicalMemory::of(1 << 18), 16, seed).alloc();
     assert!(first(1) == first(1) && (2..6).any(|s| first(s) != first(1)));
 }
 
@@ -179,10 +179,10 @@ fn build(given: serde_json::Value) -> Result<Box<dyn FrameAllocator>, String> {
 #[test]
 fn keys_build_what_they_say() {
     let mut fifo = build(serde_json::json!({})).unwrap();
-    assert_eq!((fifo.total(), fifo.alloc_near(Vpn(9)), fifo.as_buddy().is_none()), (None, Some(Pfn(0)), true));
+    assert_eq!((fifo.total(), fifo.alloc_near(Vpn(9)), fifo.blocks_mut().is_none()), (None, Some(Pfn(0)), true));
     let mut buddy =
         build(serde_json::json!({"allocator": "buddy", "memory": "1T", "max_order": 20, "address_ordered": true})).unwrap();
-    assert_eq!((buddy.total(), buddy.as_buddy().map(|b| b.max_order())), (Some(1 << 28), Some(20)));
+    assert_eq!((buddy.total(), buddy.blocks_mut().map(|b| b.max_order())), (Some(1 << 28), Some(20)));
     let mut colouring = build(serde_json::json!({"allocator": "colouring", "colours": 8, "memory": "1M"})).unwrap();
     assert_eq!(colouring.alloc_near(Vpn(13)).map(|p| p.0 % 8), Some(5));
     assert_eq!(build(serde_json::json!({"memory": "4M", "fragmentation": 0.25})).unwrap().pinned(), 256);

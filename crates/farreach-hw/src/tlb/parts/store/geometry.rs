@@ -1,6 +1,19 @@
-//! How the entries of an array are arranged.
+//! How the entries of an array are arranged, and which of them may hold a page.
 
 use farreach_types::params::Params;
+
+/// From a page to its set. What is called page here is the group of pages that a tag covers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::tlb) enum SetFunction {
+    /// The lowest bits of the page number, as many as sets need.
+    LowBits,
+    /// The XOR of all pieces of so many bits, from the lowest on. Pages at any stride of a power of two spread.
+    Folded,
+    /// Another set in each way (Seznec, ISCA 1993): pages that meet in one way mostly part in the others. In way `w` it is
+    /// the lowest piece XOR the `w`-th image of the fold of all other pieces. An image is a shift to the right by one bit,
+    /// where the highest bit becomes the XOR of highest and lowest. So way 0 is as [`SetFunction::Folded`].
+    Skewed,
+}
 
 /// Entries arranged in sets. Slot numbers are `set * ways + way`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -9,13 +22,20 @@ pub(in crate::tlb) struct Geometry {
     pub sets: usize,
     /// Entries per set.
     pub ways: usize,
+    /// Which set.
+    pub function: SetFunction,
 }
 
 impl Geometry {
+    /// Fully associative.
+    pub fn one_set(entries: usize) -> Geometry {
+        Geometry { sets: 1, ways: entries, function: SetFunction::LowBits }
+    }
+
     /// `ways` 0 stands for full associativity.
     pub fn new(entries: u64, ways: u64) -> Result<Geometry, String> {
         if ways == 0 {
-            return Ok(Geometry { sets: 1, ways: entries as usize });
+            return Ok(Geometry::one_set(entries as usize));
         }
         if !entries.is_multiple_of(ways) {
             return Err(format!("ways = {ways} is not allowed: entries ({entries}) must be a multiple of ways"));
@@ -26,7 +46,7 @@ impl Geometry {
                 "ways = {ways} is not allowed: entries / ways is {sets} sets, the number of sets must be a power of two"
             ));
         }
-        Ok(Geometry { sets: sets as usize, ways: ways as usize })
+        Ok(Geometry { sets: sets as usize, ways: ways as usize, function: SetFunction::LowBits })
     }
 
     /// From the keys `entries` and `ways`.
@@ -37,5 +57,37 @@ impl Geometry {
     /// All entries.
     pub fn entries(&self) -> usize {
         self.sets * self.ways
+    }
+    /// The same with another function.
+    #[cfg_attr(not(test), expect(dead_code, reason = "no design of ours has hashed or skewed sets yet"))]
+    pub fn with(self, function: SetFunction) -> Geometry {
+        Geometry { function, ..self }
+    }
+
+    /// The set of a page, in all ways.
+    #[inline(always)]
+    pub fn set(&self, page: u64) -> usize {
+        debug_assert_ne!(self.function, SetFunction::Skewed, "each way has a set of its own");
+        if self.function == SetFunction::Folded { self.folded(page) } else { page as usize & (self.sets - 1) }
+    }
+
+    /// The slots that may hold a page, by way. For skewed sets.
+    pub fn skewed_slots(&self, page: u64) -> impl Iterator<Item = u32> + use<> {
+        let Geometry { sets, ways, .. } = *self;
+        let bits = sets.trailing_zeros();
+        let low = page as usize & (sets - 1);
+        let image = move |x: &usize| Some(if bits < 2 { *x } else { x >> 1 | (x >> (bits - 1) ^ x & 1) << (bits - 1) });
+        let images = std::iter::successors(Some(low ^ self.folded(page)), image);
+        images.take(ways).enumerate().map(move |(way, image)| ((low ^ image) * ways + way) as u32)
+    }
+
+    /// See [`SetFunction::Folded`].
+    fn folded(&self, page: u64) -> usize {
+        let bits = self.sets.trailing_zeros();
+        if bits == 0 {
+            return 0;
+        }
+        let rest = |piece: &u64| piece.checked_shr(bits).filter(|&rest| rest != 0);
+        std::iter::successors(Some(page), rest).fold(0, |fold, piece| fold ^ piece as usize) & (self.sets - 1)
     }
 }

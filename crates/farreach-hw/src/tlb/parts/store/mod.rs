@@ -2,6 +2,7 @@
 //! of it; it knows nothing of pages joining an entry.
 
 pub(in crate::tlb) mod geometry;
+mod invalidation;
 mod recency;
 pub(in crate::tlb) mod replacement;
 pub(in crate::tlb) mod tag_index;
@@ -9,12 +10,12 @@ pub(in crate::tlb) mod tag_index;
 use crate::tlb::contract::{Lookup, Outcome};
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::filter::times::LookupsSince;
-use farreach_types::addr::{Asid, Vpn, VpnRange};
+use farreach_types::addr::Vpn;
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
 use farreach_types::params::Params;
 use farreach_types::translation::Pte;
-use geometry::Geometry;
+use geometry::{Geometry, SetFunction};
 use replacement::{Replacement, Slot};
 use tag_index::{NONE, Node, Tag, TagIndex};
 
@@ -88,7 +89,9 @@ impl<C: Contents> Store<C> {
             live: [0; 64],
             has_large_parts: false,
             process_ids: params.flag("process_ids"),
-            checks_lookups_late: params.text("replacement") == "used-bit" && params.flag("fill_sets_used"),
+            checks_lookups_late: params.text("replacement") == "used-bit"
+                && params.flag("fill_sets_used")
+                && geometry.function != SetFunction::Skewed,
             found: Vec::new(),
         }
     }
@@ -207,18 +210,17 @@ impl<C: Contents> Store<C> {
         self.index.insert(slot, tag, Entry { contents, filtered_parts: 0, used: false });
     }
 
-    #[inline]
-    fn set(&self, tag: Tag) -> usize {
-        tag.group() as usize & (self.geometry.sets - 1)
-    }
-
     /// Chooses the slot for a new entry and evicts its old entry. If that would be `keep`, nothing goes: the set is
     /// full.
     #[inline(always)]
     pub fn make_room(&mut self, tag: Tag, keep: u32, counts: &mut TlbCounts, unfiltered: &mut Unfiltered) -> u32 {
-        let set = self.set(tag);
-        let victim = self.replacement.victim(set, self.index.nodes(), unfiltered);
-        let slot = victim.unwrap_or_else(|| self.clear_all_used(set, unfiltered));
+        let slot = if self.geometry.function == SetFunction::Skewed {
+            self.skewed_victim(tag, unfiltered)
+        } else {
+            let set = self.geometry.set(tag.group());
+            let victim = self.replacement.victim(set, self.index.nodes(), unfiltered);
+            victim.unwrap_or_else(|| self.clear_all_used(set, unfiltered))
+        };
         if slot == keep {
             return slot;
         }
@@ -238,6 +240,24 @@ impl<C: Contents> Store<C> {
             self.unfilter(former, unfiltered);
         }
         slot
+    }
+
+    /// The slot for a new entry, one in each way to choose from. Used bits are always reported when they are cleared.
+    #[inline(never)]
+    fn skewed_victim(&mut self, tag: Tag, unfiltered: &mut Unfiltered) -> u32 {
+        let mut candidates = std::mem::take(&mut self.found);
+        candidates.clear();
+        candidates.extend(self.geometry.skewed_slots(tag.group()));
+        let victim = self.replacement.victim_among(&candidates, self.index.nodes()).unwrap_or_else(|| {
+            for &slot in &candidates {
+                self.index.get_mut(slot).entry.used = false;
+                self.replacement.used_bit_cleared(slot);
+                self.unfilter(slot, unfiltered);
+            }
+            candidates[0]
+        });
+        self.found = candidates;
+        victim
     }
 
     /// Makes a valid slot invalid.
@@ -274,97 +294,6 @@ impl<C: Contents> Store<C> {
         }
         first
     }
-
-    /// Finds the slots with tags of this order that share a page with the range.
-    fn overlapping(&mut self, asid: Asid, range: VpnRange, order: u8) -> Vec<u32> {
-        let mut found = std::mem::take(&mut self.found);
-        found.clear();
-        let live = u64::from(self.live(order));
-        if live == 0 || range.pages == 0 {
-            return found;
-        }
-        let (first, last) = (range.start.0 >> order, range.start.0.saturating_add(range.pages - 1) >> order);
-        if last - first < live {
-            for group in first..=last {
-                let mut slot = self.index.first(Tag::of(asid, Vpn(group << order), order));
-                while slot != NONE {
-                    found.push(slot);
-                    slot = self.index.next(slot);
-                }
-            }
-        } else {
-            let inside = |tag: Tag| tag.asid() == asid && tag.order() == order && (first..=last).contains(&tag.group());
-            found.extend(self.slots().filter(|&slot| inside(self.tag(slot))));
-        }
-        found
-    }
-
-    /// Drops the entries of this order that share a page with the range, whole, and returns how many there were.
-    pub fn drop_overlapping(&mut self, asid: Asid, range: VpnRange, order: u8, unfiltered: &mut Unfiltered) -> u64 {
-        let mut found = self.overlapping(asid, range, order);
-        let dropped = found.len() as u64;
-        found.drain(..).for_each(|slot| self.drop(slot, unfiltered));
-        self.found = found;
-        dropped
-    }
-
-    /// Mappings in the range changed: drops what entries of this order know of them (T94-18). Returns how many translations
-    /// went: subblocks, or entries without.
-    pub fn invalidate(&mut self, asid: Asid, range: VpnRange, order: u8, unfiltered: &mut Unfiltered) -> u64 {
-        let mut found = self.overlapping(asid, range, order);
-        let mut gone = 0;
-        for slot in found.drain(..) {
-            let Node { tag, entry, .. } = self.index.get_mut(slot);
-            let Entry { contents, filtered_parts, used } = entry;
-            let Some(valid) = contents.subblocks() else {
-                self.drop(slot, unfiltered);
-                gone += 1;
-                continue;
-            };
-            let mask = valid & inside(range, tag.base(), order);
-            if mask == 0 {
-                continue;
-            }
-            let mask = contents.falling(mask);
-            gone += u64::from(mask.count_ones());
-            // The lookups of the pages that go would be lost with them.
-            if let Some(since) = self.replacement.counts_lookups_since(slot) {
-                *used |= unfiltered
-                    .lookups_since(since)
-                    .is_some_and(|since| since.contains_any(tag.asid(), tag.base(), *filtered_parts & mask));
-            }
-            if mask == valid {
-                self.drop(slot, unfiltered);
-            } else {
-                contents.clear(mask);
-                unfiltered.add(asid, tag.base(), *filtered_parts & mask);
-                *filtered_parts &= !mask;
-            }
-        }
-        self.found = found;
-        gone
-    }
-
-    /// The process is gone, and its entries with it. Returns how many translations went: subblocks, or entries without.
-    pub fn drop_space(&mut self, of: Asid, unfiltered: &mut Unfiltered) -> u64 {
-        self.drop_where(|asid| asid == of, unfiltered)
-    }
-
-    /// Another process runs. Without process ids what its predecessor left goes; returns how many translations did.
-    pub fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) -> u64 {
-        if self.process_ids { 0 } else { self.drop_where(|asid| asid != to, unfiltered) }
-    }
-
-    fn drop_where(&mut self, goes: impl Fn(Asid) -> bool, unfiltered: &mut Unfiltered) -> u64 {
-        let mut gone = 0;
-        for slot in 0..self.entries() as u32 {
-            if self.index.get(slot).is_valid() && goes(self.tag(slot).asid()) {
-                gone += self.get(slot).subblocks().map_or(1, |mask| u64::from(mask.count_ones()));
-                self.drop(slot, unfiltered);
-            }
-        }
-        gone
-    }
 }
 
 /// Reports the pages in these parts of an entry.
@@ -393,14 +322,6 @@ fn unfilter_large(tag: Tag, mut parts: u64, unfiltered: &mut Unfiltered) {
 #[inline]
 pub(in crate::tlb) fn ones(n: u32) -> u64 {
     if n >= 64 { !0 } else { (1 << n) - 1 }
-}
-
-/// The pages of `range` in the group of `2^order` pages (at most 64) that begins at `base`.
-fn inside(range: VpnRange, base: Vpn, order: u8) -> u64 {
-    let n = 1u64 << order;
-    let from = range.start.0.saturating_sub(base.0).min(n);
-    let to = range.start.0.saturating_add(range.pages).saturating_sub(base.0).min(n);
-    ones(to as u32) & !ones(from as u32)
 }
 
 /// Counts a miss by kind and outcome. Every miss is counted here.

@@ -1,4 +1,4 @@
-//! Entries of each set in an order, newest first: the list behind LRU and FIFO.
+//! Entries in an order, newest first, behind LRU and FIFO: a list for each set; or stamps, where sets overlap.
 
 use super::geometry::Geometry;
 use super::tag_index::NONE;
@@ -72,6 +72,46 @@ impl Recency {
         match older {
             NONE => self.oldest[set] = newer,
             _ => self.links[older as usize].newer = newer,
+        }
+    }
+}
+
+/// When each slot was used or filled, for victims among any slots.
+pub(in crate::tlb) struct Stamps {
+    of: Box<[u64]>,
+    now: u64,
+    /// LRU: a use counts, not only the fill.
+    by_use: bool,
+    newest: u32,
+}
+
+impl Stamps {
+    pub fn new(slots: usize, by_use: bool) -> Stamps {
+        Stamps { of: vec![0; slots].into(), now: 0, by_use, newest: NONE }
+    }
+
+    /// A number that is the larger the later it was.
+    pub fn of(&self, slot: u32) -> u64 {
+        self.of[slot as usize]
+    }
+
+    /// A slot has a new entry. As [`Stamps::touched`].
+    pub fn entered(&mut self, slot: u32) -> Option<u32> {
+        let former = std::mem::replace(&mut self.newest, slot);
+        self.now += 1;
+        self.of[slot as usize] = self.now;
+        (self.by_use && former != NONE && former != slot).then_some(former)
+    }
+
+    /// A slot was used. Returns the slot that is the newest no more, if uses count: using it once more has an effect again.
+    pub fn touched(&mut self, slot: u32) -> Option<u32> {
+        if self.by_use { self.entered(slot) } else { None }
+    }
+
+    /// A slot has no entry any more.
+    pub fn dropped(&mut self, slot: u32) {
+        if self.newest == slot {
+            self.newest = NONE;
         }
     }
 }

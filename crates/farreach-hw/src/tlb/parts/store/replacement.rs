@@ -1,7 +1,7 @@
 //! Which entry goes when room is needed. Invalid entries go first, lowest index first, under every policy (T94-14, AMB-5, AMB-6).
 
-use super::geometry::Geometry;
-use super::recency::Recency;
+use super::geometry::{Geometry, SetFunction};
+use super::recency::{Recency, Stamps};
 use super::tag_index::NONE;
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::filter::times::LookupsSince;
@@ -31,6 +31,8 @@ enum Policy {
     Lru(Recency),
     /// The entry that was begun first; joining an entry later does not renew it.
     Fifo(Recency),
+    /// As LRU or FIFO, where sets overlap.
+    Stamps(Stamps),
     /// Uniform: `(next_u32 * ways) >> 32`, one draw per victim and none besides, so that an oracle can follow.
     Random(Pcg64Mcg),
 }
@@ -100,7 +102,11 @@ impl Replacement {
     }
 
     fn with(geometry: Geometry, policy: Policy) -> Replacement {
-        let Geometry { sets, ways } = geometry;
+        // Of skewed sets, any two may share slots: what is known of sets is known of all slots together.
+        let Geometry { sets, ways, .. } = match geometry.function {
+            SetFunction::Skewed => Geometry::one_set(geometry.entries()),
+            _ => geometry,
+        };
         let shift = ways.is_power_of_two().then(|| ways.trailing_zeros());
         let layout = Layout { one_set: sets == 1, ways: ways as u32, shift };
         let empty = |set: usize| {
@@ -112,7 +118,9 @@ impl Replacement {
 
     /// By its name: `lru`, `fifo` or `random`.
     pub fn without_bits(geometry: Geometry, name: &str, seed: u64) -> Replacement {
+        let skewed = geometry.function == SetFunction::Skewed;
         let policy = match name {
+            "lru" | "fifo" if skewed => Policy::Stamps(Stamps::new(geometry.entries(), name == "lru")),
             "lru" => Policy::Lru(Recency::new(geometry)),
             "fifo" => Policy::Fifo(Recency::new(geometry)),
             "random" => Policy::Random(Pcg64Mcg::seed_from_u64(seed)),
@@ -162,8 +170,20 @@ impl Replacement {
                 None
             }
             Policy::Lru(list) | Policy::Fifo(list) => Some(list.oldest(set)),
-            Policy::Random(rng) => Some(range.start + ((u64::from(rng.next_u32()) * u64::from(self.layout.ways)) >> 32) as u32),
+            Policy::Random(rng) => Some(range.start + draw(rng, self.layout.ways)),
+            Policy::Stamps(_) => unreachable!("stamps are for slots that are no set"),
         }
+    }
+
+    /// As [`Replacement::victim`], of slots that are no set; `None`: the caller clears their used bits.
+    pub fn victim_among<S: Slot>(&mut self, candidates: &[u32], slots: &mut [S]) -> Option<u32> {
+        let vacant = candidates.iter().copied().find(|&slot| !slots[slot as usize].is_valid());
+        vacant.or_else(|| match &mut self.policy {
+            Policy::UsedBit { .. } => candidates.iter().copied().find(|&slot| !*slots[slot as usize].used()),
+            Policy::Stamps(stamps) => candidates.iter().copied().min_by_key(|&slot| stamps.of(slot)),
+            Policy::Random(rng) => Some(candidates[draw(rng, candidates.len() as u32) as usize]),
+            Policy::Lru(_) | Policy::Fifo(_) => unreachable!("lists are of sets"),
+        })
     }
 
     /// The used bits of a set were cleared. Lookups that only the machine saw count since `since`, if given.
@@ -193,7 +213,11 @@ impl Replacement {
             self.filled(slot);
         }
         let lru = matches!(self.policy, Policy::Lru(_));
-        let (Policy::Lru(list) | Policy::Fifo(list)) = &mut self.policy else { return None };
+        let list = match &mut self.policy {
+            Policy::Lru(list) | Policy::Fifo(list) => list,
+            Policy::Stamps(stamps) => return stamps.entered(slot),
+            _ => return None,
+        };
         let set = self.layout.set(slot);
         let former = list.newest(set);
         if evicts {
@@ -220,6 +244,9 @@ impl Replacement {
         if let Policy::Lru(list) | Policy::Fifo(list) = &mut self.policy {
             list.remove(set, slot);
         }
+        if let Policy::Stamps(stamps) = &mut self.policy {
+            stamps.dropped(slot);
+        }
     }
 
     /// An access used this entry; its used bit is set. Returns the slot whose repeated access is no longer without effect, if there is one.
@@ -227,9 +254,15 @@ impl Replacement {
     pub fn touch(&mut self, slot: u32) -> Option<u32> {
         match &mut self.policy {
             Policy::Lru(list) => list.renew(self.layout.set(slot), slot),
+            Policy::Stamps(stamps) => stamps.touched(slot),
             _ => None,
         }
     }
+}
+
+/// A number below `n`.
+fn draw(rng: &mut Pcg64Mcg, n: u32) -> u32 {
+    ((u64::from(rng.next_u32()) * u64::from(n)) >> 32) as u32
 }
 
 #[cfg(test)]
@@ -252,7 +285,10 @@ mod tests {
     #[test]
     fn invalid_slots_go_first_then_the_lowest_unused() {
         for (sets, ways) in [(1, 1), (1, 64), (1, 65), (4, 3), (2, 200)] {
-            let mut replacement = Replacement::with(Geometry { sets, ways }, Policy::UsedBit { fill_sets_used: true });
+            let mut replacement = Replacement::with(
+                Geometry { sets, ways, function: SetFunction::LowBits },
+                Policy::UsedBit { fill_sets_used: true },
+            );
             let mut slots = vec![(false, false); sets * ways];
             let unfiltered = Unfiltered::default();
             for set in 0..sets {

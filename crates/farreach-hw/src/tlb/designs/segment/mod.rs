@@ -1,0 +1,294 @@
+//! A direct segment (DS13): registers that translate the data references inside [BASE, LIMIT), in front of a hierarchy for all the rest. Or
+//! several (F-20): then the system pins the largest ranges of the process (RMM15-1) in the registers, and no table stands behind them.
+
+use crate::nested::Hypervisor;
+use registers::{Held, One, Registers};
+mod registers;
+
+use crate::tlb::contract::{
+    Answer, Capabilities, Design, EntryView, Lookup, NodeRead, OnDemotion, OnSegment, OnSwitch, Outcome, Tlb,
+};
+use crate::tlb::filter::Unfiltered;
+use crate::tlb::parts::hierarchy::cores::on_cores;
+use crate::tlb::parts::hierarchy::host::{self, Entries, GUEST, HOST, Host};
+use crate::tlb::parts::hierarchy::{self, Guest, Hierarchy, KEYS, Paging, joined};
+use farreach_types::addr::{Asid, Vpn, VpnRange};
+use farreach_types::counts::TlbCounts;
+use farreach_types::event::Kind;
+use farreach_types::params::{Allowed, Key, Params};
+use farreach_types::translation::{PageTableView, Pte, Translation};
+
+/// DS13-1 and DS13-25.
+pub const SERVED_BY: Key = Key {
+    name: "segment_served_by",
+    default: "registers",
+    allowed: Allowed::OneOf(&["registers", "pages"]),
+    about: "what translates inside the segment: registers, or pages like all others, and their misses are counted apart",
+};
+
+/// F-20.
+pub const SEGMENTS: Key = Key {
+    name: "segments",
+    default: "1",
+    allowed: Allowed::Int { min: 1, max: 256 },
+    about: "sets of segment registers; more than one hold the largest ranges of the process, so that the system must keep ranges",
+};
+
+/// F-2, DS13-43.
+pub const KERNEL_SEGMENT: Key = Key {
+    name: "kernel_segment",
+    default: "none",
+    allowed: Allowed::OneOf(&["none", "shared", "own"]),
+    about: "registers for the kernel's direct map: shared: those of the program, while it has no segment; own: a second set; none: it is paged",
+};
+
+/// Assumed: as much as a fault, a trap and a way back.
+pub const VM_EXIT_CYCLES: Key = Key {
+    name: "vm_exit_cycles",
+    default: "2000",
+    allowed: Allowed::Number { min: 0.0, max: 1e12 },
+    about: "guest = composed: cycles per write of the guest to a segment register, which traps into the hypervisor",
+};
+
+/// The design as the registry knows it.
+pub const DESIGN: Design = Design {
+    kind: "segment",
+    about: "a direct segment in front of a hierarchy of page TLBs (DS13)",
+    keys: &joined::<40>(&[&SERVED_BY, &SEGMENTS, &KERNEL_SEGMENT, &VM_EXIT_CYCLES], KEYS),
+    build: |params| {
+        host::check(params, "segment", Entries::Segment { served: params.text(SERVED_BY.name) != "pages" })?;
+        check_kernel(params)?;
+        on_cores(params, |params| Ok(Box::new(SegmentTlb::new(params)?)))
+    },
+    bits: |_| None,
+    reach: hierarchy::reach, // of the page TLBs: a segment has no largest size
+};
+
+/// Refuses kernel segments that have nothing to hold.
+fn check_kernel(params: &Params) -> Result<(), String> {
+    let (kernel, sets, guest) = (params.text(KERNEL_SEGMENT.name), params.int(SEGMENTS.name), params.text(GUEST.name));
+    let refuse = |with: &str, why: &str| Err(format!("kernel_segment = {kernel} is not allowed with {with}: {why}"));
+    if kernel == "none" {
+        Ok(())
+    } else if guest != "none" {
+        refuse(
+            &format!("guest = {guest}"),
+            "the direct map of a guest's kernel leads to guest physical memory; kernel_segment or guest must be none",
+        )
+    } else if sets > 1 {
+        refuse(
+            &format!("segments = {sets}"),
+            "the direct map is one of the ranges that these hold; kernel_segment must be none, or segments must be 1",
+        )
+    } else {
+        Ok(())
+    }
+}
+
+/// Where the kernel's direct map goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kernel {
+    /// Nowhere.
+    Paged,
+    /// The registers of a program that has nothing to put there.
+    Shared,
+    /// A second set.
+    Own,
+}
+
+/// What serves pages inside the segment.
+#[derive(Clone, Copy)]
+enum Served {
+    /// The registers, in front of the TLBs.
+    Registers,
+    /// TLBs, and behind them this: the page table (DS13-25); or, as the registers do not lead to system memory, they and the host (DS13-41).
+    Pages(Guest),
+}
+
+/// The design. Lookups inside the segment do not reach the TLBs (AMB-65) and change nothing, so that they are filtered for good.
+struct SegmentTlb {
+    paging: Hierarchy<Paging>,
+    /// `None`: to be loaded before the next lookup.
+    registers: Option<Registers>,
+    served: Served,
+    /// Sets of registers.
+    sets: usize,
+    kernel: Kernel,
+    /// Who composes what is in them with the host's segment, in a virtual machine.
+    hypervisor: Option<Hypervisor>,
+}
+
+impl SegmentTlb {
+    /// Builds it from the keys of [`DESIGN`].
+    pub fn new(params: &Params) -> Result<SegmentTlb, String> {
+        let sets = params.int(SEGMENTS.name) as usize;
+        let served = match (params.text(SERVED_BY.name), params.text(GUEST.name), params.text(HOST.name)) {
+            ("pages", ..) => Served::Pages(Guest::Tables),
+            (_, "segment", "walk") => Served::Pages(Guest::Registers),
+            // Registers of both dimensions in hardware, one addition after the other, are as good as composed ones.
+            _ => Served::Registers,
+        };
+        let composed = params.text(GUEST.name) == "composed";
+        Ok(SegmentTlb {
+            paging: Hierarchy::new(params, Paging::new(params)?)?,
+            registers: None,
+            served,
+            sets,
+            kernel: match params.text(KERNEL_SEGMENT.name) {
+                "shared" => Kernel::Shared,
+                "own" => Kernel::Own,
+                _ => Kernel::Paged,
+            },
+            hypervisor: composed.then(|| Hypervisor::new(Host::memory(params), sets)),
+        })
+    }
+
+    /// The registers, loaded if another process runs or its segment changed.
+    fn loaded(&mut self, asid: Asid, table: &dyn PageTableView) -> &mut Registers {
+        if self.registers.as_ref().is_none_or(|r| r.asid != asid) {
+            let kernel = if self.kernel == Kernel::Own { table.segments().kernel_segment(asid) } else { None };
+            self.registers = Some(Registers { asid, held: self.load(asid, table), kernel: One::new(kernel) });
+        }
+        self.registers.as_mut().expect("just loaded")
+    }
+
+    /// What the registers of this process are to hold. In a guest without them in hardware, the hypervisor has a say (F-15).
+    fn load(&mut self, asid: Asid, table: &dyn PageTableView) -> Held {
+        let mut held = match self.sets {
+            1 => {
+                let own = One::new(table.segments().segment(asid));
+                let free = own.segment.is_none() && self.kernel == Kernel::Shared;
+                Held::One(if free { One::new(table.segments().kernel_segment(asid)) } else { own })
+            }
+            sets => Held::Several { ranges: table.ranges().largest(asid, sets), version: table.ranges().version(asid) },
+        };
+        if let Some(hypervisor) = &mut self.hypervisor {
+            held.compose(hypervisor);
+            self.paging.counts.segment.traps = hypervisor.traps();
+        }
+        held
+    }
+
+    /// Whether the system looks at the registers of a process after this miss: several are reloaded where the page lies in a range, and ranges
+    /// came or went since they were loaded.
+    fn outdated(&self, at: Lookup, table: &dyn PageTableView) -> bool {
+        let Some(Registers { held: Held::Several { version, .. }, .. }) = &self.registers else { return false };
+        *version != table.ranges().version(at.asid) && table.ranges().range(at.asid, at.vpn).is_some()
+    }
+}
+
+impl SegmentTlb {
+    /// The registers are loaded again if they hold some of these pages.
+    fn unload(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
+        if self.registers.as_ref().is_some_and(|r| r.asid == asid && r.overlaps(&pages)) {
+            self.segment_changed(asid, unfiltered);
+        }
+    }
+}
+
+impl Tlb for SegmentTlb {
+    fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, unfiltered: &mut Unfiltered) -> Answer {
+        // DS13-5, AMB-63: fetches are not served.
+        let served = self.served;
+        let registers = self.loaded(at.asid, table);
+        let found = if at.kind == Kind::Fetch { None } else { registers.translate(at.vpn) };
+        let Some((frame, _)) = found else {
+            let answer = self.paging.answer(at, pte, Guest::Tables, table, unfiltered);
+            if answer.outcome != Outcome::Hit && self.outdated(at, table) {
+                self.registers = None;
+                unfiltered.add_all();
+                return Answer { filterable: false, ..answer };
+            }
+            return answer;
+        };
+        debug_assert_eq!(frame, pte.pfn, "XC-3: {at:?}");
+        if let Served::Pages(by) = served {
+            let answer = self.paging.answer(at, pte, by, table, unfiltered);
+            self.paging.counts.segment.misses_inside += u64::from(answer.outcome != Outcome::Hit);
+            return answer;
+        }
+        if let Some(Registers { held: Held::One(one), kernel, .. }) = &mut self.registers {
+            one.note(at.vpn, pte.attr);
+            kernel.note(at.vpn, pte.attr);
+        }
+        debug_assert_eq!(
+            self.probe(at.asid, at.vpn, at.kind).map(|t| t.attr),
+            Some(pte.attr),
+            "DS13-10: {at:?} has another protection than the segment"
+        );
+        Answer { outcome: Outcome::Hit, filterable: true }
+    }
+
+    fn invalidate(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
+        // Perhaps the protection of the segment changed.
+        self.unload(asid, pages, unfiltered);
+        self.paging.invalidate(asid, pages, unfiltered);
+    }
+
+    fn invalidate_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
+        self.segment_changed(asid, unfiltered);
+        self.paging.invalidate_space(asid, unfiltered);
+    }
+
+    fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
+        let in_front = matches!(self.served, Served::Registers);
+        let registers = self.registers.as_ref().filter(|r| in_front && kind != Kind::Fetch && r.asid == asid);
+        if let Some((pfn, attr)) = registers.and_then(|r| r.translate(vpn)) {
+            return Some(Translation { pfn, attr: attr? });
+        }
+        self.paging.probe(asid, vpn, kind)
+    }
+
+    /// Of the page TLBs; the registers are no entry.
+    fn entries(&self) -> Vec<EntryView> {
+        self.paging.entries()
+    }
+
+    fn counts(&self) -> &TlbCounts {
+        self.paging.counts()
+    }
+}
+
+impl Capabilities for SegmentTlb {
+    fn on_demotion(&mut self) -> Option<&mut dyn OnDemotion> {
+        Some(self)
+    }
+    fn on_switch(&mut self) -> Option<&mut dyn OnSwitch> {
+        Some(self)
+    }
+    fn on_segment(&mut self) -> Option<&mut dyn OnSegment> {
+        Some(self)
+    }
+    fn walker_reads(&mut self) -> Option<&mut Vec<NodeRead>> {
+        self.paging.walker_reads()
+    }
+}
+
+impl OnDemotion for SegmentTlb {
+    fn demote(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
+        // A range that shrank or split. A single segment is reported separately.
+        if self.sets > 1 {
+            self.unload(asid, pages, unfiltered);
+        }
+        self.paging.demote(asid, pages, unfiltered);
+    }
+}
+
+impl OnSwitch for SegmentTlb {
+    fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
+        if self.hypervisor.is_some() {
+            // The next lookup, whatever it is, finds the registers of another process.
+            unfiltered.add_all();
+        }
+        self.paging.switch(to, unfiltered);
+    }
+}
+
+impl OnSegment for SegmentTlb {
+    fn segment_changed(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
+        if self.registers.as_ref().is_some_and(|r| r.asid == asid) {
+            self.registers = None;
+        }
+        unfiltered.add_all();
+    }
+}

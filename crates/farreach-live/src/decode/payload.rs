@@ -1,0 +1,56 @@
+//! The payloads of records.
+
+use std::sync::Arc;
+
+use farreach_types::event::{Block, DataRef, Instr, Kind, Prot};
+use farreach_types::plural::with_noun;
+
+use super::map;
+
+/// The payload of a record, with errors for what is not there.
+pub(super) struct Payload<'a> {
+    pub kind: u32,
+    pub words: &'a [u64],
+}
+
+impl Payload<'_> {
+    pub fn at(&self, i: usize) -> Result<u64, String> {
+        self.words.get(i).copied().ok_or_else(|| format!("record {} has no word {i}", self.kind))
+    }
+    pub fn page(&self, i: usize) -> Result<u64, String> {
+        let value = self.at(i)?;
+        if value % 4096 != 0 {
+            return Err(format!("record {}: word {i} is {value:#x}, not a multiple of 4096", self.kind));
+        }
+        Ok(value)
+    }
+    pub fn text(&self, from: usize, bytes: usize) -> Result<Arc<str>, String> {
+        let words = self.words.get(from..from + bytes.div_ceil(8)).ok_or("a text is cut off")?;
+        let raw: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).take(bytes).collect();
+        Ok(String::from_utf8_lossy(&raw).into())
+    }
+    pub fn block(&self) -> Result<Block, String> {
+        let (instrs, refs) = (self.at(1)? as u32 as usize, (self.at(1)? >> 32) as usize);
+        if self.words.len() != 2 + instrs + refs {
+            let (i, r) = (with_noun(instrs as u64, "instruction"), with_noun(refs as u64, "reference"));
+            return Err(format!("a definition of {i} and {r} has {}", with_noun(self.words.len() as u64, "word")));
+        }
+        let (i, r) = self.words[2..].split_at(instrs);
+        let reference = |&w: &u64| DataRef {
+            after: w as u32 & 0xffff,
+            kind: if w >> 63 != 0 { Kind::Store } else { Kind::Load },
+            size: (w >> 32) as u32 & 0x3_ffff,
+            word: w as u32 >> 16,
+            offset: (w >> 50) as u32 & 0x1fff,
+        };
+        Ok(Block {
+            instrs: i.iter().map(|&w| Instr { pc: w & ((1 << 57) - 1), len: (w >> 57) as u32 }).collect(),
+            refs: r.iter().map(reference).collect(),
+        })
+    }
+}
+
+/// The protection in the flags of a mapping.
+pub(super) fn prot(flags: u64) -> Prot {
+    Prot { read: flags & map::READ != 0, write: flags & map::WRITE != 0, exec: flags & map::EXECUTE != 0 }
+}

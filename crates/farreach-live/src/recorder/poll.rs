@@ -1,0 +1,84 @@
+//! Waiting for chunks, and looking now and then for what no chunk announces.
+
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use farreach_types::Result;
+
+use super::super::layout::{ORDER, RING_BYTES, control};
+use super::super::process::Process;
+use super::super::signals::{reserve, send};
+use super::{GRACE, POLL_INTERVAL, Recorder};
+
+impl Recorder {
+    /// Ring of the next published chunk, if there is one.
+    pub(super) fn next_ring(&mut self) -> Option<u32> {
+        let place = self.control.u32(control::ORDER + 4 * (self.next_place % ORDER) as usize);
+        let ring = place.load(Ordering::SeqCst).checked_sub(1)?;
+        place.store(0, Ordering::SeqCst);
+        self.next_place += 1;
+        Some(ring)
+    }
+
+    pub(super) fn sleep(&self) {
+        self.control.u32(control::READER_WAITS).store(1, Ordering::SeqCst);
+        let seen = self.control.u32(control::WAKE).load(Ordering::SeqCst);
+        let place = self.control.u32(control::ORDER + 4 * (self.next_place % ORDER) as usize);
+        if place.load(Ordering::SeqCst) == 0 {
+            self.control.wait(control::WAKE, seen, POLL_INTERVAL);
+        }
+        self.control.u32(control::READER_WAITS).store(0, Ordering::SeqCst);
+    }
+
+    /// Resizes the rings of writers that may not do it themselves.
+    pub(super) fn size_rings(&self) -> Result<()> {
+        for ring in 0..self.control.u32(control::NEXT_RING).load(Ordering::SeqCst) {
+            let Some(file) = Process::ring_file(&self.dir.0, ring) else { continue };
+            reserve(&file, RING_BYTES as u64).map_err(|e| self.wrong("recorder", format!("room for ring {ring}: {e}")))?;
+        }
+        self.control.wake(control::UNSIZED);
+        Ok(())
+    }
+
+    /// Polls for what is not announced: failures, interrupts, vanished processes.
+    pub(super) fn poll_processes(&mut self) -> Result<()> {
+        self.last_poll = Instant::now();
+        if self.control.u32(control::FAILED).load(Ordering::SeqCst) == 2 {
+            let bytes = |i: usize| self.control.u32(control::FAILURE + 4 * i).load(Ordering::SeqCst).to_le_bytes();
+            let text: Vec<u8> = (0..control::FAILURE_BYTES / 4).flat_map(bytes).take_while(|&b| b != 0).collect();
+            return Err(self.wrong("recorder", String::from_utf8_lossy(&text)));
+        }
+        if self.control.u32(control::UNSIZED).load(Ordering::SeqCst) > 0 {
+            self.size_rings()?;
+        }
+        let (received, forward) = self.signals.take();
+        if received > 0 {
+            if self.interrupted.is_some() || received > 1 {
+                self.kill_all();
+            }
+            self.interrupted.get_or_insert_with(Instant::now);
+        }
+        if let Some(signal) = forward {
+            send(self.child.id(), signal);
+        }
+        if self.killed || self.interrupted.is_some_and(|since| since.elapsed() > GRACE) {
+            self.kill_all();
+        }
+        let dead: Vec<u32> = self.live.iter().filter(|(_, p)| p.is_dead()).map(|(&r, _)| r).collect();
+        for ring in dead {
+            self.finish_vanished(ring)?;
+        }
+        // Children whose number was given out, but of which neither parent nor child could tell more: perhaps the child
+        // is about to open its ring.
+        let unborn: Vec<u32> =
+            self.live.iter_mut().filter_map(|(&r, p)| (p.open(&self.dir.0).is_none() && p.pid == 0).then_some(r)).collect();
+        if unborn.is_empty() || unborn.len() < self.live.len() {
+            self.unborn_since = None;
+        } else if self.unborn_since.get_or_insert_with(Instant::now).elapsed() > GRACE {
+            for ring in unborn {
+                self.finish_vanished(ring)?;
+            }
+        }
+        Ok(())
+    }
+}

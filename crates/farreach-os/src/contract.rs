@@ -1,0 +1,61 @@
+//! What the system tells its callers: what a touch found, and what changed so that the hardware must follow.
+
+use farreach_types::addr::{Asid, Vpn, VpnRange};
+use farreach_types::translation::Pte;
+
+/// A change that the hardware must follow: the translations of these pages are no longer valid.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Change {
+    /// Address space.
+    pub asid: Asid,
+    /// Pages.
+    pub pages: VpnRange,
+    /// What happened to them.
+    pub what: What,
+}
+
+/// Kinds of change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum What {
+    /// Unmapped, mapped to another frame, or with other attributes: forget the translations.
+    Stale,
+    /// Translations and attributes are unchanged, but a store must reach the system: a copy-on-write page of a region
+    /// that became writable.
+    Writable,
+    /// Now one superpage mapping. The base translations stay valid (T94-56).
+    Promoted,
+    /// A superpage mapping was split, or a range dissolved, shrunk or split. The base translations stay valid, an entry
+    /// for the whole does not (T94-42, RMM15-12).
+    Demoted,
+    /// The address space is gone.
+    Gone,
+    /// The segment registers of the process changed. The new values hold from now on, on all cores (DS13-17, DS13-24).
+    /// This comes before `Stale` for pages that entered the segment, and after the page table has the pages that left
+    /// it (DS13-20 to DS13-22).
+    Segment,
+}
+
+/// Memory is full and nothing can be given up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OutOfMemory {
+    /// The page that could not be served.
+    pub vpn: Vpn,
+}
+
+/// What a touch found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Touched {
+    /// The page table entry, present, after all faults are served.
+    pub pte: Pte,
+    /// Name of its region, an index into [`Os::labels`](crate::Os::labels).
+    pub label: u32,
+}
+
+/// Memory in use, in base pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct InUse {
+    /// Frames with contents.
+    pub resident: u64,
+    /// Pages of all regions, guards left out.
+    pub virtual_pages: u64,
+}

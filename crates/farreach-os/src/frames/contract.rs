@@ -1,0 +1,126 @@
+//! The contracts of frame allocators.
+
+use super::pinned::{PhysicalMemory, PinnedSet};
+use farreach_types::addr::{Pfn, Vpn};
+use std::ops::Range;
+
+/// Hands out frames of a physical memory that is finite or without end. Takes memory by what is touched, not by what
+/// exists: a terabyte of free frames costs next to nothing.
+pub trait FrameAllocator: Send {
+    /// One frame for an ordinary request; `None` when no frame is free.
+    fn alloc(&mut self) -> Option<Pfn>;
+
+    /// One frame for virtual page `vpn`, for allocators that care which page a frame is for; the others give any frame.
+    fn alloc_near(&mut self, _vpn: Vpn) -> Option<Pfn> {
+        self.alloc()
+    }
+
+    /// Takes the frames `base + offset`, for the ascending offsets in `covered`, of a wholly free aligned group of
+    /// `2^order` frames and returns `base`; the other frames of the group stay free (T94-44, T94-50).
+    /// [`Fifo`](super::Fifo) takes the lowest such group (AMB-22) and leaves the other frames their place in the list;
+    /// [`Buddy`](super::Buddy) takes the group its lists give. `None` if there is no such group. Panics if `covered`
+    /// lies outside the group.
+    fn alloc_group(&mut self, order: u32, covered: &[u64]) -> Option<Pfn>;
+
+    /// Takes exactly these consecutive frames if all are free, otherwise nothing. For compaction. An allocator without
+    /// groups need not implement it.
+    fn take(&mut self, _first: Pfn, _frames: u64) -> bool {
+        false
+    }
+
+    /// Of the 64 frames from `64 * word` on, the free ones, as bits.
+    fn free_of(&self, word: u64) -> u64;
+
+    /// Frames that other programs had when the system started, and that may be moved. They count as handed out.
+    fn movable(&self) -> PinnedSet {
+        PinnedSet::default()
+    }
+
+    /// Gives back a frame that was handed out. Panics on any other frame.
+    fn free(&mut self, pfn: Pfn);
+
+    /// Gives back frames that follow each other, in ascending order.
+    fn free_run(&mut self, first: Pfn, frames: u64) {
+        (first.0..first.0 + frames).for_each(|frame| self.free(Pfn(frame)));
+    }
+
+    /// The memory whose frames it hands out.
+    fn memory(&self) -> &PhysicalMemory;
+
+    /// Frames that are handed out now.
+    fn allocated(&self) -> u64;
+
+    /// Frames there are, pinned ones included; `None`: no end.
+    fn total(&self) -> Option<u64> {
+        self.memory().frames()
+    }
+
+    /// Frames that are never free: fragmentation pins them.
+    fn pinned(&self) -> u64 {
+        self.memory().pinned().count()
+    }
+
+    /// Free frames; `None`: no end. `free + allocated + pinned = total` after every operation (XC-6).
+    fn free_frames(&self) -> Option<u64> {
+        self.memory().free_frames(self.allocated())
+    }
+
+    /// Whether these frames exist and none of them is pinned.
+    fn is_open(&self, frames: Range<u64>) -> bool {
+        self.memory().is_open(frames)
+    }
+
+    /// Groups, lists and list elements looked at so far, the work of allocation.
+    fn steps(&self) -> u64;
+
+    /// This allocator as one of blocks, for policies that ask for them (RMM15-24); `None` if it has none.
+    fn blocks(&self) -> Option<&dyn BlockAllocator> {
+        None
+    }
+
+    /// As [`FrameAllocator::blocks`], to take blocks.
+    fn blocks_mut(&mut self) -> Option<&mut dyn BlockAllocator> {
+        None
+    }
+}
+
+/// An allocator of blocks of `2^order` frames, for orders below [`max_order`](BlockAllocator::max_order).
+pub trait BlockAllocator {
+    /// Number of orders.
+    fn max_order(&self) -> u32;
+
+    /// Frames of the largest block.
+    fn max_block(&self) -> u64;
+
+    /// Takes a block of `2^order` frames from the smallest order that has one, splitting it; `None` when no order has
+    /// one.
+    fn alloc_order(&mut self, order: u32) -> Option<Pfn>;
+
+    /// Gives back the `pages` frames from `start` on, all of them handed out. Panics otherwise.
+    fn free_range(&mut self, start: Pfn, pages: u64);
+
+    /// Frames for `pages` pages at once: each time the largest available block that is not larger than what is still
+    /// needed, split from a larger one if necessary (RMM15-24, AMB-81). When memory runs out, the other pages are
+    /// reported missing. The caller keeps what it got and may reclaim memory and ask again (AMB-82).
+    fn eager(&mut self, pages: u64) -> Eager;
+
+    /// As [`BlockAllocator::eager`], but what is below the largest block comes from one block of the next larger size
+    /// where there is one (RMM15-27b).
+    fn eager_from_next_larger(&mut self, pages: u64) -> Eager;
+
+    /// Free blocks of `order`; `None`: no end.
+    fn free_blocks(&self, order: u32) -> Option<u64>;
+
+    /// How far free memory is from serving `request` pages in one piece, or in the largest blocks: 1 minus the share of
+    /// free frames that lie in blocks large enough (AMB-84). 0 for a memory without end, 1 when nothing is free.
+    fn fragmentation_index(&self, request: u64) -> f64;
+}
+
+/// What an eager request got (RMM15-24).
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Eager {
+    /// First frame and number of frames of each block, in the order of the pages they are for.
+    pub blocks: Vec<(Pfn, u64)>,
+    /// Pages that got no frame because memory ran out (AMB-82).
+    pub missing: u64,
+}

@@ -1,0 +1,59 @@
+//! A physical memory, and which of its frames are handed out.
+
+use super::pinned::{PhysicalMemory, pieces};
+use super::sparse::FrameSet;
+use std::ops::Range;
+
+/// For allocators that know the free frames by what is not handed out.
+pub(super) struct HandedOut {
+    memory: PhysicalMemory,
+    busy: FrameSet,
+}
+
+impl HandedOut {
+    /// Nothing is handed out.
+    pub fn new(memory: PhysicalMemory) -> HandedOut {
+        HandedOut { memory, busy: FrameSet::default() }
+    }
+
+    /// The frames of others that may be moved count as handed out.
+    pub fn take_movable(&mut self) {
+        self.memory.movable().ranges().for_each(|range| self.busy.insert(range));
+    }
+
+    /// The memory.
+    pub fn memory(&self) -> &PhysicalMemory {
+        &self.memory
+    }
+
+    /// Frames handed out now.
+    pub fn count(&self) -> u64 {
+        self.busy.len()
+    }
+
+    /// Hands out frames that are free.
+    pub fn hand_out(&mut self, frames: Range<u64>) {
+        self.busy.insert(frames);
+    }
+
+    /// Takes frames back. Panics unless all of them are handed out.
+    pub fn give_back(&mut self, frames: Range<u64>) {
+        let returned = self.busy.remove(frames.clone());
+        assert!(
+            returned,
+            "the frames from {} on, {} in all: given back but not handed out",
+            frames.start,
+            frames.end - frames.start
+        );
+    }
+
+    /// Whether all of these frames are free.
+    pub fn are_free(&self, frames: Range<u64>) -> bool {
+        self.memory.is_open(frames.clone()) && pieces(frames).all(|(word, bits)| self.busy.word(word) & bits == 0)
+    }
+
+    /// Of the 64 frames from `64 * word` on, the free ones, as bits.
+    pub fn free_of(&self, word: u64) -> u64 {
+        self.memory.open_of(word) & !self.busy.word(word)
+    }
+}

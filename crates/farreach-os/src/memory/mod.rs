@@ -1,0 +1,267 @@
+//! Physical memory: which frames hold something, which are held back (T94-43, T94-46), and how much of all that there
+//! was.
+
+mod contents;
+
+use crate::busy::BusyFrames;
+use crate::frames::contract::FrameAllocator;
+use crate::frames::numbers;
+use crate::frames::pool::Pool;
+use crate::frames::sparse::FrameSet;
+use crate::object::{ObjectId, Objects};
+use crate::reserved_list::ReservedList;
+use farreach_types::addr::{Pfn, Vpn};
+use farreach_types::counts::{FreeMemory, OsCounts};
+
+/// Frames, objects, reservations and the counters of all of them.
+pub struct Memory {
+    /// Which frames are free.
+    pub alloc: Box<dyn FrameAllocator>,
+    /// Frames that a policy set aside at the start; counted as handed out by the allocator.
+    pub pool: Pool,
+    /// Objects and the identity index.
+    pub objects: Objects,
+    /// Counters of the whole operating system.
+    pub counts: OsCounts,
+    busy: BusyFrames,
+    /// Frames of other programs that compaction may move.
+    others: FrameSet,
+    reserved: ReservedList,
+    /// Frames taken from the allocator for a process that has not got them yet.
+    kept: u64,
+    reclaim_batch: u64,
+    /// log2 of the base page.
+    shift: u32,
+    peak: Peak,
+    /// Freed by the event under way: first frame and number.
+    freed: Vec<(u64, u64)>,
+}
+
+/// Largest values, in frames.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Peak {
+    /// Busy frames.
+    pub resident: u64,
+    /// Busy frames that nothing had referenced, at the time of `resident`.
+    pub wasted: u64,
+    /// Frames held back.
+    pub reserved: u64,
+}
+
+impl Memory {
+    /// `reclaim_batch`: reserved frames taken back at a time (AMB-8). `shift`: log2 of the base page.
+    pub fn new(alloc: Box<dyn FrameAllocator>, reclaim_batch: u64, shift: u32) -> Memory {
+        let mut others = FrameSet::default();
+        alloc.movable().ranges().for_each(|range| others.insert(range));
+        Memory {
+            alloc,
+            others,
+            pool: Pool::default(),
+            objects: Objects::default(),
+            counts: OsCounts::default(),
+            busy: BusyFrames::default(),
+            reserved: ReservedList::default(),
+            kept: 0,
+            reclaim_batch,
+            shift,
+            peak: Peak::default(),
+            freed: Vec::new(),
+        }
+    }
+
+    /// Bytes of a base page.
+    pub fn page_bytes(&self) -> u64 {
+        1 << self.shift
+    }
+    /// Frames with contents.
+    pub fn resident(&self) -> u64 {
+        self.busy.len()
+    }
+    /// Frames held back.
+    pub fn reserved(&self) -> u64 {
+        self.reserved.live() + self.kept
+    }
+    /// Frames that the allocator handed out are held back for a process.
+    pub fn keep(&mut self, frames: u64) {
+        self.kept += frames;
+        self.peak.reserved = self.peak.reserved.max(self.reserved());
+    }
+    /// The number of such frames.
+    pub fn kept(&self) -> u64 {
+        self.kept
+    }
+    /// Frames are no longer held back.
+    pub fn unkeep(&mut self, frames: u64) {
+        self.kept -= frames;
+    }
+    /// Largest values so far.
+    pub fn peak(&self) -> Peak {
+        self.peak
+    }
+
+    /// One free frame for `vpn` as an ordinary allocator would give it; when none is free, the oldest reservations are
+    /// given up: from the head of the reserved list to the tail of the free list (T94-46). `None`: memory is full.
+    pub fn alloc_frame(&mut self, vpn: Vpn) -> Option<Pfn> {
+        loop {
+            if let Some(pfn) = self.alloc.alloc_near(vpn) {
+                return Some(pfn);
+            }
+            if (0..self.reclaim_batch).take_while(|_| self.steal_one()).count() == 0 {
+                return None;
+            }
+        }
+    }
+
+    /// Frames for `pages` pages in the largest blocks there are (RMM15-24): first frame and number of each. `None`, and
+    /// nothing is taken, if there are not enough or the allocator has no blocks.
+    pub fn alloc_contiguous(&mut self, pages: u64) -> Option<Vec<(Pfn, u64)>> {
+        let buddy = self.alloc.blocks_mut()?;
+        let got = buddy.eager(pages);
+        if got.missing > 0 {
+            got.blocks.into_iter().for_each(|(base, n)| buddy.free_range(base, n));
+            return None;
+        }
+        Some(got.blocks)
+    }
+
+    /// A wholly free aligned block of `2^order` frames.
+    pub fn alloc_block(&mut self, order: u32) -> Option<Pfn> {
+        match self.alloc.blocks_mut() {
+            Some(buddy) => buddy.alloc_order(order),
+            None => self.alloc.alloc_group(order, &(0..1 << order).collect::<Vec<_>>()),
+        }
+    }
+
+    /// Sets frames aside: `blocks` aligned blocks of `2^order`. Says how many there were.
+    pub fn set_aside(&mut self, blocks: u64, order: u32) -> u64 {
+        let mut got = 0;
+        while got < blocks {
+            let Some(base) = self.alloc_block(order) else { break };
+            self.pool.add(base, 1 << order);
+            got += 1;
+        }
+        got
+    }
+
+    /// What is free, block by block; `None` without a buddy allocator over a memory with an end.
+    pub fn free_memory(&self) -> Option<FreeMemory> {
+        let buddy = self.alloc.blocks()?;
+        let blocks = (0..buddy.max_order()).map(|order| buddy.free_blocks(order)).collect::<Option<_>>()?;
+        Some(FreeMemory { frames: self.alloc.free_frames()?, blocks })
+    }
+
+    /// Moves contents and mappings of the busy frame `from` to the frame `to`, which was just taken. `from` becomes
+    /// free. The caller updates page tables and objects.
+    pub fn move_frame(&mut self, from: Pfn, to: Pfn) {
+        self.busy.move_to(from, to);
+        self.freed.push((from.0, 1));
+    }
+
+    /// Busy frames, in no order.
+    pub fn busy_frames(&self) -> impl Iterator<Item = Pfn> {
+        self.busy.iter()
+    }
+
+    /// Frames of other programs that may be moved, in no order.
+    pub fn others(&self) -> &FrameSet {
+        &self.others
+    }
+
+    /// As [`Memory::move_frame`], for a frame of another program.
+    pub fn move_other(&mut self, from: Pfn, to: Pfn) {
+        let there = self.others.remove(from.0..from.0 + 1);
+        debug_assert!(there, "{from:?} is nobody else's");
+        self.others.insert(to.0..to.0 + 1);
+        self.freed.push((from.0, 1));
+    }
+
+    /// Ends the oldest reservation: its frame becomes free. False if there is none.
+    fn steal_one(&mut self) -> bool {
+        let stolen = self.reserved.pop(&mut self.objects);
+        if let Some(pfn) = stolen {
+            self.counts.reservations_stolen += 1;
+            self.alloc.free(pfn);
+        }
+        stolen.is_some()
+    }
+
+    /// Holds a frame back for an object page: tail of the reserved list (T94-44).
+    pub fn reserve(&mut self, object: ObjectId, page: u64, pfn: Pfn) {
+        self.reserved.push(&mut self.objects, object, page, pfn);
+        self.peak.reserved = self.peak.reserved.max(self.reserved());
+    }
+
+    fn note_peak(&mut self) {
+        if self.resident() >= self.peak.resident {
+            self.peak.resident = self.resident();
+            self.peak.wasted = self.resident() - self.busy.touched();
+        }
+    }
+
+    /// One more page table entry names each of the frames.
+    pub fn map(&mut self, first: Pfn, frames: u64) {
+        if !numbers::is_direct_map(first) {
+            self.busy.map(first, frames);
+        }
+    }
+
+    /// Page table entries that name the frame.
+    pub fn mappings(&self, pfn: Pfn) -> u32 {
+        self.busy.mappings(pfn)
+    }
+
+    /// A page that is mapped to the frame was referenced.
+    pub fn touch(&mut self, pfn: Pfn) {
+        if !numbers::is_direct_map(pfn) && self.busy.touch(pfn) {
+            self.note_peak();
+        }
+    }
+
+    /// One page table entry fewer names each of the frames. The last one frees a frame, unless an object keeps it.
+    pub fn unmap(&mut self, first: Pfn, frames: u64) {
+        if numbers::is_direct_map(first) {
+            return;
+        }
+        let before = self.busy.len();
+        self.busy.unmap_run(first, frames, &mut self.freed);
+        self.counts.freed_pages += before - self.busy.len();
+    }
+
+    /// One page table entry fewer names the frame, but another is about to name it, so it stays busy.
+    pub fn unmap_keeping_frame(&mut self, pfn: Pfn) {
+        if !numbers::is_direct_map(pfn) {
+            self.busy.unmap(pfn);
+        }
+    }
+
+    /// Ends an event: all frames that it freed go to the tail of the free list, in ascending order.
+    pub fn release_freed(&mut self) {
+        self.freed.sort_unstable();
+        for (mut first, mut frames) in std::mem::take(&mut self.freed) {
+            while frames > 0 {
+                let (owned, part) = self.pool.part(first, frames);
+                if owned {
+                    self.pool.give(Pfn(first), part);
+                } else {
+                    self.alloc.free_run(Pfn(first), part);
+                }
+                (first, frames) = (first + part, frames - part);
+            }
+        }
+    }
+
+    /// XC-6 and the bookkeeping of T94-43: everything adds up. For tests and debug builds.
+    pub fn check(&self) {
+        let held = self.reserved() + self.pool.free_frames() + self.others.len();
+        assert_eq!(
+            self.alloc.allocated() + self.pool.foreign(),
+            self.resident() + held,
+            "allocated = busy + reserved + set aside + others'"
+        );
+        if let (Some(total), Some(free)) = (self.alloc.total(), self.alloc.free_frames()) {
+            assert_eq!(free + self.alloc.allocated() + self.alloc.pinned(), total, "XC-6");
+        }
+        self.reserved.check(&self.objects);
+        self.busy.check();
+    }
+}

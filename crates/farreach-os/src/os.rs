@@ -1,0 +1,209 @@
+//! [`Os`]: its parts, how it is built from a machine description, what can be asked of it. What it does at a touch or
+//! an event is in files of their own, one for each mechanism.
+
+use crate::collapse_queue::CollapseQueue;
+use crate::compaction::policy::Compaction;
+use crate::contract::{Change, InUse, OutOfMemory, What};
+use crate::frames;
+use crate::keys;
+use crate::labels::Labels;
+use crate::memory::Memory;
+use crate::object::ObjectKind;
+use crate::placement;
+use crate::placement::contract::Placement;
+use crate::promotion::policy::Promotion;
+use crate::ranges::census::Census;
+use crate::ranges::feedback::RangeUse;
+use crate::ranges::policy::{Policy, Reclaim};
+use crate::ranges::process::{Ranges, Tally};
+use crate::segment::tally::SegmentTally;
+use crate::space::Space;
+use farreach_types::addr::{Asid, Bytes, Vpn, VpnRange};
+use farreach_types::counts::{MemoryUse, OsCounts};
+use farreach_types::params::{Params, SEED};
+use std::sync::Arc;
+
+/// One operating system with one memory and one policy. Pages and frames are its own base pages
+/// ([`PAGE_SIZE`](crate::PAGE_SIZE)), all counts too.
+pub struct Os {
+    /// log2 of the base page.
+    pub(crate) shift: u32,
+    pub(crate) memory: Memory,
+    pub(crate) spaces: Vec<Space>,
+    pub(crate) placement: Box<dyn Placement>,
+    pub(crate) promotion: Promotion,
+    pub(crate) ranges: Option<Policy>,
+    pub(crate) range_tally: Tally,
+    /// The counters of the processor when they were last read.
+    pub(crate) range_use: RangeUse,
+    pub(crate) census: Census,
+    pub(crate) segments: SegmentTally,
+    /// log2 of the base pages in a leaf of the kernel's direct map.
+    pub(crate) direct_order: u32,
+    pub(crate) reclaim: Reclaim,
+    pub(crate) compaction: Compaction,
+    pub(crate) collapse_queue: CollapseQueue,
+    pub(crate) nfs_prefixes: Vec<String>,
+    pub(crate) labels: Labels,
+    pub(crate) changes: Vec<Change>,
+    pub(crate) mapped: u64,
+    pub(crate) mapped_peak: u64,
+    pub(crate) virtual_pages: u64,
+    pub(crate) virtual_peak: u64,
+    pub(crate) touched_pages: u64,
+}
+
+impl Os {
+    /// Builds memory and policy. The error names key, value and what is allowed.
+    pub fn new(params: &Params) -> Result<Os, String> {
+        let kind =
+            placement::placement(params.text(keys::PLACEMENT.name)).expect("the description was checked against the registry");
+        let placement = (kind.build)(params)?;
+        let shift = params.page_shift();
+        let frames = frames::keys::build(params, shift, params.int(SEED.name))?;
+        let memory = Memory::new(frames, params.int(keys::RECLAIM_BATCH.name), shift);
+        let compaction = Compaction::new(params, &memory)?;
+        let mut os = Os {
+            shift,
+            memory,
+            spaces: Vec::new(),
+            promotion: Promotion::new(params)?,
+            ranges: Policy::new(params),
+            range_tally: Tally::default(),
+            range_use: RangeUse::default(),
+            census: Census::default(),
+            segments: SegmentTally::default(),
+            direct_order: params.order(keys::DIRECT_MAP_PAGE.name, params.int(keys::DIRECT_MAP_PAGE.name))?,
+            reclaim: Reclaim::new(params),
+            compaction,
+            collapse_queue: CollapseQueue::default(),
+            placement,
+            nfs_prefixes: params.texts(keys::NFS.name),
+            labels: Labels::default(),
+            changes: Vec::new(),
+            mapped: 0,
+            mapped_peak: 0,
+            virtual_pages: 0,
+            virtual_peak: 0,
+            touched_pages: 0,
+        };
+        // Before anything is set aside (DS13-13): what is wanted in one piece may need it.
+        os.tick();
+        os.placement.set_up(&mut os.memory)?;
+        Ok(os)
+    }
+
+    pub(crate) fn space(&mut self, asid: Asid) -> &mut Space {
+        let i = asid.0 as usize;
+        if self.spaces.len() <= i {
+            self.spaces.resize_with(i + 1, Space::default);
+        }
+        &mut self.spaces[i]
+    }
+
+    /// log2 of the base page.
+    pub fn page_shift(&self) -> u32 {
+        self.shift
+    }
+
+    /// All pages of an address space: 64-bit addresses (T94-1).
+    pub(crate) fn all_pages(&self) -> VpnRange {
+        VpnRange { start: Vpn(0), pages: 1 << (64 - self.shift) }
+    }
+
+    /// Whether something changed since the last [`Os::take_changes`].
+    #[inline]
+    pub fn has_changes(&self) -> bool {
+        !self.changes.is_empty()
+    }
+
+    /// The changes since the last call, in order.
+    pub fn take_changes(&mut self, into: &mut Vec<Change>) {
+        into.clear();
+        std::mem::swap(into, &mut self.changes);
+    }
+
+    pub(crate) fn change(&mut self, asid: Asid, pages: VpnRange, what: What) {
+        self.changes.push(Change { asid, pages, what });
+    }
+
+    /// Reports ascending pages as stale.
+    pub(crate) fn stale(&mut self, asid: Asid, pages: &[Vpn]) {
+        self.report(asid, pages, What::Stale);
+    }
+
+    /// Reports ascending pages, in runs.
+    pub(crate) fn report(&mut self, asid: Asid, pages: &[Vpn], what: What) {
+        for run in pages.chunk_by(|a, b| a.0 + 1 == b.0) {
+            self.change(asid, VpnRange { start: run[0], pages: run.len() as u64 }, what);
+        }
+    }
+
+    /// What was counted.
+    pub fn counts(&self) -> OsCounts {
+        let mut counts = self.memory.counts.clone();
+        counts.populated_never_used += self.never_used_now();
+        counts.chunk_unused_pages += self.memory.kept();
+        counts.alloc_steps = self.memory.alloc.steps();
+        counts
+    }
+
+    fn never_used_now(&self) -> u64 {
+        if self.memory.counts.populated_pages == 0 { 0 } else { self.spaces.iter().map(|s| s.table.unused()).sum() }
+    }
+
+    /// Memory in use at this moment.
+    pub fn in_use(&self) -> InUse {
+        InUse { resident: self.memory.resident(), virtual_pages: self.virtual_pages }
+    }
+
+    /// Memory used until now.
+    pub fn memory_use(&self) -> MemoryUse {
+        let bytes = |pages: u64| pages << self.shift;
+        let peak = self.memory.peak();
+        MemoryUse {
+            resident_bytes: bytes(peak.resident),
+            mapped_bytes: bytes(self.mapped_peak),
+            reserved_bytes: bytes(peak.reserved),
+            touched_bytes: bytes(self.touched_pages),
+            wasted_bytes: bytes(peak.wasted),
+            virtual_bytes: bytes(self.virtual_peak),
+            resident_at_end_bytes: bytes(self.memory.resident()),
+        }
+    }
+
+    /// Region names by number.
+    pub fn labels(&self) -> &[Arc<str>] {
+        self.labels.all()
+    }
+
+    /// Panics if the counters are not consistent (XC-6, T94-43); for tests and debug builds.
+    pub fn check(&self) {
+        self.memory.check();
+        let mapped: u64 = self.spaces.iter().map(|s| s.table.present()).sum();
+        assert_eq!(mapped, self.mapped, "mapped pages");
+        self.spaces.iter().filter_map(|s| s.ranges.as_ref()).for_each(Ranges::check);
+        self.check_segments();
+    }
+
+    /// A sentence about a full memory.
+    pub fn explain(&self, e: OutOfMemory) -> String {
+        let total = self.memory.alloc.total().map_or(0, |t| t << self.shift);
+        let pinned = self.memory.alloc.pinned() << self.shift;
+        format!(
+            "out of memory at page {:#x}: {} in use, {} pinned, of {}; give the key 'memory' a larger value or 'unlimited'",
+            e.vpn.0 << self.shift,
+            Bytes(self.memory.resident() << self.shift),
+            Bytes(pinned),
+            Bytes(total),
+        )
+    }
+
+    pub(crate) fn kind_of_file(&self, path: &str) -> ObjectKind {
+        if self.nfs_prefixes.iter().any(|prefix| path.starts_with(prefix.as_str())) {
+            ObjectKind::Nfs
+        } else {
+            ObjectKind::Disk
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! The contract of placement policies: what each decides, and how it is registered.
+
+use crate::memory::Memory;
+use crate::object::ObjectId;
+use crate::region::{HugeAdvice, Region};
+use farreach_types::addr::{Asid, Pfn, Vpn};
+use farreach_types::params::{Key, Params};
+
+/// A page that needs a frame.
+#[derive(Clone, Copy, Debug)]
+pub struct FrameRequest {
+    /// Where it was referenced.
+    pub vpn: Vpn,
+    /// What it belongs to.
+    pub object: ObjectId,
+    /// Which page of it.
+    pub page: u64,
+}
+
+/// A placement policy. It takes frames from the memory that it is given. The caller makes the requested page busy.
+pub trait Placement: Send {
+    /// A frame for a page that has neither a busy nor a reserved one; `None` when memory is full.
+    fn allocate(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn>;
+
+    /// The frame for a private copy of a page of a file.
+    fn allocate_copy(&mut self, memory: &mut Memory, request: FrameRequest) -> Option<Pfn> {
+        memory.alloc_frame(request.vpn)
+    }
+
+    /// A region was mapped. `name` is its label.
+    fn region_mapped(&mut self, memory: &Memory, region: &Region, name: &str) {
+        let _ = (memory, region, name);
+    }
+
+    /// log2 of the base pages in the large pages that the policy allocates whole and notes in
+    /// `Object::large`: they are mapped as one at the fault, if nothing is in the way.
+    fn large_page_order(&self) -> Option<u32> {
+        None
+    }
+
+    /// When the system starts: sets frames aside, if the policy wants some. The error names key, value and what is
+    /// allowed.
+    fn set_up(&mut self, memory: &mut Memory) -> Result<(), String> {
+        let _ = memory;
+        Ok(())
+    }
+
+    /// A request of a process for anonymous memory, at the moment it is made (RMM15-23).
+    fn allocate_eagerly(&mut self, memory: &mut Memory, asid: Asid, pages: u64) -> EagerGrant {
+        let _ = (memory, asid, pages);
+        EagerGrant::Now(Vec::new())
+    }
+
+    /// Gives back the frames that the policy keeps for a process that ends (`None`: for all processes, because memory
+    /// is full). Returns whether there were any.
+    fn release_kept(&mut self, memory: &mut Memory, asid: Option<Asid>) -> bool {
+        let _ = (memory, asid);
+        false
+    }
+
+    /// Superpages that a fault in private anonymous memory with this advice may bring in, largest first, as log2 of
+    /// their base pages.
+    fn superpage_orders(&self, memory: &Memory, request: FrameRequest, advice: HugeAdvice) -> &[u8] {
+        let _ = (memory, request, advice);
+        &[]
+    }
+
+    /// A free block for a superpage. `request` is its first page.
+    fn superpage_block(&mut self, memory: &mut Memory, request: FrameRequest, order: u8) -> Option<Pfn> {
+        let _ = request;
+        memory.alloc_block(order.into())
+    }
+
+    /// Whether private anonymous memory that is mapped beside other such memory becomes part of it.
+    fn merges_neighbours(&self) -> bool {
+        false
+    }
+
+    /// Whether the first store to a superpage that is no longer shared with a child takes it over as a whole.
+    fn reuses_superpages(&self) -> bool {
+        false
+    }
+
+    /// Whether memory is rounded up to whole huge pages, whose rest is mapped too.
+    fn rounds_up(&self) -> bool {
+        false
+    }
+
+    /// log2 of the base pages of these huge pages.
+    fn huge_order(&self) -> Option<u8> {
+        None
+    }
+
+    /// How base pages are collapsed into superpages in the background.
+    fn collapse_policy(&self) -> Option<CollapsePolicy> {
+        None
+    }
+
+    /// How direct segments are made, if the policy makes any.
+    fn segment_policy(&self) -> Option<&SegmentPolicy> {
+        None
+    }
+}
+
+/// A policy's answer to a request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum EagerGrant {
+    /// First frame and number of each block, in page order. There may be fewer frames than pages; the other pages get
+    /// theirs when they are touched.
+    Now(Vec<(Pfn, u64)>),
+    /// There is enough memory, but it is too fragmented.
+    Fragmented,
+}
+
+/// A policy as the registry knows it.
+pub struct PlacementKind {
+    /// Value of the key `placement`.
+    pub name: &'static str,
+    /// One line for people.
+    pub about: &'static str,
+    /// The keys it reads.
+    pub keys: &'static [&'static Key],
+    /// Builds it.
+    pub build: fn(&Params) -> Result<Box<dyn Placement>, String>,
+}
+
+/// How base pages become superpages in the background (khugepaged). Time is counted in page faults, the system's only
+/// clock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CollapsePolicy {
+    /// log2 of the base pages of the superpage.
+    pub order: u8,
+    /// Page faults between two scans.
+    pub every: u64,
+    /// Groups looked at in a scan.
+    pub groups: u64,
+    /// Pages of a group that may be missing (`max_ptes_none`).
+    pub missing: u64,
+}
+
+/// What fork does to a segment (AMB-64).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OnFork {
+    /// Back to pages, shared until the first store; no segment until the child has ended.
+    Revert,
+    /// The segment stays, the child gets copies of its pages.
+    Copy,
+}
+
+/// Which programs get direct segments, and for which memory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SegmentPolicy {
+    /// Holes between regions belong to the primary region, up to the size of the memory set aside (DS13-11).
+    pub eager: bool,
+    /// Only the heap is eligible; otherwise all private anonymous read-write memory but stacks (DS13-12).
+    pub heap_only: bool,
+    /// Fewest pages of an eligible region.
+    pub least: u64,
+    /// Paths or file names of the programs that get one. Empty: every program with `admit` pages (DS13-14).
+    pub programs: Vec<String>,
+    /// Fewest pages of a primary region that gets a segment.
+    pub admit: u64,
+    /// Faults map the pages that the registers would give (DS13-25).
+    pub emulation: bool,
+    /// On fork.
+    pub on_fork: OnFork,
+    /// Unused memory of segments serves others when memory is full.
+    pub lend: bool,
+}

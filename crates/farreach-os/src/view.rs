@@ -1,0 +1,59 @@
+//! Page table, range table and segment registers as the hardware reads them.
+
+use crate::os::Os;
+use crate::ranges::process::Ranges;
+use farreach_types::addr::{Asid, Vpn};
+use farreach_types::translation::{PageTableView, Pte, Range, RangeTableView, RangeWalk, Segment, SegmentView};
+
+impl PageTableView for Os {
+    #[inline]
+    fn pte(&self, asid: Asid, vpn: Vpn) -> Option<Pte> {
+        self.spaces.get(asid.0 as usize)?.table.pte(vpn)
+    }
+    fn ranges(&self) -> &dyn RangeTableView {
+        self
+    }
+    fn segments(&self) -> &dyn SegmentView {
+        self
+    }
+}
+
+impl Os {
+    fn ranges_of(&self, asid: Asid) -> Option<&Ranges> {
+        self.spaces.get(asid.0 as usize)?.ranges.as_ref()
+    }
+}
+
+impl RangeTableView for Os {
+    fn range(&self, asid: Asid, vpn: Vpn) -> Option<Range> {
+        self.range_of(asid, vpn)
+    }
+
+    fn walk(&self, asid: Asid, vpn: Vpn) -> RangeWalk {
+        self.ranges_of(asid).map_or(RangeWalk { nodes: 0, found: None }, |ranges| ranges.walk(vpn))
+    }
+
+    fn path(&self, asid: Asid, vpn: Vpn, into: &mut Vec<u64>) {
+        if let Some(ranges) = self.ranges_of(asid) {
+            ranges.path(vpn, into);
+        }
+    }
+
+    fn largest(&self, asid: Asid, most: usize) -> Vec<Range> {
+        self.ranges_of(asid).map_or_else(Vec::new, |ranges| ranges.largest(most))
+    }
+
+    fn version(&self, asid: Asid) -> u64 {
+        self.ranges_of(asid).map_or(0, Ranges::version)
+    }
+}
+
+impl SegmentView for Os {
+    fn segment(&self, asid: Asid) -> Option<Segment> {
+        self.registers(asid)
+    }
+
+    fn kernel_segment(&self, asid: Asid) -> Option<Segment> {
+        self.direct_map(asid)
+    }
+}

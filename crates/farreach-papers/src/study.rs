@@ -1,0 +1,18 @@
+//! The contract of a study.
+
+use crate::results::{Request, Results, Set};
+use farreach_types::papers::Section;
+
+/// One table or figure of a paper.
+pub struct Study {
+    /// Its name for `farreach papers`.
+    pub id: &'static str,
+    /// One line for people.
+    pub title: &'static str,
+    /// Rules it rests on.
+    pub rules: &'static str,
+    /// The requests that it still needs answered.
+    pub plan: fn(&Results, &Set) -> Vec<Request>,
+    /// Fills its section of the report.
+    pub section: fn(&Results, &Set, &mut Section),
+}

@@ -1,0 +1,187 @@
+//! The writer's side of the model: executions of blocks become steps, targets, address codes and address bytes.
+
+use prefetch_index::prefetch_index;
+
+use super::columns::Columns;
+use super::model::{
+    BASES, CHUNK, CODE_NOT_EXECUTED, HEAD, Model, NAMES, NEXT, SHAPE, STEP_LIKELY, STEP_OTHER, STEP_TARGET, Shape, cell, halves,
+};
+use super::wire::put_varint;
+use super::{MAX_BLOCK_ITEMS, Totals};
+use crate::tally::ByBlock;
+use farreach_types::event::{Broken, NOT_EXECUTED, OP_BIT, addresses, block_id, words_behind};
+
+/// How many items the look-ahead is in front.
+const AHEAD: usize = 8;
+/// Codes for which there is room in one go: at least those of the largest block.
+const ROOM: usize = 2 * MAX_BLOCK_ITEMS;
+
+/// Fetches the cells of blocks that are coded soon into the cache: those of a large program are all over the memory.
+pub(crate) struct LookAhead {
+    at: usize,
+}
+
+impl LookAhead {
+    pub fn new(model: &Model, words: &[u64]) -> LookAhead {
+        let mut ahead = LookAhead { at: 0 };
+        (0..AHEAD).for_each(|_| ahead.step(&model.by_id, &model.cells, words));
+        ahead
+    }
+
+    /// Goes one item further.
+    #[inline(always)]
+    pub fn step(&mut self, by_id: &ByBlock, cells: &[u64], words: &[u64]) {
+        let Some(&word) = words.get(self.at) else { return };
+        self.at += 1;
+        if word & OP_BIT == 0 {
+            self.at += words_behind(word);
+            if let Some(place) = by_id.get(block_id(word)) {
+                prefetch_index(cells, place as usize);
+                // Most blocks end in the next cache line.
+                prefetch_index(cells, place as usize + HEAD + 4);
+            }
+        }
+    }
+}
+
+/// A run of blocks.
+pub(crate) struct Run {
+    /// The word behind it.
+    pub end: usize,
+    /// Words in the file: one for each execution and one for each data reference.
+    pub words: usize,
+    /// The block at `end` breaks the contract.
+    pub broken: Option<Broken>,
+}
+
+impl Model {
+    /// Appends the executions of blocks from `words[from]` on, up to an event or until there are `most` words in the
+    /// file; counts what happened.
+    pub fn put_blocks(
+        &mut self,
+        words: &[u64],
+        from: usize,
+        most: usize,
+        ahead: &mut LookAhead,
+        columns: &mut Columns,
+        sums: &mut Totals,
+    ) -> Run {
+        let (steps, codes, data) =
+            (columns.steps.room(words.len() - from), columns.codes.room(ROOM), columns.data.room(8 * ROOM));
+        let (mut coded, mut executed, mut bytes) = (0, 0, 0);
+        let (mut current, mut address, mut counted) = (self.current, self.address, Totals::default());
+        let mut run = Run { end: from, words: 0, broken: None };
+        while let Some(&word) = words.get(run.end).filter(|&word| word & OP_BIT == 0) {
+            ahead.step(&self.by_id, &self.cells, words);
+            let id = block_id(word);
+            let Some(place) = self.by_id.get(id) else {
+                run.broken = Some(Broken::UndefinedBlock { id });
+                break;
+            };
+            let head = &self.cells[place as usize..][..HEAD];
+            let (names, shape, (chunk, need)) = (head[NAMES], Shape(head[SHAPE]), halves(head[CHUNK]));
+            let (refs, need) = (shape.refs(), need as usize);
+            if coded + refs > ROOM || run.words >= most {
+                break;
+            }
+            let addrs = match addresses(words, run.end, need) {
+                Ok(addrs) => addrs,
+                Err(why) => {
+                    run.broken = Some(why);
+                    break;
+                }
+            };
+            // Which of the predictable blocks it is cannot be foreseen: no branch.
+            let next = &mut self.cells[current + NEXT];
+            let (likely, other) = halves(*next);
+            let step = if place == other { STEP_OTHER } else { STEP_TARGET };
+            let step = if place == likely { STEP_LIKELY } else { step };
+            *next = if place == likely { *next } else { cell(place, likely) };
+            steps[executed] = step;
+            executed += 1;
+            if step == STEP_TARGET {
+                put_varint(&mut columns.targets, u64::from(halves(names).0));
+            }
+            current = place as usize;
+            if chunk != self.chunk {
+                self.refresh(current);
+            }
+            shape.add_to(&mut counted);
+            let cells = &mut self.cells[current + HEAD..];
+            let coder = Coder { codes: &mut codes[coded..coded + refs], data: &mut data[bytes..], bytes: 0, absent: false };
+            let coder = if refs == need {
+                coder.put(&mut cells[..2 * refs], addrs.iter().copied(), &mut address)
+            } else {
+                let (states, shared) = cells[..3 * refs].split_at_mut(2 * refs);
+                let each = |&at: &u64| {
+                    let (word, offset) = halves(at);
+                    addrs[word as usize].wrapping_add(offset.into())
+                };
+                coder.put(states, shared.iter().map(each), &mut address)
+            };
+            bytes += coder.bytes;
+            if coder.absent {
+                let absent = (0..refs).filter(|&i| codes[coded + i] == CODE_NOT_EXECUTED);
+                absent.for_each(|i| self.uncount(current, i, &mut counted));
+            }
+            coded += refs;
+            run.end += 1 + need;
+            run.words += 1 + refs;
+        }
+        (self.current, self.address) = (current, address);
+        sums.instructions += counted.instructions;
+        sums.loads += counted.loads;
+        sums.stores += counted.stores;
+        columns.steps.advance(executed);
+        columns.codes.advance(coded);
+        columns.data.advance(bytes);
+        run
+    }
+}
+
+/// Codes the addresses of one execution.
+struct Coder<'a> {
+    codes: &'a mut [u8],
+    /// At least eight bytes for each code.
+    data: &'a mut [u8],
+    /// Of `data`, so many are used.
+    bytes: usize,
+    /// Some references did not happen.
+    absent: bool,
+}
+
+impl Coder<'_> {
+    /// Codes addresses against the predictions in `states`; `address` is that of the reference before.
+    #[inline(always)]
+    fn put(mut self, states: &mut [u64], addrs: impl Iterator<Item = u64>, address: &mut u64) -> Self {
+        let mut before = *address;
+        for ((addr, state), code) in addrs.zip(states.chunks_exact_mut(2)).zip(&mut *self.codes) {
+            if addr == NOT_EXECUTED {
+                *code = CODE_NOT_EXECUTED;
+                self.absent = true;
+                continue;
+            }
+            let gap = addr.wrapping_sub(before);
+            let by_gap = gap.wrapping_sub(state[1]) as i64;
+            let by_last = addr.wrapping_sub(state[0]) as i64;
+            let (gap_width, last_width) = (width(by_gap), width(by_last));
+            let from_last = last_width < gap_width;
+            let value = if from_last { by_last } else { by_gap };
+            let width = if from_last { last_width } else { gap_width };
+            *code = width as u8 + if from_last { BASES } else { 0 };
+            self.data[self.bytes..self.bytes + 8].copy_from_slice(&value.to_le_bytes());
+            self.bytes += width;
+            (state[0], state[1]) = (addr, gap);
+            before = addr;
+        }
+        *address = before;
+        self
+    }
+}
+
+/// Bytes that hold `value` in two's complement; 0 for 0.
+#[inline(always)]
+pub(super) fn width(value: i64) -> usize {
+    let folded = (value << 1 ^ value >> 63) as u64;
+    (folded | 1).ilog2() as usize / 8 + usize::from(folded != 0)
+}
