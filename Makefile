@@ -149,9 +149,9 @@ deb: all
 	@VERSION=$(VERSION) packaging/deb
 
 lint: toolchain
-	cargo fmt --check
-	cargo clippy --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --quiet
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 
 bench: all
 	cargo bench --workspace
