@@ -9,15 +9,18 @@ TOOL     := target/valgrind/farreach-amd64-linux
 DEMO     := target/demo
 CC1       = $$(gcc -print-prog-name=cc1)
 
-.PHONY: all run test test-long book accept-papers lint bench fuzz deps toolchain tool clean help
+.PHONY: all run test test-long book man install uninstall deb accept-papers lint bench fuzz deps toolchain tool clean help
 
 all: $(FARREACH) tool
 
 help:
 	@echo "make run    build, record a real compiler run, print the table"
 	@echo "make test   every test"
+	@echo "make test-long  the same with ten times the random cases, and the papers with every check"
 	@echo "make accept-papers   take over changed numbers of \`farreach papers --all --small\`"
 	@echo "make book   the book, as pages in target/book"
+	@echo "make install PREFIX=/usr/local   command, recorder, presets, manual pages, completions; uninstall takes them away"
+	@echo "make deb    a Debian package of the same, in target"
 	@echo "make lint   formatting and clippy"
 	@echo "make bench  benchmarks, as ratios"
 	@echo "make fuzz   fuzz every reader for ten minutes (needs a nightly toolchain and cargo-fuzz)"
@@ -70,10 +73,18 @@ run: all
 
 # --- make test -----------------------------------------------------------------------------------------------------------
 
+TEST_ENV = PATH="$$HOME/.cargo/bin:$$PATH" FARREACH_VALGRIND_DIR=$(CURDIR)/target/valgrind
+
 test: all
 	@echo "make: running every test"
-	@PATH="$$HOME/.cargo/bin:$$PATH" FARREACH_VALGRIND_DIR=$(CURDIR)/target/valgrind \
-	 FARREACH_RELEASE=$(CURDIR)/$(FARREACH) cargo test --workspace --quiet
+	@$(TEST_ENV) FARREACH_RELEASE=$(CURDIR)/$(FARREACH) cargo test --workspace --lib --bins --tests --quiet
+	@$(TEST_ENV) cargo test --workspace --doc --quiet
+
+# What it adds: ten times the random streams against the plain models and in the conformance suite; the small set of papers with
+# every check of the test profile, each lookup compared with the page table; examples are built.
+test-long: all
+	@echo "make: running every test at length; this takes an hour or more"
+	@$(TEST_ENV) FARREACH_TIMES=10 cargo test --workspace --quiet
 
 # Takes over what `papers --all --small` finds now as what the tests expect: look at the difference before you commit it.
 accept-papers: $(FARREACH)
@@ -90,14 +101,57 @@ $(MDBOOK): | toolchain
 	  echo "make: building mdBook $(MDBOOK_VERSION), once"; \
 	  PATH="$$HOME/.cargo/bin:$$PATH" cargo install mdbook --version $(MDBOOK_VERSION) --locked --quiet --root target/tools; }
 
-book: $(MDBOOK)
+# The list of all machine keys in it is what the command prints.
+book: $(MDBOOK) $(FARREACH)
+	@$(FARREACH) machines --keys --markdown > target/keys.md && cp target/keys.md docs/book/src/generated/keys.md
 	@$(MDBOOK) build docs/book
 	@echo "make: the book is in target/book/index.html"
 
+# --- make install, make deb ----------------------------------------------------------------------------------------------
+
+# `make && sudo make install`: it builds only what is not there, so root needs no toolchain.
+PREFIX   ?= /usr/local
+DESTDIR  ?=
+VERSION  := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+IN       := $(DESTDIR)$(PREFIX)
+# All that an installation has; folders of these names are farreach's own.
+OWN_DIRS  = $(IN)/lib/farreach $(IN)/share/farreach $(IN)/share/doc/farreach
+BASH_WORDS = $(IN)/share/bash-completion/completions/farreach
+ZSH_WORDS  = $(IN)/share/zsh/site-functions/_farreach
+FISH_WORDS = $(IN)/share/fish/vendor_completions.d/farreach.fish
+
+.PHONY: built
+built:
+	@[ -x $(FARREACH) ] && [ -x $(TOOL) ] || $(MAKE) --no-print-directory all
+
+# One page for each subcommand, from the parser.
+man: built
+	@mkdir -p target/man && $(FARREACH) man target/man
+
+install: built
+	@install -d $(IN)/bin $(OWN_DIRS) $(IN)/share/man/man1 $(dir $(BASH_WORDS) $(ZSH_WORDS) $(FISH_WORDS))
+	@install -m 755 $(FARREACH) $(IN)/bin/farreach
+	@install -m 755 $(TOOL) $(IN)/lib/farreach/farreach-amd64-linux
+	@for file in machines/*/*.toml; do install -D -m 644 $$file $(IN)/share/farreach/$$file || exit 1; done
+	@install -m 644 LICENSE-APACHE LICENSE-MIT capture/LICENSE-GPL-2 README.md CHANGELOG.md CITATION.cff $(IN)/share/doc/farreach
+	@install -m 644 packaging/copyright $(IN)/share/doc/farreach/copyright
+	@umask 022; $(FARREACH) man $(IN)/share/man/man1
+	@umask 022; $(FARREACH) completions bash > $(BASH_WORDS) && $(FARREACH) completions zsh > $(ZSH_WORDS) && \
+	  $(FARREACH) completions fish > $(FISH_WORDS)
+	@echo "make: installed $(IN)/bin/farreach, its recorder in $(IN)/lib/farreach"
+
+uninstall:
+	@rm -rf $(OWN_DIRS)
+	@rm -f $(IN)/bin/farreach $(BASH_WORDS) $(ZSH_WORDS) $(FISH_WORDS)
+	@rm -f $(IN)/share/man/man1/farreach.1* $(IN)/share/man/man1/farreach-*.1*
+
+deb: all
+	@VERSION=$(VERSION) packaging/deb
+
 lint: toolchain
-	cargo fmt --check
-	cargo clippy --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --quiet
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 
 bench: all
 	cargo bench --workspace

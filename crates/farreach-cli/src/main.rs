@@ -4,7 +4,7 @@ mod cmd;
 #[cfg(test)]
 mod examples;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -42,10 +42,13 @@ enum Command {
     Contiguity(cmd::contiguity::ContiguityArgs),
     Workloads(cmd::workloads::WorkloadsArgs),
     Papers(cmd::papers::PapersArgs),
+    Completions(cmd::completions::CompletionsArgs),
+    Man(cmd::man::ManArgs),
 }
 
 fn main() -> ExitCode {
     farreach_live::full_files_are_errors();
+    cmd::completions::answer(Cli::command);
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(message) => return usage(&message),
@@ -63,6 +66,8 @@ fn main() -> ExitCode {
         Command::Contiguity(args) => cmd::contiguity::run(args),
         Command::Workloads(args) => cmd::workloads::run(args),
         Command::Papers(args) => cmd::papers::run(args),
+        Command::Completions(args) => cmd::completions::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Man(args) => cmd::man::run(args, Cli::command()).map(|()| ExitCode::SUCCESS),
     };
     outcome.unwrap_or_else(|error| {
         // A reader that went away is no error worth words.

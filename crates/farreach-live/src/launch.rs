@@ -16,14 +16,14 @@ use super::signals::{free_bytes, lock};
 
 /// Name of the recorder in its directory.
 pub const TOOL: &str = "farreach-amd64-linux";
-/// Where the recorder is, if not beside this program.
+/// Directory of the recorder, if it is not where this program is installed or was built.
 pub const TOOL_VARIABLE: &str = "FARREACH_VALGRIND_DIR";
 
 /// How to record.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Directory of the recorder; by default the environment variable [`TOOL_VARIABLE`], then `valgrind/` beside the
-    /// directory of this program.
+    /// Directory of the recorder; by default the environment variable [`TOOL_VARIABLE`], then `lib/farreach/` or `valgrind/` beside
+    /// the directory of this program.
     pub tool_dir: Option<PathBuf>,
     /// Where the memory shared with the recorder is made; by default /dev/shm, or the directory for temporary files if
     /// that is nearly full.
@@ -46,29 +46,28 @@ fn io(path: &Path) -> impl Fn(std::io::Error) -> Error + '_ {
     |source| Error::Io { file: path.display().to_string(), source }
 }
 
-/// The directory of the recorder: as given, else from the environment, else `valgrind/` beside the directory of this
-/// program.
+/// The directory of the recorder: as given, else from the environment, else the first of `places` that has it.
 pub fn tool_dir(given: Option<&Path>) -> Result<PathBuf> {
-    let beside = || {
-        let exe = std::env::current_exe().ok()?;
-        // target/release/farreach, but examples and tests lie one deeper
-        exe.ancestors().skip(1).take(4).map(|dir| dir.join("valgrind")).find(|dir| dir.join(TOOL).is_file())
-    };
     let from_variable = || std::env::var_os(TOOL_VARIABLE).filter(|dir| !dir.is_empty()).map(PathBuf::from);
-    let dir = given.map(Path::to_path_buf).or_else(from_variable).or_else(beside);
-    let missing = |place: &str| Error::Trace {
+    let here = || std::env::current_exe().map(|exe| places(&exe)).unwrap_or_default();
+    let looked = given.map(Path::to_path_buf).or_else(from_variable).map_or_else(here, |named| vec![named]);
+    let dir = looked.iter().find(|dir| dir.join(TOOL).is_file()).ok_or_else(|| Error::Trace {
         file: "recorder".into(),
-        place: place.into(),
+        place: looked.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(", "),
         what: format!(
             "{TOOL} is not there; build it with 'make -C capture/valgrind' (it needs Debian's package 'valgrind'), or set \
              {TOOL_VARIABLE} to its directory"
         ),
-    };
-    let dir = dir.ok_or_else(|| missing("beside this program"))?;
-    if !dir.join(TOOL).is_file() {
-        return Err(missing(&dir.display().to_string()));
-    }
-    dir.canonicalize().map_err(io(&dir))
+    })?;
+    dir.canonicalize().map_err(io(dir))
+}
+
+/// Where a program has its recorder, in the order in which they are looked at: `PREFIX/lib/farreach` if it is installed as
+/// `PREFIX/bin/farreach`, or `target/valgrind` if it was built as `target/release/farreach`; examples and tests lie one deeper.
+fn places(exe: &Path) -> Vec<PathBuf> {
+    let above: Vec<&Path> = exe.ancestors().skip(2).take(2).collect();
+    let installed = above.first().map(|prefix| prefix.join("lib/farreach"));
+    installed.into_iter().chain(above.iter().map(|dir| dir.join("valgrind"))).collect()
 }
 
 /// The directory of a run; it goes when this value goes.

@@ -17,6 +17,7 @@ mod filter;
 #[doc(hidden)]
 pub mod fuzz;
 mod hand_made;
+mod hardware;
 mod instance;
 mod lab;
 mod lifetimes;
@@ -26,6 +27,7 @@ mod options;
 mod pages;
 mod presets;
 mod profile;
+mod reference;
 mod spec;
 mod tally;
 mod threads;
@@ -33,9 +35,11 @@ mod worker_pool;
 
 pub use filter::MAX_DESIGNS;
 pub use hand_made::{entries_after_loads, two_processes_on_one_line};
+pub use hardware::Hardware;
 pub use lab::Lab;
 pub use options::Options;
 pub use pages::{PAGE_SIZES, PageLab};
 pub use presets::{PRESETS, Preset};
-pub use spec::{Hardware, MachineSpec};
+pub use reference::{PartKeys, reference};
+pub use spec::MachineSpec;
 pub use tally::Progress;

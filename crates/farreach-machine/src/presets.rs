@@ -1,5 +1,7 @@
 //! The machines that come with the laboratory, and the groups they are asked for in.
 
+use farreach_types::suggest::did_you_mean;
+
 /// A machine that comes with the laboratory.
 pub struct Preset {
     /// Name, `paper/machine`.
@@ -12,6 +14,14 @@ impl Preset {
     /// What stands before the slash: a paper, mostly.
     fn group(&self) -> &'static str {
         self.name.split('/').next().unwrap_or(self.name)
+    }
+
+    /// The groups that presets can be asked for in; the last is all of them.
+    pub fn groups() -> Vec<&'static str> {
+        let mut groups: Vec<_> = PRESETS.iter().map(Preset::group).collect();
+        groups.dedup();
+        groups.push(ALL);
+        groups
     }
 
     /// The presets of a group, or of `all`; none if there is no such group.
@@ -82,12 +92,14 @@ pub(super) fn named(text: &str) -> Vec<String> {
     }
 }
 
-/// Why there is no machine of this name, and which there are.
+/// Why there is no machine of this name, which are like it, and what is allowed.
 pub(super) fn unknown(name: &str) -> String {
-    let names: Vec<_> = PRESETS.iter().map(|p| p.name).collect();
-    let mut groups: Vec<_> = PRESETS.iter().map(Preset::group).collect();
-    groups.dedup();
-    format!("no preset '{name}'; presets: {}; groups of them: {}, {ALL}; or a FILE.toml", names.join(", "), groups.join(", "))
+    let meant = did_you_mean(name, PRESETS.iter().map(|p| p.name));
+    format!(
+        "no preset '{name}'{meant}{} `farreach machines` lists all presets; a group of them ({}) or a FILE.toml is allowed too",
+        if meant.is_empty() { ";" } else { "" },
+        Preset::groups().join(", ")
+    )
 }
 
 #[cfg(test)]
@@ -105,12 +117,11 @@ mod tests {
 
     #[test]
     fn presets_of_a_group_stand_together() {
-        let mut groups: Vec<_> = PRESETS.iter().map(Preset::group).collect();
-        groups.dedup();
+        let mut groups = Preset::groups();
         let count = groups.len();
         groups.sort();
         groups.dedup();
-        assert_eq!(groups.len(), count);
-        assert!(!groups.contains(&ALL) && PRESETS.iter().all(|p| p.name.contains('/')));
+        assert_eq!(groups.len(), count, "a group stands in two places, or is called {ALL}");
+        assert!(PRESETS.iter().all(|p| p.name.contains('/')));
     }
 }

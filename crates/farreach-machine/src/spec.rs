@@ -1,76 +1,37 @@
 //! Machine descriptions: presets, TOML files, overrides, and their resolved keys.
 
 use super::description::{self, Description};
+use super::hardware::{Hardware, KIND, SPLIT};
 use super::presets::{self, PRESETS};
-use farreach_cost as cost;
 use farreach_hw::system::keys::TABLE;
 use farreach_hw::system::tables::TABLES;
-use farreach_hw::system::{SYSTEMS, SystemKind};
 use farreach_hw::tlb::{DESIGNS, Design, host, range, segment, walk};
 use farreach_os as os;
 use farreach_types::Error;
-use farreach_types::params::{Allowed, Key, Params};
+use farreach_types::params::{self, Allowed, Key, Params};
+use farreach_types::suggest::did_you_mean;
 use serde_json::{Map, Value as Json};
 
 /// How the name of a file ends that describes a machine.
 const FILE: &str = ".toml";
 
-/// Which hardware.
-const KIND: Key =
-    Key { name: "kind", default: "", allowed: Allowed::Text, about: "the TLB design, or the kind of a machine with caches" };
-/// AMB-18.
-const SPLIT: Key = Key {
-    name: "split",
-    default: "false",
-    allowed: Allowed::Flag,
-    about: "one TLB for fetches and one for data, each with `entries` entries, instead of a unified one",
-};
-
-/// What translates in a machine, as a registry knows it.
-#[derive(Clone, Copy)]
-pub enum Hardware {
-    /// A TLB by itself: of the references only their pages count.
-    Tlb(&'static Design),
-    /// Caches and whatever translates behind or beside them: every reference counts.
-    System(&'static SystemKind),
+/// What a key that names a part accepts, and which of them may have been meant.
+fn one_of(given: &str, names: &[&str]) -> String {
+    format!("one of {}{}", names.join(", "), did_you_mean(given, names.iter().copied()))
 }
 
-impl Hardware {
-    /// Value of the key `kind`.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Hardware::Tlb(design) => design.kind,
-            Hardware::System(system) => system.kind,
-        }
+/// Where all keys of a machine are explained; or their names, if it has a design that the command does not know.
+fn all_keys(refusal: &str, hardware: Hardware, placement: &str, keys: &[&Key]) -> String {
+    let joint = if refusal.ends_with('?') { "" } else { ";" };
+    let kind = hardware.kind();
+    if !MachineSpec::registered(KIND.name).contains(&kind) {
+        let mut names: Vec<&str> = keys.iter().map(|key| key.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        return format!("{joint} this machine has: {}", names.join(", "));
     }
-
-    /// The TLB design, if it is one by itself.
-    pub fn tlb(&self) -> Option<&'static Design> {
-        match self {
-            Hardware::Tlb(design) => Some(design),
-            Hardware::System(_) => None,
-        }
-    }
-
-    /// The keys it reads.
-    fn keys(&self) -> Vec<&'static Key> {
-        let mut keys = vec![&KIND];
-        match self {
-            Hardware::Tlb(design) => {
-                keys.extend(design.keys);
-                keys.push(&SPLIT);
-            }
-            Hardware::System(system) => keys.extend(system.keys),
-        }
-        keys
-    }
-
-    fn prices(&self) -> Vec<&'static Key> {
-        match self {
-            Hardware::Tlb(_) => cost::COST_KEYS.to_vec(),
-            Hardware::System(_) => [cost::SYSTEM_KEYS, cost::COMMON_KEYS].concat(),
-        }
-    }
+    let policy = if placement == os::PLACEMENT.default { String::new() } else { format!(":placement={placement}") };
+    format!("{joint} `farreach machines --keys {kind}{policy}` explains all that this machine has")
 }
 
 /// A machine, completely described.
@@ -104,6 +65,17 @@ impl MachineSpec {
             preset.ok_or_else(|| config(presets::unknown(base)))?.toml.to_owned()
         };
         MachineSpec::from_toml(text, &toml, overrides, seed)
+    }
+
+    /// A machine of a kind with every key at its default, from `KIND[:key=value,...]`; none if there is no such kind.
+    ///
+    /// # Errors
+    /// [`Error::Config`] as in [`MachineSpec::parse`].
+    pub fn of_kind(text: &str) -> Option<Result<MachineSpec, Error>> {
+        let (kind, overrides) = MachineSpec::split(text);
+        let hardware = Hardware::all(DESIGNS).find(|hardware| hardware.kind() == kind)?;
+        let toml = format!("about = {}\nkind = \"{kind}\"\n", description::toml(&hardware.about().into()));
+        Some(MachineSpec::from_toml(text, &toml, overrides, 0))
     }
 
     /// Reads several, each as in [`MachineSpec::parse`] or with the name of a group, which stands for all presets of it: `ds13` or `all`, with
@@ -176,18 +148,17 @@ impl MachineSpec {
             let value = given.get(key).or_else(|| base.get(key));
             value.map_or(default.to_owned(), |v| v.as_str().map_or_else(|| v.to_string(), str::to_owned))
         };
-        let all = || designs.iter().map(|d| Hardware::Tlb(d)).chain(SYSTEMS.iter().map(|s| Hardware::System(s)));
-        let kinds = || all().map(|h| h.kind()).collect::<Vec<_>>().join(", ");
+        let all = || Hardware::all(designs);
         let kind = word("kind", "");
         let hardware = all().find(|h| h.kind() == kind).ok_or_else(|| {
             let missing = !given.contains_key(KIND.name) && !base.contains_key(KIND.name);
             let what = if missing { "the key 'kind' is missing".into() } else { format!("kind = '{kind}' is not allowed") };
-            config(format!("{what}: kind must be one of {}", kinds()))
+            config(format!("{what}: kind must be {}", one_of(&kind, &all().map(|h| h.kind()).collect::<Vec<_>>())))
         })?;
         let placement = word("placement", os::PLACEMENT.default);
         if os::placement::placement(&placement).is_none() {
-            let names = MachineSpec::registered(os::PLACEMENT.name).join(", ");
-            return Err(config(format!("placement = '{placement}' is not allowed: placement must be one of {names}")));
+            let names = one_of(&placement, &MachineSpec::registered(os::PLACEMENT.name));
+            return Err(config(format!("placement = '{placement}' is not allowed: placement must be {names}")));
         }
         let keys = MachineSpec::keys(hardware, &placement);
         // What the preset says of a part that an override replaced is of no use to the new part.
@@ -197,6 +168,9 @@ impl MachineSpec {
         base.extend(given.clone());
         let seeded = base.contains_key(os::SEED.name);
         base.entry(os::SEED.name).or_insert(seed.into());
+        if let Some(refusal) = params::unknown(&keys, &base) {
+            return Err(config(format!("{refusal}{}", all_keys(&refusal, hardware, &placement, &keys))));
+        }
         let params = Params::resolve(&keys, &base).map_err(config)?;
         let spec = MachineSpec { name: name.to_owned(), about, hardware, params, seeded };
         spec.check_feedback().map_err(config)?;
@@ -257,13 +231,22 @@ impl MachineSpec {
     /// The names that a key chooses from where these are a registry, `kind`, `placement` and `table`; none of any other key.
     pub fn registered(key: &str) -> Vec<&'static str> {
         if key == KIND.name {
-            DESIGNS.iter().map(|d| d.kind).chain(SYSTEMS.iter().map(|s| s.kind)).collect()
+            Hardware::all(DESIGNS).map(|hardware| hardware.kind()).collect()
         } else if key == os::PLACEMENT.name {
             os::placement::PLACEMENTS.iter().map(|p| p.name).collect()
         } else if key == TABLE.name {
             TABLES.iter().map(|t| t.name).collect()
         } else {
             Vec::new()
+        }
+    }
+
+    /// The words that a key takes; none if it takes anything else.
+    pub fn words(key: &Key) -> Vec<&'static str> {
+        match key.allowed {
+            Allowed::OneOf(words) => words.to_vec(),
+            Allowed::Flag => vec!["true", "false"],
+            _ => MachineSpec::registered(key.name),
         }
     }
 

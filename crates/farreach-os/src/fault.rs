@@ -36,7 +36,12 @@ impl Os {
         {
             return Ok(touched(&e));
         }
-        self.touch_first(asid, vpn, kind)
+        let result = self.touch_first(asid, vpn, kind);
+        if result.is_err() {
+            // Making room may have dissolved ranges, though in vain.
+            self.sync_ranges(asid);
+        }
+        result
     }
 
     /// A touch that changes something: the first touch, the first store, or a fault.

@@ -12,6 +12,7 @@
 //! touch), [`placement`] (the policies that choose frames), [`frames`] (the allocators). Every other file is one
 //! mechanism.
 
+mod account;
 mod base_pages;
 mod bits;
 mod busy;
@@ -45,6 +46,7 @@ mod segment;
 mod space;
 mod view;
 
+pub use account::Frames;
 pub use contract::{Change, InUse, OutOfMemory, Touched, What};
 pub use farreach_types::params::{PAGE_SIZE, SEED};
 pub use keys::{PLACEMENT, keys};

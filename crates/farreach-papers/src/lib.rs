@@ -12,6 +12,7 @@
 //! the requests and keeps the answers. It must not know mechanisms either: a machine is a name, as `--machine` takes
 //! it.
 
+mod commands;
 mod ds13;
 mod expected_rows;
 pub mod hypotheses;

@@ -1,7 +1,8 @@
 //! All studies, and the report of studies with the claims that rest on them.
 
+use crate::commands;
 use crate::hypotheses::HYPOTHESES;
-use crate::results::{Results, Set};
+use crate::results::{Request, Results, Set};
 use crate::study::Study;
 use crate::{ds13, ps, rmm15, sv97, t94};
 use farreach_types::papers::{PAPERS_SCHEMA, Papers, Section};
@@ -81,6 +82,7 @@ pub fn with_claims(studies: &[&'static Study]) -> Vec<&'static Study> {
 pub(crate) fn shown(study: &Study, results: &Results, set: &Set) -> Section {
     let mut section = Section::new(study.id, study.title, study.rules);
     (study.section)(results, set, &mut section);
+    commands::add(study, results, set, &mut section);
     let claims = HYPOTHESES.iter().filter(|h| h.studies.first() == Some(&study.id));
     section.verdicts = claims.map(|h| h.judged(results, set)).collect();
     section
@@ -88,10 +90,12 @@ pub(crate) fn shown(study: &Study, results: &Results, set: &Set) -> Section {
 
 /// Shows these studies.
 pub fn show(studies: &[&Study], results: &Results, set: &Set) -> Papers {
+    let requests: Vec<Request> = studies.iter().flat_map(|s| (s.plan)(results, set)).collect();
+    let run: std::collections::BTreeSet<&str> = commands::names(&requests).collect();
     Papers {
         schema: PAPERS_SCHEMA.into(),
         set: set.name.clone(),
-        programs: set.all().cloned().collect(),
+        programs: set.all().filter(|p| run.contains(p.name.as_str())).cloned().collect(),
         sections: studies.iter().map(|s| shown(s, results, set)).collect(),
     }
 }

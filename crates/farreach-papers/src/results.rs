@@ -55,6 +55,10 @@ pub struct Measured {
 pub struct Set {
     /// `small`, `full`, or `chosen`.
     pub name: String,
+    /// Options of `farreach papers` for these programs, such as `--small`.
+    pub which: String,
+    /// Options of every command that decide what is measured: limit and seed.
+    pub how: String,
     /// The programs of T94 and PS, in the order of the tables.
     pub programs: Vec<Program>,
     /// The programs of DS13 and RMM15, which have much memory.

@@ -4,6 +4,9 @@
 //!
 //! Must not know how a result comes about, and asks nobody for more than is in it: no clock, no files, no machine that
 //! runs. A cost that a report shows is in the result, too.
+//!
+//! Charts with two axes are in `html/axes`, with lines (`html/lines`) or dots (`html/scatter`; `html/labels` places the
+//! names). Where a value goes is `html/scale`.
 
 pub mod compaction;
 mod contiguity;

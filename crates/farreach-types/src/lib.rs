@@ -11,6 +11,7 @@ pub mod event;
 pub mod papers;
 pub mod params;
 pub mod plural;
+pub mod suggest;
 pub mod text_file;
 pub mod translation;
 

@@ -45,6 +45,8 @@ pub struct Table {
     pub title: String,
     /// What the rows are: `program`.
     pub rows_are: String,
+    /// The command line that makes it again.
+    pub command: String,
     /// Heads.
     pub columns: Vec<Column>,
     /// Rows.
@@ -79,6 +81,8 @@ pub struct Column {
 pub struct Row {
     /// Its head.
     pub name: String,
+    /// The command line that finds its numbers again; empty if only that of the table does.
+    pub command: String,
     /// One cell per column.
     pub cells: Vec<Cell>,
 }
@@ -161,7 +165,7 @@ impl Section {
 impl Table {
     /// A table whose rows are programs, say.
     pub fn new(title: &str, rows_are: &str) -> Table {
-        Table { title: title.into(), rows_are: rows_are.into(), columns: Vec::new(), rows: Vec::new() }
+        Table { title: title.into(), rows_are: rows_are.into(), command: String::new(), columns: Vec::new(), rows: Vec::new() }
     }
 
     /// One more column.
@@ -172,7 +176,7 @@ impl Table {
     /// One more row.
     pub fn row(&mut self, name: impl Into<String>, cells: Vec<Cell>) {
         debug_assert_eq!(cells.len(), self.columns.len(), "a cell per column");
-        self.rows.push(Row { name: name.into(), cells });
+        self.rows.push(Row { name: name.into(), command: String::new(), cells });
     }
 }
 
@@ -204,7 +208,7 @@ pub struct Papers {
     pub schema: String,
     /// Name of the set of programs.
     pub set: String,
-    /// The programs.
+    /// The programs of the sections.
     pub programs: Vec<Program>,
     /// One per table or figure.
     pub sections: Vec<Section>,
@@ -230,7 +234,7 @@ impl Papers {
 }
 
 /// A program of a set.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Program {
     /// Its name, unique in the set.
     pub name: String,
@@ -238,6 +242,10 @@ pub struct Program {
     pub stands_for: String,
     /// It has a code of its own, so that fetches mean something.
     pub real: bool,
+    /// What `farreach sim` takes to run it: a file, or a kernel with its settings.
+    pub argument: String,
+    /// What `farreach papers --workload` takes to run it as here; empty if nothing does.
+    pub workload: String,
 }
 
 impl Program {

@@ -4,6 +4,7 @@
 //! against all keys of the parts it names. Unknown keys and values out of range are refused with key, value and what is allowed.
 
 use crate::addr::Bytes;
+use crate::suggest::did_you_mean;
 use serde_json::{Map, Value as Json};
 
 /// What a key accepts.
@@ -127,7 +128,11 @@ impl Key {
     pub fn check(&self, value: &Json) -> Result<Json, String> {
         self.parse(value).ok_or_else(|| {
             let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            format!("{} = {shown} is not allowed: {} must be {}", self.name, self.name, self.allowed)
+            let meant = match self.allowed {
+                Allowed::OneOf(words) => did_you_mean(&shown, words.iter().copied()),
+                _ => String::new(),
+            };
+            format!("{} = {shown} is not allowed: {} must be {}{meant}", self.name, self.name, self.allowed)
         })
     }
 
@@ -172,6 +177,12 @@ impl Key {
     }
 }
 
+/// Refuses a given key that is none of the declared ones, and names those like it.
+pub fn unknown(keys: &[&Key], given: &Map<String, Json>) -> Option<String> {
+    let name = given.keys().find(|name| !keys.iter().any(|key| key.name == *name))?;
+    Some(format!("unknown key '{name}'{}", did_you_mean(name, keys.iter().map(|key| key.name))))
+}
+
 /// The resolved keys of a machine, each checked. Getters panic on a key that was not declared or has another type: that is
 /// a mistake of the program, not of the user.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -183,13 +194,8 @@ impl Params {
     /// Resolves `given` against the declared keys: defaults filled in, everything checked. A key may be declared by several
     /// parts (the first declaration's default counts).
     pub fn resolve(keys: &[&Key], given: &Map<String, Json>) -> Result<Params, String> {
-        for name in given.keys() {
-            if !keys.iter().any(|k| k.name == name) {
-                let mut names: Vec<&str> = keys.iter().map(|k| k.name).collect();
-                names.sort_unstable();
-                names.dedup();
-                return Err(format!("unknown key '{name}'; this machine has: {}", names.join(", ")));
-            }
+        if let Some(refusal) = unknown(keys, given) {
+            return Err(refusal);
         }
         let mut values = Map::new();
         for key in keys {

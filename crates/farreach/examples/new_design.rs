@@ -71,6 +71,7 @@ impl Tlb for Hashed {
         }
         self.counts.misses += 1;
         self.counts.tag_misses += 1;
+        self.counts.superpage_misses += u64::from(pte.order > 0);
         match at.kind {
             Kind::Fetch => self.counts.fetch_misses += 1,
             Kind::Load => self.counts.load_misses += 1,

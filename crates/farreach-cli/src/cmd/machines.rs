@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::Args;
-use farreach_machine::{MachineSpec, Preset};
+use farreach_machine::{MachineSpec, Preset, reference};
 use farreach_types::params::Key;
 use std::fmt::Write as _;
 
@@ -13,13 +13,19 @@ Examples:
   farreach machines                                all presets
   farreach machines ds13                           those of a paper; `--machine ds13` runs them all, `--machine all` every one
   farreach machines t94/partial > mine.toml        a preset with every key, to change and use as --machine mine.toml
-  farreach machines --keys t94/partial             what each key means and accepts")]
+  farreach machines partial > mine.toml            the same for a kind of hardware, with every key at its default
+  farreach machines --keys t94/partial             what each key means and accepts
+  farreach machines --keys --markdown > keys.md    the keys of all kinds of hardware and policies")]
 pub struct MachinesArgs {
-    /// A preset or a TOML file, with or without overrides; or a group of presets, to list it.
+    /// A preset or a TOML file, with or without overrides; a kind of hardware, with every key at its default; or a group of presets, to list it.
+    #[arg(group = "which")]
     name: Option<String>,
     /// Explain the keys of the machine instead.
-    #[arg(long, requires = "name", conflicts_with = "json")]
+    #[arg(long, requires = "which", conflicts_with = "json")]
     keys: bool,
+    /// With --keys and without a name: the keys of every design, machine with caches and policy, as Markdown.
+    #[arg(long, requires = "keys", group = "which")]
+    markdown: bool,
     /// Print as JSON.
     #[arg(long)]
     json: bool,
@@ -27,11 +33,14 @@ pub struct MachinesArgs {
 
 /// Runs the command.
 pub fn run(args: MachinesArgs) -> Result<()> {
+    if args.markdown {
+        return super::common::print(&markdown());
+    }
     let name = args.name.as_deref();
     let group = Preset::all_of(name.unwrap_or("all"));
     let text = match name {
         Some(name) if group.is_empty() || args.keys => {
-            let spec = MachineSpec::parse(name, 0)?;
+            let spec = MachineSpec::of_kind(name).unwrap_or_else(|| MachineSpec::parse(name, 0))?;
             match (args.keys, args.json) {
                 (true, _) => explain(&spec),
                 (_, true) => format!("{}\n", serde_json::to_string_pretty(spec.params.as_json())?),
@@ -67,11 +76,49 @@ fn explain(spec: &MachineSpec) -> String {
     let mut out = format!("{}: {}\n\n", spec.name, spec.about);
     for key in keys {
         let value = &spec.params.as_json()[key.name];
-        let allowed = match &MachineSpec::registered(key.name)[..] {
-            [] => key.allowed.to_string(),
-            names => format!("one of {}", names.join(", ")),
-        };
-        out.push_str(&format!("{} = {value}\n    {}\n    {allowed}\n", key.name, key.about));
+        out.push_str(&format!("{} = {value}\n    {}\n    {}\n", key.name, key.about, allowed(key)));
     }
     out
+}
+
+/// What a key accepts, with the names of a registry where it chooses from one.
+fn allowed(key: &Key) -> String {
+    match &MachineSpec::registered(key.name)[..] {
+        [] => key.allowed.to_string(),
+        names => format!("one of {}", names.join(", ")),
+    }
+}
+
+/// The reference of all keys: a section for each group of parts, a table for each part.
+fn markdown() -> String {
+    let mut out = "<!-- Printed by `farreach machines --keys --markdown`. -->\n".to_owned();
+    let mut group = "";
+    for part in reference() {
+        if group != part.group {
+            group = part.group;
+            out.push_str(&format!("\n## {group}\n"));
+        }
+        if let Some((key, name)) = part.selected_by {
+            out.push_str(&format!("\n### `{key} = \"{name}\"`\n"));
+        }
+        out.push_str(&format!("\n{}\n", cell(part.about)));
+        if !part.keys.is_empty() {
+            out.push_str("\n| key | default | allowed | meaning |\n|---|---|---|---|\n");
+        }
+        for key in part.keys {
+            let default = match key.default {
+                "" if key.name == "kind" => "must be given".to_owned(),
+                "" => "none".to_owned(),
+                default => format!("`{default}`"),
+            };
+            let row = [format!("`{}`", key.name), default, cell(&allowed(key)), cell(key.about)];
+            out.push_str(&format!("| {} |\n", row.join(" | ")));
+        }
+    }
+    out
+}
+
+/// A text in a table: what Markdown takes for a border or a tag is only a character.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('<', "&lt;")
 }

@@ -2,9 +2,11 @@
 
 pub mod area;
 pub mod common;
+pub mod completions;
 pub mod contiguity;
 mod feed;
 pub mod machines;
+pub mod man;
 mod native;
 pub mod pagesize;
 pub mod papers;

@@ -21,6 +21,7 @@ use anyhow::{Context, Result, bail, ensure};
 use farreach_kernels::{KERNELS, Kernel, kernel};
 
 use farreach_live::{Options, Recorder, Watch};
+use farreach_types::suggest::did_you_mean;
 
 pub use catalogue::{Input, Program, programs};
 pub use notation::{KernelSpec, REFERENCES, open_source};
@@ -40,7 +41,7 @@ pub enum Workload {
 /// The workload of this name. Kernels also answer to `kernel/NAME`.
 ///
 /// # Errors
-/// There is none; the message lists all names.
+/// There is none; the message has the names most like it.
 pub fn find(name: &str) -> Result<Workload> {
     if let Some(kernel) = kernel(name.strip_prefix("kernel/").unwrap_or(name)) {
         return Ok(Workload::Kernel(kernel));
@@ -48,9 +49,9 @@ pub fn find(name: &str) -> Result<Workload> {
     if let Some(program) = programs().iter().find(|p| p.name == name) {
         return Ok(Workload::Program(program));
     }
-    let kernels = KERNELS.iter().map(|k| k.name).collect::<Vec<_>>().join(", ");
-    let names = programs().iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(", ");
-    bail!("there is no workload '{name}'; kernels are {kernels}; programs are {names}")
+    let meant = did_you_mean(name, KERNELS.iter().map(|k| k.name).chain(programs().iter().map(|p| p.name.as_str())));
+    let joint = if meant.is_empty() { ";" } else { "" };
+    bail!("there is no workload '{name}'{meant}{joint} `farreach workloads` lists the kernels and programs there are")
 }
 
 /// A command that is ready to run.

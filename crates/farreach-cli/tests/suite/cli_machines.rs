@@ -26,9 +26,14 @@ fn wrong_descriptions() {
     let nan = toml("nan.toml", "kind = \"single\"\ncpi = nan\n");
     let date = toml("date.toml", "kind = \"single\"\ncpi = 1979-05-27\n");
     for (machine, words) in [
-        ("t94/nosuch", &["t94/nosuch", "t94/single", "t94/partial", "FILE.toml"][..]),
-        ("", &["no preset ''", "t94/single"]),
-        ("t94/single:entrys=3", &["unknown key 'entrys'", "entries", "ways", "memory"]),
+        ("t94/nosuch", &["no preset 't94/nosuch'; `farreach machines` lists", "FILE.toml"][..]),
+        ("t94/patrial", &["no preset 't94/patrial'; did you mean 't94/partial'? `farreach machines` lists"]),
+        ("single", &["no preset 'single'; did you mean 't94/single'?"]),
+        ("rmm15/2m", &["did you mean 'ps/2m', 'ds13/2m' or 'rmm15/4k'?"]),
+        ("", &["no preset '';", "(t94, ps, "]),
+        ("t94/single:entrys=3", &["unknown key 'entrys'; did you mean 'entries'? `farreach machines --keys single` "]),
+        ("t94/partial:size=4K", &["unknown key 'size'; did you mean", "'page_size'", "--keys partial:placement=reservation` "]),
+        ("t94/single:xyzzy=4K", &["unknown key 'xyzzy'; `farreach machines --keys single` explains all"]),
         ("t94/single:entries=0", &["entries = 0", "1 to 65536"]),
         ("t94/single:entries=65537", &["entries = 65537", "1 to 65536"]),
         ("t94/single:entries=many", &["entries = many", "1 to 65536"]),
@@ -36,7 +41,11 @@ fn wrong_descriptions() {
         ("t94/single:entries=1,entries=2", &["'entries' is given twice"]),
         ("t94/single:entries", &["'entries'", "key=value"]),
         ("t94/single:kind=other", &["kind = 'other'", "single, superpage"]),
+        ("t94/single:kind=cluster", &["kind = 'cluster'", "single, superpage", "; did you mean 'clustered'?"]),
+        ("t94/single:placement=segmnet", &["placement = 'segmnet'", "demand, reservation", "; did you mean 'segment'?"]),
+        ("sv97/softvm:table=radiks", &["table = radiks", "linear, radix", "; did you mean 'radix'?"]),
         ("t94/single:replacement=clock", &["replacement = clock", "used-bit, lru, fifo, random"]),
+        ("t94/single:replacement=fifi", &["replacement = fifi", "used-bit, lru, fifo, random; did you mean 'fifo'?"]),
         ("t94/single:cpi=inf", &["cpi = inf", "number"]),
         ("t94/partial:factor=3", &["factor = 3", "power of two from 1 to 64"]),
         ("t94/partial:factor=128", &["factor = 128", "power of two from 1 to 64"]),
@@ -70,9 +79,9 @@ fn wrong_descriptions() {
     }
     let ran = farreach(["sim", &trace, "-m", &missing]);
     assert_eq!(ran.err.matches("No such file").count(), 1, "{}", ran.err);
-    line("machines nosuch").bad(1, &["no preset 'nosuch'", "groups of them: t94, ps", "all"]);
+    line("machines nosuch").bad(1, &["no preset 'nosuch'", "group of them (t94, ps, ", ", all)"]);
     // A group has no keys of its own, and what one of its machines refuses is refused.
-    line("machines --keys ds13").bad(1, &["no preset 'ds13'"]);
+    line("machines --keys ds13").bad(1, &["no preset 'ds13'; did you mean 'ds13/4k', 'ds13/2m' or 'ds13/1g'?"]);
     farreach(["sim", &trace, "-m", "ds13:segments=2"]).bad(1, &["machine 'ds13/4k:segments=2'", "unknown key 'segments'"]);
     line("machines --keys").bad(2, &["NAME"]);
     line("machines t94/single --keys --json").bad(2, &["--keys", "--json"]);
@@ -235,7 +244,62 @@ fn machines_with_caches_stand_beside_tlbs() {
     assert!(table.contains("What translation costs") && table.contains("sv97/mips:entries=16 data"), "{table}");
     let csv = run("--csv").out;
     assert!(csv.contains("system.handler.upte_loads") && csv.contains("system.data.events"), "{csv}");
-    farreach(["sim", "-", "-m", "sv97/softvm:penalty=3"]).bad(1, &["unknown key 'penalty'", "handler_cycles"]);
+    farreach(["sim", "-", "-m", "sv97/softvm:penalty=3"]).bad(1, &["unknown key 'penalty'", "--keys softvm` explains"]);
+}
+
+/// A kind of hardware stands for a machine of it with every key at its default: what a message about unknown keys names works.
+#[test]
+fn a_kind_is_explained_and_printed() {
+    let dir = Dir::new();
+    for (kind, key) in
+        [("single", "entries = 64\n"), ("softvm", "handler_cycles = "), ("single:placement=reservation", "region = ")]
+    {
+        let text = line(&format!("machines --keys {kind}")).good().out;
+        assert!(text.starts_with(&format!("{kind}: ")) && text.contains(key), "{text}");
+        let toml = dir.write("mine.toml", line(&format!("machines {kind}")).good().out);
+        let config = |name: &str| farreach(["machines", name, "--json"]).good().json();
+        assert_eq!(config(kind), config(&toml));
+    }
+    line("machines single:entires=3").bad(1, &["unknown key 'entires'; did you mean 'entries'?"]);
+}
+
+/// The reference of all keys names every key that a machine of any kind, on any policy, can have; and the book has this very text.
+#[test]
+fn the_reference_has_every_key() {
+    use farreach_machine::{Hardware, MachineSpec};
+    let text = line("machines --keys --markdown").good().out;
+    let row = |key: &str| format!("| `{key}` | ");
+    let section = |key: &str, name: &str| {
+        let heading = format!("\n### `{key} = \"{name}\"`\n");
+        let (_, rest) = text.split_once(&heading).unwrap_or_else(|| panic!("no section {heading}"));
+        rest.split("\n##").next().unwrap()
+    };
+    let (designs, systems) = (farreach_hw::tlb::DESIGNS.iter(), farreach_hw::system::SYSTEMS.iter());
+    let hardware: Vec<Hardware> = designs.map(|d| Hardware::Tlb(d)).chain(systems.map(|s| Hardware::System(s))).collect();
+    for part in &hardware {
+        let (kind, keys) = match part {
+            Hardware::Tlb(design) => (design.kind, design.keys),
+            Hardware::System(system) => (system.kind, system.keys),
+        };
+        let section = section("kind", kind);
+        keys.iter().for_each(|key| assert!(section.contains(&row(key.name)), "{} of {kind}", key.name));
+        for policy in farreach_os::placement::PLACEMENTS {
+            for key in MachineSpec::keys(*part, policy.name) {
+                assert!(text.contains(&row(key.name)), "{} of {kind} with {}", key.name, policy.name);
+            }
+        }
+    }
+    for policy in farreach_os::placement::PLACEMENTS {
+        let section = section("placement", policy.name);
+        policy.keys.iter().for_each(|key| assert!(section.contains(&row(key.name)), "{} of {}", key.name, policy.name));
+    }
+    // Of every row the borders are borders: what a key accepts has none.
+    text.lines().filter(|line| line.starts_with("| ")).for_each(|line| assert_eq!(line.matches(" | ").count(), 3, "{line}"));
+    let book = crate::common::root().join("docs/book/src/generated/keys.md");
+    let printed = std::fs::read_to_string(&book).unwrap();
+    assert!(printed == text, "{}: the keys are others now; `make book` takes them over", book.display());
+    line("machines --keys --markdown t94/single").bad(2, &["--markdown"]);
+    line("machines --markdown").bad(2, &["--keys"]);
 }
 
 /// What a key chooses from is listed with it, also where it is a registry.

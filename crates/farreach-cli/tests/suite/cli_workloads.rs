@@ -39,7 +39,9 @@ fn one_workload_is_shown() {
 
 #[test]
 fn what_cannot_be_is_refused() {
-    line("workloads nosuch").bad(1, &["'nosuch'", "gups", "semispace", "ngspice", "mummer"]);
+    line("workloads nosuch").bad(1, &["no workload 'nosuch'; `farreach workloads` lists"]);
+    line("workloads kernel/gusp").bad(1, &["no workload 'kernel/gusp'; did you mean 'gups'? `farreach workloads` lists"]);
+    line("sim workload:ngspcie").bad(1, &["no workload 'ngspcie'; did you mean 'ngspice'?"]);
     line("workloads gups --trace").bad(2, &["--output"]);
     line("workloads --prepare").bad(2, &["NAME"]);
     line("workloads gups --run --trace -o x").bad(2, &["cannot be used with"]);

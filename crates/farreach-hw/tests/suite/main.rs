@@ -4,5 +4,4 @@ mod mmu_oracle;
 mod oracle_golden;
 mod t94_golden;
 mod t94_hardware;
-mod tlb_filter;
 mod tlb_oracle;

@@ -3,12 +3,13 @@
 use super::any_engine::{AnyEngine, Location};
 use crate::engine::Engine;
 use crate::filter::MAX_DESIGNS;
+use crate::hardware::Hardware;
 use crate::instance::{Group, TlbInstance};
 use crate::lines::{self, LineEngine};
 use crate::memory_profile::MemoryProfile;
 use crate::options::Options;
 use crate::profile::Profile;
-use crate::spec::{Hardware, MachineSpec};
+use crate::spec::MachineSpec;
 use farreach_hw as hw;
 use farreach_hw::system::{DIFFERENCE, FAMILY};
 use farreach_os::Os;

@@ -2,8 +2,9 @@
 
 use super::Lab;
 use super::any_engine::{AnyEngine, Location, Seen};
+use crate::hardware::Hardware;
 use crate::instance::Group;
-use crate::spec::{Hardware, MachineSpec};
+use crate::spec::MachineSpec;
 use farreach_cost as cost;
 use farreach_types::addr::BASE_SHIFT;
 use farreach_types::counts::{Counts, MachineResult, RESULT_SCHEMA, RunResult, TlbCounts, Workload};

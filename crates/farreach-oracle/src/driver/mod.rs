@@ -1,7 +1,6 @@
 //! What the TLB tests share: a page table made by hand, a way to build a design from its keys, and an operating system
 //! that does just enough for the small examples of the specification.
 
-pub mod configurations;
 pub mod world;
 
 use farreach_hw::tlb::{Lookup, Outcome, Tlb, Unfiltered, design};

@@ -11,6 +11,9 @@ impl Os {
         // What grows is the region in which the old range ends. There may be none, if the trace never said what was
         // there.
         self.leave_segment(asid, old);
+        if old.start != new.start {
+            self.leave_segment(asid, new);
+        }
         let last = Vpn(old.start.0 + old.pages.saturating_sub(1));
         let source = self.space(asid).regions.find(last).cloned();
         let keep = VpnRange { start: old.start, pages: old.pages.min(new.pages) };

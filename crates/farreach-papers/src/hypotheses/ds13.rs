@@ -220,7 +220,7 @@ mod tests {
     /// The claim has two halves, and a set with a database judges both.
     #[test]
     fn h_ds_1_says_something_about_the_database_too() {
-        let program = |name: &str, like: &str| Program { name: name.into(), stands_for: like.into(), real: false };
+        let program = |name: &str, like: &str| Program { name: name.into(), stands_for: like.into(), ..Program::default() };
         let set = Set { large: vec![program("bfs", "Graph500"), program("db", "MySQL")], ..Set::default() };
         let claim = &CLAIMS[0];
         let verdict = |database: Option<u64>| {

@@ -1,7 +1,7 @@
 //! Claims of RMM15 about redundant memory mappings.
 
 use super::hypothesis::Hypothesis;
-use super::judge::{Tally, fails, holds, tally, untestable, worst};
+use super::judge::{Tally, about_named, fails, holds, tally, tally_named, untestable, worst};
 use crate::expected_rows::judged;
 use crate::large::{RMM_4K, RMM_CLUSTERED, RMM_OFF, RMM_RANGE, RMM_THP, data_misses, mean};
 use crate::micro::{FORK, PROTECT, SCATTERED, TINY};
@@ -29,12 +29,6 @@ fn walks(results: &Results, p: &Program) -> bool {
     overhead(results, &p.name, RMM_4K).is_some_and(|o| o >= 1.0)
 }
 
-/// Judges the first programs, all of which must agree with the claim. The other programs are added to the explanation.
-fn both(first: Tally, others: Tally) -> Finding {
-    let (one, other) = (first.all(), others.some());
-    Finding { verdict: one.verdict, why: format!("{} Of the others: {}", one.why, other.why) }
-}
-
 pub(super) const CLAIMS: &[Hypothesis] = &[
     Hypothesis {
         id: "H-RM-1",
@@ -55,18 +49,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         studies: &["rmm15-table2"],
         judge: |results, set| {
             let found = tally(set.large.iter(), |p| largest(results, &p.name).map(|s| (s >= 90.0, percent(s))));
-            let (yes, no) = (found.yes.len(), found.no.len());
-            let text = format!(
-                "{yes} of {}; not on {}.",
-                with_noun((yes + no) as u64, "program"),
-                crate::number_text::list(&found.no)
-            );
-            match (yes, no) {
-                (0, 0) => untestable("no program was run."),
-                (_, 0) => fails(text),
-                (0, _) => fails(text),
-                _ => holds(text),
-            }
+            // "Some only": neither none nor all.
+            if found.no.is_empty() && !found.is_empty() { fails(found.said(true)) } else { found.some() }
         },
     },
     Hypothesis {
@@ -81,14 +65,9 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             let Some(left) = mean(programs.iter().map(|p| left(results, set, p, 32, State::Fresh))) else {
                 return untestable("no program with walks was run.");
             };
-            let (yes, all) = (found.yes.len(), programs.len());
-            let text = format!(
-                "{yes} of {}, {} removed on average; less on {}.",
-                with_noun(all as u64, "program"),
-                percent(100.0 - left),
-                crate::number_text::list(&found.no)
-            );
-            if 2 * yes > all && left <= 2.1 { holds(text) } else { fails(text) }
+            let most = found.most();
+            let text = format!("{} On average {} removed.", most.why, percent(100.0 - left));
+            if most.verdict == Verdict::Holds && left <= 2.1 { holds(text) } else { fails(text) }
         },
     },
     Hypothesis {
@@ -102,10 +81,7 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                 let words = aged.map_or(String::new(), |a| format!(", on aged memory {}", percent(a)));
                 Some((fresh > 1.0 || aged.is_some_and(|a| a > 1.0), format!("{} left{words}", percent(fresh))))
             };
-            both(
-                tally(set.large.iter().filter(|p| p.is_like(&late)), many),
-                tally(set.large.iter().filter(|p| !p.is_like(&late)), many),
-            )
+            about_named(tally_named(set.large.iter(), &late, many), Tally::all)
         },
     },
     Hypothesis {
@@ -176,7 +152,7 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         studies: &["rmm15-table7"],
         judge: |results, set| {
             let mut finding =
-                tally(set.large.iter(), |p| time(results, &p.name).map(|t| ((-4.1..=3.0).contains(&t), percent(t)))).most();
+                tally(set.large.iter(), |p| time(results, &p.name).map(|t| ((-4.1..=3.0).contains(&t), percent(t)))).all();
             finding.why.push_str(" Effects on cache sets (GemsFDTD, +11.65 %) cannot show: no cache is simulated.");
             finding
         },
@@ -206,15 +182,13 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         studies: &["rmm15-fig6"],
         judge: |results, set| {
             let Some(mean) = average(results, set, RMM_RANGE) else { return untestable("no program was run.") };
-            let dear: Vec<String> = set
-                .large
-                .iter()
-                .filter_map(|p| overhead(results, &p.name, RMM_RANGE).filter(|&o| o > 2.0).map(|o| (p, o)))
-                .filter(|(p, _)| !p.is_like(&["GUPS"]))
-                .map(|(p, o)| format!("{} ({})", p.name, percent(o)))
-                .collect();
-            let text = format!("mean {}; above 2 % but for GUPS: {}.", percent(mean), crate::number_text::list(&dear));
-            if mean < 1.0 && dear.is_empty() { holds(text) } else { fails(text) }
+            // "On GUPS only": more there, and on no other program.
+            let (gups, others) = tally_named(set.large.iter(), &["GUPS"], |p| {
+                overhead(results, &p.name, RMM_RANGE).map(|o| (o > 2.0, percent(o)))
+            });
+            let words = |of: &Tally| if of.is_empty() { "no program was run.".into() } else { of.said(true) };
+            let text = format!("mean {}. More than 2 % on GUPS: {} On others: {}", percent(mean), words(&gups), words(&others));
+            if mean < 1.0 && gups.no.is_empty() && others.yes.is_empty() { holds(text) } else { fails(text) }
         },
     },
     Hypothesis {
@@ -356,7 +330,7 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             let found = programs.some();
             let thrashes = if tiny_ranges > pages { Verdict::Holds } else { Verdict::Fails };
             let why = format!(
-                "made by hand: {} {pages} walks with threshold 8, {tiny_ranges} with 4. Threshold 8 to 1, {}",
+                "made by hand: {} {pages} walks with threshold 8, {tiny_ranges} with 4. Threshold 8 to 1: {}",
                 tiny.why, found.why
             );
             Finding { verdict: worst([tiny.verdict, thrashes, found.verdict]), why }

@@ -1,15 +1,15 @@
 //! Claims about the designs of T94 at 64 entries.
 
 use super::hypothesis::Hypothesis;
-use super::judge::{compare, fails, holds, tally, untestable};
-use crate::machines::relative_area;
-use crate::machines::{COMPLETE, PARTIAL, SET_ASSOCIATIVE, SINGLE, SUPERPAGE, sized};
+use super::judge::{can, compare, compared, fails, holds, tally, tally_named, untestable, worst};
+use crate::machines::{COMPLETE, PARTIAL, SET_ASSOCIATIVE, SINGLE, SUPERPAGE, relative_area, sized};
 use crate::number_text::percent;
 use crate::t94::options::{COMPLETE_SETS, INTEGRATED, PARTIAL_SETS, SAME_ENTRY};
 use crate::t94::table5::cache_misses;
 use crate::t94::table7::{DESIGNS, Sizing, sizing};
 use crate::t94::table8::{mean_area, mean_misses};
 use crate::t94::table10::TRIPLE;
+use farreach_types::papers::{Finding, Program, Verdict};
 
 pub(super) const CLAIMS: &[Hypothesis] = &[
     Hypothesis {
@@ -74,7 +74,11 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         claim: "256 entries in 4 ways with random replacement can miss less than 256 fully associative ones with used bits \
                 (nasa7, pthor)",
         studies: &["t94-table6", "t94-table9"],
-        judge: |results, set| compare(results, set, SET_ASSOCIATIVE, &sized(SINGLE, 256), |a, b| a < b).some(),
+        judge: |results, set| {
+            let fully = sized(SINGLE, 256);
+            let less = |p: &Program| compared(results, p, SET_ASSOCIATIVE, &fully, |a, b| a < b);
+            can(tally_named(set.programs.iter(), &["nasa7", "pthor"], less))
+        },
     },
     Hypothesis {
         id: "H-T94-6",
@@ -96,12 +100,14 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         claim: "At equal area complete subblocks of factor 2 always miss less than single pages, those of factor 4 often",
         studies: &["t94-table10"],
         judge: |results, set| {
-            tally(set.programs.iter(), |p| {
-                let [a, b, c] = TRIPLE.map(|t| results.misses(&p.name, t.1));
-                let (single, two, four) = (a?, b?, c?);
-                Some((two < single, format!("{single}, factor 2 {two}, factor 4 {four}")))
-            })
-            .all()
+            // The first of the three has single pages, the others factors 2 and 4.
+            let less = |i: usize| tally(set.programs.iter(), |p| compared(results, p, TRIPLE[i].1, TRIPLE[0].1, |a, b| a < b));
+            let (two, four) = (less(1).all(), less(2).most());
+            if two.verdict == Verdict::NotTestable {
+                return two;
+            }
+            let why = format!("factor 2: {} Factor 4: {}", two.why, four.why);
+            Finding { verdict: worst([two.verdict, four.verdict]), why }
         },
     },
     Hypothesis {

@@ -1,7 +1,7 @@
 //! Columns side by side over sizes: a histogram of several things.
 
+use super::axes::{x_places, y_axis};
 use super::parts::{colour, percent, px};
-use super::plots::{x_places, y_axis};
 use super::scale::Scale;
 use maud::{Markup, html};
 

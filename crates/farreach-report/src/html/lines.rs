@@ -1,8 +1,8 @@
 //! Lines over an axis: misses by page size, memory over time. The drawing stretches with the page; text does not, because it belongs to
 //! the page and is only placed on the drawing.
 
-use super::parts::{apart, chip, colour, percent, px};
-use super::plots::{ACROSS, HEIGHT, LINE, x_axis, x_places, y_axis};
+use super::axes::{ACROSS, HEIGHT, LINE, x_axis, x_places, y_axis};
+use super::parts::{apart, breakable, chip, colour, percent, px};
 use super::scale::{Scale, tick_label};
 use maud::{Markup, html};
 
@@ -55,59 +55,100 @@ pub(super) fn fit(lines: &[Line]) -> Scale {
 
 /// A section with a chart. `axis`: what lies along the bottom.
 pub(super) fn chart(title: &str, lead: &Markup, across: &Across, axis: &str, y: Scale, lines: &[Line]) -> Markup {
-    let height = HEIGHT.max(LINE * (lines.len() as f64 + 1.0));
     let places = across.places();
-    let top = |value: f64| height * (1.0 - y.at(value));
-    let ends: Vec<f64> = lines.iter().map(|line| top(line.values.last().copied().unwrap_or(0.0))).collect();
-    let labels = apart(&ends, LINE, height);
-    let tall = format!("height:{height}px");
-    let named = |i: usize| html! { span.named { (chip(i)) span.name { (lines[i].name) } } };
+    let drawn = |(design, line): (usize, &Line)| Drawn {
+        design,
+        name: line.name.clone(),
+        points: places.iter().copied().zip(line.values.iter().copied()).collect(),
+    };
+    let drawn: Vec<Drawn> = lines.iter().enumerate().map(drawn).collect();
+    let tip = |k: usize| across.name(k);
+    let bottom = match across {
+        Across::Numbers(_) => x_axis(across.scale().unwrap_or(Scale::linear(0.0)), axis),
+        Across::Names(names) => x_places(places.iter().copied().zip(names.iter().map(String::as_str)), axis),
+    };
     html! {
         section {
             h2 { (title) }
             p.lead { (lead) @if y.is_log() { " The scale is logarithmic." } }
-            div.plot {
-                div style=(tall) { (y_axis(y)) }
-                div.area style=(tall) {
-                    svg width="100%" height="100%" {
-                        @for tick in y.ticks() { line.grid x1="0" x2="100%" y1=(px(top(tick))) y2=(px(top(tick))) {} }
-                        @for at in upright(across, &places) { line.grid.faint x1=(percent(at)) x2=(percent(at)) y1="0" y2="100%" {} }
-                    }
-                    svg.stretch width="100%" height="100%" viewBox={ "0 0 " (ACROSS) " " (height) } preserveAspectRatio="none" role="img" aria-label=(title) {
-                        @for (i, line) in lines.iter().enumerate() {
-                            @let points: Vec<String> = line.values.iter().zip(&places).map(|(v, x)| format!("{},{}", px(x * ACROSS), px(top(*v)))).collect();
-                            polyline class={ "trace " (colour(i)) } points=(points.join(" ")) { title { (line.name) } }
+            (plot(title, y, &upright(across, &places), &bottom, &drawn, (places.len() <= DOTS).then_some(&tip)))
+            div.legend { @for line in &drawn { (line.named()) } }
+        }
+    }
+}
+
+/// A line where it is drawn.
+pub(super) struct Drawn {
+    /// Which colour and letters it has.
+    pub(super) design: usize,
+    pub(super) name: String,
+    /// Places across, from 0 to 1, and values. A line has at least one.
+    pub(super) points: Vec<(f64, f64)>,
+}
+
+impl Drawn {
+    fn named(&self) -> Markup {
+        html! { span.named { (chip(self.design)) span.name { (breakable(&self.name)) } } }
+    }
+}
+
+/// The lines between their axes, each with its name at its end. `upright`: where the grid has lines from below; `bottom`: the axis there;
+/// `tip`: what the place of a point is called, if points have dots.
+pub(super) fn plot(
+    what: &str,
+    y: Scale,
+    upright: &[f64],
+    bottom: &Markup,
+    lines: &[Drawn],
+    tip: Option<&dyn Fn(usize) -> String>,
+) -> Markup {
+    let height = HEIGHT.max(LINE * (lines.len() as f64 + 1.0));
+    let top = |value: f64| height * (1.0 - y.at(value));
+    let ends: Vec<f64> = lines.iter().map(|line| top(line.points.last().map_or(0.0, |p| p.1))).collect();
+    let labels = apart(&ends, LINE, height);
+    let tall = format!("height:{height}px");
+    html! {
+        div.plot {
+            div style=(tall) { (y_axis(y)) }
+            div.area style=(tall) {
+                svg width="100%" height="100%" {
+                    @for tick in y.ticks() { line.grid x1="0" x2="100%" y1=(px(top(tick))) y2=(px(top(tick))) {} }
+                    @for at in upright { line.grid.faint x1=(percent(*at)) x2=(percent(*at)) y1="0" y2="100%" {} }
+                }
+                svg.stretch width="100%" height="100%" viewBox={ "0 0 " (ACROSS) " " (height) } preserveAspectRatio="none" role="img" aria-label=(what) {
+                    @for line in lines {
+                        @if let [(_, only)] = line.points[..] {
+                            line class={ "trace " (colour(line.design)) } x1="0" x2=(ACROSS) y1=(px(top(only))) y2=(px(top(only))) {}
+                        } @else {
+                            @let points: Vec<String> = line.points.iter().map(|(x, v)| format!("{},{}", px(x * ACROSS), px(top(*v)))).collect();
+                            polyline class={ "trace " (colour(line.design)) } points=(points.join(" ")) { title { (line.name) } }
                         }
                     }
-                    @if places.len() <= DOTS {
-                        svg width="100%" height="100%" {
-                            @for (i, line) in lines.iter().enumerate() {
-                                @for (k, (value, x)) in line.values.iter().zip(&places).enumerate() {
-                                    circle class={ "fill " (colour(i)) } cx=(percent(*x)) cy=(px(top(*value))) r="3" {
-                                        title { (line.name) ", " (across.name(k)) ": " (tick_label(*value)) }
-                                    }
+                }
+                @if let Some(tip) = tip {
+                    svg width="100%" height="100%" {
+                        @for line in lines {
+                            @for (k, (x, value)) in line.points.iter().enumerate() {
+                                circle class={ "fill " (colour(line.design)) } cx=(percent(*x)) cy=(px(top(*value))) r="3" {
+                                    title { (line.name) ", " (tip(k)) ": " (tick_label(*value)) }
                                 }
                             }
                         }
                     }
                 }
-                div.ends style=(tall) {
-                    svg width="18" height=(height) {
-                        @for (i, (end, label)) in ends.iter().zip(&labels).enumerate() {
-                            polyline class={ "leader " (colour(i)) } points={ "0," (px(*end)) " 5," (px(*end)) " 13," (px(*label)) " 18," (px(*label)) } {}
-                        }
-                    }
-                    @for (i, label) in labels.iter().enumerate() {
-                        div.end style={ "top:" (px(*label)) "px" } { (named(i)) }
+            }
+            div.ends style=(tall) {
+                svg width="18" height=(height) {
+                    @for (line, (end, label)) in lines.iter().zip(ends.iter().zip(&labels)) {
+                        polyline class={ "leader " (colour(line.design)) } points={ "0," (px(*end)) " 5," (px(*end)) " 13," (px(*label)) " 18," (px(*label)) } {}
                     }
                 }
-                div {}
-                @match across {
-                    Across::Numbers(_) => (x_axis(across.scale().unwrap_or(Scale::linear(0.0)), axis)),
-                    Across::Names(names) => (x_places(places.iter().copied().zip(names.iter().map(String::as_str)), axis)),
+                @for (line, label) in lines.iter().zip(&labels) {
+                    div.end style={ "top:" (px(*label)) "px" } title=(line.name) { (line.named()) }
                 }
             }
-            div.legend { @for i in 0..lines.len() { (named(i)) } }
+            div {}
+            (bottom)
         }
     }
 }

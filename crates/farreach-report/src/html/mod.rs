@@ -1,15 +1,18 @@
 //! One page, complete in itself: no script, no network, opened from a file. Text from outside is escaped by the template
 //! engine, and the page's own policy forbids scripts besides.
 
+mod axes;
 mod bars;
 mod columns;
 pub mod contiguity;
 mod headline;
+mod labels;
 mod lines;
 pub mod pagesize;
 pub(super) mod parts;
 mod plots;
 pub(super) mod scale;
+mod scatter;
 mod systems;
 mod tables;
 

@@ -1,9 +1,8 @@
 //! The page of the page-size study.
 
 use super::lines::{Across, Line, chart, fit};
-use super::parts::{chip, colour, percent, px};
-use super::plots::{ACROSS, Dot, HEIGHT, frontier, grid, place, x_axis, y_axis};
 use super::scale::Scale;
+use super::scatter::{Dot, fit as fit_dots, scatter};
 use super::{Head, document};
 use crate::format::{NONE, bytes, count, counted, grouped, rate};
 use crate::view::cleaned_study;
@@ -18,7 +17,8 @@ pub fn render(result: &PageSizeResult) -> String {
     let result = &cleaned_study(result);
     let about = counted(result.rows.len() as u64, "page size");
     let nothing = "Nothing was looked up, so no page size is better than another.";
-    let title = result.advice.as_ref().map_or(nothing, |advice| &advice.text);
+    let headline = headline(result);
+    let title = headline.as_deref().unwrap_or(nothing);
     document(
         &Head::program(&result.workload, &about, title),
         &html! {
@@ -87,19 +87,14 @@ fn entries(result: &PageSizeResult, side: &str, of: fn(&PageCounts) -> &Vec<u64>
 /// Misses against memory, page sizes and policies.
 fn against(result: &PageSizeResult) -> Markup {
     let points = result.points();
-    let x = Scale::linear(points.iter().map(|p| p.peak_bytes as f64 / MIB).fold(0.0, f64::max) * 1.06);
-    let y = match Scale::fit_from(8.0, points.iter().map(|p| p.misses as f64)) {
-        Scale::Linear(max) => Scale::Linear(max * 1.06),
-        log => log,
+    let dot = |(design, p): (usize, &'_ FrontierPoint)| {
+        let tip = format!("{}: {} misses, {}", p.name, grouped(p.misses), bytes(p.peak_bytes));
+        (design, p.peak_bytes as f64 / MIB, p.misses as f64, tip)
     };
-    let dot = |(design, p): (usize, &FrontierPoint)| Dot {
-        design,
-        x: x.at(p.peak_bytes as f64 / MIB),
-        y: HEIGHT * (1.0 - y.at(p.misses as f64)),
-    };
-    let dots: Vec<Dot> = points.iter().enumerate().map(dot).collect();
-    let labels = place(&dots, |i| &points[i].name);
-    let tall = format!("height:{HEIGHT}px");
+    let dots: Vec<Dot> = (points.iter().enumerate().map(dot))
+        .map(|(design, x, y, tip)| Dot { design, name: &points[design].name, x, y, tip })
+        .collect();
+    let (x, y) = fit_dots(&dots);
     html! {
         section {
             h2 { "Misses against memory" }
@@ -107,41 +102,49 @@ fn against(result: &PageSizeResult) -> Markup {
                 "Fetch and data misses together, and the most memory allocated at any time. Left is less memory, low is fewer misses; on the dotted "
                 "steps stands what nothing else beats in both" @if y.is_log() { "; misses are logarithmic" } "."
             }
-            div.plot.scatter {
-                div style=(tall) { (y_axis(y)) }
-                div.area style=(tall) {
-                    svg width="100%" height="100%" { (grid(x, y, HEIGHT)) }
-                    svg.stretch width="100%" height="100%" viewBox={ "0 0 " (ACROSS) " " (HEIGHT) } preserveAspectRatio="none" {
-                        polyline.frontier points=(frontier(&dots)) {}
-                    }
-                    svg width="100%" height="100%" role="img" aria-label="misses against memory" {
-                        @for (dot, label) in dots.iter().zip(&labels) {
-                            @let p = &points[dot.design];
-                            @if (label.top - dot.y).abs() > 1.0 {
-                                line class={ "leader " (colour(dot.design)) } x1=(percent(dot.x)) x2=(percent(dot.x)) y1=(px(dot.y)) y2=(px(label.top)) {}
-                            }
-                            circle class={ "fill " (colour(dot.design)) } cx=(percent(dot.x)) cy=(px(dot.y)) r="6" {
-                                title { (p.name) ": " (grouped(p.misses)) " misses, " (bytes(p.peak_bytes)) }
-                            }
-                        }
-                    }
-                    @for (dot, label) in dots.iter().zip(&labels) {
-                        @let side = if label.left {
-                            format!("right:calc({} + 9px)", percent(1.0 - dot.x))
-                        } else {
-                            format!("left:calc({} + 9px)", percent(dot.x))
-                        };
-                        div.spot style={ (side) ";top:" (px(label.top)) "px" } title=(points[dot.design].name) {
-                            span.named { (chip(dot.design)) span.name { (points[dot.design].name) } }
-                        }
-                    }
-                }
-                div {}
-                (x_axis(x, "memory at the peak, MiB"))
-            }
-            div.legend { @for (i, p) in points.iter().enumerate() { span.named { (chip(i)) span.name { (p.name) } } } }
+            (scatter("misses against memory", "memory at the peak, MiB", (x, y), &dots))
         }
     }
+}
+
+/// The advice in a sentence, its numbers short: the text of the result has all their digits.
+fn headline(result: &PageSizeResult) -> Option<String> {
+    let advice = result.advice.as_ref()?;
+    let base = &result.rows.first()?.counts;
+    let at = result.rows.iter().position(|row| row.counts.page_size == advice.page_size)?;
+    let best = &result.rows[at].counts;
+    let name = |c: &PageCounts| format!("{} pages", Bytes(c.page_size));
+    let percent = |ratio: f64| format!("{}\u{a0}%", rate(100.0 * ratio));
+    let growth = |c: &PageCounts| percent(c.total_bytes as f64 / base.total_bytes.max(1) as f64 - 1.0);
+    let of_base = |c: &PageCounts| match base.misses() {
+        0 => "as many misses (none)".to_owned(),
+        all => format!("{} of the misses", percent(c.misses() as f64 / all as f64)),
+    };
+    let mut text = if at == 0 {
+        let misses = counted(base.misses(), "miss");
+        let allowed = percent(advice.memory_allowed);
+        format!(
+            "{}: {misses} in {}; no larger size saves any within {allowed} more memory",
+            name(base),
+            bytes(base.total_bytes)
+        )
+    } else {
+        format!(
+            "{}: {} of {} ({} against {}) for {} more memory ({} against {})",
+            name(best),
+            of_base(best),
+            name(base),
+            count(best.misses()),
+            count(base.misses()),
+            growth(best),
+            bytes(best.total_bytes),
+            bytes(base.total_bytes)
+        )
+    };
+    if let Some(next) = result.rows.get(at + 1).map(|row| &row.counts) {
+        text += &format!("; {} would have {} for {} more", name(next), of_base(next), growth(next));
+    }
+    Some(text + ".")
 }
 
 /// A name and where its value is.

@@ -37,15 +37,15 @@ pub fn render(papers: &Papers) -> String {
                     nav.toc { @for s in &papers.sections { a href={ "#" (s.id) } { (s.id) } " " } }
                 }
                 main {
-                    @if !verdicts.is_empty() {
+                    @if !verdicts.is_empty() && papers.sections.len() > 1 {
                         section {
                             h2 { "Verdicts" }
                             p.lead {
-                                "Each claim is judged by the numbers below, with the same rule on every run; a claim that fails names the "
-                                "programs it fails on. Nothing is tuned."
+                                "Each claim is judged by the numbers below, with the same rule on every run. What was found stands with the first "
+                                "table or figure that a claim rests on, and on which programs it does not hold. Nothing is tuned."
                             }
                             table.verdicts {
-                                tbody { @for v in &verdicts { (verdict(v, true)) } }
+                                tbody { @for v in &verdicts { (linked(v)) } }
                             }
                         }
                     }
@@ -65,12 +65,41 @@ fn class(verdict: Verdict) -> &'static str {
     }
 }
 
-fn verdict(v: &Judged, linked: bool) -> Markup {
+/// A claim in the list of all: the reason stands with its study.
+fn linked(v: &Judged) -> Markup {
     html! {
         tr {
-            td { @if linked { a href={ "#" (v.studies.first().map_or("", String::as_str)) } { (v.id) } } @else { (v.id) } }
+            td { a href={ "#" (v.studies.first().map_or("", String::as_str)) } { (v.id) } }
             td { span class={ "badge " (class(v.verdict)) } { (v.verdict) } }
-            td { details open[!linked && v.verdict == Verdict::Fails] { summary { (v.claim) "." } p { (clean(&v.why)) } } }
+            td { (v.claim) "." }
+        }
+    }
+}
+
+fn verdict(v: &Judged) -> Markup {
+    html! {
+        tr {
+            td { (v.id) }
+            td { span class={ "badge " (class(v.verdict)) } { (v.verdict) } }
+            td { details open[v.verdict == Verdict::Fails] { summary { (v.claim) "." } p { (clean(&v.why)) } } }
+        }
+    }
+}
+
+/// The command lines that find the numbers of a table again, and those of its rows.
+fn commands(table: &Table) -> Markup {
+    let line = |command: &str| html! { code { (clean(command)) } };
+    html! {
+        @if !table.command.is_empty() {
+            details.commands {
+                summary { "Measure it again" }
+                dl {
+                    div { dt { "all rows" } dd { (line(&table.command)) } }
+                    @for row in table.rows.iter().filter(|row| !row.command.is_empty()) {
+                        div { dt { (clean(&row.name)) } dd { (line(&row.command)) } }
+                    }
+                }
+            }
         }
     }
 }
@@ -82,7 +111,7 @@ fn section(section: &Section) -> Markup {
             h2 { (section.title) }
             p.lead { code { (section.id) } " · " (section.rules) }
             @if !section.verdicts.is_empty() {
-                table.verdicts { tbody { @for v in &section.verdicts { (verdict(v, false)) } } }
+                table.verdicts { tbody { @for v in &section.verdicts { (verdict(v)) } } }
             }
             div.charts[small] {
                 @for c in &section.charts { (if small { chart(c, 200.0, 150.0) } else { chart(c, 560.0, 300.0) }) }
@@ -132,5 +161,6 @@ fn table(table: &Table) -> Markup {
                 }
             }
         }
+        (commands(table))
     }
 }

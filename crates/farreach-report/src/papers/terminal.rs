@@ -44,6 +44,10 @@ fn section(section: &Section, width: usize) -> String {
         out += &format!("\n{}\n", table.title);
         out += &grid(table, width);
     }
+    // The tables of a section are of the same machines.
+    if let Some(table) = section.tables.first().filter(|table| !table.command.is_empty()) {
+        out += &again(table);
+    }
     for v in &section.verdicts {
         out.push('\n');
         out += &verdict(v, text);
@@ -55,6 +59,13 @@ fn section(section: &Section, width: usize) -> String {
         out += &wrapped(note, "  ", text);
     }
     out
+}
+
+/// How the numbers are found again, of all rows and of one of them. Commands are not wrapped, for they are copied.
+fn again(table: &Table) -> String {
+    let one = table.rows.iter().find(|row| !row.command.is_empty());
+    let one = one.map_or(String::new(), |row| format!("  {} alone: {}\n", clean(&row.name), clean(&row.command)));
+    format!("\n  again: {}\n{one}", clean(&table.command))
 }
 
 fn verdict(v: &Judged, width: usize) -> String {

@@ -3,6 +3,10 @@
 //! What stands before and behind each member is enough to read it, so an archive may come from a pipe, and takes no memory for what it
 //! contains. The directory at the end must list just these members in this order: an archive in which members were replaced, or that
 //! was cut between two, is refused.
+//!
+//! The stream reader of the crate `zip` 9.8.1 refuses members whose sizes stand behind them, and stops at the directory without a look
+//! at it: a member that is gone, or bytes behind the end, go unseen. That of `rc-zip-sync` 4.4.2 reads neither such members nor the
+//! directory, takes whatever it cannot read for the end, and reads an archive that was cut between two members for ever.
 
 use std::fmt;
 use std::io::{self, BufRead, ErrorKind, Read};

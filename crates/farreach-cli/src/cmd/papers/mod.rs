@@ -1,6 +1,7 @@
 //! `farreach papers`: the papers' tables and figures, measured again.
 
 mod cache;
+mod estimate;
 mod programs;
 mod runner;
 

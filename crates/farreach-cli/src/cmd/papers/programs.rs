@@ -2,6 +2,7 @@
 
 use super::cache::{Cache, hash_file};
 use crate::cmd::common::note;
+use crate::cmd::program::shown;
 use crate::cmd::progress::{Display, Goal};
 use crate::cmd::record::header;
 use anyhow::{Context, Result, anyhow, bail};
@@ -37,6 +38,27 @@ enum Stream {
     Trace { file: String, hash: String, references: u64 },
 }
 
+impl Stream {
+    /// What `farreach sim` takes for it.
+    fn argument(&self) -> String {
+        match self {
+            Stream::Trace { file, .. } => shown(&[file.into()]),
+            Stream::Kernel(kernel, settings) => {
+                let mut parts = Vec::new();
+                if settings.size != kernel.default_size {
+                    parts.push(format!("size={}", Bytes(settings.size)));
+                }
+                parts.push(match settings.references {
+                    n if n % 1_000_000 == 0 => format!("references={}M", n / 1_000_000),
+                    n => format!("references={n}"),
+                });
+                parts.extend((settings.seed > 0).then(|| format!("seed={}", settings.seed)));
+                format!("workload:{}:{}", kernel.name, parts.join(","))
+            }
+        }
+    }
+}
+
 /// Where a set's programs come from.
 pub struct Sources<'a> {
     /// Where recordings are kept.
@@ -52,7 +74,7 @@ pub struct Sources<'a> {
 impl Programs {
     /// The kernels that stand for programs of the papers; in the full set, real programs besides. `None`: interrupted.
     pub fn standard(from: &Sources) -> Result<Option<Programs>> {
-        let mut programs = Programs::none(if from.small { "small" } else { "full" });
+        let mut programs = Programs::none(if from.small { "small" } else { "full" }, from);
         for kernel in KERNELS.iter().filter(|k| T94.contains(&k.stands_for)) {
             programs.add_kernel(kernel, from);
         }
@@ -60,8 +82,12 @@ impl Programs {
             let kernel = kernel(name).expect("the list names kernels");
             let size = (if from.small { small } else { full }) << 20;
             let references = if from.small { references * 1_000_000 } else { FULL_REFERENCES };
-            programs.set.large.push(Program { name: name.into(), stands_for: stands_for.into(), real: false });
-            programs.streams.push((name.into(), Stream::Kernel(kernel, Settings { size, references, seed: from.seed })));
+            let stream = Stream::Kernel(kernel, Settings { size, references, seed: from.seed });
+            let argument = stream.argument();
+            // `--workload` has it with other settings.
+            let program = Program { name: name.into(), stands_for: stands_for.into(), argument, ..Program::default() };
+            programs.set.large.push(program);
+            programs.streams.push((name.into(), stream));
         }
         if !from.small {
             let packages = workloads::programs().iter().flat_map(|p| p.packages.iter().map(String::as_str));
@@ -83,7 +109,12 @@ impl Programs {
 
     /// Kernels, programs and trace files by name. `None`: interrupted.
     pub fn chosen(names: &[String], from: &Sources) -> Result<Option<Programs>> {
-        let mut programs = Programs::none("chosen");
+        let mut programs = Programs::none("chosen", from);
+        for name in names {
+            let word = shown(&[name.into()]);
+            programs.set.which += if programs.set.which.is_empty() { "-w " } else { " -w " };
+            programs.set.which += &word;
+        }
         for name in names {
             if programs.set.programs.iter().any(|p| p.name == *name) {
                 bail!("--workload {name} is given twice");
@@ -104,15 +135,20 @@ impl Programs {
         Ok(Some(programs))
     }
 
-    fn none(name: &str) -> Programs {
-        Programs { set: Set { name: name.into(), ..Set::default() }, streams: Vec::new() }
+    fn none(name: &str, from: &Sources) -> Programs {
+        let mut how = Vec::new();
+        how.extend(from.limit.map(|n| format!("--limit {n}")));
+        how.extend((from.seed > 0).then(|| format!("--seed {}", from.seed)));
+        let which = if from.small { "--small" } else { "" }.to_owned();
+        Programs { set: Set { name: name.into(), which, how: how.join(" "), ..Set::default() }, streams: Vec::new() }
     }
 
     /// A program of the studies of T94 and PS, and of those of DS13 and RMM15 if it stands for one of theirs or was asked for by name.
     fn add(&mut self, name: &str, stands_for: &str, real: bool, stream: Stream) {
         let of = |paper: &dyn Fn(&str) -> bool| {
             let stands_for = stands_for.split(", ").filter(|s| paper(s)).collect::<Vec<_>>().join(", ");
-            Program { name: name.into(), stands_for, real }
+            let (argument, workload) = (stream.argument(), shown(&[name.trim_end_matches('*').into()]));
+            Program { name: name.into(), stands_for, real, argument, workload }
         };
         self.set.programs.push(of(&|s| T94.contains(&s)));
         let large = of(&|s| s == "MySQL" || LARGE.iter().any(|l| l.1.split(", ").any(|name| name == s)));

@@ -2,6 +2,7 @@
 //! of machines with caches; passes go on all processors, and what each finds is kept at once.
 
 use super::cache::Cache;
+use super::estimate::{Estimate, spoken};
 use super::programs::Programs;
 use crate::cmd::common::note;
 use crate::cmd::progress::{Line, time};
@@ -16,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What runs requests.
 pub struct Runner<'a> {
@@ -27,37 +28,21 @@ pub struct Runner<'a> {
     pub limit: Option<u64>,
 }
 
-/// Instructions before a sample: a program begins with its faults.
-const START: u64 = 2_000_000;
-/// Instructions of a sample.
-const SAMPLE: u64 = 1_000_000;
-/// Seconds per reference and page size, where that is all that is known: the page-size study is the smaller part.
-const PAGES_RATE: f64 = 10e-9;
-
-/// A time as people say it.
-fn spoken(seconds: f64) -> String {
-    match seconds {
-        s if s < 90.0 => counted(s.round() as u64, "second"),
-        s if s < 5400.0 => counted((s / 60.0).round() as u64, "minute"),
-        s => format!("{:.1} hours", s / 3600.0),
-    }
-}
-
 /// One program, once from beginning to end.
-struct Pass {
-    program: String,
-    work: Work,
+pub struct Pass {
+    pub program: String,
+    pub work: Work,
 }
 
 /// What it goes through.
-enum Work {
+pub enum Work {
     Machines(Vec<String>),
     PageSizes,
 }
 
 impl Pass {
     /// Machines, or page sizes, side by side.
-    fn width(&self) -> u64 {
+    pub fn width(&self) -> u64 {
         match &self.work {
             Work::Machines(machines) => machines.len() as u64,
             Work::PageSizes => PAGE_SIZES.len() as u64,
@@ -142,13 +127,13 @@ impl Runner<'_> {
         // What is left of the processors goes into each pass.
         let threads = self.threads / workers;
         if round == 1 {
-            let seconds = self.expected(&passes)? / workers as f64;
+            let estimate = Estimate { programs: self.programs, workers, seed: self.seed, limit: self.limit };
             note(format_args!(
                 "{} in {}, about {} on {workers} of {}; what they find may ask for more. Results are kept \
                  in {}",
                 counted(machines, "run of machines"),
                 counted(total as u64, "pass"),
-                spoken(seconds),
+                spoken(estimate.seconds(&passes)?),
                 counted(self.threads as u64, "thread"),
                 self.cache.dir().display()
             ));
@@ -206,47 +191,6 @@ impl Runner<'_> {
             display.finish();
             failure.map_or(Ok(!interrupted), Err)
         })
-    }
-
-    /// Seconds that passes will take one after the other, by a sample of the first one of each program.
-    fn expected(&self, passes: &VecDeque<Pass>) -> Result<f64> {
-        let mut rates: BTreeMap<&str, f64> = BTreeMap::new();
-        let mut seconds = 0.0;
-        for pass in passes {
-            let per_reference = match rates.get(pass.program.as_str()) {
-                Some(&rate) => rate,
-                None => {
-                    let rate = self.sample(pass)? / pass.width() as f64;
-                    rates.insert(&pass.program, rate);
-                    rate
-                }
-            };
-            let most = self.limit.map_or(u64::MAX, |n| n.saturating_mul(2));
-            seconds += per_reference * self.programs.references(&pass.program).min(most) as f64 * pass.width() as f64;
-        }
-        Ok(seconds)
-    }
-
-    /// Seconds per reference early in a pass, once the program is under way.
-    fn sample(&self, pass: &Pass) -> Result<f64> {
-        let Work::Machines(machines) = &pass.work else { return Ok(PAGES_RATE * pass.width() as f64) };
-        let specs = machines.iter().map(|m| MachineSpec::parse(m, self.seed)).collect::<Result<Vec<_>, _>>()?;
-        let mut lab = Lab::new(specs, Options { limit: Some(START + SAMPLE), seed: self.seed, ..Options::default() })?;
-        let mut source = self.programs.open(&pass.program)?;
-        let failed = |e: farreach_types::Error| anyhow!("{}: {e}", pass.program);
-        let (mut started, mut before) = (Instant::now(), 0);
-        while let Some(batch) = source.next_batch().map_err(failed)? {
-            let more = lab.feed(batch).map_err(failed)?;
-            let seen = lab.progress();
-            // Programs without instructions are limited by references.
-            if more && seen.instructions.max(seen.references) <= START {
-                (started, before) = (Instant::now(), seen.references);
-            }
-            if !more {
-                break;
-            }
-        }
-        Ok(started.elapsed().as_secs_f64() / (lab.progress().references - before).max(1) as f64)
     }
 
     fn pass(&self, pass: &Pass, threads: usize, shared: &Shared) -> Outcome {

@@ -11,6 +11,7 @@ pub(super) mod radix;
 
 use super::keys;
 use farreach_types::params::Params;
+use farreach_types::suggest::did_you_mean;
 
 /// A page table walked from above.
 pub trait Organisation: Send {
@@ -67,7 +68,8 @@ pub fn table(params: &Params) -> Result<Option<Box<dyn Organisation>>, String> {
         Some(table) => Ok((table.build)(params)),
         None => {
             let names: Vec<&str> = TABLES.iter().map(|table| table.name).collect();
-            Err(format!("table = {name} is not allowed: table must be one of {}", names.join(", ")))
+            let meant = did_you_mean(name, names.iter().copied());
+            Err(format!("table = {name} is not allowed: table must be one of {}{meant}", names.join(", ")))
         }
     }
 }

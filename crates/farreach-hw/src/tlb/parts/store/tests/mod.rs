@@ -5,6 +5,7 @@ mod sets;
 use super::*;
 use crate::tlb::filter::times::{LookupTimes, TimedReport};
 use crate::tlb::keys::{FILL_SETS_USED, PROCESS_IDS, REPLACEMENT};
+use farreach_types::addr::{Asid, VpnRange};
 use serde_json::json;
 
 /// All that its tag covers, as one.

@@ -1,7 +1,12 @@
-//! The designs and keys that the random tests go through.
+//! Which configurations of the designs are tested: those that a line here lists, and those that follow from the keys
+//! of every design.
 
-/// Designs and keys that all random tests go through.
-pub const CONFIGURATIONS: &[(&str, &str)] = &[
+use farreach_hw::tlb::Design;
+use farreach_types::params::{Allowed, Key};
+
+/// Small ones, so that entries go and come. A design needs no line here, but knows best which of its keys belong
+/// together.
+const LISTED: &[(&str, &str)] = &[
     ("single", "entries=32"),
     ("single", "entries=1"),
     ("single", "entries=130"),
@@ -60,5 +65,59 @@ pub const CONFIGURATIONS: &[(&str, &str)] = &[
     ("integrated", "entries=16,factor=1,sizes=4K+64K"),
 ];
 
-/// What is switched on beside a configuration.
-pub const EXTRAS: [&str; 3] = ["", ",fill_sets_used=false", ",process_ids=false"];
+/// Keys whose other values go with every listed configuration.
+const EVERYWHERE: [&str; 2] = ["fill_sets_used", "process_ids"];
+
+/// A configuration, and whether its streams are the long ones.
+pub struct Configuration {
+    pub keys: String,
+    pub long: bool,
+    /// Nobody wrote it, so the design may refuse it.
+    pub may_be_refused: bool,
+}
+
+/// All configurations of a design: its defaults; the listed ones, with process ids and without; and the first of
+/// these, or the defaults, with every other value of one key after the other.
+pub fn of(design: &Design) -> Vec<Configuration> {
+    let listed = || LISTED.iter().filter(|(kind, _)| *kind == design.kind).map(|(_, keys)| *keys);
+    let named = |name: &str| design.keys.iter().find(|key| key.name == name);
+    let mut all = vec![Configuration { keys: String::new(), long: true, may_be_refused: false }];
+    for keys in listed() {
+        all.push(Configuration { keys: keys.into(), long: true, may_be_refused: false });
+        for key in EVERYWHERE.into_iter().filter_map(named) {
+            add_variations(keys, key, &mut all);
+        }
+    }
+    let first = listed().next().unwrap_or("");
+    for key in design.keys.iter().filter(|key| listed().next().is_none() || !EVERYWHERE.contains(&key.name)) {
+        add_variations(first, key, &mut all);
+    }
+    all
+}
+
+fn add_variations(keys: &str, key: &Key, into: &mut Vec<Configuration>) {
+    let without: Vec<&str> =
+        keys.split(',').filter(|pair| pair.split('=').next() != Some(key.name) && !pair.is_empty()).collect();
+    for value in other_values(key) {
+        let own = format!("{}={value}", key.name);
+        let keys = [without.as_slice(), &[own.as_str()]].concat().join(",");
+        if into.iter().all(|c| c.keys != keys) {
+            into.push(Configuration { keys, long: false, may_be_refused: true });
+        }
+    }
+}
+
+/// Values other than the default that may make a difference: every word, and small numbers. Prices and files are not
+/// the hardware's.
+fn other_values(key: &Key) -> Vec<String> {
+    let power = |min: u64, max: u64| (0..4).map(|i| min << i).filter(|n| *n <= max).map(|n| n.to_string()).collect();
+    let mut values: Vec<String> = match key.allowed {
+        Allowed::Flag => ["true", "false"].map(String::from).to_vec(),
+        Allowed::OneOf(words) => words.iter().map(|word| word.to_string()).collect(),
+        Allowed::Int { min, max } => (min..=max).take(4).map(|n| n.to_string()).collect(),
+        Allowed::PowerOfTwo { min, max } | Allowed::PageSize { min, max } => power(min, max),
+        _ => Vec::new(),
+    };
+    values.retain(|value| key.name != "seed" && key.check(&value.as_str().into()) != key.check(&key.default.into()));
+    values
+}

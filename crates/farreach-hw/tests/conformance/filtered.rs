@@ -1,0 +1,73 @@
+//! A design behind a filter of repeat hits: it sees no filtered lookup, and must end up as one that sees them all.
+
+use super::subject::Subject;
+use super::table::Table;
+use super::tally::need;
+use super::watch::tell;
+use super::world::Event;
+use farreach_hw::tlb::{Answer, Lookup, Outcome, Tlb, Unfiltered};
+use farreach_types::addr::{Asid, Vpn};
+use farreach_types::event::Kind;
+use farreach_types::translation::Pte;
+use std::collections::HashSet;
+
+pub struct Filtered {
+    tlb: Box<dyn Tlb>,
+    filter: HashSet<(Asid, Vpn, Kind)>,
+    unfiltered: Unfiltered,
+}
+
+impl Filtered {
+    pub fn new(subject: &Subject) -> Filtered {
+        Filtered { tlb: subject.build(None), filter: HashSet::new(), unfiltered: Unfiltered::default() }
+    }
+
+    /// A lookup that the plain design answered so. Whether it was filtered.
+    pub fn lookup(&mut self, at: Lookup, pte: Pte, plain: Answer, table: &Table) -> Result<bool, String> {
+        if self.filter.contains(&(at.asid, at.vpn, at.kind)) {
+            need(plain.outcome == Outcome::Hit, || format!("{at:?} is filtered, and the plain design answers {plain:?}"))?;
+            return Ok(true);
+        }
+        self.unfiltered.clear();
+        let answer = self.tlb.access(at, pte, table, &mut self.unfiltered);
+        self.leave();
+        if answer.filterable {
+            self.filter.insert((at.asid, at.vpn, at.kind));
+            if at.kind == Kind::Store {
+                self.filter.insert((at.asid, at.vpn, Kind::Load));
+            }
+        }
+        need(answer.outcome == plain.outcome, || {
+            format!("{at:?} ends as {:?} without the filtered lookups, and as {:?} with them", answer.outcome, plain.outcome)
+        })?;
+        Ok(false)
+    }
+
+    pub fn tell(&mut self, event: Event) -> Result<(), String> {
+        self.unfiltered.clear();
+        tell(event, &mut *self.tlb, &mut self.unfiltered);
+        self.leave();
+        if let Event::Stale(asid, pages) = event {
+            let still = self.filter.iter().find(|(of, vpn, _)| *of == asid && pages.contains(*vpn));
+            need(still.is_none(), || format!("{still:?} was invalidated and is still filtered"))?;
+        }
+        Ok(())
+    }
+
+    /// What the design reported leaves the filter.
+    fn leave(&mut self) {
+        let report = &self.unfiltered;
+        self.filter.retain(|&(asid, vpn, _)| !report.contains(asid, vpn));
+    }
+
+    pub fn equals(&self, plain: &dyn Tlb) -> Result<(), String> {
+        need(self.tlb.counts() == plain.counts(), || {
+            format!("without the filtered lookups it counts {:?}, with them {:?}", self.tlb.counts(), plain.counts())
+        })?;
+        let (some, all) = (self.tlb.entries(), plain.entries());
+        let differing = || some.iter().zip(&all).find(|(a, b)| a != b);
+        need(some == all, || {
+            format!("without the filtered lookups entries differ: {} and {}: {:?}", some.len(), all.len(), differing())
+        })
+    }
+}

@@ -1,0 +1,143 @@
+//! A design with its keys, and what the suite may expect of it: read off the keys, or seen when it is tried on a
+//! single page.
+
+use super::table::{Extent, Table};
+use farreach_hw::tlb::{Design, EntryView, Lookup, Tlb, Unfiltered};
+use farreach_types::addr::{Asid, Vpn};
+use farreach_types::event::Kind;
+use farreach_types::params::Params;
+use farreach_types::translation::{Attr, PageTableView};
+use serde_json::{Map, Value as Json};
+
+type Make = Box<dyn Fn(&Params) -> Result<Box<dyn Tlb>, String> + Send>;
+
+/// What is tested.
+pub struct Subject {
+    pub design: &'static Design,
+    /// As text: `KIND/key=value,...`.
+    pub name: String,
+    pub params: Params,
+    /// Builds the design, or one with a fault: see `planted`.
+    pub make: Make,
+    pub traits: Traits,
+}
+
+/// What the suite may expect.
+#[derive(Clone, Debug, Default)]
+pub struct Traits {
+    /// Only the core that runs answers a probe.
+    pub several_cores: bool,
+    /// Otherwise a switch drops what others left.
+    pub process_ids: bool,
+    /// Registers that are loaded at a lookup, which a probe cannot foresee.
+    pub registers: bool,
+    /// A part is switched on and off, which a probe cannot foresee.
+    pub controlled: bool,
+    /// Misses are walks.
+    pub walks: bool,
+    /// Victims are drawn.
+    pub random: bool,
+    /// Out of one, so that every draw is the same.
+    pub one_way: bool,
+    /// Entries at most.
+    pub capacity: usize,
+    /// Bytes of a base page, and what all entries map at most.
+    pub page: u64,
+    pub reach: u64,
+    /// A page has one entry, whoever refers to it: there is one array.
+    pub one_array: bool,
+    /// Entries have modified bits.
+    pub modified_bits: bool,
+}
+
+/// The keys of a text such as `entries=4,factor=4`.
+pub fn given(keys: &str) -> Map<String, Json> {
+    let pair = |pair: &str| {
+        let (name, value) = pair.split_once('=').unwrap_or_else(|| panic!("'{pair}' is no key=value"));
+        (name.to_owned(), Json::from(value))
+    };
+    keys.split(',').filter(|text| !text.is_empty()).map(pair).collect()
+}
+
+impl Subject {
+    /// The error is the refusal of the design.
+    pub fn new(design: &'static Design, keys: &str) -> Result<Subject, String> {
+        let params = Params::resolve(design.keys, &given(keys))?;
+        (design.build)(&params)?;
+        let shown = if keys.is_empty() { "defaults" } else { keys };
+        let name = format!("{}/{shown}", design.kind);
+        Ok(Subject { design, name, params, make: Box::new(design.build), traits: Traits::default() })
+    }
+
+    /// Finds out what may be expected of it.
+    pub fn examined(mut self) -> Subject {
+        self.traits = Traits::of(&self);
+        self
+    }
+
+    /// A new one, perhaps with another seed.
+    pub fn build(&self, seed: Option<u64>) -> Box<dyn Tlb> {
+        let mut params = self.params.clone();
+        if let Some(seed) = seed {
+            let mut values = params.as_json().clone();
+            values.insert("seed".into(), seed.into());
+            params = Params::resolve(self.design.keys, &values).expect("they were resolved before");
+        }
+        (self.make)(&params).unwrap_or_else(|e| panic!("{} was built once, and now: {e}", self.name))
+    }
+}
+
+impl Traits {
+    fn of(subject: &Subject) -> Traits {
+        let p = &subject.params;
+        let word = |key: &str| if p.has(key) { p.text(key) } else { "" };
+        let page = p.int("page_size");
+        let mut tlb = (subject.design.build)(p).expect("it was built once");
+        let seen = [Kind::Load, Kind::Fetch, Kind::Store].map(|kind| lookup_of_lone_page(&mut *tlb, kind));
+        let stored = lookup_of_lone_page(&mut *(subject.design.build)(p).expect("it was built once"), Kind::Store);
+        let is_modified = |view: &EntryView| view.pages.iter().any(|page| page.2);
+        Traits {
+            several_cores: tlb.on_thread().is_some(),
+            process_ids: !p.has("process_ids") || p.flag("process_ids"),
+            registers: tlb.on_segment().is_some(),
+            controlled: word("range_control") == "counters",
+            walks: p.has("walk_levels"),
+            random: p.as_json().values().any(|value| value.as_str() == Some("random")),
+            one_way: capacity(p) == 1 || p.has("ways") && p.int("ways") == 1,
+            capacity: capacity(p),
+            page,
+            reach: (subject.design.reach)(p),
+            one_array: seen.iter().all(|views| views.len() == 1),
+            modified_bits: seen[2].iter().chain(&stored).any(is_modified),
+        }
+    }
+}
+
+/// The entries after a lookup of the only page there is.
+fn lookup_of_lone_page(tlb: &mut dyn Tlb, kind: Kind) -> Vec<EntryView> {
+    let (asid, vpn) = (Asid(0), Vpn(0x405));
+    let mut table = Table::default();
+    table.insert(Extent { asid, first: vpn.0, pages: 1, pfn: 0x9_0005, attr: Attr(7), order: 0, ranged: false });
+    let mut unfiltered = Unfiltered::default();
+    tlb.switch(asid, &mut unfiltered);
+    let pte = table.pte(asid, vpn).expect("it is mapped");
+    tlb.access(Lookup { asid, vpn, kind }, pte, &table, &mut unfiltered);
+    tlb.entries()
+}
+
+/// Entries at most: what keys say that are called `entries` or `..._entries`, and keys that list arrays, as
+/// `4K:64/4+2M:32`; each size that may have an array of its own, and each core, has as many.
+fn capacity(p: &Params) -> usize {
+    let mut entries = 0;
+    for (key, value) in p.as_json() {
+        if key == "entries" || key.ends_with("_entries") {
+            let arrays = if key == "entries" && p.has("size_entries") { p.sizes("sizes").len() as u64 } else { 1 };
+            entries += value.as_u64().unwrap_or(0) * arrays;
+        }
+        let arrays = value.as_array().into_iter().flatten().filter_map(|item| item.as_str()?.split_once(':'));
+        let of_array = |(_, shape): (&str, &str)| shape.split('/').next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+        entries += arrays.map(of_array).sum::<u64>();
+    }
+    let cores = if p.has("cores") { p.int("cores") } else { 1 };
+    (entries * cores) as usize
+}

@@ -1,0 +1,124 @@
+//! What every design is held to: streams of references and changes, and a check after each.
+
+use super::filtered::Filtered;
+use super::subject::Subject;
+use super::tally::need;
+use super::timed::Timed;
+use super::watch::{Watch, tell};
+use super::world::{Event, World};
+use farreach_hw::tlb::{EntryView, Outcome, Unfiltered};
+use farreach_types::counts::TlbCounts;
+
+/// How much of it.
+#[derive(Clone, Copy)]
+pub struct Effort {
+    /// Streams, and events of each.
+    pub streams: u64,
+    pub steps: usize,
+}
+
+pub const LONG: Effort = Effort { streams: 4, steps: 2500 };
+pub const SHORT: Effort = Effort { streams: 2, steps: 1000 };
+
+/// Holds a design to the contract. The error says what it broke, and where.
+pub fn conform(subject: &Subject, effort: Effort) -> Result<(), String> {
+    need(subject.traits.reach > 0, || "its reach is 0".into())?;
+    for seed in farreach_oracle::dice::seeds(effort.streams) {
+        stream(subject, seed, effort.steps)
+            .map_err(|(step, event, what)| format!("{}: stream {seed}, step {step}, {event:?}:\n  {what}", subject.name))?;
+    }
+    seeds(subject, effort.steps).map_err(|what| format!("{}: {what}", subject.name))
+}
+
+/// One stream through the design, and through another that never sees filtered lookups.
+fn stream(subject: &Subject, seed: u64, steps: usize) -> Result<(), (usize, Event, String)> {
+    let mut world = World::new(seed, subject.traits.capacity);
+    let mut plain = Watch::new(subject);
+    let mut filtered = Filtered::new(subject);
+    let mut timed = Timed::new(subject);
+    let mut settled_before = true;
+    for n in 0..steps {
+        let event = world.step();
+        let settled = world.is_settled();
+        // Before the first event of several, of which the table shows all, the entries must be those that were seen
+        // last.
+        let at = |what| (n, event, what);
+        if let Event::Lookup(lookup, pte) = event {
+            let table = &world.table;
+            let answer = plain.lookup(lookup, pte, table).map_err(at)?;
+            if answer.filterable && n % 4 == 0 {
+                plain.repeat(lookup, pte, table).map_err(at)?;
+            }
+            if n % 8 == 0 {
+                plain.bits(lookup, answer).map_err(at)?;
+            }
+            if let Some(timed) = &mut timed {
+                timed.lookup(lookup, pte, answer, table).map_err(at)?;
+            }
+            let skipped = filtered.lookup(lookup, pte, answer, table).map_err(at)?;
+            if plain.unseen() >= 8 + subject.traits.capacity / 8 {
+                plain.look(table, settled).map_err(at)?;
+                filtered.equals(&*plain.tlb).map_err(at)?;
+            } else if skipped && n % 8 == 0 {
+                filtered.equals(&*plain.tlb).map_err(at)?;
+            }
+        } else {
+            plain.tell(event, &world.table).map_err(at)?;
+            filtered.tell(event).map_err(at)?;
+            if let Some(timed) = &mut timed {
+                timed.tell(event);
+                timed.equals(&*plain.tlb).map_err(at)?;
+            }
+            if settled {
+                plain.look(&world.table, true).map_err(at)?;
+                if settled_before || n % 4 == 0 {
+                    filtered.equals(&*plain.tlb).map_err(at)?;
+                }
+            }
+        }
+        settled_before = settled;
+    }
+    let last = Event::Switch(farreach_types::addr::Asid(0));
+    plain.look(&world.table, world.is_settled()).and_then(|()| filtered.equals(&*plain.tlb)).map_err(|what| (steps, last, what))
+}
+
+/// What a run leaves.
+type Outcomes = (Vec<Option<Outcome>>, TlbCounts, Vec<EntryView>);
+
+fn run(subject: &Subject, seed: Option<u64>, steps: usize) -> Outcomes {
+    let mut world = World::new(77, subject.traits.capacity);
+    let mut tlb = subject.build(seed);
+    let mut unfiltered = Unfiltered::default();
+    let mut outcomes = Vec::new();
+    for _ in 0..steps {
+        unfiltered.clear();
+        outcomes.push(match world.step() {
+            Event::Lookup(at, pte) => Some(tlb.access(at, pte, &world.table, &mut unfiltered).outcome),
+            event => {
+                tell(event, &mut *tlb, &mut unfiltered);
+                None
+            }
+        });
+    }
+    (outcomes, tlb.counts().clone(), tlb.entries())
+}
+
+/// XC-4: equal seeds give equal results. Another seed gives another result where something is drawn, and the same
+/// where nothing is.
+fn seeds(subject: &Subject, steps: usize) -> Result<(), String> {
+    let first = run(subject, None, steps);
+    need(first == run(subject, None, steps), || "equal seeds give different results".into())?;
+    if !subject.params.has("seed") {
+        return need(!subject.traits.random, || "something is drawn, and there is no key 'seed'".into());
+    }
+    let others = |steps| {
+        let first = run(subject, None, steps);
+        let differs = |i: &u64| run(subject, Some(subject.params.int("seed") + 1000 * i), steps) != first;
+        ((1..4).any(|i| differs(&i)), first.1.evictions.max(first.1.range.evictions))
+    };
+    if !subject.traits.random {
+        return need(!others(steps).0, || "another seed gives another result although nothing is drawn".into());
+    }
+    let holds = others(steps).0 || matches!(others(8 * steps), (true, _) | (_, ..50));
+    need(holds || subject.traits.one_way, || "other seeds give the same result although victims are drawn".into())
+}

@@ -1,0 +1,112 @@
+//! A design behind a filter that keeps the times of the last lookups, as the machine does: pages whose used bits are
+//! cleared may stay in it, and the design asks for their times. Only designs with [`farreach_hw::tlb::UsedBits`] do.
+
+use super::subject::Subject;
+use super::table::Table;
+use super::tally::need;
+use super::watch::tell;
+use super::world::Event;
+use farreach_hw::tlb::filter::times::{LookupTimes, NO_PAGE, SLOTS_PER_SIDE, TimedReport};
+use farreach_hw::tlb::{Answer, EntryView, Lookup, Outcome, Tlb, Unfiltered};
+use farreach_types::addr::{Asid, Vpn};
+use farreach_types::event::Kind;
+use farreach_types::translation::Pte;
+use std::collections::{BTreeMap, HashSet};
+
+pub struct Timed {
+    tlb: Box<dyn Tlb>,
+    timed: TimedReport,
+    now: Asid,
+    /// Slots with the page that has them.
+    claimed: BTreeMap<usize, u64>,
+    filter: HashSet<(Vpn, Kind)>,
+}
+
+fn is_fetch(kind: Kind) -> bool {
+    kind == Kind::Fetch
+}
+
+impl Timed {
+    /// `None`: the design has no use for times.
+    pub fn new(subject: &Subject) -> Option<Timed> {
+        let mut tlb = subject.build(None);
+        tlb.used_bits()?;
+        let mut timed = TimedReport::new();
+        timed.times_mut().asid = Some(Asid(0));
+        Some(Timed { tlb, timed, now: Asid(0), claimed: BTreeMap::new(), filter: HashSet::new() })
+    }
+
+    fn note(&mut self, vpn: u64, when: u32) {
+        self.tlb.used_bits().expect("it has").note_lookup(self.now, Vpn(vpn), when);
+    }
+
+    /// The slot of the page of a lookup, taken from another page if need be.
+    fn claim(&mut self, at: Lookup) -> usize {
+        let slot = LookupTimes::hash(at.vpn.0) + if is_fetch(at.kind) { SLOTS_PER_SIDE } else { 0 };
+        if self.timed.times().entry(slot).vpn != at.vpn.0 {
+            if let Some(former) = self.claimed.insert(slot, at.vpn.0) {
+                self.filter.retain(|&(vpn, kind)| vpn.0 != former || is_fetch(kind) != is_fetch(at.kind));
+            }
+            if let Some((vpn, when)) = self.timed.times_mut().replace(slot, at.vpn.0) {
+                self.note(vpn, when);
+            }
+        }
+        slot
+    }
+
+    pub fn lookup(&mut self, at: Lookup, pte: Pte, plain: Answer, table: &Table) -> Result<(), String> {
+        let slot = self.claim(at);
+        if self.filter.contains(&(at.vpn, at.kind)) {
+            need(plain.outcome == Outcome::Hit, || format!("{at:?} is filtered, and the plain design answers {plain:?}"))?;
+        } else {
+            let report = self.timed.report();
+            report.clear_for([true, true]);
+            let answer = self.tlb.access(at, pte, table, report);
+            self.leave();
+            if answer.filterable {
+                self.filter.insert((at.vpn, at.kind));
+                if at.kind == Kind::Store {
+                    self.filter.insert((at.vpn, Kind::Load));
+                }
+            }
+            need(answer.outcome == plain.outcome, || {
+                format!("{at:?} ends as {:?} behind a filter with times, and as {:?} without", answer.outcome, plain.outcome)
+            })?;
+        }
+        self.timed.times_mut().stamp(slot);
+        Ok(())
+    }
+
+    fn leave(&mut self) {
+        let (report, now) = (&*self.timed.report(), self.now);
+        self.filter.retain(|&(vpn, _)| !report.contains(now, vpn));
+    }
+
+    pub fn tell(&mut self, event: Event) {
+        if let Event::Switch(to) = event {
+            // What was looked up is passed on, and the table is empty for the next process.
+            for (slot, _) in std::mem::take(&mut self.claimed) {
+                if let Some((vpn, when)) = self.timed.times_mut().replace(slot, NO_PAGE) {
+                    self.note(vpn, when);
+                }
+            }
+            self.filter.clear();
+            self.now = to;
+            self.timed.times_mut().asid = Some(to);
+            return tell(event, &mut *self.tlb, &mut Unfiltered::default());
+        }
+        let report = self.timed.report();
+        report.clear_for([true, true]);
+        tell(event, &mut *self.tlb, report);
+        self.leave();
+    }
+
+    /// Used bits may be late.
+    pub fn equals(&self, plain: &dyn Tlb) -> Result<(), String> {
+        need(self.tlb.counts() == plain.counts(), || {
+            format!("behind a filter with times it counts {:?}, without {:?}", self.tlb.counts(), plain.counts())
+        })?;
+        let without = |tlb: &dyn Tlb| tlb.entries().into_iter().map(|e| EntryView { used: None, ..e }).collect::<Vec<_>>();
+        need(without(&*self.tlb) == without(plain), || "behind a filter with times its entries are others".into())
+    }
+}

@@ -1,0 +1,78 @@
+//! What translates in a machine, and the keys that come with it.
+
+use farreach_cost as cost;
+use farreach_hw::system::{SYSTEMS, SystemKind};
+use farreach_hw::tlb::Design;
+use farreach_types::params::{Allowed, Key};
+
+/// Which hardware.
+pub(super) const KIND: Key =
+    Key { name: "kind", default: "", allowed: Allowed::Text, about: "the TLB design, or the kind of a machine with caches" };
+/// AMB-18.
+pub(super) const SPLIT: Key = Key {
+    name: "split",
+    default: "false",
+    allowed: Allowed::Flag,
+    about: "one TLB for fetches and one for data, each with `entries` entries, instead of a unified one",
+};
+
+/// What translates in a machine, as a registry knows it.
+#[derive(Clone, Copy)]
+pub enum Hardware {
+    /// A TLB by itself: of the references only their pages count.
+    Tlb(&'static Design),
+    /// Caches and whatever translates behind or beside them: every reference counts.
+    System(&'static SystemKind),
+}
+
+impl Hardware {
+    /// All that a description can name: these designs and the machines with caches.
+    pub(super) fn all(designs: &[&'static Design]) -> impl Iterator<Item = Hardware> {
+        designs.iter().map(|design| Hardware::Tlb(design)).chain(SYSTEMS.iter().map(|system| Hardware::System(system)))
+    }
+
+    /// Value of the key `kind`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Hardware::Tlb(design) => design.kind,
+            Hardware::System(system) => system.kind,
+        }
+    }
+
+    /// One line for people.
+    pub fn about(&self) -> &'static str {
+        match self {
+            Hardware::Tlb(design) => design.about,
+            Hardware::System(system) => system.about,
+        }
+    }
+
+    /// The TLB design, if it is one by itself.
+    pub fn tlb(&self) -> Option<&'static Design> {
+        match self {
+            Hardware::Tlb(design) => Some(design),
+            Hardware::System(_) => None,
+        }
+    }
+
+    /// The keys it reads.
+    pub(super) fn keys(&self) -> Vec<&'static Key> {
+        let mut keys = vec![&KIND];
+        match self {
+            Hardware::Tlb(design) => {
+                keys.extend(design.keys);
+                keys.push(&SPLIT);
+            }
+            Hardware::System(system) => keys.extend(system.keys),
+        }
+        keys
+    }
+
+    /// What its misses cost.
+    pub(super) fn prices(&self) -> Vec<&'static Key> {
+        match self {
+            Hardware::Tlb(_) => cost::COST_KEYS.to_vec(),
+            Hardware::System(_) => [cost::SYSTEM_KEYS, cost::COMMON_KEYS].concat(),
+        }
+    }
+}

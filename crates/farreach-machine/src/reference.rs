@@ -1,0 +1,41 @@
+//! All keys that a description can have, by the part of a machine that reads them.
+
+use super::hardware::{KIND, SPLIT};
+use farreach_cost as cost;
+use farreach_hw::system::SYSTEMS;
+use farreach_hw::tlb::DESIGNS;
+use farreach_os as os;
+use farreach_types::params::Key;
+
+/// A part of machines, and the keys that come with it.
+pub struct PartKeys {
+    /// What kind of part it is.
+    pub group: &'static str,
+    /// The key that selects it and its name there; none for what all of the group have.
+    pub selected_by: Option<(&'static str, &'static str)>,
+    /// One line for people.
+    pub about: &'static str,
+    /// Its keys, by name.
+    pub keys: Vec<&'static Key>,
+}
+
+/// Every part that can be in a machine, in the order of the registries, group by group.
+pub fn reference() -> Vec<PartKeys> {
+    let part = |group, selected_by, about, keys: &[&'static Key]| {
+        let mut keys = keys.to_vec();
+        keys.sort_by_key(|key| key.name);
+        keys.dedup_by_key(|key| key.name);
+        PartKeys { group, selected_by, about, keys }
+    };
+    let every = [&[&KIND], &os::keys("")[..], cost::COMMON_KEYS].concat();
+    let tlb = [&[&SPLIT], cost::COST_KEYS].concat();
+    let tlb: Vec<_> = tlb.into_iter().filter(|key| every.iter().all(|other| other.name != key.name)).collect();
+    let mut parts = vec![part("Every machine", None, "Keys that every machine has.", &every)];
+    parts.push(part("TLB designs", None, "Keys that every machine with one of these designs has.", &tlb));
+    parts.extend(DESIGNS.iter().map(|d| part("TLB designs", Some((KIND.name, d.kind)), d.about, d.keys)));
+    parts.push(part("Machines with caches", None, "Keys that every machine with caches has.", cost::SYSTEM_KEYS));
+    parts.extend(SYSTEMS.iter().map(|s| part("Machines with caches", Some((KIND.name, s.kind)), s.about, s.keys)));
+    let policies = os::placement::PLACEMENTS.iter();
+    parts.extend(policies.map(|p| part("Placement policies", Some((os::PLACEMENT.name, p.name)), p.about, p.keys)));
+    parts
+}

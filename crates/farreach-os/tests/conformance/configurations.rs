@@ -1,0 +1,85 @@
+//! Which configurations of the policies are tested: small memories, and every other value of every key of the policy.
+
+use farreach_os::placement::PlacementKind;
+use farreach_os::{Os, keys};
+use farreach_types::params::{Allowed, Key, Params};
+use serde_json::{Map, Value as Json};
+
+/// Keys with which a policy can be at home in a few megabytes, if its defaults want more, or a file. Any policy may
+/// be left out here.
+const SMALL: &[(&str, &str)] = &[
+    ("hugetlb", "huge_page=64K,pool=1M"),
+    ("segment", "segment_memory=4M,primary_min=64K,admit_min=64K"),
+    ("thp", "thp_size=64K,khugepaged=8,max_ptes_none=15"),
+    ("two-size", "large=64K,large_object=64K"),
+    ("eager", "max_order=8"),
+];
+
+/// What goes with every policy: memory that is full now and then, other allocators, promotion, ranges, compaction.
+const SYSTEMS: &[&str] = &[
+    "",
+    "memory=1M",
+    "memory=8M,allocator=buddy,max_order=8",
+    "memory=6M,allocator=buddy,fragmentation=0.3,max_order=9",
+    "memory=4M,allocator=colouring,colours=8",
+    "memory=2M,fragmentation=0.1,reclaim_batch=4",
+    "allocator=buddy,address_ordered=true,memory=16M,ranges=true",
+    "memory=8M,allocator=buddy,ranges=true,reclaim_unused=split",
+    "page_size=16K,memory=4M",
+];
+
+/// Keys of the whole system whose other values go with every policy.
+const OF_THE_SYSTEM: &[&str] = &["ranges", "range_cow", "range_table", "reclaim_unused", "compaction", "promotion", "demotion"];
+
+/// All configurations that the policy does not refuse. It must take its defaults, unless these name no file where it
+/// needs one.
+pub fn of(kind: &PlacementKind) -> Vec<String> {
+    let small = SMALL.iter().find(|(name, _)| *name == kind.name).map_or(String::new(), |(_, keys)| (*keys).into());
+    let mut all = vec![String::new()];
+    let join = |a: &str, b: &str| [a, b].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(",");
+    all.extend(SYSTEMS.iter().map(|system| join(&small, system)));
+    let base = join(&small, "memory=8M,allocator=buddy");
+    let has = |key: &&&Key| kind.keys.iter().any(|own| own.name == key.name) || OF_THE_SYSTEM.contains(&key.name);
+    for key in keys(kind.name).iter().filter(has) {
+        for value in other_values(key) {
+            all.push(join(
+                &with(&small, key.name, &value),
+                if key.name == "allocator" { "memory=8M" } else { "memory=8M,allocator=buddy" },
+            ));
+        }
+    }
+    all.push(base);
+    let mut seen = std::collections::HashSet::new();
+    all.retain(|keys| seen.insert(keys.clone()) && build(kind.name, keys, 0).is_ok());
+    all
+}
+
+fn with(keys: &str, name: &str, value: &str) -> String {
+    let mut pairs: Vec<String> =
+        keys.split(',').filter(|p| !p.is_empty() && p.split('=').next() != Some(name)).map(Into::into).collect();
+    pairs.push(format!("{name}={value}"));
+    pairs.join(",")
+}
+
+fn other_values(key: &Key) -> Vec<String> {
+    let mut values: Vec<String> = match key.allowed {
+        Allowed::Flag => ["true", "false"].map(String::from).to_vec(),
+        Allowed::OneOf(words) => words.iter().map(|word| word.to_string()).collect(),
+        Allowed::Int { min, max } => (min..=max).take(3).map(|n| n.to_string()).collect(),
+        Allowed::PageSize { min, max } => [min, 4 * min, 16 * min].iter().filter(|n| **n <= max).map(u64::to_string).collect(),
+        _ => Vec::new(),
+    };
+    values.retain(|value| key.check(&value.as_str().into()) != key.check(&key.default.into()));
+    values
+}
+
+/// A system with these keys.
+pub fn build(placement: &str, text: &str, seed: u64) -> Result<Os, String> {
+    let mut given: Map<String, Json> = Map::new();
+    for (name, value) in text.split(',').filter_map(|pair| pair.split_once('=')) {
+        given.insert(name.into(), value.into());
+    }
+    given.insert("placement".into(), placement.into());
+    given.insert("seed".into(), seed.into());
+    Os::new(&Params::resolve(&keys(placement), &given)?)
+}

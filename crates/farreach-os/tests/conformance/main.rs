@@ -1,0 +1,41 @@
+//! The conformance suite of operating systems: every placement policy and every allocator of the registry, with
+//! nothing written for it. Tests are called `PLACEMENT/keys` and `allocator/keys`, so that `cargo test -p farreach-os
+//! --test conformance thp/` is about one policy.
+//!
+//! * A frame belongs to one page, unless it is shared by copy-on-write or as a page of one object.
+//! * Nothing is lost: frames are free, pinned, set aside, held back or in use; after all processes ended none is in
+//!   use.
+//! * Page tables and frames agree; superpages are aligned and whole; hardware hears of every translation that is no
+//!   longer true.
+//! * A full memory is an error that leaves everything as it was, and what is freed can be used again.
+//! * Equal seeds give equal results (XC-4).
+
+mod allocators;
+mod configurations;
+mod program;
+mod suite;
+mod system;
+
+use farreach_os::placement::{PLACEMENTS, PlacementKind};
+use libtest_mimic::{Arguments, Trial};
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let mut trials: Vec<Trial> = PLACEMENTS.iter().flat_map(|kind| of(kind)).collect();
+    trials.extend(allocators::trials());
+    libtest_mimic::run(&arguments, trials).exit();
+}
+
+/// A test for each configuration of a policy.
+fn of(kind: &'static PlacementKind) -> Vec<Trial> {
+    let trial = |keys: String| {
+        let name = format!("{}/{}", kind.name, if keys.is_empty() { "defaults" } else { &keys });
+        Trial::test(name, move || Ok(suite::conform(kind.name, &keys)?))
+    };
+    configurations::of(kind).into_iter().map(trial).collect()
+}
+
+/// Fails with a sentence.
+fn need(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(what()) }
+}

@@ -1,0 +1,197 @@
+//! An operating system under observation: hardware that remembers every translation it was given, and a look at all
+//! frames.
+
+use super::need;
+use super::program::{FIRST, PAGES, Program};
+use farreach_os::{Change, Os, What};
+use farreach_types::addr::{Asid, Vpn};
+use farreach_types::event::{Kind, Op};
+use farreach_types::translation::{Attr, PageTableView, Pte};
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Pages around those of the programs, where a huge page may reach.
+const MARGIN: u64 = 512;
+
+pub struct System {
+    pub os: Os,
+    /// Memory is rounded up to huge pages, so that pages are mapped that nobody asked for.
+    pub rounds: bool,
+    /// What hardware knows; an order above 0 stands for an entry of the whole superpage.
+    known: HashMap<(Asid, u64), Pte>,
+    changes: Vec<Change>,
+    most_resident: u64,
+    most_mapped: u64,
+}
+
+impl System {
+    pub fn new(os: Os, rounds: bool) -> System {
+        System { os, rounds, known: HashMap::new(), changes: Vec::new(), most_resident: 0, most_mapped: 0 }
+    }
+
+    pub fn apply(&mut self, asid: Asid, op: &Op) {
+        self.os.apply(asid, op);
+        self.follow();
+    }
+
+    /// A touch; what came of it is true for hardware from now on. `None`: memory is full, and the page is as it was.
+    pub fn touch(&mut self, program: &Program, asid: Asid, vpn: u64, kind: Kind) -> Result<Option<Pte>, String> {
+        let page = program.spaces[&asid][&vpn];
+        let before = self.os.pte(asid, Vpn(vpn));
+        let result = self.os.touch(asid, Vpn(vpn), kind);
+        self.follow();
+        let now = self.os.pte(asid, Vpn(vpn));
+        let Ok(touched) = result else {
+            let of = |pte: Option<Pte>| pte.map(|pte| (pte.pfn, pte.attr));
+            need(of(before) == of(now), || format!("memory was full at {vpn:#x}, and it changed from {before:?} to {now:?}"))?;
+            return Ok(None);
+        };
+        let pte = touched.pte;
+        need(now == Some(pte), || format!("a touch of {vpn:#x} gives {pte:?}, and the page table has {now:?}"))?;
+        let allows = |bit| pte.attr.0 & bit != 0;
+        let right = allows(Attr::READ) == page.prot.read && allows(Attr::EXEC) == page.prot.exec;
+        let writable =
+            if kind == Kind::Store { allows(Attr::WRITE) == page.prot.write } else { page.prot.write || !allows(Attr::WRITE) };
+        need(right && writable, || format!("{vpn:#x} has {:?}, and after a {kind:?} the page table says {pte:?}", page.prot))?;
+        self.known.insert((asid, vpn), pte);
+        Ok(Some(pte))
+    }
+
+    /// Hardware hears of the changes.
+    fn follow(&mut self) {
+        let mut changes = std::mem::take(&mut self.changes);
+        self.os.take_changes(&mut changes);
+        for change in &changes {
+            let whole = matches!(change.what, What::Stale | What::Demoted);
+            match change.what {
+                What::Gone => self.known.retain(|(asid, _), _| *asid != change.asid),
+                What::Stale | What::Demoted | What::Segment => {
+                    self.known.retain(|&(asid, vpn), pte| {
+                        let first = Vpn(vpn).align_down(pte.order.into());
+                        let group = farreach_types::addr::VpnRange { start: first, pages: 1 << pte.order };
+                        if whole && asid == change.asid && group.overlaps(&change.pages) {
+                            pte.order = 0;
+                        }
+                        change.what != What::Stale || asid != change.asid || !change.pages.contains(Vpn(vpn))
+                    });
+                }
+                What::Writable | What::Promoted => {}
+            }
+        }
+        self.changes = changes;
+        self.most_resident = self.most_resident.max(self.os.in_use().resident);
+    }
+
+    /// Page tables and frames, all of them.
+    pub fn check(&mut self, program: &Program) -> Result<(), String> {
+        consistent(&self.os)?;
+        self.known_is_true()?;
+        let mut owners: HashMap<u64, Vec<(Asid, u64, Pte)>> = HashMap::new();
+        let mut mapped = 0;
+        let total = self.os.frames().total.unwrap_or(u64::MAX);
+        for &asid in program.spaces.keys() {
+            for vpn in FIRST - MARGIN..FIRST + PAGES + MARGIN {
+                let Some(pte) = self.os.pte(asid, Vpn(vpn)) else { continue };
+                mapped += 1;
+                self.superpage(asid, vpn, pte)?;
+                need(pte.pfn.0 < total, || format!("{asid:?} {vpn:#x} lies in frame {:#x} of {total:#x}", pte.pfn.0))?;
+                let page = program.spaces[&asid].get(&vpn);
+                need(page.is_some() || self.rounds, || {
+                    format!("{asid:?} {vpn:#x} is not mapped by the program, and has {pte:?}")
+                })?;
+                owners.entry(pte.pfn.0).or_default().push((asid, vpn, pte));
+            }
+        }
+        for (pfn, owners) in owners.iter().filter(|(_, owners)| owners.len() > 1) {
+            let page = |&(asid, vpn, _): &(Asid, u64, Pte)| program.spaces[&asid].get(&vpn);
+            // The rest of a huge page has no name but its place.
+            let what = |owner: &(Asid, u64, Pte)| page(owner).map_or((u64::MAX, owner.1), |p| (p.object, p.page));
+            let same = owners.iter().all(|owner| what(owner) == what(&owners[0]));
+            need(same, || format!("frame {pfn:#x} belongs to several pages that are not one: {owners:?}"))?;
+            let safe = |owner: &(Asid, u64, Pte)| owner.2.attr.0 & Attr::WRITE == 0 || page(owner).is_some_and(|p| p.shared);
+            need(owners.iter().all(safe), || {
+                format!("frame {pfn:#x} is shared, and one process may write it alone: {owners:?}")
+            })?;
+        }
+        // Files stay in memory by more than the pages that are mapped: what was read ahead, and what private copies
+        // were made of.
+        let private = program.spaces.values().flat_map(|space| space.values()).filter(|page| !page.file);
+        let most = if program.shares || self.rounds { u64::MAX } else { private.count() as u64 };
+        self.frames(owners.len() as u64, most)?;
+        self.most_mapped = self.most_mapped.max(mapped);
+        let peak = self.os.memory_use();
+        let shift = self.os.page_shift();
+        let at_least = |what: &str, peak: u64, seen: u64| {
+            need(peak >> shift >= seen, || format!("the most {what} is {} pages, and {seen} were seen", peak >> shift))
+        };
+        at_least("resident", peak.resident_bytes, self.most_resident)?;
+        at_least("mapped", peak.mapped_bytes, self.most_mapped)?;
+        let guard = |page: &super::program::Page| page.prot == farreach_types::event::Prot::NONE;
+        let pages: usize = program.spaces.values().map(|space| space.values().filter(|page| !guard(page)).count()).sum();
+        let counted = self.os.in_use().virtual_pages;
+        need(self.rounds || counted == pages as u64, || {
+            format!("{pages} pages are mapped by the programs, and {counted} are counted")
+        })
+    }
+
+    /// Where all frames are: as many as there are, and those with contents are those that page tables or objects
+    /// hold.
+    fn frames(&self, owned: u64, most: u64) -> Result<(), String> {
+        let f = self.os.frames();
+        if let (Some(total), Some(free)) = (f.total, f.free) {
+            let sum = free + f.pinned + f.resident + f.reserved + f.set_aside + f.others - f.foreign;
+            need(sum == total, || format!("frames are lost: {f:?}"))?;
+        }
+        need(f.resident == self.os.in_use().resident, || format!("{f:?}, in use {:?}", self.os.in_use()))?;
+        need(owned <= f.resident && f.resident <= most, || {
+            format!("page tables hold {owned} frames, programs map {most} pages, and {} frames are in use", f.resident)
+        })
+    }
+
+    /// The page is aligned in its superpage, and so is its first page.
+    fn superpage(&self, asid: Asid, vpn: u64, pte: Pte) -> Result<(), String> {
+        let offset = Vpn(vpn).offset_in(pte.order.into());
+        let first = self.os.pte(asid, Vpn(vpn - offset));
+        let right = Pte { pfn: farreach_types::addr::Pfn(pte.pfn.0.wrapping_sub(offset)), ..pte };
+        let aligned = pte.pfn.offset_in(pte.order.into()) == offset;
+        need(aligned && first == Some(right), || {
+            format!("{asid:?} {vpn:#x} is {pte:?}, and the first page of its superpage {first:?}")
+        })
+    }
+
+    /// Hardware heard of everything: what it knows is still what the page table says, of superpages all of it.
+    fn known_is_true(&self) -> Result<(), String> {
+        for (&(asid, vpn), known) in &self.known {
+            let offset = Vpn(vpn).offset_in(known.order.into());
+            for i in [0, (1 << known.order) - 1, offset] {
+                let at = vpn - offset + i;
+                let now = self.os.pte(asid, Vpn(at)).map(|pte| (pte.pfn.0, pte.attr));
+                let right = (known.pfn.0 - offset + i, known.attr);
+                need(now == Some(right), || {
+                    format!(
+                        "{asid:?} {at:#x} was not reported: an entry of {known:?} for {vpn:#x} stands, and the page table has {now:x?}"
+                    )
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// All processes have ended.
+    pub fn check_end(&self) -> Result<(), String> {
+        consistent(&self.os)?;
+        let f = self.os.frames();
+        need(f.resident == 0 && f.reserved == 0, || format!("all processes ended, and frames are in use: {f:?}"))?;
+        self.frames(0, 0)?;
+        let end = self.os.memory_use().resident_at_end_bytes;
+        need(end == 0, || format!("all processes ended, and {end} bytes are resident"))
+    }
+}
+
+/// What the system says of itself.
+fn consistent(os: &Os) -> Result<(), String> {
+    let said = catch_unwind(AssertUnwindSafe(|| os.check()));
+    said.map_err(|why| {
+        format!("the system finds itself inconsistent: {}", why.downcast_ref::<String>().map_or("", String::as_str))
+    })
+}
