@@ -9,10 +9,11 @@ pub(in crate::tlb) enum SetFunction {
     LowBits,
     /// The XOR of all pieces of so many bits, from the lowest on. Pages at any stride of a power of two spread.
     Folded,
-    /// Another set in each way (Seznec, ISCA 1993): pages that meet in one way mostly part in the others. In way 0 it is
-    /// the lowest piece XOR the fold of all other pieces, so as [`SetFunction::Folded`]. In each further way the fold is
-    /// replaced by its image: shifted to the right by one bit, where the highest bit becomes the XOR of the highest and the
-    /// lowest before. A single bit is its own image, so below four sets all ways are alike.
+    /// Another set in each way (Seznec, ISCA 1993): pages that meet in one way mostly part in the others. In way 0 it
+    /// is the lowest piece XOR the fold of all other pieces, so as [`SetFunction::Folded`]. In each further way the
+    /// fold is replaced by its image: shifted to the right by one bit, and the highest bit becomes the XOR of what were
+    /// highest and lowest. A single bit is its own image, so with two sets all ways are alike. Images repeat: with four
+    /// sets, every third way is alike.
     Skewed,
 }
 
