@@ -155,12 +155,6 @@ pub fn filled<T: Clone, const N: usize>(value: T) -> Box<[T; N]> {
     all.try_into().unwrap_or_else(|_| unreachable!("N of them"))
 }
 
-impl Default for LookupTimes {
-    fn default() -> LookupTimes {
-        LookupTimes::new()
-    }
-}
-
 impl LookupTimes {
     /// Nothing marked.
     pub fn new() -> LookupTimes {
