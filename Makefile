@@ -16,6 +16,7 @@ all: $(FARREACH) tool
 help:
 	@echo "make run    build, record a real compiler run, print the table"
 	@echo "make test   every test"
+	@echo "make test-long  the same with ten times the random cases, and the papers with every check"
 	@echo "make accept-papers   take over changed numbers of \`farreach papers --all --small\`"
 	@echo "make book   the book, as pages in target/book"
 	@echo "make install PREFIX=/usr/local   command, recorder, presets, manual pages, completions; uninstall takes them away"
@@ -72,10 +73,18 @@ run: all
 
 # --- make test -----------------------------------------------------------------------------------------------------------
 
+TEST_ENV = PATH="$$HOME/.cargo/bin:$$PATH" FARREACH_VALGRIND_DIR=$(CURDIR)/target/valgrind
+
 test: all
 	@echo "make: running every test"
-	@PATH="$$HOME/.cargo/bin:$$PATH" FARREACH_VALGRIND_DIR=$(CURDIR)/target/valgrind \
-	 FARREACH_RELEASE=$(CURDIR)/$(FARREACH) cargo test --workspace --quiet
+	@$(TEST_ENV) FARREACH_RELEASE=$(CURDIR)/$(FARREACH) cargo test --workspace --lib --bins --tests --quiet
+	@$(TEST_ENV) cargo test --workspace --doc --quiet
+
+# What it adds: ten times the random streams against the plain models and in the conformance suite; the small set of papers with
+# every check of the test profile, each lookup compared with the page table; examples are built.
+test-long: all
+	@echo "make: running every test at length; this takes an hour or more"
+	@$(TEST_ENV) FARREACH_TIMES=10 cargo test --workspace --quiet
 
 # Takes over what `papers --all --small` finds now as what the tests expect: look at the difference before you commit it.
 accept-papers: $(FARREACH)
@@ -140,9 +149,9 @@ deb: all
 	@VERSION=$(VERSION) packaging/deb
 
 lint: toolchain
-	cargo fmt --check
-	cargo clippy --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --quiet
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 
 bench: all
 	cargo bench --workspace

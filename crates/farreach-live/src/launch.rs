@@ -46,7 +46,7 @@ fn io(path: &Path) -> impl Fn(std::io::Error) -> Error + '_ {
     |source| Error::Io { file: path.display().to_string(), source }
 }
 
-/// The directory of the recorder: as given, else from the environment, else the first of [`places`] that has it.
+/// The directory of the recorder: as given, else from the environment, else the first of `places` that has it.
 pub fn tool_dir(given: Option<&Path>) -> Result<PathBuf> {
     let from_variable = || std::env::var_os(TOOL_VARIABLE).filter(|dir| !dir.is_empty()).map(PathBuf::from);
     let here = || std::env::current_exe().map(|exe| places(&exe)).unwrap_or_default();

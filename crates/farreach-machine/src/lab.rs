@@ -59,7 +59,7 @@ impl Lab {
     }
 
     /// Simulates a whole stream, which is the only one of this laboratory: for several one after the other there is
-    /// [`Chain`](farreach_trace::Chain).
+    /// `farreach_trace::Chain`.
     ///
     /// # Errors
     /// Those of the source, and of [`Lab::feed`].

@@ -3,6 +3,19 @@
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
+/// The seeds of a test of this many random cases. `FARREACH_TIMES=10` makes it ten times as many, which is what
+/// `make test-long` does; `FARREACH_SEED=7` runs one case alone, to look at a failure.
+pub fn seeds(cases: u64) -> std::ops::Range<u64> {
+    let number = |name: &str| {
+        let text = std::env::var(name).ok()?;
+        Some(text.parse::<u64>().unwrap_or_else(|_| panic!("{name} = {text}: a whole number is allowed")))
+    };
+    match number("FARREACH_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..cases * number("FARREACH_TIMES").unwrap_or(1),
+    }
+}
+
 /// Seeded choices.
 pub struct Dice(Pcg64Mcg);
 

@@ -26,7 +26,7 @@ pub(super) fn add(study: &Study, results: &Results, set: &Set, section: &mut Sec
 }
 
 /// The programs that these requests run, alone, behind each other or aligned.
-pub(super) fn names<'a>(requests: &'a [Request]) -> impl Iterator<Item = &'a str> + Clone {
+pub(super) fn names(requests: &[Request]) -> impl Iterator<Item = &str> + Clone {
     requests.iter().flat_map(|r| r.program.split(THEN)).map(|name| name.rsplit_once(ALIGNED).map_or(name, |(inner, _)| inner))
 }
 

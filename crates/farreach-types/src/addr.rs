@@ -8,7 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// log2 of the 4 KB pages of the stream (T94-1): what recorded mappings are multiples of, and the base page of most machines. Page
-/// numbers of a machine with larger ones ([`farreach_types::params::PAGE_SIZE`]) are in its own pages.
+/// numbers of a machine with larger ones ([`crate::params::PAGE_SIZE`]) are in its own pages.
 pub const BASE_SHIFT: u32 = 12;
 
 /// Bytes at which a Linux kernel on x86-64 has all physical memory in one piece, in every address space (F-2, DS13-43).

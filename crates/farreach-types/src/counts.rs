@@ -1,5 +1,5 @@
 //! Raw integers of a run, and the result that carries them. Nothing here is derived from anything else; percentages, cycles
-//! and areas are made in [`farreach_cost`] and [`farreach_report`].
+//! and areas are made in `farreach-cost` and `farreach-report`.
 
 mod contiguity;
 mod ideal;

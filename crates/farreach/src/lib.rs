@@ -28,7 +28,7 @@ pub use farreach_machine::{Lab, MachineSpec, Options, PRESETS, PageLab, Preset, 
 pub use farreach_report::Report;
 pub use farreach_types::{Error, Result, addr, counts, event, params, translation};
 
-/// Traces: open, write, check, generate; [`kernels`] are programs with a seed.
+/// Traces: open, write, check, generate; [`trace::kernels`] are programs with a seed.
 pub mod trace {
     pub use farreach_kernels as kernels;
     pub use farreach_trace::{

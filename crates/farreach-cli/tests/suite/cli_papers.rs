@@ -9,13 +9,14 @@ const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/papers
 
 /// What `papers --all --small --csv` found when a person last accepted it: every number, every verdict and its reason.
 ///
-/// `make test` has the optimised program do all of it (FARREACH_RELEASE); a plain `cargo test` checks two studies with the program
-/// of the test profile, which is many times slower because it compares every lookup with the page table.
+/// `make test` has the optimised program do all of it (FARREACH_RELEASE). The program of the test profile is many times slower, because
+/// it compares every lookup with the page table: a plain `cargo test` checks two studies with it, `make test-long` all (FARREACH_TIMES).
 #[test]
 fn numbers_and_verdicts_of_the_small_set_are_the_accepted_ones() {
     let dir = Dir::new();
     let release = std::env::var_os("FARREACH_RELEASE").filter(|path| Path::new(path).is_file());
-    let ids: &[&str] = if release.is_some() { &["--all"] } else { &["t94-table10", "t94-by-hand"] };
+    let long = std::env::var_os("FARREACH_TIMES").is_some();
+    let ids: &[&str] = if long || release.is_some() { &["--all"] } else { &["t94-table10", "t94-by-hand"] };
     let mut run = release.as_ref().map_or_else(command, Command::new);
     run.arg("papers").args(ids).args(["--small", "--csv", "--cache", &dir.path("cache")]);
     let ran = Ran::of(run.stdin(Stdio::null()).output().unwrap());
@@ -139,7 +140,7 @@ fn bad_input_is_refused_with_what_there_is() {
     let dir = Dir::new();
     let cache = dir.path("cache");
     farreach(["papers", "t94-table11", "--cache", &cache]).bad(1, &["t94-table11", "t94-table10", "ps-itlb"]);
-    farreach(["papers", "t94-table6", "-w", "no-such", "--cache", &cache]).bad(1, &["no-such", "semispace", "ncompress"]);
+    farreach(["papers", "t94-table6", "-w", "no-such", "--cache", &cache]).bad(1, &["no-such", "`farreach workloads` lists"]);
     let file = trace(&dir);
     farreach(["papers", "t94-table6", "-w", &file, "-w", &file, "--cache", &cache]).bad(1, &["twice"]);
     farreach(["papers", "--all", "t94-table6"]).bad(2, &["--all"]);

@@ -236,7 +236,7 @@ fn failures_of_farreach_have_their_own_status() {
     let missing = dir.path("missing/file");
     let touch = ["--", "touch", &ran_marker];
     let fails = |args: &[&str], words: &[&str]| run(args.iter().chain(&touch)).bad(125, words);
-    fails(&["run", "-m", "t94/nosuch"], &["t94/nosuch", "t94/single"]);
+    fails(&["run", "-m", "t94/nosuch"], &["t94/nosuch", "`farreach machines` lists all presets"]);
     fails(&["run", "-o", &missing], &[&missing, "No such file"]);
     fails(&["run", "--html", &missing], &[&missing, "No such file"]);
     fails(&["run", "--json", "--csv"], &["--json", "--csv"]);

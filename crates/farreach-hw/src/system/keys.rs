@@ -106,7 +106,7 @@ pub const BUCKETS: Key = Key {
 /// Keys of every machine of the family.
 pub const CACHE_KEYS: [&Key; 6] = [&L1_SIZE, &L2_SIZE, &CACHE_LINE, &L2_LINE, &L1_WAYS, &L2_WAYS];
 
-/// First and second level of one side. Checks are [`Side::new`](farreach_hw::cache::Side::new)'s.
+/// First and second level of one side. Checks are [`Side::new`](crate::cache::Side::new)'s.
 pub fn shapes(params: &Params) -> (Shape, Shape) {
     let line = params.int(CACHE_LINE.name);
     let shape = |size: Key, line: u64, ways: Key| Shape { size: params.int(size.name), line, ways: params.int(ways.name) };

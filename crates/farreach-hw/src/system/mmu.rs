@@ -66,7 +66,7 @@ pub struct Mmu {
 }
 
 impl Mmu {
-    /// A design that keeps the references of its walkers, with caches by the keys [`LEVEL_KEYS`](farreach_hw::cache::levels::LEVEL_KEYS).
+    /// A design that keeps the references of its walkers, with caches by the keys [`LEVEL_KEYS`](crate::cache::levels::LEVEL_KEYS).
     pub fn new(mut tlb: Box<dyn Tlb>, params: &Params, plain: bool) -> Result<Mmu, String> {
         assert!(tlb.walker_reads().is_some(), "walk_cost = caches, and nobody says what walkers read");
         let refuse = |what: &str, why: &str| Err(format!("{what} is not allowed with walk_cost = caches: {why}"));

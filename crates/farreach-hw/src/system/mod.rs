@@ -1,7 +1,7 @@
 //! Machines that see every reference of the program, line by line: translation in software behind virtual caches, and what it is
 //! compared with (SV97). A kind is one file here and one line in [`SYSTEMS`].
 //!
-//! They do not fit [`Tlb`](farreach_hw::tlb::Tlb), which is asked only where something can change: here almost every reference moves a line.
+//! They do not fit [`Tlb`](crate::tlb::Tlb), which is asked only where something can change: here almost every reference moves a line.
 //! So the loop hands them *spans*, pieces of the stream in which the page table stands still, and each goes through a span on its own.
 
 mod caches;

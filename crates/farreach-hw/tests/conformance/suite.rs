@@ -23,7 +23,7 @@ pub const SHORT: Effort = Effort { streams: 2, steps: 1000 };
 /// Holds a design to the contract. The error says what it broke, and where.
 pub fn conform(subject: &Subject, effort: Effort) -> Result<(), String> {
     need(subject.traits.reach > 0, || "its reach is 0".into())?;
-    for seed in 0..effort.streams {
+    for seed in farreach_oracle::dice::seeds(effort.streams) {
         stream(subject, seed, effort.steps)
             .map_err(|(step, event, what)| format!("{}: stream {seed}, step {step}, {event:?}:\n  {what}", subject.name))?;
     }

@@ -15,7 +15,7 @@ fn ps_12_agrees_with_two_plain_levels() {
         (Replacement::UsedBit, "used-bit"),
     ];
     let mut total = [0; 3];
-    for seed in 0..48u64 {
+    for seed in farreach_oracle::dice::seeds(48) {
         let (replacement, name) = policies[seed as usize % 4];
         let (first, second) = [(8, 32), (1, 2), (4, 40), (16, 3), (32, 128)][seed as usize % 5];
         let (inclusive, process_ids, fill_sets_used) = (seed % 3 != 0, seed % 7 != 0, seed % 11 != 0);

@@ -59,7 +59,7 @@ impl WalkCaches {
         sum
     }
 
-    /// Those of a level of [`farreach_types::counts::WalkCounts`], 0 to 4, of range tables, 5, or of a host, 6.
+    /// Those of a level of [`crate::counts::WalkCounts`], 0 to 4, of range tables, 5, or of a host, 6.
     pub fn at(&mut self, level: u8) -> &mut Answered {
         match level {
             0 => &mut self.pt,

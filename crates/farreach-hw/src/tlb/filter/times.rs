@@ -17,7 +17,7 @@ pub struct TimedReport(Unfiltered);
 impl TimedReport {
     /// An empty report, and no lookups.
     pub fn new() -> TimedReport {
-        TimedReport(Unfiltered { times: Some(Box::new(LookupTimes::new())), ..Unfiltered::default() })
+        TimedReport(Unfiltered { times: Some(Box::new(LookupTimes::default())), ..Unfiltered::default() })
     }
     /// The report, for a design.
     #[inline(always)]
@@ -155,12 +155,14 @@ pub fn filled<T: Clone, const N: usize>(value: T) -> Box<[T; N]> {
     all.try_into().unwrap_or_else(|_| unreachable!("N of them"))
 }
 
-impl LookupTimes {
+impl Default for LookupTimes {
     /// Nothing marked.
-    pub fn new() -> LookupTimes {
+    fn default() -> LookupTimes {
         LookupTimes { asid: None, now: 1, entries: filled(FilterEntryPair([FilterEntry::of(NO_PAGE); 2])), when: filled(0) }
     }
+}
 
+impl LookupTimes {
     /// The slot of a page on the data side, below [`SLOTS_PER_SIDE`]. Aligned 2^12 pages have different slots. Aligned
     /// 2^3 pages have theirs in one cache line, because a program mostly uses neighbours together. Regions 16 MB apart,
     /// such as stacks, do not share slots, nor do strides of a power of two up to 128 MB.
@@ -269,7 +271,7 @@ mod tests {
 
     #[test]
     fn the_clock_ends_without_a_lie() {
-        let mut times = LookupTimes { now: u32::MAX - 2, ..LookupTimes::new() };
+        let mut times = LookupTimes { now: u32::MAX - 2, ..LookupTimes::default() };
         assert_eq!((times.advance_clock(), times.advance_clock()), (Some(u32::MAX - 1), None));
     }
 }

@@ -30,7 +30,7 @@ const STEPS: usize = 4000;
 fn all(change: impl Fn(u64, &mut Config)) -> farreach_types::counts::TlbCounts {
     let mut sum = farreach_types::counts::TlbCounts::default();
     let mut skipped = 0;
-    for seed in 0..STREAMS {
+    for seed in farreach_oracle::dice::seeds(STREAMS) {
         let mut config = config(seed);
         change(seed, &mut config);
         let (counts, filtered) = stream(config, STEPS);

@@ -5,8 +5,7 @@
 //! Compared: the outcome of every lookup; counts, entries and translations at intervals and at the end. Further: a lookup
 //! that a design calls filtered is repeated at once and must change nothing, and a twin of the design that never sees filtered
 //! lookups must end up the same (see `Unfiltered`). A failure names the stream (`kind`, seed), the configuration, the first
-//! differing step and both sides. To repeat one stream: `FARREACH_ORACLE_SEED=123 cargo test --test tlb_oracle partial`.
-//! `FARREACH_ORACLE_STREAMS` sets how many streams run per kind.
+//! differing step and both sides. To repeat one stream: `FARREACH_SEED=123 cargo test -p farreach-hw --test suite tlb_oracle`.
 //!
 //! Whether the streams are cruel enough is tested too: every counter moves, and every deliberate mistake in [`Mutation`] must be
 //! found. Covers T94-3 to T94-25, T94-42, AMB-3, AMB-5, AMB-6, AMB-13, AMB-14, AMB-20; CA-15,
@@ -66,10 +65,6 @@ fn noise_names_what_it_was_told() {
     assert!(named(&unfiltered).is_empty());
 }
 
-fn env(key: &str) -> Option<u64> {
-    std::env::var(key).ok().map(|v| v.parse().unwrap_or_else(|_| panic!("{key} must be a number")))
-}
-
 fn compare(kind: TlbKind) {
     compare_with(kind, must_have(kind));
 }
@@ -80,10 +75,7 @@ fn compare_with(kind: TlbKind, design: &Design) {
         let params = params(design, c).unwrap_or_else(|e| panic!("the design refuses the keys: {e}"));
         (design.build)(&params).unwrap_or_else(|e| panic!("the design refuses to be built: {e}"))
     };
-    let seeds = match env("FARREACH_ORACLE_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..env("FARREACH_ORACLE_STREAMS").unwrap_or(STREAMS),
-    };
+    let seeds = farreach_oracle::dice::seeds(STREAMS);
     let total = seeds.end - seeds.start;
     let (mut sum, mut failures) = (TlbCounts::default(), Vec::new());
     for seed in seeds {

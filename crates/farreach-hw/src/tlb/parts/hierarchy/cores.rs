@@ -3,7 +3,7 @@
 //! shootdown: an interrupt to each core that may hold something of the process, which drops it as the sender does (RMM15-12, DS13-24).
 //!
 //! The stream has one reference after the other, so a shootdown is over before the next. What can happen while its messages are under way is in
-//! [`farreach_hw::shootdown`].
+//! [`crate::shootdown`].
 
 use super::walk::by_caches;
 use crate::tlb::contract::{Answer, Capabilities, EntryView, Lookup, OnDemotion, OnSegment, OnSwitch, OnThread, Tlb};

@@ -147,7 +147,7 @@ fn stream(geometry: Geometry, policy: &'static str, seed: u64) -> (BTreeSet<usiz
     for step in 0..4000 {
         let n = u64::from(dice.next_u32());
         // Neighbours, a stride of a power of two, and a few pages again and again.
-        let page = [n % 200, n % 64 << 12, n % 5][step / 100 % 3];
+        let page = [n % 200, (n % 64) << 12, n % 5][step / 100 % 3];
         for _ in 0..1 + n % 3 {
             model.lookup(page);
             every.lookup(page);
