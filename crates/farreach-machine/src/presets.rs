@@ -78,6 +78,7 @@ pub const PRESETS: &[Preset] = presets![
     "sv97/spur",
     "sv97/vmp",
     "sv97/x86",
+    "s04/skewed",
 ];
 
 /// The group of all presets.

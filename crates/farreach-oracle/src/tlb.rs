@@ -1,4 +1,4 @@
-//! Every TLB kind of T94-3 to T94-24 as a vector of entries and linear scans.
+//! Every TLB kind of T94-3 to T94-24, and the skewed one, as a vector of entries and linear scans.
 //!
 //! Where the specification is open:
 //!
@@ -47,10 +47,17 @@
 //! * OT-17 `lookups` stays 0: the machine counts it.
 //! * OT-18 `demote` drops entries that overlap the range and are larger than a base page (superpage) or than n pages
 //!   (integrated). Subblocks are base translations and stay, also those of a medium superpage.
+//! * OT-19 Skewed. In all but the set as the single kind. In each way a page has one slot, `set * ways + way`, and the
+//!   ways take the place of a set in ascending order: the lowest entry is that of the lowest way, and a sweep clears the
+//!   used bits of these slots alone. With `b` bits per set, the page number is cut into pieces of `b` bits, from the
+//!   lowest on. The set is the lowest piece XOR the fold (XOR) of the others, in way 0. In each further way the fold is
+//!   first replaced by its image: one bit to the right, and on top the XOR of what were its highest and lowest bit. A
+//!   piece of one bit is its own image. One set: no bits, set 0.
 
 mod config;
 mod fill;
 mod mutation;
+mod skew;
 mod slots;
 
 pub use config::{Preload, Replacement, SizeLookup, TlbConfig, TlbKind};

@@ -2,8 +2,8 @@
 
 use super::contract::Design;
 use super::designs::{
-    clustered, coalesced, complete_subblock, hierarchy, integrated, partial_subblock, range, segment, single, superpage,
-    two_level,
+    clustered, coalesced, complete_subblock, hierarchy, integrated, partial_subblock, range, segment, single, skewed,
+    superpage, two_level,
 };
 
 /// All designs. A new design is one file in `designs` and one line here.
@@ -19,6 +19,7 @@ pub const DESIGNS: &[&Design] = &[
     &clustered::DESIGN,
     &coalesced::DESIGN,
     &segment::DESIGN,
+    &skewed::DESIGN,
 ];
 
 /// The design of this kind.

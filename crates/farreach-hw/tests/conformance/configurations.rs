@@ -63,6 +63,10 @@ const LISTED: &[(&str, &str)] = &[
     ("integrated", "entries=16,preload=same-entry,replacement=random"),
     ("integrated", "entries=32,ways=4,lookup=probe,replacement=fifo"),
     ("integrated", "entries=16,factor=1,sizes=4K+64K"),
+    ("skewed", "entries=32"),
+    ("skewed", "entries=32,ways=2,replacement=lru"),
+    ("skewed", "entries=48,ways=3,replacement=random"),
+    ("skewed", "entries=16,ways=1,replacement=fifo"),
 ];
 
 /// Keys whose other values go with every listed configuration.

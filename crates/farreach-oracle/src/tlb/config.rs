@@ -15,6 +15,8 @@ pub enum TlbKind {
     Partial,
     /// T94-24.
     Integrated,
+    /// OT-19; `ways` is not 0.
+    Skewed,
 }
 
 /// Which entry goes (T94-14).

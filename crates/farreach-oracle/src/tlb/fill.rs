@@ -46,7 +46,7 @@ impl PlainTlb {
     pub(super) fn fill(&mut self, asid: Asid, v: Vpn, pte: Pte, table: &dyn PageTableView) -> Option<(usize, bool)> {
         let sub = Some(Sub { pfn: pte.pfn, attr: pte.attr, modified: false });
         match self.config.kind {
-            TlbKind::Single => Some((self.place(asid, v, 0, true, vec![sub], None)?, false)),
+            TlbKind::Single | TlbKind::Skewed => Some((self.place(asid, v, 0, true, vec![sub], None)?, false)),
             TlbKind::Superpage => {
                 let order = match self.mutation {
                     Some(Mutation::SmallestSize) => self.config.orders[0],

@@ -69,11 +69,14 @@ pub enum Mutation {
     LargeFillKeepsPartial,
     MediumFillLoadsOne,
     EvictionsCountInvalid,
+    SkewSecondPieceOnly,
+    SkewImageForgotten,
+    SkewImageRotates,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Mutation; 66] = [
+    pub const ALL: [Mutation; 69] = [
         Mutation::FifoRenewedByHit,
         Mutation::FifoRenewedByMerge,
         Mutation::LruIgnoresLoads,
@@ -140,5 +143,8 @@ impl Mutation {
         Mutation::LargeFillKeepsPartial,
         Mutation::MediumFillLoadsOne,
         Mutation::EvictionsCountInvalid,
+        Mutation::SkewSecondPieceOnly,
+        Mutation::SkewImageForgotten,
+        Mutation::SkewImageRotates,
     ];
 }

@@ -33,6 +33,11 @@ impl PlainTlb {
         if self.wrong(Mutation::IndexWithSpace) {
             tag += u64::from(asid.0);
         }
+        if self.config.kind == TlbKind::Skewed {
+            return (0..self.config.ways)
+                .map(|way| self.skewed_set(tag, sets, way) as usize * self.config.ways + way)
+                .collect();
+        }
         let set = (tag % sets) as usize;
         let first = first + set * self.config.ways;
         (first..first + self.config.ways).collect()

@@ -9,5 +9,6 @@ pub mod partial_subblock;
 pub mod range;
 pub mod segment;
 pub mod single;
+pub mod skewed;
 pub mod superpage;
 pub mod two_level;

@@ -7,7 +7,7 @@ pub(super) const COMMON_KEYS: [&str; 6] = ["entries", "ways", "replacement", "se
 
 pub(super) fn expected_keys(kind: TlbKind) -> Vec<&'static str> {
     let own: &[&str] = match kind {
-        TlbKind::Single => &[],
+        TlbKind::Single | TlbKind::Skewed => &[],
         TlbKind::Superpage => &["sizes", "lookup", "size_entries"],
         TlbKind::Complete => &["factor", "preload", "assisted_check"],
         TlbKind::Partial => &["factor", "preload", "assisted_check", "all_valid"],
@@ -20,7 +20,7 @@ pub(super) fn expected_keys(kind: TlbKind) -> Vec<&'static str> {
 pub(super) fn sample(kind: TlbKind, dice: &mut Dice, has: &dyn Fn(&str) -> bool) -> TlbConfig {
     let mut c = TlbConfig::new(kind);
     let fully = [1, 2, 3, 4, 5, 7, 8, 8, 12, 16, 33, 64];
-    if has("ways") && dice.percent(50) {
+    if has("ways") && (kind == TlbKind::Skewed || dice.percent(50)) {
         c.ways = dice.pick(&[1, 2, 2, 4, 4, 8]);
         c.entries = c.ways * dice.pick(&[1, 2, 2, 4, 8, 16]);
     } else {
@@ -48,7 +48,7 @@ pub(super) fn sample(kind: TlbKind, dice: &mut Dice, has: &dyn Fn(&str) -> bool)
         c.replacement = dice.pick(&policies);
     }
     c.fill_sets_used = !has("fill_sets_used") || dice.percent(70);
-    if has("preload") && kind != TlbKind::Single && kind != TlbKind::Superpage {
+    if has("preload") && !matches!(kind, TlbKind::Single | TlbKind::Superpage | TlbKind::Skewed) {
         c.preload = dice.pick(&[Preload::None, Preload::None, Preload::SameEntry, Preload::Region]);
     }
     c.assisted_check = has("assisted_check") && dice.percent(30);

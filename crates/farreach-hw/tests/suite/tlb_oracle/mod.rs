@@ -34,12 +34,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use world::{Change, Pattern, World, change, kind_for, tell};
 
-const KINDS: [(TlbKind, &str); 5] = [
+const KINDS: [(TlbKind, &str); 6] = [
     (TlbKind::Single, "single"),
     (TlbKind::Superpage, "superpage"),
     (TlbKind::Complete, "complete"),
     (TlbKind::Partial, "partial"),
     (TlbKind::Integrated, "integrated"),
+    (TlbKind::Skewed, "skewed"),
 ];
 
 /// Streams per kind when nothing else is asked for.
@@ -112,13 +113,13 @@ fn moving(kind: TlbKind, n: &TlbCounts) -> Vec<(&'static str, u64)> {
     ];
     let split =
         [("split_unaligned", n.split_unaligned), ("split_frames", n.split_frames), ("split_attributes", n.split_attributes)];
-    if !matches!(kind, TlbKind::Single | TlbKind::Superpage) {
+    if !matches!(kind, TlbKind::Single | TlbKind::Superpage | TlbKind::Skewed) {
         all.extend(subblocks);
     }
     if matches!(kind, TlbKind::Partial | TlbKind::Integrated) {
         all.extend(split);
     }
-    if !matches!(kind, TlbKind::Single | TlbKind::Complete) {
+    if !matches!(kind, TlbKind::Single | TlbKind::Complete | TlbKind::Skewed) {
         all.push(("covered_drops", n.covered_drops));
     }
     all
@@ -147,6 +148,11 @@ fn partial() {
 #[test]
 fn integrated() {
     compare(TlbKind::Integrated);
+}
+
+#[test]
+fn skewed() {
+    compare(TlbKind::Skewed);
 }
 
 /// CA-16: which set a page of unknown size belongs to must have been decided by the user.
@@ -223,8 +229,8 @@ fn mistakes_are_found() {
     const STREAMS_FOR_MISTAKES: u64 = 200;
     const ENOUGH: usize = 3;
     // Most mistakes show in the first, so the others need not be tried.
-    const CRUEL_FIRST: [TlbKind; 5] =
-        [TlbKind::Partial, TlbKind::Integrated, TlbKind::Superpage, TlbKind::Complete, TlbKind::Single];
+    const CRUEL_FIRST: [TlbKind; 6] =
+        [TlbKind::Partial, TlbKind::Integrated, TlbKind::Superpage, TlbKind::Complete, TlbKind::Single, TlbKind::Skewed];
     let mut unseen = Vec::new();
     for mutation in Mutation::ALL {
         let mut found = BTreeMap::new();

@@ -32,7 +32,7 @@ impl World {
     pub(super) fn new(c: &TlbConfig, dice: &mut Dice) -> World {
         let k = c.factor.trailing_zeros() as u8;
         let orders: Vec<u8> = match c.kind {
-            TlbKind::Single => vec![0, 0, 2],
+            TlbKind::Single | TlbKind::Skewed => vec![0, 0, 2],
             TlbKind::Superpage => {
                 let largest = *c.orders.last().expect("a size");
                 let mut o = c.orders.clone();
@@ -43,12 +43,12 @@ impl World {
             TlbKind::Integrated => vec![0, k.saturating_sub(1), k, k, k + 1, k + 3],
         };
         let order = match c.kind {
-            TlbKind::Single => 4,
+            TlbKind::Single | TlbKind::Skewed => 4,
             _ => *orders.iter().max().expect("orders"),
         };
         // So many regions that the entries of some size do not hold them all.
         let tag = match c.kind {
-            TlbKind::Single => 0,
+            TlbKind::Single | TlbKind::Skewed => 0,
             TlbKind::Superpage => dice.pick(&c.orders),
             TlbKind::Integrated => dice.pick(&c.orders).max(k),
             TlbKind::Complete | TlbKind::Partial => k,
@@ -278,7 +278,7 @@ pub(super) struct Pattern {
 
 impl Pattern {
     pub(super) fn new(world: &World, c: &TlbConfig, dice: &mut Dice) -> Pattern {
-        let subblocks = !matches!(c.kind, TlbKind::Single | TlbKind::Superpage);
+        let subblocks = !matches!(c.kind, TlbKind::Single | TlbKind::Superpage | TlbKind::Skewed);
         let tag = if subblocks { c.factor.trailing_zeros() as u8 } else { dice.pick(&c.orders) };
         let (n, all) = (1u64 << tag, world.pages());
         let tags = (all >> tag).max(1);

@@ -104,7 +104,7 @@ pub(super) fn hardware(dice: &mut Dice, seed: u64, k: u32) -> (String, TlbConfig
             write!(text, "factor={},", c.factor).unwrap();
         }
         TlbKind::Integrated => write!(text, "sizes={},", sizes(&[1, 16, 256], k)).unwrap(),
-        TlbKind::Single => {}
+        TlbKind::Single | TlbKind::Skewed => {}
     }
     let (replacement, name) = dice.pick(&[
         (Replacement::UsedBit, "used-bit"),

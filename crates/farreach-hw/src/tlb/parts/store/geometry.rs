@@ -9,9 +9,11 @@ pub(in crate::tlb) enum SetFunction {
     LowBits,
     /// The XOR of all pieces of so many bits, from the lowest on. Pages at any stride of a power of two spread.
     Folded,
-    /// Another set in each way (Seznec, ISCA 1993): pages that meet in one way mostly part in the others. In way `w` it is
-    /// the lowest piece XOR the `w`-th image of the fold of all other pieces. An image is a shift to the right by one bit,
-    /// where the highest bit becomes the XOR of highest and lowest. So way 0 is as [`SetFunction::Folded`].
+    /// Another set in each way (Seznec, ISCA 1993): pages that meet in one way mostly part in the others. In way 0 it
+    /// is the lowest piece XOR the fold of all other pieces, so as [`SetFunction::Folded`]. In each further way the
+    /// fold is replaced by its image: shifted to the right by one bit, and the highest bit becomes the XOR of what were
+    /// highest and lowest. A single bit is its own image, so with two sets all ways are alike. Images repeat: with four
+    /// sets, every third way is alike.
     Skewed,
 }
 
@@ -59,7 +61,6 @@ impl Geometry {
         self.sets * self.ways
     }
     /// The same with another function.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no design of ours has hashed or skewed sets yet"))]
     pub fn with(self, function: SetFunction) -> Geometry {
         Geometry { function, ..self }
     }

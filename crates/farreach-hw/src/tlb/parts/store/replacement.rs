@@ -175,7 +175,8 @@ impl Replacement {
         }
     }
 
-    /// As [`Replacement::victim`], of slots that are no set; `None`: the caller clears their used bits.
+    /// As [`Replacement::victim`], of slots that are no set: the first of them stands for the lowest. `None`: the caller
+    /// clears their used bits, and takes the first.
     pub fn victim_among<S: Slot>(&mut self, candidates: &[u32], slots: &mut [S]) -> Option<u32> {
         let vacant = candidates.iter().copied().find(|&slot| !slots[slot as usize].is_valid());
         vacant.or_else(|| match &mut self.policy {
