@@ -3,7 +3,8 @@
 /// Powers of ten by the letter that stands for them, as results are printed.
 const LETTERS: [(char, u32); 4] = [('K', 3), ('M', 6), ('G', 9), ('T', 12)];
 
-/// A whole number of at least `MIN`: digits, or digits with a point, and behind them a letter for thousands: `300000000`, `300M`, `1.5G`.
+/// A whole number of at least `MIN`: digits, or digits with a point, and behind them a letter for thousands:
+/// `300000000`, `300M`, `1.5G`.
 ///
 /// # Errors
 /// What is allowed, if this is not.
@@ -20,12 +21,14 @@ pub fn parse_count<const MIN: u64>(text: &str) -> Result<u64, String> {
 }
 
 fn parse(text: &str) -> Option<u64> {
-    let letter = |&(letter, power): &(char, u32)| Some((text.strip_suffix([letter, letter.to_ascii_lowercase()])?, power));
+    let letter =
+        |&(letter, power): &(char, u32)| Some((text.strip_suffix([letter, letter.to_ascii_lowercase()])?, power));
     let (digits, power) = LETTERS.iter().find_map(letter).unwrap_or((text, 0));
     let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
     let dotted = digits.len() > whole.len();
     // Digits alone: the standard parser would also take a sign.
-    if whole.is_empty() || dotted == part.is_empty() || !(whole.bytes().chain(part.bytes())).all(|b| b.is_ascii_digit()) {
+    if whole.is_empty() || dotted == part.is_empty() || !(whole.bytes().chain(part.bytes())).all(|b| b.is_ascii_digit())
+    {
         return None;
     }
     let zeros = power.checked_sub(part.len() as u32)?;
@@ -38,17 +41,23 @@ mod tests {
 
     #[test]
     fn what_is_printed_can_be_written() {
-        for (text, n) in
-            [("0", 0), ("18446744073709551615", u64::MAX), ("8.63G", 8_630_000_000), ("0.5k", 500), ("18t", 18_000_000_000_000)]
-        {
+        for (text, n) in [
+            ("0", 0),
+            ("18446744073709551615", u64::MAX),
+            ("8.63G", 8_630_000_000),
+            ("0.5k", 500),
+            ("18t", 18_000_000_000_000),
+        ] {
             assert_eq!(parse_count::<0>(text), Ok(n), "{text}");
         }
     }
 
     #[test]
     fn what_is_no_whole_number_is_refused() {
-        let wrong =
-            ["", "M", ".5M", "1.M", "1.5", "1.2345K", "-1", "+1", "1 M", "1e6", "0x10", "1,5M", "1..5M", "3MM", "3MB", "١M"];
+        let wrong = [
+            "", "M", ".5M", "1.M", "1.5", "1.2345K", "-1", "+1", "1 M", "1e6", "0x10", "1,5M", "1..5M", "3MM", "3MB",
+            "١M",
+        ];
         let large = ["18446744073709551616", "18446745T", "99999999999999999999999G"];
         for text in wrong.into_iter().chain(large) {
             let why = parse_count::<0>(text).expect_err(text);

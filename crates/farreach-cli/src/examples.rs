@@ -3,8 +3,8 @@
 use super::Cli;
 use clap::{Command, CommandFactory, Parser};
 
-/// The command lines of farreach in a help text: without comments (two spaces before them), redirections and what else is
-/// in the pipe.
+/// The command lines of farreach in a help text: without comments (two spaces before them), redirections and what else
+/// is in the pipe.
 fn examples(help: &str) -> Vec<Vec<String>> {
     let after = help.split_once("Examples:\n").map_or("", |(_, after)| after);
     let lines = after.lines().map(|line| line.trim().split("  ").next().unwrap_or(""));
@@ -16,9 +16,15 @@ fn examples(help: &str) -> Vec<Vec<String>> {
 fn walk(command: &Command, path: &str) {
     let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let lines = examples(&help);
-    assert!(lines.iter().any(|line| line.join(" ").starts_with(path)), "{path} --help shows no example of itself: {lines:?}");
+    assert!(
+        lines.iter().any(|line| line.join(" ").starts_with(path)),
+        "{path} --help shows no example of itself: {lines:?}"
+    );
     let mixed = "--log-fd=1 ";
-    assert!(!help.contains(mixed), "{path} --help: with {mixed}the program's own output lies between the lines of the trace");
+    assert!(
+        !help.contains(mixed),
+        "{path} --help: with {mixed}the program's own output lies between the lines of the trace"
+    );
     for line in lines {
         if let Err(e) = Cli::try_parse_from(&line) {
             panic!("{path} --help shows {line:?}: {e}");

@@ -10,8 +10,8 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: farreach_live::Allocator = farreach_live::Allocator;
 
-/// A laboratory for virtual-memory address translation: runs a real program through many TLB designs and page policies side by
-/// side, exactly.
+/// A laboratory for virtual-memory address translation: runs a real program through many TLB designs and page policies
+/// side by side, exactly.
 #[derive(Parser)]
 #[command(
     name = "farreach",

@@ -10,7 +10,8 @@ const RAM_BIT: f64 = 0.6;
 /// Drivers along one edge of an array and sense amplifiers along the other, in bit widths.
 const EDGE: f64 = 6.0;
 
-/// Area of `entries` entries of `bits` each. The example is the ratio that the text of the paper calls about 4.5 (AREA-7).
+/// Area of `entries` entries of `bits` each. The example is the ratio that the text of the paper calls about 4.5
+/// (AREA-7).
 ///
 /// ```
 /// use farreach_cost::area::area_rbe;
@@ -32,7 +33,8 @@ pub fn area_rbe(entries: u64, bits: EntryBits) -> f64 {
     CONTROL + ram + cam
 }
 
-/// The number of entries, not rounded, at which this kind of entry takes `area`. Area is linear in the entry count (AREA-3).
+/// The number of entries, not rounded, at which this kind of entry takes `area`. Area is linear in the entry count
+/// (AREA-3).
 pub fn entries_for_area(area: f64, bits: EntryBits) -> f64 {
     let none = area_rbe(0, bits);
     (area - none) / (area_rbe(1, bits) - none)

@@ -5,10 +5,12 @@ use farreach_types::counts::{CompactionCost, CompactionUse, FreeMemory};
 /// DS13-13: 3 seconds for 10 GB.
 const SECONDS_PER_GB: f64 = 0.3;
 
-/// Percentage of free memory that lies in blocks of fewer than `2^order` frames, for each order: Linux's unusable free space index.
+/// Percentage of free memory that lies in blocks of fewer than `2^order` frames, for each order: Linux's unusable free
+/// space index.
 pub fn unusable(free: &FreeMemory) -> Vec<f64> {
     let usable = |order: u32| free.blocks_of(order) << order;
-    let percent = |order: u32| if free.frames == 0 { 100.0 } else { 100.0 * (1.0 - usable(order) as f64 / free.frames as f64) };
+    let percent =
+        |order: u32| if free.frames == 0 { 100.0 } else { 100.0 * (1.0 - usable(order) as f64 / free.frames as f64) };
     (0..free.blocks.len() as u32).map(percent).collect()
 }
 

@@ -1,8 +1,10 @@
-//! Contiguity of memory, from the pages that are mapped: how few ranges cover it, and how few entries of which hardware.
+//! Contiguity of memory, from the pages that are mapped: how few ranges cover it, and how few entries of which
+//! hardware.
 
 use farreach_types::counts::{ContiguitySample, Need, Ranges};
 
-/// Present pages that follow each other in the virtual address space, and in the physical one if frames are known, with one permission.
+/// Present pages that follow each other in the virtual address space, and in the physical one if frames are known, with
+/// one permission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Run {
     /// First virtual page.
@@ -53,7 +55,8 @@ pub fn sample(runs: &[Run], seconds: f64, huge_pages: u64) -> ContiguitySample {
     let ideal = joined(runs, false);
     let actual = joined(runs, true);
     // Without frames: as if every run lay in frames with the numbers of its pages.
-    let placed = if visible { actual.clone() } else { ideal.iter().map(|run| Run { pfn: Some(run.vpn), ..*run }).collect() };
+    let placed =
+        if visible { actual.clone() } else { ideal.iter().map(|run| Run { pfn: Some(run.vpn), ..*run }).collect() };
     ContiguitySample {
         seconds,
         pages: runs.iter().map(|run| run.pages).sum(),
@@ -136,8 +139,8 @@ fn blocks(runs: &[Run], order: u32) -> Vec<u64> {
     sizes
 }
 
-/// Pages per entry of a clustered TLB: an aligned virtual cluster has one entry for each aligned physical cluster that its pages are
-/// in, in whatever order, provided their permissions are equal.
+/// Pages per entry of a clustered TLB: an aligned virtual cluster has one entry for each aligned physical cluster that
+/// its pages are in, in whatever order, provided their permissions are equal.
 fn clusters(runs: &[Run]) -> Vec<u64> {
     let mut sizes = Vec::new();
     let mut cluster = None;
@@ -173,7 +176,8 @@ mod tests {
 
     #[test]
     fn rmm15_43_44_a_hand_made_address_space() {
-        // Pages 0..16 in frames 0..16; 16..24 elsewhere, adjacent virtually; a hole; 100..101 with another permission beside 101..103.
+        // Pages 0..16 in frames 0..16; 16..24 elsewhere, adjacent virtually; a hole; 100..101 with another permission
+        // beside 101..103.
         let runs = [run(0, 16, 0), run(16, 8, 64), Run { permission: 1, ..run(100, 1, 200) }, run(101, 2, 201)];
         let s = sample(&runs, 0.0, 0);
         assert_eq!((s.pages, s.virtual_ranges.count, s.virtual_ranges.max_pages), (27, 3, 24));

@@ -8,8 +8,9 @@ use farreach_types::addr::BASE_SHIFT;
 use farreach_types::counts::{OsCounts, TlbCounts};
 use farreach_types::params::{Key, PAGE_SIZE, Params};
 
-/// Cycles spent on TLB misses (T94-26): misses x penalty + further page table entries read x their cost + hits in a second level x
-/// theirs (PS-12). A miss that hardware walks for costs [`walk_cycles`] instead, and a hit of a range alone has its own price.
+/// Cycles spent on TLB misses (T94-26): misses x penalty + further page table entries read x their cost + hits in a
+/// second level x theirs (PS-12). A miss that hardware walks for costs [`walk_cycles`] instead, and a hit of a range
+/// alone has its own price.
 pub fn miss_cycles(counts: &TlbCounts, params: &Params) -> u64 {
     let rest = [
         (trapped(counts), price(params, &keys::PENALTY)),
@@ -21,8 +22,8 @@ pub fn miss_cycles(counts: &TlbCounts, params: &Params) -> u64 {
     charge(&[&rest[..], &walks(counts, params)].concat())
 }
 
-/// Cycles of page walks by hardware: each node at its fixed price, or at the latency of what answered. Searches of range tables cost nothing, for
-/// the program runs on meanwhile (RMM15-5).
+/// Cycles of page walks by hardware: each node at its fixed price, or at the latency of what answered. Searches of
+/// range tables cost nothing, for the program runs on meanwhile (RMM15-5).
 pub fn walk_cycles(counts: &TlbCounts, params: &Params) -> u64 {
     charge(&walks(counts, params))
 }
@@ -75,8 +76,8 @@ pub(super) fn faults(os: &OsCounts) -> u64 {
     os.page_faults + os.protection_faults
 }
 
-/// Pages that were mapped one by one though nothing had touched them. Those of a superpage that came whole cost no more than the fault that
-/// brought it, apart from their contents.
+/// Pages that were mapped one by one though nothing had touched them. Those of a superpage that came whole cost no more
+/// than the fault that brought it, apart from their contents.
 pub(super) fn populated(os: &OsCounts) -> u64 {
     os.populated_pages.saturating_sub(os.populated_in_superpages)
 }
@@ -117,7 +118,8 @@ pub(super) fn total(cycles: u64, instructions: u64, cpi: f64) -> Option<f64> {
     (instructions > 0).then(|| cpi + cycles as f64 / instructions as f64)
 }
 
-/// T94-73: percent of a measured user time spent on misses of `penalty` cycles at `clock_mhz`. The user time includes them.
+/// T94-73: percent of a measured user time spent on misses of `penalty` cycles at `clock_mhz`. The user time includes
+/// them.
 ///
 /// ```
 /// // Table 5, coral: 85974 thousand misses in 172 seconds at 40 MHz and 40 cycles.
@@ -161,8 +163,14 @@ pub struct ProtectionSweep {
 
 impl ProtectionSweep {
     /// The sweep of the paper: 4 KB page, 16-byte lines, 10 first-level and 50 second-level lines present.
-    pub const SV97: ProtectionSweep =
-        ProtectionSweep { page: 4096, line: 16, l1_changed: 10, l2_changed: 50, l1_cycles: (3, 5), l2_cycles: (20, 40) };
+    pub const SV97: ProtectionSweep = ProtectionSweep {
+        page: 4096,
+        line: 16,
+        l1_changed: 10,
+        l2_changed: 50,
+        l1_cycles: (3, 5),
+        l2_cycles: (20, 40),
+    };
 
     /// Cycles per changed page.
     pub fn cycles(&self) -> u64 {
@@ -192,7 +200,8 @@ pub struct RangeTable {
 
 impl RangeTable {
     /// The table of the paper.
-    pub const RMM15: RangeTable = RangeTable { ranges_per_node: 4, range_bits: 36 + 36 + 64, pointer: 8, node_size: 128 };
+    pub const RMM15: RangeTable =
+        RangeTable { ranges_per_node: 4, range_bits: 36 + 36 + 64, pointer: 8, node_size: 128 };
 
     /// Bytes of a node that carry something.
     pub fn node_bytes(&self) -> u64 {

@@ -1,5 +1,5 @@
-//! Prices, as keys of a machine. A price the papers print is theirs; the others are stated assumptions about a workstation of
-//! T94's time (40 MHz), to be set by whoever knows better.
+//! Prices, as keys of a machine. A price the papers print is theirs; the others are stated assumptions about a
+//! workstation of T94's time (40 MHz), to be set by whoever knows better.
 
 use farreach_types::params::{Allowed, Key, PAGE_SIZE};
 
@@ -8,8 +8,12 @@ const PRICE: Allowed = Allowed::Number { min: 0.0, max: 1e12 };
 /// T94-73: a miss costs 40 cycles.
 pub const PENALTY: Key = Key { name: "penalty", default: "40", allowed: PRICE, about: "cycles per TLB miss" };
 /// Assumed: a load that hits the cache, and the test of what it brought.
-pub const PTE_COST: Key =
-    Key { name: "pte_cost", default: "2", allowed: PRICE, about: "cycles per page table entry a miss reads beyond the first" };
+pub const PTE_COST: Key = Key {
+    name: "pte_cost",
+    default: "2",
+    allowed: PRICE,
+    about: "cycles per page table entry a miss reads beyond the first",
+};
 /// PS-12: an L1 miss of a fetch that hits L2 on the Itanium 2.
 pub const L2_FETCH: Key = Key {
     name: "l2_hit_fetch_cycles",
@@ -24,7 +28,8 @@ pub const L2_DATA: Key = Key {
     allowed: PRICE,
     about: "cycles per load or store that only the second level of a TLB answers",
 };
-/// Assumed: each node is read from a second-level cache, as fast as on the Sandy Bridge class machines of DS13 and RMM15.
+/// Assumed: each node is read from a second-level cache, as fast as on the Sandy Bridge class machines of DS13 and
+/// RMM15.
 pub const WALK_REFERENCE: Key = Key {
     name: "walk_reference_cycles",
     default: "12",
@@ -45,7 +50,8 @@ pub const FAULT: Key = Key {
     allowed: PRICE,
     about: "cycles per fault: trap, finding the page, mapping it, return",
 };
-/// Assumed: a fault without its trap, a tenth. A superpage that comes whole at a fault is one mapping: its pages pay for their zeros only.
+/// Assumed: a fault without its trap, a tenth. A superpage that comes whole at a fault is one mapping: its pages pay
+/// for their zeros only.
 pub const POPULATE: Key = Key {
     name: "populate_cycles",
     default: "200",
@@ -60,7 +66,8 @@ pub const CHECK: Key = Key {
     about: "cycles per page table entry that faults and promotion checks look at",
 };
 /// Assumed: 512 loads and 512 stores of 8 bytes, 2 cycles each.
-pub const COPY: Key = Key { name: "copy_cycles", default: "2048", allowed: PRICE, about: "cycles per 4 KB page copied" };
+pub const COPY: Key =
+    Key { name: "copy_cycles", default: "2048", allowed: PRICE, about: "cycles per 4 KB page copied" };
 /// Assumed: 512 stores of 8 bytes, 2 cycles each.
 pub const ZERO: Key =
     Key { name: "zero_cycles", default: "1024", allowed: PRICE, about: "cycles per 4 KB page filled with zeros" };
@@ -87,13 +94,18 @@ pub const CLOCK: Key = Key {
 };
 
 /// SV97-40: handler or state machine, for each run, without the misses of its code and loads.
-pub const HANDLER: Key =
-    Key { name: "handler_cycles", default: "10", allowed: PRICE, about: "cycles per run of the miss handler or walker" };
+pub const HANDLER: Key = Key {
+    name: "handler_cycles",
+    default: "10",
+    allowed: PRICE,
+    about: "cycles per run of the miss handler or walker",
+};
 /// SV97-40.
 pub const L2: Key =
     Key { name: "l2_cycles", default: "20", allowed: PRICE, about: "cycles per access to the second-level cache" };
 /// SV97-40.
-pub const MEMORY: Key = Key { name: "memory_cycles", default: "90", allowed: PRICE, about: "cycles per access to memory" };
+pub const MEMORY: Key =
+    Key { name: "memory_cycles", default: "90", allowed: PRICE, about: "cycles per access to memory" };
 /// SV97-44.
 pub const SWEEP_L1_CHANGE: Key = Key {
     name: "sweep_l1_change_cycles",
@@ -123,7 +135,8 @@ pub const SWEEP_L2_LOOK: Key = Key {
     about: "protection sweep: cycles per second-level line looked for in vain",
 };
 /// Assumed: an exception of a simple pipeline, two dozen instructions, and the return.
-pub const TRAP: Key = Key { name: "trap_cycles", default: "50", allowed: PRICE, about: "cycles per protection trap of a line" };
+pub const TRAP: Key =
+    Key { name: "trap_cycles", default: "50", allowed: PRICE, about: "cycles per protection trap of a line" };
 /// Assumed: a trap, and 64 entries each way between URPT and kernel memory, a load and a store each.
 pub const SEGMENT: Key = Key {
     name: "segment_cycles",

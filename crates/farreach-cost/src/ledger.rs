@@ -1,8 +1,8 @@
-//! The ledger of benefit against cost (T94-78). Each row of T94's Tables 2 to 4 is followed by a counter, and priced where the
-//! model has a price.
+//! The ledger of benefit against cost (T94-78). Each row of T94's Tables 2 to 4 is followed by a counter, and priced
+//! where the model has a price.
 //!
-//! Beside a 4 KB single-page-size design of the same run, cycles are differences from it, so that they add up to what the
-//! mechanism gained (negative) or cost (positive). Without one they are what was charged.
+//! Beside a 4 KB single-page-size design of the same run, cycles are differences from it, so that they add up to what
+//! the mechanism gained (negative) or cost (positive). Without one they are what was charged.
 
 use super::cycles::{
     base_pages, copies, faults, hypervisor_cycles, io_pages, populated, price, shootdown_cycles, trapped, walk_cycles,
@@ -39,7 +39,12 @@ const fn priced(name: &'static str, unit: &'static str, read: Read, key: &'stati
 }
 
 const ITEMS: &[Item] = &[
-    priced("misses: page table entries read beyond the first", "entries", |c, _| c.tlb.extra_pte_reads, &keys::PTE_COST),
+    priced(
+        "misses: page table entries read beyond the first",
+        "entries",
+        |c, _| c.tlb.extra_pte_reads,
+        &keys::PTE_COST,
+    ),
     priced("misses of a first level: fetches", "hits", |c, _| c.tlb.second_level_fetch_hits, &keys::L2_FETCH),
     priced("misses of a first level: loads and stores", "hits", |c, _| c.tlb.second_level_data_hits, &keys::L2_DATA),
     Item {
@@ -116,12 +121,19 @@ const TRAPS: Item = Item {
 const ALIASES: &str = "aliases: mapped more than once";
 const WASTED: &str = "memory: resident, never referenced";
 
-/// The ledger of one machine. `baseline` is the 4 KB single-page-size design of the same run with its own prices; leave it out
-/// for a run without one.
-pub fn ledger(counts: &Counts, memory: &MemoryUse, baseline: Option<(&Counts, &Params)>, params: &Params) -> Vec<LedgerLine> {
+/// The ledger of one machine. `baseline` is the 4 KB single-page-size design of the same run with its own prices; leave
+/// it out for a run without one.
+pub fn ledger(
+    counts: &Counts,
+    memory: &MemoryUse,
+    baseline: Option<(&Counts, &Params)>,
+    params: &Params,
+) -> Vec<LedgerLine> {
     // A machine with caches has no price for a TLB miss as such: [`super::system`] takes it apart.
     let charge = |of: &Price, counts: &Counts, params: &Params| match of {
-        Price::Each(key, read) => params.has(key.name).then(|| (read(counts, params) as f64 * price(params, key)).round()),
+        Price::Each(key, read) => {
+            params.has(key.name).then(|| (read(counts, params) as f64 * price(params, key)).round())
+        }
         Price::Cycles(read) => params.has(keys::WALK_REFERENCE.name).then(|| read(counts, params) as f64),
     };
     let against = |of: &Price| {
@@ -134,10 +146,13 @@ pub fn ledger(counts: &Counts, memory: &MemoryUse, baseline: Option<(&Counts, &P
     let misses: Read = |c, _| trapped(&c.tlb);
     let (item, count) = match baseline {
         None => ("TLB misses", counts.tlb.misses),
-        Some((base, _)) if base.tlb.misses >= counts.tlb.misses => ("TLB misses saved", base.tlb.misses - counts.tlb.misses),
+        Some((base, _)) if base.tlb.misses >= counts.tlb.misses => {
+            ("TLB misses saved", base.tlb.misses - counts.tlb.misses)
+        }
         Some((base, _)) => ("TLB misses added", counts.tlb.misses - base.tlb.misses),
     };
-    let line = |item: &str, count, unit: &str, cycles| LedgerLine { item: item.into(), count, unit: unit.into(), cycles };
+    let line =
+        |item: &str, count, unit: &str, cycles| LedgerLine { item: item.into(), count, unit: unit.into(), cycles };
     let mut lines = vec![line(item, count, "misses", against(&Price::Each(&keys::PENALTY, misses)))];
     let shootdowns = (!counts.tlb.shootdown.is_empty()).then_some(&SHOOTDOWNS);
     let traps = (counts.tlb.segment.traps > 0).then_some(&TRAPS);

@@ -3,8 +3,8 @@
 //! Owns the prices (their keys and defaults, each with its source) and the formulas of the papers. All of it is pure
 //! functions of counts and configuration: the same counts give the same costs, at any time after the run.
 //!
-//! Must not know how counts come about: no design, no operating system, no stream. Changing a price never needs a new run.
-//! It takes keys and bits per entry from the hardware layer, and runs nothing of it.
+//! Must not know how counts come about: no design, no operating system, no stream. Changing a price never needs a new
+//! run. It takes keys and bits per entry from the hardware layer, and runs nothing of it.
 
 pub mod area;
 pub mod compaction;
@@ -23,8 +23,8 @@ use farreach_hw::tlb::EntryBits;
 use farreach_types::counts::{Cost, Counts, Workload};
 use farreach_types::params::Params;
 
-/// The cost of one machine. `bits` are those of an entry of its TLB where the area model applies, and then `params` has the
-/// key `entries`; `reach` is what a full TLB maps. `params` must declare [`COST_KEYS`].
+/// The cost of one machine. `bits` are those of an entry of its TLB where the area model applies, and then `params` has
+/// the key `entries`; `reach` is what a full TLB maps. `params` must declare [`COST_KEYS`].
 pub fn cost(counts: &Counts, workload: &Workload, params: &Params, bits: Option<EntryBits>, reach: u64) -> Cost {
     let cycles = cycles::miss_cycles(&counts.tlb, params);
     let instructions = workload.instructions;

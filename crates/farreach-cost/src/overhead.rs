@@ -1,5 +1,5 @@
-//! The performance model of RMM15, from measured runs and simulated misses, and what stands for energy. DS13's linear model is in
-//! [`super::cycles`].
+//! The performance model of RMM15, from measured runs and simulated misses, and what stands for energy. DS13's linear
+//! model is in [`super::cycles`].
 
 use super::keys::{CPI, WALK_REFERENCE};
 use farreach_types::counts::{IdealSegment, MachineResult, TlbCounts, Workload};
@@ -26,9 +26,9 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// The data side of a simulated run: what the papers read from counters (DS13-32). All but walks takes `cpi` cycles per instruction,
-    /// a walk what its references cost, at a fixed price or as the caches answered; hits of a second level are not counted. `None`: the stream has no instructions, or the
-    /// machine does not walk.
+    /// The data side of a simulated run: what the papers read from counters (DS13-32). All but walks takes `cpi` cycles
+    /// per instruction, a walk what its references cost, at a fixed price or as the caches answered; hits of a second
+    /// level are not counted. `None`: the stream has no instructions, or the machine does not walk.
     pub fn of(machine: &MachineResult, workload: &Workload) -> Option<Measured> {
         let cpi = machine.config.get(CPI.name)?.as_f64()?;
         let (counts, walks) = (&machine.counts.tlb, machine.config.contains_key(WALK_REFERENCE.name));
@@ -97,7 +97,8 @@ impl PerformanceModel {
     }
 }
 
-/// What stands for energy where only counts are known (RMM15-46): each is a number of events, comparable between designs of one run.
+/// What stands for energy where only counts are known (RMM15-46): each is a number of events, comparable between
+/// designs of one run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EnergyProxies {
     /// Lookups behind the first level.
@@ -152,7 +153,8 @@ mod tests {
             range: RangeCounts { sole_hits: 6, full_searches: 7, nodes: 8, ..RangeCounts::default() },
             ..TlbCounts::default()
         };
-        let expected = EnergyProxies { second_level_lookups: 18, range_searches: 7, walk_references: 5, range_table_lines: 16 };
+        let expected =
+            EnergyProxies { second_level_lookups: 18, range_searches: 7, walk_references: 5, range_table_lines: 16 };
         assert_eq!(EnergyProxies::of(&counts), expected);
     }
 }

@@ -1,5 +1,5 @@
-//! What follows from the counts of the page-size study (PS-10): misses and memory against the smallest size, the frontier of
-//! misses against memory, and advice. Pure functions of the counts.
+//! What follows from the counts of the page-size study (PS-10): misses and memory against the smallest size, the
+//! frontier of misses against memory, and advice. Pure functions of the counts.
 
 use farreach_types::addr::Bytes;
 use farreach_types::counts::{Advice, FrontierPoint, PageCounts, PageSizeResult, Relative};
@@ -44,7 +44,8 @@ pub fn frontier(result: &PageSizeResult) -> Vec<FrontierPoint> {
     points
 }
 
-/// The size with the fewest misses among those that grow memory by no more than [`MEMORY_ALLOWED`], the smallest if several have as few.
+/// The size with the fewest misses among those that grow memory by no more than [`MEMORY_ALLOWED`], the smallest if
+/// several have as few.
 pub fn advice(result: &PageSizeResult) -> Option<Advice> {
     let base = &result.rows.first()?.counts;
     if base.fetch_lookups + base.data_lookups == 0 {
@@ -61,7 +62,8 @@ pub fn advice(result: &PageSizeResult) -> Option<Advice> {
     };
     let memory = |counts: &PageCounts| percent(counts.total_bytes as f64 / base.total_bytes as f64 - 1.0);
     // Numbers that are compared have one unit.
-    let size = |bytes: u64, unit: &str| if unit == "MiB" { format!("{:.2}", mib(bytes)) } else { (bytes >> 10).to_string() };
+    let size =
+        |bytes: u64, unit: &str| if unit == "MiB" { format!("{:.2}", mib(bytes)) } else { (bytes >> 10).to_string() };
     let mut text = if at == 0 {
         let unit = if base.total_bytes < 1 << 20 { "KiB" } else { "MiB" };
         format!(
@@ -86,7 +88,8 @@ pub fn advice(result: &PageSizeResult) -> Option<Advice> {
         )
     };
     if let Some(next) = result.rows.get(at + 1) {
-        text += &format!("; {} would have {} for {} more", name(&next.counts), of_base(&next.counts), memory(&next.counts));
+        text +=
+            &format!("; {} would have {} for {} more", name(&next.counts), of_base(&next.counts), memory(&next.counts));
     }
     text.push('.');
     let rule = format!(
@@ -149,7 +152,12 @@ mod tests {
                     32K pages would have 33.3 % of the misses for 25.0 % more.";
         assert_eq!(advice.text, want);
         let r = result(&[(4, 900, 8), (8, 450, 12)]);
-        assert!(r.advice.unwrap().text.starts_with("4K pages: 900 misses in 8.00 MiB; no larger size saves any within 25.0 %"));
+        assert!(
+            r.advice
+                .unwrap()
+                .text
+                .starts_with("4K pages: 900 misses in 8.00 MiB; no larger size saves any within 25.0 %")
+        );
     }
 
     #[test]

@@ -23,9 +23,17 @@ fn other_rows(counts: &SystemCounts) -> [(&'static str, u64, &'static Key); 7] {
     let not = |looked: u64, changed: u64| looked - changed;
     [
         ("protection sweep, L1 line changed", counts.sweep_l1_changed, &keys::SWEEP_L1_CHANGE),
-        ("protection sweep, L1 line looked for", not(counts.sweep_l1_looked, counts.sweep_l1_changed), &keys::SWEEP_L1_LOOK),
+        (
+            "protection sweep, L1 line looked for",
+            not(counts.sweep_l1_looked, counts.sweep_l1_changed),
+            &keys::SWEEP_L1_LOOK,
+        ),
         ("protection sweep, L2 line changed", counts.sweep_l2_changed, &keys::SWEEP_L2_CHANGE),
-        ("protection sweep, L2 line looked for", not(counts.sweep_l2_looked, counts.sweep_l2_changed), &keys::SWEEP_L2_LOOK),
+        (
+            "protection sweep, L2 line looked for",
+            not(counts.sweep_l2_looked, counts.sweep_l2_changed),
+            &keys::SWEEP_L2_LOOK,
+        ),
         ("trap for a line behind a raise", counts.lazy_traps, &keys::TRAP),
         ("trap for the protection of a line or segment", counts.protection_traps, &keys::TRAP),
         ("segment register loaded", counts.segment_loads, &keys::SEGMENT),
@@ -50,10 +58,11 @@ pub fn miss_cycles(counts: &SystemCounts, params: &Params) -> u64 {
     charge(&handler_rows(&counts.handler).map(|(_, count, key)| (count, price(params, key))))
 }
 
-/// The cost of a machine with caches. `cycles` is what translation costs: misses, write-backs, protection, segments (SV97-41); what fetching
-/// the program's own lines takes is no part of it (AMB-45).
+/// The cost of a machine with caches. `cycles` is what translation costs: misses, write-backs, protection, segments
+/// (SV97-41); what fetching the program's own lines takes is no part of it (AMB-45).
 pub fn cost(counts: &SystemCounts, all: &Counts, workload: &Workload, params: &Params, reach: u64) -> Cost {
-    let rows = handler_rows(&counts.handler).into_iter().chain(handler_rows(&counts.write_back)).chain(other_rows(counts));
+    let rows =
+        handler_rows(&counts.handler).into_iter().chain(handler_rows(&counts.write_back)).chain(other_rows(counts));
     let cycles = charge(&rows.map(|(_, count, key)| (count, price(params, key))).collect::<Vec<_>>());
     let instructions = workload.instructions;
     // SV97-45: everything else is an instruction to a cycle at `cpi`, and the program's own misses.

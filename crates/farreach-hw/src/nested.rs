@@ -1,7 +1,8 @@
 //! Translation in two dimensions: a guest's page tables or segment, then the host's (DS13-40 to DS13-42, F-1, F-15).
 //!
-//! A page walk of the guest reads a node at each of its levels; each node has a guest physical address, which the host must
-//! translate first, and so has the page itself at the end. A segment translates by an addition instead of references.
+//! A page walk of the guest reads a node at each of its levels; each node has a guest physical address, which the host
+//! must translate first, and so has the page itself at the end. A segment translates by an addition instead of
+//! references.
 
 use farreach_types::addr::{Pfn, Vpn};
 use farreach_types::translation::Segment;
@@ -27,8 +28,8 @@ impl Dimension {
     }
 }
 
-/// References to memory of one TLB miss: `g(h'+1) + h'`, with `g` references of the guest and `h'` of the host for one address
-/// (DS13-42).
+/// References to memory of one TLB miss: `g(h'+1) + h'`, with `g` references of the guest and `h'` of the host for one
+/// address (DS13-42).
 ///
 /// ```
 /// use farreach_hw::nested::{Dimension, references};
@@ -67,9 +68,9 @@ pub fn walk(guest: Dimension, host: Dimension) -> Vec<Step> {
     (0..guest.references()).flat_map(node).chain(translate(None)).collect()
 }
 
-/// A hypervisor that gives a guest direct segments from its own virtual to system physical memory in one step (DS13-42): the guest's
-/// writes to its registers trap, are checked, and are composed with the host's segment (F-15). Of several sets of registers (F-20) each is one
-/// by itself.
+/// A hypervisor that gives a guest direct segments from its own virtual to system physical memory in one step
+/// (DS13-42): the guest's writes to its registers trap, are checked, and are composed with the host's segment (F-15).
+/// Of several sets of registers (F-20) each is one by itself.
 #[derive(Clone, Debug)]
 pub struct Hypervisor {
     /// Guest physical pages to system frames.
@@ -92,20 +93,25 @@ pub struct Refused {
 impl std::fmt::Display for Refused {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Segment { base, limit, pfn } = self.guest;
-        write!(f, "guest pages {:#x} to {:#x} at guest frame {:#x} lie outside the memory of the guest", base.0, limit.0, pfn.0)
+        write!(
+            f,
+            "guest pages {:#x} to {:#x} at guest frame {:#x} lie outside the memory of the guest",
+            base.0, limit.0, pfn.0
+        )
     }
 }
 
 impl std::error::Error for Refused {}
 
 impl Hypervisor {
-    /// `host` maps the guest's physical pages, numbered as [`Vpn`], to system frames. The guest has so many sets of registers, all off.
+    /// `host` maps the guest's physical pages, numbered as [`Vpn`], to system frames. The guest has so many sets of
+    /// registers, all off.
     pub fn new(host: Segment, sets: usize) -> Hypervisor {
         Hypervisor { host, sets: vec![None; sets], traps: 0, refused: 0 }
     }
 
-    /// The guest writes a set of registers, each in a trap of its own (BASE, LIMIT, OFFSET), or switches it off, which is one write
-    /// (DS13-4). A segment outside the guest's memory is refused, and the registers stay as they were.
+    /// The guest writes a set of registers, each in a trap of its own (BASE, LIMIT, OFFSET), or switches it off, which
+    /// is one write (DS13-4). A segment outside the guest's memory is refused, and the registers stay as they were.
     pub fn guest_writes(&mut self, set: usize, guest: Option<Segment>) -> Result<Option<Segment>, Refused> {
         let Some(guest) = guest.filter(|s| s.base < s.limit) else {
             self.traps += 1;
@@ -126,11 +132,13 @@ impl Hypervisor {
         Ok(Some(composed))
     }
 
-    /// The guest's system wants these segments in its registers, at most as many as there are sets, none empty. It writes nothing that is there;
-    /// the others go into other sets, and what is left over, or refused, is off. What is in the registers then, in the order of the wishes.
+    /// The guest's system wants these segments in its registers, at most as many as there are sets, none empty. It
+    /// writes nothing that is there; the others go into other sets, and what is left over, or refused, is off. What is
+    /// in the registers then, in the order of the wishes.
     pub fn guest_loads(&mut self, wanted: &[Segment]) -> Vec<Segment> {
         let holds = |set: &Set, s: &Segment| set.is_some_and(|(guest, _)| guest == *s);
-        let mut idle: Vec<usize> = (0..self.sets.len()).filter(|&i| !wanted.iter().any(|s| holds(&self.sets[i], s))).collect();
+        let mut idle: Vec<usize> =
+            (0..self.sets.len()).filter(|&i| !wanted.iter().any(|s| holds(&self.sets[i], s))).collect();
         let new: Vec<Segment> = wanted.iter().filter(|s| !self.sets.iter().any(|set| holds(set, s))).copied().collect();
         // Those that are on first: what is written over need not be switched off.
         idle.sort_by_key(|&set| self.sets[set].is_none());
@@ -140,7 +148,10 @@ impl Hypervisor {
                 let _ = self.guest_writes(set, None); // never refused
             }
         }
-        wanted.iter().filter_map(|s| self.sets.iter().find(|set| holds(set, s))?.map(|(_, composed)| composed)).collect()
+        wanted
+            .iter()
+            .filter_map(|s| self.sets.iter().find(|set| holds(set, s))?.map(|(_, composed)| composed))
+            .collect()
     }
 
     /// Guest virtual page to system frame, in one addition.
@@ -169,7 +180,8 @@ mod tests {
         let (walk4, segment) = (Dimension::Walk { levels: 4 }, Dimension::Segment);
         let native = 4;
         let composed = references(segment, segment);
-        let counts = [native, references(walk4, walk4), references(walk4, segment), references(segment, walk4), composed, 0];
+        let counts =
+            [native, references(walk4, walk4), references(walk4, segment), references(segment, walk4), composed, 0];
         assert_eq!(counts, [4, 24, 4, 4, 0, 0]);
         assert_eq!(references(Dimension::Walk { levels: 5 }, Dimension::Walk { levels: 5 }), 35);
     }
@@ -201,7 +213,8 @@ mod tests {
             let two_steps = guest.translate(Vpn(page)).and_then(|frame| host.translate(Vpn(frame.0)));
             assert_eq!(hypervisor.translate(Vpn(page)), two_steps, "{page:#x}");
         }
-        for outside in [segment(0, 0x1001, 0), segment(0, 1, 0x1000), segment(0, 2, u64::MAX), segment(5, 0x20, 0xff0)] {
+        for outside in [segment(0, 0x1001, 0), segment(0, 1, 0x1000), segment(0, 2, u64::MAX), segment(5, 0x20, 0xff0)]
+        {
             assert_eq!(hypervisor.guest_writes(0, Some(outside)), Err(Refused { guest: outside }));
         }
         assert_eq!(hypervisor.translate(Vpn(0x7f000)), Some(Pfn(0x80200)), "what was refused changed nothing");
@@ -219,7 +232,8 @@ mod tests {
             let frames: Vec<u64> = hypervisor.guest_loads(wanted).iter().map(|s| s.pfn.0).collect();
             (hypervisor.traps() - before, frames)
         };
-        let (a, b, c, outside) = (segment(10, 4, 0x100), segment(20, 4, 0x200), segment(30, 4, 0x300), segment(40, 2, 0xfff));
+        let (a, b, c, outside) =
+            (segment(10, 4, 0x100), segment(20, 4, 0x200), segment(30, 4, 0x300), segment(40, 2, 0xfff));
         assert_eq!(load(&[]), (0, vec![]), "off already");
         assert_eq!(load(&[a]), (3, vec![0x80100]));
         assert_eq!(load(&[b, a]), (3, vec![0x80200, 0x80100]), "one was there");

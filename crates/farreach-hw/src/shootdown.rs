@@ -1,8 +1,9 @@
-//! The messages of a shootdown (CA-27, XC-7): between the interrupt that asks a core to drop a translation and its acknowledgement, that core may
-//! still use the old mapping, so that the frame behind it must not be used for anything else.
+//! The messages of a shootdown (CA-27, XC-7): between the interrupt that asks a core to drop a translation and its
+//! acknowledgement, that core may still use the old mapping, so that the frame behind it must not be used for anything
+//! else.
 //!
-//! The loop simulates one reference after the other and lets a shootdown end before the next reference; it cannot show such moments. This is the
-//! protocol by itself: cores with TLBs, messages that take their time, and frames that wait.
+//! The loop simulates one reference after the other and lets a shootdown end before the next reference; it cannot show
+//! such moments. This is the protocol by itself: cores with TLBs, messages that take their time, and frames that wait.
 
 use farreach_types::addr::{Pfn, Vpn};
 use std::collections::{BTreeMap, VecDeque};
@@ -79,8 +80,8 @@ impl Process {
         Some(frame)
     }
 
-    /// A core takes a page out of the page table (first), out of its own TLB, and asks the others to do the same. It goes on at once: the frame is
-    /// free when all have acknowledged.
+    /// A core takes a page out of the page table (first), out of its own TLB, and asks the others to do the same. It
+    /// goes on at once: the frame is free when all have acknowledged.
     pub fn unmap(&mut self, core: usize, page: Vpn) {
         let frame = self.table.remove(&page).unwrap_or_else(|| panic!("{page:?} is not mapped"));
         self.cores[core].tlb.remove(&page);
@@ -119,8 +120,11 @@ impl Process {
     pub fn misused(&self) -> Option<(usize, Vpn, Pfn)> {
         let owner: BTreeMap<Pfn, Vpn> = self.table.iter().map(|(page, frame)| (*frame, *page)).collect();
         let wrong = |frame: &Pfn, page: &Vpn| owner.get(frame).is_some_and(|of| of != page);
-        let mut all =
-            self.cores.iter().enumerate().flat_map(|(i, core)| core.tlb.iter().map(move |(page, frame)| (i, page, frame)));
+        let mut all = self
+            .cores
+            .iter()
+            .enumerate()
+            .flat_map(|(i, core)| core.tlb.iter().map(move |(page, frame)| (i, page, frame)));
         all.find(|(_, page, frame)| wrong(frame, page)).map(|(i, page, frame)| (i, *page, *frame))
     }
 }
@@ -129,7 +133,8 @@ impl Process {
 mod tests {
     use super::*;
 
-    /// Steps drawn at random; `early`: frames are handed out before the acknowledgements. The first misuse, and how long frames waited at most.
+    /// Steps drawn at random; `early`: frames are handed out before the acknowledgements. The first misuse, and how
+    /// long frames waited at most.
     fn random(seed: u64, early: bool) -> (Option<(usize, Vpn, Pfn)>, usize) {
         let mut state = seed;
         let mut below = move |n: u64| {
@@ -154,7 +159,10 @@ mod tests {
                     // A stale translation may be used, but only to a frame without an owner.
                     let stale = used.filter(|_| p.table.get(&page).copied() != used);
                     if !early && let Some(frame) = stale {
-                        assert!(!p.table.values().any(|f| *f == frame) && !p.free.contains(&frame), "{frame:?} is in use");
+                        assert!(
+                            !p.table.values().any(|f| *f == frame) && !p.free.contains(&frame),
+                            "{frame:?} is in use"
+                        );
                     }
                 }
             }

@@ -1,5 +1,5 @@
-//! How fast kernels generate: `cargo bench -p farreach --bench kernels [-- NAME...]`. Compared with the same algorithm on real
-//! memory, at the small size: quote the ratio, machines differ.
+//! How fast kernels generate: `cargo bench -p farreach --bench kernels [-- NAME...]`. Compared with the same algorithm
+//! on real memory, at the small size: quote the ratio, machines differ.
 
 use std::time::Instant;
 

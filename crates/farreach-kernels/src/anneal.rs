@@ -96,7 +96,8 @@ fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     while m.budget_left() {
         moves += 1;
         let [a, b] = [0, 1].map(|_| rng.below(netlist.elements));
-        let tolerance = if rng.below(1 + (moves / netlist.elements as u64) as usize) == 0 { rng.below(warm) as i64 } else { 0 };
+        let tolerance =
+            if rng.below(1 + (moves / netlist.elements as u64) as usize) == 0 { rng.below(warm) as i64 } else { 0 };
         let (made, longer) = netlist.exchange(m, a, b, tolerance);
         sum = sum.rotate_left(3) ^ longer as u64 ^ u64::from(made);
     }

@@ -50,7 +50,14 @@ impl<M: Memory> Map<M> {
             (0..len).for_each(|k| terrain[if across { y * side + x + k } else { (y + k) * side + x }] = WALL);
         }
         let room = cells / 4;
-        Map { side, terrain: m.input(terrain.into_iter()), best: m.array(cells), open: Heap::new(m, room), room, search: 0 }
+        Map {
+            side,
+            terrain: m.input(terrain.into_iter()),
+            best: m.array(cells),
+            open: Heap::new(m, room),
+            room,
+            search: 0,
+        }
     }
 
     fn put(&mut self, m: &mut M, entry: u64) {

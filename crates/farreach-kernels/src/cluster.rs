@@ -46,8 +46,9 @@ impl<M: Memory> Points<M> {
         let values: Vec<f32> = (0..count)
             .flat_map(|_| {
                 let cloud = rng.below(16);
-                let near: Vec<f32> =
-                    (0..DIMENSIONS).map(|d| middle[cloud * DIMENSIONS + d] + rng.below(1 << 12) as f32 / 65536.0).collect();
+                let near: Vec<f32> = (0..DIMENSIONS)
+                    .map(|d| middle[cloud * DIMENSIONS + d] + rng.below(1 << 12) as f32 / 65536.0)
+                    .collect();
                 near
             })
             .collect();
@@ -143,12 +144,16 @@ mod tests {
             if saved > 0.0 {
                 centres.push(candidate);
                 let difference = before - total(&points) - f64::from(OPENING);
-                assert!((difference - f64::from(saved)).abs() < 0.01 * f64::from(saved).max(1.0), "{saved} {difference}");
+                assert!(
+                    (difference - f64::from(saved)).abs() < 0.01 * f64::from(saved).max(1.0),
+                    "{saved} {difference}"
+                );
             }
         }
         assert!(centres.len() > 4, "{} centres", centres.len());
         for point in 0..points.count {
-            let nearest = centres.iter().map(|&c| distance(&at(&points, point), &at(&points, c))).fold(f32::MAX, f32::min);
+            let nearest =
+                centres.iter().map(|&c| distance(&at(&points, point), &at(&points, c))).fold(f32::MAX, f32::min);
             assert_eq!(points.cost[point], nearest);
             let own = points.centre[point] as usize;
             assert_eq!(distance(&at(&points, point), &at(&points, own)), nearest);

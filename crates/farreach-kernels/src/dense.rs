@@ -116,7 +116,8 @@ fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
         matrices.columns(m);
         matrices.transpose(m);
     }
-    (0..matrices.n).fold(0, |sum, i| sum ^ m.load(site(1, 2), &matrices.c, i * matrices.ld + i).to_bits().rotate_left(i as u32))
+    (0..matrices.n)
+        .fold(0, |sum, i| sum ^ m.load(site(1, 2), &matrices.c, i * matrices.ld + i).to_bits().rotate_left(i as u32))
 }
 
 #[cfg(test)]

@@ -91,8 +91,10 @@ impl<M: Memory> Relations<M> {
         while at != 0 {
             let tuple = (at - 1) * TUPLE;
             if m.load(INNER_KEY, &self.inner, tuple + KEY) == key {
-                let pair =
-                    [m.load(OUTER_VALUE, &self.outer, i * TUPLE + VALUE), m.load(INNER_VALUE, &self.inner, tuple + VALUE)];
+                let pair = [
+                    m.load(OUTER_VALUE, &self.outer, i * TUPLE + VALUE),
+                    m.load(INNER_VALUE, &self.inner, tuple + VALUE),
+                ];
                 let place = 2 * (self.found % RESULTS);
                 m.store(RESULT, &mut self.results, place, pair[0]);
                 m.store(site(1, 8), &mut self.results, place + 1, pair[1]);

@@ -105,8 +105,9 @@ impl<M: Memory> Netlist<M> {
             inputs: width,
             gate: m.input(record.into_iter()),
             fanout: m.input(feeds.iter().map(|f| f.1)),
-            event: m
-                .input((0..events * EVENT).map(|w| if w % EVENT == 2 { ((w / EVENT + 2) % (events + 1)) as u32 } else { 0 })),
+            event: m.input(
+                (0..events * EVENT).map(|w| if w % EVENT == 2 { ((w / EVENT + 2) % (events + 1)) as u32 } else { 0 }),
+            ),
             wheel: m.array(2 * SLOTS),
             free: 1,
             waiting: 0,
@@ -219,8 +220,9 @@ fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     while m.budget_left() {
         netlist.vector(m, &mut rng);
     }
-    (0..netlist.gates.min(4096))
-        .fold(1, |sum: u64, gate| sum.rotate_left(1) ^ u64::from(m.load(site(2, 20), &netlist.gate, gate * GATE + OUTPUT)))
+    (0..netlist.gates.min(4096)).fold(1, |sum: u64, gate| {
+        sum.rotate_left(1) ^ u64::from(m.load(site(2, 20), &netlist.gate, gate * GATE + OUTPUT))
+    })
 }
 
 #[cfg(test)]

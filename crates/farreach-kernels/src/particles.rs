@@ -82,8 +82,12 @@ impl<M: Memory> Plasma<M> {
             let (fy, fx) = (y - i as f64, x - j as f64);
             let (i1, j1) = (if i + 1 == side { 0 } else { i + 1 }, if j + 1 == side { 0 } else { j + 1 });
             m.work(WORK[1]);
-            let corners =
-                [(i, j, (1.0 - fy) * (1.0 - fx)), (i, j1, (1.0 - fy) * fx), (i1, j, fy * (1.0 - fx)), (i1, j1, fy * fx)];
+            let corners = [
+                (i, j, (1.0 - fy) * (1.0 - fx)),
+                (i, j1, (1.0 - fy) * fx),
+                (i1, j, fy * (1.0 - fx)),
+                (i1, j1, fy * fx),
+            ];
             for (at, (i, j, part)) in CORNER.into_iter().zip(corners) {
                 m.update(at, &mut self.charge, i * side + j, |c| c + part);
             }

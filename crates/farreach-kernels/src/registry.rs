@@ -2,8 +2,8 @@
 
 use super::kernel::Kernel;
 use super::{
-    anneal, astar, bfs, cells, cluster, compiler, dense, event_queue, fft3d, gups, join, kv, logic, lzw, particles, semispace,
-    server, simplex, sparse_lu, spmv, stencil, suffix,
+    anneal, astar, bfs, cells, cluster, compiler, dense, event_queue, fft3d, gups, join, kv, logic, lzw, particles,
+    semispace, server, simplex, sparse_lu, spmv, stencil, suffix,
 };
 
 /// Every kernel: the ten of the subblock paper in the order of its tables, then those with big memory, then a server

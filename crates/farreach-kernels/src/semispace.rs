@@ -96,7 +96,8 @@ impl<M: Memory> Heap<M> {
                 0 => self.allocate(m, key, 0, 0),
                 link => {
                     let node = link as usize - 1;
-                    let [here, left, right] = [KEY, LEFT, RIGHT].map(|word| m.load(OLD[word], &self.words, node + word));
+                    let [here, left, right] =
+                        [KEY, LEFT, RIGHT].map(|word| m.load(OLD[word], &self.words, node + word));
                     let side = usize::from(key > here);
                     old = [left, right][side];
                     let new = self.allocate(m, here, left, right);

@@ -66,7 +66,16 @@ impl<M: Memory> Network<M> {
             arc[(n - 1) * ARC_WORDS..][..ARC_WORDS].copy_from_slice(&record);
             let price = if up { BIG } else { -BIG };
             let next = if n < nodes { n as i64 + 1 } else { 0 };
-            node[n * NODE..][..NODE].copy_from_slice(&[0, n as i64 - 1, i64::from(up), 1, price, 0, next, n as i64 - 1]);
+            node[n * NODE..][..NODE].copy_from_slice(&[
+                0,
+                n as i64 - 1,
+                i64::from(up),
+                1,
+                price,
+                0,
+                next,
+                n as i64 - 1,
+            ]);
         }
         node[CHILD] = 1;
         for a in nodes..arcs {

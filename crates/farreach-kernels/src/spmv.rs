@@ -65,8 +65,16 @@ impl<M: Memory> Cg<M> {
         let mut matrix = m.opaque(rows * ROW);
         m.read(&mut matrix, columns.iter().enumerate().map(|(k, &column)| value(k / ROW, column as usize)));
         let column = m.input(columns.into_iter());
-        let mut cg =
-            Cg { rows, column, matrix, x: m.opaque(rows), r: m.opaque(rows), p: m.opaque(rows), q: m.opaque(rows), rho: 0.0 };
+        let mut cg = Cg {
+            rows,
+            column,
+            matrix,
+            x: m.opaque(rows),
+            r: m.opaque(rows),
+            p: m.opaque(rows),
+            q: m.opaque(rows),
+            rho: 0.0,
+        };
         m.read(&mut cg.r, std::iter::repeat_n(1.0, rows));
         m.read(&mut cg.p, std::iter::repeat_n(1.0, rows));
         cg.rho = rows as f64;
@@ -142,7 +150,8 @@ mod tests {
             assert!(iterations < 200, "it converges");
         }
         for row in 0..cg.rows {
-            let sum: f64 = cg.column[row * ROW..][..ROW].iter().map(|&c| value(row, c as usize) * cg.x[c as usize]).sum();
+            let sum: f64 =
+                cg.column[row * ROW..][..ROW].iter().map(|&c| value(row, c as usize) * cg.x[c as usize]).sum();
             assert!((sum - 1.0).abs() < 1e-9, "row {row}: {sum}");
         }
     }

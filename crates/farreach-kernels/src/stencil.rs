@@ -118,8 +118,10 @@ mod tests {
         let mut grid = Grid::new(&mut m, &Settings { size: 256 << 10, references: 1, seed: 4 });
         let n = grid.side;
         let value = |levels: &[Vec<f64>; 3], level: usize, [x, y, z]: [usize; 3]| levels[level][(z * n + y) * n + x];
-        let speed: Vec<f64> = (0..n * n * n).map(|i| grid.given.iter().map(|g| g[i]).sum::<f64>() / GIVEN as f64).collect();
-        let mut plain: Vec<[Vec<f64>; 3]> = (0..FIELDS).map(|f| [0, 1, 2].map(|level| grid.field[level][f].clone())).collect();
+        let speed: Vec<f64> =
+            (0..n * n * n).map(|i| grid.given.iter().map(|g| g[i]).sum::<f64>() / GIVEN as f64).collect();
+        let mut plain: Vec<[Vec<f64>; 3]> =
+            (0..FIELDS).map(|f| [0, 1, 2].map(|level| grid.field[level][f].clone())).collect();
         for _ in 0..3 {
             grid.step(&mut m);
             for (f, levels) in plain.iter_mut().enumerate() {

@@ -90,7 +90,12 @@ fn tracing_changes_nothing() {
         let mut running = Running::with_values(kernel, settings, true);
         while running.next_batch().unwrap().is_some() {}
         assert_eq!(running.checksum, Some(kernel.run_native(&settings).unwrap()), "{}", kernel.name);
-        assert_ne!(running.checksum, Some(0), "{}: a result of 0 would not show that anything was computed", kernel.name);
+        assert_ne!(
+            running.checksum,
+            Some(0),
+            "{}: a result of 0 would not show that anything was computed",
+            kernel.name
+        );
     }
 }
 
@@ -127,12 +132,22 @@ fn who_watches_hears_of_arrays_and_of_beginning_and_end_once() {
         let steps = log.0.take();
         let begins = steps.iter().position(|step| *step == Step::Begins).unwrap();
         let ends: Vec<u64> = steps.iter().filter_map(|s| if let Step::Ends(n) = s { Some(*n) } else { None }).collect();
-        assert_eq!((ends.len(), steps.iter().filter(|s| **s == Step::Begins).count()), (1, 1), "{}: {steps:?}", kernel.name);
+        assert_eq!(
+            (ends.len(), steps.iter().filter(|s| **s == Step::Begins).count()),
+            (1, 1),
+            "{}: {steps:?}",
+            kernel.name
+        );
         assert!(matches!(steps.last(), Some(Step::Ends(_))), "{}: {steps:?}", kernel.name);
         // The budget covers all references, including those that make the input of some kernels.
         assert!(ends[0] > settings.references / 20, "{}: {} of {}", kernel.name, ends[0], settings.references);
         let made: u64 = steps[..begins].iter().map(|s| if let Step::Made(bytes) = s { *bytes } else { 0 }).sum();
-        assert!((settings.size / 2..settings.size * 2).contains(&made), "{}: {made} bytes for {}", kernel.name, settings.size);
+        assert!(
+            (settings.size / 2..settings.size * 2).contains(&made),
+            "{}: {made} bytes for {}",
+            kernel.name,
+            settings.size
+        );
     }
 }
 
@@ -142,7 +157,8 @@ fn hash(mut source: impl Source) -> u64 {
     while let Some(batch) = source.next_batch().unwrap() {
         let mut at = 0;
         while let Some(&word) = batch.words.get(at) {
-            let (first, behind) = if word & OP_BIT != 0 { (word, 0) } else { (block_id(word).into(), words_behind(word)) };
+            let (first, behind) =
+                if word & OP_BIT != 0 { (word, 0) } else { (block_id(word).into(), words_behind(word)) };
             hasher.update(&first.to_le_bytes());
             batch.words[at + 1..at + 1 + behind].iter().for_each(|word| hasher.update(&word.to_le_bytes()));
             at += 1 + behind;

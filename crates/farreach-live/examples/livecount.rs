@@ -1,6 +1,6 @@
-//! Runs a command under the recorder and prints what its stream holds: `livecount [--fast] [--events] [--quiet] COMMAND [ARG...]`.
-//! `--fast` only takes batches, to measure the recorder alone; `--events` prints every event but definitions; `--quiet`
-//! prints nothing.
+//! Runs a command under the recorder and prints what its stream holds: `livecount [--fast] [--events] [--quiet] COMMAND
+//! [ARG...]`. `--fast` only takes batches, to measure the recorder alone; `--events` prints every event but
+//! definitions; `--quiet` prints nothing.
 
 use farreach_live::{Options, Recorder};
 use farreach_types::event::{Blocks, Item, Kind, Op, Source};
@@ -11,7 +11,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut flag = |name: &str| command.first().is_some_and(|a| a == name).then(|| command.remove(0)).is_some();
     let (fast, events, quiet) = (flag("--fast"), flag("--events"), flag("--quiet"));
     let options = Options {
-        valgrind: std::env::var("LIVECOUNT_VALGRIND").unwrap_or_default().split_whitespace().map(OsString::from).collect(),
+        valgrind: std::env::var("LIVECOUNT_VALGRIND")
+            .unwrap_or_default()
+            .split_whitespace()
+            .map(OsString::from)
+            .collect(),
         ..Options::default()
     };
     let mut recorder = Recorder::start(&command, &options)?;
@@ -45,7 +49,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         return Ok(());
     }
     eprintln!("{report:?}");
-    eprintln!("cpu seconds: recorder and program {:.2}, reader {:.2}", cpu(libc::RUSAGE_CHILDREN), cpu(libc::RUSAGE_SELF));
+    eprintln!(
+        "cpu seconds: recorder and program {:.2}, reader {:.2}",
+        cpu(libc::RUSAGE_CHILDREN),
+        cpu(libc::RUSAGE_SELF)
+    );
     eprintln!("batches {batches} words {words} fetches {fetches} loads {loads} stores {stores} events {ops}");
     Ok(())
 }

@@ -118,6 +118,9 @@ mod tests {
         }
         populate(&(start..start + memory.len())).unwrap();
         assert!(memory.iter().all(|&byte| byte == 7));
-        assert!(huge_pages_for(&(0..1), None).is_ok() && populate(&(0..1)).is_ok(), "no whole page: nothing to ask for");
+        assert!(
+            huge_pages_for(&(0..1), None).is_ok() && populate(&(0..1)).is_ok(),
+            "no whole page: nothing to ask for"
+        );
     }
 }

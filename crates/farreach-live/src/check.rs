@@ -43,11 +43,12 @@ pub fn check_program(name: &OsStr) -> Result<PathBuf, Refusal> {
         PathBuf::from(name)
     } else {
         let dirs = std::env::var_os("PATH").unwrap_or_default();
-        let candidates = || std::env::split_paths(&dirs).map(|dir| dir.join(name)).filter(|p| !name.is_empty() && p.is_file());
+        let candidates =
+            || std::env::split_paths(&dirs).map(|dir| dir.join(name)).filter(|p| !name.is_empty() && p.is_file());
         let runnable = |p: &PathBuf| p.metadata().is_ok_and(|m| m.permissions().mode() & 0o111 != 0);
-        candidates()
-            .find(runnable)
-            .ok_or_else(|| refuse("PATH", (candidates().next().is_none(), "no such program in any directory of PATH".into())))?
+        candidates().find(runnable).ok_or_else(|| {
+            refuse("PATH", (candidates().next().is_none(), "no such program in any directory of PATH".into()))
+        })?
     };
     let refuse_it = |why: &str| Err(refuse(&path.display().to_string(), (false, why.into())));
     let mut file = path.clone();
@@ -60,7 +61,9 @@ pub fn check_program(name: &OsStr) -> Result<PathBuf, Refusal> {
                 return refuse_it("a script whose interpreter is a script; only programs can be the interpreter");
             }
             None if depth == 1 && file.is_relative() => {
-                return refuse_it("a script whose interpreter is not an absolute path; only absolute paths are recorded");
+                return refuse_it(
+                    "a script whose interpreter is not an absolute path; only absolute paths are recorded",
+                );
             }
             None => return Ok(path),
         }

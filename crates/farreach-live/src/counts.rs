@@ -37,7 +37,8 @@ pub(super) struct Shape(NonZeroU64);
 impl Shape {
     pub fn of(block: &Block) -> Result<Shape, String> {
         if block.instrs.len() > BLOCK_INSTRS || block.refs.len() >= CHUNK_WORDS {
-            let (i, r) = (with_noun(block.instrs.len() as u64, "instruction"), with_noun(block.refs.len() as u64, "reference"));
+            let (i, r) =
+                (with_noun(block.instrs.len() as u64, "instruction"), with_noun(block.refs.len() as u64, "reference"));
             return Err(format!("a block of {i} and {r}; at most {BLOCK_INSTRS} and {} are allowed", CHUNK_WORDS - 1));
         }
         let stores = block.refs.iter().filter(|r| r.kind == Kind::Store).count();

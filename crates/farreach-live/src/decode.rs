@@ -2,8 +2,8 @@
 
 use farreach_types::addr::Asid;
 use farreach_types::event::{
-    Advice, Backing, Batch, Block, Broken, ById, End, Kind, MAX_BLOCKS, Mapping, OP_BIT, Op, addresses, block_id, block_word,
-    words_behind,
+    Advice, Backing, Batch, Block, Broken, ById, End, Kind, MAX_BLOCKS, Mapping, OP_BIT, Op, addresses, block_id,
+    block_word, words_behind,
 };
 use farreach_types::plural::with_noun;
 use std::sync::Arc;
@@ -85,7 +85,8 @@ impl Decoder {
         let (mut at, mut last, mut counted) = (run.read, run.last_block, *sum);
         while let Some(&word) = words.get(at) {
             let end = at + 1 + words_behind(word);
-            let Some(shape) = self.shapes.get(block_id(word)).filter(|shape| shape.words() == words_behind(word)) else {
+            let Some(shape) = self.shapes.get(block_id(word)).filter(|shape| shape.words() == words_behind(word))
+            else {
                 break;
             };
             if end > words.len() || torn && words[at + 1..end].contains(&0) {

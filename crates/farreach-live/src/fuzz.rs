@@ -30,7 +30,8 @@ pub fn chunks(data: &[u8]) {
         assert_eq!(seen.instructions + decoded.cut.instructions, decoded.counts.instructions);
         // References whose condition was false are counted and do not appear.
         assert!(
-            seen.loads + decoded.cut.loads <= decoded.counts.loads && seen.stores + decoded.cut.stores <= decoded.counts.stores
+            seen.loads + decoded.cut.loads <= decoded.counts.loads
+                && seen.stores + decoded.cut.stores <= decoded.counts.stores
         );
     }
 }

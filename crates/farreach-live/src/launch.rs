@@ -22,8 +22,8 @@ pub const TOOL_VARIABLE: &str = "FARREACH_VALGRIND_DIR";
 /// How to record.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Directory of the recorder; by default the environment variable [`TOOL_VARIABLE`], then `lib/farreach/` or `valgrind/` beside
-    /// the directory of this program.
+    /// Directory of the recorder; by default the environment variable [`TOOL_VARIABLE`], then `lib/farreach/` or
+    /// `valgrind/` beside the directory of this program.
     pub tool_dir: Option<PathBuf>,
     /// Where the memory shared with the recorder is made; by default /dev/shm, or the directory for temporary files if
     /// that is nearly full.
@@ -62,8 +62,9 @@ pub fn tool_dir(given: Option<&Path>) -> Result<PathBuf> {
     dir.canonicalize().map_err(io(dir))
 }
 
-/// Where a program has its recorder, in the order in which they are looked at: `PREFIX/lib/farreach` if it is installed as
-/// `PREFIX/bin/farreach`, or `target/valgrind` if it was built as `target/release/farreach`; examples and tests lie one deeper.
+/// Where a program has its recorder, in the order in which they are looked at: `PREFIX/lib/farreach` if it is installed
+/// as `PREFIX/bin/farreach`, or `target/valgrind` if it was built as `target/release/farreach`; examples and tests lie
+/// one deeper.
 fn places(exe: &Path) -> Vec<PathBuf> {
     let above: Vec<&Path> = exe.ancestors().skip(2).take(2).collect();
     let installed = above.first().map(|prefix| prefix.join("lib/farreach"));
@@ -114,7 +115,11 @@ impl Drop for RunDir {
 fn remove_leftovers(base: &Path) {
     for entry in fs::read_dir(base).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let pid = name.to_str().and_then(|n| n.strip_prefix("farreach-")).and_then(|n| n.split('-').next()).map(str::to_owned);
+        let pid = name
+            .to_str()
+            .and_then(|n| n.strip_prefix("farreach-"))
+            .and_then(|n| n.split('-').next())
+            .map(str::to_owned);
         if pid.is_some_and(|p| p.parse::<u32>().is_ok() && !Path::new("/proc").join(p).exists()) {
             let _ = fs::remove_dir_all(entry.path());
         }

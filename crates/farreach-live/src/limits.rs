@@ -36,7 +36,9 @@ pub fn soft(limit: Limit) -> Option<u64> {
 pub fn check_open_files() -> Result<()> {
     match both(Limit::OpenFiles).and_then(|(soft, hard)| too_few_files(soft, hard)) {
         None => Ok(()),
-        Some(what) => Err(Error::Trace { file: "recorder".into(), place: "limit of open files (ulimit -n)".into(), what }),
+        Some(what) => {
+            Err(Error::Trace { file: "recorder".into(), place: "limit of open files (ulimit -n)".into(), what })
+        }
     }
 }
 

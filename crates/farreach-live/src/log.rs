@@ -48,7 +48,8 @@ impl Log {
         ];
         const HARMLESS: [&str; 3] = ["Unrecognised instruction", "warning", "WARNING"];
         let lines = self.lines();
-        let is_sign = |line: &&str| SIGNS.iter().any(|s| line.contains(s)) && !HARMLESS.iter().any(|s| line.contains(s));
+        let is_sign =
+            |line: &&str| SIGNS.iter().any(|s| line.contains(s)) && !HARMLESS.iter().any(|s| line.contains(s));
         let sign = lines.iter().position(is_sign)?;
         // What stands before says where it happened, unless there was no memory: that can happen anywhere.
         let first = if lines[sign].contains("out of memory") { sign } else { sign.saturating_sub(1) };
@@ -65,13 +66,17 @@ mod tests {
 
     #[test]
     fn a_recorder_that_fails_says_so_somewhere() {
-        let rest = "host stacktrace:\n".to_owned() + &"==1==    at 0x58070A73: ???\n\n".repeat(40) + "Note: see also the FAQ\n";
-        let impossible = "==1== two\n==1== three\n==1== \n\nvalgrind: the 'impossible' happened:\n   Killed by a signal\n\n";
+        let rest = "host stacktrace:\n".to_owned()
+            + &"==1==    at 0x58070A73: ???\n\n".repeat(40)
+            + "Note: see also the FAQ\n";
+        let impossible =
+            "==1== two\n==1== three\n==1== \n\nvalgrind: the 'impossible' happened:\n   Killed by a signal\n\n";
         let log = Log(impossible.to_owned() + &rest);
         let expected = "three\nvalgrind: the 'impossible' happened:\nKilled by a signal";
         assert_eq!(log.failure().as_deref(), Some(expected));
         assert!(log.tail().ends_with("\nat 0x58070A73: ???\nNote: see also the FAQ"));
-        let memory = "==1== sanity: 0 checks\n==1== Valgrind's memory management: out of memory:\n==1== a's request failed\n";
+        let memory =
+            "==1== sanity: 0 checks\n==1== Valgrind's memory management: out of memory:\n==1== a's request failed\n";
         let expected = "Valgrind's memory management: out of memory:\na's request failed";
         assert_eq!(Log(memory.to_owned()).failure().as_deref(), Some(expected));
         let instruction =

@@ -145,5 +145,9 @@ fn born(pid: u32) -> Option<u64> {
 pub fn has_living_task(pid: u32) -> bool {
     let alive = |path: &Path| stat(path).is_some_and(|(state, _)| !matches!(state, 'Z' | 'X' | 'x'));
     alive(Path::new(&format!("/proc/{pid}/stat")))
-        || fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten().any(|t| alive(&t.path().join("stat")))
+        || fs::read_dir(format!("/proc/{pid}/task"))
+            .into_iter()
+            .flatten()
+            .flatten()
+            .any(|t| alive(&t.path().join("stat")))
 }

@@ -175,7 +175,8 @@ impl Recorder {
         if let Some(exit) = self.exit {
             return Ok(exit);
         }
-        let (status, cpu) = wait::wait(self.child.id()).map_err(|source| Error::Io { file: "recorder".into(), source })?;
+        let (status, cpu) =
+            wait::wait(self.child.id()).map_err(|source| Error::Io { file: "recorder".into(), source })?;
         let exit = status.code().map_or_else(|| Exit::Signal(status.signal().unwrap_or(0)), Exit::Code);
         (self.exit, self.cpu) = (Some(exit), cpu);
         Ok(exit)

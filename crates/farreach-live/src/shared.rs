@@ -25,7 +25,14 @@ impl Shared {
         }
         // SAFETY: a new mapping at a place of the system's choice; nothing of this process lies there.
         let at = unsafe {
-            libc::mmap(std::ptr::null_mut(), len, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, file.as_raw_fd(), 0)
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
         };
         if at == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());

@@ -9,7 +9,8 @@ use super::layout::{self, record};
 
 /// Offsets of the fields of a struct of stream.h, counted from its declarations.
 fn offsets(header: &str, name: &str) -> Vec<(String, usize)> {
-    let body = header.split_once(&format!("struct {name} {{")).expect("the struct").1.split_once("\n};").expect("its end").0;
+    let body =
+        header.split_once(&format!("struct {name} {{")).expect("the struct").1.split_once("\n};").expect("its end").0;
     let (mut at, mut all) = (0usize, Vec::new());
     for line in body.lines() {
         let declaration = line.split("/*").next().unwrap_or_default();
@@ -157,7 +158,8 @@ fn addresses(batch: &Batch) -> Vec<u64> {
 
 #[test]
 fn a_cut_block_ends_before_the_fault() {
-    let cases: [(u64, &[u64]); 4] = [(0x1000, &[]), (0x1004, &[0x1000]), (0x1008, &[0x1000, 0x1004, 0x9000]), (0x5555, &[])];
+    let cases: [(u64, &[u64]); 4] =
+        [(0x1000, &[]), (0x1004, &[0x1000]), (0x1008, &[0x1000, 0x1004, 0x9000]), (0x5555, &[])];
     for (ip, expected) in cases {
         let block = [RUN, 0x9000, 0xa000];
         let words = [define(1), block.to_vec(), record(record::CUT, &[2, ip]), block.to_vec()].concat();
@@ -165,7 +167,10 @@ fn a_cut_block_ends_before_the_fault() {
         let all = addresses(&d.batch);
         assert_eq!(&all[..expected.len()], expected, "{ip:#x}");
         assert_eq!(&all[expected.len()..], [0x1000, 0x1004, 0x9000, 0x1008, 0xa000], "{ip:#x}");
-        assert_eq!(d.counts.instructions - d.cut.instructions, 3 + expected.iter().filter(|&&a| a < 0x9000).count() as u64);
+        assert_eq!(
+            d.counts.instructions - d.cut.instructions,
+            3 + expected.iter().filter(|&&a| a < 0x9000).count() as u64
+        );
     }
 }
 
@@ -209,7 +214,8 @@ fn a_cut_block_keeps_what_it_needs_of_shared_words() {
         (0x1004, [0, 0], &[0x1000], &[]),
     ];
     for (ip, block, expected, words) in cases {
-        let all = [define_shared(), vec![RUN, block[0], block[1]], record(record::CUT, &[2, ip]), vec![RUN, 0xd000, 0xe000]];
+        let all =
+            [define_shared(), vec![RUN, block[0], block[1]], record(record::CUT, &[2, ip]), vec![RUN, 0xd000, 0xe000]];
         let d = decode(all.concat(), false).unwrap();
         let (before, behind) = (addresses(&d.batch), [0x1000, 0x1004, 0xd008, 0x1008, 0xe000, 0x100c, 0xd000, 0xd000]);
         assert_eq!(before, [expected, &behind].concat(), "{ip:#x}");
@@ -217,7 +223,8 @@ fn a_cut_block_keeps_what_it_needs_of_shared_words() {
         assert_eq!(short.is_some(), !expected.is_empty(), "{ip:#x}");
         assert_eq!(short.map_or(&[][..], |at| &d.batch.words[at + 1..][..words.len()]), words, "{ip:#x}");
         let data = expected.iter().filter(|&&a| a >= 0x9000).count() as u64;
-        let ran = Counts { instructions: expected.len() as u64 - data, loads: data.min(1), stores: data.saturating_sub(1) };
+        let ran =
+            Counts { instructions: expected.len() as u64 - data, loads: data.min(1), stores: data.saturating_sub(1) };
         let mut total = Counts { instructions: 4, loads: 2, stores: 2 };
         total.add(&d.cut);
         total.add(&ran);
@@ -298,8 +305,10 @@ fn damaged_words_are_refused() {
 #[test]
 fn what_the_fuzzer_found_stays_fixed() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/live");
-    let files =
-        std::fs::read_dir(folder).unwrap().map(|entry| std::fs::read(entry.unwrap().path()).unwrap()).collect::<Vec<_>>();
+    let files = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| std::fs::read(entry.unwrap().path()).unwrap())
+        .collect::<Vec<_>>();
     assert!(!files.is_empty());
     for data in &files {
         (0..=data.len()).for_each(|n| super::fuzz::chunks(&data[..n]));

@@ -1,7 +1,7 @@
-//! Speed of the loop. `cargo bench --bench simulate [-- FILE [MILLIONS [NAME]]]`: the first so many million references of a trace in
-//! memory (by default 200, of a generated program), through the designs of T94; `NAME` picks rows by a part of their
-//! name, or is a machine with keys. A reference is one fetch, load or store. The
-//! unit is a plain loop that only reads the words; the first figure of each row is its ratio to that loop.
+//! Speed of the loop. `cargo bench --bench simulate [-- FILE [MILLIONS [NAME]]]`: the first so many million references
+//! of a trace in memory (by default 200, of a generated program), through the designs of T94; `NAME` picks rows by a
+//! part of their name, or is a machine with keys. A reference is one fetch, load or store. The unit is a plain loop
+//! that only reads the words; the first figure of each row is its ratio to that loop.
 
 use farreach_machine::{Lab, MachineSpec, Options, PAGE_SIZES, PageLab};
 use farreach_trace::{generate, open_trace};
@@ -86,7 +86,8 @@ fn main() {
     row(
         "sixteen entry counts of t94/single",
         &std::array::from_fn::<_, 16, _>(|i| {
-            ["16", "24", "32", "48", "64", "80", "96", "112", "128", "160", "192", "224", "256", "384", "512", "1024"][i]
+            ["16", "24", "32", "48", "64", "80", "96", "112", "128", "160", "192", "224", "256", "384", "512", "1024"]
+                [i]
         })
         .map(|n| &*format!("t94/single:entries={n}").leak()),
     );
@@ -94,7 +95,9 @@ fn main() {
     row("sv97/mips", &["sv97/mips"]);
     let sizes = [1, 2, 4, 8, 16, 32, 64, 128].iter().flat_map(|l1| [512, 1024].map(|l2| (l1, l2)));
     let figure: Vec<String> = sizes
-        .flat_map(|(l1, l2)| [16, 32, 64, 128].map(|line| format!("sv97/softvm:l1_size={l1}K,l2_size={l2}K,line={line}")))
+        .flat_map(|(l1, l2)| {
+            [16, 32, 64, 128].map(|line| format!("sv97/softvm:l1_size={l1}K,l2_size={l2}K,line={line}"))
+        })
         .collect();
     row("sv97: the 64 machines of Figure 8", &figure.iter().map(String::as_str).collect::<Vec<_>>());
     if args.get(2).is_none_or(|part| "seven page sizes".contains(part.as_str())) {

@@ -53,14 +53,15 @@ impl HotRef {
     }
 }
 
-/// At least [`PAGE`] if a reference to this address, of `past` bytes and one, touches two pages or more. These numbers can be or-ed.
+/// At least [`PAGE`] if a reference to this address, of `past` bytes and one, touches two pages or more. These numbers
+/// can be or-ed.
 #[inline(always)]
 fn reach(addr: u64, past: u64) -> u64 {
     (addr & (PAGE - 1)) + past
 }
 
-/// An execution of a block that fetches from one page (of a canonical address) or not at all, has no more of anything than a byte can count, and no
-/// reference of more than 128 bytes. Others are rare, and taken reference by reference.
+/// An execution of a block that fetches from one page (of a canonical address) or not at all, has no more of anything
+/// than a byte can count, and no reference of more than 128 bytes. Others are rare, and taken reference by reference.
 #[derive(Clone, Copy)]
 pub(super) struct Hot<'a> {
     /// The page it fetches from.
@@ -84,12 +85,13 @@ impl Hot<'_> {
 /// Address words that [`Quick`] describes.
 pub(super) const INLINE_WORDS: usize = 4;
 
-/// All that the fast path needs of a block, in a quarter of a cache line: a program has more blocks than fit the nearest caches. So it says as well
-/// where its references are, for when it is not filtered.
+/// All that the fast path needs of a block, in a quarter of a cache line: a program has more blocks than fit the
+/// nearest caches. So it says as well where its references are, for when it is not filtered.
 #[derive(Clone, Copy)]
 #[repr(align(16))]
 pub(super) struct Quick {
-    /// The page it fetches from, [`NEVER_FILTERED`] if it does not fetch, in the upper bits, and below where its references begin, or [`NO_REFS`].
+    /// The page it fetches from, [`NEVER_FILTERED`] if it does not fetch, in the upper bits, and below where its
+    /// references begin, or [`NO_REFS`].
     page_and_refs: u64,
     /// What its address words are for; if they are more than these, where that is said: see [`Compiled::all_of`].
     pub first: [QuickWord; INLINE_WORDS],
@@ -128,7 +130,8 @@ impl Quick {
         (at != NO_REFS).then_some(at)
     }
 
-    /// `None` for a block that is no [`Hot`]. Its references begin at `refs_at`; what does not fit is appended to `all`.
+    /// `None` for a block that is no [`Hot`]. Its references begin at `refs_at`; what does not fit is appended to
+    /// `all`.
     fn of(block: &Block, refs_at: usize, all: &mut Vec<QuickWord>) -> Option<Quick> {
         let vpn = fetch_page(block)?;
         let mut words = vec![QuickWord(0); block.words()];
@@ -165,8 +168,9 @@ fn fetch_page(block: &Block) -> Option<u64> {
     block.instrs.iter().all(inside).then_some(vpn)
 }
 
-/// The references of one address word for the fast path: the bytes that they reach, less one, and above them whether there is a store. They are as good
-/// as one reference: what is filtered for stores is filtered for loads, and where they reach into another page the fast path leaves the block alone.
+/// The references of one address word for the fast path: the bytes that they reach, less one, and above them whether
+/// there is a store. They are as good as one reference: what is filtered for stores is filtered for loads, and where
+/// they reach into another page the fast path leaves the block alone.
 #[derive(Clone, Copy)]
 pub(super) struct QuickWord(u8);
 
@@ -236,7 +240,8 @@ impl Compiled {
         Ok(())
     }
 
-    /// The block with this id for the fast path; never filtered if that must leave it alone, `None` if that is certain of all from it on.
+    /// The block with this id for the fast path; never filtered if that must leave it alone, `None` if that is certain
+    /// of all from it on.
     #[inline(always)]
     pub fn quick(&self, id: u32) -> Option<&Quick> {
         self.quick.get(id as usize)
@@ -276,7 +281,8 @@ mod tests {
     /// The page of a block of one instruction, where the fast path takes it.
     fn page_of(pc: u64) -> Option<u64> {
         let mut compiled = Compiled::default();
-        let before = Block { instrs: [Instr { pc: 0x1000, len: 1 }].into(), refs: [DataRef::new(1, Kind::Load, 8, 0)].into() };
+        let before =
+            Block { instrs: [Instr { pc: 0x1000, len: 1 }].into(), refs: [DataRef::new(1, Kind::Load, 8, 0)].into() };
         let block = Block { instrs: [Instr { pc, len: 1 }].into(), refs: [DataRef::new(1, Kind::Store, 8, 0)].into() };
         compiled.define(3, &Arc::new(before)).unwrap();
         compiled.define(2, &Arc::new(block)).unwrap();

@@ -6,7 +6,8 @@ use std::collections::HashMap;
 use std::path::Path;
 use toml::de::DeTable;
 
-/// Most bytes of a file that describes a machine: a thousand times what one needs, and little where the file is something else.
+/// Most bytes of a file that describes a machine: a thousand times what one needs, and little where the file is
+/// something else.
 const MOST_BYTES: u64 = 1 << 20;
 /// Most characters of a line in a message.
 const SHOWN: usize = 80;
@@ -37,11 +38,12 @@ impl Lines {
         Lines(table.keys().map(|key| (key.get_ref().to_string(), line(key.span().start))).collect())
     }
 
-    /// A refusal, behind the line of the key that it is about unless an override `given` replaced that: refusals begin with
-    /// `key = value` or with `unknown key 'key'`.
+    /// A refusal, behind the line of the key that it is about unless an override `given` replaced that: refusals begin
+    /// with `key = value` or with `unknown key 'key'`.
     pub fn place(&self, what: String, given: &Map<String, Json>) -> String {
         let unknown = what.strip_prefix("unknown key '").and_then(|rest| rest.split_once('\''));
-        let key = unknown.or_else(|| what.split_once(" = ")).map(|(key, _)| key).filter(|key| !given.contains_key(*key));
+        let key =
+            unknown.or_else(|| what.split_once(" = ")).map(|(key, _)| key).filter(|key| !given.contains_key(*key));
         match key.and_then(|key| self.0.get(key)) {
             Some(line) => format!("line {line}: {what}"),
             None => what,
@@ -91,8 +93,8 @@ fn json(value: toml::Value) -> Json {
     }
 }
 
-/// A value that a key resolved to, as TOML. That is how JSON writes it, but for numbers beyond those of TOML, which keys take as a text
-/// too, and for the one control character that JSON leaves as it is.
+/// A value that a key resolved to, as TOML. That is how JSON writes it, but for numbers beyond those of TOML, which
+/// keys take as a text too, and for the one control character that JSON leaves as it is.
 pub(super) fn toml(value: &Json) -> String {
     match value.as_u64() {
         Some(n) if i64::try_from(n).is_err() => format!("\"{n}\""),
@@ -122,7 +124,8 @@ mod tests {
 
     #[test]
     fn refusals_are_put_on_the_line_of_their_key() {
-        let lines = parse("# \u{e4}\n\nentries = 0\n'penalty' = inf\nabout = '''\nentries\n'''\nways = 1").unwrap().lines;
+        let lines =
+            parse("# \u{e4}\n\nentries = 0\n'penalty' = inf\nabout = '''\nentries\n'''\nways = 1").unwrap().lines;
         let given = Map::from_iter([("ways".to_owned(), Json::from(0))]);
         for (what, expected) in [
             ("entries = 0 is not allowed: x", "line 3: entries = 0 is not allowed: x"),
@@ -147,7 +150,9 @@ mod tests {
     #[test]
     fn values_survive_being_printed() {
         let text = "a \u{7f}\u{1f}\u{e4}\n\t\"\\' b";
-        for value in [u64::MAX.into(), (1u64 << 63).into(), (i64::MAX as u64).into(), 0.25.into(), 1e300.into(), text.into()] {
+        for value in
+            [u64::MAX.into(), (1u64 << 63).into(), (i64::MAX as u64).into(), 0.25.into(), 1e300.into(), text.into()]
+        {
             let again = parse(&format!("key = {}", toml(&value))).unwrap_or_else(|e| panic!("{e}")).keys;
             let number = again["key"].as_str().and_then(|text| text.parse::<u64>().ok().map(Json::from));
             assert_eq!(number.unwrap_or_else(|| again["key"].clone()), value);

@@ -1,4 +1,5 @@
-//! The only loop. It takes batches of the stream and delivers references to the designs and events to the operating systems.
+//! The only loop. It takes batches of the stream and delivers references to the designs and events to the operating
+//! systems.
 //!
 //! Exactness rests on one observation: a block all of whose lookups are filtered for all designs changes nothing but
 //! counters. The fast path looks at a block as a whole and, if so, counts it. Any other block goes through
@@ -134,7 +135,13 @@ impl Engine {
     /// Counts blocks from `from` on while they are filtered. Returns where it stopped: at an event, at a block that is
     /// not filtered or not valid, at the limit, or near the end.
     #[inline(never)]
-    fn count_filtered<const LIMITED: bool>(&mut self, compiled: &Compiled, asid: Asid, words: &[u64], from: usize) -> usize {
+    fn count_filtered<const LIMITED: bool>(
+        &mut self,
+        compiled: &Compiled,
+        asid: Asid,
+        words: &[u64],
+        from: usize,
+    ) -> usize {
         let room = self.limit - self.tally.limit_count();
         let Engine { filter, groups, instances, .. } = self;
         let (tags, times) = filter.fast_path();
@@ -146,7 +153,9 @@ impl Engine {
             // Words queued ahead are in memory, and the hardware prefetcher stops at the end of a page.
             prefetch_index(rest, AHEAD);
             let (word, many) = (window[0], words_behind(window[0]));
-            let Some(quick) = compiled.quick(block_id(word)).filter(|quick| usize::from(quick.words) == many) else { break };
+            let Some(quick) = compiled.quick(block_id(word)).filter(|quick| usize::from(quick.words) == many) else {
+                break;
+            };
             // Near the limit every block goes the plain way.
             if LIMITED {
                 let refs = u64::from(quick.loads) + u64::from(quick.stores);

@@ -1,11 +1,12 @@
-//! The shortcut: which lookups would change nothing in which designs, and which the operating systems have nothing to do with.
+//! The shortcut: which lookups would change nothing in which designs, and which the operating systems have nothing to
+//! do with.
 //!
-//! A direct-mapped cache over the pages, one half for each side (fetch, data). A slot has two bit masks over the designs, one
-//! for fetches or loads, one for stores: a bit says that the design answers this lookup *quietly* (see
-//! [`farreach_hw::tlb::filter`]): a hit that changes no state, so it need only be counted. Two more masks over the designs say that serving
-//! this lookup would change nothing in their operating systems, and that what these answer is [`Filter::answer`]. Losing a
-//! bit is always safe, so conflicts and bulk clearing cost time, never exactness. The page numbers are those of one address
-//! space; a process switch empties the table.
+//! A direct-mapped cache over the pages, one half for each side (fetch, data). A slot has two bit masks over the
+//! designs, one for fetches or loads, one for stores: a bit says that the design answers this lookup *quietly* (see
+//! [`farreach_hw::tlb::filter`]): a hit that changes no state, so it need only be counted. Two more masks over the
+//! designs say that serving this lookup would change nothing in their operating systems, and that what these answer is
+//! [`Filter::answer`]. Losing a bit is always safe, so conflicts and bulk clearing cost time, never exactness. The page
+//! numbers are those of one address space; a process switch empties the table.
 
 mod candidates;
 
@@ -59,7 +60,10 @@ impl From<Touched> for PackedAnswer {
 impl From<PackedAnswer> for Touched {
     #[inline(always)]
     fn from(PackedAnswer(pfn, rest): PackedAnswer) -> Touched {
-        Touched { pte: Pte { pfn: Pfn(pfn), attr: Attr((rest >> 32) as u8), order: (rest >> 40) as u8 }, label: rest as u32 }
+        Touched {
+            pte: Pte { pfn: Pfn(pfn), attr: Attr((rest >> 32) as u8), order: (rest >> 40) as u8 },
+            label: rest as u32,
+        }
     }
 }
 
@@ -108,8 +112,11 @@ impl Filter {
         assert!(systems <= designs && designs <= MAX_DESIGNS, "the caller deals designs out to engines");
         Filter {
             tags: filled(NO_PAGE),
-            answers: vec![AnswerLine([PackedAnswer(0, 0); ANSWERS_PER_LINE]); 2 * SLOTS * systems.div_ceil(ANSWERS_PER_LINE)]
-                .into(),
+            answers: vec![
+                AnswerLine([PackedAnswer(0, 0); ANSWERS_PER_LINE]);
+                2 * SLOTS * systems.div_ceil(ANSWERS_PER_LINE)
+            ]
+            .into(),
             full: ((1u64 << designs) - 1) as u32,
             candidates: (0..designs).map(|_| CandidateSlots::new()).collect(),
             claimed: Vec::new(),

@@ -4,7 +4,8 @@ use super::MachineSpec;
 use farreach_os::dump;
 use farreach_os::frames::fragmentation;
 
-/// Text is refused as a machine, or describes one whose resolved keys describe it again; and so for the texts about memory.
+/// Text is refused as a machine, or describes one whose resolved keys describe it again; and so for the texts about
+/// memory.
 #[doc(hidden)]
 pub fn text(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };

@@ -1,4 +1,5 @@
-//! A design or a machine with caches asked about a page table made by hand, for what the papers draw and work out: no operating system, no stream.
+//! A design or a machine with caches asked about a page table made by hand, for what the papers draw and work out: no
+//! operating system, no stream.
 
 use super::spec::MachineSpec;
 use farreach_hw::system::{Item, Softvm, System};
@@ -13,13 +14,18 @@ use farreach_types::translation::{Attr, PageTableView, Pte};
 ///
 /// # Errors
 /// The description is not acceptable, or the table has no entry for one of the pages.
-pub fn entries_after_loads(spec: &MachineSpec, table: &dyn PageTableView, pages: &[Vpn]) -> Result<Vec<EntryView>, Error> {
+pub fn entries_after_loads(
+    spec: &MachineSpec,
+    table: &dyn PageTableView,
+    pages: &[Vpn],
+) -> Result<Vec<EntryView>, Error> {
     let config = |what: String| Error::Config { machine: spec.name.clone(), what };
     let design = spec.hardware.tlb().ok_or_else(|| config("kind: a TLB by itself is expected".into()))?;
     let mut tlb = (design.build)(&spec.params).map_err(config)?;
     let mut unfiltered = Unfiltered::default();
     for &vpn in pages {
-        let pte = table.pte(Asid(0), vpn).ok_or_else(|| config(format!("the table has no entry for page {:#x}", vpn.0)))?;
+        let pte =
+            table.pte(Asid(0), vpn).ok_or_else(|| config(format!("the table has no entry for page {:#x}", vpn.0)))?;
         tlb.access(Lookup { asid: Asid(0), vpn, kind: Kind::Load }, pte, table, &mut unfiltered);
         unfiltered.clear();
     }
@@ -35,8 +41,8 @@ impl PageTableView for OneFrame {
     }
 }
 
-/// What a machine of kind `softvm` counts while two processes write the same line of one page of memory in turn, so many times each:
-/// `shared`: their segments have the same identifier, else one of their own (SV97-9, SV97-17).
+/// What a machine of kind `softvm` counts while two processes write the same line of one page of memory in turn, so
+/// many times each: `shared`: their segments have the same identifier, else one of their own (SV97-9, SV97-17).
 ///
 /// # Errors
 /// The description is not acceptable.

@@ -6,8 +6,12 @@ use farreach_hw::tlb::Design;
 use farreach_types::params::{Allowed, Key};
 
 /// Which hardware.
-pub(super) const KIND: Key =
-    Key { name: "kind", default: "", allowed: Allowed::Text, about: "the TLB design, or the kind of a machine with caches" };
+pub(super) const KIND: Key = Key {
+    name: "kind",
+    default: "",
+    allowed: Allowed::Text,
+    about: "the TLB design, or the kind of a machine with caches",
+};
 /// AMB-18.
 pub(super) const SPLIT: Key = Key {
     name: "split",

@@ -1,8 +1,8 @@
 //! Lifetimes of the program's regions, and the regions into which TLB misses fall (RMM15-42). They follow from the
 //! events of the stream alone, so one record serves all machines.
 //!
-//! Memory is bounded by the regions that exist together. A region that is gone is remembered only while it may still turn out to have lived
-//! for more than 80 % of the time; all such regions were there together, in the middle of it.
+//! Memory is bounded by the regions that exist together. A region that is gone is remembered only while it may still
+//! turn out to have lived for more than 80 % of the time; all such regions were there together, in the middle of it.
 
 use farreach_types::addr::{Asid, BASE_SHIFT};
 use farreach_types::counts::{IdealSegment, LONG_LIVED_PERCENT};
@@ -111,7 +111,8 @@ impl Space {
     /// accessible.
     fn take(&mut self, designs: usize, (start, end): (u64, u64), now: Time) -> Vec<(u64, u64, Request, bool)> {
         let first = self.pieces.range(..=start).next_back().map_or(start, |(&s, _)| s);
-        let hit: Vec<u64> = self.pieces.range(first..end.max(first)).filter(|(_, p)| p.end > start).map(|(&s, _)| s).collect();
+        let hit: Vec<u64> =
+            self.pieces.range(first..end.max(first)).filter(|(_, p)| p.end > start).map(|(&s, _)| s).collect();
         let mut taken = Vec::new();
         for at in hit {
             let Piece { end: to, request, lifetime } = self.pieces.remove(&at).expect("just listed");
@@ -144,7 +145,8 @@ impl Space {
         }
         let mut resized = resized;
         let joins = |p: &Piece| p.request == request && p.lifetime.is_some() == open;
-        let before = self.pieces.range(..start).next_back().filter(|(_, p)| p.end == start && joins(p)).map(|(&s, _)| s);
+        let before =
+            self.pieces.range(..start).next_back().filter(|(_, p)| p.end == start && joins(p)).map(|(&s, _)| s);
         let after = self.pieces.get(&end).filter(|p| joins(p)).map(|_| end);
         for at in before.into_iter().chain(after) {
             let piece = self.pieces.remove(&at).expect("just found");
@@ -196,8 +198,11 @@ impl Space {
     /// Adds up the regions that lived long, as of now.
     fn judge(&self, now: Time, into: &mut [IdealSegment]) {
         let time = now.since(self.born);
-        let living =
-            self.pieces.values().filter_map(|p| p.lifetime.as_ref()).map(|lifetime| (now.since(lifetime.born), lifetime));
+        let living = self
+            .pieces
+            .values()
+            .filter_map(|p| p.lifetime.as_ref())
+            .map(|lifetime| (now.since(lifetime.born), lifetime));
         for (length, lifetime) in living.chain(self.ended.iter().map(|(length, lifetime)| (*length, lifetime))) {
             if long(length, time) {
                 add(into, lifetime);
@@ -273,7 +278,11 @@ impl RegionLifetimes {
                     space.judge(now, &mut self.settled);
                 }
             }
-            Op::Define { .. } | Op::Advise { .. } | Op::ThreadStart { .. } | Op::ThreadExit { .. } | Op::Switch { .. } => {}
+            Op::Define { .. }
+            | Op::Advise { .. }
+            | Op::ThreadStart { .. }
+            | Op::ThreadExit { .. }
+            | Op::Switch { .. } => {}
         }
     }
 
@@ -286,8 +295,8 @@ impl RegionLifetimes {
         }
     }
 
-    /// The ideal segment of a design, if the run ended now; walks outside are left to those who know all walks. `None` if
-    /// the trace does not say what is mapped.
+    /// The ideal segment of a design, if the run ended now; walks outside are left to those who know all walks. `None`
+    /// if the trace does not say what is mapped.
     pub fn ideal(&self, design: usize, now: Time) -> Option<IdealSegment> {
         let mut all = self.settled.clone();
         self.spaces.values().for_each(|space| space.judge(now, &mut all));

@@ -17,8 +17,8 @@ impl MemoryProfile {
         MemoryProfile { slice: FIRST_SLICE, end: FIRST_SLICE, samples: Vec::new() }
     }
 
-    /// To be called before anything may change what is in use, with the number of lookups made until then: what is in use now was so
-    /// at the end of all slices that have ended.
+    /// To be called before anything may change what is in use, with the number of lookups made until then: what is in
+    /// use now was so at the end of all slices that have ended.
     #[inline(always)]
     pub fn before(&mut self, lookups: u64, os: &Os) {
         if lookups >= self.end {
@@ -69,7 +69,11 @@ mod tests {
             now = at(lookups);
         }
         memory_profile.sample(600_000, now);
-        assert!((MAX_SLICES / 2..=MAX_SLICES).contains(&memory_profile.samples.len()), "{}", memory_profile.samples.len());
+        assert!(
+            (MAX_SLICES / 2..=MAX_SLICES).contains(&memory_profile.samples.len()),
+            "{}",
+            memory_profile.samples.len()
+        );
         for (i, sample) in memory_profile.samples.iter().enumerate() {
             // The last change before the end of the slice.
             let end = (i as u64 + 1) * memory_profile.slice;

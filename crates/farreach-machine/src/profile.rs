@@ -60,7 +60,11 @@ impl Profile {
     pub fn regions(&self, labels: &[Arc<str>]) -> Vec<RegionMisses> {
         let mut rows: Vec<RegionMisses> = (self.regions.iter().zip(labels))
             .filter(|([f, d], _)| f + d > 0)
-            .map(|(&[fetch_misses, data_misses], name)| RegionMisses { region: name.to_string(), fetch_misses, data_misses })
+            .map(|(&[fetch_misses, data_misses], name)| RegionMisses {
+                region: name.to_string(),
+                fetch_misses,
+                data_misses,
+            })
             .collect();
         rows.sort_by(|a, b| {
             let total = |r: &RegionMisses| r.fetch_misses + r.data_misses;

@@ -52,9 +52,9 @@ impl MachineSpec {
     /// Reads `NAME[:key=value,...]` or `FILE.toml[:key=value,...]`. `seed` counts unless the description has one.
     ///
     /// # Errors
-    /// [`Error::Io`]: the file cannot be read, is larger than 1 MB, or is no UTF-8 text. [`Error::Config`]: there is no preset of this name, or
-    /// the description is refused, with key, value and what is allowed. What only the parts of a machine can judge, entries in ways or memory
-    /// in pages, is refused by [`Lab::new`](super::Lab::new).
+    /// [`Error::Io`]: the file cannot be read, is larger than 1 MB, or is no UTF-8 text. [`Error::Config`]: there is no
+    /// preset of this name, or the description is refused, with key, value and what is allowed. What only the parts of
+    /// a machine can judge, entries in ways or memory in pages, is refused by [`Lab::new`](super::Lab::new).
     pub fn parse(text: &str, seed: u64) -> Result<MachineSpec, Error> {
         let config = |what: String| Error::Config { machine: text.to_owned(), what };
         let (base, overrides) = MachineSpec::split(text);
@@ -78,8 +78,8 @@ impl MachineSpec {
         Some(MachineSpec::from_toml(text, &toml, overrides, 0))
     }
 
-    /// Reads several, each as in [`MachineSpec::parse`] or with the name of a group, which stands for all presets of it: `ds13` or `all`, with
-    /// overrides that go for each.
+    /// Reads several, each as in [`MachineSpec::parse`] or with the name of a group, which stands for all presets of
+    /// it: `ds13` or `all`, with overrides that go for each.
     ///
     /// # Errors
     /// The first of [`MachineSpec::parse`].
@@ -91,7 +91,8 @@ impl MachineSpec {
     /// The files that are read for it: its description, and those that its keys name.
     pub fn inputs(&self) -> Vec<&str> {
         let keys = MachineSpec::keys(self.hardware, self.params.text(os::PLACEMENT.name));
-        let named = keys.iter().filter(|key| matches!(key.allowed, Allowed::File)).map(|key| self.params.text(key.name));
+        let named =
+            keys.iter().filter(|key| matches!(key.allowed, Allowed::File)).map(|key| self.params.text(key.name));
         MachineSpec::file(&self.name).into_iter().chain(named.filter(|name| !name.is_empty())).collect()
     }
 
@@ -100,18 +101,20 @@ impl MachineSpec {
         Some(MachineSpec::split(text).0).filter(|base| base.ends_with(FILE))
     }
 
-    /// The machine and its overrides. A colon in the path of a file, `FILE.toml` or `FILE.toml:`, is part of the path; one in an
-    /// override is behind a `=`.
+    /// The machine and its overrides. A colon in the path of a file, `FILE.toml` or `FILE.toml:`, is part of the path;
+    /// one in an override is behind a `=`.
     fn split(text: &str) -> (&str, &str) {
         let path = &text[..text.find('=').unwrap_or(text.len())];
-        let end = path.find(&format!("{FILE}:")).or_else(|| text.strip_suffix(FILE).map(str::len)).map(|at| at + FILE.len());
+        let end =
+            path.find(&format!("{FILE}:")).or_else(|| text.strip_suffix(FILE).map(str::len)).map(|at| at + FILE.len());
         match end.filter(|&end| end <= path.len()) {
             Some(end) => (&text[..end], text[end..].strip_prefix(':').unwrap_or("")),
             None => text.split_once(':').unwrap_or((text, "")),
         }
     }
 
-    /// From TOML text and `key=value,...` overrides; the key `kind` names a design of the registry. `name`: what messages and results call it.
+    /// From TOML text and `key=value,...` overrides; the key `kind` names a design of the registry. `name`: what
+    /// messages and results call it.
     ///
     /// # Errors
     /// [`Error::Config`] as in [`MachineSpec::parse`].
@@ -119,8 +122,9 @@ impl MachineSpec {
         MachineSpec::with_designs(name, toml, overrides, seed, DESIGNS)
     }
 
-    /// As [`MachineSpec::from_toml`], with designs of your own: for a program that tries a design without touching the registry. `designs` are
-    /// those that `kind` can name besides machines with caches: [`DESIGNS`] and yours, as a rule. Of two with one name the first counts.
+    /// As [`MachineSpec::from_toml`], with designs of your own: for a program that tries a design without touching the
+    /// registry. `designs` are those that `kind` can name besides machines with caches: [`DESIGNS`] and yours, as a
+    /// rule. Of two with one name the first counts.
     ///
     /// # Errors
     /// [`Error::Config`] as in [`MachineSpec::parse`].
@@ -152,7 +156,8 @@ impl MachineSpec {
         let kind = word("kind", "");
         let hardware = all().find(|h| h.kind() == kind).ok_or_else(|| {
             let missing = !given.contains_key(KIND.name) && !base.contains_key(KIND.name);
-            let what = if missing { "the key 'kind' is missing".into() } else { format!("kind = '{kind}' is not allowed") };
+            let what =
+                if missing { "the key 'kind' is missing".into() } else { format!("kind = '{kind}' is not allowed") };
             config(format!("{what}: kind must be {}", one_of(&kind, &all().map(|h| h.kind()).collect::<Vec<_>>())))
         })?;
         let placement = word("placement", os::PLACEMENT.default);
@@ -228,7 +233,8 @@ impl MachineSpec {
         self.params.flag(os::ranges::FEEDBACK.name)
     }
 
-    /// The names that a key chooses from where these are a registry, `kind`, `placement` and `table`; none of any other key.
+    /// The names that a key chooses from where these are a registry, `kind`, `placement` and `table`; none of any other
+    /// key.
     pub fn registered(key: &str) -> Vec<&'static str> {
         if key == KIND.name {
             Hardware::all(DESIGNS).map(|hardware| hardware.kind()).collect()
@@ -258,8 +264,8 @@ impl MachineSpec {
         keys
     }
 
-    /// The resolved description as TOML: reading it again gives the same machine. A seed that nobody gave stands in a comment, so
-    /// that a run's own seed counts.
+    /// The resolved description as TOML: reading it again gives the same machine. A seed that nobody gave stands in a
+    /// comment, so that a run's own seed counts.
     pub fn to_toml(&self) -> String {
         let mut text = format!("about = {}\n", description::toml(&self.about.as_str().into()));
         for (key, value) in self.params.as_json() {
@@ -269,13 +275,14 @@ impl MachineSpec {
         text
     }
 
-    /// Whether every reference counts, not only its page: machines with caches, and TLBs whose walkers read through caches.
+    /// Whether every reference counts, not only its page: machines with caches, and TLBs whose walkers read through
+    /// caches.
     pub(super) fn by_lines(&self) -> bool {
         self.hardware.tlb().is_none() || walk::by_caches(&self.params)
     }
 
-    /// The part of the description that makes its operating system; machines with equal ones share it. Where the system reads the counters
-    /// of its processor, that is everything.
+    /// The part of the description that makes its operating system; machines with equal ones share it. Where the system
+    /// reads the counters of its processor, that is everything.
     pub(super) fn os_keys(&self) -> Map<String, Json> {
         if self.system_reads_counters() {
             return self.params.as_json().clone();

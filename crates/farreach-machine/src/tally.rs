@@ -29,8 +29,8 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// What `--limit` counts: instructions, or references in a stream that has none. Blocks without instructions that stand
-    /// among others (the rest of an instruction that faulted, say) add nothing.
+    /// What `--limit` counts: instructions, or references in a stream that has none. Blocks without instructions that
+    /// stand among others (the rest of an instruction that faulted, say) add nothing.
     #[inline]
     pub fn limit_count(&self) -> u64 {
         match self.references.fetch {
@@ -75,7 +75,8 @@ pub(super) fn counter_of(lookups: &mut Lookups, kind: Kind) -> &mut u64 {
     }
 }
 
-/// Processes and threads that a stream announces. A process stays itself through an exec, and so does the thread that calls it.
+/// Processes and threads that a stream announces. A process stays itself through an exec, and so does the thread that
+/// calls it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ProcessCounts {
     starts: u64,
@@ -110,8 +111,8 @@ impl ProcessCounts {
         self.starts.max(1) + self.forks
     }
 
-    /// Threads: one for each process at least. No `ThreadStart` announces the one that forked; one announces again the one that
-    /// called exec.
+    /// Threads: one for each process at least. No `ThreadStart` announces the one that forked; one announces again the
+    /// one that called exec.
     pub fn threads(&self) -> u64 {
         (self.threads + self.forks).saturating_sub(self.execs).max(self.processes())
     }

@@ -234,13 +234,14 @@ impl PlainMmu {
         let second = if side == 1 && self.config.l2i.is_some() { &self.l2i } else { &self.l2 };
         let cluster = || {
             let all = self.clusters.as_ref()?.slots.iter().flatten();
-            { all }
-                .filter(|c| c.asid == asid && c.number == vpn.0 / self.cluster.0)
-                .find_map(|c| c.pages[(vpn.0 % self.cluster.0) as usize].map(|pfn| Translation { pfn: Pfn(pfn), attr: c.attr }))
+            { all }.filter(|c| c.asid == asid && c.number == vpn.0 / self.cluster.0).find_map(|c| {
+                c.pages[(vpn.0 % self.cluster.0) as usize].map(|pfn| Translation { pfn: Pfn(pfn), attr: c.attr })
+            })
         };
         let range = || self.ranges.as_ref()?.slots.iter().flatten().find(|h| h.has(asid, vpn)).map(|h| h.says(vpn));
         let paged = || second.as_ref().and_then(|level| level.says(asid, vpn));
-        let row = || self.rows.iter().flatten().filter(|r| r.asid == asid).find_map(|r| r.says(vpn)).map(|(page, _)| page);
+        let row =
+            || self.rows.iter().flatten().filter(|r| r.asid == asid).find_map(|r| r.says(vpn)).map(|(page, _)| page);
         self.l1[side].says(asid, vpn).or_else(paged).or_else(cluster).or_else(range).or_else(row)
     }
 
@@ -253,7 +254,8 @@ impl PlainMmu {
         if let Some(clusters) = &self.clusters {
             out.extend(clusters.slots.iter().enumerate().filter_map(|(i, c)| {
                 let c = c.as_ref()?;
-                let page = |i: usize| c.pages[i].map(|pfn| (i as u64, Translation { pfn: Pfn(pfn), attr: c.attr }, false));
+                let page =
+                    |i: usize| c.pages[i].map(|pfn| (i as u64, Translation { pfn: Pfn(pfn), attr: c.attr }, false));
                 let (base, pages) = (Vpn(c.number * self.cluster.0), (0..8).filter_map(page).collect());
                 let order = self.cluster.0.trailing_zeros() as u8;
                 Some(EntryView { slot: before + i, asid: c.asid, base, order, pages, sb_enabled: None, used: None })
@@ -268,7 +270,15 @@ impl PlainMmu {
             let page = |i: u64| (i, r.says(Vpn(first + i)).unwrap().0, false);
             let pages = if r.superpage.is_some() { vec![page(0)] } else { vec![page(0), page(n - 1)] };
             let order = (0..).find(|&o| 1u64 << o >= n)?;
-            Some(EntryView { slot: before + i, asid: r.asid, base: Vpn(first), order, pages, sb_enabled: None, used: None })
+            Some(EntryView {
+                slot: before + i,
+                asid: r.asid,
+                base: Vpn(first),
+                order,
+                pages,
+                sb_enabled: None,
+                used: None,
+            })
         }));
         if let Some(ranges) = &self.ranges {
             out.extend(ranges.slots.iter().enumerate().filter_map(|(i, h)| {

@@ -48,11 +48,11 @@
 //! * OT-18 `demote` drops entries that overlap the range and are larger than a base page (superpage) or than n pages
 //!   (integrated). Subblocks are base translations and stay, also those of a medium superpage.
 //! * OT-19 Skewed. In all but the set as the single kind. In each way a page has one slot, `set * ways + way`, and the
-//!   ways take the place of a set in ascending order: the lowest entry is that of the lowest way, and a sweep clears the
-//!   used bits of these slots alone. With `b` bits per set, the page number is cut into pieces of `b` bits, from the
-//!   lowest on. The set is the lowest piece XOR the fold (XOR) of the others, in way 0. In each further way the fold is
-//!   first replaced by its image: one bit to the right, and on top the XOR of what were its highest and lowest bit. A
-//!   piece of one bit is its own image. One set: no bits, set 0.
+//!   ways take the place of a set in ascending order: the lowest entry is that of the lowest way, and a sweep clears
+//!   the used bits of these slots alone. With `b` bits per set, the page number is cut into pieces of `b` bits, from
+//!   the lowest on. The set is the lowest piece XOR the fold (XOR) of the others, in way 0. In each further way the
+//!   fold is first replaced by its image: one bit to the right, and on top the XOR of what were its highest and lowest
+//!   bit. A piece of one bit is its own image. One set: no bits, set 0.
 
 mod config;
 mod fill;
@@ -229,8 +229,9 @@ impl PlainTlb {
                 }
                 continue;
             }
-            let hit: Vec<usize> =
-                (0..e.subs.len()).filter(|&i| e.subs[i].is_some() && pages.contains(Vpn(e.base.0 + i as u64))).collect();
+            let hit: Vec<usize> = (0..e.subs.len())
+                .filter(|&i| e.subs[i].is_some() && pages.contains(Vpn(e.base.0 + i as u64)))
+                .collect();
             if hit.is_empty() {
                 continue;
             }
@@ -260,7 +261,8 @@ impl PlainTlb {
             TlbKind::Integrated => self.config.k(),
             _ => return,
         };
-        let (any_space, base_too) = (self.wrong(Mutation::DemoteOfAllSpaces), self.wrong(Mutation::DemoteDropsBasePages));
+        let (any_space, base_too) =
+            (self.wrong(Mutation::DemoteOfAllSpaces), self.wrong(Mutation::DemoteDropsBasePages));
         for slot in &mut self.slots {
             if let Some(e) = slot
                 && (e.asid == asid || any_space)
@@ -295,8 +297,8 @@ impl PlainTlb {
 
     /// Another space runs.
     pub fn switch_to(&mut self, to: Asid) {
-        let drops =
-            !self.config.process_ids && !self.wrong(Mutation::SwitchKeepsEntries) || self.wrong(Mutation::SwitchAlwaysDrops);
+        let drops = !self.config.process_ids && !self.wrong(Mutation::SwitchKeepsEntries)
+            || self.wrong(Mutation::SwitchAlwaysDrops);
         if self.current != Some(to) && drops {
             self.drop_all(|_| true);
         }

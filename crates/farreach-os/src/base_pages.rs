@@ -182,7 +182,14 @@ impl Parts {
 
     /// Moves the parts of `keep` to the beginning of `new`, where `fresh` are the pages to map. Returns the pages to
     /// unmap.
-    fn shift(&mut self, keep: VpnRange, new: VpnRange, fresh: VpnRange, k: u32, steps: &mut Vec<Step>) -> Vec<VpnRange> {
+    fn shift(
+        &mut self,
+        keep: VpnRange,
+        new: VpnRange,
+        fresh: VpnRange,
+        k: u32,
+        steps: &mut Vec<Step>,
+    ) -> Vec<VpnRange> {
         let distance = new.start.0.wrapping_sub(keep.start.0);
         let moved = |range: VpnRange, by: u64| VpnRange { start: Vpn(range.start.0.wrapping_add(by)), ..range };
         let left = self.whole(keep, k);

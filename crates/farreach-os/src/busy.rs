@@ -255,7 +255,10 @@ mod tests {
             busy.check();
             let gone: Vec<u64> = before.into_iter().filter(|f| !plain.contains_key(f)).collect();
             assert_eq!(freed.into_iter().flat_map(|(f, n)| f..f + n).collect::<Vec<_>>(), gone);
-            assert_eq!((busy.len(), busy.touched()), (plain.len() as u64, plain.values().filter(|p| p.2).count() as u64));
+            assert_eq!(
+                (busy.len(), busy.touched()),
+                (plain.len() as u64, plain.values().filter(|p| p.2).count() as u64)
+            );
             assert_eq!(busy.mappings(Pfn(first)), plain.get(&first).map_or(0, |p| p.0));
             let mut all: Vec<u64> = busy.iter().map(|pfn| pfn.0).collect();
             all.sort_unstable();

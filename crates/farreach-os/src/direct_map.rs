@@ -43,7 +43,8 @@ impl Os {
     pub(super) fn follow_direct_map(&mut self, asid: Asid) {
         let start = self.direct_start();
         let region = self.space(asid).regions.find(start).map(|r| (r.range, r.label));
-        let now = region.filter(|(range, label)| range.start == start && self.is_named_so(*label)).map(|(range, _)| range);
+        let now =
+            region.filter(|(range, label)| range.start == start && self.is_named_so(*label)).map(|(range, _)| range);
         let before = std::mem::replace(&mut self.space(asid).direct_map_pages, now);
         if before != now {
             let whole = before.into_iter().chain(now).max_by_key(|range| range.pages);
@@ -66,8 +67,13 @@ impl Os {
         let order = if fits { self.direct_order } else { 0 };
         let pages = leaf(order);
         let pfn = Pfn(numbers::DIRECT_MAP + (pages.start.0 - start.0));
-        let entry =
-            Entry { pfn, label: region.label, attr: attributes(region.prot, false), order: order as u8, ..Entry::default() };
+        let entry = Entry {
+            pfn,
+            label: region.label,
+            attr: attributes(region.prot, false),
+            order: order as u8,
+            ..Entry::default()
+        };
         self.map_run(asid, pages, Entry { present: true, ..entry });
         true
     }

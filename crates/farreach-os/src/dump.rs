@@ -122,7 +122,9 @@ fn hex(word: &str, most: u64, what: &str) -> Result<u64, String> {
 fn within(first: u64, pages: u64, from: u64, to: u64) -> Result<(), String> {
     match (first >= from, pages > 0 && pages <= to.saturating_sub(first)) {
         (true, true) => Ok(()),
-        (false, _) => Err(format!("it begins before page {from:x}, where what stands before it ends: pages must ascend")),
+        (false, _) => {
+            Err(format!("it begins before page {from:x}, where what stands before it ends: pages must ascend"))
+        }
         _ => Err(format!("{pages:x} pages do not fit between page {first:x} and page {to:x}")),
     }
 }
@@ -224,7 +226,10 @@ mapping 400 400 r-xs 7 /a file (deleted)
     fn a_dump_is_read_as_it_is_written() {
         let dump = Dump::parse(GOOD).unwrap();
         assert_eq!(dump.to_string(), GOOD);
-        assert_eq!((dump.areas[0].end(), dump.areas[1].name.as_str(), dump.has_frames()), (0x30, "/a file (deleted)", true));
+        assert_eq!(
+            (dump.areas[0].end(), dump.areas[1].name.as_str(), dump.has_frames()),
+            (0x30, "/a file (deleted)", true)
+        );
         assert_eq!(dump.areas[0].find(0x12).unwrap().pfn, Some(0x1a2b3));
         assert_eq!((dump.areas[0].find(0x13), dump.areas[0].find(0x9)), (None, None));
         assert!(!Dump::parse(&GOOD.replace("1a2b3", "-")).unwrap().has_frames());

@@ -35,8 +35,13 @@ impl Os {
                 self.memory.counts.superpage_fallbacks += 1;
                 continue;
             };
-            let entry =
-                Entry { label: region.label, attr: attributes(region.prot, false), order, present: true, ..Entry::default() };
+            let entry = Entry {
+                label: region.label,
+                attr: attributes(region.prot, false),
+                order,
+                present: true,
+                ..Entry::default()
+            };
             for part in self.fill_group(asid, group, region) {
                 let pfn = Pfn(base.0 + (part.range.start.0 - group.start.0));
                 self.memory.fill_run(part.object, part.first_page, pfn, part.range.pages);
@@ -115,7 +120,11 @@ impl Os {
                 self.move_page(asid, vpn, to);
             } else {
                 self.memory.fill(region.object, region.page_of(vpn), to);
-                self.map_page(asid, vpn, Entry { pfn: to, label, attr, present: true, populated: true, ..Entry::default() });
+                self.map_page(
+                    asid,
+                    vpn,
+                    Entry { pfn: to, label, attr, present: true, populated: true, ..Entry::default() },
+                );
             }
         }
         self.spaces[asid.0 as usize].table.set_order(group, order);

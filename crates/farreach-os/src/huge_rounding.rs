@@ -99,7 +99,9 @@ impl Os {
     /// A range is about to be unmapped. At its ends it may be part of a huge page whose other memory stays: that part
     /// becomes rest. If only rest would stay, it is unmapped too. Returns the ranges to unmap.
     pub(super) fn keep_rest(&mut self, asid: Asid, range: VpnRange) -> Vec<VpnRange> {
-        let Some(order) = self.placement.rounds_up().then(|| self.placement.huge_order()).flatten() else { return vec![range] };
+        let Some(order) = self.placement.rounds_up().then(|| self.placement.huge_order()).flatten() else {
+            return vec![range];
+        };
         if range.pages == 0 {
             return vec![range];
         }
@@ -113,7 +115,8 @@ impl Os {
                 continue;
             }
             let outside = between(group, &[part]);
-            let others = outside.iter().flat_map(|gap| self.regions_in(asid, *gap)).any(|r| r.advice != HugeAdvice::Rest);
+            let others =
+                outside.iter().flat_map(|gap| self.regions_in(asid, *gap)).any(|r| r.advice != HugeAdvice::Rest);
             if !others {
                 more.extend(outside.into_iter().filter(|gap| !more.contains(gap)).collect::<Vec<_>>());
                 continue;

@@ -105,7 +105,8 @@ impl Object {
 
     /// Whether some region maps one of the pages `first..first + pages`.
     pub fn contains_any(&self, first: u64, pages: u64) -> bool {
-        pages > 0 && (self.contains(first) || self.coverage.range(first..first.saturating_add(pages)).any(|(_, by)| *by > 0))
+        pages > 0
+            && (self.contains(first) || self.coverage.range(first..first.saturating_add(pages)).any(|(_, by)| *by > 0))
     }
 }
 

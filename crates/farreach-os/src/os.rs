@@ -56,8 +56,8 @@ pub struct Os {
 impl Os {
     /// Builds memory and policy. The error names key, value and what is allowed.
     pub fn new(params: &Params) -> Result<Os, String> {
-        let kind =
-            placement::placement(params.text(keys::PLACEMENT.name)).expect("the description was checked against the registry");
+        let kind = placement::placement(params.text(keys::PLACEMENT.name))
+            .expect("the description was checked against the registry");
         let placement = (kind.build)(params)?;
         let shift = params.page_shift();
         let frames = frames::keys::build(params, shift, params.int(SEED.name))?;

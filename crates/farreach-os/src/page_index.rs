@@ -36,7 +36,9 @@ impl Chunk {
     fn get(&self, page: u64) -> Option<PageLocation> {
         let at = page % CHUNK;
         match self {
-            Chunk::Run { base, pages } => (pages >> at & 1 == 1).then(|| PageLocation::Busy(Pfn(base.wrapping_add(at)))),
+            Chunk::Run { base, pages } => {
+                (pages >> at & 1 == 1).then(|| PageLocation::Busy(Pfn(base.wrapping_add(at))))
+            }
             Chunk::List(list) => list.binary_search_by_key(&page, |s| s.0).ok().map(|i| list[i].1),
         }
     }
@@ -45,7 +47,9 @@ impl Chunk {
     fn list(&mut self, chunk: u64) -> &mut Vec<(u64, PageLocation)> {
         if let Chunk::Run { base, pages } = *self {
             let set = (0..CHUNK).filter(|at| pages >> at & 1 == 1);
-            *self = Chunk::List(set.map(|at| (chunk * CHUNK + at, PageLocation::Busy(Pfn(base.wrapping_add(at))))).collect());
+            *self = Chunk::List(
+                set.map(|at| (chunk * CHUNK + at, PageLocation::Busy(Pfn(base.wrapping_add(at))))).collect(),
+            );
         }
         match self {
             Chunk::List(list) => list,
@@ -191,7 +195,9 @@ mod tests {
             // Mostly in step with the page, so that runs form, break and form again.
             let pfn = Pfn(if below(8) == 0 { below(1000) } else { 5000 + page });
             match below(10) {
-                0..5 => assert_eq!(slots.insert(page, PageLocation::Busy(pfn)), plain.insert(page, PageLocation::Busy(pfn))),
+                0..5 => {
+                    assert_eq!(slots.insert(page, PageLocation::Busy(pfn)), plain.insert(page, PageLocation::Busy(pfn)))
+                }
                 5 => assert_eq!(
                     slots.insert(page, PageLocation::Reserved(pfn, turn)),
                     plain.insert(page, PageLocation::Reserved(pfn, turn))
@@ -206,13 +212,15 @@ mod tests {
                     let goes = |p: &u64, s: &PageLocation| {
                         pages.contains(p) && !(busy_only && matches!(s, PageLocation::Reserved(..)))
                     };
-                    let expected: Vec<PageLocation> = plain.iter().filter(|(p, s)| goes(p, s)).map(|(_, s)| *s).collect();
+                    let expected: Vec<PageLocation> =
+                        plain.iter().filter(|(p, s)| goes(p, s)).map(|(_, s)| *s).collect();
                     plain.retain(|p, s| !goes(p, s));
                     let each = |(slot, n): (PageLocation, u64)| match slot {
                         PageLocation::Busy(pfn) => (0..n).map(|i| PageLocation::Busy(Pfn(pfn.0 + i))).collect(),
                         reserved => vec![reserved],
                     };
-                    let gone: Vec<PageLocation> = slots.drain(pages.clone(), busy_only).into_iter().flat_map(each).collect();
+                    let gone: Vec<PageLocation> =
+                        slots.drain(pages.clone(), busy_only).into_iter().flat_map(each).collect();
                     assert_eq!(gone, expected);
                 }
             }
@@ -228,7 +236,10 @@ mod tests {
     fn what_follows_each_other_takes_no_room() {
         let mut slots = PageIndex::default();
         slots.insert_run(10, 1 << 20, Pfn(77));
-        assert_eq!((slots.chunks.len(), slots.get(10 + 4097)), ((1 << 14) + 1, Some(PageLocation::Busy(Pfn(77 + 4097)))));
+        assert_eq!(
+            (slots.chunks.len(), slots.get(10 + 4097)),
+            ((1 << 14) + 1, Some(PageLocation::Busy(Pfn(77 + 4097))))
+        );
         assert!(slots.chunks.values().all(|c| matches!(c, Chunk::Run { .. })));
         assert!(slots.any_in(0..u64::MAX) && !slots.any_in(0..10));
         assert_eq!(slots.drain(0..u64::MAX, true).iter().map(|(_, n)| n).sum::<u64>(), 1 << 20);

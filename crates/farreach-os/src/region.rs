@@ -111,7 +111,9 @@ impl Regions {
                 && a.range.end() == b.range.start
                 && a.first_page + a.range.pages == b.first_page
         };
-        if let Some((&s, _)) = self.by_start.range(..region.range.start).next_back().filter(|(_, r)| continues(r, &region)) {
+        if let Some((&s, _)) =
+            self.by_start.range(..region.range.start).next_back().filter(|(_, r)| continues(r, &region))
+        {
             let before = self.by_start.remove(&s).expect("just found");
             region.range = VpnRange::between(before.range.start, region.range.end());
             region.first_page = before.first_page;

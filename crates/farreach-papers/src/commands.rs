@@ -16,8 +16,9 @@ pub(super) fn add(study: &Study, results: &Results, set: &Set, section: &mut Sec
         table.command.clone_from(&whole);
         for row in &mut table.rows {
             // Heads are the name of a program, with the one it stands for in parentheses.
-            let is =
-                |p: &&Program| row.name.strip_prefix(&p.name).is_some_and(|rest| rest.is_empty() || rest.starts_with(" ("));
+            let is = |p: &&Program| {
+                row.name.strip_prefix(&p.name).is_some_and(|rest| rest.is_empty() || rest.starts_with(" ("))
+            };
             if let Some(program) = set.all().find(is) {
                 row.command = of_row(study, &plan, set, program).unwrap_or_default();
             }
@@ -27,7 +28,10 @@ pub(super) fn add(study: &Study, results: &Results, set: &Set, section: &mut Sec
 
 /// The programs that these requests run, alone, behind each other or aligned.
 pub(super) fn names(requests: &[Request]) -> impl Iterator<Item = &str> + Clone {
-    requests.iter().flat_map(|r| r.program.split(THEN)).map(|name| name.rsplit_once(ALIGNED).map_or(name, |(inner, _)| inner))
+    requests
+        .iter()
+        .flat_map(|r| r.program.split(THEN))
+        .map(|name| name.rsplit_once(ALIGNED).map_or(name, |(inner, _)| inner))
 }
 
 fn of_row(study: &Study, plan: &[Request], set: &Set, program: &Program) -> Option<String> {
@@ -87,7 +91,9 @@ mod tests {
     fn rows(id: &str) -> Vec<(String, String)> {
         let section = shown(study(id).unwrap(), &Results::default(), &set());
         let tables = section.tables.into_iter();
-        tables.flat_map(|t| t.rows.into_iter().map(move |row| (t.command.clone(), row.command)).collect::<Vec<_>>()).collect()
+        tables
+            .flat_map(|t| t.rows.into_iter().map(move |row| (t.command.clone(), row.command)).collect::<Vec<_>>())
+            .collect()
     }
 
     #[test]

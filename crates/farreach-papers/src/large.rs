@@ -140,10 +140,14 @@ mod tests {
 
     #[test]
     fn a_program_has_a_row_for_each_one_it_stands_for() {
-        let program =
-            |name: &str, stands_for: &str| Program { name: name.into(), stands_for: stands_for.into(), ..Program::default() };
+        let program = |name: &str, stands_for: &str| Program {
+            name: name.into(),
+            stands_for: stands_for.into(),
+            ..Program::default()
+        };
         let set = [program("mine", ""), program("bfs", "graph500"), program("spmv", "NPB:CG, soplex")];
-        let heads = |table: &str| stands(set.iter(), &printed::table(table)).into_iter().map(|s| s.head).collect::<Vec<_>>();
+        let heads =
+            |table: &str| stands(set.iter(), &printed::table(table)).into_iter().map(|s| s.head).collect::<Vec<_>>();
         assert_eq!(heads("ds13_table5"), ["bfs (graph500)", "spmv (NPB:CG)", "mine"]);
         assert_eq!(heads("rmm15_table7"), ["spmv (soplex)", "bfs (Graph500)", "spmv (NPB:CG)", "mine"]);
     }

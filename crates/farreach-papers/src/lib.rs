@@ -30,7 +30,8 @@ mod sv97;
 mod t94;
 
 pub use farreach_types::papers::{
-    Bars, Cell, Chart, Column, Finding, Judged, Origin, PAPERS_SCHEMA, Papers, Program, Row, Section, Series, Table, Verdict,
+    Bars, Cell, Chart, Column, Finding, Judged, Origin, PAPERS_SCHEMA, Papers, Program, Row, Section, Series, Table,
+    Verdict,
 };
 pub use hypotheses::{HYPOTHESES, Hypothesis};
 pub use registry::{STUDIES, show, study, with_claims};

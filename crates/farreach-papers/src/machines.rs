@@ -81,7 +81,9 @@ mod tests {
 
     #[test]
     fn machines_are_descriptions_that_can_be_read() {
-        for machine in FIVE.map(str::to_owned).into_iter().chain([2, 4, 8].map(superpage_of)).chain([2, 4, 8].map(partial_of)) {
+        for machine in
+            FIVE.map(str::to_owned).into_iter().chain([2, 4, 8].map(superpage_of)).chain([2, 4, 8].map(partial_of))
+        {
             MachineSpec::parse(&machine, 0).unwrap_or_else(|e| panic!("{e}"));
         }
     }

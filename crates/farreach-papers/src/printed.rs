@@ -33,7 +33,12 @@ pub const DOUBTFUL: &[(&str, &str, &str, &str)] = &[
         "spice, complete: 34 entries and 2.6 are printed; the area model gives 2.53 for 34 entries, and no model linear in the \
          entries gives 2.6 here and the rest of the column.",
     ),
-    ("t94_table9", "coral", "partial16_256_k", "coral, partial, 256 entries: 3986 stands displaced in the printed table."),
+    (
+        "t94_table9",
+        "coral",
+        "partial16_256_k",
+        "coral, partial, 256 entries: 3986 stands displaced in the printed table.",
+    ),
     ("t94_table10", "mp3d", "single_80e_k", "Table 10 is mostly lost; that 3669 belongs to mp3d is inferred."),
     ("t94_table10", "spice", "single_80e_k", "Table 10 is mostly lost; the column of 14328 is inferred."),
     ("t94_table10", "pthor", "single_80e_k", "Table 10 is mostly lost; the column of 2439 is inferred."),
@@ -94,7 +99,11 @@ pub fn table(name: &str) -> Printed {
 impl Printed {
     /// The text of a cell; empty if there is no such row.
     pub fn text(&self, row: &str, column: &str) -> &str {
-        let at = self.head.iter().position(|h| h == column).unwrap_or_else(|| panic!("{} has no column {column}", self.name));
+        let at = self
+            .head
+            .iter()
+            .position(|h| h == column)
+            .unwrap_or_else(|| panic!("{} has no column {column}", self.name));
         self.rows.iter().find(|r| r[0] == row).map_or("", |r| &r[at])
     }
 

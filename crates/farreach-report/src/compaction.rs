@@ -31,11 +31,14 @@ pub(super) fn render(result: &RunResult, width: usize) -> String {
     if cells.is_empty() {
         return String::new();
     }
-    let head =
-        |part: fn((&str, &str, &str)) -> String, first: &str| std::iter::once(first.to_owned()).chain(ROWS.map(part)).collect();
-    let row = |(machine, cells): (&MachineResult, Option<Cells>)| Some([vec![broken(&machine.name)], cells?.into()].concat());
+    let head = |part: fn((&str, &str, &str)) -> String, first: &str| {
+        std::iter::once(first.to_owned()).chain(ROWS.map(part)).collect()
+    };
+    let row =
+        |(machine, cells): (&MachineResult, Option<Cells>)| Some([vec![broken(&machine.name)], cells?.into()].concat());
     let rows: Vec<Vec<String>> = result.machines.iter().zip(cells).filter_map(row).collect();
-    let table = lines(&[head(|(group, ..)| group.into(), ""), head(|(_, what, _)| what.into(), "machine")], &rows, width);
+    let table =
+        lines(&[head(|(group, ..)| group.into(), ""), head(|(_, what, _)| what.into(), "machine")], &rows, width);
     let notes: String = NOTES.iter().map(|note| format!("  {note}\n")).collect();
     format!("\n{}\n\n{table}\n{notes}", title(result))
 }
@@ -62,7 +65,8 @@ fn block(machine: &MachineResult) -> Option<u64> {
 }
 
 fn column(machine: &MachineResult) -> Option<Cells> {
-    let (used, cost): (&CompactionUse, &CompactionCost) = (machine.compaction.as_ref()?, machine.cost.compaction.as_ref()?);
+    let (used, cost): (&CompactionUse, &CompactionCost) =
+        (machine.compaction.as_ref()?, machine.cost.compaction.as_ref()?);
     let order = used.order as usize;
     let index = |of: &Vec<f64>| of.get(order).map_or_else(|| NONE.into(), |percent| significant(*percent));
     let ran = |text: String| if used.runs == 0 { NONE.into() } else { text };

@@ -16,7 +16,11 @@ pub fn table(result: &ContiguityResult, width: usize) -> String {
     let mut out = format!("{}\n", clean(&result.source));
     out += &format!("{} present, {} of it in huge pages", bytes(peak.pages * PAGE), bytes(peak.huge_pages * PAGE));
     if result.samples.len() > 1 {
-        out += &format!("; the sample with the most memory, after {} s, of {}", digits(peak.seconds), result.samples.len());
+        out += &format!(
+            "; the sample with the most memory, after {} s, of {}",
+            digits(peak.seconds),
+            result.samples.len()
+        );
     }
     out += "\n\n";
     let kinds = [("virtual (ideal)", Some(&peak.virtual_ranges)), ("physical (actual)", peak.physical_ranges.as_ref())];
@@ -77,7 +81,11 @@ fn histogram(known: &[(&str, &Ranges)], width: usize) -> String {
         let mut row = vec![if from == to { from.to_string() } else { format!("{from} to {to}") }];
         for (_, ranges) in known {
             let [ranges, pages] = ranges.histogram.get(i).copied().unwrap_or_default();
-            row.extend(if ranges == 0 { [NONE.to_owned(), NONE.to_owned()] } else { [count(ranges), bytes(pages * PAGE)] });
+            row.extend(if ranges == 0 {
+                [NONE.to_owned(), NONE.to_owned()]
+            } else {
+                [count(ranges), bytes(pages * PAGE)]
+            });
         }
         row
     };
@@ -88,7 +96,8 @@ fn histogram(known: &[(&str, &Ranges)], width: usize) -> String {
 fn needs(peak: &ContiguitySample, width: usize) -> String {
     let heads = [["", "entries", "entries"], ["to reach everything", "for all", "for 99 %"]]
         .map(|line| line.map(str::to_owned).to_vec());
-    let row = |need: &farreach_types::counts::Need| vec![need.hardware.clone(), count(need.entries), count(need.entries_99)];
+    let row =
+        |need: &farreach_types::counts::Need| vec![need.hardware.clone(), count(need.entries), count(need.entries_99)];
     lines(&heads, &peak.needs.iter().map(row).collect::<Vec<_>>(), width)
 }
 
@@ -174,7 +183,9 @@ mod tests {
     #[test]
     fn people_see_both_halves_or_why_not() {
         let both = table(&result(Some(16)), usize::MAX);
-        for words in ["164 KiB present", "virtual (ideal)", "physical (actual)", "32 to 63", "range TLB", "heap", "2.00"] {
+        for words in
+            ["164 KiB present", "virtual (ideal)", "physical (actual)", "32 to 63", "range TLB", "heap", "2.00"]
+        {
             assert!(both.contains(words), "{words}: {both}");
         }
         let half = table(&result(None), usize::MAX);

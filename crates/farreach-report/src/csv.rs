@@ -1,5 +1,5 @@
-//! One row per machine (RFC 4180): name, counts, memory, cost under the names they have in the JSON; `system.*` of machines
-//! with caches; then `workload.*` and `config.*`. Keys that a machine does not have are empty.
+//! One row per machine (RFC 4180): name, counts, memory, cost under the names they have in the JSON; `system.*` of
+//! machines with caches; then `workload.*` and `config.*`. Keys that a machine does not have are empty.
 
 use farreach_types::counts::RunResult;
 use serde_json::{Map, Value as Json};

@@ -111,11 +111,12 @@ pub fn significant(x: f64) -> String {
     format!("{x:.digits$}")
 }
 
-/// Text from outside, safe to show: control characters, which could drive a terminal or break a page, and characters that
-/// turn the direction of writing, become U+FFFD.
+/// Text from outside, safe to show: control characters, which could drive a terminal or break a page, and characters
+/// that turn the direction of writing, become U+FFFD.
 pub fn clean(text: &str) -> String {
-    let hidden =
-        |c: char| c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let hidden = |c: char| {
+        c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
     // U+FFFE and U+FFFF are no characters and not allowed in XML.
     text.chars().map(|c| if hidden(c) || matches!(c, '\u{fffe}' | '\u{ffff}') { '\u{fffd}' } else { c }).collect()
 }

@@ -8,8 +8,8 @@ const NAME_WIDTH: usize = 26;
 /// Between columns.
 const GAP: usize = 2;
 
-/// A table: two lines of headings, a rule, the rows. The first column stands left, the others right. Where it is wider than `width`, the columns
-/// that are too many stand below, each time with the first.
+/// A table: two lines of headings, a rule, the rows. The first column stands left, the others right. Where it is wider
+/// than `width`, the columns that are too many stand below, each time with the first.
 pub fn lines(heads: &[Vec<String>; 2], rows: &[Vec<String>], width: usize) -> String {
     placed(heads, rows, |_| false, |_| false, width)
 }

@@ -90,8 +90,8 @@ fn policy(machine: &MachineResult, first: Option<&PageRow>) -> Vec<String> {
     cells
 }
 
-/// One row per page size, then one per policy (RFC 4180): the fields under the names they have in the JSON, `name` before them,
-/// `workload.*` behind. Misses by number of entries are `fetch_misses_64` and so on.
+/// One row per page size, then one per policy (RFC 4180): the fields under the names they have in the JSON, `name`
+/// before them, `workload.*` behind. Misses by number of entries are `fetch_misses_64` and so on.
 pub fn csv(result: &PageSizeResult) -> String {
     let workload = rows::flat("workload.", rows::json(&result.workload));
     let size = |row: &PageRow| {

@@ -3,7 +3,8 @@
 use super::view::config_value;
 use farreach_types::counts::MachineResult;
 
-/// Words with the one value of a key that all machines have which it concerns; with its name if they differ; nothing if it concerns none.
+/// Words with the one value of a key that all machines have which it concerns; with its name if they differ; nothing if
+/// it concerns none.
 pub(super) fn among(
     machines: &[MachineResult],
     concerns: &dyn Fn(&MachineResult) -> bool,
@@ -22,7 +23,8 @@ pub(super) fn among(
 /// The footnote of *miss cycles*: every price that is in them.
 pub(super) fn miss_cycles(machines: &[MachineResult]) -> String {
     let walks = |m: &MachineResult| m.counts.tlb.walk.walks > 0;
-    let price = |concerns: &dyn Fn(&MachineResult) -> bool, name: &str, words: &str| among(machines, concerns, name, words, "");
+    let price =
+        |concerns: &dyn Fn(&MachineResult) -> bool, name: &str, words: &str| among(machines, concerns, name, words, "");
     let by_caches = |m: &MachineResult| walks(m) && m.config.get("walk_cost").is_some_and(|how| how == "caches");
     let with_caches = machines.iter().any(|m| m.system.is_some());
     // Beside the penalty; prices of events that did not happen are left out.
@@ -31,7 +33,11 @@ pub(super) fn miss_cycles(machines: &[MachineResult]) -> String {
         price(&|m| walks(m) && !by_caches(m), "walk_reference_cycles", "node of a page walk"),
         if machines.iter().any(by_caches) { "node of a page walk as caches answer".into() } else { String::new() },
         price(&|m| m.counts.tlb.second_level_fetch_hits > 0, "l2_hit_fetch_cycles", "second-level hit of a fetch"),
-        price(&|m| m.counts.tlb.second_level_data_hits > 0, "l2_hit_data_cycles", "second-level hit of a load or store"),
+        price(
+            &|m| m.counts.tlb.second_level_data_hits > 0,
+            "l2_hit_data_cycles",
+            "second-level hit of a load or store",
+        ),
         price(&|m| m.counts.tlb.range.sole_hits > 0, "range_hit_cycles", "hit of a range alone"),
         price(&|m| m.counts.tlb.extra_pte_reads > 0, "pte_cost", "further page table entry read"),
         if with_caches { "behind virtual caches, what handlers and caches take".into() } else { String::new() },

@@ -1,5 +1,5 @@
-//! What the table for people says besides of machines with caches: the composition of their overhead, and how often which of caches and TLB
-//! hit (SV97's Tables 4 and 1).
+//! What the table for people says besides of machines with caches: the composition of their overhead, and how often
+//! which of caches and TLB hit (SV97's Tables 4 and 1).
 
 use super::format::{NONE, significant};
 use super::grid::{broken, lines};
@@ -54,8 +54,9 @@ fn parts(machine: &MachineResult) -> Vec<String> {
     let sum = |part: fn(&OverheadRow) -> bool| {
         machine.overhead.iter().filter(|row| part(row)).map(|row| row.cpi).try_fold(0.0, |sum, cpi| Some(sum + cpi?))
     };
-    let cell =
-        |(_, part): &Part| sum(*part).map_or_else(|| NONE.into(), |cpi| if cpi == 0.0 { "0".into() } else { significant(cpi) });
+    let cell = |(_, part): &Part| {
+        sum(*part).map_or_else(|| NONE.into(), |cpi| if cpi == 0.0 { "0".into() } else { significant(cpi) })
+    };
     std::iter::once(broken(&machine.name)).chain(PARTS.iter().map(cell)).collect()
 }
 
@@ -66,6 +67,7 @@ fn table<const N: usize>(first: &str, headings: [[&str; 2]; N], rows: Vec<Vec<St
     let head = |line: usize, first: &str| {
         std::iter::once(first.to_owned()).chain(columns.iter().map(|&i| headings[i][line].to_owned())).collect()
     };
-    let keep = |row: &Vec<String>| std::iter::once(0).chain(columns.iter().map(|i| i + 1)).map(|i| row[i].clone()).collect();
+    let keep =
+        |row: &Vec<String>| std::iter::once(0).chain(columns.iter().map(|i| i + 1)).map(|i| row[i].clone()).collect();
     lines(&[head(0, ""), head(1, first)], &rows.iter().map(keep).collect::<Vec<_>>(), width)
 }

@@ -1,7 +1,7 @@
 //! Blocks out of single references, for readers of formats that have no blocks.
 //!
-//! Instructions that follow one another become one block of up to [`RUN_INSTRS`], with the references between them: the order of all
-//! references stays, and a block seen before costs one word.
+//! Instructions that follow one another become one block of up to [`RUN_INSTRS`], with the references between them: the
+//! order of all references stays, and a block seen before costs one word.
 
 use hashbrown::HashTable;
 use std::collections::VecDeque;
@@ -12,7 +12,8 @@ use farreach_types::addr::Asid;
 use farreach_types::error::Error;
 use farreach_types::event::{Batch, Block, DataRef, Instr, Kind, MAX_BLOCKS, Op, Source};
 
-/// Most instructions of a block made from a run of adjacent ones. Longer blocks save words, but a program has more different ones.
+/// Most instructions of a block made from a run of adjacent ones. Longer blocks save words, but a program has more
+/// different ones.
 const RUN_INSTRS: usize = 16;
 /// A run with this many references takes no further instruction; without instructions, no further reference.
 const RUN_REFS: usize = 64;
@@ -107,7 +108,13 @@ fn mix(hash: u64, value: u64) -> u64 {
 impl Assembler {
     /// Nothing yet, in address space 0.
     pub fn new(slack: u64) -> Assembler {
-        Assembler { run: Run::default(), known: Known::default(), batch: Batch::new(Asid(0)), ready: VecDeque::new(), slack }
+        Assembler {
+            run: Run::default(),
+            known: Known::default(),
+            batch: Batch::new(Asid(0)),
+            ready: VecDeque::new(),
+            slack,
+        }
     }
 
     /// There is a batch that has as much as it should.

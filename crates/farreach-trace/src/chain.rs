@@ -6,8 +6,8 @@ use farreach_types::event::{Batch, Blocks, End, OP_BIT, Op, Source};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Several sources as one. Address spaces and blocks of each get numbers that none before had; what a source leaves running when it is
-/// over (a trace that was cut, say) ends there.
+/// Several sources as one. Address spaces and blocks of each get numbers that none before had; what a source leaves
+/// running when it is over (a trace that was cut, say) ends there.
 pub struct Chain {
     /// Those to come, the next one last.
     sources: Vec<Box<dyn Source + Send>>,
@@ -71,7 +71,9 @@ impl Chain {
             let op = op.ok_or_else(|| broken(at, "names an event that is not there".into()))?;
             match op {
                 Op::Define { id, block } => {
-                    self.blocks.define(*id, &Arc::clone(block)).map_err(|why| broken(at, format!("block {id}: {why}")))?;
+                    self.blocks
+                        .define(*id, &Arc::clone(block))
+                        .map_err(|why| broken(at, format!("block {id}: {why}")))?;
                     *id += self.ids;
                     self.next_id = self.next_id.max(*id + 1);
                 }

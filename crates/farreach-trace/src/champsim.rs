@@ -9,10 +9,11 @@
 //! | addresses read | 4 from 32 on | 4 from 56 on |
 //! | address space, 2 bytes | | 88 |
 //!
-//! Numbers are little-endian; an address of 0 is none. An instruction is a fetch, then a load of each address read, then a store of each
-//! address written, in the order of the record. The format tells no sizes, so each reference is of one byte: it is in the page of its
-//! address and in no other, as in ChampSim. It knows no mappings, threads and processes either, so the stream has no event but
-//! definitions; the address spaces of CloudSuite are numbered as they appear.
+//! Numbers are little-endian; an address of 0 is none. An instruction is a fetch, then a load of each address read,
+//! then a store of each address written, in the order of the record. The format tells no sizes, so each reference is of
+//! one byte: it is in the page of its address and in no other, as in ChampSim. It knows no mappings, threads and
+//! processes either, so the stream has no event but definitions; the address spaces of CloudSuite are numbered as they
+//! appear.
 
 use hashbrown::HashMap;
 
@@ -41,7 +42,8 @@ pub(crate) const CLOUDSUITE: Format = Format {
 
 /// Bytes of every reference and every instruction: the format has no sizes.
 const SIZE: u32 = 1;
-/// An x86 instruction has at most 15 bytes, so the next in a row begins at most so far behind the first byte of the one before.
+/// An x86 instruction has at most 15 bytes, so the next in a row begins at most so far behind the first byte of the one
+/// before.
 const SLACK: u64 = 14;
 /// Records read at a time.
 const RECORDS: usize = 4096;
@@ -60,7 +62,8 @@ const PLAIN: Layout = Layout { name: "champsim", bytes: 64, stores: (16, 2), loa
 const WIDE: Layout = Layout { name: "cloudsuite", bytes: 96, stores: (24, 4), loads: (56, 4), space: Some(88) };
 
 impl Layout {
-    /// Whether these first bytes can be records: there is no mark to know them by. The flags of each must be flags, and only branches taken.
+    /// Whether these first bytes can be records: there is no mark to know them by. The flags of each must be flags, and
+    /// only branches taken.
     fn fits(&self, head: &[u8]) -> bool {
         let mut records = head.chunks_exact(self.bytes).peekable();
         records.peek().is_some() && records.all(|r| check(r).is_ok() && r[9] <= r[8])

@@ -1,13 +1,16 @@
-//! Is this a stream that every consumer can trust? [`Checked`] passes batches through and stops at the first that is not.
+//! Is this a stream that every consumer can trust? [`Checked`] passes batches through and stops at the first that is
+//! not.
 //!
-//! Beyond the contract of [`farreach_types::event`] (blocks defined once, before use, valid; every word and event there), it holds
-//! * an event's bytes to page-aligned starts and lengths that end below 2^64, a `Map` or the new place of a `Remap` to a length;
+//! Beyond the contract of [`farreach_types::event`] (blocks defined once, before use, valid; every word and event
+//! there), it holds
+//! * an event's bytes to page-aligned starts and lengths that end below 2^64, a `Map` or the new place of a `Remap` to
+//!   a length;
 //! * a reference to end below 2^64;
-//! * in a trace with any `Start`: an address space to be announced by `Start` or `Fork` before its first item, once, and numbered
-//!   densely in that order; the parent of a `Start` to be an address space before it;
+//! * in a trace with any `Start`: an address space to be announced by `Start` or `Fork` before its first item, once,
+//!   and numbered densely in that order; the parent of a `Start` to be an address space before it;
 //! * an address space to stay silent after its `End`;
-//! * in an address space with any `ThreadStart`: `Switch` and `ThreadExit` to threads that run; a forked child runs the thread
-//!   that forked.
+//! * in an address space with any `ThreadStart`: `Switch` and `ThreadExit` to threads that run; a forked child runs the
+//!   thread that forked.
 //!
 //! Definitions belong to the trace, not to an address space: they may stand anywhere before their use.
 
@@ -262,7 +265,10 @@ impl Checker {
                             _ => space.loads -= 1,
                         }
                     } else if addr.checked_add(u64::from(r.size)).is_none() {
-                        return Err(format!("block {id} refers to {} bytes at {addr:#x}, which reach past 2^64", r.size));
+                        return Err(format!(
+                            "block {id} refers to {} bytes at {addr:#x}, which reach past 2^64",
+                            r.size
+                        ));
                     }
                 }
             }
@@ -343,7 +349,8 @@ impl Checker {
                 let program = Arc::clone(&self.spaces[at].space.program);
                 let (current, threads) = (self.spaces[at].current, self.spaces[at].threads.is_some());
                 let new = self.announce(*child)?;
-                (self.spaces[new].current, self.spaces[new].threads) = (current, threads.then(|| HashSet::from([current])));
+                (self.spaces[new].current, self.spaces[new].threads) =
+                    (current, threads.then(|| HashSet::from([current])));
                 let space = &mut self.spaces[new].space;
                 (space.parent, space.program, space.threads) = (Some(asid), program, u64::from(threads));
             }

@@ -44,7 +44,8 @@ pub fn summarize(mut opened: Opened) -> Result<Summary> {
     Ok(Summary { file, format, compression, bytes: info.bytes, bytes_per_reference, header: info.header, report })
 }
 
-/// Writes any trace as a farreach trace; `-` is standard output. A header is kept, a trace without one says where it came from.
+/// Writes any trace as a farreach trace; `-` is standard output. A header is kept, a trace without one says where it
+/// came from.
 ///
 /// # Errors
 /// The trace cannot be read to its end, breaks the contract of the stream, or cannot be written; then there is no file.
@@ -55,8 +56,8 @@ pub fn to_frt(opened: Opened, path: &str) -> Result<Totals> {
     }
 }
 
-/// As [`to_frt`], but a trace that is cut or damaged becomes a whole one of what can be read before that place; the error that ended
-/// it comes back too. Its header keeps the origin and says that it was recovered.
+/// As [`to_frt`], but a trace that is cut or damaged becomes a whole one of what can be read before that place; the
+/// error that ended it comes back too. Its header keeps the origin and says that it was recovered.
 ///
 /// # Errors
 /// What can be read breaks the contract of the stream, or cannot be written; then there is no file.
@@ -68,9 +69,12 @@ fn copy(mut opened: Opened, path: &str, recover: bool) -> Result<(Totals, Option
     let file = opened.info.file.clone();
     let origin = || Header {
         recorder: format!("farreach {} trace convert", env!("CARGO_PKG_VERSION")),
-        more: [("converted_from".to_owned(), file.clone().into()), ("original_format".to_owned(), opened.info.format.into())]
-            .into_iter()
-            .collect(),
+        more: [
+            ("converted_from".to_owned(), file.clone().into()),
+            ("original_format".to_owned(), opened.info.format.into()),
+        ]
+        .into_iter()
+        .collect(),
         ..Header::default()
     };
     let mut header = opened.info.header.clone().unwrap_or_else(origin);
@@ -116,8 +120,8 @@ pub fn to_lackey_file(opened: Opened, path: &str) -> Result<LackeyText> {
     Ok(text)
 }
 
-/// Writes all references as Lackey text; `file` stands in messages. Every reference is kept, in order; events, address spaces and
-/// what makes a load and a store one `M` are not part of the text.
+/// Writes all references as Lackey text; `file` stands in messages. Every reference is kept, in order; events, address
+/// spaces and what makes a load and a store one `M` are not part of the text.
 ///
 /// # Errors
 /// The trace cannot be read to its end, breaks the contract of the stream, or cannot be written.

@@ -1,5 +1,5 @@
-//! What must hold for any bytes whatever. The fuzzers of `fuzz/` call these with what they invent, `tests/trace_corpus.rs` with
-//! what they found. A panic is a finding.
+//! What must hold for any bytes whatever. The fuzzers of `fuzz/` call these with what they invent,
+//! `tests/trace_corpus.rs` with what they found. A panic is a finding.
 
 use std::io::Cursor;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -43,8 +43,8 @@ pub fn lackey(data: &[u8]) {
     assert_eq!(check(&mut *second.source).expect("our own text").totals.references(), written.references);
 }
 
-/// A trace of drmemtrace is refused, or is a stream without violation and as many references as its own Lackey text; its halves as two
-/// files in a folder are refused, or have as many references together as each by itself.
+/// A trace of drmemtrace is refused, or is a stream without violation and as many references as its own Lackey text;
+/// its halves as two files in a folder are refused, or have as many references together as each by itself.
 pub fn drmemtrace(data: &[u8]) {
     let references = |inputs: &[&[u8]]| {
         let input = |data: &&[u8]| Input::from_stream(Box::new(Cursor::new(data.to_vec())), "fuzz").ok();
@@ -70,7 +70,8 @@ pub fn drmemtrace(data: &[u8]) {
     }
 }
 
-/// Records of ChampSim are refused, or are a stream without violation and the same as Lackey text of the same references.
+/// Records of ChampSim are refused, or are a stream without violation and the same as Lackey text of the same
+/// references.
 pub fn champsim(data: &[u8]) {
     for format in ["champsim", "cloudsuite"] {
         let Ok(opened) = open_as(data, Some(format)) else { continue };

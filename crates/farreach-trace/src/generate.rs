@@ -1,6 +1,7 @@
 //! Streams from a seed, for tests and benches: no program needed, the same bytes on every machine.
 //!
-//! Every generator begins with `Start` and its `Map`s and ends with `End`; [`Checker`](super::Checker) accepts them all.
+//! Every generator begins with `Start` and its `Map`s and ends with `End`; [`Checker`](super::Checker) accepts them
+//! all.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -21,7 +22,8 @@ pub const STACK_END: u64 = 0x7fff_ffff_f000;
 
 const BATCH_WORDS: usize = 1 << 14;
 
-/// One loop over one array. Each turn fetches three instructions, loads eight bytes, and stores to them if it is an update.
+/// One loop over one array. Each turn fetches three instructions, loads eight bytes, and stores to them if it is an
+/// update.
 pub struct Loop {
     turns: u64,
     done: u64,
@@ -38,7 +40,8 @@ enum State {
     After,
 }
 
-/// Updates of uniformly random words of `pages` 4 KB pages (GUPS): `turns` loads, each with its store. `pages` at least 1.
+/// Updates of uniformly random words of `pages` 4 KB pages (GUPS): `turns` loads, each with its store. `pages` at least
+/// 1.
 pub fn uniform(seed: u64, pages: u64, turns: u64) -> Loop {
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
     let words = pages.max(1) * 512;
@@ -96,8 +99,9 @@ impl Source for Loop {
     }
 }
 
-/// A program with everything a trace can have: loops over code, a stack, heap objects, conditional references, mappings that come,
-/// move and go, threads, forks, an exec now and then, and ends. `steps` is the number of things done (a run of blocks or an event).
+/// A program with everything a trace can have: loops over code, a stack, heap objects, conditional references, mappings
+/// that come, move and go, threads, forks, an exec now and then, and ends. `steps` is the number of things done (a run
+/// of blocks or an event).
 pub fn program(seed: u64, steps: u64) -> Program {
     Program {
         rng: Pcg64Mcg::seed_from_u64(seed),
@@ -216,7 +220,13 @@ impl Program {
                 let backing = Backing::File { path: "/usr/lib/libc.so.6".into(), offset: pages };
                 let backing = if self.rng.random_bool(0.5) { Backing::Anonymous } else { backing };
                 let prot = if self.rng.random_bool(0.1) { Prot::NONE } else { Prot::RW };
-                batch.push_op(Op::Map(Mapping { start: free, len: pages, prot, shared: self.rng.random_bool(0.2), backing }));
+                batch.push_op(Op::Map(Mapping {
+                    start: free,
+                    len: pages,
+                    prot,
+                    shared: self.rng.random_bool(0.2),
+                    backing,
+                }));
                 s.maps.push((free, pages));
             }
             1 if pick > 0 => {

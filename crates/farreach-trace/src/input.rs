@@ -86,8 +86,8 @@ impl Input {
         match (&mut self.stream).take(HEAD_BYTES as u64).read_to_end(&mut self.head) {
             Err(e) if self.head.is_empty() => Err(self.error("byte 0", &e)),
             Err(e) => {
-                // The bytes before it decide the format. The reader must meet the error at its place, and a decoder that failed
-                // may claim its end when asked again.
+                // The bytes before it decide the format. The reader must meet the error at its place, and a decoder
+                // that failed may claim its end when asked again.
                 self.stream = Box::new(Fails(e));
                 Ok(())
             }
@@ -134,7 +134,8 @@ pub struct Bytes {
 }
 
 impl Bytes {
-    /// Reads into `buf` until it is full or the stream ends; the number of bytes read. `place` names the spot in messages.
+    /// Reads into `buf` until it is full or the stream ends; the number of bytes read. `place` names the spot in
+    /// messages.
     pub fn fill(&mut self, buf: &mut [u8], place: impl Fn(usize) -> String) -> Result<usize> {
         let mut got = 0;
         while got < buf.len() {

@@ -6,11 +6,12 @@
 //!  S 1fff0005e8,8
 //!  M 04033e06,1
 //! ```
-//! `I` is a fetch, ` L` a load, ` S` a store, ` M` one load and one store of the same bytes; addresses are hexadecimal without 0x,
-//! sizes decimal. Lines of Valgrind itself (`==PID==`, `--PID--`) and blank lines are skipped, anything else is an error.
+//! `I` is a fetch, ` L` a load, ` S` a store, ` M` one load and one store of the same bytes; addresses are hexadecimal
+//! without 0x, sizes decimal. Lines of Valgrind itself (`==PID==`, `--PID--`) and blank lines are skipped, anything
+//! else is an error.
 //!
-//! The format knows no processes, threads and mappings, so the stream has definitions and executions only, all in address space
-//! 0; there is no `Start`. Blocks are made by `assemble`.
+//! The format knows no processes, threads and mappings, so the stream has definitions and executions only, all in
+//! address space 0; there is no `Start`. Blocks are made by `assemble`.
 
 use crate::assemble::{Assembled, Assembler, Reader};
 use crate::input::{Bytes, Input};
@@ -93,7 +94,14 @@ enum Line {
 impl LackeyReader {
     /// Reads from the first line on.
     fn new(input: Input) -> LackeyReader {
-        LackeyReader { input: input.into_bytes(), buf: vec![0; BUFFER], from: 0, to: 0, line: 0, made: Assembler::new(0) }
+        LackeyReader {
+            input: input.into_bytes(),
+            buf: vec![0; BUFFER],
+            from: 0,
+            to: 0,
+            line: 0,
+            made: Assembler::new(0),
+        }
     }
 
     /// Parses the whole lines `buf[self.from..]` until a batch is full.
@@ -183,7 +191,9 @@ fn parse(buf: &[u8], at: &mut usize) -> std::result::Result<Line, String> {
         return Err(format!("the size is {}; 1 to {most} are allowed", rest[first..i.min(first + 30)].escape_ascii()));
     }
     if addr.checked_add(u64::from(size)).is_none() {
-        return Err("the reference reaches the end of the 64-bit address space; its last byte must lie below 2^64-1".into());
+        return Err(
+            "the reference reaches the end of the 64-bit address space; its last byte must lie below 2^64-1".into()
+        );
     }
     *at += i + 1;
     Ok(Line::Record { kind, addr, size })

@@ -1,7 +1,8 @@
 //! The stream on disk: readers, the writer of farreach traces, the checker, generators.
 //!
 //! Owns every format that a stream is read from or written to, and the checks that a stream is whole and possible.
-//! [`open_trace`] finds the format by content. A further format is one file with a [`Format`] and one line in [`FORMATS`].
+//! [`open_trace`] finds the format by content. A further format is one file with a [`Format`] and one line in
+//! [`FORMATS`].
 //!
 //! Must not know who consumes a stream: no machine, no operating system, no hardware. It hands out events and blocks as
 //! [`farreach_types::event`] defines them, and an error names file, place and value.
@@ -46,7 +47,8 @@ pub struct Format {
 }
 
 /// Every format, in the order in which they are tried.
-pub const FORMATS: &[Format] = &[frt::FORMAT, lackey::FORMAT, drmemtrace::FORMAT, champsim::FORMAT, champsim::CLOUDSUITE];
+pub const FORMATS: &[Format] =
+    &[frt::FORMAT, lackey::FORMAT, drmemtrace::FORMAT, champsim::FORMAT, champsim::CLOUDSUITE];
 
 /// What is known of a trace before its first batch.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -71,11 +73,12 @@ pub struct Opened {
     pub info: TraceInfo,
 }
 
-/// Opens a trace: a path, or `-` for standard input. The format is found by content unless it is forced. A folder is a trace of
-/// DynamoRIO's drmemtrace with a file for each thread.
+/// Opens a trace: a path, or `-` for standard input. The format is found by content unless it is forced. A folder is a
+/// trace of DynamoRIO's drmemtrace with a file for each thread.
 ///
 /// # Errors
-/// The file cannot be read, is empty, has no known format, or its beginning is damaged; the format asked for does not exist.
+/// The file cannot be read, is empty, has no known format, or its beginning is damaged; the format asked for does not
+/// exist.
 pub fn open_trace(path: &str, forced_format: Option<&str>) -> Result<Opened> {
     if std::fs::metadata(path).is_ok_and(|meta| meta.is_dir()) {
         return drmemtrace::open_folder(path, forced_format);

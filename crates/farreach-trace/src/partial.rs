@@ -10,8 +10,9 @@ use farreach_types::error::{Error, Result};
 /// Two writers of one process must not share a file.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// A file being written as `NAME.PID-N.partial` in the folder of `NAME`; dropped without [`Partial::commit`], it is removed.
-/// What is no regular file (a pipe, a device) and what stands for an open file (`/dev/stdout`) is written directly.
+/// A file being written as `NAME.PID-N.partial` in the folder of `NAME`; dropped without [`Partial::commit`], it is
+/// removed. What is no regular file (a pipe, a device) and what stands for an open file (`/dev/stdout`) is written
+/// directly.
 pub struct Partial {
     file: File,
     name: String,

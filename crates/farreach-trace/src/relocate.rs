@@ -1,21 +1,23 @@
-//! The knob "superpage-align new mappings" (T94-53), for streams whose addresses are recorded already: every new mapping begins at a
-//! multiple of a given size, in a relocated address space.
+//! The knob "superpage-align new mappings" (T94-53), for streams whose addresses are recorded already: every new
+//! mapping begins at a multiple of a given size, in a relocated address space.
 //!
-//! * A *cluster* is what one placement decision of the recorded system put somewhere. It moves as a whole, so everything inside it
-//!   keeps its distance. New clusters are: a new mapping, the new place of a moved one, the heap, a stack.
-//! * Not new, and so part of the cluster that is there: growth of the heap and of a stack, growth in place, a mapping that replaces
-//!   part of another one (the segments of a library, which the loader maps over a first mapping of the whole file), and
-//!   before the first reference of a program, a mapping that begins where another ends (the segments of the program itself).
-//! * Each cluster gets a place of its own above [`AREA`], where no program has addresses, with [`ROOM`] before and behind it to
-//!   grow. Places are used again when a cluster is gone, the lowest first, so equal streams have equal addresses, and a program
-//!   that maps and unmaps all day does not wander.
+//! * A *cluster* is what one placement decision of the recorded system put somewhere. It moves as a whole, so
+//!   everything inside it keeps its distance. New clusters are: a new mapping, the new place of a moved one, the heap,
+//!   a stack.
+//! * Not new, and so part of the cluster that is there: growth of the heap and of a stack, growth in place, a mapping
+//!   that replaces part of another one (the segments of a library, which the loader maps over a first mapping of the
+//!   whole file), and before the first reference of a program, a mapping that begins where another ends (the segments
+//!   of the program itself).
+//! * Each cluster gets a place of its own above [`AREA`], where no program has addresses, with [`ROOM`] before and
+//!   behind it to grow. Places are used again when a cluster is gone, the lowest first, so equal streams have equal
+//!   addresses, and a program that maps and unmaps all day does not wander.
 //! * Blocks are defined again under new numbers wherever their code lies in another place.
-//! * References outside any mapping stay where they are. One that cannot be told so (it meets the area, or begins in one
-//!   cluster and ends in another) is an error that names its address.
+//! * References outside any mapping stay where they are. One that cannot be told so (it meets the area, or begins in
+//!   one cluster and ends in another) is an error that names its address.
 //!
-//! The result is a renaming of pages: the sequence of references, their kinds, sizes and offsets in a page are the same, and two
-//! of them are to the same page exactly if they were before. So designs that do not look at page numbers, such as a fully
-//! associative TLB of one page size, miss exactly as before.
+//! The result is a renaming of pages: the sequence of references, their kinds, sizes and offsets in a page are the
+//! same, and two of them are to the same page exactly if they were before. So designs that do not look at page numbers,
+//! such as a fully associative TLB of one page size, miss exactly as before.
 
 mod mappings;
 mod references;
@@ -24,7 +26,8 @@ use farreach_types::Error;
 use farreach_types::addr::{Asid, BASE_SHIFT, Bytes};
 use farreach_types::error::Result;
 use farreach_types::event::{
-    Backing, Batch, Block, Blocks, DataRef, Instr, MAX_BLOCKS, Mapping, NOT_EXECUTED, OP_BIT, Op, Source, block_id, block_word,
+    Backing, Batch, Block, Blocks, DataRef, Instr, MAX_BLOCKS, Mapping, NOT_EXECUTED, OP_BIT, Op, Source, block_id,
+    block_word,
 };
 use hashbrown::{HashMap, HashSet};
 use std::collections::BTreeMap;
@@ -226,7 +229,12 @@ impl Relocator {
             Op::Map(m) => space.map(m, size, out)?,
             Op::Unmap { start, len } => space.unmap(*start, end(*start, *len)?, out)?,
             Op::Remap { old_start, old_len, new_start, new_len } => {
-                space.remap((*old_start, end(*old_start, *old_len)?), (*new_start, end(*new_start, *new_len)?), size, out)?;
+                space.remap(
+                    (*old_start, end(*old_start, *old_len)?),
+                    (*new_start, end(*new_start, *new_len)?),
+                    size,
+                    out,
+                )?;
             }
             Op::Protect { start, len, prot } => {
                 for (start, len) in space.images(*start, end(*start, *len)?)? {

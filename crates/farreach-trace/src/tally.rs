@@ -41,7 +41,8 @@ impl Processes {
     }
 }
 
-/// Numbers by block id. Ids are dense in every honest trace, so a table holds them; a few huge ids must not make it huge.
+/// Numbers by block id. Ids are dense in every honest trace, so a table holds them; a few huge ids must not make it
+/// huge.
 #[derive(Debug, Default)]
 pub(crate) struct ByBlock {
     /// The number plus 1; 0 is none.

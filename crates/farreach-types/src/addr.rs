@@ -7,8 +7,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// log2 of the 4 KB pages of the stream (T94-1): what recorded mappings are multiples of, and the base page of most machines. Page
-/// numbers of a machine with larger ones ([`crate::params::PAGE_SIZE`]) are in its own pages.
+/// log2 of the 4 KB pages of the stream (T94-1): what recorded mappings are multiples of, and the base page of most
+/// machines. Page numbers of a machine with larger ones ([`crate::params::PAGE_SIZE`]) are in its own pages.
 pub const BASE_SHIFT: u32 = 12;
 
 /// Bytes at which a Linux kernel on x86-64 has all physical memory in one piece, in every address space (F-2, DS13-43).
@@ -146,10 +146,9 @@ impl FromStr for Bytes {
             Some('t' | 'T') => (&t[..t.len() - 1], 40),
             _ => (t, 0),
         };
-        let n: u64 = digits
-            .trim()
-            .parse()
-            .map_err(|_| format!("'{text}' is not a size; write bytes or a binary unit, such as 4096, 4K, 64K, 2M, 1G"))?;
+        let n: u64 = digits.trim().parse().map_err(|_| {
+            format!("'{text}' is not a size; write bytes or a binary unit, such as 4096, 4K, 64K, 2M, 1G")
+        })?;
         n.checked_mul(1 << shift).map(Bytes).ok_or_else(|| format!("'{text}' does not fit in 64 bits"))
     }
 }

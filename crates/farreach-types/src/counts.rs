@@ -1,5 +1,5 @@
-//! Raw integers of a run, and the result that carries them. Nothing here is derived from anything else; percentages, cycles
-//! and areas are made in `farreach-cost` and `farreach-report`.
+//! Raw integers of a run, and the result that carries them. Nothing here is derived from anything else; percentages,
+//! cycles and areas are made in `farreach-cost` and `farreach-report`.
 
 mod contiguity;
 mod ideal;
@@ -58,8 +58,8 @@ pub struct MemoryUse {
     pub mapped_bytes: u64,
     /// Most memory held back by reservations at any time; it counts as free for whoever needs it.
     pub reserved_bytes: u64,
-    /// Bytes of pages that were referenced at least once since they were mapped or copied, over the whole run. A page that went and is
-    /// referenced again counts again, unlike in [`Workload::touched_bytes`].
+    /// Bytes of pages that were referenced at least once since they were mapped or copied, over the whole run. A page
+    /// that went and is referenced again counts again, unlike in [`Workload::touched_bytes`].
     pub touched_bytes: u64,
     /// Resident at the peak but never referenced by then.
     pub wasted_bytes: u64,
@@ -119,7 +119,8 @@ pub struct Timeline {
     pub misses: Vec<u64>,
 }
 
-/// Memory in use over time, of one operating system: at the end of each of equal slices of the run, measured in references (DS13-33).
+/// Memory in use over time, of one operating system: at the end of each of equal slices of the run, measured in
+/// references (DS13-33).
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct MemoryTimeline {
     /// Lookups per slice, in 4 KB pages whatever the base page of the machine; the last slice may be shorter.
@@ -150,13 +151,14 @@ pub struct LedgerLine {
     pub count: u64,
     /// Unit of `count`: `misses`, `pages`, `bytes`, ...
     pub unit: String,
-    /// Cycles charged (positive) or saved against the 4 KB single-page-size design of the same run (negative); absent where
-    /// the model puts no price on it.
+    /// Cycles charged (positive) or saved against the 4 KB single-page-size design of the same run (negative); absent
+    /// where the model puts no price on it.
     pub cycles: Option<i64>,
 }
 
-/// Fragmentation and the cost of compaction (F-14), derived from [`CompactionUse`]. The indices say by order of a block which percentage of
-/// free memory lies in smaller blocks, and cannot be used for it (Linux: the unusable free space index); 100 where nothing is free.
+/// Fragmentation and the cost of compaction (F-14), derived from [`CompactionUse`]. The indices say by order of a block
+/// which percentage of free memory lies in smaller blocks, and cannot be used for it (Linux: the unusable free space
+/// index); 100 where nothing is free.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct CompactionCost {
     /// When the system started.
@@ -187,13 +189,14 @@ pub struct Cost {
     pub cycles_per_instruction: Option<f64>,
     /// Share of run time spent on TLB misses, in percent, at `cpi` cycles for everything else; absent without fetches.
     pub percent_of_time: Option<f64>,
-    /// All cycles per instruction that `percent_of_time` is a share of (SV97-45): `cycles`, and everything else. With caches that is `cpi` and
-    /// the program's own cache misses. Absent without fetches.
+    /// All cycles per instruction that `percent_of_time` is a share of (SV97-45): `cycles`, and everything else. With
+    /// caches that is `cpi` and the program's own cache misses. Absent without fetches.
     #[serde(default)]
     pub total_cycles_per_instruction: Option<f64>,
     /// Area in register-bit equivalents (AREA-1); absent for organisations the model does not cover.
     pub area_rbe: Option<f64>,
-    /// Fragmentation before and after compaction, and what copying took; absent without a buddy allocator over a memory with an end.
+    /// Fragmentation before and after compaction, and what copying took; absent without a buddy allocator over a memory
+    /// with an end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compaction: Option<CompactionCost>,
     /// TLB reach: bytes that a TLB full of entries of the largest kind maps.

@@ -3,16 +3,18 @@
 //! A program is a stream of [`Batch`]es. Each batch belongs to one address space and carries *words*:
 //!
 //! * a word with [`OP_BIT`] set is an [`Op`], an event other than a reference: `batch.ops[word & !OP_BIT]`;
-//! * any other word ([`block_word`]) is an execution of a [`Block`] from its first to its last instruction: the id of the block in the low
-//!   half, above it the number of address words that follow, exactly `block.words()`. So the next block is found without knowing this one.
-//!   A data reference says which word its address is in, and how far behind it: references whose addresses differ by the same at
-//!   every execution (a push after a push, fields of one object) can share a word. A word of [`NOT_EXECUTED`] marks a conditional reference (a masked
-//!   move) that did not happen; such a reference shares its word with no other.
+//! * any other word ([`block_word`]) is an execution of a [`Block`] from its first to its last instruction: the id of
+//!   the block in the low half, above it the number of address words that follow, exactly `block.words()`. So the next
+//!   block is found without knowing this one. A data reference says which word its address is in, and how far behind
+//!   it: references whose addresses differ by the same at every execution (a push after a push, fields of one object)
+//!   can share a word. A word of [`NOT_EXECUTED`] marks a conditional reference (a masked move) that did not happen;
+//!   such a reference shares its word with no other.
 //!
-//! A block is defined once, by [`Op::Define`], before its first use; ids are unique in the whole trace, whatever the process.
-//! So what never changes (instruction addresses and lengths, kind and size of each reference) is said once, what changes
-//! (addresses) costs eight bytes, and the stream is lossless: it expands to every fetch, load and store in program order
-//! ([`Blocks::expand`]). A consumer may also look at a block as a whole, which is what makes simulation fast.
+//! A block is defined once, by [`Op::Define`], before its first use; ids are unique in the whole trace, whatever the
+//! process. So what never changes (instruction addresses and lengths, kind and size of each reference) is said once,
+//! what changes (addresses) costs eight bytes, and the stream is lossless: it expands to every fetch, load and store in
+//! program order ([`Blocks::expand`]). A consumer may also look at a block as a whole, which is what makes simulation
+//! fast.
 
 mod blocks;
 mod by_id;
@@ -74,13 +76,15 @@ pub struct Instr {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct DataRef {
     /// How many instructions of the block are fetched before this reference: `1..=instrs.len()` for a reference of
-    /// instruction `after - 1`, 0 for a reference that precedes every fetch of the block (a block may have no fetch at all).
+    /// instruction `after - 1`, 0 for a reference that precedes every fetch of the block (a block may have no fetch at
+    /// all).
     pub after: u32,
     /// Load or store, never fetch.
     pub kind: Kind,
     /// Size in bytes, at least 1.
     pub size: u32,
-    /// Which address word of an execution its address is in. Words are numbered in the order in which references begin to use them, from 0.
+    /// Which address word of an execution its address is in. Words are numbered in the order in which references begin
+    /// to use them, from 0.
     pub word: u32,
     /// How far behind the address in that word its own is, in bytes. 0 if the word is its own.
     pub offset: u32,
@@ -120,7 +124,8 @@ impl Block {
         self.refs.iter().map(|r| r.word as usize + 1).max().unwrap_or(0)
     }
 
-    /// The data references with their addresses in an execution with these address words; [`NOT_EXECUTED`] for those that did not happen.
+    /// The data references with their addresses in an execution with these address words; [`NOT_EXECUTED`] for those
+    /// that did not happen.
     #[inline]
     pub fn data<'a>(&'a self, words: &'a [u64]) -> impl Iterator<Item = (&'a DataRef, u64)> {
         self.refs.iter().map(move |r| (r, r.address(words)))

@@ -1,4 +1,5 @@
-//! What the tables and figures of the papers show when they are measured again, as data. Reports turn it into text, pages and files.
+//! What the tables and figures of the papers show when they are measured again, as data. Reports turn it into text,
+//! pages and files.
 
 use serde::Serialize;
 
@@ -19,7 +20,8 @@ pub struct Section {
     pub bars: Vec<Bars>,
     /// The claims that rest on it.
     pub verdicts: Vec<Judged>,
-    /// What the reader must know: how the numbers were made, which printed cells are doubtful, what cannot be reproduced.
+    /// What the reader must know: how the numbers were made, which printed cells are doubtful, what cannot be
+    /// reproduced.
     pub notes: Vec<String>,
 }
 
@@ -165,7 +167,13 @@ impl Section {
 impl Table {
     /// A table whose rows are programs, say.
     pub fn new(title: &str, rows_are: &str) -> Table {
-        Table { title: title.into(), rows_are: rows_are.into(), command: String::new(), columns: Vec::new(), rows: Vec::new() }
+        Table {
+            title: title.into(),
+            rows_are: rows_are.into(),
+            command: String::new(),
+            columns: Vec::new(),
+            rows: Vec::new(),
+        }
     }
 
     /// One more column.
@@ -217,7 +225,8 @@ pub struct Papers {
 /// How the papers are named in the ids of claims, in the order of the reports.
 const PAPERS: [&str; 5] = ["-T94", "-PS", "-SV", "-DS", "-RM"];
 
-/// Where a claim stands among all: by paper, then by number. `None` if the id is not of the form `H-T94-3` with a paper known here.
+/// Where a claim stands among all: by paper, then by number. `None` if the id is not of the form `H-T94-3` with a paper
+/// known here.
 pub fn claim_order(id: &str) -> Option<(usize, u32)> {
     let (paper, number) = id.rsplit_once('-')?;
     Some((PAPERS.iter().position(|p| paper.ends_with(p))?, number.parse().ok()?))
@@ -238,7 +247,8 @@ impl Papers {
 pub struct Program {
     /// Its name, unique in the set.
     pub name: String,
-    /// The programs of the papers whose behaviour it has, in the spelling of the tables, joined by `, `; empty for others.
+    /// The programs of the papers whose behaviour it has, in the spelling of the tables, joined by `, `; empty for
+    /// others.
     pub stands_for: String,
     /// It has a code of its own, so that fetches mean something.
     pub real: bool,

@@ -1,7 +1,8 @@
 //! Keys of a machine description: what each may be, its default, and the resolved values.
 //!
-//! Every design and every policy declares its own keys; a description (TOML, or `key=value` on the command line) is checked
-//! against all keys of the parts it names. Unknown keys and values out of range are refused with key, value and what is allowed.
+//! Every design and every policy declares its own keys; a description (TOML, or `key=value` on the command line) is
+//! checked against all keys of the parts it names. Unknown keys and values out of range are refused with key, value and
+//! what is allowed.
 
 use crate::addr::Bytes;
 use crate::suggest::did_you_mean;
@@ -85,8 +86,12 @@ pub struct Key {
 }
 
 /// Everything random in a machine, in hardware and operating system, starts from it (XC-4).
-pub const SEED: Key =
-    Key { name: "seed", default: "0", allowed: Allowed::Int { min: 0, max: u64::MAX }, about: "seed of everything random" };
+pub const SEED: Key = Key {
+    name: "seed",
+    default: "0",
+    allowed: Allowed::Int { min: 0, max: u64::MAX },
+    about: "seed of everything random",
+};
 
 /// The base page of a machine: what its page table maps, its faults bring in and its TLB looks up (XC-1, PS-2).
 pub const PAGE_SIZE: Key = Key {
@@ -123,8 +128,8 @@ impl std::fmt::Display for Allowed {
 }
 
 impl Key {
-    /// Checks a value as TOML or the command line gave it and brings it into its one resolved form. The error names key,
-    /// value and what is allowed.
+    /// Checks a value as TOML or the command line gave it and brings it into its one resolved form. The error names
+    /// key, value and what is allowed.
     pub fn check(&self, value: &Json) -> Result<Json, String> {
         self.parse(value).ok_or_else(|| {
             let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -172,7 +177,9 @@ impl Key {
             Allowed::Text | Allowed::File => {
                 value.as_str().map(Json::from).or_else(|| value.is_number().then(|| value.to_string().into()))
             }
-            Allowed::Texts => list()?.iter().map(|v| v.as_str().map(Json::from)).collect::<Option<Vec<_>>>().map(Json::from),
+            Allowed::Texts => {
+                list()?.iter().map(|v| v.as_str().map(Json::from)).collect::<Option<Vec<_>>>().map(Json::from)
+            }
         }
     }
 }
@@ -183,16 +190,16 @@ pub fn unknown(keys: &[&Key], given: &Map<String, Json>) -> Option<String> {
     Some(format!("unknown key '{name}'{}", did_you_mean(name, keys.iter().map(|key| key.name))))
 }
 
-/// The resolved keys of a machine, each checked. Getters panic on a key that was not declared or has another type: that is
-/// a mistake of the program, not of the user.
+/// The resolved keys of a machine, each checked. Getters panic on a key that was not declared or has another type: that
+/// is a mistake of the program, not of the user.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Params {
     values: Map<String, Json>,
 }
 
 impl Params {
-    /// Resolves `given` against the declared keys: defaults filled in, everything checked. A key may be declared by several
-    /// parts (the first declaration's default counts).
+    /// Resolves `given` against the declared keys: defaults filled in, everything checked. A key may be declared by
+    /// several parts (the first declaration's default counts).
     pub fn resolve(keys: &[&Key], given: &Map<String, Json>) -> Result<Params, String> {
         if let Some(refusal) = unknown(keys, given) {
             return Err(refusal);
@@ -253,8 +260,9 @@ impl Params {
     /// log2 of the base pages in `size`, a power of two that the key `name` has. Refused below the base page.
     pub fn order(&self, name: &str, size: u64) -> Result<u32, String> {
         let page = self.int(PAGE_SIZE.name);
-        let refuse =
-            || format!("{name} = {} is not allowed: {name} must be a multiple of page_size, {}", Bytes(size), Bytes(page));
+        let refuse = || {
+            format!("{name} = {} is not allowed: {name} must be a multiple of page_size, {}", Bytes(size), Bytes(page))
+        };
         size.trailing_zeros().checked_sub(page.trailing_zeros()).ok_or_else(refuse)
     }
     /// A list of texts.

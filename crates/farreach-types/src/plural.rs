@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-/// The noun that goes with a number: as it stands for one, with its plural ending for any other. In `page of memory` the first word
-/// is what is counted.
+/// The noun that goes with a number: as it stands for one, with its plural ending for any other. In `page of memory`
+/// the first word is what is counted.
 ///
 /// ```
 /// use farreach_types::plural::pluralize;

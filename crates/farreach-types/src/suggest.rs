@@ -7,8 +7,8 @@ const WORD: usize = 3;
 
 /// The names most like the given one, best first and at most three; none if no name is like it.
 ///
-/// A name is like another if one character in three differs at most, or if it contains it. What stands behind the slash of a name
-/// counts by itself too, so that `partial` finds `t94/partial`.
+/// A name is like another if one character in three differs at most, or if it contains it. What stands behind the slash
+/// of a name counts by itself too, so that `partial` finds `t94/partial`.
 ///
 /// ```
 /// use farreach_types::suggest::nearest;

@@ -1,5 +1,5 @@
-//! Translations, as the operating system states them and the hardware caches them: page table entries, ranges, segments, and the
-//! view of a page table through which a miss handler reads them.
+//! Translations, as the operating system states them and the hardware caches them: page table entries, ranges,
+//! segments, and the view of a page table through which a miss handler reads them.
 
 use crate::addr::{Asid, Pfn, Vpn, VpnRange};
 
@@ -23,8 +23,8 @@ pub struct Pte {
     pub pfn: Pfn,
     /// Attributes.
     pub attr: Attr,
-    /// log2 of the base pages in the mapping this page is part of: 0 for a base page, 4 for a 64 KB superpage.
-    /// For an order above 0, VPN and PFN are congruent modulo `2^order`, and all pages of the group have the same attributes.
+    /// log2 of the base pages in the mapping this page is part of: 0 for a base page, 4 for a 64 KB superpage. For an
+    /// order above 0, VPN and PFN are congruent modulo `2^order`, and all pages of the group have the same attributes.
     pub order: u8,
 }
 
@@ -73,11 +73,13 @@ impl SegmentView for Absent {
 pub trait RangeTableView {
     /// The range translation of this page; `Some` is the range bit of its PTE (RMM15-6).
     fn range(&self, asid: Asid, vpn: Vpn) -> Option<Range>;
-    /// The search of the range-table walker (RMM15-9) for this page: nodes visited (each two cache lines), and what it found.
+    /// The search of the range-table walker (RMM15-9) for this page: nodes visited (each two cache lines), and what it
+    /// found.
     fn walk(&self, asid: Asid, vpn: Vpn) -> RangeWalk {
         RangeWalk { nodes: 0, found: self.range(asid, vpn) }
     }
-    /// Where the nodes lie that this search visits, in order: byte addresses in the memory of the process's range table. Only a B-tree knows.
+    /// Where the nodes lie that this search visits, in order: byte addresses in the memory of the process's range
+    /// table. Only a B-tree knows.
     fn path(&self, asid: Asid, vpn: Vpn, into: &mut Vec<u64>) {
         let _ = (asid, vpn, into);
     }
@@ -127,8 +129,8 @@ pub struct RangeWalk {
     pub found: Option<Range>,
 }
 
-/// The segment registers of a process (DS13-1): a page in `[base, limit)` lies in frame `page - base + pfn`. Any number of pages, from
-/// any page and any frame on (DS13-6).
+/// The segment registers of a process (DS13-1): a page in `[base, limit)` lies in frame `page - base + pfn`. Any number
+/// of pages, from any page and any frame on (DS13-6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Segment {
     /// First page.

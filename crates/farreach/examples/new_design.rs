@@ -2,9 +2,9 @@
 //!
 //!     cargo run --release --example new_design
 //!
-//! The design: a direct-mapped array indexed by a hash of the page number, in front of nothing. Cheap to build, and how bad?
-//! To make it part of farreach, move everything above `main` to `crates/farreach-hw/src/tlb/designs/hashed.rs` and add `&hashed::DESIGN` to
-//! `DESIGNS`; then `--machine mine.toml` with `kind = "hashed"` finds it.
+//! The design: a direct-mapped array indexed by a hash of the page number, in front of nothing. Cheap to build, and how
+//! bad? To make it part of farreach, move everything above `main` to `crates/farreach-hw/src/tlb/designs/hashed.rs` and
+//! add `&hashed::DESIGN` to `DESIGNS`; then `--machine mine.toml` with `kind = "hashed"` finds it.
 
 use farreach::addr::{Asid, Vpn, VpnRange};
 use farreach::counts::TlbCounts;
@@ -42,7 +42,9 @@ impl Hashed {
     fn new(params: &Params) -> Result<Hashed, String> {
         let entries = params.int("entries");
         if !entries.is_power_of_two() {
-            return Err(format!("entries = {entries} is not allowed: entries must be a power of two for kind = hashed"));
+            return Err(format!(
+                "entries = {entries} is not allowed: entries must be a power of two for kind = hashed"
+            ));
         }
         Ok(Hashed { slots: vec![None; entries as usize], counts: TlbCounts::default() })
     }

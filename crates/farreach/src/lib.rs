@@ -1,7 +1,7 @@
 //! farreach: a laboratory for virtual-memory address translation.
 //!
-//! One program, recorded or generated, goes through many translation designs side by side. This crate is what other programs
-//! depend on: a small, stable selection of the crates behind it, which are free to change.
+//! One program, recorded or generated, goes through many translation designs side by side. This crate is what other
+//! programs depend on: a small, stable selection of the crates behind it, which are free to change.
 //!
 //! ```
 //! use farreach::{Lab, MachineSpec, Options, Report, trace::generate};
@@ -15,11 +15,13 @@
 //! # Ok::<(), farreach::Error>(())
 //! ```
 //!
-//! * A [`Source`](event::Source) is a stream of references: a trace ([`trace::open_trace`]), a generator, or one of your own.
+//! * A [`Source`](event::Source) is a stream of references: a trace ([`trace::open_trace`]), a generator, or one of
+//!   your own.
 //! * A [`MachineSpec`] describes a machine: a preset, overrides, or a TOML text.
 //! * A [`Lab`] runs machines over a stream, a [`PageLab`] the page-size study; both give results.
 //! * A [`Report`] makes table, JSON, CSV or HTML of a result.
-//! * A design of your own implements [`tlb::Tlb`] and takes part through [`MachineSpec::with_designs`]; `examples/new_design.rs` is one.
+//! * A design of your own implements [`tlb::Tlb`] and takes part through [`MachineSpec::with_designs`];
+//!   `examples/new_design.rs` is one.
 //!
 //! It must not know how anything is done: it only names what others do.
 #![forbid(unsafe_code)]

@@ -10,8 +10,9 @@ use serde_json::{Map, Value, json};
 
 /// Chip area of a fully associative TLB, in register-bit equivalents (rbe)
 ///
-/// One bit of a register is 1 rbe, a RAM bit 0.6, a bit that is compared in parallel 1.2; drivers, sense amplifiers and control
-/// logic come on top. Virtual addresses have 64 bits, physical ones 48, pages are 4 KB, process ids have 12 bits.
+/// One bit of a register is 1 rbe, a RAM bit 0.6, a bit that is compared in parallel 1.2; drivers, sense amplifiers and
+/// control logic come on top. Virtual addresses have 64 bits, physical ones 48, pages are 4 KB, process ids have 12
+/// bits.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
   farreach area partial
@@ -105,7 +106,9 @@ mod tests {
     }
 
     fn args(line: &str) -> Result<AreaArgs, String> {
-        Cli::try_parse_from(std::iter::once("area").chain(line.split_whitespace())).map(|c| c.area).map_err(|e| e.to_string())
+        Cli::try_parse_from(std::iter::once("area").chain(line.split_whitespace()))
+            .map(|c| c.area)
+            .map_err(|e| e.to_string())
     }
 
     #[test]

@@ -16,7 +16,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The designs that are compared when nothing else is asked for: the five of the subblock paper's Table 6.
-const DEFAULT_MACHINES: [&str; 5] = ["t94/single", "t94/superpage", "t94/partial", "t94/complete", "t94/set-associative"];
+const DEFAULT_MACHINES: [&str; 5] =
+    ["t94/single", "t94/superpage", "t94/partial", "t94/complete", "t94/set-associative"];
 
 /// What `--format` takes.
 pub fn formats() -> PossibleValuesParser {
@@ -84,14 +85,18 @@ impl LabArgs {
 
     /// What aligns new mappings, if that was asked for.
     pub fn alignment(&self) -> Result<Alignment> {
-        let relocator = self.align.map(|size| Relocator::new(size.0).map_err(|what| anyhow::anyhow!("--align: {what}")));
+        let relocator =
+            self.align.map(|size| Relocator::new(size.0).map_err(|what| anyhow::anyhow!("--align: {what}")));
         Ok(Alignment { size: self.align, relocator: relocator.transpose()? })
     }
 }
 
 /// A whole number of at least `MIN`, for an option.
 pub fn whole<const MIN: u64>(text: &str) -> Result<u64, String> {
-    text.parse().ok().filter(|n| *n >= MIN).ok_or_else(|| format!("a whole number from {MIN} to {} is allowed", u64::MAX))
+    text.parse()
+        .ok()
+        .filter(|n| *n >= MIN)
+        .ok_or_else(|| format!("a whole number from {MIN} to {} is allowed", u64::MAX))
 }
 
 /// The number of threads that `--threads` means.

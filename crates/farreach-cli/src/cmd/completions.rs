@@ -1,10 +1,12 @@
-//! `farreach completions`: what a shell needs to complete the words of a command line. The shell asks farreach itself at every
-//! word, so what it offers is always what this farreach takes.
+//! `farreach completions`: what a shell needs to complete the words of a command line. The shell asks farreach itself
+//! at every word, so what it offers is always what this farreach takes.
 
 use super::common::print;
 use anyhow::Result;
 use clap::{Args, Command, ValueEnum};
-use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
+use clap_complete::engine::{
+    ArgValueCandidates, ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter,
+};
 use clap_complete::env::{Bash, CompleteEnv, EnvCompleter, Fish, Zsh};
 use farreach_cli::workloads;
 use farreach_kernels::KERNELS;
@@ -82,7 +84,8 @@ fn machines(current: &OsStr) -> Vec<CompletionCandidate> {
     found
 }
 
-/// The keys of a machine that begin with `last`, or if it has a key already, what that takes; behind what was typed `before`.
+/// The keys of a machine that begin with `last`, or if it has a key already, what that takes; behind what was typed
+/// `before`.
 fn overrides_of(base: &str, before: &str, last: &str) -> Vec<CompletionCandidate> {
     let group = Preset::all_of(base);
     let Ok(spec) = MachineSpec::parse(group.first().map_or(base, |preset| preset.name), 0) else { return Vec::new() };

@@ -17,7 +17,8 @@ Examples:
   farreach machines --keys t94/partial             what each key means and accepts
   farreach machines --keys --markdown > keys.md    the keys of all kinds of hardware and policies")]
 pub struct MachinesArgs {
-    /// A preset or a TOML file, with or without overrides; a kind of hardware, with every key at its default; or a group of presets, to list it.
+    /// A preset or a TOML file, with or without overrides; a kind of hardware, with every key at its default; or a
+    /// group of presets, to list it.
     #[arg(group = "which")]
     name: Option<String>,
     /// Explain the keys of the machine instead.
@@ -55,8 +56,10 @@ pub fn run(args: MachinesArgs) -> Result<()> {
 fn list(presets: &[&Preset], json: bool) -> Result<String> {
     let specs = MachineSpec::parse_all(presets.iter().map(|p| p.name), 0)?;
     if json {
-        let rows: Vec<_> =
-            specs.iter().map(|s| serde_json::json!({"name": s.name, "about": s.about, "config": s.params.as_json()})).collect();
+        let rows: Vec<_> = specs
+            .iter()
+            .map(|s| serde_json::json!({"name": s.name, "about": s.about, "config": s.params.as_json()}))
+            .collect();
         return Ok(format!("{}\n", serde_json::to_string_pretty(&rows)?));
     }
     let width = specs.iter().map(|s| s.name.len()).max().unwrap_or(0);

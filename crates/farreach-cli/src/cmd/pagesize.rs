@@ -74,7 +74,8 @@ struct Study {
 
 impl Study {
     fn new(args: &PageSizeArgs, specs: Vec<MachineSpec>) -> Result<Study> {
-        let options = Options { limit: args.limit, seed: args.seed, threads: threads(args.threads), ..Options::default() };
+        let options =
+            Options { limit: args.limit, seed: args.seed, threads: threads(args.threads), ..Options::default() };
         let sizes: Vec<u64> = args.sizes.iter().map(|size| size.0).collect();
         // Machines beside keep half of the processors busy; what engines of the study share is worth more to it then.
         let threads = if specs.is_empty() { options.threads } else { options.threads / 2 };

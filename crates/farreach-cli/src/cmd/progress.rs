@@ -26,7 +26,8 @@ impl Line {
     pub fn new() -> Line {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         bar.set_style(ProgressStyle::with_template("{spinner} {msg}").expect("the template is right"));
-        let given = || std::env::var(INTERVAL_VARIABLE).ok()?.parse().ok().and_then(|s| Duration::try_from_secs_f64(s).ok());
+        let given =
+            || std::env::var(INTERVAL_VARIABLE).ok()?.parse().ok().and_then(|s| Duration::try_from_secs_f64(s).ok());
         let interval = if bar.is_hidden() { given().unwrap_or(LINE_INTERVAL) } else { REDRAW_INTERVAL };
         let now = Instant::now();
         Line { bar, started: now, shown: now, interval }
@@ -66,7 +67,8 @@ impl Goal {
     /// The time that is left after `elapsed`.
     fn left(&self, progress: Progress, elapsed: Duration) -> Option<Duration> {
         let part = |done: u64, all: Option<u64>| all.map_or(0.0, |all| done as f64 / all.max(1) as f64);
-        let done = part(progress.instructions, self.instructions).max(part(progress.references, self.references)).min(1.0);
+        let done =
+            part(progress.instructions, self.instructions).max(part(progress.references, self.references)).min(1.0);
         Duration::try_from_secs_f64(elapsed.as_secs_f64() * (1.0 - done) / done).ok()
     }
 }

@@ -61,7 +61,8 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
     program::check(&args.command)?;
     let mut alignment = args.lab.alignment()?;
     let clock = Instant::now();
-    let report = feed::live(&args.command, args.lab.limit(), |batch| Ok((lab.feed(alignment.apply(batch)?)?, lab.progress())))?;
+    let report =
+        feed::live(&args.command, args.lab.limit(), |batch| Ok((lab.feed(alignment.apply(batch)?)?, lab.progress())))?;
     lab.finish()?;
     if args.timing {
         let (recorder, own, wall) = (report.cpu.as_secs_f64(), own_cpu().as_secs_f64(), clock.elapsed().as_secs_f64());

@@ -28,7 +28,9 @@ pub struct TraceArgs {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Show where a trace comes from, what it counts and who ran
-    #[command(after_help = "Examples:\n  farreach trace info cc1.frt\n  xz -dc old.txt.xz | farreach trace info --json -")]
+    #[command(
+        after_help = "Examples:\n  farreach trace info cc1.frt\n  xz -dc old.txt.xz | farreach trace info --json -"
+    )]
     Info(Input),
     /// Read a trace to its end and hold every event against the rules; exit status 1 at the first violation
     #[command(after_help = "Examples:\n  farreach trace check cc1.frt")]
@@ -64,7 +66,8 @@ struct Input {
 
 #[derive(Debug, Args)]
 struct TraceFile {
-    /// Trace to read, plain or compressed (gz, bz2, xz, zstd, zip, lz4, snappy), or a folder with a trace of drmemtrace; '-' is standard input
+    /// Trace to read, plain or compressed (gz, bz2, xz, zstd, zip, lz4, snappy), or a folder with a trace of
+    /// drmemtrace; '-' is standard input
     #[arg(value_name = "TRACE")]
     trace: String,
     /// Format of the trace [default: found by content]
@@ -99,17 +102,28 @@ pub fn run(args: TraceArgs) -> Result<()> {
             match (&violation, input.json) {
                 (_, true) => print(&json_of("farreach.trace-check/1", &summary)?)?,
                 (None, false) => print(&format!("{}: sound; {}\n", clean(&summary.file), counts(&summary.report)))?,
-                (Some(_), false) => print(&format!("{}: before it, {}\n", clean(&summary.file), counts(&summary.report)))?,
+                (Some(_), false) => {
+                    print(&format!("{}: before it, {}\n", clean(&summary.file), counts(&summary.report)))?
+                }
             }
             match violation {
                 Some(v) => {
-                    bail!("{}: batch {}, word {}, address space {}: {}", summary.file, v.batch, v.word, v.asid.0, v.what)
+                    bail!(
+                        "{}: batch {}, word {}, address space {}: {}",
+                        summary.file,
+                        v.batch,
+                        v.word,
+                        v.asid.0,
+                        v.what
+                    )
                 }
                 None => Ok(()),
             }
         }
         Action::Convert { input, output, to: To::Frt, recover } => to_trace(&input, output, recover),
-        Action::Convert { recover: true, .. } => bail!("--recover makes a farreach trace; convert that one to text afterwards"),
+        Action::Convert { recover: true, .. } => {
+            bail!("--recover makes a farreach trace; convert that one to text afterwards")
+        }
         Action::Convert { input, output, .. } => to_text(&input, &output.unwrap_or_else(|| "-".to_owned())),
     }
 }
@@ -132,7 +146,9 @@ fn to_trace(input: &TraceFile, output: Option<String>, recovering: bool) -> Resu
 fn to_text(input: &TraceFile, output: &str) -> Result<()> {
     match to_lackey_file(input.open()?, output) {
         // Who reads our output has seen enough.
-        Err(farreach_types::Error::Io { source, .. }) if output == "-" && source.kind() == ErrorKind::BrokenPipe => Ok(()),
+        Err(farreach_types::Error::Io { source, .. }) if output == "-" && source.kind() == ErrorKind::BrokenPipe => {
+            Ok(())
+        }
         Err(e) => Err(e.into()),
         Ok(text) => {
             let parts = [(text.events_left_out, "event"), (text.space_changes_left_out, "switch of address space")];
@@ -245,9 +261,13 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
-        for line in
-            ["info a", "check --json -", "convert a -o b", "convert --to lackey --format frt a", "convert a --recover -o b"]
-        {
+        for line in [
+            "info a",
+            "check --json -",
+            "convert a -o b",
+            "convert --to lackey --format frt a",
+            "convert a --recover -o b",
+        ] {
             Cli::try_parse_from(std::iter::once("trace").chain(line.split(' '))).expect(line);
         }
         for line in ["", "info", "convert a --to elf"] {

@@ -21,8 +21,9 @@ use std::process::ExitCode;
 
 /// List the catalogue of workloads, show one, make it ready, run it, or store its trace
 ///
-/// Kernels are seeded algorithms that come with farreach: streams without a program, the same on every machine. Programs are Debian
-/// packages with inputs made from a seed; a server runs with a load beside it. Both stand in for benchmarks of the papers; none of them is such a benchmark.
+/// Kernels are seeded algorithms that come with farreach: streams without a program, the same on every machine.
+/// Programs are Debian packages with inputs made from a seed; a server runs with a load beside it. Both stand in for
+/// benchmarks of the papers; none of them is such a benchmark.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -56,8 +57,8 @@ pub struct WorkloadsArgs {
     /// Run a kernel in this process on real memory; print what it computed.
     #[arg(long, group = "act", requires = "name")]
     native: bool,
-    /// Run it again and again, on pages of each of these sizes, such as 4k,64k,2m: how many times as fast as on 4 KB pages, beside what
-    /// the hierarchies of today predict.
+    /// Run it again and again, on pages of each of these sizes, such as 4k,64k,2m: how many times as fast as on 4 KB
+    /// pages, beside what the hierarchies of today predict.
     #[arg(long, value_name = "SIZES", requires = "native", value_delimiter = ',', value_parser = super::native::page_size)]
     pages: Vec<super::native::PageSize>,
     /// Rounds of that.
@@ -135,7 +136,9 @@ fn native(workload: Workload, kernel_spec: &KernelSpec, args: &WorkloadsArgs) ->
             super::native::compare(kernel, &kernel_spec.settings(kernel), &args.pages, args.rounds)?;
         }
         Workload::Kernel(kernel) => print(&format!("{:016x}\n", kernel.run_native(&kernel_spec.settings(kernel))?))?,
-        Workload::Program(program) => anyhow::bail!("--native is for kernels; {} is a program: --run runs it", program.name),
+        Workload::Program(program) => {
+            anyhow::bail!("--native is for kernels; {} is a program: --run runs it", program.name)
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -164,7 +167,12 @@ fn measure(name: &str, ready: &Prepared) -> Result<ExitCode> {
 }
 
 /// Writes a kernel's stream, up to the limit.
-fn store(mut source: Box<dyn Source + Send>, output: &std::path::Path, header: Header, limit: Option<u64>) -> Result<ExitCode> {
+fn store(
+    mut source: Box<dyn Source + Send>,
+    output: &std::path::Path,
+    header: Header,
+    limit: Option<u64>,
+) -> Result<ExitCode> {
     needs_file(output, "--output")?;
     let mut writer = TraceWriter::create(output, header)?;
     let mut display = Display::new(Goal { instructions: limit, references: None });
@@ -199,7 +207,15 @@ fn table() -> String {
     let there = all_installed();
     let mut rows: Vec<[String; 5]> = KERNELS
         .iter()
-        .map(|k| [format!("kernel/{}", k.name), k.stands_for.into(), "built in".into(), bytes(k.default_size), k.about.into()])
+        .map(|k| {
+            [
+                format!("kernel/{}", k.name),
+                k.stands_for.into(),
+                "built in".into(),
+                bytes(k.default_size),
+                k.about.into(),
+            ]
+        })
         .collect();
     rows.extend(workloads::programs().iter().map(|p| {
         let state = if is_installed(p, &there) { "installed" } else { "missing" };
@@ -269,8 +285,9 @@ fn details(workload: Workload) -> Result<String> {
             writeln!(out, "{}: {}\n", p.name, p.about)?;
             writeln!(out, "stands for  {}", p.stands_for)?;
             writeln!(out, "kind        {}", p.kind)?;
-            let state =
-                |package: &String| format!("{package} ({})", if there.contains(package) { "installed" } else { "missing" });
+            let state = |package: &String| {
+                format!("{package} ({})", if there.contains(package) { "installed" } else { "missing" })
+            };
             writeln!(out, "packages    {}", p.packages.iter().map(state).collect::<Vec<_>>().join(", "))?;
             writeln!(out, "footprint   about {}", bytes(p.footprint))?;
             for input in &p.inputs {

@@ -25,10 +25,11 @@ pub struct Program {
     /// Commands that make further inputs in its directory.
     #[serde(default)]
     pub steps: Vec<Vec<String>>,
-    /// The command line. `{FILE}` is the path of an input, `{directory}` where it runs. It stays in the foreground and ends by itself, or, a server, of SIGTERM.
+    /// The command line. `{FILE}` is the path of an input, `{directory}` where it runs. It stays in the foreground and
+    /// ends by itself, or, a server, of SIGTERM.
     pub command: Vec<String>,
-    /// If it is a server: the commands that ask it, one after the other. `{port}` in them and in `command` is where it listens, on
-    /// 127.0.0.1.
+    /// If it is a server: the commands that ask it, one after the other. `{port}` in them and in `command` is where it
+    /// listens, on 127.0.0.1.
     #[serde(default)]
     pub load: Vec<Vec<String>>,
     /// The input that is standard input.

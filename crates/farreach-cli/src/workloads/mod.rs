@@ -1,7 +1,7 @@
 //! The catalogue of workloads: the library's kernels, and real programs that descend from what the papers measured.
 //!
-//! Programs stand in `programs.toml`. [`command`] makes any of them ready to run: checks that its packages are installed and makes its
-//! inputs, from a seed, in a cache directory.
+//! Programs stand in `programs.toml`. [`command`] makes any of them ready to run: checks that its packages are
+//! installed and makes its inputs, from a seed, in a cache directory.
 
 mod catalogue;
 pub mod inputs;
@@ -80,7 +80,8 @@ pub struct Usage {
     pub peak_bytes: u64,
 }
 
-/// Makes the program of this name ready, or a kernel as a native program. `asked` may change size and seed of its input.
+/// Makes the program of this name ready, or a kernel as a native program. `asked` may change size and seed of its
+/// input.
 ///
 /// # Errors
 /// There is no such workload, a package is missing (nothing is installed here), or inputs cannot be made.
@@ -91,9 +92,11 @@ pub fn command(name: &str, kernel_spec: &KernelSpec) -> Result<Prepared> {
             let settings = kernel_spec.settings(kernel);
             let directory = cache_dir()?.join("work").join(kernel.name);
             std::fs::create_dir_all(&directory).with_context(|| directory.display().to_string())?;
-            let mut command: Vec<OsString> = vec![std::env::current_exe()?.into(), "workloads".into(), kernel.name.into()];
+            let mut command: Vec<OsString> =
+                vec![std::env::current_exe()?.into(), "workloads".into(), kernel.name.into()];
             command.push("--native".into());
-            for (option, value) in [("--size", settings.size), ("--references", settings.references), ("--seed", settings.seed)]
+            for (option, value) in
+                [("--size", settings.size), ("--references", settings.references), ("--seed", settings.seed)]
             {
                 command.extend([option.into(), value.to_string().into()]);
             }
@@ -134,7 +137,9 @@ impl Prepared {
         command.args(&self.command[1..]).current_dir(&self.directory).stdin(stdin).stdout(stdout);
         let signals = self.load.as_ref().map(|_| Watch::begin());
         let child = command.spawn().with_context(|| name.clone())?;
-        let (Some(load), Some(signals)) = (self.load.clone(), signals) else { return wait(child.id()).with_context(|| name) };
+        let (Some(load), Some(signals)) = (self.load.clone(), signals) else {
+            return wait(child.id()).with_context(|| name);
+        };
         let (beside, mut interrupted) = (RunningLoad::start(load, child.id()), false);
         while !beside.is_over() {
             if signals.take().0 > 0 {

@@ -55,7 +55,9 @@ impl KernelSpec {
             let (key, value) = part.split_once('=').with_context(|| format!("'{part}' is not KEY=VALUE"))?;
             let number = || value.parse::<u64>().with_context(|| format!("{key}={value}: not a number"));
             match key {
-                "size" => kernel_spec.size = Some(value.parse::<Bytes>().map_err(|e| anyhow::anyhow!("size={value}: {e}"))?.0),
+                "size" => {
+                    kernel_spec.size = Some(value.parse::<Bytes>().map_err(|e| anyhow::anyhow!("size={value}: {e}"))?.0)
+                }
                 "references" => {
                     kernel_spec.references =
                         Some(parse_count::<0>(value).map_err(|e| anyhow::anyhow!("references={value}: {e}"))?)

@@ -51,7 +51,9 @@ pub fn install(program: &Program) -> Result<()> {
         return Ok(());
     }
     let mut apt = Command::new("apt-get");
-    apt.args(["install", "-y", "-qq", "--no-install-recommends"]).args(&missing).env("DEBIAN_FRONTEND", "noninteractive");
+    apt.args(["install", "-y", "-qq", "--no-install-recommends"])
+        .args(&missing)
+        .env("DEBIAN_FRONTEND", "noninteractive");
     let status = apt.stdin(Stdio::null()).stdout(std::io::stderr()).status().context("apt-get")?;
     ensure!(status.success(), "apt-get could not install {}: {status}", missing.join(" "));
     Ok(())
@@ -103,7 +105,12 @@ fn run_step(words: &[OsString], directory: &Path) -> Result<()> {
     let name = words[0].display().to_string();
     let output = Command::new(&words[0]).args(&words[1..]).current_dir(directory).stdin(Stdio::null()).output();
     let output = output.with_context(|| name.clone())?;
-    ensure!(output.status.success(), "{name}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr).trim_end());
+    ensure!(
+        output.status.success(),
+        "{name}: {}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr).trim_end()
+    );
     Ok(())
 }
 

@@ -1,7 +1,9 @@
-//! Servers: a program that does nothing until another one asks. The server runs, recorded or not; its load runs beside it as it is.
+//! Servers: a program that does nothing until another one asks. The server runs, recorded or not; its load runs beside
+//! it as it is.
 //!
-//! A thread waits until the server's port answers, runs the load to its end, and ends the server in its regular way (SIGTERM). Whatever
-//! happens, neither is left running: the load is killed when nobody needs it any more, the server when it does not end.
+//! A thread waits until the server's port answers, runs the load to its end, and ends the server in its regular way
+//! (SIGTERM). Whatever happens, neither is left running: the load is killed when nobody needs it any more, the server
+//! when it does not end.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -108,7 +110,12 @@ impl Load {
                 return Ok(());
             }
             ensure!(is_running(server), "the server ended before it answered on port {}", self.port);
-            ensure!(since.elapsed() < READY, "the server did not answer on port {} for {} s", self.port, READY.as_secs());
+            ensure!(
+                since.elapsed() < READY,
+                "the server did not answer on port {} for {} s",
+                self.port,
+                READY.as_secs()
+            );
             sleep(POLL_INTERVAL);
         }
         let log = File::create(&self.output).with_context(|| self.output.display().to_string())?;
@@ -192,7 +199,8 @@ impl Recording {
         self.recorder.pid()
     }
 
-    /// Waits for the end. If the stream was not read to its end, a server is ended in its regular way, any other program is killed.
+    /// Waits for the end. If the stream was not read to its end, a server is ended in its regular way, any other
+    /// program is killed.
     ///
     /// # Errors
     /// As those of the recorder; the load failed, or its server.

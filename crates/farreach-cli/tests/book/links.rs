@@ -15,7 +15,9 @@ struct Page {
 fn anchor(heading: &str) -> String {
     let kept = heading.to_lowercase();
     kept.chars()
-        .filter_map(|c| if c.is_whitespace() { Some('-') } else { (c.is_alphanumeric() || c == '-' || c == '_').then_some(c) })
+        .filter_map(|c| {
+            if c.is_whitespace() { Some('-') } else { (c.is_alphanumeric() || c == '-' || c == '_').then_some(c) }
+        })
         .collect()
 }
 
@@ -26,15 +28,20 @@ fn read(path: &Path) -> Page {
     for event in Parser::new_ext(&text, Options::ENABLE_TABLES) {
         match event {
             Event::Start(Tag::Heading { level, .. }) if level <= HeadingLevel::H6 => heading = Some(String::new()),
-            Event::Text(t) | Event::Code(t) if heading.is_some() => heading.as_mut().expect("in a heading").push_str(&t),
+            Event::Text(t) | Event::Code(t) if heading.is_some() => {
+                heading.as_mut().expect("in a heading").push_str(&t)
+            }
             Event::End(TagEnd::Heading(_)) => {
                 let name = anchor(&heading.take().expect("in a heading"));
                 // A second heading of the same text gets a number.
-                let numbered = (1..).map(|n| format!("{name}-{n}")).find(|n| !page.anchors.contains(n)).expect("numbers go on");
+                let numbered =
+                    (1..).map(|n| format!("{name}-{n}")).find(|n| !page.anchors.contains(n)).expect("numbers go on");
                 let free = if page.anchors.contains(&name) { numbered } else { name };
                 page.anchors.insert(free);
             }
-            Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => page.links.push(dest_url.into_string()),
+            Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
+                page.links.push(dest_url.into_string())
+            }
             _ => {}
         }
     }
@@ -57,7 +64,8 @@ fn every_link_leads_somewhere() {
     let book = root.join("docs/book/src");
     let mut files: Vec<PathBuf> = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|f| root.join(f)).into();
     pages_below(&book, &mut files);
-    let pages: BTreeMap<PathBuf, Page> = files.into_iter().map(|f| (f.canonicalize().expect("it exists"), read(&f))).collect();
+    let pages: BTreeMap<PathBuf, Page> =
+        files.into_iter().map(|f| (f.canonicalize().expect("it exists"), read(&f))).collect();
     let (mut broken, mut followed) = (Vec::new(), 0);
     for (file, page) in &pages {
         for link in &page.links {
@@ -66,7 +74,8 @@ fn every_link_leads_somewhere() {
             }
             followed += 1;
             let (path, fragment) = link.split_once('#').map_or((link.as_str(), None), |(p, f)| (p, Some(f)));
-            let target = if path.is_empty() { Ok(file.clone()) } else { file.with_file_name("").join(path).canonicalize() };
+            let target =
+                if path.is_empty() { Ok(file.clone()) } else { file.with_file_name("").join(path).canonicalize() };
             let Ok(target) = target else {
                 broken.push(format!("{}: {link}: no such file", file.display()));
                 continue;

@@ -1,5 +1,6 @@
-//! Are the misses of caches those that an independent simulator counts? Cachegrind, of Valgrind's own tools, is the witness: on a real program, for several
-//! geometries, each miss of it is one here, and each difference to a whole machine has a reason that is counted.
+//! Are the misses of caches those that an independent simulator counts? Cachegrind, of Valgrind's own tools, is the
+//! witness: on a real program, for several geometries, each miss of it is one here, and each difference to a whole
+//! machine has a reason that is counted.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -50,7 +51,14 @@ fn cachegrind(tool: &Path, program: &Path, (l1, ll): (Shape, Shape)) -> Summary 
     let cache = |name: &str, s: Shape| format!("--{name}={},{},{}", s.size, s.ways, s.line);
     let ran = Command::new(tool)
         // With chasing, Valgrind merges the two sides of `a && b` and counts instructions that never ran.
-        .args(["--vgdb=no", "-q", "--command-line-only=yes", "--vex-guest-chase=no", "--tool=cachegrind", "--cache-sim=yes"])
+        .args([
+            "--vgdb=no",
+            "-q",
+            "--command-line-only=yes",
+            "--vex-guest-chase=no",
+            "--tool=cachegrind",
+            "--cache-sim=yes",
+        ])
         .args([cache("I1", l1), cache("D1", l1), cache("LL", ll)])
         .arg(format!("--cachegrind-out-file={}", out.display()))
         .arg(program)
@@ -66,9 +74,9 @@ fn cachegrind(tool: &Path, program: &Path, (l1, ll): (Shape, Shape)) -> Summary 
     numbers.try_into().expect("nine counts")
 }
 
-/// The same from the references and [`Cache`], by Cachegrind's rules: a reference misses once, however many of its lines do; a store to
-/// what the same instruction has just loaded is no reference of its own; what is longer than a line counts as one line; the last level is asked for
-/// all lines of a reference that missed, and is not inclusive.
+/// The same from the references and [`Cache`], by Cachegrind's rules: a reference misses once, however many of its
+/// lines do; a store to what the same instruction has just loaded is no reference of its own; what is longer than a
+/// line counts as one line; the last level is asked for all lines of a reference that missed, and is not inclusive.
 fn by_its_rules(accesses: &[Access], (l1, ll): (Shape, Shape)) -> Summary {
     let [mut i1, mut d1, mut last] = [l1, l1, ll].map(|s| Cache::new(s).expect("a geometry that fits"));
     let mut counts = Summary::default();
@@ -91,15 +99,17 @@ fn by_its_rules(accesses: &[Access], (l1, ll): (Shape, Shape)) -> Summary {
         let missed = lines(access.addr, size, l1.line).fold(false, |missed, line| missing(cache, line) | missed);
         if missed {
             counts[first + 1] += 1;
-            let missed = lines(access.addr, size, ll.line).fold(false, |missed, line| missing(&mut last, line) | missed);
+            let missed =
+                lines(access.addr, size, ll.line).fold(false, |missed, line| missing(&mut last, line) | missed);
             counts[first + 2] += u64::from(missed);
         }
     }
     counts
 }
 
-/// What a machine without TLB and without handler code misses in its first level, when its second level is so large that nothing leaves it: each line
-/// of a reference counts, and the first touch of a line loads an entry of the page table, which may displace something.
+/// What a machine without TLB and without handler code misses in its first level, when its second level is so large
+/// that nothing leaves it: each line of a reference counts, and the first touch of a line loads an entry of the page
+/// table, which may displace something.
 #[derive(Default)]
 struct Machine {
     misses: [u64; 2],

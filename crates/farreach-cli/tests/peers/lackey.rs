@@ -36,16 +36,16 @@ fn lackey_tool() -> Option<&'static Path> {
         .find(|p| p.exists())
 }
 
-/// What Lackey sees of a program, in the same directory as the recorder, and with what the core adds to the environment, so that the stacks
-/// are alike.
+/// What Lackey sees of a program, in the same directory as the recorder, and with what the core adds to the
+/// environment, so that the stacks are alike.
 fn theirs(lackey: &Path, program: &Path) -> Vec<Access> {
     let copy = tool().join("lackey-amd64-linux");
     if !copy.exists() {
         std::fs::copy(lackey, &copy).expect("Lackey copied");
     }
     let log = scratch().join(format!("lackey-{}.log", std::process::id()));
-    // With chasing, Valgrind merges the two sides of `a && b` and both count instructions that never ran. Without exact registers it drops
-    // loads into registers that are written again soon.
+    // With chasing, Valgrind merges the two sides of `a && b` and both count instructions that never ran. Without exact
+    // registers it drops loads into registers that are written again soon.
     let registers = "--vex-iropt-register-updates=allregs-at-mem-access";
     let common = ["--vgdb=no", "-q", "--command-line-only=yes", "--vex-guest-chase=no", registers];
     let status = Command::new(&copy)

@@ -1,4 +1,5 @@
-//! Memory is bounded by the footprint of the program, never by the length of its trace, and by how far a program may run ahead.
+//! Memory is bounded by the footprint of the program, never by the length of its trace, and by how far a program may
+//! run ahead.
 
 use crate::common::{scratch, tool};
 use farreach_trace::{Header, TraceWriter, generate};
@@ -21,7 +22,8 @@ fn trace(name: &str, turns: u64) -> PathBuf {
     path
 }
 
-/// Most memory farreach has at any time with these arguments, in bytes. `piped`: what it reads from standard input, through a pipe.
+/// Most memory farreach has at any time with these arguments, in bytes. `piped`: what it reads from standard input,
+/// through a pipe.
 fn peak(args: &[&str], piped: Option<&Path>) -> u64 {
     // The result does not fit in this pipe: when its first byte is here, farreach has done its work and is still there.
     let (mut result, writer) = std::io::pipe().expect("a pipe");

@@ -31,7 +31,8 @@ fn rmm15_44_a_command_is_looked_at_and_its_status_passed_on() {
     } else {
         assert!(peak["physical_ranges"].is_null(), "{peak}");
     }
-    let times: Vec<f64> = result["samples"].as_array().unwrap().iter().map(|s| s["seconds"].as_f64().unwrap()).collect();
+    let times: Vec<f64> =
+        result["samples"].as_array().unwrap().iter().map(|s| s["seconds"].as_f64().unwrap()).collect();
     assert!(times.len() >= 2 && times.is_sorted() && times[0] == 0.0, "{times:?}");
 }
 
@@ -90,15 +91,16 @@ fn a_mapping_that_is_no_use_is_refused() {
     ] {
         farreach(["sim", &trace, "--mapping", file]).bad(1, words);
     }
-    farreach(["sim", &trace, "-m", "t94/single:placement=thp", "--mapping", &overlap]).bad(1, &["'placement' is given twice"]);
+    farreach(["sim", &trace, "-m", "t94/single:placement=thp", "--mapping", &overlap])
+        .bad(1, &["'placement' is given twice"]);
     farreach(["sim", &trace, "-m", "ps/8k", "--mapping", &overlap]).bad(1, &["page_size = 8K", "4K"]);
 }
 
 /// A user who may not see frames, whoever runs the tests.
 fn without_privilege(command: &mut Command) -> &mut Command {
     const PR_CAPBSET_DROP: libc::c_int = 24;
-    // SYS_ADMIN shows frames, SYS_PTRACE and the two of files show what belongs to others. A user who is not root has none of
-    // them and may not drop any: that is as good.
+    // SYS_ADMIN shows frames, SYS_PTRACE and the two of files show what belongs to others. A user who is not root has
+    // none of them and may not drop any: that is as good.
     let drop = || {
         for capability in [21, 19, 1, 2] {
             // SAFETY: plain numbers.
@@ -129,14 +131,19 @@ fn rmm15_44_the_page_stands_alone_and_says_what_the_json_says() {
         assert!(!page.contains(word), "{word} in the page");
     }
     let (result, text) = (ran.json(), text(&page));
-    for words in ["perl -e", "Ranges that cover the memory", "Sizes of ranges", "2 MB pages", "heap", "Memory over time, MiB"] {
+    for words in
+        ["perl -e", "Ranges that cover the memory", "Sizes of ranges", "2 MB pages", "heap", "Memory over time, MiB"]
+    {
         assert!(text.contains(words), "{words}: {text}");
     }
     // The exact numbers of both halves, or of the one that this user may see.
     let peak = &result["peak"];
     let max_pages = |kind: &str| peak[kind]["max_pages"].as_u64().map(farreach_report::format::grouped);
     let shown = [max_pages("virtual_ranges"), max_pages("physical_ranges")];
-    assert!(text.contains(&format!("max_pages{}", shown.iter().flatten().cloned().collect::<String>())), "{shown:?}: {text}");
+    assert!(
+        text.contains(&format!("max_pages{}", shown.iter().flatten().cloned().collect::<String>())),
+        "{shown:?}: {text}"
+    );
     assert_eq!(text.contains("Only the virtual half"), result["frames_visible"] == false);
     for need in peak["needs"].as_array().unwrap() {
         let shown = farreach_report::format::count(need["entries"].as_u64().unwrap());
@@ -166,7 +173,8 @@ fn without_privilege_the_virtual_half_is_shown() {
 fn looks_come_soon_at_first() {
     let ran = farreach(["contiguity", "--json", "--", "sleep", "0.5"]).good();
     let result = ran.json();
-    let times: Vec<f64> = result["samples"].as_array().unwrap().iter().map(|s| s["seconds"].as_f64().unwrap()).collect();
+    let times: Vec<f64> =
+        result["samples"].as_array().unwrap().iter().map(|s| s["seconds"].as_f64().unwrap()).collect();
     assert!((2..=8).contains(&times.len()), "{times:?}");
 }
 
@@ -206,8 +214,8 @@ fn processes_without_memory_or_right_are_told_apart() {
     farreach(["contiguity", "-p", &pid]).bad(1, &[&pid, "(true) has ended"]);
     child.wait().unwrap();
     farreach(["contiguity", "-p", &pid]).bad(1, &[&pid, "there is none"]);
-    // Process 1 has more rights than who has given some up. One that is an ordinary user's own, in a container, can be read.
-    // SAFETY: it only returns a number.
+    // Process 1 has more rights than who has given some up. One that is an ordinary user's own, in a container, can be
+    // read. SAFETY: it only returns a number.
     let own = unsafe { libc::geteuid() } != 0 && std::fs::read("/proc/1/smaps").is_ok();
     let ran = Ran::of(without_privilege(command().args(["contiguity", "-p", "1"])).output().unwrap());
     if !own {

@@ -56,8 +56,12 @@ fn an_installation_works_by_itself_and_goes_again() {
     assert_eq!(run(&["machines", &preset, "--json"]).good().json(), line("machines t94/partial --json").good().json());
 
     std::fs::remove_dir_all(format!("{prefix}/lib")).unwrap();
-    let places =
-        [&*format!("{prefix}/lib/farreach, "), "/valgrind", "farreach-amd64-linux is not there", "FARREACH_VALGRIND_DIR"];
+    let places = [
+        &*format!("{prefix}/lib/farreach, "),
+        "/valgrind",
+        "farreach-amd64-linux is not there",
+        "FARREACH_VALGRIND_DIR",
+    ];
     run(&["run", "--", "true"]).bad(125, &places);
     make("uninstall", &dir.path(""));
     assert_eq!(files(&prefix), [""; 0]);
@@ -86,7 +90,9 @@ fn every_subcommand_has_a_manual_page() {
     ] {
         assert!(page.contains(words), "'{words}' is not in: {page}");
     }
-    assert!(dir.names().iter().all(|name| name.starts_with("farreach") && name.ends_with(".1") && !name.contains("-man")));
+    assert!(
+        dir.names().iter().all(|name| name.starts_with("farreach") && name.ends_with(".1") && !name.contains("-man"))
+    );
     farreach(["man", "/nonexistent/folder"]).bad(1, &["/nonexistent/folder"]);
 }
 

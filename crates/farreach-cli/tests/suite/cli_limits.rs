@@ -5,7 +5,8 @@ use std::process::Command;
 
 const EXE: &str = env!("CARGO_BIN_EXE_farreach");
 
-/// A script of bash in which `$farreach` is the command, with the recorder at hand and a directory of its own for temporary files.
+/// A script of bash in which `$farreach` is the command, with the recorder at hand and a directory of its own for
+/// temporary files.
 fn bash(temp: &Dir, script: &str) -> Ran {
     let mut bash = Command::new("bash");
     bash.args(["-c", script]).env("farreach", EXE).env("TMPDIR", temp.path("")).env_remove("RUST_BACKTRACE");
@@ -20,7 +21,10 @@ fn without_memory_there_is_a_message_and_no_file() {
         dir.path("result")
     );
     let ran = bash(&dir, &script);
-    ran.bad(1, &["farreach: out of memory: the system refused ", " bytes; the limit of this process is 40000 KiB (ulimit -v)"]);
+    ran.bad(
+        1,
+        &["farreach: out of memory: the system refused ", " bytes; the limit of this process is 40000 KiB (ulimit -v)"],
+    );
     assert!(!dir.names().contains(&"result".to_owned()));
     // The same of a command that runs a program: its statuses are the program's.
     let ran = bash(&dir, "ulimit -v 40000; exec $farreach run --threads 1 -m all -- true");

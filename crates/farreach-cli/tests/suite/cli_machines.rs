@@ -32,7 +32,10 @@ fn wrong_descriptions() {
         ("rmm15/2m", &["did you mean 'ps/2m', 'ds13/2m' or 'rmm15/4k'?"]),
         ("", &["no preset '';", "(t94, ps, "]),
         ("t94/single:entrys=3", &["unknown key 'entrys'; did you mean 'entries'? `farreach machines --keys single` "]),
-        ("t94/partial:size=4K", &["unknown key 'size'; did you mean", "'page_size'", "--keys partial:placement=reservation` "]),
+        (
+            "t94/partial:size=4K",
+            &["unknown key 'size'; did you mean", "'page_size'", "--keys partial:placement=reservation` "],
+        ),
         ("t94/single:xyzzy=4K", &["unknown key 'xyzzy'; `farreach machines --keys single` explains all"]),
         ("t94/single:entries=0", &["entries = 0", "1 to 65536"]),
         ("t94/single:entries=65537", &["entries = 65537", "1 to 65536"]),
@@ -42,7 +45,10 @@ fn wrong_descriptions() {
         ("t94/single:entries", &["'entries'", "key=value"]),
         ("t94/single:kind=other", &["kind = 'other'", "single, superpage"]),
         ("t94/single:kind=cluster", &["kind = 'cluster'", "single, superpage", "; did you mean 'clustered'?"]),
-        ("t94/single:placement=segmnet", &["placement = 'segmnet'", "demand, reservation", "; did you mean 'segment'?"]),
+        (
+            "t94/single:placement=segmnet",
+            &["placement = 'segmnet'", "demand, reservation", "; did you mean 'segment'?"],
+        ),
         ("sv97/softvm:table=radiks", &["table = radiks", "linear, radix", "; did you mean 'radix'?"]),
         ("t94/single:replacement=clock", &["replacement = clock", "used-bit, lru, fifo, random"]),
         ("t94/single:replacement=fifi", &["replacement = fifi", "used-bit, lru, fifo, random; did you mean 'fifo'?"]),
@@ -82,7 +88,8 @@ fn wrong_descriptions() {
     line("machines nosuch").bad(1, &["no preset 'nosuch'", "group of them (t94, ps, ", ", all)"]);
     // A group has no keys of its own, and what one of its machines refuses is refused.
     line("machines --keys ds13").bad(1, &["no preset 'ds13'; did you mean 'ds13/4k', 'ds13/2m' or 'ds13/1g'?"]);
-    farreach(["sim", &trace, "-m", "ds13:segments=2"]).bad(1, &["machine 'ds13/4k:segments=2'", "unknown key 'segments'"]);
+    farreach(["sim", &trace, "-m", "ds13:segments=2"])
+        .bad(1, &["machine 'ds13/4k:segments=2'", "unknown key 'segments'"]);
     line("machines --keys").bad(2, &["NAME"]);
     line("machines t94/single --keys --json").bad(2, &["--keys", "--json"]);
 }
@@ -184,8 +191,9 @@ fn keys_are_explained() {
 #[test]
 fn forty_machines_at_once() {
     let mut text = sweep(100, 3);
-    (0..2000u64)
-        .for_each(|i| text += &format!("I  {:x},4\n S {:x},8\n", 4096 + i * 52, 0x5000_0000 + (i * i * 7919) % 2_000_000));
+    (0..2000u64).for_each(|i| {
+        text += &format!("I  {:x},4\n S {:x},8\n", 4096 + i * 52, 0x5000_0000 + (i * i * 7919) % 2_000_000)
+    });
     let kinds = ["single", "superpage", "partial", "complete"];
     let machines: Vec<String> = (0..40).map(|i| format!("t94/{}:entries={}", kinds[i % 4], 2 + i)).collect();
     let run = |machines: &[String]| {
@@ -214,8 +222,9 @@ fn forty_machines_at_once() {
 #[test]
 fn machines_with_caches_stand_beside_tlbs() {
     let mut text = sweep(60, 3);
-    (0..3000u64)
-        .for_each(|i| text += &format!("I  {:x},4\n S {:x},8\n", 4096 + i * 52, 0x5000_0000 + (i * i * 7919) % 2_000_000));
+    (0..3000u64).for_each(|i| {
+        text += &format!("I  {:x},4\n S {:x},8\n", 4096 + i * 52, 0x5000_0000 + (i * i * 7919) % 2_000_000)
+    });
     let all = ["-m", "sv97/softvm:l2_size=64K", "-m", "t94/single", "-m", "sv97/mips:entries=16", "-m", "sv97/x86"];
     let run = |form: &'static str| {
         let args = ["sim", "-", form].into_iter().filter(|a| !a.is_empty()).chain(all);
@@ -237,7 +246,10 @@ fn machines_with_caches_stand_beside_tlbs() {
         assert!(m["system"]["fetch"]["accesses"].as_u64().unwrap() >= instructions, "{name}");
         let cpi: f64 = m["overhead"].as_array().unwrap().iter().map(|row| row["cpi"].as_f64().unwrap()).sum();
         let of_cost = m["cost"]["cycles_per_instruction"].as_f64().unwrap();
-        assert!((cpi - of_cost).abs() < 1e-9 * of_cost.max(1.0) + 1.0 / instructions as f64, "{name}: {cpi} and {of_cost}");
+        assert!(
+            (cpi - of_cost).abs() < 1e-9 * of_cost.max(1.0) + 1.0 / instructions as f64,
+            "{name}: {cpi} and {of_cost}"
+        );
         assert!(m["config"].get("penalty").is_none(), "a TLB miss has no one price here");
     }
     let table = run("").out;
@@ -247,7 +259,8 @@ fn machines_with_caches_stand_beside_tlbs() {
     farreach(["sim", "-", "-m", "sv97/softvm:penalty=3"]).bad(1, &["unknown key 'penalty'", "--keys softvm` explains"]);
 }
 
-/// A kind of hardware stands for a machine of it with every key at its default: what a message about unknown keys names works.
+/// A kind of hardware stands for a machine of it with every key at its default: what a message about unknown keys names
+/// works.
 #[test]
 fn a_kind_is_explained_and_printed() {
     let dir = Dir::new();
@@ -263,7 +276,8 @@ fn a_kind_is_explained_and_printed() {
     line("machines single:entires=3").bad(1, &["unknown key 'entires'; did you mean 'entries'?"]);
 }
 
-/// The reference of all keys names every key that a machine of any kind, on any policy, can have; and the book has this very text.
+/// The reference of all keys names every key that a machine of any kind, on any policy, can have; and the book has this
+/// very text.
 #[test]
 fn the_reference_has_every_key() {
     use farreach_machine::{Hardware, MachineSpec};
@@ -275,7 +289,8 @@ fn the_reference_has_every_key() {
         rest.split("\n##").next().unwrap()
     };
     let (designs, systems) = (farreach_hw::tlb::DESIGNS.iter(), farreach_hw::system::SYSTEMS.iter());
-    let hardware: Vec<Hardware> = designs.map(|d| Hardware::Tlb(d)).chain(systems.map(|s| Hardware::System(s))).collect();
+    let hardware: Vec<Hardware> =
+        designs.map(|d| Hardware::Tlb(d)).chain(systems.map(|s| Hardware::System(s))).collect();
     for part in &hardware {
         let (kind, keys) = match part {
             Hardware::Tlb(design) => (design.kind, design.keys),
@@ -294,7 +309,9 @@ fn the_reference_has_every_key() {
         policy.keys.iter().for_each(|key| assert!(section.contains(&row(key.name)), "{} of {}", key.name, policy.name));
     }
     // Of every row the borders are borders: what a key accepts has none.
-    text.lines().filter(|line| line.starts_with("| ")).for_each(|line| assert_eq!(line.matches(" | ").count(), 3, "{line}"));
+    text.lines()
+        .filter(|line| line.starts_with("| "))
+        .for_each(|line| assert_eq!(line.matches(" | ").count(), 3, "{line}"));
     let book = crate::common::root().join("docs/book/src/generated/keys.md");
     let printed = std::fs::read_to_string(&book).unwrap();
     assert!(printed == text, "{}: the keys are others now; `make book` takes them over", book.display());
@@ -332,6 +349,7 @@ fn the_seed_changes_random_replacement_only() {
         assert_eq!(a["machines"][i]["config"]["seed"], 1);
     }
     // A seed of the machine itself counts for it.
-    let own = fed(["sim", "-", "--json", "--seed", "9", "-m", "t94/set-associative:seed=2"], text.as_bytes()).good().json();
+    let own =
+        fed(["sim", "-", "--json", "--seed", "9", "-m", "t94/set-associative:seed=2"], text.as_bytes()).good().json();
     assert_eq!(own["machines"][0]["counts"], c["machines"][4]["counts"]);
 }

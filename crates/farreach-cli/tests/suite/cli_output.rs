@@ -57,7 +57,8 @@ fn json_keeps_its_contract() {
 
 #[test]
 fn csv_has_the_same_numbers() {
-    let args = |form: &'static str| ["sim", "-", form, "-m", "t94/superpage:sizes=4K+64K,entries=16", "-m", "t94/partial"];
+    let args =
+        |form: &'static str| ["sim", "-", form, "-m", "t94/superpage:sizes=4K+64K,entries=16", "-m", "t94/partial"];
     let r = fed(args("--json"), TEXT.as_bytes()).good().json();
     let text = fed(args("--csv"), TEXT.as_bytes()).good().out;
     let mut reader = csv::Reader::from_reader(text.as_bytes());
@@ -69,7 +70,9 @@ fn csv_has_the_same_numbers() {
     for (row, m) in rows.iter().zip(r["machines"].as_array().unwrap()) {
         assert_eq!(row[0], *m["name"].as_str().unwrap());
         for part in ["counts", "memory"] {
-            for (key, value) in m[part].as_object().unwrap().iter().filter(|(k, _)| part != "memory" || *k != "touched_bytes") {
+            for (key, value) in
+                m[part].as_object().unwrap().iter().filter(|(k, _)| part != "memory" || *k != "touched_bytes")
+            {
                 let column = header.iter().position(|h| h == key).unwrap_or_else(|| panic!("{key} in {header:?}"));
                 assert_eq!(row[column], value.to_string(), "{key}");
             }
@@ -191,14 +194,17 @@ fn what_is_read_is_not_overwritten() {
     let dir = Dir::new();
     let (trace, machine) = (dir.write("t", TEXT), dir.write("m.toml", "kind = \"single\"\n"));
     std::os::unix::fs::symlink("t", dir.path("link")).unwrap();
-    for (to, read) in [("t", "t"), ("./t", "t"), ("link", "t"), ("t", "link"), ("m.toml", "m.toml"), (".//m.toml", "m.toml")] {
+    for (to, read) in
+        [("t", "t"), ("./t", "t"), ("link", "t"), ("t", "link"), ("m.toml", "m.toml"), (".//m.toml", "m.toml")]
+    {
         for option in ["-o", "--html"] {
             let mut args = ["sim", &trace, "-m", &machine];
             let (link, to) = (dir.path(read), dir.path(to));
             if read == "link" {
                 args[1] = &link;
             }
-            farreach(args.iter().chain(&[option, to.as_str()])).bad(1, &[&to, option.trim_start_matches('-'), "overwrite"]);
+            farreach(args.iter().chain(&[option, to.as_str()]))
+                .bad(1, &[&to, option.trim_start_matches('-'), "overwrite"]);
         }
     }
     // Files that keys name, in an override and in a description.
@@ -279,8 +285,19 @@ fn messages_obey_nobody() {
 
 #[test]
 fn every_subcommand_has_help_with_examples() {
-    let commands =
-        ["", "run", "record", "sim", "pagesize", "trace", "trace info", "trace check", "trace convert", "machines", "area"];
+    let commands = [
+        "",
+        "run",
+        "record",
+        "sim",
+        "pagesize",
+        "trace",
+        "trace info",
+        "trace check",
+        "trace convert",
+        "machines",
+        "area",
+    ];
     for command in commands {
         for flag in ["--help", "-h"] {
             let text = line(&format!("{command} {flag}")).good().out;

@@ -1,4 +1,5 @@
-//! Does `farreach pagesize` keep its contract (PS-10), and is a running program counted as its stored trace is (PS-4, CA-17)?
+//! Does `farreach pagesize` keep its contract (PS-10), and is a running program counted as its stored trace is (PS-4,
+//! CA-17)?
 
 use crate::cli::{Dir, Ran, fed, line, sweep};
 use serde_json::Value;
@@ -6,7 +7,12 @@ use serde_json::Value;
 const SIZES: usize = 10;
 
 fn rows(result: &Value, key: &str) -> Vec<u64> {
-    result["rows"].as_array().unwrap().iter().map(|r| r[key].as_u64().unwrap_or_else(|| panic!("{key} in {r}"))).collect()
+    result["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|r| r[key].as_u64().unwrap_or_else(|| panic!("{key} in {r}")))
+        .collect()
 }
 
 fn without_source(result: &Value) -> Value {
@@ -49,8 +55,17 @@ fn json_keeps_its_contract() {
 #[test]
 fn options_choose_sizes_entries_and_machines_beside() {
     let text = sweep(128, 3);
-    let args =
-        ["pagesize", "-", "--json", "--sizes", "4K,64K", "--entries", "7", "-m", "t94/single:split=true,replacement=lru"];
+    let args = [
+        "pagesize",
+        "-",
+        "--json",
+        "--sizes",
+        "4K,64K",
+        "--entries",
+        "7",
+        "-m",
+        "t94/single:split=true,replacement=lru",
+    ];
     let r = fed(args, text.as_bytes()).good().json();
     assert_eq!((rows(&r, "page_size"), rows(&r, "data_misses")), (vec![4096, 65536], vec![384, 24]));
     let machine = &r["policies"][2];
@@ -68,7 +83,8 @@ fn options_choose_sizes_entries_and_machines_beside() {
         assert!(table.contains(word), "{word} in {table}");
     }
     // Of a machine: its misses, how many percent of those of 4 KB pages they are, and what is in its cycles.
-    let row: Vec<&str> = table.lines().find(|l| l.starts_with("t94/single")).expect("its row").split_whitespace().collect();
+    let row: Vec<&str> =
+        table.lines().find(|l| l.starts_with("t94/single")).expect("its row").split_whitespace().collect();
     assert_eq!(row[1..5], ["0", "–", "384", "100"], "{table}");
     assert!(table.contains("miss cycles: spent on TLB misses, at a penalty in cycles of 40."), "{table}");
 }
@@ -83,7 +99,8 @@ fn csv_has_the_same_numbers() {
     let header: Vec<String> = reader.headers().unwrap().iter().map(str::to_owned).collect();
     let lines: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
     assert_eq!(lines.len(), SIZES + 3);
-    let cell = |line: usize, key: &str| &lines[line][header.iter().position(|h| h == key).unwrap_or_else(|| panic!("{key}"))];
+    let cell =
+        |line: usize, key: &str| &lines[line][header.iter().position(|h| h == key).unwrap_or_else(|| panic!("{key}"))];
     for i in 0..SIZES {
         for key in ["page_size", "fetch_misses", "data_misses", "total_bytes", "page_table_bytes", "write_back_bytes"] {
             assert_eq!(cell(i, key), r["rows"][i][key].to_string(), "{key}");
@@ -155,8 +172,9 @@ fn a_running_program_is_its_trace() {
     assert!(rows(&live, "code_bytes")[0] > 0 && live["workload"]["instructions"].as_u64() > Some(1000));
 }
 
-/// CA-18 on a real program: pages of 2^s bytes are 4 KB pages of the program with its addresses shifted, and those are what the laboratory's
-/// own TLBs count, at every number of entries. References only, so nothing else changes a translation.
+/// CA-18 on a real program: pages of 2^s bytes are 4 KB pages of the program with its addresses shifted, and those are
+/// what the laboratory's own TLBs count, at every number of entries. References only, so nothing else changes a
+/// translation.
 #[test]
 fn a_real_program_counts_as_the_laboratory_counts_it() {
     let dir = Dir::new();
@@ -192,13 +210,17 @@ fn a_real_program_counts_as_the_laboratory_counts_it() {
             let lookups: u64 = kinds.iter().map(|k| sim["workload"]["lookups"][k].as_u64().unwrap()).sum();
             assert_eq!(study["rows"][i][key], lookups);
         }
-        assert_eq!(study["rows"][i]["total_bytes"].as_u64(), sim["workload"]["touched_bytes"].as_u64().map(|b| b << by));
+        assert_eq!(
+            study["rows"][i]["total_bytes"].as_u64(),
+            sim["workload"]["touched_bytes"].as_u64().map(|b| b << by)
+        );
     }
 }
 
 /// A line of Lackey text with the addresses of its first and last byte shifted.
 fn shift(line: &str, by: u32) -> String {
-    let Some((head, (addr, size))) = line.split_at_checked(3).and_then(|(h, rest)| Some((h, rest.split_once(',')?))) else {
+    let Some((head, (addr, size))) = line.split_at_checked(3).and_then(|(h, rest)| Some((h, rest.split_once(',')?)))
+    else {
         return format!("{line}\n");
     };
     let (addr, size) = (u64::from_str_radix(addr.trim(), 16).unwrap(), size.trim().parse::<u64>().unwrap());

@@ -9,8 +9,9 @@ const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/papers
 
 /// What `papers --all --small --csv` found when a person last accepted it: every number, every verdict and its reason.
 ///
-/// `make test` has the optimised program do all of it (FARREACH_RELEASE). The program of the test profile is many times slower, because
-/// it compares every lookup with the page table: a plain `cargo test` checks two studies with it, `make test-long` all (FARREACH_TIMES).
+/// `make test` has the optimised program do all of it (FARREACH_RELEASE). The program of the test profile is many times
+/// slower, because it compares every lookup with the page table: a plain `cargo test` checks two studies with it, `make
+/// test-long` all (FARREACH_TIMES).
 #[test]
 fn numbers_and_verdicts_of_the_small_set_are_the_accepted_ones() {
     let dir = Dir::new();
@@ -68,7 +69,8 @@ fn what_was_run_is_not_run_again() {
     dir.write("sweep.lackey", sweep(201, 3));
     assert!(again().err.contains("5 runs of machines"));
     for option in [["--limit", "100"], ["--seed", "1"]] {
-        let other = farreach(["papers", "t94-table1", "--workload", &file, "--cache", &cache].into_iter().chain(option));
+        let other =
+            farreach(["papers", "t94-table1", "--workload", &file, "--cache", &cache].into_iter().chain(option));
         assert!(other.err.contains("5 runs of machines"), "{option:?}: {}", other.err);
     }
 }
@@ -116,7 +118,8 @@ fn an_interrupted_run_goes_on_where_it_stopped() {
 fn a_page_is_complete_in_itself() {
     let dir = Dir::new();
     let (file, page) = (trace(&dir), dir.path("papers.html"));
-    let ran = farreach(["papers", "t94-table9", "t94-fig2", "-w", &file, "--cache", &dir.path("cache"), "--html", &page]);
+    let ran =
+        farreach(["papers", "t94-table9", "t94-fig2", "-w", &file, "--cache", &dir.path("cache"), "--html", &page]);
     assert_eq!(ran.status, 0, "{}", ran.err);
     let html = dir.read("papers.html");
     for words in ["Content-Security-Policy", "<svg", "H-T94-13", "id=\"t94-table9\"", "partial f=4"] {
@@ -128,7 +131,8 @@ fn a_page_is_complete_in_itself() {
     // Whatever form is printed, the page is written.
     for form in ["--markdown", "--csv"] {
         std::fs::remove_file(&page).unwrap();
-        let args = ["papers", "t94-table9", "t94-fig2", "-w", &file, "--cache", &dir.path("cache"), form, "--html", &page];
+        let args =
+            ["papers", "t94-table9", "t94-fig2", "-w", &file, "--cache", &dir.path("cache"), form, "--html", &page];
         let ran = farreach(args);
         assert_eq!((ran.status, ran.out.is_empty()), (0, false), "{form}: {}", ran.err);
         assert!(dir.read("papers.html") == html, "{form}");
@@ -140,13 +144,15 @@ fn bad_input_is_refused_with_what_there_is() {
     let dir = Dir::new();
     let cache = dir.path("cache");
     farreach(["papers", "t94-table11", "--cache", &cache]).bad(1, &["t94-table11", "t94-table10", "ps-itlb"]);
-    farreach(["papers", "t94-table6", "-w", "no-such", "--cache", &cache]).bad(1, &["no-such", "`farreach workloads` lists"]);
+    farreach(["papers", "t94-table6", "-w", "no-such", "--cache", &cache])
+        .bad(1, &["no-such", "`farreach workloads` lists"]);
     let file = trace(&dir);
     farreach(["papers", "t94-table6", "-w", &file, "-w", &file, "--cache", &cache]).bad(1, &["twice"]);
     farreach(["papers", "--all", "t94-table6"]).bad(2, &["--all"]);
     farreach(["papers", "t94-table6", "--markdown", "--csv"]).bad(2, &["--markdown"]);
     let page = dir.path("no/such/folder.html");
-    farreach(["papers", "t94-table6", "-w", &file, "--cache", &cache, "--html", &page]).bad(1, &["no/such/folder.html"]);
+    farreach(["papers", "t94-table6", "-w", &file, "--cache", &cache, "--html", &page])
+        .bad(1, &["no/such/folder.html"]);
     let list = farreach(["papers"]).good();
     assert!(list.out.contains("t94-table6") && list.out.contains("--all"), "{}", list.out);
 }

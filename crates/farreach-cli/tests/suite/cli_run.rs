@@ -200,7 +200,11 @@ fn scripts_need_an_interpreter() {
     let long = script("long", &format!("#!/bin/sh{}\nexit 4\n", " ".repeat(300)));
     for (name, status, words) in [
         (script("gone", "#!/nonexistent/interpreter\n"), 127, ["gone", "/nonexistent/interpreter: No such file"]),
-        (script("gone-twice", &format!("#!{}\n", dir.path("gone"))), 127, ["gone-twice", "/nonexistent/interpreter: No such"]),
+        (
+            script("gone-twice", &format!("#!{}\n", dir.path("gone"))),
+            127,
+            ["gone-twice", "/nonexistent/interpreter: No such"],
+        ),
         (script("directory", "#!/etc\n"), 126, ["/etc", "not a file"]),
         (script("plain", "#!/etc/passwd\n"), 126, ["/etc/passwd", "not executable"]),
         (script("nothing", "#!  \n/bin/sh"), 126, ["nothing", "names no interpreter"]),
@@ -418,8 +422,9 @@ fn a_trace_is_written_whole_or_not_at_all() {
     let old = dir.write("old", "old");
     let tool = crate::common::tool().display();
     let exe = env!("CARGO_BIN_EXE_farreach");
-    let script =
-        format!("ulimit -f 1; FARREACH_VALGRIND_DIR={tool} {exe} record -o {old} -- true 2>&1 | cat; exit ${{PIPESTATUS[0]}}");
+    let script = format!(
+        "ulimit -f 1; FARREACH_VALGRIND_DIR={tool} {exe} record -o {old} -- true 2>&1 | cat; exit ${{PIPESTATUS[0]}}"
+    );
     let ran = Ran::of(Command::new("bash").args(["-c", &script]).output().unwrap());
     assert_eq!(ran.status, 125, "{}", ran.out);
     assert!(ran.out.contains("File too large"), "{}", ran.out);

@@ -9,8 +9,8 @@ fn sim(text: &str, more: &[&str]) -> Ran {
 }
 
 /// 256 pages, three times. 64 entries for single pages, of which none is used again before it is replaced: every lookup
-/// misses. The 16 superpages or blocks of 16 pages fit: every page misses once, when it is first touched; the load of the
-/// 16th page of a group makes the superpage. 256 entries in 64 sets of 4 ways: each set gets exactly 4 pages.
+/// misses. The 16 superpages or blocks of 16 pages fit: every page misses once, when it is first touched; the load of
+/// the 16th page of a group makes the superpage. 256 entries in 64 sets of 4 ways: each set gets exactly 4 pages.
 #[test]
 fn a_sweep_over_256_pages_by_hand() {
     let result = sim(&sweep(256, 3), &[]).good().json();
@@ -66,10 +66,14 @@ fn a_modify_is_a_load_and_a_store_and_a_crossing_is_two_lookups() {
 
 #[test]
 fn a_limit_is_exact() {
-    let text: String = (0..50).map(|i| format!("I  {:x},4\n L {:x},8\n S {:x},4\n", 4096 + 4 * i, 1 << 20, 1 << 21)).collect();
+    let text: String =
+        (0..50).map(|i| format!("I  {:x},4\n L {:x},8\n S {:x},4\n", 4096 + 4 * i, 1 << 20, 1 << 21)).collect();
     for n in [1, 2, 15, 16, 17, 33, 49] {
         let w = sim(&text, &["--limit", &n.to_string()]).good().json()["workload"].clone();
-        assert_eq!((w["instructions"].as_u64(), w["stopped"].as_str()), (Some(n), Some(format!("--limit {n}").as_str())));
+        assert_eq!(
+            (w["instructions"].as_u64(), w["stopped"].as_str()),
+            (Some(n), Some(format!("--limit {n}").as_str()))
+        );
     }
     // Without fetches, references count; what stands before the first fetch is no instruction.
     let w = sim(&sweep(10, 10), &["--limit", "37"]).good().json()["workload"].clone();
@@ -104,12 +108,14 @@ fn compressed_files_are_found_by_content() {
 
 /// Records of twelve bytes: type, size, value.
 fn records(records: &[(u16, u16, u64)]) -> Vec<u8> {
-    let bytes =
-        |&(ty, size, value): &(u16, u16, u64)| [&ty.to_le_bytes()[..], &size.to_le_bytes(), &value.to_le_bytes()].concat();
+    let bytes = |&(ty, size, value): &(u16, u16, u64)| {
+        [&ty.to_le_bytes()[..], &size.to_le_bytes(), &value.to_le_bytes()].concat()
+    };
     records.iter().flat_map(bytes).collect()
 }
 
-/// Two threads take turns by their timestamps, each time a load of a page of its own; two entries hold the pages of both.
+/// Two threads take turns by their timestamps, each time a load of a page of its own; two entries hold the pages of
+/// both.
 #[test]
 fn a_folder_is_a_trace_with_a_file_for_each_thread() {
     let dir = Dir::new();
@@ -188,7 +194,8 @@ fn odd_but_allowed() {
     let ends = sim(" L fffffffffffffffe,1\n S fffffffffffff000,8\n L fffffffffffeeffc,8\n L 0,1\n", &[]).good().json();
     // Pages 2^52-1 (twice), 2^52-18 and the next, 0.
     assert_eq!(each(&ends, "misses"), [4; 5]);
-    let result = sim("==7== Lackey\n\n L ABCDE000,4\n L abcde000,4\n L 00000000abcde000,004\n--7-- x\n", &[]).good().json();
+    let result =
+        sim("==7== Lackey\n\n L ABCDE000,4\n L abcde000,4\n L 00000000abcde000,004\n--7-- x\n", &[]).good().json();
     assert_eq!((each(&result, "lookups"), each(&result, "misses")), (vec![3; 5], vec![1; 5]));
     // A reference over 17 pages.
     let long = sim(" L 1000,65536\n L 1fff,65536\n", &["-m", "t94/single"]).good().json();
@@ -235,7 +242,9 @@ fn a_reader_that_goes_away_is_no_failure() {
     let dir = Dir::new();
     let file = dir.write("t", sweep(100, 100));
     let exe = env!("CARGO_BIN_EXE_farreach");
-    for what in [&format!("sim {file} --json") as &str, "machines", "machines t94/single --keys", "area single", "--help"] {
+    for what in
+        [&format!("sim {file} --json") as &str, "machines", "machines t94/single --keys", "area single", "--help"]
+    {
         let script = format!("set -o pipefail; {{ sleep 0.05; {exe} {what}; }} | true");
         let ran = Ran::of(Command::new("bash").args(["-c", &script]).output().unwrap());
         assert_eq!((ran.status, ran.err.as_str()), (0, ""), "{what}");

@@ -10,10 +10,14 @@ fn cached(dir: &Dir, words: &str) -> Ran {
 #[test]
 fn the_catalogue_is_listed() {
     let table = line("workloads").good().out;
-    let row =
-        |name: &str| table.lines().find(|l| l.split_whitespace().next() == Some(name)).unwrap_or_else(|| panic!("{name}"));
+    let row = |name: &str| {
+        table.lines().find(|l| l.split_whitespace().next() == Some(name)).unwrap_or_else(|| panic!("{name}"))
+    };
     assert!(row("kernel/gups").contains("GUPS") && row("kernel/gups").contains("built in"), "{table}");
-    assert!(row("ngspice").contains("spice") && (row("ngspice").contains("installed") || row("ngspice").contains("missing")));
+    assert!(
+        row("ngspice").contains("spice")
+            && (row("ngspice").contains("installed") || row("ngspice").contains("missing"))
+    );
     // Columns stand below their headings.
     let (head, at) = (table.lines().next().unwrap(), |text: &str, word: &str| text.find(word).unwrap());
     assert_eq!(at(head, "stands for"), at(row("kernel/gups"), "GUPS"));
@@ -34,13 +38,17 @@ fn one_workload_is_shown() {
     let text = line("workloads mummer").good().out;
     assert!(text.contains("made by dna, 4 MiB, seed 1") && text.contains("mummer -maxmatch"), "{text}");
     let text = line("workloads redis").good().out;
-    assert!(text.contains("command     redis-server") && text.contains("load        redis-benchmark -p {port}"), "{text}");
+    assert!(
+        text.contains("command     redis-server") && text.contains("load        redis-benchmark -p {port}"),
+        "{text}"
+    );
 }
 
 #[test]
 fn what_cannot_be_is_refused() {
     line("workloads nosuch").bad(1, &["no workload 'nosuch'; `farreach workloads` lists"]);
-    line("workloads kernel/gusp").bad(1, &["no workload 'kernel/gusp'; did you mean 'gups'? `farreach workloads` lists"]);
+    line("workloads kernel/gusp")
+        .bad(1, &["no workload 'kernel/gusp'; did you mean 'gups'? `farreach workloads` lists"]);
     line("sim workload:ngspcie").bad(1, &["no workload 'ngspcie'; did you mean 'ngspice'?"]);
     line("workloads gups --trace").bad(2, &["--output"]);
     line("workloads --prepare").bad(2, &["NAME"]);
@@ -62,7 +70,8 @@ fn what_cannot_be_is_refused() {
 fn a_kernel_becomes_a_trace_that_is_sound() {
     let dir = Dir::new();
     let trace = dir.path("cells.frt");
-    let made = farreach(["workloads", "kernel/cells", "--trace", "-o", &trace, "--size", "1M", "--references", "300000"]);
+    let made =
+        farreach(["workloads", "kernel/cells", "--trace", "-o", &trace, "--size", "1M", "--references", "300000"]);
     assert_eq!((made.status, made.out.as_str()), (0, ""), "{}", made.err);
     assert!(made.err.contains("cells.frt") && made.err.contains("references"), "{}", made.err);
     assert!(farreach(["trace", "check", &trace]).good().out.contains("sound"));
@@ -77,7 +86,8 @@ fn a_kernel_becomes_a_trace_that_is_sound() {
     // A limit ends it early.
     let short = dir.path("short.frt");
     farreach(["workloads", "cells", "--trace", "-o", &short, "--limit", "50000"]);
-    let instructions = farreach(["trace", "info", "--json", &short]).good().json()["totals"]["instructions"].as_u64().unwrap();
+    let instructions =
+        farreach(["trace", "info", "--json", &short]).good().json()["totals"]["instructions"].as_u64().unwrap();
     assert!((50_000..200_000).contains(&instructions), "{instructions}");
 }
 

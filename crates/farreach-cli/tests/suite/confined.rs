@@ -1,4 +1,5 @@
-//! Programs that confine themselves: to small files, to another root, to a container of processes. They and their children are recorded.
+//! Programs that confine themselves: to small files, to another root, to a container of processes. They and their
+//! children are recorded.
 
 use std::time::{Duration, Instant};
 

@@ -24,7 +24,8 @@ fn a_faulting_instruction_counts_when_it_succeeds() {
     assert_eq!(protects, 64);
 }
 
-/// Whether its address word is written already or not: what straight code did is the same with faults that are mended and without.
+/// Whether its address word is written already or not: what straight code did is the same with faults that are mended
+/// and without.
 #[test]
 fn faults_between_references_that_share_a_word() {
     let program = program("faults", &["-static"]);
@@ -53,8 +54,12 @@ fn faults_between_references_that_share_a_word() {
             }
             on
         });
-        let protects = r.ops.iter().filter(|(_, op)| matches!(op, Op::Protect { len: 4096, prot: Prot::RW, .. })).count();
-        (all.map(|a| Access { addr: if inside(&a) { a.addr - pages } else { a.addr }, ..a }).collect::<Vec<_>>(), protects)
+        let protects =
+            r.ops.iter().filter(|(_, op)| matches!(op, Op::Protect { len: 4096, prot: Prot::RW, .. })).count();
+        (
+            all.map(|a| Access { addr: if inside(&a) { a.addr - pages } else { a.addr }, ..a }).collect::<Vec<_>>(),
+            protects,
+        )
     };
     let ((open, none), (closed, mended)) = (work(&["open"]), work(&[]));
     assert_eq!((none, mended), (0, 8));
@@ -113,7 +118,10 @@ fn a_fault_in_an_unrolled_loop() {
     });
     // Of each round four fetches and two stores; of the last, nothing.
     let seen = &accesses[first..first + 256 * 6];
-    assert_eq!(seen.iter().filter(|a| a.kind != Kind::Fetch).copied().collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+    assert_eq!(
+        seen.iter().filter(|a| a.kind != Kind::Fetch).copied().collect::<Vec<_>>(),
+        expected.collect::<Vec<_>>()
+    );
     let pcs: Vec<u64> = seen.iter().filter(|a| a.kind == Kind::Fetch).map(|a| a.addr).collect();
     assert!(pcs.chunks(4).all(|round| round == &pcs[..4]), "{pcs:x?}");
     assert!(!pcs.contains(&accesses[first + 256 * 6].addr), "the store that faulted is not fetched");

@@ -78,8 +78,8 @@ fn without_marks(path: &str) -> String {
     path.strip_suffix(" (deleted)").unwrap_or(path).to_owned()
 }
 
-/// What /proc/self/maps says, without what is the recorder's: its program and memory, and what the kernel gave to it. The first line
-/// says where the heap begins: there the recorder keeps pages, which may be executed.
+/// What /proc/self/maps says, without what is the recorder's: its program and memory, and what the kernel gave to it.
+/// The first line says where the heap begins: there the recorder keeps pages, which may be executed.
 fn system_mappings(text: &str, ops: &[(u32, Op)], tool: &Path) -> Space {
     let mut space = Space::new();
     let number = |text: &str| u64::from_str_radix(text, 16).expect(text);
@@ -106,8 +106,9 @@ fn system_mappings(text: &str, ops: &[(u32, Op)], tool: &Path) -> Space {
         let has = |c: char| flags.contains(c);
         let prot = Prot { read: has('r'), write: has('w'), exec: has('x') };
         // Memory without a file, whatever the kernel calls it.
-        let anonymous =
-            inode == "0" || name == "/dev/zero" || has('s') && (name.starts_with("/dev/zero") || name.starts_with("/SYSV"));
+        let anonymous = inode == "0"
+            || name == "/dev/zero"
+            || has('s') && (name.starts_with("/dev/zero") || name.starts_with("/SYSV"));
         for at in (start..end).step_by(PAGE as usize) {
             let file = (!anonymous).then(|| (without_marks(name), number(offset) + (at - start)));
             let mut page = Page { prot, shared: has('s'), file };

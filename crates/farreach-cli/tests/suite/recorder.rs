@@ -180,7 +180,11 @@ fn a_program_can_start_itself_by_proc_self_exe() {
     let r = record(&program, &["itself"]);
     assert_eq!((r.report.exit, r.report.verified), (Exit::Code(4), 1));
     let name = program.to_str().unwrap();
-    assert!(matches!(r.of(1)[0], Op::Start { program, parent: Some(Asid(0)), .. } if **program == *name), "{:?}", r.of(1)[0]);
+    assert!(
+        matches!(r.of(1)[0], Op::Start { program, parent: Some(Asid(0)), .. } if **program == *name),
+        "{:?}",
+        r.of(1)[0]
+    );
 }
 
 /// However late the reader is: the processes are gone before it learns that they became other programs.
@@ -355,14 +359,17 @@ fn mappings_one_by_one() {
     let page = 4096;
     let at = ops
         .iter()
-        .position(|op| matches!(op, Op::Map(m) if m.len == 8 * page && m.backing == Backing::Anonymous && m.prot == Prot::RW))
+        .position(
+            |op| matches!(op, Op::Map(m) if m.len == 8 * page && m.backing == Backing::Anonymous && m.prot == Prot::RW),
+        )
         .expect("the first mapping");
     let start = |i: usize| match ops[at + i] {
         Op::Map(m) => m.start,
         Op::Remap { new_start, .. } => *new_start,
         other => panic!("{i}: {other:x?}"),
     };
-    let map = |start, pages: u64, prot, shared, backing| Op::Map(Mapping { start, len: pages * page, prot, shared, backing });
+    let map =
+        |start, pages: u64, prot, shared, backing| Op::Map(Mapping { start, len: pages * page, prot, shared, backing });
     let (a, b, c, heap) = (start(0), start(5), start(6), start(8));
     let read = Prot { read: true, write: false, exec: false };
     let expected = [

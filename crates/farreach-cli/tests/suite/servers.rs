@@ -1,4 +1,5 @@
-//! A server and its load: both run, both end, and what goes wrong is said. The server is `fixtures/programs/server.c`, the load bash.
+//! A server and its load: both run, both end, and what goes wrong is said. The server is `fixtures/programs/server.c`,
+//! the load bash.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -87,7 +88,8 @@ fn a_server_is_recorded_until_its_load_ends() {
 #[test]
 fn a_limit_ends_both_in_their_regular_way() {
     let case = Case::new("limit");
-    let mut recording = case.record(&case.server, &["while read -r n < /dev/tcp/127.0.0.1/$0; do :; done; exec sleep 600"]);
+    let mut recording =
+        case.record(&case.server, &["while read -r n < /dev/tcp/127.0.0.1/$0; do :; done; exec sleep 600"]);
     let output = case.directory.join("load");
     let since = Instant::now();
     while !output.exists() {

@@ -50,7 +50,9 @@ fn t94_26_misses_and_further_entries_have_their_prices() {
 fn area_uses_the_entries_of_the_machine() {
     let bits = Some(entry_bits("partial", 16));
     let area = |entries: u64| {
-        cost(&Counts::default(), &Workload::default(), &params(json!({ "entries": entries })), bits, 4096).area_rbe.unwrap()
+        cost(&Counts::default(), &Workload::default(), &params(json!({ "entries": entries })), bits, 4096)
+            .area_rbe
+            .unwrap()
     };
     assert_eq!([area(64), area(32)].map(|a| format!("{a:.0}")), ["9557", "5170"]);
 }
@@ -142,7 +144,11 @@ fn t94_78_every_row_of_tables_2_to_4_has_lines() {
         ("t94_table2", "promotion: check", &["promotion: check"]),
         ("t94_table2", "promotion: gather", &["promotion: gather"]),
         ("t94_table3", "page-size assignment", &["page-size assignment: promotions"]),
-        ("t94_table3", "page replacement", &["page-size assignment: demotions", "physical memory under pressure: reserved"]),
+        (
+            "t94_table3",
+            "page replacement",
+            &["page-size assignment: demotions", "physical memory under pressure: reserved"],
+        ),
         ("t94_table3", "file read-ahead / clustering vs page size", &["file read-ahead: "]),
         ("t94_table3", "physical memory and page colouring", &["physical memory and placement: "]),
         ("t94_table3", "aliases", &["aliases: "]),

@@ -1,4 +1,5 @@
-//! Physical caches as current processors have them: split first level, a second level for both sides, a last level in slices.
+//! Physical caches as current processors have them: split first level, a second level for both sides, a last level in
+//! slices.
 
 use super::{Cache, Shape};
 use farreach_types::addr::Bytes;
@@ -8,9 +9,9 @@ use farreach_types::translation::Attr;
 /// log2 of the bytes of a line: 64 in all processors that presets describe. Eight page table entries lie in one.
 pub const LINE_SHIFT: u32 = 6;
 
-/// First level, fetches. The defaults of these keys are the Sandy Bridge of DS13 and RMM15, a Xeon E5-2430: 32 KB, 8 ways, and 256 KB, 8 ways
-/// (AnandTech 14664, "Core Cache Comparison"); 15 MB for six cores (Intel's data sheet), that is 2.5 MB a slice, of which 20 ways are assumed:
-/// they make 2048 sets, as in slices of 2 MB with 16.
+/// First level, fetches. The defaults of these keys are the Sandy Bridge of DS13 and RMM15, a Xeon E5-2430: 32 KB, 8
+/// ways, and 256 KB, 8 ways (AnandTech 14664, "Core Cache Comparison"); 15 MB for six cores (Intel's data sheet), that
+/// is 2.5 MB a slice, of which 20 ways are assumed: they make 2048 sets, as in slices of 2 MB with 16.
 pub const CACHE_L1I: Key = Key {
     name: "cache_l1i",
     default: "32K/8",
@@ -54,7 +55,8 @@ const fn latency(name: &'static str, default: &'static str, about: &'static str)
 }
 
 /// Measured on a Sandy Bridge-E (Core i7-3960X) by The Tech Report, techreport.com/articles.x/21987/5: 4 cycles.
-pub const L1_CYCLES: Key = latency("cache_l1_cycles", "4", "cycles of a walker's reference that the first-level cache answers");
+pub const L1_CYCLES: Key =
+    latency("cache_l1_cycles", "4", "cycles of a walker's reference that the first-level cache answers");
 /// As before: 12 cycles.
 pub const L2_CYCLES: Key =
     latency("cache_l2_cycles", "12", "cycles of a walker's reference that the second-level cache answers");
@@ -62,7 +64,8 @@ pub const L2_CYCLES: Key =
 pub const LLC_CYCLES: Key =
     latency("cache_llc_cycles", "30", "cycles of a walker's reference that the last-level cache answers");
 /// Assumed: 90 ns at 2.2 GHz.
-pub const MEMORY_CYCLES: Key = latency("cache_memory_cycles", "200", "cycles of a walker's reference that memory answers");
+pub const MEMORY_CYCLES: Key =
+    latency("cache_memory_cycles", "200", "cycles of a walker's reference that memory answers");
 
 /// The keys of [`Levels`], and what its levels cost.
 pub const LEVEL_KEYS: [&Key; 10] = [
@@ -91,8 +94,9 @@ pub enum At {
     Memory,
 }
 
-/// The caches. All are write-back with LRU replacement. What misses is brought into every level on its way. The last level is inclusive: what
-/// leaves it leaves the others, as in Sandy Bridge; first and second level neither include nor exclude each other. Nothing is prefetched.
+/// The caches. All are write-back with LRU replacement. What misses is brought into every level on its way. The last
+/// level is inclusive: what leaves it leaves the others, as in Sandy Bridge; first and second level neither include nor
+/// exclude each other. Nothing is prefetched.
 #[derive(Clone, Debug)]
 pub struct Levels {
     /// Instructions, data.
@@ -111,7 +115,8 @@ fn read(params: &Params, key: &Key) -> Result<Cache, String> {
     };
     let (size, ways) = text.split_once('/').ok_or_else(|| refuse("it has no ways"))?;
     let size = size.trim().parse::<Bytes>().map_err(|why| refuse(&why))?.0;
-    let ways = ways.trim().parse().ok().filter(|w| (1..=1024).contains(w)).ok_or_else(|| refuse("ways are 1 to 1024"))?;
+    let ways =
+        ways.trim().parse().ok().filter(|w| (1..=1024).contains(w)).ok_or_else(|| refuse("ways are 1 to 1024"))?;
     if size > 1 << 32 {
         return Err(refuse("it is larger than 4G"));
     }

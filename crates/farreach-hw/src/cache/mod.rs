@@ -1,5 +1,6 @@
-//! Caches of lines: one level ([`Cache`]), two levels of one side ([`Side`]), and those of a current processor ([`Levels`]). Whether a line is
-//! named by its virtual or its physical address is the user's business: a cache knows line numbers, addresses shifted right by the line size.
+//! Caches of lines: one level ([`Cache`]), two levels of one side ([`Side`]), and those of a current processor
+//! ([`Levels`]). Whether a line is named by its virtual or its physical address is the user's business: a cache knows
+//! line numbers, addresses shifted right by the line size.
 
 pub mod levels;
 mod side;

@@ -3,13 +3,14 @@
 use super::{Cache, Line, Shape};
 use farreach_types::translation::Attr;
 
-/// Two levels, the second inclusive: what leaves it leaves the first level too, so that every first-level line has a line to be written
-/// back to. Both are write-back. A second-level line is one or more first-level lines long; a fill brings the whole of it into the second
-/// level and the part asked for into the first (AMB-48). Lines are named by the number of the *first-level* line.
+/// Two levels, the second inclusive: what leaves it leaves the first level too, so that every first-level line has a
+/// line to be written back to. Both are write-back. A second-level line is one or more first-level lines long; a fill
+/// brings the whole of it into the second level and the part asked for into the first (AMB-48). Lines are named by the
+/// number of the *first-level* line.
 ///
-/// There may be several first levels beside each other, as if the program ran on as many machines. All levels are direct-mapped then, and so
-/// each set holds what was referenced there last, unless it was taken out of all: what a first level has, every larger one has too, and the second level is the same
-/// below any of them.
+/// There may be several first levels beside each other, as if the program ran on as many machines. All levels are
+/// direct-mapped then, and so each set holds what was referenced there last, unless it was taken out of all: what a
+/// first level has, every larger one has too, and the second level is the same below any of them.
 #[derive(Clone, Debug)]
 pub struct Side {
     /// The smallest first.
@@ -40,8 +41,8 @@ pub struct Lost {
 }
 
 impl Side {
-    /// Empty levels. Several first levels come in ascending order of size, with equal lines; then all are direct-mapped, as is the second level. The error says what
-    /// does not fit.
+    /// Empty levels. Several first levels come in ascending order of size, with equal lines; then all are
+    /// direct-mapped, as is the second level. The error says what does not fit.
     pub fn new(first_levels: &[Shape], l2: Shape) -> Result<Side, String> {
         let l1 = first_levels[0];
         let direct = |shape: &Shape| shape.ways == 1;
@@ -54,7 +55,10 @@ impl Side {
             return Err(format!("l2_line = {} is not allowed: a line is a power of two", l2.line));
         }
         if l2.line < l1.line {
-            return Err(format!("a second-level line of {} bytes is shorter than a first-level one of {}", l2.line, l1.line));
+            return Err(format!(
+                "a second-level line of {} bytes is shorter than a first-level one of {}",
+                l2.line, l1.line
+            ));
         }
         let over = (l2.line / l1.line).trailing_zeros();
         let first_levels = first_levels.iter().map(|&first| Cache::new(first)).collect::<Result<_, _>>()?;
@@ -93,14 +97,16 @@ impl Side {
         }
     }
 
-    /// Brings a line in from memory that is in neither level, into both (SV97-8, AMB-44). What left the second level is the answer.
+    /// Brings a line in from memory that is in neither level, into both (SV97-8, AMB-44). What left the second level is
+    /// the answer.
     pub fn insert(&mut self, number: u64, attr: Attr, store: bool) -> Option<Lost> {
         let lost = self.l2.insert(number >> self.over, attr, false).map(|victim| self.lose(victim));
         self.fill_first_levels(self.first_levels.len(), number, attr, store);
         lost
     }
 
-    /// Brings a line into the smallest first levels. That it is modified the first of them remembers, on behalf of all: it is the first that has to say so.
+    /// Brings a line into the smallest first levels. That it is modified the first of them remembers, on behalf of all:
+    /// it is the first that has to say so.
     fn fill_first_levels(&mut self, levels: usize, number: u64, attr: Attr, store: bool) {
         for (i, first) in self.first_levels[..levels].iter_mut().enumerate() {
             if let Some(victim) = first.insert(number, attr, store && i == 0).filter(|line| line.dirty()) {
@@ -109,7 +115,8 @@ impl Side {
         }
     }
 
-    /// Takes the second-level line around `number` out of both levels; whether it was there, and whether it was modified.
+    /// Takes the second-level line around `number` out of both levels; whether it was there, and whether it was
+    /// modified.
     pub fn remove(&mut self, number: u64) -> Option<Lost> {
         self.l2.remove(number >> self.over).map(|line| self.lose(line))
     }
@@ -146,7 +153,12 @@ impl Side {
     /// Changes the protection of one first-level line where it is; how many first levels, the smallest, do not have it.
     pub fn protect_first(&mut self, number: u64, attr: Attr) -> usize {
         let levels = self.first_levels.len();
-        levels - self.first_levels.iter_mut().filter_map(|first| first.peek_mut(number).map(|line| line.set_attr(attr))).count()
+        levels
+            - self
+                .first_levels
+                .iter_mut()
+                .filter_map(|first| first.peek_mut(number).map(|line| line.set_attr(attr)))
+                .count()
     }
 
     /// Changes the protection of the second-level line around `number`; whether it was there.

@@ -1,7 +1,8 @@
 //! Families: machines that differ in the first level alone. All else is equal, so it is simulated and counted once.
 //!
-//! Levels are direct-mapped and the second includes the first, so each of its sets holds the line that was referenced there last, whatever the first level let
-//! through. Handlers run where it misses: at the same references, for the same lines, in every machine of the family.
+//! Levels are direct-mapped and the second includes the first, so each of its sets holds the line that was referenced
+//! there last, whatever the first level let through. Handlers run where it misses: at the same references, for the same
+//! lines, in every machine of the family.
 
 use super::keys::{self, L1_SIZE};
 use farreach_types::counts::SystemCounts;
@@ -10,8 +11,9 @@ use farreach_types::params::Params;
 /// Most machines in a family.
 pub const FAMILY: usize = 16;
 
-/// Whether a machine with virtual caches may share them with those that differ from it in [`L1_SIZE`] alone. Protection that is behind in some lines shows when they are
-/// found in a first level, and whether synonyms fall on the same lines is asked of the larger level: there the sizes are not alike.
+/// Whether a machine with virtual caches may share them with those that differ from it in [`L1_SIZE`] alone. Protection
+/// that is behind in some lines shows when they are found in a first level, and whether synonyms fall on the same lines
+/// is asked of the larger level: there the sizes are not alike.
 pub(super) fn alike(params: &Params) -> bool {
     let (l1, l2) = keys::shapes(params);
     (l1.ways, l2.ways, l1.line) == (1, 1, l2.line)
@@ -44,7 +46,8 @@ impl Missed {
 /// Counters that depend on the first level.
 #[derive(Clone, Default)]
 pub(super) struct L1Misses {
-    /// References of the program, by side and by whether the TLB had to be filled. Hits in all that needed no TLB are not here.
+    /// References of the program, by side and by whether the TLB had to be filled. Hits in all that needed no TLB are
+    /// not here.
     pub program: [[Missed; 2]; 2],
     /// References of handlers, by side.
     pub handler: [Missed; 2],

@@ -1,5 +1,5 @@
-//! Addresses of SV97: 32-bit effective addresses, the 52-bit global space, its page table, and the windows onto physical memory
-//! (SV97-9 to SV97-14, AMB-42).
+//! Addresses of SV97: 32-bit effective addresses, the 52-bit global space, its page table, and the windows onto
+//! physical memory (SV97-9 to SV97-14, AMB-42).
 
 use farreach_types::addr::BASE_SHIFT;
 
@@ -9,7 +9,8 @@ pub const SEGMENT_SHIFT: u32 = 28;
 pub const USER_REGISTERS: usize = 8;
 /// Bits of a segment identifier.
 pub const ID_BITS: u32 = 24;
-/// Identifiers from here on have the top ten bits 0x3FE or 0x3FF, where the windows and the page table lie: never handed out (AMB-42).
+/// Identifiers from here on have the top ten bits 0x3FE or 0x3FF, where the windows and the page table lie: never
+/// handed out (AMB-42).
 pub const RESERVED_IDS: u32 = 0x3FE << 14;
 /// Upper 20 bits of global addresses that are physical and cached (SV97-11).
 pub const PHYSICAL_CACHED: u64 = 0xFFFFF;
@@ -61,7 +62,8 @@ pub const fn is_physical(global: u64) -> bool {
     matches!(global >> PHYSICAL_BITS, PHYSICAL_CACHED | PHYSICAL_UNCACHED)
 }
 
-/// The segment that a global address belongs to: its own, or that of the page whose table entry it is. `None` for physical addresses.
+/// The segment that a global address belongs to: its own, or that of the page whose table entry it is. `None` for
+/// physical addresses.
 pub const fn id_of(global: u64) -> Option<u32> {
     if is_physical(global) {
         return None;
@@ -71,8 +73,8 @@ pub const fn id_of(global: u64) -> Option<u32> {
     Some((id & ((1 << ID_BITS) - 1)) as u32)
 }
 
-/// Where kernel memory lies. The operating system of the laboratory places user pages only, so these addresses are a convention: the top
-/// of the 4 GB of physical memory.
+/// Where kernel memory lies. The operating system of the laboratory places user pages only, so these addresses are a
+/// convention: the top of the 4 GB of physical memory.
 pub mod kernel {
     /// Code of the miss handlers.
     pub const HANDLERS: u64 = 0xFF00_0000;

@@ -52,8 +52,9 @@ pub const HANDLER_INSTRUCTIONS: Key = Key {
     allowed: Allowed::Int { min: 0, max: 256 },
     about: "instructions of the miss handler, 4 bytes each, fetched through the instruction side; 0: it is no code, or has a place of its own",
 };
-/// Where in the caches it lies decides which lines of the program it displaces, time and again. The default is the vector of a data storage
-/// interrupt on the PowerPC. Programs begin their text, and whole parts of it, at round addresses: a handler at one would collide with that.
+/// Where in the caches it lies decides which lines of the program it displaces, time and again. The default is the
+/// vector of a data storage interrupt on the PowerPC. Programs begin their text, and whole parts of it, at round
+/// addresses: a handler at one would collide with that.
 pub const HANDLER_AT: Key = Key {
     name: "handler_at",
     default: "768",
@@ -109,7 +110,8 @@ pub const CACHE_KEYS: [&Key; 6] = [&L1_SIZE, &L2_SIZE, &CACHE_LINE, &L2_LINE, &L
 /// First and second level of one side. Checks are [`Side::new`](crate::cache::Side::new)'s.
 pub fn shapes(params: &Params) -> (Shape, Shape) {
     let line = params.int(CACHE_LINE.name);
-    let shape = |size: Key, line: u64, ways: Key| Shape { size: params.int(size.name), line, ways: params.int(ways.name) };
+    let shape =
+        |size: Key, line: u64, ways: Key| Shape { size: params.int(size.name), line, ways: params.int(ways.name) };
     (shape(L1_SIZE, line, L1_WAYS), shape(L2_SIZE, params.size(L2_LINE.name).unwrap_or(line), L2_WAYS))
 }
 
@@ -118,7 +120,8 @@ pub fn shapes(params: &Params) -> (Shape, Shape) {
 pub enum Synonyms {
     /// The other page is flushed.
     Flush,
-    /// It is flushed unless both pages fall on the same lines: equal low bits of the page number, as many as this mask has.
+    /// It is flushed unless both pages fall on the same lines: equal low bits of the page number, as many as this mask
+    /// has.
     Aligned(u64),
     /// Nothing.
     None,

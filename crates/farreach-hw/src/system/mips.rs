@@ -1,5 +1,6 @@
-//! A software-managed TLB beside virtual caches, as MIPS has it (SV97-30): what softvm is compared with. Same caches, same page table, same
-//! global space; the TLB is looked up beside the first level, and a TLB miss is served even where the caches hit (AMB-40).
+//! A software-managed TLB beside virtual caches, as MIPS has it (SV97-30): what softvm is compared with. Same caches,
+//! same page table, same global space; the TLB is looked up beside the first level, and a TLB miss is served even where
+//! the caches hit (AMB-40).
 
 use super::caches::Caches;
 use super::global::{id_of, kernel, upte};
@@ -94,7 +95,8 @@ impl Mips {
         true
     }
 
-    /// The handler loads the user entry at its virtual address; for that the page of the page table may have to be mapped first.
+    /// The handler loads the user entry at its virtual address; for that the page of the page table may have to be
+    /// mapped first.
     fn refill(&mut self, item: Item, page: u64, table: &dyn PageTableView) {
         let side = item.side();
         self.caches.misses.push(item);

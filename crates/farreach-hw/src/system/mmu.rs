@@ -1,7 +1,8 @@
-//! A hierarchy of TLBs in front of physical caches, through which its walkers read: a walk costs what its references cost (`walk_cost = caches`).
+//! A hierarchy of TLBs in front of physical caches, through which its walkers read: a walk costs what its references
+//! cost (`walk_cost = caches`).
 //!
-//! The TLB is a design as any other, and counts as it always does. Every reference of the program and of the walkers goes through
-//! [`Levels`] in program order: the walk first, then the reference that needed it.
+//! The TLB is a design as any other, and counts as it always does. Every reference of the program and of the walkers
+//! goes through [`Levels`] in program order: the walk first, then the reference that needed it.
 
 use super::{Item, NONE, PIECE_SHIFT, System};
 use crate::cache::levels::LINE_SHIFT;
@@ -66,13 +67,17 @@ pub struct Mmu {
 }
 
 impl Mmu {
-    /// A design that keeps the references of its walkers, with caches by the keys [`LEVEL_KEYS`](crate::cache::levels::LEVEL_KEYS).
+    /// A design that keeps the references of its walkers, with caches by the keys
+    /// [`LEVEL_KEYS`](crate::cache::levels::LEVEL_KEYS).
     pub fn new(mut tlb: Box<dyn Tlb>, params: &Params, plain: bool) -> Result<Mmu, String> {
         assert!(tlb.walker_reads().is_some(), "walk_cost = caches, and nobody says what walkers read");
         let refuse = |what: &str, why: &str| Err(format!("{what} is not allowed with walk_cost = caches: {why}"));
         let is = |key: &str, value: &str| params.has(key) && params.text(key) == value;
         if is("range_order", "first") {
-            return refuse("range_order = first", "each lookup counts in the range TLB, also those that caches need not see");
+            return refuse(
+                "range_order = first",
+                "each lookup counts in the range TLB, also those that caches need not see",
+            );
         }
         if is("range_table", "list") {
             return refuse("range_table = list", "only the nodes of a B-tree have places in memory");

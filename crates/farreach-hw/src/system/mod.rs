@@ -1,8 +1,9 @@
-//! Machines that see every reference of the program, line by line: translation in software behind virtual caches, and what it is
-//! compared with (SV97). A kind is one file here and one line in [`SYSTEMS`].
+//! Machines that see every reference of the program, line by line: translation in software behind virtual caches, and
+//! what it is compared with (SV97). A kind is one file here and one line in [`SYSTEMS`].
 //!
-//! They do not fit [`Tlb`](crate::tlb::Tlb), which is asked only where something can change: here almost every reference moves a line.
-//! So the loop hands them *spans*, pieces of the stream in which the page table stands still, and each goes through a span on its own.
+//! They do not fit [`Tlb`](crate::tlb::Tlb), which is asked only where something can change: here almost every
+//! reference moves a line. So the loop hands them *spans*, pieces of the stream in which the page table stands still,
+//! and each goes through a span on its own.
 
 mod caches;
 mod family;
@@ -94,14 +95,15 @@ const NONE: u64 = u64::MAX;
 
 /// A machine of this family. Deterministic given its seed (XC-4).
 pub trait System: Send {
-    /// References of one address space, in program order, between two changes of the page table: each page is mapped, and the operating
-    /// system has already dealt with faults. Misses of the program go to the log.
+    /// References of one address space, in program order, between two changes of the page table: each page is mapped,
+    /// and the operating system has already dealt with faults. Misses of the program go to the log.
     fn run(&mut self, asid: Asid, span: &[Item], table: &dyn PageTableView);
 
     /// The mappings of these pages changed or went away; `table` is already as it is now.
     fn changed(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView);
 
-    /// A superpage or a range of these pages is one no more; the translations of its pages stay true. Only machines that hold such do something.
+    /// A superpage or a range of these pages is one no more; the translations of its pages stay true. Only machines
+    /// that hold such do something.
     fn demoted(&mut self, asid: Asid, pages: VpnRange) {
         let _ = (asid, pages);
     }
@@ -123,8 +125,8 @@ pub trait System: Send {
     /// log2 of the bytes of a first-level line.
     fn line_shift(&self) -> u32;
 
-    /// What a member of the family counted, by its place in it (0 if it is alone). `accesses`: first-level lines that fetches, and loads and
-    /// stores, touched; the loop knows, for it leaves out what repeats.
+    /// What a member of the family counted, by its place in it (0 if it is alone). `accesses`: first-level lines that
+    /// fetches, and loads and stores, touched; the loop knows, for it leaves out what repeats.
     fn counts(&self, member: usize, accesses: [u64; 2]) -> SystemCounts;
 
     /// The same of a machine that is a TLB with caches ([`Mmu`]) and has these counts instead.
@@ -134,8 +136,8 @@ pub trait System: Send {
     }
 }
 
-/// Builds a machine from its keys, or a family of machines that differ in [`DIFFERENCE`] alone, ascending; `plain`: without shortcuts. The error
-/// names key, value and what is allowed.
+/// Builds a machine from its keys, or a family of machines that differ in [`DIFFERENCE`] alone, ascending; `plain`:
+/// without shortcuts. The error names key, value and what is allowed.
 pub type Build = fn(family: &[&Params], plain: bool) -> Result<Box<dyn System>, String>;
 
 /// A kind of machine as the registry knows it.
@@ -148,7 +150,8 @@ pub struct SystemKind {
     pub keys: &'static [&'static Key],
     /// Builds it.
     pub build: Build,
-    /// Whether it can be one of a family: [`FAMILY`] machines at most that differ in [`DIFFERENCE`] alone are then one [`System`].
+    /// Whether it can be one of a family: [`FAMILY`] machines at most that differ in [`DIFFERENCE`] alone are then one
+    /// [`System`].
     pub alike: fn(&Params) -> bool,
     /// Bytes its TLB maps when full; 0 without one.
     pub reach: fn(&Params) -> u64,

@@ -1,5 +1,5 @@
-//! What software remembers of the pages of which lines may be cached: enough to know what a change of a mapping asks for, and whether
-//! two pages are the same memory.
+//! What software remembers of the pages of which lines may be cached: enough to know what a change of a mapping asks
+//! for, and whether two pages are the same memory.
 
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::translation::{Attr, Pte};
@@ -23,7 +23,8 @@ pub struct Known {
 pub struct Pages {
     pages: HashMap<u64, Known, FixedState>,
     frames: HashMap<Pfn, u64, FixedState>,
-    /// Pages that are what they were when they were brought in, and have their frame to themselves, by the low bits of their number.
+    /// Pages that are what they were when they were brought in, and have their frame to themselves, by the low bits of
+    /// their number.
     alone: [Option<(u64, Known)>; ALONE],
 }
 
@@ -77,7 +78,8 @@ impl Pages {
         }
     }
 
-    /// Those in a range of an address space, ascending. `page_of` gives the global page of a page of the program, if it has one.
+    /// Those in a range of an address space, ascending. `page_of` gives the global page of a page of the program, if it
+    /// has one.
     pub fn within(&self, asid: Asid, range: VpnRange, page_of: impl Fn(Vpn) -> Option<u64>) -> Vec<u64> {
         if range.pages <= self.pages.len() as u64 {
             return range.iter().filter_map(page_of).filter(|page| self.pages.contains_key(page)).collect();

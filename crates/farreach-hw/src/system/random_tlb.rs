@@ -1,4 +1,5 @@
-//! The TLB of these machines: fully associative, random replacement, with slots that ordinary entries never take (SV97-30).
+//! The TLB of these machines: fully associative, random replacement, with slots that ordinary entries never take
+//! (SV97-30).
 
 use super::{NONE, keys};
 use farreach_types::params::{Allowed, Key, Params};
@@ -45,7 +46,9 @@ impl RandomTlb {
     pub fn new(params: &Params, reserved: u64) -> Result<RandomTlb, String> {
         let entries = params.int(ENTRIES.name);
         if reserved >= entries {
-            return Err(format!("reserved = {reserved} is not allowed: of {entries} entries at least one must be left"));
+            return Err(format!(
+                "reserved = {reserved} is not allowed: of {entries} entries at least one must be left"
+            ));
         }
         Ok(RandomTlb {
             pages: vec![NONE; entries as usize],
@@ -85,8 +88,8 @@ impl RandomTlb {
     fn put(&mut self, slots: std::ops::Range<usize>, page: u64, translation: Translation) {
         debug_assert!(!self.pages.contains(&page), "page {page:#x} is there already");
         let empty = self.pages[slots.clone()].iter().position(|&p| p == NONE);
-        let slot =
-            slots.start + empty.unwrap_or_else(|| ((u64::from(self.random.next_u32()) * slots.len() as u64) >> 32) as usize);
+        let slot = slots.start
+            + empty.unwrap_or_else(|| ((u64::from(self.random.next_u32()) * slots.len() as u64) >> 32) as usize);
         (self.pages[slot], self.translations[slot]) = (page, translation);
         self.hints[page as usize % HINTS] = slot as u16;
     }

@@ -1,7 +1,8 @@
-//! Translation in software (SV97-1 to SV97-25), and two relatives that serve the same misses otherwise (SV97-31, SV97-32).
+//! Translation in software (SV97-1 to SV97-25), and two relatives that serve the same misses otherwise (SV97-31,
+//! SV97-32).
 //!
-//! There is no TLB: a reference that hits either cache level needs no translation, and any other is served by a handler whose code and
-//! page table entries go through the same caches.
+//! There is no TLB: a reference that hits either cache level needs no translation, and any other is served by a handler
+//! whose code and page table entries go through the same caches.
 
 use super::caches::Caches;
 use super::global::{kernel, upte};
@@ -17,8 +18,12 @@ use farreach_types::translation::{Attr, PageTableView};
 pub const SOFTVM: SystemKind =
     kind("softvm", "no TLB: a software handler serves the misses of virtual caches (SV97-1)", KEYS, build);
 /// SV97-31.
-pub const SPUR: SystemKind =
-    kind("spur", "no TLB: hardware finds page table entries in the caches, as in SPUR (SV97-31)", WITHOUT_CODE, build_spur);
+pub const SPUR: SystemKind = kind(
+    "spur",
+    "no TLB: hardware finds page table entries in the caches, as in SPUR (SV97-31)",
+    WITHOUT_CODE,
+    build_spur,
+);
 /// SV97-32.
 pub const VMP: SystemKind = kind(
     "vmp",
@@ -197,8 +202,8 @@ impl Softvm {
         load_physical(&mut self.caches, physical, cause == Cause::WriteBack);
     }
 
-    /// Writes back what left the second level modified, and what that displaces in turn; says how many lines. It ends, for each run of the
-    /// handler brings in lines that are not modified, in the place of lines that were (SV97-20).
+    /// Writes back what left the second level modified, and what that displaces in turn; says how many lines. It ends,
+    /// for each run of the handler brings in lines that are not modified, in the place of lines that were (SV97-20).
     fn write_back(&mut self, table: &dyn PageTableView) -> u64 {
         let mut lines = 0;
         while let Some(line) = self.caches.pending.pop() {
@@ -216,8 +221,8 @@ impl Softvm {
         lines
     }
 
-    /// Gives the line around `addr` a protection of its own, finer than its page's (SV97-23); `None`: no longer. False if nothing of its
-    /// segment was ever touched.
+    /// Gives the line around `addr` a protection of its own, finer than its page's (SV97-23); `None`: no longer. False
+    /// if nothing of its segment was ever touched.
     pub fn protect_line(&mut self, asid: Asid, addr: u64, attr: Option<Attr>) -> bool {
         self.caches.protect_line(asid, addr, attr)
     }
@@ -227,8 +232,8 @@ impl Softvm {
         self.caches.protect_segment(asid, addr, attr)
     }
 
-    /// Lets two address spaces share a segment by sharing its identifier (SV97-9, SV97-17). False if the other chunk was never
-    /// touched or this one was.
+    /// Lets two address spaces share a segment by sharing its identifier (SV97-9, SV97-17). False if the other chunk
+    /// was never touched or this one was.
     pub fn share(&mut self, asid: Asid, addr: u64, with: (Asid, u64)) -> bool {
         let chunk = super::Space::chunk;
         self.caches.space.share(asid, chunk(addr), (with.0, chunk(with.1))).is_some()

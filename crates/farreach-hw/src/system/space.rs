@@ -1,9 +1,10 @@
 //! 64-bit programs on a 32-bit machine: segment registers assigned on demand.
 //!
-//! The rule: each 256 MB chunk of a program's address space that it touches gets a segment identifier of its own. A chunk is accessible
-//! while one of the process's eight user registers holds its identifier. A reference to another chunk traps; software puts it into the
-//! register loaded longest ago (the first free one while there is one) and exchanges that register's group of the URPT with the copies of
-//! kernel memory. So the large address space is used by moving segments in and out of the 4 GB window (SV97-23).
+//! The rule: each 256 MB chunk of a program's address space that it touches gets a segment identifier of its own. A
+//! chunk is accessible while one of the process's eight user registers holds its identifier. A reference to another
+//! chunk traps; software puts it into the register loaded longest ago (the first free one while there is one) and
+//! exchanges that register's group of the URPT with the copies of kernel memory. So the large address space is used by
+//! moving segments in and out of the 4 GB window (SV97-23).
 
 use super::global::{RESERVED_IDS, SEGMENT_SHIFT, TABLE_PAGES, USER_REGISTERS, kernel};
 use farreach_types::addr::{Asid, BASE_SHIFT, Vpn, VpnRange};
@@ -106,8 +107,8 @@ impl Space {
         Entered { segment, loaded: true, fresh: known.is_none(), reused }
     }
 
-    /// An identifier: a new one, one whose owner is gone, or the oldest that the running process does not hold in a register. If it
-    /// holds them all, the oldest.
+    /// An identifier: a new one, one whose owner is gone, or the oldest that the running process does not hold in a
+    /// register. If it holds them all, the oldest.
     fn hand_out(&mut self, running: Asid) -> (u32, Option<u32>) {
         if self.next < self.limit {
             self.next += 1;
@@ -139,8 +140,8 @@ impl Space {
         })
     }
 
-    /// Gives a chunk of one address space the identifier of a chunk of another: shared memory without synonyms (SV97-9, SV97-23).
-    /// `None` if that chunk has none, or this one has one.
+    /// Gives a chunk of one address space the identifier of a chunk of another: shared memory without synonyms (SV97-9,
+    /// SV97-23). `None` if that chunk has none, or this one has one.
     pub fn share(&mut self, asid: Asid, chunk: u64, with: (Asid, u64)) -> Option<Segment> {
         let segment = *self.chunks.get(&with)?;
         if self.chunks.contains_key(&(asid, chunk)) {
@@ -155,8 +156,8 @@ impl Space {
         self.chunks.get_mut(&(asid, chunk)).map(|segment| segment.attr = attr).is_some()
     }
 
-    /// Physical address of the root entry for a global page, as `running` finds it: in its own URPT if one of its registers holds the
-    /// segment, else in the group that kernel memory keeps.
+    /// Physical address of the root entry for a global page, as `running` finds it: in its own URPT if one of its
+    /// registers holds the segment, else in the group that kernel memory keeps.
     pub fn root(&self, running: Asid, page: u64) -> u64 {
         let (id, table_page) = ((page >> SEGMENT_PAGES) as u32, page >> LEAF_SHIFT & (TABLE_PAGES - 1));
         let registers = self.registers.get(&running);

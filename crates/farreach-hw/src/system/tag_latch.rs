@@ -20,8 +20,8 @@ pub enum TagLatchError {
     Interrupted,
 }
 
-/// The latch between SPECIFYVTAG and LOAD&MAP. The tag must arrive before the datum, and no pair may come inside another, unless the
-/// intruder saves and restores the latch.
+/// The latch between SPECIFYVTAG and LOAD&MAP. The tag must arrive before the datum, and no pair may come inside
+/// another, unless the intruder saves and restores the latch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TagLatch {
     label: Option<Label>,

@@ -1,9 +1,9 @@
 //! What a TLB design is: [`Tlb`], which every design implements, and [`Capabilities`], of which most need few.
 //!
-//! A design answers lookups, forgets what it is told to, and shows what it holds. That is all a plain TLB need do; it says
-//! `impl Capabilities for MyTlb {}` and is done. What only some designs care about (superpages that are split, process
-//! switches, threads on several cores, segment registers, used bits, walkers) is one small trait each. A design with the
-//! capability implements the trait and overrides one accessor:
+//! A design answers lookups, forgets what it is told to, and shows what it holds. That is all a plain TLB need do; it
+//! says `impl Capabilities for MyTlb {}` and is done. What only some designs care about (superpages that are split,
+//! process switches, threads on several cores, segment registers, used bits, walkers) is one small trait each. A design
+//! with the capability implements the trait and overrides one accessor:
 //!
 //! ```
 //! # use farreach_hw::tlb::{Capabilities, OnSwitch, Unfiltered};
@@ -22,8 +22,8 @@
 //! }
 //! ```
 //!
-//! Each method that can change entries is handed an [`Unfiltered`], in which the design reports pages that leave the filter:
-//! see [`filter`](super::filter).
+//! Each method that can change entries is handed an [`Unfiltered`], in which the design reports pages that leave the
+//! filter: see [`filter`](super::filter).
 
 use super::filter::Unfiltered;
 use farreach_types::addr::{Asid, Vpn, VpnRange};
@@ -77,8 +77,8 @@ pub struct EntryView {
     /// Valid base pages, as offset from `base` with its translation and modified bit, ascending. A superpage lists only
     /// offset 0, with the frame of its first page.
     pub pages: Vec<(u64, Translation, bool)>,
-    /// T94-8, logical polarity; `None` where it has no meaning: in designs without subblocks or with a frame for each, and in
-    /// entries larger than a region (T94-24).
+    /// T94-8, logical polarity; `None` where it has no meaning: in designs without subblocks or with a frame for each,
+    /// and in entries larger than a region (T94-24).
     pub sb_enabled: Option<bool>,
     /// Used bit (T94-14); `None` for designs or policies without one.
     pub used: Option<bool>,
@@ -87,20 +87,21 @@ pub struct EntryView {
 /// A TLB design. Deterministic given its seed (XC-4). It counts everything in [`TlbCounts`] except `lookups`, which
 /// belongs to the machine, because the machine skips filtered lookups.
 pub trait Tlb: Capabilities + Send {
-    /// One lookup. `pte` is the page table entry of `at.vpn`, present and permitting the access: the operating system has
-    /// already dealt with faults. On a miss the design fills itself from `pte` (and, for preload, from `table`).
+    /// One lookup. `pte` is the page table entry of `at.vpn`, present and permitting the access: the operating system
+    /// has already dealt with faults. On a miss the design fills itself from `pte` (and, for preload, from `table`).
     fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, unfiltered: &mut Unfiltered) -> Answer;
 
     /// The mappings of these pages changed or went away (T94-18): entries or subblocks that translate them are dropped.
     fn invalidate(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered);
 
-    /// The address space is gone: all its entries are dropped. A design overrides it if it keeps more of an address space
-    /// than entries for pages.
+    /// The address space is gone: all its entries are dropped. A design overrides it if it keeps more of an address
+    /// space than entries for pages.
     fn invalidate_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
         self.invalidate(asid, VpnRange::ALL, unfiltered);
     }
 
-    /// What the design would answer now, changing nothing; for checks. Panics in debug builds if two entries match (T94-17).
+    /// What the design would answer now, changing nothing; for checks. Panics in debug builds if two entries match
+    /// (T94-17).
     fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation>;
 
     /// The valid entries, by slot.
@@ -147,8 +148,8 @@ pub trait OnDemotion {
 
 /// A design that does something at a process switch. Most of these have tags without process ids.
 pub trait OnSwitch {
-    /// Another address space runs now; no other is looked up until the next switch. Without process ids, what the others
-    /// left is dropped.
+    /// Another address space runs now; no other is looked up until the next switch. Without process ids, what the
+    /// others left is dropped.
     fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered);
 }
 

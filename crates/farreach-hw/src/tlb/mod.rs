@@ -3,8 +3,9 @@
 //! * [`contract`]: what a design is, [`Tlb`].
 //! * [`filter`]: what it owes the filter of repeat hits, in words and with an example.
 //! * [`designs`]: a file each. A new design is one file there and one line in [`DESIGNS`].
-//! * [`parts`]: what they are composed of. A store of entries in sets with replacement (`parts/store`), which a design of
-//!   one array wraps with a few methods (`parts/stored.rs`); spans; and a hierarchy with a walker (`parts/hierarchy`).
+//! * [`parts`]: what they are composed of. A store of entries in sets with replacement (`parts/store`), which a design
+//!   of one array wraps with a few methods (`parts/stored.rs`); spans; and a hierarchy with a walker
+//!   (`parts/hierarchy`).
 //! * [`keys`]: the keys that several designs share.
 //!
 //! Imports go one way: registry, designs, parts, contract, filter.
@@ -17,8 +18,8 @@ pub mod parts;
 mod registry;
 
 pub use contract::{
-    Answer, Capabilities, Design, EntryBits, EntryView, Lookup, NodeRead, OnDemotion, OnSegment, OnSwitch, OnThread, Outcome,
-    Tlb, UsedBits,
+    Answer, Capabilities, Design, EntryBits, EntryView, Lookup, NodeRead, OnDemotion, OnSegment, OnSwitch, OnThread,
+    Outcome, Tlb, UsedBits,
 };
 pub use designs::{range, segment};
 pub use filter::Unfiltered;

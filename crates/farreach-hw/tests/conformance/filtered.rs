@@ -25,7 +25,9 @@ impl Filtered {
     /// A lookup that the plain design answered so. Whether it was filtered.
     pub fn lookup(&mut self, at: Lookup, pte: Pte, plain: Answer, table: &Table) -> Result<bool, String> {
         if self.filter.contains(&(at.asid, at.vpn, at.kind)) {
-            need(plain.outcome == Outcome::Hit, || format!("{at:?} is filtered, and the plain design answers {plain:?}"))?;
+            need(plain.outcome == Outcome::Hit, || {
+                format!("{at:?} is filtered, and the plain design answers {plain:?}")
+            })?;
             return Ok(true);
         }
         self.unfiltered.clear();
@@ -38,7 +40,10 @@ impl Filtered {
             }
         }
         need(answer.outcome == plain.outcome, || {
-            format!("{at:?} ends as {:?} without the filtered lookups, and as {:?} with them", answer.outcome, plain.outcome)
+            format!(
+                "{at:?} ends as {:?} without the filtered lookups, and as {:?} with them",
+                answer.outcome, plain.outcome
+            )
         })?;
         Ok(false)
     }

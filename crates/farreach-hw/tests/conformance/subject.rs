@@ -135,7 +135,8 @@ fn capacity(p: &Params) -> usize {
             entries += value.as_u64().unwrap_or(0) * arrays;
         }
         let arrays = value.as_array().into_iter().flatten().filter_map(|item| item.as_str()?.split_once(':'));
-        let of_array = |(_, shape): (&str, &str)| shape.split('/').next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+        let of_array =
+            |(_, shape): (&str, &str)| shape.split('/').next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
         entries += arrays.map(of_array).sum::<u64>();
     }
     let cores = if p.has("cores") { p.int("cores") } else { 1 };

@@ -24,8 +24,9 @@ pub const SHORT: Effort = Effort { streams: 2, steps: 1000 };
 pub fn conform(subject: &Subject, effort: Effort) -> Result<(), String> {
     need(subject.traits.reach > 0, || "its reach is 0".into())?;
     for seed in farreach_oracle::dice::seeds(effort.streams) {
-        stream(subject, seed, effort.steps)
-            .map_err(|(step, event, what)| format!("{}: stream {seed}, step {step}, {event:?}:\n  {what}", subject.name))?;
+        stream(subject, seed, effort.steps).map_err(|(step, event, what)| {
+            format!("{}: stream {seed}, step {step}, {event:?}:\n  {what}", subject.name)
+        })?;
     }
     seeds(subject, effort.steps).map_err(|what| format!("{}: {what}", subject.name))
 }
@@ -79,7 +80,10 @@ fn stream(subject: &Subject, seed: u64, steps: usize) -> Result<(), (usize, Even
         settled_before = settled;
     }
     let last = Event::Switch(farreach_types::addr::Asid(0));
-    plain.look(&world.table, world.is_settled()).and_then(|()| filtered.equals(&*plain.tlb)).map_err(|what| (steps, last, what))
+    plain
+        .look(&world.table, world.is_settled())
+        .and_then(|()| filtered.equals(&*plain.tlb))
+        .map_err(|what| (steps, last, what))
 }
 
 /// What a run leaves.

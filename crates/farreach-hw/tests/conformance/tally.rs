@@ -16,7 +16,14 @@ fn equal(what: &str, found: u64, expected: u64) -> Result<(), String> {
 }
 
 /// One lookup. How a hit was come by is counted in several ways; a miss is a miss.
-pub fn lookup(t: &Traits, before: &TlbCounts, now: &TlbCounts, at: Lookup, pte: Pte, answer: Answer) -> Result<(), String> {
+pub fn lookup(
+    t: &Traits,
+    before: &TlbCounts,
+    now: &TlbCounts,
+    at: Lookup,
+    pte: Pte,
+    answer: Answer,
+) -> Result<(), String> {
     let miss = u64::from(answer.outcome != Outcome::Hit);
     let of = |kind| u64::from(at.kind == kind) * miss;
     equal("misses", now.misses, before.misses + miss)?;
@@ -31,7 +38,9 @@ pub fn lookup(t: &Traits, before: &TlbCounts, now: &TlbCounts, at: Lookup, pte: 
     let second = |c: &TlbCounts| [c.second_level_fetch_hits, c.second_level_data_hits];
     let [fetch, data] = std::array::from_fn(|i| second(now)[i].wrapping_sub(second(before)[i]));
     need(fetch + data <= 1 - miss, || format!("a lookup that ended as {:?} hit the second level", answer.outcome))?;
-    need(if at.kind == Kind::Fetch { data == 0 } else { fetch == 0 }, || "a second level hit on the wrong side".into())?;
+    need(if at.kind == Kind::Fetch { data == 0 } else { fetch == 0 }, || {
+        "a second level hit on the wrong side".into()
+    })?;
     if fetch + data > 0 {
         equal("evictions of the second level, which hit", now.evictions, before.evictions)?;
     }
@@ -39,7 +48,9 @@ pub fn lookup(t: &Traits, before: &TlbCounts, now: &TlbCounts, at: Lookup, pte: 
         return need(now.fills > before.fills, || "a miss filled nothing".into());
     }
     let rest = |c: &TlbCounts| (c.fills, c.merges, c.preloaded, c.extra_pte_reads, c.walk.clone(), c.host_walk.clone());
-    need(rest(before) == rest(now), || format!("a hit counted a fill or a walk: {:?}, before {:?}", rest(now), rest(before)))?;
+    need(rest(before) == rest(now), || {
+        format!("a hit counted a fill or a walk: {:?}, before {:?}", rest(now), rest(before))
+    })?;
     let splits = |c: &TlbCounts| c.split_unaligned + c.split_frames + c.split_attributes;
     equal("splits", splits(now), splits(before))
 }
@@ -100,7 +111,9 @@ pub fn event(before: &TlbCounts, now: &TlbCounts, was: &[EntryView], is: &[Entry
     let counted = now.invalidations + now.range.invalidations - before.invalidations - before.range.invalidations;
     let (mut least, mut most) = (0, 0);
     for old in was {
-        let left = is.iter().find(|new| (new.slot, new.asid, new.base, new.order) == (old.slot, old.asid, old.base, old.order));
+        let left = is
+            .iter()
+            .find(|new| (new.slot, new.asid, new.base, new.order) == (old.slot, old.asid, old.base, old.order));
         let gone = (old.pages.len() - left.map_or(0, |new| new.pages.len())) as u64;
         let may_be_span = old.pages.len() == 2 && left.is_none();
         least += if may_be_span { 1 } else { gone };

@@ -57,7 +57,9 @@ impl Timed {
     pub fn lookup(&mut self, at: Lookup, pte: Pte, plain: Answer, table: &Table) -> Result<(), String> {
         let slot = self.claim(at);
         if self.filter.contains(&(at.vpn, at.kind)) {
-            need(plain.outcome == Outcome::Hit, || format!("{at:?} is filtered, and the plain design answers {plain:?}"))?;
+            need(plain.outcome == Outcome::Hit, || {
+                format!("{at:?} is filtered, and the plain design answers {plain:?}")
+            })?;
         } else {
             let report = self.timed.report();
             report.clear_for([true, true]);
@@ -70,7 +72,10 @@ impl Timed {
                 }
             }
             need(answer.outcome == plain.outcome, || {
-                format!("{at:?} ends as {:?} behind a filter with times, and as {:?} without", answer.outcome, plain.outcome)
+                format!(
+                    "{at:?} ends as {:?} behind a filter with times, and as {:?} without",
+                    answer.outcome, plain.outcome
+                )
             })?;
         }
         self.timed.times_mut().stamp(slot);
@@ -106,7 +111,8 @@ impl Timed {
         need(self.tlb.counts() == plain.counts(), || {
             format!("behind a filter with times it counts {:?}, without {:?}", self.tlb.counts(), plain.counts())
         })?;
-        let without = |tlb: &dyn Tlb| tlb.entries().into_iter().map(|e| EntryView { used: None, ..e }).collect::<Vec<_>>();
+        let without =
+            |tlb: &dyn Tlb| tlb.entries().into_iter().map(|e| EntryView { used: None, ..e }).collect::<Vec<_>>();
         need(without(&*self.tlb) == without(plain), || "behind a filter with times its entries are others".into())
     }
 }

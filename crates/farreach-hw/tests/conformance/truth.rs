@@ -47,7 +47,9 @@ pub fn fits(t: &Traits, entries: &[EntryView]) -> Result<(), String> {
         for page in &e.pages {
             need(page.0 < 1 << e.order, || format!("a page outside the tag: {e:?}"))?;
             let twice = pages.insert((e.asid, e.base.0 + page.0), e).filter(|_| t.one_array);
-            need(twice.is_none(), || format!("T94-17: two entries have {:#x}: {e:?} and {twice:?}", e.base.0 + page.0))?;
+            need(twice.is_none(), || {
+                format!("T94-17: two entries have {:#x}: {e:?} and {twice:?}", e.base.0 + page.0)
+            })?;
         }
         bytes += t.page * e.pages.len() as u64;
     }
@@ -60,7 +62,9 @@ pub fn holds(t: &Traits, tlb: &dyn Tlb, entries: &[EntryView], table: &Table) ->
         for page in &e.pages {
             let vpn = Vpn(e.base.0 + page.0);
             let right = table.translation(e.asid, vpn);
-            need(right == Some(page.1), || format!("an entry is wrong: {e:?}; the page table has {vpn:?} at {right:?}"))?;
+            need(right == Some(page.1), || {
+                format!("an entry is wrong: {e:?}; the page table has {vpn:?} at {right:?}")
+            })?;
         }
         let (first, n) = (e.base.0, 1u64 << e.order);
         let mix = first.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20;
@@ -71,7 +75,9 @@ pub fn holds(t: &Traits, tlb: &dyn Tlb, entries: &[EntryView], table: &Table) ->
                 let Some(said) = tlb.probe(e.asid, vpn, kind) else { continue };
                 found |= vpn == listed;
                 let right = table.translation(e.asid, vpn);
-                need(right == Some(said), || format!("a probe of {vpn:?} ({kind:?}) says {said:?}, the page table {right:?}"))?;
+                need(right == Some(said), || {
+                    format!("a probe of {vpn:?} ({kind:?}) says {said:?}, the page table {right:?}")
+                })?;
             }
         }
         need(found || t.several_cores, || format!("no probe finds the first page of an entry: {e:?}"))?;
@@ -116,13 +122,21 @@ pub fn none_came(was: &[EntryView], is: &[EntryView]) -> Result<(), String> {
 
 /// No entry has one translation for more than a page and covers one of these (T94-42). Such an entry lists its first
 /// page alone, and a probe of its second finds it although no entry lists that.
-pub fn no_whole(tlb: &dyn Tlb, entries: &[EntryView], asid: Asid, pages: VpnRange, several_cores: bool) -> Result<(), String> {
+pub fn no_whole(
+    tlb: &dyn Tlb,
+    entries: &[EntryView],
+    asid: Asid,
+    pages: VpnRange,
+    several_cores: bool,
+) -> Result<(), String> {
     let lone = |e: &&EntryView| e.order > 0 && e.pages.len() == 1 && e.pages[0].0 == 0 && meets(e, asid, pages);
     for e in entries.iter().filter(lone) {
         let second = Vpn(e.base.0 + 1);
         let listed = entries.iter().any(|x| x.asid == asid && x.pages.iter().any(|page| x.base.0 + page.0 == second.0));
         let answers = [Kind::Load, Kind::Fetch].into_iter().any(|kind| tlb.probe(asid, second, kind).is_some());
-        need(listed || !answers || several_cores, || format!("{pages:?} was demoted, and one entry has it all: {e:?}"))?;
+        need(listed || !answers || several_cores, || {
+            format!("{pages:?} was demoted, and one entry has it all: {e:?}")
+        })?;
     }
     Ok(())
 }

@@ -80,7 +80,9 @@ impl Watch<'_> {
                 w.pd_cache_hits + w.pdpt_cache_hits + w.pml4_cache_hits + w.pml5_cache_hits
             };
             let was_told = asid == at.asid && pages.contains(at.vpn);
-            need(!was_told || cached(now) == cached(&walk), || format!("{at:?}: a walk used an entry that was invalidated"))?;
+            need(!was_told || cached(now) == cached(&walk), || {
+                format!("{at:?}: a walk used an entry that was invalidated")
+            })?;
             self.cold = None;
         }
         if at.kind == Kind::Store {
@@ -95,7 +97,9 @@ impl Watch<'_> {
         let before = self.tlb.entries();
         self.unfiltered.clear();
         let answer = self.tlb.access(at, pte, table, &mut self.unfiltered);
-        need(answer.outcome == Outcome::Hit, || format!("{at:?} is filterable, and repeated it ends as {:?}", answer.outcome))?;
+        need(answer.outcome == Outcome::Hit, || {
+            format!("{at:?} is filterable, and repeated it ends as {:?}", answer.outcome)
+        })?;
         need(*self.tlb.counts() == self.counts, || {
             format!("{at:?} is filterable, and repeated it counts: {:?}, before {:?}", self.tlb.counts(), self.counts)
         })?;
@@ -132,7 +136,9 @@ impl Watch<'_> {
             need(marked, || format!("{at:?} left no modified bit: {having:?}"))?;
         }
         let used = having.iter().any(|e| e.used != Some(false));
-        need(answer.outcome != Outcome::Hit || having.is_empty() || used, || format!("{at:?} left no used bit: {having:?}"))
+        need(answer.outcome != Outcome::Hit || having.is_empty() || used, || {
+            format!("{at:?} left no used bit: {having:?}")
+        })
     }
 
     fn remember(&mut self, entries: Vec<EntryView>) {
@@ -198,7 +204,9 @@ impl Watch<'_> {
         for vpn in truth::samples(asid, pages, was) {
             for kind in SIDES {
                 let said = self.tlb.probe(asid, vpn, kind);
-                need(said.is_none(), || format!("{asid:?} {vpn:?} was invalidated, and a probe ({kind:?}) says {said:?}"))?;
+                need(said.is_none(), || {
+                    format!("{asid:?} {vpn:?} was invalidated, and a probe ({kind:?}) says {said:?}")
+                })?;
             }
         }
         Ok(())

@@ -162,7 +162,8 @@ impl World {
 
     /// A reference that the page permits.
     fn lookup(&mut self, vpn: u64, pte: Pte) -> Event {
-        let kinds = [(Kind::Load, Attr::READ), (Kind::Store, Attr::WRITE), (Kind::Fetch, Attr::EXEC), (Kind::Load, Attr::READ)];
+        let kinds =
+            [(Kind::Load, Attr::READ), (Kind::Store, Attr::WRITE), (Kind::Fetch, Attr::EXEC), (Kind::Load, Attr::READ)];
         let (kind, _) = loop {
             let one = self.pick(&kinds);
             if pte.attr.0 & one.1 != 0 {
@@ -179,7 +180,8 @@ impl World {
     /// it.
     fn fault(&mut self, asid: Asid, vpn: u64) {
         let Some(place) = layout::place_of(vpn).filter(|_| self.percent(50)) else { return };
-        let beside = [vpn ^ 1, vpn.wrapping_sub(1), vpn + 1].into_iter().find_map(|v| Some((v, *self.table.at(asid, v)?)));
+        let beside =
+            [vpn ^ 1, vpn.wrapping_sub(1), vpn + 1].into_iter().find_map(|v| Some((v, *self.table.at(asid, v)?)));
         let extent = match beside {
             Some((v, e)) if e.order == 0 && layout::place_of(v) == Some(place) && self.percent(75) => {
                 let pfn = (e.pfn + (v - e.first)).wrapping_add(vpn).wrapping_sub(v);

@@ -241,7 +241,8 @@ fn promotion_counts() {
 #[test]
 fn anomaly() {
     let golden = golden("anomaly");
-    let round: Vec<u64> = (0..4).flat_map(|r| (0..8).map(move |i| r * 16 + i)).chain((0..40).map(|k| 1000 + 16 * k)).collect();
+    let round: Vec<u64> =
+        (0..4).flat_map(|r| (0..8).map(move |i| r * 16 + i)).chain((0..40).map(|k| 1000 + 16 * k)).collect();
     let ten = round.repeat(10);
     for (name, kind, n) in [
         ("super16KB", TlbKind::Superpage, 4),
@@ -263,9 +264,11 @@ fn anomaly() {
 #[test]
 fn object_of_60_kb() {
     let golden = golden("object_60KB");
-    for (name, kind, pages) in
-        [("super", TlbKind::Superpage, 15), ("partial", TlbKind::Partial, 15), ("super_64KB_object", TlbKind::Superpage, 16)]
-    {
+    for (name, kind, pages) in [
+        ("super", TlbKind::Superpage, 15),
+        ("partial", TlbKind::Partial, 15),
+        ("super_64KB_object", TlbKind::Superpage, 16),
+    ] {
         let touches: Vec<u64> = (0..pages).collect::<Vec<_>>().repeat(3);
         let op = map(0, pages, Prot::RW, false, Backing::Heap);
         let r = mapped(&system(kind, 16, os_for(kind, 16)), &op, &touches);
@@ -379,7 +382,8 @@ fn copy_on_write() {
     let r = run(&config, &items);
     // The child copies; the parent is the only one left and gets its page back.
     assert_eq!((r.os.page_faults, r.os.protection_faults, r.os.cow_copies, r.os.forks), (4, 2, 1, 1));
-    // Parent: 4 misses, fork invalidates 4. Child: page 0 twice (before and after the copy). Parent: pages 0 and 1 again.
+    // Parent: 4 misses, fork invalidates 4. Child: page 0 twice (before and after the copy). Parent: pages 0 and 1
+    // again.
     assert_eq!((r.tlb.misses, r.tlb.invalidations), (8, 5));
     items.push((A, Item::Op(&end)));
     items.push((child, Item::Op(&end)));
@@ -407,7 +411,11 @@ fn files_live_as_long_as_their_mappings() {
     let other = Asid(1);
     os.map(other, &mapping(160, 0));
     os.touch(other, Vpn(163), Kind::Load);
-    assert_eq!((frame(&os, 3), os.pte(other, Vpn(163)).unwrap().pfn.0), (3, 3), "T94-43: one frame for one object page");
+    assert_eq!(
+        (frame(&os, 3), os.pte(other, Vpn(163)).unwrap().pfn.0),
+        (3, 3),
+        "T94-43: one frame for one object page"
+    );
     os.end(A);
     assert_eq!(os.frames(), (48, 1, 15));
     os.touch(other, Vpn(160), Kind::Load);
@@ -460,7 +468,8 @@ fn all_valid_and_set_indexing() {
 
 #[test]
 fn crossing_accesses_and_switches() {
-    let config = RunConfig { tlb: TlbConfig { process_ids: false, ..config(TlbKind::Single, 4, 1) }, os: OsConfig::demand() };
+    let config =
+        RunConfig { tlb: TlbConfig { process_ids: false, ..config(TlbKind::Single, 4, 1) }, os: OsConfig::demand() };
     let crossing = Access { kind: Kind::Load, addr: 0x1ffc, size: 8 };
     let items = [(A, Item::Access(crossing)), at(Asid(1), Kind::Fetch, 1), at(A, Kind::Load, 1)];
     let r = run(&config, &items);
@@ -482,11 +491,15 @@ fn random_trace(seed: u64, steps: u64) -> Vec<(Asid, Result<Access, Op>)> {
         let op = match below(60) {
             0 => map(v, pages, prot, below(2) == 0, Backing::Anonymous),
             1 => map(v, pages, prot, below(2) == 0, file(["/bin/a", "/nfs/b"][below(2) as usize], below(20))),
-            2 => map(v, pages, prot, false, [Backing::Heap, Backing::Stack, Backing::Kernel][below(3) as usize].clone()),
+            2 => {
+                map(v, pages, prot, false, [Backing::Heap, Backing::Stack, Backing::Kernel][below(3) as usize].clone())
+            }
             3 => Op::Unmap { start, len },
             4 => Op::Protect { start, len, prot },
             5 => Op::Advise { start, len, advice: Advice::DontNeed },
-            6 => Op::Remap { old_start: start, old_len: len, new_start: (v ^ 256) << 12, new_len: (1 + below(16)) << 12 },
+            6 => {
+                Op::Remap { old_start: start, old_len: len, new_start: (v ^ 256) << 12, new_len: (1 + below(16)) << 12 }
+            }
             7 => Op::Remap { old_start: start, old_len: len, new_start: start, new_len: (1 + below(16)) << 12 },
             8 if live.len() < 4 => {
                 let child = Asid(items.len() as u32);
@@ -512,7 +525,8 @@ fn items(trace: &[(Asid, Result<Access, Op>)]) -> Vec<(Asid, Item<'_>)> {
     trace.iter().map(|(asid, i)| (*asid, i.as_ref().map_or_else(Item::Op, |a| Item::Access(*a)))).collect()
 }
 
-/// XC-3 and XC-6 hold in `run` and `PlainOs::check` whatever happens; page faults do not depend on reservation (T94-47).
+/// XC-3 and XC-6 hold in `run` and `PlainOs::check` whatever happens; page faults do not depend on reservation
+/// (T94-47).
 #[test]
 fn random_traces_keep_the_invariants() {
     for seed in 0..60 {
@@ -530,7 +544,8 @@ fn random_traces_keep_the_invariants() {
         ] {
             let factor = os.region;
             let superpages = !os.promote.is_empty();
-            let config = RunConfig { tlb: TlbConfig { entries: 8, ..config(kind, 8, factor) }, os: OsConfig { frames, ..os } };
+            let config =
+                RunConfig { tlb: TlbConfig { entries: 8, ..config(kind, 8, factor) }, os: OsConfig { frames, ..os } };
             let r = run(&config, &items);
             if !superpages {
                 faults.push((r.os.page_faults, r.os.cow_copies, r.os.protection_faults, r.os.dirty_pages));

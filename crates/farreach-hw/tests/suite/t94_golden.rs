@@ -1,5 +1,5 @@
-//! Do the designs make the entries, victims and misses that the specification works out by hand? (CA-3, CA-4, CA-8, CA-11, CA-12,
-//! CA-13, as far as the TLB decides.)
+//! Do the designs make the entries, victims and misses that the specification works out by hand? (CA-3, CA-4, CA-8,
+//! CA-11, CA-12, CA-13, as far as the TLB decides.)
 
 use farreach_hw::tlb::{EntryView, Outcome, Tlb};
 use farreach_oracle::driver::*;
@@ -154,8 +154,14 @@ fn ca_4_used_bit_replacement() {
 
 #[test]
 fn ca_4_lru_and_fifo() {
-    assert_eq!(victims(&mut *tlb("single", "entries=3,replacement=lru"), "ABCADBA"), "A->0 B->1 C->2 A=hit D->1 B->2 A=hit");
-    assert_eq!(victims(&mut *tlb("single", "entries=3,replacement=fifo"), "ABCADBA"), "A->0 B->1 C->2 A=hit D->0 B=hit A->1");
+    assert_eq!(
+        victims(&mut *tlb("single", "entries=3,replacement=lru"), "ABCADBA"),
+        "A->0 B->1 C->2 A=hit D->1 B->2 A=hit"
+    );
+    assert_eq!(
+        victims(&mut *tlb("single", "entries=3,replacement=fifo"), "ABCADBA"),
+        "A->0 B->1 C->2 A=hit D->0 B=hit A->1"
+    );
 }
 
 #[test]
@@ -207,7 +213,9 @@ fn ca_11_preload() {
 /// Preload reads the page table and leaves out what is not mapped: nothing faults, and the pages miss later.
 #[test]
 fn ca_11_preload_leaves_unmapped_pages_alone() {
-    for (kind, keys) in [("partial", "preload=region"), ("partial", "preload=same-entry"), ("complete", "preload=region")] {
+    for (kind, keys) in
+        [("partial", "preload=region"), ("partial", "preload=same-entry"), ("complete", "preload=region")]
+    {
         let mut table = Table::of(&[(0, 64), (1, 65), (9, 73)]);
         let mut design = tlb(kind, keys);
         load(&mut *design, &table, 1);
@@ -218,7 +226,8 @@ fn ca_11_preload_leaves_unmapped_pages_alone() {
     }
 }
 
-/// `region` takes further entries for pages out of place, `same-entry` does not; neither takes the slot of the page that missed.
+/// `region` takes further entries for pages out of place, `same-entry` does not; neither takes the slot of the page
+/// that missed.
 #[test]
 fn t94_22_preload_of_pages_that_cannot_share() {
     let table = Table::of(&[(0, 64), (1, 99), (2, 66), (3, 50)]);
@@ -239,7 +248,8 @@ fn t94_22_preload_of_pages_that_cannot_share() {
 
 #[test]
 fn ca_12_half_used_regions() {
-    let round: Vec<u64> = (0..4).flat_map(|r| (0..8).map(move |i| r * 16 + i)).chain((0..40).map(|k| 1000 + 16 * k)).collect();
+    let round: Vec<u64> =
+        (0..4).flat_map(|r| (0..8).map(move |i| r * 16 + i)).chain((0..40).map(|k| 1000 + 16 * k)).collect();
     let trace: Vec<u64> = (0..10).flat_map(|_| round.clone()).collect();
     for (kind, keys, region, promote, misses, promotions, entries) in [
         ("superpage", "sizes=4K+16K", 4, Some(4), 72, 8, 48),

@@ -1,4 +1,5 @@
-//! Do the designs invalidate, mark, split, purge, refuse and measure as the rules say, example by example (CA-5, CA-6, CA-15, CA-16)?
+//! Do the designs invalidate, mark, split, purge, refuse and measure as the rules say, example by example (CA-5, CA-6,
+//! CA-15, CA-16)?
 
 use farreach_hw::tlb::{EntryBits, EntryView, Lookup, Outcome, Tlb, Unfiltered, design};
 use farreach_oracle::driver::*;
@@ -225,7 +226,8 @@ fn t94_24_medium_superpage_fills_the_region() {
     assert_eq!(design.entries()[0].pages.len(), 15);
 }
 
-/// CA-15: pages, regions and large superpages in turn never leave two entries that match. `probe` asserts it in debug builds.
+/// CA-15: pages, regions and large superpages in turn never leave two entries that match. `probe` asserts it in debug
+/// builds.
 #[test]
 fn ca_15_integrated_never_matches_twice() {
     use farreach_oracle::driver::world::{Step, World, apply};
@@ -252,7 +254,10 @@ fn ca_16_sets_and_several_sizes() {
         let refused = try_tlb(kind, keys).err().unwrap();
         assert!(refused.contains("ways = 4") && refused.contains("T94-16") && refused.contains("probe"), "{refused}");
         for chosen in ["lookup=probe", "ways=0"] {
-            assert!(try_tlb(kind, &format!("ways=4,{chosen}").replace("ways=4,ways=0", "ways=0")).is_ok(), "{kind} {chosen}");
+            assert!(
+                try_tlb(kind, &format!("ways=4,{chosen}").replace("ways=4,ways=0", "ways=0")).is_ok(),
+                "{kind} {chosen}"
+            );
         }
     }
     assert!(try_tlb("superpage", "ways=4,lookup=per-size").is_ok());

@@ -294,8 +294,9 @@ impl<M: Memory> Compiler<M> {
         for node in 0..nodes {
             let ([kind, left, right, value], shape) = self.read_node(m, 3, node);
             let place = |k: u32| at(3, kind, shape, 16 + k);
-            let of =
-                |m: &mut M, k: u32, nodes: &M::Array<u32>, operand: u32| m.load(place(k), nodes, operand as usize * NODE + 1);
+            let of = |m: &mut M, k: u32, nodes: &M::Array<u32>, operand: u32| {
+                m.load(place(k), nodes, operand as usize * NODE + 1)
+            };
             let result = match kind {
                 CONST => self.value(m, &mut count, [CONST, NONE, NONE, value], shape),
                 LOCAL => match m.load(place(0), &self.local, value as usize) {
@@ -354,8 +355,9 @@ impl<M: Memory> Compiler<M> {
     /// The instruction that has this value already, or a new one.
     fn value(&mut self, m: &mut M, count: &mut usize, words: [u32; CODE], shape: u32) -> u32 {
         let [kind, a, b, constant] = words;
-        let mixed =
-            (u64::from(kind) << 32 | u64::from(constant)).wrapping_add(u64::from(a) << 20).wrapping_add(u64::from(b) << 41);
+        let mixed = (u64::from(kind) << 32 | u64::from(constant))
+            .wrapping_add(u64::from(a) << 20)
+            .wrapping_add(u64::from(b) << 41);
         let hash = (mixed ^ mixed >> 31).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut slot = ((u128::from(hash) * self.slots as u128) >> 64) as usize;
         m.work(at(3, kind, shape, 48));
@@ -364,12 +366,18 @@ impl<M: Memory> Compiler<M> {
             if (held >> 32) as u32 != self.function {
                 // An entry of another function does not count.
                 let new = self.append(m, count, words);
-                m.store(at(3, kind, shape, 50), &mut self.values, slot, u64::from(self.function) << 32 | u64::from(new));
+                m.store(
+                    at(3, kind, shape, 50),
+                    &mut self.values,
+                    slot,
+                    u64::from(self.function) << 32 | u64::from(new),
+                );
                 return new;
             }
             let candidate = held as u32;
-            let same = (0..CODE)
-                .all(|k| m.load(at(3, kind, shape, 51 + k as u32), &self.code, candidate as usize * CODE + k) == words[k]);
+            let same = (0..CODE).all(|k| {
+                m.load(at(3, kind, shape, 51 + k as u32), &self.code, candidate as usize * CODE + k) == words[k]
+            });
             if same {
                 return candidate;
             }
@@ -393,7 +401,10 @@ impl<M: Memory> Compiler<M> {
             let [kind, a, b, value] = self.read_code(m, 4, i);
             let needed = kind == ASSIGN || kind == LOCAL || m.load(at(4, kind, value, 16), &self.last_use, i) != NONE;
             for (k, operand) in (0..).zip([a, b]) {
-                if needed && operand != NONE && m.load(at(4, kind, value, 17 + k), &self.last_use, operand as usize) == NONE {
+                if needed
+                    && operand != NONE
+                    && m.load(at(4, kind, value, 17 + k), &self.last_use, operand as usize) == NONE
+                {
                     m.store(at(4, kind, value, 20 + k), &mut self.last_use, operand as usize, i as u32);
                 }
             }
@@ -412,7 +423,10 @@ impl<M: Memory> Compiler<M> {
             }
             for (k, operand) in [a, b].into_iter().enumerate() {
                 // An operand that appears twice is released once.
-                if operand != NONE && (k == 0 || a != b) && m.load(place(1), &self.last_use, operand as usize) == i as u32 {
+                if operand != NONE
+                    && (k == 0 || a != b)
+                    && m.load(place(1), &self.last_use, operand as usize) == i as u32
+                {
                     let location = m.load(place(2), &self.location, operand as usize);
                     if free < FRAME {
                         m.store(place(3), &mut self.free, free, location);
@@ -459,8 +473,11 @@ impl<M: Memory> Compiler<M> {
             m.store(place(5, shape), &mut self.output, self.emitted % self.room, word);
             self.emitted += 1;
             if matches!(kind, CONST | GLOBAL | ASSIGN) {
-                let value =
-                    if kind == CONST { value } else { m.load(place(6, shape), &self.symbol, value as usize * SYMBOL_WORDS) };
+                let value = if kind == CONST {
+                    value
+                } else {
+                    m.load(place(6, shape), &self.symbol, value as usize * SYMBOL_WORDS)
+                };
                 m.store(place(7, shape), &mut self.output, self.emitted % self.room, value.into());
                 self.emitted += 1;
             }

@@ -38,8 +38,11 @@ impl Writer {
     }
 
     fn variable(&mut self, text: &mut String, local: bool) {
-        let named =
-            if local { write!(text, "v{}", self.rng.below(LOCALS)) } else { write!(text, "g{}", self.rng.zipf(self.globals)) };
+        let named = if local {
+            write!(text, "v{}", self.rng.below(LOCALS))
+        } else {
+            write!(text, "g{}", self.rng.zipf(self.globals))
+        };
         named.expect("a string takes everything");
     }
 

@@ -34,7 +34,8 @@ impl Recorder {
     pub(super) fn size_rings(&self) -> Result<()> {
         for ring in 0..self.control.u32(control::NEXT_RING).load(Ordering::SeqCst) {
             let Some(file) = Process::ring_file(&self.dir.0, ring) else { continue };
-            reserve(&file, RING_BYTES as u64).map_err(|e| self.wrong("recorder", format!("room for ring {ring}: {e}")))?;
+            reserve(&file, RING_BYTES as u64)
+                .map_err(|e| self.wrong("recorder", format!("room for ring {ring}: {e}")))?;
         }
         self.control.wake(control::UNSIZED);
         Ok(())
@@ -70,8 +71,11 @@ impl Recorder {
         }
         // Children whose number was given out, but of which neither parent nor child could tell more: perhaps the child
         // is about to open its ring.
-        let unborn: Vec<u32> =
-            self.live.iter_mut().filter_map(|(&r, p)| (p.open(&self.dir.0).is_none() && p.pid == 0).then_some(r)).collect();
+        let unborn: Vec<u32> = self
+            .live
+            .iter_mut()
+            .filter_map(|(&r, p)| (p.open(&self.dir.0).is_none() && p.pid == 0).then_some(r))
+            .collect();
         if unborn.is_empty() || unborn.len() < self.live.len() {
             self.unborn_since = None;
         } else if self.unborn_since.get_or_insert_with(Instant::now).elapsed() > GRACE {

@@ -71,10 +71,12 @@ impl Recorder {
         // A program says how it ended, unless a signal from outside ended it.
         let unexplained = pid == self.child.id() && wait::has_exited(pid);
         let unborn = ring == 0 && !started;
-        let failure = log.failure().or_else(|| (unexplained || unborn && self.interrupted.is_none()).then(|| log.tail()));
+        let failure =
+            log.failure().or_else(|| (unexplained || unborn && self.interrupted.is_none()).then(|| log.tail()));
         if let Some(why) = failure {
             remove_temporary_files(pid);
-            let mut why = if why.is_empty() { "; its message, if any, stands above".to_owned() } else { format!(":\n{why}") };
+            let mut why =
+                if why.is_empty() { "; its message, if any, stands above".to_owned() } else { format!(":\n{why}") };
             if let Some(limit) = limits::soft(Limit::AddressSpace).filter(|_| why.contains("out of memory")) {
                 why.push_str(&format!("\nthe limit of its addresses is {} KiB (ulimit -v)", limit >> 10));
             }

@@ -107,8 +107,11 @@ impl Build<'_> {
         let (mut groups, mut instances): (Vec<Group>, Vec<TlbInstance>) = Default::default();
         for part in parts {
             let os = Os::new(&self.specs[part[0]].params).map_err(self.refuse(part[0]))?;
-            let group =
-                Group { os, designs: instances.len()..instances.len() + part.len(), memory_profile: MemoryProfile::new() };
+            let group = Group {
+                os,
+                designs: instances.len()..instances.len() + part.len(),
+                memory_profile: MemoryProfile::new(),
+            };
             for &i in part {
                 let spec = &self.specs[i];
                 let design = spec.hardware.tlb().expect("only TLBs are here");

@@ -113,8 +113,9 @@ fn machine(spec: &MachineSpec, engines: &mut [AnyEngine], location: Location, wo
         cost.area_rbe = cost.area_rbe.map(|one| 2.0 * one);
         cost.reach_bytes *= 2;
     }
-    cost.compaction =
-        compaction.as_ref().map(|used| cost::compaction::cost(used, spec.params.int(farreach_types::params::PAGE_SIZE.name)));
+    cost.compaction = compaction
+        .as_ref()
+        .map(|used| cost::compaction::cost(used, spec.params.int(farreach_types::params::PAGE_SIZE.name)));
     let overhead = system.as_ref().map_or_else(Vec::new, |system| cost::system::rows(system, workload, &spec.params));
     MachineResult {
         name: spec.name.clone(),

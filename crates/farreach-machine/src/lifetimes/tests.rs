@@ -83,7 +83,8 @@ fn rmm15_42_whoever_changes_size_begins_anew() {
 #[test]
 fn rmm15_42_what_nobody_may_access_is_no_memory() {
     let mut lifetimes = RegionLifetimes::new(1);
-    let guard = Mapping { start: 0x10 << 12, len: 64 << 12, prot: Prot::NONE, shared: false, backing: Backing::Anonymous };
+    let guard =
+        Mapping { start: 0x10 << 12, len: 64 << 12, prot: Prot::NONE, shared: false, backing: Backing::Anonymous };
     lifetimes.op(A, &Op::Map(guard), at(0));
     assert_eq!(numbers(&lifetimes, 100), [0; 5]);
     let open = |start: u64, pages: u64, prot| Op::Protect { start: start << 12, len: pages << 12, prot };

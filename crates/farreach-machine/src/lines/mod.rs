@@ -1,8 +1,8 @@
 //! The loop of the machines that see every reference by cache line ([`farreach_hw::system`]).
 //!
-//! It takes the stream apart once for all of them: the operating system serves the faults in program order, references become pieces of
-//! 16 bytes, and what has gathered is handed as a *span* to each machine in turn. A span ends before anything changes in the page table, so
-//! every machine finds the table as it was at each of its references.
+//! It takes the stream apart once for all of them: the operating system serves the faults in program order, references
+//! become pieces of 16 bytes, and what has gathered is handed as a *span* to each machine in turn. A span ends before
+//! anything changes in the page table, so every machine finds the table as it was at each of its references.
 
 mod program;
 
@@ -327,8 +327,8 @@ impl LineEngine {
         self.follow().map_err(|e| e.to_string())
     }
 
-    /// Ends a span in time: when it is full, or at the end of a slice of the timelines. So each span lies in one slice, give or take the
-    /// block that ends it.
+    /// Ends a span in time: when it is full, or at the end of a slice of the timelines. So each span lies in one slice,
+    /// give or take the block that ends it.
     #[inline(always)]
     fn end_span_if_due(&mut self) -> Result<(), Error> {
         let lookups = self.tally.lookups().total();

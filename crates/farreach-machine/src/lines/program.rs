@@ -1,5 +1,5 @@
-//! Blocks as the loop of lines wants them: steps, each the fetch of one piece of 16 bytes or a data reference. What repeats the step
-//! before it is left out.
+//! Blocks as the loop of lines wants them: steps, each the fetch of one piece of 16 bytes or a data reference. What
+//! repeats the step before it is left out.
 
 use farreach_hw::system::{Item, PIECE_SHIFT};
 use farreach_types::addr::BASE_SHIFT;
@@ -9,8 +9,9 @@ use std::sync::Arc;
 /// Where [`Crossings`] counts what crosses nothing.
 pub const NOTHING: u8 = 0;
 
-/// References that go on in another piece, by the size of the largest aligned line that begins there: at index `i` those that cross into a
-/// line of `2^(i-1)` pieces, and no larger one. So the accesses at each line size are known without counting them at each.
+/// References that go on in another piece, by the size of the largest aligned line that begins there: at index `i`
+/// those that cross into a line of `2^(i-1)` pieces, and no larger one. So the accesses at each line size are known
+/// without counting them at each.
 #[derive(Clone, Copy)]
 pub struct Crossings([u64; 66]);
 
@@ -83,7 +84,8 @@ impl Program {
         let mut page_crossings = 0;
         let mut before = None;
         // At most MAX_REF_BYTES, and MAX_SPREAD.
-        let step = |r: &DataRef| Step::Data { kind: r.kind, past: (r.size - 1) as u16, word: r.word, offset: r.offset as u8 };
+        let step =
+            |r: &DataRef| Step::Data { kind: r.kind, past: (r.size - 1) as u16, word: r.word, offset: r.offset as u8 };
         for (i, instr) in block.instrs.iter().enumerate() {
             while let Some(r) = refs.next_if(|r| r.after as usize <= i) {
                 self.steps.push(step(r));

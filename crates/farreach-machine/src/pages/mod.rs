@@ -129,7 +129,13 @@ impl PageLab {
     ///
     /// # Panics
     /// With [`Options::threads`], before [`PageLab::finish`].
-    pub fn result(&self, source: &str, stopped: Option<String>, entries: u64, policies: Vec<MachineResult>) -> PageSizeResult {
+    pub fn result(
+        &self,
+        source: &str,
+        stopped: Option<String>,
+        entries: u64,
+        policies: Vec<MachineResult>,
+    ) -> PageSizeResult {
         let rows = self.rows();
         let first = &self.driver.engines("results")[0];
         let limit = self.limit_reached().then(|| format!("--limit {}", self.options.limit.unwrap_or(0)));
@@ -147,8 +153,10 @@ impl PageLab {
         let deepest = rows.iter().flat_map(|row| &row.distances).map(|d| d.at.len() as u64).max().unwrap_or(0);
         let last = ENTRY_COUNTS.max(deepest.next_power_of_two());
         let entry_counts: Vec<u64> = (0..64).map(|i| 1 << i).take_while(|n| *n <= last).collect();
-        let rows =
-            rows.iter().map(|row| PageRow { counts: row.counts(entries, &entry_counts), ..PageRow::default() }).collect();
+        let rows = rows
+            .iter()
+            .map(|row| PageRow { counts: row.counts(entries, &entry_counts), ..PageRow::default() })
+            .collect();
         let mut result = PageSizeResult {
             schema: PAGESIZE_SCHEMA.to_owned(),
             workload,

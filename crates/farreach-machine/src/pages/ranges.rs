@@ -76,7 +76,10 @@ mod tests {
             }
             let parts: Vec<(u64, u64)> = ranges.0.iter().map(|(s, e)| (*s, *e)).collect();
             assert!(parts.windows(2).all(|w| w[0].1 < w[1].0), "they do not touch: {parts:?}");
-            assert_eq!(parts.iter().flat_map(|(s, e)| *s..*e).collect::<Vec<_>>(), set.iter().copied().collect::<Vec<_>>());
+            assert_eq!(
+                parts.iter().flat_map(|(s, e)| *s..*e).collect::<Vec<_>>(),
+                set.iter().copied().collect::<Vec<_>>()
+            );
         }
     }
 }

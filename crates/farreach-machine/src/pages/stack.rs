@@ -340,7 +340,11 @@ mod tests {
             }
             let distances = stack.distances();
             let misses = ENTRIES.map(|n| distances.misses(n as u64));
-            assert_eq!(misses.to_vec(), lists.iter().map(|l| l.1).collect::<Vec<_>>(), "{pages} pages, {releases} releases");
+            assert_eq!(
+                misses.to_vec(),
+                lists.iter().map(|l| l.1).collect::<Vec<_>>(),
+                "{pages} pages, {releases} releases"
+            );
             assert!(stack.below.page_at.len() < 1 << 16, "slots are reused");
         }
     }

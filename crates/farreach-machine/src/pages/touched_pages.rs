@@ -357,9 +357,15 @@ mod tests {
             assert_eq!((dead.iter().filter(|d| d.0 == 0).count(), dead.len()), (3, 5));
             touched_pages.forget(asid);
         }
-        assert_eq!((touched_pages.rows.len(), touched_pages.levels[1].is_live.len(), touched_pages.touched()), (3, 2, 300));
+        assert_eq!(
+            (touched_pages.rows.len(), touched_pages.levels[1].is_live.len(), touched_pages.touched()),
+            (3, 2, 300)
+        );
         let pages = touched_pages.pages();
-        assert_eq!(pages.iter().map(|p| (p.all, p.allocations, p.peak)).collect::<Vec<_>>(), [(300, 300, 3), (200, 200, 2)]);
+        assert_eq!(
+            pages.iter().map(|p| (p.all, p.allocations, p.peak)).collect::<Vec<_>>(),
+            [(300, 300, 3), (200, 200, 2)]
+        );
         // Three levels below the root, one node each.
         assert_eq!((pages[0].table_nodes, pages[0].fetched, pages[0].data), (400, 0, 300));
     }

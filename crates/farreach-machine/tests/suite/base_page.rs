@@ -12,8 +12,8 @@ use std::sync::Arc;
 const SIZES: [(&str, u32); 9] =
     [("8k", 1), ("16k", 2), ("32k", 3), ("64k", 4), ("128k", 5), ("256k", 6), ("512k", 7), ("1m", 8), ("2m", 9)];
 
-/// A generated program with every address shifted right, and nothing but references: instructions and references of one byte, so that
-/// none crosses a page here and not there.
+/// A generated program with every address shifted right, and nothing but references: instructions and references of one
+/// byte, so that none crosses a page here and not there.
 fn program(steps: u64, k: u32) -> Vec<Batch> {
     let mut source = generate::program(3, steps);
     std::iter::from_fn(|| source.next_batch().unwrap()).map(|batch| bytes(&batch, k)).collect()
@@ -81,7 +81,10 @@ fn xc_1_a_reference_asks_once_for_each_page_of_the_machine() {
     let mut s = Stream::new();
     let kinds = [(Kind::Load, 8), (Kind::Store, 9000)];
     let refs = [0, 1].map(|word| DataRef::new(0, kinds[word].0, kinds[word].1, word as u32));
-    s.op(Op::Define { id: 9, block: Arc::new(Block { instrs: [Instr { pc: 0x3ffe, len: 4 }].into(), refs: refs.into() }) });
+    s.op(Op::Define {
+        id: 9,
+        block: Arc::new(Block { instrs: [Instr { pc: 0x3ffe, len: 4 }].into(), refs: refs.into() }),
+    });
     // A load across a 4 KB boundary inside 16 KB, and a store over pages 6 to 9: it leaves page 1 of 16 KB for page 2.
     s.batches.last_mut().unwrap().push_block(9, &[0x4ffc, 0x6ff8]);
     // The same again: nothing misses.
@@ -102,7 +105,9 @@ fn ps_5_ps_7_the_whole_page_is_allocated_at_its_first_touch() {
     let mut s = Stream::new();
     s.start().anon(0x100, 8).anon(0x200, 1);
     s.loads([0x100, 0x101, 0x107, 0x200]);
-    for (machine, bytes, reserved) in [("ps/4k", 4 << 12, 9 << 12), ("ps/16k", 3 << 14, 3 << 14), ("ps/2m", 2 << 21, 2 << 21)] {
+    for (machine, bytes, reserved) in
+        [("ps/4k", 4 << 12, 9 << 12), ("ps/16k", 3 << 14, 3 << 14), ("ps/2m", 2 << 21, 2 << 21)]
+    {
         let m = memory(&s, machine);
         assert_eq!(
             (m.touched_bytes, m.resident_bytes, m.mapped_bytes, m.virtual_bytes),
@@ -127,7 +132,8 @@ fn a_page_that_mappings_share_belongs_to_the_first_until_its_last_part_goes() {
     s.map(0x103, 1, Prot::RW, false, Backing::Heap);
     s.fetch(0x102).store(0x103);
     assert_eq!(regions(&s, "ps/16k"), [("prog code".into(), 2)], "one page; the split TLB misses on either side");
-    // What the first mapping leaves behind keeps its page, no fault; but it can be executed no more, so its translation was dropped.
+    // What the first mapping leaves behind keeps its page, no fault; but it can be executed no more, so its translation
+    // was dropped.
     s.unmap(0x102, 1).store(0x103);
     assert_eq!(regions(&s, "ps/16k"), [("prog code".into(), 3)]);
     assert_eq!(run(&["ps/16k"], &s).machine(0).counts.os.page_faults, 1);
@@ -145,7 +151,11 @@ fn advice_reaches_whole_pages_only() {
     s.op(Op::Advise { start: 0x101 << 12, len: 7 << 12, advice: Advice::DontNeed });
     s.loads([0x100, 0x104]);
     let faults = |machine: &str| run(&[machine], &s).machine(0).counts.os.page_faults;
-    assert_eq!([faults("ps/4k"), faults("ps/16k"), faults("ps/32k")], [3, 3, 1], "of 16 KB pages, only 0x104 to 0x107 went");
+    assert_eq!(
+        [faults("ps/4k"), faults("ps/16k"), faults("ps/32k")],
+        [3, 3, 1],
+        "of 16 KB pages, only 0x104 to 0x107 went"
+    );
 }
 
 #[test]
@@ -163,8 +173,9 @@ fn mremap_moves_frames_by_whole_pages_only() {
 
 #[test]
 fn sizes_below_the_base_page_are_refused() {
-    let refused =
-        |text: &str| MachineSpec::parse(text, 0).and_then(|s| farreach_machine::Lab::new(vec![s], Default::default())).err();
+    let refused = |text: &str| {
+        MachineSpec::parse(text, 0).and_then(|s| farreach_machine::Lab::new(vec![s], Default::default())).err()
+    };
     for (text, words) in [
         ("t94/superpage:page_size=16K", "sizes must begin with page_size, 16K"),
         ("t94/superpage:page_size=128K,sizes=128K+1M,promote=1M", "region must be a multiple of page_size, 128K"),

@@ -1,4 +1,5 @@
-//! Blocks of every size: does the loop, which has code of its own for small blocks, another for larger ones and none for the odd, count what the plain loop counts?
+//! Blocks of every size: does the loop, which has code of its own for small blocks, another for larger ones and none
+//! for the odd, count what the plain loop counts?
 
 use crate::common::{lab, run_batches};
 use farreach_machine::{Options, PAGE_SIZES, PageLab};
@@ -94,7 +95,13 @@ fn machines_count_what_the_plain_loop_counts() {
             let fast = run_batches(&MACHINES, &batches, false, threads);
             assert!(truth.result.workload == fast.result.workload, "seed {seed}, {threads} threads");
             for (one, other) in truth.result.machines.iter().zip(&fast.result.machines) {
-                assert!(one == other, "seed {seed}, {threads} threads: {}: {:?} {:?}", one.name, one.counts, other.counts);
+                assert!(
+                    one == other,
+                    "seed {seed}, {threads} threads: {}: {:?} {:?}",
+                    one.name,
+                    one.counts,
+                    other.counts
+                );
             }
             assert!(truth.entries == fast.entries, "seed {seed}, {threads} threads");
         }

@@ -1,8 +1,9 @@
 //! CA-14: a trap-style engine (T94-70) beside the trace-driven one (T94-71, AMB-4).
 //!
-//! The trap engine never sees a hit. What it has is a real page table in which only the mappings of the target TLB are valid:
-//! a reference to anything else traps, and the trap tells the target. With replacement that is blind to hits the two engines
-//! miss at the same references; with used bits they do if the page table has reference bits that the trap may read.
+//! The trap engine never sees a hit. What it has is a real page table in which only the mappings of the target TLB are
+//! valid: a reference to anything else traps, and the trap tells the target. With replacement that is blind to hits the
+//! two engines miss at the same references; with used bits they do if the page table has reference bits that the trap
+//! may read.
 
 use crate::common::{Stream, lab};
 use farreach_hw::tlb::{EntryView, Lookup, Outcome, Tlb, Unfiltered};
@@ -62,7 +63,12 @@ impl Machine {
     fn new(text: &str) -> Machine {
         let spec = MachineSpec::parse(text, 7).expect(text);
         let target = (spec.hardware.tlb().expect(text).build)(&spec.params).expect(text);
-        Machine { os: Os::new(&spec.params).expect(text), target, unfiltered: Unfiltered::default(), changes: Vec::new() }
+        Machine {
+            os: Os::new(&spec.params).expect(text),
+            target,
+            unfiltered: Unfiltered::default(),
+            changes: Vec::new(),
+        }
     }
 
     /// The modified kernel of T94-70: it passes the changes of the operating system on to the target.
@@ -176,7 +182,8 @@ impl TrapEngine {
         let Machine { os, target, unfiltered, .. } = &mut self.machine;
         for (&(asid, vpn), mapping) in &self.valid {
             if mapping.referenced {
-                let pte = farreach_types::translation::PageTableView::pte(os, asid, vpn).expect("valid mappings are mapped");
+                let pte =
+                    farreach_types::translation::PageTableView::pte(os, asid, vpn).expect("valid mappings are mapped");
                 let answer = target.access(Lookup { asid, vpn, kind: Kind::Load }, pte, os, unfiltered);
                 assert_eq!(answer.outcome, Outcome::Hit, "valid mappings are in the target");
             }

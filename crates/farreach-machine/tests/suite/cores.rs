@@ -274,7 +274,10 @@ fn xc_7_a_plain_model_of_cores() {
                     let expected = apply(&step, &mut *plain.cores[plain.now], &world.table, &mut Unfiltered::default());
                     let found = apply(&step, &mut *design, &world.table, &mut Unfiltered::default());
                     assert_eq!(found, expected, "step {n}");
-                    assert_eq!(design.probe(at.asid, at.vpn, at.kind), plain.cores[plain.now].probe(at.asid, at.vpn, at.kind));
+                    assert_eq!(
+                        design.probe(at.asid, at.vpn, at.kind),
+                        plain.cores[plain.now].probe(at.asid, at.vpn, at.kind)
+                    );
                 }
                 Step::Invalidate(of, _) | Step::Demote(of, _) => {
                     plain.change(*of, &step, &world);
@@ -287,8 +290,13 @@ fn xc_7_a_plain_model_of_cores() {
                 let mut sum = TlbCounts { shootdown: plain.shootdown.clone(), ..TlbCounts::default() };
                 plain.cores.iter().for_each(|core| sum += core.counts());
                 assert_eq!(*design.counts(), sum, "step {n}");
-                let entries: Vec<_> = plain.cores.iter().flat_map(|core| core.entries()).map(|e| (e.base, e.pages)).collect();
-                assert_eq!(design.entries().into_iter().map(|e| (e.base, e.pages)).collect::<Vec<_>>(), entries, "step {n}");
+                let entries: Vec<_> =
+                    plain.cores.iter().flat_map(|core| core.entries()).map(|e| (e.base, e.pages)).collect();
+                assert_eq!(
+                    design.entries().into_iter().map(|e| (e.base, e.pages)).collect::<Vec<_>>(),
+                    entries,
+                    "step {n}"
+                );
             }
         }
         assert!(plain.shootdown.remote_invalidations > 20 && plain.shootdown.ipis > 50, "{:?}", plain.shootdown);

@@ -37,8 +37,8 @@ const OWN: &str = "ds13/segment:placement=demand,kernel_segment=own";
 const SHARED: &str = "ds13/segment:placement=demand,kernel_segment=shared";
 const TRACKED: &str = "ds13/segment:placement=demand,kernel_segment=own,segment_served_by=pages";
 
-/// H-DS-12 on the generator. How many of the kernel's misses are in the direct map follows from an assumption of the generator and from the
-/// leaves of the page table; that they go, and no others, is the mechanism.
+/// H-DS-12 on the generator. How many of the kernel's misses are in the direct map follows from an assumption of the
+/// generator and from the leaves of the page table; that they go, and no others, is the mechanism.
 #[test]
 fn h_ds_12_what_a_segment_for_the_direct_map_removes() {
     let batches = server(256, 3_000_000);
@@ -54,7 +54,11 @@ fn h_ds_12_what_a_segment_for_the_direct_map_removes() {
         assert!((1..=variable(none)).contains(&variable(own)), "{} of {}", variable(own), variable(none));
         let before = direct(none) + variable(none);
         let removed = 100.0 * (before - variable(own)) as f64 / before as f64;
-        println!("{leaf}: {before} misses of the kernel, {} variable, {} left: {removed:.2} %", variable(none), variable(own));
+        println!(
+            "{leaf}: {before} misses of the kernel, {} variable, {} left: {removed:.2} %",
+            variable(none),
+            variable(own)
+        );
         assert!((95.0..100.0).contains(&removed), "{leaf}: {removed} %");
         // As the paper counted them: served by pages.
         assert_eq!(tracked.counts.tlb.segment.misses_inside, direct(none));
@@ -132,7 +136,8 @@ fn map_direct(s: &mut Stream, pages: u64) {
 #[test]
 fn shared_registers_hold_it_while_the_program_has_no_segment() {
     const HEAP: u64 = 0x1000;
-    let machines = ["kernel_segment=shared", "kernel_segment=own", ""].map(|k| format!("ds13/segment:direct_map_page=4K,{k}"));
+    let machines =
+        ["kernel_segment=shared", "kernel_segment=own", ""].map(|k| format!("ds13/segment:direct_map_page=4K,{k}"));
     // Misses of each machine in the direct map after each step, each over other pages, more than TLBs hold.
     let steps: [fn(&mut Stream); 4] = [
         |s| {
@@ -186,13 +191,18 @@ fn frames_leaves_and_faults() {
     assert_eq!([0, 1].map(|i| outcome.machine(i).memory.mapped_bytes >> 12), [512 + 2 + 1, 5 + 1]);
 }
 
-/// What is no longer the direct map is not translated by its registers; what becomes read-only faults on stores, in both.
+/// What is no longer the direct map is not translated by its registers; what becomes read-only faults on stores, in
+/// both.
 #[test]
 fn the_segment_follows_its_mapping() {
     let mut s = Stream::new();
     s.start();
     map_direct(&mut s, 4096);
-    s.loads((0..4096).map(|k| DIRECT + k)).unmap(DIRECT + 2048, 512).loads([DIRECT + 2047, DIRECT + 2048, DIRECT + 4095]);
+    s.loads((0..4096).map(|k| DIRECT + k)).unmap(DIRECT + 2048, 512).loads([
+        DIRECT + 2047,
+        DIRECT + 2048,
+        DIRECT + 4095,
+    ]);
     s.anon(DIRECT + 1024, 16).loads((1000..1100).map(|k| DIRECT + k));
     s.protect(DIRECT, 100, Prot { write: false, ..Prot::RW }).loads([DIRECT + 1]).store(DIRECT + 1);
     s.unmap(DIRECT, 1).loads([DIRECT + 1, DIRECT + 200]);
@@ -207,7 +217,8 @@ fn the_segment_follows_its_mapping() {
     assert_eq!(own.memory.resident_bytes, (16 + 1) * 4096);
 }
 
-/// Processes that fork, map and end, with a direct map in each, on systems that promote, collapse, compact, keep ranges and have large pages.
+/// Processes that fork, map and end, with a direct map in each, on systems that promote, collapse, compact, keep ranges
+/// and have large pages.
 #[test]
 fn it_gets_on_with_every_policy() {
     let machines = [

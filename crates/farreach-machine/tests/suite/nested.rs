@@ -1,5 +1,6 @@
-//! Virtual machines: walks of two dimensions as machines do them, against the formula and a plain count; what must be as without; segments of
-//! guests and hosts, and their traps; what is refused. Covers DS13-40, DS13-41, DS13-42, F-1, F-15; CA-29.
+//! Virtual machines: walks of two dimensions as machines do them, against the formula and a plain count; what must be
+//! as without; segments of guests and hosts, and their traps; what is refused. Covers DS13-40, DS13-41, DS13-42, F-1,
+//! F-15; CA-29.
 
 use crate::common::{Outcome, RandomProcesses, Stream, run};
 use farreach_hw::nested::{Dimension, references, walk};
@@ -15,8 +16,8 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::HashMap;
 
-/// The six ways of DS13-40 to DS13-42: native; page tables in both dimensions; a segment from guest physical to system memory; one from guest
-/// virtual to guest physical; both; and one composed of both.
+/// The six ways of DS13-40 to DS13-42: native; page tables in both dimensions; a segment from guest physical to system
+/// memory; one from guest virtual to guest physical; both; and one composed of both.
 const SIX: [&str; 6] = [
     "ds13/4k",
     "ds13/4k:guest=walk",
@@ -82,8 +83,9 @@ fn ds13_42_leaves_of_all_sizes_in_both_dimensions() {
     for (guest, order) in [(0u64, 0u8), (1, 9), (2, 18)] {
         for (host, page) in [(0u64, "4K"), (1, "2M"), (2, "1G")] {
             for (levels, host_levels) in [(4, 4), (5, 4), (4, 5), (5, 5)] {
-                let keys =
-                    format!("guest=walk,host_page={page},host_levels={host_levels},walk_levels={levels},walk_cost=caches");
+                let keys = format!(
+                    "guest=walk,host_page={page},host_levels={host_levels},walk_levels={levels},walk_cost=caches"
+                );
                 let mut design = tlb("hierarchy", &keys);
                 load(&mut *design, &Uniform(order), 5);
                 let [g, h] = [levels - guest, host_levels - host].map(|levels| Dimension::Walk { levels });
@@ -256,7 +258,8 @@ fn f_1_a_plain_count_of_random_walks() {
         );
         let mut design = tlb("hierarchy", &keys);
         // Far apart and close together.
-        let pages: Vec<u64> = (0..60).map(|i| if i < 30 { (i % 6) << 18 | below(1 << 11) } else { below(1 << 36) }).collect();
+        let pages: Vec<u64> =
+            (0..60).map(|i| if i < 30 { (i % 6) << 18 | below(1 << 11) } else { below(1 << 36) }).collect();
         let mut asid = 0;
         for step in 0..3000 {
             match below(60) {
@@ -283,7 +286,8 @@ fn f_1_a_plain_count_of_random_walks() {
                     plain.lookup(asid, vpn, pte);
                 }
             }
-            let reads: Vec<(u8, u64)> = design.walker_reads().unwrap().drain(..).map(|r| (r.level, r.address)).collect();
+            let reads: Vec<(u8, u64)> =
+                design.walker_reads().unwrap().drain(..).map(|r| (r.level, r.address)).collect();
             assert_eq!(reads, std::mem::take(&mut plain.reads), "seed {seed}, step {step}: {keys}");
         }
         let c = design.counts();
@@ -370,7 +374,8 @@ fn tlbs_hold_what_they_hold_without_a_virtual_machine() {
             assert_eq!(contents(&guest.counts.tlb), contents(&native.counts.tlb), "{}", guest.name);
             assert_eq!((&guest.counts.os, &guest.memory), (&native.counts.os, &native.memory), "{}", guest.name);
             assert_eq!(guest.ideal_segment, native.ideal_segment, "{}", guest.name);
-            let entries = |i: usize| out.entries[i].iter().map(|e| (e.asid, e.base, e.pages.clone())).collect::<Vec<_>>();
+            let entries =
+                |i: usize| out.entries[i].iter().map(|e| (e.asid, e.base, e.pages.clone())).collect::<Vec<_>>();
             let orders_differ = i + 1 == pairs.len();
             match orders_differ {
                 // Slots of the array of 2 MB stand empty in one and are not there in the other.
@@ -409,12 +414,18 @@ fn caches_under_both_tables_change_no_other_count() {
         assert_eq!(answered.host.total(), tlb.host_walk.references, "{}", caches.name);
         assert_eq!(answered.page_tables().total(), tlb.walk_references(), "{}", caches.name);
         let a = answered.page_tables();
-        assert_eq!(caches.cost.walk_cycles, Some(4 * a.l1 + 12 * a.l2 + 30 * a.llc + 200 * a.memory), "{}", caches.name);
+        assert_eq!(
+            caches.cost.walk_cycles,
+            Some(4 * a.l1 + 12 * a.l2 + 30 * a.llc + 200 * a.memory),
+            "{}",
+            caches.name
+        );
         assert!(tlb.misses > 100, "{}", caches.name);
     }
 }
 
-/// Four nodes of the guest's table side by side in memory, and the page far from them: two lines of each level of the host's table.
+/// Four nodes of the guest's table side by side in memory, and the page far from them: two lines of each level of the
+/// host's table.
 #[test]
 fn a_cold_walk_in_two_dimensions() {
     let mut s = Stream::new();
@@ -453,7 +464,8 @@ fn walk_caches_and_a_nested_tlb() {
     assert_eq!(each("pwc_pd=4,nested_tlb=2,host_page=1G", &[0, 1, 2]), [8, 1, 1]);
 }
 
-/// DS13-17, DS13-24, F-15: the guest writes its registers when another process runs and when the segment changes; each write traps.
+/// DS13-17, DS13-24, F-15: the guest writes its registers when another process runs and when the segment changes; each
+/// write traps.
 #[test]
 fn f_15_writes_of_a_guest_trap() {
     let traps = |build: &dyn Fn(&mut Stream)| {

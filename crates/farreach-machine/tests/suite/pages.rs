@@ -1,12 +1,15 @@
-//! Does the page-size study count what plain TLBs count (PS-1 to PS-3, CA-17, CA-18), and the memory that plain sets count (PS-5, PS-7,
-//! PS-13, CA-19)? The model here is a list per TLB and a set per question; it shares no line with the engine.
+//! Does the page-size study count what plain TLBs count (PS-1 to PS-3, CA-17, CA-18), and the memory that plain sets
+//! count (PS-5, PS-7, PS-13, CA-19)? The model here is a list per TLB and a set per question; it shares no line with
+//! the engine.
 
 use crate::common::Stream;
 use farreach_machine::{Options, PAGE_SIZES, PageLab};
 use farreach_trace::generate;
 use farreach_types::addr::Asid;
 use farreach_types::counts::{PageCounts, PageSizeResult};
-use farreach_types::event::{Access, Advice, Backing, Batch, Block, Blocks, DataRef, End, Instr, Item, Kind, Op, Source};
+use farreach_types::event::{
+    Access, Advice, Backing, Batch, Block, Blocks, DataRef, End, Instr, Item, Kind, Op, Source,
+};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -332,7 +335,8 @@ fn every_number_of_entries_is_a_machine_of_its_own() {
     }
 }
 
-/// CA-18: pages of 2^s bytes are 4 KB pages of the program with its addresses shifted, first and last byte of each reference.
+/// CA-18: pages of 2^s bytes are 4 KB pages of the program with its addresses shifted, first and last byte of each
+/// reference.
 #[test]
 fn larger_pages_are_shifted_addresses() {
     let batches = without_copies(&collect(&mut generate::program(31, 150)));
@@ -366,7 +370,8 @@ fn larger_pages_are_shifted_addresses() {
                         if id == next {
                             let instrs = fetched.map(|pc| Instr { pc, len: bytes });
                             let refs = fetched.is_none().then_some(DataRef::new(0, a.kind, bytes, 0));
-                            let block = Block { instrs: instrs.into_iter().collect(), refs: refs.into_iter().collect() };
+                            let block =
+                                Block { instrs: instrs.into_iter().collect(), refs: refs.into_iter().collect() };
                             out.push_op(Op::Define { id, block: Arc::new(block) });
                         }
                         out.push_block(id, if fetched.is_none() { std::slice::from_ref(&first) } else { &[] });
@@ -380,7 +385,11 @@ fn larger_pages_are_shifted_addresses() {
         let (folded, _) = study(&shifted, &[4096], Options::default());
         for side in [Kind::Fetch, Kind::Load] {
             for n in ENTRIES {
-                assert_eq!(folded.misses(side, 4096, n), lab_only.misses(side, size, n), "{size}, {side:?}, {n} entries");
+                assert_eq!(
+                    folded.misses(side, 4096, n),
+                    lab_only.misses(side, size, n),
+                    "{size}, {side:?}, {n} entries"
+                );
                 differs |= lab.misses(side, size, n) != lab_only.misses(side, size, n);
             }
         }
@@ -405,18 +414,22 @@ fn memory_by_hand() {
         let bytes = [c.code_bytes, c.data_bytes, c.total_bytes, c.allocated_bytes, c.peak_bytes, c.write_back_bytes];
         (bytes.map(|b| b / c.page_size), c.page_table_bytes / 4096)
     };
-    // Code, data, all; allocated: 0, 1, 16, 17, 16 again, 17 again; peak: 0, 1, 16, 17; dirty: 17. Four levels of page table.
+    // Code, data, all; allocated: 0, 1, 16, 17, 16 again, 17 again; peak: 0, 1, 16, 17; dirty: 17. Four levels of page
+    // table.
     assert_eq!(row(0), ([2, 3, 4, 6, 4, 1], 4));
-    // Code: the first; data: both; allocated: first, second, second again. 16 bits, then 9, 9, 9, and a root for the rest.
+    // Code: the first; data: both; allocated: first, second, second again. 16 bits, then 9, 9, 9, and a root for the
+    // rest.
     assert_eq!(row(1), ([1, 2, 2, 3, 2, 1], 4));
     // One page: it lives throughout, because code does.
     assert_eq!(row(2), ([1, 1, 1, 1, 1, 1], 3));
-    // Data misses with 64 entries: pages 1, 16, 17, 16, 17 of 4 KB; 0, 1, 1 of 64 KB; the one of 2 MB. Fetches: 0, 1; 0; 0.
+    // Data misses with 64 entries: pages 1, 16, 17, 16, 17 of 4 KB; 0, 1, 1 of 64 KB; the one of 2 MB. Fetches: 0, 1;
+    // 0; 0.
     assert_eq!(result.rows.iter().map(|r| r.counts.data_misses).collect::<Vec<_>>(), [5, 3, 1]);
     assert_eq!(result.rows.iter().map(|r| r.counts.fetch_misses).collect::<Vec<_>>(), [2, 1, 1]);
 }
 
-/// A process of two threads forks: two processes, three threads, for the page sizes as for machines with TLBs and with caches.
+/// A process of two threads forks: two processes, three threads, for the page sizes as for machines with TLBs and with
+/// caches.
 #[test]
 fn the_thread_that_forks_counts_in_the_child_too() {
     let mut s = Stream::new();
@@ -434,7 +447,9 @@ fn an_exec_is_no_process() {
     let mut s = Stream::new();
     s.start().op(Op::ThreadStart { thread: 1 }).anon(0, 1).load(0).op(Op::Fork { child: Asid(1) });
     s.space(1).op(Op::End(End::Exec));
-    s.space(2).op(Op::Start { pid: 2, parent: Some(Asid(1)), program: "/bin/true".into() }).op(Op::ThreadStart { thread: 1 });
+    s.space(2)
+        .op(Op::Start { pid: 2, parent: Some(Asid(1)), program: "/bin/true".into() })
+        .op(Op::ThreadStart { thread: 1 });
     s.anon(0, 1).load(0);
     let (_, sizes) = study(&s.batches, &[4096], Options::default());
     let machines = crate::common::run(&["t94/single", "sv97/softvm"], &s);

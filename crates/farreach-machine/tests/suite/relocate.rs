@@ -1,4 +1,5 @@
-//! The knob "superpage-align new mappings" (T94-53): are relocated streams a renaming of pages, with every new mapping aligned?
+//! The knob "superpage-align new mappings" (T94-53): are relocated streams a renaming of pages, with every new mapping
+//! aligned?
 
 use crate::common::{Stream, lab, run_batches};
 use farreach_trace::relocate::AREA;
@@ -170,8 +171,10 @@ fn events_follow_their_pages() {
     assert!(a % 16 == 0 && b % 16 == 0 && a != b);
     assert_eq!((at[0], at[3], at[5]), (0x9000, 0x9001, 0x101), "outside of mappings");
     let bytes = |pages: u64| pages << 12;
-    let protects: Vec<_> =
-        ops.iter().filter_map(|o| if let Op::Protect { start, len, .. } = o { Some((*start, *len)) } else { None }).collect();
+    let protects: Vec<_> = ops
+        .iter()
+        .filter_map(|o| if let Op::Protect { start, len, .. } = o { Some((*start, *len)) } else { None })
+        .collect();
     assert_eq!(protects, [(bytes(a + 2), bytes(2)), (bytes(b), bytes(2))]);
     let advice = ops.iter().filter(|o| matches!(o, Op::Advise { .. })).count();
     assert_eq!(advice, 2);
@@ -195,7 +198,10 @@ fn stray_pages_go_when_something_is_mapped_over_them() {
     let (ops, accesses) = shift(&s, SIZE);
     assert_eq!(accesses[1].addr, 0x105 << 12);
     assert_eq!(accesses[2].addr % SIZE, 4 << 12);
-    assert!(ops.iter().any(|op| matches!(op, Op::Unmap { start, len } if *start <= 0x105 << 12 && start + len > 0x105 << 12)));
+    assert!(
+        ops.iter()
+            .any(|op| matches!(op, Op::Unmap { start, len } if *start <= 0x105 << 12 && start + len > 0x105 << 12))
+    );
     let machine = "t94/single:entries=2,replacement=lru";
     let new = relocate(&s.batches, SIZE).expect("it can be relocated");
     assert_eq!(run_batches(&[machine], &s.batches, true, 1).misses(), run_batches(&[machine], &new, true, 1).misses());

@@ -20,7 +20,8 @@ fn share(block: &Block, rng: &mut impl Rng) -> Block {
     let mut refs: Vec<DataRef> = Vec::new();
     for r in &block.refs {
         let small = r.size <= MAX_SPREAD / 2;
-        let word = users.iter().position(|(_, all_small)| small && *all_small && rng.random_bool(0.5)).unwrap_or(users.len());
+        let word =
+            users.iter().position(|(_, all_small)| small && *all_small && rng.random_bool(0.5)).unwrap_or(users.len());
         if word == users.len() {
             users.push((0, small));
         }
@@ -239,7 +240,10 @@ fn a_word_is_enough_for_three_references() {
 fn words_that_are_not_as_they_should_be_are_refused() {
     let block = |refs: &[(u32, u32, u32)]| Block {
         instrs: [].into(),
-        refs: refs.iter().map(|&(size, word, offset)| DataRef { after: 0, kind: Kind::Load, size, word, offset }).collect(),
+        refs: refs
+            .iter()
+            .map(|&(size, word, offset)| DataRef { after: 0, kind: Kind::Load, size, word, offset })
+            .collect(),
     };
     assert_eq!(block(&[(8, 0, 0), (8, 1, 0), (8, 0, 120)]).validate(), Ok(()));
     for (refs, words) in [

@@ -1,4 +1,5 @@
-//! Where frames come from decides what subblocks and superpages can share (T94-47, T94-61, H-T94-24, H-T94-26, H-T94-35).
+//! Where frames come from decides what subblocks and superpages can share (T94-47, T94-61, H-T94-24, H-T94-26,
+//! H-T94-35).
 
 use crate::common::{Stream, run_batches};
 use farreach_machine::{Lab, MachineSpec, Options};
@@ -25,7 +26,8 @@ fn shared(keys: &str, seed: u64, stream: &Stream) -> u64 {
     run_batches(&[&machine], &stream.batches, false, 1).machine(0).counts.tlb.merges
 }
 
-/// T94-61, H-T94-35: a page of its own colour is aligned, but its neighbours are in the same group of frames by chance only.
+/// T94-61, H-T94-35: a page of its own colour is aligned, but its neighbours are in the same group of frames by chance
+/// only.
 #[test]
 fn h_t94_35_colouring_shares_by_chance_only() {
     const SEEDS: u64 = 24;
@@ -36,8 +38,8 @@ fn h_t94_35_colouring_shares_by_chance_only() {
         fifo += shared("placement=demand,allocator=fifo", seed, &s);
         reservation += shared("placement=reservation", seed, &s);
     }
-    // Two of the 16 pages of a region share if their frames, each drawn from its colour, are of the same of 512 groups. A page
-    // joins if any of those before it is in its group.
+    // Two of the 16 pages of a region share if their frames, each drawn from its colour, are of the same of 512 groups.
+    // A page joins if any of those before it is in its group.
     let groups = (FRAMES / 16) as f64;
     let joins = (0..16).map(|before| 1.0 - (1.0 - 1.0 / groups).powi(before)).sum::<f64>();
     let expected = joins * (REGIONS * SEEDS) as f64;
@@ -51,7 +53,8 @@ fn h_t94_35_colouring_shares_by_chance_only() {
     assert!(colouring * 20 < reservation && fifo * 20 < reservation, "{colouring} and {fifo} of {reservation}");
 }
 
-/// Neighbours that are touched one after the other share under demand paging from a list. Colouring takes that away, too.
+/// Neighbours that are touched one after the other share under demand paging from a list. Colouring takes that away,
+/// too.
 #[test]
 fn t94_61_colouring_makes_no_neighbours_contiguous() {
     let mut s = Stream::new();
@@ -107,7 +110,8 @@ fn faults(machine: &str, s: &Stream) -> Result<(u64, u64), String> {
     Ok((os.page_faults, os.reservations_stolen))
 }
 
-/// T94-47, T94-49, H-T94-24: whatever the size of regions, reserved pages never displace busy ones, down to the smallest memory in which the program runs at all.
+/// T94-47, T94-49, H-T94-24: whatever the size of regions, reserved pages never displace busy ones, down to the
+/// smallest memory in which the program runs at all.
 #[test]
 fn h_t94_24_faults_are_the_same_with_and_without_reservation() {
     for seed in 0..6 {
@@ -139,7 +143,8 @@ fn h_t94_25_sharing_falls_with_memory() {
             let mut rng = Pcg64Mcg::seed_from_u64(step);
             let mut s = Stream::new();
             s.start().anon(0x1000, 16 * REGIONS).anon(OTHER, 16 * 1024);
-            // The first page of each region reserves all there is; others take of it; then four more pages of each region.
+            // The first page of each region reserves all there is; others take of it; then four more pages of each
+            // region.
             s.loads((0..REGIONS).map(|r| 0x1000 + 16 * r));
             s.loads((0..64 * step).map(|i| OTHER + 16 * i + rng.random_range(0..16)));
             let mut pages: Vec<u64> = (0..4 * REGIONS).map(|i| 0x1000 + 16 * (i / 4) + 3 * (i % 4 + 1)).collect();
@@ -175,7 +180,8 @@ fn looping(seed: u64) -> Stream {
     s
 }
 
-/// H-T94-26: the more frames belong to others, the nearer superpages and partial subblocks come to single pages; never beyond.
+/// H-T94-26: the more frames belong to others, the nearer superpages and partial subblocks come to single pages; never
+/// beyond.
 #[test]
 fn h_t94_26_fragmentation_degrades_to_single() {
     for seed in 0..3 {

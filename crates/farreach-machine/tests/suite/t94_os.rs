@@ -100,7 +100,8 @@ fn amb_18_unified_unless_split() {
     assert_eq!(run(&["t94/single", "t94/single:split=true"], &s).misses(), [1, 2]);
 }
 
-/// AMB-23: a remote file has its frames reserved and nothing read ahead. AMB-24: a page that is read ahead is busy, not reserved.
+/// AMB-23: a remote file has its frames reserved and nothing read ahead. AMB-24: a page that is read ahead is busy, not
+/// reserved.
 #[test]
 fn amb_23_amb_24_what_is_reserved_and_what_is_busy() {
     for (path, honoured, read) in [("/disk/f", 0, 16), ("/net/f", 1, 2)] {
@@ -125,7 +126,8 @@ fn t94_52_prefetch_is_for_disk_files_only() {
 
 #[test]
 fn t94_78_zeros_are_for_new_memory_and_nothing_else() {
-    // A page of a file; of the same file elsewhere, in memory already; a page of memory; a copy of it, which the child makes.
+    // A page of a file; of the same file elsewhere, in memory already; a page of memory; a copy of it, which the child
+    // makes.
     let mut s = Stream::new();
     s.start().file(0x100, 16, "/f").load(0x103).file(0x200, 16, "/f").load(0x203).anon(0x300, 16).store(0x300);
     s.op(Op::Fork { child: farreach_types::addr::Asid(1) }).space(1).store(0x300);
@@ -283,8 +285,13 @@ fn ca_12_h_t94_16_compress_anomaly() {
         s.loads((0..40).map(|k| 0x2000 + 16 * k));
     }
     let super_ = |size: &str| format!("t94/superpage:sizes=4K+{size},region={size},promote={size}");
-    let machines =
-        [super_("16K"), super_("32K"), super_("64K"), "t94/partial:factor=16".into(), "t94/partial:factor=8,region=32K".into()];
+    let machines = [
+        super_("16K"),
+        super_("32K"),
+        super_("64K"),
+        "t94/partial:factor=16".into(),
+        "t94/partial:factor=8,region=32K".into(),
+    ];
     let out = run(&machines.iter().map(String::as_str).collect::<Vec<_>>(), &s);
     assert_eq!(out.misses(), [72, 72, 720, 72, 72]);
     assert_eq!(out.entries.iter().map(Vec::len).collect::<Vec<_>>(), [48, 44, 64, 44, 44]);
@@ -318,8 +325,8 @@ fn ca_39_everything_off_is_plain_paging() {
     assert!(misses[0] > 300);
 }
 
-/// T94-27, T94-23: the advantages of complete subblocks over superpages that show in counts. The others: t94_20 and the figures (many pages in
-/// an entry whatever their frames and attributes), CA-16 (sets).
+/// T94-27, T94-23: the advantages of complete subblocks over superpages that show in counts. The others: t94_20 and the
+/// figures (many pages in an entry whatever their frames and attributes), CA-16 (sets).
 #[test]
 fn t94_27_what_complete_subblocks_need_not_pay_for() {
     let mut s = Stream::new();
@@ -334,7 +341,8 @@ fn t94_27_what_complete_subblocks_need_not_pay_for() {
     let os = |i: usize| &out.machine(i).counts.os;
     // 1: better on a system that knows nothing of it, where a superpage TLB is no better than any other.
     assert_eq!((out.misses()[1] < out.misses()[0], out.misses()[2]), (true, out.misses()[0]));
-    // 4 and 5: no page more is read, zeroed, resident or waited for than with base pages; a superpage waits until all of it is there.
+    // 4 and 5: no page more is read, zeroed, resident or waited for than with base pages; a superpage waits until all
+    // of it is there.
     assert_eq!((os(1), &out.machine(1).memory), (os(0), &out.machine(0).memory));
     assert_eq!((os(0).page_faults, os(0).populated_pages, os(0).io_bytes), (25, 0, 9 << 12));
     // The eighth of the file's pages brings in the other half.
@@ -422,7 +430,13 @@ fn t94_57_a_copy_on_write_page_that_becomes_writable_is_copied_at_the_next_store
     let mut s = Stream::new();
     let file = Backing::File { path: "/f".into(), offset: 0 };
     let read = Prot { read: true, ..Prot::NONE };
-    s.start().map(0x40, 4, read, false, file).store(0x41).store(0x41).protect(0x40, 4, Prot::RW).store(0x41).store(0x41);
+    s.start()
+        .map(0x40, 4, read, false, file)
+        .store(0x41)
+        .store(0x41)
+        .protect(0x40, 4, Prot::RW)
+        .store(0x41)
+        .store(0x41);
     let counts = run(&["t94/single"], &s).machine(0).counts.os.clone();
     assert_eq!((counts.forbidden_accesses, counts.protection_faults, counts.cow_copies), (1, 1, 1));
 }
@@ -485,7 +499,8 @@ fn a_batch_with_nothing_in_it_is_no_process_switch() {
     assert_eq!(run(&["t94/single:process_ids=false"], &s).misses(), [3]);
 }
 
-/// Other threads may be given batches that one thread would never have asked for: whoever switches there would drop its entries.
+/// Other threads may be given batches that one thread would never have asked for: whoever switches there would drop its
+/// entries.
 #[test]
 fn what_comes_after_the_limit_is_not_noticed() {
     let mut s = Stream::new();

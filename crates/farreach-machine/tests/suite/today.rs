@@ -1,4 +1,5 @@
-//! Do the caches of the processors of today have the shape that their presets say (`walk_cost = caches`)? Asked of the simulation, by what fits.
+//! Do the caches of the processors of today have the shape that their presets say (`walk_cost = caches`)? Asked of the
+//! simulation, by what fits.
 
 use crate::common::{Outcome, Stream, run, run_batches};
 use farreach_machine::MachineSpec;
@@ -58,7 +59,8 @@ fn what_fits_is_there_the_second_time() {
     for (preset, (levels, slices, ..)) in PRESETS {
         let machine = with_caches(preset);
         let [_, (l1, l1_ways), (l2, l2_ways), (slice, _)] = levels.map(|(kb, ways)| (kb << 10, ways));
-        // A level of the program's own size has all of it but for the lines that walkers brought; one way more, and LRU keeps nothing.
+        // A level of the program's own size has all of it but for the lines that walkers brought; one way more, and LRU
+        // keeps nothing.
         for (level, size, ways) in [(0, l1, l1_ways), (1, l2, l2_ways)] {
             let more = size + size / ways;
             let fits = again(&run_batches(&[&machine], &twice(size).batches, false, 1), size)[level];

@@ -56,7 +56,11 @@ fn ps_12_agrees_with_two_plain_levels() {
             };
             assert_eq!(outcome, expected, "{keys}: step {n}, {step:?}");
             if n % 16 == 0 {
-                assert_eq!((ours.entries(), ours.counts()), (oracle.views(), &oracle.counts()), "{keys}: step {n}, {step:?}");
+                assert_eq!(
+                    (ours.entries(), ours.counts()),
+                    (oracle.views(), &oracle.counts()),
+                    "{keys}: step {n}, {step:?}"
+                );
             }
         }
         let c = ours.counts();
@@ -99,7 +103,8 @@ fn ps_12_fetches_take_two_cycles() {
     assert_eq!(out.machine(0).cost.reach_bytes, (2 * 128) << 12, "PS-11, on both sides");
 }
 
-/// Where nothing follows the second level, the first is a TLB of its own: what it lets through, the second answers or misses.
+/// Where nothing follows the second level, the first is a TLB of its own: what it lets through, the second answers or
+/// misses.
 #[test]
 fn ps_12_a_first_level_by_itself_is_a_tlb() {
     let mut s = Stream::new();

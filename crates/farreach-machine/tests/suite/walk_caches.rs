@@ -1,5 +1,5 @@
-//! Walkers that read through caches (`walk_cost = caches`): micro-traces by hand, a plain model on random streams, and that nothing else
-//! changes by it.
+//! Walkers that read through caches (`walk_cost = caches`): micro-traces by hand, a plain model on random streams, and
+//! that nothing else changes by it.
 
 use crate::common::{RandomProcesses, Stream, run};
 use farreach_cost::overhead::Measured;
@@ -90,14 +90,19 @@ fn rmm15_7_range_tables_are_in_memory_too() {
     assert_eq!((tlb.range.walks, tlb.misses), (18, 18));
     let nodes = &tlb.walk_caches.range_table;
     assert_eq!(nodes.total(), 2 * tlb.range.nodes);
-    assert_eq!((nodes.memory % 2, nodes.l1), (0, nodes.total() - nodes.memory), "what was read once is in the first level");
+    assert_eq!(
+        (nodes.memory % 2, nodes.l1),
+        (0, nodes.total() - nodes.memory),
+        "what was read once is in the first level"
+    );
     assert!((6..=10).contains(&nodes.memory), "three to five nodes: {nodes:?}");
     let cycles = out.machine(0).cost.walk_cycles.unwrap();
     let a = tlb.walk_caches.page_tables();
     assert_eq!(cycles, 4 * a.l1 + 12 * a.l2 + 30 * a.llc + 200 * a.memory, "RMM15-5: nobody waits for the search");
 }
 
-/// DS13-32: walk cycles as counters would show them are those that the machine was charged, whoever answered its walkers.
+/// DS13-32: walk cycles as counters would show them are those that the machine was charged, whoever answered its
+/// walkers.
 #[test]
 fn counters_show_what_the_caches_charged() {
     let mut s = Stream::new();

@@ -48,7 +48,8 @@ impl<E: Copy> Slots<E> {
         if let Some(free) = all.clone().find(|&i| self.slots[i].is_none()) {
             return (free, false);
         }
-        let oldest = |time: &dyn Fn(&E) -> u64| all.clone().min_by_key(|&i| time(self.slots[i].as_ref().unwrap())).unwrap();
+        let oldest =
+            |time: &dyn Fn(&E) -> u64| all.clone().min_by_key(|&i| time(self.slots[i].as_ref().unwrap())).unwrap();
         let slot = match self.policy {
             Replacement::Lru => oldest(&|e| times(e).1),
             Replacement::Fifo => oldest(&|e| times(e).0),
@@ -109,7 +110,15 @@ impl Level {
             let e = e.as_ref()?;
             let base = Vpn(e.number << e.order);
             let pages = vec![(0, e.says(base), false)];
-            Some(EntryView { slot: before + i, asid: e.asid, base, order: e.order, pages, sb_enabled: None, used: None })
+            Some(EntryView {
+                slot: before + i,
+                asid: e.asid,
+                base,
+                order: e.order,
+                pages,
+                sb_enabled: None,
+                used: None,
+            })
         }));
     }
 }

@@ -48,7 +48,8 @@ impl PlainMmu {
             *c += level.drop_if(|e| goes(e.asid));
         }
         if let Some(clusters) = &mut self.clusters {
-            *c += clusters.drop_if(|c| goes(c.asid)).iter().map(|c| c.pages.iter().flatten().count() as u64).sum::<u64>();
+            *c +=
+                clusters.drop_if(|c| goes(c.asid)).iter().map(|c| c.pages.iter().flatten().count() as u64).sum::<u64>();
         }
         self.drop_rows(|r| goes(r.asid));
         self.counts.range.invalidations += self.drop_ranges(|h| goes(h.asid));

@@ -39,7 +39,8 @@ impl PlainMmu {
             let (slot, taken) = clusters.victim(number, |c| (c.begun, c.last));
             self.counts.evictions += u64::from(taken);
             let asid = at.asid;
-            clusters.slots[slot] = Some(Cluster { asid, number, frames, attr: page.attr, pages, begun: now, last: now });
+            clusters.slots[slot] =
+                Some(Cluster { asid, number, frames, attr: page.attr, pages, begun: now, last: now });
         }
     }
 }

@@ -22,9 +22,9 @@ impl Row {
         Some((Translation { pfn: Pfn(pfn), attr: self.attr }, order))
     }
     pub(super) fn meets(&self, asid: Asid, pages: VpnRange) -> bool {
-        let superpage = self
-            .superpage
-            .is_some_and(|(first, _, order)| first < pages.start.0 + pages.pages && pages.start.0 < first + (1 << order));
+        let superpage = self.superpage.is_some_and(|(first, _, order)| {
+            first < pages.start.0 + pages.pages && pages.start.0 < first + (1 << order)
+        });
         self.asid == asid && (superpage || self.pages.keys().any(|&v| pages.contains(Vpn(v))))
     }
 }
@@ -42,7 +42,8 @@ impl PlainMmu {
         let Behind::Runs { limit, .. } = self.config.behind else { unreachable!() };
         self.now += 1;
         let now = self.now;
-        let mut row = Row { asid: at.asid, pages: Default::default(), superpage: None, attr: page.attr, begun: now, last: now };
+        let mut row =
+            Row { asid: at.asid, pages: Default::default(), superpage: None, attr: page.attr, begun: now, last: now };
         if leaf(order) > 0 {
             let inside = at.vpn.0 % (1 << order);
             row.superpage = Some((at.vpn.0 - inside, page.pfn.0 - inside, order));
@@ -55,7 +56,8 @@ impl PlainMmu {
             }
         } else {
             let fits = |v: u64| {
-                let pte = table.pte(at.asid, Vpn(v)).filter(|p| p.pfn.0 + at.vpn.0 == page.pfn.0 + v && p.attr == page.attr);
+                let pte =
+                    table.pte(at.asid, Vpn(v)).filter(|p| p.pfn.0 + at.vpn.0 == page.pfn.0 + v && p.attr == page.attr);
                 let had = self.rows.iter().flatten().any(|r| r.asid == at.asid && r.says(Vpn(v)).is_some());
                 pte.filter(|_| !had).map(|p| p.pfn.0)
             };
@@ -69,7 +71,9 @@ impl PlainMmu {
             let joins = |low: &Row, high: &Row| {
                 let (end, begin) = (low.pages.last_key_value(), high.pages.first_key_value());
                 let next = end.zip(begin).is_some_and(|((v, p), (w, q))| (v + 1, p + 1) == (*w, *q));
-                next && low.asid == high.asid && low.attr == high.attr && (low.pages.len() + high.pages.len()) as u64 <= limit
+                next && low.asid == high.asid
+                    && low.attr == high.attr
+                    && (low.pages.len() + high.pages.len()) as u64 <= limit
             };
             let low = (0..self.rows.len()).find(|&i| self.rows[i].as_ref().is_some_and(|r| joins(r, &row)));
             if let Some(i) = low {

@@ -65,7 +65,16 @@ impl PlainOs {
             _ => start as i64,
         };
         let (heap, stack) = (m.backing == Backing::Heap, m.backing == Backing::Stack);
-        self.space(asid).regions.push(Region { start, end, prot: m.prot, shared: m.shared, heap, stack, object, first });
+        self.space(asid).regions.push(Region {
+            start,
+            end,
+            prot: m.prot,
+            shared: m.shared,
+            heap,
+            stack,
+            object,
+            first,
+        });
         self.collect();
         changes
     }

@@ -14,7 +14,8 @@ impl PlainOs {
             let nothing_said = !space.mapped_by_events && space.regions.is_empty();
             let (start, end) = if nothing_said { (0, all) } else { (v, v + 1) };
             let first = start as i64;
-            let region = Region { start, end, prot: Prot::RWX, shared: false, heap: false, stack: false, object, first };
+            let region =
+                Region { start, end, prot: Prot::RWX, shared: false, heap: false, stack: false, object, first };
             space.regions.push(region);
             self.counts.wild_faults += u64::from(!nothing_said);
         }
@@ -254,8 +255,9 @@ impl PlainOs {
         let space = &self.spaces[&asid];
         let region = space.region(v).expect("mapped").clone();
         self.counts.promotions_tried += 1;
-        let same_object =
-            |w: u64| space.region(w).is_some_and(|r| r.object == region.object && r.page(w as i64) == region.page(w as i64));
+        let same_object = |w: u64| {
+            space.region(w).is_some_and(|r| r.object == region.object && r.page(w as i64) == region.page(w as i64))
+        };
         if !(first..first + n).all(same_object) {
             self.counts.refused_small_object += 1;
             return;

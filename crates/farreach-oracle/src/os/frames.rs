@@ -103,7 +103,8 @@ impl PlainOs {
                 gone.push(page);
             }
         }
-        let dead: Vec<ObjectId> = self.classes.keys().copied().filter(|o| regions.iter().all(|r| r.object != *o)).collect();
+        let dead: Vec<ObjectId> =
+            self.classes.keys().copied().filter(|o| regions.iter().all(|r| r.object != *o)).collect();
         for page in gone {
             self.forget(page);
         }
@@ -142,7 +143,11 @@ impl PlainOs {
         self.note_peaks();
         assert_eq!(self.free.len(), self.place.len());
         let held = self.held.as_ref().map_or(0, BTreeSet::len);
-        assert_eq!(self.free.len() + self.busy.len() + self.reserved.len() + held, self.horizon as usize, "frames are lost");
+        assert_eq!(
+            self.free.len() + self.busy.len() + self.reserved.len() + held,
+            self.horizon as usize,
+            "frames are lost"
+        );
         for (page, frame) in &self.index {
             assert_eq!(self.owner.get(frame), Some(page));
             assert!(!self.place.contains_key(frame), "frame {frame} is owned and free");

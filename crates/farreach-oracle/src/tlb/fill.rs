@@ -14,13 +14,22 @@ impl PlainTlb {
         sb: Option<bool>,
     ) -> Option<usize> {
         let set = self.set_of(asid, v, order);
-        let was_used =
-            self.wrong(Mutation::UsedKeptByVictim) && set.iter().any(|&s| self.slots[s].as_ref().is_some_and(|e| e.used));
+        let was_used = self.wrong(Mutation::UsedKeptByVictim)
+            && set.iter().any(|&s| self.slots[s].as_ref().is_some_and(|e| e.used));
         let slot = self.victim(self.array_of(order), &set)?;
         let now = self.tick();
         let base = v.align_down(u32::from(order));
-        self.slots[slot] =
-            Some(Entry { asid, base, order, whole, subs, sb_enabled: sb, used: was_used, touched: now, allocated: now });
+        self.slots[slot] = Some(Entry {
+            asid,
+            base,
+            order,
+            whole,
+            subs,
+            sb_enabled: sb,
+            used: was_used,
+            touched: now,
+            allocated: now,
+        });
         Some(slot)
     }
 
@@ -50,7 +59,9 @@ impl PlainTlb {
             TlbKind::Superpage => {
                 let order = match self.mutation {
                     Some(Mutation::SmallestSize) => self.config.orders[0],
-                    Some(Mutation::SizeTooSmall) => *self.config.orders.iter().rfind(|o| **o < pte.order.max(1)).expect("4 KB"),
+                    Some(Mutation::SizeTooSmall) => {
+                        *self.config.orders.iter().rfind(|o| **o < pte.order.max(1)).expect("4 KB")
+                    }
                     _ => self.config.fitting(pte.order),
                 };
                 self.drop_covered(asid, v, order);

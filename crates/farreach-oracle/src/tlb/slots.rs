@@ -131,7 +131,8 @@ impl PlainTlb {
         }
         let renew = !(self.wrong(Mutation::LruIgnoresLoads) && at.kind == Access::Load && hit
             || self.wrong(Mutation::LruIgnoresFillByMerge) && merged);
-        let realloc = self.wrong(Mutation::FifoRenewedByHit) && hit || self.wrong(Mutation::FifoRenewedByMerge) && merged;
+        let realloc =
+            self.wrong(Mutation::FifoRenewedByHit) && hit || self.wrong(Mutation::FifoRenewedByMerge) && merged;
         let e = self.slots[slot].as_mut().expect("the entry that was touched");
         e.used |= sets_used;
         if renew {

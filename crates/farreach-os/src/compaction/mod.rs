@@ -15,8 +15,11 @@ impl Os {
     pub(crate) fn tick(&mut self) {
         if self.compaction.when == When::Background {
             let compaction = &mut self.compaction;
-            let due =
-                if compaction.every == 0 { compaction.ticks == 0 } else { compaction.ticks.is_multiple_of(compaction.every) };
+            let due = if compaction.every == 0 {
+                compaction.ticks == 0
+            } else {
+                compaction.ticks.is_multiple_of(compaction.every)
+            };
             compaction.ticks += 1;
             if due {
                 self.compact_in_background();

@@ -163,8 +163,9 @@ impl Os {
             movable[(frame >> order) as usize] += 1;
         }
         let up = plan.order - order;
-        let sum =
-            |of: &[u64], block: u64| of[(block << up) as usize..((block + 1) << up).min(pieces) as usize].iter().sum::<u64>();
+        let sum = |of: &[u64], block: u64| {
+            of[(block << up) as usize..((block + 1) << up).min(pieces) as usize].iter().sum::<u64>()
+        };
         let blocks = total.div_ceil(1 << plan.order);
         // Whether a block becomes free when everything movable leaves it.
         let clears = |block: u64| (block + 1) << plan.order <= total && sum(&taken, block) == sum(&movable, block);
@@ -181,7 +182,17 @@ impl Os {
             fill.sort_by_key(|&p| (clears(p >> up), Reverse(taken[p as usize]), Reverse(p)));
         }
         let none = vec![false; pieces as usize];
-        (empty, TargetBlocks { order, pieces: fill, next: HashMap::default(), room: 0, emptied: none.clone(), filled: none })
+        (
+            empty,
+            TargetBlocks {
+                order,
+                pieces: fill,
+                next: HashMap::default(),
+                room: 0,
+                emptied: none.clone(),
+                filled: none,
+            },
+        )
     }
 
     /// Whether nothing is free above the block that ends at `end`: a sweep is over.
@@ -258,8 +269,9 @@ impl Os {
 
     /// The highest free frames in a piece of memory that an extent fits into, as aligned as it is.
     fn highest_free(&self, first: u64, frames: u64, extent: &Extent) -> Option<Pfn> {
-        let words: Vec<u64> =
-            bits::groups(first, frames, 64).map(|(word, at, n)| self.memory.alloc.free_of(word) & bits::mask(at, n)).collect();
+        let words: Vec<u64> = bits::groups(first, frames, 64)
+            .map(|(word, at, n)| self.memory.alloc.free_of(word) & bits::mask(at, n))
+            .collect();
         let runs: Vec<(u64, u64)> = bits::runs(&words).collect();
         let base = first & !63;
         runs.into_iter().rev().find_map(|(at, n)| {

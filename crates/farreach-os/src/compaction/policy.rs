@@ -122,7 +122,8 @@ impl Compaction {
         }
         let full = text == "full";
         let budget = if full { u64::MAX } else { params.int(PAGES.name) };
-        let used = CompactionUse { order, at_start: memory.free_memory().unwrap_or_default(), ..CompactionUse::default() };
+        let used =
+            CompactionUse { order, at_start: memory.free_memory().unwrap_or_default(), ..CompactionUse::default() };
         Ok(Compaction {
             when,
             plan: Plan { order, sweep: full, pages: budget, blocks: u64::MAX },

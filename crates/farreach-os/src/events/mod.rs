@@ -24,7 +24,9 @@ impl Os {
             }
             Op::Fork { child } => self.fork(asid, *child),
             Op::End(_) => self.end(asid),
-            op if self.shift == BASE_SHIFT => base_pages::in_4k_pages(op).into_iter().for_each(|step| self.step(asid, step)),
+            op if self.shift == BASE_SHIFT => {
+                base_pages::in_4k_pages(op).into_iter().for_each(|step| self.step(asid, step))
+            }
             op => {
                 let k = self.shift - BASE_SHIFT;
                 self.space(asid).parts.steps_of(op, k).into_iter().for_each(|step| self.step(asid, step));
@@ -90,8 +92,15 @@ impl Os {
         self.space(asid).mapped_by_events = true;
         let (object, first_page) = self.object_for(asid, mapping);
         let label = self.label_of(mapping);
-        let region =
-            Region { range, prot: mapping.prot, shared: mapping.shared, object, first_page, label, advice: HugeAdvice::None };
+        let region = Region {
+            range,
+            prot: mapping.prot,
+            shared: mapping.shared,
+            object,
+            first_page,
+            label,
+            advice: HugeAdvice::None,
+        };
         self.placement.region_mapped(&self.memory, &region, self.labels.name(label));
         self.adopted(asid, &adopted, &region);
         self.insert(asid, region);
@@ -151,7 +160,8 @@ impl Os {
     /// madvise(DONTNEED): private memory is dropped, of other memory the translations only. Reservations stand.
     fn discard(&mut self, asid: Asid, range: VpnRange) {
         self.clear(asid, range);
-        let inside: Vec<Region> = self.space(asid).regions.iter().filter(|r| r.range.overlaps(&range)).cloned().collect();
+        let inside: Vec<Region> =
+            self.space(asid).regions.iter().filter(|r| r.range.overlaps(&range)).cloned().collect();
         for region in inside {
             let start = region.range.start.max(range.start);
             let part = VpnRange::between(start, region.range.end().min(range.end()));

@@ -121,7 +121,8 @@ impl Fifo {
                 }
             }
         }
-        let whole = |group: u64| !g.busy.contains_key(&group) && self.memory.is_open(group << order..(group + 1) << order);
+        let whole =
+            |group: u64| !g.busy.contains_key(&group) && self.memory.is_open(group << order..(group + 1) << order);
         g.reusable.retain(|&group| whole(group));
         self.groups.push(g);
         self.groups.len() - 1
@@ -185,7 +186,10 @@ impl FrameAllocator for Fifo {
 
     fn free(&mut self, pfn: Pfn) {
         let frame = pfn.0;
-        assert!(self.is_touched(frame) && !self.freed.contains(frame), "frame {frame} is given back but not handed out");
+        assert!(
+            self.is_touched(frame) && !self.freed.contains(frame),
+            "frame {frame} is given back but not handed out"
+        );
         self.freed.push_back(frame);
         self.allocated -= 1;
         for g in &mut self.groups {

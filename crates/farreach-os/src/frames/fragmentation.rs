@@ -57,7 +57,9 @@ impl Fragmentation {
             Fragmentation::Fraction { fraction, seed } => {
                 let frames = finite(&format!("fragmentation = {fraction}"), frames)?;
                 if !(0.0..1.0).contains(fraction) {
-                    return Err(format!("fragmentation = {fraction} is not allowed: it must be at least 0 and below 1"));
+                    return Err(format!(
+                        "fragmentation = {fraction} is not allowed: it must be at least 0 and below 1"
+                    ));
                 }
                 Ok(scattered(frames, share(*fraction, frames), *seed))
             }
@@ -151,7 +153,9 @@ fn pattern(text: &str, frames: u64) -> Result<PhysicalMemory, String> {
                 match (first.parse::<u64>(), last.parse::<u64>()) {
                     (Ok(first), Ok(last)) if first <= last && last < frames => bits.set(first..last + 1),
                     (Ok(first), Ok(last)) if first <= last => {
-                        return Err(refuse(format!("the memory has {frames} frames, numbered from 0; give larger memory")));
+                        return Err(refuse(format!(
+                            "the memory has {frames} frames, numbered from 0; give larger memory"
+                        )));
                     }
                     (Ok(_), Ok(_)) => return Err(refuse("a range goes from the lower frame to the higher".to_owned())),
                     _ => return Err(refuse(ALLOWED.to_owned())),
@@ -212,7 +216,9 @@ fn placed(counts: &[u64], frames: Option<u64>, seed: u64) -> Result<PhysicalMemo
     let needed = smallest(counts);
     let frames = match frames {
         Some(n) if u128::from(n) < needed => {
-            return Err(format!("these free blocks need at least {needed} frames, the memory has {n}; give larger memory"));
+            return Err(format!(
+                "these free blocks need at least {needed} frames, the memory has {n}; give larger memory"
+            ));
         }
         Some(n) => n,
         None => u64::try_from(needed).unwrap_or(u64::MAX),
@@ -285,7 +291,8 @@ mod tests {
 
     #[test]
     fn a_share_is_that_of_the_decimal_fraction() {
-        for (fraction, frames, pinned) in [(0.29, 100, 29), (0.3, 10, 3), (0.5, 7, 3), (0.0, 9, 0), (0.99, 1 << 32, 4252017623)]
+        for (fraction, frames, pinned) in
+            [(0.29, 100, 29), (0.3, 10, 3), (0.5, 7, 3), (0.0, 9, 0), (0.99, 1 << 32, 4252017623)]
         {
             assert_eq!(share(fraction, frames), pinned);
         }

@@ -80,7 +80,10 @@ pub fn build(params: &Params, base_shift: u32, seed: u64) -> Result<Box<dyn Fram
     let (movable, allocator) = (params.number(MOVABLE.name), params.text("allocator"));
     if movable > 0.0 {
         if allocator != "buddy" {
-            return Err(format!("{} = {movable} is not allowed: with allocator = {allocator} it must be 0", MOVABLE.name));
+            return Err(format!(
+                "{} = {movable} is not allowed: with allocator = {allocator} it must be 0",
+                MOVABLE.name
+            ));
         }
         memory = may_move(memory, 1 << PAGEBLOCK.saturating_sub(base_shift), movable, seed);
     }
@@ -98,13 +101,16 @@ pub fn build(params: &Params, base_shift: u32, seed: u64) -> Result<Box<dyn Fram
 pub fn memory(params: &Params, base_shift: u32, seed: u64) -> Result<PhysicalMemory, String> {
     let frames = params.size("memory").map(|bytes| match bytes >> base_shift {
         frames if frames > 0 && frames << base_shift == bytes => Ok(frames),
-        _ => Err(format!("memory = {} is not a whole number of base pages of {}", Bytes(bytes), Bytes(1 << base_shift))),
+        _ => {
+            Err(format!("memory = {} is not a whole number of base pages of {}", Bytes(bytes), Bytes(1 << base_shift)))
+        }
     });
     fragmentation(params, seed)?.resolve(frames.transpose()?)
 }
 
 fn fragmentation(params: &Params, seed: u64) -> Result<Fragmentation, String> {
-    let (fraction, pattern, buddyinfo) = (params.number("fragmentation"), params.text("pattern"), params.text("buddyinfo"));
+    let (fraction, pattern, buddyinfo) =
+        (params.number("fragmentation"), params.text("pattern"), params.text("buddyinfo"));
     Ok(match (fraction > 0.0, pattern.is_empty(), buddyinfo.is_empty()) {
         (false, true, true) => Fragmentation::None,
         (true, true, true) => Fragmentation::Fraction { fraction, seed },

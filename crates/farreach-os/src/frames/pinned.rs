@@ -269,7 +269,9 @@ mod tests {
         let mut bits = Bits::default();
         bits.set(0..300);
         bits.clear(60..130);
-        assert!(bits.has_all(0..60) && bits.has_all(130..300) && !bits.has_all(0..61) && !bits.has(60) && !bits.has(400));
+        assert!(
+            bits.has_all(0..60) && bits.has_all(130..300) && !bits.has_all(0..61) && !bits.has(60) && !bits.has(400)
+        );
         assert_eq!(PinnedSet::from(bits).ranges().collect::<Vec<_>>(), [0..60, 130..300]);
     }
 

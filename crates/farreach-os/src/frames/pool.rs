@@ -212,7 +212,11 @@ mod tests {
             (Some(Pfn(16)), Some(Pfn(32)), Some(Pfn(100)))
         );
         assert!(
-            pool.take(Pfn(102)) && !pool.take(Pfn(102)) && !pool.take(Pfn(5)) && pool.owns(Pfn(102)) && !pool.owns(Pfn(103))
+            pool.take(Pfn(102))
+                && !pool.take(Pfn(102))
+                && !pool.take(Pfn(5))
+                && pool.owns(Pfn(102))
+                && !pool.owns(Pfn(103))
         );
         (16..48).rev().for_each(|f| pool.give(Pfn(f), 1));
         assert_eq!(pool.free_unclaimed().collect::<Vec<_>>(), [(16, 32)]);

@@ -96,7 +96,9 @@ mod tests {
                 }
             }
             assert!(
-                chain(&queue).eq(list.iter().copied()) && queue.len() == list.len() && queue.front() == list.front().copied()
+                chain(&queue).eq(list.iter().copied())
+                    && queue.len() == list.len()
+                    && queue.front() == list.front().copied()
             );
             assert_eq!(queue.contains(frame), list.contains(&frame));
         }

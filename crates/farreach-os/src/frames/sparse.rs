@@ -48,7 +48,8 @@ impl FrameSet {
 
     /// Removes the frames of `range`. `false`, and no change, unless all are in the set.
     pub fn remove(&mut self, range: Range<u64>) -> bool {
-        let has = |(chunk, word, mask): (u64, usize, u64)| self.chunks.get(&chunk).is_some_and(|c| c[word] & mask == mask);
+        let has =
+            |(chunk, word, mask): (u64, usize, u64)| self.chunks.get(&chunk).is_some_and(|c| c[word] & mask == mask);
         if !pieces(range.clone()).all(has) {
             return false;
         }

@@ -114,7 +114,10 @@ impl PageTable {
             match self.leaf_for(number, common) {
                 Leaf::Run(alike) if alike.common == common => {
                     let new = page_bits(at, n);
-                    debug_assert!(alike.present.iter().zip(&new).all(|(old, new)| old & new == 0), "a page is mapped already");
+                    debug_assert!(
+                        alike.present.iter().zip(&new).all(|(old, new)| old & new == 0),
+                        "a page is mapped already"
+                    );
                     alike.put_all(&new, &entry);
                     self.present += n;
                 }

@@ -115,7 +115,8 @@ fn behaves_as_a_map_of_entries() {
             assert!(each.eq(expected));
             let unused_here = plain.range(first..first + pages).filter(|(_, e)| e.is_unused()).count() as u64;
             assert_eq!(runs.iter().map(|run| run.unused).sum::<u64>(), unused_here);
-            let joins = |w: &[Run]| w[1].first.0 == w[0].first.0 + w[0].pages && w[1].entry.common(w[0].pages) == w[0].entry;
+            let joins =
+                |w: &[Run]| w[1].first.0 == w[0].first.0 + w[0].pages && w[1].entry.common(w[0].pages) == w[0].entry;
             assert!(!runs.windows(2).any(joins), "runs are as long as they can be");
         }
     }

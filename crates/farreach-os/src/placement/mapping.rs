@@ -65,7 +65,9 @@ struct Mapped {
 fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
     let name = params.text(FILE.name);
     if name.is_empty() {
-        return Err("placement = mapping needs mapping = FILE, a dump that `farreach contiguity --dump FILE` wrote".to_owned());
+        return Err(
+            "placement = mapping needs mapping = FILE, a dump that `farreach contiguity --dump FILE` wrote".to_owned()
+        );
     }
     if params.page_shift() != BASE_SHIFT {
         let page = Bytes(params.int(PAGE_SIZE.name));
@@ -148,8 +150,10 @@ impl Mapped {
                 (area.prot.write && !area.shared) == copy
                     && request.page.checked_sub(area.offset).is_some_and(|page| page < area.pages)
             };
-            let places =
-                areas.iter().filter(of).map(|&i| (i, self.dump.areas[i].start + request.page - self.dump.areas[i].offset));
+            let places = areas
+                .iter()
+                .filter(of)
+                .map(|&i| (i, self.dump.areas[i].start + request.page - self.dump.areas[i].offset));
             return places.filter(|&(i, vpn)| self.dump.areas[i].find(vpn).is_some()).collect();
         }
         let place = self.places.get(&request.object).filter(|place| place.generation == object.generation);

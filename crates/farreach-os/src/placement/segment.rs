@@ -111,7 +111,9 @@ impl Placement for Segments {
                 Some(smaller) => order = smaller,
                 None if left > 0 => {
                     let (bytes, missing) = (Bytes(self.bytes), Bytes(left * memory.page_bytes()));
-                    return Err(format!("segment_memory = {bytes} is not allowed: memory is {missing} too small for it"));
+                    return Err(format!(
+                        "segment_memory = {bytes} is not allowed: memory is {missing} too small for it"
+                    ));
                 }
                 None => {}
             }

@@ -26,7 +26,10 @@ impl Os {
             let order = self.promotion.orders()[i];
             let count = self.space(asid).populations.get(&(order, vpn.group(order))).map_or(0, |c| u64::from(*c));
             let is = self.space(asid).table.get(vpn).map_or(0, |e| u32::from(e.order));
-            if order <= is || !self.promotion.kinds.contains(&kind) || count < self.promotion.threshold(kind, order).max(1) {
+            if order <= is
+                || !self.promotion.kinds.contains(&kind)
+                || count < self.promotion.threshold(kind, order).max(1)
+            {
                 continue;
             }
             self.try_promotion(asid, vpn, region, order);

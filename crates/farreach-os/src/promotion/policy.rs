@@ -22,7 +22,8 @@ const HEAP: Key = Key {
     allowed: THRESHOLD,
     about: "share of a superpage's pages that must be mapped before promotion: anonymous memory",
 };
-const DISK: Key = Key { name: "threshold_file", default: "0.5", allowed: THRESHOLD, about: "as before: files on a local disk" };
+const DISK: Key =
+    Key { name: "threshold_file", default: "0.5", allowed: THRESHOLD, about: "as before: files on a local disk" };
 const NFS: Key = Key { name: "threshold_nfs", default: "0.75", allowed: THRESHOLD, about: "as before: remote files" };
 const STRICT: Key = Key {
     name: "strict_threshold",
@@ -48,7 +49,8 @@ pub struct Promotion {
 impl Promotion {
     /// From the keys.
     pub fn new(params: &Params) -> Result<Promotion, String> {
-        let orders: Vec<u32> = params.sizes("promote").iter().map(|&s| params.order("promote", s)).collect::<Result<_, _>>()?;
+        let orders: Vec<u32> =
+            params.sizes("promote").iter().map(|&s| params.order("promote", s)).collect::<Result<_, _>>()?;
         if orders.first() == Some(&0) {
             return Err(format!(
                 "promote = {} is not allowed: that is page_size; promote must be larger",

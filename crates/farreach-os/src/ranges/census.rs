@@ -79,7 +79,10 @@ mod tests {
     #[test]
     fn rmm15_43_the_fewest_ranges_that_cover_a_share() {
         assert_eq!((cover(&[50, 40, 10], 100, 50), cover(&[50, 40, 10], 100, 51)), (Some(1), Some(2)));
-        assert_eq!((cover(&[50, 40, 9], 100, 99), cover(&[50, 40, 8], 100, 99), cover(&[], 1, 50)), (Some(3), None, None));
+        assert_eq!(
+            (cover(&[50, 40, 9], 100, 99), cover(&[50, 40, 8], 100, 99), cover(&[], 1, 50)),
+            (Some(3), None, None)
+        );
         assert_eq!(cover(&[8], 9, 90), None);
     }
 }

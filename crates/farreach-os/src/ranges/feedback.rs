@@ -66,7 +66,8 @@ impl RangeUse {
     /// chance.
     fn is_another_load(&self, than: &RangeUse) -> bool {
         let differ = |mine: u64, other: u64| {
-            let (mine, other) = (u128::from(mine) * u128::from(than.lookups), u128::from(other) * u128::from(self.lookups));
+            let (mine, other) =
+                (u128::from(mine) * u128::from(than.lookups), u128::from(other) * u128::from(self.lookups));
             mine.abs_diff(other) * 8 > u128::from(self.lookups) * u128::from(than.lookups)
         };
         differ(self.walks, than.walks) || differ(self.in_range, than.in_range) || differ(self.evictions, than.evictions)
@@ -257,7 +258,11 @@ mod tests {
             // Every other window is another load.
             let (walks, evictions) = if window % 2 == 0 { (500, 500) } else { (100, 0) };
             let before = feedback.threshold;
-            feedback.counted(RangeUse { lookups: WINDOW, walks: 4 * walks, in_range: 0, evictions: 4 * evictions }, &runs, 8);
+            feedback.counted(
+                RangeUse { lookups: WINDOW, walks: 4 * walks, in_range: 0, evictions: 4 * evictions },
+                &runs,
+                8,
+            );
             trials += u64::from(feedback.threshold > before);
         }
         assert!(trials < 400, "{trials} trials");

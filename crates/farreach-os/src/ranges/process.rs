@@ -49,7 +49,8 @@ pub struct Tally {
 impl Ranges {
     /// Ranges of a process that has none (RMM15-22).
     pub fn new(policy: &Policy) -> Ranges {
-        let table: Box<dyn RangeTable> = if policy.btree { Box::new(BTree::default()) } else { Box::new(List::default()) };
+        let table: Box<dyn RangeTable> =
+            if policy.btree { Box::new(BTree::default()) } else { Box::new(List::default()) };
         Ranges {
             runs: Runs::default(),
             table,

@@ -117,7 +117,8 @@ impl Os {
     /// and after them.
     pub(crate) fn leave_segment(&mut self, asid: Asid, pages: VpnRange) {
         let Some(segment) = self.space(asid).segment.filter(|s| range(s).overlaps(&pages)) else { return };
-        let (before, after) = (VpnRange::between(segment.base, pages.start), VpnRange::between(pages.end(), segment.limit));
+        let (before, after) =
+            (VpnRange::between(segment.base, pages.start), VpnRange::between(pages.end(), segment.limit));
         let kept = if before.pages >= after.pages { before } else { after };
         self.cut(asid, Some(kept).filter(|part| part.pages > 0));
     }
@@ -144,7 +145,8 @@ impl Os {
         let object = self.spaces[child.0 as usize].regions.find(vpn).expect("the child has the same regions").object;
         self.memory.fill_nameless(pfn);
         self.memory.rename(object, region.page_of(vpn), pfn);
-        let entry = Entry { pfn, label: region.label, attr: attributes(region.prot, false), present: true, ..Entry::default() };
+        let entry =
+            Entry { pfn, label: region.label, attr: attributes(region.prot, false), present: true, ..Entry::default() };
         self.map_page(child, vpn, entry);
         Some(pfn)
     }

@@ -49,7 +49,8 @@ impl Os {
             let there = entry.is_some_and(|e| e.pfn.0 == frame && self.memory.mappings(e.pfn) == 1);
             pool.unclaimed(frame) && (pool.is_free(frame) || there)
         };
-        let above = (0..span.end().0 - old.limit.0).take_while(|i| serves(Vpn(old.limit.0 + i), end.0 + i)).count() as u64;
+        let above =
+            (0..span.end().0 - old.limit.0).take_while(|i| serves(Vpn(old.limit.0 + i), end.0 + i)).count() as u64;
         let below = (1..=old.base.0 - span.start.0)
             .take_while(|i| old.pfn.0.checked_sub(*i).is_some_and(|frame| serves(Vpn(old.base.0 - i), frame)))
             .count() as u64;
@@ -148,7 +149,8 @@ impl Os {
         if self.memory.pool.free_unclaimed().next().is_none() {
             let unused = |(i, space): (usize, &crate::space::Space)| {
                 let segment = space.segment?;
-                let last = space.table.runs_in(range(&segment)).last().map_or(segment.base.0, |run| run.first.0 + run.pages);
+                let last =
+                    space.table.runs_in(range(&segment)).last().map_or(segment.base.0, |run| run.first.0 + run.pages);
                 Some((segment.limit.0 - last, std::cmp::Reverse(i), VpnRange::between(segment.base, Vpn(last))))
             };
             let longest = self.spaces.iter().enumerate().filter_map(unused).max_by_key(|u| (u.0, u.1));

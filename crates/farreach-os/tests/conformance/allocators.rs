@@ -75,7 +75,9 @@ fn stream(word: &str, memory: &str, seed: u64) -> Result<Vec<u64>, String> {
             p if p < 80 => {
                 let free = a.free_frames();
                 let one = if p % 2 == 0 { a.alloc() } else { a.alloc_near(Vpn(below(1 << 20))) };
-                need(one.is_some() || free == Some(0), || format!("step {n}: no frame was to be had, and {free:?} are free"))?;
+                need(one.is_some() || free == Some(0), || {
+                    format!("step {n}: no frame was to be had, and {free:?} are free")
+                })?;
                 one.map(|pfn| pfn.0).into_iter().collect()
             }
             p if p < 95 => group(&mut *a, below(7) as u32, below(3), n)?,
@@ -119,7 +121,9 @@ fn group(a: &mut dyn FrameAllocator, order: u32, which: u64, step: usize) -> Res
         let was_free = before.get((frame / 64) as usize).is_none_or(|word| word >> (frame % 64) & 1 != 0);
         need(was_free, || format!("step {step}: {frame:#x} of the group at {base:?} was not free"))?;
         let wanted = covered.contains(&(frame - base.0));
-        need(is_free(a, frame) != wanted, || format!("step {step}: {frame:#x} of the group at {base:?}: wanted is {wanted}"))?;
+        need(is_free(a, frame) != wanted, || {
+            format!("step {step}: {frame:#x} of the group at {base:?}: wanted is {wanted}")
+        })?;
     }
     Ok(covered.iter().map(|offset| base.0 + offset).collect())
 }

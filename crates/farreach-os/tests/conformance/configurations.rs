@@ -29,7 +29,8 @@ const SYSTEMS: &[&str] = &[
 ];
 
 /// Keys of the whole system whose other values go with every policy.
-const OF_THE_SYSTEM: &[&str] = &["ranges", "range_cow", "range_table", "reclaim_unused", "compaction", "promotion", "demotion"];
+const OF_THE_SYSTEM: &[&str] =
+    &["ranges", "range_cow", "range_table", "reclaim_unused", "compaction", "promotion", "demotion"];
 
 /// All configurations that the policy does not refuse. It must take its defaults, unless these name no file where it
 /// needs one.
@@ -66,7 +67,9 @@ fn other_values(key: &Key) -> Vec<String> {
         Allowed::Flag => ["true", "false"].map(String::from).to_vec(),
         Allowed::OneOf(words) => words.iter().map(|word| word.to_string()).collect(),
         Allowed::Int { min, max } => (min..=max).take(3).map(|n| n.to_string()).collect(),
-        Allowed::PageSize { min, max } => [min, 4 * min, 16 * min].iter().filter(|n| **n <= max).map(u64::to_string).collect(),
+        Allowed::PageSize { min, max } => {
+            [min, 4 * min, 16 * min].iter().filter(|n| **n <= max).map(u64::to_string).collect()
+        }
         _ => Vec::new(),
     };
     values.retain(|value| key.check(&value.as_str().into()) != key.check(&key.default.into()));

@@ -91,7 +91,8 @@ impl Program {
 
     fn map(&mut self, asid: Asid) -> Op {
         let (first, n) = self.range();
-        let prot = self.pick(&[Prot::RW, Prot::RW, Prot::RWX, Prot { read: true, write: false, exec: true }, Prot::NONE]);
+        let prot =
+            self.pick(&[Prot::RW, Prot::RW, Prot::RWX, Prot { read: true, write: false, exec: true }, Prot::NONE]);
         let file = self.shares && self.below(3) == 0;
         let shared = self.shares && self.below(3) == 0;
         self.objects += 1;
@@ -122,9 +123,9 @@ impl Program {
         let at = self.rng.next_u64() % PAGES + FIRST;
         let Some((&first, of)) = pages.range(at..).next() else { return self.map(asid) };
         let same = |i: &u64| {
-            pages
-                .get(&(first + i))
-                .is_some_and(|p| p.object == of.object && p.page == of.page + i && p.prot == of.prot && p.shared == of.shared)
+            pages.get(&(first + i)).is_some_and(|p| {
+                p.object == of.object && p.page == of.page + i && p.prot == of.prot && p.shared == of.shared
+            })
         };
         let most = self.rng.next_u64() % 40 + 1;
         let n = (0..most).take_while(same).count() as u64;

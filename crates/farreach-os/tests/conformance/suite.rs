@@ -39,7 +39,9 @@ fn stream(placement: &str, keys: &str, seed: u64) -> Result<Outcome, String> {
         let at = |what| format!("event {n}, {asid:?} {op:?}: {what}");
         let full = touches(&mut program, &mut system, &mut seen).map_err(at)?;
         if full || n % EVERY == 0 {
-            system.check(&program).map_err(|what| at(format!("{}{what}", if full { "memory was full; " } else { "" })))?;
+            system
+                .check(&program)
+                .map_err(|what| at(format!("{}{what}", if full { "memory was full; " } else { "" })))?;
         }
     }
     let counts = (system.os.counts(), system.os.memory_use());

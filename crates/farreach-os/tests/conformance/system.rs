@@ -43,16 +43,23 @@ impl System {
         let now = self.os.pte(asid, Vpn(vpn));
         let Ok(touched) = result else {
             let of = |pte: Option<Pte>| pte.map(|pte| (pte.pfn, pte.attr));
-            need(of(before) == of(now), || format!("memory was full at {vpn:#x}, and it changed from {before:?} to {now:?}"))?;
+            need(of(before) == of(now), || {
+                format!("memory was full at {vpn:#x}, and it changed from {before:?} to {now:?}")
+            })?;
             return Ok(None);
         };
         let pte = touched.pte;
         need(now == Some(pte), || format!("a touch of {vpn:#x} gives {pte:?}, and the page table has {now:?}"))?;
         let allows = |bit| pte.attr.0 & bit != 0;
         let right = allows(Attr::READ) == page.prot.read && allows(Attr::EXEC) == page.prot.exec;
-        let writable =
-            if kind == Kind::Store { allows(Attr::WRITE) == page.prot.write } else { page.prot.write || !allows(Attr::WRITE) };
-        need(right && writable, || format!("{vpn:#x} has {:?}, and after a {kind:?} the page table says {pte:?}", page.prot))?;
+        let writable = if kind == Kind::Store {
+            allows(Attr::WRITE) == page.prot.write
+        } else {
+            page.prot.write || !allows(Attr::WRITE)
+        };
+        need(right && writable, || {
+            format!("{vpn:#x} has {:?}, and after a {kind:?} the page table says {pte:?}", page.prot)
+        })?;
         self.known.insert((asid, vpn), pte);
         Ok(Some(pte))
     }
@@ -108,7 +115,8 @@ impl System {
             let what = |owner: &(Asid, u64, Pte)| page(owner).map_or((u64::MAX, owner.1), |p| (p.object, p.page));
             let same = owners.iter().all(|owner| what(owner) == what(&owners[0]));
             need(same, || format!("frame {pfn:#x} belongs to several pages that are not one: {owners:?}"))?;
-            let safe = |owner: &(Asid, u64, Pte)| owner.2.attr.0 & Attr::WRITE == 0 || page(owner).is_some_and(|p| p.shared);
+            let safe =
+                |owner: &(Asid, u64, Pte)| owner.2.attr.0 & Attr::WRITE == 0 || page(owner).is_some_and(|p| p.shared);
             need(owners.iter().all(safe), || {
                 format!("frame {pfn:#x} is shared, and one process may write it alone: {owners:?}")
             })?;
@@ -127,7 +135,8 @@ impl System {
         at_least("resident", peak.resident_bytes, self.most_resident)?;
         at_least("mapped", peak.mapped_bytes, self.most_mapped)?;
         let guard = |page: &super::program::Page| page.prot == farreach_types::event::Prot::NONE;
-        let pages: usize = program.spaces.values().map(|space| space.values().filter(|page| !guard(page)).count()).sum();
+        let pages: usize =
+            program.spaces.values().map(|space| space.values().filter(|page| !guard(page)).count()).sum();
         let counted = self.os.in_use().virtual_pages;
         need(self.rounds || counted == pages as u64, || {
             format!("{pages} pages are mapped by the programs, and {counted} are counted")

@@ -14,7 +14,8 @@ pub(crate) const STUDY: Study = Study {
 /// Mean over the events of the process, in percent.
 pub(crate) fn share(results: &Results, program: &str) -> Option<f64> {
     let used = results.machine(program, DS_TRACKED)?.segments.as_ref()?;
-    (used.mapped_page_samples > 0).then(|| 100.0 * used.read_write_page_samples as f64 / used.mapped_page_samples as f64)
+    (used.mapped_page_samples > 0)
+        .then(|| 100.0 * used.read_write_page_samples as f64 / used.mapped_page_samples as f64)
 }
 
 fn section(results: &Results, set: &Set, section: &mut Section) {

@@ -38,7 +38,8 @@ fn fetch_time(results: &Results, program: &str) -> Option<f64> {
     let found = results.machine(program, DS_4K)?;
     let data = large::measured(results, program, DS_4K)?;
     let tlb = &found.counts.tlb;
-    let walks = if tlb.data_misses == 0 { 0.0 } else { data.walk_cycles / tlb.data_misses as f64 * tlb.fetch_misses as f64 };
+    let walks =
+        if tlb.data_misses == 0 { 0.0 } else { data.walk_cycles / tlb.data_misses as f64 * tlb.fetch_misses as f64 };
     Some(100.0 * walks / (data.cycles + walks))
 }
 

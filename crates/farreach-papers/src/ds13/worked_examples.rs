@@ -24,7 +24,12 @@ fn used(m: &farreach_types::counts::MachineResult) -> SegmentUse {
 /// four entries: ten rounds always miss. Six pages of 2 MB have 32 entries: only the first round misses.
 pub(crate) const ROWS: &[Row] = &[
     Row::exactly(ARENAS, DS_SEGMENT, ("pages in the segment", |m| used(m).most_pages), 131_072),
-    Row::exactly(ARENAS, DS_SEGMENT, ("of these never used", |m| used(m).most_pages - used(m).most_used_pages), 130_560),
+    Row::exactly(
+        ARENAS,
+        DS_SEGMENT,
+        ("of these never used", |m| used(m).most_pages - used(m).most_used_pages),
+        130_560,
+    ),
     Row::exactly(ARENAS, DS_SEGMENT, ("data misses", |m| m.counts.tlb.data_misses), 0),
     Row::exactly(TURNS, DS_SEGMENT, ("segments created", |m| used(m).created), 2),
     Row::exactly(TURNS, DS_SEGMENT, ("data misses", |m| m.counts.tlb.data_misses), 0),
@@ -45,7 +50,8 @@ const NESTED: [(&str, Dimension, Dimension, u64); 4] = [
 /// References of a two-dimensional walk: whether all are as expected, and the text.
 pub(crate) fn nested() -> (bool, String) {
     let all: Vec<(u64, u64)> = NESTED.iter().map(|n| (references(n.1, n.2), n.3)).collect();
-    let words = NESTED.iter().zip(&all).map(|(n, (found, _))| format!("{}: {found}", n.0)).collect::<Vec<_>>().join("; ");
+    let words =
+        NESTED.iter().zip(&all).map(|(n, (found, _))| format!("{}: {found}", n.0)).collect::<Vec<_>>().join("; ");
     (all.iter().all(|(found, want)| found == want), words)
 }
 

@@ -39,7 +39,9 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             let mut finding = tally(others.into_iter(), |p| inside(p).map(|s| (s > 99.9, format!("{s:.3} %")))).all();
             let database = tally(databases.into_iter(), |p| inside(p).map(|s| (s <= 99.9, format!("{s:.3} %"))));
             if database.is_empty() {
-                finding.why.push_str(" No program here is a database with many threads, so that half of the claim is open.");
+                finding
+                    .why
+                    .push_str(" No program here is a database with many threads, so that half of the claim is open.");
             } else {
                 let database = database.all();
                 finding.verdict = worst([finding.verdict, database.verdict]);
@@ -54,7 +56,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         studies: &["ds13-fig4", "ds13-table5"],
         judge: |results, set| {
             tally(of_ds13(set), |p| {
-                let ([linear, _], direct) = (table5::left(results, &p.name)?, table4::time(results, &p.name, DS_SEGMENT)?);
+                let ([linear, _], direct) =
+                    (table5::left(results, &p.name)?, table4::time(results, &p.name, DS_SEGMENT)?);
                 let text = format!("model {}, segment {}", percent(linear), percent(direct));
                 Some((linear < 0.5 && direct < 0.5, text))
             })
@@ -69,7 +72,9 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             let mut words = Vec::new();
             let mut right = true;
             for (name, machine, reach) in SERIES {
-                let Some((from, last)) = inflection(results, set, machine) else { return untestable("the sweep was not run.") };
+                let Some((from, last)) = inflection(results, set, machine) else {
+                    return untestable("the sweep was not run.");
+                };
                 // The first footprint of the sweep above the reach.
                 let expected = fig5::sizes(set).iter().copied().find(|&s| s > reach);
                 right &= from == expected && (machine != DS_SEGMENT || last < 0.5);
@@ -87,14 +92,20 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         judge: |results, set| {
             let mut all = Vec::new();
             for machine in [DS_4K, DS_2M, DS_1G] {
-                let Some((from, last)) = inflection(results, set, machine) else { return untestable("the sweep was not run.") };
+                let Some((from, last)) = inflection(results, set, machine) else {
+                    return untestable("the sweep was not run.");
+                };
                 all.push((from, last));
             }
             let rises = all.iter().all(|(from, _)| from.is_some());
             let later = all.windows(2).all(|w| w[0].0 < w[1].0);
             let mb = |from: Option<u64>| from.map_or("nowhere".into(), |s| format!("{} MB", s >> 20));
-            let text =
-                format!("1 % is passed at {}, {} and {} with 4 KB, 2 MB and 1 GB.", mb(all[0].0), mb(all[1].0), mb(all[2].0));
+            let text = format!(
+                "1 % is passed at {}, {} and {} with 4 KB, 2 MB and 1 GB.",
+                mb(all[0].0),
+                mb(all[1].0),
+                mb(all[2].0)
+            );
             if rises && later { holds(text) } else { fails(text) }
         },
     },
@@ -133,7 +144,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             tally(of_ds13(set), |p| {
                 let of = |machine| results.machine(&p.name, machine).map(|m| (m.counts.tlb.data_misses, &m.regions));
                 let (registers, faults) = (of(DS_TRACKED)?, of(DS_EMULATED)?);
-                let text = format!("{} and {} in {}", registers.0, faults.0, with_noun(registers.1.len() as u64, "region"));
+                let text =
+                    format!("{} and {} in {}", registers.0, faults.0, with_noun(registers.1.len() as u64, "region"));
                 Some((registers == faults, text))
             })
             .all()
@@ -220,7 +232,8 @@ mod tests {
     /// The claim has two halves, and a set with a database judges both.
     #[test]
     fn h_ds_1_says_something_about_the_database_too() {
-        let program = |name: &str, like: &str| Program { name: name.into(), stands_for: like.into(), ..Program::default() };
+        let program =
+            |name: &str, like: &str| Program { name: name.into(), stands_for: like.into(), ..Program::default() };
         let set = Set { large: vec![program("bfs", "Graph500"), program("db", "MySQL")], ..Set::default() };
         let claim = &CLAIMS[0];
         let verdict = |database: Option<u64>| {

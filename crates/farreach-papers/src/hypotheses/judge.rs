@@ -28,7 +28,8 @@ pub(super) fn tally<'a>(
     tally
 }
 
-/// As [`tally`], the programs that stand for one of `names` apart from the others. The former show which one they stand for.
+/// As [`tally`], the programs that stand for one of `names` apart from the others. The former show which one they stand
+/// for.
 pub(super) fn tally_named<'a>(
     programs: impl Iterator<Item = &'a Program> + Clone,
     names: &[&str],
@@ -50,8 +51,8 @@ pub(super) fn about_named((named, others): (Tally, Tally), rule: fn(Tally) -> Fi
     finding
 }
 
-/// A claim that something can happen, with the programs on which a paper saw it. One of their stand-ins must show it; the others
-/// decide only where no stand-in was run.
+/// A claim that something can happen, with the programs on which a paper saw it. One of their stand-ins must show it;
+/// the others decide only where no stand-in was run.
 pub(super) fn can((named, others): (Tally, Tally)) -> Finding {
     if named.is_empty() && !others.is_empty() {
         let finding = others.some();
@@ -67,7 +68,8 @@ impl Tally {
 
     /// On how many of how many programs, and on which not. `all`: also on which.
     pub fn said(&self, all: bool) -> String {
-        let mut text = format!("on {} of {}", self.yes.len(), with_noun((self.yes.len() + self.no.len()) as u64, "program"));
+        let mut text =
+            format!("on {} of {}", self.yes.len(), with_noun((self.yes.len() + self.no.len()) as u64, "program"));
         if !self.no.is_empty() {
             text += &format!("; not on {}", list(&self.no));
         }

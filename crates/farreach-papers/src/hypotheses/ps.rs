@@ -37,7 +37,10 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         judge: |results, set| {
             with_code(results, set, |p| {
                 let (misses, memory) = (fetch(results, p, 16 * KB)?, growth(results, p, 16 * KB)?);
-                Some((misses <= 34.0 && memory <= 67.0, format!("misses {}, memory +{}", percent(misses), percent(memory))))
+                Some((
+                    misses <= 34.0 && memory <= 67.0,
+                    format!("misses {}, memory +{}", percent(misses), percent(memory)),
+                ))
             })
             .all()
         },
@@ -46,14 +49,17 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         id: "H-PS-2",
         claim: "On most programs hardly any instruction TLB miss is left at 16 KB (at most a tenth)",
         studies: &["ps-itlb"],
-        judge: |results, set| with_code(results, set, |p| fetch(results, p, 16 * KB).map(|m| (m <= 10.0, percent(m)))).most(),
+        judge: |results, set| {
+            with_code(results, set, |p| fetch(results, p, 16 * KB).map(|m| (m <= 10.0, percent(m)))).most()
+        },
     },
     Hypothesis {
         id: "H-PS-3",
         claim: "Memory grows by less than 25 % at 16 KB on most programs",
         studies: &["ps-memory"],
         judge: |results, set| {
-            tally(set.programs.iter(), |p| growth(results, p, 16 * KB).map(|g| (g < 25.0, format!("+{}", percent(g))))).most()
+            tally(set.programs.iter(), |p| growth(results, p, 16 * KB).map(|g| (g < 25.0, format!("+{}", percent(g)))))
+                .most()
         },
     },
     Hypothesis {
@@ -65,7 +71,10 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             with_code(results, set, |p| {
                 let gain = fetch(results, p, 16 * KB)? - fetch(results, p, 256 * KB)?;
                 let code = 100.0 * row(results, &p.name, 256 * KB)?.relative.relative_code_memory?;
-                Some((gain < 10.0 && code > 100.0, format!("{} fewer, code +{} at 256 KB", percent(gain), percent(code))))
+                Some((
+                    gain < 10.0 && code > 100.0,
+                    format!("{} fewer, code +{} at 256 KB", percent(gain), percent(code)),
+                ))
             })
             .some()
         },
@@ -77,7 +86,10 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         judge: |results, set| {
             tally(set.programs.iter(), |p| {
                 let (before, after) = (data(results, p, 128 * KB)?, data(results, p, 256 * KB)?);
-                Some((before >= 90.0 && after < before, format!("{} at 128 KB, {} at 256 KB", percent(before), percent(after))))
+                Some((
+                    before >= 90.0 && after < before,
+                    format!("{} at 128 KB, {} at 256 KB", percent(before), percent(after)),
+                ))
             })
             .most()
         },
@@ -101,7 +113,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         judge: |results, set| {
             tally(set.programs.iter(), |p| {
                 let (one, two) = (ratios(results, &p.name, SMALL)?, ratios(results, &p.name, TWO_SIZES)?);
-                let text = format!("misses {:.3} and {:.3}, memory {:.2} and {:.2} of 4 KB", two.0, one.0, two.1, one.1);
+                let text =
+                    format!("misses {:.3} and {:.3}, memory {:.2} and {:.2} of 4 KB", two.0, one.0, two.1, one.1);
                 Some((two.0 <= one.0 && two.1 <= one.1, text))
             })
             .most()
@@ -115,8 +128,9 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             tally(set.programs.iter(), |p| {
                 let rows = &results.page_sizes(&p.name)?.rows;
                 let falls = |misses: &[u64]| misses.is_sorted_by(|a, b| a >= b);
-                let all =
-                    rows.iter().all(|r| falls(&r.counts.fetch_misses_by_entries) && falls(&r.counts.data_misses_by_entries));
+                let all = rows
+                    .iter()
+                    .all(|r| falls(&r.counts.fetch_misses_by_entries) && falls(&r.counts.data_misses_by_entries));
                 let larger = rows.windows(2).filter(|w| w[1].counts.data_misses > w[0].counts.data_misses).count();
                 let text = match larger {
                     0 => "no size misses more often than the next smaller one".into(),

@@ -98,7 +98,10 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             let names = ["astar", "omnetpp", "canneal", "streamcluster", "graph500"];
             tally(set.large.iter().filter(|p| p.is_like(&names) || p.stands_for.is_empty()), |p| {
                 let (last, one) = (last_first(results, &p.name)?, left(results, set, p, 1, State::Fresh)?);
-                Some((last > 50.0 && one < 50.0, format!("last range {}, one entry leaves {}", percent(last), percent(one))))
+                Some((
+                    last > 50.0 && one < 50.0,
+                    format!("last range {}, one entry leaves {}", percent(last), percent(one)),
+                ))
             })
             .all()
         },
@@ -111,7 +114,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             tally(set.large.iter(), |p| {
                 let (demand, eager) = (contiguity(results, &p.name, RMM_THP)?, contiguity(results, &p.name, RMM_OFF)?);
                 let (d, e) = (shares(demand).0, shares(eager).0);
-                let text = format!("{} and {}, {d:.2} and {e:.2} % covered", demand.ranges, with_noun(eager.ranges, "range"));
+                let text =
+                    format!("{} and {}, {d:.2} and {e:.2} % covered", demand.ranges, with_noun(eager.ranges, "range"));
                 Some((2 * eager.ranges <= demand.ranges && e >= d, text))
             })
             .all()
@@ -126,8 +130,9 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                 let (demand, eager) = (contiguity(results, &p.name, RMM_THP)?, contiguity(results, &p.name, RMM_OFF)?);
                 Some(([shares(demand).1, shares(eager).1], [demand.median_pages, eager.median_pages]))
             };
-            let means =
-                tally(set.large.iter(), |p| sizes(p).map(|(m, _)| (m[1] > m[0], format!("{:.0} to {:.0}", m[0], m[1]))));
+            let means = tally(set.large.iter(), |p| {
+                sizes(p).map(|(m, _)| (m[1] > m[0], format!("{:.0} to {:.0}", m[0], m[1])))
+            });
             let medians = |wanted: fn(u64, u64) -> bool| {
                 move |p: &Program| sizes(p).map(|(_, m)| (wanted(m[0], m[1]), format!("{} to {}", m[0], m[1])))
             };
@@ -152,7 +157,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         studies: &["rmm15-table7"],
         judge: |results, set| {
             let mut finding =
-                tally(set.large.iter(), |p| time(results, &p.name).map(|t| ((-4.1..=3.0).contains(&t), percent(t)))).all();
+                tally(set.large.iter(), |p| time(results, &p.name).map(|t| ((-4.1..=3.0).contains(&t), percent(t))))
+                    .all();
             finding.why.push_str(" Effects on cache sets (GemsFDTD, +11.65 %) cannot show: no cache is simulated.");
             finding
         },
@@ -170,7 +176,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             else {
                 return untestable("not all of the bars were run.");
             };
-            let words = names.iter().zip(&all).map(|(n, x)| format!("{n} {}", percent(*x))).collect::<Vec<_>>().join(", ");
+            let words =
+                names.iter().zip(&all).map(|(n, x)| format!("{n} {}", percent(*x))).collect::<Vec<_>>().join(", ");
             let text = format!("means: {words}.");
             let right = all[0] > all[1] && all[1] > all[2] && all[2] > all[4] && all[3] >= all[4];
             if right { holds(text) } else { fails(text) }
@@ -187,7 +194,12 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                 overhead(results, &p.name, RMM_RANGE).map(|o| (o > 2.0, percent(o)))
             });
             let words = |of: &Tally| if of.is_empty() { "no program was run.".into() } else { of.said(true) };
-            let text = format!("mean {}. More than 2 % on GUPS: {} On others: {}", percent(mean), words(&gups), words(&others));
+            let text = format!(
+                "mean {}. More than 2 % on GUPS: {} On others: {}",
+                percent(mean),
+                words(&gups),
+                words(&others)
+            );
             if mean < 1.0 && gups.no.is_empty() && others.yes.is_empty() { holds(text) } else { fails(text) }
         },
     },
@@ -216,12 +228,16 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                 let (with, without) = (overhead(results, &p.name, RMM_CLUSTERED)?, overhead(results, &p.name, RMM_4K)?);
                 Some(100.0 * with / without)
             };
-            let group = |big: bool| set.large.iter().filter(move |p| p.is_like(&BIG) == big && walks(results, p)).map(kept);
+            let group =
+                |big: bool| set.large.iter().filter(move |p| p.is_like(&BIG) == big && walks(results, p)).map(kept);
             let (Some(small), Some(big)) = (mean(group(false)), mean(group(true))) else {
                 return untestable("not both kinds of programs were run.");
             };
-            let text =
-                format!("{} of the walks are left on small programs, {} on big-memory ones.", percent(small), percent(big));
+            let text = format!(
+                "{} of the walks are left on small programs, {} on big-memory ones.",
+                percent(small),
+                percent(big)
+            );
             if small <= 50.0 && big > 50.0 { holds(text) } else { fails(text) }
         },
     },
@@ -254,7 +270,9 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                 let mut words = Vec::new();
                 let mut right = true;
                 for place in places(set, p) {
-                    let all = (0..ENHANCED.len()).map(|i| enhanced(results, &p.name, &place, i)).collect::<Option<Vec<_>>>()?;
+                    let all = (0..ENHANCED.len())
+                        .map(|i| enhanced(results, &p.name, &place, i))
+                        .collect::<Option<Vec<_>>>()?;
                     right &= all.iter().all(|&n| n <= all[0]);
                     words.push(all.iter().map(u64::to_string).collect::<Vec<_>>().join(", "));
                 }
@@ -302,7 +320,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         studies: &["rmm15-options"],
         judge: |results, set| {
             tally(set.large.iter(), |p| {
-                let (parallel, serial) = (data_misses(results, &p.name, RMM_RANGE)?, data_misses(results, &p.name, SERIAL)?);
+                let (parallel, serial) =
+                    (data_misses(results, &p.name, RMM_RANGE)?, data_misses(results, &p.name, SERIAL)?);
                 Some((parallel <= serial, format!("{parallel} and {serial}")))
             })
             .all()
@@ -317,7 +336,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             let walks = [TINY_PAGES, TINY_RANGES].map(|m| data_misses(results, TINY, m));
             let [Some(pages), Some(tiny_ranges)] = walks else { return untestable("it was not run.") };
             let programs = tally(set.large.iter(), |p| {
-                let (eight, one) = (data_misses(results, &p.name, RMM_RANGE)?, data_misses(results, &p.name, THRESHOLD_1)?);
+                let (eight, one) =
+                    (data_misses(results, &p.name, RMM_RANGE)?, data_misses(results, &p.name, THRESHOLD_1)?);
                 let ranges = |m| contiguity(results, &p.name, m).map(|c| c.most_ranges);
                 let text = format!(
                     "{} to {}, {eight} to {}",

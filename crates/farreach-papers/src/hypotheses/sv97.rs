@@ -125,7 +125,10 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                     all += 1;
                 }
                 let best = LINES.iter().zip(best_of).filter(|b| b.1 > 0).map(|(line, n)| format!("{line} in {n}"));
-                Some((2 * inside > all, format!("{inside} of {all} caches; best line {}", best.collect::<Vec<_>>().join(", "))))
+                Some((
+                    2 * inside > all,
+                    format!("{inside} of {all} caches; best line {}", best.collect::<Vec<_>>().join(", ")),
+                ))
             })
             .most()
         },
@@ -138,7 +141,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             tally(programs(set), |p| {
                 let by_line = lines(results, p, 8 * KB, 512 * KB)?;
                 let most = by_line.iter().copied().fold(0.0, f64::max);
-                let text = LINES.iter().zip(&by_line).map(|(line, x)| format!("{line}: {}", cpi(*x))).collect::<Vec<_>>();
+                let text =
+                    LINES.iter().zip(&by_line).map(|(line, x)| format!("{line}: {}", cpi(*x))).collect::<Vec<_>>();
                 Some((by_line[0] >= 0.8 * most && most > 0.0, text.join(", ")))
             })
             .all()
@@ -245,9 +249,14 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             let [shared, apart] = [true, false].map(two_processes);
             let say = |c: &farreach_types::counts::SystemCounts| {
                 let flushed = format!("{} flushed", with_noun(c.flushed_lines, "line"));
-                format!("{}, {flushed}, {}", with_noun(c.synonym_misses, "synonym"), with_noun(c.data.l2_misses, "miss"))
+                format!(
+                    "{}, {flushed}, {}",
+                    with_noun(c.synonym_misses, "synonym"),
+                    with_noun(c.data.l2_misses, "miss")
+                )
             };
-            let text = format!("two processes on one page, by hand: {}; with a segment each: {}.", say(&shared), say(&apart));
+            let text =
+                format!("two processes on one page, by hand: {}; with a segment each: {}.", say(&shared), say(&apart));
             let right = shared.synonym_misses == 0 && shared.flushed_lines == 0 && apart.flushed_lines > 0;
             if right { holds(text) } else { fails(text) }
         },
@@ -295,8 +304,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             let of = |system| paper.number(system, "overhead_cpi").expect("it is printed");
             let systems: Vec<&str> = paper.rows().collect();
             let (ultrix, others) = (of(systems[0]), &systems[1..]);
-            let right =
-                (0.5..=2.0).contains(&(cost / ultrix)) && others.iter().all(|s| (1.0 / 6.0..=0.5).contains(&(cost / of(s))));
+            let right = (0.5..=2.0).contains(&(cost / ultrix))
+                && others.iter().all(|s| (1.0 / 6.0..=0.5).contains(&(cost / of(s))));
             let shares = systems.iter().map(|s| format!("{s} {}, ratio {:.2}", of(s), cost / of(s)));
             let text = format!("mean {} (paper: 0.050); {}.", cpi(cost), shares.collect::<Vec<_>>().join("; "));
             if right { holds(text) } else { fails(text) }

@@ -101,7 +101,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         studies: &["t94-table10"],
         judge: |results, set| {
             // The first of the three has single pages, the others factors 2 and 4.
-            let less = |i: usize| tally(set.programs.iter(), |p| compared(results, p, TRIPLE[i].1, TRIPLE[0].1, |a, b| a < b));
+            let less =
+                |i: usize| tally(set.programs.iter(), |p| compared(results, p, TRIPLE[i].1, TRIPLE[0].1, |a, b| a < b));
             let (two, four) = (less(1).all(), less(2).most());
             if two.verdict == Verdict::NotTestable {
                 return two;
@@ -139,8 +140,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                 superpage, complete, single",
         studies: &["t94-table8"],
         judge: |results, set| {
-            let [single, superpage, partial, complete] =
-                [SINGLE, SUPERPAGE, PARTIAL, COMPLETE].map(|m| mean_misses(results, set, m).zip(mean_area(results, set, m)));
+            let [single, superpage, partial, complete] = [SINGLE, SUPERPAGE, PARTIAL, COMPLETE]
+                .map(|m| mean_misses(results, set, m).zip(mean_area(results, set, m)));
             let (Some(n), Some(s), Some(p), Some(c)) = (single, superpage, partial, complete) else {
                 return untestable("no program was run.");
             };
@@ -205,7 +206,10 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             tally(set.programs.iter(), |p| {
                 let of = |m: &str| results.misses(&p.name, m);
                 let (both, partial, superpage) = (of(INTEGRATED)?, of(PARTIAL)?, of(SUPERPAGE)?);
-                Some((both <= partial && both <= superpage, format!("{both}; partial {partial}, superpage {superpage}")))
+                Some((
+                    both <= partial && both <= superpage,
+                    format!("{both}; partial {partial}, superpage {superpage}"),
+                ))
             })
             .all()
         },

@@ -49,7 +49,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             tally(set.programs.iter(), |p| {
                 let of = |m: &str| results.percent(&p.name, m, SINGLE);
                 let (with, without) = (of(PARTIAL)?, of(NO_RESERVATION)?);
-                let (complete, reserved) = (results.misses(&p.name, COMPLETE)?, results.misses(&p.name, COMPLETE_RESERVED)?);
+                let (complete, reserved) =
+                    (results.misses(&p.name, COMPLETE)?, results.misses(&p.name, COMPLETE_RESERVED)?);
                 let numbers =
                     format!("{} with, {} without; complete {complete} and {reserved}", percent(with), percent(without));
                 Some((without >= with && complete == reserved, numbers))
@@ -66,7 +67,9 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                 let partial = results.machine(&p.name, PARTIAL)?;
                 let complete = &results.machine(&p.name, COMPLETE)?.regions;
                 let copied = partial.counts.os.cow_copies;
-                let of = |name: &str| complete.iter().find(|r| r.region == name).map_or(0, |r| r.fetch_misses + r.data_misses);
+                let of = |name: &str| {
+                    complete.iter().find(|r| r.region == name).map_or(0, |r| r.fetch_misses + r.data_misses)
+                };
                 let lost: Vec<(u64, &str)> = (partial.regions.iter())
                     .map(|r| ((r.fetch_misses + r.data_misses).saturating_sub(of(&r.region)), r.region.as_str()))
                     .collect();
@@ -183,7 +186,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
                 let mut last = Vec::new();
                 for (_, system) in &SYSTEMS[1..] {
                     for &s in &SCATTERED {
-                        let share = results.percent(&p.name, &machine(results, p, system, Memory::of(200, s))?, SINGLE)?;
+                        let share =
+                            results.percent(&p.name, &machine(results, p, system, Memory::of(200, s))?, SINGLE)?;
                         worst = worst.max(share);
                         if s == SCATTERED[SCATTERED.len() - 1] {
                             last.push(share);

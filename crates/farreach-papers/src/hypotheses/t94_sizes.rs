@@ -92,8 +92,10 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         studies: &["t94-fig4"],
         judge: |results, set| {
             tally(set.programs.iter(), |p| {
-                let all =
-                    PAGES.iter().map(|&n| results.percent(&p.name, &superpage_of(n), SINGLE)).collect::<Option<Vec<_>>>()?;
+                let all = PAGES
+                    .iter()
+                    .map(|&n| results.percent(&p.name, &superpage_of(n), SINGLE))
+                    .collect::<Option<Vec<_>>>()?;
                 let numbers = all[1..].iter().map(|&s| percent(s)).collect::<Vec<_>>().join(", ");
                 Some((all.is_sorted_by(|a, b| a >= b), numbers))
             })

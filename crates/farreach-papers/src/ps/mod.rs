@@ -54,7 +54,8 @@ pub(super) const ADVICE: Study = Study {
     title: "Which sizes: one size for all, or two",
     rules: "PS-6, PS-11, PS-14, AMB-33",
     plan: |_, set| {
-        let machines = set.programs.iter().flat_map(|p| [BASE, SMALL, LARGE, TWO_SIZES].map(|m| Request::machine(&p.name, m)));
+        let machines =
+            set.programs.iter().flat_map(|p| [BASE, SMALL, LARGE, TWO_SIZES].map(|m| Request::machine(&p.name, m)));
         machines.chain(plan(&Results::default(), set)).collect()
     },
     section: advice,

@@ -49,8 +49,10 @@ pub(crate) fn average(results: &Results, set: &Set, machine: &str) -> Option<f64
 fn in_text(row: &str) -> Cell {
     let anchors = printed::table("rmm15_fig_anchors");
     let what = format!("4KB overhead {row}");
-    let share =
-        anchors.records().find(|r| r[0] == "6" && r[1].eq_ignore_ascii_case(&what)).and_then(|r| r[2].parse::<f64>().ok());
+    let share = anchors
+        .records()
+        .find(|r| r[0] == "6" && r[1].eq_ignore_ascii_case(&what))
+        .and_then(|r| r[2].parse::<f64>().ok());
     share.map_or(Cell::Nothing, |share| Cell::Number((100.0 * share).round()))
 }
 

@@ -49,7 +49,9 @@ pub(crate) fn left(results: &Results, set: &Set, program: &Program, entries: u64
         State::Fresh => [ranges_of(entries), RMM_OFF.to_owned()].map(|m| data_misses(results, name, &m)),
         State::Aged => {
             let [all, others] = aged(set, program)?;
-            let own = |machine: &str| data_misses(results, &all, machine)?.checked_sub(data_misses(results, &others, machine)?);
+            let own = |machine: &str| {
+                data_misses(results, &all, machine)?.checked_sub(data_misses(results, &others, machine)?)
+            };
             [own(&scaled(results, name, entries)?), own(&scaled_off(results, name)?)]
         }
     };
@@ -72,7 +74,8 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
             series: Vec::new(),
         };
         ENTRIES.iter().for_each(|n| table.column(n.to_string(), Origin::Measured, "%"));
-        let programs: Vec<&Program> = set.large.iter().filter(|p| state == State::Fresh || aged(set, p).is_some()).collect();
+        let programs: Vec<&Program> =
+            set.large.iter().filter(|p| state == State::Fresh || aged(set, p).is_some()).collect();
         if programs.is_empty() {
             continue;
         }

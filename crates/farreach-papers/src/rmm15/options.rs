@@ -18,7 +18,8 @@ pub(crate) const STUDY: Study = Study {
                 wanted.extend(chain.iter().flat_map(|c| [RMM_OFF, STOCK].map(|m| Request::machine(c, m))));
                 let places = [Some(p.name.clone()), chain];
                 let all = ENHANCED.map(|e| format!("{off}{e}"));
-                wanted.extend(places.iter().flatten().flat_map(|c| all.iter().map(|m| Request::machine(c, m.as_str()))));
+                wanted
+                    .extend(places.iter().flatten().flat_map(|c| all.iter().map(|m| Request::machine(c, m.as_str()))));
             }
         }
         wanted

@@ -23,12 +23,17 @@ const EXAMPLE: (PerformanceModel, f64) = (
 
 fn section(results: &Results, set: &Set, section: &mut Section) {
     let paper = printed::table("rmm15_table6");
-    let mut formulas = Table::new("Formulas, and an example: T_2M 100, C_2M 10, C_4K 45, M_4K 9, M_SIM 0.09", "quantity");
+    let mut formulas =
+        Table::new("Formulas, and an example: T_2M 100, C_2M 10, C_4K 45, M_4K 9, M_SIM 0.09", "quantity");
     formulas.column("formula", Origin::Printed, "");
     formulas.column("example", Origin::Computed, "");
     let (example, walks) = EXAMPLE;
-    let values =
-        [example.ideal_cycles(), example.base.cycles_per_walk(), example.base_overhead(), example.simulated_overhead(walks)];
+    let values = [
+        example.ideal_cycles(),
+        example.base.cycles_per_walk(),
+        example.base_overhead(),
+        example.simulated_overhead(walks),
+    ];
     for (row, value) in paper.rows().zip(values) {
         formulas.row(row, vec![paper.text(row, "formula").into(), Cell::Number(value)]);
     }

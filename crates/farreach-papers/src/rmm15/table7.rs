@@ -77,7 +77,13 @@ pub(crate) fn shares(c: &Contiguity) -> (f64, f64) {
 
 fn statistics(c: Option<&Contiguity>) -> [Cell; 5] {
     let (share, mean) = (c.map(|c| shares(c).0), c.map(|c| shares(c).1));
-    [c.map(|c| c.ranges).into(), share.into(), c.map(|c| c.median_pages).into(), mean.into(), c.map(|c| c.largest_pages).into()]
+    [
+        c.map(|c| c.ranges).into(),
+        share.into(),
+        c.map(|c| c.median_pages).into(),
+        mean.into(),
+        c.map(|c| c.largest_pages).into(),
+    ]
 }
 
 const NAMES: [(&str, &str); 5] =
@@ -85,9 +91,10 @@ const NAMES: [(&str, &str); 5] =
 
 fn section(results: &Results, set: &Set, section: &mut Section) {
     let paper = printed::table("rmm15_table7");
-    for (title, machine, prefix) in
-        [("Demand paging, transparent huge pages included", RMM_THP, "dp"), ("Eager paging, blocks up to 2 GB", RMM_OFF, "ep")]
-    {
+    for (title, machine, prefix) in [
+        ("Demand paging, transparent huge pages included", RMM_THP, "dp"),
+        ("Eager paging, blocks up to 2 GB", RMM_OFF, "ep"),
+    ] {
         let mut table = Table::new(title, "program");
         NAMES.iter().for_each(|(name, unit)| {
             table.column(*name, Origin::Measured, unit);
@@ -95,7 +102,8 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
         });
         for Stand { program, head, row } in stands(set.large.iter(), &paper) {
             let found = statistics(contiguity(results, &program.name, machine));
-            let columns = ["ranges", "pct_mem", "median", "avg", "max"].map(|c| paper.cell(&row, &format!("{prefix}_{c}")));
+            let columns =
+                ["ranges", "pct_mem", "median", "avg", "max"].map(|c| paper.cell(&row, &format!("{prefix}_{c}")));
             table.row(head, found.into_iter().zip(columns).flat_map(|(a, b)| [a, b]).collect());
         }
         section.tables.push(table);
@@ -111,14 +119,18 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
         cost.row(head, vec![time(results, name).into(), t, memory(results, name).into(), m]);
     }
     section.tables.push(cost);
-    let mut scaled =
-        Table::new("Eager paging, blocks scaled like the footprint: fresh memory, and after two other programs", "program");
+    let mut scaled = Table::new(
+        "Eager paging, blocks scaled like the footprint: fresh memory, and after two other programs",
+        "program",
+    );
     scaled.column("largest block", Origin::Computed, "pages");
     NAMES.iter().for_each(|(name, unit)| scaled.column(format!("fresh: {name}"), Origin::Measured, unit));
     scaled.column("aged: after", Origin::Computed, "");
     NAMES.iter().for_each(|(name, unit)| scaled.column(format!("aged: {name}"), Origin::Measured, unit));
     for p in &set.large {
-        let (Some(orders), Some(machine)) = (scaled_orders(results, &p.name), scaled_off(results, &p.name)) else { continue };
+        let (Some(orders), Some(machine)) = (scaled_orders(results, &p.name), scaled_off(results, &p.name)) else {
+            continue;
+        };
         let chain = aged(set, p);
         let mut cells = vec![Cell::Count(1 << (orders - 1))];
         cells.extend(statistics(contiguity(results, &p.name, &machine)));

@@ -47,7 +47,8 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
                 series: Vec::new(),
             };
             for line in LINES {
-                let values: Vec<Option<f64>> = L1.iter().map(|&l1| overhead_of(results, p, &machine(l1, l2, line))).collect();
+                let values: Vec<Option<f64>> =
+                    L1.iter().map(|&l1| overhead_of(results, p, &machine(l1, l2, line))).collect();
                 table.row(format!("{}, {line}", Bytes(l2)), values.iter().map(|&v| v.into()).collect());
                 chart.series.push(Series { name: format!("line {line}"), values });
             }
@@ -62,7 +63,8 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
         }
     }
     for p in programs(set) {
-        let cells = SECOND.iter().flat_map(|&l2| [SOFTVM, MIPS].map(|m| overhead_of(results, p, &second(m, l2)).into()));
+        let cells =
+            SECOND.iter().flat_map(|&l2| [SOFTVM, MIPS].map(|m| overhead_of(results, p, &second(m, l2)).into()));
         sizes.row(head(p), cells.collect());
     }
     section.tables.push(sizes);

@@ -25,7 +25,8 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
         quoted.row(system, ["overhead_cpi", "overhead_pct_runtime"].map(|c| paper.cell(system, c)).into());
     }
     let mut cpi = Table::new("Overhead of misses; softvm besides with write-backs", "program");
-    let mut time = Table::new("Share of run time, and the cycles per instruction it is a share of (SV97-45)", "program");
+    let mut time =
+        Table::new("Share of run time, and the cycles per instruction it is a share of (SV97-45)", "program");
     for (name, machine) in MACHINES {
         cpi.column(name, Origin::Measured, "CPI");
         time.column(name, Origin::Measured, "%");

@@ -27,8 +27,10 @@ pub(crate) fn rise(machine: &MachineResult) -> Option<f64> {
 
 fn section(results: &Results, set: &Set, section: &mut Section) {
     let paper = printed::table("sv97_table3");
-    let mut table =
-        Table::new("Overhead of misses, measured and printed, and of a TLB of 64 entries on the same caches", "program");
+    let mut table = Table::new(
+        "Overhead of misses, measured and printed, and of a TLB of 64 entries on the same caches",
+        "program",
+    );
     table.column("softvm", Origin::Measured, "CPI");
     table.column("softvm", Origin::Printed, "CPI");
     table.column("mips", Origin::Measured, "CPI");

@@ -77,7 +77,8 @@ const TURNS: u32 = 100;
 /// Two processes on one page, with one segment or with two (SV97-17).
 pub(crate) fn two_processes(shared: bool) -> SystemCounts {
     let spec = MachineSpec::parse(SOFTVM, 0).expect("a preset is a description");
-    two_processes_on_one_line(&spec, shared, TURNS).expect("a preset can be built, and a segment that was touched shared")
+    two_processes_on_one_line(&spec, shared, TURNS)
+        .expect("a preset can be built, and a segment that was touched shared")
 }
 
 fn section(results: &Results, set: &Set, section: &mut Section) {
@@ -132,10 +133,13 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     for line in LINES {
         let machine = caches(SOFTVM, 8 * KB, 512 * KB, line);
         let each = changes(results, SNAPSHOTS, &machine).and_then(|c| c.each());
-        sizes
-            .row(line.to_string(), [each.into()].into_iter().chain(PAGES.map(|page| Cell::Count(least(page, line)))).collect());
+        sizes.row(
+            line.to_string(),
+            [each.into()].into_iter().chain(PAGES.map(|page| Cell::Count(least(page, line)))).collect(),
+        );
     }
-    let mut sharing = Table::new(&format!("Two processes write one page in turn, {TURNS} times each, by hand"), "segments");
+    let mut sharing =
+        Table::new(&format!("Two processes write one page in turn, {TURNS} times each, by hand"), "segments");
     for name in ["misses", "synonyms", "lines flushed"] {
         sharing.column(name, Origin::Measured, "lines");
     }
@@ -156,8 +160,9 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
          back. Its rate is what such a program has, not what a workstation of the paper's time had. A page that is copied is flushed, \
          not swept: it lies in another frame."
     ));
-    section
-        .note("Mach changes protection to manage memory of its own; here only forks, writes to copied pages and mprotect do.");
+    section.note(
+        "Mach changes protection to manage memory of its own; here only forks, writes to copied pages and mprotect do.",
+    );
     section.note(SUBSTITUTES);
 }
 

@@ -56,8 +56,8 @@ fn layouts(section: &mut Section) {
     table.column("data fields", Origin::Printed, "");
     for (row, machine) in LAYOUTS {
         let spec = spec(machine);
-        let bits =
-            (spec.hardware.tlb().expect("a TLB design").bits)(&spec.params).expect("fully associative designs have an area");
+        let bits = (spec.hardware.tlb().expect("a TLB design").bits)(&spec.params)
+            .expect("fully associative designs have an area");
         let fields = ["tag_fields", "data_fields"].map(|c| Cell::Text(paper.text(row, c).replace('|', ", ")));
         table.row(row, [bits.tag, bits.data, bits.status].map(Cell::Count).into_iter().chain(fields).collect());
     }
@@ -168,8 +168,8 @@ fn examples(section: &mut Section) {
             .filter_map(|m| m.split_once('>').and_then(|(vpn, rest)| Some((vpn, rest.split_once(':')?))))
             .map(|(vpn, (pfn, attr))| mapped.map(vpn, pfn, attr))
             .collect();
-        let found =
-            entries_after_loads(&spec("t94/partial:entries=8,factor=4"), &mapped, &pages).expect("all pages are mapped");
+        let found = entries_after_loads(&spec("t94/partial:entries=8,factor=4"), &mapped, &pages)
+            .expect("all pages are mapped");
         let drawn_there =
             figure.records().filter(|r| r[0] == example[0]).map(|r| [3, 4, 5, 6, 7].map(|i| r[i].clone())).collect();
         same &= compare(&mut table, &example[0], found.iter().map(|e| drawn(e, "partial", 6)).collect(), drawn_there);

@@ -22,8 +22,11 @@ pub(crate) const STUDY: Study = Study {
 const DESIGNS: [(&str, &str); 3] = [("superpage", SUPERPAGE), ("partial", PARTIAL), ("complete", COMPLETE)];
 
 /// Policies for files, with superpages: on a local disk, without read-ahead, on a remote server.
-const FILES: [(&str, &str); 3] =
-    [("disk", SUPERPAGE), ("disk, no read-ahead", "t94/superpage:prefetch=false"), ("remote", "t94/superpage:nfs=/+kernel/")];
+const FILES: [(&str, &str); 3] = [
+    ("disk", SUPERPAGE),
+    ("disk, no read-ahead", "t94/superpage:prefetch=false"),
+    ("remote", "t94/superpage:nfs=/+kernel/"),
+];
 
 /// The ledger of a machine against the single-page-size TLB on the same program.
 fn ledger(results: &Results, program: &str, machine: &str) -> Option<Vec<LedgerLine>> {

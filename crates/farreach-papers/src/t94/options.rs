@@ -10,7 +10,9 @@ pub(crate) const PRELOAD: Study = Study {
     id: "t94-preload",
     title: "Preloading the pages that share an entry, or a region",
     rules: "T94-22, T94-26",
-    plan: |_, set| grid(set, &[SINGLE, SUPERPAGE, PARTIAL, COMPLETE, SAME_ENTRY, REGION, COMPLETE_REGION].map(str::to_owned)),
+    plan: |_, set| {
+        grid(set, &[SINGLE, SUPERPAGE, PARTIAL, COMPLETE, SAME_ENTRY, REGION, COMPLETE_REGION].map(str::to_owned))
+    },
     section: |results, set, section| {
         let designs = [
             ("superpage", SUPERPAGE),

@@ -10,7 +10,9 @@ pub(crate) const PRESSURE: Study = Study {
     id: "t94-pressure",
     title: "Page reservation as memory becomes short",
     rules: "T94-46, T94-47, CW-7",
-    plan: |results, set| set.programs.iter().flat_map(|p| wanted(results, p, &SHORT.map(|s| Memory::of(s, 0)))).collect(),
+    plan: |results, set| {
+        set.programs.iter().flat_map(|p| wanted(results, p, &SHORT.map(|s| Memory::of(s, 0)))).collect()
+    },
     section: pressure,
 };
 
@@ -18,7 +20,9 @@ pub(crate) const FRAGMENTATION: Study = Study {
     id: "t94-fragmentation",
     title: "Page reservation in fragmented memory",
     rules: "T94-48, CW-7",
-    plan: |results, set| set.programs.iter().flat_map(|p| wanted(results, p, &SCATTERED.map(|s| Memory::of(200, s)))).collect(),
+    plan: |results, set| {
+        set.programs.iter().flat_map(|p| wanted(results, p, &SCATTERED.map(|s| Memory::of(200, s)))).collect()
+    },
     section: fragmentation,
 };
 
@@ -77,7 +81,8 @@ pub(crate) fn placed(results: &Results, program: &Program, machine: &str) -> Opt
 
 fn pressure(results: &Results, set: &Set, section: &mut Section) {
     let mut shares = Table::new("Pages in the frames reserved for them (partial)", "program");
-    let mut misses = Table::new("Misses of 64 partial-subblock entries, in percent of the single-page-size TLB", "program");
+    let mut misses =
+        Table::new("Misses of 64 partial-subblock entries, in percent of the single-page-size TLB", "program");
     let mut faults = Table::new("Page faults with reservation, less those without", "program");
     for table in [&mut shares, &mut misses] {
         SHORT.iter().for_each(|s| table.column(format!("memory {s} %"), Origin::Measured, "%"));
@@ -93,7 +98,8 @@ fn pressure(results: &Results, set: &Set, section: &mut Section) {
     };
     let partial = SYSTEMS[1].1;
     for p in &set.programs {
-        let machines: Vec<Option<String>> = SHORT.iter().map(|&s| machine(results, p, partial, Memory::of(s, 0))).collect();
+        let machines: Vec<Option<String>> =
+            SHORT.iter().map(|&s| machine(results, p, partial, Memory::of(s, 0))).collect();
         let with = |of: &dyn Fn(&str) -> Option<f64>| -> Vec<Option<f64>> {
             machines.iter().map(|m| m.as_deref().and_then(of)).chain([of(partial)]).collect()
         };
@@ -102,7 +108,10 @@ fn pressure(results: &Results, set: &Set, section: &mut Section) {
         misses.row(head(p), with(&|m| results.percent(&p.name, m, SINGLE)).into_iter().map(Cell::from).collect());
         faults.row(
             head(p),
-            SHORT.iter().map(|&s| difference(results, p, s).map_or(Cell::Nothing, |d| Cell::Text(d.to_string()))).collect(),
+            SHORT
+                .iter()
+                .map(|&s| difference(results, p, s).map_or(Cell::Nothing, |d| Cell::Text(d.to_string())))
+                .collect(),
         );
         chart.series.push(Series { name: head(p), values: share.into_iter().map(|s| s.map(|s| s / 100.0)).collect() });
     }
@@ -122,8 +131,10 @@ pub(crate) fn difference(results: &Results, program: &Program, short: u64) -> Op
 
 fn fragmentation(results: &Results, set: &Set, section: &mut Section) {
     for (name, system) in &SYSTEMS[1..] {
-        let mut table =
-            Table::new(&format!("{name}: misses in percent of the single-page-size TLB, by frames of others"), "program");
+        let mut table = Table::new(
+            &format!("{name}: misses in percent of the single-page-size TLB, by frames of others"),
+            "program",
+        );
         SCATTERED.iter().for_each(|s| table.column(format!("{s} %"), Origin::Measured, "%"));
         for p in &set.programs {
             let cell = |&s: &u64| {

@@ -27,14 +27,16 @@ pub(crate) const LADDER: [(&str, &str); 5] = [
 fn section(results: &Results, set: &Set, section: &mut Section) {
     let paper = printed::table("t94_table1");
     let mut table = Table::new("Misses of 64 entries", "program");
-    table.columns =
-        LADDER.map(|(support, _)| Column { name: support.into(), origin: Origin::Measured, unit: "misses".into() }).into();
+    table.columns = LADDER
+        .map(|(support, _)| Column { name: support.into(), origin: Origin::Measured, unit: "misses".into() })
+        .into();
     for p in &set.programs {
         table.row(head(p), LADDER.iter().map(|(_, machine)| misses(results, p, machine)).collect());
     }
     // Transposed, as printed: a row per step.
     let mut relative = Table::new("In percent of the unmodified system", "support");
-    let like: Vec<_> = ["gcc", "mp3d"].iter().flat_map(|n| set.programs.iter().filter(move |p| p.stands_for == **n)).collect();
+    let like: Vec<_> =
+        ["gcc", "mp3d"].iter().flat_map(|n| set.programs.iter().filter(move |p| p.stands_for == **n)).collect();
     for p in &like {
         relative.column(head(p), Origin::Measured, "%");
         relative.column(head(p), Origin::Printed, "%");
@@ -42,7 +44,8 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     for (rung, (support, machine)) in LADDER.iter().enumerate() {
         let row = (rung + 1).to_string();
         let cells = like.iter().flat_map(|p| {
-            let printed = paper.number(&row, &p.stands_for).zip(paper.number("1", &p.stands_for)).map(|(a, b)| 100.0 * a / b);
+            let printed =
+                paper.number(&row, &p.stands_for).zip(paper.number("1", &p.stands_for)).map(|(a, b)| 100.0 * a / b);
             [results.percent(&p.name, machine, SINGLE).into(), printed.into()]
         });
         relative.row(*support, cells.collect());

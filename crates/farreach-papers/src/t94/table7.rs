@@ -92,7 +92,9 @@ fn search(target: u64, misses: &dyn Fn(u64) -> Option<u64>) -> Result<Sizing, Ve
     let count = |n: u64| misses(n).filter(|_| n <= MOST);
     // The step that ends above the target, at its first number of entries, and the one that begins below it.
     let mut best = count(at).map(|m| (at, m));
-    if let Some(m) = count(at - 1).filter(|&m| at > LEAST && best.is_none_or(|(_, below)| distance(m) <= distance(below))) {
+    if let Some(m) =
+        count(at - 1).filter(|&m| at > LEAST && best.is_none_or(|(_, below)| distance(m) <= distance(below)))
+    {
         best = Some((edge(m as f64)?, m));
     }
     let Some((best, misses)) = best else { return Ok(Sizing::Never) };
@@ -211,7 +213,8 @@ mod tests {
                 };
                 let all: Vec<u64> = (LEAST..=MOST).filter(near).collect();
                 let distance = |n: u64| ((curve(n) as f64).max(0.5).ln() - (target as f64).ln()).abs();
-                let closest = (LEAST..=MOST).min_by(|a, b| distance(*a).total_cmp(&distance(*b)).then(a.cmp(b))).unwrap();
+                let closest =
+                    (LEAST..=MOST).min_by(|a, b| distance(*a).total_cmp(&distance(*b)).then(a.cmp(b))).unwrap();
                 match found {
                     Sizing::Found { best, lo, hi, misses } => {
                         assert_eq!((best, misses), (closest, curve(best)), "target {target}");

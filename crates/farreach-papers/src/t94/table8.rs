@@ -20,8 +20,12 @@ pub(crate) const STUDY: Study = Study {
 };
 
 /// Row of the printed table, design, extra support, and what is printed.
-const ROWS: [(&str, &str); 4] =
-    [("single-page-size", SINGLE), ("superpage", SUPERPAGE), ("partial-subblock", PARTIAL), ("complete-subblock", COMPLETE)];
+const ROWS: [(&str, &str); 4] = [
+    ("single-page-size", SINGLE),
+    ("superpage", SUPERPAGE),
+    ("partial-subblock", PARTIAL),
+    ("complete-subblock", COMPLETE),
+];
 
 /// Geometric mean over programs of the misses in percent of the single-page-size TLB, at 64 entries.
 pub(crate) fn mean_misses(results: &Results, set: &Set, machine: &str) -> Option<f64> {

@@ -26,7 +26,8 @@ const DESIGNS: [(&str, &str, &str); 3] =
 fn section(results: &Results, set: &Set, section: &mut Section) {
     let paper = printed::table("t94_table9");
     for (name, preset, column) in DESIGNS {
-        let mut table = Table::new(&format!("{name}: misses, and in percent of the 64-entry single-page-size TLB"), "program");
+        let mut table =
+            Table::new(&format!("{name}: misses, and in percent of the 64-entry single-page-size TLB"), "program");
         for n in ENTRIES {
             table.column(format!("{n} entries"), Origin::Measured, "misses");
             table.column(format!("{n} entries"), Origin::Measured, "%");
@@ -37,9 +38,9 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
                 let machine = sized(preset, n);
                 let percent = results.percent(&p.name, &machine, SINGLE).into();
                 let printed = match paper.cell(&p.stands_for, &format!("{column}_{n}_k")) {
-                    Cell::Doubtful(k) => {
-                        paper.number(&p.stands_for, "single_64_k").map_or(Cell::Nothing, |b| Cell::Doubtful(100.0 * k / b))
-                    }
+                    Cell::Doubtful(k) => paper
+                        .number(&p.stands_for, "single_64_k")
+                        .map_or(Cell::Nothing, |b| Cell::Doubtful(100.0 * k / b)),
                     _ => share(&paper, p, &format!("{column}_{n}_k"), "single_64_k"),
                 };
                 [misses(results, p, &machine), percent, printed]

@@ -1,7 +1,9 @@
 //! The models against the numbers printed in the papers: area (CA-1) and arithmetic (CA-2). Each exception is named.
 
 use farreach_cost::area::{area_rbe, entries_for_area};
-use farreach_cost::cycles::{ProtectionSweep, RangeTable, event_cpi, linear_model, percent_of_user_time, renormalised_model};
+use farreach_cost::cycles::{
+    ProtectionSweep, RangeTable, event_cpi, linear_model, percent_of_user_time, renormalised_model,
+};
 use farreach_hw::tlb::EntryBits;
 use farreach_oracle::entry_bits::entry_bits;
 use std::collections::HashMap;
@@ -104,7 +106,9 @@ fn area_3_area_is_linear_in_the_entries() {
 /// AREA-7 with its neighbours.
 #[test]
 fn ca_1_areas_and_ratios() {
-    for (kind, at_64) in [("single", "7944.47"), ("superpage", "8272.03"), ("partial", "9557.16"), ("complete", "36596.90")] {
+    for (kind, at_64) in
+        [("single", "7944.47"), ("superpage", "8272.03"), ("partial", "9557.16"), ("complete", "36596.90")]
+    {
         assert_eq!(format!("{:.2}", area_rbe(64, entry_bits(kind, 16))), at_64, "{kind}");
     }
     let ratio = |a, b| format!("{:.3}", area_rbe(64, entry_bits(a, 16)) / area_rbe(64, entry_bits(b, 16)));
@@ -164,12 +168,15 @@ fn ca_2_table_6_percentages_but_for_coral() {
 
 #[test]
 fn ca_2_tables_6_and_9_agree_at_64_entries() {
-    let nine: HashMap<String, Row> = table("t94_table9").into_iter().map(|row| (row["benchmark"].clone(), row)).collect();
+    let nine: HashMap<String, Row> =
+        table("t94_table9").into_iter().map(|row| (row["benchmark"].clone(), row)).collect();
     let six = table("t94_table6");
     assert_eq!((six.len(), nine.len()), (10, 10));
     for row in six {
         let other = &nine[&row["benchmark"]];
-        for (a, b) in [("single64_k", "single_64_k"), ("super64_k", "super64KB_64_k"), ("partial64_k", "partial16_64_k")] {
+        for (a, b) in
+            [("single64_k", "single_64_k"), ("super64_k", "super64KB_64_k"), ("partial64_k", "partial16_64_k")]
+        {
             assert_eq!(row[a], other[b], "{} {a}", row["benchmark"]);
         }
     }
@@ -191,7 +198,8 @@ fn ca_2_sv97_overheads() {
     let rows = table("sv97_table5");
     let (mean, programs) = rows.split_last().unwrap();
     let changes: f64 = programs.iter().map(|row| number(row, "modifications")).sum();
-    let millions: f64 = programs.iter().map(|row| number(row, "modifications") / number(row, "per_million_instr")).sum();
+    let millions: f64 =
+        programs.iter().map(|row| number(row, "modifications") / number(row, "per_million_instr")).sum();
     assert_eq!(format!("{:.2}", changes / millions), "11.28");
     assert_eq!(tenth(changes / millions), number(mean, "per_million_instr"));
 }
@@ -210,8 +218,10 @@ fn ca_2_protection_sweep() {
 /// CA-2, DS13-31, AMB-66.
 #[test]
 fn ca_2_direct_segment_linear_model() {
-    let inside: HashMap<String, f64> =
-        table("ds13_table5").iter().map(|row| (row["workload"].clone(), number(row, "pct_dtlb_misses_in_segment"))).collect();
+    let inside: HashMap<String, f64> = table("ds13_table5")
+        .iter()
+        .map(|row| (row["workload"].clone(), number(row, "pct_dtlb_misses_in_segment")))
+        .collect();
     let mut anchors = Vec::new();
     for row in table("ds13_table4") {
         let (overhead, share) = (number(&row, "dtlb_4k_pct"), inside[&row["workload"]] / 100.0);

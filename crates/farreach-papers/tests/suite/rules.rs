@@ -1,4 +1,5 @@
-//! Does every rule of the specification have code and a test that name it, or a reason for having none? `papers/rules.csv` lists them.
+//! Does every rule of the specification have code and a test that name it, or a reason for having none?
+//! `papers/rules.csv` lists them.
 //!
 //! | status | who must name the rule | note |
 //! |---|---|---|
@@ -7,10 +8,11 @@
 //! | `test` | a test | why no source does |
 //! | `prose` | nobody | why there is nothing to do |
 //!
-//! A rule is named by its id in full, in a comment or a string; a letter behind it is a part of the rule (`RMM15-27a`). The name of a test
-//! may begin with ids (`fn ca_9_t94_57_what_it_shows`). Of a range (`T94-43 to T94-50`) only the ends are named: it says what a file is about, not
-//! that somebody looked at each. Bare numbers name nothing. Tests are files below `tests` and of `farreach-oracle`, files called `tests.rs`, and modules behind
-//! `#[cfg(test)]`. Whatever has the form of an id must be one.
+//! A rule is named by its id in full, in a comment or a string; a letter behind it is a part of the rule (`RMM15-27a`).
+//! The name of a test may begin with ids (`fn ca_9_t94_57_what_it_shows`). Of a range (`T94-43 to T94-50`) only the
+//! ends are named: it says what a file is about, not that somebody looked at each. Bare numbers name nothing. Tests are
+//! files below `tests` and of `farreach-oracle`, files called `tests.rs`, and modules behind `#[cfg(test)]`. Whatever
+//! has the form of an id must be one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -39,7 +41,10 @@ enum By {
 
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.ancestors().find(|dir| dir.join(LIST).is_file()).unwrap_or_else(|| panic!("no {LIST} above {}", here.display())).into()
+    here.ancestors()
+        .find(|dir| dir.join(LIST).is_file())
+        .unwrap_or_else(|| panic!("no {LIST} above {}", here.display()))
+        .into()
 }
 
 fn read(text: &str) -> Result<Rules, Vec<String>> {
@@ -54,7 +59,9 @@ fn read(text: &str) -> Result<Rules, Vec<String>> {
             wrong.push(format!("{LIST}:{line}: {id}: status '{}' is none of code, source, test, prose", rule.status));
         }
         if rule.summary.is_empty() || rule.note.is_empty() != (rule.status == "code") {
-            wrong.push(format!("{LIST}:{line}: {id}: every rule has a summary, and whatever is not code a note that says why"));
+            wrong.push(format!(
+                "{LIST}:{line}: {id}: every rule has a summary, and whatever is not code a note that says why"
+            ));
         }
         if rules.insert(id.clone(), rule).is_some() {
             wrong.push(format!("{LIST}:{line}: {id} is listed twice"));
@@ -83,7 +90,8 @@ fn named(text: &str, families: &BTreeSet<&str>) -> Vec<(usize, String)> {
     for (at, token) in text.split(|c| !word(c)).map(|token| (token.as_ptr() as usize - text.as_ptr() as usize, token)) {
         let family = token.char_indices().filter(|&(_, c)| c == '-').map(|(i, _)| &token[..i]).rfind(|f| {
             let letters = f.bytes().take_while(u8::is_ascii_uppercase).count();
-            let like_a_paper = letters > 0 && f.len() == letters + 2 && f[letters..].bytes().all(|c| c.is_ascii_digit());
+            let like_a_paper =
+                letters > 0 && f.len() == letters + 2 && f[letters..].bytes().all(|c| c.is_ascii_digit());
             families.contains(f) || like_a_paper
         });
         let Some(family) = family else { continue };
@@ -115,7 +123,9 @@ fn in_names(text: &str, families: &BTreeSet<&str>) -> Vec<(usize, String)> {
 
 /// Where the tests in a file begin.
 fn tests_from(path: &Path, text: &str) -> usize {
-    if path.components().any(|c| c.as_os_str() == "tests" || c.as_os_str() == "farreach-oracle") || path.ends_with("tests.rs") {
+    if path.components().any(|c| c.as_os_str() == "tests" || c.as_os_str() == "farreach-oracle")
+        || path.ends_with("tests.rs")
+    {
         return 0;
     }
     let module = |at: &usize| {
@@ -155,7 +165,10 @@ fn problems(rules: &Rules, files: &[(PathBuf, String)]) -> Vec<String> {
         };
         for by in needs.iter().filter(|by| !seen.contains(&(id.clone(), **by))) {
             let who = format!("{by:?}").to_lowercase();
-            wrong.push(format!("{LIST}:{}: {id} ({}) is {}, and no {who} names it", rule.line, rule.summary, rule.status));
+            wrong.push(format!(
+                "{LIST}:{}: {id} ({}) is {}, and no {who} names it",
+                rule.line, rule.summary, rule.status
+            ));
         }
     }
     wrong
@@ -168,7 +181,9 @@ fn walk(dir: &Path, root: &Path, into: &mut Vec<(PathBuf, String)>) {
         let is = |names: &[&str]| path.file_name().is_some_and(|n| names.iter().any(|name| n == *name));
         if path.is_dir() && !is(&["target", "benches", "examples"]) {
             walk(&path, root, into);
-        } else if path.extension().is_some_and(|e| READ.iter().any(|read| e == *read)) && !path.ends_with("suite/rules.rs") {
+        } else if path.extension().is_some_and(|e| READ.iter().any(|read| e == *read))
+            && !path.ends_with("suite/rules.rs")
+        {
             into.push((path.strip_prefix(root).unwrap().into(), fs::read_to_string(&path).unwrap()));
         }
     }
@@ -177,7 +192,8 @@ fn walk(dir: &Path, root: &Path, into: &mut Vec<(PathBuf, String)>) {
 #[test]
 fn every_rule_is_named_or_has_a_reason() {
     let root = root();
-    let rules = read(&fs::read_to_string(root.join(LIST)).unwrap()).unwrap_or_else(|wrong| panic!("\n{}", wrong.join("\n")));
+    let rules =
+        read(&fs::read_to_string(root.join(LIST)).unwrap()).unwrap_or_else(|wrong| panic!("\n{}", wrong.join("\n")));
     let mut files = Vec::new();
     ["crates", "capture", "docs", "machines"].into_iter().for_each(|dir| walk(&root.join(dir), &root, &mut files));
     assert!(rules.len() > 400 && files.len() > 300, "{} rules, {} files", rules.len(), files.len());
@@ -187,10 +203,11 @@ fn every_rule_is_named_or_has_a_reason() {
 
 #[test]
 fn ids_are_found_where_they_are_and_nowhere_else() {
-    let rules =
-        read("id,status,summary,note\nF-1,code,a,\nT94-13,code,a,\nH-T94-1,code,a,\nRMM15-27,code,a,\nH-SV-2,code,a,\n")
-            .ok()
-            .unwrap();
+    let rules = read(
+        "id,status,summary,note\nF-1,code,a,\nT94-13,code,a,\nH-T94-1,code,a,\nRMM15-27,code,a,\nH-SV-2,code,a,\n",
+    )
+    .ok()
+    .unwrap();
     let families = families(&rules);
     let ids = |text: &str| named(text, &families).into_iter().map(|n| n.1).collect::<Vec<_>>();
     assert_eq!(ids("// T94-13, H-T94-1: as `RMM15-27a`; H-SV-2."), ["T94-13", "H-T94-1", "RMM15-27", "H-SV-2"]);
@@ -202,7 +219,10 @@ fn ids_are_found_where_they_are_and_nowhere_else() {
     assert_eq!(ids("T49-13, SV79-1"), ["T49-13", "SV79-1"], "papers that are none");
     assert!(ids("UTF-8 0xF-1 F-16LE GPL-2 E5-2430 OT-3 x86-64 T94_13 T94-x AF-1").is_empty());
     let names = |text: &str| in_names(text, &families).into_iter().map(|n| n.1).collect::<Vec<_>>();
-    assert_eq!(names("fn f_1_h_t94_1_rmm15_27b_the_f_3() {}\nfn t94_13() {}"), ["F-1", "H-T94-1", "RMM15-27", "T94-13"]);
+    assert_eq!(
+        names("fn f_1_h_t94_1_rmm15_27b_the_f_3() {}\nfn t94_13() {}"),
+        ["F-1", "H-T94-1", "RMM15-27", "T94-13"]
+    );
     assert!(names("fn f_() {}\nfn f_16bits() {}\nfn half_f_1_x() {}").is_empty());
 }
 

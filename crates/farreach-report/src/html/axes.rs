@@ -1,5 +1,5 @@
-//! What all charts with two axes share: their size, ticks and grid. The drawing stretches with the page; text does not, because it
-//! belongs to the page and is only placed on the drawing.
+//! What all charts with two axes share: their size, ticks and grid. The drawing stretches with the page; text does not,
+//! because it belongs to the page and is only placed on the drawing.
 
 use super::parts::{percent, px};
 use super::scale::{Scale, tick_label};

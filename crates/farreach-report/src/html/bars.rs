@@ -1,5 +1,5 @@
-//! Bars: misses per design, memory per policy, misses by region. Names and numbers are text of the page, so they wrap and never
-//! overlap; only the bars are drawn, in percent of whatever width there is.
+//! Bars: misses per design, memory per policy, misses by region. Names and numbers are text of the page, so they wrap
+//! and never overlap; only the bars are drawn, in percent of whatever width there is.
 
 use super::parts::{Page, breakable, chip, colour, named, percent};
 use super::scale::{Scale, tick_label};
@@ -213,7 +213,12 @@ pub(super) fn regions(page: &Page) -> Option<Markup> {
 }
 
 /// The parts of one bar: colour, misses before it, misses, name.
-fn stack<'a>(shown: &[&'a str], other_name: &'a str, all: u64, of: impl Fn(&str) -> u64) -> Vec<(usize, u64, u64, &'a str)> {
+fn stack<'a>(
+    shown: &[&'a str],
+    other_name: &'a str,
+    all: u64,
+    of: impl Fn(&str) -> u64,
+) -> Vec<(usize, u64, u64, &'a str)> {
     let mut from = 0;
     let mut parts = Vec::new();
     for (k, name) in shown.iter().enumerate() {

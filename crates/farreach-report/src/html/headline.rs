@@ -23,7 +23,8 @@ pub(super) fn headline(page: &Page) -> String {
     let area = |m: &MachineResult| m.cost.area_rbe;
     if machines.len() == 1 {
         let per = per_thousand(base).map_or_else(String::new, |p| format!(", {} in a thousand lookups", rate(p)));
-        let time = base.cost.percent_of_time.map_or_else(String::new, |p| format!(" and {}\u{a0}% of the run time", rate(p)));
+        let time =
+            base.cost.percent_of_time.map_or_else(String::new, |p| format!(" and {}\u{a0}% of the run time", rate(p)));
         let n = misses(base);
         if n == 0 {
             return format!("{} never missed in {}.", base.name, counted(base.counts.tlb.lookups, "lookup"));
@@ -54,7 +55,8 @@ pub(super) fn headline(page: &Page) -> String {
         text += &format!("{sep} {}× the area", rate(a / b));
     }
     let saved = |m: &MachineResult| (misses(base) as f64 - misses(m) as f64) / (misses(base) - misses(best)) as f64;
-    let smaller = |m: &&MachineResult| size(m) <= MUCH_SMALLER * size(best) && size(best).is_finite() && saved(m) >= ALMOST;
+    let smaller =
+        |m: &&MachineResult| size(m) <= MUCH_SMALLER * size(best) && size(best).is_finite() && saved(m) >= ALMOST;
     if let Some(cheap) = machines.iter().filter(smaller).min_by(|a, b| size(a).total_cmp(&size(b))) {
         let kept = share(100.0 * saved(cheap));
         let part = rate(100.0 * size(cheap) / size(best));

@@ -14,7 +14,8 @@ const DOT: f64 = 7.0;
 /// Labels this far from their dots, in half lines, still keep off the frontier; further ones only off dots and labels.
 const NEAR: i32 = 4;
 
-/// A page on which labels are placed: the narrowest of its kind, for on wider ones dots are further apart and labels as large.
+/// A page on which labels are placed: the narrowest of its kind, for on wider ones dots are further apart and labels as
+/// large.
 pub(super) struct Room {
     width: f64,
     names: bool,
@@ -38,13 +39,15 @@ fn apart(a: &Box, b: &Box) -> bool {
     a[2] <= b[0] || a[0] >= b[2] || a[3] <= b[1] || a[1] >= b[3]
 }
 
-/// Finds room for every label: beside its dot, else above or below, as near as possible. Dots are at a part of the width and pixels from
-/// the top; `names` are the letters of each, `steps` the corners of the frontier.
+/// Finds room for every label: beside its dot, else above or below, as near as possible. Dots are at a part of the
+/// width and pixels from the top; `names` are the letters of each, `steps` the corners of the frontier.
 pub(super) fn place(room: &Room, dots: &[(f64, f64)], names: &[usize], steps: &[(f64, f64)]) -> Vec<Label> {
     let mut taken: Vec<Box> =
         (dots.iter().map(|(x, y)| (x * room.width, y))).map(|(x, y)| [x - DOT, y - DOT, x + DOT, y + DOT]).collect();
     let lines: Vec<Box> = (steps.windows(2))
-        .map(|w| [w[0].0 * room.width - 1.0, w[0].1.min(w[1].1) - 1.0, w[1].0 * room.width + 1.0, w[0].1.max(w[1].1) + 1.0])
+        .map(|w| {
+            [w[0].0 * room.width - 1.0, w[0].1.min(w[1].1) - 1.0, w[1].0 * room.width + 1.0, w[0].1.max(w[1].1) + 1.0]
+        })
         .collect();
     let mut labels = Vec::new();
     for (&(x, y), &letters) in dots.iter().zip(names) {
@@ -79,7 +82,8 @@ mod tests {
     /// Ten page sizes and two policies, as close as they come.
     #[test]
     fn no_label_covers_a_dot_or_another_label() {
-        let dots: Vec<(f64, f64)> = (0..12).map(|i| (0.2 + 0.012 * f64::from(i * i % 7), 20.0 + 9.0 * f64::from(i))).collect();
+        let dots: Vec<(f64, f64)> =
+            (0..12).map(|i| (0.2 + 0.012 * f64::from(i * i % 7), 20.0 + 9.0 * f64::from(i))).collect();
         for room in [WIDE, NARROW] {
             let labels = place(&room, &dots, &[5; 12], &[]);
             let wide = if room.names { 5.0 * LETTER + CHIP } else { CHIP };

@@ -1,5 +1,5 @@
-//! Lines over an axis: misses by page size, memory over time. The drawing stretches with the page; text does not, because it belongs to
-//! the page and is only placed on the drawing.
+//! Lines over an axis: misses by page size, memory over time. The drawing stretches with the page; text does not,
+//! because it belongs to the page and is only placed on the drawing.
 
 use super::axes::{ACROSS, HEIGHT, LINE, x_axis, x_places, y_axis};
 use super::parts::{apart, breakable, chip, colour, percent, px};
@@ -92,8 +92,8 @@ impl Drawn {
     }
 }
 
-/// The lines between their axes, each with its name at its end. `upright`: where the grid has lines from below; `bottom`: the axis there;
-/// `tip`: what the place of a point is called, if points have dots.
+/// The lines between their axes, each with its name at its end. `upright`: where the grid has lines from below;
+/// `bottom`: the axis there; `tip`: what the place of a point is called, if points have dots.
 pub(super) fn plot(
     what: &str,
     y: Scale,
@@ -155,5 +155,7 @@ pub(super) fn plot(
 
 /// Where the upright lines of the grid are.
 fn upright(across: &Across, places: &[f64]) -> Vec<f64> {
-    across.scale().map_or_else(|| places.to_vec(), |scale| scale.ticks().into_iter().map(|tick| scale.at(tick)).collect())
+    across
+        .scale()
+        .map_or_else(|| places.to_vec(), |scale| scale.ticks().into_iter().map(|tick| scale.at(tick)).collect())
 }

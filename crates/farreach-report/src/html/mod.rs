@@ -1,5 +1,5 @@
-//! One page, complete in itself: no script, no network, opened from a file. Text from outside is escaped by the template
-//! engine, and the page's own policy forbids scripts besides.
+//! One page, complete in itself: no script, no network, opened from a file. Text from outside is escaped by the
+//! template engine, and the page's own policy forbids scripts besides.
 
 mod axes;
 mod bars;
@@ -68,7 +68,8 @@ struct Head<'a> {
 impl<'a> Head<'a> {
     /// Of a program that went through the laboratory.
     fn program(workload: &'a Workload, about: &str, title: &'a str) -> Head<'a> {
-        let stopped = |why: &String| html! { b { "Stopped early: " } (why) ". Everything below is about the part that ran." };
+        let stopped =
+            |why: &String| html! { b { "Stopped early: " } (why) ". Everything below is about the part that ran." };
         Head {
             about: format!("one program, {about}"),
             title,

@@ -47,8 +47,10 @@ fn line(result: &PageSizeResult, name: &str, of: impl Fn(&PageCounts) -> f64) ->
 }
 
 fn misses(result: &PageSizeResult) -> Markup {
-    let lines =
-        [line(result, "fetch misses", |c| c.fetch_misses as f64), line(result, "data misses", |c| c.data_misses as f64)];
+    let lines = [
+        line(result, "fetch misses", |c| c.fetch_misses as f64),
+        line(result, "data misses", |c| c.data_misses as f64),
+    ];
     let lead = html! {
         "Two true-LRU TLBs, " (result.entries) " entries for fetches and " (result.entries) " for loads and stores. Each page size counts as if all memory had it."
     };

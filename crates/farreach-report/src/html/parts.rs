@@ -56,7 +56,8 @@ pub(crate) fn px(x: f64) -> String {
     format!("{x:.1}")
 }
 
-/// Moves labels of height `gap` apart, within `0..height`, keeping their order; the places come back in the order given.
+/// Moves labels of height `gap` apart, within `0..height`, keeping their order; the places come back in the order
+/// given.
 pub(crate) fn apart(wanted: &[f64], gap: f64, height: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by(|&a, &b| wanted[a].total_cmp(&wanted[b]));

@@ -106,5 +106,10 @@ fn prices(page: &Page) -> Option<String> {
         (saved > 0.0 && more > 0.0).then(|| (more / (saved / 1000.0), m.name.clone()))
     };
     let best = page.result.machines.iter().filter_map(step).min_by(|a, b| a.0.total_cmp(&b.0))?;
-    Some(format!("Cheapest step from {}: {} spends {} rbe per thousand misses it saves.", base.name, best.1, rate(best.0)))
+    Some(format!(
+        "Cheapest step from {}: {} spends {} rbe per thousand misses it saves.",
+        base.name,
+        best.1,
+        rate(best.0)
+    ))
 }

@@ -139,10 +139,12 @@ mod tests {
     fn ticks_are_round() {
         assert_eq!(Scale::Linear(3_335_412.0).ticks(), [0.0, 1e6, 2e6, 3e6]);
         assert_eq!(Scale::Log(0, 4, true).ticks(), [0.0, 1.0, 10.0, 100.0, 1e3, 1e4]);
-        for (low, high, times) in [(0, 4, "ten"), (-1, 4, "ten"), (-4, 2, "a hundred"), (-9, 3, "a thousand"), (-9, 9, "10^4")]
+        for (low, high, times) in
+            [(0, 4, "ten"), (-1, 4, "ten"), (-4, 2, "a hundred"), (-9, 3, "a thousand"), (-9, 9, "10^4")]
         {
             let (scale, ticks) = (Scale::Log(low, high, false), Scale::Log(low, high, false).ticks());
-            let ratio = ["ten", "a hundred", "a thousand", "10^4"].into_iter().position(|t| t == times).unwrap() as i32 + 1;
+            let ratio =
+                ["ten", "a hundred", "a thousand", "10^4"].into_iter().position(|t| t == times).unwrap() as i32 + 1;
             assert_eq!(scale.times(), times);
             assert!((ticks[1] / ticks[0] / 10f64.powi(ratio) - 1.0).abs() < 1e-9, "{times}: {ticks:?}");
         }

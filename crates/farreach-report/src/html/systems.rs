@@ -116,7 +116,8 @@ fn sides(counts: &SystemCounts) -> [&SideCounts; 2] {
 fn served(page: &Page) -> Markup {
     let machines = machines(page);
     let share = |side: &SideCounts, n: u64| 100.0 * n as f64 / side.accesses.max(1) as f64;
-    let most = machines.iter().flat_map(|(_, _, s)| sides(s)).map(|side| share(side, side.l1_misses)).fold(0.0, f64::max);
+    let most =
+        machines.iter().flat_map(|(_, _, s)| sides(s)).map(|side| share(side, side.l1_misses)).fold(0.0, f64::max);
     let scale = Scale::linear(most);
     html! {
         section {

@@ -17,7 +17,8 @@ fn heads(page: &Page) -> Markup {
 /// Designs side by side that fit a sheet of paper.
 const MAX_NARROW_DESIGNS: usize = 12;
 
-/// A table of designs side by side. On the screen it scrolls; on paper many of them get a larger sheet, and smaller letters.
+/// A table of designs side by side. On the screen it scrolls; on paper many of them get a larger sheet, and smaller
+/// letters.
 fn side_by_side(page: &Page, table: Markup) -> Markup {
     let designs = page.result.machines.len();
     let wide = designs > MAX_NARROW_DESIGNS;
@@ -42,7 +43,8 @@ pub(super) fn ledger(page: &Page) -> Option<Markup> {
         return None;
     }
     let has_price = |item: &str| machines.iter().any(|m| find(m, item).is_some_and(|line| line.cycles.is_some()));
-    let (priced, counted): (Vec<&LedgerLine>, Vec<&LedgerLine>) = items.into_iter().partition(|line| has_price(&line.item));
+    let (priced, counted): (Vec<&LedgerLine>, Vec<&LedgerLine>) =
+        items.into_iter().partition(|line| has_price(&line.item));
     let net = |m: &MachineResult| m.ledger.iter().filter_map(|line| line.cycles).fold(0i64, i64::saturating_add);
     let amount = |line: &LedgerLine| if line.unit == "bytes" { bytes(line.count) } else { count(line.count) };
     let unit = |line: &LedgerLine| match line.count {

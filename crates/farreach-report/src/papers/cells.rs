@@ -89,7 +89,8 @@ mod tests {
             [Cell::Nothing, text("1024"), Cell::Nothing, text("short"), text("a word")],
             [text("none"), text("0"), text("8"), Cell::Nothing, Cell::Number(0.5)],
         ];
-        let columns = (0..5).map(|_| Column { name: String::new(), origin: Origin::Measured, unit: String::new() }).collect();
+        let columns =
+            (0..5).map(|_| Column { name: String::new(), origin: Origin::Measured, unit: String::new() }).collect();
         let rows = rows.map(|cells| Row { name: String::new(), command: String::new(), cells: cells.into() }).into();
         let table = Table { title: String::new(), rows_are: String::new(), command: String::new(), columns, rows };
         let [right, left, wrapped] = [Stands::Right, Stands::Left, Stands::Wrapped];

@@ -17,8 +17,10 @@ const ABOVE: f64 = 10.0;
 
 /// One chart. `width` and `height` are those of the area of the lines, in units of the drawing.
 pub(super) fn chart(chart: &Chart, width: f64, height: f64) -> Markup {
-    let series: Vec<(usize, Vec<(f64, f64)>)> =
-        (0..chart.series.len()).map(|i| (i, points(chart, i, width))).filter(|(_, points)| !points.is_empty()).collect();
+    let series: Vec<(usize, Vec<(f64, f64)>)> = (0..chart.series.len())
+        .map(|i| (i, points(chart, i, width)))
+        .filter(|(_, points)| !points.is_empty())
+        .collect();
     let height = height.max(LINE * series.len() as f64);
     let y = Scale::fit_from(8.0, chart.series.iter().flat_map(|s| s.values.iter().flatten().copied()));
     let top = |value: f64| ABOVE + height * (1.0 - y.at(value));

@@ -1,5 +1,5 @@
-//! One row per value (RFC 4180): study, table, row, column, origin, unit, value; verdicts are rows of the table `verdicts`. Exact,
-//! and easy to compare with another run.
+//! One row per value (RFC 4180): study, table, row, column, origin, unit, value; verdicts are rows of the table
+//! `verdicts`. Exact, and easy to compare with another run.
 
 use farreach_types::papers::{Cell, Origin, Papers};
 

@@ -19,7 +19,14 @@ pub fn render(papers: &Papers) -> String {
     );
     let cell = |text: &str| crate::format::clean(text).replace('|', "\\|");
     for v in verdicts {
-        out += &format!("| {} | {} | {} | {} | {} |\n", v.id, cell(&v.claim), v.verdict, cell(&v.why), v.studies.join(", "));
+        out += &format!(
+            "| {} | {} | {} | {} | {} |\n",
+            v.id,
+            cell(&v.claim),
+            v.verdict,
+            cell(&v.why),
+            v.studies.join(", ")
+        );
     }
     out
 }

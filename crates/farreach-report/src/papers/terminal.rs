@@ -94,7 +94,8 @@ fn wrapped(text: &str, indent: &str, width: usize) -> String {
 fn grid(table: &Table, width: usize) -> String {
     // A name that spans several columns stands once. The first column is not among those of the table.
     let spanned = |i: usize| i > 1 && table.columns[i - 1].name == table.columns[i - 2].name;
-    let names = table.columns.iter().enumerate().map(|(i, c)| if spanned(i + 1) { String::new() } else { c.name.clone() });
+    let names =
+        table.columns.iter().enumerate().map(|(i, c)| if spanned(i + 1) { String::new() } else { c.name.clone() });
     let heads = [
         std::iter::once(String::new()).chain(names).collect(),
         std::iter::once(table.rows_are.clone()).chain(table.columns.iter().map(under)).collect(),

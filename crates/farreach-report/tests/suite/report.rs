@@ -54,7 +54,8 @@ fn all() -> Vec<(&'static str, RunResult)> {
 fn f_14_the_table_of_compaction() {
     let mut result = crate::fixture::five();
     assert!(!people(&result).contains("compaction") && !html::render(&result).contains("and compaction"));
-    let free = |blocks: [u64; 10]| FreeMemory { frames: (0..10).map(|o| blocks[o] << o).sum(), blocks: blocks.to_vec() };
+    let free =
+        |blocks: [u64; 10]| FreeMemory { frames: (0..10).map(|o| blocks[o] << o).sum(), blocks: blocks.to_vec() };
     let used = CompactionUse {
         order: 9,
         at_start: free([512, 0, 0, 0, 0, 0, 0, 0, 0, 1]),
@@ -78,7 +79,9 @@ fn f_14_the_table_of_compaction() {
     let (_, text) = text.split_once("\nFree memory").expect("there is a table");
     let words: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(words[0], "and compaction, in blocks of 2M".split(' ').collect::<Vec<_>>());
-    let row = |name: &str| words.iter().find(|line| line.first() == Some(&name)).expect("each machine has a row")[1..].to_vec();
+    let row = |name: &str| {
+        words.iter().find(|line| line.first() == Some(&name)).expect("each machine has a row")[1..].to_vec()
+    };
     assert_eq!(row("t94/single"), ["50.0", "–", "–", "0", "1", "1", "0", "0", "0", "–"]);
     assert_eq!(row("t94/superpage"), ["50.0", "100", "50.0", "0", "1", "1", "2", "262k", "1,000", "0.300"]);
 
@@ -139,7 +142,8 @@ fn one_miss_is_no_misses() {
         machine.ledger.iter_mut().for_each(|line| line.count = 1);
     }
     let page = html::render(&result);
-    let text: String = page.split('<').filter_map(|piece| piece.split_once('>')).map(|(_, text)| format!("{text} ")).collect();
+    let text: String =
+        page.split('<').filter_map(|piece| piece.split_once('>')).map(|(_, text)| format!("{text} ")).collect();
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     for words in ["(1 miss)", " 1 miss ", ": 1 miss, ", " 1 page ", " 1 fault "] {
         assert!(text.contains(words), "'{words}' is not in {text}");
@@ -200,7 +204,8 @@ fn the_prices_of_misses_are_named_for_those_who_pay_them() {
     assert_eq!(said(&result), penalty(60));
 }
 
-/// A dump of another program, or of the driver of the one that was meant, finds next to nothing: who reads only the table must see it.
+/// A dump of another program, or of the driver of the one that was meant, finds next to nothing: who reads only the
+/// table must see it.
 #[test]
 fn how_much_of_a_dump_was_found_is_said() {
     let mut result = crate::fixture::five();
@@ -249,7 +254,8 @@ fn csv_reads_back_as_the_same_numbers() {
     for (name, result) in all() {
         let text = csv_report::render(&result);
         let mut reader = csv::Reader::from_reader(text.as_bytes());
-        let rows: Vec<std::collections::HashMap<String, String>> = reader.deserialize().map(|row| row.unwrap()).collect();
+        let rows: Vec<std::collections::HashMap<String, String>> =
+            reader.deserialize().map(|row| row.unwrap()).collect();
         assert_eq!(rows.len(), result.machines.len(), "{name}");
         for (row, machine) in rows.iter().zip(&result.machines) {
             assert_eq!(row["name"], machine.name);
@@ -266,7 +272,10 @@ fn csv_reads_back_as_the_same_numbers() {
                 }
             }
             for (key, value) in &machine.config {
-                assert_eq!(row[&format!("config.{key}")], value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+                assert_eq!(
+                    row[&format!("config.{key}")],
+                    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+                );
             }
         }
     }
@@ -301,8 +310,12 @@ fn pages_show_what_is_hostile_as_text() {
     let page = html::render(&crate::fixture::twelve());
     let body = body(&page);
     let xml = roxmltree::Document::parse(&body).unwrap();
-    let text: String =
-        xml.descendants().filter(roxmltree::Node::is_text).filter_map(|n| n.text()).filter(|t| *t != "\u{200b}").collect();
+    let text: String = xml
+        .descendants()
+        .filter(roxmltree::Node::is_text)
+        .filter_map(|n| n.text())
+        .filter(|t| *t != "\u{200b}")
+        .collect();
     let shown = format::clean(HOSTILE);
     assert!(text.replace('\u{200b}', "").contains(&shown));
     assert!(!page.contains('\u{1b}') && !page.contains('\u{202e}'));
@@ -317,7 +330,9 @@ fn bars_are_as_long_as_the_counts() {
     let xml = roxmltree::Document::parse(&body).unwrap();
     let widths: Vec<f64> = xml
         .descendants()
-        .filter(|n| n.tag_name().name() == "svg" && n.children().any(|c| c.text().is_some_and(|t| t.contains(" misses; "))))
+        .filter(|n| {
+            n.tag_name().name() == "svg" && n.children().any(|c| c.text().is_some_and(|t| t.contains(" misses; ")))
+        })
         .map(|svg| {
             let parts = svg.children().filter(|c| c.tag_name().name() == "rect").filter_map(|r| r.attribute("width"));
             parts.map(|w| w.trim_end_matches('%').parse::<f64>().unwrap()).sum()
@@ -350,7 +365,10 @@ fn the_headline_names_the_winner_and_its_price() {
          26.1 % of that area."
     );
     result.machines[3].counts.tlb.misses = 0;
-    assert_eq!(headline(&result), "t94/partial never misses, where t94/single misses 3.34M times; it takes 1.20× the area.");
+    assert_eq!(
+        headline(&result),
+        "t94/partial never misses, where t94/single misses 3.34M times; it takes 1.20× the area."
+    );
     result.machines[0].counts.tlb.misses = 0;
     assert_eq!(headline(&result), "Nothing here misses less than t94/single: 0 misses.");
     assert_eq!(headline(&crate::fixture::one_without_misses()), "t94/single never missed in 1.64G lookups.");

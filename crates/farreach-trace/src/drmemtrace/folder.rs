@@ -13,7 +13,8 @@ const BESIDE: [&str; 5] = ["modules.log", "funclist.log", "encodings.bin", "v2p.
 /// How the names of those begin that may be compressed.
 const BESIDE_BEGIN: &str = "serial_schedule.bin";
 
-/// Opens the trace whose files lie in `path`, or in the folder `trace` of a folder without files, in the order of their names.
+/// Opens the trace whose files lie in `path`, or in the folder `trace` of a folder without files, in the order of their
+/// names.
 ///
 /// # Errors
 /// The folder cannot be read or has no files, or one of them is no trace of this format.
@@ -32,16 +33,22 @@ pub(crate) fn open_folder(path: &str, forced_format: Option<&str>) -> Result<Ope
         };
     }
     if files.is_empty() {
-        let raw =
-            if Path::new(path).join("raw").is_dir() { format!("; of the folder raw in it, {PROCESS}") } else { String::new() };
-        return Err(fail(format!("the folder has no files of a trace; a trace of {NAME} has one for each thread{raw}")));
+        let raw = if Path::new(path).join("raw").is_dir() {
+            format!("; of the folder raw in it, {PROCESS}")
+        } else {
+            String::new()
+        };
+        return Err(fail(format!(
+            "the folder has no files of a trace; a trace of {NAME} has one for each thread{raw}"
+        )));
     }
     let (mut begun, mut bytes, mut compressions) = (Vec::with_capacity(files.len()), Some(0), Vec::new());
     for file in files {
         let name = file.to_str().ok_or_else(|| fail(format!("the name of {} is no text", file.display())))?;
         let input = Input::open(name)?;
         if header(input.head()).is_none() && foreign(input.head()).is_none() {
-            let what = format!("this is no {NAME} trace, but lies in the folder of one; a folder may have nothing else in it");
+            let what =
+                format!("this is no {NAME} trace, but lies in the folder of one; a folder may have nothing else in it");
             return Err(Error::Trace { file: name.into(), place: "byte 0".into(), what });
         }
         compressions.push(input.compression);

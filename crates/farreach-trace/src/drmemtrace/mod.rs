@@ -1,12 +1,13 @@
-//! Traces of DynamoRIO's drmemtrace (drcachesim), processed for analysis, and so the Google workload traces of version 2.
+//! Traces of DynamoRIO's drmemtrace (drcachesim), processed for analysis, and so the Google workload traces of version
+//! 2.
 //!
-//! A file is a sequence of records of twelve bytes (`record.rs`): references, instructions, which thread runs, and markers. It is one
-//! thread, several threads one after the other, or what ran on one core. A folder is a trace with a file for each thread (or core);
-//! their order is that of the timestamps in them. What every type means here, what is skipped and what is refused is listed in
-//! `docs/book/src/reference/trace-format.md`.
+//! A file is a sequence of records of twelve bytes (`record.rs`): references, instructions, which thread runs, and
+//! markers. It is one thread, several threads one after the other, or what ran on one core. A folder is a trace with a
+//! file for each thread (or core); their order is that of the timestamps in them. What every type means here, what is
+//! skipped and what is refused is listed in `docs/book/src/reference/trace-format.md`.
 //!
-//! The format knows processes and threads but no mappings: each process is an address space, there is no `Start`. Blocks are made by
-//! `assemble`.
+//! The format knows processes and threads but no mappings: each process is an address space, there is no `Start`.
+//! Blocks are made by `assemble`.
 
 mod folder;
 mod processes;
@@ -50,7 +51,8 @@ fn header(head: &[u8]) -> Option<u64> {
 
 /// Relatives that are recognised so that they can be refused with a reason.
 fn foreign(head: &[u8]) -> Option<String> {
-    let words = [head.get(..8)?, head.get(8..16)?].map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
+    let words =
+        [head.get(..8)?, head.get(8..16)?].map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
     // A version in the upper bytes, or in the lower ones in old traces; the thread follows.
     let raw = matches!(words[0] >> 56, 0xc0 | 0xc4) && words[1] >> 61 == 2;
     if raw {
@@ -60,7 +62,8 @@ fn foreign(head: &[u8]) -> Option<String> {
     let next = words[1] as u16;
     let narrow = low == u32::from(ty::HEADER) && (1..256).contains(&high) && matches!(next, ty::MARKER | ty::THREAD);
     narrow.then(|| {
-        "the trace has records of 8 bytes, of a 32-bit program; allowed are records of 12 bytes, of 64-bit programs".into()
+        "the trace has records of 8 bytes, of a 32-bit program; allowed are records of 12 bytes, of 64-bit programs"
+            .into()
     })
 }
 
@@ -70,7 +73,9 @@ fn begins(input: &Input) -> Result<u64> {
     if let Some(why) = foreign(input.head()) {
         return Err(fail(0, why));
     }
-    for (number, record) in input.head().as_chunks().0.iter().map(Record::of).enumerate().filter(|(_, r)| r.ty == ty::MARKER) {
+    for (number, record) in
+        input.head().as_chunks().0.iter().map(Record::of).enumerate().filter(|(_, r)| r.ty == ty::MARKER)
+    {
         match record.size {
             marker::TIMESTAMP => return Ok(record.value),
             marker::FILETYPE => _ = shard::filetype(record.value).map_err(|what| fail(number * RECORD, what))?,
@@ -103,8 +108,8 @@ pub(super) struct DrmemtraceReader {
 }
 
 impl DrmemtraceReader {
-    /// Reads the files of a trace, ordered by their timestamps; of files with the same time, the first one first. `file` stands in
-    /// messages for the whole.
+    /// Reads the files of a trace, ordered by their timestamps; of files with the same time, the first one first.
+    /// `file` stands in messages for the whole.
     ///
     /// # Errors
     /// A file is of a kind that cannot be read.

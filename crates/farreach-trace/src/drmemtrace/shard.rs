@@ -133,7 +133,8 @@ impl Shard {
     }
 
     fn thread(&self, tid: u64) -> std::result::Result<Thread, String> {
-        let pid = self.pids.get(&tid).ok_or_else(|| format!("no record has said which process thread {tid} belongs to"))?;
+        let pid =
+            self.pids.get(&tid).ok_or_else(|| format!("no record has said which process thread {tid} belongs to"))?;
         Ok(Thread { pid: *pid, tid })
     }
 
@@ -141,7 +142,9 @@ impl Shard {
     fn fetch(&mut self, all: &mut Processes, pc: u64, len: u16) -> std::result::Result<(), String> {
         self.enter(all)?;
         if len == 0 {
-            return Err("an instruction of 0 bytes, which says that its fetch was filtered: references are missing".into());
+            return Err(
+                "an instruction of 0 bytes, which says that its fetch was filtered: references are missing".into()
+            );
         }
         if len > MAX_INSTR_BYTES {
             return Err(format!("an instruction of {len} bytes; 1 to {MAX_INSTR_BYTES} are allowed"));
@@ -171,7 +174,9 @@ impl Shard {
             marker::TIMESTAMP => {
                 if self.ordered && value < self.time {
                     let time = self.time;
-                    return Err(format!("the timestamp {value} after {time}: the files of this trace cannot be put in order"));
+                    return Err(format!(
+                        "the timestamp {value} after {time}: the files of this trace cannot be put in order"
+                    ));
                 }
                 self.time = value;
                 return Ok(Some(value));
@@ -265,9 +270,10 @@ impl Shard {
                 }
                 Ok(true)
             }
-            other if former == Part::Start => {
-                Err(format!("a record of type {other}; allowed is a header, type {}, with which a trace begins", ty::HEADER))
-            }
+            other if former == Part::Start => Err(format!(
+                "a record of type {other}; allowed is a header, type {}, with which a trace begins",
+                ty::HEADER
+            )),
             // A thread was over, not the core.
             _ if of_core => Ok(false),
             other => Err(format!("a record of type {other} behind the footer; allowed is the header of another trace")),

@@ -2,7 +2,8 @@
 
 use super::Totals;
 use super::model::{
-    BASES, CHUNK, CODE_NOT_EXECUTED, HEAD, Model, NAMES, NEXT, SHAPE, STEP_LIKELY, STEP_OTHER, STEP_TARGET, Shape, cell, halves,
+    BASES, CHUNK, CODE_NOT_EXECUTED, HEAD, Model, NAMES, NEXT, SHAPE, STEP_LIKELY, STEP_OTHER, STEP_TARGET, Shape,
+    cell, halves,
 };
 use super::wire::Cursor;
 use farreach_types::event::NOT_EXECUTED;
@@ -125,7 +126,8 @@ mod tests {
 
     #[test]
     fn widths_hold_their_values() {
-        for (v, n) in [(0, 0), (1, 1), (-1, 1), (127, 1), (128, 2), (-128, 1), (-129, 2), (i64::MAX, 8), (i64::MIN, 8)] {
+        for (v, n) in [(0, 0), (1, 1), (-1, 1), (127, 1), (128, 2), (-128, 1), (-129, 2), (i64::MAX, 8), (i64::MIN, 8)]
+        {
             assert_eq!(width(v), n, "{v}");
             let rule = RULES[n];
             let raw = v as u64 & rule.mask;

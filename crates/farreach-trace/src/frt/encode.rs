@@ -4,7 +4,8 @@ use prefetch_index::prefetch_index;
 
 use super::columns::Columns;
 use super::model::{
-    BASES, CHUNK, CODE_NOT_EXECUTED, HEAD, Model, NAMES, NEXT, SHAPE, STEP_LIKELY, STEP_OTHER, STEP_TARGET, Shape, cell, halves,
+    BASES, CHUNK, CODE_NOT_EXECUTED, HEAD, Model, NAMES, NEXT, SHAPE, STEP_LIKELY, STEP_OTHER, STEP_TARGET, Shape,
+    cell, halves,
 };
 use super::wire::put_varint;
 use super::{MAX_BLOCK_ITEMS, Totals};
@@ -108,7 +109,8 @@ impl Model {
             }
             shape.add_to(&mut counted);
             let cells = &mut self.cells[current + HEAD..];
-            let coder = Coder { codes: &mut codes[coded..coded + refs], data: &mut data[bytes..], bytes: 0, absent: false };
+            let coder =
+                Coder { codes: &mut codes[coded..coded + refs], data: &mut data[bytes..], bytes: 0, absent: false };
             let coder = if refs == need {
                 coder.put(&mut cells[..2 * refs], addrs.iter().copied(), &mut address)
             } else {

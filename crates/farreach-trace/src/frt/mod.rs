@@ -121,7 +121,15 @@ impl Totals {
     }
 
     pub(crate) fn from_words(w: [u64; 7]) -> Totals {
-        Totals { instructions: w[0], loads: w[1], stores: w[2], ops: w[3], blocks: w[4], processes: w[5], address_spaces: w[6] }
+        Totals {
+            instructions: w[0],
+            loads: w[1],
+            stores: w[2],
+            ops: w[3],
+            blocks: w[4],
+            processes: w[5],
+            address_spaces: w[6],
+        }
     }
 }
 

@@ -89,14 +89,18 @@ impl OpState {
                 let pid = c.u32("process id")?;
                 let parent = match c.varint()? {
                     0 => None,
-                    n => Some(Asid(u32::try_from(n - 1).map_err(|_| format!("parent {} does not fit 32 bits", n - 1))?)),
+                    n => {
+                        Some(Asid(u32::try_from(n - 1).map_err(|_| format!("parent {} does not fit 32 bits", n - 1))?))
+                    }
                 };
                 Op::Start { pid, parent, program: c.string()?.into() }
             }
             FORK => Op::Fork { child: Asid(c.u32("address space")?) },
             MAP => take_map(c)?,
             UNMAP => Op::Unmap { start: c.varint()?, len: c.varint()? },
-            REMAP => Op::Remap { old_start: c.varint()?, old_len: c.varint()?, new_start: c.varint()?, new_len: c.varint()? },
+            REMAP => {
+                Op::Remap { old_start: c.varint()?, old_len: c.varint()?, new_start: c.varint()?, new_len: c.varint()? }
+            }
             PROTECT => Op::Protect { start: c.varint()?, len: c.varint()?, prot: take_prot(c.byte()?)? },
             ADVISE => {
                 let (start, len) = (c.varint()?, c.varint()?);
@@ -197,7 +201,9 @@ pub(crate) fn put_op(out: &mut Vec<u8>, op: &Op) -> Result<(), String> {
             }
         }
         Op::Unmap { start, len } => put(UNMAP, &[*start, *len]),
-        Op::Remap { old_start, old_len, new_start, new_len } => put(REMAP, &[*old_start, *old_len, *new_start, *new_len]),
+        Op::Remap { old_start, old_len, new_start, new_len } => {
+            put(REMAP, &[*old_start, *old_len, *new_start, *new_len])
+        }
         Op::Protect { start, len, prot } => {
             put(PROTECT, &[*start, *len]);
             out.push(prot_byte(*prot));

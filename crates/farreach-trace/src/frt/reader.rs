@@ -229,7 +229,8 @@ impl FrtReader {
                 Op::Define { id, block }
             }
             Record::Redefine(number) => {
-                let (id, block) = self.model.block(number).ok_or(format!("block {number} is defined again, but never was"))?;
+                let (id, block) =
+                    self.model.block(number).ok_or(format!("block {number} is defined again, but never was"))?;
                 self.totals.blocks += 1;
                 Op::Define { id, block: block.clone() }
             }
@@ -267,7 +268,8 @@ impl FrtReader {
             batch.words.push(block_word(id, n));
             shape.add_to(sums);
             executed = true;
-            let codes = columns[CODES].get(at[CODES]..at[CODES] + n).ok_or("the column of address codes ends too early")?;
+            let codes =
+                columns[CODES].get(at[CODES]..at[CODES] + n).ok_or("the column of address codes ends too early")?;
             at[CODES] += n;
             self.model.take_addresses(codes, &columns[DATA], &mut at[DATA], &mut batch.words, sums)?;
         }
@@ -323,8 +325,9 @@ impl FrtReader {
             let left = (0..COLUMNS).find(|&i| at[i] + if i == DATA { 8 } else { 0 } != columns[i].len());
             let counts = (*words, sums.instructions, sums.loads, sums.stores);
             let claims = (u64::from(head.words), head.instructions, head.loads, head.stores);
-            left.map(|i| format!("column {i} has {} bytes too many", columns[i].len() - at[i]))
-                .or_else(|| (counts != claims).then(|| format!("its counts are {counts:?}, its head claims {claims:?}")))
+            left.map(|i| format!("column {i} has {} bytes too many", columns[i].len() - at[i])).or_else(|| {
+                (counts != claims).then(|| format!("its counts are {counts:?}, its head claims {claims:?}"))
+            })
         } else {
             None
         };
@@ -369,8 +372,8 @@ impl FrtReader {
         if got > TRAILER_BYTES {
             return Err(self.damaged("bytes follow the trailer"));
         }
-        let (index_at, chunks, totals) =
-            parse_trailer(trailer[..TRAILER_BYTES].try_into().expect("its length")).map_err(|what| self.damaged(what))?;
+        let (index_at, chunks, totals) = parse_trailer(trailer[..TRAILER_BYTES].try_into().expect("its length"))
+            .map_err(|what| self.damaged(what))?;
         let mut found = self.totals();
         if self.skip_to > 0 {
             // Who only executed blocks in chunks that were left out was not seen.
@@ -443,7 +446,8 @@ fn read_prefix(input: &mut Bytes) -> Result<(Header, u64)> {
     if xxh3_64(head).to_le_bytes() != hash && !cfg!(fuzzing) {
         return Err(fail(16, "the checksum of the header differs from its content".into()));
     }
-    let header = serde_json::from_slice(&head[16..]).map_err(|e| fail(16, format!("the header is not understood: {e}")))?;
+    let header =
+        serde_json::from_slice(&head[16..]).map_err(|e| fail(16, format!("the header is not understood: {e}")))?;
     Ok((header, bytes.len() as u64))
 }
 

@@ -83,10 +83,12 @@ impl TraceWriter {
     }
 
     fn start(out: Out, file: String, header: &Header) -> Result<TraceWriter> {
-        let prefix = prefix(header).map_err(|what| Error::Trace { file: file.clone(), place: "header".into(), what })?;
+        let prefix =
+            prefix(header).map_err(|what| Error::Trace { file: file.clone(), place: "header".into(), what })?;
         let (sender, chunks) = sync_channel::<Box<Chunk>>(WAITING);
         let (give_back, spare) = sync_channel::<Box<Chunk>>(WAITING + 2);
-        let sink = Sink { out: BufWriter::with_capacity(1 << 18, out), at: 0, before: Totals::default(), index: Vec::new() };
+        let sink =
+            Sink { out: BufWriter::with_capacity(1 << 18, out), at: 0, before: Totals::default(), index: Vec::new() };
         let worker = std::thread::Builder::new().name("trace writer".into()).spawn(move || {
             let mut sink = sink;
             let mut zstd = zstd::bulk::Compressor::new(LEVELS[OPS])?;
@@ -233,7 +235,11 @@ impl TraceWriter {
             Some(Err(TrySendError::Full(chunk))) => self.sender.as_ref().is_some_and(|s| s.send(chunk).is_ok()),
             other => matches!(other, Some(Ok(()))),
         };
-        if sent { Ok(()) } else { Err(self.join().err().unwrap_or_else(|| self.refuse(0, "the writer has ended".into()))) }
+        if sent {
+            Ok(())
+        } else {
+            Err(self.join().err().unwrap_or_else(|| self.refuse(0, "the writer has ended".into())))
+        }
     }
 
     /// Waits for the second thread; its error is the reason why writing stopped.
@@ -260,7 +266,8 @@ impl TraceWriter {
         }
         self.close_chunk()?;
         let mut sink = self.join()?;
-        (self.totals.processes, self.totals.address_spaces) = (self.processes.processes(), self.processes.address_spaces());
+        (self.totals.processes, self.totals.address_spaces) =
+            (self.processes.processes(), self.processes.address_spaces());
         let fail = |source| Error::Io { file: self.file.clone(), source };
         sink.end(&self.totals).map_err(fail)?;
         if let Out::File(partial) = sink.out.get_mut() {

@@ -4,8 +4,8 @@ use std::io::{self, BufRead, ErrorKind, Read};
 
 use lz4_flex::frame::FrameDecoder;
 
-/// The decoder takes the end of the file for the end of a frame, wherever it comes, and stops behind the first frame: both are
-/// told apart here.
+/// The decoder takes the end of the file for the end of a frame, wherever it comes, and stops behind the first frame:
+/// both are told apart here.
 pub(super) struct Lz4<R: BufRead> {
     frame: FrameDecoder<Watched<R>>,
     over: bool,

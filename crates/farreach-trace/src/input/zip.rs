@@ -1,12 +1,13 @@
 //! A zip archive as a stream: its members in their order, one behind the other, deflated or stored.
 //!
-//! What stands before and behind each member is enough to read it, so an archive may come from a pipe, and takes no memory for what it
-//! contains. The directory at the end must list just these members in this order: an archive in which members were replaced, or that
-//! was cut between two, is refused.
+//! What stands before and behind each member is enough to read it, so an archive may come from a pipe, and takes no
+//! memory for what it contains. The directory at the end must list just these members in this order: an archive in
+//! which members were replaced, or that was cut between two, is refused.
 //!
-//! The stream reader of the crate `zip` 9.8.1 refuses members whose sizes stand behind them, and stops at the directory without a look
-//! at it: a member that is gone, or bytes behind the end, go unseen. That of `rc-zip-sync` 4.4.2 reads neither such members nor the
-//! directory, takes whatever it cannot read for the end, and reads an archive that was cut between two members for ever.
+//! The stream reader of the crate `zip` 9.8.1 refuses members whose sizes stand behind them, and stops at the directory
+//! without a look at it: a member that is gone, or bytes behind the end, go unseen. That of `rc-zip-sync` 4.4.2 reads
+//! neither such members nor the directory, takes whatever it cannot read for the end, and reads an archive that was cut
+//! between two members for ever.
 
 use std::fmt;
 use std::io::{self, BufRead, ErrorKind, Read};
@@ -152,13 +153,16 @@ impl<R: BufRead> Unzip<R> {
         let stored = match method {
             0 => true,
             8 => false,
-            other => return refuse(format!("is packed by method {other}; stored (0) and deflated (8) members can be read")),
+            other => {
+                return refuse(format!("is packed by method {other}; stored (0) and deflated (8) members can be read"));
+            }
         };
         let behind = flags & DESCRIBED_BEHIND != 0;
         if stored && behind {
             return refuse("is stored without its size before it".into());
         }
-        let mut sums = Sums { crc: u32_at(&head, 10), packed: u32_at(&head, 14).into(), size: u32_at(&head, 18).into() };
+        let mut sums =
+            Sums { crc: u32_at(&head, 10), packed: u32_at(&head, 14).into(), size: u32_at(&head, 18).into() };
         let wide = widen(&extra, &mut [&mut sums.size, &mut sums.packed]);
         self.inflate.reset(false);
         let (known, crc) = ((!behind).then_some(sums), Crc::new());
@@ -185,10 +189,9 @@ impl<R: BufRead> Unzip<R> {
                 (n, n)
             } else {
                 let before = (self.inflate.total_in(), self.inflate.total_out());
-                let status = self
-                    .inflate
-                    .decompress(there, out, FlushDecompress::None)
-                    .map_err(|e| damaged(format!("member '{}' at byte {} of the archive: {e}", member.name, member.place)))?;
+                let status = self.inflate.decompress(there, out, FlushDecompress::None).map_err(|e| {
+                    damaged(format!("member '{}' at byte {} of the archive: {e}", member.name, member.place))
+                })?;
                 member.whole = status == Status::StreamEnd;
                 ((self.inflate.total_in() - before.0) as usize, (self.inflate.total_out() - before.1) as usize)
             };
@@ -251,7 +254,12 @@ impl<R: BufRead> Unzip<R> {
                 }
                 LOCATOR_64 => self.skip(16)?,
                 END => break,
-                _ => return Err(damaged(format!("the directory of the archive has {kind:#010x} before byte {}", self.at))),
+                _ => {
+                    return Err(damaged(format!(
+                        "the directory of the archive has {kind:#010x} before byte {}",
+                        self.at
+                    )));
+                }
             }
             kind = u32::from_le_bytes(self.bytes()?);
         }
@@ -275,7 +283,8 @@ impl<R: BufRead> Unzip<R> {
         self.skip(u16_at(&entry, 24).into())?;
         let extra = self.some(u16_at(&entry, 26))?;
         self.skip(u16_at(&entry, 28).into())?;
-        let mut sums = Sums { crc: u32_at(&entry, 12), packed: u32_at(&entry, 16).into(), size: u32_at(&entry, 20).into() };
+        let mut sums =
+            Sums { crc: u32_at(&entry, 12), packed: u32_at(&entry, 16).into(), size: u32_at(&entry, 20).into() };
         let mut place = u32_at(&entry, 38).into();
         widen(&extra, &mut [&mut sums.size, &mut sums.packed, &mut place]);
         sums.note(place, listed);

@@ -74,7 +74,13 @@ impl Space {
     }
 
     /// Maps an empty range as part of a cluster.
-    pub(super) fn insert(&mut self, start: u64, end: u64, cluster: usize, class: Class) -> std::result::Result<(), String> {
+    pub(super) fn insert(
+        &mut self,
+        start: u64,
+        end: u64,
+        cluster: usize,
+        class: Class,
+    ) -> std::result::Result<(), String> {
         self.generation += 1;
         let c = self.clusters[cluster].as_mut().expect("the caller chose a cluster that lives");
         let place = self.places[c.place];
@@ -94,12 +100,14 @@ impl Space {
         let place = match self.places.iter().position(fits) {
             Some(place) => place,
             None => {
-                // Low bits as if the clusters were packed: sets of a set-associative TLB are used as by a compact placement.
+                // Low bits as if the clusters were packed: sets of a set-associative TLB are used as by a compact
+                // placement.
                 let from = self.places.last().map_or(AREA, |p| p.end);
                 let base = from + ROOM + self.packed % ROOM;
                 self.packed = (self.packed + len).next_multiple_of(size);
                 let end = (base + len).checked_next_multiple_of(ROOM).and_then(|e| e.checked_add(ROOM));
-                let end = end.filter(|&e| e <= AREA_END && len < AREA_END).ok_or("the mappings do not fit in 64 bits")?;
+                let end =
+                    end.filter(|&e| e <= AREA_END && len < AREA_END).ok_or("the mappings do not fit in 64 bits")?;
                 self.places.push(Slot { start: from, base, end, taken: false });
                 self.places.len() - 1
             }
@@ -126,8 +134,8 @@ impl Space {
         piece.map(|p| p.cluster)
     }
 
-    /// Makes room for a mapping: unmaps what it replaces in other clusters, and says which parts of it go to which cluster,
-    /// ascending and without gaps.
+    /// Makes room for a mapping: unmaps what it replaces in other clusters, and says which parts of it go to which
+    /// cluster, ascending and without gaps.
     pub(super) fn claim(
         &mut self,
         (start, end): (u64, u64),
@@ -201,7 +209,9 @@ impl Space {
         }
         for (from, to, cluster) in self.claim(range, class, size, out)? {
             let backing = match &m.backing {
-                Backing::File { path, offset } => Backing::File { path: path.clone(), offset: offset + (from - m.start) },
+                Backing::File { path, offset } => {
+                    Backing::File { path: path.clone(), offset: offset + (from - m.start) }
+                }
                 other => other.clone(),
             };
             let start = from.wrapping_add(self.clusters[cluster].expect("just claimed").delta);

@@ -55,7 +55,9 @@ impl Space {
 
     /// The new address of `size` bytes that are referenced.
     pub(super) fn moved(&mut self, addr: u64, size: u32, what: &str) -> std::result::Result<u64, String> {
-        let last = addr.checked_add(u64::from(size) - 1).ok_or_else(|| format!("{size} bytes at {addr:#x} reach past 2^64"))?;
+        let last = addr
+            .checked_add(u64::from(size) - 1)
+            .ok_or_else(|| format!("{size} bytes at {addr:#x} reach past 2^64"))?;
         let new = self.byte(addr)?;
         for page in addr >> BASE_SHIFT..=last >> BASE_SHIFT {
             let byte = addr.max(page << BASE_SHIFT);
@@ -63,7 +65,9 @@ impl Space {
                 self.wild.insert(page);
             }
             if self.byte(byte)? != new.wrapping_add(byte - addr) {
-                return Err(format!("the {what} of {size} bytes at {addr:#x} begins in one mapping and ends in another"));
+                return Err(format!(
+                    "the {what} of {size} bytes at {addr:#x} begins in one mapping and ends in another"
+                ));
             }
         }
         Ok(new)

@@ -19,21 +19,31 @@ fn refused(archive: &[u8], words: &[&str]) {
 }
 
 fn text(lines: usize) -> Vec<u8> {
-    (0..lines).map(|i| format!(" L {:x},8\n", i.wrapping_mul(0x9e37_79b9_7f4a) & 0xffff_ffff)).collect::<String>().into_bytes()
+    (0..lines)
+        .map(|i| format!(" L {:x},8\n", i.wrapping_mul(0x9e37_79b9_7f4a) & 0xffff_ffff))
+        .collect::<String>()
+        .into_bytes()
 }
 
 #[test]
 fn members_of_every_make_follow_each_other() {
     let text = text(9000);
     for bits in 0..16 {
-        let member =
-            |data| Member { data, stored: bits & 1 != 0, behind: bits & 2 != 0, wide: bits & 4 != 0, ..Member::default() };
+        let member = |data| Member {
+            data,
+            stored: bits & 1 != 0,
+            behind: bits & 2 != 0,
+            wide: bits & 4 != 0,
+            ..Member::default()
+        };
         let (a, b) = text.split_at(text.len() / 3);
         let other = Member { data: b, ..Member::default() };
         let members = [member(a), Member::default(), if bits & 8 != 0 { other } else { member(b) }];
         match references(&zip(&members)) {
             Ok(n) => assert_eq!(n, 9000),
-            Err(e) => assert!(bits & 3 == 3 && e.contains("chunk.0000") && e.contains("without its size"), "{bits:b}: {e}"),
+            Err(e) => {
+                assert!(bits & 3 == 3 && e.contains("chunk.0000") && e.contains("without its size"), "{bits:b}: {e}")
+            }
         }
     }
 }
@@ -42,7 +52,10 @@ fn members_of_every_make_follow_each_other() {
 fn what_cannot_be_read_is_named() {
     let text = text(50);
     let member = Member { data: &text, ..Member::default() };
-    refused(&zip(&[Member { flags: 1, ..member }]), &["chunk.0000", "byte 0 of the archive", "encrypted", "cannot be read"]);
+    refused(
+        &zip(&[Member { flags: 1, ..member }]),
+        &["chunk.0000", "byte 0 of the archive", "encrypted", "cannot be read"],
+    );
     refused(
         &zip(&[member, Member { method: Some(14), ..member }]),
         &["chunk.0001", "method 14", "stored (0) and deflated (8)"],
@@ -86,7 +99,8 @@ fn an_archive_that_was_changed_is_refused() {
 fn an_archive_that_grows_without_end_takes_no_memory() {
     // A thousand times as large unpacked: read through, in pieces.
     let blank = vec![b'\n'; 16 << 20];
-    let archive = zip(&[Member { data: b" L 0,1\n", ..Member::default() }, Member { data: &blank, ..Member::default() }]);
+    let archive =
+        zip(&[Member { data: b" L 0,1\n", ..Member::default() }, Member { data: &blank, ..Member::default() }]);
     assert!(archive.len() < blank.len() / 500);
     assert_eq!(references(&archive), Ok(1));
 }
@@ -96,8 +110,8 @@ fn every_compression_is_named_in_its_errors() {
     let text = text(120_000);
     for kind in KINDS {
         let packed = pack(kind, &[&text]);
-        let input =
-            Input::from_stream(Box::new(Cursor::new(packed[..packed.len() / 4 * 3].to_vec())), "t").expect("a beginning");
+        let input = Input::from_stream(Box::new(Cursor::new(packed[..packed.len() / 4 * 3].to_vec())), "t")
+            .expect("a beginning");
         assert_eq!(input.compression, Some(kind));
         let e = summarize(open_input(input, None).expect("text")).expect_err("cut").to_string();
         assert!(e.starts_with("t: after line ") && e.contains(kind) && e.contains("cut"), "{kind}: {e}");

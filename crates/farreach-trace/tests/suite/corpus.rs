@@ -99,15 +99,26 @@ fn write_seeds() {
     }
     // Records of twelve bytes: type, size, value.
     let records = |records: &[(u16, u16, u64)]| -> Vec<u8> {
-        let bytes =
-            |&(ty, size, value): &(u16, u16, u64)| [&ty.to_le_bytes()[..], &size.to_le_bytes(), &value.to_le_bytes()].concat();
+        let bytes = |&(ty, size, value): &(u16, u16, u64)| {
+            [&ty.to_le_bytes()[..], &size.to_le_bytes(), &value.to_le_bytes()].concat()
+        };
         records.iter().flat_map(bytes).collect()
     };
-    let begin = |tid, filetype| [(25, 0, 7), (28, 12, 7), (28, 9, filetype), (22, 4, tid), (24, 4, 1), (28, 2, 10), (28, 3, 0)];
+    let begin =
+        |tid, filetype| [(25, 0, 7), (28, 12, 7), (28, 9, filetype), (22, 4, tid), (24, 4, 1), (28, 2, 10), (28, 3, 0)];
     let end = |tid| [(23, 4, tid), (26, 0, 0)];
-    let instr = [(47, 4, 0x9090_9090), (10, 4, 0x40_1000), (0, 8, 0x7ff0), (28, 29, 5), (12, 2, 0x40_1004), (1, 8, 0x7ff8)];
-    let rest =
-        [(17, 2, 0x0302), (29, 2, 0x40_1004), (0, 1, 16), (2, 1, 64), (18, 8, 64), (28, 2, 20), (1, 0, 32), (48, 3, 0x40_1000)];
+    let instr =
+        [(47, 4, 0x9090_9090), (10, 4, 0x40_1000), (0, 8, 0x7ff0), (28, 29, 5), (12, 2, 0x40_1004), (1, 8, 0x7ff8)];
+    let rest = [
+        (17, 2, 0x0302),
+        (29, 2, 0x40_1004),
+        (0, 1, 16),
+        (2, 1, 64),
+        (18, 8, 64),
+        (28, 2, 20),
+        (1, 0, 32),
+        (48, 3, 0x40_1000),
+    ];
     std::fs::create_dir_all(folder.join("drmemtrace")).expect("room");
     let thread = |tid, filetype| records(&[&begin(tid, filetype)[..], &instr, &rest, &end(tid)].concat());
     let core = [
@@ -123,8 +134,11 @@ fn write_seeds() {
     let mut chunks = begin(1, 0x40).to_vec();
     for chunk in 0..3 {
         chunks.extend(
-            [&instr[..], &[(28, 21, chunk), (28, 22, 9), (28, 2, 10), (28, 3, 0), (22, 4, chunk), (24, 4, 1 + chunk / 2)]]
-                .concat(),
+            [
+                &instr[..],
+                &[(28, 21, chunk), (28, 22, 9), (28, 2, 10), (28, 3, 0), (22, 4, chunk), (24, 4, 1 + chunk / 2)],
+            ]
+            .concat(),
         );
     }
     std::fs::write(folder.join("drmemtrace/thread"), thread(1, 0x8)).expect("room");
@@ -133,7 +147,8 @@ fn write_seeds() {
     std::fs::write(folder.join("drmemtrace/chunks"), records(&[&chunks[..], &instr, &end(2)].concat())).expect("room");
     for (name, data) in [("text", &text[..]), ("frt", &frt[..]), ("drmemtrace", &threads)] {
         for kind in crate::archive::KINDS {
-            std::fs::write(folder.join(format!("open/{name}.{kind}")), crate::archive::pack(kind, &[data])).expect("room");
+            std::fs::write(folder.join(format!("open/{name}.{kind}")), crate::archive::pack(kind, &[data]))
+                .expect("room");
         }
     }
 }

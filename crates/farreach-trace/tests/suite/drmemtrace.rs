@@ -1,5 +1,5 @@
-//! Does each record of drmemtrace mean what DynamoRIO says, is anything refused that would give wrong counts, and do the files of a folder
-//! follow each other by their timestamps?
+//! Does each record of drmemtrace mean what DynamoRIO says, is anything refused that would give wrong counts, and do
+//! the files of a folder follow each other by their timestamps?
 
 use std::io::Cursor;
 use std::path::PathBuf;
@@ -170,8 +170,9 @@ fn threads_and_processes() {
 
 #[test]
 fn tags_of_addresses_are_no_part_of_them() {
-    let tagged =
-        |filetype| seen(&Trace::new(7, filetype, 1, 1).read(0xb400_7123_4567_89a0, 8).read(0xffff_8000_0000_1000, 8).end(1));
+    let tagged = |filetype| {
+        seen(&Trace::new(7, filetype, 1, 1).read(0xb400_7123_4567_89a0, 8).read(0xffff_8000_0000_1000, 8).end(1))
+    };
     assert_eq!(tagged(0x8)[1..3], [Ref(0, Load, 0x0000_7123_4567_89a0, 8), Ref(0, Load, 0xffff_8000_0000_1000, 8)]);
     assert_eq!(tagged(0x40)[1], Ref(0, Load, 0xb400_7123_4567_89a0, 8));
 }
@@ -180,7 +181,8 @@ fn tags_of_addresses_are_no_part_of_them() {
 fn traces_that_follow_each_other_in_a_file() {
     let one = |tid, addr| Trace::new(6, 0x40, tid, 9).time(5).read(addr, 8).end(tid);
     let both = [one(1, 0x10), one(2, 0x20)].concat();
-    let want = [Start(0, 0), Ref(0, Load, 0x10, 8), Exit(0, 0), Start(0, 1), Switch(0, 1), Ref(0, Load, 0x20, 8), Exit(0, 1)];
+    let want =
+        [Start(0, 0), Ref(0, Load, 0x10, 8), Exit(0, 0), Start(0, 1), Switch(0, 1), Ref(0, Load, 0x20, 8), Exit(0, 1)];
     assert_eq!(seen(&both), want);
     // What one core ran: threads end, the core goes on.
     let core = Trace::new(7, 0x1_0e40, 1, 9).read(0x10, 8).put(23, 4, 1).put(26, 0, 0).marker(33, 0).marker(32, 0);
@@ -251,7 +253,10 @@ fn records_that_cannot_be() {
     refused(&Trace::default().put(25, 0, 7).read(0, 1).end(41), &["byte 12", "which thread runs"]);
     refused(&Trace::default().put(25, 0, 7).put(24, 0, 7).end(41), &["which thread runs"]);
     for version in [0, 8, 77] {
-        refused(&Trace::default().put(25, 0, version).put(26, 0, 0).0, &["byte 0", &format!("version {version} "), "1 to 7"]);
+        refused(
+            &Trace::default().put(25, 0, version).put(26, 0, 0).0,
+            &["byte 0", &format!("version {version} "), "1 to 7"],
+        );
         refused(&Trace::usual().marker(12, version).end(41), &["byte 84", "1 to 7"]);
     }
     let input = Input::from_stream(Box::new(Cursor::new(Trace::default().read(5, 1).0)), "t").unwrap();
@@ -352,9 +357,14 @@ fn files_of_a_folder_follow_each_other_by_time() {
     folder.put("a.trace", &thread(7, &[(20, 0xa1), (30, 0xa2), (30, 0xa3), (60, 0xa4)]));
     folder.put("c.trace.zip", &crate::archive::pack("zip", &[&thread(9, &[(5, 0xc1), (30, 0xc2), (70, 0xc3)])]));
     // What lies beside a trace.
-    for beside in
-        ["serial_schedule.bin.gz", "cpu_schedule.bin.zip", "modules.log", "funclist.log", "encodings.bin", "v2p.textproto"]
-    {
+    for beside in [
+        "serial_schedule.bin.gz",
+        "cpu_schedule.bin.zip",
+        "modules.log",
+        "funclist.log",
+        "encodings.bin",
+        "v2p.textproto",
+    ] {
         folder.put(beside, b"no trace");
     }
     folder.put("raw/x.raw", b"no trace");
@@ -372,7 +382,10 @@ fn files_of_a_folder_follow_each_other_by_time() {
     assert!(summary.bytes.unwrap() > 200);
     let frt = folder.0.join("raw/out.frt");
     to_frt(folder.open().unwrap(), frt.to_str().unwrap()).unwrap();
-    assert_eq!(summarize(open_trace(frt.to_str().unwrap(), None).unwrap()).unwrap().report.totals, summary.report.totals);
+    assert_eq!(
+        summarize(open_trace(frt.to_str().unwrap(), None).unwrap()).unwrap().report.totals,
+        summary.report.totals
+    );
     // The folder above one that is named trace.
     let above = Folder::new("above");
     above.put("trace/t", &thread(1, &[(1, 2)])).put("raw/modules.log", b"");
@@ -388,7 +401,9 @@ fn folders_that_are_no_trace() {
     folder.put("b", b" L 10,8\n").refused(&["refused", "/b: byte 0", "no drmemtrace trace", "folder"]);
     folder.put("b", b"").refused(&["/b: byte 0"]);
     folder.put("b", &thread(2, &[(9, 1), (8, 2)])).refused(&["/b: byte 120", "timestamp 8", "after 9", "order"]);
-    folder.put("b", &Trace::new(7, 0x40, 2, 1).read(1, 1).end(2)).refused(&["/b: byte 84", "before the first timestamp"]);
+    folder
+        .put("b", &Trace::new(7, 0x40, 2, 1).read(1, 1).end(2))
+        .refused(&["/b: byte 84", "before the first timestamp"]);
     folder.put("b", &thread(2, &[(9, 1)])[..100]).refused(&["/b: byte 96", "cut"]);
     folder.put("b", &Trace::new(7, 0xc0, 2, 1).end(2)).refused(&["/b: byte 24", "filtered"]);
     let e = open_trace(folder.0.to_str().unwrap(), Some("frt")).err().expect("refused").to_string();

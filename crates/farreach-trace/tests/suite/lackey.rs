@@ -197,10 +197,14 @@ fn text_to_farreach_trace_to_text() {
     let cut = std::fs::read(&frt).expect("written");
     std::fs::write(&frt, &cut[..cut.len() - 200]).expect("room");
     assert!(to_frt(open_trace(&path(&frt), None).expect("a header"), &path(&dir.join("new.frt"))).is_err());
-    let (whole, why) = recover(open_trace(&path(&frt), None).expect("a header"), &path(&dir.join("new.frt"))).expect("room");
+    let (whole, why) =
+        recover(open_trace(&path(&frt), None).expect("a header"), &path(&dir.join("new.frt"))).expect("room");
     assert!(why.expect("it is cut").to_string().contains("whole before it: 0 chunks"));
     assert_eq!(whole.references(), 0);
-    assert_eq!(summarize(open_trace(&path(&dir.join("new.frt")), None).expect("whole")).expect("whole").report.totals, whole);
+    assert_eq!(
+        summarize(open_trace(&path(&dir.join("new.frt")), None).expect("whole")).expect("whole").report.totals,
+        whole
+    );
     assert!(open_trace(&path(&dir), None).is_err());
     assert!(open_trace(&path(&dir.join("none")), None).err().expect("none").to_string().contains("none"));
     std::fs::remove_dir_all(&dir).expect("ours");

@@ -13,7 +13,8 @@ pub struct OsCounts {
     pub cow_copies: u64,
     /// References to addresses that no region covers; the trace is at fault, the page is mapped as anonymous memory.
     pub wild_faults: u64,
-    /// Mapped pages that saw an access their region forbids; the trace is at fault, the access goes on. Once per mapping.
+    /// Mapped pages that saw an access their region forbids; the trace is at fault, the access goes on. Once per
+    /// mapping.
     pub forbidden_accesses: u64,
     /// Bytes read from files, for faults, prefetch and populate.
     pub io_bytes: u64,
@@ -41,22 +42,26 @@ pub struct OsCounts {
     pub refused_small_object: u64,
     /// Superpages split again (T94-42).
     pub demotions: u64,
-    /// Pages mapped by promotion, collapse, superpage faults and eager requests although nothing had touched them (T94-41, AMB-12).
+    /// Pages mapped by promotion, collapse, superpage faults and eager requests although nothing had touched them
+    /// (T94-41, AMB-12).
     pub populated_pages: u64,
-    /// Of those, the ones that came in one piece with others under one superpage: no page table entry was written for each.
+    /// Of those, the ones that came in one piece with others under one superpage: no page table entry was written for
+    /// each.
     #[serde(default)]
     pub populated_in_superpages: u64,
-    /// Of all populated pages, never referenced until the end (H-T94-30). Those of memory are pages of zeros, all alike: that many at least would
-    /// have been merged by de-duplication, had they not come under a large mapping (F-19).
+    /// Of all populated pages, never referenced until the end (H-T94-30). Those of memory are pages of zeros, all
+    /// alike: that many at least would have been merged by de-duplication, had they not come under a large mapping
+    /// (F-19).
     pub populated_never_used: u64,
-    /// Pages copied to make memory contiguous: by collapse, compaction and conversion to a segment; those of T94 never do (T94-55).
+    /// Pages copied to make memory contiguous: by collapse, compaction and conversion to a segment; those of T94 never
+    /// do (T94-55).
     pub gathered_pages: u64,
     /// Page table entries probed by faults and promotion checks (Table 2 of T94).
     pub pt_probes: u64,
     /// Aligned groups and free-list steps the allocator looked at.
     pub alloc_steps: u64,
-    /// Pages marked modified, in base pages: by the first store to them, counted in the size of their mapping (T94-19), or at once by
-    /// eager paging, which cannot tell (RMM15-28). They would have to be written back.
+    /// Pages marked modified, in base pages: by the first store to them, counted in the size of their mapping (T94-19),
+    /// or at once by eager paging, which cannot tell (RMM15-28). They would have to be written back.
     pub dirty_pages: u64,
     /// Pages freed by unmapping, advice and exit.
     pub freed_pages: u64,
@@ -83,8 +88,8 @@ pub struct OsCounts {
     /// Of those, the ones that the program had not asked for when it ended, or when memory was full.
     #[serde(default)]
     pub chunk_unused_pages: u64,
-    /// Pages filled with zeros: each page of memory that is no file when it gets its frame. Copies are not among them, nor pages that
-    /// were in memory already when they were mapped.
+    /// Pages filled with zeros: each page of memory that is no file when it gets its frame. Copies are not among them,
+    /// nor pages that were in memory already when they were mapped.
     #[serde(default)]
     pub zeroed_pages: u64,
     /// Faults served with a superpage.
@@ -114,7 +119,8 @@ pub struct OsCounts {
     /// Pages that are not in the dump, or not present there: they got ordinary frames.
     #[serde(default)]
     pub mapping_missing: u64,
-    /// Pages whose frame in the dump served another page already (of a shared file, the page of zeros): they got ordinary frames.
+    /// Pages whose frame in the dump served another page already (of a shared file, the page of zeros): they got
+    /// ordinary frames.
     #[serde(default)]
     pub mapping_taken: u64,
 }
@@ -166,8 +172,9 @@ pub struct CompactionUse {
     pub order: u32,
 }
 
-/// How contiguous memory is, in base pages: of the address space that had most pages mapped, when it had most (within a sixty-fourth).
-/// Ranges are maximal runs of pages in consecutive frames with equal attributes (RMM15-1), of at least 8 pages (RMM15-43).
+/// How contiguous memory is, in base pages: of the address space that had most pages mapped, when it had most (within a
+/// sixty-fourth). Ranges are maximal runs of pages in consecutive frames with equal attributes (RMM15-1), of at least 8
+/// pages (RMM15-43).
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Contiguity {
     /// Pages that were mapped.

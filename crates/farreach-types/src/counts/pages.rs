@@ -20,7 +20,8 @@ pub struct PageCounts {
     pub fetch_misses: u64,
     /// Misses of the data side, another of that kind.
     pub data_misses: u64,
-    /// Distinct pages ever fetched from (PS-7, AMB-30). A page that is also loaded from or stored to counts in `data_bytes` too.
+    /// Distinct pages ever fetched from (PS-7, AMB-30). A page that is also loaded from or stored to counts in
+    /// `data_bytes` too.
     pub code_bytes: u64,
     /// Distinct pages ever loaded from or stored to.
     pub data_bytes: u64,
@@ -32,7 +33,8 @@ pub struct PageCounts {
     pub peak_bytes: u64,
     /// Page table nodes of 4 KB, 512 entries of 8 bytes, over all levels of a radix tree for 48-bit addresses (PS-13).
     pub page_table_bytes: u64,
-    /// Distinct pages ever stored to: with one dirty bit per page, one byte stored makes a whole page to be written back (PS-13).
+    /// Distinct pages ever stored to: with one dirty bit per page, one byte stored makes a whole page to be written
+    /// back (PS-13).
     pub write_back_bytes: u64,
     /// Misses of the fetch side by number of entries, as in [`PageSizeResult::entry_counts`].
     pub fetch_misses_by_entries: Vec<u64>,
@@ -99,7 +101,8 @@ pub struct PageSizeResult {
     pub workload: Workload,
     /// Entries of each of the two TLBs.
     pub entries: u64,
-    /// Numbers of entries for which each row has misses: powers of two, up to the last that changes anything, at least to 4096.
+    /// Numbers of entries for which each row has misses: powers of two, up to the last that changes anything, at least
+    /// to 4096.
     pub entry_counts: Vec<u64>,
     /// Page size by page size, ascending.
     pub rows: Vec<PageRow>,

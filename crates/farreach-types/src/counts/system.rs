@@ -1,4 +1,5 @@
-//! Counts of machines that see every reference by cache line: software-managed translation and what it is compared with (SV97).
+//! Counts of machines that see every reference by cache line: software-managed translation and what it is compared with
+//! (SV97).
 
 use serde::{Deserialize, Serialize};
 
@@ -11,8 +12,8 @@ pub struct SideCounts {
     pub l1_misses: u64,
     /// Accesses that missed both levels.
     pub l2_misses: u64,
-    /// Events 1 to 6 of SV97's Table 1, in that order: first level hit or miss, second level hit or miss, TLB hit or miss (SV97-42).
-    /// Events 2, 4 and 6 are those with a TLB miss: a machine without TLB has none.
+    /// Events 1 to 6 of SV97's Table 1, in that order: first level hit or miss, second level hit or miss, TLB hit or
+    /// miss (SV97-42). Events 2, 4 and 6 are those with a TLB miss: a machine without TLB has none.
     pub events: [u64; 6],
 }
 
@@ -25,7 +26,8 @@ pub struct HandlerCounts {
     pub fetch_runs: u64,
     /// Loads of page table entries that missed the first level.
     pub l1d_misses: u64,
-    /// Loads of page table entries at physical addresses that missed the second level; with a TLB, those at virtual ones too.
+    /// Loads of page table entries at physical addresses that missed the second level; with a TLB, those at virtual
+    /// ones too.
     pub l2d_misses: u64,
     /// User page table entries fetched from memory on behalf of an interrupted handler (the recursive case).
     pub upte_loads: u64,
@@ -37,7 +39,8 @@ pub struct HandlerCounts {
     pub loads: u64,
 }
 
-/// A row of SV97's Table 4: an event, how often, at which price. The rows of [`OverheadRow::of_misses`] add up to the overhead.
+/// A row of SV97's Table 4: an event, how often, at which price. The rows of [`OverheadRow::of_misses`] add up to the
+/// overhead.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct OverheadRow {
     /// What happens, in the words of the paper.
@@ -98,7 +101,8 @@ pub struct SystemCounts {
     pub sweep_l2_looked: u64,
     /// Of those, found and changed.
     pub sweep_l2_changed: u64,
-    /// Accesses that the protection of line or segment forbids and the page table allows (SV97-23, F-18): software's own traps.
+    /// Accesses that the protection of line or segment forbids and the page table allows (SV97-23, F-18): software's
+    /// own traps.
     pub protection_traps: u64,
     /// Second-level lines dropped because their page moved, went away or belongs to an address space that ended.
     pub flushed_lines: u64,
@@ -127,7 +131,8 @@ pub struct SystemCounts {
 }
 
 impl SystemCounts {
-    /// Adds the accesses of fetches, and of loads and stores, which the loop knows: those without any miss are events of the first kind.
+    /// Adds the accesses of fetches, and of loads and stores, which the loop knows: those without any miss are events
+    /// of the first kind.
     #[must_use]
     pub fn completed(mut self, accesses: [u64; 2]) -> SystemCounts {
         for (side, accesses) in [&mut self.fetch, &mut self.data].into_iter().zip(accesses) {

@@ -24,24 +24,27 @@ pub struct TlbCounts {
     pub subblock_misses: u64,
     /// Misses whose page table entry was (part of) a superpage (H-T94-23).
     pub superpage_misses: u64,
-    /// Misses, each of which writes one entry, and further entries that preload began. `fills - merges` entries were begun.
+    /// Misses, each of which writes one entry, and further entries that preload began. `fills - merges` entries were
+    /// begun.
     pub fills: u64,
     /// Misses that joined an existing subblock entry instead of beginning one (T94-12, T94-13).
     pub merges: u64,
     /// Valid entries thrown out for want of room; of two levels, those of the second.
     pub evictions: u64,
-    /// Translations loaded besides those that missed, each from a page table entry of its own, into whatever entry (T94-22; the other
-    /// pages of a whole region in the all-valid variant, T94-21). `misses + preloaded` page table entries were loaded.
+    /// Translations loaded besides those that missed, each from a page table entry of its own, into whatever entry
+    /// (T94-22; the other pages of a whole region in the all-valid variant, T94-21). `misses + preloaded` page table
+    /// entries were loaded.
     pub preloaded: u64,
     /// Page table entries the miss handler read beyond the first, mapped or not (T94-22, T94-26).
     pub extra_pte_reads: u64,
-    /// Translations dropped because the operating system changed a mapping, split it or ended the process (T94-18), and by process
-    /// switches where the design has no process ids: one per valid subblock, one per superpage or page otherwise.
+    /// Translations dropped because the operating system changed a mapping, split it or ended the process (T94-18), and
+    /// by process switches where the design has no process ids: one per valid subblock, one per superpage or page
+    /// otherwise.
     pub invalidations: u64,
     /// Entries dropped because a larger fill covered them (T94-11, AMB-13, AMB-20; T94-21).
     pub covered_drops: u64,
-    /// Pages that began a new entry although one with their tag was there, by the first condition of T94-7 that failed: the page is not
-    /// aligned with its frame, or no entry with the tag is for aligned pages (T94-13, H-T94-9).
+    /// Pages that began a new entry although one with their tag was there, by the first condition of T94-7 that failed:
+    /// the page is not aligned with its frame, or no entry with the tag is for aligned pages (T94-13, H-T94-9).
     pub split_unaligned: u64,
     /// As before: the frames belong to another aligned group.
     pub split_frames: u64,
@@ -56,7 +59,8 @@ pub struct TlbCounts {
     /// Page walks; absent where nothing walked.
     #[serde(default, skip_serializing_if = "WalkCounts::is_empty")]
     pub walk: WalkCounts,
-    /// What the host of a virtual machine translated; absent where nothing was, natively or because the host has a segment.
+    /// What the host of a virtual machine translated; absent where nothing was, natively or because the host has a
+    /// segment.
     #[serde(default, skip_serializing_if = "HostWalkCounts::is_empty")]
     pub host_walk: HostWalkCounts,
     /// What answered the references of walkers; absent where they have a fixed price.
@@ -162,8 +166,8 @@ counters! {
 }
 
 counters! {
-    /// What the second dimension did in a virtual machine (DS13-42): translations of guest physical addresses, those of the nodes that a walk
-    /// reads in the guest's table and those of the pages it ends at.
+    /// What the second dimension did in a virtual machine (DS13-42): translations of guest physical addresses, those of
+    /// the nodes that a walk reads in the guest's table and those of the pages it ends at.
     HostWalkCounts {
         /// Translations for which the host's page table was walked.
         walks,
@@ -253,8 +257,8 @@ counters! {
 counters! {
     /// What was counted for a direct segment (DS13).
     SegmentCounts {
-        /// Misses of data references inside the segment: emulated (DS13-25, DS13-30), or in a virtual machine whose host walks for what the
-        /// segment says (DS13-41).
+        /// Misses of data references inside the segment: emulated (DS13-25, DS13-30), or in a virtual machine whose
+        /// host walks for what the segment says (DS13-41).
         misses_inside,
         /// Writes of a guest to its segment registers, each of which trapped into the hypervisor (F-15).
         traps,

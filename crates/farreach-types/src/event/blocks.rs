@@ -110,8 +110,8 @@ impl Blocks {
         Ok((block, addresses(words, at, block.words())?))
     }
 
-    /// Expands a batch: every fetch, load and store and every event in program order. The plain way to read a stream; `each`
-    /// returns `false` to stop early.
+    /// Expands a batch: every fetch, load and store and every event in program order. The plain way to read a stream;
+    /// `each` returns `false` to stop early.
     pub fn expand<'b>(&mut self, batch: &'b Batch, mut each: impl FnMut(Item<'b>) -> bool) -> Result<(), StreamError> {
         let mut at = 0;
         while at < batch.words.len() {

@@ -1,7 +1,7 @@
 //! Things by block id.
 
-/// Things by block id: an array for ids that come about as densely as a recorder gives them, a map for the rest. So one hostile id
-/// does not ask for memory up to it.
+/// Things by block id: an array for ids that come about as densely as a recorder gives them, a map for the rest. So one
+/// hostile id does not ask for memory up to it.
 #[derive(Clone, Debug)]
 pub struct ById<T> {
     dense: Vec<Option<T>>,

@@ -119,7 +119,8 @@ pub enum Op {
         /// Bytes, a multiple of 4096.
         len: u64,
     },
-    /// mremap: the pages of the old place, with their contents, are now at the new place. Same start: grown or shrunk in place.
+    /// mremap: the pages of the old place, with their contents, are now at the new place. Same start: grown or shrunk
+    /// in place.
     Remap {
         /// Old first byte.
         old_start: u64,

@@ -20,16 +20,18 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-/// Time between looks at a command, unless it is given: short at first, since many a program is, then twice as long each time.
+/// Time between looks at a command, unless it is given: short at first, since many a program is, then twice as long
+/// each time.
 const FIRST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// How contiguous is the memory of a process, and what would translation hardware need to reach it?
 ///
-/// Reads /proc/PID/pagemap and smaps: the runs of pages that are contiguous in the virtual address space (what ideal placement could
-/// make one range of) and those contiguous in both, how few of them cover the memory, and the entries that a range TLB, a clustered
-/// TLB, a contiguous bit or 2 MB pages would take. Frames are only shown to a user with CAP_SYS_ADMIN; without it the virtual half is
-/// reported. A COMMAND runs natively, at full speed; of the processes that it starts itself none is looked at.
+/// Reads /proc/PID/pagemap and smaps: the runs of pages that are contiguous in the virtual address space (what ideal
+/// placement could make one range of) and those contiguous in both, how few of them cover the memory, and the entries
+/// that a range TLB, a clustered TLB, a contiguous bit or 2 MB pages would take. Frames are only shown to a user with
+/// CAP_SYS_ADMIN; without it the virtual half is reported. A COMMAND runs natively, at full speed; of the processes
+/// that it starts itself none is looked at.
 #[derive(Args)]
 #[command(group = ArgGroup::new("what").args(["pid", "command"]).required(true))]
 #[command(after_help = "\
@@ -44,7 +46,8 @@ pub struct ContiguityArgs {
     /// The process
     #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
     pid: Option<i32>,
-    /// Look every so many seconds. If not given: once; at a COMMAND after 0.01 s, then after twice as long each time up to a second
+    /// Look every so many seconds. If not given: once; at a COMMAND after 0.01 s, then after twice as long each time up
+    /// to a second
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     every: Option<f64>,
     /// Looks at a process, with --every; until it ends if not given
@@ -225,8 +228,9 @@ fn refused(pid: i32, error: &ProcError) -> anyhow::Error {
         },
         ProcError::PermissionDenied(path) => {
             let file = path.as_ref().map_or_else(|| format!("/proc/{pid}"), |p| p.display().to_string());
-            let owner =
-                Process::new(pid).and_then(|process| process.uid()).map_or(String::new(), |uid| format!(" (user {uid})"));
+            let owner = Process::new(pid)
+                .and_then(|process| process.uid())
+                .map_or(String::new(), |uid| format!(" (user {uid})"));
             anyhow!("process {pid}: {file} may not be read; run farreach as root, or as the user of the process{owner}")
         }
         e => anyhow!("process {pid}: {e}"),

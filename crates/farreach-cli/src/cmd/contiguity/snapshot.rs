@@ -28,7 +28,8 @@ pub struct Region {
     pub huge: Option<Vec<Range<u64>>>,
 }
 
-/// The mappings of a process with what is present of them. Memory may change meanwhile: every page is true for its moment.
+/// The mappings of a process with what is present of them. Memory may change meanwhile: every page is true for its
+/// moment.
 pub fn snapshot(process: &Process) -> ProcResult<Vec<Region>> {
     let maps = process.smaps()?;
     let mut pagemap = process.pagemap()?;
@@ -51,7 +52,11 @@ pub fn snapshot(process: &Process) -> ProcResult<Vec<Region>> {
         let mut region = Region {
             name,
             pages: map.address.0 / PAGE..map.address.1 / PAGE,
-            prot: Prot { read: has(MMPermissions::READ), write: has(MMPermissions::WRITE), exec: has(MMPermissions::EXECUTE) },
+            prot: Prot {
+                read: has(MMPermissions::READ),
+                write: has(MMPermissions::WRITE),
+                exec: has(MMPermissions::EXECUTE),
+            },
             shared: has(MMPermissions::SHARED),
             offset: map.offset / PAGE,
             runs: Vec::new(),
@@ -61,7 +66,8 @@ pub fn snapshot(process: &Process) -> ProcResult<Vec<Region>> {
         // Reserved and never touched: often many gigabytes.
         if value("Rss") > 0 || !map.extension.map.contains_key("Rss") {
             present(&mut pagemap, map.address, permission(map.perms), &mut region.runs)?;
-            region.huge_pages = ["AnonHugePages", "ShmemPmdMapped", "FilePmdMapped"].map(value).iter().sum::<u64>() / PAGE;
+            region.huge_pages =
+                ["AnonHugePages", "ShmemPmdMapped", "FilePmdMapped"].map(value).iter().sum::<u64>() / PAGE;
         }
         if region.huge_pages > 0 {
             region.huge = huge_pages(process.pid(), region.pages.clone()).ok();
@@ -96,7 +102,9 @@ fn present(
             let frame = flags.get_page_frame_number().0;
             let run = Run { vpn, pages: 1, pfn: (frame != 0).then_some(frame), permission };
             match runs.last_mut() {
-                Some(last) if last.vpn + last.pages == vpn && last.pfn.map(|f| f + last.pages) == run.pfn => last.pages += 1,
+                Some(last) if last.vpn + last.pages == vpn && last.pfn.map(|f| f + last.pages) == run.pfn => {
+                    last.pages += 1
+                }
                 _ => runs.push(run),
             }
         }
@@ -143,7 +151,8 @@ pub fn dump(source: &str, snapshot: Vec<Region>) -> Dump {
     Dump { source: source.to_owned(), areas: snapshot.into_iter().map(area).collect() }
 }
 
-/// A run in pieces of one leaf size. What changed between two looks may not fit together: then it is taken for base pages.
+/// A run in pieces of one leaf size. What changed between two looks may not fit together: then it is taken for base
+/// pages.
 fn split(run: &Run, huge: &[Range<u64>]) -> Vec<Present> {
     const HUGE: u64 = farreach_os::dump::HUGE;
     let mut pieces: Vec<Present> = Vec::new();

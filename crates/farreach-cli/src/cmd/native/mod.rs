@@ -1,4 +1,5 @@
-//! `farreach workloads KERNEL --native --pages 4k,2m`: the kernel on real memory with pages of several sizes, beside the prediction.
+//! `farreach workloads KERNEL --native --pages 4k,2m`: the kernel on real memory with pages of several sizes, beside
+//! the prediction.
 
 mod once;
 mod pages;
@@ -95,7 +96,8 @@ fn given(pages: &[PageSize]) -> Result<Vec<PageSize>> {
 /// Measures, then predicts; each prints its table when it is done.
 pub fn compare(kernel: &Kernel, settings: &Settings, pages: &[PageSize], rounds: u32) -> Result<()> {
     let sizes = given(pages)?;
-    // Round by round, so that whatever else the machine does meets all sizes alike; the first one warms up and does not count.
+    // Round by round, so that whatever else the machine does meets all sizes alike; the first one warms up and does not
+    // count.
     let mut runs: Vec<Vec<Measured>> = sizes.iter().map(|_| Vec::new()).collect();
     let mut loads = Vec::new();
     for round in 0..=rounds {
@@ -161,8 +163,8 @@ fn chain(runs: &[Measured]) -> f64 {
     median
 }
 
-/// Whether one entry of the first TLB holds far more than 4 KB on pages of 2 MB; nothing if there were none, or if 4 KB pages make no
-/// difference either.
+/// Whether one entry of the first TLB holds far more than 4 KB on pages of 2 MB; nothing if there were none, or if 4 KB
+/// pages make no difference either.
 fn large_entries(sizes: &[PageSize], runs: &[Vec<Measured>]) -> Option<bool> {
     let (small, large) = (chain(&runs[0]), chain(&runs[sizes.iter().position(|size| size.bytes == 2 << 20)?]));
     (small > 1.2).then(|| large - 1.0 < (small - 1.0) / 2.0)
@@ -205,8 +207,8 @@ fn predicted_table(sizes: &[PageSize], measured: &[Option<f64>], predicted: &[Pr
             let base = of[0];
             let alone = (base.cycles + base.work) / (own.cycles + own.work);
             let on_top = measured[i].map(|all| 1.0 + (base.cycles - own.cycles) / all);
-            // What is left of the difference when hits of the second level have their price, for each walk that was spared. Where few are, it is
-            // the noise of the measure.
+            // What is left of the difference when hits of the second level have their price, for each walk that was
+            // spared. Where few are, it is the noise of the measure.
             let spared = base.walks - own.walks;
             let hits = |p: Predicted| p.cycles - p.walk_cycles;
             let walk = measured[0]
@@ -257,7 +259,8 @@ mod tests {
         assert_eq!(large_entries(&SIZES[..1], &probed(2.4, 2.4)), None, "nothing to tell");
     }
 
-    /// 4 KB: 0.25 walks at 48 cycles; 2 MB: 0.2 hits of the second level at 7. Measured 36 and 16 cycles: the walks took 21.4 of them.
+    /// 4 KB: 0.25 walks at 48 cycles; 2 MB: 0.2 hits of the second level at 7. Measured 36 and 16 cycles: the walks
+    /// took 21.4 of them.
     #[test]
     fn what_a_walk_costs_here_follows_from_the_difference() {
         let four = Predicted { walks: 0.25, cycles: 12.0, walk_cycles: 12.0, work: 4.5, ..Predicted::default() };

@@ -1,4 +1,5 @@
-//! One run of a kernel on pages of one size, in a process of its own: measured there, from the point where its input is ready.
+//! One run of a kernel on pages of one size, in a process of its own: measured there, from the point where its input is
+//! ready.
 
 use super::PageSize;
 use super::probe::probe;
@@ -80,7 +81,8 @@ pub fn once(kernel: &Kernel, settings: &Settings, size: PageSize) -> Result<Stri
     Ok(serde_json::to_string(&measured)? + "\n")
 }
 
-/// References that take four times the least, for larger pages are faster, if so many took so long: in tens of millions.
+/// References that take four times the least, for larger pages are faster, if so many took so long: in tens of
+/// millions.
 fn enough(references: u64, seconds: f64) -> u64 {
     let wanted = references as f64 * 4.0 * LEAST / seconds.max(0.001);
     (wanted / 1e7).ceil() as u64 * 10_000_000
@@ -91,7 +93,8 @@ pub fn apart(kernel: &Kernel, settings: &Settings, size: PageSize) -> Result<Mea
     let own = std::env::current_exe().context("the path of farreach")?;
     let mut command = Command::new(own);
     command.args(["workloads", &format!("kernel/{}", kernel.name), "--native", "--once", "--pages", &size.name()]);
-    for (option, value) in [("--size", settings.size), ("--references", settings.references), ("--seed", settings.seed)] {
+    for (option, value) in [("--size", settings.size), ("--references", settings.references), ("--seed", settings.seed)]
+    {
         command.args([option, &value.to_string()]);
     }
     let name = format!("kernel/{} on pages of {}", kernel.name, size.name());

@@ -64,7 +64,8 @@ impl PageSize {
         self.setting().is_some_and(|word| ["always", "madvise"].contains(&word.as_str()))
     }
 
-    /// Why this machine's kernel does not give such pages to who asks for them. The setting is not changed: it is everybody's.
+    /// Why this machine's kernel does not give such pages to who asks for them. The setting is not changed: it is
+    /// everybody's.
     pub fn missing(self) -> Option<String> {
         if self == PageSize::BASE || self.is_given() {
             return None;
@@ -74,18 +75,22 @@ impl PageSize {
         }
         let path = self.file("enabled");
         Some(match self.setting() {
-            None => format!("this kernel has no multi-size THP of {}: {path} is not there (Linux 6.8 has it)", self.name()),
+            None => {
+                format!("this kernel has no multi-size THP of {}: {path} is not there (Linux 6.8 has it)", self.name())
+            }
             Some(word) => format!("this kernel has them switched off ({word}); as root, echo madvise > {path}"),
         })
     }
 
     /// The next larger size that the kernel would give instead: it takes the largest that fits.
     pub fn larger(self) -> Option<u64> {
-        let sizes = std::iter::successors(Some(self.bytes * 2), |bytes| Some(bytes * 2)).take_while(|bytes| *bytes <= LARGE);
+        let sizes =
+            std::iter::successors(Some(self.bytes * 2), |bytes| Some(bytes * 2)).take_while(|bytes| *bytes <= LARGE);
         sizes.map(|bytes| PageSize { bytes }).find(|size| size.is_given()).map(|size| size.bytes)
     }
 
-    /// Bytes that lie in such pages now: those of this process for 2 MB, of all processes for sizes below, which nothing tells apart.
+    /// Bytes that lie in such pages now: those of this process for 2 MB, of all processes for sizes below, which
+    /// nothing tells apart.
     pub fn held(self) -> u64 {
         let number = |text: &str| text.split_whitespace().find_map(|word| word.parse::<u64>().ok()).unwrap_or(0);
         match self.bytes {

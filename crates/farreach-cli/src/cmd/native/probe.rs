@@ -1,4 +1,5 @@
-//! Whether the entries of this processor's first TLB get as large as the pages: in a virtual machine they are no larger than what the host maps.
+//! Whether the entries of this processor's first TLB get as large as the pages: in a virtual machine they are no larger
+//! than what the host maps.
 
 use super::PageSize;
 use anyhow::{Result, ensure};
@@ -9,7 +10,8 @@ use std::time::{Duration, Instant};
 
 /// Base pages of the short chain: any first TLB has them.
 const FEW: usize = 16;
-/// Those of the long one: more than any first TLB has entries. Its lines, 64 in each set of pages, fit into any first cache.
+/// Those of the long one: more than any first TLB has entries. Its lines, 64 in each set of pages, fit into any first
+/// cache.
 const MANY: usize = 256;
 const WORDS: usize = 4096 / size_of::<usize>();
 /// Words of a line.
@@ -18,8 +20,8 @@ const LINE: usize = 64 / size_of::<usize>();
 const LOADS_PER_RUN: usize = 100_000;
 const TIMES: usize = 15;
 
-/// How many times as long a load takes in a chain of loads over many pages as in one over few, in memory on pages of this size. 1 where one
-/// entry holds all of them; on 4 KB pages what a miss of the first level costs.
+/// How many times as long a load takes in a chain of loads over many pages as in one over few, in memory on pages of
+/// this size. 1 where one entry holds all of them; on 4 KB pages what a miss of the first level costs.
 pub fn probe(size: PageSize) -> Result<f64> {
     // Twice as much, so that a whole aligned piece is in it.
     const BYTES: usize = 2 * MANY * 4096;

@@ -1,5 +1,5 @@
-//! Results on disk. A file per result, written whole, named by everything that it depends on: this program, the workload, the
-//! machine, limit and seed. Nothing is ever out of date; a changed input has another name.
+//! Results on disk. A file per result, written whole, named by everything that it depends on: this program, the
+//! workload, the machine, limit and seed. Nothing is ever out of date; a changed input has another name.
 
 use anyhow::{Context, Result};
 use farreach_papers::Answer;

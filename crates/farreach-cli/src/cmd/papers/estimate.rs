@@ -111,10 +111,12 @@ impl Estimate<'_> {
         Ok(Known { references, rates })
     }
 
-    /// Seconds per reference and machine once the program is under way; with `to_end` also how many references it makes in all.
+    /// Seconds per reference and machine once the program is under way; with `to_end` also how many references it makes
+    /// in all.
     fn sample(&self, pass: &Pass, to_end: bool) -> Result<(f64, Option<f64>)> {
         let end = START + SAMPLE;
-        let options = Options { limit: Some(end.min(self.limit.unwrap_or(end))), seed: self.seed, ..Options::default() };
+        let options =
+            Options { limit: Some(end.min(self.limit.unwrap_or(end))), seed: self.seed, ..Options::default() };
         let (width, mut feed): (usize, Box<Feed>) = match &pass.work {
             Work::Machines(machines) => {
                 let some = machines.iter().step_by(machines.len().div_ceil(MACHINES));

@@ -19,8 +19,8 @@ use std::process::ExitCode;
 
 /// Measure a table or figure of a paper again and show it beside the printed one, with a verdict on each claim.
 ///
-/// Without an id: the list of them. Results are kept; what was run once is not run again. Ctrl-C ends a run, the next one goes on
-/// where it stopped (exit status 130).
+/// Without an id: the list of them. Results are kept; what was run once is not run again. Ctrl-C ends a run, the next
+/// one goes on where it stopped (exit status 130).
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -97,7 +97,10 @@ fn interrupted() -> ExitCode {
 fn known(id: &str) -> Result<&'static Study> {
     match study(id) {
         Some(study) => Ok(study),
-        None => bail!("no table or figure '{id}'; there are {}", STUDIES.iter().map(|s| s.id).collect::<Vec<_>>().join(", ")),
+        None => bail!(
+            "no table or figure '{id}'; there are {}",
+            STUDIES.iter().map(|s| s.id).collect::<Vec<_>>().join(", ")
+        ),
     }
 }
 

@@ -143,7 +143,8 @@ impl Programs {
         Programs { set: Set { name: name.into(), which, how: how.join(" "), ..Set::default() }, streams: Vec::new() }
     }
 
-    /// A program of the studies of T94 and PS, and of those of DS13 and RMM15 if it stands for one of theirs or was asked for by name.
+    /// A program of the studies of T94 and PS, and of those of DS13 and RMM15 if it stands for one of theirs or was
+    /// asked for by name.
     fn add(&mut self, name: &str, stands_for: &str, real: bool, stream: Stream) {
         let of = |paper: &dyn Fn(&str) -> bool| {
             let stands_for = stands_for.split(", ").filter(|s| paper(s)).collect::<Vec<_>>().join(", ");
@@ -178,7 +179,9 @@ impl Programs {
         let dir = from.cache.dir().join("traces");
         std::fs::create_dir_all(&dir).with_context(|| dir.display().to_string())?;
         let file = dir.join(format!("{}-{limit}-{}.frt", program.name, from.seed));
-        if !file.exists() && !record(program, &file, limit, from.seed).with_context(|| format!("recording {}", program.name))? {
+        if !file.exists()
+            && !record(program, &file, limit, from.seed).with_context(|| format!("recording {}", program.name))?
+        {
             return Ok(false);
         }
         // Two real programs may stand for one of the paper's, beside the kernel that does: their names keep them apart.
@@ -186,8 +189,8 @@ impl Programs {
         Ok(true)
     }
 
-    /// Everything that decides what a program does, as text. What a kernel does is also decided by this program, which every
-    /// name in the cache depends on.
+    /// Everything that decides what a program does, as text. What a kernel does is also decided by this program, which
+    /// every name in the cache depends on.
     pub fn identity(&self, name: &str) -> String {
         match self.named(name) {
             Named::Own(Stream::Kernel(kernel, settings)) => format!("kernel {} {settings:?}", kernel.name),
@@ -213,13 +216,15 @@ impl Programs {
         }
     }
 
-    /// The program, from its beginning: one of the set, `workload:KERNEL:SETTINGS`, several that follow each other, one with aligned
-    /// mappings, or a small one made by hand.
+    /// The program, from its beginning: one of the set, `workload:KERNEL:SETTINGS`, several that follow each other, one
+    /// with aligned mappings, or a small one made by hand.
     pub fn open(&self, name: &str) -> Result<Box<dyn Source + Send>> {
         Ok(match self.named(name) {
             Named::Own(Stream::Kernel(kernel, settings)) => kernel.source(settings)?,
             Named::Own(Stream::Trace { file, .. }) => open_trace(file, None)?.source,
-            Named::Chain(parts) => Box::new(Chain::new(parts.into_iter().map(|part| self.open(part)).collect::<Result<_>>()?)),
+            Named::Chain(parts) => {
+                Box::new(Chain::new(parts.into_iter().map(|part| self.open(part)).collect::<Result<_>>()?))
+            }
             Named::Aligned(inner, size) => {
                 let size = size.parse::<Bytes>().map_err(|e| anyhow!("{name}: {e}"))?;
                 Box::new(Relocated::new(self.open(inner)?, size.0).map_err(|e| anyhow!("{name}: {e}"))?)
@@ -279,9 +284,10 @@ fn record(program: &workloads::Program, file: &Path, limit: u64, seed: u64) -> R
     Ok(!interrupted)
 }
 
-/// Kernels in place of the programs of DS13 and RMM15, but MySQL, for which there is none: what each stands for; MiB and million data references in the small set, as many as it
-/// takes to reach most of the memory; MiB in the full set. The papers' big-memory programs have 54 to 75 GB, the others 120 to 1700 MB
-/// (RMM15 Table 4): the latter are in the full set as large as there, as far as a kernel fits in memory itself.
+/// Kernels in place of the programs of DS13 and RMM15, but MySQL, for which there is none: what each stands for; MiB
+/// and million data references in the small set, as many as it takes to reach most of the memory; MiB in the full set.
+/// The papers' big-memory programs have 54 to 75 GB, the others 120 to 1700 MB (RMM15 Table 4): the latter are in the
+/// full set as large as there, as far as a kernel fits in memory itself.
 const LARGE: &[(&str, &str, u64, u64, u64)] = &[
     ("bfs", "graph500", 16, 4, 1024),
     ("kv", "memcached", 128, 3, 2048),

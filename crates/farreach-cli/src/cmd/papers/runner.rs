@@ -1,5 +1,5 @@
-//! Answers what studies ask for: from the cache, or by running. A pass takes one program through up to 32 TLBs, or through any number
-//! of machines with caches; passes go on all processors, and what each finds is kept at once.
+//! Answers what studies ask for: from the cache, or by running. A pass takes one program through up to 32 TLBs, or
+//! through any number of machines with caches; passes go on all processors, and what each finds is kept at once.
 
 use super::cache::Cache;
 use super::estimate::{Estimate, spoken};
@@ -66,8 +66,11 @@ impl Runner<'_> {
     pub fn answer(&self, studies: &[&Study]) -> Result<Option<Results>> {
         let mut results = Results::default();
         for round in 1.. {
-            let wanted: BTreeSet<Request> =
-                studies.iter().flat_map(|s| (s.plan)(&results, &self.programs.set)).filter(|r| !results.has(r)).collect();
+            let wanted: BTreeSet<Request> = studies
+                .iter()
+                .flat_map(|s| (s.plan)(&results, &self.programs.set))
+                .filter(|r| !results.has(r))
+                .collect();
             if wanted.is_empty() {
                 break;
             }
@@ -185,7 +188,11 @@ impl Runner<'_> {
                 let work = shared.work.load(Ordering::Relaxed);
                 display.show(|elapsed| {
                     let passes = counted(total as u64, "pass");
-                    format!("round {round}: {done} of {passes}, {} references x machines, {}", count(work), time(elapsed))
+                    format!(
+                        "round {round}: {done} of {passes}, {} references x machines, {}",
+                        count(work),
+                        time(elapsed)
+                    )
                 });
             }
             display.finish();
@@ -222,7 +229,10 @@ impl Runner<'_> {
                     return Ok(None);
                 }
                 let result = lab.result(&pass.program, None, 64, Vec::new());
-                vec![(Request { program: pass.program.clone(), what: What::PageSizes }, Answer::PageSizes(Box::new(result)))]
+                vec![(
+                    Request { program: pass.program.clone(), what: What::PageSizes },
+                    Answer::PageSizes(Box::new(result)),
+                )]
             }
         };
         for (request, answer) in &answers {

@@ -35,8 +35,8 @@ pub fn dna(out: &mut dyn Write, size: u64, rng: &mut Rng) -> io::Result<()> {
     fasta(out, "genome", &genome(size, rng.bits()))
 }
 
-/// Substitutions, insertions and deletions, and long stretches in another place. The original is the genome that [`dna`] makes
-/// from the same numbers.
+/// Substitutions, insertions and deletions, and long stretches in another place. The original is the genome that
+/// [`dna`] makes from the same numbers.
 pub fn dna_mutated(out: &mut dyn Write, size: u64, rng: &mut Rng) -> io::Result<()> {
     let original = genome(size, rng.bits());
     let half = original.len() / 2;

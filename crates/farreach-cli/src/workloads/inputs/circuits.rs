@@ -10,7 +10,10 @@ use super::Counted;
 pub fn ring(out: &mut dyn Write, size: u64, rng: &mut Rng) -> io::Result<()> {
     let stages = (size / 128).max(3) | 1;
     writeln!(out, "* ring oscillator of {stages} inverters")?;
-    writeln!(out, ".model nch nmos level=1 vto=0.6 kp=110u lambda=0.04\n.model pch pmos level=1 vto=-0.7 kp=40u lambda=0.05")?;
+    writeln!(
+        out,
+        ".model nch nmos level=1 vto=0.6 kp=110u lambda=0.04\n.model pch pmos level=1 vto=-0.7 kp=40u lambda=0.05"
+    )?;
     writeln!(out, "vdd vdd 0 dc 3.3")?;
     for i in 0..stages {
         let next = (i + 1) % stages;
@@ -24,7 +27,10 @@ pub fn ring(out: &mut dyn Write, size: u64, rng: &mut Rng) -> io::Result<()> {
 /// Registers in a row, each fed by a sum or a mix of earlier ones.
 pub fn verilog(out: &mut dyn Write, size: u64, rng: &mut Rng) -> io::Result<()> {
     let mut out = Counted::new(out);
-    writeln!(out, "module top(input clk, input [7:0] in, output [7:0] out);\nreg [7:0] r0;\nalways @(posedge clk) r0 <= in;")?;
+    writeln!(
+        out,
+        "module top(input clk, input [7:0] in, output [7:0] out);\nreg [7:0] r0;\nalways @(posedge clk) r0 <= in;"
+    )?;
     let mut last = 0;
     while out.written < size {
         let (a, b) = (last - rng.below(last.min(16) + 1), last - rng.below(last.min(64) + 1));

@@ -118,7 +118,10 @@ pub fn sql(out: &mut dyn Write, size: u64, rng: &mut Rng) -> io::Result<()> {
     writeln!(out, "COMMIT;\nCREATE INDEX by_a ON link(a);\nCREATE INDEX by_b ON link(b);")?;
     for _ in 0..200 {
         let some = 1 + rng.below(parts);
-        writeln!(out, "SELECT count(*) FROM link x JOIN link y ON x.b = y.a JOIN part ON part.id = y.b WHERE x.a = {some};")?;
+        writeln!(
+            out,
+            "SELECT count(*) FROM link x JOIN link y ON x.b = y.a JOIN part ON part.id = y.b WHERE x.a = {some};"
+        )?;
     }
     writeln!(out, "SELECT kind, count(*), avg(price) FROM link JOIN part ON id = b GROUP BY kind ORDER BY 2;")
 }

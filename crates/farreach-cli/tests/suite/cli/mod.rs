@@ -54,7 +54,8 @@ impl Ran {
 /// Seconds that no command takes: what hangs ends with SIGALRM.
 const HANGS: u32 = 30 * 60;
 
-/// `farreach`, with signals as a terminal's shell sets them: what runs in the background or under nohup ignores some, and so do these tests there.
+/// `farreach`, with signals as a terminal's shell sets them: what runs in the background or under nohup ignores some,
+/// and so do these tests there.
 pub fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_farreach"));
     command.stdin(Stdio::null());

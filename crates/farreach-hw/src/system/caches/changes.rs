@@ -37,8 +37,8 @@ impl Caches {
         self.forget_last();
     }
 
-    /// Mappings changed: lines of pages that moved or went away are flushed, those of pages with another protection swept (SV97-22).
-    /// Calls `unmapped` with each page that has another frame or none.
+    /// Mappings changed: lines of pages that moved or went away are flushed, those of pages with another protection
+    /// swept (SV97-22). Calls `unmapped` with each page that has another frame or none.
     pub fn changed(&mut self, asid: Asid, range: VpnRange, table: &dyn PageTableView, mut unmapped: impl FnMut(u64)) {
         self.forget_last();
         for global in self.pages.within(asid, range, |vpn| self.global_page(asid, vpn)) {

@@ -1,4 +1,5 @@
-//! Two-level virtual caches, split, over the global space: what softvm and the machines with a TLB beside virtual caches share.
+//! Two-level virtual caches, split, over the global space: what softvm and the machines with a TLB beside virtual
+//! caches share.
 
 mod changes;
 
@@ -169,8 +170,10 @@ impl Caches {
             return;
         }
         let truth = table.pte(self.asid, item.vpn()).expect("a page that is referenced is mapped");
-        let known =
-            self.pages.get(self.page_of(global)).unwrap_or_else(|| panic!("XC-3: a line of {item:?} came from nowhere"));
+        let known = self
+            .pages
+            .get(self.page_of(global))
+            .unwrap_or_else(|| panic!("XC-3: a line of {item:?} came from nowhere"));
         assert_eq!(
             (known.pfn, known.attr),
             (truth.pfn, truth.attr),
@@ -182,8 +185,8 @@ impl Caches {
         assert!(right, "XC-3: {item:?} has protection {:?}, the page table says {:?}", line.attr(), truth.attr);
     }
 
-    /// Line or segment forbid what the operating system allowed. Lines that are behind a raise are put right; other traps are software's
-    /// own affair: it looks and lets the program go on (SV97-3).
+    /// Line or segment forbid what the operating system allowed. Lines that are behind a raise are put right; other
+    /// traps are software's own affair: it looks and lets the program go on (SV97-3).
     #[cold]
     fn trap(&mut self, item: Item, global: u64, table: &dyn PageTableView) {
         let needs = NEEDS[item.kind_index()];
@@ -240,8 +243,8 @@ impl Caches {
         if side == 0 { &mut self.counts.fetch } else { &mut self.counts.data }
     }
 
-    /// A reference of the program that not all first levels hit; true: the second level misses as well, and the line is to be brought in. `filled`: the
-    /// TLB had to be filled.
+    /// A reference of the program that not all first levels hit; true: the second level misses as well, and the line is
+    /// to be brought in. `filled`: the TLB had to be filled.
     pub fn beyond(&mut self, item: Item, global: u64, filled: bool) -> bool {
         let (side, store) = (item.side(), item.kind_index() == 2);
         self.forget_last();
@@ -256,8 +259,8 @@ impl Caches {
         true
     }
 
-    /// A load of kernel memory, or of a page table entry, by a handler that runs for a miss or, `write_back`, again: true if it is in no level and to be
-    /// brought in.
+    /// A load of kernel memory, or of a page table entry, by a handler that runs for a miss or, `write_back`, again:
+    /// true if it is in no level and to be brought in.
     pub fn kernel(&mut self, side: usize, line: u64, write_back: bool) -> bool {
         let found = self.sides[side].reference(line, false);
         let rows = if write_back { &mut self.l1_misses.write_back } else { &mut self.l1_misses.handler };

@@ -1,5 +1,5 @@
-//! A clustered page table: hashed by groups of 16 pages. A node has tag, link and 16 entries; where the group is (part of) one superpage,
-//! its first entry stands for all (SV97-18, SV97-23).
+//! A clustered page table: hashed by groups of 16 pages. A node has tag, link and 16 entries; where the group is (part
+//! of) one superpage, its first entry stands for all (SV97-18, SV97-23).
 
 use super::{Arena, Organisation, bucket, id_of};
 

@@ -1,8 +1,9 @@
-//! Page tables behind the handler (SV97-18, F-23). What they *say* is the operating system's page table (XC-3); here is only where their
-//! entries lie, that is, which loads finding one takes.
+//! Page tables behind the handler (SV97-18, F-23). What they *say* is the operating system's page table (XC-3); here is
+//! only where their entries lie, that is, which loads finding one takes.
 //!
-//! The linear table of SV97 is looked up from below, in the global space, and is part of the machines themselves. The others are walked from
-//! above: a list of loads at physical addresses, in order. An organisation is one file here and one line in [`TABLES`].
+//! The linear table of SV97 is looked up from below, in the global space, and is part of the machines themselves. The
+//! others are walked from above: a list of loads at physical addresses, in order. An organisation is one file here and
+//! one line in [`TABLES`].
 
 mod clustered;
 mod guarded;
@@ -15,8 +16,8 @@ use farreach_types::suggest::did_you_mean;
 
 /// A page table walked from above.
 pub trait Organisation: Send {
-    /// The loads, at physical addresses, that find the entry of a mapped global page. `root`: where the root entry of the page's part of the
-    /// process's tree lies; `order`: log2 of the base pages that the mapping is part of.
+    /// The loads, at physical addresses, that find the entry of a mapped global page. `root`: where the root entry of
+    /// the page's part of the process's tree lies; `order`: log2 of the base pages that the mapping is part of.
     fn path(&mut self, page: u64, root: u64, order: u8, loads: &mut Vec<u64>);
 
     /// The page is mapped no more, or to another frame.
@@ -38,7 +39,11 @@ pub struct Table {
 
 /// All of them.
 pub const TABLES: &[Table] = &[
-    Table { name: "linear", about: "one linear table in the global space, looked up from below (SV97-12)", build: |_| None },
+    Table {
+        name: "linear",
+        about: "one linear table in the global space, looked up from below (SV97-12)",
+        build: |_| None,
+    },
     Table {
         name: "radix",
         about: "two levels from above, at physical addresses: URPT, then a page of entries",

@@ -1,8 +1,9 @@
 //! Second levels with several pages of one line of the page table in an entry; the miss reads the line anyway.
 //!
-//! * A clustered TLB (RMM15-42, AMB-91): those of eight aligned pages that lie, in any order, in one group of eight aligned frames.
-//! * A coalesced TLB (CoLT, Pham et al., MICRO 2012): those of four aligned pages, or eight, that make one run with the page that missed, in
-//!   consecutive frames, wherever these begin.
+//! * A clustered TLB (RMM15-42, AMB-91): those of eight aligned pages that lie, in any order, in one group of eight
+//!   aligned frames.
+//! * A coalesced TLB (CoLT, Pham et al., MICRO 2012): those of four aligned pages, or eight, that make one run with the
+//!   page that missed, in consecutive frames, wherever these begin.
 
 use crate::tlb::contract::{Design, EntryView, Lookup};
 use crate::tlb::filter::Unfiltered;
@@ -63,7 +64,9 @@ pub const DESIGN: Design = Design {
         on_cores(params, |params| Ok(Box::new(Hierarchy::new(params, Clusters::new(params)?)?)))
     },
     bits: |_| None,
-    reach: |params| level::reach(params, "l1d").max((params.int("cluster_entries") * params.int("cluster_pages")) << 12),
+    reach: |params| {
+        level::reach(params, "l1d").max((params.int("cluster_entries") * params.int("cluster_pages")) << 12)
+    },
 };
 
 /// Which pages of a cluster lie where.
@@ -222,7 +225,8 @@ impl NextLevel for Clusters {
     fn views(&self, before: usize, into: &mut Vec<EntryView>) {
         into.extend(self.store.slots().map(|slot| {
             let (tag, cluster) = (self.store.tag(slot), self.store.get(slot));
-            let pages = (0..1 << self.order).filter(|i| cluster.valid >> i & 1 != 0).map(|i| (i, cluster.translate(i), false));
+            let pages =
+                (0..1 << self.order).filter(|i| cluster.valid >> i & 1 != 0).map(|i| (i, cluster.translate(i), false));
             EntryView {
                 slot: before + slot as usize,
                 asid: tag.asid(),

@@ -1,8 +1,9 @@
 //! A fully associative coalesced TLB (CoLT-FA, Pham et al., MICRO 2012) beside a second level of page TLBs.
 //!
-//! An entry is a run: pages in consecutive frames with equal attributes, as many as there are up to a limit. A miss reads a line of the page
-//! table anyway; the pages of it that make a run with the one that missed come together, and a run that touches one that is there joins it. So
-//! entries grow, line by line, far beyond what one line holds. Superpages share the array, an entry each, and join nothing.
+//! An entry is a run: pages in consecutive frames with equal attributes, as many as there are up to a limit. A miss
+//! reads a line of the page table anyway; the pages of it that make a run with the one that missed come together, and a
+//! run that touches one that is there joins it. So entries grow, line by line, far beyond what one line holds.
+//! Superpages share the array, an entry each, and join nothing.
 
 use crate::tlb::contract::{Design, EntryView, Lookup};
 use crate::tlb::keys::SEED;
@@ -118,8 +119,8 @@ impl Runs {
         self.spans.find_all(joins).next()
     }
 
-    /// Takes in a run, which joins what touches it: first the run before it, then the one after it. `false`: it is a page by itself, and
-    /// was not taken.
+    /// Takes in a run, which joins what touches it: first the run before it, then the one after it. `false`: it is a
+    /// page by itself, and was not taken.
     fn fill(&mut self, asid: Asid, mut run: Range, counts: &mut TlbCounts) -> bool {
         let before = self.neighbour(asid, &run, true);
         let pages = run.pages;
@@ -148,8 +149,12 @@ impl Runs {
     /// Adds a superpage; runs that it covers go.
     fn fill_superpage(&mut self, at: Lookup, page: Translation, order: u8, counts: &mut TlbCounts) {
         let shift = u32::from(order);
-        let range =
-            Range { first: at.vpn.align_down(shift), pages: 1 << shift, pfn: page.pfn.align_down(shift), attr: page.attr };
+        let range = Range {
+            first: at.vpn.align_down(shift),
+            pages: 1 << shift,
+            pfn: page.pfn.align_down(shift),
+            attr: page.attr,
+        };
         counts.covered_drops += self.spans.drop_where(|run| run.meets(at.asid, range.virtual_pages())).len() as u64;
         self.place(Span { asid: at.asid, range, order }, counts);
     }

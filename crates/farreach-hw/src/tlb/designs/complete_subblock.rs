@@ -1,5 +1,5 @@
-//! Complete-subblock entries: one tag, a translation of its own for each page of the region (T94-5, T94-12). They ask nothing of the
-//! operating system (T94-27).
+//! Complete-subblock entries: one tag, a translation of its own for each page of the region (T94-5, T94-12). They ask
+//! nothing of the operating system (T94-27).
 
 use crate::tlb::contract::{Answer, Design, EntryBits, EntryView, Lookup, Outcome};
 use crate::tlb::filter::Unfiltered;
@@ -186,7 +186,9 @@ impl Stored for CompleteTlb {
             asid: tag.asid(),
             base: tag.base(),
             order: self.order,
-            pages: valid.map(|o| (o, self.translations[self.cell(slot, o)], subblocks.modified >> o & 1 != 0)).collect(),
+            pages: valid
+                .map(|o| (o, self.translations[self.cell(slot, o)], subblocks.modified >> o & 1 != 0))
+                .collect(),
             sb_enabled: None,
             used: self.store.used(slot),
         }

@@ -1,5 +1,5 @@
-//! Superpages and partial subblocks in one array (T94-24, F-9): entries of regions hold base pages and medium superpages, other
-//! entries hold one superpage larger than a region.
+//! Superpages and partial subblocks in one array (T94-24, F-9): entries of regions hold base pages and medium
+//! superpages, other entries hold one superpage larger than a region.
 
 use super::partial_subblock::{self, Found, PartialTlb, Subblocks};
 use super::superpage::{listed, orders};
@@ -131,8 +131,8 @@ impl IntegratedTlb {
         store.place(Tag::of(at.asid, at.vpn, order), entry, counts, unfiltered)
     }
 
-    /// Fills a medium superpage: all pages of the region at once, into the entry they can join or a new one. Other entries of
-    /// the region go.
+    /// Fills a medium superpage: all pages of the region at once, into the entry they can join or a new one. Other
+    /// entries of the region go.
     fn fill_medium(&mut self, at: Lookup, pte: Pte, found: Found, unfiltered: &mut Unfiltered) -> u32 {
         let region = self.regions.order;
         let tag = Tag::of(at.asid, at.vpn, region);
@@ -191,7 +191,8 @@ impl Stored for IntegratedTlb {
     #[inline]
     fn lookup(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, unfiltered: &mut Unfiltered) -> Answer {
         let found = self.regions.find(at.asid, at.vpn);
-        let large = if found.hit.is_some() && !cfg!(debug_assertions) { None } else { self.find_large(at.asid, at.vpn) };
+        let large =
+            if found.hit.is_some() && !cfg!(debug_assertions) { None } else { self.find_large(at.asid, at.vpn) };
         debug_assert!(found.hit.is_none() || large.is_none(), "T94-17: two forms of entry match {at:?}");
         if let Some(slot) = found.hit {
             return self.regions.hit(slot, at, pte, unfiltered);

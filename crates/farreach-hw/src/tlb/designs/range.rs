@@ -1,5 +1,5 @@
-//! Redundant memory mappings (RMM15): a hierarchy of page TLBs with a range TLB, and a walker of the range table that fills it in the
-//! background.
+//! Redundant memory mappings (RMM15): a hierarchy of page TLBs with a range TLB, and a walker of the range table that
+//! fills it in the background.
 
 use crate::tlb::contract::{Design, EntryView, Lookup, NodeRead};
 use crate::tlb::parts::hierarchy::cores::on_cores;
@@ -112,7 +112,8 @@ enum Hint {
     Predictor(Predictor),
 }
 
-/// Which misses are worth a search (F-12). One counter for each 2 MB: after a search in vain the next misses there do without one.
+/// Which misses are worth a search (F-12). One counter for each 2 MB: after a search in vain the next misses there do
+/// without one.
 struct Predictor {
     waits: Box<[u8]>,
 }
@@ -136,8 +137,9 @@ impl Predictor {
     }
 }
 
-/// Switches the range TLB by what was counted since the last decision (F-13). It goes off where it saves hardly a walk, and on where
-/// many walks end at a page with the range bit. That the second takes sixteen times as much as the first keeps it from wavering.
+/// Switches the range TLB by what was counted since the last decision (F-13). It goes off where it saves hardly a walk,
+/// and on where many walks end at a page with the range bit. That the second takes sixteen times as much as the first
+/// keeps it from wavering.
 #[derive(Default)]
 struct Control {
     /// Misses of the first level.
@@ -201,7 +203,9 @@ impl Ranged {
             on: flag("range_tlb"),
             control,
             hint: match params.text("range_hint") {
-                "predictor" => Hint::Predictor(Predictor { waits: vec![0; params.int("predictor_entries") as usize].into() }),
+                "predictor" => {
+                    Hint::Predictor(Predictor { waits: vec![0; params.int("predictor_entries") as usize].into() })
+                }
                 "always" => Hint::Always,
                 _ => Hint::Bit,
             },
@@ -257,8 +261,8 @@ impl NextLevel for Ranged {
         self.on && self.order == Order::First
     }
 
-    /// Whoever answers, the first level gets an entry (RMM15-4), of a base page if it was a range. The second level does not take what a range
-    /// answered, and takes what was walked for (AMB-85).
+    /// Whoever answers, the first level gets an entry (RMM15-4), of a base page if it was a range. The second level
+    /// does not take what a range answered, and takes what was walked for (AMB-85).
     fn lookup(&mut self, at: Lookup, pte: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)> {
         if let Some(control) = &mut self.control {
             let on = control.decide(self.on);

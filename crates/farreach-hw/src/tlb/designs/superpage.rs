@@ -1,7 +1,7 @@
 //! Entries of several page sizes (T94-4, T94-11).
 //!
-//! The set of an entry depends on its page size, which a lookup does not know. So an array in sets is refused unless the
-//! organisation is chosen (T94-16): `probe` looks once per page size in one array, `per-size` has an array for each
+//! The set of an entry depends on its page size, which a lookup does not know. So an array in sets is refused unless
+//! the organisation is chosen (T94-16): `probe` looks once per page size in one array, `per-size` has an array for each
 //! size, looked up together (T94-25).
 
 use crate::tlb::contract::{
@@ -38,7 +38,18 @@ pub const SIZE_ENTRIES: Key = Key {
 pub const DESIGN: Design = Design {
     kind: "superpage",
     about: "one translation per entry, of one of several page sizes (T94-4)",
-    keys: &[&ENTRIES, &WAYS, &SIZES, &LOOKUP, &SIZE_ENTRIES, &REPLACEMENT, &FILL_SETS_USED, &PROCESS_IDS, &SEED, &PAGE_SIZE],
+    keys: &[
+        &ENTRIES,
+        &WAYS,
+        &SIZES,
+        &LOOKUP,
+        &SIZE_ENTRIES,
+        &REPLACEMENT,
+        &FILL_SETS_USED,
+        &PROCESS_IDS,
+        &SEED,
+        &PAGE_SIZE,
+    ],
     build: |params| Ok(Box::new(SuperpageTlb::new(params)?)),
     bits: |params| {
         let applies = params.int("ways") == 0 && params.text("lookup") != "per-size";
@@ -202,7 +213,8 @@ impl Tlb for SuperpageTlb {
         let size = self.orders.iter().rposition(|&o| o <= pte.order).unwrap_or(0);
         let order = self.orders[size];
         if order > 0 {
-            // T94-11, AMB-13. A page that missed is covered by nothing, so no entry of this size or a larger one has anything of it.
+            // T94-11, AMB-13. A page that missed is covered by nothing, so no entry of this size or a larger one has
+            // anything of it.
             let covered = VpnRange { start: at.vpn.align_down(order.into()), pages: 1 << order };
             self.counts.covered_drops += self.drop_overlapping(at.asid, covered, order, unfiltered);
         }

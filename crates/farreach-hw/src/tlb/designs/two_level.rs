@@ -1,5 +1,5 @@
-//! Two levels (PS-12): a small TLB that answers at once, and behind it a larger one that takes a few cycles. What neither has is walked
-//! for. Both hold base pages and are fully associative.
+//! Two levels (PS-12): a small TLB that answers at once, and behind it a larger one that takes a few cycles. What
+//! neither has is walked for. Both hold base pages and are fully associative.
 
 use super::single::Page;
 use crate::tlb::contract::{Answer, Capabilities, Design, EntryView, Lookup, OnSwitch, Outcome, Tlb, UsedBits};
@@ -16,11 +16,19 @@ use farreach_types::translation::{PageTableView, Pte, Translation};
 
 const ENTRIES: Allowed = Allowed::Int { min: 1, max: 65536 };
 /// Entries of the first level.
-pub const L1_ENTRIES: Key =
-    Key { name: "l1_entries", default: "32", allowed: ENTRIES, about: "entries of the first level, on each side if split" };
+pub const L1_ENTRIES: Key = Key {
+    name: "l1_entries",
+    default: "32",
+    allowed: ENTRIES,
+    about: "entries of the first level, on each side if split",
+};
 /// Entries of the second level.
-pub const L2_ENTRIES: Key =
-    Key { name: "l2_entries", default: "128", allowed: ENTRIES, about: "entries of the second level, on each side if split" };
+pub const L2_ENTRIES: Key = Key {
+    name: "l2_entries",
+    default: "128",
+    allowed: ENTRIES,
+    about: "entries of the second level, on each side if split",
+};
 /// Inclusion; PS-12 leaves it open.
 pub const INCLUSIVE: Key = Key {
     name: "inclusive",
@@ -35,14 +43,24 @@ pub const TWO_LEVEL_REPLACEMENT: Key = Key { default: "lru", ..REPLACEMENT };
 pub const DESIGN: Design = Design {
     kind: "two-level",
     about: "a small TLB in front of a larger one (PS-12)",
-    keys: &[&L1_ENTRIES, &L2_ENTRIES, &INCLUSIVE, &TWO_LEVEL_REPLACEMENT, &FILL_SETS_USED, &PROCESS_IDS, &SEED, &PAGE_SIZE],
+    keys: &[
+        &L1_ENTRIES,
+        &L2_ENTRIES,
+        &INCLUSIVE,
+        &TWO_LEVEL_REPLACEMENT,
+        &FILL_SETS_USED,
+        &PROCESS_IDS,
+        &SEED,
+        &PAGE_SIZE,
+    ],
     build: |params| Ok(Box::new(TwoLevelTlb::new(params)?)),
     bits: |_| None, // AREA-1 is about one array
     reach: |params| params.int("l1_entries").max(params.int("l2_entries")) * params.int("page_size"),
 };
 
-/// A TLB in front of another. The second level is looked up, and its replacement told, only at misses of the first. A translation
-/// it finds, or that was walked for, is filled into the first as well: last, so that what an inclusive second level evicts has left.
+/// A TLB in front of another. The second level is looked up, and its replacement told, only at misses of the first. A
+/// translation it finds, or that was walked for, is filled into the first as well: last, so that what an inclusive
+/// second level evicts has left.
 struct TwoLevelTlb {
     first: Store<Page>,
     second: Store<Page>,
@@ -53,10 +71,12 @@ struct TwoLevelTlb {
 }
 
 impl TwoLevelTlb {
-    /// Builds it from the keys of [`DESIGN`]. Random replacement: the second level's generator is seeded with `seed` + 1.
+    /// Builds it from the keys of [`DESIGN`]. Random replacement: the second level's generator is seeded with `seed` +
+    /// 1.
     pub fn new(params: &Params) -> Result<TwoLevelTlb, String> {
-        let level =
-            |key: &str, i| Geometry::new(params.int(key), 0).map(|g| Store::new(g, params, params.int("seed").wrapping_add(i)));
+        let level = |key: &str, i| {
+            Geometry::new(params.int(key), 0).map(|g| Store::new(g, params, params.int("seed").wrapping_add(i)))
+        };
         Ok(TwoLevelTlb {
             first: level("l1_entries", 0)?,
             second: level("l2_entries", 1)?,
@@ -154,7 +174,8 @@ impl Capabilities for TwoLevelTlb {
 
 impl OnSwitch for TwoLevelTlb {
     fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
-        self.counts.invalidations += self.first.switch(to, unfiltered) + self.second.switch(to, &mut self.ignored_report);
+        self.counts.invalidations +=
+            self.first.switch(to, unfiltered) + self.second.switch(to, &mut self.ignored_report);
         self.ignored_report.clear();
     }
 }

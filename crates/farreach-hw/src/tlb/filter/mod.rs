@@ -1,15 +1,16 @@
 //! What a design owes the filter of repeat hits.
 //!
-//! Programs look the same pages up again and again. The machine keeps a table in front of the designs, the *filter*: for
-//! each page and design, whether repeating the lookup would be a hit that changes nothing in the design. It counts such
-//! lookups and does not pass them on. That is most of its speed, and it asks two things of a design:
+//! Programs look the same pages up again and again. The machine keeps a table in front of the designs, the *filter*:
+//! for each page and design, whether repeating the lookup would be a hit that changes nothing in the design. It counts
+//! such lookups and does not pass them on. That is most of its speed, and it asks two things of a design:
 //!
 //! 1. After each access the design says in [`Answer::filterable`](super::Answer::filterable) whether the same lookup,
-//!    repeated at once, would be a hit that changes nothing: no counter (the machine counts lookups itself), no used bit,
-//!    no order of recency, no modified bit. What holds for a store must hold for a load, too. `false` is always allowed.
-//! 2. From then on the page is filtered. As soon as this is no longer so, whatever the reason, the design reports the page
-//!    in the [`Unfiltered`] that it is handed. A page that never was filterable need not be reported, and reporting too
-//!    many pages is always allowed.
+//!    repeated at once, would be a hit that changes nothing: no counter (the machine counts lookups itself), no used
+//!    bit, no order of recency, no modified bit. What holds for a store must hold for a load, too. `false` is always
+//!    allowed.
+//! 2. From then on the page is filtered. As soon as this is no longer so, whatever the reason, the design reports the
+//!    page in the [`Unfiltered`] that it is handed. A page that never was filterable need not be reported, and
+//!    reporting too many pages is always allowed.
 //!
 //! Too much costs time. Too little gives wrong counts: the next lookup of the page should have been a miss, say, and
 //! nobody asked. So the tests run every design with the filter and without.
@@ -25,8 +26,8 @@
 //! | load C | miss, evicts A | `true` | B: it is no longer the most recent. A was reported before, and is not filtered |
 //! | B is unmapped | the entry of B goes | | nothing: B was reported before. Reporting it again does no harm |
 //!
-//! With random or FIFO replacement a hit changes no order, so only pages whose entries go are reported. With used bits, so
-//! are the pages whose used bit is cleared. A design that is built on the shared store gets all this from it.
+//! With random or FIFO replacement a hit changes no order, so only pages whose entries go are reported. With used bits,
+//! so are the pages whose used bit is cleared. A design that is built on the shared store gets all this from it.
 
 pub mod times;
 

@@ -1,10 +1,10 @@
 //! The machine's side of the filter: its table, with the times of the last lookups.
 //!
-//! Clearing used bits would take all pages of a design out of the filter. Instead the pages may stay there, and the store
-//! of the design asks, when it needs a used bit, whether the pages of the entry were looked up since it was cleared. The
-//! table belongs to the machine. It lies here because the store asks in the middle of its choice of a victim, where a call
-//! into another crate would cost. Designs do not see it: a design is handed an [`Unfiltered`], and only [`TimedReport`],
-//! which the machine owns, leads from there to the times.
+//! Clearing used bits would take all pages of a design out of the filter. Instead the pages may stay there, and the
+//! store of the design asks, when it needs a used bit, whether the pages of the entry were looked up since it was
+//! cleared. The table belongs to the machine. It lies here because the store asks in the middle of its choice of a
+//! victim, where a call into another crate would cost. Designs do not see it: a design is handed an [`Unfiltered`], and
+//! only [`TimedReport`], which the machine owns, leads from there to the times.
 
 use super::Unfiltered;
 use farreach_types::addr::{Asid, Vpn};
@@ -158,7 +158,12 @@ pub fn filled<T: Clone, const N: usize>(value: T) -> Box<[T; N]> {
 impl Default for LookupTimes {
     /// Nothing marked.
     fn default() -> LookupTimes {
-        LookupTimes { asid: None, now: 1, entries: filled(FilterEntryPair([FilterEntry::of(NO_PAGE); 2])), when: filled(0) }
+        LookupTimes {
+            asid: None,
+            now: 1,
+            entries: filled(FilterEntryPair([FilterEntry::of(NO_PAGE); 2])),
+            when: filled(0),
+        }
     }
 }
 

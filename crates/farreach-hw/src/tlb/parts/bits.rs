@@ -1,5 +1,5 @@
-//! Field widths of T94-1, from which AREA-2 builds its entries (AMB-19): of 64 bits of virtual and 48 bits of physical address, what lies above
-//! the offset in a base page.
+//! Field widths of T94-1, from which AREA-2 builds its entries (AMB-19): of 64 bits of virtual and 48 bits of physical
+//! address, what lies above the offset in a base page.
 
 use farreach_types::params::Params;
 
@@ -71,6 +71,9 @@ mod tests {
         let given = json!({"page_size": "64K", "sizes": "64K+1M"});
         assert_eq!(bits("superpage", given), Some(EntryBits { tag: 64, data: 42, status: 1 }));
         assert_eq!(bits("partial", json!({"page_size": "8K"})), Some(EntryBits { tag: 75, data: 60, status: 1 }));
-        assert_eq!(bits("complete", json!({"page_size": "8K", "factor": 2})), Some(EntryBits { tag: 62, data: 90, status: 1 }));
+        assert_eq!(
+            bits("complete", json!({"page_size": "8K", "factor": 2})),
+            Some(EntryBits { tag: 62, data: 90, status: 1 })
+        );
     }
 }

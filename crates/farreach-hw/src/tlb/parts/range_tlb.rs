@@ -1,4 +1,5 @@
-//! The range TLB (RMM15-2): a fully associative array of range translations, with a pointer to the one used last (RMM15-10).
+//! The range TLB (RMM15-2): a fully associative array of range translations, with a pointer to the one used last
+//! (RMM15-10).
 
 use crate::tlb::contract::EntryView;
 use crate::tlb::parts::spans::{Span, Spans};
@@ -27,7 +28,8 @@ impl RangeTlb {
         self.spans.find(asid, vpn).and_then(|slot| self.spans.get(slot)).map(|span| span.range)
     }
 
-    /// Looks a page up; a hit is a use. The pointer spares a search, and no time: both are looked at in one cycle (AMB-95).
+    /// Looks a page up; a hit is a use. The pointer spares a search, and no time: both are looked at in one cycle
+    /// (AMB-95).
     pub fn lookup(&mut self, asid: Asid, vpn: Vpn, counts: &mut RangeCounts) -> Option<Range> {
         let hit = self.spans.find(asid, vpn);
         let by_pointer = self.mru_pointer && hit.is_some() && hit == self.newest;

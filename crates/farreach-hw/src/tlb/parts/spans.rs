@@ -1,5 +1,6 @@
-//! A fully associative array of spans: pages in consecutive frames with equal attributes, of any length and at any place. Those of one process are
-//! disjoint, so at most one has a page. The range TLB (RMM15-2) and the coalesced TLB (CoLT-FA) are made of it.
+//! A fully associative array of spans: pages in consecutive frames with equal attributes, of any length and at any
+//! place. Those of one process are disjoint, so at most one has a page. The range TLB (RMM15-2) and the coalesced TLB
+//! (CoLT-FA) are made of it.
 
 use crate::tlb::contract::EntryView;
 use crate::tlb::filter::Unfiltered;
@@ -50,7 +51,10 @@ impl Spans {
     /// `policy`: `lru`, `fifo` or `random`.
     pub fn new(entries: u64, policy: &str, seed: u64) -> Spans {
         let geometry = Geometry::one_set(entries as usize);
-        Spans { slots: vec![None; geometry.ways].into(), replacement: Replacement::without_bits(geometry, policy, seed) }
+        Spans {
+            slots: vec![None; geometry.ways].into(),
+            replacement: Replacement::without_bits(geometry, policy, seed),
+        }
     }
 
     /// The slot with a page.
@@ -106,7 +110,8 @@ impl Spans {
         doomed.into_iter().filter_map(|slot| self.drop(slot)).collect()
     }
 
-    /// Its entries: `order` is that of the smallest power of two that holds the span, `pages` its first page and its last.
+    /// Its entries: `order` is that of the smallest power of two that holds the span, `pages` its first page and its
+    /// last.
     pub fn views(&self, before: usize, into: &mut Vec<EntryView>) {
         for (i, slot) in self.slots.iter().enumerate() {
             let Some(Span { asid, range, order, .. }) = *slot else { continue };

@@ -1,5 +1,5 @@
-//! A design whose entries are all in one [`Store`]. It says how a lookup goes and what a slot means; everything else that
-//! [`Tlb`] asks for follows from the store.
+//! A design whose entries are all in one [`Store`]. It says how a lookup goes and what a slot means; everything else
+//! that [`Tlb`] asks for follows from the store.
 
 use super::store::{Contents, Store};
 use crate::tlb::contract::{Answer, Capabilities, EntryView, Lookup, OnDemotion, OnSwitch, Tlb, UsedBits};

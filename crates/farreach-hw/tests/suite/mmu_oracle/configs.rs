@@ -38,7 +38,9 @@ pub(super) fn described(c: &Config) -> (&'static str, String) {
     let kind = match c.behind {
         Behind::Clusters { entries, ways, pages, runs } => {
             let frames = if runs { "run" } else { "group" };
-            keys += &format!(",cluster_entries={entries},cluster_ways={ways},cluster_pages={pages},cluster_frames={frames}");
+            keys += &format!(
+                ",cluster_entries={entries},cluster_ways={ways},cluster_pages={pages},cluster_frames={frames}"
+            );
             "clustered"
         }
         Behind::Runs { entries, limit, first, fills_l2 } => {

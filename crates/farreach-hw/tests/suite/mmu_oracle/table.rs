@@ -1,4 +1,5 @@
-//! Page tables of several processes as a list of extents, so that ranges, superpages and segments are all read off the same lines.
+//! Page tables of several processes as a list of extents, so that ranges, superpages and segments are all read off the
+//! same lines.
 
 use super::*;
 

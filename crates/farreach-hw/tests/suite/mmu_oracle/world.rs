@@ -1,4 +1,5 @@
-//! What becomes of the page tables, and the order in which they are referenced: made to keep pages hot while mappings change under them.
+//! What becomes of the page tables, and the order in which they are referenced: made to keep pages hot while mappings
+//! change under them.
 
 use super::*;
 
@@ -255,7 +256,9 @@ impl World {
     fn fault(&mut self) {
         let i = self.below(self.hot.len() as u64) as usize;
         let (asid, vpn) = self.hot[i];
-        let Some(&e) = self.table.at(asid, Vpn(vpn)).filter(|e| e.pages == 1 && e.order == 0 && !e.ranged) else { return };
+        let Some(&e) = self.table.at(asid, Vpn(vpn)).filter(|e| e.pages == 1 && e.order == 0 && !e.ranged) else {
+            return;
+        };
         if self.table.at(asid, Vpn(vpn ^ 1)).is_none() && self.table.extents.iter().all(|x| x.pfn != e.pfn ^ 1) {
             self.table.extents.push(Extent { first: vpn ^ 1, pfn: e.pfn ^ 1, ..e });
             self.hot.push((asid, vpn ^ 1));

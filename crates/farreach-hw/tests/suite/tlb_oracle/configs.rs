@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Keys by which a design is asked for what [`TlbConfig`] says. A design that lacks one fails at the end, after the streams.
+/// Keys by which a design is asked for what [`TlbConfig`] says. A design that lacks one fails at the end, after the
+/// streams.
 pub(super) const COMMON_KEYS: [&str; 6] = ["entries", "ways", "replacement", "seed", "process_ids", "fill_sets_used"];
 
 pub(super) fn expected_keys(kind: TlbKind) -> Vec<&'static str> {
@@ -43,7 +44,8 @@ pub(super) fn sample(kind: TlbKind, dice: &mut Dice, has: &dyn Fn(&str) -> bool)
         let unit = c.ways.max(1);
         c.size_entries = c.orders.iter().map(|_| unit * dice.pick(&[1, 2, 4, 8])).collect();
     }
-    let policies = [Replacement::UsedBit, Replacement::UsedBit, Replacement::Lru, Replacement::Fifo, Replacement::Random];
+    let policies =
+        [Replacement::UsedBit, Replacement::UsedBit, Replacement::Lru, Replacement::Fifo, Replacement::Random];
     if has("replacement") {
         c.replacement = dice.pick(&policies);
     }

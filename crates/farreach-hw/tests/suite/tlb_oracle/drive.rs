@@ -119,7 +119,8 @@ pub(super) fn same(oracle: &PlainTlb, subject: &dyn Tlb, who: &str) -> Result<()
             its.len()
         ));
     }
-    let numbers = |c: &TlbCounts| serde_json::to_value(TlbCounts { lookups: 0, ..c.clone() }).expect("counts are numbers");
+    let numbers =
+        |c: &TlbCounts| serde_json::to_value(TlbCounts { lookups: 0, ..c.clone() }).expect("counts are numbers");
     let (mine, its) = (numbers(oracle.counts()), numbers(subject.counts()));
     let differ: Vec<String> = mine
         .as_object()

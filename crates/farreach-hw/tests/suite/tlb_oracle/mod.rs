@@ -1,14 +1,15 @@
-//! Every TLB design against the plain oracle, through the public contract only: thousands of seeded streams per kind, made to
-//! hurt (full sets, sweeps just above capacity, unaligned and mixed regions, superpages of several orders, invalidations,
-//! several spaces).
+//! Every TLB design against the plain oracle, through the public contract only: thousands of seeded streams per kind,
+//! made to hurt (full sets, sweeps just above capacity, unaligned and mixed regions, superpages of several orders,
+//! invalidations, several spaces).
 //!
-//! Compared: the outcome of every lookup; counts, entries and translations at intervals and at the end. Further: a lookup
-//! that a design calls filtered is repeated at once and must change nothing, and a twin of the design that never sees filtered
-//! lookups must end up the same (see `Unfiltered`). A failure names the stream (`kind`, seed), the configuration, the first
-//! differing step and both sides. To repeat one stream: `FARREACH_SEED=123 cargo test -p farreach-hw --test suite tlb_oracle`.
+//! Compared: the outcome of every lookup; counts, entries and translations at intervals and at the end. Further: a
+//! lookup that a design calls filtered is repeated at once and must change nothing, and a twin of the design that never
+//! sees filtered lookups must end up the same (see `Unfiltered`). A failure names the stream (`kind`, seed), the
+//! configuration, the first differing step and both sides. To repeat one stream: `FARREACH_SEED=123 cargo test -p
+//! farreach-hw --test suite tlb_oracle`.
 //!
-//! Whether the streams are cruel enough is tested too: every counter moves, and every deliberate mistake in [`Mutation`] must be
-//! found. Covers T94-3 to T94-25, T94-42, AMB-3, AMB-5, AMB-6, AMB-13, AMB-14, AMB-20; CA-15,
+//! Whether the streams are cruel enough is tested too: every counter moves, and every deliberate mistake in
+//! [`Mutation`] must be found. Covers T94-3 to T94-25, T94-42, AMB-3, AMB-5, AMB-6, AMB-13, AMB-14, AMB-20; CA-15,
 //! CA-16, CA-39.
 
 mod configs;
@@ -53,7 +54,8 @@ fn name(kind: TlbKind) -> &'static str {
 #[test]
 fn noise_names_what_it_was_told() {
     let mut unfiltered = Unfiltered::default();
-    let named = |unfiltered: &Unfiltered| (0..128).filter(|&v| unfiltered.contains(Asid(3), Vpn(v))).collect::<Vec<u64>>();
+    let named =
+        |unfiltered: &Unfiltered| (0..128).filter(|&v| unfiltered.contains(Asid(3), Vpn(v))).collect::<Vec<u64>>();
     assert!(named(&unfiltered).is_empty());
     unfiltered.add(Asid(3), Vpn(40), 0b101);
     unfiltered.add(Asid(3), Vpn(64), 1 << 63);
@@ -88,7 +90,8 @@ fn compare_with(kind: TlbKind, design: &Design) {
     assert!(failures.is_empty(), "{} of {total} streams differ. The first:\n\n{}", failures.len(), shown.join("\n\n"));
     assert!(missing.is_empty(), "'{}' has no keys {missing:?}; their values were not compared", name(kind));
     if total >= 100 {
-        let still: Vec<&str> = moving(kind, &sum).into_iter().filter(|(_, n)| *n < total / 5).map(|(key, _)| key).collect();
+        let still: Vec<&str> =
+            moving(kind, &sum).into_iter().filter(|(_, n)| *n < total / 5).map(|(key, _)| key).collect();
         assert!(still.is_empty(), "{still:?} hardly moved, so they were not compared: {sum:?}");
     }
 }
@@ -111,8 +114,11 @@ fn moving(kind: TlbKind, n: &TlbCounts) -> Vec<(&'static str, u64)> {
         ("preloaded", n.preloaded),
         ("extra_pte_reads", n.extra_pte_reads),
     ];
-    let split =
-        [("split_unaligned", n.split_unaligned), ("split_frames", n.split_frames), ("split_attributes", n.split_attributes)];
+    let split = [
+        ("split_unaligned", n.split_unaligned),
+        ("split_frames", n.split_frames),
+        ("split_attributes", n.split_attributes),
+    ];
     if !matches!(kind, TlbKind::Single | TlbKind::Superpage | TlbKind::Skewed) {
         all.extend(subblocks);
     }
@@ -178,7 +184,8 @@ fn ca_39_factor_1_is_single() {
     ];
     for (word, replacement) in policies {
         for ways in [0, 4] {
-            let mut single = PlainTlb::new(TlbConfig { entries: 32, ways, replacement, ..TlbConfig::new(TlbKind::Single) });
+            let mut single =
+                PlainTlb::new(TlbConfig { entries: 32, ways, replacement, ..TlbConfig::new(TlbKind::Single) });
             let common = format!("entries=32,replacement={word},ways={ways}");
             let mut designs = [
                 ("single", ""),
@@ -201,8 +208,9 @@ fn ca_39_factor_1_is_single() {
                 }
                 unfiltered.clear();
             }
-            let plain =
-                |d: &dyn Tlb| -> Vec<_> { d.entries().into_iter().map(|e| EntryView { sb_enabled: None, ..e }).collect() };
+            let plain = |d: &dyn Tlb| -> Vec<_> {
+                d.entries().into_iter().map(|e| EntryView { sb_enabled: None, ..e }).collect()
+            };
             for (i, d) in designs.iter().enumerate() {
                 assert_eq!(d.counts(), single.counts(), "design {i}, {common}");
                 assert_eq!(plain(&**d), plain(&single), "design {i}, {common}");
@@ -229,8 +237,14 @@ fn mistakes_are_found() {
     const STREAMS_FOR_MISTAKES: u64 = 200;
     const ENOUGH: usize = 3;
     // Most mistakes show in the first, so the others need not be tried.
-    const CRUEL_FIRST: [TlbKind; 6] =
-        [TlbKind::Partial, TlbKind::Integrated, TlbKind::Superpage, TlbKind::Complete, TlbKind::Single, TlbKind::Skewed];
+    const CRUEL_FIRST: [TlbKind; 6] = [
+        TlbKind::Partial,
+        TlbKind::Integrated,
+        TlbKind::Superpage,
+        TlbKind::Complete,
+        TlbKind::Single,
+        TlbKind::Skewed,
+    ];
     let mut unseen = Vec::new();
     for mutation in Mutation::ALL {
         let mut found = BTreeMap::new();

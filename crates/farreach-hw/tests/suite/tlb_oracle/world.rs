@@ -58,7 +58,8 @@ impl World {
         let few = (tags >> (order - tag)) + 2;
         let regions = dice.pick(&[few, few, few, c.entries as u64 + 3]);
         let base = dice.pick(&[0, 0, 0x7_f000_0000, (1 << 52) - (regions << order)]) >> order << order;
-        let spaces = dice.pick(&[vec![Asid(0)], vec![Asid(0), Asid(1)], vec![Asid(3), Asid(4095), Asid(0)], vec![Asid(5)]]);
+        let spaces =
+            dice.pick(&[vec![Asid(0)], vec![Asid(0), Asid(1)], vec![Asid(3), Asid(4095), Asid(0)], vec![Asid(5)]]);
         let (plain, superpages) = (dice.pick(&[0, 0, 30, 90]), dice.pick(&[10, 30, 90]));
         World { table: BTreeMap::new(), laid: BTreeSet::new(), spaces, base, order, regions, orders, plain, superpages }
     }
@@ -170,7 +171,9 @@ impl World {
         let first = v >> order << order;
         let head = *self.table.get(&(asid, first))?;
         let fits = |(i, w): (u64, u64)| {
-            self.table.get(&(asid, w)).is_some_and(|p| p.pfn.0 == head.pfn.0 + i && p.attr == head.attr && p.order < order)
+            self.table
+                .get(&(asid, w))
+                .is_some_and(|p| p.pfn.0 == head.pfn.0 + i && p.attr == head.attr && p.order < order)
         };
         if order > self.order || head.pfn.0 >> order << order != head.pfn.0 {
             return None;
@@ -257,7 +260,11 @@ pub(super) fn change(world: &mut World, dice: &mut Dice, in_use: (Asid, u64)) ->
         }
         10 if dice.percent(20) => {
             let everything = VpnRange { start: Vpn(0), pages: 1 << 52 };
-            applied.push(if dice.percent(50) { Change::Pages(asid, everything) } else { Change::Split(asid, everything) });
+            applied.push(if dice.percent(50) {
+                Change::Pages(asid, everything)
+            } else {
+                Change::Split(asid, everything)
+            });
         }
         11 if dice.percent(20) => {
             world.table.retain(|(a, _), _| *a != asid);

@@ -12,7 +12,8 @@ use std::collections::BTreeSet;
 fn blocks(free: &[bool], orders: u32) -> FreeMemory {
     let whole = |base: usize, order: u32| free.get(base..base + (1 << order)).is_some_and(|g| g.iter().all(|&f| f));
     let top = |base: usize, order: u32| order + 1 == orders || !whole(base >> (order + 1) << (order + 1), order + 1);
-    let of = |order: u32| (0..free.len()).step_by(1 << order).filter(|&base| whole(base, order) && top(base, order)).count();
+    let of =
+        |order: u32| (0..free.len()).step_by(1 << order).filter(|&base| whole(base, order) && top(base, order)).count();
     FreeMemory {
         frames: free.iter().filter(|&&f| f).count() as u64,
         blocks: (0..orders).map(|order| of(order) as u64).collect(),
@@ -82,7 +83,8 @@ fn f_14_a_part_frees_the_cheapest_blocks_within_its_budget() {
         os.check();
         (used.moved_pages, used.before.blocks_of(9), after.blocks_of(9))
     };
-    // The 30 pages of the first go into the last, then 82 of the 100 of the third and the rest of them into the second; then the second is left.
+    // The 30 pages of the first go into the last, then 82 of the 100 of the third and the rest of them into the second;
+    // then the second is left.
     assert_eq!([29, 30, 129, 130, 100_000].map(used), [(0, 0, 0), (30, 0, 1), (30, 0, 1), (130, 0, 2), (130, 0, 2)]);
 }
 

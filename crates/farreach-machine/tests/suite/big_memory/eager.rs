@@ -110,7 +110,8 @@ fn rmm15_28_eager_pages_take_no_fault() {
     assert_eq!((c.ranges, c.range_pages, c.median_pages, c.cover_99, c.ideal_ranges), (1, 64, 64, Some(1), 1));
 }
 
-/// The heap grows by five pages at a time: too little for eager paging, and for a range. Its allocator asks for sixteen.
+/// The heap grows by five pages at a time: too little for eager paging, and for a range. Its allocator asks for
+/// sixteen.
 #[test]
 fn rmm15_32_an_allocator_asks_for_chunks() {
     let grow = |keys: &str| {
@@ -152,7 +153,10 @@ fn one_piece(gigabytes: u64) {
     let start = pages;
     for keys in [
         format!("placement=eager,memory={}G", 2 * gigabytes),
-        format!("placement=hugetlb,huge_page=1G,pool={gigabytes}G,memory={}G,allocator=buddy,max_order=19", 2 * gigabytes),
+        format!(
+            "placement=hugetlb,huge_page=1G,pool={gigabytes}G,memory={}G,allocator=buddy,max_order=19",
+            2 * gigabytes
+        ),
         format!("placement=thp,memory={}G", 2 * gigabytes),
         format!("placement=segment,segment_memory={gigabytes}G,memory={}G,allocator=buddy", 2 * gigabytes),
     ] {

@@ -1,4 +1,5 @@
-//! The threshold that follows the misses of the range TLB (F-4): in the loop, against a plain loop and a plain model of the rule.
+//! The threshold that follows the misses of the range TLB (F-4): in the loop, against a plain loop and a plain model of
+//! the rule.
 
 use crate::common::{Outcome, Stream, run};
 use farreach_hw::tlb::{Lookup, Tlb, Unfiltered, design};
@@ -97,11 +98,12 @@ fn moved(out: &Outcome, i: usize) -> (u64, u64, u64) {
 #[test]
 fn f_4_misses_move_the_threshold() {
     let s = Program::new().begin(0).mixed(100_000).stream();
-    let machines = ["range_entries=20", "range_entries=20,range_feedback=true", "range_entries=128,range_feedback=true"];
+    let machines =
+        ["range_entries=20", "range_entries=20,range_feedback=true", "range_entries=128,range_feedback=true"];
     let machines = machines.map(|keys| format!("{MACHINE},{keys}"));
     let out = run(&machines.each_ref().map(String::as_str), &s);
-    // The program and its ranges are the same. Where all ranges fit, nothing misses and nothing moves; where they do not, only the long
-    // ones are kept, and fit.
+    // The program and its ranges are the same. Where all ranges fit, nothing misses and nothing moves; where they do
+    // not, only the long ones are kept, and fit.
     assert_eq!([0, 1, 2].map(|i| moved(&out, i)), [(8, 8, 0), (16, 16, 1), (8, 8, 0)]);
     assert_eq!(out.machine(2).counts.tlb.range.evictions, 0);
     assert!(10 * walks(&out, 1) < 9 * walks(&out, 0), "{} of {} walks", walks(&out, 1), walks(&out, 0));
@@ -244,7 +246,8 @@ impl Plain {
         model.windows.push((before, lengths.clone(), std::mem::take(&mut model.window)));
         let after = model.threshold();
         self.moves += u64::from(before != after);
-        let ranged = (start(0)..start(SHORT + LONG)).filter(|&v| self.os.range(Asid(asid), Vpn(v)).is_some()).count() as u64;
+        let ranged =
+            (start(0)..start(SHORT + LONG)).filter(|&v| self.os.range(Asid(asid), Vpn(v)).is_some()).count() as u64;
         assert_eq!(ranged, lengths.iter().filter(|&&n| n >= after).sum::<u64>(), "threshold {after} after {before}");
     }
 }
@@ -264,8 +267,13 @@ fn f_4_a_plain_loop_and_a_plain_rule() {
         if round == 34 {
             (0..40).for_each(|i| program.steps.push(Step::Op(Op::Unmap { start: start(i) << 12, len: 8 << 12 })));
             (0..40).for_each(|i| {
-                let map =
-                    Mapping { start: start(i) << 12, len: 4 << 12, prot: Prot::RW, shared: false, backing: Backing::Anonymous };
+                let map = Mapping {
+                    start: start(i) << 12,
+                    len: 4 << 12,
+                    prot: Prot::RW,
+                    shared: false,
+                    backing: Backing::Anonymous,
+                };
                 program.steps.push(Step::Op(Op::Map(map)));
             });
         }
@@ -273,7 +281,9 @@ fn f_4_a_plain_loop_and_a_plain_rule() {
             (0..100).for_each(|i| program.steps.push(Step::Load(start(i % 40) + i % 4)));
         }
     }
-    for keys in ["range_entries=20", "range_entries=20,process_ids=false", "range_entries=24,range_order=serial,l2=4K:64/4"] {
+    for keys in
+        ["range_entries=20", "range_entries=20,process_ids=false", "range_entries=24,range_order=serial,l2=4K:64/4"]
+    {
         let machine = format!("{MACHINE},{keys},range_feedback=true");
         // A later key is not given twice.
         let machine = if keys.contains("l2=") { machine.replace("l2=none,", "") } else { machine };

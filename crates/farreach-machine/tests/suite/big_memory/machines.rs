@@ -1,4 +1,5 @@
-//! Whole machines: the loop with and without shortcuts on the new policies (XC-3), and policies that are switched off (CA-39).
+//! Whole machines: the loop with and without shortcuts on the new policies (XC-3), and policies that are switched off
+//! (CA-39).
 
 use crate::common::{Outcome, RandomProcesses, Stream, run};
 use farreach_types::event::Prot;
@@ -43,11 +44,19 @@ fn xc_3_every_design_agrees_with_the_page_table_under_the_new_policies() {
     for seed in 0..3 {
         let s = stream(seed);
         for policy in POLICIES {
-            let designs =
-                ["t94/single", "t94/superpage", "t94/partial", "t94/integrated", "rmm15/range", "ds13/segment", "ds13/4k"];
+            let designs = [
+                "t94/single",
+                "t94/superpage",
+                "t94/partial",
+                "t94/integrated",
+                "rmm15/range",
+                "ds13/segment",
+                "ds13/4k",
+            ];
             let several = format!("ds13/segment:segments=3,{policy}");
             let coalesced = format!("rmm15/colt-fa:run_entries=3,{policy}");
-            let machines: Vec<String> = designs.iter().map(|d| format!("{d}:{policy}")).chain([several, coalesced]).collect();
+            let machines: Vec<String> =
+                designs.iter().map(|d| format!("{d}:{policy}")).chain([several, coalesced]).collect();
             // `run` compares the loop with and without shortcuts, on one thread and three; debug checks are on.
             let out = run(&machines.iter().map(String::as_str).collect::<Vec<_>>(), &s);
             assert!(out.misses()[..4].iter().all(|&m| m > 100), "{policy}");
@@ -56,7 +65,8 @@ fn xc_3_every_design_agrees_with_the_page_table_under_the_new_policies() {
             // F-20: where the system keeps ranges, several segments hold some.
             assert_eq!(out.misses()[7] < out.misses()[6], out.machine(0).contiguity.is_some(), "{policy}");
             assert_eq!(out.misses()[5] < out.misses()[6], policy.contains("segment"), "{policy}");
-            // RMM15-42: every walk is inside or outside; `run` compared the numbers of the loop with those of the plain one.
+            // RMM15-42: every walk is inside or outside; `run` compared the numbers of the loop with those of the plain
+            // one.
             for (i, m) in out.result.machines.iter().enumerate() {
                 assert_eq!(m.ideal_segment.is_some(), i >= 4, "{}", m.name);
                 let Some(ideal) = &m.ideal_segment else { continue };
@@ -118,7 +128,8 @@ fn ca_39_rmm15_14_policies_that_are_off_are_demand_paging() {
         if allocator == "buddy" {
             off.push("placement=eager,eager_threshold=1000000,max_order=11".to_owned());
         }
-        let machines: Vec<String> = off.iter().map(|o| format!("t94/partial:{o},memory=32M,allocator={allocator}")).collect();
+        let machines: Vec<String> =
+            off.iter().map(|o| format!("t94/partial:{o},memory=32M,allocator={allocator}")).collect();
         let texts: Vec<&str> = machines.iter().map(String::as_str).collect();
         for seed in 0..2 {
             same(&run(&texts, &stream(seed)), &machines);

@@ -1,4 +1,5 @@
-//! The operating-system half of big memory: ranges, eager paging, large pages, segments (RMM15, DS13), against scans of the page table.
+//! The operating-system half of big memory: ranges, eager paging, large pages, segments (RMM15, DS13), against scans of
+//! the page table.
 
 mod compaction;
 mod eager;

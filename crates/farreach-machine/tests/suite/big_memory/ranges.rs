@@ -56,7 +56,8 @@ fn rmm15_7_three_levels_hold_124_ranges() {
     for i in 0..124 {
         tree.insert(range(10 * i, 8));
     }
-    // Built in ascending order the nodes are not all full; three levels are enough for (1 + 5 + 25) x 4 ranges only if they are.
+    // Built in ascending order the nodes are not all full; three levels are enough for (1 + 5 + 25) x 4 ranges only if
+    // they are.
     assert!(tree.check() <= 4);
     assert_eq!(tree.search(Vpn(10 * 123 + 7)).found, Some(range(10 * 123, 8)));
     for i in 0..124 {

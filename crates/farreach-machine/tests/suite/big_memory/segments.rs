@@ -108,7 +108,8 @@ fn ds13_12_opt_in_opt_out_and_provisioning() {
     };
     let build = |keys: &str| build_with(KEYS, keys);
     let base_pages = |os: &Os| registers(os, A).map(|r| (r.0, r.1));
-    // Eager: the span from the heap to the file, holes included, if as much address space was reserved; there is memory for 2048 pages.
+    // Eager: the span from the heap to the file, holes included, if as much address space was reserved; there is memory
+    // for 2048 pages.
     let large = KEYS.replace("segment_memory=1M,memory=4M", "segment_memory=8M,memory=16M");
     assert_eq!(base_pages(&build_with(&large, "provision=eager")), Some((0x100, 0x740)));
     // With memory for 256 pages the heap and the two others, which lie together, are apart.
@@ -304,7 +305,8 @@ fn ds13_23_each_process_has_registers_of_its_own() {
 
 #[test]
 fn ds13_14_programs_are_named_by_path_or_file_name() {
-    for (programs, admitted) in [("/bin/b", true), ("b", true), ("a+b", true), ("/usr/bin/b", false), ("bin/b", false)] {
+    for (programs, admitted) in [("/bin/b", true), ("b", true), ("a+b", true), ("/usr/bin/b", false), ("bin/b", false)]
+    {
         let mut os = os(&format!("{KEYS},programs={programs}"));
         os.apply(A, &Op::Start { pid: 1, parent: None, program: "/bin/b".into() });
         // Named, it needs no least size.

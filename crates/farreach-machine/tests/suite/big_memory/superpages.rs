@@ -100,7 +100,11 @@ fn pages_are_collapsed_in_the_background() {
     for v in 0x200..0x23f {
         touch(&mut os, v, Kind::Store);
     }
-    assert_eq!((order(&os, 0x200), os.counts().superpage_faults), (Some(9), 1), "its region was whole before the first touch");
+    assert_eq!(
+        (order(&os, 0x200), os.counts().superpage_faults),
+        (Some(9), 1),
+        "its region was whole before the first touch"
+    );
     let mut late = super::world::os("placement=thp,memory=64M,khugepaged=64,max_ptes_none=448");
     map(&mut late, 0x200, 0x100, Backing::Heap);
     (0x200..0x220).for_each(|v| touch(&mut late, v, Kind::Store));
@@ -115,7 +119,8 @@ fn pages_are_collapsed_in_the_background() {
     late.check();
 }
 
-/// Linux makes one region of neighbours that are alike. Allocators ask for their memory in pieces smaller than a huge page.
+/// Linux makes one region of neighbours that are alike. Allocators ask for their memory in pieces smaller than a huge
+/// page.
 #[test]
 fn memory_mapped_in_pieces_gets_huge_pages() {
     let pieces = |keys: &str, starts: &[u64]| {
@@ -148,7 +153,8 @@ fn memory_mapped_in_pieces_gets_huge_pages() {
     touch(&mut os, 0x310, Kind::Store);
     assert_eq!((order(&os, 0x200), os.counts().superpage_faults), (Some(9), 1));
     let mut os = pieces("", &[0x200]);
-    let mapping = Mapping { start: 0x301 << 12, len: 0x101 << 12, prot: Prot::RWX, shared: false, backing: Backing::Anonymous };
+    let mapping =
+        Mapping { start: 0x301 << 12, len: 0x101 << 12, prot: Prot::RWX, shared: false, backing: Backing::Anonymous };
     os.apply(A, &Op::Map(mapping.clone()));
     touch(&mut os, 0x310, Kind::Store);
     assert_eq!([0x200, 0x310].map(|v| order(&os, v)), [None, Some(0)], "other rights");
@@ -158,11 +164,13 @@ fn memory_mapped_in_pieces_gets_huge_pages() {
     os.check();
 }
 
-/// Linux splits a superpage that is copied in part, but takes one over whole that only the writer still has: after fork and exec a program
-/// keeps its huge pages (`do_huge_pmd_wp_page`, `hugetlb_wp`).
+/// Linux splits a superpage that is copied in part, but takes one over whole that only the writer still has: after fork
+/// and exec a program keeps its huge pages (`do_huge_pmd_wp_page`, `hugetlb_wp`).
 #[test]
 fn a_superpage_that_is_shared_no_more_stays_one() {
-    for keys in ["placement=thp,memory=64M,khugepaged=0,ranges=true", "placement=hugetlb,huge_page=2M,pool=8M,memory=64M"] {
+    for keys in
+        ["placement=thp,memory=64M,khugepaged=0,ranges=true", "placement=hugetlb,huge_page=2M,pool=8M,memory=64M"]
+    {
         let mut os = os(keys);
         map(&mut os, 0x200, 0x200, Backing::Anonymous);
         touch(&mut os, 0x200, Kind::Store);
@@ -183,7 +191,11 @@ fn a_superpage_that_is_shared_no_more_stays_one() {
         os.apply(A, &Op::End(End::Exit(0)));
         os.touch(C, Vpn(0x220), Kind::Store).unwrap();
         let c = os.counts();
-        assert_eq!((c.protection_faults, c.cow_copies, c.demotions, of_child(&os, 0x220)), (3, 1, 1, Some(9)), "{keys}");
+        assert_eq!(
+            (c.protection_faults, c.cow_copies, c.demotions, of_child(&os, 0x220)),
+            (3, 1, 1, Some(9)),
+            "{keys}"
+        );
         os.check();
     }
 }
@@ -215,7 +227,8 @@ fn hugetlb_takes_from_its_pool() {
 fn f_14_compaction_makes_a_block() {
     let build = |compaction: &str| {
         let mut os = os(&format!("placement=thp,memory=8M,khugepaged=0,compaction={compaction},ranges=true"));
-        // 2048 frames: regions of one page each, every second one given back. No free block of 2 pages is left in the lower half.
+        // 2048 frames: regions of one page each, every second one given back. No free block of 2 pages is left in the
+        // lower half.
         for i in 0..1024 {
             map(&mut os, 0x10000 + 2 * i, 1, Backing::Anonymous);
             touch(&mut os, 0x10000 + 2 * i, Kind::Store);
@@ -301,7 +314,8 @@ fn protection_of_a_part_splits_a_superpage() {
     assert_eq!((order(&os, 0x200), order(&os, 0x3ff), os.counts().demotions), (Some(0), Some(0), 1));
 }
 
-/// A heap smaller than a huge page gets one, as with libhugetlbfs: it grows into it and shrinks back without a fault or a split.
+/// A heap smaller than a huge page gets one, as with libhugetlbfs: it grows into it and shrinks back without a fault or
+/// a split.
 #[test]
 fn ds13_36_memory_is_rounded_up_to_huge_pages() {
     let mut os = os("placement=hugetlb,huge_page=64K,pool=1M,memory=64M,hugetlb_round=true");

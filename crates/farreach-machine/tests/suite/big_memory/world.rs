@@ -1,5 +1,5 @@
-//! A system under random events, and what must hold after each of them. The plain model of ranges is a scan of the page table, page by
-//! page; of hardware, the list of all that was ever read and not taken back.
+//! A system under random events, and what must hold after each of them. The plain model of ranges is a scan of the page
+//! table, page by page; of hardware, the list of all that was ever read and not taken back.
 
 use farreach_machine::MachineSpec;
 use farreach_os::{Os, What};
@@ -151,7 +151,8 @@ impl World {
                 Op::Fork { child } => {
                     self.live.push(child);
                     self.tables = self.scan(&self.tables);
-                    let inherited: Vec<u64> = self.written.iter().filter(|(a, _)| *a == asid).map(|(_, v)| *v).collect();
+                    let inherited: Vec<u64> =
+                        self.written.iter().filter(|(a, _)| *a == asid).map(|(_, v)| *v).collect();
                     self.written.extend(inherited.into_iter().map(|v| (child, v)));
                 }
                 Op::End(_) => drop(self.live.swap_remove(which)),
@@ -202,7 +203,9 @@ impl World {
         let gone: Vec<(u64, u64)> = match op {
             Op::Map(m) => vec![(m.start, m.len)],
             Op::Unmap { start, len } | Op::Advise { start, len, advice: Advice::DontNeed } => vec![(*start, *len)],
-            Op::Remap { old_start, old_len, new_start, new_len } => vec![(*old_start, *old_len), (*new_start, *new_len)],
+            Op::Remap { old_start, old_len, new_start, new_len } => {
+                vec![(*old_start, *old_len), (*new_start, *new_len)]
+            }
             Op::End(_) => vec![(0, u64::MAX)],
             _ => vec![],
         };
@@ -228,7 +231,9 @@ impl World {
         for (&(_, v), &(pte, loose)) in self.tables.range((asid, 0)..(Asid(asid.0 + 1), 0)) {
             match runs.last_mut() {
                 Some((r, l))
-                    if r.first.0 + r.pages == v && r.pfn.0 + r.pages == pte.pfn.0 && (r.attr, *l) == (pte.attr, loose) =>
+                    if r.first.0 + r.pages == v
+                        && r.pfn.0 + r.pages == pte.pfn.0
+                        && (r.attr, *l) == (pte.attr, loose) =>
                 {
                     r.pages += 1;
                 }
@@ -244,7 +249,9 @@ impl World {
         self.os.take_changes(&mut changes);
         for change in changes {
             let hit = |asid: Asid, first: u64, pages: u64| {
-                asid == change.asid && first < change.pages.end().0 && change.pages.start.0 < first.saturating_add(pages)
+                asid == change.asid
+                    && first < change.pages.end().0
+                    && change.pages.start.0 < first.saturating_add(pages)
             };
             let group = |vpn: u64, pte: &Pte| (vpn >> pte.order << pte.order, 1 << pte.order);
             match change.what {
@@ -286,7 +293,8 @@ impl World {
                     assert_eq!(self.os.walk(asid, Vpn(v)).found, truth, "{asid:?} page {v:#x}");
                 }
             }
-            // DS13-1, CA-26: the registers the hardware was told are those of the process, and agree with the page table.
+            // DS13-1, CA-26: the registers the hardware was told are those of the process, and agree with the page
+            // table.
             assert_eq!(self.os.segment(asid), self.registers.get(&asid).copied(), "{asid:?}: nobody told the hardware");
         }
         // CA-38: nothing that hardware may still hold is wrong.

@@ -105,7 +105,9 @@ impl RandomProcesses {
         match (below(12), &mut self.top) {
             (0..4, _) => _ = s.anon(start, len),
             (4, _) => _ = s.unmap(start, len),
-            (5, _) => _ = s.protect(start, len, if below(2) == 0 { Prot::RW } else { Prot { write: false, ..Prot::RW } }),
+            (5, _) => {
+                _ = s.protect(start, len, if below(2) == 0 { Prot::RW } else { Prot { write: false, ..Prot::RW } })
+            }
             (6, _) => {
                 let advice = [Advice::HugePage, Advice::DontNeed][below(2) as usize];
                 s.op(Op::Advise { start: start << 12, len: len << 12, advice });

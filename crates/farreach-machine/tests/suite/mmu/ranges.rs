@@ -12,7 +12,15 @@ fn rmm15_2_ranges_answer_within_their_bounds() {
     assert_eq!(outcomes, [TagMiss, TagMiss, Hit, Hit, TagMiss, Hit]);
     assert_eq!(
         design.counts().range,
-        RangeCounts { hits: 3, sole_hits: 3, misses: 3, full_searches: 6, walks: 1, nodes: 3, ..RangeCounts::default() }
+        RangeCounts {
+            hits: 3,
+            sole_hits: 3,
+            misses: 3,
+            full_searches: 6,
+            walks: 1,
+            nodes: 3,
+            ..RangeCounts::default()
+        }
     );
 }
 
@@ -71,7 +79,8 @@ fn f_6_ranges_before_the_first_level() {
     assert_eq!(design.entries().len(), 3, "first level, second level and range of the one miss");
 }
 
-/// F-8, AMB-85, AMB-89, RMM15-4, RMM15-41: where range hits fill the second level as well, other pages lose their place there.
+/// F-8, AMB-85, AMB-89, RMM15-4, RMM15-41: where range hits fill the second level as well, other pages lose their place
+/// there.
 #[test]
 fn f_8_the_second_level_is_left_to_the_others() {
     let memory = Memory { ranges: vec![range(0, 100_000)], ..Memory::default() };
@@ -120,14 +129,19 @@ fn amb_89_parallel_hardware_walks_no_more_than_the_emulation() {
     }
 }
 
-/// H-RM-19, F-12: with the bit no search is in vain; a predictor wastes some and misses some; without either all pages are searched for.
+/// H-RM-19, F-12: with the bit no search is in vain; a predictor wastes some and misses some; without either all pages
+/// are searched for.
 #[test]
 fn rmm15_6_what_the_range_bit_saves() {
     let memory = Memory { ranges: vec![range(0, 10_000)], ..Memory::default() };
     let counts = |hint: &str| {
         let mut design = tlb("range", &format!("l1d=4K:1,l2=none,range_entries=1,range_hint={hint}"));
         // The range, then pages 2 MB apart without one, each place 20 times.
-        loads(&mut *design, &memory, (0..10).chain((20..40).flat_map(|i| (0..20).map(move |j| 512 * i + j))).chain(0..10));
+        loads(
+            &mut *design,
+            &memory,
+            (0..10).chain((20..40).flat_map(|i| (0..20).map(move |j| 512 * i + j))).chain(0..10),
+        );
         let r = design.counts().range.clone();
         (design.counts().misses, r.walks, r.wasted_walks, r.missed_ranges)
     };
@@ -137,7 +151,8 @@ fn rmm15_6_what_the_range_bit_saves() {
     assert_eq!(counts("predictor"), (401, 41, 40, 0));
 }
 
-/// F-13, RMM15-14: memory without ranges switches it off, memory with ranges on, and a load that stays as it is switches once at most.
+/// F-13, RMM15-14: memory without ranges switches it off, memory with ranges on, and a load that stays as it is
+/// switches once at most.
 #[test]
 fn f_13_counters_switch_the_range_tlb() {
     let memory = Memory { ranges: vec![range(0, 1 << 20)], ..Memory::default() };
@@ -161,12 +176,13 @@ fn f_13_counters_switch_the_range_tlb() {
     assert!(error.starts_with("range_control = counters"), "{error}");
 }
 
-/// AMB-86: what the second level and a range both answer is a hit of the second level and costs nothing besides; a range that answers alone has
-/// its price (RMM15-3), and its walk none (RMM15-5).
+/// AMB-86: what the second level and a range both answer is a hit of the second level and costs nothing besides; a
+/// range that answers alone has its price (RMM15-3), and its walk none (RMM15-5).
 #[test]
 fn amb_86_a_range_costs_where_it_answers_alone() {
     let mut s = Stream::new();
-    // The first page is walked for, and in the second level from then on; the next three are the range's; then the first again.
+    // The first page is walked for, and in the second level from then on; the next three are the range's; then the
+    // first again.
     s.start().anon(0x100, 16).loads([0x100, 0x101, 0x102, 0x103, 0x100]);
     let out = run(&["rmm15/range:l1d=4K:2,memory=1M,range_hit_cycles=5"], &s);
     let (c, cost) = (&out.machine(0).counts.tlb, &out.machine(0).cost);

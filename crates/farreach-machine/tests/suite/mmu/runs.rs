@@ -33,7 +33,8 @@ fn a_run_shares_an_entry() {
     struct Runs;
     impl PageTableView for Runs {
         fn pte(&self, _: Asid, vpn: Vpn) -> Option<Pte> {
-            // Pages 0..4 in a run that is not aligned; of 4..8 two runs and a page with other attributes; 8..12 backwards.
+            // Pages 0..4 in a run that is not aligned; of 4..8 two runs and a page with other attributes; 8..12
+            // backwards.
             let (pfn, attr) = match vpn.0 {
                 0..6 => (1001 + vpn.0, 3),
                 6 => (2006, 3),
@@ -85,7 +86,8 @@ fn rows(keys: &str, pages: impl IntoIterator<Item = u64>) -> (Vec<(u64, u64)>, u
         design.access(at, Rows.pte(Asid(0), Vpn(vpn)).unwrap(), &Rows, &mut Unfiltered::default());
     }
     let runs = design.entries().into_iter().filter(|e| e.slot >= 2);
-    let mut runs: Vec<(u64, u64)> = runs.map(|e| (e.base.0, e.pages.last().map_or(0, |(offset, ..)| offset + 1))).collect();
+    let mut runs: Vec<(u64, u64)> =
+        runs.map(|e| (e.base.0, e.pages.last().map_or(0, |(offset, ..)| offset + 1))).collect();
     runs.sort_unstable();
     (runs, design.counts().misses, design.counts().merges)
 }
@@ -115,7 +117,11 @@ fn superpages_share_the_array_of_runs() {
     let huge = Memory { order: 9, ..Memory::default() };
     let mut design = tlb("coalesced", keys);
     loads(&mut *design, &huge, [0, 512, 1, 513, 1024, 2]);
-    assert_eq!((design.counts().misses, design.counts().evictions, design.counts().merges), (4, 2, 0), "they join nothing");
+    assert_eq!(
+        (design.counts().misses, design.counts().evictions, design.counts().merges),
+        (4, 2, 0),
+        "they join nothing"
+    );
     // Split, they are true no more; a run of base pages stays.
     let plain = Memory::default();
     let mut design = tlb("coalesced", keys);

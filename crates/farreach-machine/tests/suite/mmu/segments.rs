@@ -62,7 +62,8 @@ fn ds13_25_emulation() {
     let segment = Segment { base: Vpn(1000), limit: Vpn(2000), pfn: Pfn(1000 + DISTANCE) };
     let memory = Memory { segment: Some(segment), ..Memory::default() };
     let [mut registers, mut emulated, mut none] =
-        [("segment", ""), ("segment", "segment_served_by=pages"), ("hierarchy", "")].map(|(kind, keys)| tlb(kind, keys));
+        [("segment", ""), ("segment", "segment_served_by=pages"), ("hierarchy", "")]
+            .map(|(kind, keys)| tlb(kind, keys));
     let mut rng = Pcg64Mcg::seed_from_u64(1);
     for _ in 0..20_000 {
         let vpn = [950 + rng.next_u64() % 1100, rng.next_u64() % 3000][(rng.next_u64() % 2) as usize];
@@ -76,14 +77,16 @@ fn ds13_25_emulation() {
     assert!(registers.counts().misses <= emulated.counts().misses - inside, "freed entries only help here");
 }
 
-/// F-20: so many sets of registers are a range TLB of as many entries before everything else, when it has once found them in its table.
+/// F-20: so many sets of registers are a range TLB of as many entries before everything else, when it has once found
+/// them in its table.
 #[test]
 fn f_20_several_segments_are_a_range_tlb_without_a_table() {
     let k = 5;
     let memory = Memory { ranges: (0..k).map(|i| range(1000 * i, 100 + 50 * i)).collect(), ..Memory::default() };
     let mut segments = tlb("segment", &format!("segments={k},l1d=4K:8,l2=4K:32"));
     let mut ranges = tlb("range", &format!("range_entries={k},range_order=first,l1d=4K:8,l2=4K:32"));
-    // The range TLB learns its ranges by one miss each, which the registers need not. Then both forget what they have of pages.
+    // The range TLB learns its ranges by one miss each, which the registers need not. Then both forget what they have
+    // of pages.
     loads(&mut *ranges, &memory, (0..k).map(|i| 1000 * i));
     assert_eq!(ranges.counts().misses, k);
     let others: Vec<u64> = (0..100).map(|i| 500 + 1000 * (i % k) + i / k).collect();

@@ -26,7 +26,8 @@ pub(super) fn differ(what: &str, skip: &[&str], a: &Json, b: &Json, text: &mut S
     match (a, b) {
         _ if a == b => {}
         (Json::Object(a), Json::Object(b)) => {
-            for name in a.keys().chain(b.keys().filter(|n| !a.contains_key(*n))).filter(|n| !skip.contains(&n.as_str())) {
+            for name in a.keys().chain(b.keys().filter(|n| !a.contains_key(*n))).filter(|n| !skip.contains(&n.as_str()))
+            {
                 let (a, b) = (a.get(name).unwrap_or(&Json::Null), b.get(name).unwrap_or(&Json::Null));
                 differ(&format!("{what}.{name}"), skip, a, b, text);
             }
@@ -50,13 +51,19 @@ pub(super) fn entry_differences(ours: &[EntryView], oracle: &[EntryView]) -> Str
 }
 
 /// The laboratory's results against those of the oracle, machine by machine; empty: no difference.
-pub(super) fn compare(machines: &[Machine], result: &RunResult, entries: &[Vec<EntryView>], oracle: &[OracleResult]) -> String {
+pub(super) fn compare(
+    machines: &[Machine],
+    result: &RunResult,
+    entries: &[Vec<EntryView>],
+    oracle: &[OracleResult],
+) -> String {
     let mut text = String::new();
     for (((m, r), e), o) in machines.iter().zip(&result.machines).zip(entries).zip(oracle) {
         let mut found = differences("os", OS_SKIP, &r.counts.os, &o.os);
         found += &differences("lookups", &[], &result.workload.lookups, &o.lookups);
         found += &differences("references", &[], &result.workload.references, &o.references);
-        let memory = [r.memory.resident_bytes, r.memory.reserved_bytes, r.memory.mapped_bytes, result.workload.touched_bytes];
+        let memory =
+            [r.memory.resident_bytes, r.memory.reserved_bytes, r.memory.mapped_bytes, result.workload.touched_bytes];
         let pages = [o.peaks.busy, o.peaks.reserved, o.peaks.mapped].map(|n| n << (BASE_SHIFT + m.run.os.k));
         let peaks = [pages[0], pages[1], pages[2], o.touched << BASE_SHIFT];
         found += &differences("resident, reserved, mapped, touched", &[], &memory, &peaks);
@@ -78,7 +85,8 @@ pub(super) fn check(seed: u64, stream: &Stream, machines: &[Machine]) -> Result<
     let options = |plain, limit| Options { plain, seed, limit, ..Options::default() };
     let both = |limit| {
         let fast = simulate(machines, &batches, options(false, limit)).map_err(|e| format!("with shortcuts: {e}"))?;
-        let plain = simulate(machines, &batches, options(true, limit)).map_err(|e| format!("without shortcuts: {e}"))?;
+        let plain =
+            simulate(machines, &batches, options(true, limit)).map_err(|e| format!("without shortcuts: {e}"))?;
         if fast != plain {
             let mut text = differences("result", &[], &fast.0, &plain.0);
             fast.1.iter().zip(&plain.1).for_each(|(f, p)| text += &entry_differences(f, p));
@@ -93,7 +101,8 @@ pub(super) fn check(seed: u64, stream: &Stream, machines: &[Machine]) -> Result<
         return Err(text);
     }
     // T94-47: without promotion the faults are the program's, whatever the placement and the memory.
-    let plain = machines.iter().zip(&oracle).filter(|(m, _)| m.run.os.promote.is_empty() && m.run.os.two_size.is_none());
+    let plain =
+        machines.iter().zip(&oracle).filter(|(m, _)| m.run.os.promote.is_empty() && m.run.os.two_size.is_none());
     let faults = |o: &OracleResult| [o.os.page_faults, o.os.protection_faults, o.os.cow_copies, o.os.dirty_pages];
     let faults: BTreeSet<_> = plain.map(|(m, o)| (m.run.os.k, faults(o))).collect();
     if faults.iter().zip(faults.iter().skip(1)).any(|(a, b)| a.0 == b.0) {
@@ -156,7 +165,9 @@ pub(super) fn check_system(seed: u64, stream: &Stream, machine: &Machine) -> Res
             for &(asid, vpn) in &seen {
                 let (got, expected) = (ours.pte(asid, vpn), oracle.pte(asid, vpn));
                 if got != expected {
-                    return Err(format!("after item {i}, {item:x?}: {asid:?} {vpn:x?} is {got:?}, expected {expected:?}"));
+                    return Err(format!(
+                        "after item {i}, {item:x?}: {asid:?} {vpn:x?} is {got:?}, expected {expected:?}"
+                    ));
                 }
             }
         }

@@ -31,7 +31,8 @@ pub(super) fn stream(seed: u64, actions: u64, maps: bool) -> Stream {
     let mut dice = Dice::new(seed);
     let blocks = blocks(&mut dice);
     let first = Asid(dice.pick(&[0, 0, 3]));
-    let mut g = Generator { dice, blocks, steps: Vec::new(), live: BTreeMap::new(), current: first, next: first.0 + 1, maps };
+    let mut g =
+        Generator { dice, blocks, steps: Vec::new(), live: BTreeMap::new(), current: first, next: first.0 + 1, maps };
     g.begin(None);
     for _ in 0..actions {
         g.act();

@@ -24,7 +24,8 @@ pub(super) fn classes(dice: &mut Dice) -> (String, Vec<Class>) {
     let memory = ("heap", vec![Class::Memory, Class::SharedMemory]);
     let (disk, nfs) = (("file", vec![Class::DiskFile]), ("nfs", vec![Class::NfsFile]));
     let all = vec![disk.clone(), nfs.clone(), memory.clone()];
-    let chosen = dice.pick(&[all.clone(), all.clone(), all.clone(), all, vec![memory.clone()], vec![disk, nfs], vec![memory]]);
+    let chosen =
+        dice.pick(&[all.clone(), all.clone(), all.clone(), all, vec![memory.clone()], vec![disk, nfs], vec![memory]]);
     (chosen.iter().map(|c| c.0).collect::<Vec<_>>().join("+"), chosen.into_iter().flat_map(|c| c.1).collect())
 }
 
@@ -96,7 +97,8 @@ pub(super) fn hardware(dice: &mut Dice, seed: u64, k: u32) -> (String, TlbConfig
     }
     match kind {
         TlbKind::Superpage => {
-            c.orders = dice.pick(&[vec![0, 4], vec![0, 4], vec![0, 2], vec![0, 1, 3, 6], vec![0, 1, 2, 3, 4, 5, 6], vec![0]]);
+            c.orders =
+                dice.pick(&[vec![0, 4], vec![0, 4], vec![0, 2], vec![0, 1, 3, 6], vec![0, 1, 2, 3, 4, 5, 6], vec![0]]);
             write!(text, "sizes={},", sizes(&c.orders.iter().map(|o| 1 << o).collect::<Vec<_>>(), k)).unwrap();
         }
         TlbKind::Complete | TlbKind::Partial => {
@@ -146,12 +148,16 @@ pub(super) fn machines(seed: u64, stream: &Stream, memory: MemorySize) -> Vec<Ma
         if tight {
             let tlb = TlbConfig { entries: 1, ..TlbConfig::new(TlbKind::Single) };
             let items = stream.items();
-            let mut frames =
-                run(&RunConfig { tlb: tlb.clone(), os: os.clone() }, &items).peaks.busy.max(1) + dice.pick(&SPARE_FRAMES);
+            let mut frames = run(&RunConfig { tlb: tlb.clone(), os: os.clone() }, &items).peaks.busy.max(1)
+                + dice.pick(&SPARE_FRAMES);
             os.frames = Some(frames);
-            // Where frames lie decides what is promoted, and what is promoted may be populated: it can take more than without end.
-            let short = |os: &OsConfig| caught(|| Ok(run(&RunConfig { tlb: tlb.clone(), os: os.clone() }, &items))).err();
-            while (!os.promote.is_empty() || os.two_size.is_some()) && short(&os).is_some_and(|e| e.contains("out of memory")) {
+            // Where frames lie decides what is promoted, and what is promoted may be populated: it can take more than
+            // without end.
+            let short =
+                |os: &OsConfig| caught(|| Ok(run(&RunConfig { tlb: tlb.clone(), os: os.clone() }, &items))).err();
+            while (!os.promote.is_empty() || os.two_size.is_some())
+                && short(&os).is_some_and(|e| e.contains("out of memory"))
+            {
                 frames += 8;
                 os.frames = Some(frames);
             }

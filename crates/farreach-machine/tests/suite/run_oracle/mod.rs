@@ -1,17 +1,18 @@
-//! Operating systems and whole machines against the plain oracle, on hostile streams of events: several address spaces that map,
-//! unmap, move, grow, protect, drop, fork, copy on write, exec and exit; stray and forbidden references, references that cross
-//! pages, blocks of all shapes; memories so tight that reservations are taken back, and endless ones; traces that never say
-//! what is mapped.
+//! Operating systems and whole machines against the plain oracle, on hostile streams of events: several address spaces
+//! that map, unmap, move, grow, protect, drop, fork, copy on write, exec and exit; stray and forbidden references,
+//! references that cross pages, blocks of all shapes; memories so tight that reservations are taken back, and endless
+//! ones; traces that never say what is mapped.
 //!
-//! * [`ca_38_translations_agree_step_by_step`]: the operating system alone, side by side with the oracle, compared after each
-//!   reference and event: every translation, every count, and the frames (XC-6).
-//! * The others: [`Lab`] with several machines at once, as a user runs it. Every count of hardware and system, lookups and
-//!   references, the entries at the end with their translations must be the oracle's; and a run with shortcuts must end in the very
-//!   same result as one without.
+//! * [`ca_38_translations_agree_step_by_step`]: the operating system alone, side by side with the oracle, compared
+//!   after each reference and event: every translation, every count, and the frames (XC-6).
+//! * The others: [`Lab`] with several machines at once, as a user runs it. Every count of hardware and system, lookups
+//!   and references, the entries at the end with their translations must be the oracle's; and a run with shortcuts must
+//!   end in the very same result as one without.
 //!
-//! A failure is shrunk first (events are left out while it stays one) and printed with seed and configuration. To repeat one
-//! stream: `FARREACH_SEED=123 cargo test -p farreach-machine --test suite run_oracle`.
-//! Covers XC-1, XC-3, XC-5, XC-6, T94-40 to T94-61, AMB-2, AMB-6, AMB-7, AMB-8, AMB-9, AMB-10, AMB-11, AMB-12, AMB-13, AMB-22, AMB-23, AMB-24; CA-38.
+//! A failure is shrunk first (events are left out while it stays one) and printed with seed and configuration. To
+//! repeat one stream: `FARREACH_SEED=123 cargo test -p farreach-machine --test suite run_oracle`. Covers XC-1, XC-3,
+//! XC-5, XC-6, T94-40 to T94-61, AMB-2, AMB-6, AMB-7, AMB-8, AMB-9, AMB-10, AMB-11, AMB-12, AMB-13, AMB-22, AMB-23,
+//! AMB-24; CA-38.
 
 mod compare;
 mod generator;
@@ -188,7 +189,10 @@ fn caught<T>(f: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     MUTE_PANICS.set(false);
     result.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
-        Err(format!("panic: {}", text.unwrap_or_else(|| panic.downcast_ref::<&str>().map_or("?".into(), |t| (*t).into()))))
+        Err(format!(
+            "panic: {}",
+            text.unwrap_or_else(|| panic.downcast_ref::<&str>().map_or("?".into(), |t| (*t).into()))
+        ))
     })
 }
 
@@ -289,7 +293,10 @@ fn xc_6_t94_46_runs_in_tight_memory_agree() {
 #[test]
 fn xc_1_xc_3_runs_without_map_events_agree() {
     let totals = runs(60, 60, false, MemorySize::Either);
-    all_happened(&totals, &["io_bytes", "pages_prefetched", "refused_small_object", "wild_faults", "forbidden_accesses"]);
+    all_happened(
+        &totals,
+        &["io_bytes", "pages_prefetched", "refused_small_object", "wild_faults", "forbidden_accesses"],
+    );
 }
 
 /// A real program, as Valgrind's Lackey tells it, through the default designs.

@@ -19,7 +19,8 @@ impl Run {
         machine.switch(Asid(0));
         Run { machine, table: Table::default(), name: name.into() }
     }
-    /// After a fetch from another segment, so that handlers are resident, and the first segment's entries are not in the way.
+    /// After a fetch from another segment, so that handlers are resident, and the first segment's entries are not in
+    /// the way.
     fn begun(name: &str) -> Run {
         let mut run = Run::new(name);
         run.go(Kind::Fetch, 0x7000_0040);
@@ -55,14 +56,15 @@ fn mips_costs() {
     let c = r.counts();
     assert_eq!((c.tlb_misses, c.tlb_root_misses, c.handler.fetch_runs, c.handler.data_runs), (1, 1, 1, 1));
     assert_eq!((c.handler.l1i_misses, c.handler.l2i_misses, c.handler.loads, c.handler.l2d_misses), (6, 6, 2, 2));
-    // Cold: 10 + 10, root 110, entry 110. Same page: nothing, though both levels miss. Next page, same line of entries: 10. Another line:
-    // 10 + 110. Another page of the table: root resident in its line, so 10 + 10 + 110; another segment: all.
+    // Cold: 10 + 10, root 110, entry 110. Same page: nothing, though both levels miss. Next page, same line of entries:
+    // 10. Another line: 10 + 110. Another page of the table: root resident in its line, so 10 + 10 + 110; another
+    // segment: all.
     assert_eq!(r.loads(&GOLDEN), [240, 0, 10, 120, 130, 240]);
     assert_eq!(r.loads(&GOLDEN), [0; 6], "all pages are in the TLB now");
 }
 
-/// SV97-30: in the machine, too, pages of the page table have slots of their own. With one ordinary slot two pages displace each other for
-/// ever, and the page of the page table that has both their entries stays.
+/// SV97-30: in the machine, too, pages of the page table have slots of their own. With one ordinary slot two pages
+/// displace each other for ever, and the page of the page table that has both their entries stays.
 #[test]
 fn sv97_30_pages_of_the_page_table_stay_in_their_slots() {
     for split in ["false", "true"] {
@@ -105,7 +107,8 @@ fn event_classes() {
     assert_eq!(c.data.l2_misses, c.data.events[4] + c.data.events[5]);
 }
 
-/// H-SV-2: on TLB misses that hit a cache softvm pays nothing; on cache misses that hit the TLB it pays where the TLB machine does not.
+/// H-SV-2: on TLB misses that hit a cache softvm pays nothing; on cache misses that hit the TLB it pays where the TLB
+/// machine does not.
 #[test]
 fn who_pays_where() {
     // 80 pages, a line each, all in the caches: the TLB misses, the caches do not.
@@ -133,7 +136,10 @@ fn spur_and_vmp_costs() {
     // The local memory is read as often as the caches would be.
     let mut vmp = Run::new("sv97/vmp");
     vmp.go(Kind::Load, 0x1000);
-    assert_eq!((vmp.counts().handler.loads, vmp.counts().handler.l1d_misses, vmp.counts().handler.l2d_misses), (2, 1, 0));
+    assert_eq!(
+        (vmp.counts().handler.loads, vmp.counts().handler.l1d_misses, vmp.counts().handler.l2d_misses),
+        (2, 1, 0)
+    );
     let mut spur = Run::new("sv97/spur");
     spur.go(Kind::Fetch, 0x1000);
     assert_eq!((spur.counts().handler.l1i_misses, spur.counts().handler.fetch_runs), (0, 1));

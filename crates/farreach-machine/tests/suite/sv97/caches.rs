@@ -1,4 +1,5 @@
-//! The cache model against a plain one that shares no code with it: sets as lists with time stamps, every level asked at every reference.
+//! The cache model against a plain one that shares no code with it: sets as lists with time stamps, every level asked
+//! at every reference.
 
 use farreach_hw::cache::{Cache, Found, Shape, Side};
 use farreach_types::translation::Attr;

@@ -42,8 +42,8 @@ fn sharing_by_identifier() {
     assert_eq!(w.counts().flushed_lines, 2, "the line and that of its page table entry");
 }
 
-/// CA-23, SV97-17: what a load of one alias finds after a store through the other. Data is stale if the line it finds was in the cache
-/// before the store, or came from memory while the stored line had not gone there.
+/// CA-23, SV97-17: what a load of one alias finds after a store through the other. Data is stale if the line it finds
+/// was in the cache before the store, or came from memory while the stored line had not gone there.
 fn stale(overrides: &str, distance: u64) -> (bool, u64) {
     let mut w = World::new(overrides);
     let (a, b) = (0x5000, 0x5000 + distance);
@@ -170,7 +170,8 @@ fn superpages() {
     assert_eq!((run(4), run(0)), ((16, 0, 3), (16, 0, 6)));
 }
 
-/// SV97-24 with k = 2: the fifth chunk takes the identifier of the oldest; whatever was cached under it is gone, the rest is not.
+/// SV97-24 with k = 2: the fifth chunk takes the identifier of the oldest; whatever was cached under it is gone, the
+/// rest is not.
 #[test]
 fn identifiers_run_out() {
     let mut w = World::new("id_bits=2");
@@ -246,7 +247,8 @@ fn protection_sweep() {
     assert_eq!((c.sweep_l1_looked, c.sweep_l1_changed), (256, 10));
     assert_eq!((c.sweep_l2_looked, c.sweep_l2_changed), (256, 50));
     let rows = farreach_cost::system::rows(&c, &Default::default(), &w.params);
-    let cycles: f64 = rows.iter().filter(|r| r.event.starts_with("protection sweep")).map(|r| r.count as f64 * r.penalty).sum();
+    let cycles: f64 =
+        rows.iter().filter(|r| r.event.starts_with("protection sweep")).map(|r| r.count as f64 * r.penalty).sum();
     assert_eq!(cycles, 6908.0, "SV97-44");
     assert_eq!(w.cached(0, 0x5000), [true; 2], "nothing is flushed");
     assert_eq!(w.machine.cached_lines(1, Asid(0), 0x5000)[0].unwrap().attr(), Attr(Attr::READ));

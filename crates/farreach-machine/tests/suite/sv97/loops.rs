@@ -1,5 +1,5 @@
-//! The loop of lines: shortcuts change nothing, both families agree about the program, and the whole machine counts what a plain model of
-//! the paper's pseudo-code counts (SV97-1, SV97-4, SV97-25).
+//! The loop of lines: shortcuts change nothing, both families agree about the program, and the whole machine counts
+//! what a plain model of the paper's pseudo-code counts (SV97-1, SV97-4, SV97-25).
 
 use super::world::{Table, system};
 use farreach_hw::system::Item;
@@ -42,8 +42,8 @@ fn same(a: &MachineResult, b: &MachineResult, place: &str) {
     assert_eq!(a.regions, b.regions, "{place}: {}", a.name);
 }
 
-/// Skipping references to the line just touched, and leaving repetitions out of blocks, is exact: on programs with everything a trace can
-/// have. In debug builds each line that is hit is compared with the page table (XC-3, CA-38).
+/// Skipping references to the line just touched, and leaving repetitions out of blocks, is exact: on programs with
+/// everything a trace can have. In debug builds each line that is hit is compared with the page table (XC-3, CA-38).
 #[test]
 fn shortcuts_are_exact() {
     for seed in 0..4 {
@@ -61,9 +61,10 @@ fn shortcuts_are_exact() {
     }
 }
 
-/// Machines that differ in the size of the first level alone are simulated as one: each counts what it counts by itself and without shortcuts. First levels of
-/// one set to as large as the second level, second levels so small that much is flushed and written back, handlers that displace what they serve, identifiers that run
-/// out, TLBs; and machines that must not be put together, because the first level decides what happens (lines behind a raise, sets, longer lines).
+/// Machines that differ in the size of the first level alone are simulated as one: each counts what it counts by itself
+/// and without shortcuts. First levels of one set to as large as the second level, second levels so small that much is
+/// flushed and written back, handlers that displace what they serve, identifiers that run out, TLBs; and machines that
+/// must not be put together, because the first level decides what happens (lines behind a raise, sets, longer lines).
 #[test]
 fn a_family_is_exact() {
     let sizes = ["64", "256", "512", "1K", "2K", "8K", "64K"];
@@ -106,7 +107,10 @@ fn a_family_is_exact() {
         let counts = || together.machines.iter().filter_map(|m| m.system.as_ref());
         assert!(counts().all(|s| s.data.l1_misses > 0), "seed {seed}");
         assert!(counts().any(|s| s.flushed_lines > 100) && counts().any(|s| s.lazy_traps > 0), "seed {seed}");
-        assert!(counts().any(|s| s.sweep_l1_changed > 0) && counts().any(|s| s.write_back.l1d_misses > 0), "seed {seed}");
+        assert!(
+            counts().any(|s| s.sweep_l1_changed > 0) && counts().any(|s| s.write_back.l1d_misses > 0),
+            "seed {seed}"
+        );
     }
 }
 
@@ -158,7 +162,8 @@ fn counts_add_up() {
             }
             let overhead: f64 = m.overhead.iter().map(|r| r.count as f64 * r.penalty).sum();
             assert_eq!(overhead.round() as u64, m.cost.cycles, "{}", m.name);
-            // SV97-45: a share of all time, which has an instruction to a cycle and the program's own misses at 20 and 90.
+            // SV97-45: a share of all time, which has an instruction to a cycle and the program's own misses at 20 and
+            // 90.
             let instructions = result.workload.instructions as f64;
             let own = |s: &SideCounts| (20 * s.l1_misses + 90 * s.l2_misses) as f64;
             let (rest, spent) = (instructions + own(&s.fetch) + own(&s.data), m.cost.cycles as f64);
@@ -199,7 +204,8 @@ impl Naive {
     }
 }
 
-/// The pseudo-code of SV97-25 with a write-through first level (which dirties the same second-level lines), over naive caches.
+/// The pseudo-code of SV97-25 with a write-through first level (which dirties the same second-level lines), over naive
+/// caches.
 struct Pseudo {
     sides: [Naive; 2],
     /// Chunks in registers, oldest load first; the identifier of every chunk touched.

@@ -1,4 +1,5 @@
-//! CA-21, CA-22: the miss algorithm and its two instructions (SV97-5, SV97-6, SV97-7, SV97-8, SV97-15, SV97-20, SV97-21, SV97-41).
+//! CA-21, CA-22: the miss algorithm and its two instructions (SV97-5, SV97-6, SV97-7, SV97-8, SV97-15, SV97-20,
+//! SV97-21, SV97-41).
 
 use super::world::{RWX, World};
 use farreach_hw::cache::Line;
@@ -11,7 +12,8 @@ use farreach_types::translation::Attr;
 #[test]
 fn golden_costs() {
     let mut w = World::new("");
-    // A fetch brings the handler's code in, and nothing that the data references below would find: its segment is another.
+    // A fetch brings the handler's code in, and nothing that the data references below would find: its segment is
+    // another.
     w.go(0, Kind::Fetch, 0x7000_0040);
     let code = w.counts().handler;
     assert_eq!((code.l1i_misses, code.l2i_misses), (3, 3), "ten instructions are three lines of 16 bytes");
@@ -38,7 +40,8 @@ fn golden_costs() {
     assert_eq!(w.counts().data.l2_misses, 6);
 }
 
-/// A first fetch: the datum of an instruction miss goes to the instruction side (AMB-41), page table entries to the data side.
+/// A first fetch: the datum of an instruction miss goes to the instruction side (AMB-41), page table entries to the
+/// data side.
 #[test]
 fn sides() {
     let mut w = World::new("");
@@ -121,7 +124,8 @@ fn a_modified_victim_is_translated_again() {
     assert_eq!((kept.dirty_victims, kept.write_back.data_runs), (1, 0), "SV97-21: the line knows its physical address");
 }
 
-/// SV97-20: a write-back can bring about a write-back, but not without end: each removes a modified line and brings in none.
+/// SV97-20: a write-back can bring about a write-back, but not without end: each removes a modified line and brings in
+/// none.
 #[test]
 fn write_backs_end() {
     // Two lines to a side: page table entries and data fight for them.

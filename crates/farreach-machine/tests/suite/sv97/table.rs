@@ -10,8 +10,8 @@ fn organisations() -> impl Iterator<Item = &'static str> {
     TABLES.iter().map(|t| t.name).filter(|name| *name != "linear")
 }
 
-/// No two mapped pages have their entry in one place, a page's entry stays where it is while nothing changes, and every load is at an
-/// address inside physical memory. Random maps, unmaps, and ends of segments.
+/// No two mapped pages have their entry in one place, a page's entry stays where it is while nothing changes, and every
+/// load is at an address inside physical memory. Random maps, unmaps, and ends of segments.
 #[test]
 fn entries_are_distinct_and_stay() {
     for name in organisations() {
@@ -20,8 +20,8 @@ fn entries_are_distinct_and_stay() {
         let mut mapped = HashSet::new();
         let mut most = 0;
         for step in 0..3000 {
-            let page =
-                (u64::from(random.random_range(0..3u32)) << 16) | (random.random_range(0..40u64) * random.random_range(1..200));
+            let page = (u64::from(random.random_range(0..3u32)) << 16)
+                | (random.random_range(0..40u64) * random.random_range(1..200));
             match random.random_range(0..100) {
                 0..20 => {
                     organisation.unmap(page);
@@ -61,8 +61,9 @@ fn entries_are_distinct_and_stay() {
     }
 }
 
-/// What a program counts of its own does not depend on the page table as long as the caches are not touched by it: here, first-level
-/// accesses and pages needing a translation; and the misses of the handler are those of the organisation.
+/// What a program counts of its own does not depend on the page table as long as the caches are not touched by it:
+/// here, first-level accesses and pages needing a translation; and the misses of the handler are those of the
+/// organisation.
 #[test]
 fn loads_of_a_cold_page() {
     // Runs, loads, loads that miss L2 at physical addresses, entries fetched for an interrupted handler.

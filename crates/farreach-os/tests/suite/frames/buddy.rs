@@ -319,7 +319,10 @@ fn rmm15_27b_the_remainder_returns_to_the_lists() {
     assert_eq!((0..6).map(|o| buddy.free_blocks(o).unwrap()).collect::<Vec<_>>(), [1, 0, 1, 0, 1, 1]);
     assert_eq!((buddy.alloc_from_next_larger(33), buddy.alloc_from_next_larger(0)), (None, None));
     assert_eq!(buddy.eager_from_next_larger(43).blocks, blocks(&[(32, 32), (16, 11)]));
-    assert_eq!(buddy.eager_from_next_larger(11), Eager { blocks: blocks(&[(28, 4), (12, 4), (27, 1), (11, 1)]), missing: 1 });
+    assert_eq!(
+        buddy.eager_from_next_larger(11),
+        Eager { blocks: blocks(&[(28, 4), (12, 4), (27, 1), (11, 1)]), missing: 1 }
+    );
 }
 
 #[test]

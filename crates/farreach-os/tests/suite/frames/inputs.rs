@@ -1,7 +1,9 @@
 //! Fragmentation, page colouring, keys.
 
 use super::{conserved, pins};
-use farreach_os::frames::{BlockAllocator, Buddy, Colouring, Fragmentation, FrameAllocator, PhysicalMemory, Pick, keys};
+use farreach_os::frames::{
+    BlockAllocator, Buddy, Colouring, Fragmentation, FrameAllocator, PhysicalMemory, Pick, keys,
+};
 use farreach_types::addr::{Pfn, Vpn};
 use farreach_types::params::Params;
 use proptest::prelude::*;
@@ -22,7 +24,9 @@ fn counts(memory: PhysicalMemory, max_order: u32) -> Vec<u64> {
 #[test]
 fn a_fraction_pins_exactly_so_many_everywhere() {
     let pin = |fraction, seed, frames| Fragmentation::Fraction { fraction, seed }.resolve(Some(frames)).unwrap();
-    for (fraction, frames, pinned) in [(0.29, 100, 29), (0.5, 1 << 20, 1 << 19), (0.99, 1000, 990), (0.0, 10, 0), (0.3, 1, 0)] {
+    for (fraction, frames, pinned) in
+        [(0.29, 100, 29), (0.5, 1 << 20, 1 << 19), (0.99, 1000, 990), (0.0, 10, 0), (0.3, 1, 0)]
+    {
         assert_eq!(pin(fraction, 7, frames).pinned().count(), pinned);
     }
     assert_eq!(pin(0.5, 7, 4096), pin(0.5, 7, 4096));
@@ -181,7 +185,8 @@ fn keys_build_what_they_say() {
     let mut fifo = build(serde_json::json!({})).unwrap();
     assert_eq!((fifo.total(), fifo.alloc_near(Vpn(9)), fifo.blocks_mut().is_none()), (None, Some(Pfn(0)), true));
     let mut buddy =
-        build(serde_json::json!({"allocator": "buddy", "memory": "1T", "max_order": 20, "address_ordered": true})).unwrap();
+        build(serde_json::json!({"allocator": "buddy", "memory": "1T", "max_order": 20, "address_ordered": true}))
+            .unwrap();
     assert_eq!((buddy.total(), buddy.blocks_mut().map(|b| b.max_order())), (Some(1 << 28), Some(20)));
     let mut colouring = build(serde_json::json!({"allocator": "colouring", "colours": 8, "memory": "1M"})).unwrap();
     assert_eq!(colouring.alloc_near(Vpn(13)).map(|p| p.0 % 8), Some(5));
@@ -198,7 +203,10 @@ fn keys_refuse_with_key_value_and_what_is_allowed() {
     for (given, words) in [
         (serde_json::json!({"memory": 5000}), ["memory", "5000", "base pages of 4K"]),
         (serde_json::json!({"fragmentation": 0.5}), ["fragmentation", "0.5", "memory=1G"]),
-        (serde_json::json!({"fragmentation": 0.5, "pattern": "p"}), ["fragmentation = 0.5", "pattern = 'p'", "only one"]),
+        (
+            serde_json::json!({"fragmentation": 0.5, "pattern": "p"}),
+            ["fragmentation = 0.5", "pattern = 'p'", "only one"],
+        ),
     ] {
         let Err(e) = build(given) else { panic!("{words:?} is accepted") };
         assert!(words.iter().all(|w| e.contains(w)), "{e}");

@@ -1,4 +1,5 @@
-//! The page of a process's contiguity: how few ranges cover its memory, how large they are, and what hardware would need to reach it.
+//! The page of a process's contiguity: how few ranges cover its memory, how large they are, and what hardware would
+//! need to reach it.
 
 mod numbers;
 mod time;
@@ -59,8 +60,13 @@ fn title(result: &ContiguityResult) -> String {
     let ranges = |n: u64| counted(n, "range");
     let ideal = peak.virtual_ranges.cover[2];
     match peak.physical_ranges.as_ref().map(|r| r.cover[2]) {
-        None => format!("Placed ideally, 99\u{a0}% of {memory} would lie in {}; where it lies is not visible.", ranges(ideal)),
-        Some(n) if n <= ideal => format!("99\u{a0}% of {memory} lies in {}, as few as ideal placement would make.", ranges(n)),
+        None => format!(
+            "Placed ideally, 99\u{a0}% of {memory} would lie in {}; where it lies is not visible.",
+            ranges(ideal)
+        ),
+        Some(n) if n <= ideal => {
+            format!("99\u{a0}% of {memory} lies in {}, as few as ideal placement would make.", ranges(n))
+        }
         Some(n) => format!("99\u{a0}% of {memory} lies in {}; ideal placement would make {}.", ranges(n), count(ideal)),
     }
 }
@@ -163,7 +169,8 @@ fn bucket(i: usize) -> String {
 /// How large the ranges are.
 fn sizes(result: &ContiguityResult) -> Markup {
     let kinds = kinds(&result.peak);
-    let places: Vec<String> = (0..kinds.iter().map(|(_, r)| r.histogram.len()).max().unwrap_or(0)).map(bucket).collect();
+    let places: Vec<String> =
+        (0..kinds.iter().map(|(_, r)| r.histogram.len()).max().unwrap_or(0)).map(bucket).collect();
     let series = |of: usize, unit: fn(u64) -> String| -> Vec<Series> {
         let one = |(name, r): &(&str, &Ranges)| {
             let whole: u64 = r.histogram.iter().map(|entry| entry[of]).sum();
@@ -225,8 +232,9 @@ fn regions(result: &ContiguityResult) -> Markup {
     let most = result.regions.iter().map(|r| r.pages).max().unwrap_or(0).max(1);
     let at = |pages: u64| percent(pages as f64 / most as f64);
     let rest = result.regions.iter().skip(REGIONS);
-    let tip =
-        |r: &RegionContiguity| format!("{}: {}, {} in huge pages", r.region, bytes(r.pages * PAGE), bytes(r.huge_pages * PAGE));
+    let tip = |r: &RegionContiguity| {
+        format!("{}: {}, {} in huge pages", r.region, bytes(r.pages * PAGE), bytes(r.huge_pages * PAGE))
+    };
     html! {
         section {
             h2 { "By region" }

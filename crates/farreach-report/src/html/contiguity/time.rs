@@ -23,8 +23,10 @@ pub(super) fn over_time(result: &ContiguityResult) -> Markup {
         values: looks.iter().map(|s| of(s)).collect(),
     };
     let physical = |of: fn(&Ranges) -> u64| move |s: &ContiguitySample| s.physical_ranges.as_ref().map_or(0, of) as f64;
-    let memory =
-        [line("present", &|s| (s.pages * PAGE) as f64 / MIB), line("in huge pages", &|s| (s.huge_pages * PAGE) as f64 / MIB)];
+    let memory = [
+        line("present", &|s| (s.pages * PAGE) as f64 / MIB),
+        line("in huge pages", &|s| (s.huge_pages * PAGE) as f64 / MIB),
+    ];
     let mut ranges = vec![line("virtual, for 99 %", &|s| s.virtual_ranges.cover[2] as f64)];
     if result.frames_visible {
         ranges.push(line("physical, for 99 %", &physical(|r| r.cover[2])));
@@ -34,7 +36,8 @@ pub(super) fn over_time(result: &ContiguityResult) -> Markup {
         ranges.push(line("physical, all", &physical(|r| r.count)));
     }
     let of = |i: usize| move |s: &ContiguitySample| s.needs.get(i).map_or(0, |need| need.entries_99) as f64;
-    let entries: Vec<Line> = result.peak.needs.iter().enumerate().map(|(i, need)| line(&need.hardware, &of(i))).collect();
+    let entries: Vec<Line> =
+        result.peak.needs.iter().enumerate().map(|(i, need)| line(&need.hardware, &of(i))).collect();
     let most = result.samples.iter().map(|s| s.pages).max().unwrap_or(0);
     let top = Scale::linear((most * PAGE) as f64 / MIB * 1.04);
     html! {

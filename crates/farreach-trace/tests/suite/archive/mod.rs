@@ -67,7 +67,9 @@ pub fn zip(members: &[Member]) -> Vec<u8> {
         let mut packed = m.data.to_vec();
         if !m.stored {
             packed.clear();
-            flate2::read::DeflateEncoder::new(m.data, flate2::Compression::best()).read_to_end(&mut packed).expect("memory");
+            flate2::read::DeflateEncoder::new(m.data, flate2::Compression::best())
+                .read_to_end(&mut packed)
+                .expect("memory");
         }
         let mut crc = flate2::Crc::new();
         crc.update(m.data);
@@ -103,7 +105,9 @@ pub fn zip(members: &[Member]) -> Vec<u8> {
         out.extend([b"PK\x03\x04", &head(known, &local)[..], name.as_bytes(), &local, &packed].concat());
         if m.behind {
             out.extend([b"PK\x07\x08", &crc[..]].concat());
-            sizes.iter().for_each(|n| if m.wide { out.extend(n.to_le_bytes()) } else { out.extend((*n as u32).to_le_bytes()) });
+            sizes
+                .iter()
+                .for_each(|n| if m.wide { out.extend(n.to_le_bytes()) } else { out.extend((*n as u32).to_le_bytes()) });
         }
         let listed = extra(&[sizes[1], sizes[0], place]);
         let head = head([crc, narrow(sizes[0]), narrow(sizes[1])], &listed);

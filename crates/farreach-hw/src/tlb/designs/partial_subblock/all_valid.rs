@@ -9,8 +9,8 @@ use farreach_types::addr::{Vpn, VpnRange};
 use farreach_types::translation::{PageTableView, Pte};
 
 impl PartialTlb {
-    /// A miss in the all-valid variant (T94-21): an entry for the whole region if it is mapped and properly placed, otherwise one
-    /// for the page.
+    /// A miss in the all-valid variant (T94-21): an entry for the whole region if it is mapped and properly placed,
+    /// otherwise one for the page.
     pub(super) fn miss_all_valid(
         &mut self,
         at: Lookup,

@@ -19,7 +19,8 @@ enum Split {
 }
 
 impl PartialTlb {
-    /// The entry that a properly placed page may join, of those from the first with its tag on: lowest index, should there be several (T94-13).
+    /// The entry that a properly placed page may join, of those from the first with its tag on: lowest index, should
+    /// there be several (T94-13).
     pub(in crate::tlb::designs) fn joinable(&self, first: u32, pte: Pte) -> Option<u32> {
         let frames = pte.pfn.align_down(self.order.into());
         let joins = |e: &Subblocks| e.sb_enabled && e.pfn == frames && e.attr == pte.attr;
@@ -32,8 +33,9 @@ impl PartialTlb {
         std::iter::successors(some(first), move |&slot| some(self.store.next(slot)))
     }
 
-    /// Why a page can join none of the entries with its tag; there are some. The nearest miss counts: an entry that differs
-    /// only in attributes before one in another frame group; entries of pages out of place are nobody's to join.
+    /// Why a page can join none of the entries with its tag; there are some. The nearest miss counts: an entry that
+    /// differs only in attributes before one in another frame group; entries of pages out of place are nobody's to
+    /// join.
     fn split(&self, first: u32, pte: Pte, aligned: bool) -> Split {
         let frames = pte.pfn.align_down(self.order.into());
         let enabled = || self.slots_from(first).map(|slot| self.store.get(slot)).filter(|e| e.sb_enabled);
@@ -44,8 +46,8 @@ impl PartialTlb {
         }
     }
 
-    /// T94-13, for a page of which this was `found`. Returns the slot and whether the page joined an entry; `None` if the victim would have been
-    /// `keep`.
+    /// T94-13, for a page of which this was `found`. Returns the slot and whether the page joined an entry; `None` if
+    /// the victim would have been `keep`.
     fn fill(
         &mut self,
         at: Lookup,
@@ -101,8 +103,8 @@ impl PartialTlb {
         Answer { outcome, filterable: self.store.replay(slot, self.bit(at.vpn), unfiltered) }
     }
 
-    /// T94-22, F-10. Meanwhile the entry of the page that missed counts as just used. Should it be the victim all the same, the preload
-    /// ends: a handler that evicted the entry it was called for would have to run again.
+    /// T94-22, F-10. Meanwhile the entry of the page that missed counts as just used. Should it be the victim all the
+    /// same, the preload ends: a handler that evicted the entry it was called for would have to run again.
     fn preload(&mut self, at: Lookup, pte: Pte, slot: u32, table: &dyn PageTableView, unfiltered: &mut Unfiltered) {
         let aligned = self.aligned(at.vpn, pte.pfn);
         if self.preload == Preload::SameEntry && !aligned {

@@ -1,5 +1,5 @@
-//! Partial-subblock entries: one tag, one frame group and one set of attributes for any of the pages of a region that are
-//! properly placed (T94-6 to T94-9, T94-13); and the variant in which an entry holds all pages or one (T94-21).
+//! Partial-subblock entries: one tag, one frame group and one set of attributes for any of the pages of a region that
+//! are properly placed (T94-6 to T94-9, T94-13); and the variant in which an entry holds all pages or one (T94-21).
 
 mod all_valid;
 mod fill;
@@ -148,8 +148,8 @@ impl PartialTlb {
         })
     }
 
-    /// The entry whose tag matches and that has one of the pages in `mask` (T94-9). A lookup passes the bit of its page; then
-    /// at most one entry matches (T94-17); CA-5 asks for all pages of a region at once.
+    /// The entry whose tag matches and that has one of the pages in `mask` (T94-9). A lookup passes the bit of its
+    /// page; then at most one entry matches (T94-17); CA-5 asks for all pages of a region at once.
     #[inline]
     fn matching(&self, tag: Tag, mask: u64) -> Found {
         let mut slot = self.store.first(tag);

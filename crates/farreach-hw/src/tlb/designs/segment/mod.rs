@@ -1,5 +1,6 @@
-//! A direct segment (DS13): registers that translate the data references inside [BASE, LIMIT), in front of a hierarchy for all the rest. Or
-//! several (F-20): then the system pins the largest ranges of the process (RMM15-1) in the registers, and no table stands behind them.
+//! A direct segment (DS13): registers that translate the data references inside [BASE, LIMIT), in front of a hierarchy
+//! for all the rest. Or several (F-20): then the system pins the largest ranges of the process (RMM15-1) in the
+//! registers, and no table stands behind them.
 
 use crate::nested::Hypervisor;
 use registers::{Held, One, Registers};
@@ -101,11 +102,13 @@ enum Kernel {
 enum Served {
     /// The registers, in front of the TLBs.
     Registers,
-    /// TLBs, and behind them this: the page table (DS13-25); or, as the registers do not lead to system memory, they and the host (DS13-41).
+    /// TLBs, and behind them this: the page table (DS13-25); or, as the registers do not lead to system memory, they
+    /// and the host (DS13-41).
     Pages(Guest),
 }
 
-/// The design. Lookups inside the segment do not reach the TLBs (AMB-65) and change nothing, so that they are filtered for good.
+/// The design. Lookups inside the segment do not reach the TLBs (AMB-65) and change nothing, so that they are filtered
+/// for good.
 struct SegmentTlb {
     paging: Hierarchy<Paging>,
     /// `None`: to be loaded before the next lookup.
@@ -152,7 +155,8 @@ impl SegmentTlb {
         self.registers.as_mut().expect("just loaded")
     }
 
-    /// What the registers of this process are to hold. In a guest without them in hardware, the hypervisor has a say (F-15).
+    /// What the registers of this process are to hold. In a guest without them in hardware, the hypervisor has a say
+    /// (F-15).
     fn load(&mut self, asid: Asid, table: &dyn PageTableView) -> Held {
         let mut held = match self.sets {
             1 => {
@@ -169,8 +173,8 @@ impl SegmentTlb {
         held
     }
 
-    /// Whether the system looks at the registers of a process after this miss: several are reloaded where the page lies in a range, and ranges
-    /// came or went since they were loaded.
+    /// Whether the system looks at the registers of a process after this miss: several are reloaded where the page lies
+    /// in a range, and ranges came or went since they were loaded.
     fn outdated(&self, at: Lookup, table: &dyn PageTableView) -> bool {
         let Some(Registers { held: Held::Several { version, .. }, .. }) = &self.registers else { return false };
         *version != table.ranges().version(at.asid) && table.ranges().range(at.asid, at.vpn).is_some()

@@ -1,9 +1,10 @@
-//! Several cores, each with TLBs and segment registers of its own, over one page table (XC-7). The threads of the program are dealt out to the
-//! cores in the order in which they first run; the stream says which runs. What the operating system changes reaches the other cores by
-//! shootdown: an interrupt to each core that may hold something of the process, which drops it as the sender does (RMM15-12, DS13-24).
+//! Several cores, each with TLBs and segment registers of its own, over one page table (XC-7). The threads of the
+//! program are dealt out to the cores in the order in which they first run; the stream says which runs. What the
+//! operating system changes reaches the other cores by shootdown: an interrupt to each core that may hold something of
+//! the process, which drops it as the sender does (RMM15-12, DS13-24).
 //!
-//! The stream has one reference after the other, so a shootdown is over before the next. What can happen while its messages are under way is in
-//! [`crate::shootdown`].
+//! The stream has one reference after the other, so a shootdown is over before the next. What can happen while its
+//! messages are under way is in [`crate::shootdown`].
 
 use super::walk::by_caches;
 use crate::tlb::contract::{Answer, Capabilities, EntryView, Lookup, OnDemotion, OnSegment, OnSwitch, OnThread, Tlb};
@@ -25,7 +26,8 @@ pub const CORES: Key = Key {
     allowed: Allowed::Int { min: 1, max: 64 },
     about: "cores with TLBs of their own, to which the threads of the program are dealt out; mappings change by shootdown",
 };
-/// Assumed: as much as a trap that changes a mapping, on the core that sends and waits and on the one that is interrupted together.
+/// Assumed: as much as a trap that changes a mapping, on the core that sends and waits and on the one that is
+/// interrupted together.
 pub const IPI_CYCLES: Key = Key {
     name: "ipi_cycles",
     default: "2000",
@@ -77,7 +79,8 @@ struct Cores {
     dealt: usize,
     /// The thread that runs, or ran last, in each process.
     current: HashMap<Asid, u32, FixedState>,
-    /// Cores that may hold something of a process, as bits: those that ran it. Without process ids, until they run another.
+    /// Cores that may hold something of a process, as bits: those that ran it. Without process ids, until they run
+    /// another.
     may_hold: HashMap<Asid, u64, FixedState>,
     process_ids: bool,
     shootdown: ShootdownCounts,
@@ -118,7 +121,12 @@ impl Cores {
     }
 
     /// Something changed for a process: here, and by interrupt on the other cores that may know it.
-    fn shoot(&mut self, asid: Asid, unfiltered: &mut Unfiltered, mut change: impl FnMut(&mut dyn Tlb, &mut Unfiltered)) {
+    fn shoot(
+        &mut self,
+        asid: Asid,
+        unfiltered: &mut Unfiltered,
+        mut change: impl FnMut(&mut dyn Tlb, &mut Unfiltered),
+    ) {
         self.sum.take();
         change(&mut *self.cores[self.now].tlb, unfiltered);
         let others = self.may_hold.get(&asid).map_or(0, |cores| cores & !(1 << self.now));
@@ -155,7 +163,8 @@ impl Tlb for Cores {
         self.shoot(asid, unfiltered, |tlb, unfiltered| tlb.invalidate(asid, pages, unfiltered));
     }
 
-    /// Nobody is interrupted: no core runs the process any more, and its id is not used again before all have dropped what they hold of it.
+    /// Nobody is interrupted: no core runs the process any more, and its id is not used again before all have dropped
+    /// what they hold of it.
     fn invalidate_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
         self.sum.take();
         for (i, core) in self.cores.iter_mut().enumerate() {

@@ -1,8 +1,9 @@
-//! The second dimension of a virtual machine: the program's own page table or segment leads to guest physical memory, and a host translates
-//! that to system memory (DS13-40 to DS13-42, F-1).
+//! The second dimension of a virtual machine: the program's own page table or segment leads to guest physical memory,
+//! and a host translates that to system memory (DS13-40 to DS13-42, F-1).
 //!
-//! TLBs hold what both say together, so that a hit is as fast as ever. The host has its guest in one piece, and system frames are numbered as
-//! the guest numbers its own; what tables of the host say about it, and what that costs, is here.
+//! TLBs hold what both say together, so that a hit is as fast as ever. The host has its guest in one piece, and system
+//! frames are numbered as the guest numbers its own; what tables of the host say about it, and what that costs, is
+//! here.
 
 use super::cores::CORES;
 use super::nodes::{Entry, Nodes, Pointer, RADIX};
@@ -84,7 +85,11 @@ pub(in crate::tlb) fn check(params: &Params, kind: &str, entries: Entries) -> Re
     let kind = format!("kind = {kind}");
     match (guest, entries) {
         ("none", _) if host != HOST.default => {
-            return refuse(&of_host, &of_guest, "there is no virtual machine; guest must be one of walk, segment, composed");
+            return refuse(
+                &of_host,
+                &of_guest,
+                "there is no virtual machine; guest must be one of walk, segment, composed",
+            );
         }
         ("none", _) => return Ok(()),
         ("segment" | "composed", Entries::Pages | Entries::Runs | Entries::Ranges) => {
@@ -107,13 +112,19 @@ pub(in crate::tlb) fn check(params: &Params, kind: &str, entries: Entries) -> Re
     let cores = params.int(CORES.name);
     if host == "walk" && params.int(NESTED_TLB.name) > 0 && cores > 1 {
         let what = format!("nested_tlb = {}", params.int(NESTED_TLB.name));
-        return refuse(&what, &format!("cores = {cores}"), "each core would have a guest page table in places of its own");
+        return refuse(
+            &what,
+            &format!("cores = {cores}"),
+            "each core would have a guest page table in places of its own",
+        );
     }
     let (walks, fracture) = (host == "walk", params.flag(HOST_FRACTURE.name));
     match entries {
-        Entries::Ranges if walks => {
-            refuse(&of_host, &kind, "no table says which ranges of the guest are ranges of the system; host must be segment")
-        }
+        Entries::Ranges if walks => refuse(
+            &of_host,
+            &kind,
+            "no table says which ranges of the guest are ranges of the system; host must be segment",
+        ),
         Entries::Runs if walks && fracture => refuse(
             "host_fracture = true",
             &format!("{kind} and {of_host}"),
@@ -164,7 +175,8 @@ impl Host {
         }))
     }
 
-    /// All memory that the guest can have, in one piece: what a host's segment leads to, and what guests' segments are checked against.
+    /// All memory that the guest can have, in one piece: what a host's segment leads to, and what guests' segments are
+    /// checked against.
     pub fn memory(params: &Params) -> Segment {
         Segment { base: Vpn(0), limit: Vpn(1 << (u64::from(RADIX) * params.int(HOST_LEVELS.name))), pfn: Pfn(0) }
     }

@@ -15,8 +15,12 @@ pub const L1D: Key = Key {
     about: "first-level data TLB: arrays as SIZE:ENTRIES/WAYS, sizes in one array joined by |, no /WAYS: fully associative",
 };
 /// First level, fetch side.
-pub const L1I: Key =
-    Key { name: "l1i", default: "4K:128/4+2M:8", allowed: Allowed::Texts, about: "first-level instruction TLB, as l1d" };
+pub const L1I: Key = Key {
+    name: "l1i",
+    default: "4K:128/4+2M:8",
+    allowed: Allowed::Texts,
+    about: "first-level instruction TLB, as l1d",
+};
 /// Second level.
 pub const L2: Key = Key {
     name: "l2",
@@ -88,7 +92,10 @@ const SECOND_LEVEL_KEYS: &[&Key] = &[&L2, &L2I, &L2_FRACTURE];
 pub(in crate::tlb) const KEYS: &[&Key] = &joined::<36>(FIRST_LEVEL_KEYS, SECOND_LEVEL_KEYS);
 
 /// Two lists of keys, `N` together.
-pub(in crate::tlb) const fn joined<const N: usize>(first: &[&'static Key], second: &[&'static Key]) -> [&'static Key; N] {
+pub(in crate::tlb) const fn joined<const N: usize>(
+    first: &[&'static Key],
+    second: &[&'static Key],
+) -> [&'static Key; N] {
     assert!(first.len() + second.len() == N);
     let mut all = [&L1D; N];
     let mut i = 0;

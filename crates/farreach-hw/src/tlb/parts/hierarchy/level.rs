@@ -11,7 +11,8 @@ use farreach_types::params::Params;
 use farreach_types::translation::{Attr, Translation};
 
 /// How a level is written, for messages.
-const FORM: &str = "arrays such as 4K:64/4+2M:32/4+1G:4 (sizes that share an array joined by |, entries, /ways if in sets)";
+const FORM: &str =
+    "arrays such as 4K:64/4+2M:32/4+1G:4 (sizes that share an array joined by |, entries, /ways if in sets)";
 const MAX_ENTRIES: u64 = 65536;
 
 /// One translation for an aligned group of `2^order` pages.
@@ -63,7 +64,9 @@ fn read(item: &str) -> Result<Written, String> {
     let order = |size: &str| {
         let bytes = size.parse::<Bytes>()?.0;
         let legal = bytes.is_power_of_two() && (1 << 12..=1 << 30).contains(&bytes);
-        legal.then(|| bytes.trailing_zeros() as u8 - 12).ok_or_else(|| format!("'{size}' is no page size from 4K to 1G"))
+        legal
+            .then(|| bytes.trailing_zeros() as u8 - 12)
+            .ok_or_else(|| format!("'{size}' is no page size from 4K to 1G"))
     };
     let number = |text: &str| {
         let n = text.trim().parse::<u64>().ok().filter(|n| (1..=MAX_ENTRIES).contains(n));
@@ -100,7 +103,8 @@ pub(in crate::tlb) fn reach(params: &Params, key: &str) -> u64 {
 }
 
 impl Level {
-    /// From a key that holds [`FORM`], and the keys of [`Store::new`]. `None` if it says `none`. The i-th array draws from `seed` + i.
+    /// From a key that holds [`FORM`], and the keys of [`Store::new`]. `None` if it says `none`. The i-th array draws
+    /// from `seed` + i.
     pub fn new(params: &Params, key: &str, seed: u64) -> Result<Option<Level>, String> {
         let arrays = written(params, key)?;
         let mut sizes: Vec<(u8, usize)> =
@@ -163,8 +167,8 @@ impl Level {
         Some(self.leaf((array, slot)))
     }
 
-    /// Fills the translation of a page that it does not have, as an entry of `order`, which must be one of its sizes. What the entry
-    /// covers goes (AMB-13). Says whether the access, repeated, would change nothing.
+    /// Fills the translation of a page that it does not have, as an entry of `order`, which must be one of its sizes.
+    /// What the entry covers goes (AMB-13). Says whether the access, repeated, would change nothing.
     pub fn fill(
         &mut self,
         (asid, vpn): (Asid, Vpn),
@@ -173,7 +177,11 @@ impl Level {
         counts: &mut TlbCounts,
         unfiltered: &mut Unfiltered,
     ) -> bool {
-        debug_assert_eq!(vpn.offset_in(order.into()), page.pfn.offset_in(order.into()), "T94-2: {vpn:?} {page:?} {order}");
+        debug_assert_eq!(
+            vpn.offset_in(order.into()),
+            page.pfn.offset_in(order.into()),
+            "T94-2: {vpn:?} {page:?} {order}"
+        );
         if order > 0 {
             let covered = VpnRange { start: vpn.align_down(order.into()), pages: 1 << order };
             counts.covered_drops += self.drop_overlapping(asid, covered, 0, unfiltered);

@@ -1,8 +1,9 @@
-//! The MMU of a current processor: first-level TLBs of its own for fetches and for data, each with arrays by page size, something
-//! behind them that answers what they miss, and a page-table walker (DS13-36, RMM15 Table 5).
+//! The MMU of a current processor: first-level TLBs of its own for fetches and for data, each with arrays by page size,
+//! something behind them that answers what they miss, and a page-table walker (DS13-36, RMM15 Table 5).
 //!
-//! What stands behind is a part (`NextLevel`); the designs that differ in it (`range`, `clustered`, `coalesced`) share the rest. A lookup that the
-//! first level answers concerns nobody else. What the second answers, or the walk finds, is filled into the first.
+//! What stands behind is a part (`NextLevel`); the designs that differ in it (`range`, `clustered`, `coalesced`) share
+//! the rest. A lookup that the first level answers concerns nobody else. What the second answers, or the walk finds, is
+//! filled into the first.
 
 pub mod cores;
 pub mod host;
@@ -88,12 +89,14 @@ pub(in crate::tlb) struct Hierarchy<B> {
 }
 
 impl<B: NextLevel> Hierarchy<B> {
-    /// From the keys of [`DESIGN`] but for the second level. The generators of `random` begin with: L1 `seed` + array (fetch side + 8),
-    /// L2 + 16, walker + 32 + level, what else stands behind + 64.
+    /// From the keys of [`DESIGN`] but for the second level. The generators of `random` begin with: L1 `seed` + array
+    /// (fetch side + 8), L2 + 16, walker + 32 + level, what else stands behind + 64.
     pub fn new(params: &Params, next_level: B) -> Result<Hierarchy<B>, String> {
         if params.page_shift() != BASE_SHIFT {
             let size = Bytes(params.int(PAGE_SIZE.name));
-            return Err(format!("page_size = {size} is not allowed: the page table of x86-64 has pages of 4K, 2M and 1G"));
+            return Err(format!(
+                "page_size = {size} is not allowed: the page table of x86-64 has pages of 4K, 2M and 1G"
+            ));
         }
         let seed = params.int("seed");
         let l1 = |key: &str, i| Level::for_all_pages(params, key, seed.wrapping_add(i));
@@ -187,7 +190,10 @@ impl<B: NextLevel> Tlb for Hierarchy<B> {
     fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
         let first = self.l1[side(kind)].probe(asid, vpn);
         let next_level = self.next_level.probe(asid, vpn, kind);
-        debug_assert!(first.is_none() || next_level.is_none_or(|t| Some(t) == first), "{asid:?} {vpn:?}: the levels disagree");
+        debug_assert!(
+            first.is_none() || next_level.is_none_or(|t| Some(t) == first),
+            "{asid:?} {vpn:?}: the levels disagree"
+        );
         first.or(next_level)
     }
 

@@ -25,8 +25,8 @@ pub(in crate::tlb) struct Entry {
     pub asid: Asid,
     /// Level of a page table, 0 for the leaves of 4 KB pages, or [`NodeRead::RANGES`](crate::tlb::NodeRead::RANGES).
     pub level: u8,
-    /// Byte of the first of eight bytes, as if all entries of the level (all nodes of the range table) lay in one array. Each 4 KB of it are one
-    /// node of the page table, wherever that lies.
+    /// Byte of the first of eight bytes, as if all entries of the level (all nodes of the range table) lay in one
+    /// array. Each 4 KB of it are one node of the page table, wherever that lies.
     pub offset: u64,
 }
 
@@ -37,8 +37,8 @@ impl Entry {
     }
 }
 
-/// Frames of tables, one for each node of a page table and for each 32 nodes of a range table (RMM15-7). A node gets the next frame when a
-/// walker first reads it, or one that an ended address space left.
+/// Frames of tables, one for each node of a page table and for each 32 nodes of a range table (RMM15-7). A node gets
+/// the next frame when a walker first reads it, or one that an ended address space left.
 pub(in crate::tlb) struct Nodes {
     frames: HashMap<(Asid, u8, u64), u64, FixedState>,
     free: Vec<u64>,

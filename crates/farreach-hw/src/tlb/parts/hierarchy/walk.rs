@@ -6,18 +6,28 @@ use farreach_types::params::{Allowed, Key, Params};
 const CACHE: Allowed = Allowed::Int { min: 0, max: 65536 };
 
 /// Levels of the page table.
-pub const WALK_LEVELS: Key =
-    Key { name: "walk_levels", default: "4", allowed: Allowed::Int { min: 4, max: 5 }, about: "levels of the page table" };
+pub const WALK_LEVELS: Key = Key {
+    name: "walk_levels",
+    default: "4",
+    allowed: Allowed::Int { min: 4, max: 5 },
+    about: "levels of the page table",
+};
 /// Cache of page-directory entries that point to a page table.
 pub const PWC_PD: Key =
     Key { name: "pwc_pd", default: "0", allowed: CACHE, about: "walker: cached page-directory entries; 0: none" };
 /// As before, one level up.
-pub const PWC_PDPT: Key =
-    Key { name: "pwc_pdpt", default: "0", allowed: CACHE, about: "walker: cached page-directory-pointer entries; 0: none" };
+pub const PWC_PDPT: Key = Key {
+    name: "pwc_pdpt",
+    default: "0",
+    allowed: CACHE,
+    about: "walker: cached page-directory-pointer entries; 0: none",
+};
 /// As before, one level up.
-pub const PWC_PML4: Key = Key { name: "pwc_pml4", default: "0", allowed: CACHE, about: "walker: cached PML4 entries; 0: none" };
+pub const PWC_PML4: Key =
+    Key { name: "pwc_pml4", default: "0", allowed: CACHE, about: "walker: cached PML4 entries; 0: none" };
 /// As before, one level up.
-pub const PWC_PML5: Key = Key { name: "pwc_pml5", default: "0", allowed: CACHE, about: "walker: cached PML5 entries; 0: none" };
+pub const PWC_PML5: Key =
+    Key { name: "pwc_pml5", default: "0", allowed: CACHE, about: "walker: cached PML5 entries; 0: none" };
 
 /// What a walk costs.
 pub const WALK_COST: Key = Key {
@@ -37,8 +47,8 @@ pub fn walks(params: &Params) -> bool {
     params.has(WALK_LEVELS.name)
 }
 
-/// Level of the page table that holds the leaf of a mapping of `2^order` pages: 0 for 4 KB, 1 for 2 MB, 2 for 1 GB. Sizes between
-/// are several leaves.
+/// Level of the page table that holds the leaf of a mapping of `2^order` pages: 0 for 4 KB, 1 for 2 MB, 2 for 1 GB.
+/// Sizes between are several leaves.
 #[inline]
 pub(in crate::tlb) fn leaf_level(order: u8) -> u8 {
     (order / RADIX).min(2)

@@ -1,5 +1,5 @@
-//! The page-table walker of x86-64: a radix tree of four or five levels with leaves of 4 KB, 2 MB and 1 GB, and caches of its upper
-//! levels. A node is known by address space, level and the part of the page number that leads to it.
+//! The page-table walker of x86-64: a radix tree of four or five levels with leaves of 4 KB, 2 MB and 1 GB, and caches
+//! of its upper levels. A node is known by address space, level and the part of the page number that leads to it.
 
 use super::host::Host;
 use super::nodes::{Entry, Nodes, Pointer, RADIX};
@@ -58,11 +58,12 @@ impl Walker {
         Tag::of(asid, vpn, RADIX * level)
     }
 
-    /// Walks for a page (DS13-36). The deepest cached entry on the way is used; what is read below it, but for the leaf, is cached, top first.
-    /// `reads` gets the references.
+    /// Walks for a page (DS13-36). The deepest cached entry on the way is used; what is read below it, but for the
+    /// leaf, is cached, top first. `reads` gets the references.
     ///
-    /// In a virtual machine the address of each node that is read is translated by the host first, and that of the page at the end (DS13-42). A
-    /// cached entry has the system address of the node it leads to, so that this one is read at once.
+    /// In a virtual machine the address of each node that is read is translated by the host first, and that of the page
+    /// at the end (DS13-42). A cached entry has the system address of the node it leads to, so that this one is read at
+    /// once.
     pub fn walk(&mut self, at: Lookup, pte: Pte, counts: &mut TlbCounts, mut reads: Option<&mut Vec<NodeRead>>) {
         let (leaf, levels) = (leaf_level(pte.order), self.caches.len() as u8 + 1);
         let Walker { caches, nodes, host, ignored_report } = self;
@@ -89,7 +90,9 @@ impl Walker {
                     reads.push(NodeRead { level, address });
                 }
             }
-            if let Some(cache) = level.checked_sub(1).filter(|_| level > leaf).and_then(|i| caches[usize::from(i)].as_mut()) {
+            if let Some(cache) =
+                level.checked_sub(1).filter(|_| level > leaf).and_then(|i| caches[usize::from(i)].as_mut())
+            {
                 cache.place(Walker::tag(at.asid, at.vpn, level), Pointer, &mut TlbCounts::default(), ignored_report);
             }
         }
@@ -99,7 +102,8 @@ impl Walker {
         ignored_report.clear();
     }
 
-    /// As [`Walker::walk`], where the guest's own registers have said the guest physical address: the host's dimension is left (DS13-41).
+    /// As [`Walker::walk`], where the guest's own registers have said the guest physical address: the host's dimension
+    /// is left (DS13-41).
     pub fn walk_host(&mut self, pte: Pte, counts: &mut TlbCounts, reads: Option<&mut Vec<NodeRead>>) {
         counts.walk.walks += 1;
         if let Some(host) = &mut self.host {
@@ -139,8 +143,8 @@ impl Walker {
     }
 }
 
-/// log2 of the pages that `2^order` aligned pages around this one can be taken for, if their entries in one line of the page table say
-/// the same: contiguous frames, aligned as the pages are, equal attributes. 0 otherwise.
+/// log2 of the pages that `2^order` aligned pages around this one can be taken for, if their entries in one line of the
+/// page table say the same: contiguous frames, aligned as the pages are, equal attributes. 0 otherwise.
 pub(in crate::tlb) fn coalesced(asid: Asid, vpn: Vpn, table: &dyn PageTableView, order: u8) -> u8 {
     let base = vpn.align_down(order.into());
     let Some(first) = table.pte(asid, base).filter(|p| p.pfn.offset_in(order.into()) == 0) else { return 0 };

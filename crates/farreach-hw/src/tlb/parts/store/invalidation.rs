@@ -39,8 +39,8 @@ impl<C: Contents> Store<C> {
         dropped
     }
 
-    /// Mappings in the range changed: drops what entries of this order know of them (T94-18). Returns how many translations
-    /// went: subblocks, or entries without.
+    /// Mappings in the range changed: drops what entries of this order know of them (T94-18). Returns how many
+    /// translations went: subblocks, or entries without.
     pub fn invalidate(&mut self, asid: Asid, range: VpnRange, order: u8, unfiltered: &mut Unfiltered) -> u64 {
         let mut found = self.overlapping(asid, range, order);
         let mut gone = 0;

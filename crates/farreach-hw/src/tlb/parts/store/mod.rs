@@ -1,5 +1,5 @@
-//! The array of a TLB: tags, validity and replacement together, with the entry contents of one design. Designs are composed
-//! of it; it knows nothing of pages joining an entry.
+//! The array of a TLB: tags, validity and replacement together, with the entry contents of one design. Designs are
+//! composed of it; it knows nothing of pages joining an entry.
 
 pub(in crate::tlb) mod geometry;
 mod invalidation;
@@ -24,7 +24,8 @@ const MAX_LISTED_ORDER: u8 = 9;
 
 /// What an entry holds, besides its tag.
 pub(in crate::tlb) trait Contents: Copy + Default + Send {
-    /// Valid base pages as offsets from the tag's first page; `None`: the entry translates all that its tag covers, as one.
+    /// Valid base pages as offsets from the tag's first page; `None`: the entry translates all that its tag covers, as
+    /// one.
     fn subblocks(&self) -> Option<u64>;
     /// Which subblocks go when `mask`, some of the valid ones, must go.
     fn falling(&self, mask: u64) -> u64 {

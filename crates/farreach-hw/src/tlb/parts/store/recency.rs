@@ -103,7 +103,8 @@ impl Stamps {
         (self.by_use && former != NONE && former != slot).then_some(former)
     }
 
-    /// A slot was used. Returns the slot that is the newest no more, if uses count: using it once more has an effect again.
+    /// A slot was used. Returns the slot that is the newest no more, if uses count: using it once more has an effect
+    /// again.
     pub fn touched(&mut self, slot: u32) -> Option<u32> {
         if self.by_use { self.entered(slot) } else { None }
     }

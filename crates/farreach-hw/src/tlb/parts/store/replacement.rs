@@ -1,4 +1,5 @@
-//! Which entry goes when room is needed. Invalid entries go first, lowest index first, under every policy (T94-14, AMB-5, AMB-6).
+//! Which entry goes when room is needed. Invalid entries go first, lowest index first, under every policy (T94-14,
+//! AMB-5, AMB-6).
 
 use super::geometry::{Geometry, SetFunction};
 use super::recency::{Recency, Stamps};
@@ -24,8 +25,8 @@ pub(in crate::tlb) trait Slot {
 
 /// The policy with its state.
 enum Policy {
-    /// T94-14: lowest entry whose used bit is clear; if there is none, all used bits of the set are cleared first. The used bits are in the
-    /// slots.
+    /// T94-14: lowest entry whose used bit is clear; if there is none, all used bits of the set are cleared first. The
+    /// used bits are in the slots.
     UsedBit { fill_sets_used: bool },
     /// The entry whose last access (or fill) is longest ago.
     Lru(Recency),
@@ -96,7 +97,9 @@ impl Replacement {
     /// From the keys `replacement` and `fill_sets_used`.
     pub fn new(geometry: Geometry, params: &Params, seed: u64) -> Replacement {
         match params.text("replacement") {
-            "used-bit" => Replacement::with(geometry, Policy::UsedBit { fill_sets_used: params.flag("fill_sets_used") }),
+            "used-bit" => {
+                Replacement::with(geometry, Policy::UsedBit { fill_sets_used: params.flag("fill_sets_used") })
+            }
             name => Replacement::without_bits(geometry, name, seed),
         }
     }
@@ -144,8 +147,9 @@ impl Replacement {
         !matches!(self.policy, Policy::UsedBit { fill_sets_used: false })
     }
 
-    /// Chooses the slot of this set to fill. If it is valid, the caller takes out what is in it. `None`: there are used bits, and all are
-    /// set; the caller clears them, says so ([`Replacement::used_bits_cleared`]) and takes the first slot.
+    /// Chooses the slot of this set to fill. If it is valid, the caller takes out what is in it. `None`: there are used
+    /// bits, and all are set; the caller clears them, says so ([`Replacement::used_bits_cleared`]) and takes the first
+    /// slot.
     #[inline(always)]
     pub fn victim<S: Slot>(&mut self, set: usize, slots: &mut [S], unfiltered: &Unfiltered) -> Option<u32> {
         let of = &mut self.sets[set];
@@ -175,8 +179,8 @@ impl Replacement {
         }
     }
 
-    /// As [`Replacement::victim`], of slots that are no set: the first of them stands for the lowest. `None`: the caller
-    /// clears their used bits, and takes the first.
+    /// As [`Replacement::victim`], of slots that are no set: the first of them stands for the lowest. `None`: the
+    /// caller clears their used bits, and takes the first.
     pub fn victim_among<S: Slot>(&mut self, candidates: &[u32], slots: &mut [S]) -> Option<u32> {
         let vacant = candidates.iter().copied().find(|&slot| !slots[slot as usize].is_valid());
         vacant.or_else(|| match &mut self.policy {
@@ -206,8 +210,8 @@ impl Replacement {
         (since != NEVER).then_some(since)
     }
 
-    /// A slot has a new entry, with its used bit clear; `evicts`: in the place of another. Returns the slot whose repeated access is no longer
-    /// without effect, if there is one.
+    /// A slot has a new entry, with its used bit clear; `evicts`: in the place of another. Returns the slot whose
+    /// repeated access is no longer without effect, if there is one.
     #[inline(always)]
     pub fn entered(&mut self, slot: u32, evicts: bool) -> Option<u32> {
         if !evicts {
@@ -250,7 +254,8 @@ impl Replacement {
         }
     }
 
-    /// An access used this entry; its used bit is set. Returns the slot whose repeated access is no longer without effect, if there is one.
+    /// An access used this entry; its used bit is set. Returns the slot whose repeated access is no longer without
+    /// effect, if there is one.
     #[inline(always)]
     pub fn touch(&mut self, slot: u32) -> Option<u32> {
         match &mut self.policy {

@@ -81,11 +81,15 @@ pub(in crate::tlb) struct TagIndex<E> {
 
 impl<E: Copy + Default> TagIndex<E> {
     pub fn new(slots: usize) -> TagIndex<E> {
-        // With so many buckets a chain is rarely longer than one slot, and whether it is can be foreseen. A large index had better be in
-        // the cache.
+        // With so many buckets a chain is rarely longer than one slot, and whether it is can be foreseen. A large index
+        // had better be in the cache.
         let buckets = (slots * if slots <= 1024 { 8 } else { 2 }).next_power_of_two();
         let nobody = Node { tag: Tag { group: 0, meta: 0 }, entry: E::default(), next: NONE, bucket: NONE };
-        TagIndex { heads: vec![NONE; buckets].into(), shift: 64 - buckets.trailing_zeros(), nodes: vec![nobody; slots].into() }
+        TagIndex {
+            heads: vec![NONE; buckets].into(),
+            shift: 64 - buckets.trailing_zeros(),
+            nodes: vec![nobody; slots].into(),
+        }
     }
 
     #[inline]

@@ -134,11 +134,14 @@ fn params(policy: &str) -> Params {
     Params::resolve(&[&REPLACEMENT, &FILL_SETS_USED, &PROCESS_IDS], given.as_object().unwrap()).unwrap()
 }
 
-/// A stream of lookups in three patterns, with invalidations, through the model, the store, and the store with a filter in
-/// front. Returns the slots that ever held an entry, and the evictions.
+/// A stream of lookups in three patterns, with invalidations, through the model, the store, and the store with a filter
+/// in front. Returns the slots that ever held an entry, and the evictions.
 fn stream(geometry: Geometry, policy: &'static str, seed: u64) -> (BTreeSet<usize>, u64) {
-    let subject =
-        |filtered| Subject { store: Store::new(geometry, &params(policy), seed), counts: TlbCounts::default(), filtered };
+    let subject = |filtered| Subject {
+        store: Store::new(geometry, &params(policy), seed),
+        counts: TlbCounts::default(),
+        filtered,
+    };
     let (mut every, mut some) = (subject(None), subject(Some(BTreeSet::new())));
     let (slots, rng) = (vec![None; geometry.entries()], Pcg64Mcg::seed_from_u64(seed));
     let mut model = Model { geometry, policy, slots, now: 0, rng, evictions: 0 };
@@ -192,7 +195,8 @@ fn a_store_with_any_function_is_as_the_model_and_as_without_the_filter() {
 #[test]
 fn strides_spread_and_ways_part() {
     let geometry = |function| Geometry::new(256, 4).unwrap().with(function);
-    let (low, folded, skewed) = (geometry(SetFunction::LowBits), geometry(SetFunction::Folded), geometry(SetFunction::Skewed));
+    let (low, folded, skewed) =
+        (geometry(SetFunction::LowBits), geometry(SetFunction::Folded), geometry(SetFunction::Skewed));
     for order in 6..20 {
         let sets = |g: Geometry| (0..64).map(|i| g.set(i << order)).collect::<BTreeSet<_>>().len();
         assert_eq!((sets(low), sets(folded)), (1, 64), "64 pages, 2^{order} apart");
