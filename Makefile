@@ -77,8 +77,7 @@ TEST_ENV = PATH="$$HOME/.cargo/bin:$$PATH" FARREACH_VALGRIND_DIR=$(CURDIR)/targe
 
 test: all
 	@echo "make: running every test"
-	@$(TEST_ENV) FARREACH_RELEASE=$(CURDIR)/$(FARREACH) cargo test --workspace --lib --bins --tests --no-fail-fast --quiet
-	@$(TEST_ENV) cargo test --workspace --doc --quiet
+	@$(TEST_ENV) FARREACH_RELEASE=$(CURDIR)/$(FARREACH) cargo test --workspace --no-fail-fast --quiet
 
 # What it adds: ten times the random streams against the plain models and in the conformance suite; the small set of papers with
 # every check of the test profile, each lookup compared with the page table; examples are built.
