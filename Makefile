@@ -77,13 +77,13 @@ TEST_ENV = PATH="$$HOME/.cargo/bin:$$PATH" FARREACH_VALGRIND_DIR=$(CURDIR)/targe
 
 test: all
 	@echo "make: running every test"
-	@$(TEST_ENV) FARREACH_RELEASE=$(CURDIR)/$(FARREACH) cargo test --workspace --no-fail-fast --quiet
+	@$(TEST_ENV) FARREACH_RELEASE=$(CURDIR)/$(FARREACH) cargo test --profile bench --workspace --no-fail-fast --quiet
 
 # What it adds: ten times the random streams against the plain models and in the conformance suite; the small set of papers with
 # every check of the test profile, each lookup compared with the page table; examples are built.
 test-long: all
 	@echo "make: running every test at length; this takes an hour or more"
-	@$(TEST_ENV) FARREACH_TIMES=10 cargo test --workspace --quiet
+	@$(TEST_ENV) FARREACH_TIMES=10 cargo test --profile bench --workspace --quiet
 
 # Takes over what `papers --all --small` finds now as what the tests expect: look at the difference before you commit it.
 accept-papers: $(FARREACH)
@@ -153,7 +153,7 @@ lint: toolchain
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 
 bench: all
-	cargo bench --workspace
+	cargo bench --profile release --workspace
 
 FUZZ_SECONDS ?= 600
 fuzz:

@@ -1,6 +1,6 @@
 //! Every subcommand shows examples, and every example is a command line that farreach takes.
 
-use super::Cli;
+use crate::command::Cli;
 use clap::{Command, CommandFactory, Parser};
 
 /// The command lines of farreach in a help text: without comments (two spaces before them), redirections and what else

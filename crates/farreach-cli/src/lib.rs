@@ -4,5 +4,11 @@
 //! how a simulation works: it turns arguments into machines and streams, has the library run them, and writes what
 //! comes out.
 
+mod cmd;
+mod command;
 pub mod count;
+#[cfg(test)]
+mod examples;
 pub mod workloads;
+
+pub use command::main;

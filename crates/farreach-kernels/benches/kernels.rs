@@ -1,5 +1,5 @@
-//! How fast kernels generate: `cargo bench -p farreach --bench kernels [-- NAME...]`. Compared with the same algorithm
-//! on real memory, at the small size: quote the ratio, machines differ.
+//! How fast kernels generate: `cargo bench --profile release -p farreach-kernels --bench kernels [-- NAME...]`.
+//! Compared with the same algorithm on real memory, at the small size: quote the ratio, machines differ.
 
 use std::time::Instant;
 
@@ -7,6 +7,7 @@ use farreach_kernels::{KERNELS, Settings};
 use farreach_types::event::{OP_BIT, Source};
 
 fn main() {
+    assert!(!cfg!(debug_assertions), "cargo bench --profile release: the profile bench has the debug checks");
     let names: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
     println!("{:12} {:>18} {:>18} {:>7}", "kernel", "M data refs/s", "native M refs/s", "ratio");
     for kernel in KERNELS.iter().filter(|k| names.is_empty() || names.iter().any(|n| n == k.name)) {

@@ -1,7 +1,7 @@
-//! Speed of the loop. `cargo bench --bench simulate [-- FILE [MILLIONS [NAME]]]`: the first so many million references
-//! of a trace in memory (by default 200, of a generated program), through the designs of T94; `NAME` picks rows by a
-//! part of their name, or is a machine with keys. A reference is one fetch, load or store. The unit is a plain loop
-//! that only reads the words; the first figure of each row is its ratio to that loop.
+//! Speed of the loop: `cargo bench --profile release -p farreach-machine --bench simulate [-- FILE [MILLIONS [NAME]]]`.
+//! Takes the first MILLIONS million references of a trace in memory (by default 200, of a generated program) through
+//! the designs of T94; `NAME` picks rows by a part of their name, or is a machine with keys. A reference is one fetch,
+//! load or store. The unit is a plain loop that only reads the words; the first figure of each row is its ratio to it.
 
 use farreach_machine::{Lab, MachineSpec, Options, PAGE_SIZES, PageLab};
 use farreach_trace::{generate, open_trace};
@@ -50,6 +50,7 @@ fn best<R>(mut f: impl FnMut() -> R) -> f64 {
 }
 
 fn main() {
+    assert!(!cfg!(debug_assertions), "cargo bench --profile release: the profile bench has the debug checks");
     let args: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
     let millions: u64 = args.get(1).map_or(200, |m| m.parse().expect("a number of million references"));
     let batches = load(args.first(), millions * 1_000_000);

@@ -1,5 +1,5 @@
-//! Speed and size of the trace layer: `cargo bench -p farreach --bench trace [-- TRACE [MILLION_WORDS]]`. Without a
-//! trace it takes a generated program. Everything is compared with the plainest reader there is, one sum over the same
+//! Speed and size of the trace layer:
+//! `cargo bench --profile release -p farreach-trace --bench trace [-- TRACE [MILLION_WORDS]]`. Without a trace it takes a generated program. Everything is compared with the plainest reader there is, one sum over the same
 //! words in memory: quote the ratio, machines differ.
 
 use std::hint::black_box;
@@ -19,6 +19,7 @@ fn best(mut run: impl FnMut()) -> f64 {
 }
 
 fn main() {
+    assert!(!cfg!(debug_assertions), "cargo bench --profile release: the profile bench has the debug checks");
     let args: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
     let limit = args.get(1).map_or(40, |m| m.parse::<usize>().expect("a number of million words")) * 1_000_000;
     let mut source: Box<dyn Source> = match args.first() {

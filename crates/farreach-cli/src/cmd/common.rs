@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use farreach_cli::count::parse_count;
+use crate::count::parse_count;
 use farreach_machine::{Lab, MachineSpec, Options};
 use farreach_report::Report;
 use farreach_report::format::clean;

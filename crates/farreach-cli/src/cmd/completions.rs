@@ -8,7 +8,7 @@ use clap_complete::engine::{
     ArgValueCandidates, ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter,
 };
 use clap_complete::env::{Bash, CompleteEnv, EnvCompleter, Fish, Zsh};
-use farreach_cli::workloads;
+use crate::workloads;
 use farreach_kernels::KERNELS;
 use farreach_machine::{MachineSpec, PRESETS, Preset};
 use farreach_papers::STUDIES;

@@ -2,7 +2,7 @@
 
 use super::progress::{Display, Goal};
 use anyhow::{Context, Result, bail};
-use farreach_cli::workloads;
+use crate::workloads;
 use farreach_live::{Options, Recorder, Report, Watch};
 use farreach_machine::Progress;
 use farreach_trace::{self as trace, frt};

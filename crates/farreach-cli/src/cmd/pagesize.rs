@@ -4,7 +4,7 @@ use super::common::{OutputArgs, formats, threads, whole};
 use super::{feed, program};
 use anyhow::{Result, anyhow};
 use clap::Args;
-use farreach_cli::count::parse_count;
+use crate::count::parse_count;
 use farreach_live::Watch;
 use farreach_machine::{Lab, MachineSpec, Options, PAGE_SIZES, PageLab, Progress};
 use farreach_types::addr::Bytes;

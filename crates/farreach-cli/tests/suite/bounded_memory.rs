@@ -1,6 +1,7 @@
 //! Memory is bounded by the footprint of the program, never by the length of its trace, and by how far a program may
 //! run ahead.
 
+use crate::cli::optimised;
 use crate::common::{scratch, tool};
 use farreach_trace::{Header, TraceWriter, generate};
 use farreach_types::event::Source;
@@ -29,7 +30,7 @@ fn peak(args: &[&str], piped: Option<&Path>) -> u64 {
     let (mut result, writer) = std::io::pipe().expect("a pipe");
     // SAFETY: plain numbers and an open descriptor.
     assert!(unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETPIPE_SZ, 4096) } >= 4096);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_farreach"));
+    let mut command = Command::new(optimised().0);
     command.args(args).stdout(writer).stdin(Stdio::null()).stderr(Stdio::null());
     command.env("FARREACH_VALGRIND_DIR", tool());
     // Through a pipe, nobody knows the length.

@@ -1,7 +1,6 @@
 //! `farreach papers`: are the numbers those that a person accepted, is nothing run twice, and what is refused?
 
-use crate::cli::{Dir, Ran, command, farreach, sweep};
-use std::path::Path;
+use crate::cli::{Dir, Ran, command, farreach, optimised, sweep};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -15,10 +14,10 @@ const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/papers
 #[test]
 fn numbers_and_verdicts_of_the_small_set_are_the_accepted_ones() {
     let dir = Dir::new();
-    let release = std::env::var_os("FARREACH_RELEASE").filter(|path| Path::new(path).is_file());
+    let (program, release) = optimised();
     let long = std::env::var_os("FARREACH_TIMES").is_some();
-    let ids: &[&str] = if long || release.is_some() { &["--all"] } else { &["t94-table10", "t94-by-hand"] };
-    let mut run = release.as_ref().map_or_else(command, Command::new);
+    let ids: &[&str] = if long || release { &["--all"] } else { &["t94-table10", "t94-by-hand"] };
+    let mut run = Command::new(program);
     run.arg("papers").args(ids).args(["--small", "--csv", "--cache", &dir.path("cache")]);
     let ran = Ran::of(run.stdin(Stdio::null()).output().unwrap());
     assert_eq!(ran.status, 0, "{}", ran.err);

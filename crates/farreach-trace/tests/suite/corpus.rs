@@ -55,7 +55,7 @@ fn open() {
 }
 
 /// Writes the first food of the fuzzers. Run it after a change of the format:
-/// `cargo test -p farreach --test trace_corpus -- --ignored write_seeds`.
+/// `cargo test -p farreach-trace --test suite -- --ignored write_seeds`.
 #[test]
 #[ignore = "writes into the repository"]
 fn write_seeds() {

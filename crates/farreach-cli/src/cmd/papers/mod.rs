@@ -9,7 +9,7 @@ use super::common::{OutputArgs, note, print, threads, whole};
 use anyhow::{Result, bail};
 use cache::Cache;
 use clap::Args;
-use farreach_cli::count::parse_count;
+use crate::count::parse_count;
 use farreach_papers::{STUDIES, Study, study, with_claims};
 use farreach_report as report;
 use programs::{Programs, Sources};

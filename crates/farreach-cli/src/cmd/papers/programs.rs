@@ -6,7 +6,7 @@ use crate::cmd::program::shown;
 use crate::cmd::progress::{Display, Goal};
 use crate::cmd::record::header;
 use anyhow::{Context, Result, anyhow, bail};
-use farreach_cli::workloads::{self, KernelSpec, Workload, find};
+use crate::workloads::{self, KernelSpec, Workload, find};
 use farreach_kernels::{KERNELS, Kernel, Settings, kernel};
 use farreach_machine::Progress;
 use farreach_papers::{ALIGNED, Program, Set, THEN, micro};
