@@ -12,7 +12,7 @@ pub(super) const KERNEL: Kernel = Kernel {
     stands_for: "pthor",
     about: "events on a wheel of time wake gates all over the netlist",
     default_size: 16_179 << 10,
-    small_size: 512 << 10,
+    small_size: 2 << 20,
     smallest: 64 << 10,
     largest: 4 << 30,
     layout: Layout::Heap,
@@ -192,6 +192,9 @@ impl<M: Memory> Netlist<M> {
             // Time goes on while gates are being woken, so that events do not pile up.
             if gate % 8 == 7 {
                 self.tick(m);
+                if !m.budget_left() {
+                    return;
+                }
             }
         }
     }

@@ -177,7 +177,7 @@ const STREAMS: &[(&str, u64)] = &[
     ("particles", 0x30066c846c8ab130),
     ("cells", 0x08ef245ed0510f1a),
     ("sparse-lu", 0x64df054ff35b89d3),
-    ("logic", 0x787b6bc00f0a50e5),
+    ("logic", 0x43432c40a2773e5b),
     ("semispace", 0x7fbdfb25dd794648),
     ("compiler", 0x420ab0b232e6be87),
     ("gups", 0x1f08af1e2866b050),
