@@ -11,7 +11,8 @@ use std::fmt::Write as _;
 #[command(after_help = "\
 Examples:
   farreach machines                                all presets
-  farreach machines ds13                           those of a paper; `--machine ds13` runs them all, `--machine all` every one
+  farreach machines ds13                           those of a paper; `--machine ds13` runs them all, `--machine all` \
+every one
   farreach machines t94/partial > mine.toml        a preset with every key, to change and use as --machine mine.toml
   farreach machines partial > mine.toml            the same for a kind of hardware, with every key at its default
   farreach machines --keys t94/partial             what each key means and accepts

@@ -40,7 +40,8 @@ pub struct PageSizeArgs {
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = whole::<1>, allow_negative_numbers = true)]
     entries: u64,
     /// Page sizes, ascending, powers of two from 4K to 2M; others are compared with the first.
-    #[arg(long, value_name = "SIZE,...", value_delimiter = ',', default_values_t = PAGE_SIZES.map(Bytes), hide_default_value = true)]
+    #[arg(long, value_name = "SIZE,...", value_delimiter = ',')]
+    #[arg(default_values_t = PAGE_SIZES.map(Bytes), hide_default_value = true)]
     sizes: Vec<Bytes>,
     /// A machine to run beside, over the same references: NAME[:key=value,...], or a group of presets, such as `ds13`.
     /// Repeatable. `farreach machines` lists them.

@@ -209,7 +209,8 @@ fn info_text(s: &Summary) -> String {
     }
     let mut text: String = lines.iter().map(|(k, v)| format!("{k:<13} {}\n", clean(v))).collect();
     text.push_str(
-        "\n space      pid   parent     instructions            loads           stores     events threads  end      program\n",
+        "\n space      pid   parent     instructions            loads           stores     events threads  end      \
+         program\n",
     );
     s.report.spaces.iter().for_each(|space| text.push_str(&row(space)));
     if let Some(v) = &s.report.violation {

@@ -43,7 +43,8 @@ impl KernelSpec {
         match find(name)? {
             Workload::Kernel(kernel) => Ok(Some((kernel, kernel_spec))),
             Workload::Program(_) => bail!(
-                "{name} is a program: record it first, by 'farreach workloads {name} --trace -o {name}.frt', and simulate that file"
+                "{name} is a program: record it first, by 'farreach workloads {name} --trace -o {name}.frt', and \
+                 simulate that file"
             ),
         }
     }

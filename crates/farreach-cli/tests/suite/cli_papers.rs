@@ -32,7 +32,8 @@ fn numbers_and_verdicts_of_the_small_set_are_the_accepted_ones() {
     let changed: Vec<String> = gone.chain(new).collect();
     assert!(
         changed.is_empty() && want == found,
-        "{} lines differ from fixtures/papers/small.csv; if the new ones are right, `make accept-papers` takes them over:\n{}",
+        "{} lines differ from fixtures/papers/small.csv; if the new ones are right, `make accept-papers` takes them \
+         over:\n{}",
         changed.len(),
         changed.iter().take(60).cloned().collect::<Vec<_>>().join("\n"),
     );

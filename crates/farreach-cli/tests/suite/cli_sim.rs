@@ -251,7 +251,8 @@ fn a_reader_that_goes_away_is_no_failure() {
     }
     // Nobody hears the error either.
     let script = format!(
-        "{{ sleep 0.05; {exe} sim /nonexistent; echo $? >&3; }} 3>&1 2>&1 >/dev/null | true; {exe} sim x 2>/dev/full; exit $?"
+        "{{ sleep 0.05; {exe} sim /nonexistent; echo $? >&3; }} 3>&1 2>&1 >/dev/null | true; {exe} sim x 2>/dev/full; \
+         exit $?"
     );
     assert_eq!(Ran::of(Command::new("bash").args(["-c", &script]).output().unwrap()).status, 1);
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();

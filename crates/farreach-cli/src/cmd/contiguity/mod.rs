@@ -35,7 +35,8 @@ const LONGEST: Duration = Duration::from_secs(1);
 #[derive(Args)]
 #[command(group = ArgGroup::new("what").args(["pid", "command"]).required(true))]
 #[command(after_help = "\
-Exit status of a COMMAND: its own; 128 + N if signal N ended it; 125 if farreach failed, 126 if it could not be started, 127 if it was not found
+Exit status of a COMMAND: its own; 128 + N if signal N ended it; 125 if farreach failed, 126 if it could not be \
+started, 127 if it was not found
 
 Examples:
   farreach contiguity -p 4711

@@ -117,7 +117,8 @@ pub fn compare(kernel: &Kernel, settings: &Settings, pages: &[PageSize], rounds:
     );
     let [setup, ..] = spread(runs[0].iter().map(|run| run.setup / run.seconds));
     let mut out = format!(
-        "kernel/{}, {}, {} references, {rounds} rounds in turns; user time of the algorithm. Its input, made before, took {} times as long and does not count.\n",
+        "kernel/{}, {}, {} references, {rounds} rounds in turns; user time of the algorithm. Its input, made before, \
+         took {} times as long and does not count.\n",
         kernel.name,
         bytes(settings.size),
         count(runs[0][0].references),
@@ -130,14 +131,17 @@ pub fn compare(kernel: &Kernel, settings: &Settings, pages: &[PageSize], rounds:
     let cycles: Vec<Option<f64>> = runs.iter().map(|runs| cycles(runs)).collect();
     out += &format!("\n{}", measured_table(&sizes, &runs, &cycles));
     out += "
-chain of 256 pages: how many times as long a load takes there, each after the other, as in one of 16; 1 where one TLB entry holds them all.
+chain of 256 pages: how many times as long a load takes there, each after the other, as in one of 16; 1 where one TLB \
+entry holds them all.
 ";
     if fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains(" hypervisor")) {
         out += "This is a virtual machine: its walks go through two page tables, the predicted ones through one.\n";
     }
     if large_entries(&sizes, &runs) == Some(false) {
-        out += "The chain misses the first TLB on pages of 2 MB as it does on those of 4 KB: entries are no larger with them here, as when a host maps the
-memory of its guest in 4 KB pages. What they spare is the last level of a walk; the machines that predict have entries of 2 MB.\n";
+        out += "The chain misses the first TLB on pages of 2 MB as it does on those of 4 KB: entries are no larger \
+with them here, as when a host maps the
+memory of its guest in 4 KB pages. What they spare is the last level of a walk; the machines that predict have entries \
+of 2 MB.\n";
     }
     // What was measured cannot be had again; the prediction takes its time.
     print(&out)?;
@@ -145,8 +149,10 @@ memory of its guest in 4 KB pages. What they spare is the last level of a walk; 
     print(&format!(
         "\n{}
 alone: misses and `cpi` cycles per instruction, nothing else (no data cache).
-on top: what the machine says that 4 KB pages add to the time measured with the larger ones (as RMM15-40 takes the ideal time).
-a walk here: the cycles a walk would have to cost for that to be the measured time; beside them what the machine takes for one.\n",
+on top: what the machine says that 4 KB pages add to the time measured with the larger ones (as RMM15-40 takes the \
+ideal time).
+a walk here: the cycles a walk would have to cost for that to be the measured time; beside them what the machine takes \
+for one.\n",
         predicted_table(&sizes, &cycles, &predicted)
     ))
 }
