@@ -21,8 +21,8 @@ pub fn unusable(free: &FreeMemory) -> Vec<f64> {
 /// // Of 8 free frames 2 lie by themselves and 2 in a block of two, before; afterwards all lie in blocks of four.
 /// let (before, after) = (vec![2, 1, 1], vec![0, 0, 2]);
 /// let free = |blocks| FreeMemory { frames: 8, blocks };
-/// let used =
-///     CompactionUse { runs: 1, moved_pages: 1 << 18, order: 2, before: free(before), after: free(after), ..Default::default() };
+/// let (before, after) = (free(before), free(after));
+/// let used = CompactionUse { runs: 1, moved_pages: 1 << 18, order: 2, before, after, ..Default::default() };
 /// let cost = farreach_cost::compaction::cost(&used, 4096);
 /// assert_eq!((cost.unusable_before, cost.unusable_after), (vec![0.0, 25.0, 50.0], vec![0.0, 0.0, 0.0]));
 /// assert_eq!((cost.regained_blocks, cost.copy_seconds), (1, 0.3));

@@ -56,7 +56,8 @@ pub const POPULATE: Key = Key {
     name: "populate_cycles",
     default: "200",
     allowed: PRICE,
-    about: "cycles per page mapped by promotion or a request, contents not counted; none for superpages that come whole",
+    about: "cycles per page mapped by promotion or a request, contents not counted; none for superpages that come \
+            whole",
 };
 /// Assumed equal to [`PTE_COST`].
 pub const CHECK: Key = Key {

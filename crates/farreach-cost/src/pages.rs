@@ -148,8 +148,8 @@ mod tests {
         let r = result(&[(4, 900, 8), (8, 450, 9), (16, 300, 10), (32, 300, 10), (64, 9, 11)]);
         let advice = r.advice.unwrap();
         assert_eq!(advice.page_size, 16 << 10, "a quarter is allowed, 64K takes more, 32K is larger for nothing");
-        let want = "16K pages: 33.3 % of the misses of 4K pages (300 against 900) for 25.0 % more memory (10.00 MiB against 8.00); \
-                    32K pages would have 33.3 % of the misses for 25.0 % more.";
+        let want = "16K pages: 33.3 % of the misses of 4K pages (300 against 900) for 25.0 % more memory (10.00 MiB \
+                    against 8.00); 32K pages would have 33.3 % of the misses for 25.0 % more.";
         assert_eq!(advice.text, want);
         let r = result(&[(4, 900, 8), (8, 450, 12)]);
         assert!(
