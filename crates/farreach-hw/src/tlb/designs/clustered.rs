@@ -51,7 +51,8 @@ pub const CLUSTER_FRAMES: Key = Key {
     name: "cluster_frames",
     default: "group",
     allowed: Allowed::OneOf(&["group", "run"]),
-    about: "pages that share an entry: group: all in one aligned group of as many frames; run: a run of pages in consecutive frames (CoLT)",
+    about: "pages that share an entry: group: all in one aligned group of as many frames; run: a run of pages in \
+            consecutive frames (CoLT)",
 };
 
 /// The design as the registry knows it.

@@ -41,7 +41,8 @@ pub const RUN_ORDER: Key = Key {
     name: "run_order",
     default: "parallel",
     allowed: Allowed::OneOf(&["parallel", "first"]),
-    about: "coalesced TLB beside the second level (parallel), or asked before the first level, which then need not answer (first)",
+    about: "coalesced TLB beside the second level (parallel), or asked before the first level, which then need not \
+            answer (first)",
 };
 /// A small array forgets soon.
 pub const RUN_FILLS_L2: Key = Key {

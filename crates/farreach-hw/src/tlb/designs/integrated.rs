@@ -88,8 +88,8 @@ impl IntegratedTlb {
         let ways = params.int("ways");
         if ways != 0 && orders.len() > next + 1 && params.text("lookup") == "one-array" {
             return Err(format!(
-                "ways = {ways} is not allowed: the set of an entry larger than a region is not known before its size is (T94-16); \
-                 choose lookup = probe or ways = 0"
+                "ways = {ways} is not allowed: the set of an entry larger than a region is not known before its size \
+                 is (T94-16); choose lookup = probe or ways = 0"
             ));
         }
         Ok(IntegratedTlb { regions, orders })

@@ -33,7 +33,8 @@ pub const RANGE_ORDER: Key = Key {
     name: "range_order",
     default: "parallel",
     allowed: Allowed::OneOf(&["parallel", "serial", "first"]),
-    about: "range TLB beside the second level (parallel), after its misses while it takes all fills (serial), before the first level (first)",
+    about: "range TLB beside the second level (parallel), after its misses while it takes all fills (serial), before \
+            the first level (first)",
 };
 /// RMM15-10, F-5.
 pub const MRU_POINTER: Key = Key {
@@ -188,7 +189,11 @@ impl Ranged {
         let seed = params.int("seed").wrapping_add(64);
         let control = (params.text("range_control") == "counters").then(Control::default);
         if control.is_some() && params.text("range_order") == "first" {
-            return Err("range_control = counters is not allowed with range_order = first: the counters are of misses of the first level".into());
+            return Err(
+                "range_control = counters is not allowed with range_order = first: the counters are of misses of the \
+                 first level"
+                    .into(),
+            );
         }
         let (entries, policy) = (params.int("range_entries"), params.text("range_replacement"));
         let flag = |key: &str| params.flag(key);

@@ -24,7 +24,8 @@ pub const LOOKUP: Key = Key {
     name: "lookup",
     default: "one-array",
     allowed: Allowed::OneOf(&["one-array", "probe", "per-size"]),
-    about: "how an entry of unknown page size is found: one-array (fully associative), probe (once per size), per-size (an array each)",
+    about: "how an entry of unknown page size is found: one-array (fully associative), probe (once per size), per-size \
+            (an array each)",
 };
 /// Entries of the arrays of `lookup = per-size`.
 pub const SIZE_ENTRIES: Key = Key {
@@ -99,7 +100,8 @@ fn array_entries(params: &Params) -> Result<Vec<u64>, String> {
     let numbers = given.iter().map(number).collect::<Option<Vec<u64>>>();
     numbers.filter(|n| n.len() == sizes.len()).ok_or_else(|| {
         format!(
-            "size_entries = {} is not allowed: size_entries must be {} whole numbers from 1 to 65536, one for each of sizes",
+            "size_entries = {} is not allowed: size_entries must be {} whole numbers from 1 to 65536, one for each of \
+             sizes",
             given.join("+"),
             sizes.len()
         )
@@ -136,8 +138,8 @@ impl SuperpageTlb {
         let ways = params.int("ways");
         if ways != 0 && orders.len() > 1 && params.text("lookup") == "one-array" {
             return Err(format!(
-                "ways = {ways} is not allowed: with several sizes the set of an entry is not known before its size is (T94-16); \
-                 choose lookup = probe or per-size, or ways = 0"
+                "ways = {ways} is not allowed: with several sizes the set of an entry is not known before its size is \
+                 (T94-16); choose lookup = probe or per-size, or ways = 0"
             ));
         }
         let build = |(i, &entries): (usize, &u64)| {

@@ -12,19 +12,20 @@
 //!    page in the [`Unfiltered`] that it is handed. A page that never was filterable need not be reported, and
 //!    reporting too many pages is always allowed.
 //!
-//! Too much costs time. Too little gives wrong counts: the next lookup of the page should have been a miss, say, and
-//! nobody asked. So the tests run every design with the filter and without.
+//! Reporting too many pages costs time. Reporting too few gives wrong counts: the next lookup of a page would have been
+//! a miss, say, but is counted as a hit and never reaches the design. So the tests run every design with the filter and
+//! without.
 //!
 //! An example: a TLB with two entries and LRU replacement.
 //!
 //! | lookup | what happens | `filterable` | reported |
 //! |---|---|---|---|
-//! | load A | miss, fills | `true`: once more would be a hit on the most recent entry | nothing |
+//! | load A | miss, fills | `true`: once more would be a hit on the most recent entry | none |
 //! | load A | does not arrive: it is filtered | | |
 //! | load B | miss, fills | `true` | A: its next hit makes it the most recent entry again |
-//! | store B | arrives: only loads of B are filtered. Hit, sets the modified bit | `true`: once more sets nothing | nothing |
-//! | load C | miss, evicts A | `true` | B: it is no longer the most recent. A was reported before, and is not filtered |
-//! | B is unmapped | the entry of B goes | | nothing: B was reported before. Reporting it again does no harm |
+//! | store B | arrives: only loads of B are filtered. Hit, sets the modified bit | `true`: again sets nothing | none |
+//! | load C | miss, evicts A | `true` | B: it is no longer the most recent. A was reported before |
+//! | B is unmapped | the entry of B goes | | none: B was reported before. Reporting it again does no harm |
 //!
 //! With random or FIFO replacement a hit changes no order, so only pages whose entries go are reported. With used bits,
 //! so are the pages whose used bit is cleared. A design that is built on the shared store gets all this from it.

@@ -61,8 +61,8 @@ pub(super) fn described(c: &Config) -> (&'static str, String) {
                 Hint::Predictor(n) => format!("predictor,predictor_entries={n}"),
             };
             keys += &format!(
-                ",range_entries={entries},range_replacement={policy},range_order={order},mru_pointer={mru},range_tlb={on},range_control={},\
-                 range_hint={hint},l2_cooperation={cooperation}",
+                ",range_entries={entries},range_replacement={policy},range_order={order},mru_pointer={mru},\
+                 range_tlb={on},range_control={},range_hint={hint},l2_cooperation={cooperation}",
                 if control { "counters" } else { "fixed" }
             );
             "range"

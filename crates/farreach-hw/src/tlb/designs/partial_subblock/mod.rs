@@ -129,7 +129,8 @@ impl PartialTlb {
         let preload = Preload::of(params);
         if all_valid && preload != Preload::None {
             return Err(format!(
-                "preload = {} is not allowed: an entry of all_valid = true holds all pages of its region or one, preload must be none",
+                "preload = {} is not allowed: an entry of all_valid = true holds all pages of its region or one, \
+                 preload must be none",
                 params.text("preload")
             ));
         }

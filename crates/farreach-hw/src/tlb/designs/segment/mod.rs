@@ -24,7 +24,8 @@ pub const SERVED_BY: Key = Key {
     name: "segment_served_by",
     default: "registers",
     allowed: Allowed::OneOf(&["registers", "pages"]),
-    about: "what translates inside the segment: registers, or pages like all others, and their misses are counted apart",
+    about: "what translates inside the segment: registers, or pages like all others, and their misses are counted \
+            apart",
 };
 
 /// F-20.
@@ -32,7 +33,8 @@ pub const SEGMENTS: Key = Key {
     name: "segments",
     default: "1",
     allowed: Allowed::Int { min: 1, max: 256 },
-    about: "sets of segment registers; more than one hold the largest ranges of the process, so that the system must keep ranges",
+    about: "sets of segment registers; more than one hold the largest ranges of the process, so that the system must \
+            keep ranges",
 };
 
 /// F-2, DS13-43.
@@ -40,7 +42,8 @@ pub const KERNEL_SEGMENT: Key = Key {
     name: "kernel_segment",
     default: "none",
     allowed: Allowed::OneOf(&["none", "shared", "own"]),
-    about: "registers for the kernel's direct map: shared: those of the program, while it has no segment; own: a second set; none: it is paged",
+    about: "registers for the kernel's direct map: shared: those of the program, while it has no segment; own: a \
+            second set; none: it is paged",
 };
 
 /// Assumed: as much as a fault, a trap and a way back.

@@ -24,7 +24,8 @@ pub const CORES: Key = Key {
     name: "cores",
     default: "1",
     allowed: Allowed::Int { min: 1, max: 64 },
-    about: "cores with TLBs of their own, to which the threads of the program are dealt out; mappings change by shootdown",
+    about: "cores with TLBs of their own, to which the threads of the program are dealt out; mappings change by \
+            shootdown",
 };
 /// Assumed: as much as a trap that changes a mapping, on the core that sends and waits and on the one that is
 /// interrupted together.

@@ -23,14 +23,17 @@ pub const GUEST: Key = Key {
     name: "guest",
     default: "none",
     allowed: Allowed::OneOf(&["none", "walk", "segment", "composed"]),
-    about: "the program is in a virtual machine, where its system translates to guest physical memory by walk: page table; segment: registers, page table outside; composed: as segment, by registers that the hypervisor made to lead to system memory; none: no virtual machine",
+    about: "the program is in a virtual machine, where its system translates to guest physical memory by walk: page \
+            table; segment: registers, page table outside; composed: as segment, by registers that the hypervisor made \
+            to lead to system memory; none: no virtual machine",
 };
 /// The second.
 pub const HOST: Key = Key {
     name: "host",
     default: "walk",
     allowed: Allowed::OneOf(&["walk", "segment"]),
-    about: "what translates guest physical to system memory: walk: a page table of the host; segment: registers over all memory of the guest",
+    about: "what translates guest physical to system memory: walk: a page table of the host; segment: registers over \
+            all memory of the guest",
 };
 /// Leaves of the second.
 pub const HOST_PAGE: Key = Key {
@@ -51,7 +54,8 @@ pub const HOST_FRACTURE: Key = Key {
     name: "host_fracture",
     default: "true",
     allowed: Allowed::Flag,
-    about: "TLB entries are no larger than host_page; false: as large as the guest's pages, as if it were known that host pages lie in a row",
+    about: "TLB entries are no larger than host_page; false: as large as the guest's pages, as if it were known that \
+            host pages lie in a row",
 };
 /// Bhargava et al., ASPLOS 2008.
 pub const NESTED_TLB: Key = Key {
@@ -100,7 +104,8 @@ pub(in crate::tlb) fn check(params: &Params, kind: &str, entries: Entries) -> Re
             );
         }
         ("walk", Entries::Segment { served: true }) => {
-            let why = "what lies inside the segment is not walked for; guest must be none, segment or composed, or segment_served_by must be pages";
+            let why = "what lies inside the segment is not walked for; guest must be none, segment or composed, or \
+                       segment_served_by must be pages";
             return refuse(&of_guest, "segment_served_by = registers", why);
         }
         ("segment" | "composed", Entries::Segment { served: false }) => {
@@ -128,7 +133,8 @@ pub(in crate::tlb) fn check(params: &Params, kind: &str, entries: Entries) -> Re
         Entries::Runs if walks && fracture => refuse(
             "host_fracture = true",
             &format!("{kind} and {of_host}"),
-            "its entries reach beyond one page of the guest, and of the host perhaps; host_fracture must be false, or host must be segment",
+            "its entries reach beyond one page of the guest, and of the host perhaps; host_fracture must be false, or \
+             host must be segment",
         ),
         _ => Ok(()),
     }

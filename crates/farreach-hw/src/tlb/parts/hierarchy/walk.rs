@@ -34,7 +34,8 @@ pub const WALK_COST: Key = Key {
     name: "walk_cost",
     default: "fixed",
     allowed: Allowed::OneOf(&["fixed", "caches"]),
-    about: "what the node of a walk costs: fixed: walk_reference_cycles; caches: as long as the caches take, which then see every reference (slow)",
+    about: "what the node of a walk costs: fixed: walk_reference_cycles; caches: as long as the caches take, which \
+            then see every reference (slow)",
 };
 
 /// Whether a machine asks for [`WALK_COST`] by caches.
