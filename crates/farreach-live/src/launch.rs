@@ -55,8 +55,8 @@ pub fn tool_dir(given: Option<&Path>) -> Result<PathBuf> {
         file: "recorder".into(),
         place: looked.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(", "),
         what: format!(
-            "{TOOL} is not there; build it with 'make -C capture/valgrind' (it needs Debian's package 'valgrind'), or set \
-             {TOOL_VARIABLE} to its directory"
+            "{TOOL} is not there; build it with 'make -C capture/valgrind' (it needs Debian's package 'valgrind'), or \
+             set {TOOL_VARIABLE} to its directory"
         ),
     })?;
     dir.canonicalize().map_err(io(dir))

@@ -46,8 +46,8 @@ fn too_few_files(soft: u64, hard: u64) -> Option<String> {
     let left = hard.saturating_sub(RESERVED_FILES);
     (left < soft && left < FEWEST_FILES).then(|| {
         format!(
-            "{soft}, which can be raised to {hard}: the recorder needs {RESERVED_FILES} for itself, which leaves the program {left}; \
-             a hard limit of at least {} is needed",
+            "{soft}, which can be raised to {hard}: the recorder needs {RESERVED_FILES} for itself, which leaves the \
+             program {left}; a hard limit of at least {} is needed",
             FEWEST_FILES + RESERVED_FILES
         )
     })

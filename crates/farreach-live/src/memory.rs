@@ -109,7 +109,8 @@ mod tests {
     fn the_message_names_what_was_asked_for_and_the_limit() {
         let mut text = [0; 256];
         let used = message(&mut text, 96, Some(40_000 << 10));
-        let expected = "farreach: out of memory: the system refused 96 bytes; the limit of this process is 40000 KiB (ulimit -v)\n";
+        let expected = "farreach: out of memory: the system refused 96 bytes; the limit of this process is 40000 KiB \
+                        (ulimit -v)\n";
         assert_eq!(str::from_utf8(&text[..used]), Ok(expected));
         let used = message(&mut text, usize::MAX, None);
         assert!(text[..used].ends_with(b"18446744073709551615 bytes\n"));
