@@ -97,7 +97,8 @@ pub(super) fn named(text: &str) -> Vec<String> {
 pub(super) fn unknown(name: &str) -> String {
     let meant = did_you_mean(name, PRESETS.iter().map(|p| p.name));
     format!(
-        "no preset '{name}'{meant}{} `farreach machines` lists all presets; a group of them ({}) or a FILE.toml is allowed too",
+        "no preset '{name}'{meant}{} `farreach machines` lists all presets; a group of them ({}) or a FILE.toml is \
+         allowed too",
         if meant.is_empty() { ";" } else { "" },
         Preset::groups().join(", ")
     )

@@ -187,7 +187,8 @@ impl MachineSpec {
     fn check_feedback(&self) -> Result<(), String> {
         let refuse = |with: &str, why: &str| {
             Err(format!(
-                "range_feedback = true is not allowed with {with}: {why}; it needs ranges = true, kind = range, walk_cost = fixed"
+                "range_feedback = true is not allowed with {with}: {why}; it needs ranges = true, kind = range, \
+                 walk_cost = fixed"
             ))
         };
         if !self.system_reads_counters() {

@@ -92,7 +92,8 @@ impl ProcessCounts {
         match op {
             Op::Start { .. } if self.ended.contains(&asid) => {
                 return Err(format!(
-                    "address space {} starts, but has ended before: it takes one stream; several in one are a trace::Chain",
+                    "address space {} starts, but has ended before: it takes one stream; several in one are a \
+                     trace::Chain",
                     asid.0
                 ));
             }

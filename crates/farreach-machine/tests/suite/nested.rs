@@ -245,8 +245,8 @@ fn f_1_a_plain_count_of_random_walks() {
             plain.sizes[3] = below(3) as usize;
         }
         let keys = format!(
-            "guest=walk,walk_levels={},host_levels={},host_page={},nested_tlb={},l1d=4K:1,l1i=4K:1,l2=none,walk_cost=caches,\
-             pwc_pd={},pwc_pdpt={},pwc_pml4={},pwc_pml5={}",
+            "guest=walk,walk_levels={},host_levels={},host_page={},nested_tlb={},l1d=4K:1,l1i=4K:1,l2=none,\
+             walk_cost=caches,pwc_pd={},pwc_pdpt={},pwc_pml4={},pwc_pml5={}",
             plain.levels,
             plain.host_levels,
             ["4K", "2M", "1G"][plain.host_leaf as usize],

@@ -148,7 +148,8 @@ fn the_tlb_counts_what_it_counts_without_caches() {
         "ds13/4k:process_ids=false",
         "rmm15/thp:l1d=4K:8+2M:4,memory=64M",
         "rmm15/range:range_entries=4,l1d=4K:8,l2=4K:32,memory=64M",
-        "rmm15/range:range_entries=4,l1d=4K:8,l2=4K:32,memory=64M,range_order=serial,range_control=counters,range_hint=predictor",
+        "rmm15/range:range_entries=4,l1d=4K:8,l2=4K:32,memory=64M,range_order=serial,range_control=counters,\
+         range_hint=predictor",
         "rmm15/clustered:cluster_entries=8,l1d=4K:8,memory=64M",
         "rmm15/colt-fa:l1d=4K:8,l2=4K:32,memory=64M",
         "ds13/segment:segment_memory=2M,memory=64M,admit_min=64K,l1d=4K:8,l2=none",
@@ -323,7 +324,8 @@ fn xc_3_a_plain_model_of_caches_and_tables() {
         let (slices, reads) = ([1, 3, 0][seed as usize % 3], if seed % 2 == 0 { "l1d" } else { "l2" });
         let llc = if slices == 0 { "none".into() } else { format!("4K/4,cache_slices={slices}") };
         let keys = format!(
-            "walk_cost=caches,l1d=4K:1,l1i=4K:1,l2=none,cache_l1i=512/2,cache_l1d=1K/2,cache_l2=2K/4,walker_reads={reads},cache_llc={llc}"
+            "walk_cost=caches,l1d=4K:1,l1i=4K:1,l2=none,cache_l1i=512/2,cache_l1d=1K/2,cache_l2=2K/4,\
+             walker_reads={reads},cache_llc={llc}"
         );
         let out = run(&[&format!("ds13/4k:{keys}")], &s);
         let mut model = Model {

@@ -68,7 +68,8 @@ fn f_14_a_sweep_leaves_one_piece() {
 fn f_14_a_part_frees_the_cheapest_blocks_within_its_budget() {
     let used = |pages: u64| {
         let keys = format!(
-            "placement=demand,memory=8M,allocator=buddy,compaction=partial,compaction_every=5415,compaction_pages={pages}"
+            "placement=demand,memory=8M,allocator=buddy,compaction=partial,compaction_every=5415,\
+             compaction_pages={pages}"
         );
         let mut os = os(&keys);
         // The four blocks of 2 MB keep 30, 200, 100 and 400 pages.
@@ -98,8 +99,8 @@ fn f_14_ranges_and_superpages_move_as_a_whole() {
             "placement=eager,max_order=11,eager_fragmentation=1"
         };
         let keys = format!(
-            "{size},ranges=true,memory=8M,pattern={pinned},compaction={compaction},compaction_every=1,compaction_threshold=0.7,\
-             address_ordered=true"
+            "{size},ranges=true,memory=8M,pattern={pinned},compaction={compaction},compaction_every=1,\
+             compaction_threshold=0.7,address_ordered=true"
         );
         let mut os = os(&keys);
         // Mappings of 16 pages from the lowest frame on, then three of four go.
@@ -135,7 +136,8 @@ fn f_14_ranges_and_superpages_move_as_a_whole() {
 fn f_14_what_others_have_moves_if_it_may() {
     let scattered = |movable: f64, compaction: &str| {
         let keys = format!(
-            "placement=thp,memory=64M,fragmentation=0.2,movable={movable},compaction={compaction},compaction_pages=1000000"
+            "placement=thp,memory=64M,fragmentation=0.2,movable={movable},compaction={compaction},\
+             compaction_pages=1000000"
         );
         os(&keys).compaction_use().unwrap()
     };
@@ -180,9 +182,9 @@ fn ds13_13_a_segment_in_memory_that_was_compacted() {
 
 #[test]
 fn what_is_shared_or_set_aside_stays() {
-    let mut os = os(
-        "placement=hugetlb,huge_page=64K,pool=1M,memory=8M,allocator=buddy,compaction=full,compaction_every=1,compaction_threshold=0",
-    );
+    let mut os =
+        os("placement=hugetlb,huge_page=64K,pool=1M,memory=8M,allocator=buddy,compaction=full,compaction_every=1,\
+            compaction_threshold=0");
     map(&mut os, 0x100, 16, Backing::Anonymous);
     touch(&mut os, 0x100, Kind::Store);
     let file = Mapping {
@@ -218,13 +220,17 @@ fn what_is_shared_or_set_aside_stays() {
 fn ca_38_compaction_under_random_events() {
     let often = "compaction_every=3,compaction_threshold=0,compaction_block=64K";
     for keys in [
-        "placement=thp,memory=4M,thp_size=64K,mthp_sizes=16K,khugepaged=8,max_ptes_none=12,ranges=true,range_cow=split,compaction=full",
-        "placement=thp,memory=4M,fragmentation=0.2,movable=1,thp_size=64K,khugepaged=8,ranges=true,range_cow=split,compaction=partial",
+        "placement=thp,memory=4M,thp_size=64K,mthp_sizes=16K,khugepaged=8,max_ptes_none=12,ranges=true,range_cow=split,\
+         compaction=full",
+        "placement=thp,memory=4M,fragmentation=0.2,movable=1,thp_size=64K,khugepaged=8,ranges=true,range_cow=split,\
+         compaction=partial",
         "placement=eager,memory=4M,fragmentation=0.1,movable=1,range_cow=copy,compaction=full,reclaim_unused=split",
         "placement=eager,memory=3M,range_cow=split,compaction=partial,compaction_pages=40,chunk=64K",
-        "placement=segment,segment_memory=1M,memory=4M,admit_min=64K,provision=lazy,ranges=true,range_cow=split,allocator=buddy,compaction=full",
+        "placement=segment,segment_memory=1M,memory=4M,admit_min=64K,provision=lazy,ranges=true,range_cow=split,\
+         allocator=buddy,compaction=full",
         "placement=reservation,memory=4M,allocator=buddy,promote=64K,ranges=true,range_cow=split,compaction=full",
-        "placement=hugetlb,huge_page=64K,pool=1M,memory=8M,allocator=buddy,ranges=true,range_cow=split,compaction=partial",
+        "placement=hugetlb,huge_page=64K,pool=1M,memory=8M,allocator=buddy,ranges=true,range_cow=split,\
+         compaction=partial",
     ] {
         let worlds = run(&format!("{keys},{often}"), 8, 0..4, 250);
         let used: Vec<_> = worlds.iter().filter_map(|w| w.os.compaction_use()).collect();

@@ -35,8 +35,8 @@ const POLICIES: [&str; 7] = [
     "placement=segment,segment_memory=2M,memory=64M,admit_min=64K,promote=64K,segment_fork=copy",
     "placement=thp,memory=8M,fragmentation=0.1,movable=1,thp_size=64K,ranges=true,compaction=full,compaction_every=16,\
      compaction_threshold=0",
-    "placement=eager,memory=8M,fragmentation=0.1,movable=0.5,compaction=partial,compaction_every=16,compaction_threshold=0,\
-     compaction_block=64K",
+    "placement=eager,memory=8M,fragmentation=0.1,movable=0.5,compaction=partial,compaction_every=16,\
+     compaction_threshold=0,compaction_block=64K",
 ];
 
 #[test]

@@ -24,7 +24,9 @@ fn same(tables: &[&dyn RangeTable], plain: &BTreeMap<u64, Range>, page: u64) {
 
 proptest! {
     #[test]
-    fn ca_31_rmm15_35_tables_are_sorted_lists(ops in prop::collection::vec((any::<bool>(), 0u64..60, 1u64..11), 1..300)) {
+    fn ca_31_rmm15_35_tables_are_sorted_lists(
+        ops in prop::collection::vec((any::<bool>(), 0u64..60, 1u64..11), 1..300)
+    ) {
         let (mut tree, mut list, mut plain) = (BTree::default(), List::default(), BTreeMap::new());
         for (insert, at, pages) in ops {
             let first = at * 10;

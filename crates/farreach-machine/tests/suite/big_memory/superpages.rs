@@ -282,12 +282,15 @@ fn f_7_rmm15_29_never_touched_pages_are_taken_back() {
 #[test]
 fn ca_38_superpages_under_random_events() {
     for keys in [
-        "placement=thp,memory=16M,thp_size=64K,mthp_sizes=16K,khugepaged=16,max_ptes_none=12,ranges=true,range_cow=split",
-        "placement=thp,memory=2M,thp_size=32K,khugepaged=8,max_ptes_none=6,ranges=true,range_cow=split,compaction=direct",
+        "placement=thp,memory=16M,thp_size=64K,mthp_sizes=16K,khugepaged=16,max_ptes_none=12,ranges=true,\
+         range_cow=split",
+        "placement=thp,memory=2M,thp_size=32K,khugepaged=8,max_ptes_none=6,ranges=true,range_cow=split,\
+         compaction=direct",
         "placement=thp,memory=4M,allocator=fifo,thp_size=64K,khugepaged=16,max_ptes_none=15,ranges=true,thp=madvise",
         "placement=hugetlb,huge_page=64K,pool=1M,memory=8M,ranges=true",
         "placement=hugetlb,huge_page=64K,pool=1M,memory=8M,ranges=true,hugetlb_round=true,range_cow=split",
-        "placement=hugetlb,huge_page=32K,pool=512K,memory=8M,ranges=true,hugetlb_round=true,promote=64K,allocator=buddy",
+        "placement=hugetlb,huge_page=32K,pool=512K,memory=8M,ranges=true,hugetlb_round=true,promote=64K,\
+         allocator=buddy",
         "placement=thp,memory=3M,thp_size=64K,ranges=true,range_cow=copy,reclaim_unused=split",
     ] {
         run(keys, 8, 0..4, 250);
