@@ -191,7 +191,8 @@ impl Os {
         let total = self.memory.alloc.total().map_or(0, |t| t << self.shift);
         let pinned = self.memory.alloc.pinned() << self.shift;
         format!(
-            "out of memory at page {:#x}: {} in use, {} pinned, of {}; give the key 'memory' a larger value or 'unlimited'",
+            "out of memory at page {:#x}: {} in use, {} pinned, of {}; give the key 'memory' a larger value or \
+             'unlimited'",
             e.vpn.0 << self.shift,
             Bytes(self.memory.resident() << self.shift),
             Bytes(pinned),

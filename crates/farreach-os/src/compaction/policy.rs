@@ -9,7 +9,8 @@ const COMPACTION: Key = Key {
     name: "compaction",
     default: "none",
     allowed: Allowed::OneOf(&["none", "direct", "partial", "full"]),
-    about: "copying pages together (F-14): never, when there is no free block, or in the background: some blocks, or all of memory",
+    about: "copying pages together (F-14): never, when there is no free block, or in the background: some blocks, or \
+            all of memory",
 };
 const BLOCK: Key = Key {
     name: "compaction_block",
@@ -116,7 +117,8 @@ impl Compaction {
             let largest = Bytes(buddy.max_block() * memory.page_bytes());
             let given = Bytes(params.int(BLOCK.name));
             return Err(format!(
-                "compaction_block = {given} is not allowed: the allocator has blocks of {largest} at most (max_order = {})",
+                "compaction_block = {given} is not allowed: the allocator has blocks of {largest} at most (max_order = \
+                 {})",
                 buddy.max_order()
             ));
         }

@@ -44,7 +44,8 @@ const CHUNK: Key = Key {
     name: "chunk",
     default: "none",
     allowed: Allowed::Size { min: 4096, or: "none" },
-    about: "what the program's allocator asks for at a time; smaller requests are served from it (RMM15-32: TCMalloc, 32M)",
+    about: "what the program's allocator asks for at a time; smaller requests are served from it (RMM15-32: TCMalloc, \
+            32M)",
 };
 
 /// Registry entry.

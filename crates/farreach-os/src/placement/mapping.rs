@@ -36,7 +36,8 @@ const FILE: Key = Key {
 /// Registry entry.
 pub const MAPPING: PlacementKind = PlacementKind {
     name: "mapping",
-    about: "frames and 2 MB pages as a living process had them, from a dump of its mapping; demand paging for what is not in it",
+    about: "frames and 2 MB pages as a living process had them, from a dump of its mapping; demand paging for what is \
+            not in it",
     keys: &[&FILE],
     build,
 };

@@ -18,7 +18,8 @@ const CLIP: Key = Key {
     name: "clip",
     default: "true",
     allowed: Allowed::Flag,
-    about: "reserve the part of a region that lies inside its object; false: only whole regions (T94-50, AMB-10, AMB-11)",
+    about: "reserve the part of a region that lies inside its object; false: only whole regions (T94-50, AMB-10, \
+            AMB-11)",
 };
 const PREFETCH: Key = Key {
     name: "prefetch",

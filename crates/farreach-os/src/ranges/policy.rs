@@ -26,27 +26,31 @@ const CAPACITY: Key = Key {
     name: "range_capacity",
     default: "0",
     allowed: Allowed::Int { min: 0, max: 1 << 20 },
-    about: "ranges a process may have: with more, its threshold doubles, far below it halves again; 0: as many as there are (F-4)",
+    about: "ranges a process may have: with more, its threshold doubles, far below it halves again; 0: as many as \
+            there are (F-4)",
 };
 /// F-4, with the hardware's counts.
 pub const FEEDBACK: Key = Key {
     name: "range_feedback",
     default: "false",
     allowed: Allowed::Flag,
-    about: "the threshold of a process follows what its range TLB misses and evicts (F-4); needs ranges and a range TLB",
+    about: "the threshold of a process follows what its range TLB misses and evicts (F-4); needs ranges and a range \
+            TLB",
 };
 const COW: Key = Key {
     name: "range_cow",
     default: "dissolve",
     allowed: Allowed::OneOf(&["dissolve", "split", "copy"]),
-    about: "a store to a copy-on-write page of a range: dissolve the range, split it, or copy all of it (RMM15-30, F-3)",
+    about: "a store to a copy-on-write page of a range: dissolve the range, split it, or copy all of it (RMM15-30, \
+            F-3)",
 };
 /// What is given up when memory is full.
 const RECLAIM: Key = Key {
     name: "reclaim_unused",
     default: "never",
     allowed: Allowed::OneOf(&["never", "dissolve", "split"]),
-    about: "when memory is full, free mapped pages that were never touched; their range dissolves or splits (F-7, RMM15-29)",
+    about: "when memory is full, free mapped pages that were never touched; their range dissolves or splits (F-7, \
+            RMM15-29)",
 };
 
 /// All keys of ranges.

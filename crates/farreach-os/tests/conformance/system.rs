@@ -178,7 +178,8 @@ impl System {
                 let right = (known.pfn.0 - offset + i, known.attr);
                 need(now == Some(right), || {
                     format!(
-                        "{asid:?} {at:#x} was not reported: an entry of {known:?} for {vpn:#x} stands, and the page table has {now:x?}"
+                        "{asid:?} {at:#x} was not reported: an entry of {known:?} for {vpn:#x} stands, and the page \
+                         table has {now:x?}"
                     )
                 })?;
             }

@@ -178,7 +178,8 @@ proptest! {
     /// Frames of others that may be moved are handed out from the start, and come back like any other.
     #[test]
     fn f_14_movable_frames_of_others_are_handed_out(
-        (total, pins) in (1u64..400).prop_flat_map(|n| (Just(n), pins(n))), pick in picks(), moves in any::<u64>(), ops in ops(5, true)
+        (total, pins) in (1u64..400).prop_flat_map(|n| (Just(n), pins(n))),
+        pick in picks(), moves in any::<u64>(), ops in ops(5, true)
     ) {
         let memory = PhysicalMemory::with_pins(total, pins).with_movable(8, |group| moves >> (group % 64) & 1 == 1);
         let (pinned, movable) = (memory.pinned().clone(), memory.movable().clone());
@@ -238,7 +239,8 @@ proptest! {
         let mut got = Vec::new();
         for (pages, larger) in pages {
             let free = buddy.free_frames().unwrap();
-            let Eager { blocks, missing } = if larger { buddy.eager_from_next_larger(pages) } else { buddy.eager(pages) };
+            let eager = if larger { buddy.eager_from_next_larger(pages) } else { buddy.eager(pages) };
+            let Eager { blocks, missing } = eager;
             prop_assert_eq!(missing, pages.saturating_sub(free));
             prop_assert_eq!(blocks.iter().map(|b| b.1).sum::<u64>() + missing, pages);
             got.extend(blocks);

@@ -76,7 +76,9 @@ proptest! {
     }
 
     #[test]
-    fn t94_44_pinned_memory_is_the_list((total, pins) in (1u64..300).prop_flat_map(|n| (Just(n), pins(n))), ops in ops(5, false)) {
+    fn t94_44_pinned_memory_is_the_list(
+        (total, pins) in (1u64..300).prop_flat_map(|n| (Just(n), pins(n))), ops in ops(5, false)
+    ) {
         replay(Fifo::new(PhysicalMemory::with_pins(total, pins.clone())), total, &pins, &ops)?;
     }
 
