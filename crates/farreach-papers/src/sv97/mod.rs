@@ -104,5 +104,6 @@ pub(super) fn percent_of_time(machine: &MachineResult) -> Option<f64> {
 }
 
 /// What every table of the paper's programs says.
-const SUBSTITUTES: &str = "The paper's programs are SPECint95 on a PowerPC; each here is one of today, or a kernel, with the behaviour of the one \
-     in parentheses. m88ksim has no stand-in. Shape, order and ratio can be compared, amounts cannot.";
+const SUBSTITUTES: &str = "The paper's programs are SPECint95 on a PowerPC; each here is one of today, or a kernel, \
+                           with the behaviour of the one in parentheses. m88ksim has no stand-in. Shape, order and \
+                           ratio can be compared, amounts cannot.";

@@ -95,8 +95,8 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     }
     section.tables.extend([actions, pays]);
     section.note(
-        "8 KB and 512 KB to a side, direct-mapped, 16-byte lines; a unified TLB of 64 entries, 8 of them reserved, random replacement. \
-         An access is one line that a reference touches.",
+        "8 KB and 512 KB to a side, direct-mapped, 16-byte lines; a unified TLB of 64 entries, 8 of them reserved, \
+         random replacement. An access is one line that a reference touches.",
     );
     section.note(SUBSTITUTES);
     paper.doubts().for_each(|d| section.note(d));

@@ -149,16 +149,16 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     }
     section.tables = vec![rates, found, sizes, sharing];
     section.note(format!(
-        "The formula (SV97-44): {} lines of a page of {} KB are looked for in both levels, 10 and 50 of them found and changed: {} cycles. Measured: \
-         the lines that were there.",
+        "The formula (SV97-44): {} lines of a page of {} KB are looked for in both levels, 10 and 50 of them found and \
+         changed: {} cycles. Measured: the lines that were there.",
         (1 << BASE_SHIFT) / 16,
         (1 << BASE_SHIFT) / KB,
         ProtectionSweep::SV97.cycles()
     ));
     section.note(format!(
-        "{SNAPSHOTS} is a store of 2 MB that forks a child to write it out, six times: the fork takes the right to write away, writing gives it \
-         back. Its rate is what such a program has, not what a workstation of the paper's time had. A page that is copied is flushed, \
-         not swept: it lies in another frame."
+        "{SNAPSHOTS} is a store of 2 MB that forks a child to write it out, six times: the fork takes the right to \
+         write away, writing gives it back. Its rate is what such a program has, not what a workstation of the paper's \
+         time had. A page that is copied is flushed, not swept: it lies in another frame."
     ));
     section.note(
         "Mach changes protection to manage memory of its own; here only forks, writes to copied pages and mprotect do.",

@@ -173,8 +173,9 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     }
     section.tables = vec![areas, entries];
     section.note(format!(
-        "Comparable means: the number of entries whose misses are closest in ratio to those of the 64-entry superpage TLB; beside it all \
-         numbers of entries within 1 % of them (AMB-15). Between {LEAST} and {MOST} entries; a plateau gives a wide interval."
+        "Comparable means: the number of entries whose misses are closest in ratio to those of the 64-entry superpage \
+         TLB; beside it all numbers of entries within 1 % of them (AMB-15). Between {LEAST} and {MOST} entries; a \
+         plateau gives a wide interval."
     ));
     section.note(SUBSTITUTES);
     paper.doubts().for_each(|d| section.note(d));

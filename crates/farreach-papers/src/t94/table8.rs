@@ -91,6 +91,8 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
         );
     }
     section.tables.push(table);
-    section
-        .note("The rank at equal area is that of the area at equal misses (Table 7): the same comparison, read the other way.");
+    section.note(
+        "The rank at equal area is that of the area at equal misses (Table 7): the same comparison, read the other \
+         way.",
+    );
 }
