@@ -27,7 +27,8 @@ pub fn table(result: &ContiguityResult, width: usize) -> String {
     let known: Vec<(&str, &Ranges)> = kinds.into_iter().filter_map(|(name, ranges)| Some((name, ranges?))).collect();
     out += &statistics(&known, width);
     if !result.frames_visible {
-        out += "  Frames are not visible to this user (that takes CAP_SYS_ADMIN): this is the virtual half, and below what would be
+        out += "  Frames are not visible to this user (that takes CAP_SYS_ADMIN): this is the virtual half, and below \
+what would be
   needed if memory were placed ideally.\n";
     }
     out.push('\n');

@@ -91,12 +91,7 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
             (several && base.counts.tlb.misses > 0)
                 .then(|| format!("% of {}: misses in percent of those of {}.", short, base.name)),
         ),
-        one(
-            ["miss", "cycles"],
-            Box::new(|m| Some(count(m.cost.cycles))),
-            "",
-            Some(miss_cycles(&result.machines)),
-        ),
+        one(["miss", "cycles"], Box::new(|m| Some(count(m.cost.cycles))), "", Some(miss_cycles(&result.machines))),
         one(
             ["refs", "a walk"],
             Box::new(move |m| {
@@ -105,7 +100,9 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
                 (virtual_machines && walks > 0).then(|| rate(tlb.walk_references() as f64 / walks as f64))
             }),
             "",
-            Some("refs a walk: nodes of page tables read for a miss, those of the host of a virtual machine too.".into()),
+            Some(
+                "refs a walk: nodes of page tables read for a miss, those of the host of a virtual machine too.".into(),
+            ),
         ),
         one(
             ["% of", "time"],
@@ -133,7 +130,11 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
                 (asked > 0).then(|| rate(100.0 * os.mapping_pages as f64 / asked as f64))
             }),
             "",
-            Some("% from dump: pages that got the frame of the living process; the dump did not have the others, which got ordinary ones.".into()),
+            Some(
+                "% from dump: pages that got the frame of the living process; the dump did not have the others, which \
+                 got ordinary ones."
+                    .into(),
+            ),
         ),
         one(
             ["register", "traps"],
@@ -141,7 +142,13 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
             "0",
             Some(format!(
                 "register traps: writes of a guest to its segment registers{}.",
-                among(&result.machines, &|_| true, "vm_exit_cycles", ", each taking the hypervisor so many cycles:", "")
+                among(
+                    &result.machines,
+                    &|_| true,
+                    "vm_exit_cycles",
+                    ", each taking the hypervisor so many cycles:",
+                    ""
+                )
             )),
         ),
         one(["promo-", "tions"], Box::new(|m| Some(count(m.counts.os.promotions))), "0", None),

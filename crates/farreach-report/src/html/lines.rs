@@ -107,6 +107,7 @@ pub(super) fn plot(
     let ends: Vec<f64> = lines.iter().map(|line| top(line.points.last().map_or(0.0, |p| p.1))).collect();
     let labels = apart(&ends, LINE, height);
     let tall = format!("height:{height}px");
+    let point = |x: f64, y: f64| format!("{},{}", px(x), px(y));
     html! {
         div.plot {
             div style=(tall) { (y_axis(y)) }
@@ -115,13 +116,18 @@ pub(super) fn plot(
                     @for tick in y.ticks() { line.grid x1="0" x2="100%" y1=(px(top(tick))) y2=(px(top(tick))) {} }
                     @for at in upright { line.grid.faint x1=(percent(*at)) x2=(percent(*at)) y1="0" y2="100%" {} }
                 }
-                svg.stretch width="100%" height="100%" viewBox={ "0 0 " (ACROSS) " " (height) } preserveAspectRatio="none" role="img" aria-label=(what) {
+                svg.stretch width="100%" height="100%" viewBox={ "0 0 " (ACROSS) " " (height) }
+                    preserveAspectRatio="none" role="img" aria-label=(what) {
                     @for line in lines {
                         @if let [(_, only)] = line.points[..] {
-                            line class={ "trace " (colour(line.design)) } x1="0" x2=(ACROSS) y1=(px(top(only))) y2=(px(top(only))) {}
+                            line class={ "trace " (colour(line.design)) } x1="0" x2=(ACROSS) y1=(px(top(only)))
+                                y2=(px(top(only))) {}
                         } @else {
-                            @let points: Vec<String> = line.points.iter().map(|(x, v)| format!("{},{}", px(x * ACROSS), px(top(*v)))).collect();
-                            polyline class={ "trace " (colour(line.design)) } points=(points.join(" ")) { title { (line.name) } }
+                            @let points = line.points.iter().map(|(x, v)| point(x * ACROSS, top(*v)));
+                            @let points = points.collect::<Vec<_>>().join(" ");
+                            polyline class={ "trace " (colour(line.design)) } points=(points) {
+                                title { (line.name) }
+                            }
                         }
                     }
                 }
@@ -129,7 +135,8 @@ pub(super) fn plot(
                     svg width="100%" height="100%" {
                         @for line in lines {
                             @for (k, (x, value)) in line.points.iter().enumerate() {
-                                circle class={ "fill " (colour(line.design)) } cx=(percent(*x)) cy=(px(top(*value))) r="3" {
+                                circle class={ "fill " (colour(line.design)) } cx=(percent(*x)) cy=(px(top(*value)))
+                                    r="3" {
                                     title { (line.name) ", " (tip(k)) ": " (tick_label(*value)) }
                                 }
                             }
@@ -140,7 +147,8 @@ pub(super) fn plot(
             div.ends style=(tall) {
                 svg width="18" height=(height) {
                     @for (line, (end, label)) in lines.iter().zip(ends.iter().zip(&labels)) {
-                        polyline class={ "leader " (colour(line.design)) } points={ "0," (px(*end)) " 5," (px(*end)) " 13," (px(*label)) " 18," (px(*label)) } {}
+                        polyline class={ "leader " (colour(line.design)) }
+                            points={ "0," (px(*end)) " 5," (px(*end)) " 13," (px(*label)) " 18," (px(*label)) } {}
                     }
                 }
                 @for (line, label) in lines.iter().zip(&labels) {

@@ -130,30 +130,40 @@ fn reading(page: &Page) -> Markup {
             @if page.result.machines.len() > 1 { (tables::roll(page)) }
             dl {
                 dt { "Lookup, miss" }
-                dd { "Each reference asks the TLB once for every 4 KB page it touches. A miss is a lookup that no entry could answer." }
+                dd {
+                    "Each reference asks the TLB once for every 4 KB page it touches. A miss is a lookup that no entry "
+                    "could answer."
+                }
                 dt { "Miss cycles, share of time" }
                 dd {
-                    "Misses times " code { "penalty" } ", or, where hardware walks, the nodes that it reads; besides, what only a second level or a "
-                    "range answers, and the further page table entries that a miss reads, each at the price of its key. The share of time assumes "
-                    "that everything else takes " code { "cpi" } " cycles per instruction; set these to those of your machine."
+                    "Misses times " code { "penalty" } ", or, where hardware walks, the nodes that it reads; besides, "
+                    "what only a second level or a range answers, and the further page table entries that a miss "
+                    "reads, each at the price of its key. The share of time assumes that everything else takes "
+                    code { "cpi" } " cycles per instruction; set these to those of your machine."
                 }
                 dt { "Area" }
                 dd {
-                    "Register-bit equivalents of a single-ported, fully associative TLB: one bit of a register is 1, a RAM bit 0.6, a bit "
-                    "that is compared in parallel 1.2, with drivers, sense amplifiers and control logic."
+                    "Register-bit equivalents of a single-ported, fully associative TLB: one bit of a register is 1, a "
+                    "RAM bit 0.6, a bit that is compared in parallel 1.2, with drivers, sense amplifiers and control "
+                    "logic."
                 }
                 dt { "Resident, wasted, reserved, touched" }
                 dd {
-                    "Resident is the most memory in use at any time; wasted is what of it was never referenced by then. Reserved frames are kept "
-                    "together for a superpage but count as free. Touched are the distinct pages referenced over the whole run."
+                    "Resident is the most memory in use at any time; wasted is what of it was never referenced by "
+                    "then. Reserved frames are kept together for a superpage but count as free. Touched are the "
+                    "distinct pages referenced over the whole run."
                 }
                 dt { "Ledger" }
                 dd {
-                    "Larger pages save misses and cost memory, reading, checking and bookkeeping. The ledger puts both sides in cycles at the "
-                    "prices under Configuration. Some are assumptions: change them and run again."
+                    "Larger pages save misses and cost memory, reading, checking and bookkeeping. The ledger puts both "
+                    "sides in cycles at the prices under Configuration. Some are assumptions: change them and run "
+                    "again."
                 }
                 dt { "Reach" }
-                dd { "What the TLB maps when every entry is of the largest kind and full: an upper bound, rarely reached." }
+                dd {
+                    "What the TLB maps when every entry is of the largest kind and full: an upper bound, rarely "
+                    "reached."
+                }
             }
         }
     }

@@ -80,7 +80,8 @@ pub(super) fn area(page: &Page) -> Option<Markup> {
         section {
             h2 { "Area against misses" }
             p.lead {
-                "Left is smaller, low is better. On the dotted steps stand the designs that nothing of their size or smaller beats"
+                "Left is smaller, low is better. On the dotted steps stand the designs that nothing of their size or "
+                "smaller beats"
                 @if y.is_log() { "; misses are logarithmic" }
                 "."
             }
@@ -88,7 +89,9 @@ pub(super) fn area(page: &Page) -> Option<Markup> {
             @if !without.is_empty() {
                 p.note {
                     "Not shown, because the area model covers fully associative TLBs only: "
-                    @for &i in &without { (chip(i)) " " (machines[i].name) " (" (counted(machines[i].counts.tlb.misses, "miss")) ") " }
+                    @for &i in &without {
+                        (chip(i)) " " (machines[i].name) " (" (counted(machines[i].counts.tlb.misses, "miss")) ") "
+                    }
                 }
             }
             @if let Some(note) = prices(page) { p.note { (note) } }

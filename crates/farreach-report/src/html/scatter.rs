@@ -46,14 +46,18 @@ pub(super) fn scatter(what: &str, axis: &str, (x, y): (Scale, Scale), dots: &[Do
             div style=(tall) { (y_axis(y)) }
             div.area style=(tall) {
                 svg width="100%" height="100%" { (grid(x, y, HEIGHT)) }
-                svg.stretch width="100%" height="100%" viewBox={ "0 0 " (ACROSS) " " (HEIGHT) } preserveAspectRatio="none" {
+                svg.stretch width="100%" height="100%" viewBox={ "0 0 " (ACROSS) " " (HEIGHT) }
+                    preserveAspectRatio="none" {
                     polyline.frontier points=(line.join(" ")) {}
                 }
                 svg width="100%" height="100%" role="img" aria-label=(what) {
                     @for (i, dot) in dots.iter().enumerate() {
                         (leader("on-wide", dot.design, spots[i], &wide[i]))
                         (leader("on-narrow", dot.design, spots[i], &narrow[i]))
-                        circle class={ "fill " (colour(dot.design)) } cx=(percent(spots[i].0)) cy=(px(spots[i].1)) r="6" { title { (dot.tip) } }
+                        circle class={ "fill " (colour(dot.design)) } cx=(percent(spots[i].0)) cy=(px(spots[i].1))
+                            r="6" {
+                            title { (dot.tip) }
+                        }
                     }
                 }
                 @for (i, dot) in dots.iter().enumerate() {
@@ -76,7 +80,8 @@ pub(super) fn scatter(what: &str, axis: &str, (x, y): (Scale, Scale), dots: &[Do
 fn leader(page: &str, design: usize, (x, y): (f64, f64), label: &Label) -> Markup {
     html! {
         @if (label.top - y).abs() > 1.0 {
-            line class={ "leader " (page) " " (colour(design)) } x1=(percent(x)) x2=(percent(x)) y1=(px(y)) y2=(px(label.top)) {}
+            line class={ "leader " (page) " " (colour(design)) } x1=(percent(x)) x2=(percent(x)) y1=(px(y))
+                y2=(px(label.top)) {}
         }
     }
 }

@@ -54,9 +54,14 @@ fn overhead(page: &Page) -> Markup {
             h2 { "What translation costs behind caches" }
             p.lead {
                 @if instructions > 0.0 { "Cycles per instruction. " } @else { "Cycles. " }
-                "Fetching the program's own lines is no part of it. Total: an instruction, the program's own cache misses, and this."
+                "Fetching the program's own lines is no part of it. Total: an instruction, the program's own cache "
+                "misses, and this."
             }
-            p.keys { @for (k, part) in PARTS.iter().enumerate().filter(|(_, p)| used(p)) { span { i class={ "key r" (k) } {} (part.0) } } }
+            p.keys {
+                @for (k, part) in PARTS.iter().enumerate().filter(|(_, p)| used(p)) {
+                    span { i class={ "key r" (k) } {} (part.0) }
+                }
+            }
             div.bars {
                 div.head.label {}
                 div.head {}
@@ -73,7 +78,8 @@ fn overhead(page: &Page) -> Markup {
                                 line.grid x1=(percent(scale.at(tick))) x2=(percent(scale.at(tick))) y1="0" y2="22" {}
                             }
                             @for (k, from, value) in stack(PARTS.iter().map(|part| of(m, part))) {
-                                rect class={ "region r" (k) } x=(percent(scale.at(from))) y="2" height="18" width=(percent(scale.at(value))) {
+                                rect class={ "region r" (k) } x=(percent(scale.at(from))) y="2" height="18"
+                                    width=(percent(scale.at(value))) {
                                     title { (PARTS[k].0) ": " (amount(value)) }
                                 }
                             }
@@ -81,7 +87,10 @@ fn overhead(page: &Page) -> Markup {
                     }
                     div.value.three {
                         b { (amount(all(m) / unit)) }
-                        span { (m.cost.total_cycles_per_instruction.map_or_else(|| NONE.into(), rate)) span.narrow { " total CPI" } }
+                        span {
+                            (m.cost.total_cycles_per_instruction.map_or_else(|| NONE.into(), rate))
+                            span.narrow { " total CPI" }
+                        }
                         span { (m.cost.percent_of_time.map_or_else(|| NONE.into(), rate)) span.narrow { " % of time" } }
                     }
                 }
@@ -122,7 +131,10 @@ fn served(page: &Page) -> Markup {
     html! {
         section {
             h2 { "Where the program's references were served" }
-            p.lead { "In percent of the lines that its fetches, and its loads and stores, touch; the rest was in the first level." }
+            p.lead {
+                "In percent of the lines that its fetches, and its loads and stores, touch; the rest was in the first "
+                "level."
+            }
             p.keys { span { i.key.r1 {} "second level" } span { i.key.r0 {} "memory" } }
             div.bars {
                 div.head.label {}
@@ -134,12 +146,14 @@ fn served(page: &Page) -> Markup {
                         div.bar {
                             svg width="100%" height="18" role="img" aria-label={ (name) " of " (m.name) } {
                                 @for tick in scale.ticks() {
-                                    line.grid x1=(percent(scale.at(tick))) x2=(percent(scale.at(tick))) y1="0" y2="18" {}
+                                    line.grid x1=(percent(scale.at(tick))) x2=(percent(scale.at(tick))) y1="0"
+                                        y2="18" {}
                                 }
                                 @let memory = share(side, side.l2_misses);
                                 @let second = share(side, side.l1_misses) - memory;
                                 @for (k, from, value) in stack([memory, second].into_iter()) {
-                                    rect class={ "region r" (k) } x=(percent(scale.at(from))) y="2" height="14" width=(percent(scale.at(value))) {
+                                    rect class={ "region r" (k) } x=(percent(scale.at(from))) y="2" height="14"
+                                        width=(percent(scale.at(value))) {
                                         title { (["memory", "second level"][k]) ": " (rate(value)) " %" }
                                     }
                                 }
@@ -184,11 +198,15 @@ fn classes(page: &Page) -> Markup {
                         @for (i, _, counts) in &machines {
                             @for (name, side) in SIDES.into_iter().zip(sides(counts)) {
                                 tr {
-                                    th scope="row" { div.sided { @if name == SIDES[0] { (named(page, *i)) } span.note { (name) } } }
+                                    th scope="row" {
+                                        div.sided { @if name == SIDES[0] { (named(page, *i)) } span.note { (name) } }
+                                    }
                                     @for &class in &shown {
                                         td title=(grouped(side.events[class])) {
                                             @if side.accesses == 0 { (NONE) }
-                                            @else { (significant(100.0 * side.events[class] as f64 / side.accesses as f64)) }
+                                            @else {
+                                                (significant(100.0 * side.events[class] as f64 / side.accesses as f64))
+                                            }
                                         }
                                     }
                                 }

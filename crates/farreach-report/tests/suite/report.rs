@@ -361,8 +361,8 @@ fn the_headline_names_the_winner_and_its_price() {
     let mut result = crate::fixture::five();
     assert_eq!(
         headline(&result),
-        "t94/complete misses least: 59.4k, 98.2 % fewer than t94/single, on 4.61× the area; t94/partial keeps 99.5 % of that saving on \
-         26.1 % of that area."
+        "t94/complete misses least: 59.4k, 98.2 % fewer than t94/single, on 4.61× the area; t94/partial keeps 99.5 % \
+         of that saving on 26.1 % of that area."
     );
     result.machines[3].counts.tlb.misses = 0;
     assert_eq!(

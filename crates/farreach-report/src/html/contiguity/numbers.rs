@@ -44,7 +44,9 @@ pub(super) fn numbers(result: &ContiguityResult) -> Markup {
                     thead {
                         tr {
                             th scope="col" { "pages of a range" }
-                            @for (name, _) in &kinds { th scope="col" { (name) ", ranges" } th scope="col" { (name) ", pages" } }
+                            @for (name, _) in &kinds {
+                                th scope="col" { (name) ", ranges" } th scope="col" { (name) ", pages" }
+                            }
                         }
                     }
                     tbody {
@@ -68,16 +70,21 @@ pub(super) fn reading(result: &ContiguityResult) -> Markup {
             h2 { "How to read this" }
             dl {
                 dt { "Present" }
-                dd { "Pages that have memory at that moment, shared files among them. What is reserved and was never touched is not there." }
+                dd {
+                    "Pages that have memory at that moment, shared files among them. What is reserved and was never "
+                    "touched is not there."
+                }
                 dt { "Range" }
                 dd {
-                    "Present pages that follow each other and have the same permission: in the address space (virtual: what ideal placement would make of it), "
-                    "or in the address space and in memory alike (physical: what it is)."
+                    "Present pages that follow each other and have the same permission: in the address space (virtual: "
+                    "what ideal placement would make of it), or in the address space and in memory alike (physical: "
+                    "what it is)."
                 }
                 dt { "Clustered TLB, contiguous bit, 2 MB pages" }
                 dd {
-                    "One entry for eight pages whose frames lie in one aligned group of eight; for sixteen aligned pages in sixteen aligned frames; for 512. What does not fit takes an "
-                    "entry per page. 2 MB pages count where memory lies so that they could be used, whether the kernel uses them or not."
+                    "One entry for eight pages whose frames lie in one aligned group of eight; for sixteen aligned "
+                    "pages in sixteen aligned frames; for 512. What does not fit takes an entry per page. 2 MB pages "
+                    "count where memory lies so that they could be used, whether the kernel uses them or not."
                 }
                 dt { "Range TLB" }
                 dd { "One entry per range, of whatever length and alignment." }

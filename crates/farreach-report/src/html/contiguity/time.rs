@@ -40,9 +40,11 @@ pub(super) fn over_time(result: &ContiguityResult) -> Markup {
         result.peak.needs.iter().enumerate().map(|(i, need)| line(&need.hardware, &of(i))).collect();
     let most = result.samples.iter().map(|s| s.pages).max().unwrap_or(0);
     let top = Scale::linear((most * PAGE) as f64 / MIB * 1.04);
+    let over_time =
+        |title, lead, scale, lines: &[Line]| chart(title, &html! { (lead) }, &seconds, "seconds", scale, lines);
     html! {
-        (chart("Memory over time, MiB", &html! { "What is present, and what of it in huge pages." }, &seconds, "seconds", top, &memory))
-        (chart("Ranges over time", &html! { "All charts above are of the look with the most memory." }, &seconds, "seconds", fit(&ranges), &ranges))
-        (chart("Entries over time", &html! { "What would reach 99 % of the memory." }, &seconds, "seconds", fit(&entries), &entries))
+        (over_time("Memory over time, MiB", "What is present, and what of it in huge pages.", top, &memory))
+        (over_time("Ranges over time", "All charts above are of the look with the most memory.", fit(&ranges), &ranges))
+        (over_time("Entries over time", "What would reach 99 % of the memory.", fit(&entries), &entries))
     }
 }
