@@ -24,8 +24,9 @@ const MAX_INSTR_BYTES: u32 = 64;
 /// Also the longest line.
 const BUFFER: usize = 1 << 18;
 
-const ALLOWED: &str = "allowed are 'I  ADDRESS,SIZE', ' L ADDRESS,SIZE', ' S ADDRESS,SIZE' and ' M ADDRESS,SIZE' (address \
-                       hexadecimal without 0x, size decimal), lines that begin with ==PID== or --PID--, and blank lines";
+const ALLOWED: &str = "allowed are 'I  ADDRESS,SIZE', ' L ADDRESS,SIZE', ' S ADDRESS,SIZE' and ' M ADDRESS,SIZE' \
+                       (address hexadecimal without 0x, size decimal), lines that begin with ==PID== or --PID--, and \
+                       blank lines";
 
 /// Lackey text, for the registry.
 pub(crate) const FORMAT: Format = Format {

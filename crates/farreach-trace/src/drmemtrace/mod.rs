@@ -34,7 +34,8 @@ const PROCESS: &str = "DynamoRIO makes a processed trace: drrun -t drmemtrace -t
 /// drmemtrace, for the registry.
 pub(crate) const FORMAT: Format = Format {
     name: NAME,
-    about: "DynamoRIO drmemtrace (drcachesim) after processing, Google workload traces: a file, or a folder with a file per thread",
+    about: "DynamoRIO drmemtrace (drcachesim) after processing, Google workload traces: a file, or a folder with a \
+            file per thread",
     detect: |head| header(head).is_some() || foreign(head).is_some(),
     open: |input: Input| -> Result<Opened> {
         let info = input.info(NAME);

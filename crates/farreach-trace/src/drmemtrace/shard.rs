@@ -187,8 +187,8 @@ impl Shard {
                 let former = *self.window.get_or_insert(value);
                 if former != value {
                     return Err(format!(
-                        "window {value} begins after window {former}: the trace has windows, and what was executed between \
-                         them is missing"
+                        "window {value} begins after window {former}: the trace has windows, and what was executed \
+                         between them is missing"
                     ));
                 }
             }

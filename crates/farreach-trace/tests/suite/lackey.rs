@@ -36,8 +36,11 @@ fn access(kind: Kind, addr: u64, size: u32) -> Access {
     Access { kind, addr, size }
 }
 
-const GOLDEN: &str = "==4711== Lackey, an example Valgrind tool\n--4711-- warning: something\n\nI  0401ab70,3\nI  0401ab73,5\n S \
-                      1fff0005e8,8\nI  0401B770,1\n M 04033e06,1\n L 04033ad0,16\n==4711== \nI  00000001,64\n S 0,65536\n";
+const GOLDEN: &str = concat!(
+    "==4711== Lackey, an example Valgrind tool\n--4711-- warning: something\n\n",
+    "I  0401ab70,3\nI  0401ab73,5\n S 1fff0005e8,8\nI  0401B770,1\n M 04033e06,1\n L 04033ad0,16\n",
+    "==4711== \nI  00000001,64\n S 0,65536\n"
+);
 
 #[test]
 fn golden_text() {
@@ -266,8 +269,13 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_end_in_references_or_an_error(bytes in prop::collection::vec(prop::num::u8::ANY, 0..300), magic in 0usize..7) {
-        let heads: [&[u8]; 7] = [b"", b"\x1f\x8b\x08\x00", b"BZh9", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd", b"I  1000,4\n", b"\x89FRT\r\n\x1a\n"];
+    fn any_bytes_end_in_references_or_an_error(
+        bytes in prop::collection::vec(prop::num::u8::ANY, 0..300), magic in 0usize..7
+    ) {
+        let heads: [&[u8]; 7] = [
+            b"", b"\x1f\x8b\x08\x00", b"BZh9", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd", b"I  1000,4\n",
+            b"\x89FRT\r\n\x1a\n",
+        ];
         let _ = read(&[heads[magic], &bytes].concat());
     }
 }
