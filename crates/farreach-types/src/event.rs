@@ -187,7 +187,8 @@ impl Block {
             let shared = users[r.word as usize] > 1;
             if shared && r.offset.checked_add(r.size).is_none_or(|end| end > MAX_SPREAD) {
                 return Err(format!(
-                    "data reference {i} is {} at {} behind an address that it shares ({MAX_SPREAD} bytes in all allowed)",
+                    "data reference {i} is {} at {} behind an address that it shares ({MAX_SPREAD} bytes in all \
+                     allowed)",
                     with_noun(r.size.into(), "byte"),
                     r.offset
                 ));

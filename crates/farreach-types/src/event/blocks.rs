@@ -30,7 +30,11 @@ pub enum Broken {
         says: usize,
     },
     /// The batch ends inside a block.
-    #[error("block {id} needs {}, with {} left in the batch", with_noun(*need as u64, "address"), with_noun(*have as u64, "word"))]
+    #[error(
+        "block {id} needs {}, with {} left in the batch",
+        with_noun(*need as u64, "address"),
+        with_noun(*have as u64, "word")
+    )]
     CutBlock {
         /// The block.
         id: u32,
