@@ -48,14 +48,14 @@ fn open() {
     replay("open", fuzz::open);
     replay("champsim", fuzz::open);
     replay("drmemtrace", fuzz::open);
-    // Any target survives the food of the others.
+    // Each target also gets the corpora of others.
     replay("lackey", fuzz::open);
     replay("frt", fuzz::open);
     replay("open", fuzz::frt);
 }
 
-/// Writes the first food of the fuzzers. Run it after a change of the format:
-/// `cargo test -p farreach --test trace_corpus -- --ignored write_seeds`.
+/// Writes the seeds of the fuzzers. Run it after a change of the format:
+/// `cargo test -p farreach-trace --test suite -- --ignored write_seeds`.
 #[test]
 #[ignore = "writes into the repository"]
 fn write_seeds() {
