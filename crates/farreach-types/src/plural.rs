@@ -1,9 +1,9 @@
-//! Nouns beside numbers, in whatever is printed for people.
+//! Singular and plural of nouns beside numbers, for printed text.
 
 use std::borrow::Cow;
 
-/// The noun that goes with a number: as it stands for one, with its plural ending for any other. In `page of memory`
-/// the first word is what is counted.
+/// The noun that goes with a number: unchanged for one, with its plural ending for any other. In `page of memory` the
+/// first word is the noun that is counted.
 ///
 /// ```
 /// use farreach_types::plural::pluralize;
@@ -24,7 +24,7 @@ pub fn pluralize(n: u64, one: &str) -> Cow<'_, str> {
     (many + rest).into()
 }
 
-/// The one of what a plural of [`pluralize`] has many of.
+/// The singular of a plural that [`pluralize`] made.
 ///
 /// ```
 /// use farreach_types::plural::singular;
