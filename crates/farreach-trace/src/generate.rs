@@ -100,7 +100,7 @@ impl Source for Loop {
 }
 
 /// A program with everything a trace can have: loops over code, a stack, heap objects, conditional references, mappings
-/// that come, move and go, threads, forks, an exec now and then, and ends. `steps` is the number of things done (a run
+/// that are made, moved and removed, threads, forks, sometimes an exec, and ends. `steps` is the number of steps (a run
 /// of blocks or an event).
 pub fn program(seed: u64, steps: u64) -> Program {
     Program {
@@ -158,7 +158,7 @@ impl Program {
         Living { asid, sp: STACK_END - 4096, heap: DATA, maps: vec![(DATA, 1 << 20)], threads: 1 }
     }
 
-    /// A block that was there before, or, now and then, a new one.
+    /// A known block, or sometimes a new one.
     fn block(&mut self, batch: &mut Batch) -> u32 {
         if self.blocks.is_empty() || (self.blocks.len() < 2000 && self.rng.random_range(0..12) == 0) {
             let mut pc = CODE + self.rng.random_range(0..(1u64 << 20) - 256);
@@ -256,7 +256,7 @@ impl Program {
         }
     }
 
-    /// One turn of one address space.
+    /// One step of one address space.
     fn turn(&mut self) -> Batch {
         let at = self.rng.random_range(0..self.spaces.len());
         let mut s = self.spaces.swap_remove(at);
@@ -278,7 +278,7 @@ impl Program {
                     let end = ends[self.rng.random_range(0..4)];
                     batch.push_op(Op::End(end));
                     if end == End::Exec || self.spaces.is_empty() {
-                        // When no process is left, a new one must start.
+                        // When the last process has ended, a new one must start.
                         self.state = State::Before;
                     }
                     return batch;

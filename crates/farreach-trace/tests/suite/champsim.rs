@@ -78,7 +78,7 @@ fn program() -> Vec<Instruction> {
     ]
 }
 
-/// What those are, worked out by hand; with the address spaces of CloudSuite.
+/// Their references, worked out by hand; with the address spaces of CloudSuite.
 fn references(spaces: bool) -> Vec<(u32, Kind, u64, u32)> {
     use Kind::*;
     let other = u32::from(spaces);

@@ -10,7 +10,7 @@ fn replay(name: &str, target: fn(&[u8])) {
     for entry in std::fs::read_dir(&folder).expect("the corpus is part of the repository") {
         let path = entry.expect("a readable folder").path();
         let data = std::fs::read(&path).expect("a readable file");
-        // Every beginning too: a cheap way to more inputs.
+        // Prefixes too: a cheap source of more inputs.
         (0..data.len()).step_by(1 + data.len() / 64).for_each(|n| target(&data[..n]));
         target(&data);
         files += 1;

@@ -130,7 +130,7 @@ fn what_is_cut_or_empty_is_refused() {
     assert!(e.err().expect("no such format").to_string().contains("known are frt, lackey"));
 }
 
-/// Text that does not compress to nothing.
+/// Text that does not compress well.
 fn long_text() -> String {
     (0..20_000u64)
         .map(|i| format!("I  {:08x},4\n L {:x},8\n", 4 * (i % 50), i.wrapping_mul(0x9e3779b97f4a7c15) >> 20))
@@ -234,7 +234,7 @@ fn a_pipe_is_read() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The reader against the plainest parser there is.
+    /// The reader against a plain parser.
     #[test]
     fn every_reference_comes_in_order(lines in prop::collection::vec((0u8..9, 0u64..200, 1u32..9), 1..3000)) {
         let (mut text, mut expected, mut pc) = (String::new(), Vec::new(), 0x1000);
