@@ -11,7 +11,7 @@ pub enum Limit {
     OpenFiles,
 }
 
-/// Descriptors that Valgrind keeps for itself above those of the program.
+/// Descriptors that Valgrind reserves for itself above those of the program.
 const RESERVED_FILES: u64 = 12;
 /// Open files that every program may rely on: `_POSIX_OPEN_MAX`.
 const FEWEST_FILES: u64 = 20;
