@@ -1,4 +1,4 @@
-//! What compaction cost, and what it was good for (F-14).
+//! The cost of compaction, and its effect (F-14).
 
 use farreach_types::counts::{CompactionCost, CompactionUse, FreeMemory};
 
@@ -14,7 +14,7 @@ pub fn unusable(free: &FreeMemory) -> Vec<f64> {
     (0..free.blocks.len() as u32).map(percent).collect()
 }
 
-/// All of it, for base pages of so many bytes.
+/// Cost and effect, for base pages of `page_bytes` bytes.
 ///
 /// ```
 /// use farreach_types::counts::{CompactionUse, FreeMemory};

@@ -1,5 +1,5 @@
-//! Prices, as keys of a machine. A price the papers print is theirs; the others are stated assumptions about a
-//! workstation of T94's time (40 MHz), to be set by whoever knows better.
+//! Prices, as keys of a machine. Where the papers print a price, it is the default; the others are stated assumptions
+//! about a workstation of T94's time (40 MHz), which users set to known values.
 
 use farreach_types::params::{Allowed, Key, PAGE_SIZE};
 
@@ -7,7 +7,7 @@ const PRICE: Allowed = Allowed::Number { min: 0.0, max: 1e12 };
 
 /// T94-73: a miss costs 40 cycles.
 pub const PENALTY: Key = Key { name: "penalty", default: "40", allowed: PRICE, about: "cycles per TLB miss" };
-/// Assumed: a load that hits the cache, and the test of what it brought.
+/// Assumed: a load that hits the cache, and the test of the loaded entry.
 pub const PTE_COST: Key = Key {
     name: "pte_cost",
     default: "2",
@@ -50,8 +50,8 @@ pub const FAULT: Key = Key {
     allowed: PRICE,
     about: "cycles per fault: trap, finding the page, mapping it, return",
 };
-/// Assumed: a fault without its trap, a tenth. A superpage that comes whole at a fault is one mapping: its pages pay
-/// for their zeros only.
+/// Assumed: a tenth, that is a fault without its trap. A superpage that a fault maps as a whole is one mapping: its
+/// pages cost only their zeros.
 pub const POPULATE: Key = Key {
     name: "populate_cycles",
     default: "200",
@@ -79,7 +79,7 @@ pub const IO: Key = Key {
     allowed: PRICE,
     about: "cycles per 4 KB page read from a file; 0 if all are cached",
 };
-/// Assumed: a processor that never waits for anything but its TLB.
+/// Assumed: a processor that waits only for its TLB.
 pub const CPI: Key = Key {
     name: "cpi",
     default: "1.0",

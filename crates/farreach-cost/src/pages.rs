@@ -1,5 +1,5 @@
-//! What follows from the counts of the page-size study (PS-10): misses and memory against the smallest size, the
-//! frontier of misses against memory, and advice. Pure functions of the counts.
+//! Ratios from the counts of the page-size study (PS-10): misses and memory against the smallest size, the frontier of
+//! misses against memory, and advice. Pure functions of the counts.
 
 use farreach_types::addr::Bytes;
 use farreach_types::counts::{Advice, FrontierPoint, PageCounts, PageSizeResult, Relative};
@@ -31,7 +31,7 @@ pub fn relative(counts: &PageCounts, base: &PageCounts) -> Relative {
     }
 }
 
-/// Those that no other beats: by ascending memory, each with fewer misses than all before it.
+/// The points that no other beats: by ascending memory, each with fewer misses than all before it.
 pub fn frontier(result: &PageSizeResult) -> Vec<FrontierPoint> {
     let mut points = result.points();
     points.sort_by_key(|p| (p.peak_bytes, p.misses));
