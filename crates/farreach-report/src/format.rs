@@ -1,8 +1,8 @@
-//! Numbers and names for people. The exact numbers are in the JSON and CSV reports.
+//! Numbers and names for display. The exact numbers are in the JSON and CSV reports.
 
 use farreach_types::plural::pluralize;
 
-/// Stands where there is nothing to say.
+/// The text of an empty cell.
 pub const NONE: &str = "–";
 
 /// A count: exact below ten thousand, else three significant digits and `k`, `M`, `G`, `T`, `P`, `E`.
@@ -28,7 +28,7 @@ pub fn grouped(n: u64) -> String {
     out
 }
 
-/// A count with what is counted.
+/// A count with its noun.
 ///
 /// ```
 /// use farreach_report::format::counted;
@@ -65,7 +65,7 @@ pub fn bytes(n: u64) -> String {
 
 fn scaled(n: f64, step: f64, units: &[&str], space: &str) -> String {
     let (mut n, mut unit) = (n, 0);
-    // What three digits would round up to the next unit belongs there.
+    // A value that three digits round up to the next unit is printed in that unit.
     while n >= step - 0.5 && unit + 1 < units.len() {
         n /= step;
         unit += 1;
@@ -83,7 +83,7 @@ pub fn digits(n: f64) -> String {
     }
 }
 
-/// A percentage or rate: about three significant digits, but nothing that is not zero looks like zero.
+/// A percentage or rate: about three significant digits; only zero is printed as zero.
 ///
 /// ```
 /// use farreach_report::format::rate;

@@ -1,4 +1,4 @@
-//! The page-size study as a table for people and as CSV.
+//! The page-size study as a text table and as CSV.
 
 use super::csv as rows;
 use super::format::{NONE, bytes, count, rate};

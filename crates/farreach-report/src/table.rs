@@ -1,4 +1,4 @@
-//! The table for people at a terminal. No colours; columns in which no design has anything to say are left out.
+//! The table for a terminal. No colours; columns that are empty for all designs are left out.
 
 use super::format::{NONE, bytes, count, counted, rate};
 use super::grid::{broken, lines};
@@ -6,15 +6,15 @@ use super::prices::{among, miss_cycles};
 use super::view::{baseline, cleaned, per_thousand, percent_of};
 use farreach_types::counts::{MachineResult, RunResult, Workload};
 
-/// What a column says about a design.
+/// The cell of a column for a design.
 type CellOf<'a> = Box<dyn Fn(&MachineResult) -> Option<String> + 'a>;
 
-/// A column: heading, what it says about a design, and its footnote.
+/// A column: heading, cells, and footnote.
 struct Column<'a> {
     heading: [&'a str; 2],
     cell: CellOf<'a>,
     note: Option<String>,
-    /// Left out if no design has anything else than this.
+    /// The column is left out if all designs have this value.
     dull: &'a str,
 }
 

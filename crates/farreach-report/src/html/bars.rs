@@ -1,5 +1,5 @@
 //! Bars: misses per design, memory per policy, misses by region. Names and numbers are text of the page, so they wrap
-//! and never overlap; only the bars are drawn, in percent of whatever width there is.
+//! and never overlap; only the bars are drawn, in percent of the available width.
 
 use super::parts::{Page, breakable, chip, colour, named, percent};
 use super::scale::{Scale, tick_label};

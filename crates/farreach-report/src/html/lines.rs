@@ -1,5 +1,5 @@
-//! Lines over an axis: misses by page size, memory over time. The drawing stretches with the page; text does not,
-//! because it belongs to the page and is only placed on the drawing.
+//! Lines over an axis: misses by page size, memory over time. The drawing stretches with the page; its text does not,
+//! because it is HTML placed over the drawing.
 
 use super::axes::{ACROSS, HEIGHT, LINE, x_axis, x_places, y_axis};
 use super::parts::{apart, breakable, chip, colour, percent, px};
@@ -15,11 +15,11 @@ pub(super) struct Line {
     pub(super) values: Vec<f64>,
 }
 
-/// What lies along the bottom.
+/// The horizontal axis.
 pub(super) enum Across {
-    /// Places that have names, equally far apart: page sizes, numbers of entries.
+    /// Named places at equal distances: page sizes, numbers of entries.
     Names(Vec<String>),
-    /// Numbers, ascending, where they belong: seconds.
+    /// Ascending numbers to scale: seconds.
     Numbers(Vec<f64>),
 }
 
@@ -53,7 +53,7 @@ pub(super) fn fit(lines: &[Line]) -> Scale {
     Scale::fit(lines.iter().flat_map(|line| line.values.iter().copied()).collect::<Vec<_>>().into_iter())
 }
 
-/// A section with a chart. `axis`: what lies along the bottom.
+/// A section with a chart. `axis`: the title of the horizontal axis.
 pub(super) fn chart(title: &str, lead: &Markup, across: &Across, axis: &str, y: Scale, lines: &[Line]) -> Markup {
     let places = across.places();
     let drawn = |(design, line): (usize, &Line)| Drawn {
@@ -92,8 +92,8 @@ impl Drawn {
     }
 }
 
-/// The lines between their axes, each with its name at its end. `upright`: where the grid has lines from below;
-/// `bottom`: the axis there; `tip`: what the place of a point is called, if points have dots.
+/// The lines between their axes, each with its name at its end. `upright`: places of the vertical grid lines; `bottom`:
+/// the horizontal axis; `tip`: names the place of a point, if points have dots.
 pub(super) fn plot(
     what: &str,
     y: Scale,
@@ -161,7 +161,7 @@ pub(super) fn plot(
     }
 }
 
-/// Where the upright lines of the grid are.
+/// Places of the vertical grid lines.
 fn upright(across: &Across, places: &[f64]) -> Vec<f64> {
     across
         .scale()

@@ -1,5 +1,5 @@
-//! One page, complete in itself: no script, no network, opened from a file. Text from outside is escaped by the
-//! template engine, and the page's own policy forbids scripts besides.
+//! A self-contained page: no script, no network, opened from a file. The template engine escapes text from outside, and
+//! the page's content security policy forbids scripts as well.
 
 mod axes;
 mod bars;
@@ -23,7 +23,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use parts::Page;
 
 pub(super) const STYLE: &str = include_str!("style.css");
-/// Nothing may be loaded and nothing may run; only the page's own style counts.
+/// Nothing may be loaded or run; only the page's own style is allowed.
 pub(super) const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 /// The page.
@@ -51,22 +51,22 @@ pub fn render(result: &RunResult) -> String {
     )
 }
 
-/// What stands above the charts.
+/// The head of a page, above the charts.
 struct Head<'a> {
     /// What kind of page it is.
     about: String,
-    /// The answer in a sentence.
+    /// The main result in a sentence.
     title: &'a str,
     /// What ran or was looked at.
     source: &'a str,
-    /// `dl` of the figures that say how much.
+    /// A `dl` with the main figures.
     facts: Markup,
-    /// What must be known before anything is believed.
+    /// What limits the validity of the page, if anything does.
     warning: Option<Markup>,
 }
 
 impl<'a> Head<'a> {
-    /// Of a program that went through the laboratory.
+    /// The head of a page about a simulated program.
     fn program(workload: &'a Workload, about: &str, title: &'a str) -> Head<'a> {
         let stopped =
             |why: &String| html! { b { "Stopped early: " } (why) ". Everything below is about the part that ran." };

@@ -112,7 +112,7 @@ fn against(result: &PageSizeResult) -> Markup {
     }
 }
 
-/// The advice in a sentence, its numbers short: the text of the result has all their digits.
+/// The advice in a sentence, with rounded numbers; the text of the result has all digits.
 fn headline(result: &PageSizeResult) -> Option<String> {
     let advice = result.advice.as_ref()?;
     let base = &result.rows.first()?.counts;

@@ -10,7 +10,7 @@ use farreach_types::counts::MachineResult;
 use farreach_types::plural::pluralize;
 use maud::{Markup, html};
 
-/// More points than this in a line are joined; nobody could tell them apart.
+/// With more points than this in a line, neighbours are joined: they could not be told apart.
 const POINTS: usize = 400;
 
 /// Misses per thousand lookups over the run: place from 0 to 1 and rate, for each point.

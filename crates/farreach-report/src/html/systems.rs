@@ -8,7 +8,7 @@ use crate::systems::EVENTS;
 use farreach_types::counts::{MachineResult, OverheadRow, SideCounts, SystemCounts};
 use maud::{Markup, html};
 
-/// What the parts of a bar are called, and the rows of the overhead that each adds up.
+/// A part of a bar: its name, and the rows of the overhead that it adds up.
 type Part = (&'static str, fn(&OverheadRow) -> bool);
 
 const PARTS: [Part; 7] = [
@@ -44,7 +44,7 @@ fn overhead(page: &Page) -> Markup {
     let machines = machines(page);
     let all = |m: &MachineResult| m.overhead.iter().map(cycles).sum::<f64>();
     let instructions = page.result.workload.instructions as f64;
-    // Per instruction where there are any: the numbers of the axis.
+    // The axis is per instruction, if there are any.
     let unit = if instructions > 0.0 { instructions } else { 1.0 };
     let scale = Scale::linear(machines.iter().map(|(_, m, _)| all(m) / unit).fold(0.0, f64::max));
     let of = |m: &MachineResult, part: &Part| m.overhead.iter().filter(|r| part.1(r)).map(cycles).sum::<f64>() / unit;
@@ -105,7 +105,7 @@ fn amount(x: f64) -> String {
     if x < 10_000.0 { significant(x) } else { count(x as u64) }
 }
 
-/// Parts that are not empty, each with what lies before it.
+/// Parts that are not empty, each with the sum of those before it.
 fn stack(values: impl Iterator<Item = f64>) -> impl Iterator<Item = (usize, f64, f64)> {
     let mut from = 0.0;
     values.enumerate().filter_map(move |(k, value)| {
@@ -225,7 +225,7 @@ mod tests {
     use farreach_machine::MachineSpec;
     use farreach_types::counts::Workload;
 
-    /// The parts of a bar are as long together as the number beside it says.
+    /// The parts of a bar add up to the number beside it.
     #[test]
     fn every_row_of_the_overhead_is_in_one_part() {
         let spec = MachineSpec::parse("sv97/softvm", 0).unwrap();

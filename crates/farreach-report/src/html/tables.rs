@@ -217,7 +217,7 @@ fn seconds(m: &MachineResult) -> Option<f64> {
     Some(m.cost.cycles as f64 / (clock * 1e6))
 }
 
-/// Nothing that is shown: lists are too long for a table of designs side by side.
+/// Whether a value is not shown: lists are too long for a table of designs side by side.
 fn nothing(value: Option<&Json>) -> bool {
     value.is_none_or(|value| value.is_null() || value.is_array() || value.as_f64() == Some(0.0))
 }
@@ -236,7 +236,7 @@ fn exact(value: &Json) -> String {
     }
 }
 
-/// The resolved keys: what differs as a table, what does not as a list.
+/// The resolved keys: those that differ as a table, the others as a list.
 pub(super) fn configuration(page: &Page) -> Markup {
     let machines = &page.result.machines;
     let mut keys: Vec<&String> = Vec::new();
@@ -282,7 +282,7 @@ pub(super) fn configuration(page: &Page) -> Markup {
     }
 }
 
-/// What the letters stand for, for readers of a printed page.
+/// The names behind the letters, for printed pages.
 pub(super) fn roll(page: &Page) -> Markup {
     html! { p.roll { @for (i, m) in page.result.machines.iter().enumerate() { span { (chip(i)) " " (m.name) } } } }
 }

@@ -70,7 +70,7 @@ pub(super) fn bars(bars: &Bars, height: f64) -> Markup {
     const BAR: f64 = 13.0;
     const GAP: f64 = 16.0;
     let chart = &bars.chart;
-    // What has no value anywhere takes no room.
+    // A series without values takes no room.
     let shown: Vec<(usize, &Series)> =
         chart.series.iter().enumerate().filter(|(_, s)| s.values.iter().any(Option::is_some)).collect();
     let longest = chart.series.iter().flat_map(|s| s.values.iter().flatten().copied()).fold(0.0, f64::max);

@@ -66,7 +66,7 @@ fn class(verdict: Verdict) -> &'static str {
     }
 }
 
-/// A claim in the list of all: the reason stands with its study.
+/// A claim in the list of all; its reason is shown with its study.
 fn linked(v: &Judged) -> Markup {
     html! {
         tr {
@@ -124,7 +124,7 @@ fn section(section: &Section) -> Markup {
     }
 }
 
-/// Neighbouring columns of one name share a head, which stands as the first of them.
+/// Neighbouring columns of one name share a head, which is aligned as the first of them.
 fn heads<'a>(columns: &'a [Column], stands: &[Stands]) -> Vec<(&'a str, usize, Stands)> {
     let mut at = 0;
     let head = |part: &'a [Column]| {

@@ -1,4 +1,4 @@
-//! The claims and what was found, as a Markdown table: for documents that must say what a run says.
+//! The claims and verdicts as a Markdown table, for documents.
 
 use farreach_types::papers::{Papers, Verdict};
 

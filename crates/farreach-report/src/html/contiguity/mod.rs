@@ -1,5 +1,5 @@
-//! The page of a process's contiguity: how few ranges cover its memory, how large they are, and what hardware would
-//! need to reach it.
+//! The page of a process's contiguity: the number of ranges that cover its memory, their sizes, and the entries that
+//! hardware would need to reach it.
 
 mod numbers;
 mod time;
@@ -110,7 +110,7 @@ fn keys(sample: &ContiguitySample) -> Markup {
     }
 }
 
-/// An axis for dots: ratios come early, since dots have no length that must be in proportion.
+/// An axis for dots: logarithmic from a smaller ratio on, since dots have no length that must be in proportion.
 fn dots(values: impl Iterator<Item = u64> + Clone) -> Scale {
     match Scale::fit_from(LOG_FROM, values.map(|n| n as f64)) {
         Scale::Linear(max) => Scale::Linear(max * 1.04),

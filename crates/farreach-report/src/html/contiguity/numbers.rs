@@ -1,4 +1,4 @@
-//! Every number of a look, and what the words mean.
+//! All numbers of the look with the most memory, and the meaning of the terms.
 
 use super::kinds;
 use crate::format::{digits, grouped, rate};

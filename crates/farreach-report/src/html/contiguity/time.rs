@@ -1,4 +1,4 @@
-//! The course of memory, ranges and entries over the looks.
+//! Memory, ranges and entries over time, look by look.
 
 use super::super::lines::{Across, Line, chart, fit};
 use super::super::scale::Scale;
@@ -7,14 +7,14 @@ use farreach_types::counts::{ContiguityResult, ContiguitySample, Ranges};
 use maud::{Markup, html};
 
 const MIB: f64 = (1u64 << 20) as f64;
-/// Looks that a line is drawn through.
+/// Most points of a line.
 const POINTS: usize = 400;
 
-/// Lines through the looks.
+/// The charts over time.
 pub(super) fn over_time(result: &ContiguityResult) -> Markup {
     let n = result.samples.len();
     let step = n.div_ceil(POINTS);
-    // The last one belongs there in any case.
+    // The last look is always included.
     let looks: Vec<&ContiguitySample> =
         (0..n).filter(|i| (n - 1 - i).is_multiple_of(step)).map(|i| &result.samples[i]).collect();
     let seconds = Across::Numbers(looks.iter().map(|s| s.seconds).collect());
