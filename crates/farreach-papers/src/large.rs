@@ -39,7 +39,7 @@ pub fn ranges_of(entries: u64) -> String {
 /// The workloads of DS13.
 const DS13: [&str; 6] = ["graph500", "memcached", "MySQL", "NPB:BT", "NPB:CG", "GUPS"];
 
-/// The programs that stand for one of DS13, and those that were asked for by name.
+/// The programs that stand for one of DS13, and those that the user named.
 pub fn of_ds13(set: &Set) -> impl Iterator<Item = &Program> + Clone {
     set.large.iter().filter(|p| p.stands_for.is_empty() || p.is_like(&DS13))
 }

@@ -1,4 +1,4 @@
-//! Claims of T94 about what the operating system does: support, reservation, thresholds, memory.
+//! Claims of T94 about the operating system: support, reservation, thresholds, memory.
 
 use super::hypothesis::Hypothesis;
 use super::judge::tally;

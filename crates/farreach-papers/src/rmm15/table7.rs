@@ -27,7 +27,7 @@ pub(crate) const STUDY: Study = Study {
 const BLOCKS: u64 = 32;
 
 /// Orders of a buddy allocator whose largest block has the same ratio to the memory of this program as 2 GB have to
-/// that of the paper's big-memory programs. At least the stock number minus two (1 MB).
+/// that of the paper's big-memory programs. At least the order of 1 MB.
 pub(crate) fn scaled_orders(results: &Results, program: &str) -> Option<u64> {
     let pages = contiguity(results, program, RMM_OFF)?.mapped_pages;
     Some((pages / BLOCKS).max(1).ilog2().clamp(8, 19) as u64 + 1)

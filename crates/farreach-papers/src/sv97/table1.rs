@@ -1,4 +1,4 @@
-//! Table 1: which of caches and TLB hit, and who pays for what.
+//! Table 1: which of caches and TLB hit, and which machine pays for each event.
 
 use super::*;
 use crate::printed;
@@ -24,7 +24,7 @@ const CLASSES: [&str; 6] = [
     "6: L2 miss, TLB miss",
 ];
 
-/// How often what a machine pays for happened, on both sides together.
+/// Number of events that a machine pays for, on both sides together.
 pub(crate) struct Classes {
     /// Events 2 and 4: the caches hit, the TLB does not.
     pub cache_hits: u64,

@@ -1,4 +1,4 @@
-//! Table 2: what TLBs cost in real systems, as printed, beside what the machines here cost.
+//! Table 2: the cost of TLBs in real systems, as printed, beside the cost of the machines here.
 
 use super::*;
 use crate::printed;

@@ -1,4 +1,4 @@
-//! Table 3: overhead of software translation by program, and what modified lines add (SV97-43).
+//! Table 3: overhead of software translation by program, and the share of modified lines (SV97-43).
 
 use super::*;
 use crate::printed;

@@ -1,4 +1,4 @@
-//! Table 4: what the overhead consists of.
+//! Table 4: the composition of the overhead.
 
 use super::*;
 use crate::printed;
