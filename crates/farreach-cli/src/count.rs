@@ -1,4 +1,4 @@
-//! Numbers of things, as people write them.
+//! Counts on the command line.
 
 /// Powers of ten by the letter that stands for them, as results are printed.
 const LETTERS: [(char, u32); 4] = [('K', 3), ('M', 6), ('G', 9), ('T', 12)];
@@ -7,7 +7,7 @@ const LETTERS: [(char, u32); 4] = [('K', 3), ('M', 6), ('G', 9), ('T', 12)];
 /// `300000000`, `300M`, `1.5G`.
 ///
 /// # Errors
-/// What is allowed, if this is not.
+/// The text is not allowed; the message says what is.
 ///
 /// ```
 /// use farreach_cli::count::parse_count;

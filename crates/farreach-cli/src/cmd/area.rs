@@ -34,7 +34,7 @@ pub struct AreaArgs {
     json: bool,
 }
 
-/// A value as the designs allow it.
+/// Parses a value of a key with the limits that the designs have.
 fn number(key: &Key, text: &str) -> Result<u64, String> {
     let value = key.check(&text.into())?;
     value.as_u64().ok_or_else(|| format!("{value} is not a number"))

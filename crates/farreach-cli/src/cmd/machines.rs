@@ -122,7 +122,7 @@ fn markdown() -> String {
     out
 }
 
-/// A text in a table: what Markdown takes for a border or a tag is only a character.
+/// A text in a table, with characters escaped that Markdown takes for a border or a tag.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('<', "&lt;")
 }

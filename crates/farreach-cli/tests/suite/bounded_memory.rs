@@ -1,5 +1,5 @@
-//! Memory is bounded by the footprint of the program, never by the length of its trace, and by how far a program may
-//! run ahead.
+//! Memory is bounded by the footprint of the program and the distance that it may run ahead, never by the length of its
+//! trace.
 
 use crate::common::{scratch, tool};
 use farreach_trace::{Header, TraceWriter, generate};
@@ -25,14 +25,14 @@ fn trace(name: &str, turns: u64) -> PathBuf {
 /// Most memory farreach has at any time with these arguments, in bytes. `piped`: what it reads from standard input,
 /// through a pipe.
 fn peak(args: &[&str], piped: Option<&Path>) -> u64 {
-    // The result does not fit in this pipe: when its first byte is here, farreach has done its work and is still there.
+    // The result does not fit in this pipe: when its first byte arrives, farreach has finished its work and still runs.
     let (mut result, writer) = std::io::pipe().expect("a pipe");
     // SAFETY: plain numbers and an open descriptor.
     assert!(unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETPIPE_SZ, 4096) } >= 4096);
     let mut command = Command::new(env!("CARGO_BIN_EXE_farreach"));
     command.args(args).stdout(writer).stdin(Stdio::null()).stderr(Stdio::null());
     command.env("FARREACH_VALGRIND_DIR", tool());
-    // Through a pipe, nobody knows the length.
+    // The length of a pipe is not known.
     let mut cat = piped.map(|path| {
         let file = File::open(path).expect("just written");
         Command::new("cat").stdin(file).stdout(Stdio::piped()).spawn().expect("cat")
@@ -72,7 +72,7 @@ fn a_trace_five_times_as_long_takes_no_more_memory() {
     }
 }
 
-/// Without shortcuts the simulation takes longer than any program, which then runs as far ahead as it may.
+/// Without the filter the simulation is slower than the program, which then runs ahead as far as it may.
 #[test]
 fn a_program_runs_ahead_as_far_as_it_may() {
     const MEGA: u64 = 1 << 20;
