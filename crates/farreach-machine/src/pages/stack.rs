@@ -3,10 +3,10 @@
 //! A TLB of `n` entries holds the pages at the first `n` positions of the stack, so a lookup that finds its page at
 //! position `d` is a hit for `n >= d` and a miss for all smaller ones. So lookups are counted by `d`, their *distance*.
 //!
-//! A page that the operating system takes away leaves a *hole* at its position: a free entry in every TLB that reached
-//! so far. A miss fills a free entry before it evicts. So a page that moves to the front pushes down only the pages
-//! above the first hole, and fills that hole. If its old position was below the hole, that position becomes a hole.
-//! Positions that were never filled are holes as well. So the counts are exact for every number of entries, even with
+//! A page that the operating system takes away leaves a *hole* at its position: a free entry in every TLB that had the
+//! page. A miss fills a free entry before it evicts. So a page that moves to the front pushes down only the pages above
+//! the first hole, and fills that hole. If its old position was below the hole, that position becomes a hole. Positions
+//! that were never filled are holes as well. So the counts are exact for every number of entries, even with
 //! invalidations.
 //!
 //! Most lookups find their page near the front, so the first [`TOP`] positions are a plain array. The rest is a
@@ -19,7 +19,7 @@ use std::collections::BinaryHeap;
 const TOP: usize = 16;
 /// A position without a page; no page has this id.
 const HOLE: u32 = u32::MAX;
-/// Not below the top.
+/// Returned if the page is not below the top.
 const NOWHERE: u32 = u32::MAX;
 /// Fewest slots below the top.
 const MIN_SLOTS: usize = 1 << 12;
@@ -207,7 +207,7 @@ impl Below {
         place
     }
 
-    /// Makes the page's place a hole and says which place below the top it was, from 0.
+    /// Makes the page's place a hole, and returns which place below the top it was, from 0.
     fn leave(&mut self, id: u32) -> Option<usize> {
         let slot = self.slot(id)?;
         let place = self.used - self.rank(slot);
@@ -309,7 +309,7 @@ mod tests {
     /// TLBs of these numbers of entries, each a list, the least recent first.
     const ENTRIES: [usize; 9] = [1, 2, 15, 16, 17, 100, 1000, 2500, 6000];
 
-    /// Many more lookups than there are slots, so that they are moved together often, holes and all.
+    /// Many more lookups than slots, so that slots are often moved together, holes included.
     #[test]
     fn every_number_of_entries_is_a_list_of_its_own() {
         for (pages, releases) in [(40, 50), (3000, 0), (3000, 1000), (9000, 20)] {

@@ -1,4 +1,4 @@
-//! Compaction (F-14): what moves, where to, and what becomes of free memory.
+//! Compaction (F-14): the pages that move, their new frames, and the free memory after it.
 
 use super::world::{A, frame, map, os, pattern, run, touch};
 use farreach_os::{Os, What};
@@ -20,7 +20,7 @@ fn blocks(free: &[bool], orders: u32) -> FreeMemory {
     }
 }
 
-/// Which frames nobody has, if all memory is that of these pages.
+/// The free frames, if only these pages have memory.
 fn free(os: &Os, frames: u64, pages: impl Iterator<Item = u64>) -> Vec<bool> {
     let taken: BTreeSet<u64> = pages.filter_map(|vpn| frame(os, vpn)).collect();
     (0..frames).map(|frame| !taken.contains(&frame)).collect()
@@ -43,7 +43,7 @@ const FRAMES: u64 = 2048;
 
 #[test]
 fn f_14_a_sweep_leaves_one_piece() {
-    // A look when the system starts, and one after 1500 faults, 2500 events and another one.
+    // A check when the system starts, and one after 1500 faults, 2500 events and one more.
     let mut os = os("placement=demand,memory=8M,allocator=buddy,compaction=full,compaction_every=4001");
     let pages = scatter(&mut os, 1500, |i| i % 3 == 1);
     let before = blocks(&free(&os, FRAMES, pages.iter().copied()), 11);
@@ -75,7 +75,7 @@ fn f_14_a_part_frees_the_cheapest_blocks_within_its_budget() {
         // The four blocks of 2 MB keep 30, 200, 100 and 400 pages.
         let stays = |i: u64| i % 512 < [30, 200, 100, 400][i as usize / 512];
         let pages = scatter(&mut os, FRAMES, stays);
-        // The start, 2048 faults, 2048 + 1318 events: the next is the second look.
+        // The start, 2048 faults, 2048 + 1318 events: the next is the second check.
         assert_eq!(os.compaction_use().unwrap().runs, 0);
         map(&mut os, 0x200, 1, Backing::Anonymous);
         let after = blocks(&free(&os, FRAMES, pages.iter().copied()), 11);
@@ -85,7 +85,7 @@ fn f_14_a_part_frees_the_cheapest_blocks_within_its_budget() {
         (used.moved_pages, used.before.blocks_of(9), after.blocks_of(9))
     };
     // The 30 pages of the first go into the last, then 82 of the 100 of the third and the rest of them into the second;
-    // then the second is left.
+    // the second remains.
     assert_eq!([29, 30, 129, 130, 100_000].map(used), [(0, 0, 0), (30, 0, 1), (30, 0, 1), (130, 0, 2), (130, 0, 2)]);
 }
 
@@ -142,14 +142,14 @@ fn f_14_what_others_have_moves_if_it_may() {
         os(&keys).compaction_use().unwrap()
     };
     for compaction in ["partial", "full"] {
-        // 32 blocks with a fifth of the frames in other hands: in 25 and a part of them there is room for nothing else.
+        // 32 blocks with a fifth of the frames pinned: the pages fill 25 of them and a part.
         let used = scattered(1.0, compaction);
         assert_eq!((used.runs, used.at_start.blocks_of(9), used.at_end.blocks_of(9)), (1, 0, 25), "{compaction}");
         assert_eq!((used.moved_pages, used.at_start.frames), (used.moved_of_others, used.at_end.frames));
         let used = scattered(0.0, compaction);
         assert_eq!((used.moved_pages, used.at_end.blocks_of(9)), (0, 0), "{compaction}");
     }
-    // As little as frees whole blocks, against all that can move.
+    // The least that frees whole blocks, against everything that can move.
     let (part, full) = (scattered(0.7, "partial"), scattered(0.7, "full"));
     let each = |used: &CompactionUse| used.moved_pages as f64 / used.at_end.blocks_of(9) as f64;
     assert!(part.at_end.blocks_of(9) >= full.at_end.blocks_of(9) && full.at_end.blocks_of(9) > 5, "{part:?} {full:?}");
