@@ -11,7 +11,7 @@ use farreach_types::addr::{Pfn, Vpn};
 use hashbrown::HashMap;
 use rand_pcg::Pcg64Mcg;
 
-/// Frames of a memory without end among which the draws are made: 4 GB of base pages.
+/// Frames of an unlimited memory among which the draws are made: 4 GB of base pages.
 const WINDOW: u64 = 1 << 20;
 
 /// Allocator by colour; colour = number modulo the number of colours.

@@ -4,7 +4,7 @@ use super::pinned::{PhysicalMemory, pieces};
 use super::sparse::FrameSet;
 use std::ops::Range;
 
-/// For allocators that know the free frames by what is not handed out.
+/// For allocators that derive the free frames from those handed out.
 pub(super) struct HandedOut {
     memory: PhysicalMemory,
     busy: FrameSet,

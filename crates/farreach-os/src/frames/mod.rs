@@ -1,7 +1,7 @@
 //! Physical frames: which are free. Identity, reservation and contents belong to `memory`; this layer hands
 //! out frames.
 //!
-//! - [`contract`]: what an allocator can do;
+//! - [`contract`]: the traits of allocators;
 //! - [`fifo`]: the allocator of T94-43 to T94-50, a first-in first-out list with wholly free groups found at once;
 //! - [`buddy`]: the buddy allocator of RMM15-24 to RMM15-27;
 //! - [`colour`]: the page-colouring allocator, the negative control of T94-61;

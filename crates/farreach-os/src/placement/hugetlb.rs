@@ -1,6 +1,6 @@
 //! Huge pages from a pool that was set aside when the system started, as hugetlbfs and libhugetlbfs give them to heaps
-//! and other private anonymous memory. What is not a whole aligned huge page inside its region gets base pages, or is
-//! rounded up to one.
+//! and other private anonymous memory. Memory that is not a whole aligned huge page inside its region gets base pages,
+//! or is rounded up to one.
 
 use super::contract::{FrameRequest, Placement, PlacementKind};
 use crate::memory::Memory;

@@ -1,7 +1,7 @@
-//! The contiguity of a real machine: pages get the frames that a living process had, as `farreach contiguity --dump`
-//! wrote them down.
+//! The contiguity of a real machine: pages get the frames that a live process had, from a dump of
+//! `farreach contiguity --dump`.
 //!
-//! The recorded program has other addresses than the dumped process, so a page is found by what it belongs to
+//! The recorded program has other addresses than the dumped process, so a page is found by its mapping
 //! ([`locate`](Mapped::locate)). A page of a file is found by path and page, the heap from its start, the stack from
 //! its end, anonymous memory in the order in which the program requests it. The kernel hands out address space from the
 //! top down and joins neighbours. So each new mapping takes the highest free place in the anonymous mappings of the
@@ -44,11 +44,11 @@ pub const MAPPING: PlacementKind = PlacementKind {
 
 /// Where an object lies in the dump.
 struct ObjectInDump {
-    /// Which object: identifiers are used again.
+    /// Serial number of the object, since identifiers are reused.
     generation: u64,
-    /// What it is, as in the dump.
+    /// Its name in the dump.
     name: &'static str,
-    /// Its pages from this one on are there. `None`: nowhere.
+    /// First of its pages that has a place in the dump, and the place. `None`: it is not in the dump.
     piece: Option<(u64, VpnRange)>,
 }
 
@@ -120,8 +120,8 @@ impl Mapped {
         Some(at)
     }
 
-    /// Whether there are 2 MB leaves among these pages of the dump: for base pages alone the distance from a boundary
-    /// is nothing.
+    /// Whether there are 2 MB leaves among these pages of the dump: for base pages the distance from a boundary does
+    /// not matter.
     fn any_huge(&self, at: u64, pages: u64) -> bool {
         let first = self.dump.areas.partition_point(|area| area.end() <= at);
         let areas = self.dump.areas[first..].iter().take_while(|area| area.start < at + pages);

@@ -1,5 +1,5 @@
-//! Direct segments (DS13-10 to DS13-26): which programs get them, and for which memory. `crate::segment` is the
-//! mechanism.
+//! The policy of direct segments (DS13-10 to DS13-26): the programs that get one, and the memory it covers.
+//! `crate::segment` is the mechanism.
 
 use super::contract::{FrameRequest, OnFork, Placement, PlacementKind, SegmentPolicy};
 use crate::memory::Memory;

@@ -1,4 +1,4 @@
-//! How ranges are kept: the keys and what they say.
+//! The policy of ranges: the keys and their values.
 
 use super::runs::Runs;
 use farreach_types::params::{Allowed, Key, Params};
@@ -44,7 +44,7 @@ const COW: Key = Key {
     about: "a store to a copy-on-write page of a range: dissolve the range, split it, or copy all of it (RMM15-30, \
             F-3)",
 };
-/// What is given up when memory is full.
+/// Frames to take back when memory is full.
 const RECLAIM: Key = Key {
     name: "reclaim_unused",
     default: "never",
@@ -56,7 +56,7 @@ const RECLAIM: Key = Key {
 /// All keys of ranges.
 pub const KEYS: &[&Key] = &[&RANGES, &TABLE, &THRESHOLD, &CAPACITY, &FEEDBACK, &COW, &RECLAIM];
 
-/// What a store to a copy-on-write page of a range does.
+/// The effect of a store to a copy-on-write page of a range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cow {
     /// The range becomes pages, and the page stored to is copied.
@@ -67,7 +67,7 @@ pub enum Cow {
     Copy,
 }
 
-/// What happens to the range of a page that is taken back (RMM15-29): all of it goes, or it breaks and the rest stays
+/// The effect on the range of a page that is taken back (RMM15-29): it dissolves, or it splits and the rest stays
 /// (F-21).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reclaim {
@@ -90,7 +90,7 @@ impl Reclaim {
     }
 }
 
-/// How ranges are kept.
+/// The policy of ranges.
 #[derive(Clone, Debug)]
 pub struct Policy {
     /// The range table is a B-tree, otherwise a list.

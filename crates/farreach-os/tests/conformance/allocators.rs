@@ -1,5 +1,5 @@
-//! Allocators by themselves: frames are handed out once, lie in memory and belong to nobody else, and what is free
-//! can be had.
+//! Allocators by themselves: frames are handed out once, lie in memory and are not pinned, and every free frame can be
+//! allocated.
 
 use super::need;
 use farreach_os::frames::{FrameAllocator, keys};
@@ -106,7 +106,7 @@ fn stream(word: &str, memory: &str, seed: u64) -> Result<Vec<u64>, String> {
     Ok(given)
 }
 
-/// An aligned group of which some frames are wanted: all of it was free.
+/// An aligned group of which some frames are taken: all of it was free.
 fn group(a: &mut dyn FrameAllocator, order: u32, which: u64, step: usize) -> Result<Vec<u64>, String> {
     let size = 1u64 << order;
     let covered: Vec<u64> = match which {

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// The allocator as T94 tells it: a list.
+/// The allocator as T94 describes it: a list.
 struct List(VecDeque<u64>);
 
 impl List {
