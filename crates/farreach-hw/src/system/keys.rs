@@ -1,4 +1,4 @@
-//! The keys of these machines, and what is made of them.
+//! The keys of these machines, and the parts built from them.
 
 use crate::cache::Shape;
 use farreach_types::addr::BASE_SHIFT;
@@ -53,9 +53,9 @@ pub const HANDLER_INSTRUCTIONS: Key = Key {
     about: "instructions of the miss handler, 4 bytes each, fetched through the instruction side; 0: it is no code, or \
             has a place of its own",
 };
-/// Where in the caches it lies decides which lines of the program it displaces, time and again. The default is the
-/// vector of a data storage interrupt on the PowerPC. Programs begin their text, and whole parts of it, at round
-/// addresses: a handler at one would collide with that.
+/// Its place in the caches decides which lines of the program it displaces at each run. The default is the vector of a
+/// data storage interrupt on the PowerPC. Programs begin their text, and parts of it, at round addresses, with which a
+/// handler at a round address would collide.
 pub const HANDLER_AT: Key = Key {
     name: "handler_at",
     default: "768",
@@ -119,7 +119,7 @@ pub fn shapes(params: &Params) -> (Shape, Shape) {
     (shape(L1_SIZE, line, L1_WAYS), shape(L2_SIZE, params.size(L2_LINE.name).unwrap_or(line), L2_WAYS))
 }
 
-/// What is done about synonyms.
+/// The handling of synonyms.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Synonyms {
     /// The other page is flushed.
@@ -147,7 +147,8 @@ impl Synonyms {
         }
     }
 
-    /// Whether lines of `other` must go before lines of `page` come, both global page numbers of the same frame.
+    /// Whether lines of `other` must be flushed before lines of `page` are brought in, both global page numbers of the
+    /// same frame.
     pub fn must_flush(self, page: u64, other: u64) -> bool {
         match self {
             Synonyms::Flush => true,

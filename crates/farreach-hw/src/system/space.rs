@@ -30,16 +30,16 @@ pub struct Segment {
     pub attr: Attr,
 }
 
-/// What making a chunk accessible took.
+/// The effect of making a chunk accessible.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entered {
     /// Its segment.
     pub segment: Segment,
-    /// A register was loaded.
+    /// Whether a register was loaded.
     pub loaded: bool,
-    /// Its identifier is new.
+    /// Whether its identifier is new.
     pub fresh: bool,
-    /// An identifier taken from another chunk: whatever is cached under it must go before it is used (SV97-24).
+    /// An identifier taken from another chunk: all lines cached under it must be flushed before it is used (SV97-24).
     pub reused: Option<u32>,
 }
 
@@ -55,7 +55,7 @@ pub struct Space {
     limit: u32,
     chunks: HashMap<(Asid, u64), Segment, FixedState>,
     registers: HashMap<Asid, Registers, FixedState>,
-    /// Living identifiers, oldest first.
+    /// Identifiers in use, oldest first.
     living: VecDeque<u32>,
     free: VecDeque<u32>,
     next: u32,
@@ -107,7 +107,7 @@ impl Space {
         Entered { segment, loaded: true, fresh: known.is_none(), reused }
     }
 
-    /// An identifier: a new one, one whose owner is gone, or the oldest that the running process does not hold in a
+    /// An identifier: a new one, one whose owner has ended, or the oldest that the running process does not hold in a
     /// register. If it holds them all, the oldest.
     fn hand_out(&mut self, running: Asid) -> (u32, Option<u32>) {
         if self.next < self.limit {
@@ -169,14 +169,14 @@ impl Space {
         group + table_page * 4
     }
 
-    /// The address space is gone. Returns the identifiers that no other space uses.
+    /// The address space has ended. Returns the identifiers that no other space uses.
     pub fn end(&mut self, asid: Asid) -> Vec<u32> {
         self.registers.remove(&asid);
         self.chunks.retain(|(owner, _), _| *owner != asid);
         let (chunks, free) = (&self.chunks, &mut self.free);
         let mut gone = Vec::new();
         self.living.retain(|&id| {
-            // The first owner may be gone while others go on with a shared segment.
+            // The first owner may have ended while others still use a shared segment.
             let dead = !chunks.values().any(|s| s.id == id);
             if dead {
                 gone.push(id);

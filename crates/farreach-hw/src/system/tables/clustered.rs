@@ -17,7 +17,7 @@ struct Node {
     mapped: u16,
 }
 
-/// See the module. New nodes go to the front of their chain; a node goes with its last page.
+/// See the module. New nodes go to the front of their chain; a node is removed with its last page.
 pub struct Clustered {
     buckets: Vec<Vec<Node>>,
     memory: Arena,

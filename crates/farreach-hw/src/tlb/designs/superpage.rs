@@ -79,7 +79,7 @@ pub(super) fn orders(params: &Params) -> Result<Vec<u8>, String> {
     sizes.iter().map(|&size| Ok(params.order("sizes", size)? as u8)).collect()
 }
 
-/// Sizes as they are written on the command line.
+/// Sizes in the notation of the command line.
 pub(super) fn listed(sizes: &[u64]) -> String {
     sizes.iter().map(|&n| Bytes(n).to_string()).collect::<Vec<_>>().join("+")
 }
@@ -215,8 +215,7 @@ impl Tlb for SuperpageTlb {
         let size = self.orders.iter().rposition(|&o| o <= pte.order).unwrap_or(0);
         let order = self.orders[size];
         if order > 0 {
-            // T94-11, AMB-13. A page that missed is covered by nothing, so no entry of this size or a larger one has
-            // anything of it.
+            // T94-11, AMB-13. The page missed, so no entry of this size or a larger one covers it.
             let covered = VpnRange { start: at.vpn.align_down(order.into()), pages: 1 << order };
             self.counts.covered_drops += self.drop_overlapping(at.asid, covered, order, unfiltered);
         }

@@ -1,4 +1,4 @@
-//! Configurations that between them have every part, as the model takes them and as a design does.
+//! Configurations that together cover every part, for the model and for a design.
 
 use super::*;
 

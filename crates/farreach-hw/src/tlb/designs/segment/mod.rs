@@ -1,6 +1,6 @@
 //! A direct segment (DS13): registers that translate the data references inside [BASE, LIMIT), in front of a hierarchy
-//! for all the rest. Or several (F-20): then the system pins the largest ranges of the process (RMM15-1) in the
-//! registers, and no table stands behind them.
+//! for all other references. Or several segments (F-20): then the system pins the largest ranges of the process
+//! (RMM15-1) in the registers, without a range TLB.
 
 use crate::nested::Hypervisor;
 use registers::{Held, One, Registers};
@@ -46,7 +46,7 @@ pub const KERNEL_SEGMENT: Key = Key {
             second set; none: it is paged",
 };
 
-/// Assumed: as much as a fault, a trap and a way back.
+/// Assumed: as much as a fault, which is a trap and a return.
 pub const VM_EXIT_CYCLES: Key = Key {
     name: "vm_exit_cycles",
     default: "2000",
@@ -65,10 +65,10 @@ pub const DESIGN: Design = Design {
         on_cores(params, |params| Ok(Box::new(SegmentTlb::new(params)?)))
     },
     bits: |_| None,
-    reach: hierarchy::reach, // of the page TLBs: a segment has no largest size
+    reach: hierarchy::reach, // of the page TLBs: segments have no largest size
 };
 
-/// Refuses kernel segments that have nothing to hold.
+/// Refuses `kernel_segment` with keys that exclude it.
 fn check_kernel(params: &Params) -> Result<(), String> {
     let (kernel, sets, guest) = (params.text(KERNEL_SEGMENT.name), params.int(SEGMENTS.name), params.text(GUEST.name));
     let refuse = |with: &str, why: &str| Err(format!("kernel_segment = {kernel} is not allowed with {with}: {why}"));
@@ -89,29 +89,28 @@ fn check_kernel(params: &Params) -> Result<(), String> {
     }
 }
 
-/// Where the kernel's direct map goes.
+/// The registers of the kernel's direct map.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kernel {
-    /// Nowhere.
+    /// None: it is paged.
     Paged,
-    /// The registers of a program that has nothing to put there.
+    /// The program's registers, while it has no segment.
     Shared,
     /// A second set.
     Own,
 }
 
-/// What serves pages inside the segment.
+/// The hardware that serves pages inside the segment.
 #[derive(Clone, Copy)]
 enum Served {
     /// The registers, in front of the TLBs.
     Registers,
-    /// TLBs, and behind them this: the page table (DS13-25); or, as the registers do not lead to system memory, they
+    /// TLBs, and at a miss the page table (DS13-25); or, if the registers do not lead to system memory, the registers
     /// and the host (DS13-41).
     Pages(Guest),
 }
 
-/// The design. Lookups inside the segment do not reach the TLBs (AMB-65) and change nothing, so that they are filtered
-/// for good.
+/// The design. Lookups inside the segment do not reach the TLBs (AMB-65) and change nothing, so they stay filtered.
 struct SegmentTlb {
     paging: Hierarchy<Paging>,
     /// `None`: to be loaded before the next lookup.
@@ -120,7 +119,7 @@ struct SegmentTlb {
     /// Sets of registers.
     sets: usize,
     kernel: Kernel,
-    /// Who composes what is in them with the host's segment, in a virtual machine.
+    /// The hypervisor that composes their contents with the host's segment, in a virtual machine.
     hypervisor: Option<Hypervisor>,
 }
 
@@ -131,7 +130,7 @@ impl SegmentTlb {
         let served = match (params.text(SERVED_BY.name), params.text(GUEST.name), params.text(HOST.name)) {
             ("pages", ..) => Served::Pages(Guest::Tables),
             (_, "segment", "walk") => Served::Pages(Guest::Registers),
-            // Registers of both dimensions in hardware, one addition after the other, are as good as composed ones.
+            // Registers of both dimensions in hardware, one addition after the other, count as composed ones.
             _ => Served::Registers,
         };
         let composed = params.text(GUEST.name) == "composed";
@@ -158,7 +157,7 @@ impl SegmentTlb {
         self.registers.as_mut().expect("just loaded")
     }
 
-    /// What the registers of this process are to hold. In a guest without them in hardware, the hypervisor has a say
+    /// The contents of the registers for this process. In a guest without hardware registers, the hypervisor decides
     /// (F-15).
     fn load(&mut self, asid: Asid, table: &dyn PageTableView) -> Held {
         let mut held = match self.sets {
@@ -176,8 +175,8 @@ impl SegmentTlb {
         held
     }
 
-    /// Whether the system looks at the registers of a process after this miss: several are reloaded where the page lies
-    /// in a range, and ranges came or went since they were loaded.
+    /// Whether the system reloads the registers of a process after this miss: with several sets, if the page lies in a
+    /// range, and ranges changed since they were loaded.
     fn outdated(&self, at: Lookup, table: &dyn PageTableView) -> bool {
         let Some(Registers { held: Held::Several { version, .. }, .. }) = &self.registers else { return false };
         *version != table.ranges().version(at.asid) && table.ranges().range(at.asid, at.vpn).is_some()
@@ -185,7 +184,7 @@ impl SegmentTlb {
 }
 
 impl SegmentTlb {
-    /// The registers are loaded again if they hold some of these pages.
+    /// Reloads the registers if they hold some of these pages.
     fn unload(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
         if self.registers.as_ref().is_some_and(|r| r.asid == asid && r.overlaps(&pages)) {
             self.segment_changed(asid, unfiltered);
@@ -227,7 +226,7 @@ impl Tlb for SegmentTlb {
     }
 
     fn invalidate(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
-        // Perhaps the protection of the segment changed.
+        // The protection of the segment may have changed.
         self.unload(asid, pages, unfiltered);
         self.paging.invalidate(asid, pages, unfiltered);
     }
@@ -246,7 +245,7 @@ impl Tlb for SegmentTlb {
         self.paging.probe(asid, vpn, kind)
     }
 
-    /// Of the page TLBs; the registers are no entry.
+    /// Those of the page TLBs; the registers are no entry.
     fn entries(&self) -> Vec<EntryView> {
         self.paging.entries()
     }
@@ -284,7 +283,7 @@ impl OnDemotion for SegmentTlb {
 impl OnSwitch for SegmentTlb {
     fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
         if self.hypervisor.is_some() {
-            // The next lookup, whatever it is, finds the registers of another process.
+            // At the next lookup the registers belong to another process.
             unfiltered.add_all();
         }
         self.paging.switch(to, unfiltered);

@@ -36,7 +36,7 @@ pub const L2I: Key = Key {
     allowed: Allowed::Texts,
     about: "second-level TLB for fetches: shared (l2 answers them too), none, or one of its own, as l1d",
 };
-/// What a second level does with large pages.
+/// How a second level holds large pages.
 pub const L2_FRACTURE: Key = Key {
     name: "l2_fracture",
     default: "false",
@@ -48,7 +48,7 @@ pub const COALESCE: Key = Key {
     name: "coalesce",
     default: "4K",
     allowed: Allowed::PageSize { min: 1 << 12, max: 1 << 15 },
-    about: "aligned groups of so many bytes get one entry where the page table entries agree; arrays need that size; \
+    about: "aligned groups of this size get one entry where the page table entries agree; arrays need that size; \
             4K: off",
 };
 /// Victims in all arrays. Used bits would need to know which side used an entry.
