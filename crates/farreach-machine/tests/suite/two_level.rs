@@ -32,13 +32,13 @@ fn ps_12_agrees_with_two_plain_levels() {
             if let Step::Access(at, _) = step {
                 // Without process ids, only the process that was switched to is looked up.
                 ours.switch(at.asid, &mut Default::default());
-                oracle.tell(|tlb| tlb.switch_to(at.asid));
+                oracle.each_level(|tlb| tlb.switch_to(at.asid));
             }
             let outcome = apply(&step, &mut *ours, &world.table, &mut Default::default());
             let expected = match step {
                 Step::Access(at, pte) => Some(oracle.lookup(at, pte, &world.table)),
                 Step::Invalidate(asid, pages) => {
-                    oracle.tell(|tlb| tlb.invalidate_pages(asid, pages));
+                    oracle.each_level(|tlb| tlb.invalidate_pages(asid, pages));
                     None
                 }
                 Step::Demote(asid, pages) => {
@@ -50,7 +50,7 @@ fn ps_12_agrees_with_two_plain_levels() {
                     None
                 }
                 Step::Switch(asid) => {
-                    oracle.tell(|tlb| tlb.switch_to(asid));
+                    oracle.each_level(|tlb| tlb.switch_to(asid));
                     None
                 }
             };
