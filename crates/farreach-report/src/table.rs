@@ -146,8 +146,8 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
                     &result.machines,
                     &|_| true,
                     "vm_exit_cycles",
-                    ", each taking the hypervisor so many cycles:",
-                    ""
+                    ", at",
+                    " a price in hypervisor cycles of"
                 )
             )),
         ),

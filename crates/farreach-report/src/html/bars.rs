@@ -116,7 +116,7 @@ pub(super) fn memory(page: &Page) -> Markup {
             p.lead.keys {
                 span { i.key.used {} "resident and referenced" }
                 span { i.key.wasted {} "resident, never referenced" }
-                span { i.key.reserved {} "held in reserve, free for whoever needs it" }
+                span { i.key.reserved {} "held in reserve, free for other use" }
                 span { i.key.touched {} "touched over the whole run" }
             }
             div.bars.memory {

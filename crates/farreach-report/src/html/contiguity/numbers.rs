@@ -87,7 +87,7 @@ pub(super) fn reading(result: &ContiguityResult) -> Markup {
                     "count where memory lies so that they could be used, whether the kernel uses them or not."
                 }
                 dt { "Range TLB" }
-                dd { "One entry per range, of whatever length and alignment." }
+                dd { "One entry per range, of any length and alignment." }
                 dt { "In huge pages" }
                 dd { "What the kernel maps by 2 MB leaves now." }
                 @if result.samples.len() > 1 {
