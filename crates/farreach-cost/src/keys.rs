@@ -119,7 +119,7 @@ pub const SWEEP_L1_LOOK: Key = Key {
     name: "sweep_l1_look_cycles",
     default: "3",
     allowed: PRICE,
-    about: "protection sweep: cycles per first-level line looked for in vain",
+    about: "protection sweep: cycles per first-level line that is not found",
 };
 /// SV97-44.
 pub const SWEEP_L2_CHANGE: Key = Key {
@@ -133,7 +133,7 @@ pub const SWEEP_L2_LOOK: Key = Key {
     name: "sweep_l2_look_cycles",
     default: "20",
     allowed: PRICE,
-    about: "protection sweep: cycles per second-level line looked for in vain",
+    about: "protection sweep: cycles per second-level line that is not found",
 };
 /// Assumed: an exception of a simple pipeline, two dozen instructions, and the return.
 pub const TRAP: Key =

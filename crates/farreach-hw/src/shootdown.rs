@@ -134,7 +134,7 @@ impl Process {
 mod tests {
     use super::*;
 
-    /// Random steps; `early`: frames are handed out before the acknowledgements. Returns the first misuse, and the
+    /// Random steps; `early`: frames are allocated before the acknowledgements. Returns the first misuse, and the
     /// longest wait of a frame.
     fn random(seed: u64, early: bool) -> (Option<(usize, Vpn, Pfn)>, usize) {
         let mut state = seed;

@@ -165,8 +165,8 @@ pub fn remove_temporary_files(pid: u32) {
     }
 }
 
-/// Starts the program under the recorder, with standard streams, directory and environment as they are unless told
-/// otherwise.
+/// Starts the program under the recorder, with standard streams, directory and environment of this process, unless
+/// `options` changes them.
 pub fn spawn(tool_dir: &Path, run_dir: &Path, command: &[OsString], options: &Options) -> Result<Child> {
     check_open_files()?;
     check_temporary_files(run_dir)?;

@@ -199,12 +199,12 @@ impl Space {
     /// Adds up the regions with long lifetimes, as of now.
     fn judge(&self, now: Time, into: &mut [IdealSegment]) {
         let time = now.since(self.born);
-        let living = self
+        let current = self
             .pieces
             .values()
             .filter_map(|p| p.lifetime.as_ref())
             .map(|lifetime| (now.since(lifetime.born), lifetime));
-        for (length, lifetime) in living.chain(self.ended.iter().map(|(length, lifetime)| (*length, lifetime))) {
+        for (length, lifetime) in current.chain(self.ended.iter().map(|(length, lifetime)| (*length, lifetime))) {
             if long(length, time) {
                 add(into, lifetime);
             }

@@ -2,7 +2,7 @@
 //!
 //! A stream with references of a kernel maps it like other memory that the kernel provides: shared, at Linux's address
 //! ([`DIRECT_MAP`]). Page number and frame number differ by a constant. These frames are memory of the recorded
-//! machine, not memory that this system hands out. They are numbered from [`numbers::DIRECT_MAP`] on and are never
+//! machine, not memory that this system allocates. They are numbered from [`numbers::DIRECT_MAP`] on and are never
 //! allocated, freed or moved.
 //!
 //! A kernel maps all of it before anything runs, so a first touch is no fault and needs no frame. The page table gets

@@ -131,7 +131,7 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
             }),
             "",
             Some(
-                "% from dump: pages that got the frame of the living process; the dump did not have the others, which \
+                "% from dump: pages that got the frame of the live process; the dump did not have the others, which \
                  got ordinary ones."
                     .into(),
             ),
@@ -142,13 +142,7 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
             "0",
             Some(format!(
                 "register traps: writes of a guest to its segment registers{}.",
-                among(
-                    &result.machines,
-                    &|_| true,
-                    "vm_exit_cycles",
-                    ", at",
-                    " a price in hypervisor cycles of"
-                )
+                among(&result.machines, &|_| true, "vm_exit_cycles", ", at", " a price in hypervisor cycles of")
             )),
         ),
         one(["promo-", "tions"], Box::new(|m| Some(count(m.counts.os.promotions))), "0", None),

@@ -10,10 +10,9 @@
 //! | address space, 2 bytes | | 88 |
 //!
 //! Numbers are little-endian; an address of 0 is none. An instruction is a fetch, then a load of each address read,
-//! then a store of each address written, in the order of the record. The format tells no sizes, so each reference is of
-//! one byte: it is in the page of its address and in no other, as in ChampSim. It knows no mappings, threads and
-//! processes either, so the stream has no event but definitions; the address spaces of CloudSuite are numbered as they
-//! appear.
+//! then a store of each address written, in the order of the record. The format has no sizes, so each reference is of
+//! one byte: it touches the page of its address only, as in ChampSim. It has no mappings, threads and processes either,
+//! so the stream has no event but definitions; the address spaces of CloudSuite are numbered as they appear.
 
 use hashbrown::HashMap;
 

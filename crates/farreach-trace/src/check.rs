@@ -245,7 +245,7 @@ impl Checker {
                 Some(space) => space,
                 None => {
                     self.processes.see(batch.asid, None);
-                    *alive.insert(self.living(batch.asid)?)
+                    *alive.insert(self.live_space(batch.asid)?)
                 }
             };
             let id = block_id(word);
@@ -294,7 +294,7 @@ impl Checker {
     }
 
     /// Position of an address space that may have items now.
-    fn living(&mut self, asid: Asid) -> std::result::Result<usize, String> {
+    fn live_space(&mut self, asid: Asid) -> std::result::Result<usize, String> {
         let at = self.space(asid);
         let s = &self.spaces[at];
         if self.any_start && !s.announced {
@@ -341,7 +341,7 @@ impl Checker {
             (space.pid, space.parent, space.program, space.ops) = (Some(*pid), *parent, Arc::clone(program), 1);
             return Ok(());
         }
-        let at = self.living(asid)?;
+        let at = self.live_space(asid)?;
         self.spaces[at].space.ops += 1;
         match op {
             Op::Define { .. } | Op::Start { .. } => unreachable!("handled before"),

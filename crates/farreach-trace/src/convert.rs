@@ -23,7 +23,7 @@ pub struct Summary {
     pub bytes: Option<u64>,
     /// File size divided by fetches, loads and stores.
     pub bytes_per_reference: Option<f64>,
-    /// Origin, for formats that tell it.
+    /// Origin, for formats that record it.
     pub header: Option<Header>,
     /// Counts, address spaces, and the first violation if there is one.
     #[serde(flatten)]

@@ -4,7 +4,7 @@
 //! contract. [`open_trace`] finds the format by content. A further format is one file with a [`Format`] and one line in
 //! [`FORMATS`].
 //!
-//! Must not know who consumes a stream: no machine, no operating system, no hardware. It hands out events and blocks as
+//! Must not know who consumes a stream: no machine, no operating system, no hardware. It provides events and blocks as
 //! [`farreach_types::event`] defines them, and an error names file, place and value.
 
 mod assemble;
@@ -61,7 +61,7 @@ pub struct TraceInfo {
     pub compression: Option<&'static str>,
     /// Size of the file; unknown for pipes.
     pub bytes: Option<u64>,
-    /// Origin, for formats that tell it.
+    /// Origin, for formats that record it.
     pub header: Option<Header>,
 }
 

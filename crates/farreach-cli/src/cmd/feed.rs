@@ -95,7 +95,7 @@ pub fn stored(
 ) -> Result<Option<i32>> {
     let signals = Watch::begin();
     let mut origin = Origin::open(file, format)?;
-    // Only farreach's own traces tell their length in advance.
+    // Only farreach's own traces have their length in an index.
     let references = frt::reader::read_index(file).ok().map(|(_, totals)| totals.references());
     let mut display = Display::new(Goal { instructions: limit, references });
     let interrupted = loop {

@@ -44,12 +44,13 @@ fn peak(args: &[&str], piped: Option<&Path>) -> u64 {
     drop(command);
     let mut json = vec![0];
     result.read_exact(&mut json).expect("a result");
-    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).expect("it waits for us");
+    let status =
+        std::fs::read_to_string(format!("/proc/{}/status", child.id())).expect("the process waits for its reader");
     result.read_to_end(&mut json).expect("the rest of it");
     assert!(json.len() > 2 * 4096, "a result of {} bytes would fit in the pipe", json.len());
-    assert!(child.wait().expect("it ends").success(), "farreach {args:?}");
-    cat.iter_mut().for_each(|c| assert!(c.wait().expect("it ends").success()));
-    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).expect("a living process has it");
+    assert!(child.wait().expect("the process ends").success(), "farreach {args:?}");
+    cat.iter_mut().for_each(|c| assert!(c.wait().expect("the process ends").success()));
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).expect("a running process has this line");
     line.trim().trim_end_matches("kB").trim().parse::<u64>().expect("a number") * 1024
 }
 

@@ -86,7 +86,7 @@ fn faults_between_references_that_share_a_word() {
     assert_eq!(closed.into_iter().filter(|a| a.kind != Kind::Fetch).collect::<Vec<_>>(), expected);
 }
 
-/// The words written tell which of them faulted, so no two share one.
+/// The words written identify the one that faulted, so no two share one.
 #[test]
 fn a_fault_in_an_unrolled_loop() {
     let mut twice = 0;

@@ -10,7 +10,7 @@ pub const USER_REGISTERS: usize = 8;
 /// Bits of a segment identifier.
 pub const ID_BITS: u32 = 24;
 /// Identifiers from here on have the top ten bits 0x3FE or 0x3FF, where the windows and the page table lie: never
-/// handed out (AMB-42).
+/// allocated (AMB-42).
 pub const RESERVED_IDS: u32 = 0x3FE << 14;
 /// Upper 20 bits of global addresses that are physical and cached (SV97-11).
 pub const PHYSICAL_CACHED: u64 = 0xFFFFF;

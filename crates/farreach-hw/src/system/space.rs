@@ -56,7 +56,7 @@ pub struct Space {
     chunks: HashMap<(Asid, u64), Segment, FixedState>,
     registers: HashMap<Asid, Registers, FixedState>,
     /// Identifiers in use, oldest first.
-    living: VecDeque<u32>,
+    assigned: VecDeque<u32>,
     free: VecDeque<u32>,
     next: u32,
 }
@@ -68,7 +68,7 @@ impl Space {
             limit: RESERVED_IDS.min(1 << id_bits),
             chunks: HashMap::default(),
             registers: HashMap::default(),
-            living: VecDeque::new(),
+            assigned: VecDeque::new(),
             free: VecDeque::new(),
             next: 0,
         }
@@ -90,10 +90,10 @@ impl Space {
         let (segment, reused) = match known {
             Some(segment) => (segment, None),
             None => {
-                let (id, reused) = self.hand_out(asid);
+                let (id, reused) = self.assign(asid);
                 let segment = Segment { id, attr: ALL };
                 self.chunks.insert((asid, chunk), segment);
-                self.living.push_back(id);
+                self.assigned.push_back(id);
                 (segment, reused)
             }
         };
@@ -109,7 +109,7 @@ impl Space {
 
     /// An identifier: a new one, one whose owner has ended, or the oldest that the running process does not hold in a
     /// register. If it holds them all, the oldest.
-    fn hand_out(&mut self, running: Asid) -> (u32, Option<u32>) {
+    fn assign(&mut self, running: Asid) -> (u32, Option<u32>) {
         if self.next < self.limit {
             self.next += 1;
             return (self.next - 1, None);
@@ -118,8 +118,8 @@ impl Space {
             return (id, None);
         }
         let held = |id: u32| self.registers.get(&running).is_some_and(|r| r.held.iter().flatten().any(|h| h.1 == id));
-        let oldest = self.living.iter().position(|&id| !held(id)).unwrap_or(0);
-        let id = self.living.remove(oldest).expect("as many live as there are identifiers");
+        let oldest = self.assigned.iter().position(|&id| !held(id)).unwrap_or(0);
+        let id = self.assigned.remove(oldest).expect("all identifiers are assigned");
         self.chunks.retain(|_, segment| segment.id != id);
         for registers in self.registers.values_mut() {
             registers.held.iter_mut().filter(|h| h.is_some_and(|(_, held)| held == id)).for_each(|h| *h = None);
@@ -175,7 +175,7 @@ impl Space {
         self.chunks.retain(|(owner, _), _| *owner != asid);
         let (chunks, free) = (&self.chunks, &mut self.free);
         let mut gone = Vec::new();
-        self.living.retain(|&id| {
+        self.assigned.retain(|&id| {
             // The first owner may have ended while others still use a shared segment.
             let dead = !chunks.values().any(|s| s.id == id);
             if dead {

@@ -40,7 +40,7 @@ pub struct Traits {
     pub one_way: bool,
     /// Entries at most.
     pub capacity: usize,
-    /// Bytes of a base page, and what all entries map at most.
+    /// Bytes of a base page, and the most bytes that all entries map together.
     pub page: u64,
     pub reach: u64,
     /// Whether a page has one entry for fetches and data: there is one array.

@@ -1,6 +1,6 @@
 //! A memory whose mappings change, and the references to it, which keep pages hot while their mappings change.
 //!
-//! All processes use the same virtual pages, so that an entry of another process is wrong. Frames are handed out once,
+//! All processes use the same virtual pages, so that an entry of another process is wrong. Frames are allocated once,
 //! so that an outdated entry is wrong too.
 
 use super::layout::{self, PLACES, SPACES};

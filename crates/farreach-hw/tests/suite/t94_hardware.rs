@@ -191,7 +191,7 @@ fn t94_11_superpage_fill_drops_what_it_covers() {
         (0..40).for_each(|v| _ = load(&mut *design, &table, v));
         let before = design.entries().len() as u64;
         (0..256).for_each(|v| table.map(v, v + 1024, 7, 8));
-        assert_eq!(load(&mut *design, &table, 7), Outcome::Hit, "the old entry still tells the truth");
+        assert_eq!(load(&mut *design, &table, 7), Outcome::Hit, "the old entry is still correct");
         assert_eq!(load(&mut *design, &table, 200), Outcome::TagMiss);
         assert_eq!((design.entries().len(), design.counts().covered_drops), (1, before), "{kind}");
         assert_eq!(design.counts().superpage_misses, 1);

@@ -45,8 +45,8 @@ impl Recorder {
             return Ok(());
         }
         if process.execing {
-            // It may have become another program. Only a chunk of that program tells so: it may be waiting, or the
-            // program died before publishing one.
+            // It may have become another program. Only a chunk of that program shows it: the chunk may be waiting, or
+            // the program died before publishing one.
             let pid = process.pid;
             let since = *process.dead_since.get_or_insert_with(Instant::now);
             if self.has_chunks() && since.elapsed() < GRACE {

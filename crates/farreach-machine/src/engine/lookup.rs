@@ -37,7 +37,7 @@ impl Engine {
         }
         let (filtered, missed) = self.access(asid, vpn, kind, slot, designs);
         self.filter.publish(slot, kind, if vpn == NEVER_FILTERED { 0 } else { filtered });
-        // Not before the fault: the faulting reference must not count as a lookup of pages that its fault takes away.
+        // Not before the fault: the faulting reference must not count as a lookup of pages that its fault unmaps.
         self.filter.stamp(slot);
         if missed & self.readers != 0 {
             self.read_counters(asid, missed & self.readers);

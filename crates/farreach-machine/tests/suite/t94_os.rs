@@ -88,7 +88,7 @@ fn t94_48_60_freed_groups_are_found_again() {
     }
     s.unmap(0x1010, 16).anon(0x2000, 16).load(0x2005);
     let out = run(&[RESERVING], &s);
-    assert_eq!(out.frames(0)[&0x2005], 16 + 5, "the group that was given back, page at its offset");
+    assert_eq!(out.frames(0)[&0x2005], 16 + 5, "the group that was freed, page at its offset");
     assert_eq!(out.machine(0).counts.os.freed_pages, 16);
 }
 

@@ -4,7 +4,7 @@ use super::pinned::{PhysicalMemory, PinnedSet};
 use farreach_types::addr::{Pfn, Vpn};
 use std::ops::Range;
 
-/// Hands out frames of a physical memory that is finite or unlimited. Its own size depends on the touched frames, not
+/// Allocates frames of a physical memory that is finite or unlimited. Its own size depends on the touched frames, not
 /// on all frames: a terabyte of free frames costs next to nothing.
 pub trait FrameAllocator: Send {
     /// One frame for an ordinary request; `None` when no frame is free.
@@ -31,23 +31,23 @@ pub trait FrameAllocator: Send {
     /// Of the 64 frames from `64 * word` on, the free ones, as bits.
     fn free_of(&self, word: u64) -> u64;
 
-    /// Frames that other programs had when the system started, and that may be moved. They count as handed out.
+    /// Frames that other programs had when the system started, and that may be moved. They count as allocated.
     fn movable(&self) -> PinnedSet {
         PinnedSet::default()
     }
 
-    /// Gives back a frame that was handed out. Panics on any other frame.
+    /// Frees a frame that was allocated. Panics on any other frame.
     fn free(&mut self, pfn: Pfn);
 
-    /// Gives back frames that follow each other, in ascending order.
+    /// Frees frames that follow each other, in ascending order.
     fn free_run(&mut self, first: Pfn, frames: u64) {
         (first.0..first.0 + frames).for_each(|frame| self.free(Pfn(frame)));
     }
 
-    /// The memory whose frames it hands out.
+    /// The memory whose frames it allocates.
     fn memory(&self) -> &PhysicalMemory;
 
-    /// Frames that are handed out now.
+    /// Frames that are allocated now.
     fn allocated(&self) -> u64;
 
     /// Number of frames, pinned ones included; `None`: unlimited.
@@ -96,7 +96,7 @@ pub trait BlockAllocator {
     /// one.
     fn alloc_order(&mut self, order: u32) -> Option<Pfn>;
 
-    /// Gives back the `pages` frames from `start` on, all of them handed out. Panics otherwise.
+    /// Frees the `pages` frames from `start` on, all of them allocated. Panics otherwise.
     fn free_range(&mut self, start: Pfn, pages: u64);
 
     /// Frames for `pages` pages at once: each time the largest available block that is not larger than the remaining

@@ -27,7 +27,7 @@ pub const KEYS: [Key; 9] = [
         name: "allocator",
         default: "fifo",
         allowed: Allowed::OneOf(&["fifo", "buddy", "colouring"]),
-        about: "who hands out frames: a list with free groups (T94), a Linux-like buddy allocator, or page colouring",
+        about: "the frame allocator: a list with free groups (T94), a Linux-like buddy allocator, or page colouring",
     },
     Key {
         name: "memory",

@@ -8,14 +8,14 @@
 //! - [`pool`]: frames set aside at the start;
 //! - [`pinned`], [`fragmentation`]: which frames belong to others from the start;
 //! - [`keys`]: the keys of a machine description, and the allocator they describe;
-//! - [`numbers`]: frame numbers that no allocator hands out.
+//! - [`numbers`]: frame numbers outside of every allocator.
 
+mod allocated;
 pub mod buddy;
 pub mod colour;
 pub mod contract;
 pub mod fifo;
 pub mod fragmentation;
-mod handed_out;
 pub mod keys;
 pub mod numbers;
 pub mod pinned;

@@ -133,7 +133,7 @@ impl From<Bits> for PinnedSet {
     }
 }
 
-/// A physical memory before anything is handed out.
+/// A physical memory without an allocated frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PhysicalMemory {
     frames: Option<u64>,
@@ -239,7 +239,7 @@ impl PhysicalMemory {
         (start < self.end()).then(|| start..taken.into_iter().flatten().fold(self.end(), u64::min))
     }
 
-    /// Free frames when `allocated` frames are handed out.
+    /// Free frames if `allocated` frames are in use.
     pub(super) fn free_frames(&self, allocated: u64) -> Option<u64> {
         self.frames.map(|n| n - self.pinned.count() - allocated)
     }

@@ -16,7 +16,7 @@ use farreach_types::counts::{FreeMemory, OsCounts};
 pub struct Memory {
     /// Which frames are free.
     pub alloc: Box<dyn FrameAllocator>,
-    /// Frames that a policy set aside at the start; counted as handed out by the allocator.
+    /// Frames that a policy set aside at the start; the allocator counts them as allocated.
     pub pool: Pool,
     /// Objects and the identity index.
     pub objects: Objects,
@@ -80,7 +80,7 @@ impl Memory {
     pub fn reserved(&self) -> u64 {
         self.reserved.live() + self.kept
     }
-    /// Frames that the allocator handed out are held back for a process.
+    /// Allocated frames are held back for a process.
     pub fn keep(&mut self, frames: u64) {
         self.kept += frames;
         self.peak.reserved = self.peak.reserved.max(self.reserved());

@@ -13,7 +13,7 @@ const ALLOCATOR: Key = Key {
     name: "allocator",
     default: "buddy",
     allowed: Allowed::OneOf(&["buddy"]),
-    about: "who hands out frames: eager paging needs the blocks of the buddy allocator",
+    about: "the frame allocator: eager paging needs the blocks of the buddy allocator",
 };
 const MAX_ORDER: Key = Key {
     name: "max_order",

@@ -3,7 +3,7 @@
 //!
 //! The recorded program has other addresses than the dumped process, so a page is found by its mapping
 //! ([`locate`](Mapped::locate)). A page of a file is found by path and page, the heap from its start, the stack from
-//! its end, anonymous memory in the order in which the program requests it. The kernel hands out address space from the
+//! its end, anonymous memory in the order in which the program requests it. The kernel allocates address space from the
 //! top down and joins neighbours. So each new mapping takes the highest free place in the anonymous mappings of the
 //! dump, preferably at the same distance from a 2 MB boundary. It gives the place back when it is unmapped. If the dump
 //! has an anonymous mapping at the same address, that one is taken.
@@ -30,13 +30,13 @@ const FILE: Key = Key {
     name: "mapping",
     default: "",
     allowed: Allowed::File,
-    about: "file that `farreach contiguity --dump` wrote, as root: which frames a living process had",
+    about: "file that `farreach contiguity --dump` wrote, as root: the frames of a live process",
 };
 
 /// Registry entry.
 pub const MAPPING: PlacementKind = PlacementKind {
     name: "mapping",
-    about: "frames and 2 MB pages as a living process had them, from a dump of its mapping; demand paging for what is \
+    about: "the frames and 2 MB pages of a live process, from a dump of its mapping; demand paging for pages that are \
             not in it",
     keys: &[&FILE],
     build,

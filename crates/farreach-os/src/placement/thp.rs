@@ -47,7 +47,7 @@ const ALLOCATOR: Key = Key {
     name: "allocator",
     default: "buddy",
     allowed: Allowed::OneOf(&["fifo", "buddy", "colouring"]),
-    about: "who hands out frames: a list with free groups (T94), a Linux-like buddy allocator, or page colouring",
+    about: "the frame allocator: a list with free groups (T94), a Linux-like buddy allocator, or page colouring",
 };
 
 /// Registry entry.

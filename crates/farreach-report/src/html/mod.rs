@@ -131,7 +131,7 @@ fn reading(page: &Page) -> Markup {
             dl {
                 dt { "Lookup, miss" }
                 dd {
-                    "Each reference asks the TLB once for every 4 KB page it touches. A miss is a lookup that no entry "
+                    "Each reference makes one lookup for every 4 KB page it touches. A miss is a lookup that no entry "
                     "could answer."
                 }
                 dt { "Miss cycles, share of time" }

@@ -239,12 +239,12 @@ fn reading(result: &PageSizeResult) -> Markup {
             dl {
                 dt { "Lookup, miss" }
                 dd {
-                    "Each reference asks the TLB of its side once for every page of that size it touches. The TLBs are "
-                    "fully associative and replace the least recently used entry."
+                    "Each reference makes one lookup in the TLB of its side for every page of that size it touches. The "
+                    "TLBs are fully associative and replace the least recently used entry."
                 }
                 dt { "Memory" }
                 dd {
-                    "A page is allocated whole at its first touch. It lives until nothing that was touched in it is "
+                    "A page is allocated whole at its first touch. It stays until no touched part of it is "
                     "mapped any more; touched again, it is allocated again (" code { "allocated_bytes" }
                     "). Pages of different processes are different pages."
                 }

@@ -13,7 +13,7 @@ use farreach_types::error::Error;
 use farreach_types::event::{Batch, Op, Source, block_word};
 use farreach_types::plural::with_noun;
 
-/// A batch is handed out once it has this many words: small enough for a second-level cache.
+/// A batch is returned once it has this many words: small enough for a second-level cache.
 const BATCH_WORDS: usize = 1 << 14;
 
 /// The batches of a `.frt` file. The reader chooses where batches end; their contents are the stream that was written.

@@ -86,7 +86,7 @@ impl TraceWriter {
         let prefix =
             prefix(header).map_err(|what| Error::Trace { file: file.clone(), place: "header".into(), what })?;
         let (sender, chunks) = sync_channel::<Box<Chunk>>(WAITING);
-        let (give_back, spare) = sync_channel::<Box<Chunk>>(WAITING + 2);
+        let (return_chunk, spare) = sync_channel::<Box<Chunk>>(WAITING + 2);
         let sink =
             Sink { out: BufWriter::with_capacity(1 << 18, out), at: 0, before: Totals::default(), index: Vec::new() };
         let worker = std::thread::Builder::new().name("trace writer".into()).spawn(move || {
@@ -96,7 +96,7 @@ impl TraceWriter {
             for chunk in chunks {
                 sink.chunk(&mut zstd, &chunk)?;
                 // The receiver may be gone.
-                let _ = give_back.try_send(chunk);
+                let _ = return_chunk.try_send(chunk);
             }
             Ok(sink)
         });

@@ -1,4 +1,4 @@
-//! Does a farreach trace give back exactly what was written, and does it say so when it cannot?
+//! A farreach trace reads back exactly as it was written, or the reader reports an error.
 
 use std::io::{Cursor, Write};
 use std::path::PathBuf;

@@ -118,7 +118,7 @@ pub struct SystemCounts {
     pub dma_waits: u64,
     /// Segment registers loaded with another chunk of the program's address space.
     pub segment_loads: u64,
-    /// Segment identifiers handed out.
+    /// Segment identifiers allocated.
     pub segment_ids: u64,
     /// Identifiers taken from an owner that still used them, because none was free (SV97-24).
     pub ids_reused: u64,

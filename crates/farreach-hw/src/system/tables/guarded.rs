@@ -49,7 +49,7 @@ impl Guarded {
                 if !self.branches(page, below)
                     && let Some(node) = self.nodes.remove(&(below, page >> below))
                 {
-                    self.memory.give_back(node);
+                    self.memory.free_node(node);
                 }
             }
         }

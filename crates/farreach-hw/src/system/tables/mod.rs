@@ -87,7 +87,7 @@ fn id_of(page: u64) -> u32 {
     (page >> ID_SHIFT) as u32
 }
 
-/// Memory for nodes of one size, a power of two, handed out in ascending order; returned nodes are reused first.
+/// Memory for nodes of one size, a power of two, allocated in ascending order; returned nodes are reused first.
 struct Arena {
     start: u64,
     size: u64,
@@ -109,7 +109,7 @@ impl Arena {
         let room = super::global::kernel::GROUPS - self.start;
         self.start + (self.next - 1) * self.size % (room - room % self.size)
     }
-    fn give_back(&mut self, node: u64) {
+    fn free_node(&mut self, node: u64) {
         self.free.push(node);
     }
 }

@@ -34,7 +34,7 @@ impl Organisation for Radix {
         self.leaves.retain(|&pages, leaf| {
             let stays = id_of(pages << LEAF_SHIFT) != id;
             if !stays {
-                memory.give_back(*leaf);
+                memory.free_node(*leaf);
             }
             stays
         });

@@ -103,7 +103,7 @@ fn ca_33_ca_38_ranges_are_what_a_scan_finds() {
     }
 }
 
-/// Demand paging hands out frames in ascending order, so that the order of touches says what is contiguous.
+/// Demand paging allocates frames in ascending order, so that the order of touches says what is contiguous.
 #[test]
 fn rmm15_43_rmm15_44_what_counts_as_a_range() {
     // Statistics count runs of eight pages and more, for any threshold of the machine.

@@ -128,7 +128,7 @@ fn memory_mapped_in_pieces_gets_huge_pages() {
         starts.iter().for_each(|&start| map(&mut os, start, 0x101, Backing::Anonymous));
         os
     };
-    // Upwards and, as Linux hands out addresses, downwards: 0x200 to 0x402.
+    // Upwards and, as Linux allocates addresses, downwards: 0x200 to 0x402.
     for starts in [[0x200, 0x301], [0x301, 0x200]] {
         let mut os = pieces("", &starts);
         touch(&mut os, 0x310, Kind::Store);
@@ -228,7 +228,7 @@ fn hugetlb_takes_from_its_pool() {
 fn f_14_compaction_makes_a_block() {
     let build = |compaction: &str| {
         let mut os = os(&format!("placement=thp,memory=8M,khugepaged=0,compaction={compaction},ranges=true"));
-        // 2048 frames: regions of one page each, every second one given back. No free block of 2 pages is left in the
+        // 2048 frames: regions of one page each, every second one freed. No free block of 2 pages is left in the
         // lower half.
         for i in 0..1024 {
             map(&mut os, 0x10000 + 2 * i, 1, Backing::Anonymous);

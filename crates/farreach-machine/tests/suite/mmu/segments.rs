@@ -56,7 +56,7 @@ fn f_2_registers_for_the_direct_map() {
     }
 }
 
-/// CA-28, DS13-25, DS13-30: emulation translates alike, and tells the misses of the segment from the others.
+/// CA-28, DS13-25, DS13-30: emulation has the same translations, and counts the misses inside the segment separately.
 #[test]
 fn ds13_25_emulation() {
     let segment = Segment { base: Vpn(1000), limit: Vpn(2000), pfn: Pfn(1000 + DISTANCE) };

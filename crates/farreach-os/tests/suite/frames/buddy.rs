@@ -76,7 +76,7 @@ fn replay(buddy: Buddy, lists: Lists, free: Vec<bool>, ops: &[Op]) -> Result<(),
     replay_from(buddy, lists, free, Vec::new(), ops)
 }
 
-/// As [`replay`], with frames that are handed out from the start.
+/// As [`replay`], with frames that are allocated from the start.
 fn replay_from(
     mut buddy: Buddy,
     mut lists: Lists,
@@ -175,9 +175,9 @@ proptest! {
         replay(buddy, lists, free, &ops)?;
     }
 
-    /// Frames of others that may be moved are handed out from the start, and are returned like any other.
+    /// Frames of others that may be moved are allocated from the start, and are returned like any other.
     #[test]
-    fn f_14_movable_frames_of_others_are_handed_out(
+    fn f_14_movable_frames_of_others_are_allocated(
         (total, pins) in (1u64..400).prop_flat_map(|n| (Just(n), pins(n))),
         pick in picks(), moves in any::<u64>(), ops in ops(5, true)
     ) {
@@ -300,7 +300,7 @@ fn amb_82_memory_that_runs_out_is_reported() {
 }
 
 #[test]
-fn rmm15_26_fresh_memory_is_handed_out_in_ascending_order() {
+fn rmm15_26_fresh_memory_is_allocated_in_ascending_order() {
     for memory in [PhysicalMemory::unlimited(), PhysicalMemory::of(5120)] {
         for pick in [Pick::LastFreed, Pick::LowestAddress] {
             let mut buddy = Buddy::new(memory.clone(), 11, pick);
@@ -359,7 +359,7 @@ fn a_terabyte_is_as_cheap_as_a_megabyte() {
 }
 
 #[test]
-#[should_panic(expected = "not handed out")]
+#[should_panic(expected = "not allocated")]
 fn a_frame_is_given_back_once() {
     let mut buddy = Buddy::new(PhysicalMemory::of(4), 11, Pick::LastFreed);
     let frame = buddy.alloc().unwrap();

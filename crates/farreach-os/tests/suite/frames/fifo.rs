@@ -146,7 +146,7 @@ fn a_terabyte_is_as_cheap_as_a_megabyte() {
 }
 
 #[test]
-#[should_panic(expected = "not handed out")]
+#[should_panic(expected = "not allocated")]
 fn a_frame_is_given_back_once() {
     let mut fifo = Fifo::new(PhysicalMemory::of(4));
     let frame = fifo.alloc().unwrap();
@@ -155,7 +155,7 @@ fn a_frame_is_given_back_once() {
 }
 
 #[test]
-#[should_panic(expected = "not handed out")]
+#[should_panic(expected = "not allocated")]
 fn a_pinned_frame_is_not_given_back() {
     let mut fifo = Fifo::new(PhysicalMemory::with_pins(4, std::iter::once(0..1)));
     assert_eq!(fifo.alloc(), Some(Pfn(1)));
