@@ -9,7 +9,8 @@ TOOL     := target/valgrind/farreach-amd64-linux
 DEMO     := target/demo
 CC1       = $$(gcc -print-prog-name=cc1)
 
-.PHONY: all run test test-long book man install uninstall deb accept-papers lint bench fuzz deps toolchain tool clean help
+.PHONY: all run test test-long book man install uninstall deb accept-papers lint bench fuzz
+.PHONY: deps toolchain tool clean help
 
 all: $(FARREACH) tool
 
@@ -19,13 +20,14 @@ help:
 	@echo "make test-long  the same with ten times the random cases, and the papers with every check"
 	@echo "make accept-papers   take over changed numbers of \`farreach papers --all --small\`"
 	@echo "make book   the book, as pages in target/book"
-	@echo "make install PREFIX=/usr/local   command, recorder, presets, manual pages, completions; uninstall takes them away"
+	@echo "make install PREFIX=/usr/local   command, recorder, presets, manual pages, completions;" \
+	  "uninstall takes them away"
 	@echo "make deb    a Debian package of the same, in target"
 	@echo "make lint   formatting and clippy"
 	@echo "make bench  benchmarks, as ratios"
 	@echo "make fuzz   fuzz every reader for ten minutes (needs a nightly toolchain and cargo-fuzz)"
 
-# --- what must be there --------------------------------------------------------------------------------------------------
+# --- what must be there -----------------------------------------------------------------------------------------------
 
 # Asks for root only if something is missing.
 deps:
@@ -38,8 +40,13 @@ deps:
 	  echo "make: installing Debian packages:$$missing"; \
 	  if [ "$$(id -u)" = 0 ]; then sudo=""; \
 	  elif command -v sudo >/dev/null; then sudo="sudo"; \
-	  else echo "make: these Debian packages are missing:$$missing. Install them as root: apt-get install$$missing" >&2; exit 1; fi; \
-	  $$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing >/dev/null || \
+	  else \
+	    echo "make: these Debian packages are missing:$$missing." \
+	      "Install them as root: apt-get install$$missing" >&2; \
+	    exit 1; \
+	  fi; \
+	  $$sudo apt-get update -qq && \
+	  $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing >/dev/null || \
 	  { echo "make: apt-get could not install:$$missing" >&2; exit 1; }; \
 	fi
 
@@ -50,10 +57,12 @@ toolchain:
 	fi; \
 	have=$$(rustc --version | sed 's/^rustc \([0-9.]*\).*/\1/'); \
 	if [ "$$(printf '%s\n' $(RUST_MIN) $$have | sort -V | head -n 1)" != $(RUST_MIN) ]; then \
-	  echo "make: rustc is $$have, farreach needs $(RUST_MIN) or newer. Update it: rustup update stable (https://rustup.rs)" >&2; exit 1; \
+	  echo "make: rustc is $$have, farreach needs $(RUST_MIN) or newer." \
+	    "Update it: rustup update stable (https://rustup.rs)" >&2; \
+	  exit 1; \
 	fi
 
-# --- building ------------------------------------------------------------------------------------------------------------
+# --- building ---------------------------------------------------------------------------------------------------------
 
 # Cargo knows what is up to date.
 .PHONY: $(FARREACH)
@@ -64,14 +73,15 @@ $(FARREACH): deps toolchain
 tool: deps
 	@$(MAKE) --no-print-directory -C capture/valgrind OUT=$(CURDIR)/target/valgrind
 
-# --- make run ------------------------------------------------------------------------------------------------------------
+# --- make run ---------------------------------------------------------------------------------------------------------
 
 run: all
 	@mkdir -p $(DEMO)
-	@echo "make: recording the C compiler (cc1 -O2) on fixtures/programs/demo.c and simulating five designs; nothing is stored"
+	@echo "make: recording the C compiler (cc1 -O2) on fixtures/programs/demo.c and simulating five designs;" \
+	  "nothing is stored"
 	@$(FARREACH) run --html $(DEMO)/report.html -- $(CC1) -quiet -O2 fixtures/programs/demo.c -o $(DEMO)/demo.s
 
-# --- make test -----------------------------------------------------------------------------------------------------------
+# --- make test --------------------------------------------------------------------------------------------------------
 
 TEST_ENV = PATH="$$HOME/.cargo/bin:$$PATH" FARREACH_VALGRIND_DIR=$(CURDIR)/target/valgrind
 
@@ -79,13 +89,13 @@ test: all
 	@echo "make: running every test"
 	@$(TEST_ENV) FARREACH_RELEASE=$(CURDIR)/$(FARREACH) cargo test --profile bench --workspace --no-fail-fast --quiet
 
-# What it adds: ten times the random streams against the plain models and in the conformance suite; the small set of papers with
-# every check of the test profile, each lookup compared with the page table; examples are built.
+# What it adds: ten times the random streams against the plain models and in the conformance suite; the small set of
+# papers with each lookup compared with the page table.
 test-long: all
 	@echo "make: running every test at length; this takes an hour or more"
 	@$(TEST_ENV) FARREACH_TIMES=10 cargo test --profile bench --workspace --quiet
 
-# Takes over what `papers --all --small` finds now as what the tests expect: look at the difference before you commit it.
+# Makes what `papers --all --small` finds now the result that tests expect: look at the difference before you commit it.
 accept-papers: $(FARREACH)
 	@mkdir -p fixtures/papers
 	@$(FARREACH) papers --all --small --csv --cache target/papers -o fixtures/papers/small.csv
@@ -98,7 +108,8 @@ MDBOOK := target/tools/bin/mdbook
 $(MDBOOK): | toolchain
 	@command -v mdbook >/dev/null && { mkdir -p $(@D); ln -sf "$$(command -v mdbook)" $@; } || { \
 	  echo "make: building mdBook $(MDBOOK_VERSION), once"; \
-	  PATH="$$HOME/.cargo/bin:$$PATH" cargo install mdbook --version $(MDBOOK_VERSION) --locked --quiet --root target/tools; }
+	  PATH="$$HOME/.cargo/bin:$$PATH" cargo install mdbook --version $(MDBOOK_VERSION) \
+	    --locked --quiet --root target/tools; }
 
 # The list of all machine keys in it is what the command prints.
 book: $(MDBOOK) $(FARREACH)
@@ -106,7 +117,7 @@ book: $(MDBOOK) $(FARREACH)
 	@$(MDBOOK) build docs/book
 	@echo "make: the book is in target/book/index.html"
 
-# --- make install, make deb ----------------------------------------------------------------------------------------------
+# --- make install, make deb -------------------------------------------------------------------------------------------
 
 # `make && sudo make install`: it builds only what is not there, so root needs no toolchain.
 PREFIX   ?= /usr/local
@@ -132,7 +143,8 @@ install: built
 	@install -m 755 $(FARREACH) $(IN)/bin/farreach
 	@install -m 755 $(TOOL) $(IN)/lib/farreach/farreach-amd64-linux
 	@for file in machines/*/*.toml; do install -D -m 644 $$file $(IN)/share/farreach/$$file || exit 1; done
-	@install -m 644 LICENSE-APACHE LICENSE-MIT capture/LICENSE-GPL-2 README.md CHANGELOG.md CITATION.cff $(IN)/share/doc/farreach
+	@install -m 644 LICENSE-APACHE LICENSE-MIT capture/LICENSE-GPL-2 README.md CHANGELOG.md CITATION.cff \
+	  $(IN)/share/doc/farreach
 	@install -m 644 packaging/copyright $(IN)/share/doc/farreach/copyright
 	@umask 022; $(FARREACH) man $(IN)/share/man/man1
 	@umask 022; $(FARREACH) completions bash > $(BASH_WORDS) && $(FARREACH) completions zsh > $(ZSH_WORDS) && \

@@ -65,7 +65,7 @@ pub fn main() -> ExitCode {
         Command::Man(args) => cmd::man::run(args, Cli::command()).map(|()| ExitCode::SUCCESS),
     };
     outcome.unwrap_or_else(|error| {
-        // A reader that went away is no error worth words.
+        // A closed pipe is no error to report.
         let pipe = |c: &(dyn std::error::Error + 'static)| {
             c.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
         };
@@ -86,9 +86,9 @@ fn records(command: &Command) -> bool {
     }
 }
 
-/// Help, the version, or what is wrong with the command line. A status of its own keeps it apart from the program's.
+/// Help, the version, or an error in the command line, whose status differs from those of programs.
 fn usage(message: &clap::Error) -> ExitCode {
-    // That nobody can read it is no reason to fail.
+    // A failure to write it is ignored.
     let _ = message.print();
     let words: Vec<_> = std::env::args_os().skip(1).collect();
     let may = |name| words.first().is_some_and(|w| w == name) && words.iter().any(|w| w == "--");

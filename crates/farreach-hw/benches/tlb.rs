@@ -1,5 +1,5 @@
-//! Time of one access to each TLB design, as a multiple of one lookup in a hash map: the map is what a simulator cannot
-//! do without, and the ratio depends less on the machine than nanoseconds do.
+//! Time of one access to each TLB design, as a multiple of one lookup in a hash map, which every simulator needs; the
+//! ratio depends less on the machine than nanoseconds do.
 
 use farreach_hw::tlb::{Lookup, Unfiltered, design};
 use farreach_types::addr::{Asid, Pfn, Vpn};

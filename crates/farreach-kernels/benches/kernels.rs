@@ -1,5 +1,5 @@
-//! How fast kernels generate: `cargo bench --profile release -p farreach-kernels --bench kernels [-- NAME...]`.
-//! Compared with the same algorithm on real memory, at the small size: quote the ratio, machines differ.
+//! Speed of the generation of streams: `cargo bench --profile release -p farreach-kernels --bench kernels [-- NAME...]`,
+//! as ratios to the same algorithm on real memory, at the small size.
 
 use std::time::Instant;
 
@@ -26,7 +26,7 @@ fn main() {
             }
             clock.elapsed().as_secs_f64()
         };
-        // The difference of two lengths is without what happens once.
+        // The difference of two lengths leaves out the constant part.
         let rate = |references: u64, native| {
             3e-6 * references as f64 / (seconds(4 * references, native) - seconds(references, native))
         };

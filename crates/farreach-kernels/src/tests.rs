@@ -99,7 +99,7 @@ fn tracing_changes_nothing() {
     }
 }
 
-/// What a watch was told, in order.
+/// The calls of a watch, in order.
 #[derive(Clone, Default)]
 struct WatchLog(std::rc::Rc<std::cell::RefCell<Vec<Step>>>);
 

@@ -1,18 +1,18 @@
 //! Interrupts (Ctrl-C, termination, the end of the terminal) while a program is being recorded.
 //!
-//! A terminal sends its Ctrl-C to the program too, so nothing is lost by letting the program end in its own way. What
-//! comes from another process (`kill`) reached farreach alone and is passed on.
+//! A terminal sends its Ctrl-C to the program too, which may end in its own way. A signal from another process (`kill`)
+//! reached farreach alone and is passed on.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 static RECEIVED: AtomicU32 = AtomicU32::new(0);
 static TO_FORWARD: AtomicU32 = AtomicU32::new(0);
-/// Since the outermost watch began.
+/// Signals since the outermost watch began.
 static ALL: AtomicU32 = AtomicU32::new(0);
 static FIRST: AtomicU32 = AtomicU32::new(0);
 static WATCHES: AtomicU32 = AtomicU32::new(0);
 
-/// Signals that end farreach, whatever it is doing: it has had two to end well.
+/// Number of signals at which farreach ends at once: the first two let it finish its files.
 const ENOUGH: u32 = 3;
 
 extern "C" fn note(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
@@ -32,9 +32,8 @@ extern "C" fn note(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *m
     }
 }
 
-/// While it lives, SIGINT, SIGTERM and SIGHUP are noted instead of ending farreach. There may be one inside the other:
-/// a command watches from before it makes its first file until its last is whole, a recorder as long as its program
-/// runs.
+/// Until it is dropped, SIGINT, SIGTERM and SIGHUP are recorded instead of ending farreach. Watches may be nested: a
+/// command watches from before it makes its first file until its last is whole, a recorder as long as its program runs.
 pub struct Watch {
     before: Vec<(libc::c_int, libc::sigaction)>,
 }
@@ -120,7 +119,7 @@ pub fn lock(file: &std::fs::File) -> std::io::Result<()> {
     if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
-/// Makes a file so long that is shorter, with memory behind all of it.
+/// Extends a file to this length, with memory reserved for all of it.
 pub fn reserve(file: &std::fs::File, bytes: u64) -> std::io::Result<()> {
     use std::os::fd::AsRawFd;
     if file.metadata()?.len() >= bytes {
@@ -148,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_watch_inside_another_loses_no_signal() {
-        // What runs in the background ignores some, and what is ignored a watch leaves alone.
+        // Background processes ignore some signals, and a watch leaves ignored signals alone.
         for signal in [libc::SIGINT, libc::SIGTERM] {
             // SAFETY: plain system call.
             assert_ne!(unsafe { libc::signal(signal, libc::SIG_DFL) }, libc::SIG_ERR);

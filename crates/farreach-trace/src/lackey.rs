@@ -24,8 +24,9 @@ const MAX_INSTR_BYTES: u32 = 64;
 /// Also the longest line.
 const BUFFER: usize = 1 << 18;
 
-const ALLOWED: &str = "allowed are 'I  ADDRESS,SIZE', ' L ADDRESS,SIZE', ' S ADDRESS,SIZE' and ' M ADDRESS,SIZE' (address \
-                       hexadecimal without 0x, size decimal), lines that begin with ==PID== or --PID--, and blank lines";
+const ALLOWED: &str = "allowed are 'I  ADDRESS,SIZE', ' L ADDRESS,SIZE', ' S ADDRESS,SIZE' and ' M ADDRESS,SIZE' \
+                       (address hexadecimal without 0x, size decimal), lines that begin with ==PID== or --PID--, and \
+                       blank lines";
 
 /// Lackey text, for the registry.
 pub(crate) const FORMAT: Format = Format {
@@ -77,7 +78,7 @@ fn hex(byte: u8) -> u8 {
 struct LackeyReader {
     input: Bytes,
     buf: Vec<u8>,
-    /// Bytes of `buf` that were parsed, and that are there.
+    /// Bytes of `buf` that were parsed, and that are valid.
     from: usize,
     to: usize,
     /// Number of the line parsed last.
@@ -129,7 +130,7 @@ impl LackeyReader {
         Ok(())
     }
 
-    /// Moves the unfinished line to the front and reads on; false: there is no more.
+    /// Moves the unfinished line to the front and reads on; false at the end.
     fn refill(&mut self) -> Result<bool> {
         self.buf.copy_within(self.from..self.to, 0);
         (self.from, self.to) = (0, self.to - self.from);
@@ -216,7 +217,7 @@ impl Reader for LackeyReader {
         &mut self.made
     }
 
-    /// Parses the whole lines there are until a batch is full, or reads further ones.
+    /// Parses the whole lines in the buffer until a batch is full, or reads further ones.
     fn read_more(&mut self) -> Result<bool> {
         let Some(last) = self.buf[self.from..self.to].iter().rposition(|&b| b == b'\n') else { return self.refill() };
         let end = self.from + last + 1;

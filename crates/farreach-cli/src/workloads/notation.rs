@@ -1,4 +1,4 @@
-//! How large, how long, which seed: as options, and as text behind `workload:`.
+//! Size, length and seed of a workload: as options, and as text behind `workload:`.
 
 use anyhow::{Context, Result, bail};
 use farreach_kernels::{Kernel, Settings};
@@ -8,10 +8,10 @@ use farreach_types::event::Source;
 use super::{Workload, find};
 use crate::count::parse_count;
 
-/// Data references of a kernel unless told otherwise.
+/// Default number of data references of a kernel.
 pub const REFERENCES: u64 = 10_000_000;
 
-/// What a user asks of a workload; what is not asked for is as the catalogue says.
+/// The settings that a user gives; the catalogue has the defaults.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct KernelSpec {
     /// Bytes: a kernel's footprint, or a program's first input that is made.
@@ -43,7 +43,8 @@ impl KernelSpec {
         match find(name)? {
             Workload::Kernel(kernel) => Ok(Some((kernel, kernel_spec))),
             Workload::Program(_) => bail!(
-                "{name} is a program: record it first, by 'farreach workloads {name} --trace -o {name}.frt', and simulate that file"
+                "{name} is a program: record it first, by 'farreach workloads {name} --trace -o {name}.frt', and \
+                 simulate that file"
             ),
         }
     }

@@ -1,4 +1,4 @@
-//! Are the references those that an independent recorder sees? Lackey, of Valgrind's own tools, is the witness.
+//! Are the references those that an independent recorder sees? The reference is Lackey, one of Valgrind's own tools.
 
 use std::path::Path;
 use std::process::Command;
@@ -36,8 +36,8 @@ fn lackey_tool() -> Option<&'static Path> {
         .find(|p| p.exists())
 }
 
-/// What Lackey sees of a program, in the same directory as the recorder, and with what the core adds to the
-/// environment, so that the stacks are alike.
+/// Lackey's output for a program, in the same directory as the recorder, and with the variables that the core adds to
+/// the environment, so that the stacks are alike.
 fn theirs(lackey: &Path, program: &Path) -> Vec<Access> {
     let copy = tool().join("lackey-amd64-linux");
     if !copy.exists() {

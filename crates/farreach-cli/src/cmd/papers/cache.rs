@@ -1,5 +1,5 @@
 //! Results on disk. A file per result, written whole, named by everything that it depends on: this program, the
-//! workload, the machine, limit and seed. Nothing is ever out of date; a changed input has another name.
+//! workload, the machine, limit and seed. A result never becomes stale; a changed input gives another name.
 
 use anyhow::{Context, Result};
 use farreach_papers::Answer;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// A folder of results.
 pub struct Cache {
     dir: PathBuf,
-    /// Of the running executable.
+    /// Hash of the running executable.
     own: blake3::Hash,
 }
 
@@ -47,7 +47,7 @@ impl Cache {
         let mut hasher = blake3::Hasher::new();
         hasher.update(SCHEMA.as_bytes()).update(self.own.as_bytes());
         for part in parts {
-            // Lengths keep "ab", "c" apart from "a", "bc".
+            // Lengths distinguish "ab", "c" from "a", "bc".
             hasher.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
         }
         hasher.finalize().to_hex().to_string()
@@ -57,14 +57,14 @@ impl Cache {
         self.dir.join(format!("{key}.json"))
     }
 
-    /// A result, if it is there. A file that cannot be read as one is as good as none: it is made again.
+    /// A result, if it is stored. A file that cannot be read counts as missing: the result is computed again.
     pub fn get(&self, key: &str) -> Option<Answer> {
         let text = std::fs::read(self.path(key)).ok()?;
         let stored: Stored = serde_json::from_slice(&text).ok()?;
         (stored.schema == SCHEMA).then_some(stored.answer)
     }
 
-    /// Keeps a result.
+    /// Stores a result.
     pub fn put(&self, key: &str, answer: &Answer) -> Result<()> {
         let stored = Stored { schema: SCHEMA.into(), answer: answer.clone() };
         let mut file = Partial::create(&self.path(key))?;
@@ -73,7 +73,7 @@ impl Cache {
     }
 }
 
-/// The user's cache directory, as the XDG rules have it.
+/// The user's cache directory by the XDG rules.
 fn home() -> Result<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     let dir = set("XDG_CACHE_HOME").filter(|p| p.is_absolute()).or_else(|| set("HOME").map(|h| h.join(".cache")));

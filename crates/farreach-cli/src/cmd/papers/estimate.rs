@@ -1,4 +1,5 @@
-//! How long passes will take: each program is run for a moment on some of its machines, and its length is found out.
+//! Estimates of the time of passes: each program is run for a moment on some of its machines, and its length is
+//! determined.
 
 use super::programs::Programs;
 use super::runner::{Pass, Work};
@@ -11,15 +12,15 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Instructions before a sample: a program begins with its faults.
+/// Instructions skipped before a sample: the start of a program is dominated by faults.
 const START: u64 = 2_000_000;
 /// Instructions of a sample.
 const SAMPLE: u64 = 1_000_000;
 /// Machines of a sample. A pass of many takes about as long for each as one of these.
 const MACHINES: usize = 8;
-/// Longest look for the end of a program. What is longer is as long as its settings say.
+/// Longest search for the end of a program. The length of a longer one is taken from its settings.
 const LOOK: Duration = Duration::from_secs(1);
-/// The range that is said, as parts of the estimate: samples are short, and other programs share the processors.
+/// The announced range, as multiples of the estimate: samples are short, and other programs share the processors.
 const RANGE: [f64; 2] = [0.7, 1.6];
 
 /// What is known of a program before it is run as a whole.
@@ -37,7 +38,7 @@ enum Kind {
     PageSizes,
 }
 
-/// Seconds from when to when, as people say it.
+/// A range of seconds as text.
 pub fn spoken(seconds: f64) -> String {
     let of = |unit: f64, one: &str| match RANGE.map(|part| (part * seconds / unit).round() as u64) {
         [from, to] if from == to => counted(to, one),
@@ -68,11 +69,11 @@ impl Estimate<'_> {
         }
         let (queue, known) = (Mutex::new(samples), Mutex::new(BTreeMap::new()));
         let work = || -> Result<()> {
-            // A statement of its own, so that the queue is free while the program runs.
-            let next = || queue.lock().expect("nobody panics with the queue").pop_first();
+            // A statement of its own, so that the lock is released while the program runs.
+            let next = || queue.lock().expect("no panic while the queue is locked").pop_first();
             while let Some((program, kinds)) = next() {
                 let found = self.look_at(&kinds)?;
-                known.lock().expect("nobody panics with what is known").insert(program, found);
+                known.lock().expect("no panic while the estimates are locked").insert(program, found);
             }
             Ok(())
         };

@@ -1,4 +1,4 @@
-//! Which programs a run of studies is about, and how each becomes a stream.
+//! The programs of a run of studies, and the stream of each.
 
 use super::cache::{Cache, hash_file};
 use crate::cmd::common::note;
@@ -17,7 +17,7 @@ use farreach_types::addr::Bytes;
 use farreach_types::event::Source;
 use std::path::Path;
 
-/// Data references of a kernel in the small set: enough to see every kernel in its steady state.
+/// Data references of a kernel in the small set: enough for every kernel to reach its steady state.
 const SMALL_REFERENCES: u64 = 3_000_000;
 /// Data references of a kernel in the full set.
 const FULL_REFERENCES: u64 = 100_000_000;
@@ -27,7 +27,7 @@ const FULL_INSTRUCTIONS: u64 = 300_000_000;
 
 /// Programs by name.
 pub struct Programs {
-    /// As studies see them.
+    /// The set as studies see it.
     pub set: Set,
     streams: Vec<(String, Stream)>,
 }
@@ -144,7 +144,7 @@ impl Programs {
     }
 
     /// A program of the studies of T94 and PS, and of those of DS13 and RMM15 if it stands for one of theirs or was
-    /// asked for by name.
+    /// named by the user.
     fn add(&mut self, name: &str, stands_for: &str, real: bool, stream: Stream) {
         let of = |paper: &dyn Fn(&str) -> bool| {
             let stands_for = stands_for.split(", ").filter(|s| paper(s)).collect::<Vec<_>>().join(", ");
@@ -167,7 +167,7 @@ impl Programs {
 
     fn add_trace(&mut self, name: &str, stands_for: &str, file: &Path) -> Result<()> {
         let hash = hash_file(file)?.to_hex().to_string();
-        // A rough number, only to say how long it will take: recorded traces have some sixteen references in a byte.
+        // A rough number for the estimate of time: recorded traces have some sixteen references per byte.
         let references = 16 * file.metadata().with_context(|| file.display().to_string())?.len();
         self.add(name, stands_for, true, Stream::Trace { file: file.display().to_string(), hash, references });
         Ok(())
@@ -189,8 +189,8 @@ impl Programs {
         Ok(true)
     }
 
-    /// Everything that decides what a program does, as text. What a kernel does is also decided by this program, which
-    /// every name in the cache depends on.
+    /// Everything that determines the references of a program, as text. Those of a kernel also depend on this
+    /// executable, which is part of every name in the cache.
     pub fn identity(&self, name: &str) -> String {
         match self.named(name) {
             Named::Own(Stream::Kernel(kernel, settings)) => format!("kernel {} {settings:?}", kernel.name),
@@ -249,7 +249,7 @@ impl Programs {
     }
 }
 
-/// What the name of a program means.
+/// The meaning of a program's name.
 enum Named<'a> {
     /// One of the set.
     Own(&'a Stream),
@@ -285,9 +285,9 @@ fn record(program: &workloads::Program, file: &Path, limit: u64, seed: u64) -> R
 }
 
 /// Kernels in place of the programs of DS13 and RMM15, but MySQL, for which there is none: what each stands for; MiB
-/// and million data references in the small set, as many as it takes to reach most of the memory; MiB in the full set.
-/// The papers' big-memory programs have 54 to 75 GB, the others 120 to 1700 MB (RMM15 Table 4): the latter are in the
-/// full set as large as there, as far as a kernel fits in memory itself.
+/// and million data references in the small set, enough to reach most of the memory; MiB in the full set. The papers'
+/// big-memory programs have 54 to 75 GB, the others 120 to 1700 MB (RMM15 Table 4): the latter have their original size
+/// in the full set, as far as a kernel fits in memory itself.
 const LARGE: &[(&str, &str, u64, u64, u64)] = &[
     ("bfs", "graph500", 16, 4, 1024),
     ("kv", "memcached", 128, 3, 2048),

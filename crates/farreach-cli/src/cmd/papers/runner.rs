@@ -1,5 +1,6 @@
-//! Answers what studies ask for: from the cache, or by running. A pass takes one program through up to 32 TLBs, or
-//! through any number of machines with caches; passes go on all processors, and what each finds is kept at once.
+//! Answers the requests of studies: from the cache, or by running. A pass takes one program through up to 32 TLBs, or
+//! through any number of machines with caches; passes run on all processors, and the results of each are stored at
+//! once.
 
 use super::cache::Cache;
 use super::estimate::{Estimate, spoken};
@@ -34,7 +35,7 @@ pub struct Pass {
     pub work: Work,
 }
 
-/// What it goes through.
+/// The machines or page sizes of a pass.
 pub enum Work {
     Machines(Vec<String>),
     PageSizes,
@@ -50,7 +51,7 @@ impl Pass {
     }
 }
 
-/// Signs of life of the passes under way.
+/// Progress of the running passes.
 #[derive(Default)]
 struct Shared {
     stop: AtomicBool,
@@ -58,11 +59,11 @@ struct Shared {
     work: AtomicU64,
 }
 
-/// What came of a pass; `None`: it was stopped.
+/// Results of a pass; `None`: it was stopped.
 type Outcome = Result<Option<Vec<(Request, Answer)>>>;
 
 impl Runner<'_> {
-    /// All that the studies want. `None`: interrupted.
+    /// All results that the studies request. `None`: interrupted.
     pub fn answer(&self, studies: &[&Study]) -> Result<Option<Results>> {
         let mut results = Results::default();
         for round in 1.. {
@@ -123,11 +124,11 @@ impl Runner<'_> {
                 passes.push_back(Pass { program: program.clone(), work: Work::Machines(part) });
             }
         }
-        // The widest first, so that no processor is left with one of them at the end.
+        // The widest first, so that none of them runs alone at the end.
         passes.make_contiguous().sort_by_key(|pass| std::cmp::Reverse(pass.width()));
         let (total, machines) = (passes.len(), passes.iter().map(Pass::width).sum::<u64>());
         let workers = self.threads.clamp(1, total);
-        // What is left of the processors goes into each pass.
+        // The remaining processors are shared by the passes.
         let threads = self.threads / workers;
         if round == 1 {
             let estimate = Estimate { programs: self.programs, workers, seed: self.seed, limit: self.limit };
@@ -148,7 +149,7 @@ impl Runner<'_> {
             for _ in 0..workers {
                 let (send, shared, queue): (Sender<_>, _, _) = (send.clone(), &shared, &queue);
                 scope.spawn(move || {
-                    // A statement of its own, so that the queue is free while the pass runs.
+                    // A statement of its own, so that the lock is released while the pass runs.
                     let next = || queue.lock().expect("no pass panics with the queue").pop_front();
                     while let Some(pass) = next() {
                         let outcome = self.pass(&pass, threads, shared);
@@ -177,7 +178,7 @@ impl Runner<'_> {
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => over = true,
                 }
-                // Also at the end: there may be another round, which begins to watch anew.
+                // Also at the end: there may be another round, which begins a new watch.
                 if signals.take().0 > 0 {
                     interrupted = true;
                     shared.stop.store(true, Ordering::Relaxed);
@@ -213,7 +214,7 @@ impl Runner<'_> {
                 }
                 let RunResult { workload, machines: found, .. } = lab.result(&pass.program, None);
                 let answer = |(name, mut machine): (&String, MachineResult)| {
-                    // These depend on the other machines of the pass, or are of no use to a study.
+                    // These depend on the other machines of the pass, or are not used by studies.
                     machine.ledger.clear();
                     machine.timeline = Default::default();
                     let measured = Measured { workload: workload.clone(), machine };
