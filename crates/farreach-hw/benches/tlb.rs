@@ -48,7 +48,9 @@ fn stream(pages: u64) -> Vec<Vpn> {
 }
 
 fn main() {
-    assert!(!cfg!(debug_assertions), "cargo bench --profile release: the profile bench has the debug checks");
+    if cfg!(debug_assertions) {
+        panic!("cargo bench --profile release: the profile bench has the debug checks");
+    }
     println!("{:>8} {:<44} {:>7} {:>6} {:>7}", "pages", "design", "misses", "ns", "x map");
     for pages in [256, 4096, 65536] {
         let stream = stream(pages);

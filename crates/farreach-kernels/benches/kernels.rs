@@ -7,7 +7,9 @@ use farreach_kernels::{KERNELS, Settings};
 use farreach_types::event::{OP_BIT, Source};
 
 fn main() {
-    assert!(!cfg!(debug_assertions), "cargo bench --profile release: the profile bench has the debug checks");
+    if cfg!(debug_assertions) {
+        panic!("cargo bench --profile release: the profile bench has the debug checks");
+    }
     let names: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
     println!("{:12} {:>18} {:>18} {:>7}", "kernel", "M data refs/s", "native M refs/s", "ratio");
     for kernel in KERNELS.iter().filter(|k| names.is_empty() || names.iter().any(|n| n == k.name)) {

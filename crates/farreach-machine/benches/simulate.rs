@@ -51,7 +51,9 @@ fn best<R>(mut f: impl FnMut() -> R) -> f64 {
 }
 
 fn main() {
-    assert!(!cfg!(debug_assertions), "cargo bench --profile release: the profile bench has the debug checks");
+    if cfg!(debug_assertions) {
+        panic!("cargo bench --profile release: the profile bench has the debug checks");
+    }
     let args: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
     let millions: u64 = args.get(1).map_or(200, |m| m.parse().expect("a number of million references"));
     let batches = load(args.first(), millions * 1_000_000);

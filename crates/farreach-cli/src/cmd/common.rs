@@ -1,9 +1,9 @@
 //! Options that several subcommands share.
 
+use crate::count::parse_count;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use crate::count::parse_count;
 use farreach_machine::{Lab, MachineSpec, Options};
 use farreach_report::Report;
 use farreach_report::format::clean;

@@ -2,13 +2,13 @@
 //! every word, so that it always offers what this version accepts.
 
 use super::common::print;
+use crate::workloads;
 use anyhow::Result;
 use clap::{Args, Command, ValueEnum};
 use clap_complete::engine::{
     ArgValueCandidates, ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter,
 };
 use clap_complete::env::{Bash, CompleteEnv, EnvCompleter, Fish, Zsh};
-use crate::workloads;
 use farreach_kernels::KERNELS;
 use farreach_machine::{MachineSpec, PRESETS, Preset};
 use farreach_papers::STUDIES;

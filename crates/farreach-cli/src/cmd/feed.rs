@@ -1,8 +1,8 @@
 //! Sources of batches: a stored trace, a kernel of the catalogue, or a running program.
 
 use super::progress::{Display, Goal};
-use anyhow::{Context, Result, bail};
 use crate::workloads;
+use anyhow::{Context, Result, bail};
 use farreach_live::{Options, Recorder, Report, Watch};
 use farreach_machine::Progress;
 use farreach_trace::{self as trace, frt};

@@ -3,10 +3,10 @@
 use super::common::{needs_file, note};
 use super::program;
 use super::progress::{Display, Goal};
-use anyhow::{Context, Result};
-use clap::Args;
 use crate::count::parse_count;
 use crate::workloads::Recording;
+use anyhow::{Context, Result};
+use clap::Args;
 use farreach_live::{Options, Recorder, Watch};
 use farreach_machine::Progress;
 use farreach_report::format::{bytes, counted};

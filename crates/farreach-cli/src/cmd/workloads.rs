@@ -3,10 +3,10 @@
 use super::common::{needs_file, note, print, whole};
 use super::program::shown;
 use super::progress::{Display, Goal};
-use anyhow::{Result, ensure};
-use clap::Args;
 use crate::count::parse_count;
 use crate::workloads::{self, KernelSpec, Prepared, Program, REFERENCES, Workload};
+use anyhow::{Result, ensure};
+use clap::Args;
 use farreach_kernels::{KERNELS, Kernel};
 use farreach_live::Watch;
 use farreach_machine::Progress;

@@ -6,10 +6,10 @@ mod programs;
 mod runner;
 
 use super::common::{OutputArgs, note, print, threads, whole};
+use crate::count::parse_count;
 use anyhow::{Result, bail};
 use cache::Cache;
 use clap::Args;
-use crate::count::parse_count;
 use farreach_papers::{STUDIES, Study, study, with_claims};
 use farreach_report as report;
 use programs::{Programs, Sources};
