@@ -1,4 +1,4 @@
-//! Frames set aside when the system starts (DS13-13, hugetlb): taken from the allocator once, and assigned by place or by
+//! Frames set aside when the system starts (DS13-13, hugetlb): taken from the allocator once, assigned by place or by
 //! size, and returned to the pool.
 
 use farreach_types::addr::Pfn;

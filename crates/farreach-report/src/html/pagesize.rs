@@ -239,8 +239,8 @@ fn reading(result: &PageSizeResult) -> Markup {
             dl {
                 dt { "Lookup, miss" }
                 dd {
-                    "Each reference makes one lookup in the TLB of its side for every page of that size it touches. The "
-                    "TLBs are fully associative and replace the least recently used entry."
+                    "Each reference makes one lookup in the TLB of its side for every page of that size it touches. "
+                    "The TLBs are fully associative and replace the least recently used entry."
                 }
                 dt { "Memory" }
                 dd {
