@@ -2,6 +2,7 @@
 //! tools: on a real program, for several geometries, each of its misses is one here, and each difference to a whole
 //! machine has a cause that is counted.
 
+use crate::Alone;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -169,6 +170,7 @@ fn text(accesses: &[Access]) -> PathBuf {
 
 #[test]
 fn every_miss_as_cachegrind_counts_it() {
+    let alone = Alone::new();
     let installed = ["/usr/libexec/valgrind/cachegrind-amd64-linux", "/usr/lib/valgrind/cachegrind-amd64-linux"];
     let Some(installed) = installed.map(Path::new).into_iter().find(|p| p.exists()) else {
         eprintln!("skipped: this Valgrind comes without Cachegrind");
@@ -180,11 +182,7 @@ fn every_miss_as_cachegrind_counts_it() {
     std::fs::copy(installed, &copy).expect("Cachegrind copied");
     let theirs = GEOMETRIES.map(|geometry| cachegrind(&copy, &plain, geometry));
 
-    // SAFETY: this test binary has one test, so no other thread reads the environment meanwhile.
-    unsafe {
-        std::env::vars_os().for_each(|(name, _)| std::env::remove_var(name));
-        std::env::set_var("VALGRIND_LIB", tool());
-    }
+    alone.empty_environment();
     let mut options = options();
     options.valgrind.push("--keep-environment=yes".into());
     let recording = drain(Recorder::start(&command(&plain, &[]), &options).expect("the program starts"));

@@ -1,5 +1,6 @@
 //! Are the references those that an independent recorder sees? The reference is Lackey, one of Valgrind's own tools.
 
+use crate::Alone;
 use std::path::Path;
 use std::process::Command;
 
@@ -41,8 +42,7 @@ fn lackey_tool() -> Option<&'static Path> {
 fn theirs(lackey: &Path, program: &Path) -> Vec<Access> {
     let copy = tool().join("lackey-amd64-linux");
     if !copy.exists() {
-        // Not a copy: a child of another thread that has yet to exec would keep it open for writing ("text file busy").
-        std::os::unix::fs::symlink(lackey, &copy).expect("a link to Lackey");
+        std::fs::copy(lackey, &copy).expect("Lackey copied");
     }
     let log = scratch().join(format!("lackey-{}.log", std::process::id()));
     // With chasing, Valgrind merges the two sides of `a && b` and both count instructions that never ran. Without exact
@@ -65,6 +65,7 @@ fn theirs(lackey: &Path, program: &Path) -> Vec<Access> {
 
 #[test]
 fn every_reference_as_lackey_sees_it_in_the_same_order() {
+    let alone = Alone::new();
     let Some(lackey) = lackey_tool() else {
         eprintln!("skipped: this Valgrind comes without Lackey");
         return;
@@ -72,11 +73,7 @@ fn every_reference_as_lackey_sees_it_in_the_same_order() {
     let programs = ["plain", "words"].map(|name| program(name, &["-static"]));
     let theirs = programs.each_ref().map(|program| theirs(lackey, program));
 
-    // SAFETY: this test binary has one test, so no other thread reads the environment meanwhile.
-    unsafe {
-        std::env::vars_os().for_each(|(name, _)| std::env::remove_var(name));
-        std::env::set_var("VALGRIND_LIB", tool());
-    }
+    alone.empty_environment();
     let mut options = options();
     options.valgrind.push("--keep-environment=yes".into());
     for (program, theirs) in programs.iter().zip(theirs) {
