@@ -181,7 +181,7 @@ static void syscall_ends(ThreadId tid, UInt number, UWord* args, UInt n, SysRes 
       if (sr_isError(result))
          one_word(FR_FORK_FAILED, fork_ring);
       else
-         one_word(FR_FORKED, fork_ring | (ring_is_foreign() ? 0 : sr_Res(result) << 32));
+         one_word(FR_FORKED, fork_ring | (ring_foreign_namespace() ? 0 : sr_Res(result) << 32));
       ring_publish();
       return;
    }

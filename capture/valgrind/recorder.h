@@ -46,7 +46,7 @@ void   ring_attach_control(void);
 UInt   ring_new_number(void);
 void   ring_open(UInt number);              /* begins an empty ring; forgets the one before */
 Bool   ring_is_open(void);
-Bool   ring_is_foreign(void);
+UInt   ring_foreign_namespace(void);
 void   ring_publish(void);                  /* hands over the chunk being filled, unless it is empty */
 ULong* ring_record(UInt type, UInt words);  /* appends a record; its payload is for the caller to fill at once */
 ULong* ring_text(ULong* to, const HChar* text, UInt bytes);

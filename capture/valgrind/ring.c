@@ -144,12 +144,13 @@ UInt ring_new_block(void)
    return id;
 }
 
-/* Whether the reader is in another PID namespace, in which this process and its children have other numbers. */
-Bool ring_is_foreign(void)
+/* The PID namespace of this process if it is another than the reader's, so that this process and its children have
+   other numbers there; else 0. */
+UInt ring_foreign_namespace(void)
 {
    struct vg_stat here;
    SysRes found = VG_(stat)("/proc/self/ns/pid", &here);
-   return !sr_isError(found) && (UInt)here.ino != control->pid_namespace;
+   return sr_isError(found) || (UInt)here.ino == control->pid_namespace ? 0 : (UInt)here.ino;
 }
 
 ULong ring_tally(void)
@@ -191,7 +192,7 @@ void ring_open(UInt number)
    ring = map_file(fd, name, RING_BYTES);
    VG_(close)(fd);
    ring->pid = VG_(getpid)();
-   ring->foreign = ring_is_foreign();
+   ring->foreign = ring_foreign_namespace();
    ring->number = number;
    __atomic_store_n(&ring->magic, FR_MAGIC, __ATOMIC_SEQ_CST);
    hot.tally = 0;

@@ -69,7 +69,7 @@ struct fr_control {
 struct fr_ring {
    unsigned long long magic;     /* set last: the ring is usable */
    unsigned pid;
-   unsigned foreign;             /* not 0: pid is a number of another namespace than the reader's */
+   unsigned foreign;             /* not 0: the PID namespace in which pid is a number, if not the reader's */
    char     pad0[48];
    unsigned long long produced;  /* chunks published so far; chunk i is i % FR_CHUNKS */
    char     pad1[56];

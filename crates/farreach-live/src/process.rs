@@ -18,6 +18,9 @@ pub struct Process {
     pub asid: Asid,
     /// 0 until known.
     pub pid: u32,
+    /// Its PID namespace, 0 for that of the reader, and its number there. It keeps both when it calls exec, also where
+    /// it has ended before its number here was found. None until the ring is open.
+    pub own: Option<(u32, u32)>,
     /// Start time of the process in /proc: the system may reuse a process id.
     born: Option<u64>,
     map: Option<Shared>,
@@ -32,7 +35,7 @@ pub struct Process {
 impl Process {
     pub fn announced(ring: u32, asid: Asid) -> Process {
         let (counts, cut) = Default::default();
-        Process { ring, asid, pid: 0, born: None, map: None, execing: false, dead_since: None, counts, cut }
+        Process { ring, asid, pid: 0, own: None, born: None, map: None, execing: false, dead_since: None, counts, cut }
     }
 
     /// Nothing changes if the process id is not known (0).
@@ -56,8 +59,9 @@ impl Process {
             if map.u64(ring::MAGIC).load(Ordering::SeqCst) != MAGIC {
                 return None;
             }
-            let foreign = map.u32(ring::FOREIGN).load(Ordering::SeqCst) != 0;
-            let pid = if foreign { writer_of(run_dir, self.ring) } else { map.u32(ring::PID).load(Ordering::SeqCst) };
+            let [namespace, number] = [ring::FOREIGN, ring::PID].map(|at| map.u32(at).load(Ordering::SeqCst));
+            self.own = Some((namespace, number));
+            let pid = if namespace != 0 { writer_of(run_dir, self.ring) } else { number };
             // A process that cannot be found is gone already.
             self.set_pid(if pid == 0 { NO_PROCESS } else { pid });
             self.map = Some(map);

@@ -31,7 +31,7 @@ impl Recorder {
                     // The ring gave it; the program may have another number in its own namespace.
                     let pid = if process.pid == 0 { pid } else { process.pid };
                     process.set_pid(pid);
-                    let before = self.live.iter().find(|(_, p)| p.execing && p.pid == pid).map(|(&r, _)| r);
+                    let before = self.live.iter().find(|(_, p)| p.execing && p.own == process.own).map(|(&r, _)| r);
                     let parent = before.and_then(|r| self.live.remove(&r)).map(|old| {
                         let mut last = Batch::new(old.asid);
                         last.push_op(Op::End(End::Exec));

@@ -22,11 +22,11 @@ impl Recorder {
     }
 
     /// The image of a process that has a ring, but published nothing yet.
-    fn image_of(&self, pid: u32) -> Option<Process> {
+    fn image_of(&self, own: Option<(u32, u32)>) -> Option<Process> {
         let rings = 0..self.control.u32(control::NEXT_RING).load(Ordering::SeqCst);
         let unknown = rings.rev().filter(|ring| !self.live.contains_key(ring));
         let mut images = unknown.map(|ring| Process::announced(ring, Asid(u32::MAX)));
-        images.find_map(|mut image| (image.open(&self.dir.0).is_some() && image.pid == pid).then_some(image))
+        images.find_map(|mut image| (image.open(&self.dir.0).is_some() && image.own == own).then_some(image))
     }
 
     /// Handles a process that vanished without an end record: takes its remaining words.
@@ -47,12 +47,12 @@ impl Recorder {
         if process.execing {
             // It may have become another program. Only a chunk of that program shows it: the chunk may be waiting, or
             // the program died before publishing one.
-            let pid = process.pid;
+            let own = process.own;
             let since = *process.dead_since.get_or_insert_with(Instant::now);
             if self.has_chunks() && since.elapsed() < GRACE {
                 return Ok(());
             }
-            if let Some(image) = self.image_of(pid) {
+            if let Some(image) = self.image_of(own) {
                 let ring = image.ring;
                 self.live.insert(ring, image);
                 return self.finish_vanished(ring);
