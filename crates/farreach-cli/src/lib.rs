@@ -4,5 +4,4 @@
 //! how a simulation works: it turns arguments into machines and streams, has the library run them, and writes what
 //! comes out.
 
-pub mod count;
 pub mod workloads;

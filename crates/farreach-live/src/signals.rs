@@ -4,13 +4,15 @@
 //! comes from another process (`kill`) reached farreach alone and is passed on.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 static RECEIVED: AtomicU32 = AtomicU32::new(0);
 static TO_FORWARD: AtomicU32 = AtomicU32::new(0);
 /// Since the outermost watch began.
 static ALL: AtomicU32 = AtomicU32::new(0);
 static FIRST: AtomicU32 = AtomicU32::new(0);
-static WATCHES: AtomicU32 = AtomicU32::new(0);
+/// How many watches there are, and what was in force before the first.
+static WATCHES: Mutex<(u32, Vec<(libc::c_int, libc::sigaction)>)> = Mutex::new((0, Vec::new()));
 
 /// Signals that end farreach, whatever it is doing: it has had two to end well.
 const ENOUGH: u32 = 3;
@@ -32,22 +34,26 @@ extern "C" fn note(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *m
     }
 }
 
-/// While it lives, SIGINT, SIGTERM and SIGHUP are noted instead of ending farreach. There may be one inside the other:
-/// a command watches from before it makes its first file until its last is whole, a recorder as long as its program
-/// runs.
-pub struct Watch {
-    before: Vec<(libc::c_int, libc::sigaction)>,
+fn watches() -> MutexGuard<'static, (u32, Vec<(libc::c_int, libc::sigaction)>)> {
+    WATCHES.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+/// While it lives, SIGINT, SIGTERM and SIGHUP are noted instead of ending farreach. There may be several: a command
+/// watches from before it makes its first file until its last is whole, a recorder as long as its program runs, and
+/// recorders may run on several threads. What was in force before the first is in force again after the last.
+pub struct Watch(());
 
 impl Watch {
     /// Begins to watch. Signals that are ignored (`nohup`, background jobs) stay ignored.
     pub fn begin() -> Watch {
-        if WATCHES.fetch_add(1, Ordering::SeqCst) == 0 {
-            for count in [&RECEIVED, &TO_FORWARD, &ALL, &FIRST] {
-                count.store(0, Ordering::SeqCst);
-            }
+        let mut watches = watches();
+        watches.0 += 1;
+        if watches.0 > 1 {
+            return Watch(());
         }
-        let mut before = Vec::new();
+        for count in [&RECEIVED, &TO_FORWARD, &ALL, &FIRST] {
+            count.store(0, Ordering::SeqCst);
+        }
         for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
             // SAFETY: all-zero is a valid sigaction; the handler only touches atomics and calls what a handler may
             // call.
@@ -60,11 +66,11 @@ impl Watch {
                 new.sa_sigaction = note as *const () as usize;
                 new.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
                 if libc::sigaction(signal, &new, std::ptr::null_mut()) == 0 {
-                    before.push((signal, old));
+                    watches.1.push((signal, old));
                 }
             }
         }
-        Watch { before }
+        Watch(())
     }
 
     /// Signals received since the last call, and one that is to be passed on.
@@ -82,11 +88,14 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        for (signal, old) in &self.before {
-            // SAFETY: restores what `begin` found.
-            unsafe { libc::sigaction(*signal, old, std::ptr::null_mut()) };
+        let mut watches = watches();
+        watches.0 -= 1;
+        if watches.0 == 0 {
+            for (signal, old) in watches.1.drain(..) {
+                // SAFETY: restores what `begin` found.
+                unsafe { libc::sigaction(signal, &old, std::ptr::null_mut()) };
+            }
         }
-        WATCHES.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

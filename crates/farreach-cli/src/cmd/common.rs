@@ -3,12 +3,12 @@
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use farreach_cli::count::parse_count;
 use farreach_machine::{Lab, MachineSpec, Options};
 use farreach_report::Report;
 use farreach_report::format::clean;
 use farreach_trace::{FORMATS, Partial, Relocator};
 use farreach_types::addr::Bytes;
+use farreach_types::count::parse_count;
 use farreach_types::event::Batch;
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
