@@ -133,7 +133,7 @@ class Trace:
         """
         return json.loads(_core.summarize(self.file, self.format))  # type: ignore[no-any-return]
 
-    def batches(self, size: int = 1 << 20) -> Iterator[Batch]:
+    def batches(self, size: int = 1 << 17) -> Iterator[Batch]:
         """The references as arrays, `size` or a few more at a time.
 
         Raises:

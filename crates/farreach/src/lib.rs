@@ -53,6 +53,13 @@ pub mod live {
     pub use farreach_live::{Exit, Options, Recorder, Report, check_program};
 }
 
+/// Points, passes and the cache of results.
+pub mod sweep {
+    pub use farreach_sweep::{
+        Answer, Cache, Estimate, MODEL, Measured, Pass, Point, Program, Wanted, Work, hash_file, key, plan,
+    };
+}
+
 /// Chip area of fully associative TLBs.
 pub mod cost {
     pub use farreach_cost::area::{area_rbe, entries_for_area};

@@ -1,16 +1,14 @@
 //! `farreach papers`: the papers' tables and figures, measured again.
 
-mod cache;
-mod estimate;
 mod programs;
 mod runner;
 
 use super::common::{OutputArgs, note, print, threads, whole};
-use anyhow::{Result, bail};
-use cache::Cache;
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use farreach_papers::{STUDIES, Study, study, with_claims};
 use farreach_report as report;
+use farreach_sweep::Cache;
 use farreach_types::count::parse_count;
 use programs::{Programs, Sources};
 use std::fmt::Write as _;
@@ -71,7 +69,7 @@ pub fn run(mut args: PapersArgs) -> Result<ExitCode> {
         args.output.page_by_default("papers.html");
     }
     args.output.check(args.workloads.iter().map(String::as_str))?;
-    let cache = Cache::open(args.cache.as_deref())?;
+    let cache = Cache::open(&args.cache.clone().map_or_else(default_cache, Ok)?)?;
     let from = Sources { cache: &cache, small: args.small, limit: args.limit, seed: args.seed };
     let programs =
         if args.workloads.is_empty() { Programs::standard(&from)? } else { Programs::chosen(&args.workloads, &from)? };
@@ -87,6 +85,14 @@ pub fn run(mut args: PapersArgs) -> Result<ExitCode> {
         args.output.emit(&papers)?
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The user's cache directory, as the XDG rules have it.
+fn default_cache() -> Result<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let dir = set("XDG_CACHE_HOME").filter(|p| p.is_absolute()).or_else(|| set("HOME").map(|h| h.join(".cache")));
+    let dir = dir.context("neither XDG_CACHE_HOME nor HOME is set: say with --cache where results are kept")?;
+    Ok(dir.join("farreach").join("papers"))
 }
 
 fn interrupted() -> ExitCode {
