@@ -18,7 +18,6 @@ TOOL = "farreach-amd64-linux"
 
 get_requires_for_build_wheel = maturin.get_requires_for_build_wheel
 get_requires_for_build_editable = maturin.get_requires_for_build_editable
-prepare_metadata_for_build_wheel = maturin.prepare_metadata_for_build_wheel
 
 
 def _run(*words: str) -> None:
@@ -47,6 +46,12 @@ def _stage() -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(source, place)
         place.chmod(0o755 if place.parent.name != "farreach" or place.name == TOOL else 0o644)
+
+
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    # Maturin looks for the folder, whatever is in it.
+    DATA.mkdir(exist_ok=True)
+    return maturin.prepare_metadata_for_build_wheel(metadata_directory, config_settings)
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):

@@ -21,6 +21,7 @@ from .errors import (
 from .machine import Machine, area, machines
 from .result import ContiguityResult, MachineResult, PageSizeResult, Record, Result
 from .study import contiguity, pagesize, record, run, simulate
+from .sweeps import Experiment, Grid, Plan, Sweep, plan, sweep
 from .tlb import FETCH, FILTERABLE, HIT, LOAD, MISS, STORE, SUBBLOCK_MISS, Pte, Tlb
 from .trace import Batch, Event, Trace, TraceWriter, Words, formats
 
@@ -31,6 +32,12 @@ __all__ = [
     "pagesize",
     "contiguity",
     "area",
+    "sweep",
+    "plan",
+    "Plan",
+    "Experiment",
+    "Grid",
+    "Sweep",
     "Machine",
     "machines",
     "Trace",

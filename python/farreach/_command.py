@@ -16,6 +16,8 @@ from .errors import CommandError
 
 _TOOL = "farreach-amd64-linux"
 _VARIABLE = "FARREACH_VALGRIND_DIR"
+#: The command that handed over to Python.
+_COMMAND_VARIABLE = "FARREACH_COMMAND"
 
 
 @functools.lru_cache(maxsize=None)
@@ -34,7 +36,9 @@ def _installed(name: str) -> Optional[Path]:
 
 
 def command() -> str:
-    """Path of the farreach command: that of this package, else the first on the path."""
+    """Path of the farreach command: the one that handed over, that of this package, else the first on the path."""
+    if given := os.environ.get(_COMMAND_VARIABLE):
+        return given
     own = _installed("farreach") or Path(sysconfig.get_path("scripts")) / "farreach"
     if own.is_file():
         return str(own)

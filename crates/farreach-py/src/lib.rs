@@ -13,6 +13,7 @@ mod events;
 mod record;
 mod report;
 mod simulate;
+mod sweep;
 mod tlb;
 mod traces;
 
@@ -30,6 +31,10 @@ mod _core {
     use crate::report::Report;
     #[pymodule_export]
     use crate::simulate::{pagesize, simulate};
+    #[pymodule_export]
+    use crate::sweep::{
+        Cache, Sought, build, estimate, hash_of, kernel_program, model, plan, run_pass, sought, traces_of,
+    };
     #[pymodule_export]
     use crate::tlb::{Pte, Tlb};
     #[pymodule_export]

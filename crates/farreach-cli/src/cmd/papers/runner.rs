@@ -68,7 +68,7 @@ impl Runner<'_> {
     pub fn answer(&self, studies: &[&Study]) -> Result<Option<Results>> {
         let mut results = Results::default();
         for round in 1.. {
-            match self.round(studies, &mut results)? {
+            match self.round(studies, &mut results, 1)? {
                 Round::Complete(results) => return Ok(Some(results)),
                 Round::Missing(passes, requests) => {
                     if !self.run(passes, &requests, round, &mut results)? {
@@ -80,8 +80,9 @@ impl Runner<'_> {
         unreachable!("studies end")
     }
 
-    /// Asks the studies what they want, takes what the cache has, and asks again while that is all they want.
-    pub fn round(&self, studies: &[&Study], results: &mut Results) -> Result<Round> {
+    /// Asks the studies what they want, takes what the cache has, and asks again while that is all they want. Passes are cut
+    /// for so many workers.
+    pub fn round(&self, studies: &[&Study], results: &mut Results, workers: usize) -> Result<Round> {
         loop {
             let wanted: BTreeSet<Request> = studies
                 .iter()
@@ -122,7 +123,7 @@ impl Runner<'_> {
                 }
             }
             if !requests.is_empty() {
-                let mut passes = plan(points, MAX_DESIGNS, 1);
+                let mut passes = plan(points, MAX_DESIGNS, workers);
                 passes.extend(pages);
                 // The widest first, so that no processor is left with one of them at the end.
                 passes.sort_by_key(|pass| Reverse(pass.width()));
