@@ -19,6 +19,7 @@ from .errors import (
     WorkloadError,
 )
 from .machine import Machine, area, machines
+from .paper import PapersResult, papers
 from .result import ContiguityResult, MachineResult, PageSizeResult, Record, Result
 from .study import contiguity, pagesize, record, run, simulate
 from .sweeps import Experiment, Grid, Plan, Sweep, plan, sweep
@@ -31,6 +32,8 @@ __all__ = [
     "simulate",
     "pagesize",
     "contiguity",
+    "papers",
+    "PapersResult",
     "area",
     "sweep",
     "plan",

@@ -77,15 +77,3 @@ pub fn describe(py: Python<'_>, machine: Machine, seed: u64) -> PyResult<Descrip
 pub fn presets() -> Vec<&'static str> {
     PRESETS.iter().map(|preset| preset.name).collect()
 }
-
-/// The area of a kind of TLB at its defaults but for these overrides; `None` where the model does not cover it.
-#[pyfunction]
-pub fn area_rbe(py: Python<'_>, kind: &str, overrides: &str) -> PyResult<Option<f64>> {
-    let text = format!("{kind}:{overrides}");
-    let spec = match MachineSpec::of_kind(&text) {
-        Some(spec) => spec.map_err(|error| raise(py, error))?,
-        None => return Err(crate::errors::refuse(py, kind, &format!("kind = {kind} is not allowed: there is none"))),
-    };
-    let bits = spec.hardware.tlb().and_then(|design| (design.bits)(&spec.params));
-    Ok(bits.map(|bits| cost::area_rbe(spec.params.int("entries"), bits)))
-}

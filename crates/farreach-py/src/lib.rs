@@ -24,7 +24,7 @@ use pyo3::prelude::*;
 mod _core {
     use super::*;
     #[pymodule_export]
-    use crate::describe::{Description, area_rbe, describe, presets};
+    use crate::describe::{Description, describe, presets};
     #[pymodule_export]
     use crate::record::{pagesize_of_command, run};
     #[pymodule_export]

@@ -60,9 +60,6 @@ pub fn kernel_program(py: Python<'_>, text: &str) -> PyResult<Option<String>> {
 pub struct Sought {
     #[pyo3(get)]
     key: String,
-    /// Every key of the machine with its value, as JSON.
-    #[pyo3(get)]
-    config: String,
     point: Point,
     program: Program,
     label: String,
@@ -89,8 +86,7 @@ pub fn sought(
     let program: Program = read("program", program)?;
     let point = Point::new(&spec, seed, &program, limit).map_err(|error| raise(py, error))?;
     let has_caches = Wanted::has_caches(&spec);
-    let config = serde_json::Value::Object(spec.params.as_json().clone()).to_string();
-    Ok(Sought { key: point.key.clone(), config, point, program, label: label.to_owned(), limit, has_caches })
+    Ok(Sought { key: point.key.clone(), point, program, label: label.to_owned(), limit, has_caches })
 }
 
 /// Builds a machine and throws it away: what only its parts can judge is refused now.
@@ -123,9 +119,9 @@ pub fn estimate(py: Python<'_>, passes: Vec<String>, workers: usize) -> PyResult
 /// The traces of a pass: path and hash of each. `moved` are paths to use instead, in the same order; returns the pass
 /// with them.
 #[pyfunction]
-#[pyo3(signature = (pass, moved=None))]
-pub fn traces_of(pass: &str, moved: Option<Vec<String>>) -> PyResult<(Vec<(String, String)>, String)> {
-    let mut pass: Pass = read("pass", pass)?;
+#[pyo3(signature = (pass_, moved=None))]
+pub fn traces_of(pass_: &str, moved: Option<Vec<String>>) -> PyResult<(Vec<(String, String)>, String)> {
+    let mut pass: Pass = read("pass", pass_)?;
     let mut found: Vec<(String, String)> = Vec::new();
     for (i, (file, hash)) in pass.program.traces_mut().into_iter().enumerate() {
         found.push((file.clone(), hash.to_owned()));
@@ -141,11 +137,11 @@ pub fn traces_of(pass: &str, moved: Option<Vec<String>>) -> PyResult<(Vec<(Strin
 #[pyfunction]
 pub fn run_pass(
     py: Python<'_>,
-    pass: &str,
+    pass_: &str,
     threads: usize,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Vec<(String, String)>> {
-    let pass: Pass = read("pass", pass)?;
+    let pass: Pass = read("pass", pass_)?;
     let mut lookout = Lookout::new(progress, Failure::default());
     let (outcome, stop) = py.detach(|| {
         let (mut stop, mut so_far) = (None, Progress::default());

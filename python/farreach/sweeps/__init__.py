@@ -63,7 +63,7 @@ class Points:
         self.dir.mkdir(parents=True, exist_ok=True)
         self.cache = _core.Cache(str(self.dir))
         self.hashes = Hashes(self.dir)
-        self.on, self.quiet = on, quiet
+        self.place, self.quiet = cluster.Place(on), quiet
         self.budget = _bytes("memory", memory)
         self.storage: Dict[str, Mapping[str, Any]] = {}
 
@@ -94,8 +94,8 @@ class Points:
         missing = {p.sought.key: p.sought for p in points if p.sought.key not in found}
         failed: Dict[str, str] = {}
         if missing:
-            passes = _core.plan(list(missing.values()), WIDTH, cluster.workers_of(self.on))
-            runner = Runner(self.cache, self.on, self.storage, self.budget, self.quiet)
+            passes = _core.plan(list(missing.values()), WIDTH, cluster.workers_of(self.place.on))
+            runner = Runner(self.cache, self.place, self.storage, self.budget, self.quiet)
             failed = runner.run(passes)
             rest = [key for key in missing if key not in failed]
             for key, text in zip(rest, self.cache.get(rest)):
@@ -244,12 +244,13 @@ def sweep(
     cluster.check(on)
     described = _experiment(experiment, keys)
     at = Points(cache, on, memory, quiet)
-    if described.search:
-        from .search import search
+    with at.place:
+        if described.search:
+            from .search import search
 
-        return search(described, at)
-    points, _, _ = _points(described, at, True)
-    found, failed = at.answers(points)
+            return search(described, at)
+        points, _, _ = _points(described, at, True)
+        found, failed = at.answers(points)
     rows = [_row_of(point, found[point.sought.key]) for point in points if point.sought.key in found]
     failures = [
         {**point.names(), "message": failed[point.sought.key]} for point in points if point.sought.key in failed

@@ -10,7 +10,7 @@ from typing import Any, Dict, Iterator, Mapping, Optional
 
 from ..errors import ExperimentError
 
-__all__ = ["connect", "job_script", "workers_of"]
+__all__ = ["Place", "check", "job_script", "workers_of"]
 
 _KINDS = {
     "slurm": "SLURMCluster",
@@ -111,8 +111,36 @@ def job_script(on: str) -> Optional[str]:
         cluster.close()
 
 
+class Place:
+    """Where passes run, opened when the first one comes. What was started for it ends with it."""
+
+    def __init__(self, on: str) -> None:
+        self.on = on
+        self._open: Any = None
+        self._client: Any = None
+
+    def client(self) -> Any:
+        """A client of the scheduler."""
+        if self._client is None:
+            self._open = _connect(self.on)
+            self._client = self._open.__enter__()
+        return self._client
+
+    def close(self) -> None:
+        """Ends it; it may be opened again."""
+        opened, self._open, self._client = self._open, None, None
+        if opened is not None:
+            opened.__exit__(None, None, None)
+
+    def __enter__(self) -> Place:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
 @contextlib.contextmanager
-def connect(on: str) -> Iterator[Any]:
+def _connect(on: str) -> Iterator[Any]:
     """A client of the place where passes run; what was started for it ends with it."""
     from distributed import Client, LocalCluster
 

@@ -24,9 +24,14 @@ def command(words: List[str]) -> int:
     at = words.index("--on")
     on, rest = words[at + 1], words[:at] + words[at + 2 :]
     cluster.check(on)
+    with cluster.Place(on) as place:
+        return _rounds(place, rest)
+
+
+def _rounds(place: cluster.Place, rest: List[str]) -> int:
     while True:
         # What it records meanwhile it says itself.
-        line = [_command.command(), "papers", *rest, "--plan", str(cluster.workers_of(on))]
+        line = [_command.command(), "papers", *rest, "--plan", str(cluster.workers_of(place.on))]
         done = subprocess.run(line, stdout=subprocess.PIPE, text=True)
         if done.returncode:
             return done.returncode
@@ -38,7 +43,7 @@ def command(words: List[str]) -> int:
             )
         if not planned["passes"]:
             return subprocess.run([_command.command(), "papers", *rest]).returncode
-        runner = Runner(_core.Cache(planned["cache"]), on)
+        runner = Runner(_core.Cache(planned["cache"]), place)
         failed = runner.run([json.dumps(one) for one in planned["passes"]])
         for message in dict.fromkeys(failed.values()):
             print(f"farreach: {message}", file=sys.stderr)

@@ -13,7 +13,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from .. import _core
 from ..errors import Error
-from .cluster import connect
+from .cluster import Place
 from .programs import TraceChanged
 from .worker import OverBudget, run_pass
 
@@ -35,14 +35,14 @@ class Runner:
 
     Args:
         cache: where results are kept.
-        on: where passes run.
+        place: where passes run.
         storage: options of object stores, by the address of a trace.
         budget: bytes that a worker may take for a pass of several points.
         quiet: no progress.
     """
 
     cache: Any
-    on: str = "local"
+    place: Place
     storage: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     budget: Optional[int] = None
     quiet: bool = False
@@ -65,18 +65,18 @@ class Runner:
         since: Optional[float] = None
         while self._waiting:
             try:
-                with connect(self.on) as client:
-                    since = None
-                    self._drive(client)
+                client = self.place.client()
+                since = None
+                self._drive(client)
             except (_Lost, OSError) as error:
-                if isinstance(error, OSError) and not self.on.startswith(("tcp", "tls", "ucx", "ws")):
+                # A result that cannot be kept has a number of the system's; a scheduler that does not answer has none.
+                if isinstance(error, OSError) and error.errno is not None:
                     raise
-                if isinstance(error, OSError) and getattr(error, "errno", None) is not None:
-                    raise
+                self.place.close()
                 since = since or time.monotonic()
                 if time.monotonic() - since > PATIENCE:
-                    raise Error(f"{self.on}: the scheduler does not answer; what is done is kept") from None
-                self._show.note(f"{self.on}: the scheduler is gone; trying again")
+                    raise Error(f"{self.place.on}: the scheduler does not answer; what is done is kept") from None
+                self._show.note(f"{self.place.on}: the scheduler is gone; trying again")
                 time.sleep(1)
         self._show.end()
         return self._failed
