@@ -3,8 +3,16 @@
 from os import PathLike
 from typing import Any, Callable, Optional, Protocol, Sequence, Tuple, Type, final
 
+from typing_extensions import disjoint_base
+
 import numpy as np
 import numpy.typing as npt
+
+__all__ = [
+    "__version__", "Cache", "Description", "Pte", "Report", "Sought", "Tlb", "TraceReader", "Writer", "build", "describe", "estimate",
+    "formats", "hash_of", "kernel_program", "model", "pagesize", "pagesize_of_command", "plan", "presets", "run",
+    "run_pass", "simulate", "sought", "summarize", "traces_of",
+]
 
 __version__: str
 
@@ -128,6 +136,7 @@ class Pte:
     @property
     def order(self) -> int: ...
 
+@disjoint_base
 class Tlb:
     def __new__(cls, *_args: Any, **_kwargs: Any) -> Tlb: ...
     fills: int

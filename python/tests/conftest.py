@@ -41,7 +41,7 @@ def cache(tmp_path):
     return tmp_path / "cache"
 
 
-def interrupted(code, after=1.0, timeout=30):
+def interrupted(code, after=0.5, timeout=30):
     """Runs code in a Python of its own, interrupts it, and returns what it printed and how long it took to end."""
     child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert child.stdout.readline() == "ready\n"

@@ -46,13 +46,13 @@ def test_refusals_have_key_value_and_what_is_allowed():
 
 
 def test_toml_goes_in_and_out(tmp_path):
-    machine = Machine("rmm15/range", entries=32)
+    machine = Machine("rmm15/range", range_entries=16)
     again = Machine.from_toml(machine.to_toml(), "again")
     assert again.config == machine.config and again.name == "again"
     file = tmp_path / "mine.toml"
     file.write_text(machine.to_toml())
     assert Machine(file).config == machine.config
-    assert Machine(f"{file}:entries=16").config["entries"] == 16
+    assert Machine(f"{file}:range_entries=8").config["range_entries"] == 8
     file.write_text("kind = 'single'\nentries = 0\n")
     with pytest.raises(farreach.MachineError) as raised:
         Machine(file)

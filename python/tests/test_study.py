@@ -31,7 +31,7 @@ def test_simulate_is_sim(kernel):
 
 def test_defaults_are_those_of_the_command(kernel):
     assert farreach.simulate(kernel).to_dict() == printed("sim", kernel)
-    assert [m.name for m in farreach.simulate(kernel, ["ds13:levels=5"], limit=1000)][0] == "ds13/4k:levels=5"
+    assert [m.name for m in farreach.simulate(kernel, ["ds13:penalty=5"], limit=1000)][0] == "ds13/4k:penalty=5"
 
 
 def test_the_page_size_study_is_that_of_the_command(kernel):

@@ -238,7 +238,7 @@ def sweep(
     >>> import tempfile
     >>> table = sweep(programs=["workload:gups:size=1M,references=20K"],
     ...     machines=[Grid("t94/single", {"entries": [16, 32]})], cache=tempfile.mkdtemp(), on="local:1", quiet=True)
-    >>> list(table.frame["config.entries"])
+    >>> table.frame["config.entries"].tolist()
     [16, 32]
     """
     cluster.check(on)

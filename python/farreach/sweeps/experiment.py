@@ -9,7 +9,7 @@ import os
 import random
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 from .. import _core
 from ..errors import Error, ExperimentError
@@ -105,14 +105,9 @@ class Grid:
                     yield {**dict(one), **dict(zip(values, some))}
             return
         # Numbers stand for combinations: a grid may be too large to write down.
-        sizes = [len(some) for some in values.values()] + [len(rest)]
-        total = math.prod(sizes)
-        order: Any = range(total)
-        if total <= MOST_POINTS:
-            order = random.Random(self.sample_seed).sample(range(total), total)
-        else:
-            dice = random.Random(self.sample_seed)
-            order = (dice.randrange(total) for _ in range(1000 * self.sample))
+        total = math.prod([len(some) for some in values.values()] + [len(rest)])
+        dice = random.Random(self.sample_seed)
+        order = dice.sample(range(total), total) if total <= 10_000 else _draws(dice, total, 1000 * self.sample)
         for number in order:
             one = {}
             for key, some in values.items():
@@ -123,6 +118,7 @@ class Grid:
     def machines(self, faults: List[str], check: bool = True) -> List[Machine]:
         """The machines; what is wrong goes into `faults`."""
         found: Dict[str, Machine] = {}
+        before = len(faults)
         try:
             for keys in self._combinations():
                 if self.sample is not None and len(found) >= self.sample:
@@ -141,9 +137,19 @@ class Grid:
                         break
         except ValueError as error:
             faults.append(f"machine {self.name!r}: {error}")
-        if not found and not faults:
+        if not found and len(faults) == before:
             faults.append(f"machine {self.name!r}: no combination meets {' and '.join(self.where) or 'the grid'}")
         return list(found.values())
+
+
+def _draws(dice: random.Random, total: int, most: int) -> Iterator[int]:
+    """Different numbers below `total`, at most so many."""
+    seen: Set[int] = set()
+    while len(seen) < min(total, most):
+        number = dice.randrange(total)
+        if number not in seen:
+            seen.add(number)
+            yield number
 
 
 def _holds(condition: str, config: Mapping[str, Any]) -> bool:
@@ -280,7 +286,7 @@ class Experiment:
                 limits.append(None if limit in (None, "none") else _count("limits", limit))
             except ValueError as error:
                 faults.append(str(error))
-        for what, some in (("seeds", seeds), ("limits", limits)):
+        for what, some in (("seeds", seeds), ("limits", list(self.limits))):
             if not some:
                 faults.append(f"{what} = [] is not allowed: there must be one")
         count = len(programs) * len(machines) * len(seeds) * len(limits)

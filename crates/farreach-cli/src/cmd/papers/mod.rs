@@ -57,7 +57,7 @@ pub struct PapersArgs {
     #[arg(long, value_name = "PLACE", requires = "what", conflicts_with_all = ["threads", "plan"])]
     on: Option<String>,
     /// Run nothing: print as JSON the passes whose results are not kept yet, cut for so many workers.
-    #[arg(long, value_name = "WORKERS", requires = "what", conflicts_with_all = ["form", "markdown"], value_parser = whole::<1>)]
+    #[arg(long, value_name = "WORKERS", requires = "what", value_parser = whole::<1>)]
     plan: Option<u64>,
     /// Print claims and verdicts as a Markdown table.
     #[arg(long, conflicts_with = "form", requires = "what")]
