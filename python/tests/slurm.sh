@@ -64,5 +64,7 @@ status=0
 scancel --user "$(id -un)" 2>/dev/null || true
 [ "$status" = 0 ] || tail -n 30 "$work"/log/* >&2
 kill "$(cat "$work/slurmd.pid")" "$(cat "$work/slurmctld.pid")" "$(cat "$work/munge/pid")" 2>/dev/null || true
-rm -rf "$work"
+# They end with the namespaces in any case.
+sleep 1
+rm -rf "$work" 2>/dev/null || true
 exit "$status"

@@ -21,6 +21,8 @@ _KINDS = {
     "oar": "OARCluster",
     "moab": "MoabCluster",
 }
+#: So often a cluster is started before it is said that it cannot be.
+STARTS = 3
 _ALLOWED = "--on must be local, local:N, tcp://HOST:PORT or FILE.toml"
 
 
@@ -121,9 +123,17 @@ class Place:
 
     def client(self) -> Any:
         """A client of the scheduler."""
-        if self._client is None:
-            self._open = _connect(self.on)
-            self._client = self._open.__enter__()
+        for attempt in range(1, STARTS + 1):
+            if self._client is not None:
+                break
+            opened = _connect(self.on)
+            try:
+                self._client = opened.__enter__()
+                self._open = opened
+            except RuntimeError:
+                # A worker that is killed while it starts: Dask gives up the whole cluster then.
+                if attempt == STARTS:
+                    raise
         return self._client
 
     def close(self) -> None:
