@@ -9,7 +9,8 @@ TOOL     := target/valgrind/farreach-amd64-linux
 DEMO     := target/demo
 CC1       = $$(gcc -print-prog-name=cc1)
 
-.PHONY: all run test test-long book man install uninstall deb accept-papers lint bench fuzz deps toolchain tool clean help
+.PHONY: all run test test-long book man install uninstall deb accept-papers lint bench fuzz deps toolchain tool clean help python python-test python-env \
+        python-reference
 
 all: $(FARREACH) tool
 
@@ -22,6 +23,7 @@ help:
 	@echo "make install PREFIX=/usr/local   command, recorder, presets, manual pages, completions; uninstall takes them away"
 	@echo "make deb    a Debian package of the same, in target"
 	@echo "make lint   formatting and clippy"
+	@echo "make python  the Python package in target/python, and its tests; make python-test all of them"
 	@echo "make bench  benchmarks, as ratios"
 	@echo "make fuzz   fuzz every reader for ten minutes (needs a nightly toolchain and cargo-fuzz)"
 
@@ -53,6 +55,9 @@ toolchain:
 	  echo "make: rustc is $$have, farreach needs $(RUST_MIN) or newer. Update it: rustup update stable (https://rustup.rs)" >&2; exit 1; \
 	fi
 
+# Who has no Python need not have one: the module is built by `make python` alone.
+NO_PYTHON := --exclude farreach-py
+
 # --- building ------------------------------------------------------------------------------------------------------------
 
 # Cargo knows what is up to date.
@@ -77,13 +82,13 @@ TEST_ENV = PATH="$$HOME/.cargo/bin:$$PATH" FARREACH_VALGRIND_DIR=$(CURDIR)/targe
 
 test: all
 	@echo "make: running every test"
-	@$(TEST_ENV) FARREACH_RELEASE=$(CURDIR)/$(FARREACH) cargo test --workspace --no-fail-fast --quiet
+	@$(TEST_ENV) FARREACH_RELEASE=$(CURDIR)/$(FARREACH) cargo test --workspace $(NO_PYTHON) --no-fail-fast --quiet
 
 # What it adds: ten times the random streams against the plain models and in the conformance suite; the small set of papers with
 # every check of the test profile, each lookup compared with the page table; examples are built.
 test-long: all
 	@echo "make: running every test at length; this takes an hour or more"
-	@$(TEST_ENV) FARREACH_TIMES=10 cargo test --workspace --quiet
+	@$(TEST_ENV) FARREACH_TIMES=10 cargo test --workspace $(NO_PYTHON) --quiet
 
 # Takes over what `papers --all --small` finds now as what the tests expect: look at the difference before you commit it.
 accept-papers: $(FARREACH)
@@ -105,6 +110,35 @@ book: $(MDBOOK) $(FARREACH)
 	@$(FARREACH) machines --keys --markdown > target/keys.md && cp target/keys.md docs/book/src/generated/keys.md
 	@$(MDBOOK) build docs/book
 	@echo "make: the book is in target/book/index.html"
+
+# --- make python ----------------------------------------------------------------------------------------------------------
+
+PYTHON     ?= python3
+# What comes with the package; continuous integration takes less.
+EXTRAS     ?= all
+PYTHON_ENV := target/python
+# Beside that, what tests need.
+PYTHON_TOOLS ?= pytest mypy nbclient nbformat ipykernel moto[server] s3fs
+IN_PYTHON  := $(CURDIR)/$(PYTHON_ENV)/bin/python
+
+# A virtual environment with the wheel, which is built as by any user: pip install ./python.
+python-env: all
+	@[ -x $(IN_PYTHON) ] || $(PYTHON) -m venv $(PYTHON_ENV)
+	@echo "make: building the Python package"
+	@PATH="$$HOME/.cargo/bin:$$PATH" $(IN_PYTHON) -m pip install --quiet --upgrade './python[$(EXTRAS)]' $(PYTHON_TOOLS)
+
+# In another directory, so that the installed package is tested and not its sources.
+python: python-env
+	@echo "make: testing the Python package"
+	@cd $(PYTHON_ENV) && $(IN_PYTHON) -m pytest -q -m "not long" $(CURDIR)/python/tests
+
+# Faults, a Slurm of one node where it is installed, notebooks and types: a quarter of an hour.
+python-test: python-env
+	@PATH="$$HOME/.cargo/bin:$$PATH" cargo clippy -p farreach-py --release --quiet -- -D warnings
+	@cd $(PYTHON_ENV) && $(IN_PYTHON) -m pytest -q $(CURDIR)/python/tests
+
+python-reference: python-env
+	@cd $(PYTHON_ENV) && $(IN_PYTHON) $(CURDIR)/python/reference.py > $(CURDIR)/docs/book/src/reference/python.md
 
 # --- make install, make deb ----------------------------------------------------------------------------------------------
 
@@ -149,11 +183,11 @@ deb: all
 
 lint: toolchain
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --quiet -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+	cargo clippy --workspace $(NO_PYTHON) --all-targets --quiet -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace $(NO_PYTHON) --no-deps --quiet
 
 bench: all
-	cargo bench --workspace
+	cargo bench --workspace $(NO_PYTHON)
 
 FUZZ_SECONDS ?= 600
 fuzz:

@@ -6,6 +6,7 @@ import inspect
 import pkgutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -36,6 +37,17 @@ def test_everything_public_is_documented():
         elif callable(thing):
             bare += [name] * (not thing.__doc__)
     assert bare == []
+
+
+def test_the_reference_is_up_to_date():
+    """`make python-reference` writes it."""
+    root = Path(__file__).resolve().parents[2]
+    sys.path.insert(0, str(root / "python"))
+    try:
+        import reference
+    finally:
+        sys.path.pop(0)
+    assert reference.main() == (root / "docs/book/src/reference/python.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.long
