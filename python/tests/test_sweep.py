@@ -101,7 +101,6 @@ def test_every_fault_is_named_before_anything_runs(tmp_path, cache, counted):
             machines=[
                 Grid("t94/single", {"entries": [0, 16], "entris": [1]}),
                 Grid("t94/nobody"),
-                Grid("t94/set-associative", {"ways": [3]}),
                 Grid("t94/single", {"entries": [16]}, where=["entries > 16"]),
                 Grid("t94/single", {"entries": [16]}, where=["ways >"]),
                 {"name": "t94/single", "girds": {}},
@@ -109,10 +108,15 @@ def test_every_fault_is_named_before_anything_runs(tmp_path, cache, counted):
             seeds=[-1], limits=["x"], cache=cache,
         )
     text = str(raised.value)
-    for words in ["one of trace, command, workload", "'limit'", "entris", "t94/nobody", "ways = 3", "no combination meets",
+    for words in ["one of trace, command, workload", "'limit'", "entris", "t94/nobody", "no combination meets",
                   "ways >", "'girds'", "seeds = -1", "limits = 'x'"]:
         assert words in text, words
     assert counted == [] and len(raised.value.faults) >= 10
+    # What only the parts of a machine can judge, before a program is recorded.
+    grids = [Grid("t94/set-associative", {"ways": [3, 5]}), "t94/single"]
+    with pytest.raises(farreach.ExperimentError) as raised:
+        farreach.sweep(programs=[{"command": "true"}], machines=grids, cache=cache)
+    assert len(raised.value.faults) == 2 and "ways = 5" in str(raised.value) and not (cache / "traces").exists()
     with pytest.raises(farreach.ExperimentError, match="no program"):
         farreach.sweep(programs=[], machines=[], cache=cache)
     with pytest.raises(farreach.ExperimentError, match="none.frt"):

@@ -7,7 +7,7 @@ use crate::assemble::Assembler;
 use farreach_types::addr::Asid;
 use farreach_types::error::{Error, Result};
 use farreach_types::event::{
-    Batch, Block, Blocks, ById, Kind, MAX_INSTR_BYTES, MAX_REF_BYTES, NOT_EXECUTED, OP_BIT, Op, block_id,
+    Batch, Block, Blocks, ById, Kind, MAX_INSTR_BYTES, MAX_REF_BYTES, NOT_EXECUTED, OP_BIT, Op, addresses, block_id,
 };
 use std::ops::Range;
 
@@ -123,9 +123,15 @@ impl Expander {
                 at += 1;
                 continue;
             }
-            let (_, addrs) = self.blocks.execution(words, at).map_err(|why| batch.broken(at, why))?;
-            let template = self.templates.get(block_id(word)).expect("a block that is defined has one");
-            debug_assert_eq!(addrs.len(), template.words);
+            let known = self
+                .templates
+                .get(block_id(word))
+                .and_then(|template| Some((template, addresses(words, at, template.words).ok()?)));
+            let Some((template, addrs)) = known else {
+                // It says what is wrong.
+                self.blocks.execution(words, at).map_err(|why| batch.broken(at, why))?;
+                unreachable!("every block that is defined has a template");
+            };
             if addrs.contains(&NOT_EXECUTED) {
                 self.conditional(words, at, columns).map_err(|why| batch.broken(at, why))?;
             } else {

@@ -16,7 +16,7 @@ from ..machine import Machine
 from ..result import _row
 from ..study import _bytes
 from . import cluster
-from .experiment import Experiment, Grid, load
+from .experiment import Experiment, Grid, built, load, refuse
 from .programs import Hashes, Missing, ready
 from .runner import Runner
 from .table import SCHEMA, Sweep
@@ -66,6 +66,14 @@ class Points:
         self.place, self.quiet = cluster.Place(on), quiet
         self.budget = _bytes("memory", memory)
         self.storage: Dict[str, Mapping[str, Any]] = {}
+        #: Results that were in the cache, by their keys.
+        self._found: Dict[str, str] = {}
+
+    def known(self, keys: Sequence[str]) -> Dict[str, str]:
+        """The results that are there of these keys, as JSON."""
+        new = [key for key in dict.fromkeys(keys) if key not in self._found]
+        self._found.update({key: text for key, text in zip(new, self.cache.get(new)) if text is not None})
+        return {key: self._found[key] for key in keys if key in self._found}
 
     def programs(
         self, tables: Sequence[Mapping[str, Any]], limits: List[Optional[int]], record: bool
@@ -89,8 +97,7 @@ class Points:
     def answers(self, points: Sequence[_Point]) -> Tuple[Dict[str, Any], Dict[str, str]]:
         """Results of points by their keys, as JSON, and why there is none for others: what the cache does not have is
         run."""
-        keys = list(dict.fromkeys(point.sought.key for point in points))
-        found = {key: text for key, text in zip(keys, self.cache.get(keys)) if text is not None}
+        found = self.known([point.sought.key for point in points])
         missing = {p.sought.key: p.sought for p in points if p.sought.key not in found}
         failed: Dict[str, str] = {}
         if missing:
@@ -98,10 +105,10 @@ class Points:
             runner = Runner(self.cache, self.place, self.storage, self.budget, self.quiet)
             failed = runner.run(passes)
             rest = [key for key in missing if key not in failed]
-            for key, text in zip(rest, self.cache.get(rest)):
-                if text is None:
+            found.update(self.known(rest))
+            for key in rest:
+                if key not in found:
                     raise Error(f"{self.dir}: the result {key} was kept and is gone")
-                found[key] = text
         return found, failed
 
 
@@ -155,24 +162,32 @@ def _time(seconds: float) -> str:
 _RESULT_BYTES = 12_000
 
 
-def _points(
-    experiment: Experiment, at: Points, record: bool
-) -> Tuple[List[_Point], List[str], int]:
-    """Points that are ready, programs that are not, and the number of all points."""
+def _points(experiment: Experiment, at: Points, record: bool) -> Tuple[List[_Point], List[str], int]:
+    """Points that are ready, programs that are not, and the number of all points. Every fault is found before a
+    program is recorded."""
     tables, machines, seeds, limits = experiment.expand()
-    programs, missing = at.programs(tables, limits, record)
-    faults, points = [], []
-    for text, label in programs:
-        for limit in limits:
-            for seed in seeds:
-                for machine in machines:
-                    try:
-                        sought = _core.sought(machine._tuple(), seed, text, label, limit)
-                        points.append(_Point(label, machine, limit, seed, sought))
-                    except (Error, OSError) as error:
-                        faults.append(str(error))
-    if faults:
-        raise ExperimentError(list(dict.fromkeys(faults)))
+
+    def ready_points(record: bool) -> Tuple[List[_Point], List[str]]:
+        programs, missing = at.programs(tables, limits, record)
+        faults, points = [], []
+        for text, label in programs:
+            for limit in limits:
+                for seed in seeds:
+                    for machine in machines:
+                        try:
+                            sought = _core.sought(machine._tuple(), seed, text, label, limit)
+                            points.append(_Point(label, machine, limit, seed, sought))
+                        except (Error, OSError) as error:
+                            faults.append(str(error))
+        refuse(faults)
+        return points, missing
+
+    points, missing = ready_points(False)
+    there = at.known([point.sought.key for point in points])
+    unseen = {point.machine.name: point.machine for point in points if point.sought.key not in there}
+    built(machines if missing else unseen.values())
+    if record and missing:
+        points, missing = ready_points(True)
     return points, missing, len(tables) * len(machines) * len(seeds) * len(limits)
 
 
@@ -191,8 +206,7 @@ def plan(
     cluster.check(on)
     at = Points(cache, on, None, True)
     points, missing, total = _points(_experiment(experiment, keys), at, False)
-    wanted = list(dict.fromkeys(point.sought.key for point in points))
-    there = {key for key, text in zip(wanted, at.cache.get(wanted)) if text is not None}
+    there = at.known([point.sought.key for point in points])
     sought = {p.sought.key: p.sought for p in points if p.sought.key not in there}
     workers = cluster.workers_of(on)
     passes = _core.plan(list(sought.values()), WIDTH, workers)

@@ -9,7 +9,7 @@ import os
 import random
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, Union
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 from .. import _core
 from ..errors import Error, ExperimentError
@@ -115,21 +115,25 @@ class Grid:
                 one[key] = some[index]
             yield {**dict(rest[number]), **one}
 
-    def machines(self, faults: List[str], check: bool = True) -> List[Machine]:
-        """The machines; what is wrong goes into `faults`."""
+    def machines(self, faults: List[str]) -> List[Machine]:
+        """The machines; what is wrong goes into `faults`. What only the parts of a machine can judge is left to
+        `built`."""
         found: Dict[str, Machine] = {}
         before = len(faults)
+        try:
+            base = _machine(self.name)
+        except (Error, OSError, ValueError) as error:
+            faults.append(str(error))
+            return []
         try:
             for keys in self._combinations():
                 if self.sample is not None and len(found) >= self.sample:
                     break
                 try:
-                    machine = _machine(self.name).with_(**keys)
+                    machine = base.with_(**keys)
                     config = machine.config
                     if not all(_holds(condition, config) for condition in self.where):
                         continue
-                    if check:
-                        _core.build(machine._tuple(), 0)
                     found[machine.name] = machine
                 except (Error, OSError, ValueError) as error:
                     faults.append(str(error))
@@ -140,6 +144,29 @@ class Grid:
         if not found and len(faults) == before:
             faults.append(f"machine {self.name!r}: no combination meets {' and '.join(self.where) or 'the grid'}")
         return list(found.values())
+
+
+def built(machines: Iterable[Machine]) -> None:
+    """Refuses what only the parts of a machine can judge: entries in ways, memory in pages.
+
+    Raises:
+        ExperimentError: with every fault.
+    """
+    faults = []
+    for machine in machines:
+        try:
+            _core.build(machine._tuple(), 0)
+        except (Error, OSError) as error:
+            faults.append(str(error))
+    refuse(faults)
+
+
+def refuse(faults: List[str]) -> None:
+    """Raises an `ExperimentError` if there are faults."""
+    faults = list(dict.fromkeys(faults))
+    more = len(faults) - MOST_FAULTS
+    if faults:
+        raise ExperimentError(faults[:MOST_FAULTS] + ([f"and {more} more"] if more > 0 else []))
 
 
 def _draws(dice: random.Random, total: int, most: int) -> Iterator[int]:
@@ -292,10 +319,7 @@ class Experiment:
         count = len(programs) * len(machines) * len(seeds) * len(limits)
         if count > MOST_POINTS:
             faults.append(f"{count:,} points are not allowed: there may be {MOST_POINTS:,}")
-        if faults:
-            faults = list(dict.fromkeys(faults))
-            more = len(faults) - MOST_FAULTS
-            raise ExperimentError(faults[:MOST_FAULTS] + ([f"and {more} more"] if more > 0 else []))
+        refuse(faults)
         return programs, list(machines.values()), seeds, limits
 
 

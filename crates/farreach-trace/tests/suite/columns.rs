@@ -58,7 +58,8 @@ fn columns(batches: &[Batch], enough: usize) -> (Vec<Row>, Vec<(usize, Asid, Op)
 /// A block with a conditional load between others, executed with it and without.
 fn conditional() -> Batch {
     let instrs = [0x1000, 0x1004, 0x1008].map(|pc| Instr { pc, len: 4 }).into();
-    let refs = [DataRef::new(1, Kind::Load, 8, 0), DataRef::new(2, Kind::Load, 4, 1), DataRef::new(2, Kind::Store, 8, 2)];
+    let refs =
+        [DataRef::new(1, Kind::Load, 8, 0), DataRef::new(2, Kind::Load, 4, 1), DataRef::new(2, Kind::Store, 8, 2)];
     let mut batch = Batch::new(Asid(3));
     batch.push_op(Op::Define { id: 5, block: Arc::new(Block { instrs, refs: refs.into() }) });
     batch.push_block(5, &[0x10, 0x20, 0x30]);
@@ -69,7 +70,8 @@ fn conditional() -> Batch {
 
 #[test]
 fn columns_are_what_the_plain_way_finds() {
-    for stream in [batches(generate::program(3, 20_000)), batches(generate::uniform(1, 64, 5000)), vec![conditional()]] {
+    for stream in [batches(generate::program(3, 20_000)), batches(generate::uniform(1, 64, 5000)), vec![conditional()]]
+    {
         let plain = expanded(&stream);
         assert!(!plain.0.is_empty());
         for enough in [1, 7, 1000, usize::MAX] {
@@ -150,7 +152,8 @@ fn columns_are_what_the_text_says() {
             Ok(self.0.next())
         }
     }
-    let info = farreach_trace::TraceInfo { file: "x".into(), format: "frt", compression: None, bytes: None, header: None };
+    let info =
+        farreach_trace::TraceInfo { file: "x".into(), format: "frt", compression: None, bytes: None, header: None };
     to_lackey(farreach_trace::Opened { source: Box::new(Given(source)), info }, &mut text, "text").expect("room");
     let lines = String::from_utf8(text).expect("text");
     let of_line = |line: &str| {
