@@ -118,7 +118,7 @@ PYTHON     ?= python3
 EXTRAS     ?= all
 PYTHON_ENV := target/python
 # Beside that, what tests need.
-PYTHON_TOOLS ?= pytest mypy nbclient nbformat ipykernel moto[server] s3fs
+PYTHON_TOOLS ?= pytest mypy ruff nbclient nbformat ipykernel moto[server] s3fs
 IN_PYTHON  := $(CURDIR)/$(PYTHON_ENV)/bin/python
 
 # A virtual environment with the wheel, which is built as by any user: pip install ./python.
@@ -135,6 +135,8 @@ python: python-env
 # Faults, a Slurm of one node where it is installed, notebooks and types: a quarter of an hour.
 python-test: python-env
 	@PATH="$$HOME/.cargo/bin:$$PATH" cargo clippy -p farreach-py --release --quiet -- -D warnings
+	@cd $(PYTHON_ENV) && $(IN_PYTHON) -m ruff check $(CURDIR)/python && $(IN_PYTHON) -m ruff format --check $(CURDIR)/python
+	@cd $(PYTHON_ENV) && $(IN_PYTHON) -m mypy --strict $(CURDIR)/python/farreach
 	@cd $(PYTHON_ENV) && $(IN_PYTHON) -m pytest -q $(CURDIR)/python/tests
 
 python-reference: python-env

@@ -24,7 +24,9 @@ def _run(*words: str) -> None:
     try:
         subprocess.run(words, cwd=ROOT, check=True)
     except FileNotFoundError:
-        raise SystemExit(f"farreach: {words[0]} is needed to build the wheel; see docs/book/src/getting-started/install.md")
+        raise SystemExit(
+            f"farreach: {words[0]} is needed to build the wheel; see docs/book/src/getting-started/install.md"
+        )
     except subprocess.CalledProcessError as error:
         raise SystemExit(f"farreach: {' '.join(words)} failed with status {error.returncode}")
 

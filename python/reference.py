@@ -17,7 +17,10 @@ GROUPS = [
     ("Designs in Python", ["Tlb", "Pte"]),
     ("Results", ["Result", "MachineResult", "PageSizeResult", "ContiguityResult", "PapersResult", "Record"]),
     ("Sweeps", ["sweep", "plan", "Plan", "Experiment", "Grid", "Sweep"]),
-    ("Errors", ["Error", "MachineError", "TraceError", "SimulationError", "WorkloadError", "ExperimentError", "CommandError"]),
+    (
+        "Errors",
+        ["Error", "MachineError", "TraceError", "SimulationError", "WorkloadError", "ExperimentError", "CommandError"],
+    ),
 ]
 CONSTANTS = ["FETCH", "LOAD", "STORE", "HIT", "MISS", "SUBBLOCK_MISS", "FILTERABLE"]
 _SECTION = re.compile(r"^(Args|Returns|Raises):$")

@@ -56,15 +56,15 @@ def tool_dir() -> Optional[str]:
     return str(tool.parent) if tool else None
 
 
-def run(words: Sequence[Union[str, os.PathLike[str]]], statuses: Sequence[int] = (0,), **how: object) -> str:
+def run(words: Sequence[Union[str, os.PathLike[str]]], statuses: Sequence[int] = (0,)) -> str:
     """Runs the command and returns what it prints.
 
     Raises:
         CommandError: it ended with another status; the message is what it said.
         KeyboardInterrupt: it was interrupted.
     """
-    line: List[str] = [command(), *map(os.fspath, words)]
-    done = subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **how)  # type: ignore[call-overload]
+    line: List[str] = [command(), *(os.fspath(word) for word in words)]
+    done = subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode == 130:
         raise KeyboardInterrupt
     if done.returncode not in statuses:

@@ -9,9 +9,32 @@ import numpy as np
 import numpy.typing as npt
 
 __all__ = [
-    "__version__", "Cache", "Description", "Pte", "Report", "Sought", "Tlb", "TraceReader", "Writer", "build", "describe", "estimate",
-    "formats", "hash_of", "kernel_program", "model", "pagesize", "pagesize_of_command", "plan", "presets", "run",
-    "run_pass", "simulate", "sought", "summarize", "traces_of",
+    "__version__",
+    "Cache",
+    "Description",
+    "Pte",
+    "Report",
+    "Sought",
+    "Tlb",
+    "TraceReader",
+    "Writer",
+    "build",
+    "describe",
+    "estimate",
+    "formats",
+    "hash_of",
+    "kernel_program",
+    "model",
+    "pagesize",
+    "pagesize_of_command",
+    "plan",
+    "presets",
+    "run",
+    "run_pass",
+    "simulate",
+    "sought",
+    "summarize",
+    "traces_of",
 ]
 
 __version__: str
@@ -86,9 +109,7 @@ def pagesize(
     machines: Sequence[_Machine],
     settings: _Settings,
 ) -> Report: ...
-def run(
-    program: _Program, label: str, machines: Sequence[_Machine], settings: _Settings
-) -> tuple[Report, int]: ...
+def run(program: _Program, label: str, machines: Sequence[_Machine], settings: _Settings) -> tuple[Report, int]: ...
 def pagesize_of_command(
     program: _Program,
     label: str,
@@ -158,18 +179,12 @@ class Sought:
     @property
     def key(self) -> str: ...
 
-def sought(
-    machine: _Machine, seed: int, program: str, label: str, limit: Optional[int]
-) -> Sought: ...
+def sought(machine: _Machine, seed: int, program: str, label: str, limit: Optional[int]) -> Sought: ...
 def build(machine: _Machine, seed: int) -> None: ...
 def plan(points: Sequence[Sought], width: int, workers: int) -> list[str]: ...
 def estimate(passes: Sequence[str], workers: int) -> list[float]: ...
-def traces_of(
-    pass_: str, moved: Optional[Sequence[str]] = None
-) -> tuple[list[tuple[str, str]], str]: ...
-def run_pass(
-    pass_: str, threads: int, progress: Optional[Callable[[int, int], Any]]
-) -> list[tuple[str, str]]: ...
+def traces_of(pass_: str, moved: Optional[Sequence[str]] = None) -> tuple[list[tuple[str, str]], str]: ...
+def run_pass(pass_: str, threads: int, progress: Optional[Callable[[int, int], Any]]) -> list[tuple[str, str]]: ...
 
 @final
 class Cache:

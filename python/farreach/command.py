@@ -13,8 +13,8 @@ from .errors import Error
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="farreach sweep",
-        description="Run many machines over many programs: an experiment, described in TOML. Results are kept; what was "
-        "run once is not run again, and an interrupted sweep goes on where it stopped.",
+        description="Run many machines over many programs: an experiment, described in TOML. Results are kept; what "
+        "was run once is not run again, and an interrupted sweep goes on where it stopped.",
         epilog="""examples:
   farreach sweep sizes.toml --dry-run                  points, passes, estimated time and disk
   farreach sweep sizes.toml --on local:4               on four processes here
@@ -25,10 +25,16 @@ exit status: 0; 1 if something failed; 2 if the experiment is refused; 3 if sing
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("experiment", metavar="EXPERIMENT.toml", help="what to run")
-    parser.add_argument("-o", "--output", metavar="DIR", help="folder of the table; default: the experiment's name and .sweep")
-    parser.add_argument("--on", metavar="PLACE", default="local", help="local, local:N, tcp://HOST:PORT or FILE.toml; default: local")
+    parser.add_argument(
+        "-o", "--output", metavar="DIR", help="folder of the table; default: the experiment's name and .sweep"
+    )
+    parser.add_argument(
+        "--on", metavar="PLACE", default="local", help="local, local:N, tcp://HOST:PORT or FILE.toml; default: local"
+    )
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
-    parser.add_argument("--cache", metavar="DIR", help="where results are kept; default: farreach/sweep in the user's cache directory")
+    parser.add_argument(
+        "--cache", metavar="DIR", help="where results are kept; default: farreach/sweep in the user's cache directory"
+    )
     parser.add_argument("--memory", metavar="SIZE", help="most memory of a worker, such as 8G")
     parser.add_argument("--quiet", action="store_true", help="no progress")
     return parser
@@ -74,7 +80,10 @@ def main(words: Optional[List[str]] = None) -> int:
     given = sys.argv[1:] if words is None else words
     commands: dict[str, Any] = {"sweep": _sweep, "papers": _papers}
     if not given or given[0] not in commands:
-        print(f"farreach: {', '.join(commands)} are the commands of `python -m farreach`; all others are of `farreach`", file=sys.stderr)
+        print(
+            f"farreach: {', '.join(commands)} are the commands of `python -m farreach`; all others are of `farreach`",
+            file=sys.stderr,
+        )
         return 2
     try:
         return int(commands[given[0]](given[1:]))

@@ -152,9 +152,7 @@ class Machine:
         return _restore, (self._base, self._toml, self._overrides, self._design)
 
 
-def _restore(
-    base: str, toml: Optional[str], overrides: Mapping[str, str], design: Optional[Type[Tlb]]
-) -> Machine:
+def _restore(base: str, toml: Optional[str], overrides: Mapping[str, str], design: Optional[Type[Tlb]]) -> Machine:
     """From a pickle."""
     machine = Machine.__new__(Machine)
     machine._base, machine._toml, machine._overrides, machine._design = base, toml, dict(overrides), design

@@ -127,7 +127,9 @@ class SweepPlots:
         # Nullable types and objects in one go: Vega-Lite takes numbers and texts.
         return frame[list(dict.fromkeys(columns))].copy()
 
-    def lines(self, x: str, y: str = "misses", color: str = "config.kind", facet: Optional[str] = "program") -> alt.Chart:
+    def lines(
+        self, x: str, y: str = "misses", color: str = "config.kind", facet: Optional[str] = "program"
+    ) -> alt.Chart:
         """A value against a key: misses against the number of entries, say.
 
         Args:
@@ -143,8 +145,11 @@ class SweepPlots:
             alt.Chart(frame)
             .mark_line(point=True)
             .encode(
-                x=alt.X(f"{_plain(x)}:{'Q' if numbers else 'O'}", title=_title(x),
-                        **({"scale": alt.Scale(type="log", base=2)} if numbers and frame[x].min() > 0 else {})),
+                x=alt.X(
+                    f"{_plain(x)}:{'Q' if numbers else 'O'}",
+                    title=_title(x),
+                    **({"scale": alt.Scale(type="log", base=2)} if numbers and frame[x].min() > 0 else {}),
+                ),
                 y=alt.Y(f"{_plain(y)}:Q", title=_title(y)),
                 color=alt.Color(f"{_plain(color)}:N", title=_title(color)),
                 tooltip=[_plain(name) for name in [*by, y]],
@@ -155,9 +160,11 @@ class SweepPlots:
     def pareto(self, x: str = "area_rbe", y: str = "misses") -> alt.Chart:
         """Every machine, and the front of those that no other beats in both columns."""
         frame = self._frame(["machine", x, y])
-        sums = frame.groupby("machine", sort=False, as_index=False).agg(
-            {x: "max" if x == "area_rbe" else "sum", y: "sum"}
-        ).dropna()
+        sums = (
+            frame.groupby("machine", sort=False, as_index=False)
+            .agg({x: "max" if x == "area_rbe" else "sum", y: "sum"})
+            .dropna()
+        )
         base = {
             "x": alt.X(f"{_plain(x)}:Q", title=_AREA if x == "area_rbe" else _title(x), scale=alt.Scale(zero=False)),
             "y": alt.Y(f"{_plain(y)}:Q", title=_title(y), scale=alt.Scale(zero=False)),
@@ -225,7 +232,9 @@ class SweepPlots:
         parts = []
         if best is not None:
             best = best.rename(columns={"area_rbe": "area in rbe", "misses": "misses, all programs"})
-            parts.append(f"<h2>Machines that no other beats</h2>{best.to_html(index=False, float_format='{:,.0f}'.format)}")
+            parts.append(
+                f"<h2>Machines that no other beats</h2>{best.to_html(index=False, float_format='{:,.0f}'.format)}"
+            )
         if sweep.failures:
             parts.append(f"<h2>Failed</h2>{pd.DataFrame(sweep.failures).to_html(index=False)}")
         about = f"{len(sweep.frame):,} points, {sweep.frame['program'].nunique() if len(sweep.frame) else 0} programs"

@@ -13,7 +13,17 @@ from . import _core
 if TYPE_CHECKING:
     from .plots import ResultPlots
 
-__all__ = ["Record", "Workload", "Counts", "Memory", "Cost", "MachineResult", "Result", "PageSizeResult", "ContiguityResult"]
+__all__ = [
+    "Record",
+    "Workload",
+    "Counts",
+    "Memory",
+    "Cost",
+    "MachineResult",
+    "Result",
+    "PageSizeResult",
+    "ContiguityResult",
+]
 
 
 class Record:

@@ -265,7 +265,9 @@ def pagesize(
     return PageSizeResult(_core.pagesize(source, label, numbers, entries, listed, settings))
 
 
-def contiguity(command: Optional[Command] = None, *, pid: Optional[int] = None, options: Sequence[str] = ()) -> ContiguityResult:
+def contiguity(
+    command: Optional[Command] = None, *, pid: Optional[int] = None, options: Sequence[str] = ()
+) -> ContiguityResult:
     """Ranges and contiguity of a living process.
 
     Args:

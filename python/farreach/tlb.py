@@ -110,8 +110,8 @@ def _parameters(design: Type[Tlb]) -> list[Tuple[str, Any]]:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
         if parameter.default is parameter.empty:
-            raise TypeError(f"{design.__name__}.__init__: {name} has no default; the parameters of a design are its keys")
+            raise TypeError(
+                f"{design.__name__}.__init__: {name} has no default; the parameters of a design are its keys"
+            )
         found.append((name, parameter.default))
     return found
-
-

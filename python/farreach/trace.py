@@ -35,7 +35,7 @@ class Event:
     def _of(cls, raw: Tuple[int, int, str]) -> Event:
         at, pid, text = raw
         value = json.loads(text)
-        (name, fields), = value.items() if isinstance(value, dict) else [(value, {})]
+        ((name, fields),) = value.items() if isinstance(value, dict) else [(value, {})]
         words = "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
         return cls(at, pid, words, fields if isinstance(fields, dict) else {"value": fields})
 
@@ -214,8 +214,8 @@ def _columns(references: Any) -> _Columns:
         named, names = references, set(references)
     else:
         raise TypeError(
-            f"references of {type(references).__name__}: an array of addresses, arrays by name (dict, structured array, "
-            "Arrow table or record batch, frame), a Batch, or an iterable of these is allowed"
+            f"references of {type(references).__name__}: an array of addresses, arrays by name (dict, structured "
+            "array, Arrow table or record batch, frame), a Batch, or an iterable of these is allowed"
         )
     unknown = sorted(names - {"address", "size", "kind", "pid"})
     if unknown or "address" not in names:

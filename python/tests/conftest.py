@@ -30,7 +30,8 @@ def kernel(tmp_path_factory):
     file = tmp_path_factory.mktemp("traces") / "gups.frt"
     subprocess.run(
         [_command.command(), "workloads", "gups", "--trace", "-o", file, "--size", "1M", "--references", "300K"],
-        check=True, stderr=subprocess.DEVNULL,
+        check=True,
+        stderr=subprocess.DEVNULL,
     )
     return str(file)
 

@@ -36,7 +36,8 @@ def start(tmp_path, name, on, programs=PROGRAMS):
     code = f"""
 import farreach, sys
 if __name__ == "__main__":
-    table = farreach.sweep(programs={programs!r}, machines=[farreach.Grid("t94/single", {{"entries": [8, 16, 32, 64]}})],
+    table = farreach.sweep(programs={programs!r}, 
+        machines=[farreach.Grid("t94/single", {{"entries": [8, 16, 32, 64]}})],
         cache={str(tmp_path / name)!r}, on={on!r})
     table.save({str(tmp_path / (name + ".sweep"))!r})
 """
@@ -103,7 +104,9 @@ def port():
 
 
 def dask(*words):
-    return subprocess.Popen([sys.executable, "-m", "distributed.cli." + words[0], *words[1:]], stderr=subprocess.DEVNULL)
+    return subprocess.Popen(
+        [sys.executable, "-m", "distributed.cli." + words[0], *words[1:]], stderr=subprocess.DEVNULL
+    )
 
 
 def cluster(where, count=1):
@@ -182,8 +185,11 @@ def test_an_interrupted_sweep_goes_on(tmp_path):
 
 def test_a_point_that_cannot_go_on_is_named(cache):
     table = farreach.sweep(
-        programs=PROGRAMS[:1], machines=[SINGLE, Grid("t94/single", {"memory": ["64K", "1G"]})],
-        cache=cache, on="local:2", quiet=True,
+        programs=PROGRAMS[:1],
+        machines=[SINGLE, Grid("t94/single", {"memory": ["64K", "1G"]})],
+        cache=cache,
+        on="local:2",
+        quiet=True,
     )
     assert len(table.frame) == 5
     (failure,) = table.failures
@@ -223,7 +229,9 @@ def test_a_point_that_panics_is_named(cache, monkeypatch):
             programs=PROGRAMS[:2], machines=[SINGLE], cache=cache, on=cluster.scheduler_address, quiet=True
         )
     assert len(table.frame) == 6
-    assert [(f["program"], f["machine"]) for f in table.failures] == [(p, "t94/single:entries=16") for p in PROGRAMS[:2]]
+    assert [(f["program"], f["machine"]) for f in table.failures] == [
+        (p, "t94/single:entries=16") for p in PROGRAMS[:2]
+    ]
     assert all("index out of bounds" in failure["message"] for failure in table.failures)
     # By itself it was tried three times for each program.
     assert calls.count(["t94/single:entries=16"]) == 6
@@ -314,21 +322,26 @@ def test_slurm_runs_a_sweep(tmp_path):
     place = tmp_path / "slurm.toml"
     place.write_text(
         'kind = "slurm"\njobs = 2\n[options]\ncores = 1\nmemory = "1GB"\nwalltime = "00:10:00"\n'
-        f'python = "{sys.executable}"\ninterface = "lo"\njob_script_prologue = ["export PYTHONPATH={os.environ.get("PYTHONPATH", "")}"]\n'
+        f'python = "{sys.executable}"\ninterface = "lo"\n'
+        f'job_script_prologue = ["export PYTHONPATH={os.environ.get("PYTHONPATH", "")}"]\n'
     )
     child = tmp_path / "sweep.py"
     child.write_text(
         f"""
 import farreach
 if __name__ == "__main__":
-    table = farreach.sweep(programs={PROGRAMS!r}, machines=[farreach.Grid("t94/single", {{"entries": [8, 16, 32, 64]}})],
+    table = farreach.sweep(programs={PROGRAMS!r}, 
+        machines=[farreach.Grid("t94/single", {{"entries": [8, 16, 32, 64]}})],
         cache={str(tmp_path / "cache")!r}, on={str(place)!r})
     table.save({str(tmp_path / "slurm.sweep")!r})
 """
     )
     done = subprocess.run(
         ["unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc", "bash", SLURM, sys.executable, str(child)],
-        capture_output=True, text=True, timeout=300, cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=tmp_path,
     )
     if done.returncode == 77:
         pytest.skip(done.stderr)

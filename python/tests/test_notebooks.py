@@ -19,6 +19,8 @@ def test_it_runs(file, tmp_path):
         pytest.skip("the notebooks are in the clone")
     book = nbformat.read(file, as_version=4)
     assert all(not cell.get("outputs") for cell in book.cells), "notebooks are kept without output"
-    client = nbclient.NotebookClient(book, timeout=60, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}})
+    client = nbclient.NotebookClient(
+        book, timeout=60, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+    )
     client.execute()
     assert any(cell.get("outputs") for cell in book.cells)

@@ -12,7 +12,11 @@ import pytest
 
 import farreach
 
-MODULES = [name for _, name, _ in pkgutil.walk_packages(farreach.__path__, "farreach.") if not name.endswith(("_core", "__main__"))]
+MODULES = [
+    name
+    for _, name, _ in pkgutil.walk_packages(farreach.__path__, "farreach.")
+    if not name.endswith(("_core", "__main__"))
+]
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -55,7 +59,7 @@ def test_types(tmp_path):
     pytest.importorskip("mypy")
     example = tmp_path / "example.py"
     example.write_text(
-        '''import numpy as np
+        """import numpy as np
 import farreach
 from farreach import FILTERABLE, HIT, MISS, Machine, Pte, Tlb, Trace
 
@@ -81,9 +85,13 @@ result: farreach.Result = farreach.simulate("x.frt", [Machine("t94/single", entr
 misses: int = result[0].counts.misses
 area: float | None = result["t94/partial"].cost.area_rbe
 table: farreach.Sweep = farreach.sweep(programs=["x.frt"], machines=["t94/single"])
-'''
+"""
     )
-    done = subprocess.run([sys.executable, "-m", "mypy", "--strict", str(example)], capture_output=True, text=True, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", str(example)], capture_output=True, text=True, cwd=tmp_path
+    )
     assert done.returncode == 0, done.stdout + done.stderr
-    done = subprocess.run([sys.executable, "-m", "mypy.stubtest", "farreach._core"], capture_output=True, text=True, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy.stubtest", "farreach._core"], capture_output=True, text=True, cwd=tmp_path
+    )
     assert done.returncode == 0, done.stdout

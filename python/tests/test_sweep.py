@@ -39,8 +39,13 @@ def test_the_table_equals_single_runs(kernel, shell, cache):
     """The oracle: point by point, one simulation each."""
     grids = [GRID, "t94/single", "rmm15/range", "sv97/softvm", Grid("today/zen5", {"walk_cost": ["fixed", "caches"]})]
     table = farreach.sweep(
-        programs=[kernel, shell, JOIN], machines=grids, seeds=[0, 5], limits=["20K", None],
-        cache=cache, on="local:2", quiet=True,
+        programs=[kernel, shell, JOIN],
+        machines=grids,
+        seeds=[0, 5],
+        limits=["20K", None],
+        cache=cache,
+        on="local:2",
+        quiet=True,
     )
     assert not table.failures and len(table.frame) == 3 * 2 * 2 * 8
     assert table.frame["machine"].nunique() == 8
@@ -59,7 +64,9 @@ def test_the_table_equals_single_runs(kernel, shell, cache):
 
 
 def test_what_was_run_is_not_run_again(kernel, cache, counted):
-    run = lambda **more: farreach.sweep(programs=[kernel], cache=cache, on="local:1", quiet=True, **more)  # noqa: E731
+    def run(**more):
+        return farreach.sweep(programs=[kernel], cache=cache, on="local:1", quiet=True, **more)
+
     first = run(machines=[GRID])
     assert len(counted) == len(first.frame) == 3
     counted.clear()
@@ -84,7 +91,9 @@ def test_a_changed_trace_is_noticed(tmp_path, cache, counted):
         with farreach.TraceWriter(file) as writer:
             writer.write({"address": np.arange(0, 1 << 22, step, dtype=np.uint64)})
 
-    run = lambda: farreach.sweep(programs=[file], machines=["t94/single"], cache=cache, on="local:1", quiet=True)  # noqa: E731
+    def run():
+        return farreach.sweep(programs=[file], machines=["t94/single"], cache=cache, on="local:1", quiet=True)
+
     write(4096)
     assert run().frame["misses"][0] == 1 << 10
     write(8192)
@@ -105,11 +114,22 @@ def test_every_fault_is_named_before_anything_runs(tmp_path, cache, counted):
                 Grid("t94/single", {"entries": [16]}, where=["ways >"]),
                 {"name": "t94/single", "girds": {}},
             ],
-            seeds=[-1], limits=["x"], cache=cache,
+            seeds=[-1],
+            limits=["x"],
+            cache=cache,
         )
     text = str(raised.value)
-    for words in ["one of trace, command, workload", "'limit'", "entris", "t94/nobody", "no combination meets",
-                  "ways >", "'girds'", "seeds = -1", "limits = 'x'"]:
+    for words in [
+        "one of trace, command, workload",
+        "'limit'",
+        "entris",
+        "t94/nobody",
+        "no combination meets",
+        "ways >",
+        "'girds'",
+        "seeds = -1",
+        "limits = 'x'",
+    ]:
         assert words in text, words
     assert counted == [] and len(raised.value.faults) >= 10
     # What only the parts of a machine can judge, before a program is recorded.
@@ -138,10 +158,14 @@ def test_grids():
     assert names("t94/single", {"entries": {"from": 16, "to": 64, "times": 2}}) == [
         f"t94/single:entries={n}" for n in (16, 32, 64)
     ]
-    assert names("t94/single", {"entries": {"from": 16, "to": 30, "step": 8}}) == ["t94/single:entries=16", "t94/single:entries=24"]
+    assert names("t94/single", {"entries": {"from": 16, "to": 30, "step": 8}}) == [
+        "t94/single:entries=16",
+        "t94/single:entries=24",
+    ]
     assert names("single", {"entries": [1]}) == ["single:entries=1"]
     assert names("t94/single", list=[{"entries": 1}, {"entries": 2, "replacement": "lru"}]) == [
-        "t94/single:entries=1", "t94/single:entries=2,replacement=lru"
+        "t94/single:entries=1",
+        "t94/single:entries=2,replacement=lru",
     ]
     huge = {"entries": {"from": 1, "to": 65536, "step": 1}, "penalty": {"from": 1, "to": 100, "step": 1}}
     one, two, other = (names("t94/single", huge, sample=5, sample_seed=seed) for seed in (1, 1, 2))
@@ -165,8 +189,16 @@ def test_a_plan_runs_nothing(kernel, cache):
 
 def test_programs_of_every_kind(kernel, cache):
     table = farreach.sweep(
-        programs=[{"command": ["echo", "a b"], "name": "echo"}, {"workload": "gups", "size": "1M", "references": "20K"}, kernel],
-        machines=["t94/single"], limits=["30K"], cache=cache, on="local:1", quiet=True,
+        programs=[
+            {"command": ["echo", "a b"], "name": "echo"},
+            {"workload": "gups", "size": "1M", "references": "20K"},
+            kernel,
+        ],
+        machines=["t94/single"],
+        limits=["30K"],
+        cache=cache,
+        on="local:1",
+        quiet=True,
     )
     assert list(table.frame["program"]) == ["echo", "workload:gups:size=1M,references=20K", kernel]
     assert list(table.frame["workload.instructions"]) == [30_000] * 3
@@ -175,7 +207,9 @@ def test_programs_of_every_kind(kernel, cache):
 
 def test_output_is_the_same_bytes(kernel, cache, tmp_path):
     tables = [
-        farreach.sweep(programs=[kernel, GUPS], machines=[GRID, "rmm15/range"], cache=where, on=on, quiet=True).save(tmp_path / name)
+        farreach.sweep(programs=[kernel, GUPS], machines=[GRID, "rmm15/range"], cache=where, on=on, quiet=True).save(
+            tmp_path / name
+        )
         for where, on, name in [(cache, "local:1", "a"), (cache, "local:2", "b"), (tmp_path / "other", "local:2", "c")]
     ]
     for name in ("table.parquet", "table.csv", "table.jsonl", "sweep.json"):
@@ -244,7 +278,10 @@ def test_papers_run_through_it(tmp_path):
     for name, options in (("a", ["--threads", "2"]), ("b", ["--on", "local:2"])):
         words = ["papers", "t94-table9", "ps-dtlb", "--workload", "join", "--limit", "100K", "--csv"]
         done = subprocess.run(
-            [_command.command(), *words, *options, "--cache", str(tmp_path / name)], capture_output=True, text=True, env=env
+            [_command.command(), *words, *options, "--cache", str(tmp_path / name)],
+            capture_output=True,
+            text=True,
+            env=env,
         )
         assert done.returncode == 0, done.stderr
         tables.append(done.stdout)
@@ -263,7 +300,9 @@ def test_a_search_finds_what_a_grid_finds(kernel, cache):
     assert found.about["best"][0]["misses"] == best
     again = farreach.sweep(**keys, search={"objective": "misses", "subject_to": "area_rbe < 6000", "trials": 60})
     assert again.about == found.about and again.frame.equals(found.frame)
-    front = farreach.sweep(**keys, search={"objective": ["misses", "area_rbe"], "trials": 80, "sampler": "nsga2"}).about["best"]
+    front = farreach.sweep(
+        **keys, search={"objective": ["misses", "area_rbe"], "trials": 80, "sampler": "nsga2"}
+    ).about["best"]
     truth = {tuple(row) for row in farreach.sweep(**keys).pareto()[["misses", "area_rbe"]].itertuples(index=False)}
     assert {(one["misses"], one["area_rbe"]) for one in front} <= truth and len(front) >= len(truth) / 2
     with pytest.raises(farreach.ExperimentError) as raised:
@@ -274,12 +313,17 @@ def test_a_search_finds_what_a_grid_finds(kernel, cache):
 def test_batch_systems_get_their_jobs(tmp_path):
     pytest.importorskip("dask_jobqueue")
     file = tmp_path / "condor.toml"
-    file.write_text('kind = "htcondor"\njobs = 3\n[options]\ncores = 2\nmemory = "4GB"\ndisk = "10GB"\npython = "python3"\n')
+    file.write_text(
+        'kind = "htcondor"\njobs = 3\n[options]\ncores = 2\nmemory = "4GB"\ndisk = "10GB"\npython = "python3"\n'
+    )
     plan = farreach.plan(programs=[GUPS], machines=["t94/single"], cache=tmp_path / "c", on=str(file))
     script = plan.job_script
     lines = dict(line.split(" = ", 1) for line in script.splitlines() if " = " in line)
     assert lines["RequestCpus"] == "MY.DaskWorkerCores" and lines["MY.DaskWorkerCores"] == "2"
-    assert lines["RequestMemory"] == "floor(MY.DaskWorkerMemory / 1048576)" and lines["MY.DaskWorkerMemory"] == "4000000000"
+    assert (
+        lines["RequestMemory"] == "floor(MY.DaskWorkerMemory / 1048576)"
+        and lines["MY.DaskWorkerMemory"] == "4000000000"
+    )
     assert "--nworkers 2" in script and "--nthreads 1" in script and plan.workers == 6
     for text, words in [
         ('kind = "cray"\njobs = 1\n', "kind = 'cray'"),

@@ -65,7 +65,9 @@ def test_events_stand_in_their_places(shell):
     summary = Trace(shell).summary()["events"]
     for name, count in summary.items():
         if name not in ("define",):
-            assert sum(event.name.replace("_", "") == name.replace("-", "").replace("_", "") for event in events) == count
+            assert (
+                sum(event.name.replace("_", "") == name.replace("-", "").replace("_", "") for event in events) == count
+            )
 
 
 @pytest.mark.parametrize("how", ["batches", "words"])
@@ -102,8 +104,14 @@ def test_arrays_of_any_kind():
     pieces = ({"address": part, "size": 8, "kind": LOAD} for part in np.split(address, 8))
     pa, pd = pytest.importorskip("pyarrow"), pytest.importorskip("pandas")
     table = pa.table({"address": address, "size": np.full(len(address), 8)})
-    for given in (structured, list(pieces), {"address": address.astype(np.int64)}, table, table.to_batches()[0],
-                  pd.DataFrame({"address": address})):
+    for given in (
+        structured,
+        list(pieces),
+        {"address": address.astype(np.int64)},
+        table,
+        table.to_batches()[0],
+        pd.DataFrame({"address": address}),
+    ):
         assert farreach.simulate(given, "t94/single").machines[0].counts == plain
     stores = farreach.simulate({"address": address, "kind": STORE, "pid": 3}, "t94/single").machines[0].counts
     assert stores.store_misses == 1 << 10

@@ -155,7 +155,13 @@ class Plan:
 
 
 def _time(seconds: float) -> str:
-    return f"{seconds:,.0f} s" if seconds < 120 else f"{seconds / 60:,.0f} min" if seconds < 10800 else f"{seconds / 3600:,.1f} h"
+    return (
+        f"{seconds:,.0f} s"
+        if seconds < 120
+        else f"{seconds / 60:,.0f} min"
+        if seconds < 10800
+        else f"{seconds / 3600:,.1f} h"
+    )
 
 
 #: Bytes of a result in the cache, about.
@@ -214,8 +220,14 @@ def plan(
     seconds = _core.estimate(local, len(os.sched_getaffinity(0))) if local else []
     wall = max(sum(seconds) / workers, max(seconds, default=0.0))
     return Plan(
-        total, len([p for p in points if p.sought.key in there]), len(passes), missing, wall, workers,
-        len(sought) * _RESULT_BYTES, cluster.job_script(on),
+        total,
+        len([p for p in points if p.sought.key in there]),
+        len(passes),
+        missing,
+        wall,
+        workers,
+        len(sought) * _RESULT_BYTES,
+        cluster.job_script(on),
     )
 
 

@@ -158,13 +158,16 @@ def _connect(on: str) -> Iterator[Any]:
     for name in ("distributed.client", "distributed.batched", "distributed.comm.tcp", "distributed.core"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     if on.startswith("local"):
-        with LocalCluster(
-            n_workers=_local_workers(on),
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address=":0",
-            silence_logs=logging.CRITICAL,
-        ) as cluster, Client(cluster) as client:
+        with (
+            LocalCluster(
+                n_workers=_local_workers(on),
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=":0",
+                silence_logs=logging.CRITICAL,
+            ) as cluster,
+            Client(cluster) as client,
+        ):
             yield client
     elif on.endswith(".toml"):
         cluster, table = _batch(on)

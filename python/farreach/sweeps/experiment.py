@@ -217,7 +217,9 @@ class Experiment:
         """From the tables of the TOML. Faults come from `check`."""
         unknown = sorted(set(table) - _TOP_KEYS)
         if unknown:
-            raise ExperimentError([f"unknown key {key!r}: {', '.join(sorted(_TOP_KEYS))} are allowed" for key in unknown])
+            raise ExperimentError(
+                [f"unknown key {key!r}: {', '.join(sorted(_TOP_KEYS))} are allowed" for key in unknown]
+            )
         limits = table.get("limits", [None])
         return cls(
             programs=table.get("program", []),

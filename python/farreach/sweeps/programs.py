@@ -149,9 +149,7 @@ def _kernel(table: Mapping[str, Any]) -> Optional[str]:
     return None if kinds.get(name) == "program" else _core.kernel_program(text)
 
 
-def ready(
-    table: Mapping[str, Any], limits: List[Optional[int]], cache: Path, hashes: Hashes, record: bool
-) -> Ready:
+def ready(table: Mapping[str, Any], limits: List[Optional[int]], cache: Path, hashes: Hashes, record: bool) -> Ready:
     """Makes a program ready.
 
     Raises:

@@ -100,8 +100,17 @@ class Runner:
             storage = {url: options for url, options in self.storage.items() if url in urls}
             # What lost its worker Dask runs again by itself; what fails is tried again by `_taken`.
             future = client.submit(
-                run_pass, text, _core.model(), _width(work), storage, self.budget, self._topic,
-                key=name, retries=0, pure=False, priority=_width(work),
+                run_pass,
+                text,
+                _core.model(),
+                _width(work),
+                storage,
+                self.budget,
+                self._topic,
+                key=name,
+                retries=0,
+                pure=False,
+                priority=_width(work),
             )
             futures[name] = future
             future.add_done_callback(done.put)
@@ -226,7 +235,9 @@ class _Show:
     def _line(self) -> str:
         seconds = max(time.monotonic() - self._began, 1e-9)
         done = self._work + sum(self._under_way.values())
-        text = f"{self._points:,} of {self._total:,} points, {done / seconds / 1e6:,.0f} M references x machines a second"
+        text = (
+            f"{self._points:,} of {self._total:,} points, {done / seconds / 1e6:,.0f} M references x machines a second"
+        )
         if self._points:
             left = seconds * (self._total - self._points) / self._points
             text += f", about {left / 60:,.0f} min left" if left > 90 else f", about {left:,.0f} s left"

@@ -29,7 +29,9 @@ class _Settings:
     """The table `search`, checked."""
 
     def __init__(self, table: Mapping[str, Any]) -> None:
-        faults = [f"search: unknown key {key!r}: {', '.join(sorted(_KEYS))} are allowed" for key in sorted(set(table) - _KEYS)]
+        faults = [
+            f"search: unknown key {key!r}: {', '.join(sorted(_KEYS))} are allowed" for key in sorted(set(table) - _KEYS)
+        ]
         self.objectives = _texts(table.get("objective", []))
         self.subject_to = _texts(table.get("subject_to", []))
         self.trials, self.batch = table.get("trials", 100), table.get("batch", 8)
@@ -48,7 +50,11 @@ class _Settings:
             for text in self.subject_to
             if not _COMPARISON.fullmatch(text.strip())
         ]
-        faults += [f"search.maximize: {text!r} is none of the objectives" for text in self.maximize if text not in self.objectives]
+        faults += [
+            f"search.maximize: {text!r} is none of the objectives"
+            for text in self.maximize
+            if text not in self.objectives
+        ]
         if faults:
             raise ExperimentError(faults)
 
@@ -107,8 +113,12 @@ def search(experiment: Experiment, at: Points) -> Sweep:
     settings = _Settings(experiment.search or {})
     space = _space(experiment)
     # Machines come from the search: what else there is is checked here.
-    checked = Experiment(experiment.programs, [grid.name for grid, _ in space if _is_name(grid.name)] or ["t94/single"],
-                         experiment.seeds, experiment.limits)
+    checked = Experiment(
+        experiment.programs,
+        [grid.name for grid, _ in space if _is_name(grid.name)] or ["t94/single"],
+        experiment.seeds,
+        experiment.limits,
+    )
     tables, _, seeds, limits = checked.expand()
     programs, _ = at.programs(tables, limits, True)
     optuna.logging.set_verbosity(optuna.logging.ERROR)

@@ -52,7 +52,9 @@ class Sweep:
     run, each with its message.
     """
 
-    def __init__(self, rows: Sequence[Mapping[str, Any]], failures: Sequence[Mapping[str, Any]], about: Mapping[str, Any]):
+    def __init__(
+        self, rows: Sequence[Mapping[str, Any]], failures: Sequence[Mapping[str, Any]], about: Mapping[str, Any]
+    ):
         self._rows = list(rows)
         self.failures: List[Mapping[str, Any]] = list(failures)
         #: The experiment, the version of the model, and what else is known of the sweep.
