@@ -136,7 +136,6 @@ python: python-env
 python-test: python-env
 	@PATH="$$HOME/.cargo/bin:$$PATH" cargo clippy -p farreach-py --release --quiet -- -D warnings
 	@cd $(PYTHON_ENV) && $(IN_PYTHON) -m ruff check $(CURDIR)/python && $(IN_PYTHON) -m ruff format --check $(CURDIR)/python
-	@cd $(PYTHON_ENV) && $(IN_PYTHON) -m mypy --strict $(CURDIR)/python/farreach
 	@cd $(PYTHON_ENV) && $(IN_PYTHON) -m pytest -q $(CURDIR)/python/tests
 
 python-reference: python-env

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from .. import _core
 from ..errors import Error, ExperimentError

@@ -152,12 +152,15 @@ class Place:
 @contextlib.contextmanager
 def _connect(on: str) -> Iterator[Any]:
     """A client of the place where passes run; what was started for it ends with it."""
+    import dask
     from distributed import Client, LocalCluster
 
     # What Dask says about a client that goes is not about the sweep.
     for name in ("distributed.client", "distributed.batched", "distributed.comm.tcp", "distributed.core"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     if on.startswith("local"):
+        # A pass is one call of minutes: looking at its stack a hundred times a second tells nothing and takes time.
+        dask.config.set({"distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "500ms"})
         with (
             LocalCluster(
                 n_workers=_local_workers(on),

@@ -132,7 +132,7 @@ def search(experiment: Experiment, at: Points) -> Sweep:
         sampler = optuna.samplers.TPESampler(seed=settings.seed, multivariate=True, constant_liar=True, **conditions)
     elif settings.sampler == "nsga2":
         sampler = optuna.samplers.NSGAIISampler(seed=settings.seed, **conditions)
-    directions = ["maximize" if text in settings.maximize else "minimize" for text in settings.objectives]
+    directions: Any = ["maximize" if text in settings.maximize else "minimize" for text in settings.objectives]
     study = optuna.create_study(sampler=sampler, directions=directions)
 
     rows: Dict[str, List[Dict[str, Any]]] = {}
@@ -178,13 +178,13 @@ def search(experiment: Experiment, at: Points) -> Sweep:
                 if told:
                     trial.set_constraint(text, violation)
             study.tell(trial, [float(evaluate(text, means)) for text in settings.objectives])
-    about = {"name": experiment.name, "model": _core.model(), "experiment": experiment.to_dict()}
+    about: Dict[str, Any] = {"name": experiment.name, "model": _core.model(), "experiment": experiment.to_dict()}
     best = [
         {"machine": trial.user_attrs["machine"], **dict(zip(settings.objectives, trial.values))}
         for trial in study.best_trials
         if all(violation <= 0 for violation in trial.user_attrs["violations"])
     ]
-    unique = {canonical(one): one for one in best}
+    unique: Dict[str, Dict[str, Any]] = {canonical(one): one for one in best}
     about["best"] = sorted(unique.values(), key=lambda one: [one[text] for text in settings.objectives])
     about["trials"] = settings.trials
     return Sweep([row for some in rows.values() for row in some], list(failures.values()), about)
