@@ -13,7 +13,7 @@ from ..errors import SimulationError
 from .programs import TraceChanged, _facts, download, is_remote
 
 #: How often a worker tells how far it is, in seconds.
-TELL = 1.0
+TELL = 2.0
 #: Hashes of this process, as long as nothing about the file has changed.
 _known: Dict[str, Tuple[Any, str]] = {}
 
