@@ -46,7 +46,8 @@ fn a_key_is_of_all_that_counts_and_nothing_else() {
     let key = |machine, seed, program: &Program, limit| point(machine, seed, program, limit).key;
     let one = key("t94/single:entries=32", 0, &gups, None);
     let other = program("workload:gups:size=1M,references=20K,seed=1");
-    let trace = |hash: &str, file: &str| Program::Trace { file: file.into(), format: None, hash: hash.into(), bytes: 1 };
+    let trace =
+        |hash: &str, file: &str| Program::Trace { file: file.into(), format: None, hash: hash.into(), bytes: 1 };
     for (same, different) in [
         (key("t94/single:entries=32,ways=0", 0, &gups, None), key("t94/single:entries=33", 0, &gups, None)),
         (key("t94/single:entries=32,seed=0", 5, &gups, None), key("t94/single:entries=32", 5, &gups, None)),

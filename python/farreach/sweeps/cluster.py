@@ -21,8 +21,8 @@ _KINDS = {
     "oar": "OARCluster",
     "moab": "MoabCluster",
 }
-#: A pass is one call of minutes. Looking at its stack a hundred times a second, and at clocks and memory ten times, tells
-#: nothing about it and takes six percent of a processor; at these intervals it is one.
+#: A pass is one call of minutes. Looking at its stack a hundred times a second, and at clocks and memory ten times,
+#: tells nothing about it and takes six percent of a processor; at these intervals it is one.
 _CALM = {
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "1s",
