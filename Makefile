@@ -9,8 +9,8 @@ TOOL     := target/valgrind/farreach-amd64-linux
 DEMO     := target/demo
 CC1       = $$(gcc -print-prog-name=cc1)
 
-.PHONY: all run test test-long book man install uninstall deb accept-papers lint bench fuzz deps toolchain tool clean help python python-test python-env \
-        python-reference
+.PHONY: all run test test-long book man install uninstall deb accept-papers lint bench fuzz
+.PHONY: deps toolchain tool clean help python python-test python-env python-reference
 
 all: $(FARREACH) tool
 
@@ -20,14 +20,15 @@ help:
 	@echo "make test-long  the same with ten times the random cases, and the papers with every check"
 	@echo "make accept-papers   take over changed numbers of \`farreach papers --all --small\`"
 	@echo "make book   the book, as pages in target/book"
-	@echo "make install PREFIX=/usr/local   command, recorder, presets, manual pages, completions; uninstall takes them away"
+	@echo "make install PREFIX=/usr/local   command, recorder, presets, manual pages, completions;" \
+	  "uninstall takes them away"
 	@echo "make deb    a Debian package of the same, in target"
 	@echo "make lint   formatting and clippy"
 	@echo "make python  the Python package in target/python, and its tests; make python-test all of them"
 	@echo "make bench  benchmarks, as ratios"
 	@echo "make fuzz   fuzz every reader for ten minutes (needs a nightly toolchain and cargo-fuzz)"
 
-# --- what must be there --------------------------------------------------------------------------------------------------
+# --- what must be there -----------------------------------------------------------------------------------------------
 
 # Asks for root only if something is missing.
 deps:
@@ -40,8 +41,13 @@ deps:
 	  echo "make: installing Debian packages:$$missing"; \
 	  if [ "$$(id -u)" = 0 ]; then sudo=""; \
 	  elif command -v sudo >/dev/null; then sudo="sudo"; \
-	  else echo "make: these Debian packages are missing:$$missing. Install them as root: apt-get install$$missing" >&2; exit 1; fi; \
-	  $$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing >/dev/null || \
+	  else \
+	    echo "make: these Debian packages are missing:$$missing." \
+	      "Install them as root: apt-get install$$missing" >&2; \
+	    exit 1; \
+	  fi; \
+	  $$sudo apt-get update -qq && \
+	  $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing >/dev/null || \
 	  { echo "make: apt-get could not install:$$missing" >&2; exit 1; }; \
 	fi
 
@@ -52,13 +58,15 @@ toolchain:
 	fi; \
 	have=$$(rustc --version | sed 's/^rustc \([0-9.]*\).*/\1/'); \
 	if [ "$$(printf '%s\n' $(RUST_MIN) $$have | sort -V | head -n 1)" != $(RUST_MIN) ]; then \
-	  echo "make: rustc is $$have, farreach needs $(RUST_MIN) or newer. Update it: rustup update stable (https://rustup.rs)" >&2; exit 1; \
+	  echo "make: rustc is $$have, farreach needs $(RUST_MIN) or newer." \
+	    "Update it: rustup update stable (https://rustup.rs)" >&2; \
+	  exit 1; \
 	fi
 
-# Who has no Python need not have one: the module is built by `make python` alone.
+# The Python module is built by `make python` alone: other targets need no Python.
 NO_PYTHON := --exclude farreach-py
 
-# --- building ------------------------------------------------------------------------------------------------------------
+# --- building ---------------------------------------------------------------------------------------------------------
 
 # Cargo knows what is up to date.
 .PHONY: $(FARREACH)
@@ -69,28 +77,30 @@ $(FARREACH): deps toolchain
 tool: deps
 	@$(MAKE) --no-print-directory -C capture/valgrind OUT=$(CURDIR)/target/valgrind
 
-# --- make run ------------------------------------------------------------------------------------------------------------
+# --- make run ---------------------------------------------------------------------------------------------------------
 
 run: all
 	@mkdir -p $(DEMO)
-	@echo "make: recording the C compiler (cc1 -O2) on fixtures/programs/demo.c and simulating five designs; nothing is stored"
+	@echo "make: recording the C compiler (cc1 -O2) on fixtures/programs/demo.c and simulating five designs;" \
+	  "nothing is stored"
 	@$(FARREACH) run --html $(DEMO)/report.html -- $(CC1) -quiet -O2 fixtures/programs/demo.c -o $(DEMO)/demo.s
 
-# --- make test -----------------------------------------------------------------------------------------------------------
+# --- make test --------------------------------------------------------------------------------------------------------
 
 TEST_ENV = PATH="$$HOME/.cargo/bin:$$PATH" FARREACH_VALGRIND_DIR=$(CURDIR)/target/valgrind
 
 test: all
 	@echo "make: running every test"
-	@$(TEST_ENV) FARREACH_RELEASE=$(CURDIR)/$(FARREACH) cargo test --workspace $(NO_PYTHON) --no-fail-fast --quiet
+	@$(TEST_ENV) FARREACH_RELEASE=$(CURDIR)/$(FARREACH) \
+	  cargo test --profile bench --workspace $(NO_PYTHON) --no-fail-fast --quiet
 
-# What it adds: ten times the random streams against the plain models and in the conformance suite; the small set of papers with
-# every check of the test profile, each lookup compared with the page table; examples are built.
+# What it adds: ten times the random streams against the plain models and in the conformance suite; the small set of
+# papers with each lookup compared with the page table.
 test-long: all
 	@echo "make: running every test at length; this takes an hour or more"
-	@$(TEST_ENV) FARREACH_TIMES=10 cargo test --workspace $(NO_PYTHON) --quiet
+	@$(TEST_ENV) FARREACH_TIMES=10 cargo test --profile bench --workspace $(NO_PYTHON) --quiet
 
-# Takes over what `papers --all --small` finds now as what the tests expect: look at the difference before you commit it.
+# Makes what `papers --all --small` finds now the result that tests expect: look at the difference before you commit it.
 accept-papers: $(FARREACH)
 	@mkdir -p fixtures/papers
 	@$(FARREACH) papers --all --small --csv --cache target/papers -o fixtures/papers/small.csv
@@ -103,7 +113,8 @@ MDBOOK := target/tools/bin/mdbook
 $(MDBOOK): | toolchain
 	@command -v mdbook >/dev/null && { mkdir -p $(@D); ln -sf "$$(command -v mdbook)" $@; } || { \
 	  echo "make: building mdBook $(MDBOOK_VERSION), once"; \
-	  PATH="$$HOME/.cargo/bin:$$PATH" cargo install mdbook --version $(MDBOOK_VERSION) --locked --quiet --root target/tools; }
+	  PATH="$$HOME/.cargo/bin:$$PATH" cargo install mdbook --version $(MDBOOK_VERSION) \
+	    --locked --quiet --root target/tools; }
 
 # The list of all machine keys in it is what the command prints.
 book: $(MDBOOK) $(FARREACH)
@@ -111,13 +122,13 @@ book: $(MDBOOK) $(FARREACH)
 	@$(MDBOOK) build docs/book
 	@echo "make: the book is in target/book/index.html"
 
-# --- make python ----------------------------------------------------------------------------------------------------------
+# --- make python ------------------------------------------------------------------------------------------------------
 
 PYTHON     ?= python3
-# What comes with the package; continuous integration takes less.
+# Optional parts of the package; continuous integration takes fewer.
 EXTRAS     ?= all
 PYTHON_ENV := target/python
-# Beside that, what tests need.
+# What tests need beside that.
 PYTHON_TOOLS ?= pytest mypy ruff nbclient nbformat ipykernel moto[server] s3fs
 IN_PYTHON  := $(CURDIR)/$(PYTHON_ENV)/bin/python
 
@@ -125,7 +136,8 @@ IN_PYTHON  := $(CURDIR)/$(PYTHON_ENV)/bin/python
 python-env: all
 	@[ -x $(IN_PYTHON) ] || $(PYTHON) -m venv $(PYTHON_ENV)
 	@echo "make: building the Python package"
-	@PATH="$$HOME/.cargo/bin:$$PATH" $(IN_PYTHON) -m pip install --quiet --upgrade './python[$(EXTRAS)]' $(PYTHON_TOOLS)
+	@PATH="$$HOME/.cargo/bin:$$PATH" $(IN_PYTHON) -m pip install --quiet --upgrade \
+	  './python[$(EXTRAS)]' $(PYTHON_TOOLS)
 
 # In another directory, so that the installed package is tested and not its sources.
 python: python-env
@@ -135,13 +147,14 @@ python: python-env
 # Faults, a Slurm of one node where it is installed, notebooks and types: a quarter of an hour.
 python-test: python-env
 	@PATH="$$HOME/.cargo/bin:$$PATH" cargo clippy -p farreach-py --release --quiet -- -D warnings
-	@cd $(PYTHON_ENV) && $(IN_PYTHON) -m ruff check $(CURDIR)/python && $(IN_PYTHON) -m ruff format --check $(CURDIR)/python
+	@cd $(PYTHON_ENV) && $(IN_PYTHON) -m ruff check $(CURDIR)/python
+	@cd $(PYTHON_ENV) && $(IN_PYTHON) -m ruff format --check $(CURDIR)/python
 	@cd $(PYTHON_ENV) && $(IN_PYTHON) -m pytest -q $(CURDIR)/python/tests
 
 python-reference: python-env
 	@cd $(PYTHON_ENV) && $(IN_PYTHON) $(CURDIR)/python/reference.py > $(CURDIR)/docs/book/src/reference/python.md
 
-# --- make install, make deb ----------------------------------------------------------------------------------------------
+# --- make install, make deb -------------------------------------------------------------------------------------------
 
 # `make && sudo make install`: it builds only what is not there, so root needs no toolchain.
 PREFIX   ?= /usr/local
@@ -167,7 +180,8 @@ install: built
 	@install -m 755 $(FARREACH) $(IN)/bin/farreach
 	@install -m 755 $(TOOL) $(IN)/lib/farreach/farreach-amd64-linux
 	@for file in machines/*/*.toml; do install -D -m 644 $$file $(IN)/share/farreach/$$file || exit 1; done
-	@install -m 644 LICENSE-APACHE LICENSE-MIT capture/LICENSE-GPL-2 README.md CHANGELOG.md CITATION.cff $(IN)/share/doc/farreach
+	@install -m 644 LICENSE-APACHE LICENSE-MIT capture/LICENSE-GPL-2 README.md CHANGELOG.md CITATION.cff \
+	  $(IN)/share/doc/farreach
 	@install -m 644 packaging/copyright $(IN)/share/doc/farreach/copyright
 	@umask 022; $(FARREACH) man $(IN)/share/man/man1
 	@umask 022; $(FARREACH) completions bash > $(BASH_WORDS) && $(FARREACH) completions zsh > $(ZSH_WORDS) && \
@@ -188,7 +202,7 @@ lint: toolchain
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace $(NO_PYTHON) --no-deps --quiet
 
 bench: all
-	cargo bench --workspace $(NO_PYTHON)
+	cargo bench --profile release --workspace $(NO_PYTHON)
 
 FUZZ_SECONDS ?= 600
 fuzz:

@@ -3,8 +3,9 @@
 #
 #   benches/peers.sh [ROUNDS]        3 by default; the tools take turns, medians are printed
 #
-# The program is the C compiler proper, cc1 -O2, on fixtures/programs/demo.c, which runs for more than a second alone; on
-# a faster machine set COPIES to compile it so many times. Needs what `make` needs. Run it on a quiet machine; the load is printed.
+# The program is the C compiler proper, cc1 -O2, on fixtures/programs/demo.c, which runs for more than a second alone;
+# on a faster machine set COPIES to compile it more than once. Needs what `make` needs. Run it on an idle machine; the
+# load is printed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 rounds=${1:-3}
@@ -41,7 +42,10 @@ measure() {
   read -r wall user sys < <(timed "$@")
   note "$name" "$wall" "$(awk "BEGIN { print $user + $sys }")"
 }
-median() { cut -d' ' -f"$2" "$dir/$1.times" | sort -g | awk '{ v[NR] = $1 } END { print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'; }
+median() {
+  cut -d' ' -f"$2" "$dir/$1.times" | sort -g |
+    awk '{ v[NR] = $1 } END { print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'
+}
 
 many_short() { for _ in {1..20}; do "${short[@]}"; done; }
 lackey() { valgrind --tool=lackey --trace-mem=yes --log-file=/dev/null "${short[@]}"; }
@@ -53,21 +57,24 @@ for ((round = 1; round <= rounds; round++)); do
   measure none valgrind --tool=none -q --trace-children=yes "${program[@]}"
   measure run "$farreach" run --timing -o "$dir/result" -- "${program[@]}"
   # farreach: seconds: recorder and program R, simulation S, wall W
-  read -r recorder simulation wall < <(sed -n 's/.*seconds: recorder and program \(.*\), simulation \(.*\), wall \(.*\)/\1 \2 \3/p' "$dir/err")
+  seconds='seconds: recorder and program \(.*\), simulation \(.*\), wall \(.*\)'
+  read -r recorder simulation wall < <(sed -n "s/.*$seconds/\1 \2 \3/p" "$dir/err")
   note recorder "$wall" "$recorder"
   note simulation "$wall" "$simulation"
-  measure cachegrind valgrind --tool=cachegrind --cache-sim=yes --cachegrind-out-file=/dev/null -q --trace-children=yes "${program[@]}"
+  measure cachegrind valgrind --tool=cachegrind --cache-sim=yes --cachegrind-out-file=/dev/null -q \
+    --trace-children=yes "${program[@]}"
   measure native_short many_short
   measure lackey lackey
 done
 after=$(cut -d' ' -f1-3 /proc/loadavg)
 
 native_cpu=$(median native 2) native_wall=$(median native 1)
-row() {
-  local name=$1 text=$2
-  awk -v t="$text" -v c="$(median "$name" 2)" -v w="$(median "$name" 1)" -v nc="$native_cpu" -v nw="$native_wall" \
+# ratio TEXT CPU WALL NATIVE_CPU NATIVE_WALL: one row of the table.
+ratio() {
+  awk -v t="$1" -v c="$2" -v w="$3" -v nc="$4" -v nw="$5" \
     'BEGIN { printf "| %-58s | %6.1f x | %6.1f x |\n", t, c / nc, w / nw }'
 }
+row() { ratio "$2" "$(median "$1" 2)" "$(median "$1" 1)" "$native_cpu" "$native_wall"; }
 echo "cc1 -O2 on demo.c: $native_cpu s of CPU alone; $rounds rounds; $(nproc) cores; load before $before, after $after"
 echo
 printf '| %-58s | %-8s | %-8s |\n' "" CPU wall
@@ -77,5 +84,7 @@ row recorder "farreach run, five designs: recorder and program"
 row simulation "farreach run, five designs: simulation"
 row run "farreach run, five designs: all of it"
 row cachegrind "cachegrind --cache-sim=yes"
-awk -v c="$(median lackey 2)" -v w="$(median lackey 1)" -v nc="$(median native_short 2)" -v nw="$(median native_short 1)" \
-  'BEGIN { printf "| %-58s | %6.1f x | %6.1f x |\n", "lackey --trace-mem=yes, text thrown away, a short program", 20 * c / nc, 20 * w / nw }'
+# The short program ran 20 times alone for each run under Lackey.
+twentieth() { awk "BEGIN { print $(median native_short "$1") / 20 }"; }
+ratio "lackey --trace-mem=yes, text thrown away, a short program" \
+  "$(median lackey 2)" "$(median lackey 1)" "$(twentieth 2)" "$(twentieth 1)"

@@ -5,9 +5,9 @@
 
 /* Execs that must fail.
 
-   The core asks whether there is a program file of a known kind, and then begins what it cannot undo: if the system or the new
-   image refuses later, the process dies of it. So whatever the system looks at is looked at here first, in its order,
-   and the program gets the error that it would get without a recorder. */
+   The core checks that there is a program file of a known kind, and then gives up the old image: if the system or the
+   new image refuses later, the process dies. So all checks that the system makes are made here first, in its order, and
+   the program gets the error that it would get without a recorder. */
 
 #include "recorder.h"
 
@@ -24,9 +24,9 @@ extern HChar* VG_(getenv)(const HChar* name);
 
 #define PAGE        4096UL
 #define SCRIPT_HEAD 256U          /* of a script, the system reads this much */
-#define SCRIPTS     5             /* whose interpreter is a script, one after the other */
+#define SCRIPTS     5             /* longest chain of scripts that are interpreters of scripts */
 #define STRING_MAX  (32 * PAGE)   /* one argument or variable */
-#define ALL_MIN     (32 * PAGE)   /* all of them, whatever the stack may be */
+#define ALL_MIN     (32 * PAGE)   /* all of them, even with a smaller limit of the stack */
 #define ALL_MAX     (6UL << 20)
 #define CORE_ADDS   (2UL * VKI_PATH_MAX) /* arguments and variables that the core hands to itself */
 
@@ -116,7 +116,9 @@ static UInt read_head(const HChar* path, UChar* head, Int* bytes, Int* fd)
    if (sr_isError(found))
       return sr_Err(found);
    /* The core runs nothing that would change its user. */
-   if (!VKI_S_ISREG(about.mode) || about.mode & (VKI_S_ISUID | VKI_S_ISGID) || VG_(access)(path, False, False, True) != 0)
+   if (!VKI_S_ISREG(about.mode) || about.mode & (VKI_S_ISUID | VKI_S_ISGID))
+      return VKI_EACCES;
+   if (VG_(access)(path, False, False, True) != 0)
       return VKI_EACCES;
    SysRes opened = VG_(open)(path, VKI_O_RDONLY, 0);
    if (sr_isError(opened))
@@ -142,7 +144,8 @@ static ULong read_little_endian(const UChar* from, UInt bytes)
 /* What the system would say of an ELF file: whether its program headers can be read, and its interpreter is there. */
 static UInt elf_refused(Int fd, const UChar* head)
 {
-   UInt type = read_little_endian(head + 16, 2), each = read_little_endian(head + 54, 2), n = read_little_endian(head + 56, 2);
+   UInt type = read_little_endian(head + 16, 2);
+   UInt each = read_little_endian(head + 54, 2), n = read_little_endian(head + 56, 2);
    if ((type != 2 && type != 3) || each != 56 || n == 0)
       return VKI_ENOEXEC;
    for (UInt i = 0; i < n; i++) {
@@ -151,10 +154,10 @@ static UInt elf_refused(Int fd, const UChar* head)
       Int    bytes, interpreter;
       if (read_at(fd, read_little_endian(head + 32, 8) + i * sizeof header, header, sizeof header) != sizeof header)
          return VKI_ENOEXEC;
-      ULong size = read_little_endian(header + 32, 8);
+      ULong offset = read_little_endian(header + 8, 8), size = read_little_endian(header + 32, 8);
       if (read_little_endian(header, 4) != 3) /* PT_INTERP */
          continue;
-      if (size < 2 || size > sizeof path || read_at(fd, read_little_endian(header + 8, 8), path, size) != size || path[size - 1] != 0)
+      if (size < 2 || size > sizeof path || read_at(fd, offset, path, size) != size || path[size - 1] != 0)
          return VKI_ENOEXEC;
       UInt error = read_head(path, interpreter_head, &bytes, &interpreter);
       if (error)
@@ -174,7 +177,7 @@ static HChar* interpreter_of(UChar* head, Int bytes)
    Int to = from;
    while (to < bytes && head[to] != 0 && head[to] != ' ' && head[to] != '\t' && head[to] != '\n')
       to++;
-   /* A name that may go on behind what the system reads is none. */
+   /* A name that may continue behind the bytes that the system reads is refused. */
    if (to == from || to == SCRIPT_HEAD)
       return NULL;
    head[to] = 0;
@@ -201,7 +204,7 @@ static UInt program_refused(const HChar* program)
          error = is_elf(head, bytes) ? elf_refused(fd, head) : VKI_ENOEXEC;
       VG_(close)(fd);
       if (!script) {
-         /* The system would run these, the core not, or with other arguments. */
+         /* The system would run these; the core would not, or with other arguments. */
          if (error == 0 && scripts > 1)
             fail("%s is a script whose interpreter is a script: Valgrind would lose its arguments", program);
          if (error == 0 && scripts == 1 && path[0] != '/')
@@ -246,7 +249,7 @@ void exec_restore_arguments(ThreadId tid)
       argument[n - 1] = 0;
 }
 
-/* ---- A program that starts itself by /proc/self/exe, which is the recorder: its path goes to the new image in a variable ---- */
+/* ---- A program that starts itself by /proc/self/exe, which is the recorder: a variable carries its path ---- */
 
 #define OWN_PATH "FARREACH_PROGRAM"
 
@@ -285,7 +288,8 @@ const HChar* __wrap_vgPlain_find_executable(const HChar* name)
    return own ? own : __real_vgPlain_find_executable(name);
 }
 
-/* The new image begins as a new recorder, with nothing but names. A program that changed its root or gave up its user cannot reach those. */
+/* The new image begins as a new recorder, which opens launcher and control file by name. A program that changed its
+   root or gave up its user cannot do so. */
 static UInt recorder_refused(void)
 {
    HChar control[VG_(strlen)(run_dir) + 16];

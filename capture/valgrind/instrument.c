@@ -6,12 +6,12 @@
 /* What the recorder adds to the program's code.
 
    A superblock is cut into segments behind each conditional exit. A segment runs completely or not at all (but for
-   faults, see FR_CUT), so it is one block of the stream: said once, when it is translated. At its start the code moves
-   hot.at past the words of the block, writes id and number of address words and adds to the tally. References whose
-   addresses differ by constants (fields of a struct, pushes, what a function saves) share a word, which is written before
-   the first of them. No call, no branch. Room in the chunk is checked once per superblock.
+   faults, see FR_CUT), so it is one block of the stream, defined once, when it is translated. At its start the code
+   moves hot.at past the words of the block, writes id and number of address words and adds to the tally. References
+   whose addresses differ by constants (fields of a struct, pushes, registers saved on the stack) share a word, which is
+   written before the first of them. No call, no branch. Room in the chunk is checked once per superblock.
 
-   hot.at moves at the start, so that a fault in the middle finds the block recorded and can be told apart. */
+   hot.at moves at the start, so that at a fault in the middle the block is already in the chunk, for FR_CUT to name. */
 
 #include "recorder.h"
 
@@ -31,7 +31,7 @@ struct ref {
 
 #define MAX_REFS (SUPERBLOCK_WORDS - 2 * FR_BLOCK_INSTRS)
 
-/* References that share an address word: all lie in span bytes from low on, which is an address but for the value of their root. */
+/* References that share an address word: all lie in span bytes from low on, an offset from the value of their root. */
 struct word {
    ULong low;
    UInt  span;
@@ -153,8 +153,9 @@ static void add_refs(const IRSB* sb, Int i)
 
 #define NONE (~0U)
 
-/* What is known of a temporary of the superblock: it is the value of its root plus a constant. Each is assigned once, so
-   equal roots are equal values wherever they are read. Behind the temporaries stands the root of constants, of value 0. */
+/* What is known of a temporary of the superblock: it is the value of its root plus a constant. Each is assigned once,
+   so equal roots are equal values wherever they are read. The last element, behind the temporaries, is the root of
+   constants, of value 0. */
 struct known {
    UInt  root;
    ULong plus;
@@ -238,7 +239,8 @@ static Bool joins(struct word* w, ULong low, UInt size)
    return True;
 }
 
-/* Gives each reference its address word, numbered in the order of their first use. A conditional reference has its own. */
+/* Gives each reference its address word. Words are numbered in the order of their first use. A conditional reference
+   has its own. */
 static void share_words(void)
 {
    struct segment* s = &segment;

@@ -7,21 +7,22 @@
 
 #include "recorder.h"
 
-/* Parts of the core that the linker routes through here (--wrap, see the Makefile): they are the only places that know
-   exactly when these things happen. */
+/* Functions of the core that the linker routes through here (--wrap, see the Makefile): the tool interface has no event
+   for these. */
 extern HChar* __real_vgPlain_getenv(const HChar* name);
 extern void   __real_vgPlain_client_exit(Int status) __attribute__((noreturn));
 extern void   __real_vgPlain_kill_self(Int signal);
 extern void   __real_vgPlain_nuke_all_threads_except(ThreadId me, Int reason);
 extern void   __real_vgPlain_logging_atfork_child(ThreadId tid);
-extern const NSegment* __real_vgPlain_am_extend_into_adjacent_reservation_client(Addr addr, SSizeT delta, Bool* overflow);
+extern const NSegment* __real_vgPlain_am_extend_into_adjacent_reservation_client(Addr addr, SSizeT delta,
+                                                                                 Bool* overflow);
 
 extern Bool VG_(in_generated_code);
 
 UInt state_bytes = sizeof(VexGuestAMD64State);
 
-static ThreadId shown_thread;   /* whose references these are, as far as the reader knows */
-static UInt     fork_ring;      /* number given to a child being made */
+static ThreadId shown_thread;   /* the thread of the last FR_SWITCH, 0 before the first */
+static UInt     fork_ring;      /* ring number of the child being made */
 static Bool     forking, exec_tried;
 static Bool     keep_environment; /* --keep-environment */
 
@@ -139,7 +140,7 @@ static void fork_in_child(ThreadId tid)
 {
    forking = False;
    ring_open(fork_ring);
-   one_word(FR_SWITCH, tid); /* the one thread a child has runs already: the one that forked */
+   one_word(FR_SWITCH, tid); /* a child has one thread, the one that forked, and it runs already */
    shown_thread = tid;
    proc_maps_fork_in_child();
 }
@@ -159,7 +160,7 @@ static void syscall_begins(ThreadId tid, UInt number, UWord* args, UInt n)
          break;
       case __NR_wait4:
       case __NR_waitid:
-         ring_publish(); /* what led to the wait precedes what is waited for */
+         ring_publish(); /* all before the wait precedes the end of the child in the order of the run */
          break;
       default:
          space_syscall_begins(number, args);
@@ -217,7 +218,7 @@ static void finished(Int unused)
 {
 }
 
-/* Out of memory, the core prints a table of all mappings to the program's standard error. It is of use to its authors alone. */
+/* When out of memory, the core prints a table of all mappings, of use to its authors only. Not here. */
 void __wrap_vgPlain_am_show_nsegments(Int level, const HChar* who);
 void __wrap_vgPlain_am_show_nsegments(Int level, const HChar* who)
 {
@@ -256,7 +257,8 @@ static Bool option(const HChar* arg)
 
 static void usage(void)
 {
-   VG_(printf)("    --keep-environment=no|yes   leave in the environment what the core added, as other tools do [no]\n");
+   VG_(printf)("    --keep-environment=no|yes   leave in the environment what the core added, as other tools do "
+               "[no]\n");
    VG_(printf)("    --run-dir=<directory>     where the reader of the stream has made its files; required\n");
 }
 

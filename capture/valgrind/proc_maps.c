@@ -3,8 +3,8 @@
    SPDX-License-Identifier: GPL-2.0-or-later
    It is linked with Valgrind, so this directory is under the GNU GPL (../LICENSE-GPL-2), version 2 or later. */
 
-/* The mappings of this process in /proc/self/maps and smaps. In a few rare cases neither the arguments of a system
-call nor the core know what became of a mapping; the system does. */
+/* The mappings of this process in /proc/self/maps and smaps. In a few rare cases neither the arguments of a system call
+   nor the core tell what became of a mapping; the system does. */
 
 #include "recorder.h"
 
@@ -137,7 +137,7 @@ static void extend_changed(const struct proc_mapping* m, void* to)
 SizeT proc_maps_protected(Addr start, SizeT len, UInt flags)
 {
    struct changed c = { start, start + len, flags };
-   /* What lies in no mapping of the program was refused as a whole. */
+   /* A range that starts in no mapping of the program was refused as a whole. */
    const NSegment* s = VG_(am_find_nsegment)(start);
    if (start % 4096 != 0 || c.end <= start || !s || (s->kind != SkAnonC && s->kind != SkFileC && s->kind != SkShmC))
       return 0;
@@ -145,7 +145,7 @@ SizeT proc_maps_protected(Addr start, SizeT len, UInt flags)
    return c.at - start;
 }
 
-/* ---- System V shared memory: what is detached is what is left of it, in several pieces perhaps ---- */
+/* ---- System V shared memory: shmdt detaches the pieces that earlier calls have not unmapped ---- */
 
 struct detaching {
    Addr  start;
@@ -186,7 +186,7 @@ void proc_maps_detached(void)
 /* ---- Children that do not get all memory ---- */
 
 static struct spans not_in_child, empty_in_child;
-static Bool children_differ; /* somebody gave advice about children */
+static Bool children_differ; /* advice about children was given */
 
 static void collect_for_child(const struct proc_mapping* m, void* unused)
 {

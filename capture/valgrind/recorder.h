@@ -3,7 +3,7 @@
    SPDX-License-Identifier: GPL-2.0-or-later
    It is linked with Valgrind, so this directory is under the GNU GPL (../LICENSE-GPL-2), version 2 or later. */
 
-/* What the files of the recorder know of each other. */
+/* What the files of the recorder use of each other. */
 
 #ifndef FARREACH_RECORDER_H
 #define FARREACH_RECORDER_H
@@ -29,7 +29,7 @@
 
 #include "stream.h"
 
-/* State that generated code keeps up to date, at the start of shadow area 1 of the guest state of the running thread. */
+/* State that generated code keeps up to date, at the start of shadow area 1 of the running thread's guest state. */
 struct hot {
    ULong* at;     /* next free word of the chunk */
    ULong* limit;  /* a superblock may begin if at is not beyond */
@@ -47,7 +47,7 @@ UInt   ring_new_number(void);
 void   ring_open(UInt number);              /* begins an empty ring; forgets the one before */
 Bool   ring_is_open(void);
 Bool   ring_is_foreign(void);
-void   ring_publish(void);                  /* hands over what there is, if anything */
+void   ring_publish(void);                  /* hands over the chunk being filled, unless it is empty */
 ULong* ring_record(UInt type, UInt words);  /* appends a record; its payload is for the caller to fill at once */
 ULong* ring_text(ULong* to, const HChar* text, UInt bytes);
 UInt   ring_new_block(void);
@@ -58,7 +58,8 @@ VG_REGPARM(1) void ring_turn(UChar* guest); /* called from generated code when h
 void   fail(const HChar* format, ...) PRINTF_CHECK(1, 2) __attribute__((noreturn));
 
 /* ---- instrument.c ---- */
-IRSB* instrument(VgCallbackClosure*, IRSB*, const VexGuestLayout*, const VexGuestExtents*, const VexArchInfo*, IRType, IRType);
+IRSB* instrument(VgCallbackClosure*, IRSB*, const VexGuestLayout*, const VexGuestExtents*, const VexArchInfo*, IRType,
+                 IRType);
 
 /* ---- space.c: mappings ---- */
 void space_start(ThreadId tid);
@@ -73,7 +74,7 @@ void space_stack_grew(Addr start, SizeT len, const NSegment* stack);
 SizeT proc_maps_protected(Addr start, SizeT len, UInt flags); /* bytes from start on that are mapped so */
 void  proc_maps_detach_begins(Addr start);  /* before shmdt */
 void  proc_maps_detached(void);             /* it succeeded */
-void  proc_maps_children_differ(void);      /* advice was given of which forks take notice */
+void  proc_maps_children_differ(void);      /* MADV_DONTFORK or MADV_WIPEONFORK was given */
 void  proc_maps_fork_begins(void);
 void  proc_maps_fork_in_child(void);
 
@@ -83,7 +84,7 @@ void environment_restore(ThreadId tid);
 /* ---- exec.c ---- */
 void exec_begins(UWord arguments, UWord environment); /* the lists of an exec about to be tried */
 const HChar* exec_own_path(void); /* of the program that runs */
-void exec_restore_arguments(ThreadId tid); /* blanks behind the argument in the first line of a script are none of it */
+void exec_restore_arguments(ThreadId tid); /* removes blanks behind the argument in the first line of a script */
 
 /* ---- main.c ---- */
 extern UInt state_bytes; /* size of the guest state: offset of its shadow area 1 */

@@ -44,8 +44,8 @@ static void futex_wait(unsigned* word, unsigned value)
    call(__NR_futex, (UWord)word, FUTEX_WAIT, value, (UWord)&patience);
 }
 
-/* Nobody reads any more: the program must not run on unseen, nor hang. The reader's lock goes with it, however it ends, and whatever this
-   program may still see of other processes. */
+/* Ends the program if the reader has ended: it must not run on unrecorded, nor hang. The kernel releases the reader's
+   lock however the reader ends, and the lock shows it in any PID namespace. */
 static void end_if_closed(void)
 {
    Bool gone = !sr_isError(call(__NR_flock, control_fd, LOCK_SH | LOCK_NB, 0, 0));
@@ -79,7 +79,8 @@ static Int open_here(const HChar* name, Int flags)
    SysRes opened = call(__NR_openat, run_fd, (UWord)name, flags | O_CLOEXEC, 0600);
    if (sr_isError(opened))
       fail("cannot open %s/%s: %s (error %lu)", run_dir, name,
-           sr_Err(opened) == VKI_EACCES ? "a program that gave up its user cannot have recorded children" : "the system refused",
+           sr_Err(opened) == VKI_EACCES ? "a program that gave up its user cannot have recorded children"
+                                        : "the system refused",
            sr_Err(opened));
    return sr_Res(opened);
 }
@@ -92,7 +93,7 @@ static void* map_file(Int fd, const HChar* name, SizeT bytes)
    return (void*)sr_Res(mapped);
 }
 
-/* Gives a file its size. Not ftruncate: memory that is missing must show here, not as a bus error in the middle of the program. */
+/* Gives a file its size. Not ftruncate: missing memory must show here, not as a bus error later in the program. */
 static void reserve(Int fd, const HChar* name, SizeT bytes)
 {
    struct vki_rlimit most;
@@ -114,7 +115,7 @@ static void reserve(Int fd, const HChar* name, SizeT bytes)
    __atomic_fetch_sub(&control->unsized, 1, __ATOMIC_SEQ_CST);
 }
 
-/* The directory and the file that the reader holds are kept open: the program may change its root, or hide what is in it. */
+/* The directory and the control file stay open: the program may change its root, or mount over the directory. */
 void ring_attach_control(void)
 {
    SysRes opened = VG_(open)(run_dir, VKI_O_RDONLY, 0);
@@ -125,7 +126,8 @@ void ring_attach_control(void)
    control = map_file(control_fd, "control", sizeof(struct fr_control));
    if (control->magic != FR_MAGIC || control->version != FR_VERSION) {
       control = NULL;
-      fail("%s is not version %d of the stream; recorder and reader must come from the same build", run_dir, FR_VERSION);
+      fail("%s is not version %d of the stream; recorder and reader must come from the same build", run_dir,
+           FR_VERSION);
    }
 }
 
@@ -142,7 +144,7 @@ UInt ring_new_block(void)
    return id;
 }
 
-/* Whether the reader knows this process and its children by other numbers than it does. */
+/* Whether the reader is in another PID namespace, in which this process and its children have other numbers. */
 Bool ring_is_foreign(void)
 {
    struct vg_stat here;

@@ -11,7 +11,7 @@ extern Addr VG_(brk_limit);
 extern UChar VG_(trampoline_stuff_start);
 extern const NSegment* __real_vgPlain_am_find_nsegment(Addr a);
 
-static Addr break_now;  /* as the program knows it */
+static Addr break_now;  /* as the last brk returned it */
 static Addr heap_end;   /* first page behind the heap */
 static Addr spare_page; /* the page of the core's own that the program may run (it stands in for the vsyscall page) */
 static Bool spare_used;
@@ -19,7 +19,10 @@ static Bool spare_used;
 #define PAGE 4096UL
 
 /* Not in the tool headers of the core. */
-enum { PKEY_MPROTECT = 329, PROT_GROWSDOWN = 0x01000000, SHM_EXEC = 0100000, MAP_POPULATE = 0x8000, ZERO_DEVICE = 1 << 8 | 5 };
+enum {
+   PKEY_MPROTECT = 329, PROT_GROWSDOWN = 0x01000000, SHM_EXEC = 0100000, MAP_POPULATE = 0x8000,
+   ZERO_DEVICE = 1 << 8 | 5 /* device number of /dev/zero */
+};
 
 static Addr page_up(Addr a)
 {
@@ -100,7 +103,7 @@ void space_code(Addr pc)
    }
 }
 
-/* Protected as the rest of it: a library may have made stacks executable. */
+/* Protected as the rest of the stack: a library may have made stacks executable. */
 void space_stack_grew(Addr start, SizeT len, const NSegment* stack)
 {
    map(start, len, segment_flags(stack) | FR_STACK | FR_EARLY, 0, NULL);
@@ -108,7 +111,7 @@ void space_stack_grew(Addr start, SizeT len, const NSegment* stack)
 
 enum { NAME_MAX = VKI_PATH_MAX + 64 };
 
-/* The name by which others that map this file know it, too. False for the device of zeros: that is anonymous memory. */
+/* The name of a file, the same for all its mappings. False for /dev/zero: that is anonymous memory. */
 static Bool name_file(Int fd, HChar* name)
 {
    HChar link[64];
@@ -178,7 +181,7 @@ static void advised(Addr start, SizeT len, UWord advice)
    emit_record(FR_ADVISE, 3, start, page_up(len), what, 0);
 }
 
-/* System V shared memory: the length is known to nobody but the address-space manager. */
+/* System V shared memory: only the address-space manager knows its length. */
 static void shm_attached(Addr start, UWord flags)
 {
    const NSegment* s = VG_(am_find_nsegment)(start);
@@ -216,7 +219,7 @@ void space_emptied(Addr start, SizeT len)
    emit_record(FR_ADVISE, 3, start, len, FR_DONTNEED, 0);
 }
 
-/* The core looks up what is to be moved without asking whether there is anything. */
+/* The core looks up the segment that mremap is to move and does not expect that there may be none. */
 static Bool moving;
 
 const NSegment* __wrap_vgPlain_am_find_nsegment(Addr a);
@@ -239,7 +242,8 @@ void space_syscall(UInt number, UWord* args, SysRes result)
 {
    moving = False;
    switch (number) {
-      /* These change something even if they fail: up to what they cannot change; around the holes. */
+      /* These have effects even if they fail: mprotect up to the first page that it cannot change, madvise on all but
+         the holes. */
       case __NR_mprotect:
       case PKEY_MPROTECT:
          protect(args[0], args[1], args[2], result);

@@ -4,26 +4,27 @@
    It is linked with Valgrind, so this directory is under the GNU GPL (../LICENSE-GPL-2), version 2 or later. */
 
 /* The stream between the recorder (the only writer) and its reader: plain shared memory, and the only thing the two
-   have in common. The reader states the same numbers in crates/farreach-cli/src/live/layout.rs; a change here is a
-   new FR_VERSION.
+   have in common. The reader states the same numbers in crates/farreach-live/src/layout.rs; a change here is a new
+   FR_VERSION.
 
    A run owns a directory with these files:
 
-     control   struct fr_control: one for the run, made by the reader, which holds a lock (flock) on it as long as it lives
+     control   struct fr_control: one for the run, made by the reader, which holds a lock (flock) on it until it ends
      ring.N    struct fr_ring: one per process image, made by the recorder; N from fr_control.next_ring
 
-   A ring has FR_CHUNKS chunks of FR_CHUNK_WORDS words. The writer fills a chunk, publishes it and goes on with the next,
-   waiting while all are full. The reader copies the words, clears them to zero and hands the chunk back. Publishing takes
-   a place in the one order of the run: seq = head++, order[seq % FR_ORDER] = N + 1.
-   A chunk that the writer did not live to publish is readable too: words never written are zero, and no block or record
+   A ring has FR_CHUNKS chunks of FR_CHUNK_WORDS words. The writer fills a chunk, publishes it and goes on with the
+   next, waiting while all are full. The reader copies the words, clears them to zero and hands the chunk back.
+   Publishing takes a place in the one order of the run: seq = head++, order[seq % FR_ORDER] = N + 1.
+   A chunk whose writer died before publishing it is readable too: words never written are zero, and no block or record
    begins with a zero word.
 
    Words of a chunk:
 
-     block     id (1 .. 2^31-1) | address words << 32, then the address words. A data reference is so many bytes above one of
-               them (FR_DEFINE says which and how many); references that differ by a constant share one. They are written in
-               this order, each before its first reference. FR_NOT_EXECUTED: a reference whose condition was false; its word
-               is its own. The block runs from its first to its last instruction, unless FR_CUT follows.
+     block     id (1 .. 2^31-1) | address words << 32, then the address words. The address of a data reference is an
+               address word plus an offset, both given in FR_DEFINE; references that differ by a constant share a word.
+               Words are written in this order, each before its first reference. FR_NOT_EXECUTED: a reference whose
+               condition was false; its word is its own. The block runs from its first to its last instruction, unless
+               FR_CUT follows.
      record    FR_OP | type << 32 | payload words, then the payload
 
    Neither crosses the end of a chunk. */
@@ -84,13 +85,14 @@ enum fr_record {
    FR_DEFINE = 1,   /* 0: id  1: instructions | references << 32
                        then per instruction pc | length << 57,
                        then per reference after | word << 16 | size << 32 | offset << 50 | store << 63, as in
-                       farreach::event::DataRef. Words are numbered from 0 in the order of their first references. No
-                       instruction stands twice in a block in which a word has two references */
+                       farreach_types::event::DataRef. Words are numbered from 0 in the order of their first references.
+                       No instruction stands twice in a block in which a word has two references */
    FR_START,        /* a new program image. 0: pid | bytes of text << 32  then the path of the program */
    FR_FORK,         /* 0: ring of the child. The child may write from here on */
    FR_FORKED,       /* 0: ring | pid of the child << 32, 0 if it is a number of another namespace */
    FR_FORK_FAILED,  /* 0: ring. There is no child */
-   FR_MAP,          /* 0: start  1: length  2: enum fr_map flags | bytes of text << 32  3: file offset  then the file name */
+   FR_MAP,          /* 0: start  1: length  2: enum fr_map flags | bytes of text << 32  3: file offset
+                       then the file name */
    FR_UNMAP,        /* 0: start  1: length */
    FR_REMAP,        /* 0: old start  1: old length  2: new start  3: new length */
    FR_PROTECT,      /* 0: start  1: length  2: enum fr_map flags */
@@ -98,8 +100,8 @@ enum fr_record {
    FR_THREAD_START, /* 0: thread */
    FR_THREAD_EXIT,  /* 0: thread */
    FR_SWITCH,       /* 0: thread */
-   FR_CUT,          /* 0: unused block id  1: address of an instruction. That instruction of the block before faulted: it
-                       and all after it did not happen */
+   FR_CUT,          /* 0: unused block id  1: address of an instruction. That instruction of the block before faulted:
+                       it and all after it did not happen */
    FR_EXEC,         /* an exec is being tried: what follows is FR_EXEC_FAILED, or FR_START of another ring, same pid */
    FR_EXEC_FAILED,
    FR_END           /* 0: status | signal << 32 (one of them)  1: tally, see FR_TALLY */
@@ -108,7 +110,8 @@ enum fr_record {
 enum fr_map {
    FR_READ = 1, FR_WRITE = 2, FR_EXECUTE = 4, FR_SHARED = 8,
    FR_EARLY = 16,   /* stack growth in the middle of the block before: the mapping precedes that block */
-   FR_ANONYMOUS = 0 << 8, FR_HEAP = 1 << 8, FR_STACK = 2 << 8, FR_FILE = 3 << 8, FR_KERNEL = 4 << 8 /* what is behind it */
+   /* What is mapped. */
+   FR_ANONYMOUS = 0 << 8, FR_HEAP = 1 << 8, FR_STACK = 2 << 8, FR_FILE = 3 << 8, FR_KERNEL = 4 << 8
 };
 
 enum fr_advice { FR_DONTNEED, FR_HUGEPAGE, FR_NOHUGEPAGE, FR_WILLNEED };

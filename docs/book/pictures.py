@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Draws the picture of each paper from fixtures/papers/small.csv. Usage: docs/book/pictures.py fixtures/papers/small.csv docs/book/src/papers"""
+"""Draws the picture of each paper from fixtures/papers/small.csv.
+
+Usage: docs/book/pictures.py fixtures/papers/small.csv docs/book/src/papers
+"""
 import csv, math, pathlib, sys
 
 SOURCE, OUT = sys.argv[1], pathlib.Path(sys.argv[2])
@@ -10,9 +13,11 @@ text{font:13px system-ui,sans-serif;fill:currentColor}.small{font-size:11px}.tit
 .line{fill:none;stroke-width:2.2}.printed{fill:none;stroke:currentColor;stroke-width:1.6}
 svg{color:#1b1b1b}.page{fill:#fff}
 .bar.a,.dot.a{fill:#0072b2}.line.a{stroke:#0072b2}.bar.b,.dot.b{fill:#d55e00}
-.line.b{stroke:#d55e00}.bar.c,.dot.c{fill:#009e73}.line.c{stroke:#009e73}.bar.d,.dot.d{fill:#9a5fb5}.line.d{stroke:#9a5fb5}
+.line.b{stroke:#d55e00}.bar.c,.dot.c{fill:#009e73}.line.c{stroke:#009e73}\
+.bar.d,.dot.d{fill:#9a5fb5}.line.d{stroke:#9a5fb5}
 @media (prefers-color-scheme:dark){svg{color:#dcdcdc}.page{fill:#1e1e24}
-.bar.a,.dot.a{fill:#56b4e9}.line.a{stroke:#56b4e9}.bar.b,.dot.b{fill:#e69f00}.line.b{stroke:#e69f00}.bar.c,.dot.c{fill:#2fc79a}.line.c{stroke:#2fc79a}.bar.d,.dot.d{fill:#c79bdc}.line.d{stroke:#c79bdc}}
+.bar.a,.dot.a{fill:#56b4e9}.line.a{stroke:#56b4e9}.bar.b,.dot.b{fill:#e69f00}.line.b{stroke:#e69f00}\
+.bar.c,.dot.c{fill:#2fc79a}.line.c{stroke:#2fc79a}.bar.d,.dot.d{fill:#c79bdc}.line.d{stroke:#c79bdc}}
 </style>"""
 
 
@@ -31,7 +36,8 @@ def number(text):
 class Picture:
     def __init__(self, width, height, title, about):
         self.width, self.height = width, height
-        self.out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" aria-label="{about}">',
+        self.out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+                    f'role="img" aria-label="{about}">',
                     f"<title>{about}</title>", STYLE,
                     f'<rect class="page" width="{width}" height="{height}" rx="6"/>']
         self.text(10, 20, title, "title")
@@ -126,7 +132,8 @@ def ps():
     p.legend(60, 44, shown, 110)
     misses = Axes(p, (60, 90, 420, 290), .00001, 1, [(10.0 ** -k, t) for k, t in
                   enumerate(["1", "0.1", "0.01", "0.001", "0.0001", "0.00001"])], True, "data TLB misses, 4 KB = 1")
-    memory = Axes(p, (490, 90, 850, 290), 1, 1.8, [(v, f"{v:.1f}") for v in (1, 1.2, 1.4, 1.6, 1.8)], unit="memory, 4 KB = 1")
+    ticks = [(v, f"{v:.1f}") for v in (1, 1.2, 1.4, 1.6, 1.8)]
+    memory = Axes(p, (490, 90, 850, 290), 1, 1.8, ticks, unit="memory, 4 KB = 1")
     for axes in (misses, memory):
         axes.categories(sizes)
     for kind, program in shown:
@@ -138,11 +145,13 @@ def ps():
 
 def sv97():
     sizes = ["1K", "2K", "4K", "8K", "16K", "32K", "64K", "128K"]
-    p = Picture(860, 340, "Overhead of software translation by size of the first-level cache (second level 512 KB a side)",
+    p = Picture(860, 340,
+                "Overhead of software translation by size of the first-level cache (second level 512 KB a side)",
                 "Cycles per instruction of software-managed translation by cache size and line size, kernel compiler")
     lines = [("a", "16"), ("b", "32"), ("c", "64"), ("d", "128")]
     p.legend(60, 44, [(k, f"lines of {n} bytes") for k, n in lines], 150)
-    for (program, high, ticks), left in zip((("compiler (gcc)", .3, (0, .1, .2, .3)), ("semispace (li)", 1.2, (0, .4, .8, 1.2))), (60, 490)):
+    plots = (("compiler (gcc)", 60, .3, (0, .1, .2, .3)), ("semispace (li)", 490, 1.2, (0, .4, .8, 1.2)))
+    for program, left, high, ticks in plots:
         axes = Axes(p, (left, 90, left + 360, 290), 0, high, [(v, f"{v:g}") for v in ticks], unit=f"CPI, {program}")
         axes.categories(sizes)
         table = rows("sv97-fig8", program)
@@ -175,14 +184,17 @@ def rmm15():
     axes = Axes(p, (60, 70, 850, 290), .001, 1000, [(10.0 ** k, f"{10.0 ** k:g} %") for k in range(-3, 4)], True)
     table = rows("rmm15-fig6", "Percent")
     rows_ = [r for r in dict.fromkeys(r["row"] for r in table) if not r.startswith("mean")]
-    programs = list({r.split(" (")[0]: r for r in reversed(rows_)}.values())[::-1]  # a kernel that stands for two programs once
+    # A kernel that stands for two programs is shown once.
+    programs = list({r.split(" (")[0]: r for r in reversed(rows_)}.values())[::-1]
     width = (axes.x1 - axes.x0) / len(programs)
     for i, program in enumerate(programs):
         for j, (kind, design) in enumerate(designs):
-            found = [number(r["value"]) for r in table if r["row"] == program and r["column"] == design and r["origin"] == "measured"]
+            found = [number(r["value"]) for r in table
+                     if r["row"] == program and r["column"] == design and r["origin"] == "measured"]
             if found and found[0] is not None:
                 x, y = axes.x0 + i * width + 4 + j * 12, axes.y(max(found[0], .001))
-                p.add(f'<rect class="bar {kind}" x="{x:.1f}" y="{y:.1f}" width="10" height="{max(axes.y1 - y, 1):.1f}"/>')
+                p.add(f'<rect class="bar {kind}" x="{x:.1f}" y="{y:.1f}" width="10" '
+                      f'height="{max(axes.y1 - y, 1):.1f}"/>')
         name, paper = program.rstrip(")").split(" (")
         p.text(axes.x0 + (i + .6) * width, 306, name, "small", "end", -35)
     p.save("rmm15.svg")

@@ -1,4 +1,5 @@
-//! Any bytes as records of ChampSim, of either size: an error, or a stream without violation, the same as its own Lackey text.
+//! Any bytes as records of ChampSim, of either size: an error, or a stream without violation, the same as its own
+//! Lackey text.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Any bytes as a trace of drmemtrace, and as two files of one: an error, or a stream without violation and with every reference.
+//! Any bytes as a trace of drmemtrace, and as two files of one: an error, or a stream without violation and with every
+//! reference.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Any bytes as a farreach trace (checksums do not count under the fuzzer): an error, or a stream that can be written and read
-//! again with the same totals.
+//! Any bytes as a farreach trace (checksums do not count under the fuzzer): an error, or a stream that can be written
+//! and read again with the same totals.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

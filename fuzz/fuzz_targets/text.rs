@@ -1,4 +1,5 @@
-//! Any text as a machine (TOML, then overrides behind a NUL), a pattern of pinned frames, a copy of /proc/buddyinfo, a dump of a mapping.
+//! Any text as a machine (TOML, then overrides behind a NUL), a pattern of pinned frames, a copy of /proc/buddyinfo, a
+//! dump of a mapping.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,10 +1,10 @@
 //! Every subcommand shows examples, and every example is a command line that farreach takes.
 
-use super::Cli;
+use crate::command::Cli;
 use clap::{Command, CommandFactory, Parser};
 
-/// The command lines of farreach in a help text: without comments (two spaces before them), redirections and what else
-/// is in the pipe.
+/// The command lines of farreach in a help text: without comments (two spaces before them), redirections and other
+/// commands of a pipe.
 fn examples(help: &str) -> Vec<Vec<String>> {
     let after = help.split_once("Examples:\n").map_or("", |(_, after)| after);
     let lines = after.lines().map(|line| line.trim().split("  ").next().unwrap_or(""));

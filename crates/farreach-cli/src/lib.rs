@@ -1,7 +1,12 @@
-//! What the `farreach` command is made of beyond the library: everything that touches the operating system.
+//! The `farreach` command: everything around the library that touches the operating system.
 //!
-//! Owns arguments, files, terminal, progress and interrupts, and how the catalogue of workloads is kept. Must not know
-//! how a simulation works: it turns arguments into machines and streams, has the library run them, and writes what
-//! comes out.
+//! Owns arguments, files, terminal, progress and interrupts, and the catalogue of workloads. Must not know how a
+//! simulation works: it turns arguments into machines and streams, has the library run them, and writes the results.
 
+mod cmd;
+mod command;
+#[cfg(test)]
+mod examples;
 pub mod workloads;
+
+pub use command::main;

@@ -3,7 +3,7 @@
 use farreach_hw::tlb::EntryBits;
 use std::f64::consts::SQRT_2;
 
-/// Control logic (a PLA), whatever the size.
+/// Control logic (a PLA), independent of the size.
 const CONTROL: f64 = 130.0;
 /// One RAM bit. A bit of the associative array is square and `sqrt 2` longer on either side.
 const RAM_BIT: f64 = 0.6;

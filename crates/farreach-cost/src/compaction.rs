@@ -1,4 +1,4 @@
-//! What compaction cost, and what it was good for (F-14).
+//! The cost of compaction, and its effect (F-14).
 
 use farreach_types::counts::{CompactionCost, CompactionUse, FreeMemory};
 
@@ -14,15 +14,15 @@ pub fn unusable(free: &FreeMemory) -> Vec<f64> {
     (0..free.blocks.len() as u32).map(percent).collect()
 }
 
-/// All of it, for base pages of so many bytes.
+/// Cost and effect, for base pages of `page_bytes` bytes.
 ///
 /// ```
 /// use farreach_types::counts::{CompactionUse, FreeMemory};
 /// // Of 8 free frames 2 lie by themselves and 2 in a block of two, before; afterwards all lie in blocks of four.
 /// let (before, after) = (vec![2, 1, 1], vec![0, 0, 2]);
 /// let free = |blocks| FreeMemory { frames: 8, blocks };
-/// let used =
-///     CompactionUse { runs: 1, moved_pages: 1 << 18, order: 2, before: free(before), after: free(after), ..Default::default() };
+/// let (before, after) = (free(before), free(after));
+/// let used = CompactionUse { runs: 1, moved_pages: 1 << 18, order: 2, before, after, ..Default::default() };
 /// let cost = farreach_cost::compaction::cost(&used, 4096);
 /// assert_eq!((cost.unusable_before, cost.unusable_after), (vec![0.0, 25.0, 50.0], vec![0.0, 0.0, 0.0]));
 /// assert_eq!((cost.regained_blocks, cost.copy_seconds), (1, 0.3));

@@ -1,5 +1,5 @@
-//! Contiguity of memory, from the pages that are mapped: how few ranges cover it, and how few entries of which
-//! hardware.
+//! Contiguity of memory, from the pages that are mapped: the fewest ranges that cover it, and the fewest entries of
+//! each kind of hardware.
 
 use farreach_types::counts::{ContiguitySample, Need, Ranges};
 
@@ -13,7 +13,7 @@ pub struct Run {
     pub pages: u64,
     /// First frame; `None` if frames are not visible.
     pub pfn: Option<u64>,
-    /// Permission, in whatever bits: only equality counts.
+    /// Permission bits; only their equality matters.
     pub permission: u8,
 }
 
@@ -54,7 +54,7 @@ pub fn sample(runs: &[Run], seconds: f64, huge_pages: u64) -> ContiguitySample {
     let visible = !runs.is_empty() && runs.iter().all(|run| run.pfn.is_some());
     let ideal = joined(runs, false);
     let actual = joined(runs, true);
-    // Without frames: as if every run lay in frames with the numbers of its pages.
+    // Without frames, every run is taken to lie in frames with the numbers of its pages.
     let placed =
         if visible { actual.clone() } else { ideal.iter().map(|run| Run { pfn: Some(run.vpn), ..*run }).collect() };
     ContiguitySample {
@@ -140,11 +140,11 @@ fn blocks(runs: &[Run], order: u32) -> Vec<u64> {
 }
 
 /// Pages per entry of a clustered TLB: an aligned virtual cluster has one entry for each aligned physical cluster that
-/// its pages are in, in whatever order, provided their permissions are equal.
+/// its pages are in, in any order, provided their permissions are equal.
 fn clusters(runs: &[Run]) -> Vec<u64> {
     let mut sizes = Vec::new();
     let mut cluster = None;
-    // What the present virtual cluster has: frames' cluster, permission, pages.
+    // Entries of the current virtual cluster: cluster of frames, permission, pages.
     let mut here: Vec<(u64, u8, u64)> = Vec::new();
     for run in runs {
         for i in 0..run.pages {

@@ -71,13 +71,13 @@ pub fn hypervisor_cycles(counts: &TlbCounts, params: &Params) -> u64 {
     if params.has(key.name) { charge(&[(counts.segment.traps, price(params, key))]) } else { 0 }
 }
 
-/// Traps into the operating system: for a page, or for a store it had to put right.
+/// Traps into the operating system: for a missing page, or for a store to a read-only page.
 pub(super) fn faults(os: &OsCounts) -> u64 {
     os.page_faults + os.protection_faults
 }
 
-/// Pages that were mapped one by one though nothing had touched them. Those of a superpage that came whole cost no more
-/// than the fault that brought it, apart from their contents.
+/// Pages that were mapped one by one although nothing had touched them. The pages of a superpage that a fault mapped as
+/// a whole cost only the fault, apart from their contents.
 pub(super) fn populated(os: &OsCounts) -> u64 {
     os.populated_pages.saturating_sub(os.populated_in_superpages)
 }
@@ -134,7 +134,7 @@ pub fn event_cpi(per_instruction: f64, penalty: f64) -> f64 {
     per_instruction * penalty
 }
 
-/// DS13-31: overhead that is left, in percent, when a share of the misses disappears. The run stays as long as it was.
+/// DS13-31: remaining overhead, in percent, when a share of the misses disappears. The run time is taken as unchanged.
 pub fn linear_model(overhead_percent: f64, share_removed: f64) -> f64 {
     overhead_percent * (1.0 - share_removed)
 }
@@ -203,7 +203,7 @@ impl RangeTable {
     pub const RMM15: RangeTable =
         RangeTable { ranges_per_node: 4, range_bits: 36 + 36 + 64, pointer: 8, node_size: 128 };
 
-    /// Bytes of a node that carry something.
+    /// Bytes of a node in use.
     pub fn node_bytes(&self) -> u64 {
         self.ranges_per_node * self.range_bits / 8 + (self.ranges_per_node + 1) * self.pointer
     }

@@ -1,5 +1,5 @@
-//! Prices, as keys of a machine. A price the papers print is theirs; the others are stated assumptions about a
-//! workstation of T94's time (40 MHz), to be set by whoever knows better.
+//! Prices, as keys of a machine. Where the papers print a price, it is the default; the others are stated assumptions
+//! about a workstation of T94's time (40 MHz), which users set to known values.
 
 use farreach_types::params::{Allowed, Key, PAGE_SIZE};
 
@@ -7,7 +7,7 @@ const PRICE: Allowed = Allowed::Number { min: 0.0, max: 1e12 };
 
 /// T94-73: a miss costs 40 cycles.
 pub const PENALTY: Key = Key { name: "penalty", default: "40", allowed: PRICE, about: "cycles per TLB miss" };
-/// Assumed: a load that hits the cache, and the test of what it brought.
+/// Assumed: a load that hits the cache, and the test of the loaded entry.
 pub const PTE_COST: Key = Key {
     name: "pte_cost",
     default: "2",
@@ -50,13 +50,14 @@ pub const FAULT: Key = Key {
     allowed: PRICE,
     about: "cycles per fault: trap, finding the page, mapping it, return",
 };
-/// Assumed: a fault without its trap, a tenth. A superpage that comes whole at a fault is one mapping: its pages pay
-/// for their zeros only.
+/// Assumed: a tenth, that is a fault without its trap. A superpage that a fault maps as a whole is one mapping: its
+/// pages cost only their zeros.
 pub const POPULATE: Key = Key {
     name: "populate_cycles",
     default: "200",
     allowed: PRICE,
-    about: "cycles per page mapped by promotion or a request, contents not counted; none for superpages that come whole",
+    about: "cycles per page mapped by promotion or a request, contents not counted; none for superpages that come \
+            whole",
 };
 /// Assumed equal to [`PTE_COST`].
 pub const CHECK: Key = Key {
@@ -78,7 +79,7 @@ pub const IO: Key = Key {
     allowed: PRICE,
     about: "cycles per 4 KB page read from a file; 0 if all are cached",
 };
-/// Assumed: a processor that never waits for anything but its TLB.
+/// Assumed: a processor that waits only for its TLB.
 pub const CPI: Key = Key {
     name: "cpi",
     default: "1.0",
@@ -118,7 +119,7 @@ pub const SWEEP_L1_LOOK: Key = Key {
     name: "sweep_l1_look_cycles",
     default: "3",
     allowed: PRICE,
-    about: "protection sweep: cycles per first-level line looked for in vain",
+    about: "protection sweep: cycles per first-level line that is not found",
 };
 /// SV97-44.
 pub const SWEEP_L2_CHANGE: Key = Key {
@@ -132,7 +133,7 @@ pub const SWEEP_L2_LOOK: Key = Key {
     name: "sweep_l2_look_cycles",
     default: "20",
     allowed: PRICE,
-    about: "protection sweep: cycles per second-level line looked for in vain",
+    about: "protection sweep: cycles per second-level line that is not found",
 };
 /// Assumed: an exception of a simple pipeline, two dozen instructions, and the return.
 pub const TRAP: Key =

@@ -1,8 +1,8 @@
 //! The ledger of benefit against cost (T94-78). Each row of T94's Tables 2 to 4 is followed by a counter, and priced
 //! where the model has a price.
 //!
-//! Beside a 4 KB single-page-size design of the same run, cycles are differences from it, so that they add up to what
-//! the mechanism gained (negative) or cost (positive). Without one they are what was charged.
+//! With a 4 KB single-page-size design in the same run, cycles are differences from it, so that they add up to the gain
+//! (negative) or cost (positive) of the mechanism. Without one they are the charged cycles.
 
 use super::cycles::{
     base_pages, copies, faults, hypervisor_cycles, io_pages, populated, price, shootdown_cycles, trapped, walk_cycles,
@@ -11,7 +11,7 @@ use super::keys;
 use farreach_types::counts::{Counts, LedgerLine, MemoryUse};
 use farreach_types::params::{Key, Params};
 
-/// How a line reads its count.
+/// Reads the count of a line.
 type Read = fn(&Counts, &Params) -> u64;
 
 /// A counter of the ledger.
@@ -22,9 +22,9 @@ struct Item {
     price: Option<Price>,
 }
 
-/// How a line gets its cycles.
+/// The source of a line's cycles.
 enum Price {
-    /// What is multiplied with a key's price; often the count itself.
+    /// The number that is multiplied with a key's price; often the count itself.
     Each(&'static Key, Read),
     /// Cycles as [`super::cycles`] has them.
     Cycles(Read),
@@ -129,7 +129,7 @@ pub fn ledger(
     baseline: Option<(&Counts, &Params)>,
     params: &Params,
 ) -> Vec<LedgerLine> {
-    // A machine with caches has no price for a TLB miss as such: [`super::system`] takes it apart.
+    // A machine with caches has no price for a TLB miss as such: [`super::system`] adds up its parts.
     let charge = |of: &Price, counts: &Counts, params: &Params| match of {
         Price::Each(key, read) => {
             params.has(key.name).then(|| (read(counts, params) as f64 * price(params, key)).round())

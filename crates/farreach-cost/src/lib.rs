@@ -1,10 +1,10 @@
-//! What counts cost: cycles, share of run time, chip area, and the ledger of benefit against cost.
+//! Costs from counts: cycles, share of run time, chip area, and the ledger of benefit against cost.
 //!
-//! Owns the prices (their keys and defaults, each with its source) and the formulas of the papers. All of it is pure
-//! functions of counts and configuration: the same counts give the same costs, at any time after the run.
+//! Owns the prices (their keys and defaults, each with its source) and the formulas of the papers, as pure functions of
+//! counts and configuration: the same counts give the same costs, at any time after the run.
 //!
 //! Must not know how counts come about: no design, no operating system, no stream. Changing a price never needs a new
-//! run. It takes keys and bits per entry from the hardware layer, and runs nothing of it.
+//! run. It uses keys and bits per entry of the hardware layer, and runs no hardware.
 
 pub mod area;
 pub mod compaction;

@@ -1,4 +1,4 @@
-//! The performance model of RMM15, from measured runs and simulated misses, and what stands for energy. DS13's linear
+//! The performance model of RMM15, from measured runs and simulated misses, and its proxies for energy. DS13's linear
 //! model is in [`super::cycles`].
 
 use super::keys::{CPI, WALK_REFERENCE};
@@ -26,9 +26,9 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// The data side of a simulated run: what the papers read from counters (DS13-32). All but walks takes `cpi` cycles
-    /// per instruction, a walk what its references cost, at a fixed price or as the caches answered; hits of a second
-    /// level are not counted. `None`: the stream has no instructions, or the machine does not walk.
+    /// The data side of a simulated run: what the papers read from counters (DS13-32). Everything but walks takes `cpi`
+    /// cycles per instruction; a walk costs its references, at a fixed price or at the latency of the caches; hits of a
+    /// second level are not counted. `None`: the stream has no instructions, or the machine does not walk.
     pub fn of(machine: &MachineResult, workload: &Workload) -> Option<Measured> {
         let cpi = machine.config.get(CPI.name)?.as_f64()?;
         let (counts, walks) = (&machine.counts.tlb, machine.config.contains_key(WALK_REFERENCE.name));
@@ -91,14 +91,13 @@ impl PerformanceModel {
     pub fn large_overhead(&self) -> f64 {
         self.large.walk_cycles / self.ideal_cycles()
     }
-    /// Over_SIM = M_SIM x AvgC_4K / T_ideal, for a simulated mechanism with so many walks.
+    /// Over_SIM = M_SIM x AvgC_4K / T_ideal, for a simulated mechanism with `walks` walks.
     pub fn simulated_overhead(&self, walks: f64) -> f64 {
         walks * self.base.cycles_per_walk() / self.ideal_cycles()
     }
 }
 
-/// What stands for energy where only counts are known (RMM15-46): each is a number of events, comparable between
-/// designs of one run.
+/// Proxies for energy where only counts are known (RMM15-46): numbers of events, comparable between designs of one run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EnergyProxies {
     /// Lookups behind the first level.

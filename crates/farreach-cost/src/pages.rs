@@ -1,5 +1,5 @@
-//! What follows from the counts of the page-size study (PS-10): misses and memory against the smallest size, the
-//! frontier of misses against memory, and advice. Pure functions of the counts.
+//! Ratios from the counts of the page-size study (PS-10): misses and memory against the smallest size, the frontier of
+//! misses against memory, and advice. Pure functions of the counts.
 
 use farreach_types::addr::Bytes;
 use farreach_types::counts::{Advice, FrontierPoint, PageCounts, PageSizeResult, Relative};
@@ -31,7 +31,7 @@ pub fn relative(counts: &PageCounts, base: &PageCounts) -> Relative {
     }
 }
 
-/// Those that no other beats: by ascending memory, each with fewer misses than all before it.
+/// The points that no other beats: by ascending memory, each with fewer misses than all before it.
 pub fn frontier(result: &PageSizeResult) -> Vec<FrontierPoint> {
     let mut points = result.points();
     points.sort_by_key(|p| (p.peak_bytes, p.misses));
@@ -148,8 +148,8 @@ mod tests {
         let r = result(&[(4, 900, 8), (8, 450, 9), (16, 300, 10), (32, 300, 10), (64, 9, 11)]);
         let advice = r.advice.unwrap();
         assert_eq!(advice.page_size, 16 << 10, "a quarter is allowed, 64K takes more, 32K is larger for nothing");
-        let want = "16K pages: 33.3 % of the misses of 4K pages (300 against 900) for 25.0 % more memory (10.00 MiB against 8.00); \
-                    32K pages would have 33.3 % of the misses for 25.0 % more.";
+        let want = "16K pages: 33.3 % of the misses of 4K pages (300 against 900) for 25.0 % more memory (10.00 MiB \
+                    against 8.00); 32K pages would have 33.3 % of the misses for 25.0 % more.";
         assert_eq!(advice.text, want);
         let r = result(&[(4, 900, 8), (8, 450, 12)]);
         assert!(

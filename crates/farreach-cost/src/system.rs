@@ -18,7 +18,7 @@ fn handler_rows(counts: &HandlerCounts) -> [(&'static str, u64, &'static Key); 7
     ]
 }
 
-/// What misses do not bring about: write-backs (SV97-20), protection (SV97-44), segments.
+/// Overhead that misses do not cause: write-backs (SV97-20), protection (SV97-44), segments.
 fn other_rows(counts: &SystemCounts) -> [(&'static str, u64, &'static Key); 7] {
     let not = |looked: u64, changed: u64| looked - changed;
     [
@@ -58,8 +58,8 @@ pub fn miss_cycles(counts: &SystemCounts, params: &Params) -> u64 {
     charge(&handler_rows(&counts.handler).map(|(_, count, key)| (count, price(params, key))))
 }
 
-/// The cost of a machine with caches. `cycles` is what translation costs: misses, write-backs, protection, segments
-/// (SV97-41); what fetching the program's own lines takes is no part of it (AMB-45).
+/// The cost of a machine with caches. `cycles` are those of translation: misses, write-backs, protection, segments
+/// (SV97-41), without fetching the program's own lines (AMB-45).
 pub fn cost(counts: &SystemCounts, all: &Counts, workload: &Workload, params: &Params, reach: u64) -> Cost {
     let rows =
         handler_rows(&counts.handler).into_iter().chain(handler_rows(&counts.write_back)).chain(other_rows(counts));

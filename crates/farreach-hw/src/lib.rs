@@ -1,16 +1,15 @@
-//! Translation hardware: designs that cache what the page table says, the caches and walkers around them, and how other
-//! cores learn of a change.
+//! Translation hardware: TLB designs, the caches and page-table walkers around them, and shootdowns between cores.
 //!
 //! Owns everything a processor does between a virtual address and memory: TLB designs behind one contract ([`tlb`]),
-//! caches ([`cache`]), machines in which every reference moves something ([`system`]), virtual machines ([`nested`]),
-//! shootdowns ([`shootdown`]). It counts events; what they cost is known elsewhere.
+//! caches ([`cache`]), machines in which every reference may move a cache line ([`system`]), virtual machines
+//! ([`nested`]), shootdowns ([`shootdown`]). It counts events; their costs are computed elsewhere.
 //!
 //! Must not know the operating system, streams and traces, presets, or how a run is organised. It reads page tables
-//! through [`PageTableView`](farreach_types::translation::PageTableView) alone. It never allocates memory and never
-//! changes a page table: whoever drives it says what changed.
+//! only through [`PageTableView`](farreach_types::translation::PageTableView). It never allocates simulated memory and
+//! never changes a page table: its caller reports the changes.
 //!
-//! A reader who wants to add a design begins with [`tlb::contract`] and [`tlb::filter`], then reads
-//! `tlb/designs/single.rs`, the simplest one.
+//! To add a design, begin with [`tlb::contract`] and [`tlb::filter`], then read `tlb/designs/single.rs`, the simplest
+//! one.
 
 pub mod cache;
 pub mod nested;

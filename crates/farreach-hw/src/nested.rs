@@ -1,7 +1,7 @@
 //! Translation in two dimensions: a guest's page tables or segment, then the host's (DS13-40 to DS13-42, F-1, F-15).
 //!
-//! A page walk of the guest reads a node at each of its levels; each node has a guest physical address, which the host
-//! must translate first, and so has the page itself at the end. A segment translates by an addition instead of
+//! A page walk of the guest reads a node at each of its levels. Each node has a guest physical address, which the host
+//! must translate first, and so has the page itself at the end. A segment translates by an addition, without
 //! references.
 
 use farreach_types::addr::{Pfn, Vpn};
@@ -44,7 +44,7 @@ pub fn references(guest: Dimension, host: Dimension) -> u64 {
     g * (h + 1) + h
 }
 
-/// The references themselves, in order: for checks and for people.
+/// The references themselves, in order, for checks and display.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     /// The host's node at this level, from the top down, on the way to a guest node, or to the page itself (`None`).
@@ -83,7 +83,7 @@ pub struct Hypervisor {
 /// Registers, if they are on: as the guest wrote them, and what is in them.
 type Set = Option<(Segment, Segment)>;
 
-/// The guest wanted memory that is not its own.
+/// The guest asked for memory outside its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Refused {
     /// The registers as the guest wrote them.
@@ -104,7 +104,7 @@ impl std::fmt::Display for Refused {
 impl std::error::Error for Refused {}
 
 impl Hypervisor {
-    /// `host` maps the guest's physical pages, numbered as [`Vpn`], to system frames. The guest has so many sets of
+    /// `host` maps the guest's physical pages, numbered as [`Vpn`], to system frames. The guest has `sets` sets of
     /// registers, all off.
     pub fn new(host: Segment, sets: usize) -> Hypervisor {
         Hypervisor { host, sets: vec![None; sets], traps: 0, refused: 0 }
@@ -132,15 +132,15 @@ impl Hypervisor {
         Ok(Some(composed))
     }
 
-    /// The guest's system wants these segments in its registers, at most as many as there are sets, none empty. It
-    /// writes nothing that is there; the others go into other sets, and what is left over, or refused, is off. What is
-    /// in the registers then, in the order of the wishes.
+    /// The guest's system loads these segments into its registers, at most one per set, none empty. Segments that are
+    /// loaded already are not written again; the others go into other sets, and sets without a segment, or with a
+    /// refused one, are off. Returns the contents of the registers, in the order of `segments`.
     pub fn guest_loads(&mut self, wanted: &[Segment]) -> Vec<Segment> {
         let holds = |set: &Set, s: &Segment| set.is_some_and(|(guest, _)| guest == *s);
         let mut idle: Vec<usize> =
             (0..self.sets.len()).filter(|&i| !wanted.iter().any(|s| holds(&self.sets[i], s))).collect();
         let new: Vec<Segment> = wanted.iter().filter(|s| !self.sets.iter().any(|set| holds(set, s))).copied().collect();
-        // Those that are on first: what is written over need not be switched off.
+        // Sets that are on first: those that are overwritten need not be switched off.
         idle.sort_by_key(|&set| self.sets[set].is_none());
         for (i, &set) in idle.iter().enumerate() {
             let written = new.get(i).map(|&segment| self.guest_writes(set, Some(segment)));
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(load(&[]), (0, vec![]), "off already");
         assert_eq!(load(&[a]), (3, vec![0x80100]));
         assert_eq!(load(&[b, a]), (3, vec![0x80200, 0x80100]), "one was there");
-        assert_eq!(load(&[a, b]), (0, vec![0x80100, 0x80200]), "in whatever order");
+        assert_eq!(load(&[a, b]), (0, vec![0x80100, 0x80200]), "in any order");
         assert_eq!(load(&[c, b]), (3, vec![0x80300, 0x80200]), "one set is written over");
         assert_eq!(load(&[b]), (1, vec![0x80200]), "the other is switched off");
         let longer = Segment { limit: Vpn(28), ..b };

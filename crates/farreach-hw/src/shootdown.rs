@@ -2,8 +2,9 @@
 //! acknowledgement, that core may still use the old mapping, so that the frame behind it must not be used for anything
 //! else.
 //!
-//! The loop simulates one reference after the other and lets a shootdown end before the next reference; it cannot show
-//! such moments. This is the protocol by itself: cores with TLBs, messages that take their time, and frames that wait.
+//! The loop simulates one reference after the other and completes a shootdown before the next reference, so it cannot
+//! show these moments. This is the protocol by itself: cores with TLBs, messages with a delay, and frames that wait for
+//! acknowledgements.
 
 use farreach_types::addr::{Pfn, Vpn};
 use std::collections::{BTreeMap, VecDeque};
@@ -38,7 +39,7 @@ struct Pending {
 /// assert_eq!(process.map(Vpn(1)), Some(Pfn(7)));
 /// assert_eq!(process.access(1, Vpn(1)), Some(Pfn(7)));
 /// process.unmap(0, Vpn(1));
-/// // Core 1 has not heard of it, and the frame belongs to nobody else.
+/// // Core 1 has not handled the interrupt, and the frame is not free yet.
 /// assert_eq!(process.access(1, Vpn(1)), Some(Pfn(7)));
 /// assert_eq!(process.map(Vpn(2)), None);
 /// process.deliver(1);
@@ -54,7 +55,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Its cores, and the frames there are.
+    /// Its cores, and the frames of the memory.
     pub fn new(cores: usize, frames: impl IntoIterator<Item = Pfn>) -> Process {
         Process {
             cores: (0..cores).map(|_| Core::default()).collect(),
@@ -73,15 +74,15 @@ impl Process {
         Some(frame)
     }
 
-    /// What a core uses for a page: its own entry, as stale as that may be, or that of the page table.
+    /// The translation that a core uses for a page: its own entry, which may be stale, or that of the page table.
     pub fn access(&mut self, core: usize, page: Vpn) -> Option<Pfn> {
         let frame = self.cores[core].tlb.get(&page).or(self.table.get(&page)).copied()?;
         self.cores[core].tlb.insert(page, frame);
         Some(frame)
     }
 
-    /// A core takes a page out of the page table (first), out of its own TLB, and asks the others to do the same. It
-    /// goes on at once: the frame is free when all have acknowledged.
+    /// A core removes a page from the page table, then from its own TLB, and asks the others to do the same. It goes on
+    /// at once: the frame becomes free when all have acknowledged.
     pub fn unmap(&mut self, core: usize, page: Vpn) {
         let frame = self.table.remove(&page).unwrap_or_else(|| panic!("{page:?} is not mapped"));
         self.cores[core].tlb.remove(&page);
@@ -95,7 +96,7 @@ impl Process {
         self.free_if_acknowledged(shootdown);
     }
 
-    /// A core takes its oldest interrupt: drops the page, then acknowledges. False if there is none.
+    /// A core handles its oldest interrupt: drops the page, then acknowledges. False if there is none.
     pub fn deliver(&mut self, core: usize) -> bool {
         let Some(Request { page, shootdown }) = self.cores[core].inbox.pop_front() else { return false };
         self.cores[core].tlb.remove(&page);
@@ -116,7 +117,7 @@ impl Process {
         self.pending.len()
     }
 
-    /// Whether a core could use a frame for another page than the page table gives it to: what must never be.
+    /// Whether a core could use a frame that the page table gives to another page, which must never happen.
     pub fn misused(&self) -> Option<(usize, Vpn, Pfn)> {
         let owner: BTreeMap<Pfn, Vpn> = self.table.iter().map(|(page, frame)| (*frame, *page)).collect();
         let wrong = |frame: &Pfn, page: &Vpn| owner.get(frame).is_some_and(|of| of != page);
@@ -133,8 +134,8 @@ impl Process {
 mod tests {
     use super::*;
 
-    /// Steps drawn at random; `early`: frames are handed out before the acknowledgements. The first misuse, and how
-    /// long frames waited at most.
+    /// Random steps; `early`: frames are allocated before the acknowledgements. Returns the first misuse, and the
+    /// longest wait of a frame.
     fn random(seed: u64, early: bool) -> (Option<(usize, Vpn, Pfn)>, usize) {
         let mut state = seed;
         let mut below = move |n: u64| {

@@ -1,5 +1,5 @@
-//! How fast kernels generate: `cargo bench -p farreach --bench kernels [-- NAME...]`. Compared with the same algorithm
-//! on real memory, at the small size: quote the ratio, machines differ.
+//! Speed of the generation of streams: `cargo bench --profile release -p farreach-kernels --bench kernels [-- NAME...]`,
+//! as ratios to the same algorithm on real memory, at the small size.
 
 use std::time::Instant;
 
@@ -7,6 +7,9 @@ use farreach_kernels::{KERNELS, Settings};
 use farreach_types::event::{OP_BIT, Source};
 
 fn main() {
+    if cfg!(debug_assertions) {
+        panic!("cargo bench --profile release: the profile bench has the debug checks");
+    }
     let names: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
     println!("{:12} {:>18} {:>18} {:>7}", "kernel", "M data refs/s", "native M refs/s", "ratio");
     for kernel in KERNELS.iter().filter(|k| names.is_empty() || names.iter().any(|n| n == k.name)) {
@@ -25,7 +28,7 @@ fn main() {
             }
             clock.elapsed().as_secs_f64()
         };
-        // The difference of two lengths is without what happens once.
+        // The difference of two lengths leaves out the constant part.
         let rate = |references: u64, native| {
             3e-6 * references as f64 / (seconds(4 * references, native) - seconds(references, native))
         };

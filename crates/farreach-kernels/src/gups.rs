@@ -50,7 +50,7 @@ fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
 mod tests {
     use super::*;
 
-    /// The table after all updates is the exclusive-or of everything that each word was updated with.
+    /// Each word of the table is the exclusive-or of all its updates.
     #[test]
     fn the_sum_is_that_of_the_definition() {
         let settings = Settings { size: 64 << 10, references: 8 * 1024, seed: 3 };

@@ -11,7 +11,7 @@ pub struct Kernel {
     pub class: &'static str,
     /// The benchmarks that it stands for. It is none of them, and a report must not present it as one.
     pub stands_for: &'static str,
-    /// One line for people.
+    /// One line for display.
     pub about: &'static str,
     /// Footprint in bytes that the paper's table gives, or a moderate one where any size is of interest.
     pub default_size: u64,

@@ -8,7 +8,7 @@
 //! data reference. The same settings give the same stream on every machine.
 //!
 //! This crate owns the kernels, their text and data layout, and their random numbers. It must not know any machine: no
-//! operating system, no TLB, no result. It produces a stream and never looks at what becomes of it.
+//! operating system, no TLB, no result. It produces a stream and does not depend on its consumer.
 //!
 //! A further kernel is one file and one line in [`KERNELS`]. Kernels share [`Rng`], [`Memory`] and one binary heap
 //! (`heap`).

@@ -192,6 +192,9 @@ impl<M: Memory> Netlist<M> {
             // Time goes on while gates are being woken, so that events do not pile up.
             if gate % 8 == 7 {
                 self.tick(m);
+                if !m.budget_left() {
+                    return;
+                }
             }
         }
     }
@@ -214,7 +217,7 @@ impl<M: Memory> Netlist<M> {
 fn run<M: Memory>(m: &mut M, s: &Settings) -> u64 {
     let mut netlist = Netlist::new(m, s);
     let mut rng = Rng::new(s.seed ^ 1);
-    // The gates settle before the first vector: that is simulation already.
+    // The gates reach a stable state before the first vector: that is simulation already.
     let _ = m.budget_left();
     netlist.power_on(m);
     while m.budget_left() {

@@ -1,8 +1,8 @@
-//! What a kernel is written over: arrays, and places in the program.
+//! The memory that kernels are written for: arrays, and places in the program.
 
 use std::ops::Range;
 
-/// What an array may hold. The default value is all zero bits.
+/// Types of array elements. The default value is all zero bits.
 pub trait Element: Copy + Default + Send + 'static {}
 impl<T: Copy + Default + Send + 'static> Element for T {}
 

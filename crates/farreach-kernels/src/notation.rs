@@ -1,4 +1,4 @@
-//! Which kernel, how large, how long, which seed, as text: `workload:gups:size=64M,references=1M,seed=3`.
+//! A kernel with its size, length and seed as text: `workload:gups:size=64M,references=1M,seed=3`.
 
 use crate::kernel::{Kernel, Settings};
 use crate::registry::{KERNELS, kernel};
@@ -8,13 +8,13 @@ use farreach_types::event::Source;
 use farreach_types::suggest::did_you_mean;
 use farreach_types::{Error, Result};
 
-/// Data references of a kernel unless told otherwise.
+/// Default number of data references of a kernel.
 pub const REFERENCES: u64 = 10_000_000;
 
 /// What such a text begins with.
 const PREFIX: &str = "workload:";
 
-/// What a user asks of a workload; what is not asked for is as the catalogue says.
+/// The settings that a user gives; the catalogue has the defaults.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct KernelSpec {
     /// Bytes: a kernel's footprint, or a program's first input that is made.

@@ -34,8 +34,8 @@ impl Kernel {
         self.run_watched(settings, Box::new(()))
     }
 
-    /// As [`Kernel::run_native`], with an observer that is told when input is made and when the algorithm begins and
-    /// ends.
+    /// As [`Kernel::run_native`], with an observer that is called when input is made and when the algorithm
+    /// begins and ends.
     ///
     /// # Errors
     /// As [`Kernel::source`].

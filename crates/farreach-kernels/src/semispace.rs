@@ -11,7 +11,7 @@ pub(super) const KERNEL: Kernel = Kernel {
     name: "semispace",
     class: "garbage-collected functional program",
     stands_for: "ML",
-    about: "persistent trees; allocation sweeps a semispace, Cheney's collector copies the living",
+    about: "persistent trees; allocation sweeps a semispace, Cheney's collector copies live objects",
     default_size: 34_406 << 10,
     small_size: 2 << 20,
     smallest: 128 << 10,

@@ -17,7 +17,8 @@ pub(super) const KERNEL: Kernel = Kernel {
     name: "server",
     class: "system calls of a server",
     stands_for: "a server with its kernel",
-    about: "requests by Zipf's law, answered from the page cache: two references of three through the kernel's direct map",
+    about: "requests by Zipf's law, answered from the page cache: two references of three through the kernel's direct \
+            map",
     default_size: 256 << 20,
     small_size: 16 << 20,
     smallest: 8 << 20,

@@ -99,7 +99,7 @@ fn tracing_changes_nothing() {
     }
 }
 
-/// What a watch was told, in order.
+/// The calls of a watch, in order.
 #[derive(Clone, Default)]
 struct WatchLog(std::rc::Rc<std::cell::RefCell<Vec<Step>>>);
 
@@ -177,7 +177,7 @@ const STREAMS: &[(&str, u64)] = &[
     ("particles", 0x30066c846c8ab130),
     ("cells", 0x08ef245ed0510f1a),
     ("sparse-lu", 0x64df054ff35b89d3),
-    ("logic", 0xc4b7a7f4152d4c7d),
+    ("logic", 0x43432c40a2773e5b),
     ("semispace", 0x7fbdfb25dd794648),
     ("compiler", 0x420ab0b232e6be87),
     ("gups", 0x1f08af1e2866b050),

@@ -1,19 +1,20 @@
-//! How this process wants its memory: transparent huge pages of one size, or none; what is freed. The system calls.
+//! System calls by which this process chooses its memory: transparent huge pages of one size, or none; whether freed
+//! memory stays.
 
 use std::io;
 use std::ops::Range;
 
-/// Mappings that a process may have, by default; a part of them is left to others.
+/// Mappings that a process may have by default, less a reserve for its other mappings.
 const MAPPINGS: u64 = 60_000;
 
 fn done(result: libc::c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// This process gets no transparent huge pages from now on, whatever it asks for.
+/// This process gets no transparent huge pages from now on, even if it asks for them.
 ///
 /// # Errors
-/// The system is not Linux as we know it.
+/// The system refuses the call, which Linux does not.
 pub fn no_huge_pages() -> io::Result<()> {
     // SAFETY: plain numbers.
     done(unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) })
@@ -31,12 +32,12 @@ fn advise(at: &Range<u64>, advice: libc::c_int) -> io::Result<()> {
     done(unsafe { libc::madvise(start, length, advice) })
 }
 
-/// Brings memory of this process in as by stores. Where the first access is a load, Linux maps the one page of zeros,
+/// Populates memory of this process as by stores. Where the first access is a load, Linux maps the one page of zeros,
 /// and a later store gets a base page, never one of multi-size THP.
 ///
 /// # Errors
-/// There is not enough memory. A kernel that does not know how (before Linux 5.14) is no error: memory comes when it is
-/// used.
+/// There is not enough memory. A kernel without this advice (before Linux 5.14) is no error: memory is populated when
+/// it is used.
 pub fn populate(at: &Range<usize>) -> io::Result<()> {
     let at = pages(at);
     if at.is_empty() {
@@ -48,19 +49,19 @@ pub fn populate(at: &Range<usize>) -> io::Result<()> {
     }
 }
 
-/// Where mappings must be cut so that no aligned block of `larger` bytes lies in one of them, while all of half that
-/// size do.
+/// Places at which mappings must be cut so that no mapping holds an aligned block of `larger` bytes, while every
+/// aligned block of half that size lies in one mapping.
 fn cuts(at: &Range<u64>, larger: u64) -> impl Iterator<Item = Range<u64>> {
-    // Behind the start, which is one already.
+    // Not the start, which is a boundary already.
     let first = (at.start + 1).saturating_sub(larger / 2).div_ceil(larger) * larger + larger / 2;
     let mut starts = std::iter::once(at.start).chain((first..at.end).step_by(larger as usize)).peekable();
     let end = at.end;
     std::iter::from_fn(move || starts.next().map(|start| start..starts.peek().copied().unwrap_or(end)))
 }
 
-/// Asks for transparent huge pages for memory of this process that was not touched yet, `at`: of the largest size that
-/// is below `larger`, if that is given. The kernel takes the largest size that fits into a mapping; so the memory
-/// becomes mappings into which `larger` does not fit, by leaving every other one of them out of core dumps.
+/// Asks for transparent huge pages for memory of this process at `at` that was not touched yet: of the largest size
+/// below `larger`, if that is given. The kernel takes the largest size that fits into a mapping. So the memory is cut
+/// into mappings into which `larger` does not fit: every other one is excluded from core dumps, which keeps them apart.
 ///
 /// # Errors
 /// The kernel has no transparent huge pages, or `larger` would make too many mappings.

@@ -1,4 +1,4 @@
-//! Before the program runs: whether it is one, as far as the system looks, and one that can be recorded.
+//! Checks before the program runs: whether the system would execute it, and whether it can be recorded.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -13,14 +13,14 @@ use super::launch::error;
 
 /// The system reads this much of a script, so its interpreter must be named in it.
 const SCRIPT_HEAD: usize = 256;
-/// So many scripts may have a script as interpreter, one after the other.
+/// Longest chain of scripts that are interpreters of scripts.
 const SCRIPTS: usize = 5;
 /// Longest name of the dynamic linker.
 const PATH_MAX: u64 = 4096;
 
 /// A command that cannot be recorded.
 pub struct Refusal {
-    /// It, or the interpreter it needs, is not there at all.
+    /// It, or the interpreter it needs, does not exist.
     pub missing: bool,
     /// The message.
     pub why: Error,
@@ -32,11 +32,11 @@ impl From<Refusal> for Error {
     }
 }
 
-/// Why a file is refused: whether something is missing, and in words.
+/// Why a file is refused: whether something is missing, and the message.
 type Why = (bool, String);
 
-/// Looks a command up as the shell would, and refuses what cannot be recorded. Of scripts and of programs with a
-/// dynamic linker, the interpreter is looked at too.
+/// Looks a command up as the shell would, and refuses what cannot be recorded. The interpreter of a script, or the
+/// dynamic linker of a program, is checked too.
 pub fn check_program(name: &OsStr) -> Result<PathBuf, Refusal> {
     let refuse = |place: &str, (missing, why): Why| Refusal { missing, why: error(name, place, why) };
     let path = if name.as_encoded_bytes().contains(&b'/') {
@@ -56,7 +56,7 @@ pub fn check_program(name: &OsStr) -> Result<PathBuf, Refusal> {
         let needed = if depth == 0 { "a program file is needed" } else { "the interpreter of a script is needed" };
         match check_file(&file, needed).map_err(|why| refuse(&file.display().to_string(), why))? {
             Some(interpreter) => file = interpreter,
-            // What the system would run, but Valgrind not, or with other arguments.
+            // Files that the system would run, but Valgrind would not, or with other arguments.
             None if depth > 1 => {
                 return refuse_it("a script whose interpreter is a script; only programs can be the interpreter");
             }
@@ -71,7 +71,7 @@ pub fn check_program(name: &OsStr) -> Result<PathBuf, Refusal> {
     refuse_it("a script whose interpreter is a script, time and again")
 }
 
-/// Looks at one file: the interpreter if it is a script, nothing if it is a program that can be recorded.
+/// Checks one file: returns the interpreter if it is a script, nothing if it is a program that can be recorded.
 fn check_file(path: &Path, needed: &str) -> Result<Option<PathBuf>, Why> {
     let (mut file, mode) = open(path, needed)?;
     if mode & 0o6000 != 0 {
@@ -121,12 +121,12 @@ fn interpreter_of(head: &[u8]) -> Option<PathBuf> {
     let line = &head[2..];
     let line = &line[line.iter().position(|b| !blank(b))?..];
     let end = line.iter().position(|b| blank(b) || matches!(b, b'\n' | 0));
-    // A name that may go on behind what the system reads is none.
+    // A name that may continue behind the bytes that the system reads is refused.
     let end = end.or_else(|| (head.len() < SCRIPT_HEAD).then_some(line.len())).filter(|&end| end > 0)?;
     Some(OsString::from_vec(line[..end].to_vec()).into())
 }
 
-/// The dynamic linker that an ELF file asks for, if it does; nothing if the file is not whole or no program.
+/// The dynamic linker that an ELF file names, if any; nothing if the file is cut or no program.
 fn linker_of(file: &mut File, head: &[u8]) -> Option<Option<PathBuf>> {
     let half = |at: usize| head.get(at..at + 2).map(|b| u16::from_le_bytes([b[0], b[1]]));
     let (kind, size, count) = (half(16)?, half(54)?, half(56)?);

@@ -1,4 +1,4 @@
-//! What blocks and runs count.
+//! Counts of blocks and runs.
 
 use std::num::NonZeroU64;
 
@@ -19,7 +19,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// The sum that the recorder keeps on its own (`FR_TALLY`).
+    /// The sum that the recorder computes independently (`FR_TALLY`).
     pub fn tally(&self) -> u64 {
         self.instructions.wrapping_add(self.loads << 10).wrapping_add(self.stores << 20)
     }
@@ -30,7 +30,7 @@ impl Counts {
     }
 }
 
-/// What a block counts, in one word: stores, loads, instructions and address words in 16 bits each, from the lowest.
+/// The counts of a block in one word: stores, loads, instructions and address words in 16 bits each, from the lowest.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shape(NonZeroU64);
 

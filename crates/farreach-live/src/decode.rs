@@ -17,7 +17,7 @@ use super::layout::{map, record};
 mod chunk;
 mod payload;
 
-/// What a chunk says about processes; the caller knows what it means.
+/// What a chunk says about processes, for the caller to act on.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Notice {
     /// A new image of process `pid`; the `Start` in the batch lacks its parent.
@@ -28,7 +28,7 @@ pub enum Notice {
     Forked { ring: u32, pid: u32 },
     /// There is no child for `ring`.
     ForkFailed { ring: u32 },
-    /// An exec is being tried.
+    /// An exec begins; it may fail.
     Exec,
     /// It failed.
     ExecFailed,
@@ -40,13 +40,13 @@ pub enum Notice {
 pub struct Decoded {
     pub batch: Batch,
     pub notices: Vec<Notice>,
-    /// What the words count up to.
+    /// Counts of the words.
     pub counts: Counts,
-    /// What blocks cut by a fault would have counted beyond what did run.
+    /// Counts of the instructions and references that did not run in blocks cut by a fault.
     pub cut: Counts,
 }
 
-/// The blocks of the run. Ids are unique in it, whatever the process.
+/// The blocks of the run. Ids are unique in it, across processes.
 #[derive(Default)]
 pub struct Decoder {
     shapes: ById<Shape>,
@@ -54,8 +54,8 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Decodes a chunk. With `torn`, its writer died before publishing it: whatever is incomplete at the end is left
-    /// out. The error says at which word what is wrong.
+    /// Decodes a chunk. With `torn`, its writer died before publishing it, and an incomplete block or record at the end
+    /// is left out. The error names the word and what is wrong with it.
     pub fn decode(&mut self, asid: Asid, words: Vec<u64>, torn: bool) -> Result<Decoded, String> {
         let batch = Batch { asid, words, ops: Vec::new() };
         let mut run = Chunk::new(batch);
@@ -78,8 +78,8 @@ impl Decoder {
         Ok(Decoded { batch: run.batch, notices: run.notices, counts: sum.counts(), cut: run.cut })
     }
 
-    /// Steps over blocks, up to something else or a block that is not as it should be. The next block is found without
-    /// knowing this one, so that the processor can look several up at a time.
+    /// Steps over blocks, up to a record or an invalid block. The next block is found without looking this one up, so
+    /// that the processor can look up several at a time.
     fn blocks(&self, run: &mut Chunk, sum: &mut Sum, torn: bool) {
         let words = &run.batch.words[..];
         let (mut at, mut last, mut counted) = (run.read, run.last_block, *sum);
@@ -219,7 +219,8 @@ impl Decoder {
         Ok(())
     }
 
-    /// The instruction at `ip` of the last block faulted: what ran of the block becomes a block of its own, `id`.
+    /// The instruction at `ip` of the last block faulted: the part of the block that ran becomes a block of its own,
+    /// `id`.
     fn cut(&mut self, run: &mut Chunk, id: u64, ip: u64) -> Result<(), String> {
         let at = run.last_block.ok_or("a fault without a block")?;
         let block = self.blocks.get(block_id(run.batch.words[at])).cloned().ok_or("a fault in an unknown block")?;
@@ -231,11 +232,11 @@ impl Decoder {
             loads: (block.refs.len() - stores(&block) - (short.refs.len() - stores(&short))) as u64,
             stores: (stores(&block) - stores(&short)) as u64,
         };
-        // Before anything changes: a torn chunk ends where this is refused, with the block as it was counted.
+        // Checked before any change: if this is refused, a torn chunk ends here, with the block as it was counted.
         let defined = if short.instrs.is_empty() { None } else { Some(self.define(id, short)?) };
         run.last_block = None;
         run.cut.add(&cut);
-        // In place of the block: its definition, then what ran of it. One word more at most; the record gave back
+        // In place of the block: the definition of its part, then its execution. At most one word more; the record took
         // three.
         let behind = run.batch.words[end..run.write].to_vec();
         run.write = at;

@@ -1,9 +1,9 @@
-//! What ran of a block in which an instruction faulted.
+//! The part of a block that ran when one of its instructions faulted.
 
 use farreach_types::event::{Block, DataRef};
 
-/// What ran of a block, with the address words of that execution, when its instruction at `ip` faulted: instructions
-/// and references before it, and their address words. Empty if it was the first.
+/// The part of a block that ran when its instruction at `ip` faulted, for an execution with these address words: the
+/// instructions and references before it, and their address words. Empty if it was the first.
 pub fn before(block: &Block, words: &[u64], ip: u64) -> (Block, Vec<u64>) {
     let ran = instructions_before(block, words, ip);
     let refs: Vec<DataRef> = block.refs.iter().take_while(|r| ran > 0 && r.after as usize <= ran).copied().collect();
@@ -23,9 +23,9 @@ pub fn before(block: &Block, words: &[u64], ip: u64) -> (Block, Vec<u64>) {
     (short, words)
 }
 
-/// How many instructions ran. Code can have the same instruction several times in one block (an unrolled loop), if none
-/// of its words is shared. A word is written just before its first reference and is 0 until then, so the instruction is
-/// that of the last word written, or a later one.
+/// Number of instructions that ran. Code can have the same instruction several times in one block (an unrolled loop),
+/// if none of its words is shared. A word is written just before its first reference and is 0 until then, so the
+/// instruction is that of the last word written, or a later one.
 fn instructions_before(block: &Block, words: &[u64], ip: u64) -> usize {
     let written = words.iter().position(|&word| word == 0).unwrap_or(words.len());
     let last = written.checked_sub(1).and_then(|last| block.refs.iter().find(|r| r.word as usize == last));

@@ -1,4 +1,4 @@
-//! What must hold for any words whatever in a chunk. The fuzzer `live` of `fuzz/` calls it; a panic is a finding.
+//! Properties that must hold for any words in a chunk. The fuzzer `live` of `fuzz/` calls this; a panic is a finding.
 
 use super::counts::Counts;
 use super::decode::Decoder;

@@ -72,23 +72,23 @@ pub fn tool_dir(given: Option<&Path>) -> Result<PathBuf> {
         file: "recorder".into(),
         place: looked.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(", "),
         what: format!(
-            "{TOOL} is not there; build it with 'make -C capture/valgrind' (it needs Debian's package 'valgrind'), or set \
-             {TOOL_VARIABLE} to its directory"
+            "{TOOL} is not there; build it with 'make -C capture/valgrind' (it needs Debian's package 'valgrind'), or \
+             set {TOOL_VARIABLE} to its directory"
         ),
     })?;
     dir.canonicalize().map_err(io(dir))
 }
 
-/// Where a program has its recorder, in the order in which they are looked at: `PREFIX/lib/farreach` if it is installed
-/// as `PREFIX/bin/farreach`, or `target/valgrind` if it was built as `target/release/farreach`; examples and tests lie
-/// one deeper.
+/// Directories in which a program looks for its recorder, in this order: `PREFIX/lib/farreach` if it is installed as
+/// `PREFIX/bin/farreach`, or `target/valgrind` if it was built as `target/release/farreach`; examples and tests lie one
+/// deeper.
 fn places(exe: &Path) -> Vec<PathBuf> {
     let above: Vec<&Path> = exe.ancestors().skip(2).take(2).collect();
     let installed = above.first().map(|prefix| prefix.join("lib/farreach"));
     installed.into_iter().chain(above.iter().map(|dir| dir.join("valgrind"))).collect()
 }
 
-/// The directory of a run; it goes when this value goes.
+/// The directory of a run; removed when this value is dropped.
 pub struct RunDir(pub PathBuf);
 
 impl RunDir {
@@ -106,7 +106,7 @@ impl RunDir {
         Ok(RunDir(dir))
     }
 
-    /// Makes, locks and maps the control file. Recorders know by the lock that somebody reads.
+    /// Makes, locks and maps the control file. By the lock recorders know that the reader is alive.
     pub fn control(&self) -> Result<(Shared, File)> {
         let path = self.0.join("control");
         let file = File::options().read(true).write(true).create_new(true).open(&path).map_err(io(&path))?;
@@ -156,8 +156,8 @@ const CORE: [&str; 7] = [
     "--vex-guest-chase=no",
 ];
 
-/// Valgrind writes a few small files where the program's environment has temporary files, and says in many words when
-/// it cannot.
+/// Valgrind writes a few small files into the program's directory for temporary files, and fails with a long message
+/// when it cannot.
 fn check_temporary_files(run_dir: &Path) -> Result<()> {
     let dir = std::env::temp_dir();
     let mut name = run_dir.file_name().unwrap_or_default().to_owned();
@@ -171,8 +171,8 @@ fn check_temporary_files(run_dir: &Path) -> Result<()> {
     File::create(&probe).and_then(|_| fs::remove_file(&probe)).map_err(why)
 }
 
-/// Removes what a recorder that failed left among the temporary files. Otherwise Valgrind removes them as soon as it
-/// has opened them.
+/// Removes the temporary files of a recorder that failed. Otherwise Valgrind removes them as soon as it has opened
+/// them.
 pub fn remove_temporary_files(pid: u32) {
     let of_it = format!("valgrind_proc_{pid}_");
     for entry in fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
@@ -182,8 +182,8 @@ pub fn remove_temporary_files(pid: u32) {
     }
 }
 
-/// Starts the program under the recorder, with standard streams, directory and environment as they are unless told
-/// otherwise.
+/// Starts the program under the recorder, with standard streams, directory and environment of this process, unless
+/// `options` changes them.
 pub fn spawn(tool_dir: &Path, run_dir: &Path, command: &[OsString], options: &Options) -> Result<Child> {
     check_open_files()?;
     check_temporary_files(run_dir)?;

@@ -60,7 +60,7 @@ pub mod record {
     pub const END: u32 = 17;
 }
 
-/// `enum fr_map`: bits, then what is behind the mapping.
+/// `enum fr_map`: bits, then the kind of the mapping.
 pub mod map {
     pub const READ: u64 = 1;
     pub const WRITE: u64 = 2;

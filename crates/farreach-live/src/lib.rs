@@ -1,15 +1,15 @@
-//! Programs as they run (Linux, x86-64): recording them, and what must be asked of the system for that.
+//! Recording of running programs (Linux, x86-64), and the system calls that it needs.
 //!
 //! [`Recorder::start`] runs a command under the recorder (`capture/valgrind`, a Valgrind tool) and is the
 //! [`Source`](farreach_types::event::Source) of its stream, all its children included.
-//! `docs/book/src/reference/recorder.md` tells how it works.
+//! `docs/book/src/reference/recorder.md` explains how it works.
 //!
 //! This crate owns the processes, shared memory, signals, limits and memory of a run, and is the only one with unsafe
-//! code. It must not know trace files, machines or commands: it gives batches, whoever takes them.
+//! code. It must not know trace files, machines or commands: it produces batches for any consumer.
 //!
-//! From the program to the batch: `launch` and `check` start it, `shared`, `layout` and `process` take chunks out of
-//! its rings, `decode` turns words into batches, `recorder` follows the processes, and `log` tells why a recorder
-//! failed.
+//! From the program to the batch: `check` and `launch` start the program, `shared`, `layout` and `process` take chunks
+//! out of its rings, `decode` turns words into batches, `recorder` follows the processes, and `log` finds out why a
+//! recorder failed.
 
 mod advice;
 mod check;

@@ -11,7 +11,7 @@ pub enum Limit {
     OpenFiles,
 }
 
-/// Descriptors that Valgrind keeps for itself above those of the program.
+/// Descriptors that Valgrind reserves for itself above those of the program.
 const RESERVED_FILES: u64 = 12;
 /// Open files that every program may rely on: `_POSIX_OPEN_MAX`.
 const FEWEST_FILES: u64 = 20;
@@ -46,8 +46,8 @@ fn too_few_files(soft: u64, hard: u64) -> Option<String> {
     let left = hard.saturating_sub(RESERVED_FILES);
     (left < soft && left < FEWEST_FILES).then(|| {
         format!(
-            "{soft}, which can be raised to {hard}: the recorder needs {RESERVED_FILES} for itself, which leaves the program {left}; \
-             a hard limit of at least {} is needed",
+            "{soft}, which can be raised to {hard}: the recorder needs {RESERVED_FILES} for itself, which leaves the \
+             program {left}; a hard limit of at least {} is needed",
             FEWEST_FILES + RESERVED_FILES
         )
     })

@@ -18,7 +18,7 @@ impl Log {
         Log(String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// Lines that say something, without the process id before them.
+    /// Lines that are not empty, without the process id before them.
     fn lines(&self) -> Vec<&str> {
         let bare = |line: &str| {
             let mark = line.get(..2).filter(|mark| matches!(*mark, "==" | "--"));
@@ -33,8 +33,8 @@ impl Log {
         lines[lines.len().saturating_sub(12)..].join("\n")
     }
 
-    /// Why the recorder could not go on, if it says so. It also tells of instructions that it does not know, which are
-    /// a signal to the program.
+    /// Why the recorder could not go on, if the log says so. The log also reports unknown instructions, which are a
+    /// signal to the program and no failure.
     pub fn failure(&self) -> Option<String> {
         const SIGNS: [&str; 8] = [
             "the 'impossible' happened",
@@ -51,9 +51,9 @@ impl Log {
         let is_sign =
             |line: &&str| SIGNS.iter().any(|s| line.contains(s)) && !HARMLESS.iter().any(|s| line.contains(s));
         let sign = lines.iter().position(is_sign)?;
-        // What stands before says where it happened, unless there was no memory: that can happen anywhere.
+        // The lines before say where it happened, which is of no interest for lack of memory: that can happen anywhere.
         let first = if lines[sign].contains("out of memory") { sign } else { sign.saturating_sub(1) };
-        // Stacks that the recorder prints are of use to its authors alone.
+        // Stack traces of the recorder are of use to its authors only.
         let is_stack = |line: &&&str| line.starts_with("host stacktrace") || line.starts_with("sched status");
         let shown = lines[sign..].iter().take(3).take_while(|line| !is_stack(line)).count();
         Some(lines[first..sign + shown].join("\n"))

@@ -1,4 +1,4 @@
-//! What happens when this process gets no more memory, or began without its standard output.
+//! The end of this process when it is out of memory; whether it began without standard output.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{Cursor, Write};
@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use super::limits::{self, Limit};
 
-/// The system's allocator, but for its end: a process that gets no memory says so and ends with a status of its own,
-/// where the standard library aborts. For `#[global_allocator]`.
+/// The system's allocator, except when memory is exhausted: then the process prints a message and exits with a status
+/// of its own, where the standard library would abort. For `#[global_allocator]`.
 pub struct Allocator;
 
 /// Status of a process that ran out of memory.
@@ -52,13 +52,13 @@ fn given(memory: *mut u8, size: usize) -> *mut u8 {
     memory
 }
 
-/// Ends the process. Files that it is writing have not got their names yet.
+/// Ends the process. Files being written still have their partial names.
 #[cold]
 fn out_of_memory(size: usize) -> ! {
-    // Other threads come here too, and one message is enough.
-    static TOLD: AtomicBool = AtomicBool::new(false);
-    if !TOLD.swap(true, Ordering::SeqCst) {
-        // On the stack: there is no memory.
+    // Other threads may come here too; only the first prints.
+    static REPORTED: AtomicBool = AtomicBool::new(false);
+    if !REPORTED.swap(true, Ordering::SeqCst) {
+        // On the stack, since there is no heap memory.
         let mut text = [0; 256];
         let used = message(&mut text, size, limits::soft(Limit::AddressSpace));
         // SAFETY: the bytes live through the call.
@@ -71,7 +71,7 @@ fn out_of_memory(size: usize) -> ! {
 /// Writes the message; its length.
 fn message(to: &mut [u8], size: usize, limit: Option<u64>) -> usize {
     let mut text = Cursor::new(to);
-    // Cut where there is no room.
+    // Truncated if it does not fit.
     let _ = write!(text, "farreach: out of memory: the system refused {size} bytes");
     let _ = match limit {
         Some(bytes) => writeln!(text, "; the limit of this process is {} KiB (ulimit -v)", bytes >> 10),
@@ -95,8 +95,8 @@ extern "C" fn look_at_stdout() {
     CLOSED.store(closed, Ordering::Relaxed);
 }
 
-// SAFETY: the loader calls what stands in this section before `main`, with arguments that the function does not look
-// at; it uses nothing that is set up later.
+// SAFETY: the loader calls the functions of this section before `main`, with arguments that this one ignores; it uses
+// nothing that is set up later.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn() = look_at_stdout;
@@ -109,7 +109,8 @@ mod tests {
     fn the_message_names_what_was_asked_for_and_the_limit() {
         let mut text = [0; 256];
         let used = message(&mut text, 96, Some(40_000 << 10));
-        let expected = "farreach: out of memory: the system refused 96 bytes; the limit of this process is 40000 KiB (ulimit -v)\n";
+        let expected = "farreach: out of memory: the system refused 96 bytes; the limit of this process is 40000 KiB \
+                        (ulimit -v)\n";
         assert_eq!(str::from_utf8(&text[..used]), Ok(expected));
         let used = message(&mut text, usize::MAX, None);
         assert!(text[..used].ends_with(b"18446744073709551615 bytes\n"));

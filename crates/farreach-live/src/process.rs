@@ -1,4 +1,4 @@
-//! One recorded process image: its ring, and whether it still lives.
+//! One recorded process image: its ring, and whether its process is alive.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -23,7 +23,7 @@ pub struct Process {
     map: Option<Shared>,
     /// An exec is being tried.
     pub execing: bool,
-    /// When it was first found gone, if that is not the whole story.
+    /// When it was first found gone, while it may still have become another program by exec.
     pub dead_since: Option<Instant>,
     pub counts: Counts,
     pub cut: Counts,
@@ -58,8 +58,8 @@ impl Process {
             }
             let foreign = map.u32(ring::FOREIGN).load(Ordering::SeqCst) != 0;
             let pid = if foreign { writer_of(run_dir, self.ring) } else { map.u32(ring::PID).load(Ordering::SeqCst) };
-            // One that cannot be found is gone already.
-            self.set_pid(if pid == 0 { NOBODY } else { pid });
+            // A process that cannot be found is gone already.
+            self.set_pid(if pid == 0 { NO_PROCESS } else { pid });
             self.map = Some(map);
         }
         self.map.as_ref()
@@ -89,7 +89,7 @@ impl Process {
         Ok(words)
     }
 
-    /// What a dead process left in the chunk it was filling.
+    /// The words that a dead process left in the chunk it was filling.
     pub fn take_unpublished(&mut self, run_dir: &Path) -> Vec<u64> {
         let Some(map) = self.open(run_dir) else { return Vec::new() };
         let n = map.u64(ring::PRODUCED).load(Ordering::SeqCst);
@@ -112,8 +112,8 @@ impl Process {
     }
 }
 
-/// The process that writes a ring, of a program that made a PID namespace: found by what it has mapped. 0 if it cannot
-/// be found.
+/// The process that writes a ring, of a program that made a PID namespace: the one that has the ring mapped. 0 if it
+/// cannot be found.
 fn writer_of(run_dir: &Path, ring: u32) -> u32 {
     let name = format!("/{}/ring.{ring}", run_dir.file_name().unwrap_or_default().display());
     let maps_it = |pid: &u32| {
@@ -126,7 +126,7 @@ fn writer_of(run_dir: &Path, ring: u32) -> u32 {
 }
 
 /// Larger than any process id.
-const NOBODY: u32 = i32::MAX as u32;
+const NO_PROCESS: u32 = i32::MAX as u32;
 
 /// State and start time of a task.
 fn stat(path: &Path) -> Option<(char, u64)> {
@@ -141,7 +141,7 @@ fn born(pid: u32) -> Option<u64> {
     stat(Path::new(&format!("/proc/{pid}/stat"))).map(|(_, time)| time)
 }
 
-/// Whether a process still runs. Its first thread may end (and looks like a zombie) while others go on.
+/// Whether a process still runs. Its first thread may have ended (then it looks like a zombie) while others go on.
 pub fn has_living_task(pid: u32) -> bool {
     let alive = |path: &Path| stat(path).is_some_and(|(state, _)| !matches!(state, 'Z' | 'X' | 'x'));
     alive(Path::new(&format!("/proc/{pid}/stat")))

@@ -1,4 +1,4 @@
-//! The reading end of the stream: chunks in the order of their publication, processes that come and go.
+//! The reading end of the stream: chunks in the order of their publication, processes that begin and end.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
@@ -27,7 +27,7 @@ mod images;
 mod poll;
 mod vanished;
 
-/// How often processes are looked at, and how long a wait without news lasts.
+/// Interval at which processes are polled, and longest wait for a chunk.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// How long a child that nobody knows may take to open its ring.
 const UNBORN: Duration = Duration::from_secs(3);
@@ -35,13 +35,13 @@ const UNBORN: Duration = Duration::from_secs(3);
 /// How the program ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Exit {
-    /// With this status.
+    /// It exited with this status.
     Code(i32),
     /// Killed by this signal.
     Signal(i32),
 }
 
-/// What a finished recording was.
+/// Summary of a finished recording.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// How the command itself ended (its children are in the stream).
@@ -52,7 +52,7 @@ pub struct Report {
     pub counts: Counts,
     /// Process images that ended in a regular way and whose counts agreed with the recorder's own.
     pub verified: u32,
-    /// Process images that vanished (killed); all they had recorded was recovered.
+    /// Process images that ended without an end record (killed); all they had recorded was recovered.
     pub lost: u32,
     /// User and system time of the recorder and the program in it, and of all their children.
     pub cpu: Duration,
@@ -77,19 +77,19 @@ pub struct Recorder {
     next_place: u64,
     next_asid: u32,
     last_poll: Instant,
-    /// Since when only unknown children are alive.
+    /// Time since which only children of unknown process ids are alive.
     unborn_since: Option<Instant>,
     counts: Counts,
     verified: u32,
     lost: u32,
     signals: Watch,
-    /// Since when the program is asked to end.
+    /// Time of the request to end.
     interrupted: Option<Instant>,
     /// [`Options::grace`].
     grace: Duration,
     killed: bool,
     failed: bool,
-    // Last, so that it goes last.
+    // Last, so that it is dropped last.
     dir: RunDir,
 }
 
@@ -130,7 +130,7 @@ impl Recorder {
             failed: false,
             dir,
         };
-        // A signal that came before the program did not reach it.
+        // A signal that came before the program started did not reach it.
         if recorder.signals.take().0 > 0 {
             recorder.interrupt();
         }
@@ -159,7 +159,7 @@ impl Recorder {
             self.close();
         }
         let exit = self.wait()?;
-        // The program may have ended of an interrupt before anybody looked.
+        // The program may have ended by an interrupt that was not polled yet.
         if self.signals.take().0 > 0 {
             self.interrupted.get_or_insert_with(Instant::now);
         }
@@ -192,7 +192,7 @@ impl Recorder {
         }
     }
 
-    /// Ends everything: the stream is not read any more.
+    /// Ends the program: the stream is not read any more.
     fn close(&mut self) {
         self.control.u32(control::CLOSED).store(1, Ordering::SeqCst);
         for p in self.live.values_mut() {

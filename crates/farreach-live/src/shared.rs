@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
 
-/// A file mapped for reading and writing, seen as words that others change at any time.
+/// A file mapped for reading and writing, as words that other processes may change at any time.
 pub struct Shared {
     base: NonNull<u8>,
     len: usize,
@@ -59,7 +59,7 @@ impl Shared {
         unsafe { AtomicU64::from_ptr(self.at(offset, 8, 8).cast()) }
     }
 
-    /// Takes `count` words out of a chunk that is the reader's: copies them and leaves zeros.
+    /// Takes `count` words out of a chunk that belongs to the reader: copies them and leaves zeros.
     pub fn take_words(&self, offset: usize, count: usize) -> Vec<u64> {
         let from: *mut u64 = self.at(offset, 8 * count, 8).cast();
         let mut words = Vec::with_capacity(count);
@@ -82,7 +82,7 @@ impl Shared {
     /// Sleeps until woken, but not if the word at `offset` is no longer `value`, and not longer than `patience`.
     pub fn wait(&self, offset: usize, value: u32, patience: Duration) {
         let time = libc::timespec { tv_sec: patience.as_secs() as i64, tv_nsec: i64::from(patience.subsec_nanos()) };
-        // SAFETY: the word is in bounds and the time lives through the call. Every outcome means: look again.
+        // SAFETY: the word is in bounds and the time is valid during the call. Callers check again after every outcome.
         unsafe { libc::syscall(libc::SYS_futex, self.at(offset, 4, 4), libc::FUTEX_WAIT, value, &raw const time) };
     }
 }

@@ -1,20 +1,20 @@
 //! Interrupts (Ctrl-C, termination, the end of the terminal) while a program is being recorded.
 //!
-//! A terminal sends its Ctrl-C to the program too, so nothing is lost by letting the program end in its own way. What
-//! comes from another process (`kill`) reached farreach alone and is passed on.
+//! A terminal sends its Ctrl-C to the program too, which may end in its own way. A signal from another process (`kill`)
+//! reached farreach alone and is passed on.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 static RECEIVED: AtomicU32 = AtomicU32::new(0);
 static TO_FORWARD: AtomicU32 = AtomicU32::new(0);
-/// Since the outermost watch began.
+/// Signals since the outermost watch began.
 static ALL: AtomicU32 = AtomicU32::new(0);
 static FIRST: AtomicU32 = AtomicU32::new(0);
 /// How many watches there are, and what was in force before the first.
 static WATCHES: Mutex<(u32, Vec<(libc::c_int, libc::sigaction)>)> = Mutex::new((0, Vec::new()));
 
-/// Signals that end farreach, whatever it is doing: it has had two to end well.
+/// Number of signals at which farreach ends at once: the first two let it finish its files.
 const ENOUGH: u32 = 3;
 
 extern "C" fn note(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
@@ -38,9 +38,9 @@ fn watches() -> MutexGuard<'static, (u32, Vec<(libc::c_int, libc::sigaction)>)> 
     WATCHES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// While it lives, SIGINT, SIGTERM and SIGHUP are noted instead of ending farreach. There may be several: a command
-/// watches from before it makes its first file until its last is whole, a recorder as long as its program runs, and
-/// recorders may run on several threads. What was in force before the first is in force again after the last.
+/// Until it is dropped, SIGINT, SIGTERM and SIGHUP are recorded instead of ending farreach. Watches may be nested, also
+/// on several threads: a command watches from before it makes its first file until its last is whole, a recorder as long
+/// as its program runs. After the last, the handlers from before the first are in force again.
 pub struct Watch(());
 
 impl Watch {
@@ -129,7 +129,7 @@ pub fn lock(file: &std::fs::File) -> std::io::Result<()> {
     if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
-/// Makes a file so long that is shorter, with memory behind all of it.
+/// Extends a file to this length, with memory reserved for all of it.
 pub fn reserve(file: &std::fs::File, bytes: u64) -> std::io::Result<()> {
     use std::os::fd::AsRawFd;
     if file.metadata()?.len() >= bytes {
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_watch_inside_another_loses_no_signal() {
-        // What runs in the background ignores some, and what is ignored a watch leaves alone.
+        // Background processes ignore some signals, and a watch leaves ignored signals alone.
         for signal in [libc::SIGINT, libc::SIGTERM] {
             // SAFETY: plain system call.
             assert_ne!(unsafe { libc::signal(signal, libc::SIG_DFL) }, libc::SIG_ERR);

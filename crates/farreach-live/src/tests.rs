@@ -1,4 +1,4 @@
-//! The two halves of the stream agree on its numbers, and damaged streams are refused, never believed.
+//! Recorder and reader agree on the numbers of the stream, and damaged streams are refused.
 
 use farreach_types::addr::Asid;
 use farreach_types::event::{Access, Backing, Batch, Blocks, Item, Kind, MAX_SPREAD, OP_BIT, Op};
@@ -202,12 +202,12 @@ fn references_share_an_address_word() {
 /// Before the shared word is written, between its two references, and behind them.
 #[test]
 fn a_cut_block_keeps_what_it_needs_of_shared_words() {
-    // Where it faults, the words of the block, what ran of it, its words.
+    // Where it faults, the words of the block, the instructions that ran, their words.
     type Case<'a> = (u64, [u64; 2], &'a [u64], &'a [u64]);
     let cases: [Case<'_>; 5] = [
         (0x1000, [0, 0], &[], &[]),
         (0x1004, [0x9000, 0], &[0x1000], &[]),
-        // The only reference left of its word: the word is its address.
+        // The only remaining reference of its word: the word is its address.
         (0x1008, [0x9000, 0xa000], &[0x1000, 0x1004, 0x9008], &[0x9008]),
         (0x100c, [0x9000, 0xa000], &[0x1000, 0x1004, 0x9008, 0x1008, 0xa000], &[0x9008, 0xa000]),
         // A word of value 0 looks like one that was not written.
@@ -255,7 +255,7 @@ fn a_torn_chunk_gives_its_complete_blocks() {
     }
 }
 
-/// As many as fit: no field of what is added up runs into the next.
+/// With as many blocks as fit, no field of the sum overflows into the next.
 #[test]
 fn a_chunk_of_the_largest_blocks_is_counted() {
     let instrs = layout::BLOCK_INSTRS;

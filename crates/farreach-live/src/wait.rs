@@ -25,8 +25,8 @@ pub fn wait(pid: u32) -> io::Result<(ExitStatus, Duration)> {
     }
 }
 
-/// Whether a child has ended with a status of its own, not of a signal. It stays to be waited for, and its process id
-/// stays its own.
+/// Whether a child has exited, not been killed by a signal. It remains to be waited for, so its process id is not
+/// reused.
 pub fn has_exited(pid: u32) -> bool {
     // SAFETY: all-zero is a valid siginfo, which the kernel may overwrite.
     unsafe {

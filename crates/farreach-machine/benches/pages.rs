@@ -1,6 +1,8 @@
-//! Speed of the page-size study. `cargo bench --bench pages [-- FILE [MILLIONS]]`: the first so many million references
-//! of a trace in memory (by default 200, of a generated program), through the seven sizes of the study and through all
-//! ten. The unit is a plain loop that only reads the words; the first figure of each row is its ratio to that loop.
+//! Speed of the page-size study.
+//!
+//! `cargo bench --profile release -p farreach-machine --bench pages [-- FILE [MILLIONS]]`: the first MILLIONS million references of a trace in memory (by default 200, of a generated program), through the seven sizes
+//! of the study and through all ten. The unit is a plain loop that only reads the words; the first figure of each row
+//! is its ratio to that loop.
 
 use farreach_machine::{Options, PAGE_SIZES, PageLab};
 use farreach_trace::{generate, open_trace};
@@ -37,6 +39,9 @@ fn best<R>(mut f: impl FnMut() -> R) -> f64 {
 }
 
 fn main() {
+    if cfg!(debug_assertions) {
+        panic!("cargo bench --profile release: the profile bench has the debug checks");
+    }
     let args: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
     let millions: u64 = args.get(1).map_or(200, |m| m.parse().expect("a number of million references"));
     let batches = load(args.first(), millions * 1_000_000);

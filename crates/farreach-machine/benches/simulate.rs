@@ -1,7 +1,8 @@
-//! Speed of the loop. `cargo bench --bench simulate [-- FILE [MILLIONS [NAME]]]`: the first so many million references
-//! of a trace in memory (by default 200, of a generated program), through the designs of T94; `NAME` picks rows by a
-//! part of their name, or is a machine with keys. A reference is one fetch, load or store. The unit is a plain loop
-//! that only reads the words; the first figure of each row is its ratio to that loop.
+//! Speed of the loop.
+//!
+//! `cargo bench --profile release -p farreach-machine --bench simulate [-- FILE [MILLIONS [NAME]]]`: the first MILLIONS million references of a trace in memory (by default 200, of a generated program), through the designs of
+//! T94; NAME selects rows by a part of their name, or is a machine with keys. A reference is one fetch, load or store.
+//! The unit is a plain loop that only reads the words; the first figure of each row is its ratio to that loop.
 
 use farreach_machine::{Lab, MachineSpec, Options, PAGE_SIZES, PageLab};
 use farreach_trace::{generate, open_trace};
@@ -10,7 +11,7 @@ use std::hint::black_box;
 
 const FIVE: [&str; 5] = ["t94/single", "t94/superpage", "t94/partial", "t94/complete", "t94/set-associative"];
 
-/// What the papers about large memories compare, each with the operating system it needs.
+/// The machines of the papers about large memory, each with the operating system it needs.
 const SIX: [&str; 6] = ["rmm15/4k", "rmm15/thp", "ds13/1g", "rmm15/clustered", "ds13/segment", "rmm15/range"];
 
 fn lab(machines: &[&str]) -> Lab {
@@ -33,7 +34,7 @@ fn load(file: Option<&String>, references: u64) -> Vec<Batch> {
     batches
 }
 
-/// Seconds this thread has run, so that what else the machine does counts little.
+/// CPU seconds of this thread, so that other load counts little.
 fn clock() -> f64 {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
     let ns: u64 = stat.split_whitespace().next().and_then(|n| n.parse().ok()).expect("nanoseconds on a processor");
@@ -50,6 +51,9 @@ fn best<R>(mut f: impl FnMut() -> R) -> f64 {
 }
 
 fn main() {
+    if cfg!(debug_assertions) {
+        panic!("cargo bench --profile release: the profile bench has the debug checks");
+    }
     let args: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
     let millions: u64 = args.get(1).map_or(200, |m| m.parse().expect("a number of million references"));
     let batches = load(args.first(), millions * 1_000_000);

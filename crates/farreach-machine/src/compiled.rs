@@ -1,5 +1,5 @@
-//! Blocks in the form that the loop uses: page of the fetches, references, counts. Small, because a program's blocks
-//! compete for the caches.
+//! Blocks in the form that the loop uses: page of the fetches, references, counts. They are small, because the blocks
+//! of a program compete for the caches of the host.
 
 use super::filter::{self, NEVER_FILTERED};
 use farreach_types::addr::BASE_SHIFT;
@@ -53,15 +53,15 @@ impl HotRef {
     }
 }
 
-/// At least [`PAGE`] if a reference to this address, of `past` bytes and one, touches two pages or more. These numbers
-/// can be or-ed.
+/// At least [`PAGE`] if a reference of `past + 1` bytes to this address touches two pages or more. Such numbers can be
+/// or-ed.
 #[inline(always)]
 fn reach(addr: u64, past: u64) -> u64 {
     (addr & (PAGE - 1)) + past
 }
 
-/// An execution of a block that fetches from one page (of a canonical address) or not at all, has no more of anything
-/// than a byte can count, and no reference of more than 128 bytes. Others are rare, and taken reference by reference.
+/// An execution of a block that fetches from one page (of a canonical address) or not at all, whose counts fit a byte
+/// each, and without references of more than 128 bytes. Other blocks are rare, and taken reference by reference.
 #[derive(Clone, Copy)]
 pub(super) struct Hot<'a> {
     /// The page it fetches from.
@@ -75,7 +75,7 @@ pub(super) struct Hot<'a> {
 }
 
 impl Hot<'_> {
-    /// Instructions, or references if they are more: at least what it counts against a limit.
+    /// Instructions, or references if they are more: at least its count against a limit.
     #[inline(always)]
     pub fn limit_count(&self) -> u64 {
         u64::from(self.instrs).max(self.refs.len() as u64)
@@ -85,15 +85,16 @@ impl Hot<'_> {
 /// Address words that [`Quick`] describes.
 pub(super) const INLINE_WORDS: usize = 4;
 
-/// All that the fast path needs of a block, in a quarter of a cache line: a program has more blocks than fit the
-/// nearest caches. So it says as well where its references are, for when it is not filtered.
+/// All data that the fast path needs of a block, in a quarter of a cache line, since a program has more blocks than fit
+/// the nearest caches. It also has the place of the references, for blocks that are not filtered.
 #[derive(Clone, Copy)]
 #[repr(align(16))]
 pub(super) struct Quick {
-    /// The page it fetches from, [`NEVER_FILTERED`] if it does not fetch, in the upper bits, and below where its
-    /// references begin, or [`NO_REFS`].
+    /// In the upper bits the page it fetches from, [`NEVER_FILTERED`] if it does not fetch; below, the place of its
+    /// references, or [`NO_REFS`].
     page_and_refs: u64,
-    /// What its address words are for; if they are more than these, where that is said: see [`Compiled::all_of`].
+    /// Its address words, as in [`reach`]; if they are more than fit, their place in a separate array: see
+    /// [`Compiled::all_of`].
     pub first: [QuickWord; INLINE_WORDS],
     /// Instructions.
     pub instrs: u8,
@@ -103,7 +104,7 @@ pub(super) struct Quick {
     pub stores: u8,
 }
 
-/// Bits for where references begin. The others hold the page of any canonical address of 48 bits, of either half.
+/// Bits for the place of the references. The others hold the page of any canonical address of 48 bits, of either half.
 const REFS_BITS: u32 = 28;
 /// No place for references.
 const NO_REFS: usize = (1 << REFS_BITS) - 1;
@@ -123,15 +124,15 @@ impl Quick {
     pub fn vpn(&self) -> u64 {
         (self.page_and_refs as i64 >> (REFS_BITS - BASE_SHIFT)) as u64 >> BASE_SHIFT
     }
-    /// Where its references begin, unless it is no [`Hot`].
+    /// The place of its references, if it is a [`Hot`].
     #[inline(always)]
     fn refs_at(&self) -> Option<usize> {
         let at = self.page_and_refs as usize & NO_REFS;
         (at != NO_REFS).then_some(at)
     }
 
-    /// `None` for a block that is no [`Hot`]. Its references begin at `refs_at`; what does not fit is appended to
-    /// `all`.
+    /// `None` for a block that is no [`Hot`]. Its references begin at `refs_at`; address words that do not fit are
+    /// appended to `all`.
     fn of(block: &Block, refs_at: usize, all: &mut Vec<QuickWord>) -> Option<Quick> {
         let vpn = fetch_page(block)?;
         let mut words = vec![QuickWord(0); block.words()];
@@ -168,9 +169,9 @@ fn fetch_page(block: &Block) -> Option<u64> {
     block.instrs.iter().all(inside).then_some(vpn)
 }
 
-/// The references of one address word for the fast path: the bytes that they reach, less one, and above them whether
-/// there is a store. They are as good as one reference: what is filtered for stores is filtered for loads, and where
-/// they reach into another page the fast path leaves the block alone.
+/// The references of one address word for the fast path: the number of bytes that they span, less one, and a bit above
+/// it that says whether one is a store. They count as one reference: a page that is filtered for stores is filtered for
+/// loads, and blocks whose references span two pages do not take the fast path.
 #[derive(Clone, Copy)]
 pub(super) struct QuickWord(u8);
 
@@ -229,7 +230,7 @@ impl Compiled {
             let mut is = QuickWord(0);
             let alone = is.add(&DataRef { offset: 0, ..*r });
             debug_assert!(alone.is_some(), "its word took it with its offset");
-            // None is larger than what the block could be quick with.
+            // The fast path does not take blocks beyond these limits.
             HotRef { is, after: r.after as u8, word: r.word as u8, offset: r.offset as u8 }
         }));
         if self.quick.len() <= at {
@@ -240,20 +241,20 @@ impl Compiled {
         Ok(())
     }
 
-    /// The block with this id for the fast path; never filtered if that must leave it alone, `None` if that is certain
-    /// of all from it on.
+    /// The block with this id for the fast path, marked as never filtered if that must not take it; `None` if that must
+    /// take no block from this id on.
     #[inline(always)]
     pub fn quick(&self, id: u32) -> Option<&Quick> {
         self.quick.get(id as usize)
     }
-    /// What the address words are for of a block that has more than [`INLINE_WORDS`].
+    /// The address words of a block that has more than [`INLINE_WORDS`].
     #[inline(always)]
     pub fn all_of(&self, quick: &Quick) -> &[QuickWord] {
         let at = u32::from_ne_bytes(quick.first.map(|word| word.0)) as usize;
         &self.all[at..][..quick.words.into()]
     }
 
-    /// What `words[at]` executes. `None` if that is no [`Hot`], or no execution as it should be.
+    /// The block that `words[at]` executes. `None` if it is no [`Hot`], or no valid execution.
     #[inline(always)]
     pub fn hot<'a>(&'a self, words: &'a [u64], at: usize) -> Option<Hot<'a>> {
         let (&word, behind) = words.get(at..)?.split_first()?;
@@ -278,7 +279,7 @@ mod tests {
         assert_eq!((size_of::<Quick>(), size_of::<HotRef>()), (16, 4));
     }
 
-    /// The page of a block of one instruction, where the fast path takes it.
+    /// The page of a block of one instruction, if the fast path takes it.
     fn page_of(pc: u64) -> Option<u64> {
         let mut compiled = Compiled::default();
         let before =

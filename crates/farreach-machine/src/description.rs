@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::path::Path;
 use toml::de::DeTable;
 
-/// Most bytes of a file that describes a machine: a thousand times what one needs, and little where the file is
-/// something else.
+/// Most bytes of a file that describes a machine: a thousand times the usual size, so that little memory is taken by a
+/// wrong file.
 const MOST_BYTES: u64 = 1 << 20;
 /// Most characters of a line in a message.
 const SHOWN: usize = 80;
@@ -17,17 +17,17 @@ pub(super) fn read(file: &str) -> Result<String, Error> {
     text_file::read(Path::new(file), MOST_BYTES).map_err(|source| Error::Io { file: file.to_owned(), source })
 }
 
-/// What a text says about a machine.
+/// The contents of a description.
 #[derive(Debug)]
 pub(super) struct Description {
-    /// One line for people.
+    /// One line for display.
     pub about: String,
     /// All other keys.
     pub keys: Map<String, Json>,
     pub lines: Lines,
 }
 
-/// On which line each key stands, from 1.
+/// The line of each key, from 1.
 #[derive(Debug)]
 pub(super) struct Lines(HashMap<String, usize>);
 
@@ -38,8 +38,8 @@ impl Lines {
         Lines(table.keys().map(|key| (key.get_ref().to_string(), line(key.span().start))).collect())
     }
 
-    /// A refusal, behind the line of the key that it is about unless an override `given` replaced that: refusals begin
-    /// with `key = value` or with `unknown key 'key'`.
+    /// An error with the line of its key in front, unless an override in `given` replaced that key: errors begin with
+    /// `key = value` or with `unknown key 'key'`.
     pub fn place(&self, what: String, given: &Map<String, Json>) -> String {
         let unknown = what.strip_prefix("unknown key '").and_then(|rest| rest.split_once('\''));
         let key =
@@ -66,20 +66,20 @@ pub(super) fn parse(text: &str) -> Result<Description, String> {
     Ok(Description { about, keys: table.into_iter().map(|(key, value)| (key, json(value))).collect(), lines })
 }
 
-/// In one line, whatever the file is: what the parser prints repeats the line to its end.
+/// An error of the parser in one line: its own message repeats the whole line, which may be long.
 fn refusal(text: &str, error: &toml::de::Error) -> String {
     let at = error.span().map_or(0, |span| span.start.min(text.len()));
     let before = &text[..(0..=at).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)];
     let start = before.rfind('\n').map_or(0, |at| at + 1);
     let place = format!("line {}, column {}", before.matches('\n').count() + 1, before[start..].chars().count() + 1);
     let line = text[start..].lines().next().unwrap_or("");
-    // What a terminal would obey is not shown.
+    // Control characters are replaced.
     let shown: String = line.chars().take(SHOWN).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
     let rest = if line.chars().nth(SHOWN).is_some() { "..." } else { "" };
     format!("TOML: {place}: {}, in '{shown}{rest}'", error.message().trim().replace('\n', ", "))
 }
 
-/// A value of TOML. What JSON has no form for stays the text that it was, so that whoever refuses it can show it.
+/// A value of TOML as JSON. A value without a JSON form stays text, so that the error that refuses it can show it.
 fn json(value: toml::Value) -> Json {
     match value {
         toml::Value::String(text) => text.into(),
@@ -93,8 +93,8 @@ fn json(value: toml::Value) -> Json {
     }
 }
 
-/// A value that a key resolved to, as TOML. That is how JSON writes it, but for numbers beyond those of TOML, which
-/// keys take as a text too, and for the one control character that JSON leaves as it is.
+/// The resolved value of a key, as TOML. This is its JSON text, except for numbers beyond those of TOML, which keys
+/// accept as a text too, and for the one control character that JSON does not escape.
 pub(super) fn toml(value: &Json) -> String {
     match value.as_u64() {
         Some(n) if i64::try_from(n).is_err() => format!("\"{n}\""),

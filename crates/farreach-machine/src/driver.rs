@@ -1,5 +1,5 @@
-//! What every laboratory does with its engines: batches go to all of them, on the caller's thread or on threads of
-//! their own, until the stream ends or the limit is reached.
+//! Runs the engines of a laboratory: batches go to all of them, on the caller's thread or on threads of their own,
+//! until the stream ends or the limit is reached.
 
 use super::options::Options;
 use super::tally::Progress;
@@ -59,7 +59,7 @@ impl<E: BatchEngine> Driver<E> {
         self.engines.first().is_some_and(BatchEngine::done)
     }
 
-    /// How far the simulation is.
+    /// Progress of the simulation.
     pub fn progress(&self) -> Progress {
         match &self.pool {
             Some(pool) => pool.progress(),

@@ -4,7 +4,7 @@
 //! Exactness rests on one observation: a block all of whose lookups are filtered for all designs changes nothing but
 //! counters. The fast path looks at a block as a whole and, if so, counts it. Any other block goes through
 //! [`Engine::plain_block`], reference by reference in program order; this defines what the laboratory computes. With
-//! `plain` everything runs that way and every lookup goes to every design: the tests compare the two.
+//! `plain` everything runs that way and every lookup goes to every design; the tests compare the two.
 
 mod events;
 mod lookup;
@@ -86,7 +86,7 @@ impl Engine {
 
     /// Simulates one batch.
     pub fn feed(&mut self, batch: &Batch) -> Result<(), Error> {
-        // The blocks are taken out, so that nothing of them need be copied while the rest changes.
+        // The blocks are moved out of `self`, so that they need not be copied while the rest changes.
         let mut compiled = std::mem::take(&mut self.compiled);
         let outcome = self.feed_blocks(&mut compiled, batch);
         self.compiled = compiled;
@@ -94,7 +94,8 @@ impl Engine {
     }
 
     fn feed_blocks(&mut self, compiled: &mut Compiled, batch: &Batch) -> Result<(), Error> {
-        // Nothing after the limit may have an effect: how much arrives there depends on the number of threads.
+        // Nothing after the limit may have an effect: how much of the stream arrives after it depends on the number of
+        // threads.
         if self.done() {
             return Ok(());
         }
@@ -168,9 +169,9 @@ impl Engine {
             if tags.mismatch(vpn, filter::FETCHES + fetch) != 0 {
                 break;
             }
-            // The word decides the branch, so the processor knows it early and can predict it as well as the program.
-            // Each branch knows where the next block begins: one common exit makes this loop take 1.1 of the time. A
-            // jump table for up to four addresses here makes it take 1.3.
+            // The branch depends on the word alone, so the processor resolves it early and predicts it as well as the
+            // program's own branches. Each branch computes the start of the next block: with one common exit this loop
+            // takes 1.1 times as long, with a jump table for up to four addresses 1.3 times.
             let behind = match many {
                 0 => Some(&rest[1..]),
                 1 => count_refs::<1>(tags, &mut times, quick, window).then(|| &rest[2..]),
@@ -198,7 +199,7 @@ impl Engine {
     /// filtered fetches among other filtered lookups does not matter.
     #[inline(always)]
     fn hot_block(&mut self, asid: Asid, hot: Hot) -> Result<(), Error> {
-        // Fetches so far, and the end of those known to be filtered. Any access of a design may end that.
+        // Fetches so far, and the end of those known to be filtered, which any access of a design resets.
         let (mut fetched, mut filtered_until) = (0, 0);
         for r in hot.refs {
             let addr = r.address(hot.addrs);
@@ -225,7 +226,7 @@ impl Engine {
     }
 
     /// Simulates the next fetches of a block before `until`, up to the first that is filtered. Returns the number of
-    /// fetches so far, and up to where they are known to be filtered.
+    /// fetches so far, and the end of the fetches that are known to be filtered.
     #[inline]
     fn simulate_fetches(&mut self, asid: Asid, hot: Hot, mut fetched: u32, until: u32) -> Result<(u32, u32), Error> {
         while fetched < until {

@@ -1,10 +1,10 @@
-//! The shortcut: which lookups would change nothing in which designs, and which the operating systems have nothing to
-//! do with.
+//! The filter of repeat hits: which lookups would change nothing in which designs, and need no service by the operating
+//! systems.
 //!
 //! A direct-mapped cache over the pages, one half for each side (fetch, data). A slot has two bit masks over the
-//! designs, one for fetches or loads, one for stores: a bit says that the design answers this lookup *quietly* (see
+//! designs, one for fetches or loads, one for stores: a bit says that the lookup is *filtered* for the design (see
 //! [`farreach_hw::tlb::filter`]): a hit that changes no state, so it need only be counted. Two more masks over the
-//! designs say that serving this lookup would change nothing in their operating systems, and that what these answer is
+//! designs say that serving this lookup would change nothing in their operating systems, whose answer is
 //! [`Filter::answer`]. Losing a bit is always safe, so conflicts and bulk clearing cost time, never exactness. The page
 //! numbers are those of one address space; a process switch empties the table.
 
@@ -20,10 +20,10 @@ use farreach_types::translation::{Attr, Pte};
 use prefetch_index::prefetch_index;
 use std::hint::select_unpredictable;
 
-/// Slots of each side. The fast path reads 128 KB of the table, and of that only what the program uses at the time.
+/// Slots of each side. The fast path reads 128 KB of the table at most, and only the slots of the pages in use.
 pub(super) const SLOTS: usize = SLOTS_PER_SIDE;
 
-/// The page of [`NOT_EXECUTED`]. Nothing may be counted for it, so it always goes reference by reference.
+/// The page of [`NOT_EXECUTED`]. No lookup may be counted for it, so its blocks go reference by reference.
 pub(super) const NEVER_FILTERED: u64 = NOT_EXECUTED >> BASE_SHIFT;
 
 /// Most designs one table serves.
@@ -74,8 +74,8 @@ const ANSWERS_PER_LINE: usize = 4;
 #[repr(align(64))]
 struct AnswerLine([PackedAnswer; ANSWERS_PER_LINE]);
 
-/// Where [`FastTags::mismatch`] finds a page: the slot of the page plus one of these. Loads and fetches are at the
-/// slots.
+/// Index of [`FastTags::mismatch`] for a page: its slot plus one of these. Those of loads and fetches are the slots
+/// themselves.
 pub(super) const LOADS: usize = 0;
 /// See [`LOADS`].
 pub(super) const FETCHES: usize = SLOTS;
@@ -90,8 +90,8 @@ fn slot_at(hash: usize, fetch: bool) -> usize {
 
 /// See the module.
 pub(super) struct Filter {
-    /// All that the fast path reads: by slot, the page if it is filtered for *every* design, else [`NO_PAGE`]. See
-    /// [`LOADS`].
+    /// The fast tags, all that the fast path reads: by slot, the page if it is filtered for *every* design, else
+    /// [`NO_PAGE`]. See [`LOADS`].
     tags: Box<[u64; 4 * SLOTS]>,
     /// Answers of the operating systems by system and slot, [`ANSWERS_PER_LINE`] systems together.
     answers: Box<[AnswerLine]>,
@@ -176,7 +176,7 @@ impl Filter {
         self.times_mut().replace(at, vpn).map(|(vpn, when)| (at >= SLOTS, Vpn(vpn), when))
     }
 
-    /// The answer of a system that has nothing to do for a lookup of the page in this slot.
+    /// The answer of a system that need not serve a lookup of the page in this slot.
     #[inline(always)]
     pub fn answer(&self, at: usize, system: usize) -> Touched {
         self.answers[system / ANSWERS_PER_LINE * 2 * SLOTS + at].0[system % ANSWERS_PER_LINE].into()
@@ -202,7 +202,7 @@ impl Filter {
         let entry = self.times_mut().entry_mut(at);
         entry.designs |= for_kind(designs, kind);
         let FilterEntry { vpn, designs, .. } = *entry;
-        // Without all bits the tag was not set before.
+        // The tag was set only if all bits were set.
         let tag = |kind| select_unpredictable(half(designs, kind) == self.full, vpn, NO_PAGE);
         let (loads, stores) = (tag(Kind::Load), tag(Kind::Store));
         self.tags[at % STORES] = loads;

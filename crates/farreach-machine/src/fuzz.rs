@@ -1,10 +1,11 @@
-//! What must hold for any description of a machine. The fuzzer `text` of `fuzz/` calls it; a panic is a finding.
+//! Properties that must hold for any description of a machine. The fuzzer `text` of `fuzz/` calls this; a panic is a
+//! finding.
 
 use super::MachineSpec;
 use farreach_os::dump;
 use farreach_os::frames::fragmentation;
 
-/// Text is refused as a machine, or describes one whose resolved keys describe it again; and so for the texts about
+/// A text is refused as a machine, or describes one whose resolved keys describe it again; likewise for the texts about
 /// memory.
 #[doc(hidden)]
 pub fn text(data: &[u8]) {

@@ -1,4 +1,4 @@
-//! A design or a machine with caches asked about a page table made by hand, for what the papers draw and work out: no
+//! A design or a machine with caches over a page table made by hand, for examples that the papers draw or work out: no
 //! operating system, no stream.
 
 use super::spec::MachineSpec;
@@ -41,8 +41,8 @@ impl PageTableView for OneFrame {
     }
 }
 
-/// What a machine of kind `softvm` counts while two processes write the same line of one page of memory in turn, so
-/// many times each: `shared`: their segments have the same identifier, else one of their own (SV97-9, SV97-17).
+/// The counts of a machine of kind `softvm` while two processes write the same line of one page of memory in turn,
+/// `turns` times each. `shared`: their segments have the same identifier, else one of their own (SV97-9, SV97-17).
 ///
 /// # Errors
 /// The description is not acceptable.

@@ -1,4 +1,4 @@
-//! What translates in a machine, and the keys that come with it.
+//! The translation hardware of a machine, and its keys.
 
 use farreach_cost as cost;
 use farreach_hw::system::{SYSTEMS, SystemKind};
@@ -20,12 +20,12 @@ pub(super) const SPLIT: Key = Key {
     about: "one TLB for fetches and one for data, each with `entries` entries, instead of a unified one",
 };
 
-/// What translates in a machine, as a registry knows it.
+/// The translation hardware of a machine, as a registry lists it.
 #[derive(Clone, Copy)]
 pub enum Hardware {
     /// A TLB by itself: of the references only their pages count.
     Tlb(&'static Design),
-    /// Caches and whatever translates behind or beside them: every reference counts.
+    /// Caches, and translation behind or beside them: every reference counts.
     System(&'static SystemKind),
 }
 
@@ -43,7 +43,7 @@ impl Hardware {
         }
     }
 
-    /// One line for people.
+    /// One line for display.
     pub fn about(&self) -> &'static str {
         match self {
             Hardware::Tlb(design) => design.about,
@@ -72,7 +72,7 @@ impl Hardware {
         keys
     }
 
-    /// What its misses cost.
+    /// The prices of its misses.
     pub(super) fn prices(&self) -> Vec<&'static Key> {
         match self {
             Hardware::Tlb(_) => cost::COST_KEYS.to_vec(),

@@ -21,7 +21,7 @@ pub(super) struct TlbInstance {
     pub main: Box<dyn Tlb>,
     /// Fetches, if split.
     pub fetch: Option<Box<dyn Tlb>>,
-    /// Where and when it missed.
+    /// Its misses over time and by region.
     pub profile: Profile,
     /// Its misses are walks, which [`super::lifetimes::RegionLifetimes`] counts by region.
     pub walks: bool,
@@ -48,7 +48,7 @@ impl TlbInstance {
         self.fetch.as_ref().filter(|_| kind == Kind::Fetch).unwrap_or(&self.main).probe(asid, vpn, kind)
     }
 
-    /// Passes lookups that were only counted on to its TLBs.
+    /// Passes filtered lookups on to its TLBs.
     #[inline]
     pub fn note_lookups(&mut self, asid: Asid, lookups: &[(bool, Vpn, u32)]) {
         for (tlb, [fetch, data]) in self.each() {
@@ -61,7 +61,7 @@ impl TlbInstance {
         }
     }
 
-    /// XC-3: what the design answers is what the page table says.
+    /// XC-3: the design answers as the page table does.
     pub fn check(&self, os: &Os, at: Lookup) {
         let truth = os.pte(at.asid, at.vpn).map(|p| Translation { pfn: p.pfn, attr: p.attr });
         let answer = self.probe(at.asid, at.vpn, at.kind);

@@ -1,4 +1,4 @@
-//! Many machines over one stream: what `run` and `sim` are made of.
+//! Many machines over one stream, for `run` and `sim`.
 
 mod any_engine;
 mod build;
@@ -38,7 +38,7 @@ impl Lab {
     /// Waits until every batch is simulated. Nothing can be fed after it.
     ///
     /// # Errors
-    /// What engines on threads of their own found, as [`Lab::feed`] says without such threads.
+    /// Errors of engines on threads of their own; without such threads [`Lab::feed`] returns them.
     pub fn finish(&mut self) -> Result<(), Error> {
         self.driver.finish()
     }
@@ -52,8 +52,9 @@ impl Lab {
     /// ignored. With [`Options::threads`] also if an engine has given up: [`Lab::finish`] says why.
     ///
     /// # Errors
-    /// [`Error::Trace`]: the batch is broken, a block that was never defined, say, or of a second stream.
-    /// [`Error::Simulation`]: a machine cannot go on, its memory is full, say.
+    /// [`Error::Trace`]: the batch is invalid, for instance executes a block that was never defined, or belongs to a
+    /// second stream.
+    /// [`Error::Simulation`]: a machine cannot go on, for instance because its memory is full.
     pub fn feed<'b>(&mut self, batch: impl Into<Cow<'b, Batch>>) -> Result<bool, Error> {
         self.driver.feed(batch.into())
     }
@@ -67,7 +68,7 @@ impl Lab {
         self.driver.run(source)
     }
 
-    /// How far the simulation is.
+    /// Progress of the simulation.
     pub fn progress(&self) -> Progress {
         self.driver.progress()
     }

@@ -1,13 +1,13 @@
-//! One operating-system policy with the designs that run on it, many times side by side over one stream of events.
+//! Machines, each a translation design on an operating-system policy, side by side over one stream of events.
 //!
 //! Owns descriptions of machines and presets ([`MachineSpec`], [`PRESETS`]), and the run itself ([`Lab`]): the loop
-//! over the stream, the filter of repeat hits in front of the designs, worker threads, and what is counted of the
-//! stream and of the program; also the page-size study ([`PageLab`]).
+//! over the stream, the filter of repeat hits in front of the designs, worker threads, and the counts of the stream and
+//! of the program; also the page-size study ([`PageLab`]).
 //!
 //! Must not know how a trace is stored or how a result is shown. The loop knows no design by name: it drives each
-//! through [`farreach_hw::tlb::Tlb`]; only the check of a description looks at keys of both layers together. What
-//! counts cost is asked of `farreach-cost` when the run is over. With every shortcut left out (`plain`) the counts are
-//! the same: the tests compare both ways.
+//! through [`farreach_hw::tlb::Tlb`]; only the check of a description looks at keys of hardware and operating system
+//! together. Costs are computed by `farreach-cost` after the run. Without any shortcut (`plain`) the counts are the
+//! same: the tests compare both ways.
 
 mod compiled;
 mod description;

@@ -1,8 +1,8 @@
 //! Lifetimes of the program's regions, and the regions into which TLB misses fall (RMM15-42). They follow from the
 //! events of the stream alone, so one record serves all machines.
 //!
-//! Memory is bounded by the regions that exist together. A region that is gone is remembered only while it may still
-//! turn out to have lived for more than 80 % of the time; all such regions were there together, in the middle of it.
+//! Memory is bounded by the regions that exist together. An ended lifetime is remembered only while it may still turn
+//! out to be more than 80 % of the time of its process; all such regions existed together, in the middle of that time.
 
 use farreach_types::addr::{Asid, BASE_SHIFT};
 use farreach_types::counts::{IdealSegment, LONG_LIVED_PERCENT};
@@ -11,12 +11,12 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
 
-/// A point or a length of time, as it passes for a program (AMB-92).
+/// A point or a length of time, measured in the program's progress (AMB-92).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Time {
     /// Instructions.
     pub instructions: u64,
-    /// Lookups: what there is to count where a stream has no instructions.
+    /// Lookups, for streams without instructions.
     pub lookups: u64,
 }
 
@@ -36,13 +36,13 @@ const STACK: Request = 1;
 struct Lifetime {
     born: Time,
     pages: u64,
-    /// It had another extent before.
+    /// Whether it had another extent before.
     resized: bool,
     /// Walks by design: fetches, and loads and stores.
     walks: Box<[[u64; 2]]>,
 }
 
-/// Pages of one request, up to `end`, with their region unless nobody may access them.
+/// Pages of one request, up to `end`, with their region unless they are inaccessible.
 struct Piece {
     end: u64,
     request: Request,
@@ -61,9 +61,9 @@ pub(super) struct RegionLifetimes {
     designs: usize,
     spaces: HashMap<Asid, Space, FixedState>,
     next: Request,
-    /// Long lives of processes that ended, by design.
-    settled: Vec<IdealSegment>,
-    /// The trace says what is mapped.
+    /// Long lifetimes of processes that ended, by design.
+    of_ended: Vec<IdealSegment>,
+    /// Whether the trace says what is mapped.
     mapped: bool,
 }
 
@@ -107,7 +107,7 @@ impl Space {
         }
     }
 
-    /// Removes the pages of a range. Returns what was there: first page, one past the last, request, whether
+    /// Removes the pages of a range. Returns the removed pieces: first page, one past the last, request, whether
     /// accessible.
     fn take(&mut self, designs: usize, (start, end): (u64, u64), now: Time) -> Vec<(u64, u64, Request, bool)> {
         let first = self.pieces.range(..=start).next_back().map_or(start, |(&s, _)| s);
@@ -118,7 +118,7 @@ impl Space {
             let Piece { end: to, request, lifetime } = self.pieces.remove(&at).expect("just listed");
             let open = lifetime.is_some();
             self.end_lifetime(lifetime, now);
-            // What is left begins a new life.
+            // The remainder begins a new lifetime.
             for (from, to) in [(at, start), (end, to)] {
                 if from < to {
                     let lifetime = open.then(|| Lifetime { resized: true, ..Lifetime::new(designs, now, to - from) });
@@ -130,7 +130,7 @@ impl Space {
         taken
     }
 
-    /// Puts pages in where none are, as one region with those of the same request on either side.
+    /// Inserts pages into a free range, as one region with adjacent pages of the same request.
     fn put(
         &mut self,
         designs: usize,
@@ -174,7 +174,8 @@ impl Space {
         }
     }
 
-    /// Moves pages, or makes a region longer or shorter. `fresh`: the request of what is there twice from now on.
+    /// Moves pages, or makes a region longer or shorter. `fresh`: the request of pages that are mapped twice from now
+    /// on.
     fn remap(&mut self, designs: usize, old: (u64, u64), new: (u64, u64), fresh: Request, now: Time) {
         let source = self.pieces.range(..old.1.max(old.0 + 1)).next_back().filter(|(_, p)| p.end > old.0);
         let Some((request, open)) = source.map(|(_, p)| (p.request, p.lifetime.is_some())) else { return };
@@ -195,15 +196,15 @@ impl Space {
         self.put(designs, tail, request, open, false, now);
     }
 
-    /// Adds up the regions that lived long, as of now.
+    /// Adds up the regions with long lifetimes, as of now.
     fn judge(&self, now: Time, into: &mut [IdealSegment]) {
         let time = now.since(self.born);
-        let living = self
+        let current = self
             .pieces
             .values()
             .filter_map(|p| p.lifetime.as_ref())
             .map(|lifetime| (now.since(lifetime.born), lifetime));
-        for (length, lifetime) in living.chain(self.ended.iter().map(|(length, lifetime)| (*length, lifetime))) {
+        for (length, lifetime) in current.chain(self.ended.iter().map(|(length, lifetime)| (*length, lifetime))) {
             if long(length, time) {
                 add(into, lifetime);
             }
@@ -226,8 +227,8 @@ fn pages(start: u64, len: u64) -> (u64, u64) {
 impl RegionLifetimes {
     /// An empty record for `designs` designs.
     pub fn new(designs: usize) -> RegionLifetimes {
-        let settled = vec![IdealSegment::default(); designs];
-        RegionLifetimes { designs, spaces: HashMap::default(), next: STACK + 1, settled, mapped: false }
+        let of_ended = vec![IdealSegment::default(); designs];
+        RegionLifetimes { designs, spaces: HashMap::default(), next: STACK + 1, of_ended, mapped: false }
     }
 
     fn fresh(&mut self) -> Request {
@@ -275,7 +276,7 @@ impl RegionLifetimes {
             }
             Op::End(_) => {
                 if let Some(space) = self.spaces.remove(&asid) {
-                    space.judge(now, &mut self.settled);
+                    space.judge(now, &mut self.of_ended);
                 }
             }
             Op::Define { .. }
@@ -295,10 +296,10 @@ impl RegionLifetimes {
         }
     }
 
-    /// The ideal segment of a design, if the run ended now; walks outside are left to those who know all walks. `None`
-    /// if the trace does not say what is mapped.
+    /// The ideal segment of a design, if the run ended now, without the walks outside, which the caller computes from
+    /// all walks. `None` if the trace does not say what is mapped.
     pub fn ideal(&self, design: usize, now: Time) -> Option<IdealSegment> {
-        let mut all = self.settled.clone();
+        let mut all = self.of_ended.clone();
         self.spaces.values().for_each(|space| space.judge(now, &mut all));
         self.mapped.then(|| all.swap_remove(design))
     }

@@ -1,4 +1,4 @@
-//! How much memory a system had in use in the course of a run (DS13-33).
+//! Memory in use over time (DS13-33).
 
 use super::profile::{FIRST_SLICE, MAX_SLICES};
 use farreach_os::{InUse, Os};
@@ -7,7 +7,7 @@ use farreach_types::counts::MemoryTimeline;
 /// Memory at the end of each of equal slices of the run, as many as a [`super::profile::Profile`] has.
 pub(super) struct MemoryProfile {
     slice: u64,
-    /// First lookup past the slice under way.
+    /// First lookup past the current slice.
     end: u64,
     samples: Vec<InUse>,
 }
@@ -17,8 +17,8 @@ impl MemoryProfile {
         MemoryProfile { slice: FIRST_SLICE, end: FIRST_SLICE, samples: Vec::new() }
     }
 
-    /// To be called before anything may change what is in use, with the number of lookups made until then: what is in
-    /// use now was so at the end of all slices that have ended.
+    /// To be called before the memory in use may change, with the number of lookups made until then: the present value
+    /// holds for the ends of all slices that have ended since the last call.
     #[inline(always)]
     pub fn before(&mut self, lookups: u64, os: &Os) {
         if lookups >= self.end {
@@ -30,7 +30,7 @@ impl MemoryProfile {
     fn sample(&mut self, lookups: u64, now: InUse) {
         while lookups / self.slice > MAX_SLICES as u64 {
             self.slice *= 2;
-            // Of two slices the end of the second is the end of both. One without its other half has not ended.
+            // Of two merged slices the end of the second is kept. A slice without its second half has not ended.
             self.samples = self.samples.chunks_exact(2).map(|pair| pair[1]).collect();
         }
         self.samples.resize((lookups / self.slice) as usize, now);
@@ -55,7 +55,7 @@ impl MemoryProfile {
 mod tests {
     use super::*;
 
-    /// DS13-33: whatever the slices come to be, each sample is what was in use at the end of its slice.
+    /// DS13-33: for any length of slices, each sample is the memory in use at the end of its slice.
     #[test]
     fn samples_are_what_was_in_use_at_the_ends_of_slices() {
         let mut memory_profile = MemoryProfile::new();

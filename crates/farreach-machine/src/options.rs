@@ -8,12 +8,13 @@ pub struct Options {
     pub limit: Option<u64>,
     /// Seed of everything random.
     pub seed: u64,
-    /// Without shortcuts: every design is asked at every lookup. Slow; for checking.
+    /// Without shortcuts: every lookup goes to every design. Slow; for checking.
     pub plain: bool,
-    /// Threads, the caller's with them; 0 and 1: only the caller's. With more it reads and others simulate, and
-    /// [`Lab::finish`](crate::Lab::finish) comes before results and entries. The result is the same on any number.
+    /// Threads, including the caller's; 0 and 1: only the caller's. With more threads, the caller's reads and the
+    /// others simulate, and [`Lab::finish`](crate::Lab::finish) must be called before results and entries. The result
+    /// is the same on any number.
     pub threads: usize,
-    /// With more threads: bytes of the stream that may wait for those that simulate. A source that is now faster than
-    /// they, now slower, keeps them at work if this is large. There is always some room; 0: no more.
+    /// With more threads: bytes of the stream that may wait for the simulating threads. If this is large, a source of
+    /// varying speed keeps them busy. There is always some room; 0: no more than that.
     pub ahead: u64,
 }

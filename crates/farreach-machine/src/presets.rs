@@ -11,7 +11,7 @@ pub struct Preset {
 }
 
 impl Preset {
-    /// What stands before the slash: a paper, mostly.
+    /// The part before the slash, usually a paper.
     fn group(&self) -> &'static str {
         self.name.split('/').next().unwrap_or(self.name)
     }
@@ -93,11 +93,12 @@ pub(super) fn named(text: &str) -> Vec<String> {
     }
 }
 
-/// Why there is no machine of this name, which are like it, and what is allowed.
+/// The error for an unknown machine: the names most like it, and what is allowed.
 pub(super) fn unknown(name: &str) -> String {
     let meant = did_you_mean(name, PRESETS.iter().map(|p| p.name));
     format!(
-        "no preset '{name}'{meant}{} `farreach machines` lists all presets; a group of them ({}) or a FILE.toml is allowed too",
+        "no preset '{name}'{meant}{} `farreach machines` lists all presets; a group of them ({}) or a FILE.toml is \
+         allowed too",
         if meant.is_empty() { ";" } else { "" },
         Preset::groups().join(", ")
     )

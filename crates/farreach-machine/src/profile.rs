@@ -1,4 +1,4 @@
-//! Where and when a design missed.
+//! Misses of a design over time and by region.
 
 use farreach_types::counts::{RegionMisses, Timeline};
 use farreach_types::event::Kind;

@@ -11,9 +11,9 @@ use farreach_types::params::Key;
 pub struct PartKeys {
     /// What kind of part it is.
     pub group: &'static str,
-    /// The key that selects it and its name there; none for what all of the group have.
+    /// The key that selects it and its name there; none for keys that all parts of the group have.
     pub selected_by: Option<(&'static str, &'static str)>,
-    /// One line for people.
+    /// One line for display.
     pub about: &'static str,
     /// Its keys, by name.
     pub keys: Vec<&'static Key>,

@@ -12,15 +12,15 @@ use farreach_types::params::{self, Allowed, Key, Params};
 use farreach_types::suggest::did_you_mean;
 use serde_json::{Map, Value as Json};
 
-/// How the name of a file ends that describes a machine.
+/// Extension of files that describe machines.
 const FILE: &str = ".toml";
 
-/// What a key that names a part accepts, and which of them may have been meant.
+/// The names that a key for a part accepts, and those most like the given one.
 fn one_of(given: &str, names: &[&str]) -> String {
     format!("one of {}{}", names.join(", "), did_you_mean(given, names.iter().copied()))
 }
 
-/// Where all keys of a machine are explained; or their names, if it has a design that the command does not know.
+/// The command that explains all keys of a machine; or their names, if its design is not known to the command.
 fn all_keys(refusal: &str, hardware: Hardware, placement: &str, keys: &[&Key]) -> String {
     let joint = if refusal.ends_with('?') { "" } else { ";" };
     let kind = hardware.kind();
@@ -38,13 +38,13 @@ fn all_keys(refusal: &str, hardware: Hardware, placement: &str, keys: &[&Key]) -
 pub struct MachineSpec {
     /// As the user wrote it; the name in the result.
     pub name: String,
-    /// One line for people.
+    /// One line for display.
     pub about: String,
-    /// What translates.
+    /// The translation hardware.
     pub hardware: Hardware,
     /// Every key, resolved.
     pub params: Params,
-    /// The description has a seed of its own.
+    /// Whether the description has a seed of its own.
     seeded: bool,
 }
 
@@ -53,8 +53,9 @@ impl MachineSpec {
     ///
     /// # Errors
     /// [`Error::Io`]: the file cannot be read, is larger than 1 MB, or is no UTF-8 text. [`Error::Config`]: there is no
-    /// preset of this name, or the description is refused, with key, value and what is allowed. What only the parts of
-    /// a machine can judge, entries in ways or memory in pages, is refused by [`Lab::new`](super::Lab::new).
+    /// preset of this name, or the description is refused, with key, value and what is allowed. Conditions that only
+    /// the parts of a machine check, such as entries that ways divide or memory in whole pages, are refused by
+    /// [`Lab::new`](super::Lab::new).
     pub fn parse(text: &str, seed: u64) -> Result<MachineSpec, Error> {
         let config = |what: String| Error::Config { machine: text.to_owned(), what };
         let (base, overrides) = MachineSpec::split(text);
@@ -78,8 +79,8 @@ impl MachineSpec {
         Some(MachineSpec::from_toml(text, &toml, overrides, 0))
     }
 
-    /// Reads several, each as in [`MachineSpec::parse`] or with the name of a group, which stands for all presets of
-    /// it: `ds13` or `all`, with overrides that go for each.
+    /// Reads several, each as in [`MachineSpec::parse`] or the name of a group, which stands for all its presets:
+    /// `ds13` or `all`, with overrides for each of them.
     ///
     /// # Errors
     /// The first of [`MachineSpec::parse`].
@@ -145,7 +146,7 @@ impl MachineSpec {
                 return Err(config(format!("the key '{}' is given twice", key.trim())));
             }
         }
-        // Nobody sees the lines of a preset.
+        // Line numbers of a preset are of no use to the user.
         let is_preset = PRESETS.iter().any(|p| p.name == MachineSpec::split(name).0);
         let config = |what: String| config(if is_preset { what } else { lines.place(what, &given) });
         let word = |key: &str, default: &str| {
@@ -166,7 +167,7 @@ impl MachineSpec {
             return Err(config(format!("placement = '{placement}' is not allowed: placement must be {names}")));
         }
         let keys = MachineSpec::keys(hardware, &placement);
-        // What the preset says of a part that an override replaced is of no use to the new part.
+        // Keys of the preset for a part that an override replaced do not fit the new part.
         if given.contains_key("kind") || given.contains_key("placement") {
             base.retain(|name, _| keys.iter().any(|k| k.name == name));
         }
@@ -187,7 +188,8 @@ impl MachineSpec {
     fn check_feedback(&self) -> Result<(), String> {
         let refuse = |with: &str, why: &str| {
             Err(format!(
-                "range_feedback = true is not allowed with {with}: {why}; it needs ranges = true, kind = range, walk_cost = fixed"
+                "range_feedback = true is not allowed with {with}: {why}; it needs ranges = true, kind = range, \
+                 walk_cost = fixed"
             ))
         };
         if !self.system_reads_counters() {
@@ -203,10 +205,10 @@ impl MachineSpec {
         }
     }
 
-    /// DS13-41: registers of a guest need a system that has something to put in them.
+    /// DS13-41: registers of a guest need a system that makes segments.
     fn check_guest(&self) -> Result<(), String> {
         let params = &self.params;
-        // What has no registers refuses by itself.
+        // Hardware without registers refuses the key itself.
         if !params.has(segment::SEGMENTS.name) || !["segment", "composed"].contains(&params.text(host::GUEST.name)) {
             return Ok(());
         }
@@ -247,7 +249,7 @@ impl MachineSpec {
         }
     }
 
-    /// The words that a key takes; none if it takes anything else.
+    /// The words that a key accepts; none if it is no choice of words.
     pub fn words(key: &Key) -> Vec<&'static str> {
         match key.allowed {
             Allowed::OneOf(words) => words.to_vec(),
@@ -264,8 +266,8 @@ impl MachineSpec {
         keys
     }
 
-    /// The resolved description as TOML: reading it again gives the same machine. A seed that nobody gave stands in a
-    /// comment, so that a run's own seed counts.
+    /// The resolved description as TOML: reading it again gives the same machine. A default seed is a comment, so that
+    /// the seed of a run applies.
     pub fn to_toml(&self) -> String {
         let mut text = format!("about = {}\n", description::toml(&self.about.as_str().into()));
         for (key, value) in self.params.as_json() {

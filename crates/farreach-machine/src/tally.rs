@@ -1,4 +1,4 @@
-//! What an engine counts for all designs together: references, lookups and the pages they touch.
+//! Counts of an engine for all designs together: references, lookups and the pages they touch.
 
 use super::lifetimes::Time;
 use farreach_types::addr::Asid;
@@ -8,7 +8,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use std::collections::BTreeSet;
 
-/// How far a run is, for progress displays.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Instructions so far.
@@ -17,7 +17,7 @@ pub struct Progress {
     pub references: u64,
 }
 
-/// What the loop counts for all designs together.
+/// Counts of the loop for all designs together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     /// References before splitting at page boundaries.
@@ -29,8 +29,8 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// What `--limit` counts: instructions, or references in a stream that has none. Blocks without instructions that
-    /// stand among others (the rest of an instruction that faulted, say) add nothing.
+    /// The count for `--limit`: instructions, or references in a stream that has none. Blocks without instructions
+    /// among others (such as the rest of an instruction that faulted) add nothing.
     #[inline]
     pub fn limit_count(&self) -> u64 {
         match self.references.fetch {
@@ -39,7 +39,7 @@ impl Tally {
         }
     }
 
-    /// How far the run is.
+    /// Progress of the run.
     pub fn progress(&self) -> Progress {
         Progress { instructions: self.references.fetch, references: self.references.total() }
     }
@@ -92,7 +92,8 @@ impl ProcessCounts {
         match op {
             Op::Start { .. } if self.ended.contains(&asid) => {
                 return Err(format!(
-                    "address space {} starts, but has ended before: it takes one stream; several in one are a trace::Chain",
+                    "address space {} starts, but has ended before: it takes one stream; several in one are a \
+                     trace::Chain",
                     asid.0
                 ));
             }
@@ -111,8 +112,8 @@ impl ProcessCounts {
         self.starts.max(1) + self.forks
     }
 
-    /// Threads: one for each process at least. No `ThreadStart` announces the one that forked; one announces again the
-    /// one that called exec.
+    /// Threads: at least one for each process. The thread that forked has no `ThreadStart` in the child; the thread
+    /// that called exec has another one.
     pub fn threads(&self) -> u64 {
         (self.threads + self.forks).saturating_sub(self.execs).max(self.processes())
     }

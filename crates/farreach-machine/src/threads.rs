@@ -1,4 +1,4 @@
-//! Which thread runs.
+//! The running threads.
 
 use farreach_types::addr::Asid;
 use farreach_types::event::Op;
@@ -10,11 +10,11 @@ use hashbrown::HashMap;
 pub(super) struct Threads(HashMap<Asid, u32, FixedState>);
 
 impl Threads {
-    /// An event: the thread that runs in the address space from now on, if that is news.
+    /// Handles an event; returns the thread that runs in the address space from now on, if it changed.
     pub fn follow(&mut self, asid: Asid, op: &Op) -> Option<u32> {
         match *op {
             Op::Switch { thread } => (self.0.insert(asid, thread) != Some(thread)).then_some(thread),
-            // The first to be announced is the one that has been running.
+            // The first thread announced is the one that has been running.
             Op::ThreadStart { thread } if !self.0.contains_key(&asid) => {
                 self.0.insert(asid, thread);
                 Some(thread)

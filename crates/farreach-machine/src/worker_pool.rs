@@ -13,21 +13,21 @@ use std::thread::JoinHandle;
 /// so it should not happen for each batch.
 const CHUNK_WORDS: usize = 1 << 16;
 
-/// Chunks that may wait for an engine, at least: so many that the reader need not wait for each one.
+/// Least number of chunks that may wait for an engine, so that the reader need not wait for each one.
 const MIN_QUEUED_CHUNKS: usize = 2;
 
-/// Chunks in this many bytes.
+/// Number of chunks in this many bytes.
 fn chunks_of(bytes: u64) -> usize {
     usize::try_from(bytes / (CHUNK_WORDS * size_of::<u64>()) as u64).unwrap_or(usize::MAX)
 }
 
-/// What an engine can do.
+/// The interface of an engine.
 pub(super) trait BatchEngine: Send + 'static {
     /// Simulates one batch.
     fn feed(&mut self, batch: &Batch) -> Result<(), Error>;
     /// The limit was reached: further batches would be ignored.
     fn done(&self) -> bool;
-    /// How far the simulation is.
+    /// Progress of the simulation.
     fn progress(&self) -> Progress;
 }
 

@@ -3,8 +3,8 @@
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// The seeds of a test of this many random cases. `FARREACH_TIMES=10` makes it ten times as many, which is what
-/// `make test-long` does; `FARREACH_SEED=7` runs one case alone, to look at a failure.
+/// The seeds of a test of this many random cases. `FARREACH_TIMES=10` multiplies them by ten, as `make test-long` does;
+/// `FARREACH_SEED=7` runs one case alone, to study a failure.
 pub fn seeds(cases: u64) -> std::ops::Range<u64> {
     let number = |name: &str| {
         let text = std::env::var(name).ok()?;

@@ -4,7 +4,7 @@
 //!
 //! * OF-1 A part is a 4 KB page that an event mapped and no later event unmapped, with protection, sharing and backing.
 //!   A large page is mapped while it has a part. An access is allowed if one of its parts allows it.
-//! * OF-2 `Map`: the large pages it touches that have no part outside it are mapped by it. The others stay as they are.
+//! * OF-2 `Map`: the large pages it touches that have no part outside it are mapped by it. The others are unchanged.
 //! * OF-3 `Unmap`, `DontNeed`: the large pages touched that have no part outside the range, also those without any
 //!   part.
 //! * OF-4 `Protect`: the same pages; then every large page touched gets the union.

@@ -10,11 +10,11 @@
 //! * [`os`]: address spaces, frames, reservation, promotion, copy-on-write as maps and scans;
 //! * [`fold`]: the events of a system with larger pages;
 //! * [`run`]: a trace through one operating system and one TLB;
-//! * [`dice`]: random choices for the streams that both sides get.
+//! * [`dice`]: random choices for the streams of both sides.
 //!
-//! Where the specification leaves something open, the numbered lists at the top of `tlb.rs`, `mmu.rs`, `os.rs`,
-//! `fold.rs` and `run.rs` say what was chosen (`OT-n`, `OM-n`, `OO-n`, `OF-n`, `OR-n`). They are the first place to
-//! look when implementation and oracle differ.
+//! Where the specification is open, the numbered lists at the top of `tlb.rs`, `mmu.rs`, `os.rs`, `fold.rs` and
+//! `run.rs` state the choices (`OT-n`, `OM-n`, `OO-n`, `OF-n`, `OR-n`). Look there first when implementation and oracle
+//! differ.
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "for tests only")]
 

@@ -15,11 +15,11 @@
 //! * OO-4 No free frame and no reserved frame: panic. There is no page replacement.
 //!
 //! Objects
-//! * OO-5 Objects: a file (by path, for all processes; object page = file page), which lives on if its last mapping is
-//!   replaced by another of the same file; each anonymous, stack or kernel `Map` its own; a heap `Map` continues the
-//!   object of the lowest heap region of the space, a stack `Map` that ends where a region of kind stack begins
-//!   continues that region's object, unless a page of the new mapping is mapped elsewhere already (moved there). Pages
-//!   of objects other than files are numbered by the virtual page of their first mapping.
+//! * OO-5 Objects: a file (by path, for all processes; object page = file page), which stays the same object if its
+//!   last mapping is replaced by another of the same file; each anonymous, stack or kernel `Map` its own; a heap `Map`
+//!   continues the object of the lowest heap region of the space, a stack `Map` that ends where a region of kind stack
+//!   begins continues that region's object, unless a page of the new mapping is mapped elsewhere already (moved there).
+//!   Pages of objects other than files are numbered by the virtual page of their first mapping.
 //! * OO-6 An object page is "inside the object" if some region of some space maps it. So the extent of a file is its
 //!   mapped part.
 //! * OO-7 Regions of XC-2 with the same object and the same distance between object page and virtual page count as one
@@ -38,7 +38,7 @@
 //!   mappings and moves do not change this (T94-58, AMB-7). The first fault to a region decides it for good: every
 //!   object page of it, inside the object or not, counts as decided. It does not matter whether the reservation was
 //!   made, failed because no group was free, or was not allowed (superpage mode, region not wholly inside the object).
-//!   A decided region never reserves again. This survives unmapping a part, as long as the object lives.
+//!   A decided region never reserves again. This survives unmapping a part, as long as the object exists.
 //! * OO-12 `failed_region_allocs` counts only first faults that were allowed to reserve and found no free group.
 //! * OO-13 Prefetch (disk file, if switched on) only with a reservation that succeeded: the other pages become busy at
 //!   once and are never in the reserved list. A later fault to one is a page fault, but not `reservations_honoured`,
@@ -92,11 +92,11 @@
 //! * OO-25 Advice: only `DontNeed` does something. Private pages leave the page table (anonymous ones lose their frame,
 //!   identity and contents, reserved frames stay reserved); shared pages leave the page table but stay with their
 //!   object.
-//! * OO-26 Remap: what was at the new place is unmapped first. Page table entries move with their frames; growth
-//!   extends the region in which the old range ended, with the same object (private memory whose next object pages are
-//!   mapped elsewhere gets a new object for the grown part); without a region there, nothing grows. Old length 0: all
-//!   of the new range maps what is at the old start. The old range is invalidated, and the new one. Same start: grown
-//!   or shrunk in place.
+//! * OO-26 Remap: the new place is unmapped first. Page table entries move with their frames; growth extends the region
+//!   in which the old range ended, with the same object (private memory whose next object pages are mapped elsewhere
+//!   gets a new object for the grown part); without a region there, nothing grows. Old length 0: all of the new range
+//!   maps the memory at the old start. The old range is invalidated, and the new one. Same start: grown or shrunk in
+//!   place.
 //! * OO-27 `dirty_pages`: base pages that go from clean to dirty at a store, the whole superpage at once. Fork copies
 //!   the dirty bits; a copied page starts clean, a page that gets WRITE back in place stays as it was; moved entries
 //!   keep theirs.
@@ -119,7 +119,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct OsConfig {
     /// log2 of the 4 KB pages in a base page. All pages and frames below are base pages.
     pub k: u32,
-    /// Frames; `None` without end.
+    /// Frames; `None`: unlimited.
     pub frames: Option<u64>,
     /// Two sizes: pages that the object must have, and frames that must stay free. `region` is the large size,
     /// `reserve` the classes.
@@ -184,7 +184,7 @@ impl OsConfig {
     }
 }
 
-/// What an object is.
+/// Kind of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Class {
     /// Heap, anonymous, stack, kernel.
@@ -237,7 +237,7 @@ struct Entry {
     frame: u64,
     attr: u8,
     order: u8,
-    /// A store must copy (or find out that it need not).
+    /// A store must copy, unless the frame has no other user.
     cow: bool,
     dirty: bool,
     /// A forbidden access was counted.
@@ -260,10 +260,10 @@ impl Space {
     }
 }
 
-/// What happened to translations.
+/// Changes of translations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum What {
-    /// They changed or went away.
+    /// They changed or were removed.
     Stale,
     /// They hold, but their superpage does not.
     Demoted,
@@ -299,7 +299,7 @@ pub struct PlainOs {
     large: BTreeSet<ObjectPage>,
     /// Reserved frames whose page this event unmapped.
     given_up: BTreeSet<u64>,
-    /// Freed by the event under way, where one event is several (OF).
+    /// Freed by the current event, where one event is several (OF).
     held: Option<BTreeSet<u64>>,
     fold: Fold,
     counts: OsCounts,
@@ -362,7 +362,7 @@ impl PlainOs {
     pub fn peaks(&self) -> Peaks {
         self.peaks
     }
-    /// Free, busy, reserved frames. Of unlimited memory, free ones below the highest frame ever looked at.
+    /// Free, busy, reserved frames. Of unlimited memory, free ones below the highest frame ever used.
     pub fn frames(&self) -> (u64, u64, u64) {
         (self.free.len() as u64, self.busy.len() as u64, self.reserved.len() as u64)
     }
@@ -379,7 +379,7 @@ impl PlainOs {
         let space = self.spaces.get(&asid);
         space.into_iter().flat_map(|s| &s.table).map(|(v, e)| (Vpn(*v), pte_of(e))).collect()
     }
-    /// Spaces that live.
+    /// Spaces that have not ended.
     pub fn spaces(&self) -> Vec<Asid> {
         self.spaces.keys().copied().collect()
     }

@@ -3,8 +3,8 @@
 //! * OR-1 One lookup per base page of the machine that an access touches, ascending (XC-1). For each page: the
 //!   operating system first (faults, invalidations), then the lookup, once. So a store to a copy-on-write page is one
 //!   lookup and at most one miss.
-//! * OR-2 The TLB is told of a switch at the first item (reference or event) of another space than the item before.
-//!   Events count because a process must run to unmap its memory.
+//! * OR-2 The TLB gets a switch at the first item (reference or event) of another space than the item before. Events
+//!   count because a process must run to unmap its memory.
 //! * OR-3 An `End` drops the TLB entries of the space (`invalidate_space`), not page by page. Exec: `End`, then a
 //!   `Start`.
 //! * OR-4 All other events change the TLB only by the changes that [`super::os`] names.
@@ -20,7 +20,7 @@ use farreach_types::event::{Access, Item, Kind, Op};
 use farreach_types::translation::PageTableView;
 use std::collections::BTreeSet;
 
-/// What to run.
+/// The configuration of a run.
 #[derive(Clone, Debug)]
 pub struct RunConfig {
     /// Hardware.

@@ -57,17 +57,17 @@ impl PlainTwoLevel {
         outcome
     }
 
-    pub fn tell(&mut self, f: impl Fn(&mut PlainTlb)) {
+    pub fn each_level(&mut self, f: impl Fn(&mut PlainTlb)) {
         f(&mut self.first);
         f(&mut self.second);
     }
 
     pub fn drop_space(&mut self, asid: Asid) {
-        self.tell(|tlb| tlb.drop_space(asid));
+        self.each_level(|tlb| tlb.drop_space(asid));
     }
 
     pub fn demote(&mut self, asid: Asid, pages: VpnRange) {
-        self.tell(|tlb| tlb.demote(asid, pages, &mut Unfiltered::default()));
+        self.each_level(|tlb| tlb.demote(asid, pages, &mut Unfiltered::default()));
     }
 
     pub fn counts(&self) -> TlbCounts {

@@ -1,16 +1,16 @@
-//! Where all frames are, for whoever checks that none is lost.
+//! Where all frames are, for checks that none is lost.
 
 use crate::os::Os;
 
-/// The frames of the memory by what they are, at one moment. Of a finite memory the sum of all but the first and the
-/// last is `total` and `foreign`.
+/// The frames of the memory by state, at one moment. In a finite memory the sum of all but the first and the last is
+/// `total` and `foreign`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Frames {
-    /// Frames there are; `None`: no end.
+    /// Number of frames; `None`: unlimited.
     pub total: Option<u64>,
-    /// Free for anybody; `None`: no end.
+    /// Free for any request; `None`: unlimited.
     pub free: Option<u64>,
-    /// Belong to others for ever (fragmentation).
+    /// Pinned: they belong to others all the time (fragmentation).
     pub pinned: u64,
     /// With contents.
     pub resident: u64,
@@ -20,7 +20,7 @@ pub struct Frames {
     pub set_aside: u64,
     /// Belong to others, and can be moved.
     pub others: u64,
-    /// Set aside although the allocator never had them.
+    /// Set aside, and never known to the allocator.
     pub foreign: u64,
 }
 

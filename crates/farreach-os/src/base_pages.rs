@@ -10,7 +10,7 @@
 //! * A page without parts (referenced, but never mapped) is affected when any part of it is covered.
 //! * A file that is mapped at two different offsets within a page is two objects: one frame cannot serve both.
 //! * mremap moves a page with its frame if the distance is a whole number of pages, old and new place have no page in
-//!   common, all parts of the page move, and no other part lives at the new place. Other parts are mapped anew, as new
+//!   common, all parts of the page move, and the new place has no other part. Other parts are mapped anew, as new
 //!   memory unless they belong to a file: data that a system would copy is faulted in again. Pages in both places stay
 //!   as they are.
 //! * What mremap adds continues the object of the page before it if all parts of that page are alike in backing and
@@ -27,11 +27,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A mapping or a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
-    /// Where: in 4 KB pages inside [`Parts`], in the system's own pages in a [`Step`].
+    /// Its pages: 4 KB pages inside [`Parts`], the system's own pages in a [`Step`].
     pub range: VpnRange,
     /// Protection.
     pub prot: Prot,
-    /// Stores are seen by others.
+    /// Whether it is shared (MAP_SHARED).
     pub shared: bool,
     /// What backs it. The offset in a file is that of the range's first byte. It wraps below 0 where the file begins
     /// inside the first page.
@@ -41,9 +41,9 @@ pub(super) struct Piece {
 /// An event in the system's own pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// A new mapping, in place of what was there.
+    /// A new mapping, which replaces others.
     Map(Piece),
-    /// Nothing is mapped there any more.
+    /// An unmapping.
     Unmap(VpnRange),
     /// mremap from the first range to the second.
     Remap(VpnRange, VpnRange),
@@ -175,7 +175,7 @@ impl Parts {
             let first = cover(more, k).start.max(cover(kept, k).end());
             self.grow(source, more, both(fresh, VpnRange::between(first, cover(more, k).end())), old.pages, k, steps);
         }
-        // Last, so that an object that is mapped elsewhere in the meantime survives.
+        // Last, so that an object that gets another mapping in between is not destroyed.
         steps.extend(left.into_iter().map(Step::Unmap));
         vec![old, new]
     }
@@ -237,7 +237,7 @@ impl Parts {
         self.pieces.range(first..range.end().max(first)).map(|(_, p)| p).filter(move |p| p.range.overlaps(&range))
     }
 
-    /// Takes the parts in `range` out, ascending.
+    /// Removes the parts in `range` and returns them, ascending.
     fn take(&mut self, range: VpnRange) -> Vec<Piece> {
         let hit: Vec<Vpn> = self.overlapping(range).map(|p| p.range.start).collect();
         let mut inside = Vec::new();

@@ -191,7 +191,7 @@ impl BusyFrames {
         }
     }
 
-    /// Panics unless the sums are right; for tests and debug builds.
+    /// Panics unless the sums are right. For tests and debug builds.
     pub fn check(&self) {
         let sum = |word: fn(&Chunk) -> u64| self.chunks.values().map(|c| u64::from(word(c).count_ones())).sum::<u64>();
         assert_eq!((sum(|c| c.busy), sum(|c| c.touched)), (self.len, self.touched));
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn behaves_as_a_table_of_counters() {
-        // Mappings, kept, touched.
+        // Mappings, cached, touched.
         let (mut busy, mut plain, mut x) = (BusyFrames::default(), BTreeMap::<u64, (u32, bool, bool)>::new(), 7u64);
         let mut below = |n: u64| {
             x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);

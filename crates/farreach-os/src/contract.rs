@@ -1,4 +1,4 @@
-//! What the system tells its callers: what a touch found, and what changed so that the hardware must follow.
+//! What the system returns to its callers: the result of a touch, and changes that the hardware must follow.
 
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::translation::Pte;
@@ -17,7 +17,7 @@ pub struct Change {
 /// Kinds of change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum What {
-    /// Unmapped, mapped to another frame, or with other attributes: forget the translations.
+    /// Unmapped, mapped to another frame, or with other attributes: the translations are invalid.
     Stale,
     /// Translations and attributes are unchanged, but a store must reach the system: a copy-on-write page of a region
     /// that became writable.
@@ -35,14 +35,14 @@ pub enum What {
     Segment,
 }
 
-/// Memory is full and nothing can be given up.
+/// Memory is full and no frame can be taken back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OutOfMemory {
     /// The page that could not be served.
     pub vpn: Vpn,
 }
 
-/// What a touch found.
+/// The result of a touch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Touched {
     /// The page table entry, present, after all faults are served.

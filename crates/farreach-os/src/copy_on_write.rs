@@ -10,8 +10,8 @@ use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 impl Os {
     /// A store to a copy-on-write page (T94-57). If the frame has no other user the process keeps it, otherwise it gets
     /// a copy in an ordinary frame. Either way the old translation is invalid, and a superpage around it is split,
-    /// unless no other process shares the superpage and the policy takes it over whole. All pages of a range may be
-    /// copied (F-3).
+    /// unless no other process shares the superpage and the policy keeps it whole for this process. All pages of a
+    /// range may be copied (F-3).
     pub(crate) fn copy_on_write(&mut self, asid: Asid, vpn: Vpn) -> Result<(), OutOfMemory> {
         self.memory.counts.protection_faults += 1;
         let region = self.region(asid, vpn);
@@ -47,8 +47,8 @@ impl Os {
         file_frame || self.memory.mappings(pfn) > 1
     }
 
-    /// Takes over a whole copy-on-write superpage that no other process shares any more, if the policy does as Linux
-    /// (`do_huge_pmd_wp_page`). Returns whether it did.
+    /// Makes a whole copy-on-write superpage that no other process shares any more writable, if the policy does as
+    /// Linux (`do_huge_pmd_wp_page`). Returns whether it did.
     fn own_superpage(&mut self, asid: Asid, vpn: Vpn, region: &Region) -> bool {
         let table = &mut self.spaces[asid.0 as usize].table;
         let order = table.get(vpn).expect("only mapped pages are copied").order;

@@ -2,11 +2,12 @@
 //!
 //! A stream with references of a kernel maps it like other memory that the kernel provides: shared, at Linux's address
 //! ([`DIRECT_MAP`]). Page number and frame number differ by a constant. These frames are memory of the recorded
-//! machine, not memory that this system hands out. They are numbered from [`numbers::DIRECT_MAP`] on and are never
+//! machine, not memory that this system allocates. They are numbered from [`numbers::DIRECT_MAP`] on and are never
 //! allocated, freed or moved.
 //!
 //! A kernel maps all of it before anything runs, so a first touch is no fault and needs no frame. The page table gets
-//! the page at its first touch, with its neighbours in a leaf of `direct_map_page`, so that it grows with what is used.
+//! the page at its first touch, with its neighbours in a leaf of `direct_map_page`, so that it grows with the part in
+//! use.
 
 use crate::base_pages::Piece;
 use crate::contract::What;
@@ -39,7 +40,7 @@ impl Os {
         Some(Segment { base: pages.start, limit: pages.end(), pfn: Pfn(numbers::DIRECT_MAP) })
     }
 
-    /// After an event: tells the hardware if the direct map appeared, disappeared or changed its end.
+    /// After an event: reports to the hardware if the direct map appeared, disappeared or changed its end.
     pub(super) fn follow_direct_map(&mut self, asid: Asid) {
         let start = self.direct_start();
         let region = self.space(asid).regions.find(start).map(|r| (r.range, r.label));

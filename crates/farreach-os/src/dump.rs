@@ -1,4 +1,4 @@
-//! The mapping of a living process as text: what `farreach contiguity --dump` writes and the placement `mapping` reads.
+//! The mapping of a live process as text, which `farreach contiguity --dump` writes and the placement `mapping` reads.
 //!
 //! ```text
 //! # farreach mapping 2
@@ -29,7 +29,7 @@ pub const HUGE: u64 = 512;
 /// A mapping of a whole process.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Dump {
-    /// Which process: a comment for people.
+    /// A comment that names the process.
     pub source: String,
     /// Its mappings, ascending.
     pub areas: Vec<Area>,

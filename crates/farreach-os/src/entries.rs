@@ -1,4 +1,4 @@
-//! Writing and clearing page table entries, with everything that counts them: frames, ranges, the promotion policy, the
+//! Writing and clearing page table entries, with all parts that count them: frames, ranges, the promotion policy, the
 //! segment.
 
 use crate::bits;

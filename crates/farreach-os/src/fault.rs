@@ -26,7 +26,7 @@ fn needs(kind: Kind) -> u8 {
 
 impl Os {
     /// A reference of `kind` to a page: serves the faults it causes, marks the page referenced and, for a store,
-    /// modified. What changed for the hardware is in [`Os::take_changes`].
+    /// modified. Changes for the hardware are in [`Os::take_changes`].
     #[inline]
     pub fn touch(&mut self, asid: Asid, vpn: Vpn, kind: Kind) -> Result<Touched, OutOfMemory> {
         if let Some(e) = self.spaces.get(asid.0 as usize).and_then(|s| s.table.get(vpn))
@@ -38,13 +38,13 @@ impl Os {
         }
         let result = self.touch_first(asid, vpn, kind);
         if result.is_err() {
-            // Making room may have dissolved ranges, though in vain.
+            // Making room may have dissolved ranges, even if it failed.
             self.sync_ranges(asid);
         }
         result
     }
 
-    /// A touch that changes something: the first touch, the first store, or a fault.
+    /// A touch that changes the state of a page: the first touch, the first store, or a fault.
     fn touch_first(&mut self, asid: Asid, vpn: Vpn, kind: Kind) -> Result<Touched, OutOfMemory> {
         if self.space(asid).table.get(vpn).is_none() && !self.segment_page(asid, vpn) && !self.direct_page(asid, vpn) {
             self.page_fault(asid, vpn, kind)?;

@@ -147,7 +147,7 @@ impl Os {
         self.change(asid, VpnRange::one(vpn), What::Stale);
     }
 
-    /// As [`Os::move_page`], without telling ranges and hardware.
+    /// As [`Os::move_page`], without reporting it to ranges and hardware.
     pub(super) fn change_frame(&mut self, asid: Asid, vpn: Vpn, to: Pfn) {
         let region = self.region(asid, vpn);
         let from = self.spaces[asid.0 as usize].table.update(vpn, |entry| std::mem::replace(&mut entry.pfn, to));

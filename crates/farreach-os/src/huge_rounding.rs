@@ -140,7 +140,7 @@ impl Os {
         joined
     }
 
-    /// Puts a region that was taken out back in as rest, with its pages.
+    /// Inserts a removed region again as rest, with its pages.
     fn make_rest(&mut self, asid: Asid, region: Region) {
         let (first, end) = (region.first_page, region.first_page + region.range.pages);
         let object: ObjectId = self.memory.objects.create(ObjectKind::Anonymous, None, true, 0);

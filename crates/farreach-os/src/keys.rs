@@ -34,7 +34,8 @@ pub(crate) const DIRECT_MAP_PAGE: Key = Key {
     name: "direct_map_page",
     default: "2M",
     allowed: Allowed::PageSize { min: 1 << 12, max: 1 << 30 },
-    about: "pages in which the kernel's direct map is mapped, in streams that have one (F-2); base pages where they do not fit",
+    about: "pages in which the kernel's direct map is mapped, in streams that have one (F-2); base pages where they do \
+            not fit",
 };
 
 /// The keys of an operating system with this placement policy.

@@ -12,13 +12,13 @@ pub(crate) const STACK: &str = "stack";
 pub(crate) const ANONYMOUS: &str = "anonymous";
 /// Shared anonymous memory.
 pub(crate) const SHARED: &str = "shared memory";
-/// What the kernel maps into a process: its own code and data (vdso, vvar).
+/// Mappings of the kernel in a process: its own code and data (vdso, vvar).
 pub(crate) const KERNEL: &str = "kernel-provided";
 /// The kernel's direct map.
 pub(crate) const DIRECT_MAP: &str = "direct map";
 /// A page that was referenced where nothing is mapped.
 pub(crate) const NOT_MAPPED: &str = "not mapped";
-/// The one region of a stream that never says what is mapped.
+/// The one region of a stream without map events.
 pub(crate) const WHOLE_SPACE: &str = "whole space";
 
 /// Region names, each once.
@@ -50,7 +50,7 @@ impl Labels {
         self.names.len() as u32 - 1
     }
 
-    /// Whether a region of this name is neither heap nor memory that was asked for: the system places and grows it.
+    /// Whether a region of this name is neither heap nor requested memory, but placed and grown by the system.
     pub fn is_stack_or_kernel(&self, label: u32) -> bool {
         [STACK, KERNEL].contains(&self.name(label))
     }

@@ -4,13 +4,13 @@
 //! program ([`Os::apply`]), serves its faults ([`Os::touch`]), and reports each [`Change`] that translation hardware
 //! must follow.
 //!
-//! It must not know any hardware: no TLB design, no cache, no cost. What it shares with hardware is the types of a
-//! translation (`farreach_types::translation`). An operating system that reads performance counters ([`Os::counted`])
-//! gets them as plain numbers.
+//! It must not know any hardware: no TLB design, no cache, no cost. It shares only the types of a translation with
+//! hardware (`farreach_types::translation`). An operating system that reads performance counters ([`Os::counted`]) gets
+//! them as plain numbers.
 //!
-//! Reading order: `contract.rs` (what callers see), `os.rs` (the parts), `events` (mmap, munmap, fork), `fault.rs` (a
-//! touch), [`placement`] (the policies that choose frames), [`frames`] (the allocators). Every other file is one
-//! mechanism.
+//! Reading order: `contract.rs` (the interface to callers), `os.rs` (the parts), `events` (mmap, munmap, fork),
+//! `fault.rs` (a touch), [`placement`] (the policies that choose frames), [`frames`] (the allocators). Every other file
+//! is one mechanism.
 
 mod account;
 mod base_pages;

@@ -57,20 +57,21 @@ pub struct Object {
     pub kind: ObjectKind,
     /// Name in the file index; `None` for anonymous memory.
     pub file: Option<File>,
-    /// Private anonymous memory: its pages die with their mapping. Others live until the last region is gone.
+    /// Private anonymous memory: its pages are freed with their mapping. Those of other objects stay until the last
+    /// region is gone.
     pub private: bool,
     /// Identity index: object page to frame.
     pub page_index: PageIndex,
-    /// How far the first mapper's virtual page numbers are from the object's page numbers (AMB-7): virtual = object +
+    /// Difference of the first mapper's virtual page numbers and the object's page numbers (AMB-7): virtual = object +
     /// shift, wrapping.
     pub shift: u64,
-    /// Superpage-sized virtual groups that had their first fault; no second reservation as long as the object lives
+    /// Superpage-sized virtual groups that had their first fault; no second reservation as long as the object exists
     /// (AMB-9).
     pub faulted_groups: HashSet<u64>,
     /// Virtual groups of pages whose frames were allocated as one large page (PS-5).
     pub large_groups: HashSet<u64>,
-    /// At which pages the number of regions that map the object changes, over all address spaces, and by how much. A
-    /// page is inside the object if some region maps it (T94-50 clips to this).
+    /// By page, the change of the number of regions that map the object, over all address spaces. A page is inside the
+    /// object if some region maps it (T94-50 clips to this).
     coverage: BTreeMap<u64, i64>,
     /// Regions, of all address spaces, that map it.
     pub mappers: u32,
@@ -166,7 +167,7 @@ impl Objects {
         self.all[id.0 as usize].as_mut().expect("a region names an object that is gone")
     }
 
-    /// A child's copy of a private object: it knows the same first faults and large pages, and has no frames.
+    /// A child's copy of a private object: it has the same first faults and large pages, and no frames.
     pub fn copy_for_fork(&mut self, id: ObjectId) -> ObjectId {
         let old = self.get(id);
         let (kind, shift, begun, large) = (old.kind, old.shift, old.faulted_groups.clone(), old.large_groups.clone());

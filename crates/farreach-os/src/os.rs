@@ -1,5 +1,5 @@
-//! [`Os`]: its parts, how it is built from a machine description, what can be asked of it. What it does at a touch or
-//! an event is in files of their own, one for each mechanism.
+//! [`Os`]: its parts, how it is built from a machine description, and its queries. Touches and events are in other
+//! files, one for each mechanism.
 
 use crate::collapse_queue::CollapseQueue;
 use crate::compaction::policy::Compaction;
@@ -87,7 +87,7 @@ impl Os {
             virtual_peak: 0,
             touched_pages: 0,
         };
-        // Before anything is set aside (DS13-13): what is wanted in one piece may need it.
+        // Before anything is set aside (DS13-13): contiguous memory may need compaction.
         os.tick();
         os.placement.set_up(&mut os.memory)?;
         Ok(os)
@@ -111,7 +111,7 @@ impl Os {
         VpnRange { start: Vpn(0), pages: 1 << (64 - self.shift) }
     }
 
-    /// Whether something changed since the last [`Os::take_changes`].
+    /// Whether there are changes since the last [`Os::take_changes`].
     #[inline]
     pub fn has_changes(&self) -> bool {
         !self.changes.is_empty()
@@ -139,7 +139,7 @@ impl Os {
         }
     }
 
-    /// What was counted.
+    /// The counters.
     pub fn counts(&self) -> OsCounts {
         let mut counts = self.memory.counts.clone();
         counts.populated_never_used += self.never_used_now();
@@ -157,7 +157,7 @@ impl Os {
         InUse { resident: self.memory.resident(), virtual_pages: self.virtual_pages }
     }
 
-    /// Memory used until now.
+    /// Memory over the whole run until now.
     pub fn memory_use(&self) -> MemoryUse {
         let bytes = |pages: u64| pages << self.shift;
         let peak = self.memory.peak();
@@ -186,12 +186,13 @@ impl Os {
         self.check_segments();
     }
 
-    /// A sentence about a full memory.
+    /// The error message for a full memory.
     pub fn explain(&self, e: OutOfMemory) -> String {
         let total = self.memory.alloc.total().map_or(0, |t| t << self.shift);
         let pinned = self.memory.alloc.pinned() << self.shift;
         format!(
-            "out of memory at page {:#x}: {} in use, {} pinned, of {}; give the key 'memory' a larger value or 'unlimited'",
+            "out of memory at page {:#x}: {} in use, {} pinned, of {}; give the key 'memory' a larger value or \
+             'unlimited'",
             e.vpn.0 << self.shift,
             Bytes(self.memory.resident() << self.shift),
             Bytes(pinned),

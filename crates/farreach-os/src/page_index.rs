@@ -1,5 +1,5 @@
-//! The page index of an object: which frame holds which of its pages. Consecutive pages in consecutive frames take no
-//! more room than one page, because eager paging, huge pages and segments make objects of terabytes.
+//! The page index of an object: which frame holds which of its pages. A run of consecutive pages in consecutive frames
+//! takes no more room than one page, since eager paging, huge pages and segments make objects of terabytes.
 
 use super::bits;
 use farreach_types::addr::Pfn;
@@ -192,7 +192,7 @@ mod tests {
         };
         for turn in 0..30_000 {
             let page = below(300);
-            // Mostly in step with the page, so that runs form, break and form again.
+            // Mostly frames in the order of pages, so that runs form, break and form again.
             let pfn = Pfn(if below(8) == 0 { below(1000) } else { 5000 + page });
             match below(10) {
                 0..5 => {

@@ -26,8 +26,8 @@ impl Os {
     }
 
     /// Takes back pages that were mapped together with others and never touched: they hold only zeros (F-7). Accessed
-    /// and modified bits do not show this, because eager paging sets them for all pages (AMB-97). This model knows what
-    /// a walk of a dissolved range would find out.
+    /// and modified bits do not show this, because eager paging sets them for all pages (AMB-97). This model has the
+    /// information that a walk of a dissolved range would collect.
     fn reclaim_unused(&mut self) -> bool {
         if self.reclaim == Reclaim::Never {
             return false;

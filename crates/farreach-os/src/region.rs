@@ -1,11 +1,11 @@
-//! The regions of an address space (XC-2): what is mapped where, with which protection and which object.
+//! The regions of an address space (XC-2): the mapped pages, their protection and their object.
 
 use super::object::ObjectId;
 use farreach_types::addr::{Vpn, VpnRange};
 use farreach_types::event::Prot;
 use std::collections::BTreeMap;
 
-/// What madvise said about superpages.
+/// Advice about superpages (madvise).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum HugeAdvice {
     /// Nothing.
@@ -22,11 +22,11 @@ pub enum HugeAdvice {
 /// A piece of address space with one protection and one object behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// Where.
+    /// Its pages.
     pub range: VpnRange,
     /// Protection.
     pub prot: Prot,
-    /// Stores are seen by every mapper of the object.
+    /// Whether it is shared (MAP_SHARED).
     pub shared: bool,
     /// The object that backs it.
     pub object: ObjectId,
@@ -77,7 +77,7 @@ impl Regions {
         self.by_start.range(first..range.end().max(first)).filter_map(|(_, r)| r.cut(range)).collect()
     }
 
-    /// Takes the pages of `range` out: returns the pieces that lay inside, ascending, each with the number of pieces of
+    /// Removes the pages of `range`: returns the pieces that lay inside, ascending, each with the number of pieces of
     /// its region (0 to 2) that stick out and stay.
     pub fn take(&mut self, range: VpnRange) -> Vec<(Region, u32)> {
         let first = self.by_start.range(..=range.start).next_back().map_or(range.start, |(s, _)| *s);
@@ -101,7 +101,7 @@ impl Regions {
         inside
     }
 
-    /// Adds a region where nothing is, joining it with neighbours that continue the same object with the same
+    /// Adds a region in a free range, joining it with neighbours that continue the same object with the same
     /// protection. Returns how many regions it was joined with.
     pub fn insert(&mut self, mut region: Region) -> u32 {
         self.pages += usable(&region);

@@ -1,4 +1,4 @@
-//! One address space: its page table, its regions, and what else the system keeps for a process.
+//! One address space: its page table, its regions, and further state of a process.
 
 use crate::base_pages::Parts;
 use crate::page_table::PageTable;
@@ -21,13 +21,13 @@ pub(crate) struct Space {
     pub segment: Option<Segment>,
     /// Its kernel's direct map, if it has one from the first page on.
     pub direct_map_pages: Option<VpnRange>,
-    /// Children that share the pages of what was a segment: until they end it stays paged (AMB-64).
+    /// Children that share the pages of a former segment, which stays paged until they end (AMB-64).
     pub paged_until_exit_of: Vec<Asid>,
     /// Path of its program.
     pub program: Option<Arc<str>>,
-    /// What events mapped, where base pages are larger than theirs.
+    /// The mappings in 4 KB pages, where base pages are larger.
     pub parts: Parts,
-    /// The trace says what is mapped. Otherwise one anonymous object fills the space.
+    /// Whether the trace says what is mapped. Otherwise one anonymous object fills the space.
     pub mapped_by_events: bool,
     /// The promotion policy's counts of mapped pages in aligned groups.
     pub populations: HashMap<(u32, u64), u32, FixedState>,

@@ -1,11 +1,11 @@
-//! Which command line finds the numbers of a table, or of one of its rows, again.
+//! The command lines that measure the numbers of a table, or of one of its rows, again.
 
 use crate::results::{ALIGNED, PAGE_SIZES, Request, Results, Set, THEN, What};
 use crate::study::Study;
 use farreach_types::addr::Bytes;
 use farreach_types::papers::{Program, Section};
 
-/// More machines than this in a command line are no longer read by anybody.
+/// With more machines than this, a command line is not readable any more.
 const MACHINES: usize = 12;
 
 /// Gives tables and rows their commands.

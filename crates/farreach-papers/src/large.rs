@@ -39,7 +39,7 @@ pub fn ranges_of(entries: u64) -> String {
 /// The workloads of DS13.
 const DS13: [&str; 6] = ["graph500", "memcached", "MySQL", "NPB:BT", "NPB:CG", "GUPS"];
 
-/// The programs that stand for one of DS13, and those that were asked for by name.
+/// The programs that stand for one of DS13, and those that the user named.
 pub fn of_ds13(set: &Set) -> impl Iterator<Item = &Program> + Clone {
     set.large.iter().filter(|p| p.stands_for.is_empty() || p.is_like(&DS13))
 }
@@ -105,12 +105,15 @@ pub fn megabytes(bytes: u64) -> Cell {
 }
 
 /// The note under every table of these papers.
-pub const SCALED: &str = "The papers' programs and inputs are not available; each row is a program with the behaviour of the one in parentheses. \
-     Footprints are scaled down: small set 8 to 256 MB, full set 120 MB to 4 GB, where the papers have 54 to 75 GB for big-memory programs and \
-     120 MB to 1.7 GB for the others. The TLBs are left unscaled: those of the papers. Shape, order and ratio can be compared, counts cannot.";
+pub const SCALED: &str = "The papers' programs and inputs are not available; each row is a program with the behaviour \
+                          of the one in parentheses. Footprints are scaled down: small set 8 to 256 MB, full set 120 \
+                          MB to 4 GB, where the papers have 54 to 75 GB for big-memory programs and 120 MB to 1.7 GB \
+                          for the others. The TLBs are left unscaled: those of the papers. Shape, order and ratio can \
+                          be compared, counts cannot.";
 /// The note under every table with percent of time.
-pub const CYCLES: &str = "Time is instructions at 1 cycle and page walks at 12 cycles for each node read: no data cache is simulated, so the \
-     share of walks is that of a program that waits for nothing else. Only loads and stores count, as in the paper; hits of the second level do not.";
+pub const CYCLES: &str = "Time is instructions at 1 cycle and page walks at 12 cycles for each node read: no data \
+                          cache is simulated, so the share of walks is that of a program that waits for nothing else. \
+                          Only loads and stores count, as in the paper; hits of the second level do not.";
 
 #[cfg(test)]
 mod tests {

@@ -1,16 +1,16 @@
-//! The papers' tables and figures, measured again: what each needs to be run, and what it shows when that is there.
+//! The papers' tables and figures, measured again: the runs that each needs, and how their results are shown.
 //!
-//! A [`Study`] is one table or figure. Its `plan` names [`Request`]s, one machine on one program each, and is asked
-//! again whenever results have come in, until it wants nothing more: equal-performance sizing goes on from what it
-//! found. Its `section` shows the results beside the printed numbers. A [`Hypothesis`] is a claim of a paper with a
-//! judge.
+//! A [`Study`] is one table or figure. Its `plan` names [`Request`]s, one machine on one program each. It is called
+//! again with each new set of results until it requests nothing more, since a search such as equal-performance sizing
+//! depends on earlier results. Its `section` shows the results beside the printed numbers. A [`Hypothesis`] is a claim
+//! of a paper with a judge.
 //!
 //! This crate owns the studies, the claims and how they are judged, the papers' printed numbers, and the small programs
 //! made by hand ([`micro`]). All of it is pure: the same results give the same section.
 //!
-//! It must not know how anything is run or kept: no threads, no files of results, no terminal. The command line runs
-//! the requests and keeps the answers. It must not know mechanisms either: a machine is a name, as `--machine` takes
-//! it.
+//! It must not know how requests are run or results stored: no threads, no files of results, no terminal. The command
+//! line runs the requests and stores the results. It must not know mechanisms either: a machine is a name, as
+//! `--machine` takes it.
 
 mod commands;
 mod ds13;

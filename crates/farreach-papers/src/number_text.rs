@@ -5,7 +5,7 @@ pub fn misses(n: u64) -> String {
     if n < 10_000 { n.to_string() } else { format!("{} k", (n + 500) / 1000) }
 }
 
-/// A percentage with one decimal, or two digits that count where that would look like zero.
+/// A percentage with one decimal, or with two significant digits where that would be printed as zero.
 pub fn percent(x: f64) -> String {
     match x.abs() {
         a if a > 0.0 && a < 0.01 => format!("{x:.4} %"),

@@ -1,4 +1,4 @@
-//! Requests of studies, and the answers to them.
+//! Requests of studies, and their results.
 
 use farreach_types::counts::{MachineResult, PageSizeResult, Workload};
 use farreach_types::papers::Program;
@@ -78,7 +78,7 @@ impl Set {
     }
 }
 
-/// All answers there are.
+/// All results so far.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Results {
     answers: BTreeMap<Request, Answer>,

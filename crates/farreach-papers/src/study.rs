@@ -7,11 +7,11 @@ use farreach_types::papers::Section;
 pub struct Study {
     /// Its name for `farreach papers`.
     pub id: &'static str,
-    /// One line for people.
+    /// One line for display.
     pub title: &'static str,
     /// Rules it rests on.
     pub rules: &'static str,
-    /// The requests that it still needs answered.
+    /// The requests whose results it still needs.
     pub plan: fn(&Results, &Set) -> Vec<Request>,
     /// Fills its section of the report.
     pub section: fn(&Results, &Set, &mut Section),

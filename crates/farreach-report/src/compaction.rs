@@ -1,11 +1,11 @@
-//! What the table for people says of fragmentation and compaction (F-14).
+//! The part of the text table about fragmentation and compaction (F-14).
 
 use super::format::{NONE, count, significant};
 use super::grid::{broken, lines};
 use farreach_types::addr::Bytes;
 use farreach_types::counts::{CompactionCost, CompactionUse, MachineResult, RunResult};
 
-/// What is said of a machine: the two lines of a heading, and both in words.
+/// The columns of a machine: the two lines of a heading, and their meaning.
 pub(super) const ROWS: [(&str, &str, &str); 10] = [
     ("unusable %", "at start", "unusable at the start, %"),
     ("", "before", "unusable before a run, %"),
@@ -43,7 +43,7 @@ pub(super) fn render(result: &RunResult, width: usize) -> String {
     format!("\n{}\n\n{table}\n{notes}", title(result))
 }
 
-/// Says what the blocks are.
+/// The title, which names the size of the blocks.
 pub(super) fn title(result: &RunResult) -> String {
     let blocks: std::collections::BTreeSet<u64> = result.machines.iter().filter_map(block).collect();
     let blocks: Vec<String> = blocks.into_iter().map(|bytes| Bytes(bytes).to_string()).collect();
@@ -53,13 +53,13 @@ pub(super) fn title(result: &RunResult) -> String {
 /// One for each of [`ROWS`].
 pub(super) type Cells = [String; ROWS.len()];
 
-/// By machine; `None` where nothing is known of free memory. Empty if no machine compacted.
+/// By machine; `None` for a machine without fragmentation figures. Empty if no machine compacted.
 pub(super) fn cells(result: &RunResult) -> Vec<Option<Cells>> {
     let used = |m: &MachineResult| m.compaction.as_ref().is_some_and(|used| used.runs > 0);
     if result.machines.iter().any(used) { result.machines.iter().map(column).collect() } else { Vec::new() }
 }
 
-/// Bytes of the block that a machine is judged by.
+/// Bytes of the block whose index a machine reports.
 fn block(machine: &MachineResult) -> Option<u64> {
     Some(machine.config.get("page_size")?.as_u64()? << machine.compaction.as_ref()?.order)
 }

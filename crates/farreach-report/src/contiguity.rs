@@ -1,4 +1,4 @@
-//! The contiguity of a process as tables for people and as CSV.
+//! The contiguity of a process as text tables and as CSV.
 
 use super::csv as rows;
 use super::format::{NONE, bytes, clean, count, digits, rate};
@@ -6,11 +6,11 @@ use super::grid::lines;
 use farreach_types::counts::{ContiguityResult, ContiguitySample, Ranges, RegionContiguity};
 use serde_json::{Map, Value as Json};
 
-/// Regions shown to people; the other reports have all.
+/// Regions in the text table; the other reports have all.
 const REGIONS: usize = 12;
 const PAGE: u64 = 4096;
 
-/// For people at a terminal.
+/// The text tables.
 pub fn table(result: &ContiguityResult, width: usize) -> String {
     let peak = &result.peak;
     let mut out = format!("{}\n", clean(&result.source));
@@ -27,7 +27,8 @@ pub fn table(result: &ContiguityResult, width: usize) -> String {
     let known: Vec<(&str, &Ranges)> = kinds.into_iter().filter_map(|(name, ranges)| Some((name, ranges?))).collect();
     out += &statistics(&known, width);
     if !result.frames_visible {
-        out += "  Frames are not visible to this user (that takes CAP_SYS_ADMIN): this is the virtual half, and below what would be
+        out += "  Frames are not visible to this user (that takes CAP_SYS_ADMIN): this is the virtual half, and below \
+what would be
   needed if memory were placed ideally.\n";
     }
     out.push('\n');
@@ -139,7 +140,7 @@ pub fn csv(result: &ContiguityResult) -> String {
         let mut fields = Map::new();
         fields.insert("source".into(), Json::from(result.source.as_str()));
         let mut flat = rows::flat("", rows::json(sample));
-        // Lists have no columns; what hardware needs has one each.
+        // Lists get no columns, except the needs of hardware, one column each.
         flat.retain(|name, value| !value.is_array() && name != "needs");
         fields.extend(flat);
         for (name, ranges) in

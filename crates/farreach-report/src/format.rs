@@ -1,8 +1,8 @@
-//! Numbers and names for people. The exact numbers are in the JSON and CSV reports.
+//! Numbers and names for display. The exact numbers are in the JSON and CSV reports.
 
 use farreach_types::plural::pluralize;
 
-/// Stands where there is nothing to say.
+/// The text of an empty cell.
 pub const NONE: &str = "–";
 
 /// A count: exact below ten thousand, else three significant digits and `k`, `M`, `G`, `T`, `P`, `E`.
@@ -28,11 +28,12 @@ pub fn grouped(n: u64) -> String {
     out
 }
 
-/// A count with what is counted.
+/// A count with its noun.
 ///
 /// ```
 /// use farreach_report::format::counted;
-/// assert_eq!([counted(1, "instruction"), counted(85_974_000, "instruction")], ["1 instruction", "86.0M instructions"]);
+/// assert_eq!(counted(1, "instruction"), "1 instruction");
+/// assert_eq!(counted(85_974_000, "instruction"), "86.0M instructions");
 /// ```
 pub fn counted(n: u64, one: &str) -> String {
     format!("{} {}", count(n), pluralize(n, one))
@@ -64,7 +65,7 @@ pub fn bytes(n: u64) -> String {
 
 fn scaled(n: f64, step: f64, units: &[&str], space: &str) -> String {
     let (mut n, mut unit) = (n, 0);
-    // What three digits would round up to the next unit belongs there.
+    // A value that three digits round up to the next unit is printed in that unit.
     while n >= step - 0.5 && unit + 1 < units.len() {
         n /= step;
         unit += 1;
@@ -82,11 +83,11 @@ pub fn digits(n: f64) -> String {
     }
 }
 
-/// A percentage or rate: about three significant digits, but nothing that is not zero looks like zero.
+/// A percentage or rate: about three significant digits; only zero is printed as zero.
 ///
 /// ```
 /// use farreach_report::format::rate;
-/// assert_eq!([rate(0.0), rate(0.0004), rate(0.0362), rate(64.3), rate(132.31)], ["0", "<0.001", "0.036", "64.3", "132"]);
+/// assert_eq!([0.0, 0.0004, 0.0362, 64.3, 132.31].map(rate), ["0", "<0.001", "0.036", "64.3", "132"]);
 /// ```
 pub fn rate(x: f64) -> String {
     match x {
@@ -101,7 +102,7 @@ pub fn rate(x: f64) -> String {
 ///
 /// ```
 /// use farreach_report::format::significant;
-/// assert_eq!([significant(0.0), significant(0.000_697), significant(0.097), significant(12.34)], ["0", "0.000697", "0.0970", "12.3"]);
+/// assert_eq!([0.0, 0.000_697, 0.097, 12.34].map(significant), ["0", "0.000697", "0.0970", "12.3"]);
 /// ```
 pub fn significant(x: f64) -> String {
     if x == 0.0 {

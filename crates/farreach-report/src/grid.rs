@@ -8,13 +8,13 @@ const NAME_WIDTH: usize = 26;
 /// Between columns.
 const GAP: usize = 2;
 
-/// A table: two lines of headings, a rule, the rows. The first column stands left, the others right. Where it is wider
-/// than `width`, the columns that are too many stand below, each time with the first.
+/// A table: two lines of headings, a rule, the rows. The first column is left-aligned, the others right-aligned. If it
+/// is wider than `width`, the remaining columns follow below, with the first column repeated.
 pub fn lines(heads: &[Vec<String>; 2], rows: &[Vec<String>], width: usize) -> String {
     placed(heads, rows, |_| false, |_| false, width)
 }
 
-/// As [`lines`], with further columns on the left, and columns that belong to the one before them and stay with it.
+/// As [`lines`], with a set of left-aligned columns, and columns that must stay beside the one before them.
 pub fn placed(
     heads: &[Vec<String>; 2],
     rows: &[Vec<String>],
@@ -125,7 +125,7 @@ mod tests {
             "  b",
         ];
         assert_eq!(shown(21), parts);
-        // What cannot be narrower is not cut, and what belongs together is not parted.
+        // A group of columns that is too wide is neither cut nor split.
         let tables = |belongs: fn(usize) -> bool| placed(&heads, &rows, |_| false, belongs, 1).matches("name").count();
         assert_eq!([tables(|_| false), tables(|i| i == 3), tables(|_| true)], [3, 2, 1]);
     }

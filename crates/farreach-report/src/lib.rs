@@ -2,11 +2,11 @@
 //!
 //! Owns every form in which a result is shown: text tables, JSON, CSV, HTML with its drawings, comparison of results.
 //!
-//! Must not know how a result comes about, and asks nobody for more than is in it: no clock, no files, no machine that
-//! runs. A cost that a report shows is in the result, too.
+//! Must not know how a result is computed, and takes its data from the result only: no clock, no files, no running
+//! machine. Costs that a report shows are in the result, too.
 //!
 //! Charts with two axes are in `html/axes`, with lines (`html/lines`) or dots (`html/scatter`; `html/labels` places the
-//! names). Where a value goes is `html/scale`.
+//! names). `html/scale` maps values to places on an axis.
 
 pub mod compaction;
 mod contiguity;
@@ -27,13 +27,13 @@ use farreach_types::papers::Papers;
 
 /// A result in every form.
 pub trait Report {
-    /// For people at a terminal that is so many characters wide; [`usize::MAX`] for whatever has no width.
+    /// A table for a terminal of this width in characters; [`usize::MAX`] if the output is no terminal.
     fn table(&self, width: usize) -> String;
-    /// For programs.
+    /// JSON.
     fn json(&self) -> String;
-    /// For spreadsheets.
+    /// CSV, one row per machine.
     fn csv(&self) -> String;
-    /// A page complete in itself.
+    /// A self-contained HTML page.
     fn html(&self) -> String;
 }
 

@@ -1,4 +1,4 @@
-//! The page-size study as a table for people and as CSV.
+//! The page-size study as a text table and as CSV.
 
 use super::csv as rows;
 use super::format::{NONE, bytes, count, rate};
@@ -40,7 +40,8 @@ pub fn table(result: &PageSizeResult, width: usize) -> String {
     out += &lines(&heads, &cells, width);
     out += &format!(
         "
-  misses: of two true-LRU TLBs, {} for fetches and {} for loads and stores; of a machine, its own. %: of the misses at the first size.
+  misses: of two true-LRU TLBs, {} for fetches and {} for loads and stores; of a machine, its own. %: of the misses at \
+the first size.
   code, data, total: distinct pages ever touched, by fetches, by loads and stores, by either; more: growth of total.
   write-back: distinct pages ever stored to. Numbers for other entries, from 1 to {} and more, are in the other reports.
 ",
@@ -49,7 +50,8 @@ pub fn table(result: &PageSizeResult, width: usize) -> String {
         result.entry_counts.last().copied().unwrap_or(0)
     );
     if !result.policies.is_empty() {
-        out += "  peak of a machine: the most memory resident at any time; frames that several processes share count once.\n";
+        out += "  peak of a machine: the most memory resident at any time; frames that several processes share count \
+                once.\n";
         out += &format!("  {}\n", miss_cycles(&result.policies));
     }
     let names: Vec<&str> = result.frontier.iter().map(|p| p.name.as_str()).collect();

@@ -1,10 +1,10 @@
-//! What the numbers of a table cost: the keys of machines that stand behind them, named once where all machines agree.
+//! The prices behind the numbers of a table: keys of machines, named once where all machines agree.
 
 use super::view::config_value;
 use farreach_types::counts::MachineResult;
 
-/// Words with the one value of a key that all machines have which it concerns; with its name if they differ; nothing if
-/// it concerns none.
+/// A text with the value of a key, if it is the same for all machines that the key concerns; with the name of the key
+/// if values differ; nothing if it concerns no machine.
 pub(super) fn among(
     machines: &[MachineResult],
     concerns: &dyn Fn(&MachineResult) -> bool,
@@ -20,7 +20,7 @@ pub(super) fn among(
     }
 }
 
-/// The footnote of *miss cycles*: every price that is in them.
+/// The footnote of *miss cycles*: all prices they contain.
 pub(super) fn miss_cycles(machines: &[MachineResult]) -> String {
     let walks = |m: &MachineResult| m.counts.tlb.walk.walks > 0;
     let price =
@@ -29,7 +29,7 @@ pub(super) fn miss_cycles(machines: &[MachineResult]) -> String {
     let with_caches = machines.iter().any(|m| m.system.is_some());
     // Beside the penalty; prices of events that did not happen are left out.
     let prices: Vec<String> = [
-        // Hardware that walks has a price for each node, or caches that say how long each takes.
+        // A hardware walk has a price for each node, or the latency of caches.
         price(&|m| walks(m) && !by_caches(m), "walk_reference_cycles", "node of a page walk"),
         if machines.iter().any(by_caches) { "node of a page walk as caches answer".into() } else { String::new() },
         price(&|m| m.counts.tlb.second_level_fetch_hits > 0, "l2_hit_fetch_cycles", "second-level hit of a fetch"),

@@ -1,5 +1,5 @@
-//! What the table for people says besides of machines with caches: the composition of their overhead, and how often
-//! which of caches and TLB hit (SV97's Tables 4 and 1).
+//! The further text tables of machines with caches: the composition of their overhead, and how often which of caches
+//! and TLB hit (SV97's Tables 4 and 1).
 
 use super::format::{NONE, significant};
 use super::grid::{broken, lines};

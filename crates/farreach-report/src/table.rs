@@ -1,4 +1,4 @@
-//! The table for people at a terminal. No colours; columns in which no design has anything to say are left out.
+//! The table for a terminal. No colours; columns that are empty for all designs are left out.
 
 use super::format::{NONE, bytes, count, counted, rate};
 use super::grid::{broken, lines};
@@ -6,15 +6,15 @@ use super::prices::{among, miss_cycles};
 use super::view::{baseline, cleaned, per_thousand, percent_of};
 use farreach_types::counts::{MachineResult, RunResult, Workload};
 
-/// What a column says about a design.
+/// The cell of a column for a design.
 type CellOf<'a> = Box<dyn Fn(&MachineResult) -> Option<String> + 'a>;
 
-/// A column: heading, what it says about a design, and its footnote.
+/// A column: heading, cells, and footnote.
 struct Column<'a> {
     heading: [&'a str; 2],
     cell: CellOf<'a>,
     note: Option<String>,
-    /// Left out if no design has anything else than this.
+    /// The column is left out if all designs have this value.
     dull: &'a str,
 }
 
@@ -91,12 +91,7 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
             (several && base.counts.tlb.misses > 0)
                 .then(|| format!("% of {}: misses in percent of those of {}.", short, base.name)),
         ),
-        one(
-            ["miss", "cycles"],
-            Box::new(|m| Some(count(m.cost.cycles))),
-            "",
-            Some(miss_cycles(&result.machines)),
-        ),
+        one(["miss", "cycles"], Box::new(|m| Some(count(m.cost.cycles))), "", Some(miss_cycles(&result.machines))),
         one(
             ["refs", "a walk"],
             Box::new(move |m| {
@@ -105,7 +100,9 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
                 (virtual_machines && walks > 0).then(|| rate(tlb.walk_references() as f64 / walks as f64))
             }),
             "",
-            Some("refs a walk: nodes of page tables read for a miss, those of the host of a virtual machine too.".into()),
+            Some(
+                "refs a walk: nodes of page tables read for a miss, those of the host of a virtual machine too.".into(),
+            ),
         ),
         one(
             ["% of", "time"],
@@ -133,7 +130,11 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
                 (asked > 0).then(|| rate(100.0 * os.mapping_pages as f64 / asked as f64))
             }),
             "",
-            Some("% from dump: pages that got the frame of the living process; the dump did not have the others, which got ordinary ones.".into()),
+            Some(
+                "% from dump: pages that got the frame of the live process; the dump did not have the others, which \
+                 got ordinary ones."
+                    .into(),
+            ),
         ),
         one(
             ["register", "traps"],
@@ -141,7 +142,7 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
             "0",
             Some(format!(
                 "register traps: writes of a guest to its segment registers{}.",
-                among(&result.machines, &|_| true, "vm_exit_cycles", ", each taking the hypervisor so many cycles:", "")
+                among(&result.machines, &|_| true, "vm_exit_cycles", ", at", " a price in hypervisor cycles of")
             )),
         ),
         one(["promo-", "tions"], Box::new(|m| Some(count(m.counts.os.promotions))), "0", None),

@@ -1,4 +1,4 @@
-//! What all reports for people derive from a result: the baseline, ratios, and text made safe to show.
+//! Values that all readable reports derive from a result: the baseline, ratios, and text made safe to show.
 
 use super::format::clean;
 use farreach_types::counts::{ContiguityResult, MachineResult, PageSizeResult, RunResult, Workload};

@@ -52,11 +52,11 @@ impl Estimate {
         }
         let (queue, known) = (Mutex::new(samples), Mutex::new(BTreeMap::new()));
         let work = || -> Result<()> {
-            // A statement of its own, so that the queue is free while the program runs.
-            let next = || queue.lock().expect("nobody panics with the queue").pop_first();
+            // A statement of its own, so that the lock is released while the program runs.
+            let next = || queue.lock().expect("no panic while the queue is locked").pop_first();
             while let Some((program, kinds)) = next() {
                 let found = look_at(&kinds)?;
-                known.lock().expect("nobody panics with what is known").insert(program, found);
+                known.lock().expect("no panic while the estimates are locked").insert(program, found);
             }
             Ok(())
         };

@@ -1,6 +1,7 @@
-//! Speed and size of the trace layer: `cargo bench -p farreach --bench trace [-- TRACE [MILLION_WORDS]]`. Without a
-//! trace it takes a generated program. Everything is compared with the plainest reader there is, one sum over the same
-//! words in memory: quote the ratio, machines differ.
+//! Speed and size of the trace layer.
+//!
+//! `cargo bench --profile release -p farreach-trace --bench trace [-- TRACE [MILLION_WORDS]]`. Without a trace it takes a
+//! generated program. All speeds are ratios to the simplest reader, one sum over the same words in memory.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -19,6 +20,9 @@ fn best(mut run: impl FnMut()) -> f64 {
 }
 
 fn main() {
+    if cfg!(debug_assertions) {
+        panic!("cargo bench --profile release: the profile bench has the debug checks");
+    }
     let args: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
     let limit = args.get(1).map_or(40, |m| m.parse::<usize>().expect("a number of million words")) * 1_000_000;
     let mut source: Box<dyn Source> = match args.first() {

@@ -1,4 +1,4 @@
-//! Blocks out of single references, for readers of formats that have no blocks.
+//! Makes blocks of single references, for readers of formats that have no blocks.
 //!
 //! Instructions that follow one another become one block of up to [`RUN_INSTRS`], with the references between them: the
 //! order of all references stays, and a block seen before costs one word.
@@ -12,8 +12,8 @@ use farreach_types::addr::Asid;
 use farreach_types::error::Error;
 use farreach_types::event::{Batch, Block, DataRef, Instr, Kind, MAX_BLOCKS, Op, Source};
 
-/// Most instructions of a block made from a run of adjacent ones. Longer blocks save words, but a program has more
-/// different ones.
+/// Most instructions of a block made from a run of adjacent ones. Longer blocks save words, but make more distinct
+/// blocks.
 const RUN_INSTRS: usize = 16;
 /// A run with this many references takes no further instruction; without instructions, no further reference.
 const RUN_REFS: usize = 64;
@@ -39,14 +39,14 @@ struct Known {
     items: usize,
 }
 
-/// The batch being collected, and the block at its end. Errors are for people and say what is too much.
+/// The batch being collected, and the block at its end. Errors are texts that say which limit was passed.
 pub(super) struct Assembler {
     run: Run,
     known: Known,
     batch: Batch,
     /// Batches of address spaces before this one.
     ready: VecDeque<Batch>,
-    /// An instruction of a run may begin so far behind the end of the one before it.
+    /// Largest gap in bytes between two instructions of a run.
     slack: u64,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Assembler {
 pub(super) trait Reader {
     /// The assembler that gets its references.
     fn assembler(&mut self) -> &mut Assembler;
-    /// Reads something; false at the end of the trace.
+    /// Reads a piece of the trace; false at its end.
     fn read_more(&mut self) -> Result<bool, Error>;
     /// An error at the place where it is.
     fn fail(&self, what: String) -> Error;
@@ -117,16 +117,16 @@ impl Assembler {
         }
     }
 
-    /// There is a batch that has as much as it should.
+    /// Whether a batch is full.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.batch.words.len() >= BATCH_WORDS || !self.ready.is_empty()
     }
-    /// There was no reference yet, but perhaps in the last run.
+    /// Whether there was no reference yet, except perhaps in the last run.
     pub fn is_blank(&self) -> bool {
         self.known.blocks.is_empty()
     }
-    /// The next batch; at the end, what there is up to the last run.
+    /// The next batch; at the end, the remaining references, the last run included.
     pub fn take(&mut self) -> Option<Batch> {
         self.ready.pop_front().or_else(|| {
             let next = Batch::new(self.batch.asid);
@@ -134,7 +134,7 @@ impl Assembler {
         })
     }
 
-    /// From here on everything is of this address space.
+    /// What follows belongs to this address space.
     #[inline]
     pub fn space(&mut self, asid: Asid) -> Result<(), String> {
         if asid != self.batch.asid {

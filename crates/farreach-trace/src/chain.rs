@@ -1,4 +1,4 @@
-//! Programs one after the other, in one stream: the memory that one leaves behind is what the next one finds (CW-13).
+//! Programs one after the other, in one stream: each starts on the memory that the one before left (CW-13).
 
 use farreach_types::addr::Asid;
 use farreach_types::error::{Error, Result};
@@ -6,14 +6,14 @@ use farreach_types::event::{Batch, Blocks, End, OP_BIT, Op, Source};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Several sources as one. Address spaces and blocks of each get numbers that none before had; what a source leaves
-/// running when it is over (a trace that was cut, say) ends there.
+/// Several sources as one. Address spaces and blocks of each get numbers that no source before it used; address spaces
+/// that still run at the end of a source (of a trace that was cut, for instance) end there.
 pub struct Chain {
-    /// Those to come, the next one last.
+    /// Sources to come, the next one last.
     sources: Vec<Box<dyn Source + Send>>,
-    /// Blocks of the one under way, under their own numbers.
+    /// Blocks of the current source, under their own numbers.
     blocks: Blocks,
-    /// Added to the numbers of address spaces and of blocks of the one under way.
+    /// Added to the numbers of address spaces and blocks of the current source.
     spaces: u32,
     ids: u32,
     /// First numbers that are not in use.
@@ -98,7 +98,7 @@ impl Chain {
 impl Source for Chain {
     fn next_batch(&mut self) -> Result<Option<Batch>> {
         while !self.sources.is_empty() {
-            // What was left running ends before the next one begins.
+            // Address spaces that still run end before the next source begins.
             if self.over
                 && let Some(asid) = self.alive.pop_first()
             {
@@ -111,7 +111,7 @@ impl Source for Chain {
             if let Some(batch) = source.next_batch()? {
                 return self.renumber(batch).map(Some);
             }
-            // The last one stays as it is: a chain of one is the program itself.
+            // The last source is not ended: a chain of one source is that source.
             self.sources.pop();
             self.over = true;
             (self.spaces, self.ids, self.blocks) = (self.next_space, self.next_id, Blocks::default());
@@ -135,7 +135,7 @@ mod tests {
         kernel.source(&kernels::Settings { size: kernel.small_size, references: 5000, seed: 1 }).unwrap()
     }
 
-    /// A source that is over after so many batches, whatever it still has.
+    /// A source that ends after a number of batches.
     struct Cut(Made, usize);
 
     impl Source for Cut {
@@ -159,7 +159,7 @@ mod tests {
         all
     }
 
-    /// References to a page, of a program that no event ever named.
+    /// References to a page, of a program without events.
     struct Silent(bool);
 
     impl Source for Silent {

@@ -10,10 +10,9 @@
 //! | address space, 2 bytes | | 88 |
 //!
 //! Numbers are little-endian; an address of 0 is none. An instruction is a fetch, then a load of each address read,
-//! then a store of each address written, in the order of the record. The format tells no sizes, so each reference is of
-//! one byte: it is in the page of its address and in no other, as in ChampSim. It knows no mappings, threads and
-//! processes either, so the stream has no event but definitions; the address spaces of CloudSuite are numbered as they
-//! appear.
+//! then a store of each address written, in the order of the record. The format has no sizes, so each reference is of
+//! one byte: it touches the page of its address only, as in ChampSim. It has no mappings, threads and processes either,
+//! so the stream has no event but definitions; the address spaces of CloudSuite are numbered as they appear.
 
 use hashbrown::HashMap;
 
@@ -42,8 +41,8 @@ pub(crate) const CLOUDSUITE: Format = Format {
 
 /// Bytes of every reference and every instruction: the format has no sizes.
 const SIZE: u32 = 1;
-/// An x86 instruction has at most 15 bytes, so the next in a row begins at most so far behind the first byte of the one
-/// before.
+/// An x86 instruction has at most 15 bytes, so the next in a row begins at most this far behind the first byte of the
+/// one before.
 const SLACK: u64 = 14;
 /// Records read at a time.
 const RECORDS: usize = 4096;
@@ -62,8 +61,8 @@ const PLAIN: Layout = Layout { name: "champsim", bytes: 64, stores: (16, 2), loa
 const WIDE: Layout = Layout { name: "cloudsuite", bytes: 96, stores: (24, 4), loads: (56, 4), space: Some(88) };
 
 impl Layout {
-    /// Whether these first bytes can be records: there is no mark to know them by. The flags of each must be flags, and
-    /// only branches taken.
+    /// Whether these first bytes can be records, which have no magic number: the flags of each must be 0 or 1, and only
+    /// a branch may be taken.
     fn fits(&self, head: &[u8]) -> bool {
         let mut records = head.chunks_exact(self.bytes).peekable();
         records.peek().is_some() && records.all(|r| check(r).is_ok() && r[9] <= r[8])
@@ -97,12 +96,12 @@ struct ChampSimReader {
     input: Bytes,
     layout: &'static Layout,
     buf: Vec<u8>,
-    /// Bytes of `buf` that were taken, and that are there: whole records.
+    /// Bytes of `buf` that were consumed, and that are valid: whole records.
     from: usize,
     to: usize,
-    /// Bytes of a record that does not end, behind them.
+    /// Bytes of an incomplete record behind them.
     cut: usize,
-    /// Records taken.
+    /// Records consumed.
     records: u64,
     spaces: HashMap<[u8; 2], Asid>,
     made: Assembler,
@@ -123,7 +122,7 @@ impl ChampSimReader {
         }
     }
 
-    /// Reads further records; false: there are none.
+    /// Reads further records; false at the end.
     fn refill(&mut self) -> Result<bool> {
         let Layout { bytes, .. } = *self.layout;
         if self.cut > 0 {
@@ -135,7 +134,7 @@ impl ChampSimReader {
         Ok(got > 0)
     }
 
-    /// Takes records until a batch is full.
+    /// Consumes records until a batch is full.
     fn take(&mut self, buf: &[u8]) -> std::result::Result<(), String> {
         let Layout { bytes, stores, loads, space, .. } = *self.layout;
         for record in buf.chunks_exact(bytes) {

@@ -1,16 +1,16 @@
-//! Is this a stream that every consumer can trust? [`Checked`] passes batches through and stops at the first that is
-//! not.
+//! The check that a stream keeps its contract. [`Checked`] passes batches through and stops at the first that breaks
+//! it.
 //!
-//! Beyond the contract of [`farreach_types::event`] (blocks defined once, before use, valid; every word and event
-//! there), it holds
-//! * an event's bytes to page-aligned starts and lengths that end below 2^64, a `Map` or the new place of a `Remap` to
-//!   a length;
+//! Beyond the contract of [`farreach_types::event`] (blocks valid and defined once, before use; no word or event
+//! missing), it requires
+//! * the bytes of an event to start and end at page boundaries, below 2^64, and a `Map` or the new place of a `Remap`
+//!   not to be empty;
 //! * a reference to end below 2^64;
 //! * in a trace with any `Start`: an address space to be announced by `Start` or `Fork` before its first item, once,
 //!   and numbered densely in that order; the parent of a `Start` to be an address space before it;
-//! * an address space to stay silent after its `End`;
-//! * in an address space with any `ThreadStart`: `Switch` and `ThreadExit` to threads that run; a forked child runs the
-//!   thread that forked.
+//! * an address space to have no item after its `End`;
+//! * in an address space with any `ThreadStart`: `Switch` and `ThreadExit` to name threads that run; a forked child
+//!   runs the thread that forked.
 //!
 //! Definitions belong to the trace, not to an address space: they may stand anywhere before their use.
 
@@ -45,7 +45,7 @@ pub struct Report {
     pub events: BTreeMap<&'static str, u64>,
     /// One row per address space, in the order in which they appear.
     pub spaces: Vec<Space>,
-    /// The first thing that is wrong; what follows it was not looked at.
+    /// The first violation; the rest of the stream was not checked.
     pub violation: Option<Violation>,
 }
 
@@ -68,7 +68,7 @@ pub struct Space {
     pub stores: u64,
     /// Events, definitions not counted.
     pub ops: u64,
-    /// Threads that announced themselves.
+    /// Threads that started.
     pub threads: u64,
     /// How it ended.
     pub end: Option<End>,
@@ -102,7 +102,7 @@ impl<S: Source> Checked<S> {
         Checked { source, file: file.to_owned(), checker: Checker::default() }
     }
 
-    /// What went through so far.
+    /// Counts of the batches passed so far.
     pub fn report(&self) -> Report {
         self.checker.report()
     }
@@ -145,7 +145,7 @@ pub fn check(source: &mut dyn Source) -> Result<Report> {
     Ok(checker.report())
 }
 
-/// The rules, without a source: for those who have batches in hand.
+/// The rules without a source, for callers that have the batches.
 #[derive(Default)]
 pub struct Checker {
     by_id: ByBlock,
@@ -173,14 +173,14 @@ struct Known {
 struct Watched {
     space: Space,
     announced: bool,
-    /// Threads that run, once one announced itself.
+    /// Threads that run, once one started.
     threads: Option<HashSet<u32>>,
     /// The thread that the last `Switch` or the first `ThreadStart` named.
     current: u32,
 }
 
 impl Checker {
-    /// Checks the next batch of the stream.
+    /// Checks the next batch.
     ///
     /// # Errors
     /// The first violation of the stream. Nothing after it can be judged.
@@ -245,7 +245,7 @@ impl Checker {
                 Some(space) => space,
                 None => {
                     self.processes.see(batch.asid, None);
-                    *alive.insert(self.living(batch.asid)?)
+                    *alive.insert(self.live_space(batch.asid)?)
                 }
             };
             let id = block_id(word);
@@ -294,7 +294,7 @@ impl Checker {
     }
 
     /// Position of an address space that may have items now.
-    fn living(&mut self, asid: Asid) -> std::result::Result<usize, String> {
+    fn live_space(&mut self, asid: Asid) -> std::result::Result<usize, String> {
         let at = self.space(asid);
         let s = &self.spaces[at];
         if self.any_start && !s.announced {
@@ -341,7 +341,7 @@ impl Checker {
             (space.pid, space.parent, space.program, space.ops) = (Some(*pid), *parent, Arc::clone(program), 1);
             return Ok(());
         }
-        let at = self.living(asid)?;
+        let at = self.live_space(asid)?;
         self.spaces[at].space.ops += 1;
         match op {
             Op::Define { .. } | Op::Start { .. } => unreachable!("handled before"),

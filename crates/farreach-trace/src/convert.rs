@@ -23,7 +23,7 @@ pub struct Summary {
     pub bytes: Option<u64>,
     /// File size divided by fetches, loads and stores.
     pub bytes_per_reference: Option<f64>,
-    /// Origin, for formats that tell it.
+    /// Origin, for formats that record it.
     pub header: Option<Header>,
     /// Counts, address spaces, and the first violation if there is one.
     #[serde(flatten)]
@@ -44,8 +44,8 @@ pub fn summarize(mut opened: Opened) -> Result<Summary> {
     Ok(Summary { file, format, compression, bytes: info.bytes, bytes_per_reference, header: info.header, report })
 }
 
-/// Writes any trace as a farreach trace; `-` is standard output. A header is kept, a trace without one says where it
-/// came from.
+/// Writes any trace as a farreach trace; `-` is standard output. A header is kept; a trace without one gets a header
+/// that names the input.
 ///
 /// # Errors
 /// The trace cannot be read to its end, breaks the contract of the stream, or cannot be written; then there is no file.
@@ -95,7 +95,7 @@ fn copy(mut opened: Opened, path: &str, recover: bool) -> Result<(Totals, Option
     }
 }
 
-/// What [`to_lackey`] wrote and what the text cannot say.
+/// What [`to_lackey`] wrote, and what the text cannot express.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct LackeyText {
     /// Lines written: fetches, loads and stores.

@@ -1,5 +1,5 @@
-//! What must hold for any bytes whatever. The fuzzers of `fuzz/` call these with what they invent,
-//! `tests/trace_corpus.rs` with what they found. A panic is a finding.
+//! Properties that must hold for any bytes. The fuzzers of `fuzz/` call these with the bytes they generate,
+//! `tests/suite/corpus.rs` with the inputs they found. A panic is a finding.
 
 use std::io::Cursor;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -43,8 +43,8 @@ pub fn lackey(data: &[u8]) {
     assert_eq!(check(&mut *second.source).expect("our own text").totals.references(), written.references);
 }
 
-/// A trace of drmemtrace is refused, or is a stream without violation and as many references as its own Lackey text;
-/// its halves as two files in a folder are refused, or have as many references together as each by itself.
+/// A trace of drmemtrace is refused, or is a stream without violation that has as many references as its own Lackey
+/// text; its halves as two files in a folder are refused, or have as many references together as each by itself.
 pub fn drmemtrace(data: &[u8]) {
     let references = |inputs: &[&[u8]]| {
         let input = |data: &&[u8]| Input::from_stream(Box::new(Cursor::new(data.to_vec())), "fuzz").ok();
@@ -105,7 +105,7 @@ pub fn frt(data: &[u8]) {
     }
 }
 
-/// Whatever it is: no panic.
+/// Any bytes: no panic.
 pub fn open(data: &[u8]) {
     if let Ok(opened) = open_as(data, None) {
         batches(opened.source);

@@ -100,7 +100,7 @@ impl Source for Loop {
 }
 
 /// A program with everything a trace can have: loops over code, a stack, heap objects, conditional references, mappings
-/// that come, move and go, threads, forks, an exec now and then, and ends. `steps` is the number of things done (a run
+/// that are made, moved and removed, threads, forks, sometimes an exec, and ends. `steps` is the number of steps (a run
 /// of blocks or an event).
 pub fn program(seed: u64, steps: u64) -> Program {
     Program {
@@ -120,14 +120,14 @@ pub struct Program {
     steps: u64,
     done: u64,
     /// Address spaces that have not ended.
-    spaces: Vec<Living>,
+    spaces: Vec<LiveSpace>,
     blocks: Vec<Arc<Block>>,
     next_asid: u32,
     state: State,
 }
 
 #[derive(Clone)]
-struct Living {
+struct LiveSpace {
     asid: Asid,
     sp: u64,
     heap: u64,
@@ -146,7 +146,7 @@ impl Program {
     }
 
     /// Begins an address space by `Start`.
-    fn start(&mut self, asid: Asid, parent: Option<Asid>, batch: &mut Batch) -> Living {
+    fn start(&mut self, asid: Asid, parent: Option<Asid>, batch: &mut Batch) -> LiveSpace {
         let code = Backing::File { path: format!("/usr/bin/prog{}", asid.0).into(), offset: 4096 * u64::from(asid.0) };
         let pid = 1000 + self.rng.random_range(0..100);
         batch.push_op(Op::Start { pid, parent, program: format!("/usr/bin/prog{}", asid.0).into() });
@@ -155,10 +155,10 @@ impl Program {
         batch.push_op(map(STACK_END - (1 << 17), 1 << 17, Prot::RW, Backing::Stack));
         batch.push_op(map(STACK_END, 8192, Prot { read: true, write: false, exec: true }, Backing::Kernel));
         batch.push_op(Op::ThreadStart { thread: 1 });
-        Living { asid, sp: STACK_END - 4096, heap: DATA, maps: vec![(DATA, 1 << 20)], threads: 1 }
+        LiveSpace { asid, sp: STACK_END - 4096, heap: DATA, maps: vec![(DATA, 1 << 20)], threads: 1 }
     }
 
-    /// A block that was there before, or, now and then, a new one.
+    /// A known block, or sometimes a new one.
     fn block(&mut self, batch: &mut Batch) -> u32 {
         if self.blocks.is_empty() || (self.blocks.len() < 2000 && self.rng.random_range(0..12) == 0) {
             let mut pc = CODE + self.rng.random_range(0..(1u64 << 20) - 256);
@@ -187,7 +187,7 @@ impl Program {
     }
 
     /// Runs a few blocks a few times.
-    fn run(&mut self, s: &mut Living, batch: &mut Batch) {
+    fn run(&mut self, s: &mut LiveSpace, batch: &mut Batch) {
         let body: Vec<u32> = (0..self.rng.random_range(1..6)).map(|_| self.block(batch)).collect();
         s.sp = (s.sp - 256 + 16 * self.rng.random_range(0..32)).clamp(STACK_END - (1 << 16), STACK_END - 4096);
         for turn in 0..self.rng.random_range(1..40u64) {
@@ -210,7 +210,7 @@ impl Program {
         }
     }
 
-    fn event(&mut self, s: &mut Living, batch: &mut Batch) {
+    fn event(&mut self, s: &mut LiveSpace, batch: &mut Batch) {
         let pick = self.rng.random_range(0..s.maps.len());
         let (start, len) = s.maps[pick];
         let pages = 4096 * self.rng.random_range(1..64);
@@ -256,7 +256,7 @@ impl Program {
         }
     }
 
-    /// One turn of one address space.
+    /// One step of one address space.
     fn turn(&mut self) -> Batch {
         let at = self.rng.random_range(0..self.spaces.len());
         let mut s = self.spaces.swap_remove(at);
@@ -271,14 +271,14 @@ impl Program {
                     // The child's only thread is the one that forks.
                     batch.push_op(Op::Switch { thread: 1 });
                     batch.push_op(Op::Fork { child });
-                    self.spaces.push(Living { asid: child, threads: 1, ..s.clone() });
+                    self.spaces.push(LiveSpace { asid: child, threads: 1, ..s.clone() });
                 }
                 39 if self.next_asid > 1 && self.rng.random_bool(0.2) => {
                     let ends = [End::Exit(3), End::Signal(9), End::Exec, End::Lost];
                     let end = ends[self.rng.random_range(0..4)];
                     batch.push_op(Op::End(end));
                     if end == End::Exec || self.spaces.is_empty() {
-                        // When no process is left, a new one must start.
+                        // When the last process has ended, a new one must start.
                         self.state = State::Before;
                     }
                     return batch;

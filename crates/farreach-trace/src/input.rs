@@ -9,7 +9,7 @@ use std::io::{self, BufRead, BufReader, Cursor, Read};
 use crate::TraceInfo;
 use farreach_types::error::{Error, Result};
 
-/// How many bytes are looked at to tell formats apart.
+/// Number of first bytes by which formats are recognised.
 pub(crate) const HEAD_BYTES: usize = 512;
 /// Most memory a damaged or hostile xz file may make its decoder take; `xz -9` needs 65 MB.
 const XZ_MEMORY: u64 = 256 << 20;
@@ -100,7 +100,7 @@ impl Input {
         &self.head
     }
 
-    /// What is known before reading.
+    /// What is known of the trace before reading.
     pub(crate) fn info(&self, format: &'static str) -> TraceInfo {
         TraceInfo { file: self.file.clone(), format, compression: self.compression, bytes: self.bytes, header: None }
     }

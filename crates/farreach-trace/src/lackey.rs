@@ -22,8 +22,9 @@ use farreach_types::event::{Kind, MAX_INSTR_BYTES, MAX_REF_BYTES};
 /// Also the longest line.
 const BUFFER: usize = 1 << 18;
 
-const ALLOWED: &str = "allowed are 'I  ADDRESS,SIZE', ' L ADDRESS,SIZE', ' S ADDRESS,SIZE' and ' M ADDRESS,SIZE' (address \
-                       hexadecimal without 0x, size decimal), lines that begin with ==PID== or --PID--, and blank lines";
+const ALLOWED: &str = "allowed are 'I  ADDRESS,SIZE', ' L ADDRESS,SIZE', ' S ADDRESS,SIZE' and ' M ADDRESS,SIZE' \
+                       (address hexadecimal without 0x, size decimal), lines that begin with ==PID== or --PID--, and \
+                       blank lines";
 
 /// Lackey text, for the registry.
 pub(crate) const FORMAT: Format = Format {
@@ -75,7 +76,7 @@ fn hex(byte: u8) -> u8 {
 struct LackeyReader {
     input: Bytes,
     buf: Vec<u8>,
-    /// Bytes of `buf` that were parsed, and that are there.
+    /// Bytes of `buf` that were parsed, and that are valid.
     from: usize,
     to: usize,
     /// Number of the line parsed last.
@@ -127,7 +128,7 @@ impl LackeyReader {
         Ok(())
     }
 
-    /// Moves the unfinished line to the front and reads on; false: there is no more.
+    /// Moves the unfinished line to the front and reads on; false at the end.
     fn refill(&mut self) -> Result<bool> {
         self.buf.copy_within(self.from..self.to, 0);
         (self.from, self.to) = (0, self.to - self.from);
@@ -214,7 +215,7 @@ impl Reader for LackeyReader {
         &mut self.made
     }
 
-    /// Parses the whole lines there are until a batch is full, or reads further ones.
+    /// Parses the whole lines in the buffer until a batch is full, or reads further ones.
     fn read_more(&mut self) -> Result<bool> {
         let Some(last) = self.buf[self.from..self.to].iter().rposition(|&b| b == b'\n') else { return self.refill() };
         let end = self.from + last + 1;

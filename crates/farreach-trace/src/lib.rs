@@ -1,10 +1,10 @@
-//! The stream on disk: readers, the writer of farreach traces, the checker, generators.
+//! Traces on disk: readers, the writer of farreach traces, the checker, generators.
 //!
-//! Owns every format that a stream is read from or written to, and the checks that a stream is whole and possible.
-//! [`open_trace`] finds the format by content. A further format is one file with a [`Format`] and one line in
+//! Owns every format that a stream is read from or written to, and the check that a stream is complete and keeps its
+//! contract. [`open_trace`] finds the format by content. A further format is one file with a [`Format`] and one line in
 //! [`FORMATS`].
 //!
-//! Must not know who consumes a stream: no machine, no operating system, no hardware. It hands out events and blocks as
+//! Must not know who consumes a stream: no machine, no operating system, no hardware. It provides events and blocks as
 //! [`farreach_types::event`] defines them, and an error names file, place and value.
 
 mod assemble;
@@ -39,7 +39,7 @@ pub use relocate::{Relocated, Relocator};
 pub struct Format {
     /// What `--format` takes.
     pub name: &'static str,
-    /// One line for people.
+    /// One line for display.
     pub about: &'static str,
     /// Whether these first bytes (up to 512, decompressed) begin such a trace.
     pub detect: fn(&[u8]) -> bool,
@@ -62,7 +62,7 @@ pub struct TraceInfo {
     pub compression: Option<&'static str>,
     /// Size of the file; unknown for pipes.
     pub bytes: Option<u64>,
-    /// Origin, for formats that tell it.
+    /// Origin, for formats that record it.
     pub header: Option<Header>,
 }
 

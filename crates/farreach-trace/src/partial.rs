@@ -11,7 +11,7 @@ use farreach_types::error::{Error, Result};
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// A file being written as `NAME.PID-N.partial` in the folder of `NAME`; dropped without [`Partial::commit`], it is
-/// removed. What is no regular file (a pipe, a device) and what stands for an open file (`/dev/stdout`) is written
+/// removed. A path that is no regular file (a pipe, a device) or names an open file (`/dev/stdout`) is written
 /// directly.
 pub struct Partial {
     file: File,
@@ -68,7 +68,7 @@ impl Partial {
 /// The file behind symbolic links, which need not exist. None: the path stands for an open file of some process.
 fn follow(path: &Path) -> Option<PathBuf> {
     let mut path = path.to_owned();
-    // As many as the system follows; then opening the file says what is wrong.
+    // As many links as the system follows; with more, opening the file reports the error.
     for _ in 0..40 {
         let Ok(target) = fs::read_link(&path) else { break };
         let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -92,7 +92,7 @@ impl Write for Partial {
 impl Drop for Partial {
     fn drop(&mut self) {
         if let Some((partial, _)) = &self.names {
-            // Dropping cannot fail; what is left says by its name that it is not whole.
+            // Dropping cannot fail; a remaining file is marked as partial by its name.
             let _ = fs::remove_file(partial);
         }
     }

@@ -1,19 +1,18 @@
-//! The knob "superpage-align new mappings" (T94-53), for streams whose addresses are recorded already: every new
-//! mapping begins at a multiple of a given size, in a relocated address space.
+//! Superpage-aligned new mappings (T94-53), for streams whose addresses are recorded already: every new mapping begins
+//! at a multiple of a given size, in a relocated address space.
 //!
-//! * A *cluster* is what one placement decision of the recorded system put somewhere. It moves as a whole, so
-//!   everything inside it keeps its distance. New clusters are: a new mapping, the new place of a moved one, the heap,
-//!   a stack.
-//! * Not new, and so part of the cluster that is there: growth of the heap and of a stack, growth in place, a mapping
-//!   that replaces part of another one (the segments of a library, which the loader maps over a first mapping of the
-//!   whole file), and before the first reference of a program, a mapping that begins where another ends (the segments
-//!   of the program itself).
+//! * A *cluster* is the memory that the recorded system placed by one decision. It moves as a whole, so that distances
+//!   inside it stay. New clusters are: a new mapping, the new place of a moved one, the heap, a stack.
+//! * Parts of an existing cluster are: growth of the heap and of a stack, growth in place, a mapping that replaces part
+//!   of another one (the segments of a library, which the loader maps over a first mapping of the whole file), and
+//!   before the first reference of a program, a mapping that begins where another ends (the segments of the program
+//!   itself).
 //! * Each cluster gets a place of its own above [`AREA`], where no program has addresses, with [`ROOM`] before and
-//!   behind it to grow. Places are used again when a cluster is gone, the lowest first, so equal streams have equal
-//!   addresses, and a program that maps and unmaps all day does not wander.
+//!   behind it to grow. Places are reused when a cluster is gone, the lowest first, so equal streams have equal
+//!   addresses, and a program that maps and unmaps again and again does not use up the area.
 //! * Blocks are defined again under new numbers wherever their code lies in another place.
-//! * References outside any mapping stay where they are. One that cannot be told so (it meets the area, or begins in
-//!   one cluster and ends in another) is an error that names its address.
+//! * References outside any mapping stay where they are. One that cannot be relocated (it lies in the area, or begins
+//!   in one cluster and ends in another) is an error that names its address.
 //!
 //! The result is a renaming of pages: the sequence of references, their kinds, sizes and offsets in a page are the
 //! same, and two of them are to the same page exactly if they were before. So designs that do not look at page numbers,
@@ -35,7 +34,7 @@ use std::sync::Arc;
 
 /// Where relocated addresses begin: beyond what a program on a 64-bit machine can map.
 pub const AREA: u64 = 1 << 56;
-/// What every cluster has before and behind it; also the largest size there is to align to.
+/// Free room before and behind every cluster; also the largest alignment.
 pub const ROOM: u64 = 1 << 36;
 /// Where relocated addresses end.
 const AREA_END: u64 = 1 << 63;
@@ -65,7 +64,7 @@ impl<S: Source> Source for Relocated<S> {
     }
 }
 
-/// The transformation, for those who have batches in hand.
+/// The transformation, for callers that have the batches.
 pub struct Relocator {
     size: u64,
     blocks: Blocks,
@@ -80,15 +79,15 @@ struct Space {
     /// What is mapped, by first byte.
     pieces: BTreeMap<u64, Piece>,
     clusters: Vec<Option<Cluster>>,
-    /// Places there ever were, in ascending order; the cluster that is there.
+    /// All places so far, in ascending order, each with its cluster, if it has one.
     places: Vec<Slot>,
     /// Bytes of all first clusters of places, as if packed one behind the other.
     packed: u64,
     /// Pages referenced while nothing was mapped there.
     wild: HashSet<u64>,
-    /// There was a reference.
+    /// Whether there was a reference.
     running: bool,
-    /// Changes with everything that is mapped.
+    /// Changes with every change of a mapping.
     generation: u64,
     /// New numbers of blocks, each with the generation in which it was found.
     code: HashMap<u32, (u64, u32)>,
@@ -100,7 +99,7 @@ struct Space {
 struct Piece {
     end: u64,
     cluster: usize,
-    /// What it is; the rules for new mappings ask.
+    /// Its class, for the rules for new mappings.
     class: Class,
 }
 
@@ -111,7 +110,7 @@ enum Class {
     Other,
 }
 
-/// What moves as a whole.
+/// Memory that moves as a whole.
 #[derive(Clone, Copy)]
 struct Cluster {
     /// Added to an old address to get the new one.
@@ -185,7 +184,7 @@ impl Relocator {
             let (block, addrs) = self.blocks.execution(words, *at).map_err(|why| why.to_string())?;
             let block = Arc::clone(block);
             let id = self.block(batch.asid, block_id(word), &block, out)?;
-            // What shares an address now may lie in mappings that move apart.
+            // References that share an address word may lie in mappings that move apart.
             out.words.push(block_word(id, block.refs.len()));
             let space = self.spaces.entry(batch.asid).or_default();
             for (r, addr) in block.data(addrs) {

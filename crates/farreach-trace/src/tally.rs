@@ -5,7 +5,7 @@ use hashbrown::{HashMap, HashSet};
 use farreach_types::addr::Asid;
 use farreach_types::event::Op;
 
-/// Who ran.
+/// The address spaces that ran.
 #[derive(Debug, Default)]
 pub(crate) struct Processes {
     seen: HashSet<Asid, foldhash::fast::FixedState>,
@@ -30,12 +30,12 @@ impl Processes {
         }
     }
 
-    /// Programs begun; a trace that starts none, but has something in it, began with one.
+    /// Programs begun; a trace without `Start` counts as one program if it is not empty.
     pub fn processes(&self) -> u64 {
         self.forks + if self.starts == 0 { u64::from(!self.seen.is_empty()) } else { self.starts }
     }
 
-    /// Address spaces that own something.
+    /// Address spaces that own an item.
     pub fn address_spaces(&self) -> u64 {
         self.seen.len() as u64
     }
@@ -62,7 +62,7 @@ impl ByBlock {
         }
     }
 
-    /// Gives a block that has none its number.
+    /// Gives a block without a number its number.
     pub fn insert(&mut self, id: u32, number: u32) {
         self.len += 1;
         if id < self.len.saturating_mul(2).saturating_add(1 << 16) {

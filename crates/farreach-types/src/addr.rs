@@ -1,20 +1,20 @@
 //! Addresses, page numbers and page sizes.
 //!
-//! The lowest layer: it knows no other. Virtual and physical numbers are different types, so that mixing them up is a
-//! compile error; the raw integer comes out only by an explicit `.0`.
+//! Virtual and physical numbers are different types, so that mixing them up is a compile error; the raw integer comes
+//! out only by an explicit `.0`.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// log2 of the 4 KB pages of the stream (T94-1): what recorded mappings are multiples of, and the base page of most
-/// machines. Page numbers of a machine with larger ones ([`crate::params::PAGE_SIZE`]) are in its own pages.
+/// log2 of the page size of the stream, 4 KB (T94-1): recorded mappings are multiples of it, and it is the base page of
+/// most machines. Page numbers of a machine with a larger base page ([`crate::params::PAGE_SIZE`]) count its own pages.
 pub const BASE_SHIFT: u32 = 12;
 
-/// Bytes at which a Linux kernel on x86-64 has all physical memory in one piece, in every address space (F-2, DS13-43).
+/// The addresses at which Linux on x86-64 maps all physical memory in one piece, in every address space (F-2, DS13-43).
 pub const DIRECT_MAP: std::ops::Range<u64> = 0xffff_8880_0000_0000..0xffff_c880_0000_0000;
 
-/// First byte of what the same kernel maps page by page, wherever it found the memory (vmalloc).
+/// First byte of the area in which the same kernel maps memory page by page (vmalloc).
 pub const VARIABLE_MAPPINGS: u64 = 0xffff_c900_0000_0000;
 
 /// A virtual page number: virtual address div base page size.
@@ -25,7 +25,7 @@ pub struct Vpn(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct Pfn(pub u64);
 
-/// An address space, numbered densely in the order in which the trace starts them. An exec begins a new one.
+/// The number of an address space, dense in the order in which the trace starts them. An exec begins a new one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct Asid(pub u32);
 

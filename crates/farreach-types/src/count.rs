@@ -1,4 +1,4 @@
-//! Numbers of things, as people write them.
+//! Counts on the command line.
 
 /// Powers of ten by the letter that stands for them, as results are printed.
 const LETTERS: [(char, u32); 4] = [('K', 3), ('M', 6), ('G', 9), ('T', 12)];
@@ -7,7 +7,7 @@ const LETTERS: [(char, u32); 4] = [('K', 3), ('M', 6), ('G', 9), ('T', 12)];
 /// `300000000`, `300M`, `1.5G`.
 ///
 /// # Errors
-/// What is allowed, if this is not.
+/// The text is not allowed; the message says what is.
 ///
 /// ```
 /// use farreach_types::count::parse_count;
@@ -16,7 +16,11 @@ const LETTERS: [(char, u32); 4] = [('K', 3), ('M', 6), ('G', 9), ('T', 12)];
 /// ```
 pub fn parse_count<const MIN: u64>(text: &str) -> Result<u64, String> {
     parse(text).filter(|n| *n >= MIN).ok_or_else(|| {
-        format!("a whole number from {MIN} to {} is allowed, also with K, M, G or T behind it for 10^3, 10^6, 10^9, 10^12, such as 300M or 1.5G", u64::MAX)
+        format!(
+            "a whole number from {MIN} to {} is allowed, also with K, M, G or T behind it for 10^3, 10^6, 10^9, 10^12, \
+             such as 300M or 1.5G",
+            u64::MAX
+        )
     })
 }
 

@@ -1,5 +1,5 @@
-//! Raw integers of a run, and the result that carries them. Nothing here is derived from anything else; percentages,
-//! cycles and areas are made in `farreach-cost` and `farreach-report`.
+//! Raw integers of a run, and the result that carries them. Nothing is computed here; percentages, cycles and areas
+//! come from `farreach-cost` and `farreach-report`.
 
 mod contiguity;
 mod ideal;
@@ -56,7 +56,7 @@ pub struct MemoryUse {
     pub resident_bytes: u64,
     /// Most memory mapped by page tables at any time; a frame mapped twice counts twice.
     pub mapped_bytes: u64,
-    /// Most memory held back by reservations at any time; it counts as free for whoever needs it.
+    /// Most memory held back by reservations at any time; it counts as free, since other requests may take it.
     pub reserved_bytes: u64,
     /// Bytes of pages that were referenced at least once since they were mapped or copied, over the whole run. A page
     /// that went and is referenced again counts again, unlike in [`Workload::touched_bytes`].
@@ -100,7 +100,7 @@ pub struct Workload {
     pub lookups: Lookups,
     /// Bytes of the distinct 4 KB pages touched.
     pub touched_bytes: u64,
-    /// Processes seen: a program that a process goes on with (exec) is no other process.
+    /// Processes seen; an exec does not count as another process.
     pub processes: u64,
     /// Threads seen, counted in the same way.
     pub threads: u64,
@@ -134,7 +134,7 @@ pub struct MemoryTimeline {
 /// Misses in one region of the address space, of one design.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct RegionMisses {
-    /// What people call it: `text gcc`, `libc.so.6`, `heap`, `stack`, `anonymous`.
+    /// Its name: `text gcc`, `libc.so.6`, `heap`, `stack`, `anonymous`.
     pub region: String,
     /// Fetch misses.
     pub fetch_misses: u64,
@@ -156,9 +156,9 @@ pub struct LedgerLine {
     pub cycles: Option<i64>,
 }
 
-/// Fragmentation and the cost of compaction (F-14), derived from [`CompactionUse`]. The indices say by order of a block
-/// which percentage of free memory lies in smaller blocks, and cannot be used for it (Linux: the unusable free space
-/// index); 100 where nothing is free.
+/// Fragmentation and the cost of compaction (F-14), derived from [`CompactionUse`]. An index has a value for each block
+/// order: the percentage of free memory that lies in smaller blocks and so cannot serve a block of this order (Linux:
+/// the unusable free space index); 100 where nothing is free.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct CompactionCost {
     /// When the system started.
@@ -169,7 +169,7 @@ pub struct CompactionCost {
     pub unusable_after: Vec<f64>,
     /// When the run stopped.
     pub unusable_at_end: Vec<f64>,
-    /// Free blocks of `compaction_block` that the runs added, less those they took.
+    /// Free blocks of size `compaction_block` that the runs of compaction gained, net.
     pub regained_blocks: i64,
     /// Copying, at 0.3 seconds for each GB (DS13-13).
     pub copy_seconds: f64,
@@ -195,8 +195,8 @@ pub struct Cost {
     pub total_cycles_per_instruction: Option<f64>,
     /// Area in register-bit equivalents (AREA-1); absent for organisations the model does not cover.
     pub area_rbe: Option<f64>,
-    /// Fragmentation before and after compaction, and what copying took; absent without a buddy allocator over a memory
-    /// with an end.
+    /// Fragmentation before and after compaction, and the cost of copying; absent without a buddy allocator or with
+    /// unlimited memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compaction: Option<CompactionCost>,
     /// TLB reach: bytes that a TLB full of entries of the largest kind maps.
@@ -206,7 +206,7 @@ pub struct Cost {
 /// One machine of a run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MachineResult {
-    /// The string it was asked for.
+    /// Its name, as the user gave it.
     pub name: String,
     /// Every key with its resolved value.
     pub config: serde_json::Map<String, serde_json::Value>,
@@ -223,10 +223,10 @@ pub struct MachineResult {
     pub overhead: Vec<OverheadRow>,
     /// Memory.
     pub memory: MemoryUse,
-    /// Contiguity, if the system keeps ranges.
+    /// Contiguity, if the operating system keeps ranges.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contiguity: Option<Contiguity>,
-    /// Fragmentation and compaction, if memory has an end and a buddy allocator.
+    /// Fragmentation and compaction, if memory is limited and has a buddy allocator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compaction: Option<CompactionUse>,
     /// Direct segments, if the system makes any.

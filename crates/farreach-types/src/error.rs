@@ -3,7 +3,7 @@
 /// Anything that can go wrong. The message is complete: it names file, place and value.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A trace that cannot be read on; `place` says where (line, block, byte).
+    /// A trace that is damaged or of no known format; `place` says where (line, block, byte).
     #[error("{file}: {place}: {what}")]
     Trace {
         /// File name, or `standard input`.

@@ -5,16 +5,15 @@
 //! * a word with [`OP_BIT`] set is an [`Op`], an event other than a reference: `batch.ops[word & !OP_BIT]`;
 //! * any other word ([`block_word`]) is an execution of a [`Block`] from its first to its last instruction: the id of
 //!   the block in the low half, above it the number of address words that follow, exactly `block.words()`. So the next
-//!   block is found without knowing this one. A data reference says which word its address is in, and how far behind
-//!   it: references whose addresses differ by the same at every execution (a push after a push, fields of one object)
-//!   can share a word. A word of [`NOT_EXECUTED`] marks a conditional reference (a masked move) that did not happen;
-//!   such a reference shares its word with no other.
+//!   block is found without knowing this one. A data reference names a word and an offset, whose sum is its address:
+//!   references whose addresses differ by the same amount at every execution (a push after a push, fields of one
+//!   object) can share a word. A word of [`NOT_EXECUTED`] marks a conditional reference (a masked move) that did not
+//!   happen; such a reference shares its word with no other.
 //!
-//! A block is defined once, by [`Op::Define`], before its first use; ids are unique in the whole trace, whatever the
-//! process. So what never changes (instruction addresses and lengths, kind and size of each reference) is said once,
-//! what changes (addresses) costs eight bytes, and the stream is lossless: it expands to every fetch, load and store in
-//! program order ([`Blocks::expand`]). A consumer may also look at a block as a whole, which is what makes simulation
-//! fast.
+//! A block is defined once, by [`Op::Define`], before its first use; ids are unique in the whole trace, across
+//! processes. So the constant part (instruction addresses and lengths, kind and size of each reference) is stored once,
+//! an address costs eight bytes, and the stream is lossless: it expands to every fetch, load and store in program order
+//! ([`Blocks::expand`]). A consumer may also look at a block as a whole, which is what makes simulation fast.
 
 mod blocks;
 mod by_id;
@@ -36,7 +35,7 @@ pub const OP_BIT: u64 = 1 << 63;
 /// The address word of a conditional reference that did not happen.
 pub const NOT_EXECUTED: u64 = u64::MAX;
 
-/// The word that stands for an execution of block `id`, with so many address words behind it.
+/// The word for an execution of block `id`, with the number of address words that follow it.
 #[inline(always)]
 pub const fn block_word(id: u32, words: usize) -> u64 {
     id as u64 | (words as u64) << 32
@@ -46,7 +45,7 @@ pub const fn block_word(id: u32, words: usize) -> u64 {
 pub const fn block_id(word: u64) -> u32 {
     word as u32
 }
-/// Address words that follow a word without [`OP_BIT`], as it says.
+/// Number of address words that follow a word without [`OP_BIT`].
 #[inline(always)]
 pub const fn words_behind(word: u64) -> usize {
     (word >> 32) as usize
@@ -86,7 +85,7 @@ pub struct DataRef {
     /// Which address word of an execution its address is in. Words are numbered in the order in which references begin
     /// to use them, from 0.
     pub word: u32,
-    /// How far behind the address in that word its own is, in bytes. 0 if the word is its own.
+    /// Offset of its address from that word, in bytes. 0 if the word is its own.
     pub offset: u32,
 }
 
@@ -103,7 +102,7 @@ impl DataRef {
     }
 }
 
-/// The address so far behind that in one of these address words.
+/// The sum of one of these address words and `offset`.
 #[inline(always)]
 pub fn address_in(words: &[u64], word: u32, offset: u32) -> u64 {
     words[word as usize].wrapping_add(offset.into())
@@ -174,7 +173,7 @@ impl Block {
         Ok(())
     }
 
-    /// Words are numbered in order, and shared only by what lies close together.
+    /// Words are numbered in order, and shared only by references that lie close together.
     fn validate_words(&self) -> Result<(), String> {
         let mut users = Vec::new();
         for (i, r) in self.refs.iter().enumerate() {
@@ -190,7 +189,8 @@ impl Block {
             let shared = users[r.word as usize] > 1;
             if shared && r.offset.checked_add(r.size).is_none_or(|end| end > MAX_SPREAD) {
                 return Err(format!(
-                    "data reference {i} is {} at {} behind an address that it shares ({MAX_SPREAD} bytes in all allowed)",
+                    "data reference {i} is {} at {} behind an address that it shares ({MAX_SPREAD} bytes in all \
+                     allowed)",
                     with_noun(r.size.into(), "byte"),
                     r.offset
                 ));
@@ -212,7 +212,7 @@ pub const MAX_INSTR_BYTES: u32 = 64;
 /// Largest size of one data reference. XSAVE areas stay below it.
 pub const MAX_REF_BYTES: u32 = 1 << 16;
 
-/// Most bytes that references with one address word lie in.
+/// Most bytes between the first and the last that references with one address word touch.
 pub const MAX_SPREAD: u32 = 128;
 
 /// A piece of the stream: some references and events of one address space, in program order. Immutable once built.
@@ -271,7 +271,7 @@ impl Batch {
     }
 }
 
-/// One fetch, load or store, as every consumer that does not care for blocks wants it.
+/// One fetch, load or store, for consumers that do not work on blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Access {
     /// What it does.

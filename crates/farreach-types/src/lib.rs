@@ -1,8 +1,8 @@
-//! The words that the layers of farreach share: addresses, events of a program, parameters, translations, counts and
+//! The types that the layers of farreach share: addresses, events of a program, parameters, translations, counts and
 //! results.
 //!
-//! Owns the types that cross a boundary between layers. Knows no layer: nothing here reads a trace, runs a machine, or
-//! knows what a design or a policy does.
+//! Owns the types that cross a boundary between layers. Must not know any layer: nothing here reads a trace, runs a
+//! machine, or depends on what a design or a policy does.
 #![forbid(unsafe_code)]
 
 pub mod addr;

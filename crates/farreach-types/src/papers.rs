@@ -8,13 +8,13 @@ use serde::Serialize;
 pub struct Section {
     /// Id of the study.
     pub id: String,
-    /// One line for people.
+    /// One line for display.
     pub title: String,
     /// Rules it rests on.
     pub rules: String,
     /// Numbers.
     pub tables: Vec<Table>,
-    /// Pictures of numbers, all of which are in the tables too.
+    /// Charts; all their numbers are in the tables too.
     pub charts: Vec<Chart>,
     /// As before, as bars.
     pub bars: Vec<Bars>,
@@ -43,7 +43,7 @@ pub struct Judged {
 /// Rows of numbers.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Table {
-    /// One line for people.
+    /// One line for display.
     pub title: String,
     /// What the rows are: `program`.
     pub rows_are: String,
@@ -93,7 +93,7 @@ pub struct Row {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Cell {
-    /// Nothing: not run, not printed, or lost.
+    /// No value: not run, not printed, or lost.
     Nothing,
     /// Words.
     Text(String),
@@ -113,13 +113,13 @@ fn plain<S: serde::Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::E
 /// Lines over one axis.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Chart {
-    /// One line for people.
+    /// One line for display.
     pub title: String,
-    /// What goes to the right.
+    /// Title of the x axis.
     pub x: String,
     /// Labels of the places on the x axis, in equal steps.
     pub places: Vec<String>,
-    /// What goes up; logarithmic where values differ much.
+    /// Title of the y axis, which is logarithmic where values differ much.
     pub y: String,
     /// The lines.
     pub series: Vec<Series>,
@@ -165,7 +165,7 @@ impl Section {
 }
 
 impl Table {
-    /// A table whose rows are programs, say.
+    /// An empty table; `rows_are` is for instance "program".
     pub fn new(title: &str, rows_are: &str) -> Table {
         Table {
             title: title.into(),
@@ -222,7 +222,7 @@ pub struct Papers {
     pub sections: Vec<Section>,
 }
 
-/// How the papers are named in the ids of claims, in the order of the reports.
+/// Names of the papers in the ids of claims, in the order of the reports.
 const PAPERS: [&str; 5] = ["-T94", "-PS", "-SV", "-DS", "-RM"];
 
 /// Where a claim stands among all: by paper, then by number. `None` if the id is not of the form `H-T94-3` with a paper
@@ -250,7 +250,7 @@ pub struct Program {
     /// The programs of the papers whose behaviour it has, in the spelling of the tables, joined by `, `; empty for
     /// others.
     pub stands_for: String,
-    /// It has a code of its own, so that fetches mean something.
+    /// It has code of its own, so that fetches mean something.
     pub real: bool,
     /// What `farreach sim` takes to run it: a file, or a kernel with its settings.
     pub argument: String,

@@ -81,7 +81,7 @@ pub struct Key {
     pub default: &'static str,
     /// What it accepts.
     pub allowed: Allowed,
-    /// One line for people.
+    /// One line for display.
     pub about: &'static str,
 }
 
@@ -162,7 +162,7 @@ impl Key {
                 .as_f64()
                 .or_else(|| value.as_str()?.trim().parse().ok())
                 .filter(|n| n.is_finite() && (min..=max).contains(n))
-                // Zero has one form, -0 is not it.
+                // Zero has one form: -0 becomes 0.
                 .map(|n| Json::from(n + 0.0)),
             Allowed::OneOf(words) => value.as_str().filter(|w| words.contains(w)).map(Json::from),
             Allowed::PageSize { min, max } => page(value, min, max).map(Json::from),

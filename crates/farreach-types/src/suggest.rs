@@ -1,4 +1,4 @@
-//! "Did you mean": of many names, those most like one that there is not.
+//! "Did you mean": the known names most like an unknown one.
 
 /// Most names that are suggested.
 const MOST: usize = 3;
@@ -7,8 +7,8 @@ const WORD: usize = 3;
 
 /// The names most like the given one, best first and at most three; none if no name is like it.
 ///
-/// A name is like another if one character in three differs at most, or if it contains it. What stands behind the slash
-/// of a name counts by itself too, so that `partial` finds `t94/partial`.
+/// A name is like another if one character in three differs at most, or if it contains it. The part behind the slash of
+/// a name counts by itself too, so that `partial` finds `t94/partial`.
 ///
 /// ```
 /// use farreach_types::suggest::nearest;
@@ -26,7 +26,7 @@ pub fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Vec
     like.into_iter().take(MOST).map(|(_, name)| name).collect()
 }
 
-/// How far apart two names are; `None` if they are not alike.
+/// Distance of two names; `None` if they are not alike.
 fn distance(given: &str, name: &str) -> Option<usize> {
     let edits = |given: &str, name: &str| {
         let most = given.chars().count() / 3;
@@ -72,7 +72,7 @@ mod tests {
             ("size", &["l1_size", "l2_size", "page_size"]),
             ("memory_size", &["memory"]),
             ("way", &["ways"]),
-            // Too short to be like anything by accident.
+            // Too short to tell likeness from chance.
             ("l", &[]),
             ("", &[]),
             ("xyz", &[]),

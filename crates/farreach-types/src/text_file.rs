@@ -1,12 +1,12 @@
-//! Files of text that a machine is made from.
+//! Text files that a machine description names.
 
 use crate::addr::Bytes;
 use std::fs::File;
 use std::io::{Error, Read, Result};
 use std::path::Path;
 
-/// The whole text of a file of at most so many bytes: little memory is taken where the file is something else, or has
-/// no end.
+/// The whole text of a file of at most `most` bytes, so that a large or endless file does not take memory without
+/// bound.
 pub fn read(path: &Path, most: u64) -> Result<String> {
     let mut bytes = Vec::new();
     File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;

@@ -30,8 +30,8 @@ pub struct Pte {
 
 /// Where a miss handler reads page table entries. Reading never faults: a page that is not mapped has none.
 ///
-/// This is what hardware may ask the operating system. Every system has a page table; what only some keep beside it is
-/// a trait of its own; a system that does not keep it leaves it as it is, empty.
+/// This is what hardware may ask the operating system. Every system has a page table. Tables that only some systems
+/// keep are traits of their own, whose default is an empty table.
 pub trait PageTableView {
     /// The entry of one base page.
     fn pte(&self, asid: Asid, vpn: Vpn) -> Option<Pte>;
@@ -39,7 +39,7 @@ pub trait PageTableView {
     fn ranges(&self) -> &dyn RangeTableView {
         &Absent
     }
-    /// What belongs into segment registers.
+    /// The contents of segment registers.
     fn segments(&self) -> &dyn SegmentView {
         &Absent
     }
@@ -78,19 +78,19 @@ pub trait RangeTableView {
     fn walk(&self, asid: Asid, vpn: Vpn) -> RangeWalk {
         RangeWalk { nodes: 0, found: self.range(asid, vpn) }
     }
-    /// Where the nodes lie that this search visits, in order: byte addresses in the memory of the process's range
-    /// table. Only a B-tree knows.
+    /// Byte addresses, in the memory of the process's range table, of the nodes that this search visits, in order. Only
+    /// a B-tree has them.
     fn path(&self, asid: Asid, vpn: Vpn, into: &mut Vec<u64>) {
         let _ = (asid, vpn, into);
     }
     /// The `most` largest range translations of a process, largest first, equal ones by address: what a system pins in
     /// segment registers (F-20).
     fn largest(&self, asid: Asid, most: usize) -> Vec<Range>;
-    /// Another number whenever a range of the process came, went or changed.
+    /// A number that changes whenever a range of the process is added, removed or changed.
     fn version(&self, asid: Asid) -> u64;
 }
 
-/// What belongs into the segment registers.
+/// The contents of the segment registers of each process.
 pub trait SegmentView {
     /// The segment registers of the process (DS13-1), if it has a direct segment.
     fn segment(&self, asid: Asid) -> Option<Segment>;
@@ -152,7 +152,7 @@ impl Range {
     pub fn virtual_pages(&self) -> VpnRange {
         VpnRange { start: self.first, pages: self.pages }
     }
-    /// What it says of a page it contains: the page plus OFFSET, which wraps (RMM15-1).
+    /// The translation of a page in the range: the page plus OFFSET, which wraps (RMM15-1).
     #[inline]
     pub fn translate(&self, vpn: Vpn) -> Translation {
         debug_assert!(self.contains(vpn), "{self:?} does not contain {vpn:?}");

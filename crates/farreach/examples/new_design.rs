@@ -2,9 +2,10 @@
 //!
 //!     cargo run --release --example new_design
 //!
-//! The design: a direct-mapped array indexed by a hash of the page number, in front of nothing. Cheap to build, and how
-//! bad? To make it part of farreach, move everything above `main` to `crates/farreach-hw/src/tlb/designs/hashed.rs` and
-//! add `&hashed::DESIGN` to `DESIGNS`; then `--machine mine.toml` with `kind = "hashed"` finds it.
+//! The design: a direct-mapped array indexed by a hash of the page number. Cheap to build; this program shows how often
+//! it misses. To make it part of farreach, move everything above `main` to
+//! `crates/farreach-hw/src/tlb/designs/hashed.rs` and add `&hashed::DESIGN` to `DESIGNS`; then `--machine mine.toml`
+//! with `kind = "hashed"` finds it.
 
 use farreach::addr::{Asid, Vpn, VpnRange};
 use farreach::counts::TlbCounts;
@@ -15,7 +16,7 @@ use farreach::trace::generate;
 use farreach::translation::{PageTableView, Pte, Translation};
 use farreach::{Lab, MachineSpec, Options, Report};
 
-/// What a machine description may say of it, and how it is built.
+/// Its keys in a machine description, and how it is built.
 const DESIGN: Design = Design {
     kind: "hashed",
     about: "direct-mapped, indexed by a hash of the page number",
@@ -51,7 +52,7 @@ impl Hashed {
     fn slot(&self, vpn: Vpn) -> usize {
         (vpn.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & (self.slots.len() - 1)
     }
-    /// Empties a slot and says that its page will have to be asked for again.
+    /// Empties a slot and reports its page to the filter.
     fn drop(&mut self, slot: usize, unfiltered: &mut Unfiltered) {
         if let Some(old) = self.slots[slot].take() {
             unfiltered.add(old.asid, old.vpn, 1);
@@ -60,7 +61,7 @@ impl Hashed {
     }
 }
 
-/// It has one page size, tags with process ids, one core, no segments, used bits or walkers: nothing but the core.
+/// It has one page size, tags with process ids, one core, no segments, used bits or walkers: it needs no capability.
 impl Capabilities for Hashed {}
 
 impl Tlb for Hashed {
@@ -68,7 +69,7 @@ impl Tlb for Hashed {
         let (slot, store) = (self.slot(at.vpn), at.kind == Kind::Store);
         if let Some(entry) = self.slots[slot].as_mut().filter(|e| (e.asid, e.vpn) == (at.asid, at.vpn)) {
             entry.modified |= store;
-            // The same lookup again would change nothing: the machine may count it without asking.
+            // The same lookup again would change nothing: the loop may filter it.
             return Answer { outcome: Outcome::Hit, filterable: true };
         }
         self.counts.misses += 1;

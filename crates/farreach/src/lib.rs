@@ -1,7 +1,8 @@
 //! farreach: a laboratory for virtual-memory address translation.
 //!
-//! One program, recorded or generated, goes through many translation designs side by side. This crate is what other
-//! programs depend on: a small, stable selection of the crates behind it, which are free to change.
+//! The references of one program, recorded or generated, go through many translation designs side by side. Programs
+//! that use farreach as a library depend on this crate: a small, stable selection of the crates behind it, which are
+//! free to change.
 //!
 //! ```
 //! use farreach::{Lab, MachineSpec, Options, Report, trace::generate};
@@ -18,13 +19,13 @@
 //! * A [`Source`](event::Source) is a stream of references: a trace ([`trace::open_trace`]), a generator, or one of
 //!   your own.
 //! * A [`MachineSpec`] describes a machine: a preset, overrides, or a TOML text.
-//! * A [`Lab`] runs machines over a stream, a [`PageLab`] the page-size study; both give results.
-//! * A [`Report`] makes table, JSON, CSV or HTML of a result.
+//! * A [`Lab`] runs machines over a stream; a [`PageLab`] runs the page-size study. Both give results.
+//! * A [`Report`] turns a result into a table, JSON, CSV or HTML.
 //! * A [`live::Recorder`] is the stream of a program that runs now.
 //! * A design of your own implements [`tlb::Tlb`] and takes part through [`MachineSpec::with_designs`];
 //!   `examples/new_design.rs` is one.
 //!
-//! It must not know how anything is done: it only names what others do.
+//! It has no code of its own: it only re-exports.
 #![forbid(unsafe_code)]
 
 pub use farreach_machine::{Hardware, Lab, MachineSpec, Options, PAGE_SIZES, PRESETS, PageLab, Preset, Progress};

@@ -22,17 +22,19 @@ pub struct AreaArgs {
     #[arg(value_parser = PossibleValuesParser::new(kinds()))]
     kind: String,
     /// Number of entries, from 1 to 65536
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = |text: &str| number(&keys::ENTRIES, text), allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 64, allow_negative_numbers = true)]
+    #[arg(value_parser = |text: &str| number(&keys::ENTRIES, text))]
     entries: u64,
     /// Base pages per tag of subblock entries: a power of two from 1 to 64. The other kinds have none
-    #[arg(long, value_name = "F", default_value_t = 16, value_parser = |text: &str| number(&keys::FACTOR, text), allow_negative_numbers = true)]
+    #[arg(long, value_name = "F", default_value_t = 16, allow_negative_numbers = true)]
+    #[arg(value_parser = |text: &str| number(&keys::FACTOR, text))]
     factor: u64,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// A value as the designs allow it.
+/// Parses a value of a key with the limits that the designs have.
 fn number(key: &Key, text: &str) -> Result<u64, String> {
     let value = key.check(&text.into())?;
     value.as_u64().ok_or_else(|| format!("{value} is not a number"))

@@ -15,7 +15,7 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The designs that are compared when nothing else is asked for: the five of the subblock paper's Table 6.
+/// The default machines: the five of the subblock paper's Table 6.
 const DEFAULT_MACHINES: [&str; 5] =
     ["t94/single", "t94/superpage", "t94/partial", "t94/complete", "t94/set-associative"];
 
@@ -24,11 +24,11 @@ pub fn formats() -> PossibleValuesParser {
     PossibleValuesParser::new(FORMATS.iter().map(|f| PossibleValue::new(f.name).help(f.about)))
 }
 
-/// Which machines, and how long.
+/// The options about machines and the length of the run.
 #[derive(Args)]
 pub struct LabArgs {
-    /// A preset or a TOML file, with overrides: NAME[:key=value,...]. Repeatable. `farreach machines` lists them. What
-    /// stands before the slash of a preset means all that begin so, such as `ds13`; `all` means all. Default: the five
+    /// A preset or a TOML file, with overrides: NAME[:key=value,...]. Repeatable. `farreach machines` lists them. The
+    /// part before the slash of presets, such as `ds13`, means all of that group; `all` means all. Default: the five
     /// designs of the subblock paper.
     #[arg(long = "machine", short = 'm', value_name = "NAME[:key=value,...]")]
     machines: Vec<String>,
@@ -43,8 +43,8 @@ pub struct LabArgs {
     /// has mappings.
     #[arg(long, value_name = "SIZE")]
     align: Option<Bytes>,
-    /// Give pages the frames and 2 MB pages that a living process had: a file that `farreach contiguity --dump` wrote
-    /// as root. Short for `placement=mapping,mapping=FILE` at every machine.
+    /// Give pages the frames and 2 MB pages that a live process had: a file that `farreach contiguity --dump` wrote as
+    /// root. Short for `placement=mapping,mapping=FILE` at every machine.
     #[arg(long, value_name = "FILE")]
     mapping: Option<String>,
     /// Threads to simulate on; 0: as many as there are processors. The result is the same on any number.
@@ -56,7 +56,7 @@ pub struct LabArgs {
 }
 
 impl LabArgs {
-    /// The machines; bad descriptions end here, before anything runs.
+    /// The machines; errors in descriptions are reported here, before anything runs.
     pub fn machines(&self) -> Result<Vec<MachineSpec>> {
         let default = || DEFAULT_MACHINES.iter().map(|m| (*m).to_owned()).collect();
         let names: Vec<String> = if self.machines.is_empty() { default() } else { self.machines.clone() };
@@ -70,12 +70,12 @@ impl LabArgs {
         Ok(Lab::new(machines, Options { limit: self.limit, seed: self.seed, plain: self.plain, threads, ahead })?)
     }
 
-    /// After so many instructions it is enough.
+    /// Instructions after which the run ends.
     pub fn limit(&self) -> Option<u64> {
         self.limit
     }
 
-    /// The machine on the mapping that was asked for.
+    /// The machine with the placement of `--mapping`.
     fn with_mapping(&self, name: String) -> Result<String> {
         let Some(file) = &self.mapping else { return Ok(name) };
         ensure!(!file.contains(','), "--mapping {file}: a comma separates keys; give the file another name");
@@ -83,7 +83,7 @@ impl LabArgs {
         Ok(format!("{name}{joint}placement=mapping,mapping={file}"))
     }
 
-    /// What aligns new mappings, if that was asked for.
+    /// The relocator of `--align`, if it was given.
     pub fn alignment(&self) -> Result<Alignment> {
         let relocator =
             self.align.map(|size| Relocator::new(size.0).map_err(|what| anyhow::anyhow!("--align: {what}")));
@@ -107,14 +107,14 @@ pub fn threads(given: u64) -> usize {
     }
 }
 
-/// Passes batches through, aligned if need be.
+/// Passes batches through, aligned with `--align`.
 pub struct Alignment {
     size: Option<Bytes>,
     relocator: Option<Relocator>,
 }
 
 impl Alignment {
-    /// The batch as the machines shall see it.
+    /// The batch as the machines see it.
     pub fn apply(&mut self, batch: Batch) -> Result<Batch> {
         Ok(match &mut self.relocator {
             Some(relocator) => relocator.apply(&batch)?,
@@ -128,7 +128,7 @@ impl Alignment {
     }
 }
 
-/// What is printed where.
+/// The options about output.
 #[derive(Args)]
 pub struct OutputArgs {
     /// Print the result as JSON; it names its schema.
@@ -146,7 +146,7 @@ pub struct OutputArgs {
 }
 
 impl OutputArgs {
-    /// Finds out before a long run whether the files can be written, and that none of them is one of the `inputs`.
+    /// Checks before a long run that the files can be written, and that none of them is one of the `inputs`.
     pub fn check<'a>(&self, inputs: impl IntoIterator<Item = &'a str>) -> Result<()> {
         if let Some(html) = &self.html {
             needs_file(html, "--html")?;
@@ -168,7 +168,7 @@ impl OutputArgs {
         }
     }
 
-    /// Refuses a further file that one of these would overwrite.
+    /// Refuses a further output file that is the same as one of these.
     pub fn apart_from(&self, path: &Path, option: &str) -> Result<()> {
         match self.files().find(|(file, _)| same_file(file, path)) {
             Some((_, other)) => Err(twice(path, other, option)),
@@ -203,7 +203,7 @@ impl OutputArgs {
         Ok(())
     }
 
-    /// Characters in a line of where the result goes.
+    /// Width in characters of the destination of the result.
     fn width(&self) -> usize {
         match &self.output {
             Some(path) if !is_stdout(path) => usize::MAX,
@@ -211,7 +211,7 @@ impl OutputArgs {
         }
     }
 
-    /// Prints a text where the result goes.
+    /// Prints a text to the destination of the result.
     pub fn write(&self, text: &str) -> Result<()> {
         match &self.output {
             Some(path) if !is_stdout(path) => write_whole(path, text.as_bytes()),
@@ -219,7 +219,7 @@ impl OutputArgs {
         }
     }
 
-    /// Writes a page of this name too, unless some form was asked for.
+    /// Writes a page of this name too, unless the user chose a form.
     pub fn page_by_default(&mut self, name: &str) {
         if !self.json && !self.csv && self.output.is_none() {
             self.html.get_or_insert_with(|| PathBuf::from(name));
@@ -231,13 +231,13 @@ fn twice(path: &Path, one: &str, other: &str) -> anyhow::Error {
     anyhow::anyhow!("{}: both {one} and {other} would write it; name two files", path.display())
 }
 
-/// Refuses `-` for what does not go to standard output, where the result goes, or what a program prints.
+/// Refuses `-` for files other than the result: standard output has the result, or the output of a program.
 pub fn needs_file(path: &Path, option: &str) -> Result<()> {
     ensure!(!is_stdout(path), "{option} -: a file is needed, not standard output (a file called '-' is './-')");
     Ok(())
 }
 
-/// Whether two paths lead to one file, there or still to be made. Devices and pipes may be written twice.
+/// Whether two paths lead to one file, which need not exist yet. Devices and pipes may be written twice.
 fn same_file(one: &Path, other: &Path) -> bool {
     let place = |path: &Path| {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -250,7 +250,7 @@ fn same_file(one: &Path, other: &Path) -> bool {
     }
 }
 
-/// Characters in a line of standard output; as many as there are if it is no terminal.
+/// Width of standard output in characters; unlimited if it is no terminal.
 pub fn terminal_width() -> usize {
     terminal_size::terminal_size_of(std::io::stdout()).map_or(usize::MAX, |(width, _)| width.0.into())
 }
@@ -260,13 +260,13 @@ pub fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Refuses to print where nobody can read.
+/// Fails if standard output is closed.
 fn needs_stdout() -> Result<()> {
     ensure!(!farreach_live::stdout_was_closed(), "standard output is closed; what is printed there would be lost");
     Ok(())
 }
 
-/// Prints to standard output. A reader that went away (`farreach sim ... | head`) has seen enough: no error.
+/// Prints to standard output. It is no error if the reader has closed the pipe (`farreach sim ... | head`).
 pub fn print(text: &str) -> Result<()> {
     needs_stdout()?;
     let mut out = std::io::stdout().lock();
@@ -276,14 +276,14 @@ pub fn print(text: &str) -> Result<()> {
     }
 }
 
-/// A line on standard error; some messages have more. What they quote, names and pieces of files, cannot drive a
-/// terminal. That nobody can read it is no reason to fail.
+/// A line on standard error; some messages have more. Control characters in quoted names and pieces of files are
+/// replaced. A failure to write it is ignored.
 pub fn note(line: impl Display) {
     let lines: Vec<String> = line.to_string().split('\n').map(clean).collect();
     let _ = writeln!(std::io::stderr(), "farreach: {}", lines.join("\n"));
 }
 
-/// An error with its causes, each once: some messages name their cause themselves.
+/// An error with its causes, without repetition: some messages contain their cause.
 pub fn explain(error: &anyhow::Error) -> String {
     error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.as_str() {
         "" => cause,

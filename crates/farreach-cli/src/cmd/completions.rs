@@ -1,23 +1,23 @@
-//! `farreach completions`: what a shell needs to complete the words of a command line. The shell asks farreach itself
-//! at every word, so what it offers is always what this farreach takes.
+//! `farreach completions`: the scripts with which shells complete command lines. The shell calls farreach itself for
+//! every word, so that it always offers what this version accepts.
 
 use super::common::print;
+use crate::workloads;
 use anyhow::Result;
 use clap::{Args, Command, ValueEnum};
 use clap_complete::engine::{
     ArgValueCandidates, ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter,
 };
 use clap_complete::env::{Bash, CompleteEnv, EnvCompleter, Fish, Zsh};
-use farreach_cli::workloads;
 use farreach_kernels::KERNELS;
 use farreach_machine::{MachineSpec, PRESETS, Preset};
 use farreach_papers::STUDIES;
 use std::ffi::OsStr;
 
-/// The variable by which a shell asks for the next word.
+/// The environment variable by which a shell asks for completions.
 const VARIABLE: &str = "FARREACH_COMPLETE";
 
-/// Print what makes a shell complete commands, options, machines, workloads and studies
+/// Print a script for shell completion of commands, options, machines, workloads and studies
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -48,12 +48,12 @@ pub fn run(args: CompletionsArgs) -> Result<()> {
     print(&String::from_utf8(script)?)
 }
 
-/// Answers a shell that asks for the next word, and ends; does nothing if none asks.
+/// Answers a shell that asks for completions, and exits; otherwise does nothing.
 pub fn answer(command: fn() -> Command) {
     CompleteEnv::with_factory(|| with_names(command())).var(VARIABLE).complete();
 }
 
-/// The command with what its arguments take where the parser takes any text.
+/// The command, with completers for arguments that the parser accepts as any text.
 fn with_names(command: Command) -> Command {
     let name = command.get_name().to_owned();
     let command = command.mut_args(|arg| match (name.as_str(), arg.get_id().as_str()) {
@@ -84,8 +84,8 @@ fn machines(current: &OsStr) -> Vec<CompletionCandidate> {
     found
 }
 
-/// The keys of a machine that begin with `last`, or if it has a key already, what that takes; behind what was typed
-/// `before`.
+/// The keys of a machine that begin with `last`, or if `last` has a key already, the values of that key; each behind
+/// the text `before`.
 fn overrides_of(base: &str, before: &str, last: &str) -> Vec<CompletionCandidate> {
     let group = Preset::all_of(base);
     let Ok(spec) = MachineSpec::parse(group.first().map_or(base, |preset| preset.name), 0) else { return Vec::new() };

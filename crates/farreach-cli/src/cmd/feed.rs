@@ -1,8 +1,8 @@
-//! Where batches come from: a stored trace, a kernel of the catalogue, or a running program.
+//! Sources of batches: a stored trace, a kernel of the catalogue, or a running program.
 
 use super::progress::{Display, Goal};
+use crate::workloads;
 use anyhow::{Context, Result, bail};
-use farreach_cli::workloads;
 use farreach_live::{Options, Recorder, Report, Watch};
 use farreach_machine::Progress;
 use farreach_trace::{self as trace, frt};
@@ -11,17 +11,17 @@ use std::ffi::OsString;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-/// How long to wait for a pipe before looking whether there was a signal.
+/// Longest wait for a pipe between two checks for signals.
 const PIPE_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Where stored batches come from.
+/// A source that is no running program.
 enum Origin {
     Here(Box<dyn Source + Send>),
-    /// A pipe may be idle for hours. Its reader gets no signals, so it has a thread of its own.
+    /// A pipe may be idle for hours. A blocked read does not notice signals, so it has a thread of its own.
     Pipe(Receiver<farreach_types::Result<Batch>>),
 }
 
-/// What came.
+/// The next item of a source.
 enum Next {
     Batch(Batch),
     End,
@@ -67,7 +67,7 @@ impl Origin {
         loop {
             let next = batches.recv_timeout(PIPE_POLL_INTERVAL);
             if signals.take().0 > 0 {
-                // A signal to all of a pipeline also ends who writes: a trace that is cut then is no error.
+                // A signal to a whole pipeline also ends its writer: a trace that is cut then is no error.
                 return Ok(Next::Signal);
             }
             match next {
@@ -79,14 +79,14 @@ impl Origin {
     }
 }
 
-/// Standard input and whatever else can keep its reader waiting.
+/// Standard input, pipes and other files on which a read can block.
 fn is_pipe(file: &str) -> bool {
     file == "-" || std::fs::metadata(file).is_ok_and(|meta| !meta.is_file() && !meta.is_dir())
 }
 
-/// Gives every batch of a trace, or of the kernel that `workload:NAME` names, to `each`, which says whether it wants
-/// more and how far it is. Says which signal ended it, if one did: what was seen so far is the result then. `limit`:
-/// instructions after which `each` has enough.
+/// Gives every batch of a trace, or of the kernel that `workload:NAME` names, to `each`, which returns whether it wants
+/// more and its progress. Returns the signal that ended it, if one did: the result is that of the batches so far.
+/// `limit`: instructions after which `each` wants no more.
 pub fn stored(
     file: &str,
     format: Option<&str>,
@@ -95,7 +95,7 @@ pub fn stored(
 ) -> Result<Option<i32>> {
     let signals = Watch::begin();
     let mut origin = Origin::open(file, format)?;
-    // Only farreach's own traces say at once how long they are.
+    // Only farreach's own traces have their length in an index.
     let references = frt::reader::read_index(file).ok().map(|(_, totals)| totals.references());
     let mut display = Display::new(Goal { instructions: limit, references });
     let interrupted = loop {

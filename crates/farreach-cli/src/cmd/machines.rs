@@ -11,7 +11,8 @@ use std::fmt::Write as _;
 #[command(after_help = "\
 Examples:
   farreach machines                                all presets
-  farreach machines ds13                           those of a paper; `--machine ds13` runs them all, `--machine all` every one
+  farreach machines ds13                           those of a paper; `--machine ds13` runs them all, `--machine all` \
+every one
   farreach machines t94/partial > mine.toml        a preset with every key, to change and use as --machine mine.toml
   farreach machines partial > mine.toml            the same for a kind of hardware, with every key at its default
   farreach machines --keys t94/partial             what each key means and accepts
@@ -121,7 +122,7 @@ fn markdown() -> String {
     out
 }
 
-/// A text in a table: what Markdown takes for a border or a tag is only a character.
+/// A text in a table, with characters escaped that Markdown takes for a border or a tag.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('<', "&lt;")
 }

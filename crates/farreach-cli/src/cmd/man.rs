@@ -1,5 +1,4 @@
-//! `farreach man`: manual pages from the parser. For whoever installs or packages the command, so help does not list
-//! it.
+//! `farreach man`: manual pages from the parser. It is for installation and packaging, so help does not list it.
 
 use super::common::write_whole;
 use anyhow::Result;
@@ -33,8 +32,7 @@ fn pages(command: &Command, folder: &Path) -> Result<()> {
     write_whole(&folder.join(man.get_filename()), &page(&man, command)?)
 }
 
-/// One page. The library would run the lines of the examples together, so they are written here, as they stand in the
-/// help.
+/// One page. The library would join the lines of the examples, so they are written here, as in the help.
 fn page(man: &Man, command: &Command) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     man.render_title(&mut out)?;

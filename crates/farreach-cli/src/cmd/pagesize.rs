@@ -12,7 +12,7 @@ use farreach_types::event::Batch;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Machines that run beside the page sizes: what mixes sizes, or has several levels.
+/// Machines that run beside the page sizes: those that mix sizes, or have several levels.
 const POLICIES: [&str; 2] = ["ps/two-size", "ps/itanium"];
 
 /// What would other page sizes have brought: misses against memory, from 4 KB to 2 MB, in one pass.
@@ -40,7 +40,8 @@ pub struct PageSizeArgs {
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = whole::<1>, allow_negative_numbers = true)]
     entries: u64,
     /// Page sizes, ascending, powers of two from 4K to 2M; others are compared with the first.
-    #[arg(long, value_name = "SIZE,...", value_delimiter = ',', default_values_t = PAGE_SIZES.map(Bytes), hide_default_value = true)]
+    #[arg(long, value_name = "SIZE,...", value_delimiter = ',')]
+    #[arg(default_values_t = PAGE_SIZES.map(Bytes), hide_default_value = true)]
     sizes: Vec<Bytes>,
     /// A machine to run beside, over the same references: NAME[:key=value,...], or a group of presets, such as `ds13`.
     /// Repeatable. `farreach machines` lists them.
@@ -77,7 +78,8 @@ impl Study {
         let options =
             Options { limit: args.limit, seed: args.seed, threads: threads(args.threads), ..Options::default() };
         let sizes: Vec<u64> = args.sizes.iter().map(|size| size.0).collect();
-        // Machines beside keep half of the processors busy; what engines of the study share is worth more to it then.
+        // Machines beside keep half of the processors busy; the study is then faster with fewer engines, which share
+        // more.
         let threads = if specs.is_empty() { options.threads } else { options.threads / 2 };
         let pages = PageLab::new(&sizes, Options { threads, ..options.clone() }).map_err(|e| match e {
             farreach_types::Error::Config { machine: sizes, what } => anyhow!("--sizes {sizes}: {what}"),
@@ -88,7 +90,7 @@ impl Study {
     }
 
     fn feed(&mut self, batch: Batch) -> Result<(bool, Progress)> {
-        // Both reach the limit at the same reference, but one may hear of it later.
+        // Both reach the limit at the same reference, but one may report it later.
         let more = self.pages.feed(&batch)?;
         let beside = self.beside.as_mut().map_or(Ok(false), |lab| lab.feed(batch))?;
         Ok((more || beside, self.pages.progress()))

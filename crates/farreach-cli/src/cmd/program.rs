@@ -1,4 +1,4 @@
-//! What `run` and `record` say about a recorded program.
+//! Messages and exit statuses of `run` and `record` for a recorded program.
 
 use farreach_live::{Exit, Report};
 use std::ffi::{OsStr, OsString};
@@ -48,7 +48,7 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// A program that the system did not start.
+    /// The status for a program that the system did not start.
     pub fn not_started(name: &OsStr, source: std::io::Error) -> Refused {
         let status = if source.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE };
         Refused { status, why: farreach_types::Error::Io { file: name.to_string_lossy().into_owned(), source } }
@@ -63,7 +63,7 @@ impl std::fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// Refuses what is no program, before anything else is begun.
+/// Refuses a command that is no program, before anything else is begun.
 pub fn check(command: &[OsString]) -> anyhow::Result<()> {
     let status = |missing| if missing { NOT_FOUND } else { NOT_EXECUTABLE };
     farreach_live::check_program(&command[0]).map_err(|no| Refused { status: status(no.missing), why: no.why })?;

@@ -1,4 +1,4 @@
-//! Progress on standard error: a line that is drawn over on a terminal, a line now and then where that is a file.
+//! Progress on standard error: a line that is redrawn on a terminal, a line every 30 seconds in a file.
 
 use super::common::note;
 use farreach_machine::Progress;
@@ -22,7 +22,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// A line of what begins now.
+    /// Starts a line now.
     pub fn new() -> Line {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         bar.set_style(ProgressStyle::with_template("{spinner} {msg}").expect("the template is right"));
@@ -33,7 +33,7 @@ impl Line {
         Line { bar, started: now, shown: now, interval }
     }
 
-    /// Called often, shows seldom. `message` is given the time since the beginning.
+    /// Called often, prints at intervals. `message` gets the time since the start.
     pub fn show(&mut self, message: impl FnOnce(Duration) -> String) {
         if self.shown.elapsed() < self.interval {
             return;
@@ -48,23 +48,23 @@ impl Line {
         }
     }
 
-    /// Takes the line away. What went into a file stays.
+    /// Clears the line on a terminal. Lines in a file stay.
     pub fn finish(self) {
         self.bar.finish_and_clear();
     }
 }
 
-/// Where a run ends, as far as that is known: whichever comes first.
+/// Known bounds of the length of a run; the first one reached ends it.
 #[derive(Clone, Copy, Default)]
 pub struct Goal {
-    /// After so many instructions.
+    /// In instructions.
     pub instructions: Option<u64>,
-    /// After so many references.
+    /// In references.
     pub references: Option<u64>,
 }
 
 impl Goal {
-    /// The time that is left after `elapsed`.
+    /// The remaining time after `elapsed`.
     fn left(&self, progress: Progress, elapsed: Duration) -> Option<Duration> {
         let part = |done: u64, all: Option<u64>| all.map_or(0.0, |all| done as f64 / all.max(1) as f64);
         let done =
@@ -73,19 +73,19 @@ impl Goal {
     }
 }
 
-/// A line that says how far a run is.
+/// A line with the progress of a run.
 pub struct Display {
     line: Line,
     goal: Goal,
 }
 
 impl Display {
-    /// Of a run that begins now.
+    /// Starts the line of a run now.
     pub fn new(goal: Goal) -> Display {
         Display { line: Line::new(), goal }
     }
 
-    /// Called often, shows seldom.
+    /// Called often, prints at intervals.
     pub fn update(&mut self, progress: Progress) {
         self.line.show(|elapsed| {
             let rate = progress.references as f64 / elapsed.as_secs_f64();
@@ -100,13 +100,13 @@ impl Display {
         });
     }
 
-    /// Takes the line away.
+    /// Clears the line.
     pub fn finish(self) {
         self.line.finish();
     }
 }
 
-/// A time for people: `40 s`, `3 min 20 s`, `2 h 5 min`.
+/// A time as text: `40 s`, `3 min 20 s`, `2 h 5 min`.
 pub fn time(time: Duration) -> String {
     let seconds = time.as_secs_f64().round() as u64;
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {

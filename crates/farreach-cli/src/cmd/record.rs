@@ -3,9 +3,9 @@
 use super::common::{needs_file, note};
 use super::program;
 use super::progress::{Display, Goal};
+use crate::workloads::Recording;
 use anyhow::{Context, Result};
 use clap::Args;
-use farreach_cli::workloads::Recording;
 use farreach_live::{Options, Recorder, Watch};
 use farreach_machine::Progress;
 use farreach_report::format::{bytes, counted};
@@ -41,7 +41,7 @@ pub fn run(args: RecordArgs) -> Result<ExitCode> {
     store(&args.output, args.limit, &args.command, || Ok(Recorder::start(&args.command, &Options::default())?.into()))
 }
 
-/// Writes what a recorder of `command` gives, once the file can be written.
+/// Records `command` into a file, after a check that the file can be written.
 pub fn store(
     output: &Path,
     limit: Option<u64>,
@@ -67,7 +67,7 @@ pub fn store(
     let totals = writer.finish()?;
     display.finish();
     let there = std::fs::metadata(output).with_context(|| output.display().to_string())?;
-    // What went into a pipe has no size that could be asked for.
+    // The size of a pipe's contents is not known.
     let size = there.is_file().then(|| {
         let each = there.len() as f64 / totals.references().max(1) as f64;
         format!(", {} ({each:.3} bytes per reference)", bytes(there.len()))
@@ -82,7 +82,7 @@ pub fn store(
     Ok(if limited { ExitCode::SUCCESS } else { program::exit_code(&report) })
 }
 
-/// What a trace says about its origin.
+/// The header of a trace, which states its origin.
 pub fn header(command: &[OsString]) -> Result<Header> {
     let words: Vec<String> = command.iter().map(|w| w.to_string_lossy().into_owned()).collect();
     let fact = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned());

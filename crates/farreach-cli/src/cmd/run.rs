@@ -25,9 +25,9 @@ pub struct RunArgs {
     lab: LabArgs,
     #[command(flatten)]
     output: OutputArgs,
-    /// Memory for what the program did and no machine has seen yet: the program goes on while the simulation is behind
-    /// by less than SIZE, and waits then. More takes less time where both have a processor. Default: 256M, with more
-    /// than five machines less.
+    /// Memory for recorded references that are not simulated yet: the program runs on while the simulation is less than
+    /// SIZE behind, then it waits. A larger SIZE takes less time where both have a processor. Default: 256M, less with
+    /// more than five machines.
     #[arg(long, value_name = "SIZE", value_parser = ahead)]
     ahead: Option<Bytes>,
     /// Also print on standard error where the CPU time went.
@@ -38,13 +38,12 @@ pub struct RunArgs {
     command: Vec<OsString>,
 }
 
-/// For [`RunArgs::ahead`]: what this many bytes hold is simulated within half a second by the five machines of the
-/// default.
+/// For [`RunArgs::ahead`]: the default machines simulate this number of bytes in half a second.
 const AHEAD: u64 = 256 << 20;
-/// Room is made for the names of all that may wait.
+/// Room is made for one element per batch that may wait.
 const MOST_AHEAD: Bytes = Bytes(1 << 40);
 
-/// What `--ahead` takes.
+/// Parses `--ahead`.
 fn ahead(text: &str) -> Result<Bytes, String> {
     let allowed = || format!("a size up to {MOST_AHEAD} is allowed, such as 64M; 0 for as little as can be");
     text.parse().ok().filter(|size| *size <= MOST_AHEAD).ok_or_else(allowed)
@@ -55,7 +54,7 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
     let _signals = Watch::begin(); // until the result is whole
     let machines = args.lab.machines()?;
     args.output.check(machines.iter().flat_map(|m| m.inputs()))?;
-    // More machines take longer, and an interrupt should not wait for them.
+    // More machines take longer for the same memory, and an interrupt must wait for them.
     let ahead = args.ahead.map_or(AHEAD * 5 / machines.len().max(5) as u64, |size| size.0);
     let mut lab = args.lab.lab(machines, ahead)?;
     program::check(&args.command)?;
@@ -68,7 +67,7 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
         let (recorder, own, wall) = (report.cpu.as_secs_f64(), own_cpu().as_secs_f64(), clock.elapsed().as_secs_f64());
         note(format_args!("seconds: recorder and program {recorder:.3}, simulation {own:.3}, wall {wall:.3}"));
     }
-    // Threads may reach the limit after the program has ended: the result says whether they did.
+    // Threads may reach the limit after the program has ended: the result tells whether they did.
     let limited = lab.limit_reached();
     let stopped = (report.interrupted.is_some() && !limited).then(|| "interrupted".to_owned());
     args.output.emit(&lab.result(&alignment.label(&program::shown(&args.command)), stopped))?;

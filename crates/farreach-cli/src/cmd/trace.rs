@@ -13,7 +13,7 @@ use farreach_trace::{Opened, Summary, open_trace, recover, summarize, to_frt, to
 use farreach_types::addr::Bytes;
 use farreach_types::plural::with_noun;
 
-/// Look at a trace: what it contains, whether it is sound, another format
+/// Inspect a trace, check it, or convert it to another format
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -27,12 +27,12 @@ pub struct TraceArgs {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Show where a trace comes from, what it counts and who ran
+    /// Show the origin of a trace, its counts and its processes
     #[command(
         after_help = "Examples:\n  farreach trace info cc1.frt\n  xz -dc old.txt.xz | farreach trace info --json -"
     )]
     Info(Input),
-    /// Read a trace to its end and hold every event against the rules; exit status 1 at the first violation
+    /// Read a trace to its end and check every event against the rules; exit status 1 at the first violation
     #[command(after_help = "Examples:\n  farreach trace check cc1.frt")]
     Check(Input),
     /// Write a trace in another format
@@ -145,7 +145,7 @@ fn to_trace(input: &TraceFile, output: Option<String>, recovering: bool) -> Resu
 
 fn to_text(input: &TraceFile, output: &str) -> Result<()> {
     match to_lackey_file(input.open()?, output) {
-        // Who reads our output has seen enough.
+        // The reader of the output has closed the pipe.
         Err(farreach_types::Error::Io { source, .. }) if output == "-" && source.kind() == ErrorKind::BrokenPipe => {
             Ok(())
         }
@@ -209,7 +209,8 @@ fn info_text(s: &Summary) -> String {
     }
     let mut text: String = lines.iter().map(|(k, v)| format!("{k:<13} {}\n", clean(v))).collect();
     text.push_str(
-        "\n space      pid   parent     instructions            loads           stores     events threads  end      program\n",
+        "\n space      pid   parent     instructions            loads           stores     events threads  end      \
+         program\n",
     );
     s.report.spaces.iter().for_each(|space| text.push_str(&row(space)));
     if let Some(v) = &s.report.violation {

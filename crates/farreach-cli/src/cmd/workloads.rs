@@ -3,9 +3,9 @@
 use super::common::{needs_file, note, print, whole};
 use super::program::shown;
 use super::progress::{Display, Goal};
+use crate::workloads::{self, KernelSpec, Prepared, Program, REFERENCES, Workload};
 use anyhow::{Result, ensure};
 use clap::Args;
-use farreach_cli::workloads::{self, KernelSpec, Prepared, Program, REFERENCES, Workload};
 use farreach_kernels::{KERNELS, Kernel};
 use farreach_live::Watch;
 use farreach_machine::Progress;
@@ -35,7 +35,8 @@ Examples:
   farreach workloads memcached --trace -o memcached.frt       a server, until its load ends
   farreach sim workload:gups:size=256M                        a kernel, simulated as it runs
   farreach run -- farreach workloads kernel/gups --native     the same kernel as a real program
-  farreach workloads gups --native --pages 4k,2m --size 1G --work 100000000    how much faster with huge pages: measured and predicted")]
+  farreach workloads gups --native --pages 4k,2m --size 1G --work 100000000    how much faster with huge pages: \
+measured and predicted")]
 pub struct WorkloadsArgs {
     /// A workload: KERNEL, kernel/KERNEL or PROGRAM.
     name: Option<String>,
@@ -59,10 +60,12 @@ pub struct WorkloadsArgs {
     native: bool,
     /// Run it again and again, on pages of each of these sizes, such as 4k,64k,2m: how many times as fast as on 4 KB
     /// pages, beside what the hierarchies of today predict.
-    #[arg(long, value_name = "SIZES", requires = "native", value_delimiter = ',', value_parser = super::native::page_size)]
+    #[arg(long, value_name = "SIZES", requires = "native")]
+    #[arg(value_delimiter = ',', value_parser = super::native::page_size)]
     pages: Vec<super::native::PageSize>,
     /// Rounds of that.
-    #[arg(long, value_name = "N", requires = "pages", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", requires = "pages")]
+    #[arg(default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
     /// With one size in --pages: run once, in this process, and print what was measured as JSON.
     #[arg(long, requires = "pages", conflicts_with = "rounds")]
@@ -77,7 +80,8 @@ pub struct WorkloadsArgs {
     #[arg(long, value_name = "SIZE", requires = "act")]
     size: Option<Bytes>,
     /// Data references of a kernel [default: 10M].
-    #[arg(long, visible_alias = "work", value_name = "N", requires = "act", value_parser = parse_count::<1>, allow_negative_numbers = true)]
+    #[arg(long, visible_alias = "work", value_name = "N", requires = "act")]
+    #[arg(value_parser = parse_count::<1>, allow_negative_numbers = true)]
     references: Option<u64>,
     /// Seed of a kernel, or of a program's inputs [default: 0].
     #[arg(long, value_name = "N", requires = "act", value_parser = whole::<0>, allow_negative_numbers = true)]
@@ -229,13 +233,15 @@ fn table() -> String {
         let [a, b, c, d] = widths;
         out += &format!("{name:a$}  {stands_for:b$}  {state:c$}  {footprint:>d$}  {about}\n");
     }
-    out + "\nA workload stands for a benchmark of the papers; it is not that benchmark. `farreach workloads NAME` tells more.\n"
+    out + "\nA workload stands for a benchmark of the papers; it is not that benchmark. `farreach workloads NAME` \
+           tells more.\n"
 }
 
 fn kernel_json(kernel: &Kernel) -> Value {
     json!({
-        "name": format!("kernel/{}", kernel.name), "type": "kernel", "kind": kernel.class, "stands_for": kernel.stands_for,
-        "about": kernel.about, "footprint": kernel.default_size, "small_size": kernel.small_size, "smallest": kernel.smallest,
+        "name": format!("kernel/{}", kernel.name), "type": "kernel", "kind": kernel.class,
+        "stands_for": kernel.stands_for, "about": kernel.about,
+        "footprint": kernel.default_size, "small_size": kernel.small_size, "smallest": kernel.smallest,
         "largest": kernel.largest, "text_pages": kernel.text_pages, "installed": true,
     })
 }

@@ -15,7 +15,7 @@ pub struct Program {
     pub stands_for: String,
     /// What kind of program it is.
     pub kind: String,
-    /// One line for people.
+    /// One line for display.
     pub about: String,
     /// Debian packages it needs.
     pub packages: Vec<String>,
@@ -25,24 +25,24 @@ pub struct Program {
     /// Commands that make further inputs in its directory.
     #[serde(default)]
     pub steps: Vec<Vec<String>>,
-    /// The command line. `{FILE}` is the path of an input, `{directory}` where it runs. It stays in the foreground and
-    /// ends by itself, or, a server, of SIGTERM.
+    /// The command line. `{FILE}` is the path of an input, `{directory}` the directory where it runs. It stays in the
+    /// foreground and ends by itself, a server at SIGTERM.
     pub command: Vec<String>,
-    /// If it is a server: the commands that ask it, one after the other. `{port}` in them and in `command` is where it
-    /// listens, on 127.0.0.1.
+    /// If it is a server: the commands of its load, one after the other. `{port}` in them and in `command` is the port
+    /// on which it listens, on 127.0.0.1.
     #[serde(default)]
     pub load: Vec<Vec<String>>,
     /// The input that is standard input.
     #[serde(default)]
     pub stdin: Option<String>,
-    /// Peak memory that was seen, about.
+    /// Approximate peak memory, measured.
     #[serde(deserialize_with = "bytes")]
     pub footprint: u64,
 }
 
-/// Stands in a word for the directory in which programs run, which some must be told in full.
+/// Placeholder for the directory in which programs run, for those that need its absolute path.
 pub(super) const DIRECTORY: &str = "{directory}";
-/// Stands in a word for the port of a server.
+/// Placeholder for the port of a server.
 pub(super) const PORT: &str = "{port}";
 
 /// A file that is made.
@@ -51,7 +51,7 @@ pub(super) const PORT: &str = "{port}";
 pub struct Input {
     /// Its name.
     pub file: String,
-    /// What it holds, word for word; or
+    /// Its contents; or
     #[serde(default)]
     pub text: Option<String>,
     /// the name of its maker,
@@ -108,7 +108,7 @@ mod tests {
                 let file = word.strip_prefix('{').and_then(|w| w.strip_suffix('}')).expect(word);
                 assert!(p.inputs.iter().any(|i| i.file == file), "{}: {word}", p.name);
             }
-            // A server is told the port, and so is everything that asks it.
+            // The command of a server contains the port, and so do the commands of its load.
             assert!(p.load.iter().all(|command| command.iter().any(|w| w.contains(PORT))), "{}", p.name);
             assert_eq!(p.command.iter().any(|w| w.contains(PORT)), !p.load.is_empty(), "{}", p.name);
             assert!(!p.steps.iter().flatten().any(|w| w.contains(PORT)), "{}", p.name);

@@ -29,7 +29,7 @@ pub use prepare::{cache_dir, install, installed, prepare};
 use server::RunningLoad;
 pub use server::{Load, Recording};
 
-/// What a name stands for.
+/// The workload behind a name.
 #[derive(Clone, Copy)]
 pub enum Workload {
     /// A kernel of the library.
@@ -75,17 +75,17 @@ pub fn open_source(text: &str) -> Result<Option<Box<dyn Source + Send>>> {
 pub struct Prepared {
     /// Program and arguments.
     pub command: Vec<OsString>,
-    /// Where it runs and may leave files.
+    /// The directory where it runs and may leave files.
     pub directory: PathBuf,
     /// What it reads.
     pub stdin: Option<PathBuf>,
-    /// Where its output goes: a file, because some programs unlink a device that they are told to write.
+    /// Where its output goes: a file, because some programs unlink an output that is a device.
     pub stdout: PathBuf,
-    /// If it is a server: what runs beside it and ends it.
+    /// If it is a server: the load, which runs beside it and ends it.
     pub load: Option<Load>,
 }
 
-/// What a native run took.
+/// Time and memory of a native run.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
     /// How it ended.
@@ -175,7 +175,7 @@ impl Prepared {
     }
 }
 
-/// Waits for a child; unlike the standard library's wait it tells what the child used.
+/// Waits for a child; unlike the standard library's wait it returns the child's resource usage.
 #[expect(unsafe_code, reason = "wait4 fills in two plain structures")]
 fn wait(pid: u32) -> std::io::Result<Usage> {
     let (mut status, mut used) = (0, unsafe { std::mem::zeroed::<libc::rusage>() });

@@ -1,4 +1,4 @@
-//! Making a program ready: packages, inputs, the place where it runs.
+//! Preparation of a program: packages, inputs, the directory where it runs.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -126,7 +126,7 @@ fn make(cache: &Path, directory: &Path, input: &Input, size: &mut Option<u64>, s
     let name = input.maker.as_deref().unwrap_or_default();
     let Maker { make, version, .. } = maker(name).with_context(|| format!("there is no maker '{name}'"))?;
     let (size, seed) = (size.take().unwrap_or(input.size), seed.unwrap_or(0).wrapping_add(input.seed));
-    // What decides the content is in the path: a file that is there is the right one.
+    // The path contains everything that determines the content: an existing file is the right one.
     let folder = cache.join("inputs").join(format!("{name}-{version}-{}-{seed}", Bytes(size)));
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let path = folder.join(&input.file);

@@ -1,9 +1,8 @@
-//! Servers: a program that does nothing until another one asks. The server runs, recorded or not; its load runs beside
-//! it as it is.
+//! Servers, which do nothing without requests. The server runs, recorded or not; its load runs beside it natively.
 //!
 //! A thread waits until the server's port answers, runs the load to its end, and ends the server in its regular way
-//! (SIGTERM). Whatever happens, neither is left running: the load is killed when nobody needs it any more, the server
-//! when it does not end.
+//! (SIGTERM). In no case does either keep running: the load is killed when it is not needed any more, the server when
+//! it does not end.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -20,7 +19,7 @@ use farreach_types::event::{Batch, Source};
 
 use farreach_live::{Exit, Recorder, Report, is_running, send};
 
-/// How often the two programs are looked at.
+/// Polling interval of the two programs.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How long a recorded server may take to answer: a database makes some 10^9 instructions before it does.
 const READY: Duration = Duration::from_secs(600);
@@ -29,7 +28,7 @@ const END: Duration = Duration::from_secs(60);
 /// How long a load may go on after its server ended: it may be about to end as well.
 const LATE: Duration = Duration::from_secs(1);
 
-/// What a server is asked.
+/// The load of a server.
 #[derive(Clone, Debug)]
 pub struct Load {
     /// Programs with arguments, run one after the other.
@@ -48,7 +47,7 @@ pub(super) fn free_port() -> Result<u16> {
     Ok(listener.local_addr()?.port())
 }
 
-/// What is to become of a load and its server.
+/// The state of a load and its server.
 const RUN: u8 = 0;
 const STOP: u8 = 1;
 const KILL: u8 = 2;
@@ -72,7 +71,7 @@ impl RunningLoad {
         RunningLoad { wish, thread: Some(thread) }
     }
 
-    /// Enough: the load is killed, the server ended as after a whole load.
+    /// Stops early: the load is killed, the server ended as after a whole load.
     pub fn stop(&self) {
         self.wish.fetch_max(STOP, Ordering::SeqCst);
     }
@@ -101,7 +100,7 @@ impl Drop for RunningLoad {
 }
 
 impl Load {
-    /// All commands, when the server is ready; less if that is not wished any more.
+    /// Runs all commands when the server is ready; fewer if the run is stopped.
     fn work(&self, server: u32, wish: &AtomicU8) -> Result<()> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
         let since = Instant::now();
@@ -135,12 +134,12 @@ impl Load {
     }
 }
 
-/// Waits for a command of the load; false if it is not wished any more.
+/// Waits for a command of the load; false if the run is stopped.
 fn attend(mut child: Child, server: u32, wish: &AtomicU8) -> Result<bool> {
     let mut alone = None;
     loop {
         if let Some(status) = child.try_wait()? {
-            // What ends because it is stopped ends as it can.
+            // The status of a stopped program does not matter.
             let stopped = wish.load(Ordering::SeqCst) != RUN;
             ensure!(status.success() || stopped, "{status}");
             return Ok(!stopped);
@@ -175,7 +174,7 @@ fn end(server: u32, wish: &AtomicU8) -> Result<()> {
 
 /// A recorded program, with its load if it is a server. Dropping it ends both.
 pub struct Recording {
-    // First, so that it goes first: it needs the server's process id to be the server's.
+    // First, so that it is dropped first: the server's process id must not be reused before.
     load: Option<RunningLoad>,
     recorder: Recorder,
     ended: bool,
@@ -188,7 +187,7 @@ impl From<Recorder> for Recording {
 }
 
 impl Recording {
-    /// A server and what it is asked.
+    /// A server and its load.
     pub fn server(recorder: Recorder, load: Load) -> Recording {
         let load = RunningLoad::start(load, recorder.pid());
         Recording { load: Some(load), recorder, ended: false }
@@ -208,7 +207,7 @@ impl Recording {
         let Some(load) = self.load.take() else { return Ok(self.recorder.finish()?) };
         if !self.ended {
             load.stop();
-            // It cannot end while it waits for a reader.
+            // The program cannot end while it waits for the reader of its stream.
             while self.recorder.next_batch()?.is_some() {}
         }
         let result = load.join();

@@ -4,7 +4,7 @@ use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// What a page offers and what it asks for.
+/// The anchors and the links of a page.
 #[derive(Default)]
 struct Page {
     anchors: BTreeSet<String>,

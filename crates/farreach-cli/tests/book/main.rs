@@ -8,8 +8,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace exists")
 }
 
-/// Runs the `console` blocks of all pages; what depends on the machine is elided there. `TRYCMD=overwrite` takes over
-/// what is printed now. With `FARREACH_RELEASE` it is the optimised program that runs.
+/// Runs the `console` blocks of all pages; output that depends on the machine is elided there. `TRYCMD=overwrite` puts
+/// the present output into the pages. With `FARREACH_RELEASE` the optimised program runs.
 #[test]
 fn commands_print_what_the_pages_show() {
     let release = std::env::var_os("FARREACH_RELEASE").map(PathBuf::from).filter(|path| path.is_file());

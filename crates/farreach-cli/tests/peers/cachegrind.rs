@@ -1,7 +1,8 @@
-//! Are the misses of caches those that an independent simulator counts? Cachegrind, of Valgrind's own tools, is the
-//! witness: on a real program, for several geometries, each miss of it is one here, and each difference to a whole
-//! machine has a reason that is counted.
+//! Are cache misses those that an independent simulator counts? The reference is Cachegrind, one of Valgrind's own
+//! tools: on a real program, for several geometries, each of its misses is one here, and each difference to a whole
+//! machine has a cause that is counted.
 
+use crate::Alone;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -74,9 +75,10 @@ fn cachegrind(tool: &Path, program: &Path, (l1, ll): (Shape, Shape)) -> Summary 
     numbers.try_into().expect("nine counts")
 }
 
-/// The same from the references and [`Cache`], by Cachegrind's rules: a reference misses once, however many of its
-/// lines do; a store to what the same instruction has just loaded is no reference of its own; what is longer than a
-/// line counts as one line; the last level is asked for all lines of a reference that missed, and is not inclusive.
+/// The same from the references and [`Cache`], by Cachegrind's rules: a reference misses once, even if several of its
+/// lines miss; a store to the bytes that the same instruction has just loaded is no reference of its own; a reference
+/// longer than a line counts as one line; the last level is asked for all lines of a reference that missed, and is not
+/// inclusive.
 fn by_its_rules(accesses: &[Access], (l1, ll): (Shape, Shape)) -> Summary {
     let [mut i1, mut d1, mut last] = [l1, l1, ll].map(|s| Cache::new(s).expect("a geometry that fits"));
     let mut counts = Summary::default();
@@ -95,7 +97,7 @@ fn by_its_rules(accesses: &[Access], (l1, ll): (Shape, Shape)) -> Summary {
         };
         let size = u64::from(access.size).min(l1.line);
         counts[first] += 1;
-        // All lines are asked, whether or not one was missing already.
+        // All lines are looked up, even after one has missed.
         let missed = lines(access.addr, size, l1.line).fold(false, |missed, line| missing(cache, line) | missed);
         if missed {
             counts[first + 1] += 1;
@@ -107,9 +109,9 @@ fn by_its_rules(accesses: &[Access], (l1, ll): (Shape, Shape)) -> Summary {
     counts
 }
 
-/// What a machine without TLB and without handler code misses in its first level, when its second level is so large
-/// that nothing leaves it: each line of a reference counts, and the first touch of a line loads an entry of the page
-/// table, which may displace something.
+/// First-level misses of a machine without TLB and without handler code, whose second level is so large that nothing is
+/// evicted: each line of a reference counts, and the first touch of a line loads a page table entry, which may displace
+/// another line.
 #[derive(Default)]
 struct Machine {
     misses: [u64; 2],
@@ -150,7 +152,7 @@ fn machine(accesses: &[Access], l1: Shape) -> Machine {
     found
 }
 
-/// The references as a trace that knows nothing of mappings, so that no page is ever copied and flushed.
+/// The references as a trace without mappings, so that no page is ever copied and flushed.
 fn text(accesses: &[Access]) -> PathBuf {
     let mut text = String::new();
     for a in accesses {
@@ -168,6 +170,7 @@ fn text(accesses: &[Access]) -> PathBuf {
 
 #[test]
 fn every_miss_as_cachegrind_counts_it() {
+    let alone = Alone::new();
     let installed = ["/usr/libexec/valgrind/cachegrind-amd64-linux", "/usr/lib/valgrind/cachegrind-amd64-linux"];
     let Some(installed) = installed.map(Path::new).into_iter().find(|p| p.exists()) else {
         eprintln!("skipped: this Valgrind comes without Cachegrind");
@@ -179,11 +182,7 @@ fn every_miss_as_cachegrind_counts_it() {
     std::fs::copy(installed, &copy).expect("Cachegrind copied");
     let theirs = GEOMETRIES.map(|geometry| cachegrind(&copy, &plain, geometry));
 
-    // SAFETY: this test binary has one test, so no other thread reads the environment meanwhile.
-    unsafe {
-        std::env::vars_os().for_each(|(name, _)| std::env::remove_var(name));
-        std::env::set_var("VALGRIND_LIB", tool());
-    }
+    alone.empty_environment();
     let mut options = options();
     options.valgrind.push("--keep-environment=yes".into());
     let recording = drain(Recorder::start(&command(&plain, &[]), &options).expect("the program starts"));

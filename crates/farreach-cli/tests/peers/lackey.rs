@@ -1,5 +1,6 @@
-//! Are the references those that an independent recorder sees? Lackey, of Valgrind's own tools, is the witness.
+//! Are the references those that an independent recorder sees? The reference is Lackey, one of Valgrind's own tools.
 
+use crate::Alone;
 use std::path::Path;
 use std::process::Command;
 
@@ -36,8 +37,8 @@ fn lackey_tool() -> Option<&'static Path> {
         .find(|p| p.exists())
 }
 
-/// What Lackey sees of a program, in the same directory as the recorder, and with what the core adds to the
-/// environment, so that the stacks are alike.
+/// Lackey's output for a program, in the same directory as the recorder, and with the variables that the core adds to
+/// the environment, so that the stacks are alike.
 fn theirs(lackey: &Path, program: &Path) -> Vec<Access> {
     let copy = tool().join("lackey-amd64-linux");
     if !copy.exists() {
@@ -64,6 +65,7 @@ fn theirs(lackey: &Path, program: &Path) -> Vec<Access> {
 
 #[test]
 fn every_reference_as_lackey_sees_it_in_the_same_order() {
+    let alone = Alone::new();
     let Some(lackey) = lackey_tool() else {
         eprintln!("skipped: this Valgrind comes without Lackey");
         return;
@@ -71,11 +73,7 @@ fn every_reference_as_lackey_sees_it_in_the_same_order() {
     let programs = ["plain", "words"].map(|name| program(name, &["-static"]));
     let theirs = programs.each_ref().map(|program| theirs(lackey, program));
 
-    // SAFETY: this test binary has one test, so no other thread reads the environment meanwhile.
-    unsafe {
-        std::env::vars_os().for_each(|(name, _)| std::env::remove_var(name));
-        std::env::set_var("VALGRIND_LIB", tool());
-    }
+    alone.empty_environment();
     let mut options = options();
     options.valgrind.push("--keep-environment=yes".into());
     for (program, theirs) in programs.iter().zip(theirs) {

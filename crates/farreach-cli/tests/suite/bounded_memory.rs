@@ -1,6 +1,7 @@
-//! Memory is bounded by the footprint of the program, never by the length of its trace, and by how far a program may
-//! run ahead.
+//! Memory is bounded by the footprint of the program and the distance that it may run ahead, never by the length of its
+//! trace.
 
+use crate::cli::optimised;
 use crate::common::{scratch, tool};
 use farreach_trace::{Header, TraceWriter, generate};
 use farreach_types::event::Source;
@@ -25,14 +26,14 @@ fn trace(name: &str, turns: u64) -> PathBuf {
 /// Most memory farreach has at any time with these arguments, in bytes. `piped`: what it reads from standard input,
 /// through a pipe.
 fn peak(args: &[&str], piped: Option<&Path>) -> u64 {
-    // The result does not fit in this pipe: when its first byte is here, farreach has done its work and is still there.
+    // The result does not fit in this pipe: when its first byte arrives, farreach has finished its work and still runs.
     let (mut result, writer) = std::io::pipe().expect("a pipe");
     // SAFETY: plain numbers and an open descriptor.
     assert!(unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETPIPE_SZ, 4096) } >= 4096);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_farreach"));
+    let mut command = Command::new(optimised().0);
     command.args(args).stdout(writer).stdin(Stdio::null()).stderr(Stdio::null());
     command.env("FARREACH_VALGRIND_DIR", tool());
-    // Through a pipe, nobody knows the length.
+    // The length of a pipe is not known.
     let mut cat = piped.map(|path| {
         let file = File::open(path).expect("just written");
         Command::new("cat").stdin(file).stdout(Stdio::piped()).spawn().expect("cat")
@@ -44,12 +45,13 @@ fn peak(args: &[&str], piped: Option<&Path>) -> u64 {
     drop(command);
     let mut json = vec![0];
     result.read_exact(&mut json).expect("a result");
-    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).expect("it waits for us");
+    let status =
+        std::fs::read_to_string(format!("/proc/{}/status", child.id())).expect("the process waits for its reader");
     result.read_to_end(&mut json).expect("the rest of it");
     assert!(json.len() > 2 * 4096, "a result of {} bytes would fit in the pipe", json.len());
-    assert!(child.wait().expect("it ends").success(), "farreach {args:?}");
-    cat.iter_mut().for_each(|c| assert!(c.wait().expect("it ends").success()));
-    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).expect("a living process has it");
+    assert!(child.wait().expect("the process ends").success(), "farreach {args:?}");
+    cat.iter_mut().for_each(|c| assert!(c.wait().expect("the process ends").success()));
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).expect("a running process has this line");
     line.trim().trim_end_matches("kB").trim().parse::<u64>().expect("a number") * 1024
 }
 
@@ -72,7 +74,7 @@ fn a_trace_five_times_as_long_takes_no_more_memory() {
     }
 }
 
-/// Without shortcuts the simulation takes longer than any program, which then runs as far ahead as it may.
+/// Without the filter the simulation is slower than the program, which then runs ahead as far as it may.
 #[test]
 fn a_program_runs_ahead_as_far_as_it_may() {
     const MEGA: u64 = 1 << 20;

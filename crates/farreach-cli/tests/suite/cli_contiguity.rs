@@ -17,7 +17,7 @@ fn rmm15_44_a_command_is_looked_at_and_its_status_passed_on() {
     let peak = &result["peak"];
     let number = |value: &serde_json::Value| value.as_u64().expect("a number");
     assert!(number(&peak["pages"]) >= 16384, "{peak}");
-    // The array is one mapping: 99 % of so much memory needs few virtual ranges, and one has most of it.
+    // The array is one mapping: 99 % of the memory needs few virtual ranges, and one of them has most of it.
     assert!(number(&peak["virtual_ranges"]["max_pages"]) >= 16384, "{peak}");
     assert!(peak["virtual_ranges"]["largest_percent"].as_f64().unwrap() > 50.0, "{peak}");
     let needs: Vec<u64> = peak["needs"].as_array().unwrap().iter().map(|need| number(&need["entries"])).collect();
@@ -50,7 +50,7 @@ fn the_mapping_can_be_kept() {
     assert!(dump.areas.iter().map(|a| a.runs.len()).sum::<usize>() > 3, "{dump}");
 }
 
-/// A dump of a process is the placement of its trace: most pages are found, by what they belong to.
+/// A dump of a process gives the placement for its trace: most pages are found, by the mapping they belong to.
 #[test]
 fn rmm15_44_a_dump_is_the_placement_of_a_trace() {
     let dir = Dir::new();
@@ -71,7 +71,7 @@ fn rmm15_44_a_dump_is_the_placement_of_a_trace() {
     }
     let result = ran.good().json();
     let (found, missing) = (each(&result, "mapping_pages"), each(&result, "mapping_missing"));
-    // What the recorder's run touched and the other one had at that moment.
+    // Pages that the recorded run touched and that the other run had at the time of the dump.
     assert!(found[0] > 1500 && found[0] > missing[0], "{found:?} found, {missing:?} missing");
     assert_eq!(result["machines"][0]["config"]["placement"], "mapping");
     assert!(each(&result, "misses")[1] > 0);
@@ -96,11 +96,11 @@ fn a_mapping_that_is_no_use_is_refused() {
     farreach(["sim", &trace, "-m", "ps/8k", "--mapping", &overlap]).bad(1, &["page_size = 8K", "4K"]);
 }
 
-/// A user who may not see frames, whoever runs the tests.
+/// The command as a user who may not see frames, also if root runs the tests.
 fn without_privilege(command: &mut Command) -> &mut Command {
     const PR_CAPBSET_DROP: libc::c_int = 24;
-    // SYS_ADMIN shows frames, SYS_PTRACE and the two of files show what belongs to others. A user who is not root has
-    // none of them and may not drop any: that is as good.
+    // SYS_ADMIN allows to see frames, SYS_PTRACE and the two of files allow to see processes of others. A user who is
+    // not root has none of them, and dropping them fails without harm.
     let drop = || {
         for capability in [21, 19, 1, 2] {
             // SAFETY: plain numbers.
@@ -112,7 +112,7 @@ fn without_privilege(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(drop) }
 }
 
-/// What the page says outside its markup.
+/// The text of the page without its markup.
 fn text(page: &str) -> String {
     let body = &page[page.find("<body>").unwrap()..];
     let outside = body.split('<').map(|part| part.split_once('>').map_or("", |(_, text)| text));
@@ -168,7 +168,7 @@ fn without_privilege_the_virtual_half_is_shown() {
     assert!(!text.contains("physical (actual)"), "{text}");
 }
 
-/// A short command is looked at all the same, if nobody says when.
+/// A short command is looked at too, without --every.
 #[test]
 fn looks_come_soon_at_first() {
     let ran = farreach(["contiguity", "--json", "--", "sleep", "0.5"]).good();
@@ -195,7 +195,7 @@ fn what_cannot_be_looked_at_is_said() {
         let ran = farreach(args);
         assert!(ran.status != 0 && ran.err.contains(words), "{args:?}: {}", ran.err);
     }
-    // Statuses that are no program's.
+    // Statuses of farreach itself.
     farreach(["contiguity", "--", "/no/such/program"]).bad(127, &["/no/such/program", "No such file"]);
     farreach(["contiguity", "--", "/etc/passwd"]).bad(126, &["/etc/passwd", "ermission denied"]);
     farreach(["contiguity", "--every", "9", "--", "true"]).bad(125, &["true"]);
@@ -204,7 +204,7 @@ fn what_cannot_be_looked_at_is_said() {
 
 #[test]
 fn processes_without_memory_or_right_are_told_apart() {
-    // Ended, but nobody has asked how.
+    // Ended, but not waited for.
     let mut child = Command::new("true").stdout(Stdio::null()).spawn().unwrap();
     let pid = child.id().to_string();
     let state = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
@@ -214,8 +214,8 @@ fn processes_without_memory_or_right_are_told_apart() {
     farreach(["contiguity", "-p", &pid]).bad(1, &[&pid, "(true) has ended"]);
     child.wait().unwrap();
     farreach(["contiguity", "-p", &pid]).bad(1, &[&pid, "there is none"]);
-    // Process 1 has more rights than who has given some up. One that is an ordinary user's own, in a container, can be
-    // read. SAFETY: it only returns a number.
+    // Process 1 has rights that this user has not, unless it is the user's own, as in some containers. SAFETY: it only
+    // returns a number.
     let own = unsafe { libc::geteuid() } != 0 && std::fs::read("/proc/1/smaps").is_ok();
     let ran = Ran::of(without_privilege(command().args(["contiguity", "-p", "1"])).output().unwrap());
     if !own {

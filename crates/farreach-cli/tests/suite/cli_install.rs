@@ -1,4 +1,4 @@
-//! Does what is installed work by itself: the command with its recorder, manual pages, completions?
+//! Does an installation work by itself: the command with its recorder, manual pages, completions?
 
 use crate::cli::{Dir, Ran, command, farreach, line};
 use crate::common::{root, tool};
@@ -18,7 +18,7 @@ fn make(target: &str, dir: &str) {
     let program = format!("FARREACH={}", env!("CARGO_BIN_EXE_farreach"));
     let recorder = format!("TOOL={}", tool().join("farreach-amd64-linux").display());
     make.current_dir(root()).args(["-s", target, "PREFIX=/usr", &format!("DESTDIR={dir}"), &program, &recorder]);
-    // Not as a part of a make that runs these tests.
+    // Without the variables of a make that runs these tests.
     let out = Ran::of(make.env_remove("MAKEFLAGS").env_remove("MAKELEVEL").output().unwrap());
     assert_eq!((out.status, &*out.err), (0, ""), "{}", out.out);
 }
@@ -96,7 +96,7 @@ fn every_subcommand_has_a_manual_page() {
     farreach(["man", "/nonexistent/folder"]).bad(1, &["/nonexistent/folder"]);
 }
 
-/// What a shell is offered for the last of these words: each with what it means behind a tab.
+/// The completions of the last of these words: each with its meaning behind a tab.
 fn offered(words: &[&str]) -> String {
     let ran = Ran::of(command().env("FARREACH_COMPLETE", "fish").arg("--").args(words).output().unwrap());
     ran.good().out

@@ -1,11 +1,11 @@
-//! A hostile day: no memory, few descriptors, closed standard output, and progress where standard error is a file.
+//! Shortages: no memory, few descriptors, closed standard output; and progress where standard error is a file.
 
 use crate::cli::{Dir, Ran, command, fed, line};
 use std::process::Command;
 
 const EXE: &str = env!("CARGO_BIN_EXE_farreach");
 
-/// A script of bash in which `$farreach` is the command, with the recorder at hand and a directory of its own for
+/// A script of bash in which `$farreach` is the command, with the recorder available and a directory of its own for
 /// temporary files.
 fn bash(temp: &Dir, script: &str) -> Ran {
     let mut bash = Command::new("bash");
@@ -26,7 +26,7 @@ fn without_memory_there_is_a_message_and_no_file() {
         &["farreach: out of memory: the system refused ", " bytes; the limit of this process is 40000 KiB (ulimit -v)"],
     );
     assert!(!dir.names().contains(&"result".to_owned()));
-    // The same of a command that runs a program: its statuses are the program's.
+    // The same for a command that runs a program and returns its status.
     let ran = bash(&dir, "ulimit -v 40000; exec $farreach run --threads 1 -m all -- true");
     ran.bad(125, &["farreach: ", "out of memory", "40000 KiB (ulimit -v)"]);
 }
@@ -68,7 +68,7 @@ fn a_result_that_nobody_can_read_is_an_error() {
     let made = dir.path("made");
     bash(&dir, &format!("exec $farreach run -- touch {made} >&-")).bad(125, &[lost]);
     assert_eq!(dir.names(), ["t.txt"]);
-    // What goes elsewhere is not lost.
+    // Output that goes to a file is not lost.
     let result = dir.path("result");
     assert_eq!(bash(&dir, &format!("exec $farreach sim {text} --csv -o {result} >&-")).status, 0);
     assert!(dir.read("result").starts_with("name,"));
@@ -92,12 +92,12 @@ fn a_refused_key_stands_on_its_line() {
         let file = dir.write("m.toml", text);
         fed(["sim", "-", "-m", &file], b"").bad(1, &[&format!("machine '{file}': {words}")]);
     }
-    // An override stands on no line.
+    // An override has no line number.
     let file = dir.write("m.toml", "kind = 'single'\nentries = 4\n");
     fed(["sim", "-", "-m", &format!("{file}:entries=0")], b"").bad(1, &["entries=0': entries = 0 is not allowed"]);
 }
 
-/// What a command says on standard error where every chance to say how far it is counts.
+/// Standard error of a command that prints its progress at every opportunity.
 fn progress(words: &[&str]) -> Vec<String> {
     let mut command = command();
     command.args(words).env("FARREACH_PROGRESS_SECONDS", "0").env("FARREACH_VALGRIND_DIR", crate::common::tool());
@@ -123,11 +123,11 @@ fn progress_goes_into_a_file_too() {
         "-c",
         "i=0; while test $i -lt 2000; do i=$((i+1)); done",
     ]);
-    // Nothing can be said of the rest before the first reference is there.
+    // The remaining time is not known before the first reference.
     let begun = |l: &&String| is_progress(l) && !l.contains(" 0 instructions, ");
     let lines: Vec<&String> = said.iter().filter(begun).collect();
     assert!(lines.len() > 3 && lines.iter().all(|l| l.contains(", about ") && l.ends_with(" left")), "{said:?}");
-    // A trace says how long it is.
+    // The length of a trace is known.
     for command in ["sim", "pagesize"] {
         let said = progress(&[command, &trace, "--json", "-o", &result]);
         let lines: Vec<&String> = said.iter().filter(begun).collect();
@@ -145,6 +145,6 @@ fn progress_goes_into_a_file_too() {
         "i=0; while test $i -lt 2000; do i=$((i+1)); done",
     ]);
     assert!(said.iter().filter(is_progress).count() > 3 && !said.iter().any(|l| l.contains(" left")), "{said:?}");
-    // Every 30 seconds, if nobody says otherwise.
+    // Every 30 seconds by default.
     assert_eq!(line(&format!("sim {trace} --csv -o {result}")).good().status, 0);
 }

@@ -86,7 +86,7 @@ fn wrong_descriptions() {
     let ran = farreach(["sim", &trace, "-m", &missing]);
     assert_eq!(ran.err.matches("No such file").count(), 1, "{}", ran.err);
     line("machines nosuch").bad(1, &["no preset 'nosuch'", "group of them (t94, ps, ", ", all)"]);
-    // A group has no keys of its own, and what one of its machines refuses is refused.
+    // A group has no keys of its own, and an override that one of its machines refuses is refused.
     line("machines --keys ds13").bad(1, &["no preset 'ds13'; did you mean 'ds13/4k', 'ds13/2m' or 'ds13/1g'?"]);
     farreach(["sim", &trace, "-m", "ds13:segments=2"])
         .bad(1, &["machine 'ds13/4k:segments=2'", "unknown key 'segments'"]);
@@ -135,7 +135,7 @@ fn every_preset_survives_being_printed_and_read() {
     }
 }
 
-/// A seed that the description has is part of it; one that it has not is left to `--seed`.
+/// A seed in the description is part of it; without one, `--seed` decides.
 #[test]
 fn a_seed_survives_being_printed() {
     let dir = Dir::new();
@@ -162,14 +162,14 @@ fn a_file_may_lie_anywhere() {
     let entries = |name: &str| farreach(["machines", name, "--json"]).good().json()["entries"].as_u64();
     let file = dir.write("a:b/m.toml", "kind = \"single\"\nentries = 3\n");
     assert_eq!((entries(&file), entries(&format!("{file}:entries=5"))), (Some(3), Some(5)));
-    // The name of another file behind a key is none of a machine.
+    // A file name behind a key is not the name of a machine.
     for name in ["t94/single:pattern=x.toml", &format!("{file}:pattern=x.toml")] {
         assert_eq!(farreach(["machines", name, "--json"]).good().json()["pattern"], "x.toml");
     }
     farreach(["machines", &dir.path("a:b/none.toml")]).bad(1, &["a:b/none.toml", "No such file"]);
 }
 
-/// There is one zero, also for those who write it with a sign.
+/// There is one zero, also if it is written with a sign.
 #[test]
 fn zero_has_no_sign() {
     let ran = fed(["sim", "-", "-m", "t94/single:penalty=-0"], sweep(3, 1).as_bytes()).good();
@@ -259,8 +259,8 @@ fn machines_with_caches_stand_beside_tlbs() {
     farreach(["sim", "-", "-m", "sv97/softvm:penalty=3"]).bad(1, &["unknown key 'penalty'", "--keys softvm` explains"]);
 }
 
-/// A kind of hardware stands for a machine of it with every key at its default: what a message about unknown keys names
-/// works.
+/// A kind of hardware stands for a machine of it with every key at its default: the command that a message about
+/// unknown keys names works.
 #[test]
 fn a_kind_is_explained_and_printed() {
     let dir = Dir::new();
@@ -308,7 +308,7 @@ fn the_reference_has_every_key() {
         let section = section("placement", policy.name);
         policy.keys.iter().for_each(|key| assert!(section.contains(&row(key.name)), "{} of {}", key.name, policy.name));
     }
-    // Of every row the borders are borders: what a key accepts has none.
+    // Every row has the same number of cells: a `|` in a cell is escaped.
     text.lines()
         .filter(|line| line.starts_with("| "))
         .for_each(|line| assert_eq!(line.matches(" | ").count(), 3, "{line}"));
@@ -319,7 +319,7 @@ fn the_reference_has_every_key() {
     line("machines --markdown").bad(2, &["--keys"]);
 }
 
-/// What a key chooses from is listed with it, also where it is a registry.
+/// The choices of a key are listed with it, also where they are a registry.
 #[test]
 fn keys_of_registries_name_what_is_in_them() {
     for (machine, names) in [
@@ -348,7 +348,7 @@ fn the_seed_changes_random_replacement_only() {
         assert_eq!(a["machines"][i]["counts"], c["machines"][i]["counts"]);
         assert_eq!(a["machines"][i]["config"]["seed"], 1);
     }
-    // A seed of the machine itself counts for it.
+    // A seed in the machine's own description decides.
     let own =
         fed(["sim", "-", "--json", "--seed", "9", "-m", "t94/set-associative:seed=2"], text.as_bytes()).good().json();
     assert_eq!(own["machines"][0]["counts"], c["machines"][4]["counts"]);

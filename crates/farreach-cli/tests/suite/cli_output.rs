@@ -1,4 +1,4 @@
-//! Are the forms of output what scripts rely on, and are files written whole or not at all?
+//! Are the forms of output stable for scripts, and are files written whole or not at all?
 
 use crate::cli::{DEFAULTS, Dir, Ran, command, farreach, fed, line, sweep};
 use serde_json::Value;
@@ -49,7 +49,7 @@ fn json_keeps_its_contract() {
         assert_eq!(slices, n("misses"));
         assert_eq!(m["memory"]["touched_bytes"], r["workload"]["touched_bytes"]);
     }
-    // Resolved: what was overridden, what the preset says, what nobody said.
+    // Resolved: an override, a value of the preset, a default.
     let config = &r["machines"][0]["config"];
     assert_eq!((&config["entries"], &config["factor"], &config["penalty"]), (&32.into(), &16.into(), &40.0.into()));
     assert_eq!(r["machines"][2]["config"]["split"], true);
@@ -118,7 +118,7 @@ fn an_html_page_stands_alone() {
     assert_eq!(dir.names(), ["page.html"]);
 }
 
-/// What cannot be written is said before the trace is read: standard input here never ends.
+/// An output that cannot be written is reported before the trace is read: standard input here never ends.
 #[test]
 fn files_that_cannot_be_written_are_refused_at_once() {
     let dir = Dir::new();
@@ -188,7 +188,7 @@ fn output_goes_where_it_is_told() {
     assert!(std::fs::symlink_metadata("/dev/stdout").unwrap().is_symlink());
 }
 
-/// A slip in a command line must not cost the recording that took an hour.
+/// A mistake in a command line must not overwrite a long recording.
 #[test]
 fn what_is_read_is_not_overwritten() {
     let dir = Dir::new();
@@ -226,11 +226,11 @@ fn what_is_read_is_not_overwritten() {
     }
     assert_eq!((dir.read("t").as_str(), dir.read("old").as_str()), (TEXT, "old"));
     assert_eq!(dir.names(), ["link", "m.toml", "old", "own.toml", "p", "t"]);
-    // A device is no file that could be lost.
+    // A device cannot be overwritten.
     assert_eq!(farreach(["sim", &trace, "-o", "/dev/null", "--html", "/dev/null"]).status, 0);
 }
 
-/// `-` is standard output where that can be; elsewhere it is not the name of a file by accident.
+/// `-` is standard output where that is possible; elsewhere it is refused, not taken for the name of a file.
 #[test]
 fn a_dash_is_never_a_file() {
     let dir = Dir::new();
@@ -266,7 +266,7 @@ fn numbers_of_options_are_refused_with_what_is_allowed() {
     line("area single --entries -1").bad(2, &["'-1'", "1 to 65536"]);
 }
 
-/// Names and pieces of files in messages cannot drive a terminal.
+/// Control characters of names and pieces of files in messages are replaced.
 #[test]
 fn messages_obey_nobody() {
     let dir = Dir::new();

@@ -38,7 +38,7 @@ fn json_keeps_its_contract() {
     let close = |value: &Value, want: f64| assert!((value.as_f64().unwrap() - want).abs() < 1e-12, "{value}");
     close(&r["rows"][1]["relative_data_misses"], 64.0 / 384.0);
     close(&r["rows"][2]["relative_memory"], 132.0 / 130.0 - 1.0);
-    // Sixty-four entries hold 64 pages of 8 KB; the misses of all other numbers are there as well.
+    // Sixty-four entries hold 64 pages of 8 KB; the misses of all other numbers of entries are reported as well.
     assert_eq!((&r["entries"], &r["entry_counts"][6], &r["entry_counts"][12]), (&64.into(), &64.into(), &4096.into()));
     let curve = r["rows"][0]["data_misses_by_entries"].as_array().unwrap();
     assert_eq!((&curve[6], &curve[7], &curve[12]), (&384.into(), &128.into(), &128.into()));
@@ -82,7 +82,7 @@ fn options_choose_sizes_entries_and_machines_beside() {
     for word in ["4K", "2M", "t94/single", "Rule: fewest misses", "page size"] {
         assert!(table.contains(word), "{word} in {table}");
     }
-    // Of a machine: its misses, how many percent of those of 4 KB pages they are, and what is in its cycles.
+    // Of a machine: its misses, their percentage of those of 4 KB pages, and the composition of its cycles.
     let row: Vec<&str> =
         table.lines().find(|l| l.starts_with("t94/single")).expect("its row").split_whitespace().collect();
     assert_eq!(row[1..5], ["0", "–", "384", "100"], "{table}");
@@ -228,7 +228,7 @@ fn shift(line: &str, by: u32) -> String {
     format!("{head}{first:08x},{}\n", last - first + 1)
 }
 
-/// What is small is not rounded to nothing.
+/// Small values are not rounded to 0.
 #[test]
 fn advice_on_a_few_pages_is_in_kilobytes() {
     let advice = |pages| fed(["pagesize", "-", "--no-policies"], sweep(pages, 1).as_bytes()).good().out;

@@ -1,24 +1,23 @@
-//! `farreach papers`: are the numbers those that a person accepted, is nothing run twice, and what is refused?
+//! `farreach papers`: are the numbers the accepted ones, is nothing run twice, and are wrong arguments refused?
 
-use crate::cli::{Dir, Ran, command, farreach, sweep};
-use std::path::Path;
+use crate::cli::{Dir, Ran, command, farreach, optimised, sweep};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/papers/small.csv");
 
-/// What `papers --all --small --csv` found when a person last accepted it: every number, every verdict and its reason.
+/// The accepted output of `papers --all --small --csv`: every number, every verdict and its reason.
 ///
-/// `make test` has the optimised program do all of it (FARREACH_RELEASE). The program of the test profile is many times
-/// slower, because it compares every lookup with the page table: a plain `cargo test` checks two studies with it, `make
-/// test-long` all (FARREACH_TIMES).
+/// `make test` runs all of it with the optimised program (FARREACH_RELEASE). The program of the test profile is many
+/// times slower, because it compares every lookup with the page table: a plain `cargo test` checks two studies with it,
+/// `make test-long` all (FARREACH_TIMES).
 #[test]
 fn numbers_and_verdicts_of_the_small_set_are_the_accepted_ones() {
     let dir = Dir::new();
-    let release = std::env::var_os("FARREACH_RELEASE").filter(|path| Path::new(path).is_file());
+    let (program, release) = optimised();
     let long = std::env::var_os("FARREACH_TIMES").is_some();
-    let ids: &[&str] = if long || release.is_some() { &["--all"] } else { &["t94-table10", "t94-by-hand"] };
-    let mut run = release.as_ref().map_or_else(command, Command::new);
+    let ids: &[&str] = if long || release { &["--all"] } else { &["t94-table10", "t94-by-hand"] };
+    let mut run = Command::new(program);
     run.arg("papers").args(ids).args(["--small", "--csv", "--cache", &dir.path("cache")]);
     let ran = Ran::of(run.stdin(Stdio::null()).output().unwrap());
     assert_eq!(ran.status, 0, "{}", ran.err);
@@ -32,7 +31,8 @@ fn numbers_and_verdicts_of_the_small_set_are_the_accepted_ones() {
     let changed: Vec<String> = gone.chain(new).collect();
     assert!(
         changed.is_empty() && want == found,
-        "{} lines differ from fixtures/papers/small.csv; if the new ones are right, `make accept-papers` takes them over:\n{}",
+        "{} lines differ from fixtures/papers/small.csv; if the new ones are right, `make accept-papers` takes them \
+         over:\n{}",
         changed.len(),
         changed.iter().take(60).cloned().collect::<Vec<_>>().join("\n"),
     );
@@ -55,7 +55,7 @@ fn what_was_run_is_not_run_again() {
     let second = again().good();
     assert_eq!(first.out, second.out);
 
-    // A result that is lost or spoilt is made again, and no other.
+    // A result that is lost or damaged is computed again, and no other.
     let mut files: Vec<_> = std::fs::read_dir(&cache).unwrap().map(|f| f.unwrap().path()).collect();
     files.sort();
     assert_eq!(files.len(), 5);
@@ -91,7 +91,7 @@ fn any_number_of_threads_finds_the_same() {
 fn an_interrupted_run_goes_on_where_it_stopped() {
     let dir = Dir::new();
     let (file, cache) = (trace(&dir), dir.path("cache"));
-    // The kernel alone takes many times as long as what is waited for.
+    // The kernel alone takes many times as long as the time limit.
     let mut run = command();
     run.args(["papers", "t94-table1", "-w", &file, "-w", "logic", "--cache", &cache, "--threads", "2"]);
     let mut child = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -128,7 +128,7 @@ fn a_page_is_complete_in_itself() {
     for words in ["<script", "src=", "http://", "https://", "url("] {
         assert!(!html.contains(words), "{words}");
     }
-    // Whatever form is printed, the page is written.
+    // The page is written, whichever form is printed.
     for form in ["--markdown", "--csv"] {
         std::fs::remove_file(&page).unwrap();
         let args =

@@ -1,4 +1,5 @@
-//! Do `run` and `record` leave the program as it is, and is what went wrong told apart from what the program did?
+//! Do `run` and `record` leave the program as it is, and are failures of farreach distinguished from those of the
+//! program?
 
 use crate::cli::{Dir, Ran, farreach};
 use serde_json::Value;
@@ -8,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Output, Stdio};
 
-/// `farreach` with the recorder at hand.
+/// `farreach` with the recorder available.
 fn command() -> Command {
     let mut command = crate::cli::command();
     command.env("FARREACH_VALGRIND_DIR", crate::common::tool()).process_group(0);
@@ -77,7 +78,7 @@ fn children_are_counted() {
     assert_eq!([&one, &three, &replaced].map(process_counts), [[1, 1], [3, 3], [1, 1]]);
 }
 
-/// That nobody can read what `--timing` says is no reason to fail, or to lose the status of the program.
+/// A closed standard error under `--timing` is no failure, and the status of the program is kept.
 #[test]
 fn a_full_standard_error_does_no_harm() {
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
@@ -87,7 +88,7 @@ fn a_full_standard_error_does_no_harm() {
     assert_eq!((ran.status, ran.out.contains("t94/single")), (5, true), "{}", ran.out);
 }
 
-/// An empty variable says nothing: the recorder is found as if there were none.
+/// An empty variable counts as not set: the recorder is found by its default places.
 #[test]
 fn an_empty_variable_is_none() {
     let with = |act: &dyn Fn(&mut Command)| {
@@ -100,7 +101,7 @@ fn an_empty_variable_is_none() {
     assert_eq!(empty, with(&|c| _ = c.env_remove("FARREACH_VALGRIND_DIR")));
 }
 
-/// Valgrind would say it in ten lines of its own.
+/// Valgrind itself would print ten lines about it.
 #[test]
 fn temporary_files_need_a_directory() {
     let mut command = command();
@@ -108,7 +109,7 @@ fn temporary_files_need_a_directory() {
     ran.bad(125, &["directory for temporary files, /nonexistent", "No such file", "set TMPDIR"]);
 }
 
-/// What goes through a pipe has no size that could be told.
+/// The size of a pipe's contents is not reported.
 #[test]
 fn a_trace_into_a_pipe_has_no_size() {
     let dir = Dir::new();
@@ -184,13 +185,13 @@ fn what_cannot_be_recorded_has_its_own_status() {
         run(["record", "-o", &output, "--", name]).bad(status, words);
     }
     assert_eq!(dir.names(), before, "nothing was written");
-    // In PATH, but nobody may execute it.
+    // In PATH, but not executable.
     let mut hidden = command();
     hidden.env("PATH", dir.path("")).args(["run", "--", "plain"]);
     assert_eq!(Ran::of(hidden.output().unwrap()).status, 126);
 }
 
-/// What the program needs is looked at too, and the arguments of a script are those that the system would give.
+/// Interpreters are checked too, and the arguments of a script are those that the system would give.
 #[test]
 fn scripts_need_an_interpreter() {
     let dir = Dir::new();
@@ -279,7 +280,7 @@ fn a_limit_is_exact_and_ends_the_program() {
     }
 }
 
-/// Also where threads hear of the limit when the program has ended already.
+/// Also where threads reach the limit after the program has ended.
 #[test]
 fn a_limit_near_the_end_has_the_status_of_a_limit() {
     let plain = crate::common::program("plain", &["-static"]);

@@ -1,4 +1,4 @@
-//! Does `sim` count what a trace says, and say what is wrong with a bad one?
+//! Does `sim` count the references of a trace, and report errors in a bad one?
 
 use crate::cli::{DEFAULTS, Dir, Ran, command, each, farreach, fed, line, sweep};
 use std::io::Write;
@@ -42,10 +42,10 @@ fn replacement_by_hand() {
     let policies = ["lru", "fifo", "used-bit"].map(|p| format!("t94/single:entries=4,replacement={p}"));
     let machines: Vec<&str> = policies.iter().flat_map(|m| ["--machine", m]).collect();
     let misses = |pages: &[u64]| each(&sim(&text(pages), &machines).good().json(), "misses");
-    // Always the page needed next has gone.
+    // The page needed next was always replaced before.
     assert_eq!(misses(&[0, 1, 2, 3, 4].repeat(10))[..2], [50, 50]);
     assert_eq!(misses(&[0, 1, 2, 3].repeat(10)), [4, 4, 4]);
-    // 0 is used again before 4 comes: LRU keeps it and throws out 1, FIFO throws out 0.
+    // 0 is used again before 4 comes: LRU keeps it and evicts 1, FIFO evicts 0.
     assert_eq!(misses(&[0, 1, 2, 3, 0, 4, 0])[..2], [5, 6]);
     assert_eq!(misses(&[0, 1, 2, 3, 0, 4, 1])[..2], [6, 5]);
 }
@@ -75,7 +75,7 @@ fn a_limit_is_exact() {
             (Some(n), Some(format!("--limit {n}").as_str()))
         );
     }
-    // Without fetches, references count; what stands before the first fetch is no instruction.
+    // Without fetches, references count; those before the first fetch are no instruction.
     let w = sim(&sweep(10, 10), &["--limit", "37"]).good().json()["workload"].clone();
     assert_eq!((w["lookups"]["load"].as_u64(), w["instructions"].as_u64()), (Some(37), Some(0)));
     let w = sim(&format!("{}{text}", sweep(5, 1)), &["--limit", "7"]).good().json()["workload"].clone();
@@ -202,7 +202,7 @@ fn odd_but_allowed() {
     assert_eq!((each(&long, "lookups"), each(&long, "misses")), (vec![16 + 17], vec![17]));
 }
 
-/// A trace that is cut, or in which one bit fell over, is refused and says where.
+/// A trace that is cut, or in which one bit flipped, is refused with the place.
 #[test]
 fn damaged_traces_name_the_chunk() {
     let dir = Dir::new();
@@ -249,9 +249,10 @@ fn a_reader_that_goes_away_is_no_failure() {
         let ran = Ran::of(Command::new("bash").args(["-c", &script]).output().unwrap());
         assert_eq!((ran.status, ran.err.as_str()), (0, ""), "{what}");
     }
-    // Nobody hears the error either.
+    // The error cannot be printed either.
     let script = format!(
-        "{{ sleep 0.05; {exe} sim /nonexistent; echo $? >&3; }} 3>&1 2>&1 >/dev/null | true; {exe} sim x 2>/dev/full; exit $?"
+        "{{ sleep 0.05; {exe} sim /nonexistent; echo $? >&3; }} 3>&1 2>&1 >/dev/null | true; {exe} sim x 2>/dev/full; \
+         exit $?"
     );
     assert_eq!(Ran::of(Command::new("bash").args(["-c", &script]).output().unwrap()).status, 1);
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
@@ -268,7 +269,7 @@ fn settings_of_kernels_are_refused_with_what_is_allowed() {
     line("sim workload:gups --format lackey").bad(1, &["workload:gups", "--format"]);
 }
 
-/// Whoever writes the pipe may be idle, or die of the same Ctrl-C in the middle of a line.
+/// The writer of the pipe may be idle, or be ended by the same Ctrl-C in the middle of a line.
 #[test]
 fn an_interrupt_is_heard_while_a_pipe_is_idle() {
     for (written, ends) in [(sweep(256, 100), false), (sweep(256, 100) + " L 00", true), (String::new(), false)] {

@@ -60,7 +60,7 @@ fn what_cannot_be_is_refused() {
     line("sim workload:gzip").bad(1, &["farreach workloads gzip --trace"]);
     let dir = Dir::new();
     cached(&dir, "workloads gzip --prepare --references 3").bad(1, &["references"]);
-    // A cache needs a place.
+    // The cache needs a directory.
     let mut homeless = command();
     homeless.args(["workloads", "gzip", "--prepare"]).env_remove("HOME").env_remove("XDG_CACHE_HOME");
     Ran::of(homeless.output().unwrap()).bad(1, &["XDG_CACHE_HOME"]);
@@ -102,13 +102,13 @@ fn a_kernel_runs_as_a_program() {
     assert!(ran.starts_with("lzw: ") && ran.contains("user seconds") && ran.contains("MiB peak"), "{ran}");
 }
 
-/// gzip is there on every Debian, and nothing but inputs is needed.
+/// gzip is installed on every Debian, so only inputs are needed.
 #[test]
 fn inputs_are_made_once_and_whole() {
     let dir = Dir::new();
     let ready = cached(&dir, "workloads gzip --prepare --size 100K --seed 7");
     if ready.err.contains("apt-get install gzip") {
-        return; // No Debian: the message is what is promised there.
+        return; // No Debian: the message above is the expected result.
     }
     let ready = ready.good().out;
     let input = ready.split_whitespace().last().unwrap();
@@ -132,13 +132,13 @@ fn kernels_on_pages_of_several_sizes() {
     line("workloads gups --native --pages 8k").bad(2, &["8k", "4k, 2m"]);
     line("workloads gups --pages 2m").bad(2, &["--native"]);
     line("workloads gups --native --pages 4k").bad(1, &["nothing to compare"]);
-    // Where there are huge pages, a run must be long enough for its time to say something.
+    // With huge pages, a run must be long enough for its time to be meaningful.
     let ran = line("workloads gups --native --pages 2m --rounds 1 --size 64K --references 1000");
     assert_eq!(ran.status, 1);
     assert!(["too few to measure", "nothing to compare"].iter().any(|words| ran.err.contains(words)), "{}", ran.err);
 }
 
-/// What is measured begins when the input is there: making the graph takes many times as long as so short a search.
+/// The measurement begins when the input is ready: making the graph takes many times as long as this short search.
 #[test]
 fn a_kernel_is_measured_from_its_beginning() {
     let settings = "--size 8M --references 300000 --seed 2";

@@ -8,14 +8,14 @@ use farreach_live::{Exit, Recorder};
 use farreach_types::addr::Asid;
 use farreach_types::event::{Op, Source};
 
-/// Such a program may not make a ring's file as large as it must be.
+/// A program with this limit cannot make the file of a ring.
 #[test]
 fn children_of_a_program_with_small_files_are_recorded() {
     let r = record(&program("processes", &[]), &["file-size"]);
     assert_eq!((r.report.exit, r.report.verified), (Exit::Code(3), 4));
 }
 
-/// Nor may it see the directory of the run.
+/// A program with this root cannot see the directory of the run.
 #[test]
 fn children_in_another_root_are_recorded() {
     let root = crate::common::scratch().join(format!("root-{}", std::process::id()));
@@ -29,7 +29,7 @@ fn children_in_another_root_are_recorded() {
     assert_eq!((r.report.exit, r.report.verified), (Exit::Code(3), 2));
 }
 
-/// Processes that know themselves by other numbers, the first of which no signal of its own kills.
+/// Processes in a PID namespace have other numbers, and the first of them is not killed by its own signals.
 #[test]
 fn containers_are_recorded_and_end_with_their_reader() {
     let program = program("processes", &["-static"]);

@@ -24,8 +24,8 @@ fn a_faulting_instruction_counts_when_it_succeeds() {
     assert_eq!(protects, 64);
 }
 
-/// Whether its address word is written already or not: what straight code did is the same with faults that are mended
-/// and without.
+/// The references of straight code are the same with handled faults and without, whether the address word was written
+/// before the fault or not.
 #[test]
 fn faults_between_references_that_share_a_word() {
     let program = program("faults", &["-static"]);
@@ -86,7 +86,7 @@ fn faults_between_references_that_share_a_word() {
     assert_eq!(closed.into_iter().filter(|a| a.kind != Kind::Fetch).collect::<Vec<_>>(), expected);
 }
 
-/// Which of them faulted is known by the words written, so no two share one.
+/// The words written identify the one that faulted, so no two share one.
 #[test]
 fn a_fault_in_an_unrolled_loop() {
     let mut twice = 0;

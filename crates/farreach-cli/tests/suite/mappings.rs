@@ -1,4 +1,4 @@
-//! Is the address space in the record, all changes taken together, what the system says that it is?
+//! Is the recorded address space, after all changes, the one that the system shows?
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +9,7 @@ use farreach_types::event::{Advice, Backing, Mapping, Op, Prot};
 
 const PAGE: u64 = 4096;
 
-/// One page: how it is protected, whether stores are seen by others, and what of which file it is.
+/// One page: its protection, whether it is shared, its file and offset.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Page {
     prot: Prot,
@@ -19,7 +19,7 @@ struct Page {
 
 type Space = BTreeMap<u64, Page>;
 
-/// What the events of a recording come to, for the address space that was begun last.
+/// The address space that the events of a recording give, for the one that began last.
 fn replayed(ops: &[(u32, Op)]) -> Space {
     let mut spaces: BTreeMap<u32, Space> = BTreeMap::new();
     for (asid, op) in ops {
@@ -78,8 +78,8 @@ fn without_marks(path: &str) -> String {
     path.strip_suffix(" (deleted)").unwrap_or(path).to_owned()
 }
 
-/// What /proc/self/maps says, without what is the recorder's: its program and memory, and what the kernel gave to it.
-/// The first line says where the heap begins: there the recorder keeps pages, which may be executed.
+/// The contents of /proc/self/maps without those of the recorder: its program and memory, and the kernel's mappings for
+/// it. The first line has the start of the heap, where the recorder keeps executable pages.
 fn system_mappings(text: &str, ops: &[(u32, Op)], tool: &Path) -> Space {
     let mut space = Space::new();
     let number = |text: &str| u64::from_str_radix(text, 16).expect(text);
@@ -105,7 +105,7 @@ fn system_mappings(text: &str, ops: &[(u32, Op)], tool: &Path) -> Space {
         }
         let has = |c: char| flags.contains(c);
         let prot = Prot { read: has('r'), write: has('w'), exec: has('x') };
-        // Memory without a file, whatever the kernel calls it.
+        // Memory without a file, under any name of the kernel's.
         let anonymous = inode == "0"
             || name == "/dev/zero"
             || has('s') && (name.starts_with("/dev/zero") || name.starts_with("/SYSV"));

@@ -1,4 +1,4 @@
-//! Does a recording hold all that a program did, whatever the program does?
+//! Does a recording hold everything that a program did, for programs of all kinds?
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -39,7 +39,7 @@ fn the_same_program_twice_gives_the_same_references() {
     assert!(a.accesses == b.accesses);
 }
 
-/// Every reference lies in what is mapped at its time, with the right protection: the maps come before the references.
+/// Every reference lies in a mapping that exists at its time, with the right protection: maps precede references.
 #[test]
 fn references_lie_in_mappings() {
     for (name, flags) in
@@ -170,10 +170,10 @@ fn an_exec_chain_keeps_its_process() {
     assert_eq!(ends, [End::Exec, End::Exec, End::Exec, End::Exit(4)]);
 }
 
-/// Under the recorder, that name is the recorder's.
+/// Under the recorder, /proc/self/exe is the recorder.
 #[test]
 fn a_program_can_start_itself_by_proc_self_exe() {
-    // Its own copy: a test beside this one may put a new one in the place of that.
+    // A copy of its own: a parallel test may replace the shared one.
     let copy = crate::common::scratch().join(format!("itself-{}", std::process::id()));
     std::fs::copy(program("processes", &[]), &copy).unwrap();
     let program = copy;
@@ -187,7 +187,7 @@ fn a_program_can_start_itself_by_proc_self_exe() {
     );
 }
 
-/// However late the reader is: the processes are gone before it learns that they became other programs.
+/// With a late reader: the processes have ended before it learns that they called exec.
 #[test]
 fn an_exec_chain_that_ended_long_ago_keeps_its_process() {
     let program = program("processes", &["-static"]);
@@ -241,7 +241,7 @@ fn pages_are_dropped_beside_a_hole_too() {
     assert_eq!(advice, expected.iter().take(1 + locked as usize).collect::<Vec<_>>());
 }
 
-/// Natively and recorded, each attempt fails with the same error, and the program that tried lives on.
+/// Natively and recorded, each attempt fails with the same error, and the calling program goes on.
 #[test]
 fn execs_fail_as_they_would() {
     use std::os::unix::fs::PermissionsExt;
@@ -312,8 +312,7 @@ fn elements_masked_out_are_not_gathered() {
     let seen: Vec<_> = r.accesses.iter().filter(|(_, a)| inside(a)).map(|(_, a)| (a.kind, a.addr - pages)).collect();
     let expected: Vec<_> = [9, 14].into_iter().chain(16..24).map(|page| (Kind::Load, page * 4096)).collect();
     assert_eq!(seen, expected);
-    // Nor does anything else take the place of what is masked out: between a gather and the next instruction stand its
-    // elements alone.
+    // Nothing is recorded in place of masked elements: between a gather and the next instruction are only its elements.
     let first = r.accesses.iter().position(|(_, a)| inside(a)).unwrap();
     let gather = r.accesses[..first].iter().rposition(|(_, a)| a.kind == Kind::Fetch).unwrap();
     let at = r.accesses[gather].1.addr;
@@ -330,7 +329,7 @@ fn a_killed_child_loses_nothing_it_recorded() {
     assert_eq!(r.report.exit, Exit::Code(9));
     assert_eq!(r.report.lost, 1);
     assert_eq!(end(r.of(1).last().unwrap()), Some(End::Lost));
-    // 100 rounds over 64 KiB by cache line, before it told its parent.
+    // 100 rounds over 64 KiB by cache line, before it notifies its parent.
     let stores = r.accesses.iter().filter(|(a, x)| *a == 1 && x.kind == Kind::Store).count();
     assert!(stores >= 102_400, "{stores} stores");
 }
@@ -434,8 +433,7 @@ fn two_runs_at_once() {
 
 #[test]
 fn an_interrupt_ends_the_program_and_keeps_what_was_seen() {
-    // In the background it may be ignored, and so would the program.
-    // SAFETY: plain system call.
+    // In the background the signal may be ignored, and the program would inherit that. SAFETY: plain system call.
     assert_ne!(unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) }, libc::SIG_ERR);
     let mut recorder = Recorder::start(&command(&program("processes", &[]), &["sleep"]), &options()).unwrap();
     std::thread::sleep(Duration::from_millis(1500));
@@ -505,7 +503,7 @@ fn a_recorder_that_cannot_start_says_why() {
     assert!(message.contains("the recorder itself failed"), "{message}");
 }
 
-/// What Valgrind cannot run is no exit status of the program, be it the command itself or a child.
+/// An instruction that Valgrind cannot run is no exit status of the program, neither of the command nor of a child.
 #[test]
 fn a_program_that_the_recorder_cannot_run_is_an_error() {
     let program = program("processes", &[]);

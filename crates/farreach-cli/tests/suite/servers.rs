@@ -1,5 +1,5 @@
-//! A server and its load: both run, both end, and what goes wrong is said. The server is `fixtures/programs/server.c`,
-//! the load bash.
+//! A server and its load: both run, both end, and errors are reported. The server is `fixtures/programs/server.c`, the
+//! load bash.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use farreach_cli::workloads::{Load, Prepared, Recording};
 use farreach_live::{Exit, Options, Recorder};
 use farreach_types::event::Source;
 
-/// Asks ten times.
+/// Makes ten requests.
 const TEN: &str = "for i in {1..10}; do read -r n < /dev/tcp/127.0.0.1/$0; (( n > 0 )) || exit 4; done";
 
 struct Case {
@@ -51,7 +51,7 @@ impl Case {
         Prepared { command, directory, stdin: None, stdout, load }.run()
     }
 
-    /// Nobody listens any more; what the server said when it was asked to end, which it does not say when it is killed.
+    /// Asserts that the server has ended; returns its output at SIGTERM, which it does not print when it is killed.
     fn connections(&self) -> u32 {
         assert!(TcpStream::connect(("127.0.0.1", self.port)).is_err(), "the server still runs");
         let said = fs::read_to_string(self.stdout()).unwrap();
@@ -81,7 +81,7 @@ fn a_server_is_recorded_until_its_load_ends() {
     drain(&mut recording);
     let report = recording.finish().unwrap();
     assert_eq!((report.exit, report.verified, report.lost), (Exit::Code(0), 1, 0));
-    // One more asked whether it is ready.
+    // One more connection tested whether it is ready.
     assert_eq!(case.connections(), 21);
 }
 
@@ -124,7 +124,7 @@ fn a_server_that_ends_too_early_is_reported() {
     drain(&mut recording);
     let error = format!("{:#}", recording.finish().expect_err("refused"));
     assert!(error.contains("ended before it answered") && error.contains(&case.port.to_string()), "{error}");
-    // Under its load, which would go on for long.
+    // Killed under its load, which would go on for long.
     let mut recording =
         case.record(&case.server, &["until [ -s pid ]; do sleep 0.1; done; kill -KILL $(cat pid); exec sleep 600"]);
     fs::write(case.directory.join("pid"), recording.pid().to_string()).unwrap();

@@ -23,8 +23,8 @@ fn the_recorders_cpu_time_is_told_apart() {
     assert!(!said.contains("seconds"), "only when asked for: {said}");
 }
 
-/// T94-53: a static program has the same addresses each time, so only alignment differs: single pages under LRU do not
-/// notice.
+/// T94-53: a static program has the same addresses each time, so only alignment differs, which does not affect single
+/// pages under LRU.
 #[test]
 fn t94_53_an_aligned_run_renames_pages() {
     let program = program("deep", &["-static"]);

@@ -14,7 +14,7 @@ fn params(given: Json) -> Params {
     Params::resolve(&keys, given.as_object().unwrap()).unwrap()
 }
 
-/// Counts in which every field has another value, so that a mix-up shows: the n-th field has 1000 + n.
+/// Counts in which every field has another value, so that a mix-up is detected: the n-th field has 1000 + n.
 fn distinct() -> (Counts, Map<String, Json>) {
     let fields: Map<String, Json> = serde_json::to_value(Counts::default())
         .unwrap()
@@ -57,7 +57,7 @@ fn area_uses_the_entries_of_the_machine() {
     assert_eq!([area(64), area(32)].map(|a| format!("{a:.0}")), ["9557", "5170"]);
 }
 
-/// T94-41: a knob for every step. Each price is another power of ten, so the sum spells the counts.
+/// T94-41: a price for every step. Each price is another power of ten, so the digits of the sum are the counts.
 #[test]
 fn every_step_of_the_operating_system_has_its_price() {
     let mut counts = Counts::default();
@@ -69,7 +69,7 @@ fn every_step_of_the_operating_system_has_its_price() {
     assert_eq!(cost(&counts, &Workload::default(), &params(prices), None, 0).os_cycles, 629_334);
 }
 
-/// A transparent huge page: one fault, and zeros for all of its pages; no mapping of each.
+/// A transparent huge page: one fault, and zeros for all of its pages; no page is mapped by itself.
 #[test]
 fn rmm15_26_a_superpage_that_comes_whole_is_one_fault_and_its_zeros() {
     let mut counts = Counts::default();

@@ -67,7 +67,7 @@ pub const LLC_CYCLES: Key =
 pub const MEMORY_CYCLES: Key =
     latency("cache_memory_cycles", "200", "cycles of a walker's reference that memory answers");
 
-/// The keys of [`Levels`], and what its levels cost.
+/// The keys of [`Levels`], with the latencies of its levels.
 pub const LEVEL_KEYS: [&Key; 10] = [
     &CACHE_L1I,
     &CACHE_L1D,
@@ -81,7 +81,7 @@ pub const LEVEL_KEYS: [&Key; 10] = [
     &MEMORY_CYCLES,
 ];
 
-/// Who answered a reference.
+/// The level that answered a reference.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum At {
     /// First level.
@@ -94,9 +94,9 @@ pub enum At {
     Memory,
 }
 
-/// The caches. All are write-back with LRU replacement. What misses is brought into every level on its way. The last
-/// level is inclusive: what leaves it leaves the others, as in Sandy Bridge; first and second level neither include nor
-/// exclude each other. Nothing is prefetched.
+/// The caches. All are write-back with LRU replacement. A miss brings the line into every level on its way. The last
+/// level is inclusive: a line evicted from it leaves the others, as in Sandy Bridge; first and second level neither
+/// include nor exclude each other. Nothing is prefetched.
 #[derive(Clone, Debug)]
 pub struct Levels {
     /// Instructions, data.
@@ -172,7 +172,7 @@ impl Levels {
         self.llc.get_mut((hash % slices.max(1)) as usize)
     }
 
-    /// A reference that comes to the second level, which has the line afterwards.
+    /// A reference to the second level, which has the line afterwards.
     #[inline(never)]
     fn beyond(&mut self, line: u64) -> At {
         if self.l2.find(line).is_some() {

@@ -1,6 +1,6 @@
 //! Caches of lines: one level ([`Cache`]), two levels of one side ([`Side`]), and those of a current processor
-//! ([`Levels`]). Whether a line is named by its virtual or its physical address is the user's business: a cache knows
-//! line numbers, addresses shifted right by the line size.
+//! ([`Levels`]). A cache works on line numbers, addresses divided by the line size; the caller decides whether they are
+//! virtual or physical.
 
 pub mod levels;
 mod side;
@@ -23,7 +23,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Sets and ways; the error says what does not fit.
+    /// Sets and ways; the error names the values that do not fit together.
     fn arrange(&self) -> Result<(u64, usize), String> {
         let lines = self.size / self.line;
         let ways = if self.ways == 0 { lines } else { self.ways };
@@ -102,7 +102,7 @@ impl std::fmt::Debug for Line {
     }
 }
 
-/// One cache: write-back, the least recently used line of a set goes. The set is the low bits of the line number.
+/// One cache: write-back, with LRU replacement in a set. The set is the low bits of the line number.
 #[derive(Clone, Debug)]
 pub struct Cache {
     mask: u64,
@@ -160,7 +160,7 @@ impl Cache {
         self.lines[at..at + self.ways].iter_mut().find(|line| line.matches(Line::key(number)))
     }
 
-    /// Puts in a line that is not there; says what had to go.
+    /// Inserts a line that is not there; returns the evicted one.
     pub fn insert(&mut self, number: u64, attr: Attr, dirty: bool) -> Option<Line> {
         debug_assert!(self.peek(number).is_none(), "line {number:#x} is there already");
         let at = self.set(number);
@@ -171,7 +171,7 @@ impl Cache {
         victim.valid().then_some(victim)
     }
 
-    /// Takes a line out.
+    /// Removes a line.
     pub fn remove(&mut self, number: u64) -> Option<Line> {
         let at = self.set(number);
         let set = &mut self.lines[at..at + self.ways];

@@ -3,14 +3,14 @@
 use super::{Cache, Line, Shape};
 use farreach_types::translation::Attr;
 
-/// Two levels, the second inclusive: what leaves it leaves the first level too, so that every first-level line has a
-/// line to be written back to. Both are write-back. A second-level line is one or more first-level lines long; a fill
-/// brings the whole of it into the second level and the part asked for into the first (AMB-48). Lines are named by the
-/// number of the *first-level* line.
+/// Two levels, the second inclusive: a line evicted from it leaves the first level too, so that every first-level line
+/// has a line to be written back to. Both are write-back. A second-level line is one or more first-level lines long; a
+/// fill brings the whole of it into the second level and the requested part into the first (AMB-48). Lines are named by
+/// the number of the *first-level* line.
 ///
-/// There may be several first levels beside each other, as if the program ran on as many machines. All levels are
-/// direct-mapped then, and so each set holds what was referenced there last, unless it was taken out of all: what a
-/// first level has, every larger one has too, and the second level is the same below any of them.
+/// There may be several first levels beside each other, as if the program ran on several machines. Then all levels are
+/// direct-mapped, so each set holds the line that was referenced there last, unless it was removed from all levels: a
+/// line in one first level is in every larger one too, and the second level is the same below any of them.
 #[derive(Clone, Debug)]
 pub struct Side {
     /// The smallest first.
@@ -31,18 +31,18 @@ pub enum Found {
     Memory,
 }
 
-/// A second-level line that had to go.
+/// A second-level line that was evicted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lost {
     /// Number of its first first-level line.
     pub number: u64,
-    /// It was modified and is to be written back.
+    /// Whether it was modified and must be written back.
     pub dirty: bool,
 }
 
 impl Side {
     /// Empty levels. Several first levels come in ascending order of size, with equal lines; then all are
-    /// direct-mapped, as is the second level. The error says what does not fit.
+    /// direct-mapped, as is the second level. The error names the values that do not fit.
     pub fn new(first_levels: &[Shape], l2: Shape) -> Result<Side, String> {
         let l1 = first_levels[0];
         let direct = |shape: &Shape| shape.ways == 1;
@@ -97,16 +97,16 @@ impl Side {
         }
     }
 
-    /// Brings a line in from memory that is in neither level, into both (SV97-8, AMB-44). What left the second level is
-    /// the answer.
+    /// Brings a line that is in neither level from memory into both (SV97-8, AMB-44). Returns the line evicted from the
+    /// second level.
     pub fn insert(&mut self, number: u64, attr: Attr, store: bool) -> Option<Lost> {
         let lost = self.l2.insert(number >> self.over, attr, false).map(|victim| self.lose(victim));
         self.fill_first_levels(self.first_levels.len(), number, attr, store);
         lost
     }
 
-    /// Brings a line into the smallest first levels. That it is modified the first of them remembers, on behalf of all:
-    /// it is the first that has to say so.
+    /// Brings a line into the smallest first levels. Only the smallest of them keeps the modified bit, for all: it is
+    /// the first to evict the line.
     fn fill_first_levels(&mut self, levels: usize, number: u64, attr: Attr, store: bool) {
         for (i, first) in self.first_levels[..levels].iter_mut().enumerate() {
             if let Some(victim) = first.insert(number, attr, store && i == 0).filter(|line| line.dirty()) {
@@ -115,13 +115,13 @@ impl Side {
         }
     }
 
-    /// Takes the second-level line around `number` out of both levels; whether it was there, and whether it was
+    /// Removes the second-level line around `number` from both levels; returns whether it was there, and whether it was
     /// modified.
     pub fn remove(&mut self, number: u64) -> Option<Lost> {
         self.l2.remove(number >> self.over).map(|line| self.lose(line))
     }
 
-    /// What has left the second level leaves the first levels, too.
+    /// Removes a line that left the second level from the first levels, too.
     fn lose(&mut self, line: Line) -> Lost {
         let number = line.number() << self.over;
         let parts = number..number + self.parts();
@@ -145,12 +145,13 @@ impl Side {
         &self.first_levels[0]
     }
 
-    /// The second level. It knows lines by their own, longer size: see [`Side::parts`].
+    /// The second level, with numbers of its own, longer lines: see [`Side::parts`].
     pub fn l2(&self) -> &Cache {
         &self.l2
     }
 
-    /// Changes the protection of one first-level line where it is; how many first levels, the smallest, do not have it.
+    /// Changes the protection of one first-level line where it is cached; returns the number of first levels, the
+    /// smallest, that do not have it.
     pub fn protect_first(&mut self, number: u64, attr: Attr) -> usize {
         let levels = self.first_levels.len();
         levels
@@ -161,7 +162,7 @@ impl Side {
                 .count()
     }
 
-    /// Changes the protection of the second-level line around `number`; whether it was there.
+    /// Changes the protection of the second-level line around `number`; returns whether it was there.
     pub fn protect_second(&mut self, number: u64, attr: Attr) -> bool {
         self.l2.peek_mut(number >> self.over).map(|line| line.set_attr(attr)).is_some()
     }

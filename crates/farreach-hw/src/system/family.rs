@@ -1,8 +1,9 @@
-//! Families: machines that differ in the first level alone. All else is equal, so it is simulated and counted once.
+//! Families: machines that differ only in the first level. Everything else is equal, so it is simulated and counted
+//! once.
 //!
 //! Levels are direct-mapped and the second includes the first, so each of its sets holds the line that was referenced
-//! there last, whatever the first level let through. Handlers run where it misses: at the same references, for the same
-//! lines, in every machine of the family.
+//! there last, even if the first level answered the reference. Handlers run where the second level misses: at the same
+//! references, for the same lines, in every machine of the family.
 
 use super::keys::{self, L1_SIZE};
 use farreach_types::counts::SystemCounts;
@@ -11,9 +12,9 @@ use farreach_types::params::Params;
 /// Most machines in a family.
 pub const FAMILY: usize = 16;
 
-/// Whether a machine with virtual caches may share them with those that differ from it in [`L1_SIZE`] alone. Protection
-/// that is behind in some lines shows when they are found in a first level, and whether synonyms fall on the same lines
-/// is asked of the larger level: there the sizes are not alike.
+/// Whether machines with virtual caches that differ only in [`L1_SIZE`] may form a family. Not if lines keep an
+/// outdated protection, which is noticed when a first level hits them, nor if a first level is larger than the second:
+/// the larger one decides whether synonyms fall on the same lines.
 pub(super) fn alike(params: &Params) -> bool {
     let (l1, l2) = keys::shapes(params);
     (l1.ways, l2.ways, l1.line) == (1, 1, l2.line)
@@ -58,7 +59,7 @@ pub(super) struct L1Misses {
 }
 
 impl L1Misses {
-    /// What a member counted, given what all of them did.
+    /// The counts of a member, from those of the family.
     pub fn complete(&self, member: usize, mut counts: SystemCounts) -> SystemCounts {
         for (side, program) in [&mut counts.fetch, &mut counts.data].into_iter().zip(&self.program) {
             for (filled, missed) in program.iter().enumerate() {

@@ -10,7 +10,7 @@ pub const USER_REGISTERS: usize = 8;
 /// Bits of a segment identifier.
 pub const ID_BITS: u32 = 24;
 /// Identifiers from here on have the top ten bits 0x3FE or 0x3FF, where the windows and the page table lie: never
-/// handed out (AMB-42).
+/// allocated (AMB-42).
 pub const RESERVED_IDS: u32 = 0x3FE << 14;
 /// Upper 20 bits of global addresses that are physical and cached (SV97-11).
 pub const PHYSICAL_CACHED: u64 = 0xFFFFF;
@@ -78,9 +78,9 @@ pub const fn id_of(global: u64) -> Option<u32> {
 pub mod kernel {
     /// Code of the miss handlers.
     pub const HANDLERS: u64 = 0xFF00_0000;
-    /// From the handler to the one of a second kind, where a machine has one (the root refill of SV97-30).
+    /// Distance from the handler to the second handler, where a machine has one (the root refill of SV97-30).
     pub const ROOT_HANDLER: u64 = 0x400;
-    /// Handlers begin at most so many bytes after [`HANDLERS`], so that they end before [`CONTROL_BLOCKS`].
+    /// Handlers begin at most this many bytes after [`HANDLERS`], so that they end before [`CONTROL_BLOCKS`].
     pub const MOST_OFFSET: u64 = 0xF_0000;
     /// Process control blocks, a page each; the lower half is the URPT (SV97-13).
     pub const CONTROL_BLOCKS: u64 = 0xFF10_0000;
@@ -89,7 +89,7 @@ pub mod kernel {
     /// Page tables at physical addresses: pages, and nodes of other organisations.
     pub const TABLES: u64 = 0x8000_0000;
 
-    /// Process control block of an address space. There is room for 3824 in a row; then the addresses come again.
+    /// Process control block of an address space. There is room for 3824 in a row; then the addresses repeat.
     pub const fn control_block(asid: u32) -> u64 {
         CONTROL_BLOCKS + (asid as u64 % 0xEF0) * 4096
     }

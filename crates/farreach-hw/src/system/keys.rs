@@ -1,4 +1,4 @@
-//! The keys of these machines, and what is made of them.
+//! The keys of these machines, and the parts built from them.
 
 use crate::cache::Shape;
 use farreach_types::addr::BASE_SHIFT;
@@ -50,11 +50,12 @@ pub const HANDLER_INSTRUCTIONS: Key = Key {
     name: "handler_instructions",
     default: "10",
     allowed: Allowed::Int { min: 0, max: 256 },
-    about: "instructions of the miss handler, 4 bytes each, fetched through the instruction side; 0: it is no code, or has a place of its own",
+    about: "instructions of the miss handler, 4 bytes each, fetched through the instruction side; 0: it is no code, or \
+            has a place of its own",
 };
-/// Where in the caches it lies decides which lines of the program it displaces, time and again. The default is the
-/// vector of a data storage interrupt on the PowerPC. Programs begin their text, and whole parts of it, at round
-/// addresses: a handler at one would collide with that.
+/// Its place in the caches decides which lines of the program it displaces at each run. The default is the vector of a
+/// data storage interrupt on the PowerPC. Programs begin their text, and parts of it, at round addresses, with which a
+/// handler at a round address would collide.
 pub const HANDLER_AT: Key = Key {
     name: "handler_at",
     default: "768",
@@ -66,7 +67,8 @@ pub const WRITE_BACK: Key = Key {
     name: "write_back",
     default: "discard",
     allowed: Allowed::OneOf(&["discard", "keep"]),
-    about: "what a line knows of its physical address: discard: nothing, writing it back runs the handler again; keep: all",
+    about: "what a line knows of its physical address: discard: nothing, writing it back runs the handler again; keep: \
+            all",
 };
 /// SV97-21.
 pub const ON_REMAP: Key = Key {
@@ -80,14 +82,16 @@ pub const LAZY_RAISE: Key = Key {
     name: "lazy_raise",
     default: "false",
     allowed: Allowed::Flag,
-    about: "when protection is only raised, lines stay as they are and are put right at the first trap; otherwise every change sweeps",
+    about: "when protection is only raised, lines stay as they are and are put right at the first trap; otherwise \
+            every change sweeps",
 };
 /// SV97-17.
 pub const SYNONYMS: Key = Key {
     name: "synonyms",
     default: "flush",
     allowed: Allowed::OneOf(&["flush", "aligned", "none"]),
-    about: "writable memory seen through two pages: flush: lines of the other page go first; aligned: only where the two pages do not fall on the same lines (direct-mapped caches only); none: both stay, data may be stale",
+    about: "writable memory seen through two pages: flush: lines of the other page go first; aligned: only where the \
+            two pages do not fall on the same lines (direct-mapped caches only); none: both stay, data may be stale",
 };
 /// SV97-18, F-23.
 pub const TABLE: Key = Key {
@@ -115,7 +119,7 @@ pub fn shapes(params: &Params) -> (Shape, Shape) {
     (shape(L1_SIZE, line, L1_WAYS), shape(L2_SIZE, params.size(L2_LINE.name).unwrap_or(line), L2_WAYS))
 }
 
-/// What is done about synonyms.
+/// The handling of synonyms.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Synonyms {
     /// The other page is flushed.
@@ -133,7 +137,8 @@ impl Synonyms {
         let (l1, l2) = shapes(params);
         match params.text(SYNONYMS.name) {
             "aligned" if (l1.ways, l2.ways) != (1, 1) => Err(
-                "synonyms = aligned is not allowed: it is safe for direct-mapped virtual caches only (l1_ways, l2_ways = 1)"
+                "synonyms = aligned is not allowed: it is safe for direct-mapped virtual caches only (l1_ways, l2_ways \
+                 = 1)"
                     .into(),
             ),
             "aligned" => Ok(Synonyms::Aligned((l1.size.max(l2.size) >> BASE_SHIFT).max(1) - 1)),
@@ -142,7 +147,8 @@ impl Synonyms {
         }
     }
 
-    /// Whether lines of `other` must go before lines of `page` come, both global page numbers of the same frame.
+    /// Whether lines of `other` must be flushed before lines of `page` are brought in, both global page numbers of the
+    /// same frame.
     pub fn must_flush(self, page: u64, other: u64) -> bool {
         match self {
             Synonyms::Flush => true,

@@ -1,6 +1,6 @@
-//! A software-managed TLB beside virtual caches, as MIPS has it (SV97-30): what softvm is compared with. Same caches,
-//! same page table, same global space; the TLB is looked up beside the first level, and a TLB miss is served even where
-//! the caches hit (AMB-40).
+//! A software-managed TLB beside virtual caches, as in MIPS (SV97-30), to compare softvm with. Same caches, same page
+//! table, same global space; the TLB is looked up beside the first level, and a TLB miss is served even where the
+//! caches hit (AMB-40).
 
 use super::caches::Caches;
 use super::global::{id_of, kernel, upte};
@@ -89,7 +89,7 @@ impl Mips {
             return false;
         }
         self.refill(item, page, table);
-        // The entry of the other side may be the one that went, and the handler's lines are in the caches now.
+        // The fill may have evicted the entry of the other side, and the handler's lines are in the caches now.
         self.page[1 - side] = NONE;
         self.caches.forget_last();
         true
@@ -112,7 +112,7 @@ impl Mips {
             self.root_code.iter().for_each(|&line| fetch_code(&mut self.caches, line, false));
             let root = self.caches.root(page);
             load_physical(&mut self.caches, root, false);
-            // Where the page lies is of no interest: kernel memory is no part of the simulated memory.
+            // The frame of the page does not matter: kernel memory is no part of the simulated memory.
             self.tlb(1).fill_reserved(table_page, Translation { pfn: Pfn(0), attr: Attr(Attr::READ | Attr::WRITE) });
         }
         let line = entry >> self.caches.line_shift();
@@ -126,7 +126,7 @@ impl Mips {
         self.write_back();
     }
 
-    /// A reference that missed the first level. The translation is at hand.
+    /// A reference that missed the first level. Its translation is known.
     #[inline(never)]
     fn miss(&mut self, item: Item, global: u64, filled: bool, table: &dyn PageTableView) {
         let (side, store) = (item.side(), item.kind_index() == 2);
@@ -204,7 +204,7 @@ impl System for Mips {
 }
 
 impl Mips {
-    /// Entries under identifiers that are free now.
+    /// Drops the entries of identifiers that are free now.
     fn forget_freed(&mut self) {
         let freed = std::mem::take(&mut self.caches.freed);
         self.drop_entries(|page| id_of(page << BASE_SHIFT).is_some_and(|id| freed.contains(&id)));

@@ -1,5 +1,5 @@
-//! A hierarchy of TLBs in front of physical caches, through which its walkers read: a walk costs what its references
-//! cost (`walk_cost = caches`).
+//! A hierarchy of TLBs in front of physical caches, through which its walkers read: the cost of a walk is that of its
+//! references (`walk_cost = caches`).
 //!
 //! The TLB is a design as any other, and counts as it always does. Every reference of the program and of the walkers
 //! goes through [`Levels`] in program order: the walk first, then the reference that needed it.
@@ -31,7 +31,7 @@ impl Filter {
     fn clear(&mut self) {
         self.0 = [[(NONE, 0); SLOTS]; 3];
     }
-    /// Takes the pages of a report out.
+    /// Removes the pages of a report.
     fn unfilter(&mut self, unfiltered: &Unfiltered, asid: Asid) {
         if unfiltered.is_all() {
             return self.clear();
@@ -70,7 +70,10 @@ impl Mmu {
     /// A design that keeps the references of its walkers, with caches by the keys
     /// [`LEVEL_KEYS`](crate::cache::levels::LEVEL_KEYS).
     pub fn new(mut tlb: Box<dyn Tlb>, params: &Params, plain: bool) -> Result<Mmu, String> {
-        assert!(tlb.walker_reads().is_some(), "walk_cost = caches, and nobody says what walkers read");
+        assert!(
+            tlb.walker_reads().is_some(),
+            "walk_cost = caches needs a design that records the reads of its walkers"
+        );
         let refuse = |what: &str, why: &str| Err(format!("{what} is not allowed with walk_cost = caches: {why}"));
         let is = |key: &str, value: &str| params.has(key) && params.text(key) == value;
         if is("range_order", "first") {
@@ -123,7 +126,7 @@ impl Mmu {
         base
     }
 
-    /// What the walkers just read goes through the caches.
+    /// Passes the reads of the walkers through the caches.
     fn walk(&mut self) {
         let reads = self.tlb.walker_reads().expect("it keeps them");
         for read in reads.drain(..) {
@@ -145,7 +148,7 @@ impl Mmu {
         let (kind, side) = (item.kind_index(), item.side());
         let at = self.caches.reference(side, line, kind == 2);
         if at > At::L1 {
-            // What came in may have taken any other line out.
+            // The fill may have evicted any other line.
             self.last = [NONE; 3];
             let counts = &mut self.program[side];
             counts.l1_misses += 1;

@@ -1,9 +1,9 @@
 //! Machines that see every reference of the program, line by line: translation in software behind virtual caches, and
-//! what it is compared with (SV97). A kind is one file here and one line in [`SYSTEMS`].
+//! the machines it is compared with (SV97). A kind is one file here and one line in [`SYSTEMS`].
 //!
-//! They do not fit [`Tlb`](crate::tlb::Tlb), which is asked only where something can change: here almost every
-//! reference moves a line. So the loop hands them *spans*, pieces of the stream in which the page table stands still,
-//! and each goes through a span on its own.
+//! They do not fit [`Tlb`](crate::tlb::Tlb), which is only called for lookups that can change something: here almost
+//! every reference moves a line. So the loop gives them *spans*, pieces of the stream without changes of the page
+//! table, and each machine processes a span by itself.
 
 mod caches;
 mod family;
@@ -60,7 +60,7 @@ impl Item {
     pub fn kind_index(self) -> usize {
         (self.0 & 3) as usize
     }
-    /// What it does.
+    /// Its kind.
     #[inline(always)]
     pub fn kind(self) -> Kind {
         match self.kind_index() {
@@ -90,20 +90,20 @@ impl std::fmt::Debug for Item {
 /// Attribute bit that a kind of reference needs, by [`Item::kind_index`].
 const NEEDS: [u8; 3] = [Attr::EXEC, Attr::READ, Attr::WRITE];
 
-/// No line has this number; of what a side touched last: nothing that may be skipped.
+/// No line has this number; as the last line of a side: no reference may be skipped.
 const NONE: u64 = u64::MAX;
 
 /// A machine of this family. Deterministic given its seed (XC-4).
 pub trait System: Send {
     /// References of one address space, in program order, between two changes of the page table: each page is mapped,
-    /// and the operating system has already dealt with faults. Misses of the program go to the log.
+    /// and the operating system has already served faults. Misses of the program go to the log.
     fn run(&mut self, asid: Asid, span: &[Item], table: &dyn PageTableView);
 
-    /// The mappings of these pages changed or went away; `table` is already as it is now.
+    /// The mappings of these pages changed or were removed; `table` is the present one.
     fn changed(&mut self, asid: Asid, pages: VpnRange, table: &dyn PageTableView);
 
-    /// A superpage or a range of these pages is one no more; the translations of its pages stay true. Only machines
-    /// that hold such do something.
+    /// A superpage or a range of these pages was split; the translations of its pages stay valid. Only machines that
+    /// cache superpages or ranges act on it.
     fn demoted(&mut self, asid: Asid, pages: VpnRange) {
         let _ = (asid, pages);
     }
@@ -119,14 +119,14 @@ pub trait System: Send {
     /// Another address space runs now.
     fn switch(&mut self, to: Asid);
 
-    /// The references since the last call for which a translation was needed, in order.
+    /// The references since the last call that needed a translation, in order.
     fn misses(&mut self) -> &mut Vec<Item>;
 
     /// log2 of the bytes of a first-level line.
     fn line_shift(&self) -> u32;
 
-    /// What a member of the family counted, by its place in it (0 if it is alone). `accesses`: first-level lines that
-    /// fetches, and loads and stores, touched; the loop knows, for it leaves out what repeats.
+    /// The counts of a member of the family, by its place in it (0 if it is alone). `accesses`: first-level lines that
+    /// fetches, and loads and stores, touched; the loop counts them, since it leaves out repetitions.
     fn counts(&self, member: usize, accesses: [u64; 2]) -> SystemCounts;
 
     /// The same of a machine that is a TLB with caches ([`Mmu`]) and has these counts instead.
@@ -144,7 +144,7 @@ pub type Build = fn(family: &[&Params], plain: bool) -> Result<Box<dyn System>, 
 pub struct SystemKind {
     /// Value of the key `kind`.
     pub kind: &'static str,
-    /// One line for people.
+    /// One line for display.
     pub about: &'static str,
     /// The keys it reads.
     pub keys: &'static [&'static Key],

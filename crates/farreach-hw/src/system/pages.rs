@@ -1,5 +1,5 @@
-//! What software remembers of the pages of which lines may be cached: enough to know what a change of a mapping asks
-//! for, and whether two pages are the same memory.
+//! The pages of which lines may be cached, as software records them: enough to know what a change of a mapping
+//! requires, and whether two pages are the same memory.
 
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::translation::{Attr, Pte};
@@ -23,7 +23,7 @@ pub struct Known {
 pub struct Pages {
     pages: HashMap<u64, Known, FixedState>,
     frames: HashMap<Pfn, u64, FixedState>,
-    /// Pages that are what they were when they were brought in, and have their frame to themselves, by the low bits of
+    /// Pages that are unchanged since they were brought in, and whose frame no other page shares, by the low bits of
     /// their number.
     alone: [Option<(u64, Known)>; ALONE],
 }
@@ -37,7 +37,8 @@ impl Default for Pages {
 }
 
 impl Pages {
-    /// A line of `page` is brought in. The other page that may have lines of the same frame cached, if there is one.
+    /// A line of `page` is brought in. Returns the other page that may have lines of the same frame cached, if there is
+    /// one.
     pub fn bring(&mut self, page: u64, asid: Asid, vpn: Vpn, pte: Pte) -> Option<u64> {
         let known = Known { asid, vpn, pfn: pte.pfn, attr: pte.attr };
         let place = page as usize % ALONE;
@@ -60,7 +61,7 @@ impl Pages {
         self.pages.get(&page)
     }
 
-    /// Its protection is another now.
+    /// Its protection changed.
     pub fn set_attr(&mut self, page: u64, attr: Attr) {
         self.alone[page as usize % ALONE] = None;
         if let Some(known) = self.pages.get_mut(&page) {

@@ -59,7 +59,7 @@ impl RandomTlb {
         })
     }
 
-    /// The translation of a page. Changes nothing that matters.
+    /// The translation of a page. Changes only a hint.
     #[inline(always)]
     pub fn find(&mut self, page: u64) -> Option<Translation> {
         let slot = usize::from(self.hints[page as usize % HINTS]);

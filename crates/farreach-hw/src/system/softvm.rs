@@ -1,4 +1,4 @@
-//! Translation in software (SV97-1 to SV97-25), and two relatives that serve the same misses otherwise (SV97-31,
+//! Translation in software (SV97-1 to SV97-25), and two variants that serve the same misses in other ways (SV97-31,
 //! SV97-32).
 //!
 //! There is no TLB: a reference that hits either cache level needs no translation, and any other is served by a handler
@@ -68,7 +68,7 @@ fn build_vmp(family: &[&Params], plain: bool) -> Result<Box<dyn System>, String>
     Ok(Box::new(Softvm::new(family, plain, None, Home::Local)?))
 }
 
-/// Where root tables lie, and code if there is any.
+/// The memory of root tables, and of code if there is any.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Home {
     /// Physical memory, through the caches.
@@ -91,7 +91,7 @@ pub struct Softvm {
     code: Vec<u64>,
     home: Home,
     tag_latch: TagLatch,
-    /// `None`: the linear table in the global space, looked up from below.
+    /// `None`: the linear table in the global space, looked up from the leaf.
     table: Option<Box<dyn Organisation>>,
     path: Vec<u64>,
     keep: bool,
@@ -134,7 +134,7 @@ impl Softvm {
         if self.caches.barred(item) {
             return;
         }
-        // The program tries again until it hits: writing back can have displaced the line that was just brought in.
+        // The program retries until it hits: writing back can have displaced the line that was just brought in.
         let mut write_backs = 0;
         while self.caches.sides[side].reference(global, store) == Found::Memory {
             self.cachemiss(item, global, table);
@@ -149,7 +149,7 @@ impl Softvm {
         let pte = table.pte(self.caches.asid, item.vpn()).expect("the operating system has served the fault");
         self.handle(Cause::Miss, side == 0, self.caches.page_of(global), pte.order);
         self.caches.bring(item, global, pte);
-        // Step 4. The datum's own way from memory is no overhead (AMB-45), and goes to the side that missed (AMB-41).
+        // Step 4. Fetching the datum itself is no overhead (AMB-45); it goes to the side that missed (AMB-41).
         let attr = self.caches.attr_of(global, pte);
         let label = map(&mut self.tag_latch, global, attr);
         self.caches.insert(side, label.0, label.1, store);
@@ -202,8 +202,9 @@ impl Softvm {
         load_physical(&mut self.caches, physical, cause == Cause::WriteBack);
     }
 
-    /// Writes back what left the second level modified, and what that displaces in turn; says how many lines. It ends,
-    /// for each run of the handler brings in lines that are not modified, in the place of lines that were (SV97-20).
+    /// Writes back modified lines that left the second level, and those that this displaces in turn; returns their
+    /// number. It ends, because each run of the handler brings in unmodified lines in the place of modified ones
+    /// (SV97-20).
     fn write_back(&mut self, table: &dyn PageTableView) -> u64 {
         let mut lines = 0;
         while let Some(line) = self.caches.pending.pop() {
@@ -244,7 +245,7 @@ impl Softvm {
         self.caches.dma_begin(asid, pages);
     }
 
-    /// The transfer is over.
+    /// The transfer has ended.
     pub fn dma_end(&mut self, asid: Asid, pages: VpnRange) {
         self.caches.dma_end(asid, pages);
     }

@@ -30,16 +30,16 @@ pub struct Segment {
     pub attr: Attr,
 }
 
-/// What making a chunk accessible took.
+/// The effect of making a chunk accessible.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entered {
     /// Its segment.
     pub segment: Segment,
-    /// A register was loaded.
+    /// Whether a register was loaded.
     pub loaded: bool,
-    /// Its identifier is new.
+    /// Whether its identifier is new.
     pub fresh: bool,
-    /// An identifier taken from another chunk: whatever is cached under it must go before it is used (SV97-24).
+    /// An identifier taken from another chunk: all lines cached under it must be flushed before it is used (SV97-24).
     pub reused: Option<u32>,
 }
 
@@ -55,8 +55,8 @@ pub struct Space {
     limit: u32,
     chunks: HashMap<(Asid, u64), Segment, FixedState>,
     registers: HashMap<Asid, Registers, FixedState>,
-    /// Living identifiers, oldest first.
-    living: VecDeque<u32>,
+    /// Identifiers in use, oldest first.
+    assigned: VecDeque<u32>,
     free: VecDeque<u32>,
     next: u32,
 }
@@ -68,7 +68,7 @@ impl Space {
             limit: RESERVED_IDS.min(1 << id_bits),
             chunks: HashMap::default(),
             registers: HashMap::default(),
-            living: VecDeque::new(),
+            assigned: VecDeque::new(),
             free: VecDeque::new(),
             next: 0,
         }
@@ -90,10 +90,10 @@ impl Space {
         let (segment, reused) = match known {
             Some(segment) => (segment, None),
             None => {
-                let (id, reused) = self.hand_out(asid);
+                let (id, reused) = self.assign(asid);
                 let segment = Segment { id, attr: ALL };
                 self.chunks.insert((asid, chunk), segment);
-                self.living.push_back(id);
+                self.assigned.push_back(id);
                 (segment, reused)
             }
         };
@@ -107,9 +107,9 @@ impl Space {
         Entered { segment, loaded: true, fresh: known.is_none(), reused }
     }
 
-    /// An identifier: a new one, one whose owner is gone, or the oldest that the running process does not hold in a
+    /// An identifier: a new one, one whose owner has ended, or the oldest that the running process does not hold in a
     /// register. If it holds them all, the oldest.
-    fn hand_out(&mut self, running: Asid) -> (u32, Option<u32>) {
+    fn assign(&mut self, running: Asid) -> (u32, Option<u32>) {
         if self.next < self.limit {
             self.next += 1;
             return (self.next - 1, None);
@@ -118,8 +118,8 @@ impl Space {
             return (id, None);
         }
         let held = |id: u32| self.registers.get(&running).is_some_and(|r| r.held.iter().flatten().any(|h| h.1 == id));
-        let oldest = self.living.iter().position(|&id| !held(id)).unwrap_or(0);
-        let id = self.living.remove(oldest).expect("as many live as there are identifiers");
+        let oldest = self.assigned.iter().position(|&id| !held(id)).unwrap_or(0);
+        let id = self.assigned.remove(oldest).expect("all identifiers are assigned");
         self.chunks.retain(|_, segment| segment.id != id);
         for registers in self.registers.values_mut() {
             registers.held.iter_mut().filter(|h| h.is_some_and(|(_, held)| held == id)).for_each(|h| *h = None);
@@ -169,14 +169,14 @@ impl Space {
         group + table_page * 4
     }
 
-    /// The address space is gone. Returns the identifiers that no other space uses.
+    /// The address space has ended. Returns the identifiers that no other space uses.
     pub fn end(&mut self, asid: Asid) -> Vec<u32> {
         self.registers.remove(&asid);
         self.chunks.retain(|(owner, _), _| *owner != asid);
         let (chunks, free) = (&self.chunks, &mut self.free);
         let mut gone = Vec::new();
-        self.living.retain(|&id| {
-            // The first owner may be gone while others go on with a shared segment.
+        self.assigned.retain(|&id| {
+            // The first owner may have ended while others still use a shared segment.
             let dead = !chunks.values().any(|s| s.id == id);
             if dead {
                 gone.push(id);

@@ -11,7 +11,7 @@ pub struct Label {
     pub attr: Attr,
 }
 
-/// A pair of instructions that cannot do what it was meant to.
+/// An invalid sequence of the two instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TagLatchError {
     /// The datum came before any tag.
@@ -21,7 +21,7 @@ pub enum TagLatchError {
 }
 
 /// The latch between SPECIFYVTAG and LOAD&MAP. The tag must arrive before the datum, and no pair may come inside
-/// another, unless the intruder saves and restores the latch.
+/// another, unless the inner one saves and restores the latch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TagLatch {
     label: Option<Label>,
@@ -32,7 +32,7 @@ pub struct TagLatch {
 impl TagLatch {
     /// Hardware that refuses wrong sequences.
     pub const GUARDED: TagLatch = TagLatch { label: None, armed: false, guarded: true };
-    /// Hardware without the check: the last tag counts, whoever set it.
+    /// Hardware without the check: the last tag counts, even if it is of another pair.
     pub const NAIVE: TagLatch = TagLatch { label: None, armed: false, guarded: false };
 
     /// SPECIFYVTAG (SV97-5).

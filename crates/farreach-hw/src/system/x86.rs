@@ -1,4 +1,4 @@
-//! An x86-like machine: physical caches, and a TLB filled by hardware that walks a two-level table from above.
+//! An x86-like machine: physical caches, and a TLB filled by a hardware walker of a two-level table.
 
 use super::global::cached;
 use super::random_tlb::{self, RandomTlb};
@@ -36,7 +36,7 @@ pub const X86: SystemKind = SystemKind {
 /// The page a side looked up last.
 #[derive(Clone, Copy)]
 struct Recent {
-    /// Of the program.
+    /// Page of the program.
     vpn: u64,
     /// First line of its frame.
     base: u64,
@@ -93,7 +93,7 @@ impl X86Machine {
         if side == 0 { &mut self.counts.fetch } else { &mut self.counts.data }
     }
 
-    /// Finds the frame of a page; whether the TLB had to be filled.
+    /// Finds the frame of a page; returns whether the TLB had to be filled.
     #[inline(never)]
     fn look_up(&mut self, item: Item, table: &dyn PageTableView) -> bool {
         let (side, vpn) = (item.side(), item.vpn());

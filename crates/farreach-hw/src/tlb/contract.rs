@@ -1,9 +1,9 @@
-//! What a TLB design is: [`Tlb`], which every design implements, and [`Capabilities`], of which most need few.
+//! The contract of TLB designs: [`Tlb`], which every design implements, and [`Capabilities`], of which most need few.
 //!
-//! A design answers lookups, forgets what it is told to, and shows what it holds. That is all a plain TLB need do; it
-//! says `impl Capabilities for MyTlb {}` and is done. What only some designs care about (superpages that are split,
-//! process switches, threads on several cores, segment registers, used bits, walkers) is one small trait each. A design
-//! with the capability implements the trait and overrides one accessor:
+//! A design answers lookups, drops entries on invalidation, and lists its entries. A plain TLB needs no more and says
+//! `impl Capabilities for MyTlb {}`. Events that matter to some designs only (superpages that are split, process
+//! switches, threads on several cores, segment registers, used bits, walkers) are one small trait each. A design with
+//! the capability implements the trait and overrides one accessor:
 //!
 //! ```
 //! # use farreach_hw::tlb::{Capabilities, OnSwitch, Unfiltered};
@@ -22,8 +22,8 @@
 //! }
 //! ```
 //!
-//! Each method that can change entries is handed an [`Unfiltered`], in which the design reports pages that leave the
-//! filter: see [`filter`](super::filter).
+//! Each method that can change entries gets an [`Unfiltered`], in which the design reports pages that leave the filter:
+//! see [`filter`](super::filter).
 
 use super::filter::Unfiltered;
 use farreach_types::addr::{Asid, Vpn, VpnRange};
@@ -54,16 +54,16 @@ pub enum Outcome {
     SubblockMiss,
 }
 
-/// What a lookup did.
+/// The result of a lookup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Answer {
-    /// Hit or miss. After a miss the translation is in the design (except designs that may refuse an entry).
+    /// Hit or miss. After a miss the design holds the translation (except designs that may refuse an entry).
     pub outcome: Outcome,
     /// Whether the same lookup, repeated now, may be filtered (see [`filter`](super::filter)).
     pub filterable: bool,
 }
 
-/// One entry in the notation of T94's Figures 1 to 3, for golden vectors and people. Equal designs list equal entries.
+/// One entry in the notation of T94's Figures 1 to 3, for golden vectors and display. Equal designs list equal entries.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EntryView {
     /// Index in the array.
@@ -88,30 +88,31 @@ pub struct EntryView {
 /// belongs to the machine, because the machine skips filtered lookups.
 pub trait Tlb: Capabilities + Send {
     /// One lookup. `pte` is the page table entry of `at.vpn`, present and permitting the access: the operating system
-    /// has already dealt with faults. On a miss the design fills itself from `pte` (and, for preload, from `table`).
+    /// has already served faults. On a miss the design fills itself from `pte` (and, for preload, from `table`).
     fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, unfiltered: &mut Unfiltered) -> Answer;
 
-    /// The mappings of these pages changed or went away (T94-18): entries or subblocks that translate them are dropped.
+    /// The mappings of these pages changed or were removed (T94-18): entries or subblocks that translate them are
+    /// dropped.
     fn invalidate(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered);
 
-    /// The address space is gone: all its entries are dropped. A design overrides it if it keeps more of an address
+    /// The address space has ended: all its entries are dropped. A design overrides it if it keeps more of an address
     /// space than entries for pages.
     fn invalidate_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
         self.invalidate(asid, VpnRange::ALL, unfiltered);
     }
 
-    /// What the design would answer now, changing nothing; for checks. Panics in debug builds if two entries match
-    /// (T94-17).
+    /// The answer that a lookup would get now, changing nothing; for checks. Panics in debug builds if two entries
+    /// match (T94-17).
     fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation>;
 
     /// The valid entries, by slot.
     fn entries(&self) -> Vec<EntryView>;
 
-    /// What was counted so far.
+    /// The counts so far.
     fn counts(&self) -> &TlbCounts;
 }
 
-/// What only some designs can do, or need to be told. Nothing, unless a design says so.
+/// Capabilities that only some designs have. The default is none.
 pub trait Capabilities {
     /// It has entries for superpages.
     fn on_demotion(&mut self) -> Option<&mut dyn OnDemotion> {
@@ -129,11 +130,11 @@ pub trait Capabilities {
     fn on_segment(&mut self) -> Option<&mut dyn OnSegment> {
         None
     }
-    /// It leaves pages in the filter whose used bits it clears.
+    /// It leaves pages whose used bits it clears in the filter.
     fn used_bits(&mut self) -> Option<&mut dyn UsedBits> {
         None
     }
-    /// It records what its walkers read from memory: the references since they were last taken out, in order.
+    /// It records the references of its walkers: those since they were last taken out, in order.
     fn walker_reads(&mut self) -> Option<&mut Vec<NodeRead>> {
         None
     }
@@ -142,14 +143,14 @@ pub trait Capabilities {
 /// A design with entries that hold one translation for more than a base page.
 pub trait OnDemotion {
     /// A superpage mapping was split (T94-42): such entries that cover some of these pages are dropped. The base
-    /// translations stay true, so subblocks stay.
+    /// translations stay valid, so subblocks stay.
     fn demote(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered);
 }
 
-/// A design that does something at a process switch. Most of these have tags without process ids.
+/// A design that acts on process switches. Most of these have tags without process ids.
 pub trait OnSwitch {
-    /// Another address space runs now; no other is looked up until the next switch. Without process ids, what the
-    /// others left is dropped.
+    /// Another address space runs now; no other is looked up until the next switch. Without process ids, the entries of
+    /// others are dropped.
     fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered);
 }
 
@@ -165,15 +166,15 @@ pub trait OnSegment {
     fn segment_changed(&mut self, asid: Asid, unfiltered: &mut Unfiltered);
 }
 
-/// A design whose used bits follow the machine's times of the last lookups. The shared store does that; a design of its
-/// own make reports the pages whose used bits it clears instead, and has no need of it.
+/// A design whose used bits follow the machine's times of the last lookups. The shared store does so; other designs
+/// report the pages whose used bits they clear instead, and do not need this capability.
 pub trait UsedBits {
-    /// The last filtered lookup of a page was at this time of the machine's clock, which forgets it now: the entry that
+    /// The last filtered lookup of a page was at this time of the machine's clock, which drops it now: the entry that
     /// translates the page was used if its used bit was cleared no later.
     fn note_lookup(&mut self, asid: Asid, vpn: Vpn, when: u32);
 }
 
-/// For those who drive a design: each call reaches the capability if the design has it.
+/// For callers: each call reaches the capability if the design has it.
 impl dyn Tlb + '_ {
     /// See [`OnDemotion::demote`].
     pub fn demote(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
@@ -232,7 +233,7 @@ pub struct EntryBits {
 pub struct Design {
     /// Value of the key `kind`.
     pub kind: &'static str,
-    /// One line for people.
+    /// One line for display.
     pub about: &'static str,
     /// The keys it reads.
     pub keys: &'static [&'static Key],

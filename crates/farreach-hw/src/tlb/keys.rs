@@ -1,4 +1,4 @@
-//! The keys the designs share, and what is made of them.
+//! The keys that designs share, and their parsed values.
 
 use farreach_types::params::{Allowed, Key, Params};
 pub use farreach_types::params::{PAGE_SIZE, SEED};
@@ -63,7 +63,7 @@ pub const PROCESS_IDS: Key = Key {
     about: "entries carry a process id; without, a process switch drops them all",
 };
 
-/// What a miss loads beside its own page (T94-22).
+/// Translations that a miss loads beside its own (T94-22).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Preload {
     /// Nothing.

@@ -1,9 +1,9 @@
 //! TLB designs behind one contract.
 //!
-//! * [`contract`]: what a design is, [`Tlb`].
-//! * [`filter`]: what it owes the filter of repeat hits, in words and with an example.
+//! * [`contract`]: the traits of a design, [`Tlb`] first.
+//! * [`filter`]: its obligations towards the filter of repeat hits, with an example.
 //! * [`designs`]: a file each. A new design is one file there and one line in [`DESIGNS`].
-//! * [`parts`]: what they are composed of. A store of entries in sets with replacement (`parts/store`), which a design
+//! * [`parts`]: their components. A store of entries in sets with replacement (`parts/store`), which a design
 //!   of one array wraps with a few methods (`parts/stored.rs`); spans; and a hierarchy with a walker
 //!   (`parts/hierarchy`).
 //! * [`keys`]: the keys that several designs share.

@@ -1,4 +1,4 @@
-//! What becomes of mappings: all that an operating system does, at pages that are in use.
+//! Changes of mappings: everything that an operating system does, at pages in use.
 
 use super::layout::{self, SPACES};
 use super::table::{Extent, KERNEL};
@@ -7,7 +7,7 @@ use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::translation::{Attr, Segment};
 
 impl World {
-    /// A page that matters: mostly a hot one.
+    /// A page to change: mostly a hot one.
     fn victim(&mut self) -> (Asid, u64) {
         let asid = if self.percent(80) { self.now } else { Asid(self.below(SPACES.into()) as u32) };
         let i = self.below(self.hot.len() as u64) as usize;
@@ -17,11 +17,11 @@ impl World {
         }
         let n = self.table.of(asid).count() as u64;
         let i = self.below(n) as usize;
-        let e = *self.table.of(asid).nth(i).expect("there are so many");
+        let e = *self.table.of(asid).nth(i).expect("the index is below the number of extents");
         (asid, e.first + self.below(e.pages))
     }
 
-    /// Nobody changes what lies in a segment while it is there, nor what the kernel has.
+    /// Pages in a segment do not change while it exists, nor do those of the kernel.
     fn is_fixed(&self, asid: Asid, from: u64, to: u64) -> bool {
         let holds = |s: &Segment| from < s.limit.0 && s.base.0 < to;
         to > KERNEL || self.table.segments.get(&asid).is_some_and(holds)
@@ -47,14 +47,14 @@ impl World {
         }
     }
 
-    /// The pages around a change are looked at next.
+    /// The pages around a change are referenced next.
     fn look_at(&mut self, from: u64, to: u64) {
         let near = [from, to - 1, from.wrapping_sub(1), to, from + (to - from) / 2];
         self.next.extend(near);
     }
 
-    /// Takes pages out of the table: superpages that they cut fall to base pages, ranges shrink or dissolve. Designs
-    /// will hear of it.
+    /// Removes pages from the table: superpages that they cut become base pages, ranges shrink or dissolve. The change
+    /// is reported to designs later.
     fn cut(&mut self, asid: Asid, from: u64, to: u64) {
         for e in self.table.overlapping(asid, from, to) {
             self.table.remove(&e);
@@ -88,7 +88,7 @@ impl World {
         self.look_at(vpn, vpn + 1);
     }
 
-    /// Some pages go, move, or get another protection.
+    /// Some pages are unmapped, move, or get another protection.
     fn change_pages(&mut self, asid: Asid, vpn: u64) {
         let pages = self.pick(&[1, 1, 1, 2, 7, 16, 33]);
         let place = layout::place_of(vpn);
@@ -128,7 +128,7 @@ impl World {
         self.look_at(from, to);
     }
 
-    /// Superpages fall to smaller ones, ranges dissolve; all translations stay true.
+    /// Superpages split into smaller ones, ranges dissolve; all translations stay valid.
     fn demote(&mut self, asid: Asid, vpn: u64) {
         let Some(&e) = self.table.at(asid, vpn) else { return };
         if (e.order == 0 && !e.ranged) || self.is_fixed(asid, e.first, e.end()) {
@@ -146,7 +146,7 @@ impl World {
         self.look_at(vpn, vpn + 1);
     }
 
-    /// Properly placed pages become superpages, or get a range. Nobody is told (T94-41).
+    /// Properly placed pages become superpages, or get a range. It is not reported (T94-41).
     pub(super) fn promote(&mut self, asid: Asid, vpn: u64) {
         let orders = [self.pick(&[2, 4, 8, 9]), 4, 2];
         let found = orders.into_iter().find_map(|order| self.promotable(asid, vpn, order));
@@ -203,7 +203,7 @@ impl World {
         (from < KERNEL && pages == n && whole.pfn.is_multiple_of(n) && extents.iter().all(fits)).then_some(whole)
     }
 
-    /// Adjacent extents become one, and so do their ranges (RMM15-21). Nobody is told.
+    /// Adjacent extents become one, and so do their ranges (RMM15-21). It is not reported.
     fn merge(&mut self, asid: Asid, vpn: u64) {
         let Some(&e) = self.table.at(asid, vpn) else { return };
         let Some(&next) = self.table.at(asid, e.end()) else { return };
@@ -215,7 +215,7 @@ impl World {
         }
     }
 
-    /// Ranges without news: empty ones, cut ones, all there is.
+    /// Invalidations without a change: of empty ranges, cut ranges, everything.
     fn tell_nothing_new(&mut self, asid: Asid, vpn: u64) {
         let pages = self.pick(&[0, 1, 2, 5, 16, 48, 600]);
         let whole = VpnRange { start: Vpn(0), pages: 1 << 52 };
@@ -238,7 +238,7 @@ impl World {
         self.later.push_back(Event::Switch(to));
     }
 
-    /// Another process runs, for a moment or for longer.
+    /// Another process runs, for a short or a long time.
     fn switch(&mut self) {
         let to = Asid(self.below(SPACES.into()) as u32);
         self.later.push_back(Event::Switch(to));
@@ -250,7 +250,7 @@ impl World {
         self.look_at(vpn, vpn + 1);
     }
 
-    /// A segment comes over an extent, or goes (DS13-20, DS13-22).
+    /// A segment is created over an extent, or removed (DS13-20, DS13-22).
     fn change_segment(&mut self, asid: Asid, vpn: u64) {
         if self.table.segments.remove(&asid).is_none() {
             let Some(&e) = self.table.at(asid, vpn).filter(|e| e.first < KERNEL) else { return };

@@ -1,11 +1,9 @@
-//! Which configurations of the designs are tested: those that a line here lists, and those that follow from the keys
-//! of every design.
+//! The tested configurations of the designs: those listed here, and those derived from the keys of every design.
 
 use farreach_hw::tlb::Design;
 use farreach_types::params::{Allowed, Key};
 
-/// Small ones, so that entries go and come. A design needs no line here, but knows best which of its keys belong
-/// together.
+/// Small ones, so that entries are often replaced. A design needs no line here, except for combinations of keys.
 const LISTED: &[(&str, &str)] = &[
     ("single", "entries=32"),
     ("single", "entries=1"),
@@ -69,14 +67,14 @@ const LISTED: &[(&str, &str)] = &[
     ("skewed", "entries=16,ways=1,replacement=fifo"),
 ];
 
-/// Keys whose other values go with every listed configuration.
+/// Keys whose other values are tested with every listed configuration.
 const EVERYWHERE: [&str; 2] = ["fill_sets_used", "process_ids"];
 
 /// A configuration, and whether its streams are the long ones.
 pub struct Configuration {
     pub keys: String,
     pub long: bool,
-    /// Nobody wrote it, so the design may refuse it.
+    /// It is derived, so the design may refuse it.
     pub may_be_refused: bool,
 }
 
@@ -111,8 +109,8 @@ fn add_variations(keys: &str, key: &Key, into: &mut Vec<Configuration>) {
     }
 }
 
-/// Values other than the default that may make a difference: every word, and small numbers. Prices and files are not
-/// the hardware's.
+/// Values other than the default that may make a difference: every word, and small numbers. Prices and files do not
+/// concern the hardware.
 fn other_values(key: &Key) -> Vec<String> {
     let power = |min: u64, max: u64| (0..4).map(|i| min << i).filter(|n| *n <= max).map(|n| n.to_string()).collect();
     let mut values: Vec<String> = match key.allowed {

@@ -18,7 +18,7 @@ pub enum Fault {
     DemotionIgnored,
     EndIgnored,
     SwitchIgnored,
-    /// A level behind the design that keeps what was invalidated.
+    /// A level behind the design that keeps invalidated translations.
     StaleSecondLevel,
     WrongFrame,
     WrongProtection,
@@ -45,7 +45,7 @@ pub struct Faulty {
     tlb: Box<dyn Tlb>,
     fault: Fault,
     counts: TlbCounts,
-    /// What the second level holds that does not follow.
+    /// The translations in the second level, which ignores invalidations.
     kept: HashMap<(Asid, Vpn), Translation>,
 }
 
@@ -58,14 +58,14 @@ impl Faulty {
         self.fault == fault
     }
 
-    /// What it says that it counted, from what it counted before and now.
+    /// The counts that it reports, from its previous and present counts.
     fn count(&mut self, before: &TlbCounts) {
         let mut now = self.tlb.counts().clone();
         let gained = |f: fn(&TlbCounts) -> u64| f(&now) - f(before);
         let (misses, fetch) = (gained(|c| c.misses), gained(|c| c.fetch_misses));
         let (evictions, invalidations) = (gained(|c| c.evictions), gained(|c| c.invalidations));
         let lie = &self.counts;
-        // What was lied before stays a lie.
+        // Earlier false counts stay false.
         let add = |was: u64, real: u64, before: u64| was + real - before;
         now.misses = add(lie.misses, now.misses, before.misses);
         now.fetch_misses = add(lie.fetch_misses, now.fetch_misses, before.fetch_misses);

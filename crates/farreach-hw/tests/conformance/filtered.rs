@@ -1,9 +1,10 @@
-//! A design behind a filter of repeat hits: it sees no filtered lookup, and must end up as one that sees them all.
+//! A design behind a filter of repeat hits: it sees no filtered lookup, and must end in the same state as one that sees
+//! them all.
 
 use super::subject::Subject;
 use super::table::Table;
 use super::tally::need;
-use super::watch::tell;
+use super::watch::apply;
 use super::world::Event;
 use farreach_hw::tlb::{Answer, Lookup, Outcome, Tlb, Unfiltered};
 use farreach_types::addr::{Asid, Vpn};
@@ -22,7 +23,7 @@ impl Filtered {
         Filtered { tlb: subject.build(None), filter: HashSet::new(), unfiltered: Unfiltered::default() }
     }
 
-    /// A lookup that the plain design answered so. Whether it was filtered.
+    /// A lookup with the answer of the plain design. Returns whether it was filtered.
     pub fn lookup(&mut self, at: Lookup, pte: Pte, plain: Answer, table: &Table) -> Result<bool, String> {
         if self.filter.contains(&(at.asid, at.vpn, at.kind)) {
             need(plain.outcome == Outcome::Hit, || {
@@ -48,9 +49,9 @@ impl Filtered {
         Ok(false)
     }
 
-    pub fn tell(&mut self, event: Event) -> Result<(), String> {
+    pub fn apply(&mut self, event: Event) -> Result<(), String> {
         self.unfiltered.clear();
-        tell(event, &mut *self.tlb, &mut self.unfiltered);
+        apply(event, &mut *self.tlb, &mut self.unfiltered);
         self.leave();
         if let Event::Stale(asid, pages) = event {
             let still = self.filter.iter().find(|(of, vpn, _)| *of == asid && pages.contains(*vpn));
@@ -59,7 +60,7 @@ impl Filtered {
         Ok(())
     }
 
-    /// What the design reported leaves the filter.
+    /// Removes the reported pages from the filter.
     fn leave(&mut self) {
         let report = &self.unfiltered;
         self.filter.retain(|&(asid, vpn, _)| !report.contains(asid, vpn));

@@ -1,4 +1,4 @@
-//! How pages lie when a place is mapped anew: superpages of all orders, runs, and regions in all states of disorder.
+//! Layouts of newly mapped pages: superpages of all orders, runs, and regions with frames in any order.
 
 use super::table::Extent;
 use super::world::World;
@@ -32,14 +32,14 @@ pub fn place_of(vpn: u64) -> Option<u64> {
     })
 }
 
-/// Frames that nobody had, `skew` above a multiple of `align`.
+/// Unused frames, `skew` above a multiple of `align`.
 pub fn frames(world: &mut World, n: u64, align: u64, skew: u64) -> u64 {
     let first = world.frame.next_multiple_of(align) + skew;
     world.frame = first + n;
     first
 }
 
-/// What is mapped at a place.
+/// The mappings of a place.
 pub fn place(world: &mut World, asid: Asid, place: u64) -> Vec<Extent> {
     let (first, n) = pages(place);
     let mut all = Vec::new();
@@ -57,7 +57,7 @@ pub fn place(world: &mut World, asid: Asid, place: u64) -> Vec<Extent> {
                 let pfn = frames(world, pages, 1024, 0);
                 all.push(new(first, pages, pfn, order, ranged));
             }
-            // A long run, in place or not, with another one right behind it.
+            // A long run, aligned or not, with another one right behind it.
             _ => {
                 let (from, pages) = (first + world.below(40), 1 + world.below(700));
                 let skew = from % 512 + world.below(2);
@@ -102,7 +102,7 @@ fn region(world: &mut World, asid: Asid, first: u64, into: &mut Vec<Extent>) {
     match world.below(10) {
         0 | 1 => into.push(whole(group, 4)),
         2 => {
-            // Four superpages, not in their order.
+            // Four superpages, out of order.
             let key = world.below(4);
             into.extend((0..4).map(|i| Extent { pages: 4, order: 2, ..page(4 * i, group + 4 * (i ^ key)) }));
         }
@@ -111,7 +111,7 @@ fn region(world: &mut World, asid: Asid, first: u64, into: &mut Vec<Extent>) {
         5 => into.extend((0..16).map(|i| Extent { attr: Attr(world.pick(&[attr.0, 1, 3])), ..page(i, group + i) })),
         6 => into.extend((0..16).map(|i| page(i, group + 16 * world.below(2) + i))),
         7 => {
-            // In place, out of order within lines, with holes.
+            // Aligned, out of order within lines, with holes.
             let key = world.below(8);
             into.extend((0..16).filter_map(|i| world.percent(80).then_some(page(i, group + (i ^ key)))));
         }

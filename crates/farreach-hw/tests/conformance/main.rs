@@ -2,15 +2,16 @@
 //! configurations, with nothing written for it. Tests are called `KIND/keys`, so that `cargo test -p farreach-hw
 //! --test conformance KIND/` is about one design.
 //!
-//! * Every hit, every probe and every page of an entry says what the page table says (XC-3).
-//! * Nothing is left of what was invalidated or demoted, of a space that ended, or, without process ids, of another
-//!   process (T94-18, T94-42).
-//! * Counters add up, lookup by lookup (XC-5). Entries fit, and where a page has one entry it has one (T94-17).
-//! * A filterable lookup, repeated, is a hit that changes nothing, and a design that sees no filtered lookups ends up
-//!   the same.
+//! * Every hit, every probe and every page of an entry agrees with the page table (XC-3).
+//! * No entry survives invalidation or demotion, the end of its space, or, without process ids, a process switch
+//!   (T94-18, T94-42).
+//! * Counters add up, lookup by lookup (XC-5). Entries do not exceed the capacity, and a page has one entry where the
+//!   design allows only one (T94-17).
+//! * A filterable lookup, repeated, is a hit that changes nothing, and a design that sees no filtered lookups ends in
+//!   the same state.
 //! * Equal seeds give equal results (XC-4).
 //!
-//! Whether it finds what it is for is tested too: `planted/...`.
+//! The suite itself is tested with planted faults: `planted/...`.
 
 mod changes;
 mod configurations;

@@ -1,4 +1,4 @@
-//! Does the suite find what it is for? Designs with a fault planted around them: each must be found.
+//! Does the suite find faults? Designs with a planted fault: each must be found.
 
 use super::faulty::Fault::*;
 use super::faulty::{Fault, Faulty};
@@ -21,7 +21,7 @@ const LEVELS: (&str, &str) = ("hierarchy", "l1d=4K:8/4+64K:4,l1i=4K:8,l2=4K|64K|
 const UNTAGGED_LEVELS: (&str, &str) = ("hierarchy", "l1d=4K:8/4+64K:4,l1i=4K:8,l2=4K|64K|1M:32/4,process_ids=false");
 const DRAWN_LEVELS: (&str, &str) = ("hierarchy", "l1d=4K:8/4,l1i=4K:8,l2=4K:32/4,replacement=random");
 
-/// The faults, and in what.
+/// The faults, and the designs they are planted in.
 const PLANTED: &[((&str, &str), &[Fault])] = &[
     (
         SINGLE,
@@ -102,10 +102,10 @@ const PLANTED: &[((&str, &str), &[Fault])] = &[
 thread_local! {
     /// So that no two designs are alike.
     static MADE: Cell<u64> = const { Cell::new(0) };
-    /// Checks of the design itself may find the fault first; nobody need read of that.
+    /// Assertions of the design itself may find the fault first; their messages are suppressed.
     static EXPECTED: Cell<bool> = const { Cell::new(false) };
 }
-static QUIET: Once = Once::new();
+static PANIC_HOOK: Once = Once::new();
 
 /// A test for each.
 pub fn trials() -> Vec<Trial> {
@@ -130,7 +130,7 @@ pub fn trials() -> Vec<Trial> {
     all.map(trial).chain([sound]).collect()
 }
 
-/// What the suite says of a design with this fault.
+/// The result of the suite for a design with this fault.
 fn found(kind: &str, keys: &str, fault: Fault, effort: Effort) -> Result<Option<String>, String> {
     let mut subject = Subject::new(design(kind).expect("it is in the registry"), keys)?.examined();
     let design = subject.design;
@@ -147,7 +147,7 @@ fn found(kind: &str, keys: &str, fault: Fault, effort: Effort) -> Result<Option<
         let tlb = (design.build)(&Params::resolve(design.keys, &values)?)?;
         Ok(Box::new(Faulty::new(tlb, fault)))
     });
-    QUIET.call_once(|| {
+    PANIC_HOOK.call_once(|| {
         let hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |why| {
             if !EXPECTED.get() {

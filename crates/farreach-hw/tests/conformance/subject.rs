@@ -1,5 +1,4 @@
-//! A design with its keys, and what the suite may expect of it: read off the keys, or seen when it is tried on a
-//! single page.
+//! A design with its keys, and its expected properties: taken from the keys, or found by trying it on a single page.
 
 use super::table::{Extent, Table};
 use farreach_hw::tlb::{Design, EntryView, Lookup, Tlb, Unfiltered};
@@ -11,7 +10,7 @@ use serde_json::{Map, Value as Json};
 
 type Make = Box<dyn Fn(&Params) -> Result<Box<dyn Tlb>, String> + Send>;
 
-/// What is tested.
+/// The design under test.
 pub struct Subject {
     pub design: &'static Design,
     /// As text: `KIND/key=value,...`.
@@ -22,31 +21,31 @@ pub struct Subject {
     pub traits: Traits,
 }
 
-/// What the suite may expect.
+/// Expected properties.
 #[derive(Clone, Debug, Default)]
 pub struct Traits {
-    /// Only the core that runs answers a probe.
+    /// Whether only the running core answers a probe.
     pub several_cores: bool,
-    /// Otherwise a switch drops what others left.
+    /// Process ids; without them a switch drops the entries of others.
     pub process_ids: bool,
-    /// Registers that are loaded at a lookup, which a probe cannot foresee.
+    /// Whether it has registers that are loaded at a lookup, which a probe cannot predict.
     pub registers: bool,
-    /// A part is switched on and off, which a probe cannot foresee.
+    /// Whether a part is switched on and off, which a probe cannot predict.
     pub controlled: bool,
-    /// Misses are walks.
+    /// Whether misses are walks.
     pub walks: bool,
-    /// Victims are drawn.
+    /// Whether victims are random.
     pub random: bool,
-    /// Out of one, so that every draw is the same.
+    /// Among one candidate, so that every draw is the same.
     pub one_way: bool,
     /// Entries at most.
     pub capacity: usize,
-    /// Bytes of a base page, and what all entries map at most.
+    /// Bytes of a base page, and the most bytes that all entries map together.
     pub page: u64,
     pub reach: u64,
-    /// A page has one entry, whoever refers to it: there is one array.
+    /// Whether a page has one entry for fetches and data: there is one array.
     pub one_array: bool,
-    /// Entries have modified bits.
+    /// Whether entries have modified bits.
     pub modified_bits: bool,
 }
 
@@ -69,7 +68,7 @@ impl Subject {
         Ok(Subject { design, name, params, make: Box::new(design.build), traits: Traits::default() })
     }
 
-    /// Finds out what may be expected of it.
+    /// Determines its properties.
     pub fn examined(mut self) -> Subject {
         self.traits = Traits::of(&self);
         self
@@ -113,7 +112,7 @@ impl Traits {
     }
 }
 
-/// The entries after a lookup of the only page there is.
+/// The entries after a lookup of the only page.
 fn lookup_of_lone_page(tlb: &mut dyn Tlb, kind: Kind) -> Vec<EntryView> {
     let (asid, vpn) = (Asid(0), Vpn(0x405));
     let mut table = Table::default();
@@ -125,8 +124,8 @@ fn lookup_of_lone_page(tlb: &mut dyn Tlb, kind: Kind) -> Vec<EntryView> {
     tlb.entries()
 }
 
-/// Entries at most: what keys say that are called `entries` or `..._entries`, and keys that list arrays, as
-/// `4K:64/4+2M:32`; each size that may have an array of its own, and each core, has as many.
+/// Most entries: the sum of keys that are called `entries` or `..._entries`, and of keys that list arrays, as
+/// `4K:64/4+2M:32`; for each size that may have an array of its own, and for each core.
 fn capacity(p: &Params) -> usize {
     let mut entries = 0;
     for (key, value) in p.as_json() {

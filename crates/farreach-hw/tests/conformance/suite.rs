@@ -1,15 +1,15 @@
-//! What every design is held to: streams of references and changes, and a check after each.
+//! The checks of every design: streams of references and changes, and a check after each step.
 
 use super::filtered::Filtered;
 use super::subject::Subject;
 use super::tally::need;
 use super::timed::Timed;
-use super::watch::{Watch, tell};
+use super::watch::{Watch, apply};
 use super::world::{Event, World};
 use farreach_hw::tlb::{EntryView, Outcome, Unfiltered};
 use farreach_types::counts::TlbCounts;
 
-/// How much of it.
+/// Length of the streams.
 #[derive(Clone, Copy)]
 pub struct Effort {
     /// Streams, and events of each.
@@ -20,7 +20,7 @@ pub struct Effort {
 pub const LONG: Effort = Effort { streams: 4, steps: 2500 };
 pub const SHORT: Effort = Effort { streams: 2, steps: 1000 };
 
-/// Holds a design to the contract. The error says what it broke, and where.
+/// Checks a design against the contract. The error names the violation and its place.
 pub fn conform(subject: &Subject, effort: Effort) -> Result<(), String> {
     need(subject.traits.reach > 0, || "its reach is 0".into())?;
     for seed in farreach_oracle::dice::seeds(effort.streams) {
@@ -37,12 +37,12 @@ fn stream(subject: &Subject, seed: u64, steps: usize) -> Result<(), (usize, Even
     let mut plain = Watch::new(subject);
     let mut filtered = Filtered::new(subject);
     let mut timed = Timed::new(subject);
-    let mut settled_before = true;
+    let mut reported_before = true;
     for n in 0..steps {
         let event = world.step();
-        let settled = world.is_settled();
-        // Before the first event of several, of which the table shows all, the entries must be those that were seen
-        // last.
+        let reported = world.all_reported();
+        // Before the first of several events, all of which the table shows already, the entries must be those of the
+        // last check.
         let at = |what| (n, event, what);
         if let Event::Lookup(lookup, pte) = event {
             let table = &world.table;
@@ -58,35 +58,35 @@ fn stream(subject: &Subject, seed: u64, steps: usize) -> Result<(), (usize, Even
             }
             let skipped = filtered.lookup(lookup, pte, answer, table).map_err(at)?;
             if plain.unseen() >= 8 + subject.traits.capacity / 8 {
-                plain.look(table, settled).map_err(at)?;
+                plain.check_entries(table, reported).map_err(at)?;
                 filtered.equals(&*plain.tlb).map_err(at)?;
             } else if skipped && n % 8 == 0 {
                 filtered.equals(&*plain.tlb).map_err(at)?;
             }
         } else {
-            plain.tell(event, &world.table).map_err(at)?;
-            filtered.tell(event).map_err(at)?;
+            plain.apply(event, &world.table).map_err(at)?;
+            filtered.apply(event).map_err(at)?;
             if let Some(timed) = &mut timed {
-                timed.tell(event);
+                timed.apply(event);
                 timed.equals(&*plain.tlb).map_err(at)?;
             }
-            if settled {
-                plain.look(&world.table, true).map_err(at)?;
-                if settled_before || n % 4 == 0 {
+            if reported {
+                plain.check_entries(&world.table, true).map_err(at)?;
+                if reported_before || n % 4 == 0 {
                     filtered.equals(&*plain.tlb).map_err(at)?;
                 }
             }
         }
-        settled_before = settled;
+        reported_before = reported;
     }
     let last = Event::Switch(farreach_types::addr::Asid(0));
     plain
-        .look(&world.table, world.is_settled())
+        .check_entries(&world.table, world.all_reported())
         .and_then(|()| filtered.equals(&*plain.tlb))
         .map_err(|what| (steps, last, what))
 }
 
-/// What a run leaves.
+/// The state at the end of a run.
 type Outcomes = (Vec<Option<Outcome>>, TlbCounts, Vec<EntryView>);
 
 fn run(subject: &Subject, seed: Option<u64>, steps: usize) -> Outcomes {
@@ -99,7 +99,7 @@ fn run(subject: &Subject, seed: Option<u64>, steps: usize) -> Outcomes {
         outcomes.push(match world.step() {
             Event::Lookup(at, pte) => Some(tlb.access(at, pte, &world.table, &mut unfiltered).outcome),
             event => {
-                tell(event, &mut *tlb, &mut unfiltered);
+                apply(event, &mut *tlb, &mut unfiltered);
                 None
             }
         });
@@ -107,8 +107,8 @@ fn run(subject: &Subject, seed: Option<u64>, steps: usize) -> Outcomes {
     (outcomes, tlb.counts().clone(), tlb.entries())
 }
 
-/// XC-4: equal seeds give equal results. Another seed gives another result where something is drawn, and the same
-/// where nothing is.
+/// XC-4: equal seeds give equal results. Another seed gives another result if the design draws random numbers, and the
+/// same result if not.
 fn seeds(subject: &Subject, steps: usize) -> Result<(), String> {
     let first = run(subject, None, steps);
     need(first == run(subject, None, steps), || "equal seeds give different results".into())?;

@@ -1,5 +1,5 @@
-//! The page tables of several processes as extents, so that pages, superpages, ranges and segments are read off the
-//! same lines.
+//! The page tables of several processes as extents, so that pages, superpages, ranges and segments all come from the
+//! same extents.
 
 use farreach_types::addr::{Asid, DIRECT_MAP, Pfn, Vpn, VpnRange};
 use farreach_types::translation::{
@@ -21,7 +21,7 @@ pub struct Extent {
     pub pfn: u64,
     pub attr: Attr,
     pub order: u8,
-    /// It is in the range table.
+    /// Whether it is in the range table.
     pub ranged: bool,
 }
 
@@ -42,7 +42,7 @@ impl Extent {
     }
 }
 
-/// What is mapped.
+/// The mappings.
 #[derive(Default)]
 pub struct Table {
     extents: BTreeMap<(Asid, u64), Extent>,
@@ -80,7 +80,7 @@ impl Table {
         (extent.asid == asid && vpn < extent.end()).then_some(extent)
     }
 
-    /// What a correct entry says of a page.
+    /// The translation of a page.
     pub fn translation(&self, asid: Asid, vpn: Vpn) -> Option<Translation> {
         self.pte(asid, vpn).map(|pte| Translation { pfn: pte.pfn, attr: pte.attr })
     }

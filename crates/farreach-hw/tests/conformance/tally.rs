@@ -1,4 +1,4 @@
-//! Counters add up: what one lookup, one event and a whole run may have changed in them (XC-5).
+//! Counters add up: the changes that one lookup, one event and a whole run may make (XC-5).
 
 use super::subject::Traits;
 use farreach_hw::tlb::{Answer, EntryView, Lookup, Outcome};
@@ -6,7 +6,7 @@ use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
 use farreach_types::translation::Pte;
 
-/// Fails with a sentence.
+/// Fails with a message.
 pub fn need(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(what()) }
 }
@@ -15,7 +15,7 @@ fn equal(what: &str, found: u64, expected: u64) -> Result<(), String> {
     need(found == expected, || format!("counters do not add up: {what}: {found} was counted, {expected} is right"))
 }
 
-/// One lookup. How a hit was come by is counted in several ways; a miss is a miss.
+/// One lookup. Hits have several counters by their origin; misses must add up.
 pub fn lookup(
     t: &Traits,
     before: &TlbCounts,
@@ -55,14 +55,14 @@ pub fn lookup(
     equal("splits", splits(now), splits(before))
 }
 
-/// What walkers read, as they list it: a node of a page table each, and two lines for each node of a range table
-/// (RMM15-7).
+/// Reads of walkers, as they record them: one for each node of a page table, and two lines for each node of a range
+/// table (RMM15-7).
 pub fn reads(before: &TlbCounts, now: &TlbCounts, listed: u64) -> Result<(), String> {
     let nodes = |c: &TlbCounts| c.walk_references() + 2 * c.range.nodes;
     equal("references of walkers", nodes(now) - nodes(before), listed)
 }
 
-/// Whatever happened before.
+/// After any history.
 pub fn sums(t: &Traits, c: &TlbCounts) -> Result<(), String> {
     equal("lookups, which the machine counts", c.lookups, 0)?;
     equal("misses by side", c.fetch_misses + c.data_misses, c.misses)?;
@@ -88,7 +88,7 @@ pub fn sums(t: &Traits, c: &TlbCounts) -> Result<(), String> {
     at_most("walks from a cached entry", hits, c.walk.walks)
 }
 
-/// Lookups only: entries came and went as counted, where a page has one entry.
+/// After lookups only: the number of entries agrees with the counters, where a page has one entry.
 pub fn entries(before: (usize, &TlbCounts), now: (usize, &TlbCounts)) -> Result<(), String> {
     let ((had, old), (has, new)) = (before, now);
     let begun = (new.fills - new.merges) - (old.fills - old.merges);
@@ -99,8 +99,8 @@ pub fn entries(before: (usize, &TlbCounts), now: (usize, &TlbCounts)) -> Result<
     })
 }
 
-/// An event that takes translations away, and nothing else. Most entries show how many they had; one that lists two
-/// pages may be a run from the first to the second, or a range, which counts as one.
+/// An event that only removes translations. Most entries list all their translations; one that lists two pages may be a
+/// run from the first to the second, or a range, which counts as one.
 pub fn event(before: &TlbCounts, now: &TlbCounts, was: &[EntryView], is: &[EntryView]) -> Result<(), String> {
     let mut rest = now.clone();
     rest.invalidations = before.invalidations;

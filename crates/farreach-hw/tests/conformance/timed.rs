@@ -4,7 +4,7 @@
 use super::subject::Subject;
 use super::table::Table;
 use super::tally::need;
-use super::watch::tell;
+use super::watch::apply;
 use super::world::Event;
 use farreach_hw::tlb::filter::times::{LookupTimes, NO_PAGE, SLOTS_PER_SIDE, TimedReport};
 use farreach_hw::tlb::{Answer, EntryView, Lookup, Outcome, Tlb, Unfiltered};
@@ -27,7 +27,7 @@ fn is_fetch(kind: Kind) -> bool {
 }
 
 impl Timed {
-    /// `None`: the design has no use for times.
+    /// `None`: the design does not use times.
     pub fn new(subject: &Subject) -> Option<Timed> {
         let mut tlb = subject.build(None);
         tlb.used_bits()?;
@@ -87,9 +87,9 @@ impl Timed {
         self.filter.retain(|&(vpn, _)| !report.contains(now, vpn));
     }
 
-    pub fn tell(&mut self, event: Event) {
+    pub fn apply(&mut self, event: Event) {
         if let Event::Switch(to) = event {
-            // What was looked up is passed on, and the table is empty for the next process.
+            // Passes the times of lookups on, and empties the table for the next process.
             for (slot, _) in std::mem::take(&mut self.claimed) {
                 if let Some((vpn, when)) = self.timed.times_mut().replace(slot, NO_PAGE) {
                     self.note(vpn, when);
@@ -98,11 +98,11 @@ impl Timed {
             self.filter.clear();
             self.now = to;
             self.timed.times_mut().asid = Some(to);
-            return tell(event, &mut *self.tlb, &mut Unfiltered::default());
+            return apply(event, &mut *self.tlb, &mut Unfiltered::default());
         }
         let report = self.timed.report();
         report.clear_for([true, true]);
-        tell(event, &mut *self.tlb, report);
+        apply(event, &mut *self.tlb, report);
         self.leave();
     }
 

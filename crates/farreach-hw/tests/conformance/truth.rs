@@ -1,4 +1,4 @@
-//! Entries against the page table, against each other, and against those of before.
+//! Entries against the page table, against each other, and against earlier entries.
 
 use super::subject::Traits;
 use super::table::Table;
@@ -17,7 +17,7 @@ pub fn meets(e: &EntryView, asid: Asid, pages: VpnRange) -> bool {
     e.asid == asid && cover(e).overlaps(&pages)
 }
 
-/// Whether the entry may translate a page: it lists it, or it is one translation for all that its tag covers.
+/// Whether the entry may translate a page: it lists it, or has one translation for all pages of its tag.
 pub fn may_have(e: &EntryView, asid: Asid, vpn: Vpn) -> bool {
     e.asid == asid && page_of(e, vpn).is_some()
 }
@@ -33,7 +33,8 @@ pub fn is_modified(e: &EntryView, vpn: Vpn) -> bool {
     page_of(e, vpn) == Some(true)
 }
 
-/// There is room for the entries, each has a slot of its own, and where a page has one entry, it has one (T94-17).
+/// Entries do not exceed the capacity, each has a slot of its own, and a page has one entry where the design allows
+/// only one (T94-17).
 pub fn fits(t: &Traits, entries: &[EntryView]) -> Result<(), String> {
     need(entries.len() <= t.capacity, || format!("{} entries in a TLB of {}", entries.len(), t.capacity))?;
     let mut slots = HashSet::new();
@@ -56,7 +57,7 @@ pub fn fits(t: &Traits, entries: &[EntryView]) -> Result<(), String> {
     need(!t.one_array || bytes <= t.reach, || format!("entries for {bytes} bytes, and the reach is {}", t.reach))
 }
 
-/// What entries and probes say is what the page table says.
+/// Entries and probes agree with the page table.
 pub fn holds(t: &Traits, tlb: &dyn Tlb, entries: &[EntryView], table: &Table) -> Result<(), String> {
     for e in entries {
         for page in &e.pages {
@@ -85,7 +86,7 @@ pub fn holds(t: &Traits, tlb: &dyn Tlb, entries: &[EntryView], table: &Table) ->
     Ok(())
 }
 
-/// A modified bit tells of a store to a page that it stands for.
+/// A modified bit implies a store to one of its pages.
 pub fn modified(entries: &[EntryView], stored: &HashSet<(Asid, u64)>) -> Result<(), String> {
     for e in entries {
         for page in e.pages.iter().filter(|page| page.2) {
@@ -99,7 +100,7 @@ pub fn modified(entries: &[EntryView], stored: &HashSet<(Asid, u64)>) -> Result<
     Ok(())
 }
 
-/// Entries that an event does not concern are as they were.
+/// Entries that an event does not concern are unchanged.
 pub fn others_stay(was: &[EntryView], is: &[EntryView], other: impl Fn(&EntryView) -> bool) -> Result<(), String> {
     let left: HashMap<usize, &EntryView> = is.iter().map(|e| (e.slot, e)).collect();
     for e in was.iter().filter(|e| other(e)) {
@@ -141,7 +142,7 @@ pub fn no_whole(
     Ok(())
 }
 
-/// Pages of a range worth a look: its ends, some between, and those that entries of before covered.
+/// Pages of a range to check: its ends, some between, and those that earlier entries covered.
 pub fn samples(asid: Asid, pages: VpnRange, was: &[EntryView]) -> Vec<Vpn> {
     if pages.pages == 0 {
         return Vec::new();

@@ -1,5 +1,5 @@
-//! A design under observation: every lookup and every event is checked at once, by the page table and by what was
-//! there before.
+//! A design under test: every lookup and every event is checked at once, against the page table and against the state
+//! before it.
 
 use super::subject::{Subject, Traits};
 use super::table::Table;
@@ -20,7 +20,7 @@ pub struct Watch<'a> {
     pub tlb: Box<dyn Tlb>,
     pub traits: &'a Traits,
     counts: TlbCounts,
-    /// Entries and counts when they were last looked at, with lookups only since then.
+    /// Entries and counts at the last check, after which there were only lookups.
     entries: Vec<EntryView>,
     counts_then: TlbCounts,
     lookups_since: usize,
@@ -46,7 +46,7 @@ impl Watch<'_> {
         }
     }
 
-    /// What it says of a page must be what the page table says.
+    /// Its translation of a page must be that of the page table.
     fn probe(&self, at: Lookup, table: &Table) -> Result<bool, String> {
         let said = self.tlb.probe(at.asid, at.vpn, at.kind);
         let right = table.translation(at.asid, at.vpn);
@@ -106,20 +106,20 @@ impl Watch<'_> {
         need(self.tlb.entries() == before, || format!("{at:?} is filterable, and repeated it changes an entry"))
     }
 
-    /// Lookups since entries were last looked at.
+    /// Lookups since the last check of entries.
     pub fn unseen(&self) -> usize {
         self.lookups_since
     }
 
-    /// Looks at all entries. `settled`: the design was told of everything that the page table shows.
-    pub fn look(&mut self, table: &Table, settled: bool) -> Result<(), String> {
+    /// Checks all entries. `reported`: all changes in the page table were reported to the design.
+    pub fn check_entries(&mut self, table: &Table, reported: bool) -> Result<(), String> {
         let entries = self.tlb.entries();
         tally::sums(self.traits, &self.counts)?;
         if self.traits.one_array {
             tally::entries((self.entries.len(), &self.counts_then), (entries.len(), &self.counts))?;
         }
         truth::fits(self.traits, &entries)?;
-        if settled {
+        if reported {
             truth::holds(self.traits, &*self.tlb, &entries, table)?;
         }
         truth::modified(&entries, &self.stored)?;
@@ -148,14 +148,14 @@ impl Watch<'_> {
         self.lookups_since = 0;
     }
 
-    /// Tells the design of an event, and looks at what it left.
-    pub fn tell(&mut self, event: Event, table: &Table) -> Result<(), String> {
+    /// Passes an event to the design, and checks the remaining entries.
+    pub fn apply(&mut self, event: Event, table: &Table) -> Result<(), String> {
         if self.lookups_since > 0 {
-            self.look(table, false)?;
+            self.check_entries(table, false)?;
         }
         let was = std::mem::take(&mut self.entries);
         self.unfiltered.clear();
-        tell(event, &mut *self.tlb, &mut self.unfiltered);
+        apply(event, &mut *self.tlb, &mut self.unfiltered);
         let is = self.tlb.entries();
         tally::event(&self.counts, self.tlb.counts(), &was, &is)?;
         let t = self.traits;
@@ -195,7 +195,7 @@ impl Watch<'_> {
         Ok(())
     }
 
-    /// None of these pages is translated by anything.
+    /// None of these pages has a translation.
     fn no_translation(&self, asid: Asid, pages: VpnRange, was: &[EntryView], is: &[EntryView]) -> Result<(), String> {
         for e in is.iter().filter(|e| e.asid == asid) {
             let listed = e.pages.iter().map(|page| Vpn(e.base.0 + page.0)).find(|vpn| pages.contains(*vpn));
@@ -213,8 +213,8 @@ impl Watch<'_> {
     }
 }
 
-/// Tells a design of an event that is no lookup.
-pub fn tell(event: Event, tlb: &mut dyn Tlb, unfiltered: &mut Unfiltered) {
+/// Passes an event that is no lookup to a design.
+pub fn apply(event: Event, tlb: &mut dyn Tlb, unfiltered: &mut Unfiltered) {
     match event {
         Event::Lookup(..) => unreachable!("lookups have answers"),
         Event::Stale(asid, pages) => tlb.invalidate(asid, pages, unfiltered),

@@ -1,8 +1,7 @@
-//! A memory that changes under the designs, and the references to it: made to keep pages hot while their mappings
-//! change.
+//! A memory whose mappings change, and the references to it, which keep pages hot while their mappings change.
 //!
-//! All processes use the same virtual pages, so that an entry of another process is a wrong one. Frames are handed
-//! out once, so that an entry of before is a wrong one too.
+//! All processes use the same virtual pages, so that an entry of another process is wrong. Frames are allocated once,
+//! so that an outdated entry is wrong too.
 
 use super::layout::{self, PLACES, SPACES};
 use super::table::{Extent, KERNEL, KERNEL_PAGES, Table};
@@ -14,11 +13,11 @@ use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
 
-/// What designs are told. The page table shows it already.
+/// Events for designs. The page table shows them already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     Lookup(Lookup, Pte),
-    /// These pages are mapped no more, or otherwise (T94-18).
+    /// These pages were unmapped or mapped differently (T94-18).
     Stale(Asid, VpnRange),
     /// Superpages were split, or ranges dissolved (T94-42, RMM15-12).
     Demoted(Asid, VpnRange),
@@ -29,7 +28,7 @@ pub enum Event {
     Segment(Asid),
 }
 
-/// Page tables, references, and chance.
+/// Page tables, references, and the random generator.
 pub struct World {
     pub table: Table,
     rng: Pcg64Mcg,
@@ -39,7 +38,7 @@ pub struct World {
     pub(super) hot: Vec<u64>,
     at: usize,
     in_order: bool,
-    /// Entries of the design: lists of hot pages are about as long.
+    /// Entries of the design: lists of hot pages have about this length.
     capacity: usize,
     pub(super) later: VecDeque<Event>,
     /// Pages to be referenced next.
@@ -91,7 +90,7 @@ impl World {
         }
     }
 
-    /// Other pages become hot: too many for the design by a few, or few enough.
+    /// Other pages become hot: slightly too many for the design, or few enough.
     fn warm(&mut self) {
         let full = self.capacity as u64;
         let most = [2, 1 + full / 2, full, full + 1, full + 3, 2 * full, 40];
@@ -111,12 +110,12 @@ impl World {
         self.in_order = self.percent(50);
     }
 
-    /// Whether designs were told of all that the page table shows.
-    pub fn is_settled(&self) -> bool {
+    /// Whether all changes in the page table were reported to designs.
+    pub fn all_reported(&self) -> bool {
         self.later.is_empty()
     }
 
-    /// The next thing that happens.
+    /// The next step.
     pub fn step(&mut self) -> Event {
         if self.later.is_empty() && self.next.is_empty() {
             if let Some((asid, vpn)) = self.growing.take() {

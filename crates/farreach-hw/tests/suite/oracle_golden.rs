@@ -1,5 +1,5 @@
-//! The oracle against the worked vectors of the specification: if the oracle is wrong, nothing compared with it means
-//! anything. Covers T94-5 to T94-24, T94-42 to T94-60 as far as the vectors go; the vectors are in
+//! The oracle against the worked vectors of the specification, since comparisons with a wrong oracle are worthless.
+//! Covers T94-5 to T94-24, T94-42 to T94-60 as far as the vectors go; the vectors are in
 //! `fixtures/golden_vectors.json`.
 
 use farreach_hw::tlb::{EntryView, Lookup, Outcome, Tlb};
@@ -21,7 +21,7 @@ fn golden(name: &str) -> Json {
     all[name].clone()
 }
 
-/// A page table written down by hand.
+/// A page table made by hand.
 #[derive(Default)]
 struct Table(BTreeMap<(Asid, u64), Pte>);
 
@@ -307,7 +307,7 @@ fn reservation_trace() {
     assert_eq!((c.reservations_made, c.reservations_honoured, c.reservations_stolen), (4, 1, 3));
     assert_eq!((c.failed_region_allocs, c.page_faults), (1, 8));
     assert_eq!(os.frames(), (0, 8, 56));
-    // Everything comes back, in ascending order, and is whole groups again.
+    // All frames are freed, in ascending order, and form whole groups again.
     os.end(A);
     assert_eq!(os.frames(), (64, 0, 0));
     assert_eq!(os.free_list(), (0..64).collect::<Vec<_>>());
@@ -360,7 +360,7 @@ fn promotions_refused() {
     items.extend(loads([0, 1, 2, 3]));
     let r = run(&superpages(), &items);
     assert_eq!((r.os.promotions_tried, r.os.refused_attributes), (1, 1));
-    // Demotion on attribute change of one page; the superpage entry goes.
+    // Demotion on attribute change of one page; the superpage entry is dropped.
     let mut items = vec![(A, Item::Op(&region))];
     items.extend(loads([0, 1, 2, 3]));
     items.push((A, Item::Op(&read_only)));
@@ -380,7 +380,7 @@ fn copy_on_write() {
     items.push((A, Item::Op(&fork)));
     items.extend([at(child, Kind::Load, 0), at(child, Kind::Store, 0), at(A, Kind::Store, 0), at(A, Kind::Load, 1)]);
     let r = run(&config, &items);
-    // The child copies; the parent is the only one left and gets its page back.
+    // The child copies; the parent is then the only user and may write its page again.
     assert_eq!((r.os.page_faults, r.os.protection_faults, r.os.cow_copies, r.os.forks), (4, 2, 1, 1));
     // Parent: 4 misses, fork invalidates 4. Child: page 0 twice (before and after the copy). Parent: pages 0 and 1
     // again.
@@ -477,7 +477,7 @@ fn crossing_accesses_and_switches() {
     assert_eq!((r.tlb.invalidations, r.os.page_faults), (3, 3));
 }
 
-/// A trace of random events in two to four spaces; small numbers, so that everything meets everything.
+/// A trace of random events in two to four spaces; small numbers, so that events interact often.
 fn random_trace(seed: u64, steps: u64) -> Vec<(Asid, Result<Access, Op>)> {
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
     let mut below = move |n: u64| rng.next_u64() % n;
@@ -525,8 +525,7 @@ fn items(trace: &[(Asid, Result<Access, Op>)]) -> Vec<(Asid, Item<'_>)> {
     trace.iter().map(|(asid, i)| (*asid, i.as_ref().map_or_else(Item::Op, |a| Item::Access(*a)))).collect()
 }
 
-/// XC-3 and XC-6 hold in `run` and `PlainOs::check` whatever happens; page faults do not depend on reservation
-/// (T94-47).
+/// XC-3 and XC-6 hold in `run` and `PlainOs::check` in all cases; page faults do not depend on reservation (T94-47).
 #[test]
 fn random_traces_keep_the_invariants() {
     for seed in 0..60 {

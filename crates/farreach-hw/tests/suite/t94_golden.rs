@@ -121,7 +121,7 @@ fn ca_3_figure_3() {
     }
 }
 
-/// Writes what the golden strings of T94-14 write: the slot each miss fills.
+/// Writes the golden strings of T94-14: the slot that each miss fills.
 fn victims(design: &mut dyn Tlb, pages: &str) -> String {
     let table = Table::of(&pages.bytes().map(|b| (b.into(), b.into())).collect::<Vec<_>>());
     let mut log = Vec::new();
@@ -210,7 +210,7 @@ fn ca_11_preload() {
     }
 }
 
-/// Preload reads the page table and leaves out what is not mapped: nothing faults, and the pages miss later.
+/// Preload reads the page table and skips unmapped pages: nothing faults, and the pages miss later.
 #[test]
 fn ca_11_preload_leaves_unmapped_pages_alone() {
     for (kind, keys) in

@@ -23,7 +23,7 @@ fn offsets(e: &EntryView) -> Vec<u64> {
     e.pages.iter().map(|p| p.0).collect()
 }
 
-/// What matches a page when valid bits take part in the match, and when they do not.
+/// The entries that match a page with valid bits in the match, and without.
 fn matching(entries: &[EntryView], vpn: u64, valid_bits: bool) -> usize {
     let tag = |e: &&EntryView| e.base.0 >> e.order == vpn >> e.order;
     let valid = |e: &&EntryView| !valid_bits || e.pages.iter().any(|p| e.base.0 + p.0 == vpn);
@@ -66,7 +66,7 @@ fn ca_6_invalidation_by_page() {
     }
 }
 
-/// The slot of an entry that went is the next to be filled, and its used bit does not outlive it.
+/// The slot of a dropped entry is the next to be filled, and its used bit is cleared.
 #[test]
 fn ca_6_invalid_entries_are_filled_first() {
     let table = Table::of(&(0..8).map(|v| (v, v)).collect::<Vec<_>>());
@@ -143,7 +143,7 @@ fn t94_13_reasons_to_split_a_region() {
         (&[(0, 64, 7), (1, 65, 7)][..], [0, 0, 0]),
         (&[(0, 64, 7), (1, 99, 7)], [0, 1, 0]), // 99 is in place, in another group
         (&[(0, 64, 7), (1, 66, 7)], [1, 0, 0]),
-        (&[(0, 65, 7), (1, 65, 7)], [1, 0, 0]), // the entry that is there is the one out of place
+        (&[(0, 65, 7), (1, 65, 7)], [1, 0, 0]), // the existing entry is the one out of place
         (&[(0, 64, 7), (1, 65, 5)], [0, 0, 1]),
         (&[(0, 64, 7), (1, 69, 5)], [0, 1, 0]),
         (&[(0, 64, 7), (1, 70, 5)], [1, 0, 0]),
@@ -181,7 +181,7 @@ fn t94_21_all_pages_or_one() {
     assert!(try_tlb("partial", "all_valid=true,preload=region").err().unwrap().contains("preload = region"));
 }
 
-/// T94-11, AMB-13: entries of a region that was promoted go when the superpage comes.
+/// T94-11, AMB-13: entries of a promoted region are dropped when the superpage is filled.
 #[test]
 fn t94_11_superpage_fill_drops_what_it_covers() {
     for kind in ["superpage", "integrated"] {
@@ -191,7 +191,7 @@ fn t94_11_superpage_fill_drops_what_it_covers() {
         (0..40).for_each(|v| _ = load(&mut *design, &table, v));
         let before = design.entries().len() as u64;
         (0..256).for_each(|v| table.map(v, v + 1024, 7, 8));
-        assert_eq!(load(&mut *design, &table, 7), Outcome::Hit, "the old entry still tells the truth");
+        assert_eq!(load(&mut *design, &table, 7), Outcome::Hit, "the old entry is still correct");
         assert_eq!(load(&mut *design, &table, 200), Outcome::TagMiss);
         assert_eq!((design.entries().len(), design.counts().covered_drops), (1, before), "{kind}");
         assert_eq!(design.counts().superpage_misses, 1);

@@ -7,11 +7,11 @@ use super::{Counts, Notice};
 /// A batch in the making. Records are longer than the word they become, so everything moves to the front, in place.
 pub(super) struct Chunk {
     pub batch: Batch,
-    /// Next word to look at.
+    /// Next word to read.
     pub read: usize,
-    /// First word looked at but not moved yet.
+    /// First word that was read but not moved yet.
     pub run: usize,
-    /// Where it goes.
+    /// Where it moves to.
     pub write: usize,
     /// Where the last block is: in the unmoved part if not less than `run`, else where it was moved to.
     pub last_block: Option<usize>,

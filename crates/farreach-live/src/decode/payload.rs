@@ -7,7 +7,7 @@ use farreach_types::plural::with_noun;
 
 use super::map;
 
-/// The payload of a record, with errors for what is not there.
+/// The payload of a record; reading past its end is an error.
 pub(super) struct Payload<'a> {
     pub kind: u32,
     pub words: &'a [u64],

@@ -1,4 +1,4 @@
-//! What a chunk says about processes: images that begin, fork, call exec and end.
+//! Events of processes in a chunk: images that begin, fork, call exec and end.
 
 use farreach_types::Result;
 use farreach_types::addr::Asid;
@@ -101,7 +101,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Adds up what really arrived: without what faults prevented.
+    /// Adds up the references that were received, without those that faults prevented.
     pub(super) fn count(&mut self, p: &Process) {
         self.counts.instructions += p.counts.instructions - p.cut.instructions;
         self.counts.loads += p.counts.loads - p.cut.loads;

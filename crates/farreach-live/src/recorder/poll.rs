@@ -1,4 +1,4 @@
-//! Waiting for chunks, and looking now and then for what no chunk announces.
+//! Waiting for chunks, and polling for events that no chunk announces.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -30,7 +30,7 @@ impl Recorder {
         self.control.u32(control::READER_WAITS).store(0, Ordering::SeqCst);
     }
 
-    /// Resizes the rings of writers that may not do it themselves.
+    /// Resizes the rings of writers whose limit of file size forbids it to them.
     pub(super) fn size_rings(&self) -> Result<()> {
         for ring in 0..self.control.u32(control::NEXT_RING).load(Ordering::SeqCst) {
             let Some(file) = Process::ring_file(&self.dir.0, ring) else { continue };
@@ -41,7 +41,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Polls for what is not announced: failures, interrupts, vanished processes.
+    /// Polls for failures, interrupts and vanished processes.
     pub(super) fn poll_processes(&mut self) -> Result<()> {
         self.last_poll = Instant::now();
         if self.control.u32(control::FAILED).load(Ordering::SeqCst) == 2 {
@@ -69,8 +69,8 @@ impl Recorder {
         for ring in dead {
             self.finish_vanished(ring)?;
         }
-        // Children whose number was given out, but of which neither parent nor child could tell more: perhaps the child
-        // is about to open its ring.
+        // Children that have a ring number, but of which neither parent nor child has published anything: the child may
+        // be about to open its ring.
         let unborn: Vec<u32> = self
             .live
             .iter_mut()

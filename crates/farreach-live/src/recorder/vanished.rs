@@ -1,4 +1,4 @@
-//! Processes that vanished: their last words, and whether they were killed, called exec, or the recorder failed.
+//! Processes that vanished: their unpublished words, and whether they were killed, called exec, or the recorder failed.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -29,12 +29,12 @@ impl Recorder {
         images.find_map(|mut image| (image.open(&self.dir.0).is_some() && image.pid == pid).then_some(image))
     }
 
-    /// A process vanished without an end record: takes its remaining words.
+    /// Handles a process that vanished without an end record: takes its remaining words.
     pub(super) fn finish_vanished(&mut self, ring: u32) -> Result<()> {
         let Some(process) = self.live.get_mut(&ring) else { return Ok(()) };
         if process.pending(&self.dir.0) > 0 {
-            // Its published chunks have their turn, unless it died between publishing and taking its place in the
-            // order: then that place stays empty for ever, or was never taken.
+            // Its published chunks come in their order, unless it died between publishing and taking its place in the
+            // order: then that place stays empty, or was never taken.
             let head = self.control.u64(control::HEAD).load(Ordering::SeqCst);
             let place = |n: u64| self.control.u32(control::ORDER + 4 * (n % ORDER) as usize).load(Ordering::SeqCst);
             let in_turn = (self.next_place..head).filter(|&n| place(n) == ring + 1).count() as u64;
@@ -45,8 +45,8 @@ impl Recorder {
             return Ok(());
         }
         if process.execing {
-            // It may have become another program, of which only that program tells: in a chunk that has its turn, or
-            // did not live to publish any.
+            // It may have become another program. Only a chunk of that program shows it: the chunk may be waiting, or
+            // the program died before publishing one.
             let pid = process.pid;
             let since = *process.dead_since.get_or_insert_with(Instant::now);
             if self.has_chunks() && since.elapsed() < UNBORN {
@@ -68,7 +68,7 @@ impl Recorder {
         self.count(&process);
         self.remove_ring(ring);
         let log = Log::read(&self.dir.0, pid);
-        // A program says how it ended, unless a signal from outside ended it.
+        // A program records how it ended, unless a signal from outside ended it.
         let unexplained = pid == self.child.id() && wait::has_exited(pid);
         let unborn = ring == 0 && !started;
         let failure =

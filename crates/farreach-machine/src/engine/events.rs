@@ -1,4 +1,5 @@
-//! Events: of the stream, of the operating systems, switches of processes and threads; and how the designs learn them.
+//! Events of the stream, changes of the operating systems, switches of processes and threads, and their delivery to the
+//! designs.
 
 use super::super::compiled::Compiled;
 use super::super::filter::{self, Filter};
@@ -71,7 +72,7 @@ impl Engine {
             self.run_thread(asid, thread);
         }
         self.ops += 1;
-        // The consistency check takes time in proportion to memory: always at first, then now and then.
+        // The consistency check takes time in proportion to memory: at first at every event, then at intervals.
         if cfg!(debug_assertions) && (self.ops < 1000 || self.ops.is_multiple_of(512)) {
             self.groups.iter().for_each(|g| g.os.check());
         }
@@ -104,7 +105,7 @@ impl Engine {
         }
     }
 
-    /// Passes the lookups that were only counted on to the designs. `forget`: empties the filter, too.
+    /// Passes the filtered lookups on to the designs. `forget`: empties the filter, too.
     pub fn flush_lookups(&mut self, forget: bool) {
         let lookups = self.filter.lookups(forget);
         if let Some(asid) = self.current {

@@ -37,7 +37,7 @@ impl Engine {
         }
         let (filtered, missed) = self.access(asid, vpn, kind, slot, designs);
         self.filter.publish(slot, kind, if vpn == NEVER_FILTERED { 0 } else { filtered });
-        // Not before: the reference that faults did not look up what its fault takes away.
+        // Not before the fault: the faulting reference must not count as a lookup of pages that its fault unmaps.
         self.filter.stamp(slot);
         if missed & self.readers != 0 {
             self.read_counters(asid, missed & self.readers);
@@ -92,7 +92,7 @@ impl Engine {
     }
 
     /// Operating systems that read the counters of their processors do so now, and act on them. The machines of such a
-    /// group are equal in everything.
+    /// group are equal in all keys.
     pub(super) fn read_counters(&mut self, asid: Asid, designs: u32) {
         for g in 0..self.groups.len() {
             let group = &mut self.groups[g];

@@ -16,7 +16,7 @@ impl CandidateSlots {
         CandidateSlots { set: [0; WORDS], slots: Vec::with_capacity(2 * SLOTS) }
     }
 
-    /// How many there are.
+    /// Number of members.
     pub fn len(&self) -> usize {
         self.slots.len()
     }

@@ -96,7 +96,7 @@ fn lookups_are_listed_and_forgotten() {
 #[test]
 fn a_run_goes_either_way() {
     let published = 200;
-    // By page, and by what was asked for.
+    // By page, and by kind of lookup.
     for run in [16, published / 2, 2 * published] {
         let mut q = Filter::new(2, 1);
         for vpn in 0..published {

@@ -15,7 +15,7 @@ pub(super) enum AnyEngine {
     Lines(Box<LineEngine>),
 }
 
-/// What an engine counted of the program itself.
+/// Counts of the program itself.
 pub(super) struct Seen<'a> {
     pub tally: Tally,
     pub footprint: &'a Footprint,

@@ -1,4 +1,4 @@
-//! From machines to engines: which of them go together.
+//! Distribution of machines to engines.
 
 use super::any_engine::{AnyEngine, Location};
 use crate::engine::Engine;
@@ -20,7 +20,7 @@ use farreach_types::params::Params;
 /// Engines for these machines, and where each machine is. Machines whose operating systems are described alike share
 /// one.
 pub(super) fn engines(specs: &[MachineSpec], options: &Options) -> Result<(Vec<AnyEngine>, Vec<Location>), Error> {
-    // Machines with equal operating systems go together; each engine gets about as many machines as another.
+    // Machines with equal operating systems go to the same engine; engines get about equal numbers of machines.
     let mut shapes: Vec<serde_json::Map<_, _>> = Vec::new();
     let shape_of = |spec: &MachineSpec| {
         let shape = spec.os_keys();
@@ -52,8 +52,8 @@ pub(super) fn engines(specs: &[MachineSpec], options: &Options) -> Result<(Vec<A
     Ok((build.engines, build.locations))
 }
 
-/// Engines for so many TLBs. What all of an engine share, the look at each block, costs about as much as six TLBs do by
-/// themselves; and the thread that reads or records wants a processor too.
+/// Number of engines for this number of TLBs. The work that all TLBs of an engine share, looking at each block, takes
+/// about as long as six TLBs do by themselves; and the thread that reads or records needs a processor too.
 fn engines_for(designs: usize, threads: usize) -> usize {
     (designs / 6).clamp(threads.saturating_sub(1).max(1), threads).min(designs.max(1))
 }

@@ -1,4 +1,4 @@
-//! What a laboratory found: from the counters of its engines to results.
+//! Results from the counters of the engines.
 
 use super::Lab;
 use super::any_engine::{AnyEngine, Location, Seen};
@@ -10,7 +10,7 @@ use farreach_types::addr::BASE_SHIFT;
 use farreach_types::counts::{Counts, MachineResult, RESULT_SCHEMA, RunResult, TlbCounts, Workload};
 
 impl Lab {
-    /// The result of what was simulated so far, after [`Lab::finish`]. `source`: what ran, for people; `stopped`: why
+    /// The result of what was simulated so far, after [`Lab::finish`]. `source`: what ran, for display; `stopped`: why
     /// it ended early, if it did.
     ///
     /// # Panics
@@ -60,7 +60,7 @@ impl Lab {
 }
 
 fn machine(spec: &MachineSpec, engines: &mut [AnyEngine], location: Location, workload: &Workload) -> MachineResult {
-    // A timeline runs in 4 KB lookups, so that all machines of a run have the same slices.
+    // A timeline is measured in 4 KB lookups, so that all machines of a run have the same slices.
     let clock = workload.lookups.total();
     let Location { engine: e, instance: u, member } = location;
     let (os, memory_profile, profile, tlb, system, caches, ideal_segment) = match &mut engines[e] {

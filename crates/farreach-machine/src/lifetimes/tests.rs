@@ -37,7 +37,7 @@ fn rmm15_42_more_than_eighty_percent_with_one_size() {
     assert_eq!(numbers(&lifetimes, 100), [2, 12, 102, 0, 0]);
     assert_eq!(lifetimes.ideal(0, at(100)).unwrap().fetch_walks_inside, 1);
     assert_eq!(numbers(&lifetimes, 101), [3, 28, 11102, 0, 0]);
-    // A region that ends early enough is out, later it is in.
+    // A region that ends early is out; one that ends later is in.
     lifetimes.op(A, &Op::Unmap { start: 0x10 << 12, len: 4 << 12 }, at(120));
     assert_eq!(numbers(&lifetimes, 140), [3, 28, 11102, 0, 0]);
     assert_eq!(numbers(&lifetimes, 150), [2, 24, 11101, 0, 0], "120 of 150 is not more than 80 %");
@@ -76,7 +76,7 @@ fn rmm15_42_whoever_changes_size_begins_anew() {
     );
     walks(&mut lifetimes, 0x54, 1000);
     walks(&mut lifetimes, 0x94, 5);
-    // Heap of 8, 0x50 of 2, 0x52 of 2, the stack of 6, 0x90 of 5: only 0x52 has always been as it is.
+    // Heap of 8, 0x50 of 2, 0x52 of 2, the stack of 6, 0x90 of 5: only 0x52 never changed.
     assert_eq!(numbers(&lifetimes, 10_000), [5, 23, 8, 4, 8]);
 }
 
@@ -111,7 +111,7 @@ fn a_process_has_a_time_of_its_own() {
     assert_eq!(numbers(&lifetimes, 2000), [2, 8, 1, 0, 0]);
 }
 
-/// Lookups come unevenly, instructions do not. Only a stream without any is measured by its lookups.
+/// Lookups per instruction vary. Only a stream without instructions is measured by its lookups.
 #[test]
 fn amb_92_lives_are_measured_in_instructions() {
     let regions = |late: Time, end: Time| {
@@ -126,7 +126,7 @@ fn amb_92_lives_are_measured_in_instructions() {
     assert_eq!([regions(time(0, 100), time(0, 1000)), regions(time(0, 900), time(0, 1000))], [2, 1]);
 }
 
-/// A plain model: every page with its region, every region that ever was.
+/// A plain model: every page with its region, and every region that ever existed.
 #[test]
 fn nothing_that_counts_is_forgotten_and_memory_stays_small() {
     let mut lifetimes = RegionLifetimes::new(1);
@@ -139,7 +139,7 @@ fn nothing_that_counts_is_forgotten_and_memory_stays_small() {
     };
     for now in 0..20_000u64 {
         let slot = random(40);
-        // Few slots live long.
+        // Few slots have long lifetimes.
         if random(if slot < 8 { 4000 } else { 3 }) == 0 || !live.iter().any(|l| l.1 == slot) {
             if let Some(at) = live.iter().position(|l| l.1 == slot) {
                 all[live.swap_remove(at).0].1 = now;

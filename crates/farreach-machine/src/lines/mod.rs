@@ -1,8 +1,8 @@
 //! The loop of the machines that see every reference by cache line ([`farreach_hw::system`]).
 //!
-//! It takes the stream apart once for all of them: the operating system serves the faults in program order, references
-//! become pieces of 16 bytes, and what has gathered is handed as a *span* to each machine in turn. A span ends before
-//! anything changes in the page table, so every machine finds the table as it was at each of its references.
+//! It expands the stream once for all of them: the operating system serves the faults in program order, references
+//! become pieces of 16 bytes, and the collected pieces go as a *span* to each machine in turn. A span ends before
+//! anything changes in the page table, so every machine sees the table as it was at each of its references.
 
 mod program;
 
@@ -20,7 +20,7 @@ use farreach_types::event::{Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, Op,
 use farreach_types::translation::{Attr, PageTableView};
 use program::{Crossings, Program, Shape, Step};
 
-/// Items in a span at most: they stay in the nearest caches of the machine that simulates.
+/// Most items in a span, which stays in the nearest caches of the host.
 const SPAN: usize = 1 << 12;
 /// Pages that [`ServedPages`] remembers, by kind.
 const SERVED: usize = 1 << 10;
@@ -30,21 +30,21 @@ pub(super) struct SystemInstance {
     /// As the user wrote it; of a family, the first.
     pub name: String,
     pub system: Box<dyn System>,
-    /// Where and when it needed a translation.
+    /// The references that needed a translation, over time and by region.
     pub profile: Profile,
     /// It is a TLB with caches: its misses are walks, which [`RegionLifetimes`] counts by region.
     pub walks: bool,
-    /// How often that was: by fetches, loads, stores.
+    /// Their number by kind: fetches, loads, stores.
     pub translated: [u64; 3],
 }
 
 impl SystemInstance {
-    /// A machine that has seen nothing. `walks`: it is a TLB with caches.
+    /// A machine without any counts. `walks`: it is a TLB with caches.
     pub fn new(name: String, system: Box<dyn System>, walks: bool) -> SystemInstance {
         SystemInstance { name, system, profile: Profile::new(), walks, translated: [0; 3] }
     }
 
-    /// What it counted, in the words of TLBs: a miss is a reference for which a translation was needed.
+    /// Its counts, in terms of a TLB: a miss is a reference that needed a translation.
     pub fn translations(&self, counts: &SystemCounts) -> TlbCounts {
         let [fetch, load, store] = self.translated;
         TlbCounts {
@@ -61,8 +61,8 @@ impl SystemInstance {
     }
 }
 
-/// Pages for which the operating system has nothing left to do, by kind of reference. Direct-mapped; a lost page is
-/// served again.
+/// Pages that the operating system has served, by kind of reference. Direct-mapped; a page that lost its slot is served
+/// again.
 struct ServedPages([[u64; SERVED]; 3]);
 
 impl ServedPages {
@@ -84,7 +84,7 @@ pub(super) struct LineEngine {
     pub instances: Vec<SystemInstance>,
     pub tally: Tally,
     pub footprint: Footprint,
-    /// If a machine walks page tables.
+    /// Lifetimes of regions, if a machine walks page tables.
     pub lifetimes: Option<RegionLifetimes>,
     pub process_counts: ProcessCounts,
     program: Program,
@@ -92,9 +92,9 @@ pub(super) struct LineEngine {
     crossings: [Crossings; 3],
     served: Box<ServedPages>,
     span: Vec<Item>,
-    /// Lookups when the span began, or its block.
+    /// Number of lookups when the span, or its block, began.
     clock: u64,
-    /// The span ends when so many lookups are reached, so that it lies in one slice of the timelines.
+    /// The span ends at this number of lookups, so that it lies in one slice of the timelines.
     slice_end: u64,
     slice: u64,
     current: Option<Asid>,
@@ -106,7 +106,7 @@ pub(super) struct LineEngine {
 }
 
 impl LineEngine {
-    /// `limit`: stop after so many instructions. `plain`: reference by reference, nothing left out.
+    /// `limit`: instructions after which to stop. `plain`: reference by reference, nothing left out.
     pub fn new(os: Os, instances: Vec<SystemInstance>, limit: Option<u64>, plain: bool) -> LineEngine {
         let walks = instances.iter().any(|instance| instance.walks);
         LineEngine {
@@ -138,7 +138,7 @@ impl LineEngine {
         [r.fetch + fetch, r.load + r.store + load + store]
     }
 
-    /// Hands the collected span to the machines.
+    /// Passes the collected span to the machines.
     fn flush(&mut self) -> Result<(), Error> {
         if self.span.is_empty() {
             return Ok(());
@@ -147,7 +147,7 @@ impl LineEngine {
         for (i, instance) in self.instances.iter_mut().enumerate() {
             instance.system.run(asid, &self.span, &self.os);
             for item in instance.system.misses().drain(..) {
-                // Already served: this only gets the name of the region.
+                // The page is served already: this only returns the name of the region.
                 let touched = self
                     .os
                     .touch(asid, item.vpn(), item.kind())
@@ -164,7 +164,7 @@ impl LineEngine {
         Ok(())
     }
 
-    /// The operating system serves a page before its reference is handed on.
+    /// The operating system serves a page before its reference is passed on.
     #[inline(never)]
     fn serve(&mut self, asid: Asid, vpn: u64, kind: Kind) -> Result<(), Error> {
         let needs = match kind {
@@ -327,8 +327,8 @@ impl LineEngine {
         self.follow().map_err(|e| e.to_string())
     }
 
-    /// Ends a span in time: when it is full, or at the end of a slice of the timelines. So each span lies in one slice,
-    /// give or take the block that ends it.
+    /// Ends a span when it is full, or at the end of a slice of the timelines. So each span lies in one slice, up to
+    /// the block that ends it.
     #[inline(always)]
     fn end_span_if_due(&mut self) -> Result<(), Error> {
         let lookups = self.tally.lookups().total();
@@ -351,7 +351,8 @@ impl LineEngine {
 impl BatchEngine for LineEngine {
     fn feed(&mut self, batch: &Batch) -> Result<(), Error> {
         let (asid, words) = (batch.asid, &batch.words[..]);
-        // Nothing after the limit may have an effect: how much arrives there depends on the number of threads.
+        // Nothing after the limit may have an effect: how much of the stream arrives after it depends on the number of
+        // threads.
         if self.done() {
             return Ok(());
         }

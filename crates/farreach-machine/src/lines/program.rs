@@ -1,17 +1,17 @@
-//! Blocks as the loop of lines wants them: steps, each the fetch of one piece of 16 bytes or a data reference. What
-//! repeats the step before it is left out.
+//! Blocks in the form that the loop of lines uses: steps, each the fetch of one piece of 16 bytes or a data reference.
+//! Steps that repeat the one before are left out.
 
 use farreach_hw::system::{Item, PIECE_SHIFT};
 use farreach_types::addr::BASE_SHIFT;
 use farreach_types::event::{Block, Blocks, Broken, ById, DataRef, Kind, addresses, block_id};
 use std::sync::Arc;
 
-/// Where [`Crossings`] counts what crosses nothing.
+/// Index of [`Crossings`] for references that cross nothing.
 pub const NOTHING: u8 = 0;
 
-/// References that go on in another piece, by the size of the largest aligned line that begins there: at index `i`
-/// those that cross into a line of `2^(i-1)` pieces, and no larger one. So the accesses at each line size are known
-/// without counting them at each.
+/// References that continue in another piece, by the size of the largest aligned line that begins there: at index `i`
+/// those that cross into a line of `2^(i-1)` pieces, and no larger one. The accesses at each line size follow from
+/// these without being counted separately.
 #[derive(Clone, Copy)]
 pub struct Crossings([u64; 66]);
 
@@ -45,7 +45,7 @@ pub enum Step {
     Data { kind: Kind, past: u16, word: u32, offset: u8 },
 }
 
-/// What a block counts, and where its steps are.
+/// The counts of a block, and the place of its steps.
 #[derive(Clone, Copy)]
 pub struct Shape {
     steps: (u32, u32),
@@ -53,7 +53,7 @@ pub struct Shape {
     words: u32,
     pub instrs: u32,
     pub loads: u32,
-    /// Pages that its fetches touch, beyond one to an instruction.
+    /// Pages that its fetches touch, beyond one per instruction.
     pub page_crossings: u32,
 }
 
@@ -116,7 +116,7 @@ impl Program {
         Ok(())
     }
 
-    /// What `words[at]` executes, and its address words.
+    /// The block that `words[at]` executes, and its address words.
     pub fn execution<'w>(&self, words: &'w [u64], at: usize) -> Result<(Shape, &'w [u64]), Broken> {
         let id = block_id(words[at]);
         let shape = *self.shapes.get(id).ok_or(Broken::UndefinedBlock { id })?;

@@ -1,5 +1,5 @@
-//! The loop of the page-size study: it takes batches of the stream apart, a block at a time where it can, and hands
-//! references and unmappings to [`Sides`]. The limit cuts where it cuts for every machine.
+//! The loop of the page-size study: it expands batches of the stream, a block at a time where possible, and passes
+//! references and unmappings to [`Sides`]. The limit ends the run at the same reference as for every machine.
 
 use super::super::compiled::{Compiled, Hot, PAGE};
 use super::super::tally::{ProcessCounts, Progress};
@@ -20,7 +20,7 @@ pub(super) struct PageEngine {
 }
 
 impl PageEngine {
-    /// `orders`: page sizes over 4 KB, as powers of two, ascending. `limit`: stop after so many instructions. `plain`:
+    /// `orders`: page sizes over 4 KB, as powers of two, ascending. `limit`: instructions after which to stop. `plain`:
     /// without shortcuts.
     pub fn new(orders: &[u32], limit: Option<u64>, plain: bool) -> PageEngine {
         PageEngine {
@@ -156,7 +156,7 @@ impl BatchEngine for PageEngine {
                 at += 1;
                 continue;
             }
-            // The blocks are taken out, so that nothing of them need be copied while the rest changes.
+            // The blocks are moved out of `self`, so that they need not be copied while the rest changes.
             let blocks = std::mem::take(&mut self.compiled.blocks);
             let executed = blocks.execution(words, at).map(|(block, addrs)| {
                 self.plain_block(asid, block, addrs);

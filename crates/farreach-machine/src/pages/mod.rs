@@ -30,9 +30,9 @@ const ENTRY_COUNTS: u64 = 4096;
 /// Page sizes side by side over one stream.
 ///
 /// A page is known by address space and number. A process switch flushes nothing: the TLBs are tagged (PS-8 has one
-/// process; several share the TLBs of one processor). What is unmapped, moved away, dropped by advice or ended with its
-/// address space leaves the TLBs and frees its entries. Protection does not count: `mprotect` and copy-on-write leave a
-/// page where it is.
+/// process; several share the TLBs of one processor). Pages that are unmapped, moved, dropped by advice or ended with
+/// their address space leave the TLBs and free their entries. Protection does not matter: `mprotect` and copy-on-write
+/// leave a page where it is.
 ///
 /// ```
 /// use farreach_types::event::Kind;
@@ -71,10 +71,10 @@ impl PageLab {
         Ok(PageLab { sizes: sizes.to_vec(), driver, options })
     }
 
-    /// Waits until everything that was fed is counted. After it, nothing more can be fed.
+    /// Waits until every batch is counted. Nothing can be fed after it.
     ///
     /// # Errors
-    /// What engines on threads of their own found, as [`PageLab::feed`] says without such threads.
+    /// Errors of engines on threads of their own; without such threads [`PageLab::feed`] returns them.
     pub fn finish(&mut self) -> Result<(), Error> {
         self.driver.finish()
     }
@@ -83,7 +83,7 @@ impl PageLab {
     /// [`Options::threads`] also if an engine has given up: [`PageLab::finish`] says why.
     ///
     /// # Errors
-    /// [`Error::Trace`]: the batch is broken, a block that was never defined, say.
+    /// [`Error::Trace`]: the batch is invalid, for instance executes a block that was never defined.
     pub fn feed<'b>(&mut self, batch: impl Into<Cow<'b, Batch>>) -> Result<bool, Error> {
         self.driver.feed(batch.into())
     }
@@ -101,7 +101,7 @@ impl PageLab {
         self.driver.limit_reached()
     }
 
-    /// How far the simulation is.
+    /// Progress of the simulation.
     pub fn progress(&self) -> Progress {
         self.driver.progress()
     }
@@ -124,7 +124,7 @@ impl PageLab {
         rows
     }
 
-    /// The result so far, after [`PageLab::finish`], for TLBs with this many entries. `source`: what ran, for people.
+    /// The result so far, after [`PageLab::finish`], for TLBs with this many entries. `source`: what ran, for display.
     /// `stopped`: why it ended early, if it did. `policies`: machines that ran over the same stream.
     ///
     /// # Panics

@@ -22,7 +22,7 @@ impl Ranges {
         self.0.insert(start, end);
     }
 
-    /// Takes the pages of a range out.
+    /// Removes the pages of a range.
     pub fn remove(&mut self, range: VpnRange) {
         if range.pages == 0 {
             return;

@@ -89,7 +89,7 @@ impl Sides {
             Kind::Load => DATA,
             Kind::Store => DATA | STORED,
         };
-        // After pages went, the fronts may differ until one page has moved to the front of all.
+        // After pages were released, the fronts may differ until one page has moved to the front of all sizes.
         let agreed = self.last[if kind == Kind::Fetch { kind } else { Kind::Load } as usize] != NO_PAGE && !self.plain;
         let row = self.touched_pages.touch(asid, vpn, flags);
         for (stack, &id) in self.stacks[side(kind)].iter_mut().zip(self.touched_pages.ids(row)) {
@@ -115,7 +115,7 @@ impl Sides {
         self.nothing_is_last();
     }
 
-    /// The address space changed, or pages went.
+    /// The address space changed, or pages were released.
     pub fn nothing_is_last(&mut self) {
         self.last = [NO_PAGE; 3];
     }

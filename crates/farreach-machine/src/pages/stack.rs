@@ -3,10 +3,10 @@
 //! A TLB of `n` entries holds the pages at the first `n` positions of the stack, so a lookup that finds its page at
 //! position `d` is a hit for `n >= d` and a miss for all smaller ones. So lookups are counted by `d`, their *distance*.
 //!
-//! A page that the operating system takes away leaves a *hole* at its position: a free entry in every TLB that reached
-//! so far. A miss fills a free entry before it evicts. So a page that moves to the front pushes down only the pages
-//! above the first hole, and fills that hole. If its old position was below the hole, that position becomes a hole.
-//! Positions that were never filled are holes as well. So the counts are exact for every number of entries, even with
+//! A page that the operating system unmaps leaves a *hole* at its position: a free entry in every TLB that had the
+//! page. A miss fills a free entry before it evicts. So a page that moves to the front pushes down only the pages above
+//! the first hole, and fills that hole. If its old position was below the hole, that position becomes a hole. Positions
+//! that were never filled are holes as well. So the counts are exact for every number of entries, even with
 //! invalidations.
 //!
 //! Most lookups find their page near the front, so the first [`TOP`] positions are a plain array. The rest is a
@@ -19,7 +19,7 @@ use std::collections::BinaryHeap;
 const TOP: usize = 16;
 /// A position without a page; no page has this id.
 const HOLE: u32 = u32::MAX;
-/// Not below the top.
+/// Returned if the page is not below the top.
 const NOWHERE: u32 = u32::MAX;
 /// Fewest slots below the top.
 const MIN_SLOTS: usize = 1 << 12;
@@ -27,7 +27,7 @@ const MIN_SLOTS: usize = 1 << 12;
 /// Lookups by distance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Distances {
-    /// Lookups of pages that were not in the stack: never seen, or taken away since.
+    /// Lookups of pages that were not in the stack: never seen, or unmapped since.
     pub cold: u64,
     /// `at[d - 1]` lookups found their page at position `d`. Those at position 1 are not counted, because they never
     /// miss.
@@ -177,8 +177,8 @@ impl Below {
         below
     }
 
-    /// Takes the page out and puts in `fallen`, the page that falls out of the top because the pages there move down.
-    /// Returns the place below the top where the page was, from 0.
+    /// Removes the page and inserts `fallen`, the page that leaves the top because the pages there move down. Returns
+    /// the place below the top where the page was, from 0.
     fn exchange(&mut self, id: u32, fallen: u32) -> Option<usize> {
         let place = match self.slot(id) {
             Some(slot) => {
@@ -207,7 +207,7 @@ impl Below {
         place
     }
 
-    /// Makes the page's place a hole and says which place below the top it was, from 0.
+    /// Makes the page's place a hole, and returns which place below the top it was, from 0.
     fn leave(&mut self, id: u32) -> Option<usize> {
         let slot = self.slot(id)?;
         let place = self.used - self.rank(slot);
@@ -309,7 +309,7 @@ mod tests {
     /// TLBs of these numbers of entries, each a list, the least recent first.
     const ENTRIES: [usize; 9] = [1, 2, 15, 16, 17, 100, 1000, 2500, 6000];
 
-    /// Many more lookups than there are slots, so that they are moved together often, holes and all.
+    /// Many more lookups than slots, so that slots are often moved together, holes included.
     #[test]
     fn every_number_of_entries_is_a_list_of_its_own() {
         for (pages, releases) in [(40, 50), (3000, 0), (3000, 1000), (9000, 20)] {
@@ -364,7 +364,7 @@ mod tests {
         stack.lookup(0);
         assert_eq!(stack.top[..4], [0, 3, HOLE, HOLE]);
         assert_eq!((stack.distances().cold, &stack.distances().at[..4]), (4, &[0, 0, 1, 0][..]));
-        // A lookup of the front page changes nothing, unless the page was taken away.
+        // A lookup of the front page changes nothing, unless the page was unmapped.
         assert!(!stack.lookup(0));
         stack.release(0);
         assert!(stack.lookup(0));

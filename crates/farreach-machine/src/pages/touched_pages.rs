@@ -1,9 +1,9 @@
-//! The pages that a run touches, of every size: the kinds of access to them, and when they come and go.
+//! The pages that a run touches, of every size: the kinds of access to them, and their allocation and release.
 //!
-//! A page of any size *lives* from its first touch (PS-5) until an event reaches all 4 KB parts of it that are mapped:
-//! an unmapping, a new mapping, a move, advice that drops memory, the end of the address space. As long as another part
-//! is mapped, the page stays. A page without a mapped part goes when any of its parts is reached. A page that is
-//! touched after it went is allocated again (AMB-30).
+//! A page of any size is *allocated* from its first touch (PS-5) until an event releases all 4 KB parts of it that are
+//! mapped: an unmapping, a new mapping, a move, advice that drops memory, the end of the address space. As long as
+//! another part is mapped, the page stays. A page without a mapped part is released with any of its parts. A page that
+//! is touched after its release is allocated again (AMB-30).
 
 use super::MAX_SIZES;
 use super::ranges::Ranges;
@@ -17,7 +17,7 @@ pub(super) const FETCHED: u8 = 1;
 pub(super) const DATA: u8 = 2;
 /// It was stored to.
 pub(super) const STORED: u8 = 4;
-/// Its pages of all sizes live.
+/// Its pages of all sizes are allocated.
 const LIVE: u8 = 8;
 
 /// Bits of a virtual page number.
@@ -54,7 +54,7 @@ struct Level {
     /// Over 4 KB, as a power of two.
     order: u32,
     ids: HashMap<(Asid, u64), u32, FixedState>,
-    /// By id: whether it lives.
+    /// By id: whether it is allocated.
     is_live: Vec<bool>,
     /// Ids that are free.
     spare: Vec<u32>,
@@ -63,7 +63,7 @@ struct Level {
     allocations: u64,
 }
 
-/// What a run touched, by page size as in [`ByShift`]. Sums over all address spaces.
+/// The pages that a run touched, by page size as in [`ByShift`]. Sums over all address spaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Distinct {
     fetched: ByShift,
@@ -201,7 +201,7 @@ impl TouchedPages {
         }
     }
 
-    /// The child has what its parent has mapped.
+    /// Gives a child the mappings of its parent.
     pub fn fork(&mut self, asid: Asid, child: Asid) {
         if let Some(mapped) = self.mapped.get(&asid) {
             self.mapped.insert(child, mapped.clone());
@@ -317,7 +317,7 @@ fn reached(range: VpnRange, order: u32, mapped: &Ranges) -> VpnRange {
 }
 
 impl Distinct {
-    /// Adds an address space by its 4 KB pages and what was done to them.
+    /// Adds an address space by its 4 KB pages and the accesses to them.
     fn add(&mut self, pages: impl Iterator<Item = (u64, u8)>) {
         let mut pages: Vec<(u64, u8)> = pages.collect();
         pages.sort_unstable_by_key(|page| page.0);

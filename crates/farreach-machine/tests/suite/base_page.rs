@@ -13,7 +13,7 @@ const SIZES: [(&str, u32); 9] =
     [("8k", 1), ("16k", 2), ("32k", 3), ("64k", 4), ("128k", 5), ("256k", 6), ("512k", 7), ("1m", 8), ("2m", 9)];
 
 /// A generated program with every address shifted right, and nothing but references: instructions and references of one
-/// byte, so that none crosses a page here and not there.
+/// byte, so that none crosses a page in one program only.
 fn program(steps: u64, k: u32) -> Vec<Batch> {
     let mut source = generate::program(3, steps);
     std::iter::from_fn(|| source.next_batch().unwrap()).map(|batch| bytes(&batch, k)).collect()
@@ -38,7 +38,7 @@ fn bytes(batch: &Batch, k: u32) -> Batch {
     out
 }
 
-/// What does not name pages.
+/// The part of a result that does not name pages.
 fn misses(c: &TlbCounts) -> [u64; 5] {
     [c.lookups, c.fetch_misses, c.load_misses, c.store_misses, c.evictions]
 }
@@ -117,7 +117,7 @@ fn ps_5_ps_7_the_whole_page_is_allocated_at_its_first_touch() {
     }
 }
 
-/// Which label each page has: the region of its misses.
+/// The label of each page: the region of its misses.
 fn regions(stream: &Stream, machine: &str) -> Vec<(String, u64)> {
     let out = run(&[machine], stream);
     out.machine(0).regions.iter().map(|r| (r.region.clone(), r.fetch_misses + r.data_misses)).collect()
@@ -132,12 +132,12 @@ fn a_page_that_mappings_share_belongs_to_the_first_until_its_last_part_goes() {
     s.map(0x103, 1, Prot::RW, false, Backing::Heap);
     s.fetch(0x102).store(0x103);
     assert_eq!(regions(&s, "ps/16k"), [("prog code".into(), 2)], "one page; the split TLB misses on either side");
-    // What the first mapping leaves behind keeps its page, no fault; but it can be executed no more, so its translation
-    // was dropped.
+    // The remainder of the first mapping keeps its page, so there is no fault; but it is not executable any more, so
+    // its translation was dropped.
     s.unmap(0x102, 1).store(0x103);
     assert_eq!(regions(&s, "ps/16k"), [("prog code".into(), 3)]);
     assert_eq!(run(&["ps/16k"], &s).machine(0).counts.os.page_faults, 1);
-    // The last part takes it along.
+    // With its last part the page goes.
     s.unmap(0x103, 1).anon(0x101, 1).store(0x101);
     assert_eq!(regions(&s, "ps/16k"), [("prog code".into(), 3), ("anonymous".into(), 1)]);
     assert_eq!(run(&["ps/16k"], &s).machine(0).counts.os.wild_faults, 0);

@@ -1,5 +1,5 @@
-//! Blocks of every size: does the loop, which has code of its own for small blocks, another for larger ones and none
-//! for the odd, count what the plain loop counts?
+//! Blocks of every size: does the loop, with one path for small blocks, another for larger ones and the plain way for
+//! the rest, count as the plain loop does?
 
 use crate::common::{lab, run_batches};
 use farreach_machine::{Options, PAGE_SIZES, PageLab};
@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 const CODE: u64 = 0x40_0000;
 const DATA: u64 = 0x7000_0000;
-/// Around every bound of the loop: what is inlined, what lies beside the block, what a byte counts.
+/// Numbers around every bound of the loop: inlined words, words in a separate array, counts that fit a byte.
 const INSTRS: [usize; 7] = [0, 1, 2, 20, 254, 255, 256];
 const WORDS: [usize; 12] = [0, 1, 2, 3, 4, 5, 6, 40, 254, 255, 256, 300];
 const SIZES: [u32; 8] = [1, 8, 64, MAX_SPREAD - 1, MAX_SPREAD, MAX_SPREAD + 1, 5000, MAX_REF_BYTES];
 
-/// A block of so many instructions and address words; some words are shared by two references.
+/// A block of these numbers of instructions and address words; some words are shared by two references.
 fn block(rng: &mut impl Rng, instrs: usize, words: usize, size: u32, crosses: bool) -> Option<Block> {
     if instrs + words == 0 {
         return None;

@@ -1,7 +1,7 @@
 //! CA-14: a trap-style engine (T94-70) beside the trace-driven one (T94-71, AMB-4).
 //!
-//! The trap engine never sees a hit. What it has is a real page table in which only the mappings of the target TLB are
-//! valid: a reference to anything else traps, and the trap tells the target. With replacement that is blind to hits the
+//! The trap engine never sees a hit. It has a real page table in which only the mappings of the target TLB are valid:
+//! any other reference traps, and the trap is passed to the target. With replacement that does not depend on hits, the
 //! two engines miss at the same references; with used bits they do if the page table has reference bits that the trap
 //! may read.
 
@@ -17,13 +17,13 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::HashMap;
 
-/// What both engines are driven by.
+/// The input of both engines.
 enum Step {
     /// One lookup.
     Reference(Lookup),
     /// An event of the program.
     Event(Asid, Op),
-    /// Another process runs.
+    /// A process switch.
     Switch(Asid),
 }
 
@@ -94,7 +94,7 @@ impl Machine {
     }
 }
 
-/// Where a run missed, as numbers of steps, and the entries at its end without their used and modified bits.
+/// The misses of a run, as numbers of steps, and the entries at its end without their used and modified bits.
 #[derive(PartialEq, Eq)]
 struct Run {
     misses: Vec<usize>,
@@ -164,7 +164,7 @@ impl TrapEngine {
         let valid = mapping.is_some();
         if let Some(mapping) = mapping.filter(|m| m.attr.0 & needs != 0) {
             mapping.referenced = true;
-            return false; // At full speed: nobody knows.
+            return false; // At full speed: the engine does not see it.
         }
         self.traps += 1;
         self.enter_kernel();
@@ -289,7 +289,7 @@ fn ca_14_t94_71_blind_replacement_misses_alike() {
     }
 }
 
-/// The trace-driven engine of this file is the laboratory's: same misses in number and in place.
+/// The trace-driven engine of this file agrees with the laboratory: same misses in number and in place.
 #[test]
 fn ca_14_the_trace_driven_engine_is_the_laboratory() {
     for batches in streams() {
@@ -332,7 +332,7 @@ fn amb_4_used_bits_need_reference_bits() {
     assert!(differ.iter().all(|&n| n > 0), "without reference bits the misses are others: {differ:?}");
 }
 
-/// Reference bits say that an entry was used, not in which order: true LRU is out of reach (T94-71).
+/// Reference bits say that an entry was used, not in which order: true LRU is impossible (T94-71).
 #[test]
 fn t94_71_recency_cannot_be_observed() {
     let mut s = Stream::new();

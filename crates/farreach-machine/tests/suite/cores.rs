@@ -32,7 +32,7 @@ fn each_core_walks_for_itself_and_is_told() {
     let out = run(&["ds13/4k:cores=2", "ds13/4k"], &s);
     assert_eq!(out.misses(), [2, 1]);
     assert_eq!(out.machine(0).counts.tlb.shootdown, shootdown(0, 0, 0), "nothing changed");
-    // Thread 1 takes the page away: one interrupt, and the other core drops it in both levels.
+    // Thread 1 unmaps the page: one interrupt, and the other core drops it in both levels.
     s.unmap(0x10, 1);
     let out = run(&["ds13/4k:cores=2"], &s);
     let tlb = &out.machine(0).counts.tlb;
@@ -190,7 +190,7 @@ fn one_thread_needs_one_core() {
     }
 }
 
-/// The same machines, apart: one design to a core, a list of who ran what, and nothing else.
+/// The same machines, apart: one design per core, and a list of the processes that ran on each.
 struct Plain {
     cores: Vec<Box<dyn Tlb>>,
     last: Vec<Option<Asid>>,

@@ -37,8 +37,9 @@ const OWN: &str = "ds13/segment:placement=demand,kernel_segment=own";
 const SHARED: &str = "ds13/segment:placement=demand,kernel_segment=shared";
 const TRACKED: &str = "ds13/segment:placement=demand,kernel_segment=own,segment_served_by=pages";
 
-/// H-DS-12 on the generator. How many of the kernel's misses are in the direct map follows from an assumption of the
-/// generator and from the leaves of the page table; that they go, and no others, is the mechanism.
+/// H-DS-12 on the generator. The share of the kernel's misses in the direct map follows from an assumption of the
+/// generator and from the leaves of the page table; that these misses disappear, and no others, is the effect of the
+/// mechanism.
 #[test]
 fn h_ds_12_what_a_segment_for_the_direct_map_removes() {
     let batches = server(256, 3_000_000);
@@ -50,7 +51,7 @@ fn h_ds_12_what_a_segment_for_the_direct_map_removes() {
         assert!(direct(none) > 10_000, "{}", direct(none));
         assert_eq!((direct(own), own.counts.tlb.segment.misses_inside), (0, 0));
         assert_eq!(shared.counts, own.counts, "the program has no segment here");
-        // What is left is variable, and no more than before: the TLBs have less to hold.
+        // The remaining misses are in variable mappings, and no more than before: the TLBs have less to hold.
         assert!((1..=variable(none)).contains(&variable(own)), "{} of {}", variable(own), variable(none));
         let before = direct(none) + variable(none);
         let removed = 100.0 * (before - variable(own)) as f64 / before as f64;
@@ -102,7 +103,7 @@ fn all_machines_take_the_references_of_a_kernel() {
     }
 }
 
-/// Whatever the machine, its memory is not what the direct map is in.
+/// On every machine, the direct map takes none of the simulated memory.
 #[test]
 fn it_takes_no_frames() {
     let names: Vec<&str> = PRESETS.iter().map(|p| p.name).collect();
@@ -160,7 +161,7 @@ fn shared_registers_hold_it_while_the_program_has_no_segment() {
         before = now;
     }
     let (paged, held) = ([2000, 0, 2000], [0, 0, 2000]);
-    // The child shares what was the parent's, which is nothing: it has the direct map as the parent has.
+    // The child copies the mappings of the parent, of which there are none: it has the direct map as the parent has.
     assert_eq!(seen, [held, paged, held, held]);
 }
 
@@ -191,7 +192,7 @@ fn frames_leaves_and_faults() {
     assert_eq!([0, 1].map(|i| outcome.machine(i).memory.mapped_bytes >> 12), [512 + 2 + 1, 5 + 1]);
 }
 
-/// What is no longer the direct map is not translated by its registers; what becomes read-only faults on stores, in
+/// Pages that leave the direct map are not translated by its registers; pages that become read-only fault on stores, in
 /// both.
 #[test]
 fn the_segment_follows_its_mapping() {

@@ -1,6 +1,6 @@
-//! Virtual machines: walks of two dimensions as machines do them, against the formula and a plain count; what must be
-//! as without; segments of guests and hosts, and their traps; what is refused. Covers DS13-40, DS13-41, DS13-42, F-1,
-//! F-15; CA-29.
+//! Virtual machines: walks of two dimensions, against the formula and a plain count; counts that must equal those
+//! without a host; segments of guests and hosts, and their traps; refused combinations. Covers DS13-40, DS13-41,
+//! DS13-42, F-1, F-15; CA-29.
 
 use crate::common::{Outcome, RandomProcesses, Stream, run};
 use farreach_hw::nested::{Dimension, references, walk};
@@ -43,7 +43,7 @@ fn ca_29_references_for_a_page_that_no_tlb_has() {
         [1, 1, 1, 1, 0, 0],
         "a segment that leads to the end has no miss"
     );
-    assert_eq!(tlbs.iter().map(|t| t.segment.traps).collect::<Vec<_>>(), [0, 0, 0, 0, 0, 3], "F-15: nobody else traps");
+    assert_eq!(tlbs.iter().map(|t| t.segment.traps).collect::<Vec<_>>(), [0, 0, 0, 0, 0, 3], "F-15: only one traps");
     let cycles: Vec<_> = out.result.machines.iter().map(|m| m.cost.walk_cycles.unwrap_or(0)).collect();
     assert_eq!(cycles, [4, 24, 4, 4, 0, 0].map(|n| 12 * n));
     let os = |i: usize| out.machine(i).cost.os_cycles;
@@ -90,11 +90,11 @@ fn ds13_42_leaves_of_all_sizes_in_both_dimensions() {
                 load(&mut *design, &Uniform(order), 5);
                 let [g, h] = [levels - guest, host_levels - host].map(|levels| Dimension::Walk { levels });
                 assert_eq!(design.counts().walk_references(), references(g, h), "{keys}, order {order}");
-                // In the order in which they must be made: nobody can read a node before its address is known.
+                // In the order in which they must be made: a node cannot be read before its address is known.
                 let made = design.walker_reads().unwrap().iter().map(|r| r.level == NodeRead::HOST);
                 let steps = walk(g, h).into_iter().map(|s| matches!(s, farreach_hw::nested::Step::Host { .. }));
                 assert!(made.eq(steps), "{keys}, order {order}");
-                // What a TLB keeps is no larger than the smaller leaf, unless somebody knows better.
+                // A TLB entry is no larger than the smaller leaf, unless `host_fracture = false`.
                 let entry = |design: &dyn Tlb| design.entries().iter().map(|e| e.order).max().unwrap();
                 assert_eq!(u64::from(entry(&*design)), 9 * guest.min(host), "{keys}, order {order}");
                 let mut whole = tlb("hierarchy", &format!("{keys},host_fracture=false"));
@@ -194,7 +194,7 @@ impl Plain {
             let node = match self.guest_nodes.get(&key) {
                 Some(node) => *node,
                 None => {
-                    // The lowest that somebody left, or a new one.
+                    // The lowest free node, or a new one.
                     let lowest = (0..self.free.len()).min_by_key(|&i| self.free[i]);
                     let node = lowest.map_or(fresh, |i| self.free.remove(i));
                     self.guest_nodes.insert(key, node);
@@ -245,8 +245,8 @@ fn f_1_a_plain_count_of_random_walks() {
             plain.sizes[3] = below(3) as usize;
         }
         let keys = format!(
-            "guest=walk,walk_levels={},host_levels={},host_page={},nested_tlb={},l1d=4K:1,l1i=4K:1,l2=none,walk_cost=caches,\
-             pwc_pd={},pwc_pdpt={},pwc_pml4={},pwc_pml5={}",
+            "guest=walk,walk_levels={},host_levels={},host_page={},nested_tlb={},l1d=4K:1,l1i=4K:1,l2=none,\
+             walk_cost=caches,pwc_pd={},pwc_pdpt={},pwc_pml4={},pwc_pml5={}",
             plain.levels,
             plain.host_levels,
             ["4K", "2M", "1G"][plain.host_leaf as usize],
@@ -269,7 +269,7 @@ fn f_1_a_plain_count_of_random_walks() {
                 }
                 1 => {
                     design.invalidate(Asid(asid), VpnRange::one(Vpn(0)), &mut Unfiltered::default());
-                    // The page is nobody's; only the walk caches mind.
+                    // The page is not mapped; only the walk caches are affected.
                     let last = plain.last;
                     plain.forget(asid);
                     plain.last = last.filter(|l| *l != (asid, 0));
@@ -324,7 +324,7 @@ fn stream(seed: u64) -> Stream {
     s
 }
 
-/// What TLBs did, without what walks cost.
+/// The counts of TLBs, without the cost of walks.
 fn contents(tlb: &TlbCounts) -> TlbCounts {
     let mut tlb = tlb.clone();
     tlb.host_walk = HostWalkCounts::default();
@@ -359,7 +359,8 @@ fn tlbs_hold_what_they_hold_without_a_virtual_machine() {
     .map(|(native, keys)| (native.clone(), format!("{native},{keys}")))
     .into_iter()
     .chain([
-        // As pages that are only measured: what leads to guest physical memory leaves the TLBs their work.
+        // As with pages that are only counted: a segment to guest physical memory leaves the work of the TLBs
+        // unchanged.
         (format!("{segment},segment_served_by=pages"), format!("{segment},guest=segment")),
         // Pages of 2 MB in a host of 4 KB are as without entries for them.
         (format!("rmm15/thp:{second}"), format!("rmm15/thp:{SMALL},guest=walk")),
@@ -440,7 +441,7 @@ fn a_cold_walk_in_two_dimensions() {
     assert_eq!(of(1), ([[0, 0, 0, 1]; 4], [6, 0, 0, 4], Some(8 * 200 + 6 * 4)));
 }
 
-/// A cached entry leads to a node in system memory: what it spares is also the translation of that node's address.
+/// A cached entry leads to a node in system memory, so it also saves the translation of that node's address.
 #[test]
 fn walk_caches_and_a_nested_tlb() {
     let each = |keys: &str, pages: &[u64]| {
@@ -457,7 +458,7 @@ fn walk_caches_and_a_nested_tlb() {
     assert_eq!(each("", &[0, 1, mb, gb]), [24, 24, 24, 24]);
     // One node, at once, and the page: 1 + 4. Two nodes: 1 + 5 + 4.
     assert_eq!(each("pwc_pd=4,pwc_pdpt=4,pwc_pml4=4", &[0, 1, mb, gb]), [24, 5, 10, 15]);
-    // All that the host said: nodes of the guest only, and new pages and nodes.
+    // All translations of the host are cached: nodes of the guest only, and new pages and nodes.
     assert_eq!(each("nested_tlb=64", &[0, 1, 0, mb, gb]), [24, 4 + 4, 4, 4 + 8, 4 + 12]);
     // Leaves of 1 GB: the nodes in one, the pages in another.
     assert_eq!(each("nested_tlb=64,host_page=1G", &[0, 1, 0, mb, gb]), [4 + 2 * 2, 4, 4, 4, 4 + 2]);

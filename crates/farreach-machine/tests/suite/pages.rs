@@ -1,6 +1,5 @@
-//! Does the page-size study count what plain TLBs count (PS-1 to PS-3, CA-17, CA-18), and the memory that plain sets
-//! count (PS-5, PS-7, PS-13, CA-19)? The model here is a list per TLB and a set per question; it shares no line with
-//! the engine.
+//! Does the page-size study count as plain TLBs do (PS-1 to PS-3, CA-17, CA-18), and the memory as plain sets do (PS-5,
+//! PS-7, PS-13, CA-19)? The model here is a list per TLB and a set per count; it shares no code with the engine.
 
 use crate::common::Stream;
 use farreach_machine::{Options, PAGE_SIZES, PageLab};
@@ -81,7 +80,7 @@ impl Model {
         }
     }
 
-    /// Whether it went in.
+    /// Whether it was inserted.
     fn access(&mut self, asid: Asid, access: Access, limit: u64) -> bool {
         let units = if self.instructions > 0 { self.instructions } else { self.references };
         // The data references of the last instruction are its own.
@@ -111,7 +110,7 @@ impl Model {
         true
     }
 
-    /// A page goes if none of its mapped parts lies outside what is reached, and some part inside.
+    /// A page is released if all of its mapped parts, and at least one part, lie in the released range.
     fn release(&mut self, asid: Asid, start: u64, len: u64) {
         let reached = start >> 12..(start + len) >> 12;
         if reached.is_empty() {
@@ -278,7 +277,7 @@ fn programs_count_as_plain_lists_do() {
     compare(&collect(&mut generate::strided(4096, 90, 2000)), None);
 }
 
-/// PS-9, AMB-32: the limit cuts a block where it cuts it for the laboratory.
+/// PS-9, AMB-32: the limit cuts a block at the same reference as in the laboratory.
 #[test]
 fn a_limit_cuts_where_it_cuts_for_every_machine() {
     let batches = collect(&mut generate::program(11, 60));
@@ -297,7 +296,7 @@ fn a_limit_cuts_where_it_cuts_for_every_machine() {
     }
 }
 
-/// What remains of a stream when nothing in it changes a translation that stays: no protection, no copy-on-write.
+/// A stream without events that change an existing translation: no protection, no copy-on-write.
 fn without_copies(batches: &[Batch]) -> Vec<Batch> {
     let without_copy = |op: &Op| match op {
         Op::Protect { .. } | Op::Fork { .. } => Op::Switch { thread: 1 },
@@ -404,9 +403,9 @@ fn memory_by_hand() {
     s.start().anon(0, 64);
     // Pages 0 and 1 hold code, page 1 data as well; pages 16 and 17 data, 17 is stored to.
     s.fetch(0).fetch(1).load(1).load(16).store(17);
-    // Page 16 goes and comes back: at 64 KB nothing happened, because other parts were there.
+    // Page 16 is released and allocated again: at 64 KB nothing changes, because other parts are mapped.
     s.unmap(16, 1).anon(16, 1).load(16);
-    // Then all parts go: a page of 64 KB is gone and comes back.
+    // Then all parts are released: a page of 64 KB is released and allocated again.
     s.unmap(16, 16).anon(16, 2).load(17);
     let (_, result) = study(&s.batches, &[4096, 65536, 2 << 20], Options::default());
     let row = |i: usize| {
@@ -420,7 +419,7 @@ fn memory_by_hand() {
     // Code: the first; data: both; allocated: first, second, second again. 16 bits, then 9, 9, 9, and a root for the
     // rest.
     assert_eq!(row(1), ([1, 2, 2, 3, 2, 1], 4));
-    // One page: it lives throughout, because code does.
+    // One page: it is never released, because its code is not.
     assert_eq!(row(2), ([1, 1, 1, 1, 1, 1], 3));
     // Data misses with 64 entries: pages 1, 16, 17, 16, 17 of 4 KB; 0, 1, 1 of 64 KB; the one of 2 MB. Fetches: 0, 1;
     // 0; 0.
@@ -441,7 +440,7 @@ fn the_thread_that_forks_counts_in_the_child_too() {
     assert_eq!([process_counts(&sizes.workload), process_counts(&machines.result.workload)], [(2, 3); 2]);
 }
 
-/// The child goes on with another program: it is the same process, and its thread is announced once more.
+/// The child calls exec: it is the same process, and its thread starts once more.
 #[test]
 fn an_exec_is_no_process() {
     let mut s = Stream::new();
@@ -496,7 +495,8 @@ fn steps() -> impl Strategy<Value = Vec<(u8, u64, u64)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Hostile: many invalidations, so that holes lie everywhere; few large pages, so that they die seldom.
+    /// Hostile: many invalidations, so that there are holes everywhere; few large pages, so that they are seldom
+    /// released.
     #[test]
     fn random_streams_count_as_plain_lists_do(steps in steps(), spread in 1u64..40) {
         let mut s = Stream::new();

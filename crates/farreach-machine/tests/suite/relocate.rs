@@ -1,5 +1,4 @@
-//! The knob "superpage-align new mappings" (T94-53): are relocated streams a renaming of pages, with every new mapping
-//! aligned?
+//! Superpage-aligned new mappings (T94-53): are relocated streams a renaming of pages, with every new mapping aligned?
 
 use crate::common::{Stream, lab, run_batches};
 use farreach_trace::relocate::AREA;
@@ -129,7 +128,7 @@ fn what_belongs_together_stays_together() {
     let code = Prot { read: true, write: false, exec: true };
     let mut s = Stream::new();
     s.start();
-    // The program: code, data, and what is behind the data; they may be addressed across their borders.
+    // The program: code, data, and bss; they may be addressed across their borders.
     s.map(0x401, 3, code, false, Backing::File { path: "/bin/p".into(), offset: 0 });
     s.map(0x404, 1, Prot::RW, false, Backing::File { path: "/bin/p".into(), offset: 0x3000 }).anon(0x405, 2);
     s.map(0x500, 1, Prot::RW, false, Backing::Heap).map(0x7fffe, 2, Prot::RW, false, Backing::Stack);
@@ -190,7 +189,7 @@ fn events_follow_their_pages() {
     assert_eq!(at[6], a, "the lowest place is used again");
 }
 
-/// A page referenced while nothing is mapped there stays; a mapping that comes later takes it away, as it did before.
+/// A page referenced while nothing is mapped there stays; a later mapping replaces it, as without relocation.
 #[test]
 fn stray_pages_go_when_something_is_mapped_over_them() {
     let mut s = Stream::new();
@@ -212,7 +211,7 @@ fn fork_and_exec() {
     let mut s = Stream::new();
     s.start().map(0x401, 2, Prot::RWX, false, Backing::Anonymous).fetch(0x401).load(0x402);
     s.op(Op::Fork { child: Asid(1) });
-    // The child inherits the places and goes its own way.
+    // The child inherits the places and diverges.
     s.space(1).fetch(0x401).unmap(0x401, 2).anon(0x700, 1).load(0x700);
     s.space(0).fetch(0x401).load(0x402);
     s.space(1).op(Op::End(End::Exec));

@@ -1,4 +1,4 @@
-//! References that share an address word: does every consumer see the stream that has a word for each of them?
+//! References that share an address word: does every consumer see the same stream as with a word for each of them?
 
 use crate::common::{lab, run_batches};
 use farreach_machine::{Options, PAGE_SIZES, PageLab};
@@ -13,7 +13,8 @@ use rand_pcg::Pcg64Mcg;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Lets references of a block share words at random: the same references, those that share in other places than before.
+/// Lets references of a block share words at random: the same references, of which the sharing ones get other
+/// addresses.
 fn share(block: &Block, rng: &mut impl Rng) -> Block {
     // Of each word: references, all of them small.
     let mut users: Vec<(u32, bool)> = Vec::new();
@@ -64,7 +65,7 @@ fn programs(seed: u64, steps: u64) -> (Vec<Batch>, Vec<Batch>) {
             let mut bases = vec![NOT_EXECUTED; block.words()];
             for (r, addr) in block.refs.iter().zip(addrs) {
                 let base = &mut bases[r.word as usize];
-                // What shares a word always happens.
+                // References that share a word always happen.
                 let shares = block.refs.iter().filter(|other| other.word == r.word).count() > 1;
                 *base = if shares && addr == NOT_EXECUTED { 0x7000_0000_0fd0 } else { (*base).min(addr) };
             }
@@ -203,7 +204,7 @@ fn what_comes_out_of_it_has_a_word_for_each_reference() {
         assert!(files[0] == files[1], "seed {seed}: the files are equal, byte for byte");
         let moved = [&shared, &apart].map(|batches| {
             let mut relocator = Relocator::new(64 << 10).unwrap();
-            // Wild references may lie across mappings, which ends it.
+            // References outside mappings may cross mappings, which is an error.
             batches.iter().map_while(|batch| relocator.apply(batch).ok()).collect::<Vec<_>>()
         });
         assert!(moved[0] == moved[1] && moved[0].len() > 3, "seed {seed}: {} batches", moved[0].len());

@@ -1,4 +1,4 @@
-//! Where frames come from decides what subblocks and superpages can share (T94-47, T94-61, H-T94-24, H-T94-26,
+//! The allocation of frames decides which pages subblocks and superpages can share (T94-47, T94-61, H-T94-24, H-T94-26,
 //! H-T94-35).
 
 use crate::common::{Stream, run_batches};
@@ -20,7 +20,7 @@ fn scattered(seed: u64) -> Stream {
     s
 }
 
-/// Pages that joined an entry of a neighbour, in a TLB with room for all: sharing, whatever the replacement.
+/// Pages that joined an entry of a neighbour, in a TLB with room for all, so that replacement does not matter.
 fn shared(keys: &str, seed: u64, stream: &Stream) -> u64 {
     let machine = format!("t94/partial:entries=4096,memory=32M,seed={seed},{keys}");
     run_batches(&[&machine], &stream.batches, false, 1).machine(0).counts.tlb.merges
@@ -70,7 +70,7 @@ fn t94_61_colouring_makes_no_neighbours_contiguous() {
     assert!(coloured * 10 < demand, "{coloured} of {demand}");
 }
 
-/// Objects that come and go, used in part; at most 512 pages at a time.
+/// Objects that are mapped and unmapped, used in part; at most 512 pages at a time.
 fn changing(seed: u64) -> Stream {
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
     let mut s = Stream::new();
@@ -110,8 +110,8 @@ fn faults(machine: &str, s: &Stream) -> Result<(u64, u64), String> {
     Ok((os.page_faults, os.reservations_stolen))
 }
 
-/// T94-47, T94-49, H-T94-24: whatever the size of regions, reserved pages never displace busy ones, down to the
-/// smallest memory in which the program runs at all.
+/// T94-47, T94-49, H-T94-24: for any size of regions, reserved pages never displace busy ones, down to the smallest
+/// memory in which the program can run.
 #[test]
 fn h_t94_24_faults_are_the_same_with_and_without_reservation() {
     for seed in 0..6 {
@@ -134,7 +134,7 @@ fn h_t94_24_faults_are_the_same_with_and_without_reservation() {
     }
 }
 
-/// H-T94-25: as others take memory, sharing falls from all to chance, step by step.
+/// H-T94-25: as others take memory, sharing falls gradually from all to chance.
 #[test]
 fn h_t94_25_sharing_falls_with_memory() {
     const OTHER: u64 = 0x100_000;
@@ -143,8 +143,8 @@ fn h_t94_25_sharing_falls_with_memory() {
             let mut rng = Pcg64Mcg::seed_from_u64(step);
             let mut s = Stream::new();
             s.start().anon(0x1000, 16 * REGIONS).anon(OTHER, 16 * 1024);
-            // The first page of each region reserves all there is; others take of it; then four more pages of each
-            // region.
+            // The first page of each region reserves the whole region; others steal from it; then four more pages of
+            // each region.
             s.loads((0..REGIONS).map(|r| 0x1000 + 16 * r));
             s.loads((0..64 * step).map(|i| OTHER + 16 * i + rng.random_range(0..16)));
             let mut pages: Vec<u64> = (0..4 * REGIONS).map(|i| 0x1000 + 16 * (i / 4) + 3 * (i % 4 + 1)).collect();
@@ -160,7 +160,7 @@ fn h_t94_25_sharing_falls_with_memory() {
     assert!(shares.is_sorted_by(|a, b| a > b), "each step costs: {shares:?}");
     let steepest = shares.windows(2).map(|w| w[0] - w[1]).max().expect("steps");
     assert!(steepest < REGIONS, "and none costs all: {shares:?}");
-    assert!(shares[11] < REGIONS, "what is left: {shares:?}");
+    assert!(shares[11] < REGIONS, "the remaining ones: {shares:?}");
 }
 
 /// Loops over objects of whole regions, as superpages like it.

@@ -88,7 +88,7 @@ fn t94_48_60_freed_groups_are_found_again() {
     }
     s.unmap(0x1010, 16).anon(0x2000, 16).load(0x2005);
     let out = run(&[RESERVING], &s);
-    assert_eq!(out.frames(0)[&0x2005], 16 + 5, "the group that was given back, page at its offset");
+    assert_eq!(out.frames(0)[&0x2005], 16 + 5, "the group that was freed, page at its offset");
     assert_eq!(out.machine(0).counts.os.freed_pages, 16);
 }
 
@@ -134,7 +134,7 @@ fn t94_78_zeros_are_for_new_memory_and_nothing_else() {
     let out = run(&["t94/single", "t94/partial", "t94/superpage"], &s);
     for (i, read) in [1, 16, 16].into_iter().enumerate() {
         let (m, os) = (out.machine(i), &out.machine(i).counts.os);
-        // What prefetch reads in vain makes nothing else cheaper.
+        // Pages that prefetch reads without use make nothing else cheaper.
         assert_eq!((os.page_faults, os.io_bytes, os.cow_copies, os.zeroed_pages), (3, read << 12, 1, 1), "{}", m.name);
         let line = m.ledger.iter().find(|l| l.item.ends_with("filled with zeros")).unwrap();
         assert_eq!(line.count, 1, "{}", m.name);
@@ -214,7 +214,7 @@ fn ca_9_t94_55_refusals_by_reason() {
     s.start().anon(0x50, 1).load(0x50).anon(0x100, 16).loads(0x100..0x110);
     let os = run(&["t94/superpage:placement=demand"], &s).machine(0).counts.os.clone();
     assert_eq!((os.promotions, os.refused_frames), (0, 1));
-    // Missing: half of a file region is touched, nothing is reserved or prefetched.
+    // Missing pages: half of a file region is touched, nothing is reserved or prefetched.
     let mut s = Stream::new();
     s.start().file(0x100, 16, "/f").loads(0x100..0x108);
     let os = run(&["t94/superpage:placement=demand"], &s).machine(0).counts.os.clone();
@@ -326,7 +326,7 @@ fn ca_39_everything_off_is_plain_paging() {
 }
 
 /// T94-27, T94-23: the advantages of complete subblocks over superpages that show in counts. The others: t94_20 and the
-/// figures (many pages in an entry whatever their frames and attributes), CA-16 (sets).
+/// figures (many pages in an entry with any frames and attributes), CA-16 (sets).
 #[test]
 fn t94_27_what_complete_subblocks_need_not_pay_for() {
     let mut s = Stream::new();
@@ -339,10 +339,10 @@ fn t94_27_what_complete_subblocks_need_not_pay_for() {
         ["t94/single:entries=8", "t94/complete:entries=8", "t94/superpage:entries=8,placement=demand,promote=none"];
     let out = run(&[&unmodified[..], &["t94/superpage:entries=8"]].concat(), &s);
     let os = |i: usize| &out.machine(i).counts.os;
-    // 1: better on a system that knows nothing of it, where a superpage TLB is no better than any other.
+    // 1: better on a system without support for it, where a superpage TLB is no better than any other.
     assert_eq!((out.misses()[1] < out.misses()[0], out.misses()[2]), (true, out.misses()[0]));
-    // 4 and 5: no page more is read, zeroed, resident or waited for than with base pages; a superpage waits until all
-    // of it is there.
+    // 4 and 5: no more pages are read, zeroed, resident or waited for than with base pages; a superpage waits until all
+    // of it is read.
     assert_eq!((os(1), &out.machine(1).memory), (os(0), &out.machine(0).memory));
     assert_eq!((os(0).page_faults, os(0).populated_pages, os(0).io_bytes), (25, 0, 9 << 12));
     // The eighth of the file's pages brings in the other half.
@@ -352,7 +352,7 @@ fn t94_27_what_complete_subblocks_need_not_pay_for() {
     assert_eq!([0, 1, 3].map(|i| os(i).dirty_pages), [2, 2, 32]);
 }
 
-/// T94-19, T94-59: what would have to be written back.
+/// T94-19, T94-59: pages that would have to be written back.
 #[test]
 fn t94_19_modified_bits_are_per_superpage_or_per_page() {
     let mut s = two_passes(None);
@@ -426,7 +426,7 @@ fn exit() -> Op {
 
 #[test]
 fn t94_57_a_copy_on_write_page_that_becomes_writable_is_copied_at_the_next_store() {
-    // The store before was forbidden; it must not be remembered as one that needs no service.
+    // The store before was forbidden; the filter must not treat it as one that needs no service.
     let mut s = Stream::new();
     let file = Backing::File { path: "/f".into(), offset: 0 };
     let read = Prot { read: true, ..Prot::NONE };
@@ -499,8 +499,8 @@ fn a_batch_with_nothing_in_it_is_no_process_switch() {
     assert_eq!(run(&["t94/single:process_ids=false"], &s).misses(), [3]);
 }
 
-/// Other threads may be given batches that one thread would never have asked for: whoever switches there would drop its
-/// entries.
+/// Worker threads may get batches after the limit, which a single thread would not request: a process switch there
+/// would drop entries.
 #[test]
 fn what_comes_after_the_limit_is_not_noticed() {
     let mut s = Stream::new();

@@ -1,5 +1,5 @@
-//! Do the caches of the processors of today have the shape that their presets say (`walk_cost = caches`)? Asked of the
-//! simulation, by what fits.
+//! Do the caches of the processors of today have the geometry that their presets state (`walk_cost = caches`)? Found by
+//! simulation, from the footprints that fit.
 
 use crate::common::{Outcome, Stream, run, run_batches};
 use farreach_machine::MachineSpec;
@@ -19,7 +19,7 @@ fn with_caches(preset: &str) -> String {
     format!("{preset}:walk_cost=caches")
 }
 
-/// Loads of every line of so many bytes in a row, twice.
+/// Loads of every line of this number of bytes in a row, twice.
 fn twice(bytes: u64) -> Stream {
     let mut s = Stream::new();
     s.start().map(0x1000, bytes.div_ceil(4096), Prot::RW, false, Backing::Anonymous);
@@ -59,8 +59,8 @@ fn what_fits_is_there_the_second_time() {
     for (preset, (levels, slices, ..)) in PRESETS {
         let machine = with_caches(preset);
         let [_, (l1, l1_ways), (l2, l2_ways), (slice, _)] = levels.map(|(kb, ways)| (kb << 10, ways));
-        // A level of the program's own size has all of it but for the lines that walkers brought; one way more, and LRU
-        // keeps nothing.
+        // A level of the program's size holds all of it but for the lines of walkers; with one way more of footprint,
+        // LRU keeps nothing.
         for (level, size, ways) in [(0, l1, l1_ways), (1, l2, l2_ways)] {
             let more = size + size / ways;
             let fits = again(&run_batches(&[&machine], &twice(size).batches, false, 1), size)[level];
@@ -78,7 +78,7 @@ fn what_fits_is_there_the_second_time() {
     }
 }
 
-/// The first lines of pages all lie in a few sets: as many pages fit as the cache is large.
+/// The first lines of pages all lie in a few sets: the number of pages that fit gives the size of the cache.
 #[test]
 fn the_first_level_of_instructions() {
     for (preset, (levels, ..)) in PRESETS {

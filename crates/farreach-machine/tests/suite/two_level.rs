@@ -1,4 +1,4 @@
-//! The two-level TLB (PS-12) against two plain ones, on random streams with everything a system can say, and by hand.
+//! The two-level TLB (PS-12) against two plain ones, on random streams with all kinds of changes, and by hand.
 
 use crate::common::{Stream, run};
 use farreach_oracle::driver::tlb;
@@ -30,15 +30,15 @@ fn ps_12_agrees_with_two_plain_levels() {
         for n in 0..6000 {
             let step = world.step();
             if let Step::Access(at, _) = step {
-                // Without process ids, nobody is looked up who was not switched to.
+                // Without process ids, only the process that was switched to is looked up.
                 ours.switch(at.asid, &mut Default::default());
-                oracle.tell(|tlb| tlb.switch_to(at.asid));
+                oracle.each_level(|tlb| tlb.switch_to(at.asid));
             }
             let outcome = apply(&step, &mut *ours, &world.table, &mut Default::default());
             let expected = match step {
                 Step::Access(at, pte) => Some(oracle.lookup(at, pte, &world.table)),
                 Step::Invalidate(asid, pages) => {
-                    oracle.tell(|tlb| tlb.invalidate_pages(asid, pages));
+                    oracle.each_level(|tlb| tlb.invalidate_pages(asid, pages));
                     None
                 }
                 Step::Demote(asid, pages) => {
@@ -50,7 +50,7 @@ fn ps_12_agrees_with_two_plain_levels() {
                     None
                 }
                 Step::Switch(asid) => {
-                    oracle.tell(|tlb| tlb.switch_to(asid));
+                    oracle.each_level(|tlb| tlb.switch_to(asid));
                     None
                 }
             };
@@ -103,8 +103,7 @@ fn ps_12_fetches_take_two_cycles() {
     assert_eq!(out.machine(0).cost.reach_bytes, (2 * 128) << 12, "PS-11, on both sides");
 }
 
-/// Where nothing follows the second level, the first is a TLB of its own: what it lets through, the second answers or
-/// misses.
+/// Where the second level is not inclusive, the first is a TLB of its own: its misses are the lookups of the second.
 #[test]
 fn ps_12_a_first_level_by_itself_is_a_tlb() {
     let mut s = Stream::new();

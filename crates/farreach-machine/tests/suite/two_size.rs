@@ -53,7 +53,7 @@ fn ps_6_without_an_aligned_chunk_it_falls_back() {
     assert_eq!((os.promotions, os.failed_region_allocs, os.page_faults), (0, 2, 3));
 }
 
-/// PS-14: code is no large data object, unless one says so.
+/// PS-14: code is no large data object by default.
 #[test]
 fn ps_14_kinds_are_chosen() {
     let mut s = Stream::new();
@@ -65,7 +65,7 @@ fn ps_14_kinds_are_chosen() {
     assert_eq!((faults(&os), os.io_bytes), ((1, 1, 15), 256 << 10), "the whole page is read");
 }
 
-/// An object that grows is asked about anew at the first touch of each large page.
+/// The size of an object that grows is checked again at the first touch of each large page.
 #[test]
 fn ps_6_a_heap_that_grows_gets_large_pages_where_it_was_not_touched() {
     let mut s = Stream::new();

@@ -1,5 +1,5 @@
 //! Walkers that read through caches (`walk_cost = caches`): micro-traces by hand, a plain model on random streams, and
-//! that nothing else changes by it.
+//! a check that nothing else changes.
 
 use crate::common::{RandomProcesses, Stream, run};
 use farreach_cost::overhead::Measured;
@@ -14,7 +14,8 @@ fn machine(keys: &str, s: &Stream) -> MachineResult {
     run(&[&format!("ds13/4k:walk_cost=caches,{keys}")], s).machine(0).clone()
 }
 
-/// References to page table, directory, pointer table and fourth level, and what answered them: l1, l2, llc, memory.
+/// References to page table, directory, pointer table and fourth level, and the levels that answered them: l1, l2, llc,
+/// memory.
 fn answered(m: &MachineResult) -> [[u64; 4]; 4] {
     let WalkCaches { pt, pd, pdpt, pml4, .. } = &m.counts.tlb.walk_caches;
     [pt, pd, pdpt, pml4].map(|a| [a.l1, a.l2, a.llc, a.memory])
@@ -55,7 +56,7 @@ fn a_cold_walk_and_its_neighbours() {
     assert_eq!(m.cost.walk_cycles, Some(4 * 200 + 4 * 12));
 }
 
-/// The program pushes the lines of the tables out: five lines in a cycle, and caches of two, four, five.
+/// The program evicts the lines of the tables: five lines in a cycle, and caches of two, four, five.
 #[test]
 fn program_and_walker_share_the_caches() {
     let mut s = Stream::new();
@@ -67,7 +68,7 @@ fn program_and_walker_share_the_caches() {
     let m = machine("cache_l1d=128/2,cache_l2=256/4,cache_llc=320/5,cache_slices=1", &s);
     assert_eq!(answered(&m), [[0, 0, 1, 1]; 4]);
     assert_eq!(m.cost.walk_cycles, Some(4 * 200 + 4 * 30));
-    // A store is written back when its line leaves: here the last level takes it out of the first.
+    // A store is written back when its line is evicted: here by an eviction from the last level.
     let mut s = Stream::new();
     s.start().anon(0x1000, 0x1000).store(0x1000).loads([0x1001, 0x1002]);
     let m = machine("cache_llc=320/5,cache_slices=1", &s);
@@ -98,11 +99,11 @@ fn rmm15_7_range_tables_are_in_memory_too() {
     assert!((6..=10).contains(&nodes.memory), "three to five nodes: {nodes:?}");
     let cycles = out.machine(0).cost.walk_cycles.unwrap();
     let a = tlb.walk_caches.page_tables();
-    assert_eq!(cycles, 4 * a.l1 + 12 * a.l2 + 30 * a.llc + 200 * a.memory, "RMM15-5: nobody waits for the search");
+    assert_eq!(cycles, 4 * a.l1 + 12 * a.l2 + 30 * a.llc + 200 * a.memory, "RMM15-5: the search costs nothing");
 }
 
-/// DS13-32: walk cycles as counters would show them are those that the machine was charged, whoever answered its
-/// walkers.
+/// DS13-32: walk cycles as counters would show them are those that the machine was charged, at any level that answered
+/// its walkers.
 #[test]
 fn counters_show_what_the_caches_charged() {
     let mut s = Stream::new();
@@ -148,7 +149,8 @@ fn the_tlb_counts_what_it_counts_without_caches() {
         "ds13/4k:process_ids=false",
         "rmm15/thp:l1d=4K:8+2M:4,memory=64M",
         "rmm15/range:range_entries=4,l1d=4K:8,l2=4K:32,memory=64M",
-        "rmm15/range:range_entries=4,l1d=4K:8,l2=4K:32,memory=64M,range_order=serial,range_control=counters,range_hint=predictor",
+        "rmm15/range:range_entries=4,l1d=4K:8,l2=4K:32,memory=64M,range_order=serial,range_control=counters,\
+         range_hint=predictor",
         "rmm15/clustered:cluster_entries=8,l1d=4K:8,memory=64M",
         "rmm15/colt-fa:l1d=4K:8,l2=4K:32,memory=64M",
         "ds13/segment:segment_memory=2M,memory=64M,admit_min=64K,l1d=4K:8,l2=none",
@@ -205,7 +207,7 @@ impl Plain {
         }
         found.is_some()
     }
-    /// Puts a line in, and says what went.
+    /// Inserts a line, and returns the evicted one.
     fn put(&mut self, line: u64, dirty: bool) -> Option<(u64, bool)> {
         let ways = self.ways;
         let set = self.set(line);
@@ -323,7 +325,8 @@ fn xc_3_a_plain_model_of_caches_and_tables() {
         let (slices, reads) = ([1, 3, 0][seed as usize % 3], if seed % 2 == 0 { "l1d" } else { "l2" });
         let llc = if slices == 0 { "none".into() } else { format!("4K/4,cache_slices={slices}") };
         let keys = format!(
-            "walk_cost=caches,l1d=4K:1,l1i=4K:1,l2=none,cache_l1i=512/2,cache_l1d=1K/2,cache_l2=2K/4,walker_reads={reads},cache_llc={llc}"
+            "walk_cost=caches,l1d=4K:1,l1i=4K:1,l2=none,cache_l1i=512/2,cache_l1d=1K/2,cache_l2=2K/4,\
+             walker_reads={reads},cache_llc={llc}"
         );
         let out = run(&[&format!("ds13/4k:{keys}")], &s);
         let mut model = Model {

@@ -1,5 +1,5 @@
-//! What the TLB tests share: a page table made by hand, a way to build a design from its keys, and an operating system
-//! that does just enough for the small examples of the specification.
+//! Helpers of the TLB tests: a page table made by hand, a way to build a design from its keys, and a minimal operating
+//! system for the small examples of the specification.
 
 pub mod world;
 
@@ -65,7 +65,7 @@ pub fn load(tlb: &mut dyn Tlb, table: &Table, vpn: u64) -> Outcome {
     access(tlb, table, vpn, Kind::Load)
 }
 
-/// What [`run`] counted.
+/// The counts of [`run`].
 #[derive(PartialEq, Eq, Debug)]
 pub struct Tally {
     pub misses: u64,

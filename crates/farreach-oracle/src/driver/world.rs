@@ -25,7 +25,7 @@ pub enum Step {
     Switch(Asid),
 }
 
-/// Tells a design.
+/// Passes a step to a design.
 pub fn apply(step: &Step, design: &mut dyn Tlb, table: &Table, unfiltered: &mut Unfiltered) -> Option<Outcome> {
     match *step {
         Step::Access(at, pte) => return Some(design.access(at, pte, table, unfiltered).outcome),
@@ -60,7 +60,7 @@ impl World {
         (u64::from(self.rng.next_u32()) * n) >> 32
     }
 
-    /// Adds a page, now and then with its neighbours, to those that are likely to be accessed.
+    /// Adds a page, sometimes with its neighbours, to those that are likely to be accessed.
     fn warm(&mut self) {
         let page = (Asid(self.below(SPACES) as u32), self.below(PAGES));
         let run = 1 + self.below(20);
@@ -99,7 +99,7 @@ impl World {
         self.hot[i]
     }
 
-    /// The next thing that happens. The table already shows it.
+    /// The next step. The table already shows it.
     pub fn step(&mut self) -> Step {
         match self.below(1000) {
             0..=1 => {
@@ -137,7 +137,7 @@ impl World {
     fn access(&mut self) -> Step {
         let (asid, vpn) = self.pick();
         if self.table.pte(asid, Vpn(vpn)).is_none() {
-            // A fault maps it; nothing to tell the designs, they have no entry for it.
+            // A fault maps it; no event for the designs, which have no entry for it.
             let anywhere = Pte { pfn: Pfn(0x50_000 + self.below(4096)), attr: Attr(7), order: 0 };
             let pte = if vpn >= RESERVED { World::reserved(asid, vpn) } else { anywhere };
             self.table.0.insert((asid, Vpn(vpn)), pte);
@@ -146,7 +146,7 @@ impl World {
         Step::Access(Lookup { asid, vpn: Vpn(vpn), kind }, self.table.0[&(asid, Vpn(vpn))])
     }
 
-    /// Unmaps a few pages; superpages they are part of fall to base pages.
+    /// Unmaps a few pages; superpages that contain them become base pages.
     fn unmap(&mut self) -> Step {
         let (asid, vpn) = self.pick();
         let pages = 1 + self.below(40);
@@ -171,7 +171,7 @@ impl World {
     }
 
     /// Turns properly placed pages into a superpage, mapping those that were missing where frames are reserved. Frames
-    /// and attributes stay, so designs need not hear of it (T94-41).
+    /// and attributes stay, so it is not reported to designs (T94-41).
     fn promote(&mut self, asid: Asid, base: u64, pages: u64) {
         let range = base..base + pages;
         if base >= RESERVED {

@@ -1,4 +1,4 @@
-//! Arrays of entries in sets, and the levels made of them: all that looks up, replaces and covers pages in one level
+//! Arrays of entries in sets, and the levels made of them: lookup, replacement and coverage of pages in one level
 //! (OM-1, OM-3).
 
 use super::*;
@@ -41,7 +41,7 @@ impl<E: Copy> Slots<E> {
         let ways = if ways == 0 { entries } else { ways };
         Slots { slots: vec![None; entries], ways, policy, rng: Pcg64Mcg::seed_from_u64(seed) }
     }
-    /// The slot for something with this number, and whether it is taken.
+    /// The slot for an entry with this number, and whether it is taken.
     pub(super) fn victim(&mut self, number: u64, times: impl Fn(&E) -> (u64, u64)) -> (usize, bool) {
         let set = number as usize % (self.slots.len() / self.ways);
         let all = set * self.ways..(set + 1) * self.ways;

@@ -1,4 +1,4 @@
-//! What stands behind the first level: which of it is asked after a miss there, and what of it a walk fills (OM-2,
+//! The structures behind the first level: which of them a miss there looks up, and which of them a walk fills (OM-2,
 //! OM-5, OM-8 to OM-10).
 
 use super::*;

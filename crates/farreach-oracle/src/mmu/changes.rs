@@ -1,5 +1,5 @@
-//! Mappings that change, processes that end or give way: which entries of all levels go, and what of them counts (OM-5,
-//! OM-6, OM-12, OM-13).
+//! Changes of mappings, ends and switches of processes: which entries of all levels are dropped, and which of them
+//! count (OM-5, OM-6, OM-12, OM-13).
 
 use super::*;
 

@@ -17,7 +17,7 @@ impl PlainMmu {
     pub(super) fn fill_cluster(&mut self, at: Lookup, page: Translation, table: &dyn PageTableView) {
         let (n, runs) = self.cluster;
         let (number, place) = (at.vpn.0 / n, at.vpn.0 % n);
-        // What entries of one cluster are told apart by.
+        // The key that distinguishes entries of one cluster.
         let frames = if runs { page.pfn.0 + n - place } else { page.pfn.0 / n };
         let fits = |i: u64| {
             let pte = table.pte(at.asid, Vpn(number * n + i)).filter(|p| i < n && p.attr == page.attr)?;

@@ -1,5 +1,5 @@
-//! What a hierarchy is to be: the arrays of each level, what stands behind the first, and how segments come in.
-//! OM-9 stands here, with [`Hint`].
+//! The configuration of a hierarchy: the arrays of each level, the structures behind the first, and segments. OM-9 is
+//! here, with [`Hint`].
 
 use super::*;
 
@@ -36,7 +36,7 @@ pub enum Behind {
 }
 
 /// OM-9 Which walks search the range table. A predictor has a counter for each 2 MB, by its low bits: 0 at first and
-/// after a search that found something, 15 after one in vain; above 0 there is no search, and it counts down.
+/// after a search that found a range, 15 after one that did not; above 0 there is no search, and it counts down.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Hint {
     Bit,

@@ -1,4 +1,4 @@
-//! The range TLB: what it holds, how it is searched, and the range used last (OM-8).
+//! The range TLB: its entries, its search, and the range used last (OM-8).
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The walker with its caches (OM-6), and what it makes of contiguous pages (OM-4).
+//! The walker with its caches (OM-6), and the coalescing of contiguous pages (OM-4).
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Events: regions that come, go and change.
+//! Events: regions that are added, removed and changed.
 
 use super::*;
 
@@ -122,7 +122,7 @@ impl PlainOs {
         (asid, VpnRange { start: Vpn(first), pages: 1 << order }, What::Demoted)
     }
 
-    /// Takes entries out of the page table.
+    /// Removes entries from the page table.
     pub(super) fn drop_entries(&mut self, asid: Asid, start: u64, end: u64) {
         let space = self.space(asid);
         let inside: Vec<u64> = space.table.range(start..end).map(|(v, _)| *v).collect();
@@ -134,7 +134,7 @@ impl PlainOs {
         self.counts.populated_never_used += unused;
     }
 
-    /// Nothing is mapped in the range any more; frames are not collected yet.
+    /// Unmaps the range; frames are not collected yet.
     pub(super) fn clear(&mut self, asid: Asid, start: u64, end: u64) -> Vec<Change> {
         let mut changes = self.demote_straddling(asid, start, end);
         self.drop_entries(asid, start, end);
@@ -231,7 +231,7 @@ impl PlainOs {
         }
         let kept = old + (new_end - new).min(old_end - old);
         if old == new {
-            // In place: only what is grown over is unmapped.
+            // In place: only the pages it grows over are unmapped.
             if new_end > old_end {
                 changes.extend(self.clear(asid, old_end, new_end));
                 self.grow(asid, source, old_end, old_end, new_end);
@@ -325,7 +325,7 @@ impl PlainOs {
         self.collect();
     }
 
-    /// Any event. What changed for the hardware; an end is told by the event itself.
+    /// Any event. Returns the changes for the hardware, except the end of a space, which the event itself reports.
     pub fn apply(&mut self, asid: Asid, op: &Op) -> Vec<Change> {
         if self.config.k == 0 {
             return self.apply_one(asid, op);

@@ -3,7 +3,7 @@
 use super::*;
 
 impl PlainOs {
-    /// A reference to one page: faults if it must.
+    /// A reference to one page, with the faults it causes.
     pub fn touch(&mut self, asid: Asid, vpn: Vpn, kind: Kind) -> Vec<Change> {
         let v = vpn.0;
         let mut changes = Vec::new();

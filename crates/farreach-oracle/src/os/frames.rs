@@ -1,4 +1,4 @@
-//! Frames: the free list, reservations, who owns what.
+//! Frames: the free list, reservations, ownership.
 
 use super::*;
 
@@ -66,7 +66,7 @@ impl PlainOs {
         assert!(self.owner.insert(frame, page).is_none(), "frame {frame} has two identities");
     }
 
-    /// The contents of an object page arrive in its frame.
+    /// Fills the frame of an object page.
     pub(super) fn load(&mut self, page: ObjectPage) {
         if self.classes[&page.0].is_file() {
             self.counts.io_bytes += 4096 << self.config.k;
@@ -89,7 +89,7 @@ impl PlainOs {
         }
     }
 
-    /// Ends identities whose object page is gone, then frees what nobody needs (OO-2, OO-3).
+    /// Ends identities whose object page is gone, then frees the frames without a use (OO-2, OO-3).
     pub(super) fn collect(&mut self) {
         let regions: Vec<&Region> = self.spaces.values().flat_map(|s| &s.regions).collect();
         let mut gone = Vec::new();

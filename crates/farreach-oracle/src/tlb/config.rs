@@ -1,4 +1,4 @@
-//! What a TLB is to be.
+//! The configuration of a TLB.
 
 use super::*;
 
@@ -19,7 +19,7 @@ pub enum TlbKind {
     Skewed,
 }
 
-/// Which entry goes (T94-14).
+/// Replacement (T94-14).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Replacement {
     /// Used bits.
@@ -32,12 +32,12 @@ pub enum Replacement {
     Random,
 }
 
-/// What a miss loads besides the missed page (T94-22).
+/// Translations that a miss loads besides the missed page (T94-22).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Preload {
     /// Nothing.
     None,
-    /// What joins the entry.
+    /// Those that join the entry.
     SameEntry,
     /// The whole region.
     Region,

@@ -1,4 +1,4 @@
-//! Misses: what is written, and what is preloaded.
+//! Misses: the entries written and preloaded.
 
 use super::*;
 

@@ -1,6 +1,6 @@
-//! Mistakes to be made.
+//! Deliberate mistakes.
 
-/// Deliberate mistakes, to see whether a test would notice them. Not part of the model.
+/// Deliberate mistakes, to check that tests notice them. Not part of the model.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mutation {
     FifoRenewedByHit,

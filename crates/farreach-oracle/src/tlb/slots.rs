@@ -1,4 +1,4 @@
-//! Slots: where an entry may lie, and which one goes.
+//! Slots: the possible places of an entry, and the choice of a victim.
 
 use super::*;
 
@@ -11,7 +11,7 @@ impl PlainTlb {
         first
     }
 
-    /// In which array an entry of this order stands.
+    /// The array of entries of this order.
     pub(super) fn array_of(&self, order: u8) -> usize {
         if !per_size(&self.config) {
             return 0;
@@ -19,7 +19,7 @@ impl PlainTlb {
         self.config.orders.iter().position(|&o| o == order).expect("a configured size")
     }
 
-    /// The slots in which an entry of this order for page `v` may stand (T94-16).
+    /// The slots that an entry of this order for page `v` may have (T94-16).
     pub(super) fn set_of(&self, asid: Asid, v: Vpn, order: u8) -> Vec<usize> {
         let (first, entries) = self.config.arrays()[self.array_of(order)];
         if self.config.ways == 0 {
@@ -43,7 +43,7 @@ impl PlainTlb {
         (first..first + self.config.ways).collect()
     }
 
-    /// The slot of this set of an array for a new entry; what stood there is gone (T94-14). `None`: it would be the one
+    /// The slot of this set of an array for a new entry; its old entry is dropped (T94-14). `None`: it would be the one
     /// to keep.
     pub(super) fn victim(&mut self, array: usize, set: &[usize]) -> Option<usize> {
         let mut invalid: Vec<usize> = set.iter().copied().filter(|&s| self.slots[s].is_none()).collect();

@@ -1,6 +1,6 @@
 //! Compaction (F-14, RMM15-31, DS13-13): pages are copied elsewhere, so that free memory lies together. On demand,
-//! until one block is free, or in the background, when free memory is found to be in pieces. What moves, and where to,
-//! is in [`mover`].
+//! until one block is free, or in the background, when free memory is fragmented. [`mover`] chooses the pages and their
+//! new frames.
 
 mod mover;
 pub(crate) mod policy;
@@ -83,7 +83,7 @@ impl Os {
         Some(self.memory.alloc.blocks()?.fragmentation_index(pages))
     }
 
-    /// Fragmentation and compaction; `None` without a buddy allocator over a memory with an end.
+    /// Fragmentation and compaction; `None` without a buddy allocator over a limited memory.
     pub fn compaction_use(&self) -> Option<CompactionUse> {
         let at_end = self.memory.free_memory()?;
         Some(CompactionUse { at_end, ..self.compaction.used.clone() })

@@ -1,7 +1,7 @@
-//! Which frames move, and where to. As in Linux, two scanners move towards each other through the blocks of memory. One
-//! empties blocks, the other fills free frames of the blocks that stay.
+//! The frames that move, and their new places. As in Linux, two scanners move towards each other through the blocks of
+//! memory. One empties blocks, the other fills free frames of the blocks that stay.
 //!
-//! In a *sweep* both go by address: everything movable goes up, and free memory is left below. Otherwise a block is
+//! In a *sweep* both go by address: everything movable goes up, so that memory below becomes free. Otherwise a block is
 //! emptied only if it becomes wholly free, blocks with the fewest pages first. The pages go to blocks that cannot
 //! become free or have the most pages. A block that cannot be emptied as a whole is left alone.
 //!
@@ -195,7 +195,7 @@ impl Os {
         )
     }
 
-    /// Whether nothing is free above the block that ends at `end`: a sweep is over.
+    /// Whether nothing is free above the block that ends at `end`, which ends a sweep.
     fn have_met(&self, end: u64, targets: &mut TargetBlocks) -> bool {
         let above = |piece: u64| piece << targets.order >= end;
         let full = |piece: u64| self.free_frames(piece << targets.order, 1 << targets.order) == 0;

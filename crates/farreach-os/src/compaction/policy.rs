@@ -1,4 +1,4 @@
-//! When memory is compacted: the keys, what a run is to do, and what was counted.
+//! When memory is compacted: the keys, the task of a run, and the counters.
 
 use crate::memory::Memory;
 use farreach_types::addr::Bytes;
@@ -9,7 +9,8 @@ const COMPACTION: Key = Key {
     name: "compaction",
     default: "none",
     allowed: Allowed::OneOf(&["none", "direct", "partial", "full"]),
-    about: "copying pages together (F-14): never, when there is no free block, or in the background: some blocks, or all of memory",
+    about: "copying pages together (F-14): never, when there is no free block, or in the background: some blocks, or \
+            all of memory",
 };
 const BLOCK: Key = Key {
     name: "compaction_block",
@@ -47,7 +48,7 @@ const DEFER: u32 = 6;
 pub(crate) enum When {
     /// Never.
     Never,
-    /// No block for what is asked for.
+    /// There is no free block for a request.
     Demand,
     /// Free memory was found to be fragmented.
     Background,
@@ -81,15 +82,15 @@ pub(crate) struct Compaction {
     pub when: When,
     /// The task of a run in the background.
     pub plan: Plan,
-    /// Fragmentation above which a run in the background is worth while.
+    /// Fragmentation above which a run in the background starts.
     pub threshold: f64,
-    /// Ticks between two looks at free memory; 0: one look, at the start.
+    /// Ticks between two checks of free memory; 0: one check, at the start.
     pub every: u64,
     /// Page faults and events so far.
     pub ticks: u64,
     /// Runs that are left out because others gained nothing.
     pub backoff: Backoff,
-    /// What was counted.
+    /// The counters.
     pub used: CompactionUse,
 }
 
@@ -116,7 +117,8 @@ impl Compaction {
             let largest = Bytes(buddy.max_block() * memory.page_bytes());
             let given = Bytes(params.int(BLOCK.name));
             return Err(format!(
-                "compaction_block = {given} is not allowed: the allocator has blocks of {largest} at most (max_order = {})",
+                "compaction_block = {given} is not allowed: the allocator has blocks of {largest} at most (max_order = \
+                 {})",
                 buddy.max_order()
             ));
         }
@@ -141,7 +143,7 @@ impl Compaction {
 pub(crate) struct Plan {
     /// log2 of the frames of a block.
     pub order: u32,
-    /// By address, over all of memory; otherwise as little as frees whole blocks.
+    /// By address, over all of memory; otherwise the least that frees whole blocks.
     pub sweep: bool,
     /// Pages to copy at most.
     pub pages: u64,

@@ -1,4 +1,4 @@
-//! What is mapped: regions enter and leave an address space; the object behind a new mapping, and its name.
+//! Mappings: regions enter and leave an address space; the object behind a new mapping, and its name.
 
 use crate::base_pages::Piece;
 use crate::labels;
@@ -16,8 +16,8 @@ impl Os {
         self.put(asid, region);
     }
 
-    /// Takes the regions of a range out of the space. Each piece counts as a mapper of its object until it is put back
-    /// ([`Os::put`]) or given up ([`Memory::drop_mapper`](crate::memory::Memory::drop_mapper)).
+    /// Removes the regions of a range from the space. Each piece counts as a mapper of its object until it is put back
+    /// ([`Os::put`]) or dropped ([`Memory::drop_mapper`](crate::memory::Memory::drop_mapper)).
     pub(crate) fn take(&mut self, asid: Asid, range: VpnRange) -> Vec<Region> {
         let pieces = self.space(asid).regions.take(range);
         for (piece, rest) in &pieces {
@@ -28,7 +28,7 @@ impl Os {
         pieces.into_iter().map(|(piece, _)| piece).collect()
     }
 
-    /// Puts a region in that counts as a mapper already.
+    /// Inserts a region that counts as a mapper already.
     pub(crate) fn put(&mut self, asid: Asid, region: Region) {
         let (id, first, pages) = (region.object, region.first_page, region.range.pages);
         let joined = self.space(asid).regions.insert(region);
@@ -42,7 +42,7 @@ impl Os {
     pub(crate) fn object_for(&mut self, asid: Asid, mapping: &Piece) -> (ObjectId, u64) {
         let range = mapping.range;
         let fresh = |os: &mut Os| os.memory.objects.create(ObjectKind::Anonymous, None, !mapping.shared, 0);
-        // A heap or stack goes on as the same object, unless these pages of it were moved elsewhere.
+        // A heap or stack continues as the same object, unless these pages of it were moved elsewhere.
         let unmapped = |os: &Os, id: ObjectId| !os.memory.objects.get(id).contains_any(range.start.0, range.pages);
         match &mapping.backing {
             Backing::File { path, offset } => {
@@ -78,15 +78,15 @@ impl Os {
         }
     }
 
-    /// The object of a file and the page of it at a byte. Only files that lie alike in pages share frames; what lies
-    /// before the first whole page is page 0.
+    /// The object of a file and the page of it at a byte. Only mappings with equal alignment within pages share frames;
+    /// bytes before the first whole page are page 0.
     pub(crate) fn file_page(&self, path: &Arc<str>, offset: u64) -> (File, u64) {
         let page = self.memory.page_bytes();
         let skew = (offset & (page - 1)) >> BASE_SHIFT;
         (File { path: Arc::clone(path), skew }, offset.wrapping_add(page - (1 << BASE_SHIFT)) >> self.shift)
     }
 
-    /// What results call a new mapping.
+    /// The name of a new mapping in results.
     pub(crate) fn label_of(&mut self, mapping: &Piece) -> u32 {
         match &mapping.backing {
             Backing::File { path, .. } => {

@@ -1,4 +1,4 @@
-//! Following the program: every event that changes an address space.
+//! Events of the program that change an address space.
 
 mod fork;
 mod mapping;
@@ -15,7 +15,7 @@ use farreach_types::event::{Backing, Op};
 use std::sync::Arc;
 
 impl Os {
-    /// One event of the program. What changed for the hardware is in [`Os::take_changes`].
+    /// One event of the program. Changes for the hardware are in [`Os::take_changes`].
     pub fn apply(&mut self, asid: Asid, op: &Op) {
         match op {
             Op::Start { program, .. } => {
@@ -133,7 +133,7 @@ impl Os {
         }
     }
 
-    /// Takes the translations of a range away and frees what only they used.
+    /// Clears the translations of a range and frees frames without further use.
     fn clear(&mut self, asid: Asid, range: VpnRange) {
         self.demote_edges(asid, range);
         for pages in self.unmap_range(asid, range) {

@@ -8,8 +8,7 @@ use farreach_types::addr::{Asid, Vpn, VpnRange};
 impl Os {
     /// mremap: the frames move with their pages; superpages are split, because their virtual alignment changes.
     pub(crate) fn remap(&mut self, asid: Asid, old: VpnRange, new: VpnRange) {
-        // What grows is the region in which the old range ends. There may be none, if the trace never said what was
-        // there.
+        // The region in which the old range ends grows. There may be none, if the trace has no mapping there.
         self.leave_segment(asid, old);
         if old.start != new.start {
             self.leave_segment(asid, new);
@@ -17,7 +16,7 @@ impl Os {
         let last = Vpn(old.start.0 + old.pages.saturating_sub(1));
         let source = self.space(asid).regions.find(last).cloned();
         let keep = VpnRange { start: old.start, pages: old.pages.min(new.pages) };
-        // While the old place is being emptied the object must not vanish.
+        // The object must not be destroyed while the old place is emptied.
         if let Some(source) = &source {
             self.memory.objects.get_mut(source.object).mappers += 1;
         }
@@ -30,12 +29,12 @@ impl Os {
         }
         let Some(source) = source else { return };
         if new.pages > keep.pages {
-            // What was asked for beyond the old length; all of it, for a mapping duplicated with old length 0.
+            // The pages requested beyond the old length; all of them, for a mapping duplicated with old length 0.
             let range = VpnRange::between(Vpn(new.start.0 + keep.pages), new.end());
             let (mut object, mut first_page) = (source.object, source.page_of(last) + old.pages.min(1));
             let known = self.memory.objects.get(object);
             if known.private && known.contains_any(first_page, range.pages) {
-                // The next pages of private memory are mapped elsewhere: what is new is memory of its own.
+                // The next pages of the private object are mapped elsewhere: the new pages are an object of their own.
                 object = self.memory.objects.create(ObjectKind::Anonymous, None, true, 0);
                 first_page = range.start.0;
             }

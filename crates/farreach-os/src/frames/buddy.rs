@@ -8,8 +8,8 @@
 mod free_list;
 mod fresh;
 
+use super::allocated::AllocatedFrames;
 use super::contract::{BlockAllocator, Eager, FrameAllocator};
-use super::handed_out::HandedOut;
 use super::pinned::{PhysicalMemory, PinnedSet};
 use farreach_types::addr::Pfn;
 use free_list::FreeList;
@@ -18,7 +18,7 @@ use fresh::{Fresh, blocks_of};
 
 /// Buddy allocator.
 pub struct Buddy {
-    frames: HandedOut,
+    frames: AllocatedFrames,
     /// By order, the blocks that were freed or split off.
     lists: Vec<FreeList>,
     /// By order, the blocks that are free from the start.
@@ -37,18 +37,18 @@ impl Buddy {
             blocks_of(run, max_order - 1).for_each(|(_, order, number)| fresh[order as usize].add(number));
         }
         let lists = (0..max_order).map(|_| FreeList::new(pick)).collect();
-        let mut frames = HandedOut::new(memory);
+        let mut frames = AllocatedFrames::new(memory);
         frames.take_movable();
         Buddy { frames, lists, fresh, steps: 0 }
     }
 
-    /// Gives back an aligned block of `2^order` frames. Panics unless all of them are handed out, in blocks of any
+    /// Frees an aligned block of `2^order` frames. Panics unless all of them are allocated, in blocks of any
     /// size.
     pub fn free_order(&mut self, base: Pfn, order: u32) {
         let mut base = base.0;
         assert!(order < self.max_order(), "order {order} of {} orders", self.max_order());
         assert!(base.trailing_zeros() >= order, "frame {base} does not begin a block of order {order}");
-        self.frames.give_back(base..base + (1 << order));
+        self.frames.free(base..base + (1 << order));
         let mut order = order;
         while order + 1 < self.max_order() {
             self.steps += 1;
@@ -90,7 +90,7 @@ impl Buddy {
             // The half in which it does not lie.
             self.lists[half as usize].push((base & !((1 << half) - 1)) ^ (1 << half));
         }
-        self.frames.hand_out(base..base + (1 << order));
+        self.frames.allocate(base..base + (1 << order));
     }
 
     fn listed(&self, order: u32) -> u64 {
@@ -131,7 +131,7 @@ impl BlockAllocator for Buddy {
                     self.steps += 1;
                     self.lists[half as usize].push(base + (1 << half));
                 }
-                self.frames.hand_out(base..base + (1 << order));
+                self.frames.allocate(base..base + (1 << order));
                 return Some(Pfn(base));
             }
         }

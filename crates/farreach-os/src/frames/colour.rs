@@ -3,20 +3,20 @@
 //! The frames of a colour are drawn in random order, so that frames of neighbouring pages are contiguous by chance
 //! only.
 
+use super::allocated::AllocatedFrames;
 use super::contract::FrameAllocator;
 use super::fragmentation::{below, rng};
-use super::handed_out::HandedOut;
 use super::pinned::PhysicalMemory;
 use farreach_types::addr::{Pfn, Vpn};
 use hashbrown::HashMap;
 use rand_pcg::Pcg64Mcg;
 
-/// Frames of a memory without end among which the draws are made: 4 GB of base pages.
+/// Frames of an unlimited memory among which the draws are made: 4 GB of base pages.
 const WINDOW: u64 = 1 << 20;
 
 /// Allocator by colour; colour = number modulo the number of colours.
 pub struct Colouring {
-    frames: HandedOut,
+    frames: AllocatedFrames,
     pools: Vec<Pool>,
     /// Colour of the next frame that is for no page in particular.
     next: u64,
@@ -74,7 +74,7 @@ impl Colouring {
             Pool { moved: HashMap::new(), len: window, seen: window, end, window }
         };
         let pools = (0..colours).map(pool).collect();
-        Colouring { frames: HandedOut::new(memory), pools, next: 0, rng: rng(seed, 2), steps: 0 }
+        Colouring { frames: AllocatedFrames::new(memory), pools, next: 0, rng: rng(seed, 2), steps: 0 }
     }
 
     /// A free frame of `colour`, or of the nearest colour after it that has one.
@@ -86,7 +86,7 @@ impl Colouring {
                 let frame = number * colours + colour;
                 // A pinned frame leaves its pool when it is drawn and never returns.
                 if !self.frames.memory().pinned().contains(frame) {
-                    self.frames.hand_out(frame..frame + 1);
+                    self.frames.allocate(frame..frame + 1);
                     return Some(Pfn(frame));
                 }
                 self.steps += 1;
@@ -117,7 +117,7 @@ impl FrameAllocator for Colouring {
     }
 
     fn free(&mut self, pfn: Pfn) {
-        self.frames.give_back(pfn.0..pfn.0 + 1);
+        self.frames.free(pfn.0..pfn.0 + 1);
         let colours = self.pools.len() as u64;
         self.pools[(pfn.0 % colours) as usize].put(pfn.0 / colours);
     }

@@ -4,8 +4,8 @@ use super::pinned::{PhysicalMemory, PinnedSet};
 use farreach_types::addr::{Pfn, Vpn};
 use std::ops::Range;
 
-/// Hands out frames of a physical memory that is finite or without end. Takes memory by what is touched, not by what
-/// exists: a terabyte of free frames costs next to nothing.
+/// Allocates frames of a physical memory that is finite or unlimited. Its own size depends on the touched frames, not
+/// on all frames: a terabyte of free frames costs next to nothing.
 pub trait FrameAllocator: Send {
     /// One frame for an ordinary request; `None` when no frame is free.
     fn alloc(&mut self) -> Option<Pfn>;
@@ -31,26 +31,26 @@ pub trait FrameAllocator: Send {
     /// Of the 64 frames from `64 * word` on, the free ones, as bits.
     fn free_of(&self, word: u64) -> u64;
 
-    /// Frames that other programs had when the system started, and that may be moved. They count as handed out.
+    /// Frames that other programs had when the system started, and that may be moved. They count as allocated.
     fn movable(&self) -> PinnedSet {
         PinnedSet::default()
     }
 
-    /// Gives back a frame that was handed out. Panics on any other frame.
+    /// Frees a frame that was allocated. Panics on any other frame.
     fn free(&mut self, pfn: Pfn);
 
-    /// Gives back frames that follow each other, in ascending order.
+    /// Frees frames that follow each other, in ascending order.
     fn free_run(&mut self, first: Pfn, frames: u64) {
         (first.0..first.0 + frames).for_each(|frame| self.free(Pfn(frame)));
     }
 
-    /// The memory whose frames it hands out.
+    /// The memory whose frames it allocates.
     fn memory(&self) -> &PhysicalMemory;
 
-    /// Frames that are handed out now.
+    /// Frames that are allocated now.
     fn allocated(&self) -> u64;
 
-    /// Frames there are, pinned ones included; `None`: no end.
+    /// Number of frames, pinned ones included; `None`: unlimited.
     fn total(&self) -> Option<u64> {
         self.memory().frames()
     }
@@ -60,7 +60,7 @@ pub trait FrameAllocator: Send {
         self.memory().pinned().count()
     }
 
-    /// Free frames; `None`: no end. `free + allocated + pinned = total` after every operation (XC-6).
+    /// Free frames; `None`: unlimited. `free + allocated + pinned = total` after every operation (XC-6).
     fn free_frames(&self) -> Option<u64> {
         self.memory().free_frames(self.allocated())
     }
@@ -70,7 +70,7 @@ pub trait FrameAllocator: Send {
         self.memory().is_open(frames)
     }
 
-    /// Groups, lists and list elements looked at so far, the work of allocation.
+    /// Groups, lists and list elements examined so far, the work of allocation.
     fn steps(&self) -> u64;
 
     /// This allocator as one of blocks, for policies that ask for them (RMM15-24); `None` if it has none.
@@ -96,27 +96,27 @@ pub trait BlockAllocator {
     /// one.
     fn alloc_order(&mut self, order: u32) -> Option<Pfn>;
 
-    /// Gives back the `pages` frames from `start` on, all of them handed out. Panics otherwise.
+    /// Frees the `pages` frames from `start` on, all of them allocated. Panics otherwise.
     fn free_range(&mut self, start: Pfn, pages: u64);
 
-    /// Frames for `pages` pages at once: each time the largest available block that is not larger than what is still
-    /// needed, split from a larger one if necessary (RMM15-24, AMB-81). When memory runs out, the other pages are
-    /// reported missing. The caller keeps what it got and may reclaim memory and ask again (AMB-82).
+    /// Frames for `pages` pages at once: each time the largest available block that is not larger than the remaining
+    /// request, split from a larger one if necessary (RMM15-24, AMB-81). When memory runs out, the other pages are
+    /// reported missing. The caller keeps the frames it got, and may reclaim memory and ask again (AMB-82).
     fn eager(&mut self, pages: u64) -> Eager;
 
-    /// As [`BlockAllocator::eager`], but what is below the largest block comes from one block of the next larger size
-    /// where there is one (RMM15-27b).
+    /// As [`BlockAllocator::eager`], but the remainder below the largest block comes from one block of the next larger
+    /// size where there is one (RMM15-27b).
     fn eager_from_next_larger(&mut self, pages: u64) -> Eager;
 
-    /// Free blocks of `order`; `None`: no end.
+    /// Free blocks of `order`; `None`: unlimited.
     fn free_blocks(&self, order: u32) -> Option<u64>;
 
     /// How far free memory is from serving `request` pages in one piece, or in the largest blocks: 1 minus the share of
-    /// free frames that lie in blocks large enough (AMB-84). 0 for a memory without end, 1 when nothing is free.
+    /// free frames that lie in blocks large enough (AMB-84). 0 for an unlimited memory, 1 when nothing is free.
     fn fragmentation_index(&self, request: u64) -> f64;
 }
 
-/// What an eager request got (RMM15-24).
+/// The result of an eager request (RMM15-24).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Eager {
     /// First frame and number of frames of each block, in the order of the pages they are for.

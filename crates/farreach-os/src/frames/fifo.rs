@@ -1,7 +1,7 @@
 //! The frame allocator of T94-43 to T94-50 with the choices of AMB-22: ordinary requests take the head of a first-in
 //! first-out list, region requests the lowest wholly free group.
 //!
-//! Logically one list of all free frames, at first in ascending order. A frame that was never handed out ("virgin") has
+//! Logically one list of all free frames, at first in ascending order. A frame that was never allocated ("virgin") has
 //! not moved: the list is always the virgin frames in ascending order, then the freed ones in the order in which they
 //! came back. So it is enough to know which frames were ever touched (as intervals) and to chain the freed ones.
 
@@ -16,7 +16,7 @@ use std::ops::Range;
 /// First-in first-out allocator with groups.
 pub struct Fifo {
     memory: PhysicalMemory,
-    /// Frames that were ever handed out, as maximal intervals: first frame to one past the last.
+    /// Frames that were ever allocated, as maximal intervals: first frame to one past the last.
     touched: BTreeMap<u64, u64>,
     /// Touched frames that are free, in list order.
     freed: FrameQueue,
@@ -31,7 +31,7 @@ pub struct Fifo {
 /// The aligned groups of one size.
 struct Groups {
     order: u32,
-    /// Frames handed out by group; groups without any are absent.
+    /// Allocated frames of each group; groups without any are absent.
     busy: HashMap<u64, u64>,
     /// Wholly free groups with at least one touched frame.
     reusable: BTreeSet<u64>,
@@ -40,7 +40,7 @@ struct Groups {
 }
 
 impl Fifo {
-    /// An allocator over `memory`, with nothing handed out.
+    /// An allocator over `memory`, without an allocated frame.
     pub fn new(memory: PhysicalMemory) -> Fifo {
         Fifo {
             memory,
@@ -90,8 +90,8 @@ impl Fifo {
         self.memory.is_open(frame..frame + 1) && (!self.is_touched(frame) || self.freed.contains(frame))
     }
 
-    /// Hands out a free frame.
-    fn hand_out(&mut self, frame: u64) {
+    /// Allocates a free frame.
+    fn mark_allocated(&mut self, frame: u64) {
         if !self.freed.remove(frame) {
             self.touch(frame);
         }
@@ -153,7 +153,7 @@ impl FrameAllocator for Fifo {
     fn alloc(&mut self) -> Option<Pfn> {
         let frame = self.first_virgin().or_else(|| self.freed.front())?;
         self.steps += 1;
-        self.hand_out(frame);
+        self.mark_allocated(frame);
         Some(Pfn(frame))
     }
 
@@ -167,7 +167,7 @@ impl FrameAllocator for Fifo {
         let group = virgin.into_iter().chain(reusable).min()?;
         for &offset in covered {
             self.steps += 1;
-            self.hand_out((group << order) + offset);
+            self.mark_allocated((group << order) + offset);
         }
         Some(Pfn(group << order))
     }
@@ -175,7 +175,7 @@ impl FrameAllocator for Fifo {
     fn take(&mut self, first: Pfn, frames: u64) -> bool {
         let free = (first.0..first.0 + frames).all(|frame| self.is_free(frame));
         if free {
-            (first.0..first.0 + frames).for_each(|frame| self.hand_out(frame));
+            (first.0..first.0 + frames).for_each(|frame| self.mark_allocated(frame));
         }
         free
     }
@@ -186,15 +186,12 @@ impl FrameAllocator for Fifo {
 
     fn free(&mut self, pfn: Pfn) {
         let frame = pfn.0;
-        assert!(
-            self.is_touched(frame) && !self.freed.contains(frame),
-            "frame {frame} is given back but not handed out"
-        );
+        assert!(self.is_touched(frame) && !self.freed.contains(frame), "frame {frame} is freed but not allocated");
         self.freed.push_back(frame);
         self.allocated -= 1;
         for g in &mut self.groups {
             let group = frame >> g.order;
-            let Some(busy) = g.busy.get_mut(&group) else { unreachable!("a frame handed out is counted in its group") };
+            let Some(busy) = g.busy.get_mut(&group) else { unreachable!("an allocated frame is counted in its group") };
             *busy -= 1;
             if *busy == 0 {
                 g.busy.remove(&group);

@@ -1,4 +1,4 @@
-//! Which frames belong to others from the start, so that contiguous memory is scarce.
+//! Frames that belong to others from the start, so that contiguous memory is scarce.
 
 use super::pinned::{Bits, PhysicalMemory, PinnedSet};
 use farreach_types::text_file;
@@ -35,10 +35,10 @@ pub enum Fragmentation {
     /// offset 3` (frames 3, 19, 35, ...). `#` begins a comment.
     Pattern(PathBuf),
     /// A memory whose free blocks are, order by order, as many as in a copy of `/proc/buddyinfo`, summed over nodes and
-    /// zones. All else is pinned. The blocks are placed at random, never so that two of them below the largest order of
-    /// the file would join. An allocator with as many orders as the file has columns therefore starts with exactly the
-    /// counts of the file; with more orders, neighbouring blocks of the file's largest order join, as they would on
-    /// such a kernel.
+    /// zones. All other frames are pinned. The blocks are placed at random, never so that two of them below the largest
+    /// order of the file would join. An allocator with as many orders as the file has columns therefore starts with
+    /// exactly the counts of the file; with more orders, neighbouring blocks of the file's largest order join, as they
+    /// would on such a kernel.
     BuddyInfo {
         /// The copy.
         path: PathBuf,
@@ -48,8 +48,8 @@ pub enum Fragmentation {
 }
 
 impl Fragmentation {
-    /// The memory of `frames` frames (`None`: no end) with this fragmentation. A copy of buddyinfo without a number of
-    /// frames gives the smallest memory that holds its blocks ([`Fragmentation::BuddyInfo`]). The error names file,
+    /// The memory of `frames` frames (`None`: unlimited) with this fragmentation. A copy of buddyinfo without a number
+    /// of frames gives the smallest memory that holds its blocks ([`Fragmentation::BuddyInfo`]). The error names file,
     /// line, value and what is allowed.
     pub fn resolve(&self, frames: Option<u64>) -> Result<PhysicalMemory, String> {
         match self {
@@ -99,7 +99,7 @@ pub(super) fn below(rng: &mut Pcg64Mcg, n: u64) -> u64 {
     loop {
         let product = u128::from(rng.next_u64()) * u128::from(n);
         let low = product as u64;
-        // The lowest `2^64 mod n` remainders would come up once too often.
+        // The lowest `2^64 mod n` remainders would be drawn too often.
         if low >= n || low >= n.wrapping_neg() % n {
             return (product >> 64) as u64;
         }
@@ -228,7 +228,7 @@ fn placed(counts: &[u64], frames: Option<u64>, seed: u64) -> Result<PhysicalMemo
     bits.set(0..frames);
     let top = counts.len() - 1;
     let places = frames >> top;
-    // Groups of the size at hand that are wholly pinned so far.
+    // Groups of the current size that are wholly pinned so far.
     let mut left = places;
     for (order, &count) in counts.iter().enumerate().rev() {
         // Below the largest order, a block takes one half of a pinned group of twice its size. The other half never

@@ -14,7 +14,8 @@ const MOVABLE: Key = Key {
     name: "movable",
     default: "0",
     allowed: Allowed::Number { min: 0.0, max: 1.0 },
-    about: "share of the aligned 2 MB in which compaction may move the frames of others (Linux: movable pageblocks); the rest stays",
+    about: "share of the aligned 2 MB in which compaction may move the frames of others (Linux: movable pageblocks); \
+            the rest stays",
 };
 
 /// Aligned memory in which either all frames of others may be moved or none, as kernels keep it: log2 of its bytes.
@@ -26,7 +27,7 @@ pub const KEYS: [Key; 9] = [
         name: "allocator",
         default: "fifo",
         allowed: Allowed::OneOf(&["fifo", "buddy", "colouring"]),
-        about: "who hands out frames: a list with free groups (T94), a Linux-like buddy allocator, or page colouring",
+        about: "the frame allocator: a list with free groups (T94), a Linux-like buddy allocator, or page colouring",
     },
     Key {
         name: "memory",

@@ -1,10 +1,9 @@
-//! Which numbers frames have. The allocator's frames come first. Frames of recorded machines, which are never
-//! allocated, have larger numbers, so that the two never mix.
+//! Ranges of frame numbers. The allocator's frames come first. Frames of recorded machines, which are never allocated,
+//! have larger numbers, so that the two never mix.
 
 use farreach_types::addr::Pfn;
 
-/// First frame of a dump of a living process (`placement = mapping`): 64 TB of 4 KB frames are enough for the
-/// allocator.
+/// First frame of a dump of a live process (`placement = mapping`): 64 TB of 4 KB frames are enough for the allocator.
 pub const DUMP: u64 = crate::dump::FRAMES;
 
 /// First frame of the kernel's direct map. Below are 128 TB of 4 KB frames for the allocator and dumps, and 64 TB for

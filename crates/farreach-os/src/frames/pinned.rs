@@ -3,8 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Stands for the end of a memory without end: far beyond any frame that is ever reached, and aligned to every block
-/// size.
+/// The end of an unlimited memory: far beyond any frame that is ever reached, and aligned to every block size.
 const NO_END: u64 = 1 << 60;
 
 /// Pinned frames, one bit per frame up to the last pinned one. Clones share the bits: many machines can start from one
@@ -25,7 +24,7 @@ impl PinnedSet {
         bits.into()
     }
 
-    /// How many frames are pinned.
+    /// Number of pinned frames.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -79,7 +78,7 @@ impl PinnedSet {
     }
 }
 
-/// A set of pinned frames while it is made.
+/// A set of pinned frames under construction.
 #[derive(Default)]
 pub(super) struct Bits {
     words: Vec<u64>,
@@ -96,7 +95,7 @@ impl Bits {
         pieces(range).all(|(word, mask)| self.words.get(word as usize).is_some_and(|w| w & mask == mask))
     }
 
-    /// Puts the frames of `range` in.
+    /// Adds the frames of `range`.
     pub(super) fn set(&mut self, range: Range<u64>) {
         let needed = range.end.div_ceil(64) as usize;
         if !range.is_empty() && needed > self.words.len() {
@@ -105,7 +104,7 @@ impl Bits {
         pieces(range).for_each(|(word, mask)| self.words[word as usize] |= mask);
     }
 
-    /// Takes the frames of `range`, which lie below the highest frame ever put in, out.
+    /// Removes the frames of `range`, which lie below the highest frame ever added.
     pub(super) fn clear(&mut self, range: Range<u64>) {
         pieces(range).for_each(|(word, mask)| self.words[word as usize] &= !mask);
     }
@@ -134,7 +133,7 @@ impl From<Bits> for PinnedSet {
     }
 }
 
-/// A physical memory before anything is handed out.
+/// A physical memory without an allocated frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PhysicalMemory {
     frames: Option<u64>,
@@ -144,7 +143,7 @@ pub struct PhysicalMemory {
 }
 
 impl PhysicalMemory {
-    /// `frames` frames, `None`: no end; the pinned ones belong to others. Panics when a pinned frame lies outside.
+    /// `frames` frames, `None`: unlimited; the pinned ones belong to others. Panics when a pinned frame lies outside.
     pub fn new(frames: Option<u64>, pinned: PinnedSet) -> PhysicalMemory {
         let end = frames.unwrap_or(NO_END);
         assert!(end <= NO_END, "a memory has at most 2^60 frames");
@@ -174,7 +173,7 @@ impl PhysicalMemory {
         PhysicalMemory { pinned: pinned.into(), movable: movable.into(), ..self }
     }
 
-    /// A memory without end, all of it free.
+    /// An unlimited memory, all of it free.
     pub fn unlimited() -> PhysicalMemory {
         PhysicalMemory::default()
     }
@@ -189,7 +188,7 @@ impl PhysicalMemory {
         PhysicalMemory::new(Some(frames), PinnedSet::from_ranges(pinned))
     }
 
-    /// Frames there are; `None`: no end.
+    /// Number of frames; `None`: unlimited.
     pub fn frames(&self) -> Option<u64> {
         self.frames
     }
@@ -211,7 +210,7 @@ impl PhysicalMemory {
         exist & !self.pinned.word(word)
     }
 
-    /// One past the last frame, a number far away for a memory without end.
+    /// One past the last frame, a very large number for an unlimited memory.
     pub(super) fn end(&self) -> u64 {
         self.frames.unwrap_or(NO_END)
     }
@@ -240,7 +239,7 @@ impl PhysicalMemory {
         (start < self.end()).then(|| start..taken.into_iter().flatten().fold(self.end(), u64::min))
     }
 
-    /// Free frames when `allocated` frames are handed out.
+    /// Free frames if `allocated` frames are in use.
     pub(super) fn free_frames(&self, allocated: u64) -> Option<u64> {
         self.frames.map(|n| n - self.pinned.count() - allocated)
     }

@@ -1,5 +1,5 @@
-//! Frames set aside when the system starts (DS13-13, hugetlb): taken from the allocator once, handed out by place or by
-//! size, and given back to the pool.
+//! Frames set aside when the system starts (DS13-13, hugetlb): taken from the allocator once, assigned by place or by
+//! size, and returned to the pool.
 
 use farreach_types::addr::Pfn;
 use std::collections::BTreeMap;
@@ -144,7 +144,7 @@ impl Pool {
         Some(Pfn(base))
     }
 
-    /// Gives frames back.
+    /// Returns frames to the pool.
     pub fn give(&mut self, first: Pfn, n: u64) {
         debug_assert!(self.owned.has(first.0, n) && !self.free.has(first.0, 1));
         self.free.insert(first.0, n);

@@ -5,8 +5,8 @@ use hashbrown::HashMap;
 /// Marks the end of the chain; no frame has this number.
 const NONE: u64 = u64::MAX;
 
-/// A doubly linked list with its links in a table by frame. Every operation takes constant time and leaves nothing
-/// stale behind.
+/// A doubly linked list with its links in a table by frame. Every operation takes constant time and leaves no stale
+/// element.
 pub(super) struct FrameQueue {
     links: HashMap<u64, (u64, u64)>,
     front: u64,
@@ -56,7 +56,7 @@ impl FrameQueue {
         self.back = frame;
     }
 
-    /// Takes `frame` out, wherever it is; `false` when it is not in the queue.
+    /// Removes `frame` from any place; `false` when it is not in the queue.
     pub(super) fn remove(&mut self, frame: u64) -> bool {
         let Some((before, after)) = self.links.remove(&frame) else { return false };
         match self.links.get_mut(&before) {

@@ -1,5 +1,4 @@
-//! Physical memory: which frames hold something, which are held back (T94-43, T94-46), and how much of all that there
-//! was.
+//! Physical memory: the frames with contents, the frames held back (T94-43, T94-46), and their largest numbers.
 
 mod contents;
 
@@ -17,7 +16,7 @@ use farreach_types::counts::{FreeMemory, OsCounts};
 pub struct Memory {
     /// Which frames are free.
     pub alloc: Box<dyn FrameAllocator>,
-    /// Frames that a policy set aside at the start; counted as handed out by the allocator.
+    /// Frames that a policy set aside at the start; the allocator counts them as allocated.
     pub pool: Pool,
     /// Objects and the identity index.
     pub objects: Objects,
@@ -27,13 +26,13 @@ pub struct Memory {
     /// Frames of other programs that compaction may move.
     others: FrameSet,
     reserved: ReservedList,
-    /// Frames taken from the allocator for a process that has not got them yet.
+    /// Frames taken from the allocator and held back for a process.
     kept: u64,
     reclaim_batch: u64,
     /// log2 of the base page.
     shift: u32,
     peak: Peak,
-    /// Freed by the event under way: first frame and number.
+    /// Freed by the current event: first frame and number.
     freed: Vec<(u64, u64)>,
 }
 
@@ -81,7 +80,7 @@ impl Memory {
     pub fn reserved(&self) -> u64 {
         self.reserved.live() + self.kept
     }
-    /// Frames that the allocator handed out are held back for a process.
+    /// Allocated frames are held back for a process.
     pub fn keep(&mut self, frames: u64) {
         self.kept += frames;
         self.peak.reserved = self.peak.reserved.max(self.reserved());
@@ -99,8 +98,8 @@ impl Memory {
         self.peak
     }
 
-    /// One free frame for `vpn` as an ordinary allocator would give it; when none is free, the oldest reservations are
-    /// given up: from the head of the reserved list to the tail of the free list (T94-46). `None`: memory is full.
+    /// One free frame for `vpn` from the allocator; when none is free, the oldest reservations end: their frames go
+    /// from the head of the reserved list to the tail of the free list (T94-46). `None`: memory is full.
     pub fn alloc_frame(&mut self, vpn: Vpn) -> Option<Pfn> {
         loop {
             if let Some(pfn) = self.alloc.alloc_near(vpn) {
@@ -112,7 +111,7 @@ impl Memory {
         }
     }
 
-    /// Frames for `pages` pages in the largest blocks there are (RMM15-24): first frame and number of each. `None`, and
+    /// Frames for `pages` pages in the largest free blocks (RMM15-24): first frame and number of each. `None`, and
     /// nothing is taken, if there are not enough or the allocator has no blocks.
     pub fn alloc_contiguous(&mut self, pages: u64) -> Option<Vec<(Pfn, u64)>> {
         let buddy = self.alloc.blocks_mut()?;
@@ -132,7 +131,7 @@ impl Memory {
         }
     }
 
-    /// Sets frames aside: `blocks` aligned blocks of `2^order`. Says how many there were.
+    /// Sets frames aside: `blocks` aligned blocks of `2^order`. Returns how many it found.
     pub fn set_aside(&mut self, blocks: u64, order: u32) -> u64 {
         let mut got = 0;
         while got < blocks {
@@ -143,7 +142,7 @@ impl Memory {
         got
     }
 
-    /// What is free, block by block; `None` without a buddy allocator over a memory with an end.
+    /// Free memory by block size; `None` without a buddy allocator over a limited memory.
     pub fn free_memory(&self) -> Option<FreeMemory> {
         let buddy = self.alloc.blocks()?;
         let blocks = (0..buddy.max_order()).map(|order| buddy.free_blocks(order)).collect::<Option<_>>()?;
@@ -170,7 +169,7 @@ impl Memory {
     /// As [`Memory::move_frame`], for a frame of another program.
     pub fn move_other(&mut self, from: Pfn, to: Pfn) {
         let there = self.others.remove(from.0..from.0 + 1);
-        debug_assert!(there, "{from:?} is nobody else's");
+        debug_assert!(there, "{from:?} is no movable frame");
         self.others.insert(to.0..to.0 + 1);
         self.freed.push((from.0, 1));
     }
@@ -250,7 +249,7 @@ impl Memory {
         }
     }
 
-    /// XC-6 and the bookkeeping of T94-43: everything adds up. For tests and debug builds.
+    /// Panics unless the counts add up (XC-6, T94-43). For tests and debug builds.
     pub fn check(&self) {
         let held = self.reserved() + self.pool.free_frames() + self.others.len();
         assert_eq!(

@@ -10,7 +10,7 @@ pub fn attributes(prot: Prot, cow: bool) -> Attr {
     Attr(bit(prot.read, Attr::READ) | bit(prot.write && !cow, Attr::WRITE) | bit(prot.exec, Attr::EXEC))
 }
 
-/// One entry with what the operating system remembers about it.
+/// One entry, with the state that the operating system keeps for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
     /// Frame.
@@ -23,7 +23,7 @@ pub struct Entry {
     pub order: u8,
     /// Mapped at all.
     pub present: bool,
-    /// A store must copy the page first, or take it over if no other process shares it.
+    /// A store must copy the page first, or make it writable if no other process shares it.
     pub cow: bool,
     /// Stored to since it was mapped.
     pub dirty: bool,

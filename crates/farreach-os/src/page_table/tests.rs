@@ -54,7 +54,7 @@ fn behaves_as_a_map_of_entries() {
         let pages = 1 + below(most);
         let range = VpnRange { start: Vpn(first), pages };
         let new = Entry {
-            // Mostly in step with the page.
+            // Mostly frames in the order of pages.
             pfn: Pfn(if below(12) == 0 { below(5000) } else { 9000 + first }),
             label: u32::from(below(30) == 0),
             dirty: below(2) == 0,

@@ -1,4 +1,4 @@
-//! The contract of placement policies: what each decides, and how it is registered.
+//! The contract of placement policies: their decisions, and their registration.
 
 use crate::memory::Memory;
 use crate::object::ObjectId;
@@ -38,7 +38,7 @@ pub trait Placement: Send {
         None
     }
 
-    /// When the system starts: sets frames aside, if the policy wants some. The error names key, value and what is
+    /// At the start of the system: sets frames aside, if the policy needs some. The error names key, value and what is
     /// allowed.
     fn set_up(&mut self, memory: &mut Memory) -> Result<(), String> {
         let _ = memory;
@@ -51,8 +51,8 @@ pub trait Placement: Send {
         EagerGrant::Now(Vec::new())
     }
 
-    /// Gives back the frames that the policy keeps for a process that ends (`None`: for all processes, because memory
-    /// is full). Returns whether there were any.
+    /// Returns the frames that the policy keeps for a process that ends (`None`: for all processes, because memory is
+    /// full). True if there were any.
     fn release_kept(&mut self, memory: &mut Memory, asid: Option<Asid>) -> bool {
         let _ = (memory, asid);
         false
@@ -76,7 +76,7 @@ pub trait Placement: Send {
         false
     }
 
-    /// Whether the first store to a superpage that is no longer shared with a child takes it over as a whole.
+    /// Whether the first store to a superpage that is no longer shared with a child keeps it whole.
     fn reuses_superpages(&self) -> bool {
         false
     }
@@ -116,7 +116,7 @@ pub enum EagerGrant {
 pub struct PlacementKind {
     /// Value of the key `placement`.
     pub name: &'static str,
-    /// One line for people.
+    /// One line for display.
     pub about: &'static str,
     /// The keys it reads.
     pub keys: &'static [&'static Key],
@@ -132,7 +132,7 @@ pub struct CollapsePolicy {
     pub order: u8,
     /// Page faults between two scans.
     pub every: u64,
-    /// Groups looked at in a scan.
+    /// Groups examined in a scan.
     pub groups: u64,
     /// Pages of a group that may be missing (`max_ptes_none`).
     pub missing: u64,

@@ -1,5 +1,5 @@
-//! Eager paging (RMM15-23 to RMM15-27): a request for anonymous memory gets its frames at once, in the largest blocks
-//! there are, so that it becomes few ranges.
+//! Eager paging (RMM15-23 to RMM15-27): a request for anonymous memory gets its frames at once, in the largest free
+//! blocks, so that it becomes few ranges.
 
 use super::contract::{EagerGrant, FrameRequest, Placement, PlacementKind};
 use crate::memory::Memory;
@@ -13,7 +13,7 @@ const ALLOCATOR: Key = Key {
     name: "allocator",
     default: "buddy",
     allowed: Allowed::OneOf(&["buddy"]),
-    about: "who hands out frames: eager paging needs the blocks of the buddy allocator",
+    about: "the frame allocator: eager paging needs the blocks of the buddy allocator",
 };
 const MAX_ORDER: Key = Key {
     name: "max_order",
@@ -44,7 +44,8 @@ const CHUNK: Key = Key {
     name: "chunk",
     default: "none",
     allowed: Allowed::Size { min: 4096, or: "none" },
-    about: "what the program's allocator asks for at a time; smaller requests are served from it (RMM15-32: TCMalloc, 32M)",
+    about: "what the program's allocator asks for at a time; smaller requests are served from it (RMM15-32: TCMalloc, \
+            32M)",
 };
 
 /// Registry entry.
@@ -59,9 +60,9 @@ struct Eager {
     threshold: u64,
     fragmentation: f64,
     carve: bool,
-    /// Pages of a chunk; 0: the program asks for what it needs.
+    /// Pages of a chunk; 0: no allocator, every request goes to the system.
     chunk: u64,
-    /// What is left of the chunks of each process, in the order in which it is given.
+    /// The unused parts of the chunks of each process, in the order in which they are given.
     left: BTreeMap<Asid, VecDeque<(Pfn, u64)>>,
 }
 
@@ -118,7 +119,8 @@ impl Eager {
         EagerGrant::Now(got.blocks)
     }
 
-    /// A request of the program's allocator, which has chunks for it. What they do not cover waits for its touches.
+    /// A request to the program's allocator, which serves it from its chunks. Pages that they do not cover get frames
+    /// when they are touched.
     fn out_of_chunks(&mut self, memory: &mut Memory, asid: Asid, pages: u64) -> EagerGrant {
         let (mut blocks, mut wanted) = (Vec::new(), pages);
         while wanted > 0 {

@@ -1,6 +1,6 @@
 //! Huge pages from a pool that was set aside when the system started, as hugetlbfs and libhugetlbfs give them to heaps
-//! and other private anonymous memory. What is not a whole aligned huge page inside its region gets base pages, or is
-//! rounded up to one.
+//! and other private anonymous memory. Memory that is not a whole aligned huge page inside its region gets base pages,
+//! or is rounded up to one.
 
 use super::contract::{FrameRequest, Placement, PlacementKind};
 use crate::memory::Memory;
@@ -25,7 +25,8 @@ const ROUND: Key = Key {
     name: "hugetlb_round",
     default: "false",
     allowed: Allowed::Flag,
-    about: "memory that shares its huge page with nothing but heap and private anonymous memory is rounded up to it (libhugetlbfs)",
+    about: "memory that shares its huge page with nothing but heap and private anonymous memory is rounded up to it \
+            (libhugetlbfs)",
 };
 
 /// Registry entry.
@@ -49,7 +50,8 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
     if order == 0 || !pool.is_multiple_of(size) {
         let (size, pool) = (Bytes(size), Bytes(pool));
         return Err(format!(
-            "huge_page = {size}, pool = {pool} is not allowed: a huge page must be larger than page_size, the pool a multiple of it"
+            "huge_page = {size}, pool = {pool} is not allowed: a huge page must be larger than page_size, the pool a \
+             multiple of it"
         ));
     }
     Ok(Box::new(HugeTlb { order: [order], size, pool, rounds_up: params.flag(ROUND.name) }))
@@ -61,8 +63,8 @@ impl Placement for HugeTlb {
         if got < self.pool / self.size {
             let (pool, size) = (Bytes(self.pool), Bytes(self.size));
             return Err(format!(
-                "pool = {pool} is not allowed: memory has only {got} free aligned blocks of {size}; give larger memory, \
-                 less fragmentation, or (allocator = buddy) a larger max_order"
+                "pool = {pool} is not allowed: memory has only {got} free aligned blocks of {size}; give larger \
+                 memory, less fragmentation, or (allocator = buddy) a larger max_order"
             ));
         }
         Ok(())

@@ -1,9 +1,9 @@
-//! The contiguity of a real machine: pages get the frames that a living process had, as `farreach contiguity --dump`
-//! wrote them down.
+//! The contiguity of a real machine: pages get the frames that a live process had, from a dump of
+//! `farreach contiguity --dump`.
 //!
-//! The recorded program has other addresses than the dumped process, so a page is found by what it belongs to
+//! The recorded program has other addresses than the dumped process, so a page is found by its mapping
 //! ([`locate`](Mapped::locate)). A page of a file is found by path and page, the heap from its start, the stack from
-//! its end, anonymous memory in the order in which the program requests it. The kernel hands out address space from the
+//! its end, anonymous memory in the order in which the program requests it. The kernel allocates address space from the
 //! top down and joins neighbours. So each new mapping takes the highest free place in the anonymous mappings of the
 //! dump, preferably at the same distance from a 2 MB boundary. It gives the place back when it is unmapped. If the dump
 //! has an anonymous mapping at the same address, that one is taken.
@@ -30,24 +30,25 @@ const FILE: Key = Key {
     name: "mapping",
     default: "",
     allowed: Allowed::File,
-    about: "file that `farreach contiguity --dump` wrote, as root: which frames a living process had",
+    about: "file that `farreach contiguity --dump` wrote, as root: the frames of a live process",
 };
 
 /// Registry entry.
 pub const MAPPING: PlacementKind = PlacementKind {
     name: "mapping",
-    about: "frames and 2 MB pages as a living process had them, from a dump of its mapping; demand paging for what is not in it",
+    about: "the frames and 2 MB pages of a live process, from a dump of its mapping; demand paging for pages that are \
+            not in it",
     keys: &[&FILE],
     build,
 };
 
 /// Where an object lies in the dump.
 struct ObjectInDump {
-    /// Which object: identifiers are used again.
+    /// Serial number of the object, since identifiers are reused.
     generation: u64,
-    /// What it is, as in the dump.
+    /// Its name in the dump.
     name: &'static str,
-    /// Its pages from this one on are there. `None`: nowhere.
+    /// First of its pages that has a place in the dump, and the place. `None`: it is not in the dump.
     piece: Option<(u64, VpnRange)>,
 }
 
@@ -119,8 +120,8 @@ impl Mapped {
         Some(at)
     }
 
-    /// Whether there are 2 MB leaves among these pages of the dump: for base pages alone the distance from a boundary
-    /// is nothing.
+    /// Whether there are 2 MB leaves among these pages of the dump: for base pages the distance from a boundary does
+    /// not matter.
     fn any_huge(&self, at: u64, pages: u64) -> bool {
         let first = self.dump.areas.partition_point(|area| area.end() <= at);
         let areas = self.dump.areas[first..].iter().take_while(|area| area.start < at + pages);

@@ -1,5 +1,5 @@
-//! Where a page goes: the policies that choose a frame for an object page that has none. A policy is one file here,
-//! after the contract in [`contract`], and one line in [`PLACEMENTS`].
+//! Placement: the policies that choose a frame for an object page that has none. A policy is one file here, after the
+//! contract in [`contract`], and one line in [`PLACEMENTS`].
 
 pub mod contract;
 mod demand;

@@ -18,7 +18,8 @@ const CLIP: Key = Key {
     name: "clip",
     default: "true",
     allowed: Allowed::Flag,
-    about: "reserve the part of a region that lies inside its object; false: only whole regions (T94-50, AMB-10, AMB-11)",
+    about: "reserve the part of a region that lies inside its object; false: only whole regions (T94-50, AMB-10, \
+            AMB-11)",
 };
 const PREFETCH: Key = Key {
     name: "prefetch",
@@ -94,7 +95,7 @@ impl Reservation {
         let prefetch = self.prefetch && kind == ObjectKind::Disk;
         for i in covered.into_iter().filter(|&i| i != offset) {
             let (page, pfn) = ((start + i128::from(i)) as u64, Pfn(base.0 + i));
-            // Remote files and memory are reserved without being read (AMB-23); what is being read is busy (AMB-24).
+            // Remote files and memory are reserved without being read (AMB-23); pages being read are busy (AMB-24).
             if prefetch {
                 memory.fill(request.object, page, pfn);
                 memory.counts.pages_prefetched += 1;

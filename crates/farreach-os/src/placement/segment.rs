@@ -1,5 +1,5 @@
-//! Direct segments (DS13-10 to DS13-26): which programs get them, and for which memory. `crate::segment` is the
-//! mechanism.
+//! The policy of direct segments (DS13-10 to DS13-26): the programs that get one, and the memory it covers.
+//! `crate::segment` is the mechanism.
 
 use super::contract::{FrameRequest, OnFork, Placement, PlacementKind, SegmentPolicy};
 use crate::memory::Memory;
@@ -16,13 +16,15 @@ const PROVISION: Key = Key {
     name: "provision",
     default: "eager",
     allowed: Allowed::OneOf(&["eager", "lazy"]),
-    about: "address space of the primary region: reserved ahead, holes included, or just what is mapped without a gap (DS13-11)",
+    about: "address space of the primary region: reserved ahead, holes included, or just what is mapped without a gap \
+            (DS13-11)",
 };
 const PRIMARY: Key = Key {
     name: "primary",
     default: "all",
     allowed: Allowed::OneOf(&["all", "heap", "large"]),
-    about: "what goes there: all private anonymous read-write memory but stacks, the heap, or regions of primary_min (DS13-12, AMB-60)",
+    about: "what goes there: all private anonymous read-write memory but stacks, the heap, or regions of primary_min \
+            (DS13-12, AMB-60)",
 };
 const MIN: Key = Key {
     name: "primary_min",
@@ -52,7 +54,8 @@ const FORK: Key = Key {
     name: "segment_fork",
     default: "revert",
     allowed: Allowed::OneOf(&["revert", "copy"]),
-    about: "fork of a process with a segment: back to pages until the child ends, or the child gets copies at once (AMB-64)",
+    about: "fork of a process with a segment: back to pages until the child ends, or the child gets copies at once \
+            (AMB-64)",
 };
 const LEND: Key = Key {
     name: "segment_lend",
@@ -64,7 +67,8 @@ const LEND: Key = Key {
 /// Registry entry.
 pub const SEGMENT: PlacementKind = PlacementKind {
     name: "segment",
-    about: "direct segments: one contiguous piece of memory for the largest piece of private anonymous memory of a process",
+    about: "direct segments: one contiguous piece of memory for the largest piece of private anonymous memory of a \
+            process",
     keys: &[&POOL, &PROVISION, &PRIMARY, &MIN, &PROGRAMS, &ADMIT, &MODE, &FORK, &LEND],
     build,
 };

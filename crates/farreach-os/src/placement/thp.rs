@@ -1,5 +1,5 @@
 //! Transparent huge pages (RMM15-26), after Linux: a fault in private anonymous memory brings in the largest enabled
-//! size that fits, and what began as base pages is collapsed in the background.
+//! size that fits, and base pages are collapsed in the background.
 
 use super::contract::{CollapsePolicy, FrameRequest, Placement, PlacementKind};
 use crate::memory::Memory;
@@ -47,7 +47,7 @@ const ALLOCATOR: Key = Key {
     name: "allocator",
     default: "buddy",
     allowed: Allowed::OneOf(&["fifo", "buddy", "colouring"]),
-    about: "who hands out frames: a list with free groups (T94), a Linux-like buddy allocator, or page colouring",
+    about: "the frame allocator: a list with free groups (T94), a Linux-like buddy allocator, or page colouring",
 };
 
 /// Registry entry.

@@ -62,7 +62,7 @@ fn build(params: &Params) -> Result<Box<dyn Placement>, String> {
 
 impl TwoSize {
     /// log2 of the base pages to allocate at a first touch (PS-6): both conditions. `free`: bytes that are free;
-    /// `None`: without end.
+    /// `None`: unlimited.
     fn size_for(&self, object: &Object, page_bytes: u64, free: Option<u64>) -> u32 {
         let large = page_bytes << self.order;
         let big_enough = object.pages() >= self.object_bytes.div_ceil(page_bytes) && self.kinds.contains(&object.kind);

@@ -13,11 +13,11 @@ const LEAST: u64 = 8;
 pub struct Census {
     /// Pages that were mapped then.
     pub pages: u64,
-    /// What was found.
+    /// The statistics.
     pub found: Contiguity,
 }
 
-/// How many of the lengths, largest first, it takes to hold `percent` of `pages`.
+/// The number of lengths, largest first, that add up to `percent` of `pages`.
 fn cover(descending: &[u64], pages: u64, percent: u64) -> Option<u64> {
     let mut sum = 0;
     let need = (u128::from(pages) * u128::from(percent)).div_ceil(100);
@@ -45,7 +45,7 @@ impl Census {
             last = Some((Vpn(first.0 + run.pages), run.attr));
         }
         ideal.sort_unstable_by(|a, b| b.cmp(a));
-        // Superpages that exist now, not all that ever did: many are split before others appear.
+        // Superpages that exist now, not all that were ever made: many are split before others are made.
         let everywhere = VpnRange { start: Vpn(0), pages: 1 << 52 };
         let (mut superpages, mut superpage_pages) = (0, 0);
         for run in table.runs_in(everywhere).iter().filter(|run| run.entry.order > 0) {

@@ -24,7 +24,7 @@ pub struct RangeUse {
 }
 
 impl RangeUse {
-    /// Adds what a TLB counted.
+    /// Adds the counts of a TLB.
     pub fn count(&mut self, tlb: &TlbCounts) {
         let ranges = &tlb.range;
         self.add(RangeUse {
@@ -42,7 +42,7 @@ impl RangeUse {
         self.evictions += more.evictions;
     }
 
-    /// What was counted since an earlier reading.
+    /// The difference to an earlier reading.
     pub fn since(&self, earlier: RangeUse) -> RangeUse {
         RangeUse {
             lookups: self.lookups - earlier.lookups,
@@ -62,7 +62,7 @@ impl RangeUse {
         u128::from(self.walks) * u128::from(than.lookups) * 16 < u128::from(than.walks) * u128::from(self.lookups) * 15
     }
 
-    /// One of the shares differs by more than an eighth of the lookups. In two windows of one load that is beyond
+    /// One of the shares differs by more than an eighth of the lookups. Two windows of one load do not differ so by
     /// chance.
     fn is_another_load(&self, than: &RangeUse) -> bool {
         let differ = |mine: u64, other: u64| {
@@ -116,8 +116,8 @@ impl Feedback {
         }
     }
 
-    /// More was counted while the process ran. `floor` is the lowest threshold it may have, at least what other rules
-    /// demand. Says whether the threshold changed.
+    /// Adds counts from a time when the process ran. `floor` is the lowest threshold that other rules allow it. Returns
+    /// whether the threshold changed.
     pub fn counted(&mut self, more: RangeUse, runs: &Runs, floor: u64) -> bool {
         self.window.add(more);
         if self.window.lookups < WINDOW {

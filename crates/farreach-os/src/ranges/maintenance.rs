@@ -1,4 +1,4 @@
-//! Keeping ranges while pages come, go and change (RMM15-20, RMM15-21).
+//! Maintenance of ranges while pages are mapped, unmapped and changed (RMM15-20, RMM15-21).
 
 use super::feedback::RangeUse;
 use super::policy::Cow;
@@ -26,7 +26,7 @@ impl Os {
         }
     }
 
-    /// Pages or superpages of a space are about to become fewer.
+    /// Before pages or superpages of a space become fewer.
     pub(crate) fn keep_census(&mut self, asid: Asid) {
         let space = &mut self.spaces[asid.0 as usize];
         if let Some(ranges) = &mut space.ranges {
@@ -109,7 +109,7 @@ impl Os {
         VpnRange::one(vpn)
     }
 
-    /// A space is about to lose all its pages: its census is kept.
+    /// Before a space loses all its pages: stores its census.
     pub(crate) fn ranges_end(&mut self, asid: Asid) {
         let space = &self.spaces[asid.0 as usize];
         if let Some(ranges) = &space.ranges {
@@ -120,8 +120,8 @@ impl Os {
         }
     }
 
-    /// Contiguity of the address space that had most pages, when it had most (RMM15-43, RMM15-44), and what ranges
-    /// cost.
+    /// Contiguity of the address space that had most pages, when it had most (RMM15-43, RMM15-44), and the costs of
+    /// ranges.
     pub fn contiguity(&self) -> Option<Contiguity> {
         self.ranges.as_ref()?;
         let live = self.spaces.iter().filter_map(|s| Some(s.ranges.as_ref()?.census(&s.table)));

@@ -2,9 +2,11 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 17 i .. 17 i + 17, i = 0..4 | range i, little endian: BASE 36 bits, LIMIT 36 bits, OFFSET 56 bits, attributes 8 bits; BASE = LIMIT: none |
+//! | 17 i .. 17 i + 17, i = 0..4 | range i; BASE = LIMIT: none |
 //! | 68 + 8 i .. 76 + 8 i, i = 0..5 | child i: physical address, 0 for none |
 //! | 108 .. 128 | not used |
+//!
+//! A range is 136 bits, little endian: BASE 36, LIMIT 36, OFFSET 56, attributes 8.
 
 use farreach_types::addr::{Pfn, Vpn};
 use farreach_types::translation::{Attr, Range};

@@ -1,4 +1,4 @@
-//! How ranges are kept: the keys and what they say.
+//! The policy of ranges: the keys and their values.
 
 use super::runs::Runs;
 use farreach_types::params::{Allowed, Key, Params};
@@ -26,33 +26,37 @@ const CAPACITY: Key = Key {
     name: "range_capacity",
     default: "0",
     allowed: Allowed::Int { min: 0, max: 1 << 20 },
-    about: "ranges a process may have: with more, its threshold doubles, far below it halves again; 0: as many as there are (F-4)",
+    about: "ranges a process may have: with more, its threshold doubles, far below it halves again; 0: as many as \
+            there are (F-4)",
 };
 /// F-4, with the hardware's counts.
 pub const FEEDBACK: Key = Key {
     name: "range_feedback",
     default: "false",
     allowed: Allowed::Flag,
-    about: "the threshold of a process follows what its range TLB misses and evicts (F-4); needs ranges and a range TLB",
+    about: "the threshold of a process follows what its range TLB misses and evicts (F-4); needs ranges and a range \
+            TLB",
 };
 const COW: Key = Key {
     name: "range_cow",
     default: "dissolve",
     allowed: Allowed::OneOf(&["dissolve", "split", "copy"]),
-    about: "a store to a copy-on-write page of a range: dissolve the range, split it, or copy all of it (RMM15-30, F-3)",
+    about: "a store to a copy-on-write page of a range: dissolve the range, split it, or copy all of it (RMM15-30, \
+            F-3)",
 };
-/// What is given up when memory is full.
+/// Frames to take back when memory is full.
 const RECLAIM: Key = Key {
     name: "reclaim_unused",
     default: "never",
     allowed: Allowed::OneOf(&["never", "dissolve", "split"]),
-    about: "when memory is full, free mapped pages that were never touched; their range dissolves or splits (F-7, RMM15-29)",
+    about: "when memory is full, free mapped pages that were never touched; their range dissolves or splits (F-7, \
+            RMM15-29)",
 };
 
 /// All keys of ranges.
 pub const KEYS: &[&Key] = &[&RANGES, &TABLE, &THRESHOLD, &CAPACITY, &FEEDBACK, &COW, &RECLAIM];
 
-/// What a store to a copy-on-write page of a range does.
+/// The effect of a store to a copy-on-write page of a range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cow {
     /// The range becomes pages, and the page stored to is copied.
@@ -63,7 +67,7 @@ pub enum Cow {
     Copy,
 }
 
-/// What happens to the range of a page that is taken back (RMM15-29): all of it goes, or it breaks and the rest stays
+/// The effect on the range of a page that is taken back (RMM15-29): it dissolves, or it splits and the rest stays
 /// (F-21).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reclaim {
@@ -86,7 +90,7 @@ impl Reclaim {
     }
 }
 
-/// How ranges are kept.
+/// The policy of ranges.
 #[derive(Clone, Debug)]
 pub struct Policy {
     /// The range table is a B-tree, otherwise a list.

@@ -25,7 +25,7 @@ pub struct Ranges {
     census: Census,
 }
 
-/// What keeping range tables cost.
+/// The costs of range tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
     /// Ranges written to a table.
@@ -87,19 +87,19 @@ impl Ranges {
         self.table.search(vpn)
     }
 
-    /// Where its nodes lie.
+    /// The addresses of the nodes it visits.
     pub fn path(&self, vpn: Vpn, into: &mut Vec<u64>) {
         self.table.path(vpn, into);
     }
 
-    /// The processor counted more while this process ran (F-4).
+    /// Adds the processor's counts from a time when this process ran (F-4).
     pub fn counted(&mut self, more: RangeUse) {
         if let Some(feedback) = &mut self.feedback {
             self.runs.changed |= feedback.counted(more, &self.runs, self.by_count);
         }
     }
 
-    /// Brings the table up to date. Returns the pages of ranges that shrank, split or went.
+    /// Brings the table up to date. Returns the pages of ranges that shrank, split or were removed.
     pub fn sync(&mut self, policy: &Policy, tally: &mut Tally) -> Vec<VpnRange> {
         self.runs.changed = false;
         self.version += 1;
@@ -158,8 +158,8 @@ impl Ranges {
         demoted
     }
 
-    /// Before pages go: takes the census if the space has more pages than ever before, by at least a sixty-fourth, so
-    /// that growing in small steps does not cost a census at each.
+    /// Before pages are unmapped: takes the census if the space has more pages than ever before, by at least a
+    /// sixty-fourth, so that growth in small steps does not cost a census at each.
     pub fn before_shrinking(&mut self, table: &PageTable) {
         if table.present() > self.census.pages + self.census.pages / 64 {
             self.census = Census::take(table, &self.runs);

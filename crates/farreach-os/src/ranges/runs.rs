@@ -45,11 +45,11 @@ impl Run {
 #[derive(Debug)]
 pub struct Runs {
     by_first: BTreeMap<Vpn, Run>,
-    /// Published runs that changed or went, as they were published.
+    /// Published runs that changed or were removed, as they were published.
     pub retired: Vec<Range>,
-    /// First pages of runs that are new or changed. Some may have gone since.
+    /// First pages of runs that are new or changed. Some may have been removed since.
     pub fresh: Vec<Vpn>,
-    /// Some run came or went.
+    /// Whether a run was added or removed.
     pub changed: bool,
     /// By log2 of their pages, the runs that may be ranges.
     lengths: [u64; 64],
@@ -125,7 +125,7 @@ impl Runs {
         self.add(first, run);
     }
 
-    /// Pages are unmapped or change: takes them out of their runs. The remaining parts are runs of their own, and
+    /// Pages are unmapped or change: removes them from their runs. The remaining parts are runs of their own, and
     /// ranges if they are long enough (AMB-87).
     pub fn remove(&mut self, pages: VpnRange) {
         if pages.pages == 0 {

@@ -8,7 +8,7 @@ use farreach_types::translation::{Range, RangeWalk};
 pub trait RangeTable: Send {
     /// Adds a range that overlaps none.
     fn insert(&mut self, range: Range);
-    /// Takes out the range that begins at this page.
+    /// Removes the range that begins at this page.
     fn remove(&mut self, first: Vpn) -> Option<Range>;
     /// The walker (RMM15-9).
     fn search(&self, vpn: Vpn) -> RangeWalk;

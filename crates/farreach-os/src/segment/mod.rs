@@ -14,9 +14,9 @@
 //! Each process can have a segment, with registers of its own, and segments are resized. The paper's prototype does
 //! neither (DS13-23).
 //!
-//! Hardware is told in the order of DS13-20 to DS13-22. When pages enter: data is copied, then `Segment`, then `Stale`
-//! for the pages. The old frames become free only when the event ends (AMB-67). When pages leave: their entries exist
-//! before `Segment`.
+//! Changes are reported to hardware in the order of DS13-20 to DS13-22. When pages enter: data is copied, then
+//! `Segment`, then `Stale` for the pages. The old frames become free only when the event ends (AMB-67). When pages
+//! leave: their entries exist before `Segment`.
 
 mod resize;
 mod spans;
@@ -43,7 +43,7 @@ impl Os {
         self.spaces.get(asid.0 as usize)?.segment
     }
 
-    /// What direct segments did, if this system makes any.
+    /// Counts of direct segments, if this system makes any.
     pub fn segment_use(&self) -> Option<SegmentUse> {
         self.placement.segment_policy()?;
         let unused = self.memory.pool.claimed() - self.segments.pages;

@@ -1,4 +1,4 @@
-//! Which memory of a process may lie in a direct segment (DS13-10 to DS13-14).
+//! The memory of a process that may lie in a direct segment (DS13-10 to DS13-14).
 
 use crate::labels::HEAP;
 use crate::os::Os;
@@ -11,9 +11,9 @@ use std::sync::Arc;
 /// A piece of address space that may be a primary region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Span {
-    /// Where.
+    /// Its pages.
     pub range: VpnRange,
-    /// Pages of its regions.
+    /// Number of pages in its regions.
     pub pages: u64,
     /// It begins with the heap, which grows upwards; other memory mostly grows downwards.
     pub heap: bool,

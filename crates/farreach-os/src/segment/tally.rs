@@ -1,8 +1,8 @@
-//! What direct segments did.
+//! Counts of direct segments.
 
 use farreach_types::counts::SegmentUse;
 
-/// What was counted.
+/// The counters.
 #[derive(Clone, Default)]
 pub(crate) struct SegmentTally {
     /// Marked entries of all page tables.

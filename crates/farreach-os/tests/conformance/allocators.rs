@@ -1,5 +1,5 @@
-//! Allocators by themselves: frames are handed out once, lie in memory and belong to nobody else, and what is free
-//! can be had.
+//! Allocators by themselves: frames are allocated once, lie in memory and are not pinned, and every free frame can be
+//! allocated.
 
 use super::need;
 use farreach_os::frames::{FrameAllocator, keys};
@@ -48,7 +48,7 @@ fn build(word: &str, memory: &str) -> Result<Box<dyn FrameAllocator>, String> {
     keys::build(&Params::resolve(&all, &given)?, 12, 3)
 }
 
-/// The frames in the order in which they were handed out.
+/// The frames in the order in which they were allocated.
 fn stream(word: &str, memory: &str, seed: u64) -> Result<Vec<u64>, String> {
     let mut a = build(word, memory)?;
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
@@ -92,9 +92,9 @@ fn stream(word: &str, memory: &str, seed: u64) -> Result<Vec<u64>, String> {
             }
         };
         for &frame in &taken {
-            need(out.insert(frame), || format!("step {n}: frame {frame:#x} was handed out twice"))?;
+            need(out.insert(frame), || format!("step {n}: frame {frame:#x} was allocated twice"))?;
             need(a.is_open(frame..frame + 1), || format!("step {n}: frame {frame:#x} belongs to others, or is none"))?;
-            need(!is_free(&*a, frame), || format!("step {n}: frame {frame:#x} was handed out and is free"))?;
+            need(!is_free(&*a, frame), || format!("step {n}: frame {frame:#x} was allocated and is free"))?;
         }
         given.extend(taken);
         counted(&*a, &out).map_err(|what| format!("step {n}: {what}"))?;
@@ -106,7 +106,7 @@ fn stream(word: &str, memory: &str, seed: u64) -> Result<Vec<u64>, String> {
     Ok(given)
 }
 
-/// An aligned group of which some frames are wanted: all of it was free.
+/// An aligned group of which some frames are taken: all of it was free.
 fn group(a: &mut dyn FrameAllocator, order: u32, which: u64, step: usize) -> Result<Vec<u64>, String> {
     let size = 1u64 << order;
     let covered: Vec<u64> = match which {

@@ -1,12 +1,12 @@
-//! Which configurations of the policies are tested: small memories, and every other value of every key of the policy.
+//! The tested configurations of the policies: small memories, and every other value of every key of the policy.
 
 use farreach_os::placement::PlacementKind;
 use farreach_os::{Os, keys};
 use farreach_types::params::{Allowed, Key, Params};
 use serde_json::{Map, Value as Json};
 
-/// Keys with which a policy can be at home in a few megabytes, if its defaults want more, or a file. Any policy may
-/// be left out here.
+/// Keys that adapt a policy to a few megabytes, if its defaults need more, or a file. Policies that need neither are
+/// not listed.
 const SMALL: &[(&str, &str)] = &[
     ("hugetlb", "huge_page=64K,pool=1M"),
     ("segment", "segment_memory=4M,primary_min=64K,admit_min=64K"),
@@ -15,7 +15,7 @@ const SMALL: &[(&str, &str)] = &[
     ("eager", "max_order=8"),
 ];
 
-/// What goes with every policy: memory that is full now and then, other allocators, promotion, ranges, compaction.
+/// Keys tested with every policy: memory that is sometimes full, other allocators, promotion, ranges, compaction.
 const SYSTEMS: &[&str] = &[
     "",
     "memory=1M",
@@ -28,12 +28,11 @@ const SYSTEMS: &[&str] = &[
     "page_size=16K,memory=4M",
 ];
 
-/// Keys of the whole system whose other values go with every policy.
+/// Keys of the whole system whose other values are tested with every policy.
 const OF_THE_SYSTEM: &[&str] =
     &["ranges", "range_cow", "range_table", "reclaim_unused", "compaction", "promotion", "demotion"];
 
-/// All configurations that the policy does not refuse. It must take its defaults, unless these name no file where it
-/// needs one.
+/// All configurations that the policy does not refuse. It must accept its defaults, unless it needs a file.
 pub fn of(kind: &PlacementKind) -> Vec<String> {
     let small = SMALL.iter().find(|(name, _)| *name == kind.name).map_or(String::new(), |(_, keys)| (*keys).into());
     let mut all = vec![String::new()];

@@ -5,9 +5,9 @@
 //! * A frame belongs to one page, unless it is shared by copy-on-write or as a page of one object.
 //! * Nothing is lost: frames are free, pinned, set aside, held back or in use; after all processes ended none is in
 //!   use.
-//! * Page tables and frames agree; superpages are aligned and whole; hardware hears of every translation that is no
-//!   longer true.
-//! * A full memory is an error that leaves everything as it was, and what is freed can be used again.
+//! * Page tables and frames agree; superpages are aligned and whole; every translation that becomes invalid is reported
+//!   to hardware.
+//! * A full memory is an error that leaves everything as it was, and freed memory can be used again.
 //! * Equal seeds give equal results (XC-4).
 
 mod allocators;
@@ -35,7 +35,7 @@ fn of(kind: &'static PlacementKind) -> Vec<Trial> {
     configurations::of(kind).into_iter().map(trial).collect()
 }
 
-/// Fails with a sentence.
+/// Fails with a message.
 fn need(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(what()) }
 }

@@ -1,5 +1,5 @@
-//! Random programs: processes that map, share, move, protect and drop memory, fork and end; and what each page of
-//! theirs is.
+//! Random programs: processes that map, share, move, protect and drop memory, fork and end; and the identity of each of
+//! their pages.
 
 use farreach_types::addr::Asid;
 use farreach_types::event::{Advice, Backing, End, Mapping, Op, Prot};
@@ -13,7 +13,7 @@ pub const PAGES: u64 = 2048;
 /// Processes at a time.
 const MOST: usize = 4;
 
-/// What a page is: which page of what, and how.
+/// The identity of a page: its object, page number and protection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Page {
     pub object: u64,
@@ -146,7 +146,7 @@ impl Program {
         for i in 0..new_n {
             let grown = || {
                 let page = last.page + 1 + i - n;
-                // Private memory that grows is memory of its own.
+                // Growth of private memory is a new object.
                 Page { page, object: if last.file || last.shared { last.object } else { fresh }, ..last }
             };
             let page = moved.get(i as usize).copied().unwrap_or_else(grown);

@@ -1,4 +1,4 @@
-//! What every policy is held to: random programs on it, and a look at everything now and then.
+//! The checks of every policy: random programs on it, with a check of the whole system at intervals.
 
 use super::configurations::build;
 use super::need;
@@ -13,10 +13,10 @@ const STREAMS: u64 = 2;
 const EVENTS: usize = 300;
 /// Touches after an event, at most.
 const TOUCHES: u64 = 24;
-/// Events between looks.
+/// Events between checks.
 const EVERY: usize = 12;
 
-/// What came of a stream.
+/// The outcome of a stream.
 type Outcome = (Vec<Option<Pte>>, OsCounts, MemoryUse);
 
 pub fn conform(placement: &str, keys: &str) -> Result<(), String> {
@@ -82,7 +82,7 @@ fn touches(program: &mut Program, system: &mut System, seen: &mut Vec<Option<Pte
     Ok(full)
 }
 
-/// Another process finds the memory that the others left.
+/// Another process uses the memory that the others freed.
 fn once_more(system: &mut System) -> Result<(), String> {
     let asid = Asid(1_000);
     system.apply(asid, &Op::Start { pid: 2, parent: None, program: "/bin/other".into() });

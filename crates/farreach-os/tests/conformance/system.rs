@@ -1,5 +1,4 @@
-//! An operating system under observation: hardware that remembers every translation it was given, and a look at all
-//! frames.
+//! An operating system under test: hardware that remembers every translation it was given, and checks of all frames.
 
 use super::need;
 use super::program::{FIRST, PAGES, Program};
@@ -15,9 +14,9 @@ const MARGIN: u64 = 512;
 
 pub struct System {
     pub os: Os,
-    /// Memory is rounded up to huge pages, so that pages are mapped that nobody asked for.
+    /// Whether memory is rounded up to huge pages, so that unrequested pages are mapped.
     pub rounds: bool,
-    /// What hardware knows; an order above 0 stands for an entry of the whole superpage.
+    /// The translations of the hardware; an order above 0 is an entry of the whole superpage.
     known: HashMap<(Asid, u64), Pte>,
     changes: Vec<Change>,
     most_resident: u64,
@@ -34,7 +33,7 @@ impl System {
         self.follow();
     }
 
-    /// A touch; what came of it is true for hardware from now on. `None`: memory is full, and the page is as it was.
+    /// A touch; hardware has its translation from now on. `None`: memory is full, and the page is unchanged.
     pub fn touch(&mut self, program: &Program, asid: Asid, vpn: u64, kind: Kind) -> Result<Option<Pte>, String> {
         let page = program.spaces[&asid][&vpn];
         let before = self.os.pte(asid, Vpn(vpn));
@@ -64,7 +63,7 @@ impl System {
         Ok(Some(pte))
     }
 
-    /// Hardware hears of the changes.
+    /// Reports the changes to the hardware.
     fn follow(&mut self) {
         let mut changes = std::mem::take(&mut self.changes);
         self.os.take_changes(&mut changes);
@@ -111,7 +110,7 @@ impl System {
         }
         for (pfn, owners) in owners.iter().filter(|(_, owners)| owners.len() > 1) {
             let page = |&(asid, vpn, _): &(Asid, u64, Pte)| program.spaces[&asid].get(&vpn);
-            // The rest of a huge page has no name but its place.
+            // The rest of a huge page is identified by its place only.
             let what = |owner: &(Asid, u64, Pte)| page(owner).map_or((u64::MAX, owner.1), |p| (p.object, p.page));
             let same = owners.iter().all(|owner| what(owner) == what(&owners[0]));
             need(same, || format!("frame {pfn:#x} belongs to several pages that are not one: {owners:?}"))?;
@@ -121,8 +120,8 @@ impl System {
                 format!("frame {pfn:#x} is shared, and one process may write it alone: {owners:?}")
             })?;
         }
-        // Files stay in memory by more than the pages that are mapped: what was read ahead, and what private copies
-        // were made of.
+        // More pages of files than the mapped ones stay in memory: those read ahead, and the originals of private
+        // copies.
         let private = program.spaces.values().flat_map(|space| space.values()).filter(|page| !page.file);
         let most = if program.shares || self.rounds { u64::MAX } else { private.count() as u64 };
         self.frames(owners.len() as u64, most)?;
@@ -143,8 +142,8 @@ impl System {
         })
     }
 
-    /// Where all frames are: as many as there are, and those with contents are those that page tables or objects
-    /// hold.
+    /// Checks the account of frames: the sum is the number of frames, and frames with contents are those that page
+    /// tables or objects hold.
     fn frames(&self, owned: u64, most: u64) -> Result<(), String> {
         let f = self.os.frames();
         if let (Some(total), Some(free)) = (f.total, f.free) {
@@ -168,7 +167,8 @@ impl System {
         })
     }
 
-    /// Hardware heard of everything: what it knows is still what the page table says, of superpages all of it.
+    /// Checks that every change was reported: the translations of the hardware agree with the page table, those of
+    /// superpages as a whole.
     fn known_is_true(&self) -> Result<(), String> {
         for (&(asid, vpn), known) in &self.known {
             let offset = Vpn(vpn).offset_in(known.order.into());
@@ -178,7 +178,8 @@ impl System {
                 let right = (known.pfn.0 - offset + i, known.attr);
                 need(now == Some(right), || {
                     format!(
-                        "{asid:?} {at:#x} was not reported: an entry of {known:?} for {vpn:#x} stands, and the page table has {now:x?}"
+                        "{asid:?} {at:#x} was not reported: an entry of {known:?} for {vpn:#x} stands, and the page \
+                         table has {now:x?}"
                     )
                 })?;
             }
@@ -197,7 +198,7 @@ impl System {
     }
 }
 
-/// What the system says of itself.
+/// The counters of the system.
 fn consistent(os: &Os) -> Result<(), String> {
     let said = catch_unwind(AssertUnwindSafe(|| os.check()));
     said.map_err(|why| {

@@ -57,11 +57,11 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
         section.charts.push(chart);
     }
     section.note(
-        "Sampled by references, not by time: the result of each machine has up to 257 samples, at the ends of equal slices of its lookups. The \
-         paper's figure, every 5 s for 25 min, has no curves in the text.",
+        "Sampled by references, not by time: the result of each machine has up to 257 samples, at the ends of equal \
+         slices of its lookups. The paper's figure, every 5 s for 25 min, has no curves in the text.",
     );
     section.note(
-        "Kernels ask for all memory at the start, and what they would read from files is there without a reference; contents come with the \
-         first touch, so the second curve is one of working sets, not of allocation.",
+        "Kernels ask for all memory at the start, and what they would read from files is there without a reference; \
+         contents come with the first touch, so the second curve is one of working sets, not of allocation.",
     );
 }

@@ -65,10 +65,13 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
         series: series.into(),
     });
     section.note(
-        "The paper's figure has no curves in the text; it says 0 to 83 % for 4 KB, 0 to 18 % for 1 GB pages, and about 0, flat, for a segment. \
-         Reach of the TLBs, unscaled: 2.25 MB in pages of 4 KB, 64 MB of 2 MB, 4 GB of 1 GB. The remainder of a footprint that fills no huge page \
-         has pages of 4 KB.",
+        "The paper's figure has no curves in the text; it says 0 to 83 % for 4 KB, 0 to 18 % for 1 GB pages, and about \
+         0, flat, for a segment. Reach of the TLBs, unscaled: 2.25 MB in pages of 4 KB, 64 MB of 2 MB, 4 GB of 1 GB. \
+         The remainder of a footprint that fills no huge page has pages of 4 KB.",
     );
-    section.note("First touches are walks as well: where a run is short beside its footprint they add to all that is shown for pages, most for 4 KB.");
+    section.note(
+        "First touches are walks as well: where a run is short beside its footprint they add to all that is shown for \
+         pages, most for 4 KB.",
+    );
     section.note(large::CYCLES);
 }

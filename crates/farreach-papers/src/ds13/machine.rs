@@ -66,8 +66,8 @@ pub(crate) fn tlbs(section: &mut Section, paper: &str, preset: &str) {
     }
     section.tables.push(table);
     section.note(format!(
-        "The processor, its clock and the operating system are not simulated: memory has as many frames as are used, demand paging is that of \
-         the placement `demand`, and no cache is simulated. Preset: {preset}."
+        "The processor, its clock and the operating system are not simulated: memory has as many frames as are used, \
+         demand paging is that of the placement `demand`, and no cache is simulated. Preset: {preset}."
     ));
     for record in paper.records().filter(|r| r.get(2).is_some_and(|doubt| !doubt.is_empty())) {
         section.note(format!("{}: {}.", record[0], record[2]));

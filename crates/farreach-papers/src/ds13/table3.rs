@@ -31,6 +31,9 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
         table.row(head, cells.map(Cell::from).into());
     }
     section.tables.push(table);
-    section.note("A sample is taken at each event of the process that maps, unmaps or protects memory, in pages of regions; the paper samples with time.");
+    section.note(
+        "A sample is taken at each event of the process that maps, unmaps or protects memory, in pages of regions; the \
+         paper samples with time.",
+    );
     section.note(large::SCALED);
 }

@@ -70,8 +70,8 @@ fn by_page_size(results: &Results, set: &Set, section: &mut Section) {
     section.note(large::SCALED);
     section.note(large::CYCLES);
     section.note(
-        "A huge page serves a region that holds a whole one. A program whose regions are smaller than 1 GB has none, and no number in that \
-         column: see ds13-fig5 for footprints that do.",
+        "A huge page serves a region that holds a whole one. A program whose regions are smaller than 1 GB has none, \
+         and no number in that column: see ds13-fig5 for footprints that do.",
     );
     paper.doubts().for_each(|d| section.note(d));
 }
@@ -101,7 +101,10 @@ fn figure(results: &Results, set: &Set, section: &mut Section) {
         },
         clip: Some(CLIP),
     });
-    section.note("The paper's figure has no numbers but those of Table 4 and a few in the text; bars above 35 % are cut, with their value, as there.");
+    section.note(
+        "The paper's figure has no numbers but those of Table 4 and a few in the text; bars above 35 % are cut, with \
+         their value, as there.",
+    );
     if let Some(worst) = programs.iter().filter_map(|p| time(results, &p.name, DS_SEGMENT)).reduce(f64::max) {
         section.note(format!(
             "The largest share with a direct segment is {}; the paper has less than 0.5 % everywhere.",

@@ -59,9 +59,9 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     }
     section.tables.push(table);
     section.note(
-        "The model multiplies the time of 4 KB pages by the share of misses outside the segment; its columns marked as model take the printed \
-         numbers of Tables 4 and 5. It understates what a segment brings: TLB entries and caches that become free for others are not counted. \
-         ds13-fig4 has the segment itself.",
+        "The model multiplies the time of 4 KB pages by the share of misses outside the segment; its columns marked as \
+         model take the printed numbers of Tables 4 and 5. It understates what a segment brings: TLB entries and \
+         caches that become free for others are not counted. ds13-fig4 has the segment itself.",
     );
     section.note(large::SCALED);
 }

@@ -78,5 +78,8 @@ fn section(results: &Results, _: &Set, section: &mut Section) {
     section.tables.push(compacting);
     let text = paper.records().find(|r| r[1] == "compaction").map_or("", |r| r[2].as_str());
     section.note(format!("The paper on compaction: {text}."));
-    section.note("The kernel is not traced, so that a segment for its direct map (DS13-43) has nothing to translate; the walks of two dimensions are those of hw::nested, and `guest` makes a machine walk so (ds13/4k:guest=walk).");
+    section.note(
+        "The kernel is not traced, so that a segment for its direct map (DS13-43) has nothing to translate; the walks \
+         of two dimensions are those of hw::nested, and `guest` makes a machine walk so (ds13/4k:guest=walk).",
+    );
 }

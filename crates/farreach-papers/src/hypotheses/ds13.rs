@@ -28,7 +28,8 @@ fn inflection(results: &Results, set: &Set, machine: &str) -> Option<(Option<u64
 pub(super) const CLAIMS: &[Hypothesis] = &[
     Hypothesis {
         id: "H-DS-1",
-        claim: "More than 99.9 % of the data TLB misses of big-memory programs are in the segment; of a database with many threads fewer",
+        claim: "More than 99.9 % of the data TLB misses of big-memory programs are in the segment; of a database with \
+                many threads fewer",
         studies: &["ds13-table5"],
         judge: |results, set| {
             let inside = |p: &Program| {
@@ -52,7 +53,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-DS-2",
-        claim: "With a segment less than 0.5 % of the time goes to data TLB misses, by the linear model and with the segment itself",
+        claim: "With a segment less than 0.5 % of the time goes to data TLB misses, by the linear model and with the \
+                segment itself",
         studies: &["ds13-fig4", "ds13-table5"],
         judge: |results, set| {
             tally(of_ds13(set), |p| {
@@ -66,7 +68,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-DS-3",
-        claim: "The cost of each page size sets in where the footprint passes the reach of its TLB; that of a segment stays flat, near 0",
+        claim: "The cost of each page size sets in where the footprint passes the reach of its TLB; that of a segment \
+                stays flat, near 0",
         studies: &["ds13-fig5"],
         judge: |results, set| {
             let mut words = Vec::new();
@@ -157,8 +160,9 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
         studies: &["ds13-by-hand"],
         judge: |_, _| {
             untestable(
-                "the laboratory has frames, not contents. The tests ca_26, ca_27 and ca_28 (tests/big_memory/segments.rs) compare after each of \
-                 many random events which frame every page has and which page wrote it, in both modes.",
+                "the laboratory has frames, not contents. The tests ca_26, ca_27 and ca_28 \
+                 (tests/big_memory/segments.rs) compare after each of many random events which frame every page has \
+                 and which page wrote it, in both modes.",
             )
         },
     },

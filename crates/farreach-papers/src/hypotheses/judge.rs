@@ -13,7 +13,7 @@ pub(super) struct Tally {
 }
 
 /// Asks `what` about each program. The answer is whether it holds, and the numbers. `None`: the program was not run for
-/// it, or the claim does not speak of it.
+/// it, or the claim is not about it.
 pub(super) fn tally<'a>(
     programs: impl Iterator<Item = &'a Program>,
     what: impl Fn(&Program) -> Option<(bool, String)>,
@@ -42,7 +42,8 @@ pub(super) fn tally_named<'a>(
     (named, tally(programs.filter(|p| !p.is_like(names)), what))
 }
 
-/// A claim about the programs that it names: their stand-ins decide by `rule`, and what the others show is said behind.
+/// A claim about the programs that it names: their stand-ins decide by `rule`; the result on the others is added to the
+/// text.
 pub(super) fn about_named((named, others): (Tally, Tally), rule: fn(Tally) -> Finding) -> Finding {
     let mut finding = rule(named);
     if !others.is_empty() {
@@ -66,7 +67,8 @@ impl Tally {
         self.yes.is_empty() && self.no.is_empty()
     }
 
-    /// On how many of how many programs, and on which not. `all`: also on which.
+    /// The text: on how many of how many programs the claim holds, and on which it does not. `all`: also on which it
+    /// does.
     pub fn said(&self, all: bool) -> String {
         let mut text =
             format!("on {} of {}", self.yes.len(), with_noun((self.yes.len() + self.no.len()) as u64, "program"));
@@ -88,12 +90,12 @@ impl Tally {
         }
     }
 
-    /// The claim speaks of all of them.
+    /// The claim is about all of them.
     pub fn all(self) -> Finding {
         self.judged(self.no.is_empty(), true)
     }
 
-    /// The claim speaks of most of them: more than half.
+    /// The claim is about most of them: more than half.
     pub fn most(self) -> Finding {
         self.judged(self.yes.len() > self.no.len(), false)
     }

@@ -32,7 +32,8 @@ fn growth(results: &Results, p: &Program, size: u64) -> Option<f64> {
 pub(super) const CLAIMS: &[Hypothesis] = &[
     Hypothesis {
         id: "H-PS-1",
-        claim: "Pages of 16 KB cut instruction TLB misses to a third or less even on the worst programs, for at most two thirds more memory",
+        claim: "Pages of 16 KB cut instruction TLB misses to a third or less even on the worst programs, for at most \
+                two thirds more memory",
         studies: &["ps-itlb", "ps-memory"],
         judge: |results, set| {
             with_code(results, set, |p| {
@@ -64,8 +65,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-PS-4",
-        claim: "Beyond 16 KB instruction TLB misses fall by less than a tenth of those at 4 KB, while the code of some programs more than \
-                doubles in memory",
+        claim: "Beyond 16 KB instruction TLB misses fall by less than a tenth of those at 4 KB, while the code of some \
+                programs more than doubles in memory",
         studies: &["ps-itlb", "ps-memory"],
         judge: |results, set| {
             with_code(results, set, |p| {
@@ -108,7 +109,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-PS-7",
-        claim: "Two sizes, 16 KB and 256 KB, miss no more often than 16 KB alone and take no more memory, on most programs",
+        claim: "Two sizes, 16 KB and 256 KB, miss no more often than 16 KB alone and take no more memory, on most \
+                programs",
         studies: &["ps-advice"],
         judge: |results, set| {
             tally(set.programs.iter(), |p| {

@@ -55,7 +55,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-RM-3",
-        claim: "A range TLB of 32 entries removes more than 99 % of the walks of most programs, and 97.9 % and more on average",
+        claim: "A range TLB of 32 entries removes more than 99 % of the walks of most programs, and 97.9 % and more on \
+                average",
         studies: &["rmm15-fig7"],
         judge: |results, set| {
             let programs: Vec<&Program> = set.large.iter().filter(|p| walks(results, p)).collect();
@@ -72,7 +73,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-RM-4",
-        claim: "Sixteen entries are too few for cactusADM, memcached, tigr and GUPS: more than 1 % of the walks are left",
+        claim: "Sixteen entries are too few for cactusADM, memcached, tigr and GUPS: more than 1 % of the walks are \
+                left",
         studies: &["rmm15-fig7"],
         judge: |results, set| {
             let late = ["cactusADM", "memcached", "tigr", "GUPS"];
@@ -86,13 +88,15 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-RM-5",
-        claim: "As many entries as ranges are needed: at random over 62 ranges 64 entries miss once for each, 32 at 48 %",
+        claim: "As many entries as ranges are needed: at random over 62 ranges 64 entries miss once for each, 32 at 48 \
+                %",
         studies: &["rmm15-by-hand"],
         judge: |results, _| judged(ROWS, results, &[SCATTERED]),
     },
     Hypothesis {
         id: "H-RM-6",
-        claim: "One range answers more than half on astar, omnetpp, canneal, streamcluster and graph500: the one used last does",
+        claim: "One range answers more than half on astar, omnetpp, canneal, streamcluster and graph500: the one used \
+                last does",
         studies: &["rmm15-options", "rmm15-fig7"],
         judge: |results, set| {
             let names = ["astar", "omnetpp", "canneal", "streamcluster", "graph500"];
@@ -108,7 +112,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-RM-7",
-        claim: "Eager paging has at most half as many ranges as demand paging with huge pages, and they cover at least as much",
+        claim: "Eager paging has at most half as many ranges as demand paging with huge pages, and they cover at least \
+                as much",
         studies: &["rmm15-table7"],
         judge: |results, set| {
             tally(set.large.iter(), |p| {
@@ -123,7 +128,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-RM-8",
-        claim: "Eager paging makes the mean range larger, on all programs; the median falls for most small programs and rises for big ones",
+        claim: "Eager paging makes the mean range larger, on all programs; the median falls for most small programs \
+                and rises for big ones",
         studies: &["rmm15-table7"],
         judge: |results, set| {
             let sizes = |p: &Program| {
@@ -145,7 +151,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-RM-9",
-        claim: "Memory grows by less than 10 % with eager paging on most of the small programs (7 of 10); much where allocators ask for too much",
+        claim: "Memory grows by less than 10 % with eager paging on most of the small programs (7 of 10); much where \
+                allocators ask for too much",
         studies: &["rmm15-table7"],
         judge: |results, set| {
             tally(small(set), |p| memory(results, &p.name).map(|m| (m < 10.0, format!("+{}", percent(m))))).most()
@@ -165,7 +172,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-RM-11",
-        claim: "On average walks cost most with 4 KB pages, then clustered TLB, huge pages, RMM; an ideal segment costs no less than RMM",
+        claim: "On average walks cost most with 4 KB pages, then clustered TLB, huge pages, RMM; an ideal segment \
+                costs no less than RMM",
         studies: &["rmm15-fig6"],
         judge: |results, set| {
             let names = ["4 KB", "clustered", "THP", "ideal segment", "RMM"];
@@ -221,7 +229,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-RM-14",
-        claim: "A clustered TLB halves the walks of small programs at least on average, not those of big-memory programs",
+        claim: "A clustered TLB halves the walks of small programs at least on average, not those of big-memory \
+                programs",
         studies: &["rmm15-fig6"],
         judge: |results, set| {
             let kept = |p: &Program| {
@@ -243,7 +252,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-RM-15",
-        claim: "Blocks of up to 2 GB instead of 4 MB cut the ranges of large requests by the ratio of what is asked for to 4 MB, in memory that was used",
+        claim: "Blocks of up to 2 GB instead of 4 MB cut the ranges of large requests by the ratio of what is asked \
+                for to 4 MB, in memory that was used",
         studies: &["rmm15-options", "rmm15-table7"],
         judge: |results, set| {
             tally(set.large.iter(), |p| {
@@ -263,7 +273,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-RM-16",
-        claim: "Free blocks by address, and remainders carved from larger blocks, reduce the number of ranges and never raise it",
+        claim: "Free blocks by address, and remainders carved from larger blocks, reduce the number of ranges and \
+                never raise it",
         studies: &["rmm15-options"],
         judge: |results, set| {
             tally(set.large.iter(), |p| {
@@ -283,7 +294,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-RM-17",
-        claim: "INVLPG of one page takes its range from the range TLB; the next access walks and fetches what is left of it",
+        claim: "INVLPG of one page takes its range from the range TLB; the next access walks and fetches what is left \
+                of it",
         studies: &["rmm15-by-hand"],
         judge: |results, _| judged(ROWS, results, &[PROTECT]),
     },
@@ -316,7 +328,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-RM-20",
-        claim: "Asked beside the second level, the range TLB leaves at most the walks that it leaves in the serial emulation",
+        claim: "Asked beside the second level, the range TLB leaves at most the walks that it leaves in the serial \
+                emulation",
         studies: &["rmm15-options"],
         judge: |results, set| {
             tally(set.large.iter(), |p| {

@@ -21,8 +21,8 @@ const KB: u64 = 1 << 10;
 pub(super) const CLAIMS: &[Hypothesis] = &[
     Hypothesis {
         id: "H-SV-1",
-        claim: "The overhead of software translation is comparable with that of a TLB (on average at most twice as much), and at most 0.1 cycles per \
-                instruction on every program",
+        claim: "The overhead of software translation is comparable with that of a TLB (on average at most twice as \
+                much), and at most 0.1 cycles per instruction on every program",
         studies: &["sv97-table3"],
         judge: |results, set| {
             let on = |machine| mean(programs(set).map(|p| overhead_of(results, p, machine)));
@@ -39,8 +39,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-SV-2",
-        claim: "Where a TLB misses and the caches hit, software translation pays nothing; where the caches miss and the TLB hits, only software \
-                pays; both have the same cache misses, within 5 %",
+        claim: "Where a TLB misses and the caches hit, software translation pays nothing; where the caches miss and \
+                the TLB hits, only software pays; both have the same cache misses, within 5 %",
         studies: &["sv97-table1"],
         judge: |results, set| {
             tally(programs(set), |p| {
@@ -64,7 +64,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-SV-3",
-        claim: "A TLB of 64 entries covers almost all cache misses: event 5 is at least ten times as frequent as event 6",
+        claim: "A TLB of 64 entries covers almost all cache misses: event 5 is at least ten times as frequent as event \
+                6",
         studies: &["sv97-table1"],
         judge: |results, set| {
             tally(programs(set), |p| {
@@ -77,7 +78,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-SV-4",
-        claim: "Twice the second level cuts the overhead of gcc about tenfold (5 to 20 times), that of vortex about twofold (1.5 to 3 times)",
+        claim: "Twice the second level cuts the overhead of gcc about tenfold (5 to 20 times), that of vortex about \
+                twofold (1.5 to 3 times)",
         studies: &["sv97-fig8"],
         judge: |results, set| {
             tally(programs(set).filter(|p| ["gcc", "vortex"].contains(&like(p))), |p| {
@@ -92,7 +94,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-SV-5",
-        claim: "A first level of 128 KB instead of 1 KB cuts the overhead about threefold (2 to 4.5 times), on most programs",
+        claim: "A first level of 128 KB instead of 1 KB cuts the overhead about threefold (2 to 4.5 times), on most \
+                programs",
         studies: &["sv97-fig8"],
         judge: |results, set| {
             tally(programs(set), |p| {
@@ -106,8 +109,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-SV-6",
-        claim: "The best line is neither the shortest nor the longest, one of which is the worst, for twice the overhead or more; in most caches of most \
-                programs",
+        claim: "The best line is neither the shortest nor the longest, one of which is the worst, for twice the \
+                overhead or more; in most caches of most programs",
         studies: &["sv97-fig8"],
         judge: |results, set| {
             tally(programs(set), |p| {
@@ -135,7 +138,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-SV-7",
-        claim: "Lines of 16 bytes are close to the worst: at least 80 % of the most overhead of any line, in the caches of Table 1",
+        claim: "Lines of 16 bytes are close to the worst: at least 80 % of the most overhead of any line, in the \
+                caches of Table 1",
         studies: &["sv97-fig8"],
         judge: |results, set| {
             tally(programs(set), |p| {
@@ -150,8 +154,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-SV-8",
-        claim: "Writing modified lines back adds as large a share of overhead as the share of misses that displace one (within a third), as the estimate of \
-                50 % supposes",
+        claim: "Writing modified lines back adds as large a share of overhead as the share of misses that displace one \
+                (within a third), as the estimate of 50 % supposes",
         studies: &["sv97-table3"],
         judge: |results, set| {
             tally(programs(set), |p| {
@@ -168,8 +172,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-SV-9",
-        claim: "At the rates of Mach, protection changes cost 0.019 to 0.164 cycles per instruction, at that of Ultrix 0.0001: also with the cost \
-                of a change that is measured (within a factor of two)",
+        claim: "At the rates of Mach, protection changes cost 0.019 to 0.164 cycles per instruction, at that of Ultrix \
+                0.0001: also with the cost of a change that is measured (within a factor of two)",
         studies: &["sv97-table5"],
         judge: |results, _| {
             let Some(each) = changes(results, SNAPSHOTS, SOFTVM).and_then(|c| c.each()) else {
@@ -184,7 +188,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             let right = by_formula.iter().zip([0.019, 0.164]).all(|(x, printed)| (x - printed).abs() < 0.001)
                 && by_measure.iter().zip(by_formula).all(|(x, y)| near(*x, y));
             let text = format!(
-                "formula {} cycles a change, {} to {}; measured on {SNAPSHOTS} {each:.0} cycles, {} to {}; a thousandth of the rate {}.",
+                "formula {} cycles a change, {} to {}; measured on {SNAPSHOTS} {each:.0} cycles, {} to {}; a \
+                 thousandth of the rate {}.",
                 ProtectionSweep::SV97.cycles(),
                 cpi(by_formula[0]),
                 cpi(by_formula[1]),
@@ -197,7 +202,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-SV-10",
-        claim: "A sweep costs more for larger pages and less with longer lines; leaving raises to traps removes most of their cost",
+        claim: "A sweep costs more for larger pages and less with longer lines; leaving raises to traps removes most \
+                of their cost",
         studies: &["sv97-table5"],
         judge: sweeps,
     },
@@ -275,8 +281,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-SV-15",
-        claim: "Second levels of 128 KB or more make a machine without TLB practical (at most twice the overhead of a TLB); below, overhead grows \
-                quickly (at least half as much again at 64 KB), on most programs",
+        claim: "Second levels of 128 KB or more make a machine without TLB practical (at most twice the overhead of a \
+                TLB); below, overhead grows quickly (at least half as much again at 64 KB), on most programs",
         studies: &["sv97-fig8"],
         judge: |results, set| {
             tally(programs(set), |p| {
@@ -294,8 +300,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-SV-16",
-        claim: "With write-backs software translation costs about what Ultrix' TLB handling costs (within a factor of two), and a half to a sixth of \
-                that of OSF/1 and Mach, as quoted",
+        claim: "With write-backs software translation costs about what Ultrix' TLB handling costs (within a factor of \
+                two), and a half to a sixth of that of OSF/1 and Mach, as quoted",
         studies: &["sv97-table2"],
         judge: |results, set| {
             let cost = mean(programs(set).map(|p| with_write_backs(results.machine(&p.name, SOFTVM)?)));
@@ -350,8 +356,8 @@ fn sweeps(results: &Results, _: &Set) -> Finding {
     let lowered = eager.cycles * (eager.pages - raised) as f64 / eager.pages as f64;
     let left = (raised_lazily.cycles - lowered).max(0.0) / (eager.cycles - lowered);
     let text = format!(
-        "on {SNAPSHOTS} {} cycles a change with lines of {:?}; {raised} of {} changes are raises, left to traps they cost {} of their sweeps. Pages of 4K \
-         only: that larger ones cost more is the formula's word.",
+        "on {SNAPSHOTS} {} cycles a change with lines of {:?}; {raised} of {} changes are raises, left to traps they \
+         cost {} of their sweeps. Pages of 4K only: that larger ones cost more is the formula's word.",
         by_line.iter().map(|x| format!("{x:.0}")).collect::<Vec<_>>().join(", "),
         table5::LINES,
         eager.pages,

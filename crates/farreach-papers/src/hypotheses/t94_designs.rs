@@ -14,7 +14,8 @@ use farreach_types::papers::{Finding, Program, Verdict};
 pub(super) const CLAIMS: &[Hypothesis] = &[
     Hypothesis {
         id: "H-T94-3",
-        claim: "Superpages cut misses to a tenth or less on programs of arrays and heaps (nasa7, compress, wave5, mp3d, spice)",
+        claim: "Superpages cut misses to a tenth or less on programs of arrays and heaps (nasa7, compress, wave5, \
+                mp3d, spice)",
         studies: &["t94-table6"],
         judge: |results, set| {
             let those = ["nasa7", "compress", "wave5", "mp3d", "spice"];
@@ -27,7 +28,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-T94-4",
-        claim: "Programs with sparse references gain little from superpages (fftpde 99.3 %, pthor 95.6 % of the misses remain)",
+        claim: "Programs with sparse references gain little from superpages (fftpde 99.3 %, pthor 95.6 % of the misses \
+                remain)",
         studies: &["t94-table6"],
         judge: |results, set| {
             tally(set.standing_for(&["fftpde", "pthor"]), |p| {
@@ -45,8 +47,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-T94-7",
-        claim: "With page reservation, complete subblocks are only a little better than partial ones: at most 8.1 points of the \
-                single-page-size misses (ML)",
+        claim: "With page reservation, complete subblocks are only a little better than partial ones: at most 8.1 \
+                points of the single-page-size misses (ML)",
         studies: &["t94-table6"],
         judge: |results, set| {
             tally(set.programs.iter(), |p| {
@@ -59,20 +61,22 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-T94-10",
-        claim: "64 partial-subblock entries miss less than 256 single-page-size entries in 4 ways on most programs (9 of 10)",
+        claim: "64 partial-subblock entries miss less than 256 single-page-size entries in 4 ways on most programs (9 \
+                of 10)",
         studies: &["t94-table6"],
         judge: |results, set| compare(results, set, PARTIAL, SET_ASSOCIATIVE, |a, b| a < b).most(),
     },
     Hypothesis {
         id: "H-T94-11",
-        claim: "64 partial-subblock entries often miss less than 256 fully associative single-page-size entries (6 of 10)",
+        claim: "64 partial-subblock entries often miss less than 256 fully associative single-page-size entries (6 of \
+                10)",
         studies: &["t94-table6", "t94-table9"],
         judge: |results, set| compare(results, set, PARTIAL, &sized(SINGLE, 256), |a, b| a < b).most(),
     },
     Hypothesis {
         id: "H-T94-12",
-        claim: "256 entries in 4 ways with random replacement can miss less than 256 fully associative ones with used bits \
-                (nasa7, pthor)",
+        claim: "256 entries in 4 ways with random replacement can miss less than 256 fully associative ones with used \
+                bits (nasa7, pthor)",
         studies: &["t94-table6", "t94-table9"],
         judge: |results, set| {
             let fully = sized(SINGLE, 256);
@@ -82,8 +86,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-T94-6",
-        claim: "Where partial subblocks miss more often than superpages, preloading the pages that share the entry makes them miss no \
-                more often",
+        claim: "Where partial subblocks miss more often than superpages, preloading the pages that share the entry \
+                makes them miss no more often",
         studies: &["t94-preload"],
         judge: |results, set| {
             tally(set.programs.iter(), |p| {
@@ -97,7 +101,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-T94-20",
-        claim: "At equal area complete subblocks of factor 2 always miss less than single pages, those of factor 4 often",
+        claim: "At equal area complete subblocks of factor 2 always miss less than single pages, those of factor 4 \
+                often",
         studies: &["t94-table10"],
         judge: |results, set| {
             // The first of the three has single pages, the others factors 2 and 4.
@@ -113,8 +118,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-T94-21",
-        claim: "For the misses of 64 superpage entries, single pages need more area than superpages, partial subblocks less except on \
-                wave5 and mp3d, and always less than complete subblocks",
+        claim: "For the misses of 64 superpage entries, single pages need more area than superpages, partial subblocks \
+                less except on wave5 and mp3d, and always less than complete subblocks",
         studies: &["t94-table7"],
         judge: |results, set| {
             tally(set.programs.iter(), |p| {
@@ -136,8 +141,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-T94-22",
-        claim: "At equal entries complete, partial, superpage, single in this order; at equal misses the order of areas is partial, \
-                superpage, complete, single",
+        claim: "At equal entries complete, partial, superpage, single in this order; at equal misses the order of \
+                areas is partial, superpage, complete, single",
         studies: &["t94-table8"],
         judge: |results, set| {
             let [single, superpage, partial, complete] = [SINGLE, SUPERPAGE, PARTIAL, COMPLETE]
@@ -148,8 +153,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
             let entries = c.0 <= p.0 && p.0 <= s.0 && s.0 < n.0;
             let area = p.1 <= s.1 && s.1 <= c.1 && c.1 < n.1;
             let text = format!(
-                "misses in percent of single, geometric mean: complete {:.2}, partial {:.2}, superpage {:.2}; area: partial {:.2}, \
-                 superpage 1.00, complete {:.2}, single {:.2}.",
+                "misses in percent of single, geometric mean: complete {:.2}, partial {:.2}, superpage {:.2}; area: \
+                 partial {:.2}, superpage 1.00, complete {:.2}, single {:.2}.",
                 c.0, p.0, s.0, p.1, c.1, n.1
             );
             if entries && area { holds(text) } else { fails(text) }
@@ -157,7 +162,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-T94-31",
-        claim: "Where superpages or subblocks cut misses a hundredfold, less than 1 % of user time is spent on the misses left",
+        claim: "Where superpages or subblocks cut misses a hundredfold, less than 1 % of user time is spent on the \
+                misses left",
         studies: &["t94-table6"],
         judge: |results, set| {
             tally(set.programs.iter(), |p| {
@@ -185,7 +191,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-T94-33",
-        claim: "Complete and partial subblocks in 4 ways miss about as often as fully associative ones (at most twice as often)",
+        claim: "Complete and partial subblocks in 4 ways miss about as often as fully associative ones (at most twice \
+                as often)",
         studies: &["t94-mechanisms"],
         judge: |results, set| {
             tally(set.programs.iter(), |p| {

@@ -1,4 +1,4 @@
-//! Claims of T94 about what the operating system does: support, reservation, thresholds, memory.
+//! Claims of T94 about the operating system: support, reservation, thresholds, memory.
 
 use super::hypothesis::Hypothesis;
 use super::judge::tally;
@@ -15,7 +15,8 @@ use farreach_types::papers::Verdict;
 pub(super) const CLAIMS: &[Hypothesis] = &[
     Hypothesis {
         id: "H-T94-1",
-        claim: "A superpage TLB without support by the operating system misses exactly as often as a single-page-size TLB",
+        claim: "A superpage TLB without support by the operating system misses exactly as often as a single-page-size \
+                TLB",
         studies: &["t94-table1"],
         judge: |results, set| {
             tally(set.programs.iter(), |p| {
@@ -28,8 +29,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-T94-2",
-        claim: "Superpages for mapped files help programs like compilers (gcc: at most half of the misses remain), superpages for heaps \
-                those whose data is in the heap (mp3d: files nothing, heaps at least half)",
+        claim: "Superpages for mapped files help programs like compilers (gcc: at most half of the misses remain), \
+                superpages for heaps those whose data is in the heap (mp3d: files nothing, heaps at least half)",
         studies: &["t94-table1"],
         judge: |results, set| {
             tally(set.standing_for(&["gcc", "mp3d"]), |p| {
@@ -43,7 +44,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-T94-8",
-        claim: "Without page reservation partial subblocks fall back toward single pages; complete ones do not depend on it",
+        claim: "Without page reservation partial subblocks fall back toward single pages; complete ones do not depend \
+                on it",
         studies: &["t94-mechanisms"],
         judge: |results, set| {
             tally(set.programs.iter(), |p| {
@@ -91,8 +93,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-T94-16",
-        claim: "Misses of the compress program rise from 32 KB to 64 KB superpages, because half-used regions stay below the threshold; \
-                partial subblocks show no such bump",
+        claim: "Misses of the compress program rise from 32 KB to 64 KB superpages, because half-used regions stay \
+                below the threshold; partial subblocks show no such bump",
         studies: &["t94-fig4", "t94-fig5", "t94-by-hand"],
         judge: |results, set| {
             let by_hand = judged(ROWS, results, &[micro::ANOMALY]);
@@ -160,7 +162,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-T94-25",
-        claim: "As memory shrinks, the share of pages in their reserved frames goes smoothly from all toward chance (1 in 16)",
+        claim: "As memory shrinks, the share of pages in their reserved frames goes smoothly from all toward chance (1 \
+                in 16)",
         studies: &["t94-pressure"],
         judge: |results, set| {
             tally(set.programs.iter(), |p| {
@@ -178,7 +181,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-T94-26",
-        claim: "Fragmented memory takes partial subblocks and superpages back to the misses of single pages, and never beyond",
+        claim: "Fragmented memory takes partial subblocks and superpages back to the misses of single pages, and never \
+                beyond",
         studies: &["t94-fragmentation"],
         judge: |results, set| {
             tally(set.programs.iter(), |p| {
@@ -213,8 +217,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-T94-28",
-        claim: "With a hole, an unaligned start or a page of other attributes, superpages need an entry per page, partial subblocks one \
-                or two per region",
+        claim: "With a hole, an unaligned start or a page of other attributes, superpages need an entry per page, \
+                partial subblocks one or two per region",
         studies: &["t94-by-hand"],
         judge: |results, _| judged(ROWS, results, &[micro::HOLE, micro::UNALIGNED, micro::ATTRIBUTE]),
     },
@@ -226,7 +230,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-T94-30",
-        claim: "Promotion at 50 % populates pages that are never referenced: in half-used regions of a file, half of the region",
+        claim: "Promotion at 50 % populates pages that are never referenced: in half-used regions of a file, half of \
+                the region",
         studies: &["t94-by-hand"],
         judge: |results, _| judged(ROWS, results, &[micro::HALF_FILE]),
     },

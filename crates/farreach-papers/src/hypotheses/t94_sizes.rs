@@ -17,8 +17,8 @@ fn by_factor(results: &Results, p: &Program) -> Option<Vec<u64>> {
 pub(super) const CLAIMS: &[Hypothesis] = &[
     Hypothesis {
         id: "H-T94-13",
-        claim: "Misses never grow with the number of entries, and superpages and partial subblocks never miss more often than \
-                single pages with as many entries",
+        claim: "Misses never grow with the number of entries, and superpages and partial subblocks never miss more \
+                often than single pages with as many entries",
         studies: &["t94-table9"],
         judge: |results, set| {
             tally(set.programs.iter(), |p| {
@@ -50,8 +50,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-T94-14",
-        claim: "Which of partial subblocks and superpages misses less can depend on the number of entries (coral, fftpde, wave5, nasa7, \
-                compress, gcc)",
+        claim: "Which of partial subblocks and superpages misses less can depend on the number of entries (coral, \
+                fftpde, wave5, nasa7, compress, gcc)",
         studies: &["t94-table9"],
         judge: |results, set| {
             let named = ["coral", "fftpde", "wave5", "nasa7", "compress", "gcc"];
@@ -104,7 +104,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-T94-19",
-        claim: "Of the doublings of the factor, that from 8 to 16 gains most, on most programs; fftpde gains at 16 only",
+        claim: "Of the doublings of the factor, that from 8 to 16 gains most, on most programs; fftpde gains at 16 \
+                only",
         studies: &["t94-fig5"],
         judge: |results, set| {
             let most = tally(set.programs.iter(), |p| {

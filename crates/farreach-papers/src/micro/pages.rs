@@ -1,4 +1,4 @@
-//! How programs made by hand are written down: pages that are mapped, loaded from and stored to.
+//! A builder of programs made by hand: pages that are mapped, loaded from and stored to.
 
 use farreach_types::addr::{Asid, BASE_SHIFT};
 use farreach_types::error::Result;

@@ -142,8 +142,8 @@ fn advice(results: &Results, set: &Set, section: &mut Section) {
     }
     section.tables = vec![table, texts];
     section.note(format!(
-        "16K and 256K is {TWO_SIZES}: base pages of 16 KB, and pages of 256 KB in objects of data of at least that size. 16K and 256K \
-         alone are {SMALL} and {LARGE}, 4 KB is {BASE}; all have the same TLBs."
+        "16K and 256K is {TWO_SIZES}: base pages of 16 KB, and pages of 256 KB in objects of data of at least that \
+         size. 16K and 256K alone are {SMALL} and {LARGE}, 4 KB is {BASE}; all have the same TLBs."
     ));
 }
 

@@ -89,9 +89,10 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
         clip: Some(60.0),
     });
     section.note(
-        "The ideal segment has all regions that lived with one size for more than 80 % of the run, wherever they lie; that of DS13 is one piece of \
-         address space. Clustered, both segments and RMM are walks counted here at the price of a walk with 4 KB pages (Table 6). The paper's figure has no numbers but \
-         those in its text. 1 GB pages only where a region holds one.",
+        "The ideal segment has all regions that lived with one size for more than 80 % of the run, wherever they lie; \
+         that of DS13 is one piece of address space. Clustered, both segments and RMM are walks counted here at the \
+         price of a walk with 4 KB pages (Table 6). The paper's figure has no numbers but those in its text. 1 GB \
+         pages only where a region holds one.",
     );
     section.note(large::CYCLES);
     section.note(large::SCALED);

@@ -90,10 +90,17 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
         section.charts.push(chart);
     }
     section.note(
-        "The paper's figure has no curves in the text; it says that 32 entries remove 97.9 % of the walks on average, that cactusADM, memcached, \
-         tigr and GUPS need more than 16, and that one entry removes more than half on astar, omnetpp, canneal, streamcluster and graph500.",
+        "The paper's figure has no curves in the text; it says that 32 entries remove 97.9 % of the walks on average, \
+         that cactusADM, memcached, tigr and GUPS need more than 16, and that one entry removes more than half on \
+         astar, omnetpp, canneal, streamcluster and graph500.",
     );
-    section.note("Programs and order of the aged runs are those of rmm15-table7; the walks of the last program are those of all less those of the two before it.");
-    section.note("On fresh memory adjacent blocks are given out in order, so that they join: ranges are then as many as arrays and their remainders.");
+    section.note(
+        "Programs and order of the aged runs are those of rmm15-table7; the walks of the last program are those of all \
+         less those of the two before it.",
+    );
+    section.note(
+        "On fresh memory adjacent blocks are given out in order, so that they join: ranges are then as many as arrays \
+         and their remainders.",
+    );
     section.note(large::SCALED);
 }

@@ -100,7 +100,10 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
         }
     }
     section.tables.push(blocks);
-    section.note("By address: free blocks are taken from the lowest address on (RMM15-27a). Carved: the remainder of a request comes from one larger block (RMM15-27b).");
+    section.note(
+        "By address: free blocks are taken from the lowest address on (RMM15-27a). Carved: the remainder of a request \
+         comes from one larger block (RMM15-27b).",
+    );
 }
 
 /// Lookups of the range TLB that the range used last answers, in percent.

@@ -79,7 +79,10 @@ fn approaches(_: &Results, _: &Set, section: &mut Section) {
         table.row(row, cells);
     }
     section.tables.push(table);
-    section.note("The paper's N entries of redundant memory mappings are 32 in its default machine and here. The marks of the printed table are symbols of a font.");
+    section.note(
+        "The paper's N entries of redundant memory mappings are 32 in its default machine and here. The marks of the \
+         printed table are symbols of a font.",
+    );
 }
 
 /// Layer of Table 3: where it is here, for paging and for ranges.

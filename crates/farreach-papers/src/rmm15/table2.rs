@@ -63,12 +63,15 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     }
     section.tables.push(table);
     section.note(
-        "Entries are those of the page table. Ideal ranges are runs of mapped pages with equal permission, whatever frames they have. Both in the \
-         address space and at the moment with most pages, under transparent huge pages. All are counted, also those below 8 pages, as in the printed table; Table 7 counts ranges of 8 pages and more.",
+        "Entries are those of the page table. Ideal ranges are runs of mapped pages with equal permission, whatever \
+         frames they have. Both in the address space and at the moment with most pages, under transparent huge pages. \
+         All are counted, also those below 8 pages, as in the printed table; Table 7 counts ranges of 8 pages and \
+         more.",
     );
     section.note(
-        "A kernel has a handful of mappings: text, heap, stack, one for each large array, most of them side by side. A linked program adds some \
-         fifty for its libraries, which is what the printed column has where memory is otherwise in one piece.",
+        "A kernel has a handful of mappings: text, heap, stack, one for each large array, most of them side by side. A \
+         linked program adds some fifty for its libraries, which is what the printed column has where memory is \
+         otherwise in one piece.",
     );
     section.note(large::SCALED);
 }

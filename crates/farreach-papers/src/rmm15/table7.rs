@@ -27,7 +27,7 @@ pub(crate) const STUDY: Study = Study {
 const BLOCKS: u64 = 32;
 
 /// Orders of a buddy allocator whose largest block has the same ratio to the memory of this program as 2 GB have to
-/// that of the paper's big-memory programs. At least the stock number minus two (1 MB).
+/// that of the paper's big-memory programs. At least the order of 1 MB.
 pub(crate) fn scaled_orders(results: &Results, program: &str) -> Option<u64> {
     let pages = contiguity(results, program, RMM_OFF)?.mapped_pages;
     Some((pages / BLOCKS).max(1).ilog2().clamp(8, 19) as u64 + 1)
@@ -140,13 +140,15 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     }
     section.tables.push(scaled);
     section.note(
-        "Ranges of 8 pages and more, of the address space that had most pages, when it had most. Time is the run with 4 KB pages and the work of \
-         the operating system, at stated prices (2000 cycles for a fault, 1024 to fill a page with zeros): no data cache is simulated, so the \
-         effects of physical placement on cache sets, which the paper names for GemsFDTD, cannot show.",
+        "Ranges of 8 pages and more, of the address space that had most pages, when it had most. Time is the run with \
+         4 KB pages and the work of the operating system, at stated prices (2000 cycles for a fault, 1024 to fill a \
+         page with zeros): no data cache is simulated, so the effects of physical placement on cache sets, which the \
+         paper names for GemsFDTD, cannot show.",
     );
     section.note(
-        "The paper's memory had been used by programs one after the other, with blocks of at most 2 GB, a thirtieth of its big programs. The last \
-         table scales the largest block by footprint (a thirty-second of it, at least 1 MB) and runs programs after two others on the same memory.",
+        "The paper's memory had been used by programs one after the other, with blocks of at most 2 GB, a thirtieth of \
+         its big programs. The last table scales the largest block by footprint (a thirty-second of it, at least 1 MB) \
+         and runs programs after two others on the same memory.",
     );
     section.note(large::SCALED);
     paper.doubts().for_each(|d| section.note(d));

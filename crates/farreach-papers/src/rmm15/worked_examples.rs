@@ -15,10 +15,11 @@ pub(crate) const STUDY: Study = Study {
     section: |results, _, section| {
         section.tables.push(table(ROWS, results));
         section.note(
-            "62 ranges at random: a range TLB of 64 entries misses once for each; one of 32 with LRU misses for the 30 of 62 that it does not hold, \
-             48.4 %. A page of 64 becomes read-only between two rounds, with four entries in the first level and no second one: the range goes \
-             from the range TLB as a whole; five pages before it are too few for a range and are walked for, as the page itself is, and one walk \
-             brings the range of the 58 behind it.",
+            "62 ranges at random: a range TLB of 64 entries misses once for each; one of 32 with LRU misses for the 30 \
+             of 62 that it does not hold, 48.4 %. A page of 64 becomes read-only between two rounds, with four entries \
+             in the first level and no second one: the range goes from the range TLB as a whole; five pages before it \
+             are too few for a range and are walked for, as the page itself is, and one walk brings the range of the \
+             58 behind it.",
         );
     },
 };

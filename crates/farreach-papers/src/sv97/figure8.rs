@@ -69,12 +69,13 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     }
     section.tables.push(sizes);
     section.note(
-        "The printed curves are lost; of them the text says: gcc about ten times less when the second level doubles, vortex two times; three times \
-         less from 1 KB to 128 KB of first level; line size worth two times or more, the shortest and the longest line worst; best points \
-         below 0.01. The paper ran 10^9 references of each.",
+        "The printed curves are lost; of them the text says: gcc about ten times less when the second level doubles, \
+         vortex two times; three times less from 1 KB to 128 KB of first level; line size worth two times or more, the \
+         shortest and the longest line worst; best points below 0.01. The paper ran 10^9 references of each.",
     );
     section.note(
-        "Direct-mapped at both levels, lines of equal size, both sides alike. All machines of a program run in one pass.",
+        "Direct-mapped at both levels, lines of equal size, both sides alike. All machines of a program run in one \
+         pass.",
     );
     section.note(SUBSTITUTES);
 }

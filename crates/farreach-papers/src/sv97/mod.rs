@@ -76,7 +76,7 @@ fn sum(machine: &MachineResult, which: impl Fn(&OverheadRow) -> bool) -> Option<
     rows.map(|row| row.cpi).try_fold(0.0, |sum, cpi| Some(sum + cpi?))
 }
 
-/// Overhead as in the paper's Tables 3 and 4, in cycles per instruction: what misses cost.
+/// Overhead as in the paper's Tables 3 and 4, in cycles per instruction: the cost of misses.
 pub(super) fn overhead(machine: &MachineResult) -> Option<f64> {
     sum(machine, |row| row.of_misses)
 }
@@ -86,7 +86,7 @@ pub(super) fn overhead_of(results: &Results, program: &Program, machine: &str) -
     overhead(results.machine(&program.name, machine)?)
 }
 
-/// What writing modified lines back costs besides, in cycles per instruction (SV97-20).
+/// The additional cost of writing modified lines back, in cycles per instruction (SV97-20).
 pub(super) fn write_backs(machine: &MachineResult) -> Option<f64> {
     sum(machine, OverheadRow::is_write_back)
 }
@@ -103,6 +103,7 @@ pub(super) fn percent_of_time(machine: &MachineResult) -> Option<f64> {
     Some(100.0 * cpi / (cpi + rest(machine)?))
 }
 
-/// What every table of the paper's programs says.
-const SUBSTITUTES: &str = "The paper's programs are SPECint95 on a PowerPC; each here is one of today, or a kernel, with the behaviour of the one \
-     in parentheses. m88ksim has no stand-in. Shape, order and ratio can be compared, amounts cannot.";
+/// The note of every table about the paper's programs.
+const SUBSTITUTES: &str = "The paper's programs are SPECint95 on a PowerPC; each here is one of today, or a kernel, \
+                           with the behaviour of the one in parentheses. m88ksim has no stand-in. Shape, order and \
+                           ratio can be compared, amounts cannot.";

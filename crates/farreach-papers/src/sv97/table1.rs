@@ -1,4 +1,4 @@
-//! Table 1: which of caches and TLB hit, and who pays for what.
+//! Table 1: which of caches and TLB hit, and which machine pays for each event.
 
 use super::*;
 use crate::printed;
@@ -24,7 +24,7 @@ const CLASSES: [&str; 6] = [
     "6: L2 miss, TLB miss",
 ];
 
-/// How often what a machine pays for happened, on both sides together.
+/// Number of events that a machine pays for, on both sides together.
 pub(crate) struct Classes {
     /// Events 2 and 4: the caches hit, the TLB does not.
     pub cache_hits: u64,
@@ -95,8 +95,8 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     }
     section.tables.extend([actions, pays]);
     section.note(
-        "8 KB and 512 KB to a side, direct-mapped, 16-byte lines; a unified TLB of 64 entries, 8 of them reserved, random replacement. \
-         An access is one line that a reference touches.",
+        "8 KB and 512 KB to a side, direct-mapped, 16-byte lines; a unified TLB of 64 entries, 8 of them reserved, \
+         random replacement. An access is one line that a reference touches.",
     );
     section.note(SUBSTITUTES);
     paper.doubts().for_each(|d| section.note(d));

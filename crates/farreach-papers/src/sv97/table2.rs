@@ -1,4 +1,4 @@
-//! Table 2: what TLBs cost in real systems, as printed, beside what the machines here cost.
+//! Table 2: the cost of TLBs in real systems, as printed, beside the cost of the machines here.
 
 use super::*;
 use crate::printed;
@@ -58,11 +58,13 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     }
     section.tables = vec![quoted, cpi, time];
     section.note(
-        "The quoted systems are measurements of real machines, operating system and user tasks together. Machines here simulate the references of \
-         user tasks and of miss handlers only, so the two stand side by side and are not the same quantity.",
+        "The quoted systems are measurements of real machines, operating system and user tasks together. Machines here \
+         simulate the references of user tasks and of miss handlers only, so the two stand side by side and are not \
+         the same quantity.",
     );
     section.note(
-        "Total CPI: cpi (1) for an instruction, l2_cycles (20) and memory_cycles (90) for the program's own cache misses, and the overhead.",
+        "Total CPI: cpi (1) for an instruction, l2_cycles (20) and memory_cycles (90) for the program's own cache \
+         misses, and the overhead.",
     );
     section.note(SUBSTITUTES);
 }

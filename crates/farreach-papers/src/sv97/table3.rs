@@ -1,4 +1,4 @@
-//! Table 3: overhead of software translation by program, and what modified lines add (SV97-43).
+//! Table 3: overhead of software translation by program, and the share of modified lines (SV97-43).
 
 use super::*;
 use crate::printed;
@@ -79,6 +79,9 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     }
     section.tables = vec![table, modified];
     section.note("The printed mean is weighted, by weights that are not given; the measured one is arithmetic.");
-    section.note("The paper estimates write-backs: half of the misses displace a modified line, so overhead times 1.5. Here they are counted.");
+    section.note(
+        "The paper estimates write-backs: half of the misses displace a modified line, so overhead times 1.5. Here \
+         they are counted.",
+    );
     section.note(SUBSTITUTES);
 }

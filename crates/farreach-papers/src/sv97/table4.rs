@@ -1,4 +1,4 @@
-//! Table 4: what the overhead consists of.
+//! Table 4: the composition of the overhead.
 
 use super::*;
 use crate::printed;
@@ -56,12 +56,15 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     }
     section.tables.extend([table, places]);
     section.note(
-        "In direct-mapped caches the handler and the program displace each other wherever they share sets, and each time it costs a run \
-         that displaces once more. At 0 the handler shares them with the start of the program's text, where kernels have their \
-         loops. The paper does not say where its handler lies; elsewhere here it is at 0x300, the vector of a data storage \
-         interrupt on its processor.",
+        "In direct-mapped caches the handler and the program displace each other wherever they share sets, and each \
+         time it costs a run that displaces once more. At 0 the handler shares them with the start of the program's \
+         text, where kernels have their loops. The paper does not say where its handler lies; elsewhere here it is at \
+         0x300, the vector of a data storage interrupt on its processor.",
     );
-    section.note("Rows as in the paper. Fetching the program's own line from memory is no overhead (AMB-45); write-backs are in sv97-table3.");
+    section.note(
+        "Rows as in the paper. Fetching the program's own line from memory is no overhead (AMB-45); write-backs are in \
+         sv97-table3.",
+    );
     section.note(SUBSTITUTES);
 }
 

@@ -1,4 +1,4 @@
-//! Table 5: how often protection changes, and what a change costs without a TLB (SV97-44).
+//! Table 5: the rate of protection changes, and the cost of a change without a TLB (SV97-44).
 
 use super::*;
 use crate::micro::SNAPSHOTS;
@@ -18,7 +18,7 @@ pub(crate) const STUDY: Study = Study {
         let of_snapshots = LINES.map(|line| Request::machine(SNAPSHOTS, caches(SOFTVM, 8 * KB, 512 * KB, line)));
         let lazily = Request::machine(SNAPSHOTS, LAZY);
         let mut all = grid(set, &[SOFTVM, LAZY].map(str::to_owned));
-        // A set without programs wants nothing: the numbers are shown beside theirs.
+        // A set without programs requests nothing: the numbers are shown beside those of programs.
         if !all.is_empty() {
             all.extend(of_snapshots.into_iter().chain([lazily]));
         }
@@ -33,7 +33,7 @@ pub(crate) const LAZY: &str = "sv97/softvm:lazy_raise=true";
 pub(crate) const LINES: [u64; 4] = [16, 32, 64, 128];
 const PAGES: [u64; 3] = [4 * KB, 16 * KB, 64 * KB];
 
-/// What was seen of protection changes.
+/// Counts of protection changes.
 pub(crate) struct Changes {
     /// Pages whose protection changed.
     pub pages: u64,
@@ -55,7 +55,7 @@ pub(crate) fn changes(results: &Results, program: &str, machine: &str) -> Option
 }
 
 impl Changes {
-    /// Cycles of one.
+    /// Cycles of one change.
     pub(crate) fn each(&self) -> Option<f64> {
         (self.pages > 0).then(|| self.cycles / self.pages as f64)
     }
@@ -149,16 +149,16 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     }
     section.tables = vec![rates, found, sizes, sharing];
     section.note(format!(
-        "The formula (SV97-44): {} lines of a page of {} KB are looked for in both levels, 10 and 50 of them found and changed: {} cycles. Measured: \
-         the lines that were there.",
+        "The formula (SV97-44): {} lines of a page of {} KB are looked for in both levels, 10 and 50 of them found and \
+         changed: {} cycles. Measured: the lines that were there.",
         (1 << BASE_SHIFT) / 16,
         (1 << BASE_SHIFT) / KB,
         ProtectionSweep::SV97.cycles()
     ));
     section.note(format!(
-        "{SNAPSHOTS} is a store of 2 MB that forks a child to write it out, six times: the fork takes the right to write away, writing gives it \
-         back. Its rate is what such a program has, not what a workstation of the paper's time had. A page that is copied is flushed, \
-         not swept: it lies in another frame."
+        "{SNAPSHOTS} is a store of 2 MB that forks a child to write it out, six times: the fork takes the right to \
+         write away, writing gives it back. Its rate is what such a program has, not what a workstation of the paper's \
+         time had. A page that is copied is flushed, not swept: it lies in another frame."
     ));
     section.note(
         "Mach changes protection to manage memory of its own; here only forks, writes to copied pages and mprotect do.",

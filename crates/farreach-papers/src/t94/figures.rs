@@ -62,7 +62,10 @@ fn layouts(section: &mut Section) {
         table.row(row, [bits.tag, bits.data, bits.status].map(Cell::Count).into_iter().chain(fields).collect());
     }
     section.tables.push(table);
-    section.note("Bits include 12 of the process id in the tag and count valid bits of partial subblocks with the tag; status is the used bit.");
+    section.note(
+        "Bits include 12 of the process id in the tag and count valid bits of partial subblocks with the tag; status \
+         is the used bit.",
+    );
 }
 
 /// A page table as it is drawn.
@@ -181,7 +184,8 @@ fn examples(section: &mut Section) {
 fn verdict(section: &mut Section, same: bool) {
     section.note(if same { "Entry by entry as in the figure." } else { "This differs from the figure." });
     section.note(
-        "The text calls SB = 0 disabled; every drawn entry shows 0 where several pages may share it. Here as drawn (AMB-1).",
+        "The text calls SB = 0 disabled; every drawn entry shows 0 where several pages may share it. Here as drawn \
+         (AMB-1).",
     );
 }
 

@@ -100,8 +100,8 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
         section.tables.push(table);
     }
     section.note(
-        "Prices are keys of the machine: 40 cycles per miss is the paper's; the others are stated assumptions. `farreach run` and \
-         `farreach sim --html` show the whole ledger of any program.",
+        "Prices are keys of the machine: 40 cycles per miss is the paper's; the others are stated assumptions. \
+         `farreach run` and `farreach sim --html` show the whole ledger of any program.",
     );
 }
 

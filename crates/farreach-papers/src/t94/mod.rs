@@ -49,5 +49,5 @@ fn share(table: &Printed, program: &super::Program, column: &str, of: &str) -> C
 }
 
 /// The note under every table of the paper's programs.
-const SUBSTITUTES: &str = "The paper's programs and inputs are not available; each row is a program with the behaviour of the one in \
-     parentheses. Shape, order and ratio can be compared, counts cannot.";
+const SUBSTITUTES: &str = "The paper's programs and inputs are not available; each row is a program with the behaviour \
+                           of the one in parentheses. Shape, order and ratio can be compared, counts cannot.";

@@ -31,8 +31,10 @@ pub(crate) const PRELOAD: Study = Study {
             cycles.row(head(p), designs.iter().map(|d| of(d.1).zip(base).map(|(a, b)| 100.0 * a / b).into()).collect());
         }
         section.tables.push(cycles);
-        section
-            .note("A miss costs 40 cycles, each further page table entry that preloading reads 2 (keys penalty and pte_cost).");
+        section.note(
+            "A miss costs 40 cycles, each further page table entry that preloading reads 2 (keys penalty and \
+             pte_cost).",
+        );
     },
 };
 
@@ -60,7 +62,10 @@ pub(crate) const THRESHOLDS: Study = Study {
             memory.row(head(p), designs.iter().map(cell).collect());
         }
         section.tables.push(memory);
-        section.note("Share of a region's 16 pages that must be mapped before a heap region becomes a superpage; the paper's choice is 100 %.");
+        section.note(
+            "Share of a region's 16 pages that must be mapped before a heap region becomes a superpage; the paper's \
+             choice is 100 %.",
+        );
     },
 };
 

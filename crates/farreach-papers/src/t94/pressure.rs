@@ -117,7 +117,10 @@ fn pressure(results: &Results, set: &Set, section: &mut Section) {
     }
     section.tables = vec![shares, misses, faults];
     section.charts.push(chart);
-    section.note("Memory is in percent of the most that the program uses at any time; below 100 % it would not fit, as nothing is paged out.");
+    section.note(
+        "Memory is in percent of the most that the program uses at any time; below 100 % it would not fit, as nothing \
+         is paged out.",
+    );
 }
 
 /// Page faults with reservation less those of demand paging with as much memory.
@@ -146,6 +149,7 @@ fn fragmentation(results: &Results, set: &Set, section: &mut Section) {
         section.tables.push(table);
     }
     section.note(
-        "Twice the memory that the program uses is free; the frames of others lie scattered at random among it (seeded).",
+        "Twice the memory that the program uses is free; the frames of others lie scattered at random among it \
+         (seeded).",
     );
 }

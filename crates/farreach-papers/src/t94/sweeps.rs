@@ -63,8 +63,8 @@ fn sweep(
     section.tables.push(table);
     section.charts.push(chart);
     section.note(
-        "The printed curves are lost; only their ends, which are Table 6, and the values that the text names are known. The curves \
-         are measured here.",
+        "The printed curves are lost; only their ends, which are Table 6, and the values that the text names are \
+         known. The curves are measured here.",
     );
     section.note(SUBSTITUTES);
 }

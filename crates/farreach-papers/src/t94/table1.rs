@@ -1,4 +1,4 @@
-//! Table 1: what the operating system must do to make a superpage TLB useful.
+//! Table 1: the support of the operating system that makes a superpage TLB useful.
 
 use super::*;
 use crate::machines::{SINGLE, SUPERPAGE};

@@ -48,13 +48,12 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     section.tables.push(table);
     section.note(SUBSTITUTES);
     section.note(
-        "Cache misses: references that miss a direct-mapped cache of 1 MB in lines of 32 bytes (T94-74), one for fetches and one for data; \
-         those of the kernel, which the printed numbers include, are not simulated.",
+        "Cache misses: references that miss a direct-mapped cache of 1 MB in lines of 32 bytes (T94-74), one for \
+         fetches and one for data; those of the kernel, which the printed numbers include, are not simulated.",
     );
     section.note(
-        "User time cannot be measured for a stream of references. It is taken as instructions x cpi + misses x 40 cycles, at the \
-         machine's key cpi (1); the share on misses follows by T94-73. Elapsed time has no \
-         counterpart.",
+        "User time cannot be measured for a stream of references. It is taken as instructions x cpi + misses x 40 \
+         cycles, at the machine's key cpi (1); the share on misses follows by T94-73. Elapsed time has no counterpart.",
     );
 }
 

@@ -1,5 +1,5 @@
 //! Table 7: the number of entries with which each design performs like 64 entries of a superpage TLB, and their area.
-//! The search is adaptive: first a coarse grid of entries, then numbers in between.
+//! The search is adaptive: first powers of two of entries, then numbers in between.
 
 use super::*;
 use crate::machines::{COMPLETE, PARTIAL, SINGLE, SUPERPAGE, relative_area, sized};
@@ -19,7 +19,7 @@ pub(crate) const STUDY: Study = Study {
 pub(crate) const DESIGNS: [(&str, &str, &str); 3] =
     [("single", SINGLE, "single"), ("partial", PARTIAL, "partial"), ("complete", COMPLETE, "complete")];
 
-/// The coarse grid: its start and its limits.
+/// The first numbers of entries tried: the start and the limits.
 const BEGIN: [u64; 4] = [32, 64, 128, 256];
 pub(super) const LEAST: u64 = 4;
 pub(super) const MOST: u64 = 4096;
@@ -173,8 +173,9 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     }
     section.tables = vec![areas, entries];
     section.note(format!(
-        "Comparable means: the number of entries whose misses are closest in ratio to those of the 64-entry superpage TLB; beside it all \
-         numbers of entries within 1 % of them (AMB-15). Between {LEAST} and {MOST} entries; a plateau gives a wide interval."
+        "Comparable means: the number of entries whose misses are closest in ratio to those of the 64-entry superpage \
+         TLB; beside it all numbers of entries within 1 % of them (AMB-15). Between {LEAST} and {MOST} entries; a \
+         plateau gives a wide interval."
     ));
     section.note(SUBSTITUTES);
     paper.doubts().for_each(|d| section.note(d));

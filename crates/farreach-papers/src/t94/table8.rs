@@ -19,7 +19,7 @@ pub(crate) const STUDY: Study = Study {
     section,
 };
 
-/// Row of the printed table, design, extra support, and what is printed.
+/// Row of the printed table, design, extra support, and the printed ranks.
 const ROWS: [(&str, &str); 4] = [
     ("single-page-size", SINGLE),
     ("superpage", SUPERPAGE),
@@ -33,9 +33,9 @@ pub(crate) fn mean_misses(results: &Results, set: &Set, machine: &str) -> Option
     geometric_mean(&shares?)
 }
 
-/// Geometric mean over programs of the area that performs like 64 superpage entries. A design that never gets there
-/// counts with the largest size tried, which is in its favour. A design that always gets there counts with the smallest
-/// size tried, which is not.
+/// Geometric mean over programs of the area that performs like 64 superpage entries. A design that never performs so
+/// counts with the largest size tried, which is in its favour. A design that always does counts with the smallest size
+/// tried, which is not.
 pub(crate) fn mean_area(results: &Results, set: &Set, machine: &str) -> Option<f64> {
     if machine == SUPERPAGE {
         return (!set.programs.is_empty()).then_some(1.0);
@@ -91,6 +91,8 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
         );
     }
     section.tables.push(table);
-    section
-        .note("The rank at equal area is that of the area at equal misses (Table 7): the same comparison, read the other way.");
+    section.note(
+        "The rank at equal area is that of the area at equal misses (Table 7): the same comparison, read the other \
+         way.",
+    );
 }

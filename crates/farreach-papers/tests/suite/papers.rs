@@ -56,7 +56,7 @@ fn ca_1_table_7_but_for_one_misprint() {
     assert_eq!(table_7(|kind| entry_bits(kind, 16)), (31, vec!["spice complete 2.528".to_owned()]));
 }
 
-/// AREA-6: the table tells accountings apart, so the test above can fail.
+/// AREA-6: the table distinguishes the accountings, so the test above can fail.
 #[test]
 fn ca_1_other_accountings_fit_worse() {
     let other = |changed: &'static str, tag, data| {
@@ -88,7 +88,7 @@ fn ca_1_the_misprint_is_one() {
     assert!(with_35 > flattest, "35 entries would fit");
 }
 
-/// AREA-3: what no entry takes, and what each takes besides.
+/// AREA-3: the area of zero entries, and of each further one.
 #[test]
 fn area_3_area_is_linear_in_the_entries() {
     for (kind, none, each) in [
@@ -211,7 +211,7 @@ fn ca_2_protection_sweep() {
     let rates: Vec<f64> = table("sv97_table5").iter().map(|row| number(row, "per_million_instr")).collect();
     let cpi = |rate: Option<&f64>| format!("{:.3}", sweep.cpi(*rate.unwrap()));
     assert_eq!([cpi(rates.first()), cpi(rates.get(6)), cpi(rates.last())], ["0.019", "0.164", "0.078"]);
-    // With nothing to change the page is still swept: 256 lines in either cache.
+    // With no line to change the page is still swept: 256 lines in either cache.
     assert_eq!(ProtectionSweep { l1_changed: 0, l2_changed: 0, ..sweep }.cycles(), 256 * 23);
 }
 

@@ -1,25 +1,25 @@
 //! Does every rule of the specification have code and a test that name it, or a reason for having none?
 //! `papers/rules.csv` lists them.
 //!
-//! | status | who must name the rule | note |
+//! | status | must name the rule | note |
 //! |---|---|---|
 //! | `code` | a source and a test | |
 //! | `source` | a source | why no test does |
 //! | `test` | a test | why no source does |
-//! | `prose` | nobody | why there is nothing to do |
+//! | `prose` | none | why the rule has no code |
 //!
 //! A rule is named by its id in full, in a comment or a string; a letter behind it is a part of the rule (`RMM15-27a`).
-//! The name of a test may begin with ids (`fn ca_9_t94_57_what_it_shows`). Of a range (`T94-43 to T94-50`) only the
-//! ends are named: it says what a file is about, not that somebody looked at each. Bare numbers name nothing. Tests are
-//! files below `tests` and of `farreach-oracle`, files called `tests.rs`, and modules behind `#[cfg(test)]`. Whatever
-//! has the form of an id must be one.
+//! The name of a test may begin with ids (`fn ca_9_t94_57_what_it_shows`). A range (`T94-43 to T94-50`) names only its
+//! ends: it states the subject of a file, not that each rule in it is covered. Bare numbers name nothing. Tests are
+//! files below `tests` and of `farreach-oracle`, files called `tests.rs`, and modules behind `#[cfg(test)]`. Every text
+//! with the form of an id must be an id.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 const LIST: &str = "papers/rules.csv";
-/// Sources, and pages, whose ids must be rules but count for nothing.
+/// Sources, and pages of the book, whose ids must exist but do not count as naming a rule.
 const READ: &[&str] = &["rs", "c", "h", "md", "toml"];
 
 struct Rule {
@@ -60,7 +60,7 @@ fn read(text: &str) -> Result<Rules, Vec<String>> {
         }
         if rule.summary.is_empty() || rule.note.is_empty() != (rule.status == "code") {
             wrong.push(format!(
-                "{LIST}:{line}: {id}: every rule has a summary, and whatever is not code a note that says why"
+                "{LIST}:{line}: {id}: every rule has a summary, and each that is not code a note that says why"
             ));
         }
         if rules.insert(id.clone(), rule).is_some() {
@@ -70,7 +70,7 @@ fn read(text: &str) -> Result<Rules, Vec<String>> {
     if wrong.is_empty() { Ok(rules) } else { Err(wrong) }
 }
 
-/// What stands before the number.
+/// The part before the number.
 fn families(rules: &Rules) -> BTreeSet<&str> {
     rules.keys().filter_map(|id| Some(id.rsplit_once('-')?.0)).collect()
 }
@@ -135,7 +135,7 @@ fn tests_from(path: &Path, text: &str) -> usize {
     text.match_indices("#[cfg(test)]").map(|(at, _)| at).find(module).unwrap_or(text.len())
 }
 
-/// Who names which rule, and what is wrong: names of no rule, rules that too few name.
+/// Which files name which rule, and the faults: ids of no rule, rules without the required names.
 fn problems(rules: &Rules, files: &[(PathBuf, String)]) -> Vec<String> {
     let families = families(rules);
     let (mut seen, mut wrong) = (BTreeSet::new(), Vec::new());

@@ -1,5 +1,5 @@
-//! What all charts with two axes share: their size, ticks and grid. The drawing stretches with the page; text does not,
-//! because it belongs to the page and is only placed on the drawing.
+//! Size, ticks and grid of all charts with two axes. The drawing stretches with the page; its text does not, because it
+//! is HTML placed over the drawing.
 
 use super::parts::{percent, px};
 use super::scale::{Scale, tick_label};
@@ -33,7 +33,7 @@ pub(super) fn x_axis(scale: Scale, title: &str) -> Markup {
     }
 }
 
-/// Names where they belong, from 0 to 1. Where the page is narrow, every second of many is left out.
+/// Names at their places, from 0 to 1. On a narrow page every second of many names is left out.
 pub(super) fn x_places<'a>(places: impl Iterator<Item = (f64, &'a str)>, title: &str) -> Markup {
     let places: Vec<_> = places.collect();
     html! {

@@ -1,5 +1,5 @@
 //! Bars: misses per design, memory per policy, misses by region. Names and numbers are text of the page, so they wrap
-//! and never overlap; only the bars are drawn, in percent of whatever width there is.
+//! and never overlap; only the bars are drawn, in percent of the available width.
 
 use super::parts::{Page, breakable, chip, colour, named, percent};
 use super::scale::{Scale, tick_label};
@@ -88,7 +88,8 @@ fn miss_bar(m: &MachineResult, scale: Scale) -> Markup {
                     ("fill store", tlb.fetch_misses + tlb.load_misses, tlb.store_misses),
                 ] {
                     @if n > 0 {
-                        rect class=(class) x=(percent(scale.at(from as f64))) y="2" height="18" width=(percent(scale.at(n as f64))) {}
+                        rect class=(class) x=(percent(scale.at(from as f64))) y="2" height="18"
+                            width=(percent(scale.at(n as f64))) {}
                     }
                 }
             }
@@ -115,7 +116,7 @@ pub(super) fn memory(page: &Page) -> Markup {
             p.lead.keys {
                 span { i.key.used {} "resident and referenced" }
                 span { i.key.wasted {} "resident, never referenced" }
-                span { i.key.reserved {} "held in reserve, free for whoever needs it" }
+                span { i.key.reserved {} "held in reserve, free for other use" }
                 span { i.key.touched {} "touched over the whole run" }
             }
             div.bars.memory {
@@ -184,7 +185,9 @@ pub(super) fn regions(page: &Page) -> Option<Markup> {
             h2 { "Where the misses fall" }
             p.lead { "Shares of each design's own misses, by region of the address space." }
             p.keys {
-                @for (k, name) in shown.iter().enumerate() { span { i class={ "key r" (k) } {} span { (breakable(name)) } } }
+                @for (k, name) in shown.iter().enumerate() {
+                    span { i class={ "key r" (k) } {} span { (breakable(name)) } }
+                }
                 @if others > 0 { span { i.key.r7 {} (other_name) } }
             }
             div.bars {
@@ -196,7 +199,10 @@ pub(super) fn regions(page: &Page) -> Option<Markup> {
                             @for (k, from, n, name) in stack(&shown, &other_name, all, |name| of(m, name)) {
                                 @let share = n as f64 / all as f64;
                                 svg x=(percent(from as f64 / all as f64)) width=(percent(share)) height="26" {
-                                    title { (name) ": " (grouped(n)) " " (pluralize(n, "miss")) ", " (rate(100.0 * share)) " %" }
+                                    title {
+                                        (name) ": " (grouped(n)) " " (pluralize(n, "miss")) ", " (rate(100.0 * share))
+                                        " %"
+                                    }
                                     rect class={ "region r" (k) } width="100%" height="26" {}
                                     @if share * BAR_CHARS > name.chars().count() as f64 + 2.0 {
                                         text class={ "on r" (k) } x="7" y="17.5" { (name) }

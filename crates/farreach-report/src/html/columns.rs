@@ -16,7 +16,7 @@ const LABELS: usize = 14;
 pub(super) struct Series {
     /// Percent, for each place from the first on; places without one have no column.
     pub(super) shares: Vec<f64>,
-    /// What a reader gets to know about each.
+    /// The tooltip of each.
     pub(super) tips: Vec<String>,
 }
 
@@ -40,10 +40,12 @@ pub(super) fn columns(what: &str, places: &[String], axis: &str, series: &[Serie
                         line.grid x1="0" x2="100%" y1=(top) y2=(top) {}
                     }
                     @for (k, s) in series.iter().enumerate() {
-                        @for (i, (value, tip)) in s.shares.iter().zip(&s.tips).enumerate().filter(|(_, (value, _))| **value > 0.0) {
-                            // What is there at all can be seen.
+                        @let shown = |(_, (value, _)): &(usize, (&f64, &String))| **value > 0.0;
+                        @for (i, (value, tip)) in s.shares.iter().zip(&s.tips).enumerate().filter(shown) {
+                            // A column that is not empty is visible.
                             @let height = (HEIGHT * y.at(*value)).max(1.5);
-                            rect class={ "fill " (colour(k)) } x=(percent(left(i, k))) y=(px(HEIGHT - height)) width=(percent(wide)) height=(px(height)) {
+                            rect class={ "fill " (colour(k)) } x=(percent(left(i, k))) y=(px(HEIGHT - height))
+                                width=(percent(wide)) height=(px(height)) {
                                 title { (places[i]) ", " (tip) }
                             }
                         }

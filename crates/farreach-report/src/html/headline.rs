@@ -5,7 +5,7 @@ use crate::format::{count, counted, rate};
 use crate::view::per_thousand;
 use farreach_types::counts::MachineResult;
 
-/// A design that saves this share of what the best one saves counts as almost as good.
+/// A design that saves at least this share of the misses that the best one saves counts as almost as good.
 const ALMOST: f64 = 0.9;
 /// It is worth naming if it takes at most this share of the area.
 const MUCH_SMALLER: f64 = 0.75;
@@ -65,7 +65,7 @@ pub(super) fn headline(page: &Page) -> String {
     text + "."
 }
 
-/// A percentage that says 100 only if it is.
+/// A percentage that is rounded to 100 only if it is 100.
 fn share(percent: f64) -> String {
     if percent < 100.0 && percent > 99.94 { "more than 99.9".into() } else { rate(percent) }
 }

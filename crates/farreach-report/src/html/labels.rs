@@ -14,14 +14,14 @@ const DOT: f64 = 7.0;
 /// Labels this far from their dots, in half lines, still keep off the frontier; further ones only off dots and labels.
 const NEAR: i32 = 4;
 
-/// A page on which labels are placed: the narrowest of its kind, for on wider ones dots are further apart and labels as
-/// large.
+/// A page on which labels are placed: the narrowest of its kind, because on wider ones dots are further apart and
+/// labels have the same size.
 pub(super) struct Room {
     width: f64,
     names: bool,
 }
 
-/// As narrow as a page with names beside the dots becomes: the style sheet drops them below 52rem.
+/// The narrowest page with names beside the dots: the style sheet drops the names below 52rem.
 pub(super) const WIDE: Room = Room { width: 734.0, names: true };
 /// A telephone; chips only, the names are in the legend.
 pub(super) const NARROW: Room = Room { width: 288.0, names: false };
@@ -39,8 +39,9 @@ fn apart(a: &Box, b: &Box) -> bool {
     a[2] <= b[0] || a[0] >= b[2] || a[3] <= b[1] || a[1] >= b[3]
 }
 
-/// Finds room for every label: beside its dot, else above or below, as near as possible. Dots are at a part of the
-/// width and pixels from the top; `names` are the letters of each, `steps` the corners of the frontier.
+/// Finds room for every label: beside its dot, else above or below, as near as possible. A dot is given as a fraction
+/// of the width and pixels from the top; `names` are the lengths of the labels in letters, `steps` the corners of the
+/// frontier.
 pub(super) fn place(room: &Room, dots: &[(f64, f64)], names: &[usize], steps: &[(f64, f64)]) -> Vec<Label> {
     let mut taken: Vec<Box> =
         (dots.iter().map(|(x, y)| (x * room.width, y))).map(|(x, y)| [x - DOT, y - DOT, x + DOT, y + DOT]).collect();

@@ -1,5 +1,5 @@
-//! Lines over an axis: misses by page size, memory over time. The drawing stretches with the page; text does not,
-//! because it belongs to the page and is only placed on the drawing.
+//! Lines over an axis: misses by page size, memory over time. The drawing stretches with the page; its text does not,
+//! because it is HTML placed over the drawing.
 
 use super::axes::{ACROSS, HEIGHT, LINE, x_axis, x_places, y_axis};
 use super::parts::{apart, breakable, chip, colour, percent, px};
@@ -15,11 +15,11 @@ pub(super) struct Line {
     pub(super) values: Vec<f64>,
 }
 
-/// What lies along the bottom.
+/// The horizontal axis.
 pub(super) enum Across {
-    /// Places that have names, equally far apart: page sizes, numbers of entries.
+    /// Named places at equal distances: page sizes, numbers of entries.
     Names(Vec<String>),
-    /// Numbers, ascending, where they belong: seconds.
+    /// Ascending numbers to scale: seconds.
     Numbers(Vec<f64>),
 }
 
@@ -53,7 +53,7 @@ pub(super) fn fit(lines: &[Line]) -> Scale {
     Scale::fit(lines.iter().flat_map(|line| line.values.iter().copied()).collect::<Vec<_>>().into_iter())
 }
 
-/// A section with a chart. `axis`: what lies along the bottom.
+/// A section with a chart. `axis`: the title of the horizontal axis.
 pub(super) fn chart(title: &str, lead: &Markup, across: &Across, axis: &str, y: Scale, lines: &[Line]) -> Markup {
     let places = across.places();
     let drawn = |(design, line): (usize, &Line)| Drawn {
@@ -92,8 +92,8 @@ impl Drawn {
     }
 }
 
-/// The lines between their axes, each with its name at its end. `upright`: where the grid has lines from below;
-/// `bottom`: the axis there; `tip`: what the place of a point is called, if points have dots.
+/// The lines between their axes, each with its name at its end. `upright`: places of the vertical grid lines; `bottom`:
+/// the horizontal axis; `tip`: names the place of a point, if points have dots.
 pub(super) fn plot(
     what: &str,
     y: Scale,
@@ -107,6 +107,7 @@ pub(super) fn plot(
     let ends: Vec<f64> = lines.iter().map(|line| top(line.points.last().map_or(0.0, |p| p.1))).collect();
     let labels = apart(&ends, LINE, height);
     let tall = format!("height:{height}px");
+    let point = |x: f64, y: f64| format!("{},{}", px(x), px(y));
     html! {
         div.plot {
             div style=(tall) { (y_axis(y)) }
@@ -115,13 +116,18 @@ pub(super) fn plot(
                     @for tick in y.ticks() { line.grid x1="0" x2="100%" y1=(px(top(tick))) y2=(px(top(tick))) {} }
                     @for at in upright { line.grid.faint x1=(percent(*at)) x2=(percent(*at)) y1="0" y2="100%" {} }
                 }
-                svg.stretch width="100%" height="100%" viewBox={ "0 0 " (ACROSS) " " (height) } preserveAspectRatio="none" role="img" aria-label=(what) {
+                svg.stretch width="100%" height="100%" viewBox={ "0 0 " (ACROSS) " " (height) }
+                    preserveAspectRatio="none" role="img" aria-label=(what) {
                     @for line in lines {
                         @if let [(_, only)] = line.points[..] {
-                            line class={ "trace " (colour(line.design)) } x1="0" x2=(ACROSS) y1=(px(top(only))) y2=(px(top(only))) {}
+                            line class={ "trace " (colour(line.design)) } x1="0" x2=(ACROSS) y1=(px(top(only)))
+                                y2=(px(top(only))) {}
                         } @else {
-                            @let points: Vec<String> = line.points.iter().map(|(x, v)| format!("{},{}", px(x * ACROSS), px(top(*v)))).collect();
-                            polyline class={ "trace " (colour(line.design)) } points=(points.join(" ")) { title { (line.name) } }
+                            @let points = line.points.iter().map(|(x, v)| point(x * ACROSS, top(*v)));
+                            @let points = points.collect::<Vec<_>>().join(" ");
+                            polyline class={ "trace " (colour(line.design)) } points=(points) {
+                                title { (line.name) }
+                            }
                         }
                     }
                 }
@@ -129,7 +135,8 @@ pub(super) fn plot(
                     svg width="100%" height="100%" {
                         @for line in lines {
                             @for (k, (x, value)) in line.points.iter().enumerate() {
-                                circle class={ "fill " (colour(line.design)) } cx=(percent(*x)) cy=(px(top(*value))) r="3" {
+                                circle class={ "fill " (colour(line.design)) } cx=(percent(*x)) cy=(px(top(*value)))
+                                    r="3" {
                                     title { (line.name) ", " (tip(k)) ": " (tick_label(*value)) }
                                 }
                             }
@@ -140,7 +147,8 @@ pub(super) fn plot(
             div.ends style=(tall) {
                 svg width="18" height=(height) {
                     @for (line, (end, label)) in lines.iter().zip(ends.iter().zip(&labels)) {
-                        polyline class={ "leader " (colour(line.design)) } points={ "0," (px(*end)) " 5," (px(*end)) " 13," (px(*label)) " 18," (px(*label)) } {}
+                        polyline class={ "leader " (colour(line.design)) }
+                            points={ "0," (px(*end)) " 5," (px(*end)) " 13," (px(*label)) " 18," (px(*label)) } {}
                     }
                 }
                 @for (line, label) in lines.iter().zip(&labels) {
@@ -153,7 +161,7 @@ pub(super) fn plot(
     }
 }
 
-/// Where the upright lines of the grid are.
+/// Places of the vertical grid lines.
 fn upright(across: &Across, places: &[f64]) -> Vec<f64> {
     across
         .scale()

@@ -1,5 +1,5 @@
-//! One page, complete in itself: no script, no network, opened from a file. Text from outside is escaped by the
-//! template engine, and the page's own policy forbids scripts besides.
+//! A self-contained page: no script, no network, opened from a file. The template engine escapes text from outside, and
+//! the page's content security policy forbids scripts as well.
 
 mod axes;
 mod bars;
@@ -23,7 +23,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use parts::Page;
 
 pub(super) const STYLE: &str = include_str!("style.css");
-/// Nothing may be loaded and nothing may run; only the page's own style counts.
+/// Nothing may be loaded or run; only the page's own style is allowed.
 pub(super) const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 /// The page.
@@ -51,22 +51,22 @@ pub fn render(result: &RunResult) -> String {
     )
 }
 
-/// What stands above the charts.
+/// The head of a page, above the charts.
 struct Head<'a> {
     /// What kind of page it is.
     about: String,
-    /// The answer in a sentence.
+    /// The main result in a sentence.
     title: &'a str,
     /// What ran or was looked at.
     source: &'a str,
-    /// `dl` of the figures that say how much.
+    /// A `dl` with the main figures.
     facts: Markup,
-    /// What must be known before anything is believed.
+    /// What limits the validity of the page, if anything does.
     warning: Option<Markup>,
 }
 
 impl<'a> Head<'a> {
-    /// Of a program that went through the laboratory.
+    /// The head of a page about a simulated program.
     fn program(workload: &'a Workload, about: &str, title: &'a str) -> Head<'a> {
         let stopped =
             |why: &String| html! { b { "Stopped early: " } (why) ". Everything below is about the part that ran." };
@@ -130,30 +130,40 @@ fn reading(page: &Page) -> Markup {
             @if page.result.machines.len() > 1 { (tables::roll(page)) }
             dl {
                 dt { "Lookup, miss" }
-                dd { "Each reference asks the TLB once for every 4 KB page it touches. A miss is a lookup that no entry could answer." }
+                dd {
+                    "Each reference makes one lookup for every 4 KB page it touches. A miss is a lookup that no entry "
+                    "could answer."
+                }
                 dt { "Miss cycles, share of time" }
                 dd {
-                    "Misses times " code { "penalty" } ", or, where hardware walks, the nodes that it reads; besides, what only a second level or a "
-                    "range answers, and the further page table entries that a miss reads, each at the price of its key. The share of time assumes "
-                    "that everything else takes " code { "cpi" } " cycles per instruction; set these to those of your machine."
+                    "Misses times " code { "penalty" } ", or, where hardware walks, the nodes that it reads; besides, "
+                    "what only a second level or a range answers, and the further page table entries that a miss "
+                    "reads, each at the price of its key. The share of time assumes that everything else takes "
+                    code { "cpi" } " cycles per instruction; set these to those of your machine."
                 }
                 dt { "Area" }
                 dd {
-                    "Register-bit equivalents of a single-ported, fully associative TLB: one bit of a register is 1, a RAM bit 0.6, a bit "
-                    "that is compared in parallel 1.2, with drivers, sense amplifiers and control logic."
+                    "Register-bit equivalents of a single-ported, fully associative TLB: one bit of a register is 1, a "
+                    "RAM bit 0.6, a bit that is compared in parallel 1.2, with drivers, sense amplifiers and control "
+                    "logic."
                 }
                 dt { "Resident, wasted, reserved, touched" }
                 dd {
-                    "Resident is the most memory in use at any time; wasted is what of it was never referenced by then. Reserved frames are kept "
-                    "together for a superpage but count as free. Touched are the distinct pages referenced over the whole run."
+                    "Resident is the most memory in use at any time; wasted is what of it was never referenced by "
+                    "then. Reserved frames are kept together for a superpage but count as free. Touched are the "
+                    "distinct pages referenced over the whole run."
                 }
                 dt { "Ledger" }
                 dd {
-                    "Larger pages save misses and cost memory, reading, checking and bookkeeping. The ledger puts both sides in cycles at the "
-                    "prices under Configuration. Some are assumptions: change them and run again."
+                    "Larger pages save misses and cost memory, reading, checking and bookkeeping. The ledger puts both "
+                    "sides in cycles at the prices under Configuration. Some are assumptions: change them and run "
+                    "again."
                 }
                 dt { "Reach" }
-                dd { "What the TLB maps when every entry is of the largest kind and full: an upper bound, rarely reached." }
+                dd {
+                    "What the TLB maps when every entry is of the largest kind and full: an upper bound, rarely "
+                    "reached."
+                }
             }
         }
     }

@@ -52,7 +52,8 @@ fn misses(result: &PageSizeResult) -> Markup {
         line(result, "data misses", |c| c.data_misses as f64),
     ];
     let lead = html! {
-        "Two true-LRU TLBs, " (result.entries) " entries for fetches and " (result.entries) " for loads and stores. Each page size counts as if all memory had it."
+        "Two true-LRU TLBs, " (result.entries) " entries for fetches and " (result.entries)
+        " for loads and stores. Each page size counts as if all memory had it."
     };
     chart("Misses by page size", &lead, &sizes(result), "page size", fit(&lines), &lines)
 }
@@ -68,8 +69,9 @@ fn memory(result: &PageSizeResult) -> Markup {
     let most = lines.iter().flat_map(|l| &l.values).fold(0.0, |m: f64, v| m.max(*v));
     let tables = |row: Option<&PageRow>| row.map_or(0, |r| r.counts.page_table_bytes);
     let lead = html! {
-        "MiB of distinct pages ever touched, whole pages of each size. A page with code and data counts in both, and once in the total. "
-        "Page tables shrink from " (bytes(tables(result.rows.first()))) " to " (bytes(tables(result.rows.last()))) "."
+        "MiB of distinct pages ever touched, whole pages of each size. A page with code and data counts in both, and "
+        "once in the total. Page tables shrink from " (bytes(tables(result.rows.first()))) " to "
+        (bytes(tables(result.rows.last()))) "."
     };
     chart("Memory by page size, MiB", &lead, &sizes(result), "page size", Scale::linear(most * 1.04), &lines)
 }
@@ -101,15 +103,16 @@ fn against(result: &PageSizeResult) -> Markup {
         section {
             h2 { "Misses against memory" }
             p.lead {
-                "Fetch and data misses together, and the most memory allocated at any time. Left is less memory, low is fewer misses; on the dotted "
-                "steps stands what nothing else beats in both" @if y.is_log() { "; misses are logarithmic" } "."
+                "Fetch and data misses together, and the most memory allocated at any time. Left is less memory, low "
+                "is fewer misses; on the dotted steps stands what nothing else beats in both"
+                @if y.is_log() { "; misses are logarithmic" } "."
             }
             (scatter("misses against memory", "memory at the peak, MiB", (x, y), &dots))
         }
     }
 }
 
-/// The advice in a sentence, its numbers short: the text of the result has all their digits.
+/// The advice in a sentence, with rounded numbers; the text of the result has all digits.
 fn headline(result: &PageSizeResult) -> Option<String> {
     let advice = result.advice.as_ref()?;
     let base = &result.rows.first()?.counts;
@@ -152,6 +155,10 @@ fn headline(result: &PageSizeResult) -> Option<String> {
 /// A name and where its value is.
 type Field<T, V> = (&'static str, fn(&T) -> V);
 
+/// The heads of the table of machines.
+const MACHINE_COLUMNS: [&str; 5] =
+    ["machine beside", "fetch misses", "data misses", "miss cycles", "resident at the peak"];
+
 /// Every number, exact.
 fn numbers(result: &PageSizeResult) -> Markup {
     let rows = &result.rows;
@@ -184,10 +191,18 @@ fn numbers(result: &PageSizeResult) -> Markup {
                     thead { tr { th scope="col" {} @for name in size_names(result) { th scope="col" { (name) } } } }
                     tbody {
                         @for (name, of) in counted {
-                            tr { th scope="row" { code { (name) } } @for row in rows { td.even[of(&row.counts) == 0] { (grouped(of(&row.counts))) } } }
+                            tr {
+                                th scope="row" { code { (name) } }
+                                @for row in rows { td.even[of(&row.counts) == 0] { (grouped(of(&row.counts))) } }
+                            }
                         }
                         @for (name, of) in ratios {
-                            tr { th scope="row" { (name) } @for row in rows { td { (of(&row.relative).map_or_else(|| NONE.into(), |x| rate(100.0 * x))) } } }
+                            tr {
+                                th scope="row" { (name) }
+                                @for row in rows {
+                                    td { (of(&row.relative).map_or_else(|| NONE.into(), |x| rate(100.0 * x))) }
+                                }
+                            }
                         }
                     }
                 }
@@ -195,7 +210,7 @@ fn numbers(result: &PageSizeResult) -> Markup {
             @if !result.policies.is_empty() {
                 div.scroll {
                     table.numbers {
-                        thead { tr { @for head in ["machine beside", "fetch misses", "data misses", "miss cycles", "resident at the peak"] { th scope="col" { (head) } } } }
+                        thead { tr { @for head in MACHINE_COLUMNS { th scope="col" { (head) } } } }
                         tbody {
                             @for m in &result.policies {
                                 tr {
@@ -210,7 +225,9 @@ fn numbers(result: &PageSizeResult) -> Markup {
                     }
                 }
             }
-            p.note { "Seed of everything random: " (result.workload.seed) ". Result schema: " code { (result.schema) } "." }
+            p.note {
+                "Seed of everything random: " (result.workload.seed) ". Result schema: " code { (result.schema) } "."
+            }
         }
     }
 }
@@ -221,16 +238,26 @@ fn reading(result: &PageSizeResult) -> Markup {
             h2 { "How to read this" }
             dl {
                 dt { "Lookup, miss" }
-                dd { "Each reference asks the TLB of its side once for every page of that size it touches. The TLBs are fully associative and replace the least recently used entry." }
+                dd {
+                    "Each reference makes one lookup in the TLB of its side for every page of that size it touches. "
+                    "The TLBs are fully associative and replace the least recently used entry."
+                }
                 dt { "Memory" }
-                dd { "A page is allocated whole at its first touch. It lives until nothing that was touched in it is mapped any more; touched again, it is allocated again (" code { "allocated_bytes" } "). Pages of different processes are different pages." }
+                dd {
+                    "A page is allocated whole at its first touch. It stays until no touched part of it is "
+                    "mapped any more; touched again, it is allocated again (" code { "allocated_bytes" }
+                    "). Pages of different processes are different pages."
+                }
                 dt { "Page tables" }
                 dd { "A radix tree of 4 KB nodes with 512 entries, as on x86-64, as deep as 48-bit addresses need." }
                 dt { "To be written back" }
                 dd { "There is one dirty bit per page: one byte stored makes the whole page dirty." }
                 @if !result.policies.is_empty() {
                     dt { "Machines beside" }
-                    dd { "Ordinary machines of farreach over the same references. Frames that their processes share count once." }
+                    dd {
+                        "Ordinary machines of farreach over the same references. Frames that their processes share "
+                        "count once."
+                    }
                 }
             }
         }

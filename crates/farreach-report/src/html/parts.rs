@@ -1,4 +1,4 @@
-//! Pieces that several charts use.
+//! Elements that several charts use.
 
 use farreach_types::counts::RunResult;
 use maud::{Markup, html};
@@ -18,7 +18,7 @@ pub(crate) fn colour(i: usize) -> String {
     format!("s{}{dash}", i % COLOURS)
 }
 
-/// The letters that stand for design `i` wherever there is no room for its name, and for those who see no colours.
+/// The letters that identify design `i` where its name does not fit, and without colours.
 pub(super) fn letters(i: usize) -> String {
     let letter = |n: usize| char::from(b'A' + (n % 26) as u8);
     if i < 26 { letter(i).to_string() } else { format!("{}{}", letter(i / 26 - 1), letter(i)) }
@@ -46,7 +46,7 @@ pub(super) fn legend(page: &Page) -> Markup {
     html! { div.legend { @for i in 0..page.result.machines.len() { (named(page, i)) } } }
 }
 
-/// A length or position in percent, short and always the same.
+/// A length or position in percent, with few digits and one format.
 pub(crate) fn percent(part: f64) -> String {
     format!("{:.2}%", 100.0 * part)
 }

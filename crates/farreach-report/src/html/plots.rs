@@ -10,7 +10,7 @@ use farreach_types::counts::MachineResult;
 use farreach_types::plural::pluralize;
 use maud::{Markup, html};
 
-/// More points than this in a line are joined; nobody could tell them apart.
+/// With more points than this in a line, neighbours are joined: they could not be told apart.
 const POINTS: usize = 400;
 
 /// Misses per thousand lookups over the run: place from 0 to 1 and rate, for each point.
@@ -80,7 +80,8 @@ pub(super) fn area(page: &Page) -> Option<Markup> {
         section {
             h2 { "Area against misses" }
             p.lead {
-                "Left is smaller, low is better. On the dotted steps stand the designs that nothing of their size or smaller beats"
+                "Left is smaller, low is better. On the dotted steps stand the designs that nothing of their size or "
+                "smaller beats"
                 @if y.is_log() { "; misses are logarithmic" }
                 "."
             }
@@ -88,7 +89,9 @@ pub(super) fn area(page: &Page) -> Option<Markup> {
             @if !without.is_empty() {
                 p.note {
                     "Not shown, because the area model covers fully associative TLBs only: "
-                    @for &i in &without { (chip(i)) " " (machines[i].name) " (" (counted(machines[i].counts.tlb.misses, "miss")) ") " }
+                    @for &i in &without {
+                        (chip(i)) " " (machines[i].name) " (" (counted(machines[i].counts.tlb.misses, "miss")) ") "
+                    }
                 }
             }
             @if let Some(note) = prices(page) { p.note { (note) } }

@@ -1,4 +1,4 @@
-//! Axes: where a value goes, and which values get a label.
+//! Scales of axes: the place of a value, and the values that get a label.
 
 /// From this ratio of largest to smallest on, small values vanish on a linear axis.
 const LOG_FROM: f64 = 60.0;
@@ -37,7 +37,7 @@ impl Scale {
         Scale::Linear(if max > 0.0 { max } else { 1.0 })
     }
 
-    /// Where `value` goes, from 0 to 1.
+    /// The place of `value` on the axis, from 0 to 1.
     pub(crate) fn at(self, value: f64) -> f64 {
         let place = match self {
             Scale::Linear(max) => value / max,
@@ -72,7 +72,7 @@ impl Scale {
         }
     }
 
-    /// How many times as much each tick of a logarithmic axis is as the one before, in words.
+    /// The ratio of two neighbouring ticks of a logarithmic axis, as text.
     pub(crate) fn times(self) -> String {
         match self.powers_apart() {
             0 | 1 => "ten".into(),

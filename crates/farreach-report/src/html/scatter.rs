@@ -8,17 +8,17 @@ use maud::{Markup, html};
 
 /// From this ratio of largest to smallest on, misses are logarithmic: dots have no length that must be in proportion.
 const LOG_FROM: f64 = 8.0;
-/// A little air, so that no dot sits on the edge.
+/// Some room, so that no dot lies on the edge.
 const AIR: f64 = 1.06;
 
-/// One thing in the plane.
+/// A dot.
 pub(super) struct Dot<'a> {
     /// Which colour and letters it has.
     pub(super) design: usize,
     pub(super) name: &'a str,
     pub(super) x: f64,
     pub(super) y: f64,
-    /// What a reader gets to know about it.
+    /// Its tooltip.
     pub(super) tip: String,
 }
 
@@ -32,7 +32,7 @@ pub(super) fn fit(dots: &[Dot]) -> (Scale, Scale) {
     (x, y)
 }
 
-/// The plot and its legend. `axis`: what goes to the right.
+/// The plot and its legend. `axis`: the title of the horizontal axis.
 pub(super) fn scatter(what: &str, axis: &str, (x, y): (Scale, Scale), dots: &[Dot]) -> Markup {
     let spots: Vec<(f64, f64)> = dots.iter().map(|d| (x.at(d.x), HEIGHT * (1.0 - y.at(d.y)))).collect();
     let steps = frontier(&spots);
@@ -46,14 +46,18 @@ pub(super) fn scatter(what: &str, axis: &str, (x, y): (Scale, Scale), dots: &[Do
             div style=(tall) { (y_axis(y)) }
             div.area style=(tall) {
                 svg width="100%" height="100%" { (grid(x, y, HEIGHT)) }
-                svg.stretch width="100%" height="100%" viewBox={ "0 0 " (ACROSS) " " (HEIGHT) } preserveAspectRatio="none" {
+                svg.stretch width="100%" height="100%" viewBox={ "0 0 " (ACROSS) " " (HEIGHT) }
+                    preserveAspectRatio="none" {
                     polyline.frontier points=(line.join(" ")) {}
                 }
                 svg width="100%" height="100%" role="img" aria-label=(what) {
                     @for (i, dot) in dots.iter().enumerate() {
                         (leader("on-wide", dot.design, spots[i], &wide[i]))
                         (leader("on-narrow", dot.design, spots[i], &narrow[i]))
-                        circle class={ "fill " (colour(dot.design)) } cx=(percent(spots[i].0)) cy=(px(spots[i].1)) r="6" { title { (dot.tip) } }
+                        circle class={ "fill " (colour(dot.design)) } cx=(percent(spots[i].0)) cy=(px(spots[i].1))
+                            r="6" {
+                            title { (dot.tip) }
+                        }
                     }
                 }
                 @for (i, dot) in dots.iter().enumerate() {
@@ -76,7 +80,8 @@ pub(super) fn scatter(what: &str, axis: &str, (x, y): (Scale, Scale), dots: &[Do
 fn leader(page: &str, design: usize, (x, y): (f64, f64), label: &Label) -> Markup {
     html! {
         @if (label.top - y).abs() > 1.0 {
-            line class={ "leader " (page) " " (colour(design)) } x1=(percent(x)) x2=(percent(x)) y1=(px(y)) y2=(px(label.top)) {}
+            line class={ "leader " (page) " " (colour(design)) } x1=(percent(x)) x2=(percent(x)) y1=(px(y))
+                y2=(px(label.top)) {}
         }
     }
 }

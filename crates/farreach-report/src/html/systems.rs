@@ -8,7 +8,7 @@ use crate::systems::EVENTS;
 use farreach_types::counts::{MachineResult, OverheadRow, SideCounts, SystemCounts};
 use maud::{Markup, html};
 
-/// What the parts of a bar are called, and the rows of the overhead that each adds up.
+/// A part of a bar: its name, and the rows of the overhead that it adds up.
 type Part = (&'static str, fn(&OverheadRow) -> bool);
 
 const PARTS: [Part; 7] = [
@@ -44,7 +44,7 @@ fn overhead(page: &Page) -> Markup {
     let machines = machines(page);
     let all = |m: &MachineResult| m.overhead.iter().map(cycles).sum::<f64>();
     let instructions = page.result.workload.instructions as f64;
-    // Per instruction where there are any: the numbers of the axis.
+    // The axis is per instruction, if there are any.
     let unit = if instructions > 0.0 { instructions } else { 1.0 };
     let scale = Scale::linear(machines.iter().map(|(_, m, _)| all(m) / unit).fold(0.0, f64::max));
     let of = |m: &MachineResult, part: &Part| m.overhead.iter().filter(|r| part.1(r)).map(cycles).sum::<f64>() / unit;
@@ -54,9 +54,14 @@ fn overhead(page: &Page) -> Markup {
             h2 { "What translation costs behind caches" }
             p.lead {
                 @if instructions > 0.0 { "Cycles per instruction. " } @else { "Cycles. " }
-                "Fetching the program's own lines is no part of it. Total: an instruction, the program's own cache misses, and this."
+                "Fetching the program's own lines is no part of it. Total: an instruction, the program's own cache "
+                "misses, and this."
             }
-            p.keys { @for (k, part) in PARTS.iter().enumerate().filter(|(_, p)| used(p)) { span { i class={ "key r" (k) } {} (part.0) } } }
+            p.keys {
+                @for (k, part) in PARTS.iter().enumerate().filter(|(_, p)| used(p)) {
+                    span { i class={ "key r" (k) } {} (part.0) }
+                }
+            }
             div.bars {
                 div.head.label {}
                 div.head {}
@@ -73,7 +78,8 @@ fn overhead(page: &Page) -> Markup {
                                 line.grid x1=(percent(scale.at(tick))) x2=(percent(scale.at(tick))) y1="0" y2="22" {}
                             }
                             @for (k, from, value) in stack(PARTS.iter().map(|part| of(m, part))) {
-                                rect class={ "region r" (k) } x=(percent(scale.at(from))) y="2" height="18" width=(percent(scale.at(value))) {
+                                rect class={ "region r" (k) } x=(percent(scale.at(from))) y="2" height="18"
+                                    width=(percent(scale.at(value))) {
                                     title { (PARTS[k].0) ": " (amount(value)) }
                                 }
                             }
@@ -81,7 +87,10 @@ fn overhead(page: &Page) -> Markup {
                     }
                     div.value.three {
                         b { (amount(all(m) / unit)) }
-                        span { (m.cost.total_cycles_per_instruction.map_or_else(|| NONE.into(), rate)) span.narrow { " total CPI" } }
+                        span {
+                            (m.cost.total_cycles_per_instruction.map_or_else(|| NONE.into(), rate))
+                            span.narrow { " total CPI" }
+                        }
                         span { (m.cost.percent_of_time.map_or_else(|| NONE.into(), rate)) span.narrow { " % of time" } }
                     }
                 }
@@ -96,7 +105,7 @@ fn amount(x: f64) -> String {
     if x < 10_000.0 { significant(x) } else { count(x as u64) }
 }
 
-/// Parts that are not empty, each with what lies before it.
+/// Parts that are not empty, each with the sum of those before it.
 fn stack(values: impl Iterator<Item = f64>) -> impl Iterator<Item = (usize, f64, f64)> {
     let mut from = 0.0;
     values.enumerate().filter_map(move |(k, value)| {
@@ -122,7 +131,10 @@ fn served(page: &Page) -> Markup {
     html! {
         section {
             h2 { "Where the program's references were served" }
-            p.lead { "In percent of the lines that its fetches, and its loads and stores, touch; the rest was in the first level." }
+            p.lead {
+                "In percent of the lines that its fetches, and its loads and stores, touch; the rest was in the first "
+                "level."
+            }
             p.keys { span { i.key.r1 {} "second level" } span { i.key.r0 {} "memory" } }
             div.bars {
                 div.head.label {}
@@ -134,12 +146,14 @@ fn served(page: &Page) -> Markup {
                         div.bar {
                             svg width="100%" height="18" role="img" aria-label={ (name) " of " (m.name) } {
                                 @for tick in scale.ticks() {
-                                    line.grid x1=(percent(scale.at(tick))) x2=(percent(scale.at(tick))) y1="0" y2="18" {}
+                                    line.grid x1=(percent(scale.at(tick))) x2=(percent(scale.at(tick))) y1="0"
+                                        y2="18" {}
                                 }
                                 @let memory = share(side, side.l2_misses);
                                 @let second = share(side, side.l1_misses) - memory;
                                 @for (k, from, value) in stack([memory, second].into_iter()) {
-                                    rect class={ "region r" (k) } x=(percent(scale.at(from))) y="2" height="14" width=(percent(scale.at(value))) {
+                                    rect class={ "region r" (k) } x=(percent(scale.at(from))) y="2" height="14"
+                                        width=(percent(scale.at(value))) {
                                         title { (["memory", "second level"][k]) ": " (rate(value)) " %" }
                                     }
                                 }
@@ -184,11 +198,15 @@ fn classes(page: &Page) -> Markup {
                         @for (i, _, counts) in &machines {
                             @for (name, side) in SIDES.into_iter().zip(sides(counts)) {
                                 tr {
-                                    th scope="row" { div.sided { @if name == SIDES[0] { (named(page, *i)) } span.note { (name) } } }
+                                    th scope="row" {
+                                        div.sided { @if name == SIDES[0] { (named(page, *i)) } span.note { (name) } }
+                                    }
                                     @for &class in &shown {
                                         td title=(grouped(side.events[class])) {
                                             @if side.accesses == 0 { (NONE) }
-                                            @else { (significant(100.0 * side.events[class] as f64 / side.accesses as f64)) }
+                                            @else {
+                                                (significant(100.0 * side.events[class] as f64 / side.accesses as f64))
+                                            }
                                         }
                                     }
                                 }
@@ -207,7 +225,7 @@ mod tests {
     use farreach_machine::MachineSpec;
     use farreach_types::counts::Workload;
 
-    /// The parts of a bar are as long together as the number beside it says.
+    /// The parts of a bar add up to the number beside it.
     #[test]
     fn every_row_of_the_overhead_is_in_one_part() {
         let spec = MachineSpec::parse("sv97/softvm", 0).unwrap();

@@ -56,8 +56,8 @@ pub(super) fn ledger(page: &Page) -> Option<Markup> {
         section {
             h2 { "The ledger" }
             p.lead {
-                "Cycles that each mechanism cost (+) or saved (−) against the 4 KB design with one page size, where the run has one; "
-                "under them how often it happened."
+                "Cycles that each mechanism cost (+) or saved (−) against the 4 KB design with one page size, where "
+                "the run has one; under them how often it happened."
             }
             (side_by_side(page, html! {
                 table.ledger {
@@ -70,7 +70,9 @@ pub(super) fn ledger(page: &Page) -> Option<Markup> {
                                     @for m in machines {
                                         td {
                                             @if let Some(line) = find(m, &item.item) {
-                                                @if let Some(cycles) = line.cycles { span class=(tone(cycles)) { (signed(cycles)) } }
+                                                @if let Some(cycles) = line.cycles {
+                                                    span class=(tone(cycles)) { (signed(cycles)) }
+                                                }
                                                 small { (amount(&line)) (unit(&line)) }
                                             } @else { (NONE) }
                                         }
@@ -91,7 +93,9 @@ pub(super) fn ledger(page: &Page) -> Option<Markup> {
                                     th scope="row" { (item.item) }
                                     @for m in machines {
                                         @let line = find(m, &item.item);
-                                        td.even[line.as_ref().is_none_or(|l| l.count == 0)] { @match line { Some(line) => (amount(&line)), None => (NONE) } }
+                                        td.even[line.as_ref().is_none_or(|l| l.count == 0)] {
+                                            @match line { Some(line) => (amount(&line)), None => (NONE) }
+                                        }
                                     }
                                 }
                             }
@@ -138,7 +142,10 @@ pub(super) fn compaction(page: &Page) -> Option<Markup> {
     })
 }
 
-/// Every number, exact. Rows in which all designs have nothing are left out.
+/// The parts of a result that are shown as tables of numbers.
+const PARTS: [&str; 4] = ["Translation hardware", "Operating system", "Memory, in bytes", "Cost"];
+
+/// Every number, exact. Rows that are empty or zero for all designs are left out.
 pub(super) fn numbers(page: &Page) -> Markup {
     let machines = &page.result.machines;
     let part = |m: &MachineResult, part: usize| {
@@ -155,11 +162,14 @@ pub(super) fn numbers(page: &Page) -> Markup {
     html! {
         section {
             h2 { "All numbers" }
-            p.lead { "Counts are exact. What is nothing for all designs is left out, and lists; names are those of the JSON and CSV reports, which have them." }
+            p.lead {
+                "Counts are exact. What is nothing for all designs is left out, and lists; names are those of the JSON "
+                "and CSV reports, which have them."
+            }
             (side_by_side(page, html! {
                 table.numbers {
                     thead { tr { th scope="col" {} (heads(page)) } }
-                    @for (k, title) in ["Translation hardware", "Operating system", "Memory, in bytes", "Cost"].into_iter().enumerate() {
+                    @for (k, title) in PARTS.into_iter().enumerate() {
                         @let columns: Vec<Map<String, Json>> = machines.iter().map(|m| part(m, k)).collect();
                         tbody {
                             tr.group { th scope="rowgroup" colspan=(machines.len() + 1) { (title) } }
@@ -167,7 +177,11 @@ pub(super) fn numbers(page: &Page) -> Markup {
                                 @if columns.iter().any(|c| !nothing(c.get(key))) {
                                     tr {
                                         th scope="row" { code { (key) } }
-                                        @for column in &columns { td.even[nothing(column.get(key))] { (column.get(key).map_or_else(|| NONE.into(), exact)) } }
+                                        @for column in &columns {
+                                            td.even[nothing(column.get(key))] {
+                                                (column.get(key).map_or_else(|| NONE.into(), exact))
+                                            }
+                                        }
                                     }
                                 }
                             }
@@ -203,7 +217,7 @@ fn seconds(m: &MachineResult) -> Option<f64> {
     Some(m.cost.cycles as f64 / (clock * 1e6))
 }
 
-/// Nothing that is shown: lists are too long for a table of designs side by side.
+/// Whether a value is not shown: lists are too long for a table of designs side by side.
 fn nothing(value: Option<&Json>) -> bool {
     value.is_none_or(|value| value.is_null() || value.is_array() || value.as_f64() == Some(0.0))
 }
@@ -222,7 +236,7 @@ fn exact(value: &Json) -> String {
     }
 }
 
-/// The resolved keys: what differs as a table, what does not as a list.
+/// The resolved keys: those that differ as a table, the others as a list.
 pub(super) fn configuration(page: &Page) -> Markup {
     let machines = &page.result.machines;
     let mut keys: Vec<&String> = Vec::new();
@@ -243,7 +257,10 @@ pub(super) fn configuration(page: &Page) -> Markup {
                         thead { tr { th scope="col" { "key" } (heads(page)) } }
                         tbody {
                             @for key in &different {
-                                tr { th scope="row" { code { (crate::format::clean(key)) } } @for m in machines { td { (value(m, key)) } } }
+                                tr {
+                                    th scope="row" { code { (crate::format::clean(key)) } }
+                                    @for m in machines { td { (value(m, key)) } }
+                                }
                             }
                         }
                     }
@@ -252,15 +269,20 @@ pub(super) fn configuration(page: &Page) -> Markup {
             @if !same.is_empty() {
                 @if machines.len() > 1 { p.lead { "The same for all designs:" } }
                 dl.pairs {
-                    @for key in &same { div { dt { code { (crate::format::clean(key)) } } dd { (value(&machines[0], key)) } } }
+                    @for key in &same {
+                        div { dt { code { (crate::format::clean(key)) } } dd { (value(&machines[0], key)) } }
+                    }
                 }
             }
-            p.note { "Seed of everything random: " (page.result.workload.seed) ". Result schema: " code { (page.result.schema) } "." }
+            p.note {
+                "Seed of everything random: " (page.result.workload.seed) ". Result schema: "
+                code { (page.result.schema) } "."
+            }
         }
     }
 }
 
-/// What the letters stand for, for readers of a printed page.
+/// The names behind the letters, for printed pages.
 pub(super) fn roll(page: &Page) -> Markup {
     html! { p.roll { @for (i, m) in page.result.machines.iter().enumerate() { span { (chip(i)) " " (m.name) } } } }
 }

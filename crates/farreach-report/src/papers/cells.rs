@@ -1,4 +1,4 @@
-//! Cells and heads for people.
+//! Text of cells and heads.
 
 use crate::format::{NONE, clean, count, digits, rate, significant};
 use farreach_types::papers::{Cell, Column, Origin, Table};
@@ -25,10 +25,10 @@ pub(super) fn shown(cell: &Cell, column: &Column) -> String {
     }
 }
 
-/// How a column stands in its table.
+/// Alignment of a column.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stands {
-    /// Numbers, one under the other by their last digits.
+    /// Numbers, right-aligned.
     Right,
     /// Names and words.
     Left,
@@ -36,7 +36,7 @@ pub(super) enum Stands {
     Wrapped,
 }
 
-/// How the columns of a table stand.
+/// Alignment of the columns of a table.
 pub(super) fn stands(table: &Table) -> Vec<Stands> {
     let stands = |i: usize| {
         let texts = table.rows.iter().filter_map(|row| match &row.cells[i] {
@@ -55,7 +55,7 @@ pub(super) fn stands(table: &Table) -> Vec<Stands> {
     (0..table.columns.len()).map(stands).collect()
 }
 
-/// One decimal, as the papers print percentages; what would look like zero keeps a digit.
+/// One decimal, as the papers print percentages; more where a nonzero value would be printed as zero.
 fn percent(x: f64) -> String {
     if x > 0.0 && x < 0.05 {
         rate(x)

@@ -32,7 +32,8 @@ pub(super) fn chart(chart: &Chart, width: f64, height: f64) -> Markup {
     html! {
         figure.lines {
             figcaption { (clean(&chart.title)) }
-            svg viewBox={ "0 0 " (px(all)) " " (px(tall)) } style={ "width:min(100%," (px(all)) "px)" } role="img" aria-label=(clean(&chart.title)) {
+            svg viewBox={ "0 0 " (px(all)) " " (px(tall)) } style={ "width:min(100%," (px(all)) "px)" } role="img"
+                aria-label=(clean(&chart.title)) {
                 @for tick in y.ticks() {
                     line.grid x1=(px(LEFT)) x2=(px(LEFT + width)) y1=(px(top(tick))) y2=(px(top(tick))) {}
                     text.tick x=(px(LEFT - 7.0)) y=(px(top(tick) + 4.0)) text-anchor="end" { (tick_label(tick)) }
@@ -44,15 +45,19 @@ pub(super) fn chart(chart: &Chart, width: f64, height: f64) -> Markup {
                 text.tick x="0" y=(px(ABOVE + height + 34.0)) { (chart.y) }
                 @for (k, (i, points)) in series.iter().enumerate() {
                     g class=(colour(*i)) {
-                        polyline class={ "trace " (colour(*i)) }
-                            points=(points.iter().map(|(x, v)| format!("{},{}", px(*x), px(top(*v)))).collect::<Vec<_>>().join(" ")) {
+                        @let line = points.iter().map(|(x, v)| format!("{},{}", px(*x), px(top(*v))));
+                        polyline class={ "trace " (colour(*i)) } points=(line.collect::<Vec<_>>().join(" ")) {
                             title { (clean(&chart.series[*i].name)) }
                         }
                         @for (x, v) in points { circle.fill cx=(px(*x)) cy=(px(top(*v))) r="2.6" {} }
                         @let from = points[points.len() - 1].0;
-                        polyline.leader points={ (px(from + 4.0)) "," (px(ends[k])) " " (px(LEFT + width + 4.0)) "," (px(ends[k])) " "
-                            (px(LEFT + width + 16.0)) "," (px(labels[k])) } {}
-                        text.end-name x=(px(LEFT + width + 20.0)) y=(px(labels[k] + 4.0)) { (clean(&chart.series[*i].name)) }
+                        polyline.leader points={
+                            (px(from + 4.0)) "," (px(ends[k])) " " (px(LEFT + width + 4.0)) "," (px(ends[k])) " "
+                            (px(LEFT + width + 16.0)) "," (px(labels[k]))
+                        } {}
+                        text.end-name x=(px(LEFT + width + 20.0)) y=(px(labels[k] + 4.0)) {
+                            (clean(&chart.series[*i].name))
+                        }
                     }
                 }
             }
@@ -65,7 +70,7 @@ pub(super) fn bars(bars: &Bars, height: f64) -> Markup {
     const BAR: f64 = 13.0;
     const GAP: f64 = 16.0;
     let chart = &bars.chart;
-    // What has no value anywhere takes no room.
+    // A series without values takes no room.
     let shown: Vec<(usize, &Series)> =
         chart.series.iter().enumerate().filter(|(_, s)| s.values.iter().any(Option::is_some)).collect();
     let longest = chart.series.iter().flat_map(|s| s.values.iter().flatten().copied()).fold(0.0, f64::max);
@@ -88,7 +93,8 @@ pub(super) fn bars(bars: &Bars, height: f64) -> Markup {
     html! {
         figure.lines {
             figcaption { (clean(&chart.title)) ", " (chart.y) }
-            svg viewBox={ "0 0 " (px(all)) " " (px(tall)) } style={ "width:min(100%," (px(all)) "px)" } role="img" aria-label=(clean(&chart.title)) {
+            svg viewBox={ "0 0 " (px(all)) " " (px(tall)) } style={ "width:min(100%," (px(all)) "px)" } role="img"
+                aria-label=(clean(&chart.title)) {
                 @for tick in y.ticks() {
                     line.grid x1=(px(LEFT)) x2=(px(LEFT + width)) y1=(px(top(tick))) y2=(px(top(tick))) {}
                     text.tick x=(px(LEFT - 7.0)) y=(px(top(tick) + 4.0)) text-anchor="end" { (tick_label(tick)) }
@@ -104,11 +110,17 @@ pub(super) fn bars(bars: &Bars, height: f64) -> Markup {
                             }
                             @if value > most {
                                 @let (middle, end) = (px(x + BAR / 2.0 + 3.2), px(above + 6.0));
-                                text.inside x=(middle) y=(end) text-anchor="end" transform={ "rotate(-90 " (middle) " " (end) ")" } { (format!("{value:.0}")) }
+                                text.inside x=(middle) y=(end) text-anchor="end"
+                                    transform={ "rotate(-90 " (middle) " " (end) ")" } {
+                                    (format!("{value:.0}"))
+                                }
                             }
                         }
                     }
-                    text.tick x=(px(LEFT + group * (p as f64 + 0.5))) y=(px(above + height + 17.0)) text-anchor="middle" { (clean(name)) }
+                    text.tick x=(px(LEFT + group * (p as f64 + 0.5))) y=(px(above + height + 17.0))
+                        text-anchor="middle" {
+                        (clean(name))
+                    }
                 }
                 @for (k, (i, series)) in shown.iter().enumerate() {
                     rect class={ "fill " (colour(*i)) } x=(px(names[k])) y=(px(tall - 14.0)) width="10" height="10" {}

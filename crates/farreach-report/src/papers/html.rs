@@ -29,8 +29,8 @@ pub fn render(papers: &Papers) -> String {
                     p.eyebrow { "farreach · the papers' tables and figures, measured again" }
                     @if !verdicts.is_empty() {
                         h1 {
-                            "Of " (verdicts.len()) " claims, " (number(Verdict::Holds)) " hold, " (number(Verdict::Fails)) " fail, "
-                            (number(Verdict::NotTestable)) " cannot be tested here"
+                            "Of " (verdicts.len()) " claims, " (number(Verdict::Holds)) " hold, "
+                            (number(Verdict::Fails)) " fail, " (number(Verdict::NotTestable)) " cannot be tested here"
                         }
                     }
                     p.source { "Programs, " (papers.set) " set: " (programs.join(", ")) }
@@ -41,8 +41,9 @@ pub fn render(papers: &Papers) -> String {
                         section {
                             h2 { "Verdicts" }
                             p.lead {
-                                "Each claim is judged by the numbers below, with the same rule on every run. What was found stands with the first "
-                                "table or figure that a claim rests on, and on which programs it does not hold. Nothing is tuned."
+                                "Each claim is judged by the numbers below, with the same rule on every run. What was "
+                                "found stands with the first table or figure that a claim rests on, and on which "
+                                "programs it does not hold. Nothing is tuned."
                             }
                             table.verdicts {
                                 tbody { @for v in &verdicts { (linked(v)) } }
@@ -65,7 +66,7 @@ fn class(verdict: Verdict) -> &'static str {
     }
 }
 
-/// A claim in the list of all: the reason stands with its study.
+/// A claim in the list of all; its reason is shown with its study.
 fn linked(v: &Judged) -> Markup {
     html! {
         tr {
@@ -123,7 +124,7 @@ fn section(section: &Section) -> Markup {
     }
 }
 
-/// Neighbouring columns of one name share a head, which stands as the first of them.
+/// Neighbouring columns of one name share a head, which is aligned as the first of them.
 fn heads<'a>(columns: &'a [Column], stands: &[Stands]) -> Vec<(&'a str, usize, Stands)> {
     let mut at = 0;
     let head = |part: &'a [Column]| {
@@ -141,7 +142,12 @@ fn table(table: &Table) -> Markup {
         div.scroll {
             table.papers {
                 thead {
-                    tr { th {} @for (name, columns, place) in heads(&table.columns, &stands) { th.words[left(place)] scope="colgroup" colspan=(columns) { (name) } } }
+                    tr {
+                        th {}
+                        @for (name, columns, place) in heads(&table.columns, &stands) {
+                            th.words[left(place)] scope="colgroup" colspan=(columns) { (name) }
+                        }
+                    }
                     tr {
                         th scope="col" { (table.rows_are) }
                         @for (c, &place) in table.columns.iter().zip(&stands) {
@@ -154,7 +160,9 @@ fn table(table: &Table) -> Markup {
                         tr {
                             th scope="row" { (clean(&row.name)) }
                             @for ((cell, c), &place) in row.cells.iter().zip(&table.columns).zip(&stands) {
-                                td.printed[c.origin == Origin::Printed].words[left(place)].sentences[place == Stands::Wrapped] { (shown(cell, c)) }
+                                @let printed = c.origin == Origin::Printed;
+                                @let wrapped = place == Stands::Wrapped;
+                                td.printed[printed].words[left(place)].sentences[wrapped] { (shown(cell, c)) }
                             }
                         }
                     }

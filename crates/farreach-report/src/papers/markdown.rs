@@ -1,4 +1,4 @@
-//! The claims and what was found, as a Markdown table: for documents that must say what a run says.
+//! The claims and verdicts as a Markdown table, for documents.
 
 use farreach_types::papers::{Papers, Verdict};
 
@@ -7,8 +7,11 @@ pub fn render(papers: &Papers) -> String {
     let verdicts = papers.verdicts();
     let number = |verdict| verdicts.iter().filter(|v| v.verdict == verdict).count();
     let mut out = format!(
-        "# The claims of the papers on the {} set of programs\n\n<!-- Made by `farreach papers --all{} --markdown`. -->\n\n{} claims: {} hold, {} fail, \
-         {} cannot be tested here. The numbers behind a claim: `farreach papers STUDY{}`, with the study named beside it.\n\n| claim | | verdict | what was found | study |\n|---|---|---|---|---|\n",
+        "# The claims of the papers on the {} set of programs\n\n\
+         <!-- Made by `farreach papers --all{} --markdown`. -->\n\n\
+         {} claims: {} hold, {} fail, {} cannot be tested here. The numbers behind a claim: \
+         `farreach papers STUDY{}`, with the study named beside it.\n\n\
+         | claim | | verdict | what was found | study |\n|---|---|---|---|---|\n",
         papers.set,
         if papers.set == "small" { " --small" } else { "" },
         verdicts.len(),

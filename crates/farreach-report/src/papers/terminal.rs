@@ -1,11 +1,11 @@
-//! Tables for people at a terminal. What charts show is in the tables.
+//! Tables for a terminal. The numbers of the charts are in the tables.
 
 use super::cells::{Stands, shown, stands, under};
 use crate::format::{clean, count};
 use crate::grid::placed;
 use farreach_types::papers::{Judged, Papers, Row, Section, Table, Verdict};
 
-/// Before each line of a table.
+/// Indentation of a table.
 const INDENT: &str = "  ";
 /// Columns of text, at most.
 const WIDTH: usize = 120;
@@ -61,7 +61,7 @@ fn section(section: &Section, width: usize) -> String {
     out
 }
 
-/// How the numbers are found again, of all rows and of one of them. Commands are not wrapped, for they are copied.
+/// The commands that measure all rows, or one of them, again. Commands are not wrapped, so that they can be copied.
 fn again(table: &Table) -> String {
     let one = table.rows.iter().find(|row| !row.command.is_empty());
     let one = one.map_or(String::new(), |row| format!("  {} alone: {}\n", clean(&row.name), clean(&row.command)));
@@ -92,7 +92,7 @@ fn wrapped(text: &str, indent: &str, width: usize) -> String {
 }
 
 fn grid(table: &Table, width: usize) -> String {
-    // A name that spans several columns stands once. The first column is not among those of the table.
+    // A name that spans several columns is printed once. The first column is not among `columns`.
     let spanned = |i: usize| i > 1 && table.columns[i - 1].name == table.columns[i - 2].name;
     let names =
         table.columns.iter().enumerate().map(|(i, c)| if spanned(i + 1) { String::new() } else { c.name.clone() });

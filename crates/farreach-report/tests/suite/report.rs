@@ -1,4 +1,4 @@
-//! Reports say what the result says, whatever the result is.
+//! Reports agree with their result, for any result.
 
 use crate::fixture::HOSTILE;
 use crate::page::{body, complete};
@@ -10,7 +10,7 @@ fn people(result: &RunResult) -> String {
     table::render(result, usize::MAX)
 }
 
-/// Results from ordinary to absurd.
+/// Results from ordinary to extreme.
 fn all() -> Vec<(&'static str, RunResult)> {
     let mut thirty = crate::fixture::twelve();
     while thirty.machines.len() < 30 {
@@ -93,7 +93,7 @@ fn f_14_the_table_of_compaction() {
         row.unwrap().children().filter(|n| n.has_tag_name("td")).map(|n| n.text().unwrap()).collect()
     };
     assert_eq!(cells("pages copied"), ["0", "262k", "–", "–", "–"]);
-    // What is inside counts has a row of its own, as it has a column in the CSV; lists have none.
+    // Objects inside counts have rows of their own, as they have columns in the CSV; lists have none.
     assert_eq!(cells("compaction.copy_seconds"), ["0.0000", "0.3000", "–", "–", "–"]);
     assert!(!page.contains("{&quot;") && !page.contains("compaction.unusable_at_start"));
 }
@@ -175,7 +175,7 @@ fn penalties_that_differ_are_not_called_one() {
     assert!(people(&result).contains("on TLB misses, at each design's own `penalty`.\n"), "{}", people(&result));
 }
 
-/// The footnote names every price that is in the column, and none that is not.
+/// The footnote names exactly the prices that the column contains.
 #[test]
 fn the_prices_of_misses_are_named_for_those_who_pay_them() {
     let mut result = crate::fixture::five();
@@ -204,8 +204,7 @@ fn the_prices_of_misses_are_named_for_those_who_pay_them() {
     assert_eq!(said(&result), penalty(60));
 }
 
-/// A dump of another program, or of the driver of the one that was meant, finds next to nothing: who reads only the
-/// table must see it.
+/// A dump of another program, or of a driver instead of the program, matches almost no page: the table must show this.
 #[test]
 fn how_much_of_a_dump_was_found_is_said() {
     let mut result = crate::fixture::five();
@@ -217,7 +216,7 @@ fn how_much_of_a_dump_was_found_is_said() {
     assert!(row.split_whitespace().any(|cell| cell == "8.27") && text.contains("% from dump: "), "{text}");
 }
 
-/// A machine without a TLB reaches nothing by one, which is not the same as a TLB of no reach.
+/// A machine without a TLB has no reach, which differs from a reach of 0.
 #[test]
 fn no_reach_is_no_number() {
     let mut result = crate::fixture::five();
@@ -361,8 +360,8 @@ fn the_headline_names_the_winner_and_its_price() {
     let mut result = crate::fixture::five();
     assert_eq!(
         headline(&result),
-        "t94/complete misses least: 59.4k, 98.2 % fewer than t94/single, on 4.61× the area; t94/partial keeps 99.5 % of that saving on \
-         26.1 % of that area."
+        "t94/complete misses least: 59.4k, 98.2 % fewer than t94/single, on 4.61× the area; t94/partial keeps 99.5 % \
+         of that saving on 26.1 % of that area."
     );
     result.machines[3].counts.tlb.misses = 0;
     assert_eq!(

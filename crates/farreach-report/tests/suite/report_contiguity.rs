@@ -1,4 +1,4 @@
-//! The page of a process's contiguity says what the result says, whatever the result is.
+//! The page of a process's contiguity agrees with its result, for any result.
 
 use crate::page::{body, complete};
 use farreach_cost::contiguity::{Run, sample};
@@ -33,7 +33,7 @@ fn result(samples: Vec<ContiguitySample>) -> ContiguityResult {
     }
 }
 
-/// The text of the page as one sees it.
+/// The visible text of the page.
 fn text(page: &str) -> String {
     let body = body(page);
     let xml = roxmltree::Document::parse(&body).unwrap();
@@ -98,7 +98,7 @@ fn without_frames_the_page_says_so_and_shows_the_virtual_half() {
 #[test]
 fn a_long_watch_draws_as_much_as_can_be_told_apart() {
     let looks = (0..5003).map(|i| at(i, look(64 + 16 * u64::from(i % 7), 16, true)));
-    // The process was gone at the end: a look at nothing.
+    // The process had ended: the last look is empty.
     let end = at(5003, sample(&[], 0.0, 0));
     let page = render(&result(looks.chain([end]).collect()));
     complete("long", &page);

@@ -8,9 +8,9 @@ use crate::input::Input;
 use crate::{Opened, TraceInfo};
 use farreach_types::error::{Error, Result};
 
-/// Files that stand beside the trace and are no part of it.
+/// Files that lie beside the trace and are no part of it.
 const BESIDE: [&str; 5] = ["modules.log", "funclist.log", "encodings.bin", "v2p.textproto", "cpu_schedule.bin.zip"];
-/// How the names of those begin that may be compressed.
+/// Beginnings of the names of such files that may be compressed.
 const BESIDE_BEGIN: &str = "serial_schedule.bin";
 
 /// Opens the trace whose files lie in `path`, or in the folder `trace` of a folder without files, in the order of their

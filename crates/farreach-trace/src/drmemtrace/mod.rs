@@ -34,7 +34,8 @@ const PROCESS: &str = "DynamoRIO makes a processed trace: drrun -t drmemtrace -t
 /// drmemtrace, for the registry.
 pub(crate) const FORMAT: Format = Format {
     name: NAME,
-    about: "DynamoRIO drmemtrace (drcachesim) after processing, Google workload traces: a file, or a folder with a file per thread",
+    about: "DynamoRIO drmemtrace (drcachesim) after processing, Google workload traces: a file, or a folder with a \
+            file per thread",
     detect: |head| header(head).is_some() || foreign(head).is_some(),
     open: |input: Input| -> Result<Opened> {
         let info = input.info(NAME);
@@ -45,11 +46,11 @@ pub(crate) const FORMAT: Format = Format {
 /// Version that the header says, if a trace begins with one.
 fn header(head: &[u8]) -> Option<u64> {
     let first = Record::of(head.first_chunk::<RECORD>()?);
-    // The version is no part of how a trace is known, but a text or a picture must not be one.
+    // The version does not identify a trace, but keeps texts and pictures from being taken for one.
     (first.ty == ty::HEADER && first.size == 0 && first.value < 256).then_some(first.value)
 }
 
-/// Relatives that are recognised so that they can be refused with a reason.
+/// Related formats, recognised so that the error can name the reason.
 fn foreign(head: &[u8]) -> Option<String> {
     let words =
         [head.get(..8)?, head.get(8..16)?].map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
@@ -67,7 +68,8 @@ fn foreign(head: &[u8]) -> Option<String> {
     })
 }
 
-/// The time of the first timestamp, or 0 if the first bytes do not reach so far. What they refuse needs no reading.
+/// The time of the first timestamp, or 0 if the first bytes do not contain one. Fails early on records that are
+/// refused.
 fn begins(input: &Input) -> Result<u64> {
     let fail = |at: usize, what| Error::Trace { file: input.file.clone(), place: format!("byte {at}"), what };
     if let Some(why) = foreign(input.head()) {
@@ -87,9 +89,9 @@ fn begins(input: &Input) -> Result<u64> {
 
 /// A file of a trace.
 enum File {
-    /// A name: a trace may have more files than a process may have open, but hardly as many threads at a time.
+    /// Not opened yet: a trace may have more files than a process may have open, but hardly as many threads at a time.
     Closed(String),
-    /// Nothing was read of it.
+    /// Nothing was read from it.
     Ready(Input),
     Open(Box<Shard>),
     /// Read to its end.
@@ -99,11 +101,12 @@ enum File {
 /// Reads a drmemtrace trace of one file or several.
 pub(super) struct DrmemtraceReader {
     files: Vec<File>,
-    /// Files that wait, each with the time at which it goes on; the earliest first, the first of those of one time.
+    /// Files that wait, each with the time at which it goes on, the earliest first; of files with the same time, the
+    /// first one first.
     waiting: BinaryHeap<Reverse<(u64, usize)>>,
     current: Option<usize>,
     all: Processes,
-    /// Name of the whole.
+    /// Name of the trace.
     file: String,
 }
 
@@ -118,14 +121,14 @@ impl DrmemtraceReader {
         Ok(DrmemtraceReader::of(inputs.into_iter().map(begins).collect::<Result<_>>()?, file))
     }
 
-    /// Of files, each with the time at which it begins.
+    /// From files, each with the time at which it begins.
     fn of(files: Vec<(u64, File)>, file: &str) -> DrmemtraceReader {
         let waiting = files.iter().enumerate().map(|(at, &(time, _))| Reverse((time, at))).collect();
         let files = files.into_iter().map(|(_, file)| file).collect();
         DrmemtraceReader { files, waiting, current: None, all: Processes::new(), file: file.to_owned() }
     }
 
-    /// The file that goes on now, taken out.
+    /// The next file to go on, taken out of the queue.
     fn open(&mut self, at: usize) -> Result<Box<Shard>> {
         let ordered = self.files.len() > 1;
         let input = match std::mem::replace(&mut self.files[at], File::Over) {
@@ -143,7 +146,7 @@ impl Reader for DrmemtraceReader {
         &mut self.all.made
     }
 
-    /// Lets the file whose time has come run, as far as the others let it.
+    /// Reads the file with the earliest time, up to the time of the next one.
     fn read_more(&mut self) -> Result<bool> {
         let Some(at) = self.current.or_else(|| self.waiting.pop().map(|Reverse((_, at))| at)) else { return Ok(false) };
         let limit = self.waiting.peek().map_or(u64::MAX, |&Reverse((time, other))| time - u64::from(other < at));

@@ -1,4 +1,4 @@
-//! What the files of a trace make together: one stream, with the processes and threads whose references they hold.
+//! The stream that the files of a trace make together, with the processes and threads whose references they hold.
 
 use hashbrown::HashMap;
 
@@ -45,7 +45,7 @@ impl Processes {
         Processes { made: Assembler::new(0), processes: Vec::new(), by_pid, threads }
     }
 
-    /// From here on the references are this thread's. It starts if it does not run.
+    /// Switches to this thread. It starts if it does not run.
     pub fn enter(&mut self, thread: Thread) -> Result<(), String> {
         let (space, number) = self.run(thread)?;
         let process = &mut self.processes[space as usize];
@@ -56,7 +56,7 @@ impl Processes {
         Ok(())
     }
 
-    /// The thread is over.
+    /// Ends the thread.
     pub fn exit(&mut self, thread: Thread) -> Result<(), String> {
         if self.threads.get(&thread).is_some_and(|seen| !seen.running) {
             return Err(format!("thread {} of process {} ends, but has ended before", thread.tid, thread.pid));

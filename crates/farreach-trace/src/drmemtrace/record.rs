@@ -1,4 +1,4 @@
-//! The layout: records of twelve bytes, what their types and the types of markers are, and a file of them.
+//! The layout: records of twelve bytes, their types, the types of markers, and a file of records.
 
 use crate::input::{Bytes, Input};
 use farreach_types::error::{Error, Result};
@@ -67,7 +67,7 @@ pub(super) mod marker {
     pub const WINDOW_ID: u16 = 14;
     pub const CHUNK_FOOTER: u16 = 21;
 
-    /// What a marker says about the references of the trace: nothing, or why they cannot be trusted.
+    /// Whether a marker leaves the references of the trace trustworthy; if not, the reason.
     pub fn judge(marker: u16) -> Result<(), &'static str> {
         match marker {
             8 | 42 | 45 => Err("which is only in raw traces that raw2trace has not processed"),
@@ -85,7 +85,7 @@ pub(super) mod marker {
 pub(super) struct Records {
     input: Bytes,
     buf: Vec<u8>,
-    /// Bytes of `buf` that were taken, and that are there.
+    /// Bytes of `buf` that were consumed, and that are valid.
     from: usize,
     to: usize,
     /// Byte of the decompressed file at which `buf` begins.
@@ -122,7 +122,7 @@ impl Records {
         Ok(self.to > 0)
     }
 
-    /// An error at the record taken last.
+    /// An error at the record read last.
     #[cold]
     pub fn fail(&self, what: String) -> Error {
         let at = self.base + self.from.saturating_sub(RECORD) as u64;

@@ -8,7 +8,7 @@ use crate::input::Input;
 use farreach_types::error::Result;
 use farreach_types::event::{Kind, MAX_REF_BYTES};
 
-/// Versions of the format whose records mean what is said here.
+/// Versions of the format whose records have this meaning.
 const VERSIONS: std::ops::RangeInclusive<u64> = 1..=7;
 /// Longest instruction of any architecture, as recorded.
 const MAX_INSTR_BYTES: u16 = 15;
@@ -20,7 +20,7 @@ const CORE_SHARDED: u64 = 0x1_0000;
 const AARCH64: u64 = 0x8;
 /// All bits that are known.
 const FILETYPES: u64 = 0x7_ffff;
-/// Bits of the file type that say why the trace does not hold the references of a program.
+/// Bits of the file type of traces that do not hold the references of a program, with the reason.
 const REFUSED: [(u64, &str); 6] = [
     (0x2000, "its first part was filtered by a cache: references are missing"),
     (0x1 | 0x80 | 0x100, "it was filtered by a cache while it was recorded: references are missing"),
@@ -35,9 +35,9 @@ const REFUSED: [(u64, &str); 6] = [
 pub(super) enum Stop {
     /// A batch is full.
     Full,
-    /// What follows happened at this time, later than allowed.
+    /// The next records happened at this time, later than allowed.
     Time(u64),
-    /// The file is over.
+    /// The file has ended.
     End,
 }
 
@@ -58,14 +58,14 @@ pub(super) struct Shard {
     tid: Option<u64>,
     /// Processes of the threads of this file.
     pids: HashMap<u64, u64>,
-    /// The stream knows that what follows is of this file's thread.
+    /// The stream was switched to this file's thread.
     entered: bool,
     /// The last instruction: its address and the end of it, where a bundle goes on.
     next_pc: Option<u64>,
     window: Option<u64>,
     chunk: Option<u64>,
     time: u64,
-    /// Time must not go back: the file is one of several.
+    /// Whether time must not go back: the file is one of several.
     ordered: bool,
 }
 
@@ -161,7 +161,7 @@ impl Shard {
             // The top byte may be a tag, which translation does not see.
             addr = ((addr << 8) as i64 >> 8) as u64;
         }
-        // The recorder does not know how much the likes of XSAVE touch: it is the first byte that is known.
+        // The recorder does not know how much XSAVE and similar instructions touch, only their first byte.
         let size = record.size.max(1);
         within(addr, size)?;
         all.made.data(addr, u32::from(size), kind)
@@ -187,8 +187,8 @@ impl Shard {
                 let former = *self.window.get_or_insert(value);
                 if former != value {
                     return Err(format!(
-                        "window {value} begins after window {former}: the trace has windows, and what was executed between \
-                         them is missing"
+                        "window {value} begins after window {former}: the trace has windows, and what was executed \
+                         between them is missing"
                     ));
                 }
             }
@@ -204,7 +204,7 @@ impl Shard {
         Ok(None)
     }
 
-    /// What is rarer than references.
+    /// Records that are rarer than references.
     #[cold]
     fn other(&mut self, all: &mut Processes, record: Record) -> std::result::Result<(), String> {
         let Record { ty, size, value } = record;
@@ -232,7 +232,7 @@ impl Shard {
                     self.fetch(all, pc, u16::from(len))?;
                 }
             }
-            // Neither prefetches nor flushes are references: they wait for no translation that they must have.
+            // Prefetches and flushes are no references: they do not need their translation.
             ty::PREFETCH..=ty::PREFETCH_INSTR
             | ty::PREFETCH_READ_L1_NT..=ty::PREFETCH_WRITE_L3_NT
             | ty::INSTR_FLUSH..=ty::DATA_FLUSH_END => {}
@@ -255,7 +255,7 @@ impl Shard {
         Ok(())
     }
 
-    /// The first record, or one behind a footer. True: it was a header, which says no more.
+    /// The first record, or one behind a footer. True if it was a header, which has no further meaning.
     #[cold]
     fn begin(&mut self, record: Record) -> std::result::Result<bool, String> {
         let former = std::mem::replace(&mut self.part, Part::Inside);
@@ -274,7 +274,7 @@ impl Shard {
                 "a record of type {other}; allowed is a header, type {}, with which a trace begins",
                 ty::HEADER
             )),
-            // A thread was over, not the core.
+            // A thread ended, not the core.
             _ if of_core => Ok(false),
             other => Err(format!("a record of type {other} behind the footer; allowed is the header of another trace")),
         }

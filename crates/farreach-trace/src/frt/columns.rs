@@ -2,7 +2,7 @@
 
 use super::COLUMNS;
 
-/// Bytes that grow at the end, made room for before they are written.
+/// A vector of bytes that is enlarged before it is written.
 #[derive(Default)]
 pub(crate) struct Column {
     bytes: Vec<u8>,
@@ -10,7 +10,7 @@ pub(crate) struct Column {
 }
 
 impl Column {
-    /// The next `most` bytes, whatever stood there before.
+    /// The next `most` bytes, with undefined contents.
     #[inline(always)]
     pub fn room(&mut self, most: usize) -> &mut [u8] {
         let end = self.used + most;
@@ -42,7 +42,7 @@ impl Column {
     }
 }
 
-/// What `docs/trace-format.md` says about each.
+/// `docs/book/src/reference/trace-format.md` describes each.
 #[derive(Default)]
 pub(crate) struct Columns {
     pub ops: Vec<u8>,

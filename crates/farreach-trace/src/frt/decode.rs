@@ -9,7 +9,7 @@ use super::wire::Cursor;
 use farreach_types::event::NOT_EXECUTED;
 
 impl Model {
-    /// Follows one step to a block, which becomes the current block: its id and what it counts.
+    /// Follows one step to a block, which becomes the current block; returns its id and its counts.
     #[inline]
     pub fn take_step(&mut self, step: u8, targets: &mut Cursor) -> Result<(u32, Shape), String> {
         let next = &mut self.cells[self.current + NEXT];
@@ -40,8 +40,8 @@ impl Model {
         Ok((id, shape))
     }
 
-    /// Appends the addresses of the current block, one for each code, to `words`; `sums` loses what did not happen.
-    /// `data` ends with eight bytes that belong to no address.
+    /// Appends the addresses of the current block, one for each code, to `words`; references that did not happen are
+    /// subtracted from `sums`. `data` ends with eight bytes that belong to no address.
     #[inline]
     pub fn take_addresses(
         &mut self,

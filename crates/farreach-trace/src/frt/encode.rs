@@ -12,12 +12,12 @@ use super::{MAX_BLOCK_ITEMS, Totals};
 use crate::tally::ByBlock;
 use farreach_types::event::{Broken, NOT_EXECUTED, OP_BIT, addresses, block_id, words_behind};
 
-/// How many items the look-ahead is in front.
+/// Number of items that the look-ahead is in front.
 const AHEAD: usize = 8;
-/// Codes for which there is room in one go: at least those of the largest block.
+/// Codes for which room is made at a time: at least those of the largest block.
 const ROOM: usize = 2 * MAX_BLOCK_ITEMS;
 
-/// Fetches the cells of blocks that are coded soon into the cache: those of a large program are all over the memory.
+/// Prefetches the cells of the blocks that are coded soon: those of a large program do not fit the cache.
 pub(crate) struct LookAhead {
     at: usize,
 }
@@ -29,7 +29,7 @@ impl LookAhead {
         ahead
     }
 
-    /// Goes one item further.
+    /// Advances by one item.
     #[inline(always)]
     pub fn step(&mut self, by_id: &ByBlock, cells: &[u64], words: &[u64]) {
         let Some(&word) = words.get(self.at) else { return };
@@ -56,8 +56,8 @@ pub(crate) struct Run {
 }
 
 impl Model {
-    /// Appends the executions of blocks from `words[from]` on, up to an event or until there are `most` words in the
-    /// file; counts what happened.
+    /// Appends the executions of blocks from `words[from]` on, up to an event or until `most` words are in the chunk;
+    /// counts their references.
     pub fn put_blocks(
         &mut self,
         words: &[u64],
@@ -92,7 +92,7 @@ impl Model {
                     break;
                 }
             };
-            // Which of the predictable blocks it is cannot be foreseen: no branch.
+            // Without a branch: the processor could not predict it.
             let next = &mut self.cells[current + NEXT];
             let (likely, other) = halves(*next);
             let step = if place == other { STEP_OTHER } else { STEP_TARGET };
@@ -146,7 +146,7 @@ struct Coder<'a> {
     codes: &'a mut [u8],
     /// At least eight bytes for each code.
     data: &'a mut [u8],
-    /// Of `data`, so many are used.
+    /// Bytes of `data` in use.
     bytes: usize,
     /// Some references did not happen.
     absent: bool,

@@ -24,14 +24,14 @@ use farreach_types::plural::with_noun;
 pub use reader::FrtReader;
 pub use writer::TraceWriter;
 
-/// The first bytes of every farreach trace. Not text, and broken by any transfer that touches line ends.
+/// The first bytes of every farreach trace. Not text, and damaged by any transfer that changes line ends.
 pub const MAGIC: [u8; 8] = *b"\x89FRT\r\n\x1a\n";
 /// The last bytes of every finished farreach trace.
 pub const END_MAGIC: [u8; 8] = *b"FRT-END\n";
 /// The version this library writes. It reads this one and all before it.
 ///
-/// 2: chunks of up to 2^23 words instead of 2^21. What begins anew with each chunk is learned less often: smaller files
-/// in less time.
+/// 2: chunks of up to 2^23 words instead of 2^21. Predictions, which begin anew with each chunk, are learned less
+/// often: smaller files in less time.
 pub const VERSION: u32 = 2;
 
 /// Most bytes of the JSON header.
@@ -47,7 +47,7 @@ pub const MAX_STRING_BYTES: usize = 1 << 16;
 /// Most instructions plus references of all blocks together, each block counting [`BLOCK_ITEMS`] more. Bounds a
 /// reader's memory to about a gigabyte, which only a program with millions of different blocks needs.
 pub const MAX_DEFINED_ITEMS: usize = 1 << 26;
-/// What a block takes beside its instructions and references, in their size.
+/// Memory of a block beside its instructions and references, in units of their size.
 pub const BLOCK_ITEMS: usize = 16;
 /// Most address spaces of a trace.
 pub const MAX_ADDRESS_SPACES: u64 = 1 << 20;

@@ -1,12 +1,13 @@
-//! What writer and reader both predict: the next block from the block before it, the next address of a reference from
-//! its last address and from the address before it in the stream. Only what differs from the prediction costs bytes.
+//! The predictions that writer and reader share: the next block from the block before it, the next address of a
+//! reference from its last address and from the address before it in the stream. Only differences from the prediction
+//! cost bytes.
 //!
-//! Definitions live as long as the trace; predictions begin anew with each chunk, so that a chunk needs nothing of the
-//! chunks before it but their event columns.
+//! Definitions hold for the whole trace; predictions begin anew with each chunk, so that a chunk can be read with only
+//! the event columns of the chunks before it.
 //!
-//! Everything about a block that coding needs lies together in one array of cells, so that a block costs one or two
+//! All data that the coding of a block needs lies together in one array of cells, so that a block touches one or two
 //! cache lines: a head of [`HEAD`] cells, then the predictions of its references, two cells each. `encode` and `decode`
-//! are the two users.
+//! use it.
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ pub(super) const STEP_OTHER: u8 = 1;
 pub(super) const STEP_OP: u8 = 2;
 pub(super) const STEP_TARGET: u8 = 3;
 
-/// Codes of addresses below it are counted from the prediction by the gap, those from it on from the last address; each
+/// Codes of addresses below it are relative to the prediction by the gap, those from it on to the last address; each
 /// plus the number of data bytes, 0 to 8.
 pub(super) const BASES: u8 = 9;
 /// Address code of a reference that did not happen.
@@ -29,13 +30,13 @@ pub(super) const CODE_NOT_EXECUTED: u8 = 2 * BASES;
 
 /// Cells of the head of a block.
 pub(super) const HEAD: usize = 4;
-/// Number in the file, id in the stream.
+/// Two halves: number in the file, id in the stream.
 pub(super) const NAMES: usize = 0;
 /// Places of the last two blocks that followed, newest first; 0 is none.
 pub(super) const NEXT: usize = 1;
 /// See [`Shape`].
 pub(super) const SHAPE: usize = 2;
-/// Chunk in which the predictions were last used; address words of an execution (writer).
+/// Two halves: chunk in which the predictions were last used; address words of an execution (writer).
 pub(super) const CHUNK: usize = 3;
 
 /// Two halves of a cell, the low one first.
@@ -92,7 +93,7 @@ impl Shape {
 pub(crate) struct Model {
     /// Per block the head, then for each reference its last address, and that minus the address of the reference before
     /// it in the stream. Where references share address words, the word and the offset of each follow. Place 0 is the
-    /// head of no block: what stands before the first block of a chunk.
+    /// head of no block; it precedes the first block of a chunk.
     pub(super) cells: Vec<u64>,
     /// Places by number; numbers begin at 1.
     pub(super) places: Vec<u32>,
@@ -108,7 +109,7 @@ pub(crate) struct Model {
     pub(super) address: u64,
 }
 
-/// What [`Model::define`] made of a definition.
+/// Result of [`Model::define`].
 pub(crate) enum Defined {
     New,
     Again(u32),
@@ -190,7 +191,7 @@ impl Model {
         self.cells[place + HEAD..][..2 * refs].fill(0);
     }
 
-    /// Takes reference `i` of the block at `place`, which did not happen, off the sums.
+    /// Subtracts reference `i` of the block at `place`, which did not happen, from the sums.
     #[cold]
     pub(super) fn uncount(&self, place: usize, i: usize, sums: &mut Totals) {
         let (number, _) = halves(self.cells[place + NAMES]);

@@ -38,7 +38,7 @@ pub(crate) enum Record {
     Op(Op),
 }
 
-/// What definitions are coded against; begins anew with every chunk.
+/// The state that definitions are coded against; it begins anew with every chunk.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OpState {
     next_id: u32,

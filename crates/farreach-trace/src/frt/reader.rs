@@ -13,11 +13,10 @@ use farreach_types::error::Error;
 use farreach_types::event::{Batch, Op, Source, block_word};
 use farreach_types::plural::with_noun;
 
-/// A batch is handed out once it has this many words: small enough for a second-level cache.
+/// A batch is returned once it has this many words: small enough for a second-level cache.
 const BATCH_WORDS: usize = 1 << 14;
 
-/// The batches of a `.frt` file. Where one batch ends and the next begins is the reader's choice; the stream is what
-/// was written.
+/// The batches of a `.frt` file. The reader chooses where batches end; their contents are the stream that was written.
 pub struct FrtReader {
     input: Bytes,
     header: Header,
@@ -96,7 +95,7 @@ impl FrtReader {
         &self.header
     }
 
-    /// What was read so far; all of the trace once the source has ended.
+    /// Totals of the part read so far; of the whole trace once the source has ended.
     pub fn totals(&self) -> Totals {
         let (processes, address_spaces) = (self.processes.processes(), self.processes.address_spaces());
         Totals { processes, address_spaces, ..self.totals }
@@ -104,11 +103,11 @@ impl FrtReader {
 
     /// Leaves out the references of all chunks that end at or before this instruction; their events (definitions,
     /// mappings, forks) still come, so that what follows has its address spaces. Counts from the beginning of the
-    /// trace; call it before the first batch is taken. [`FrtReader::totals`] counts what is left out as well.
+    /// trace; call it before the first batch is taken. [`FrtReader::totals`] counts the skipped references as well.
     pub fn skip_before(&mut self, instruction: u64) {
         self.skip_to = instruction;
     }
-    /// An error of the chunk being read, with what was whole before it.
+    /// An error of the chunk being read, which says how much of the trace before it is whole.
     fn damaged(&self, what: impl std::fmt::Display) -> Error {
         let open = matches!(self.state, State::Inside | State::OpsOnly);
         let (number, at) = if open { (self.index.len() - 1, self.chunk.offset) } else { (self.index.len(), self.at) };
@@ -128,7 +127,7 @@ impl FrtReader {
         self.damaged("the file ends inside this chunk: it was cut, or its recording did not finish")
     }
 
-    /// Fills `buf` or says that the file is cut.
+    /// Fills `buf`, or fails because the file is cut.
     fn exactly(&mut self, buf: &mut [u8]) -> Result<()> {
         let at = self.at;
         let number = self.index.len();
@@ -158,7 +157,7 @@ impl FrtReader {
         let mut hash = Xxh3::new();
         hash.update(&bytes[..CHUNK_HEAD_BYTES - 8]);
         hash.update(&packed);
-        // A fuzzer cannot guess hashes; without them it reaches the decoder behind.
+        // A fuzzer cannot guess hashes; without the check it reaches the decoder.
         if hash.digest() != head.hash && !cfg!(fuzzing) {
             return Err(self.damaged("its checksum differs from its content"));
         }
@@ -274,8 +273,8 @@ impl FrtReader {
             self.model.take_addresses(codes, &columns[DATA], &mut at[DATA], &mut batch.words, sums)?;
         }
         if batch.words.len() < BATCH_WORDS / 2 {
-            // Where address spaces change often, batches are small, and whoever keeps them should not keep room for
-            // large ones.
+            // Where address spaces change often, batches are small, and consumers that keep them should not keep room
+            // for large ones.
             let exact = batch.words[..].to_vec();
             self.words = std::mem::replace(&mut batch.words, exact);
             self.words.clear();
@@ -311,7 +310,7 @@ impl FrtReader {
         Ok(batch)
     }
 
-    /// Whether the chunk is used up; then it must have kept its promises.
+    /// Whether the chunk is read to its end; if so, checks the counts of its head.
     fn close_chunk(&mut self) -> Result<()> {
         let Open { head, columns, at, sums, words, records, .. } = &self.chunk;
         let whole = self.state == State::Inside;
@@ -376,7 +375,7 @@ impl FrtReader {
             .map_err(|what| self.damaged(what))?;
         let mut found = self.totals();
         if self.skip_to > 0 {
-            // Who only executed blocks in chunks that were left out was not seen.
+            // Address spaces that only executed blocks in skipped chunks were not seen.
             (found.processes, found.address_spaces) = (totals.processes, totals.address_spaces);
         }
         if index_at != self.at || chunks as usize != self.index.len() || totals != found {

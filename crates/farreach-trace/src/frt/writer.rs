@@ -43,7 +43,7 @@ pub struct TraceWriter {
     spare: Receiver<Box<Chunk>>,
     worker: Option<JoinHandle<io::Result<Sink>>>,
     broken: bool,
-    /// A chunk is closed once it has so many words.
+    /// A chunk is closed once it has this number of words.
     chunk_words: usize,
 }
 
@@ -86,7 +86,7 @@ impl TraceWriter {
         let prefix =
             prefix(header).map_err(|what| Error::Trace { file: file.clone(), place: "header".into(), what })?;
         let (sender, chunks) = sync_channel::<Box<Chunk>>(WAITING);
-        let (give_back, spare) = sync_channel::<Box<Chunk>>(WAITING + 2);
+        let (return_chunk, spare) = sync_channel::<Box<Chunk>>(WAITING + 2);
         let sink =
             Sink { out: BufWriter::with_capacity(1 << 18, out), at: 0, before: Totals::default(), index: Vec::new() };
         let worker = std::thread::Builder::new().name("trace writer".into()).spawn(move || {
@@ -96,7 +96,7 @@ impl TraceWriter {
             for chunk in chunks {
                 sink.chunk(&mut zstd, &chunk)?;
                 // The receiver may be gone.
-                let _ = give_back.try_send(chunk);
+                let _ = return_chunk.try_send(chunk);
             }
             Ok(sink)
         });
@@ -120,7 +120,7 @@ impl TraceWriter {
         })
     }
 
-    /// Closes chunks once they have so many words, for tests of what happens at their ends.
+    /// Sets the number of words at which chunks are closed, for tests of chunk ends.
     #[doc(hidden)]
     pub fn with_chunks_of(mut self, words: usize) -> TraceWriter {
         self.chunk_words = words.clamp(1, CHUNK_WORDS);
@@ -218,7 +218,7 @@ impl TraceWriter {
         Ok(())
     }
 
-    /// Hands the chunk to the second thread and begins another.
+    /// Passes the chunk to the second thread and begins another.
     fn close_chunk(&mut self) -> Result<()> {
         if self.chunk.words == 0 {
             return Ok(());
@@ -256,7 +256,7 @@ impl TraceWriter {
         refuse(&self.file, self.batches, word, what)
     }
 
-    /// Writes what is left, the index and the trailer, and gives the file its name.
+    /// Writes the last chunk, the index and the trailer, and gives the file its name.
     ///
     /// # Errors
     /// Writing failed now or before; then there is no file.
@@ -342,7 +342,7 @@ impl Sink {
             if !column.is_empty() {
                 zstd.set_compression_level(LEVELS[i])?;
                 let packed = zstd.compress(column)?;
-                // What does not become smaller is stored as it is.
+                // A column that does not become smaller is stored uncompressed.
                 let stored = if packed.len() < column.len() { &packed[..] } else { column };
                 head.columns[i] = (column.len() as u32, stored.len() as u32);
                 payload.extend_from_slice(stored);

@@ -4,14 +4,14 @@ use std::io::{self, BufRead, ErrorKind, Read};
 
 use lz4_flex::frame::FrameDecoder;
 
-/// The decoder takes the end of the file for the end of a frame, wherever it comes, and stops behind the first frame:
-/// both are told apart here.
+/// The decoder takes any end of the file for the end of a frame, and stops behind the first frame. This reader detects
+/// a frame that is cut, and goes on to the next.
 pub(super) struct Lz4<R: BufRead> {
     frame: FrameDecoder<Watched<R>>,
     over: bool,
 }
 
-/// A stream that remembers whether it was asked for more than there is.
+/// A stream that records whether a read reached its end.
 struct Watched<R> {
     from: R,
     dry: bool,
@@ -34,7 +34,7 @@ impl<R: BufRead> Read for Lz4<R> {
             if stream.dry {
                 return Err(ErrorKind::UnexpectedEof.into());
             }
-            // The frame is over. A next one begins, or nothing follows.
+            // The frame has ended. Another one begins, or the file ends.
             self.over = stream.from.fill_buf()?.is_empty();
         }
         Ok(0)

@@ -1,13 +1,13 @@
 //! A zip archive as a stream: its members in their order, one behind the other, deflated or stored.
 //!
-//! What stands before and behind each member is enough to read it, so an archive may come from a pipe, and takes no
-//! memory for what it contains. The directory at the end must list just these members in this order: an archive in
-//! which members were replaced, or that was cut between two, is refused.
+//! The headers before and behind each member suffice to read it, so an archive may come from a pipe, and takes no
+//! memory for its contents. The directory at the end must list exactly these members in this order: an archive in which
+//! members were replaced, or that was cut between two, is refused.
 //!
-//! The stream reader of the crate `zip` 9.8.1 refuses members whose sizes stand behind them, and stops at the directory
-//! without a look at it: a member that is gone, or bytes behind the end, go unseen. That of `rc-zip-sync` 4.4.2 reads
-//! neither such members nor the directory, takes whatever it cannot read for the end, and reads an archive that was cut
-//! between two members for ever.
+//! The stream reader of the crate `zip` 9.8.1 refuses members whose sizes follow their data, and does not read the
+//! directory: it does not notice a missing member, or bytes behind the end. That of `rc-zip-sync` 4.4.2 reads neither
+//! such members nor the directory, takes anything that it cannot read for the end, and does not end on an archive that
+//! was cut between two members.
 
 use std::fmt;
 use std::io::{self, BufRead, ErrorKind, Read};
@@ -21,21 +21,21 @@ const LISTED: u32 = 0x0201_4b50;
 const END_64: u32 = 0x0606_4b50;
 const LOCATOR_64: u32 = 0x0706_4b50;
 const END: u32 = 0x0605_4b50;
-/// A size or a place of 32 bits that says: see the extra field of the archives beyond 4 GB.
+/// The value of a 32-bit size or place that refers to the extra field of archives beyond 4 GB.
 const SEE_EXTRA: u64 = 0xffff_ffff;
 const EXTRA_64: u16 = 1;
-/// Bits of a member's flags: encrypted in one way or another; checksum and sizes stand behind the data.
+/// Bits of a member's flags: encrypted (two ways); checksum and sizes follow the data.
 const ENCRYPTED: u16 = 1 | 1 << 6 | 1 << 13;
 const DESCRIBED_BEHIND: u16 = 1 << 3;
 
 /// Reads the members of an archive.
 pub(super) struct Unzip<R> {
     from: R,
-    /// Bytes of the archive that were taken.
+    /// Bytes of the archive that were read.
     at: u64,
     inflate: Decompress,
     member: Option<Member>,
-    /// Of place, checksum and sizes of each member: as it was read, and as the directory has it.
+    /// Hashes of place, checksum and sizes of all members: as they were read, and as the directory lists them.
     seen: Xxh3,
     over: bool,
 }
@@ -45,7 +45,7 @@ struct Member {
     name: String,
     place: u64,
     stored: bool,
-    /// What its head says of it, if it does.
+    /// Checksum and sizes from its header, if it has them.
     known: Option<Sums>,
     /// Sizes behind the data have 64 bits.
     wide: bool,
@@ -54,7 +54,7 @@ struct Member {
     whole: bool,
 }
 
-/// What an archive says of a member.
+/// What the archive states about a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Sums {
     crc: u32,
@@ -86,7 +86,8 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
 
-/// Takes the values that did not fit, in their order, from the extra field of a member. True if there is such a field.
+/// Reads the values that did not fit 32 bits, in their order, from the extra field of a member. True if there is such a
+/// field.
 fn widen(mut extra: &[u8], values: &mut [&mut u64]) -> bool {
     while extra.len() >= 4 {
         let (id, len) = (u16_at(extra, 0), usize::from(u16_at(extra, 2)));
@@ -170,7 +171,7 @@ impl<R: BufRead> Unzip<R> {
         Ok(())
     }
 
-    /// Some bytes of the current member; none: it is whole.
+    /// Some bytes of the current member; none at its end.
     fn data(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let member = self.member.as_mut().expect("there is a current member");
         loop {
@@ -211,7 +212,7 @@ impl<R: BufRead> Unzip<R> {
         }
     }
 
-    /// The current member is over: it must be what the archive says.
+    /// At the end of the current member: compares it with what the archive states.
     fn close(&mut self) -> io::Result<()> {
         let member = self.member.take().expect("there is a current member");
         let size = if member.stored { member.packed } else { self.inflate.total_out() };
@@ -230,7 +231,7 @@ impl<R: BufRead> Unzip<R> {
         Ok(())
     }
 
-    /// What stands behind the data of a member.
+    /// The descriptor behind the data of a member.
     fn behind(&mut self, wide: bool) -> io::Result<Sums> {
         let mut crc = u32::from_le_bytes(self.bytes()?);
         if crc == DESCRIPTOR {
@@ -242,7 +243,7 @@ impl<R: BufRead> Unzip<R> {
         Ok(Sums { crc, packed: size()?, size: size()? })
     }
 
-    /// From the first mark behind the members, which is `kind` and was taken, to the end of the archive.
+    /// Reads from the first signature behind the members, `kind`, which was read already, to the end of the archive.
     fn directory(&mut self, mut kind: u32) -> io::Result<()> {
         let mut listed = Xxh3::new();
         loop {

@@ -1,4 +1,4 @@
-//! What mappings do to clusters and their places.
+//! The effect of mappings on clusters and their places.
 
 use super::*;
 
@@ -37,7 +37,8 @@ impl Space {
         Ok(images)
     }
 
-    /// Whether there were references to a gap. Looks at whichever is less: its pages, or all such pages.
+    /// Whether there were references to a gap. Searches the smaller set: the pages of the gap, or all pages referenced
+    /// outside mappings.
     pub(super) fn was_referenced(&self, gap: &Part) -> bool {
         let pages = gap.start >> BASE_SHIFT..gap.end.div_ceil(PAGE);
         if pages.end - pages.start < self.wild.len() as u64 {
@@ -47,7 +48,7 @@ impl Space {
         }
     }
 
-    /// Nothing is mapped in a range any more. Clusters of which nothing is left give up their places.
+    /// Unmaps a range. Empty clusters give up their places.
     pub(super) fn remove(&mut self, start: u64, end: u64) {
         self.generation += 1;
         for part in self.parts(start, end) {
@@ -143,7 +144,7 @@ impl Space {
         size: u64,
         out: &mut Batch,
     ) -> std::result::Result<Vec<(u64, u64, usize)>, String> {
-        // Clusters of which something will be left keep what is replaced in them.
+        // Clusters that are not replaced as a whole keep the replaced part.
         let parts = self.parts(start, end);
         let mut covered: HashMap<usize, u64> = HashMap::new();
         for part in &parts {
@@ -166,7 +167,7 @@ impl Space {
             last.1 = end;
         }
         let continued = self.continued(start, end, class).filter(|_| runs.is_empty());
-        // Held while it is emptied, if it is the one to be continued.
+        // The cluster to be continued is kept even while it is empty.
         let held = continued.inspect(|&c| self.clusters[c].as_mut().expect("found by a piece").live += 1);
         let images = self.images(start, end)?;
         self.remove(start, end);
@@ -187,7 +188,7 @@ impl Space {
                 s >= new && s + len <= new + (to - from)
             })
         };
-        // What lies where the mapping will be goes by itself.
+        // The new place of the mapping is cleared separately.
         for (start, len) in images.into_iter().filter(|&(s, len)| !inside(s, len)) {
             out.push_op(Op::Unmap { start, len });
         }
@@ -237,7 +238,7 @@ impl Space {
     ) -> std::result::Result<(), String> {
         let (old_len, new_len) = (old.1 - old.0, new.1 - new.0);
         let Some(&piece) = self.find(old.0) else {
-            // The trace never said what is there.
+            // The trace has no mapping there.
             let old_start = self.unmoved(old.0)?;
             for (from, to, cluster) in self.claim(new, Class::Other, size, out)? {
                 let new_start = from.wrapping_add(self.clusters[cluster].expect("just claimed").delta);

@@ -1,4 +1,4 @@
-//! Are zip archives read member by member, from whatever wrote them, and is every damage found?
+//! Are zip archives of all kinds of writers read member by member, and is every damage found?
 
 use std::io::Cursor;
 
@@ -74,7 +74,7 @@ fn an_archive_that_was_changed_is_refused() {
         }
     }
     refused(&[&archive[..], b"x"].concat(), &["goes on"]);
-    // A member that is gone, while the directory still has it; and the other way round.
+    // A member that is missing, while the directory still lists it; and the other way round.
     let first = zip(&[member]);
     let at = first.windows(4).position(|w| w == b"PK\x01\x02").expect("a directory");
     refused(&archive[at..], &["directory"]);
@@ -82,7 +82,7 @@ fn an_archive_that_was_changed_is_refused() {
     let mut bad = archive.clone();
     bad[14] ^= 1;
     refused(&bad, &["byte 0", "chunk.0000", "damaged", "it should have", "checksum"]);
-    // Any one bit: found, or it was in what says nothing about the data (names, dates, notes).
+    // Any one bit: found, unless it is in a field that says nothing about the data (names, dates, notes).
     let mut found = 0;
     for at in 0..archive.len() {
         let mut bad = archive.clone();
@@ -97,7 +97,7 @@ fn an_archive_that_was_changed_is_refused() {
 
 #[test]
 fn an_archive_that_grows_without_end_takes_no_memory() {
-    // A thousand times as large unpacked: read through, in pieces.
+    // A thousand times as large unpacked: read in pieces.
     let blank = vec![b'\n'; 16 << 20];
     let archive =
         zip(&[Member { data: b" L 0,1\n", ..Member::default() }, Member { data: &blank, ..Member::default() }]);

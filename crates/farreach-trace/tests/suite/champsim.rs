@@ -78,7 +78,7 @@ fn program() -> Vec<Instruction> {
     ]
 }
 
-/// What those are, worked out by hand; with the address spaces of CloudSuite.
+/// Their references, worked out by hand; with the address spaces of CloudSuite.
 fn references(spaces: bool) -> Vec<(u32, Kind, u64, u32)> {
     use Kind::*;
     let other = u32::from(spaces);
@@ -151,7 +151,8 @@ fn what_is_no_record_is_refused_where_it_is() {
     assert!(short.contains("the last record has 40 of 64 bytes"), "{short}");
     assert!(open(&good[..40], None).is_err(), "too little to know it by");
     assert!(open(&[], Some("cloudsuite")).is_err());
-    let text = "a text that happens to be as long as some records are, and says nothing of them at all, in any of its lines; not once";
+    let text = "a text that happens to be as long as some records are, and says nothing of them at all, in any of its \
+                lines; not once";
     assert!(open(text.as_bytes(), None).is_err());
 }
 

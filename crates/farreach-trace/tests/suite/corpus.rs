@@ -10,7 +10,7 @@ fn replay(name: &str, target: fn(&[u8])) {
     for entry in std::fs::read_dir(&folder).expect("the corpus is part of the repository") {
         let path = entry.expect("a readable folder").path();
         let data = std::fs::read(&path).expect("a readable file");
-        // Every beginning too: a cheap way to more inputs.
+        // Prefixes too: a cheap source of more inputs.
         (0..data.len()).step_by(1 + data.len() / 64).for_each(|n| target(&data[..n]));
         target(&data);
         files += 1;
@@ -48,14 +48,14 @@ fn open() {
     replay("open", fuzz::open);
     replay("champsim", fuzz::open);
     replay("drmemtrace", fuzz::open);
-    // Any target survives the food of the others.
+    // Each target also gets the corpora of others.
     replay("lackey", fuzz::open);
     replay("frt", fuzz::open);
     replay("open", fuzz::frt);
 }
 
-/// Writes the first food of the fuzzers. Run it after a change of the format:
-/// `cargo test -p farreach --test trace_corpus -- --ignored write_seeds`.
+/// Writes the seeds of the fuzzers. Run it after a change of the format:
+/// `cargo test -p farreach-trace --test suite -- --ignored write_seeds`.
 #[test]
 #[ignore = "writes into the repository"]
 fn write_seeds() {
@@ -79,7 +79,10 @@ fn write_seeds() {
     for seed in 0..4 {
         write(&format!("frt/program-{seed}"), Box::new(generate::program(seed, 2 + 10 * seed)));
     }
-    let text = b"==1== Lackey\nI  1000,4\n L 2000,8\nI  1004,2\n M 2008,4\n\nI  1000,4\n S 1fff0005e8,16\n--1-- x\n L 3000,1\n";
+    let text = concat!(
+        "==1== Lackey\nI  1000,4\n L 2000,8\nI  1004,2\n M 2008,4\n\n",
+        "I  1000,4\n S 1fff0005e8,16\n--1-- x\n L 3000,1\n"
+    );
     let frt = write("open/frt", Box::new(generate::sequential(1, 3)));
     std::fs::create_dir_all(folder.join("lackey")).expect("room");
     std::fs::write(folder.join("lackey/golden"), text).expect("room");
@@ -145,7 +148,7 @@ fn write_seeds() {
     std::fs::write(folder.join("drmemtrace/threads"), &threads).expect("room");
     std::fs::write(folder.join("drmemtrace/core"), records(&core.concat())).expect("room");
     std::fs::write(folder.join("drmemtrace/chunks"), records(&[&chunks[..], &instr, &end(2)].concat())).expect("room");
-    for (name, data) in [("text", &text[..]), ("frt", &frt[..]), ("drmemtrace", &threads)] {
+    for (name, data) in [("text", text.as_bytes()), ("frt", &frt[..]), ("drmemtrace", &threads)] {
         for kind in crate::archive::KINDS {
             std::fs::write(folder.join(format!("open/{name}.{kind}")), crate::archive::pack(kind, &[data]))
                 .expect("room");

@@ -184,7 +184,7 @@ fn traces_that_follow_each_other_in_a_file() {
     let want =
         [Start(0, 0), Ref(0, Load, 0x10, 8), Exit(0, 0), Start(0, 1), Switch(0, 1), Ref(0, Load, 0x20, 8), Exit(0, 1)];
     assert_eq!(seen(&both), want);
-    // What one core ran: threads end, the core goes on.
+    // A trace of one core: threads end, the core goes on.
     let core = Trace::new(7, 0x1_0e40, 1, 9).read(0x10, 8).put(23, 4, 1).put(26, 0, 0).marker(33, 0).marker(32, 0);
     let core = core.put(22, 4, 2).put(24, 4, 9).put(25, 0, 7).read(0x20, 8).end(2);
     assert_eq!(seen(&core), want);
@@ -214,7 +214,7 @@ fn traces_with_missing_references_are_refused_and_say_why() {
     ] {
         refused(&of_type(filetype), &["byte 24", &format!("{filetype:#x}"), why]);
     }
-    // Everything else that a file may be.
+    // All other types of a file.
     assert_eq!(seen(&of_type(0x2_1e5a))[1], Ref(0, Fetch, 0x1000, 4));
     let after = |trace: fn(Trace) -> Trace| trace(Trace::usual().instr(0x1000, 4)).read(0x10, 8).end(41);
     refused(&after(|t| t.put(10, 0, 0x1004)), &["byte 96", "0 bytes", "filtered"]);
@@ -313,7 +313,7 @@ fn a_long_trace_goes_through_many_batches() {
     assert!(report.batches > 10);
 }
 
-/// A folder that goes away.
+/// A folder that is removed when dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -356,7 +356,7 @@ fn files_of_a_folder_follow_each_other_by_time() {
     folder.put("b.trace.gz", &crate::archive::pack("gz", &[&thread(8, &[(10, 0xb1), (30, 0xb2), (40, 0xb3)])]));
     folder.put("a.trace", &thread(7, &[(20, 0xa1), (30, 0xa2), (30, 0xa3), (60, 0xa4)]));
     folder.put("c.trace.zip", &crate::archive::pack("zip", &[&thread(9, &[(5, 0xc1), (30, 0xc2), (70, 0xc3)])]));
-    // What lies beside a trace.
+    // Files beside a trace.
     for beside in [
         "serial_schedule.bin.gz",
         "cpu_schedule.bin.zip",

@@ -1,4 +1,4 @@
-//! Does a farreach trace give back exactly what was written, and does it say so when it cannot?
+//! A farreach trace reads back exactly as it was written, or the reader reports an error.
 
 use std::io::{Cursor, Write};
 use std::path::PathBuf;
@@ -42,7 +42,7 @@ fn flat(batches: &[Batch]) -> Vec<Flat> {
     out
 }
 
-/// A file in memory that outlives its writer.
+/// A file in memory that can be read after its writer is dropped.
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<Vec<u8>>>);
 
@@ -103,7 +103,7 @@ fn block(instrs: &[(u64, u32)], refs: &[(u32, Kind, u32)]) -> Arc<Block> {
     })
 }
 
-/// Every event with its extreme values.
+/// Every event with extreme values.
 fn every_op() -> Vec<Op> {
     let map = |backing| Op::Map(Mapping { start: 0x1000, len: 1 << 40, prot: Prot::RWX, shared: true, backing });
     let mut ops = vec![

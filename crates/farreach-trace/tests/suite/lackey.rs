@@ -36,8 +36,11 @@ fn access(kind: Kind, addr: u64, size: u32) -> Access {
     Access { kind, addr, size }
 }
 
-const GOLDEN: &str = "==4711== Lackey, an example Valgrind tool\n--4711-- warning: something\n\nI  0401ab70,3\nI  0401ab73,5\n S \
-                      1fff0005e8,8\nI  0401B770,1\n M 04033e06,1\n L 04033ad0,16\n==4711== \nI  00000001,64\n S 0,65536\n";
+const GOLDEN: &str = concat!(
+    "==4711== Lackey, an example Valgrind tool\n--4711-- warning: something\n\n",
+    "I  0401ab70,3\nI  0401ab73,5\n S 1fff0005e8,8\nI  0401B770,1\n M 04033e06,1\n L 04033ad0,16\n",
+    "==4711== \nI  00000001,64\n S 0,65536\n"
+);
 
 #[test]
 fn golden_text() {
@@ -127,7 +130,7 @@ fn what_is_cut_or_empty_is_refused() {
     assert!(e.err().expect("no such format").to_string().contains("known are frt, lackey"));
 }
 
-/// Text that does not compress to nothing.
+/// Text that does not compress well.
 fn long_text() -> String {
     (0..20_000u64)
         .map(|i| format!("I  {:08x},4\n L {:x},8\n", 4 * (i % 50), i.wrapping_mul(0x9e3779b97f4a7c15) >> 20))
@@ -231,7 +234,7 @@ fn a_pipe_is_read() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The reader against the plainest parser there is.
+    /// The reader against a plain parser.
     #[test]
     fn every_reference_comes_in_order(lines in prop::collection::vec((0u8..9, 0u64..200, 1u32..9), 1..3000)) {
         let (mut text, mut expected, mut pc) = (String::new(), Vec::new(), 0x1000);
@@ -266,8 +269,13 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_end_in_references_or_an_error(bytes in prop::collection::vec(prop::num::u8::ANY, 0..300), magic in 0usize..7) {
-        let heads: [&[u8]; 7] = [b"", b"\x1f\x8b\x08\x00", b"BZh9", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd", b"I  1000,4\n", b"\x89FRT\r\n\x1a\n"];
+    fn any_bytes_end_in_references_or_an_error(
+        bytes in prop::collection::vec(prop::num::u8::ANY, 0..300), magic in 0usize..7
+    ) {
+        let heads: [&[u8]; 7] = [
+            b"", b"\x1f\x8b\x08\x00", b"BZh9", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd", b"I  1000,4\n",
+            b"\x89FRT\r\n\x1a\n",
+        ];
         let _ = read(&[heads[magic], &bytes].concat());
     }
 }

@@ -44,7 +44,7 @@ pub struct ContiguitySample {
 pub struct Ranges {
     /// The number of busy frames.
     pub count: u64,
-    /// How many of eight pages and more, which is what RMM15-20 makes a range of.
+    /// Number of runs of eight pages and more, the smallest range of RMM15-20.
     pub count_8: u64,
     /// Percent of all pages in those.
     pub percent_in_8: f64,

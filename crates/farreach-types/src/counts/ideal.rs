@@ -2,19 +2,19 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The regions that lived, with one size, for more than this share of the run of their process, in percent (RMM15-42).
+/// A region is in the segment if it had one size for more than this share of its process's run, in percent (RMM15-42).
 pub const LONG_LIVED_PERCENT: u64 = 80;
 
 /// The ideal direct segment of RMM15's Figure 6: all regions that had one size for more than 80 % of the time lie in
-/// one range, so that no walk for a page in them was needed. It can only be known at the end of the run, and no
-/// hardware has to keep it in one piece: it bounds what a direct segment can do. Machines with a page-table walker have
-/// it, if the trace says what is mapped.
+/// one range, so that no page in them needs a walk. Which regions these are is known only at the end of the run, and
+/// they need not be adjacent: it is a bound on what a direct segment can do. Machines with a page-table walker have it,
+/// if the trace says what is mapped.
 ///
-/// A *region* is one request of memory (mmap, or all that brk gave, or a stack), without the parts that nobody may
-/// access. It lives from the moment it has its place and size until either changes: what is left of a region that was
-/// cut, and a heap that grew, begin a new life. Time runs in instructions of the whole run (AMB-92), in lookups where a
-/// stream has no instructions, from the first event of the process to its last; the registers are those of a process,
-/// so each has a segment of its own, and all numbers are sums over the processes.
+/// A *region* is one request of memory (mmap, the whole heap of brk, or a stack), without its inaccessible parts. Its
+/// lifetime ends when its place or size changes: the remainder of a region that was cut, and a heap that grew, begin a
+/// new lifetime. Time is measured in instructions of the whole run (AMB-92), or in lookups where a stream has no
+/// instructions, from the first event of the process to its last. Each process has segment registers, so each has a
+/// segment of its own; all numbers are sums over the processes.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct IdealSegment {
     /// Regions inside.
@@ -30,8 +30,8 @@ pub struct IdealSegment {
     pub walks_outside: u64,
     /// Of those, fetches.
     pub fetch_walks_outside: u64,
-    /// Of `regions`, those that had another size or place in an earlier life, such as a heap after its last growth. Who
-    /// reads "fixed-size" strictly takes them out.
+    /// Of `regions`, those that had another size or place in an earlier lifetime, such as a heap after its last growth.
+    /// A strict reading of "fixed-size" leaves them out.
     pub resized_regions: u64,
     /// Of `walks_inside`, those for pages in them.
     pub resized_walks_inside: u64,

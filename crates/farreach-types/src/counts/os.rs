@@ -1,4 +1,4 @@
-//! What an operating system counts, and what became of its memory.
+//! What an operating system counts, and the state of its memory.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub struct OsCounts {
     /// Faults that mapped a page. Copy-on-write faults are not among them.
     pub page_faults: u64,
-    /// Stores to a mapping that forbade them and that the system put right (copy-on-write).
+    /// Stores to a page that forbade them, resolved by the system (copy-on-write).
     pub protection_faults: u64,
     /// Pages copied for copy-on-write (T94-57).
     pub cow_copies: u64,
@@ -45,13 +45,12 @@ pub struct OsCounts {
     /// Pages mapped by promotion, collapse, superpage faults and eager requests although nothing had touched them
     /// (T94-41, AMB-12).
     pub populated_pages: u64,
-    /// Of those, the ones that came in one piece with others under one superpage: no page table entry was written for
-    /// each.
+    /// Of those, the ones mapped as part of a superpage: no page table entry of their own was written.
     #[serde(default)]
     pub populated_in_superpages: u64,
-    /// Of all populated pages, never referenced until the end (H-T94-30). Those of memory are pages of zeros, all
-    /// alike: that many at least would have been merged by de-duplication, had they not come under a large mapping
-    /// (F-19).
+    /// Of all populated pages, those never referenced until the end (H-T94-30). Those that are no file are pages of
+    /// zeros, all alike: de-duplication could have merged at least this number, had they not been parts of a large
+    /// mapping (F-19).
     pub populated_never_used: u64,
     /// Pages copied to make memory contiguous: by collapse, compaction and conversion to a segment; those of T94 never
     /// do (T94-55).
@@ -60,8 +59,8 @@ pub struct OsCounts {
     pub pt_probes: u64,
     /// Aligned groups and free-list steps the allocator looked at.
     pub alloc_steps: u64,
-    /// Pages marked modified, in base pages: by the first store to them, counted in the size of their mapping (T94-19),
-    /// or at once by eager paging, which cannot tell (RMM15-28). They would have to be written back.
+    /// Base pages marked modified: by the first store to their mapping, which marks all of it (T94-19), or at once by
+    /// eager paging, which cannot tell (RMM15-28). They would have to be written back.
     pub dirty_pages: u64,
     /// Pages freed by unmapping, advice and exit.
     pub freed_pages: u64,
@@ -76,7 +75,7 @@ pub struct OsCounts {
     /// Requests left to demand paging because memory was too fragmented (RMM15-24).
     #[serde(default)]
     pub eager_refused: u64,
-    /// Pages of requests that got no frame because memory was full (AMB-82).
+    /// Pages of eager requests that got no frame because memory was full (AMB-82).
     #[serde(default)]
     pub eager_missing: u64,
     /// Chunks that the program's allocator asked for (RMM15-32).
@@ -98,7 +97,7 @@ pub struct OsCounts {
     /// Pages mapped because memory was rounded up to whole huge pages, unrequested at the time.
     #[serde(default)]
     pub huge_rest_pages: u64,
-    /// Superpages that a fault could have had and for which there was no block, each size by itself.
+    /// Superpages that a fault could have mapped but for which there was no free block, each size by itself.
     #[serde(default)]
     pub superpage_fallbacks: u64,
     /// Groups of pages copied together into a superpage in the background.
@@ -107,13 +106,13 @@ pub struct OsCounts {
     /// Aligned groups of frames freed on demand by copying their pages elsewhere (F-14).
     #[serde(default)]
     pub compactions: u64,
-    /// Attempts at that which failed.
+    /// Failed attempts to free an aligned group by copying.
     #[serde(default)]
     pub compactions_failed: u64,
     /// Never-touched pages taken back when memory was full (F-7).
     #[serde(default)]
     pub reclaimed_pages: u64,
-    /// Pages that got the frame they had in a dump of a living process.
+    /// Pages that got the frame they had in a dump of a live process.
     #[serde(default)]
     pub mapping_pages: u64,
     /// Pages that are not in the dump, or not present there: they got ordinary frames.
@@ -149,7 +148,7 @@ impl std::ops::AddAssign<&FreeMemory> for FreeMemory {
     }
 }
 
-/// Fragmentation of a memory with an end and a buddy allocator, and what compaction made of it (F-14), in base pages.
+/// Fragmentation of a limited memory with a buddy allocator, and the effect of compaction on it (F-14), in base pages.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct CompactionUse {
     /// Free memory when the system started, nothing compacted or set aside yet.
@@ -160,9 +159,9 @@ pub struct CompactionUse {
     pub runs: u64,
     /// Pages copied by that; [`OsCounts::gathered_pages`] has them too.
     pub moved_pages: u64,
-    /// Of these, pages of others.
+    /// Of these, pages that do not belong to the program.
     pub moved_of_others: u64,
-    /// Superpages and ranges that were to move, as a whole, and found no place.
+    /// Superpages and ranges that compaction wanted to move as a whole and found no place for.
     pub stayed: u64,
     /// Sum over the runs: free memory before.
     pub before: FreeMemory,
@@ -193,7 +192,7 @@ pub struct Contiguity {
     pub median_pages: u64,
     /// Size of the largest range.
     pub largest_pages: u64,
-    /// Fewest ranges that hold 50 % of the mapped pages; absent if all do not.
+    /// Fewest ranges that hold 50 % of the mapped pages; absent if all ranges together do not.
     pub cover_50: Option<u64>,
     /// As before: 90 %.
     pub cover_90: Option<u64>,
@@ -230,13 +229,13 @@ pub struct Contiguity {
 pub struct SegmentUse {
     /// Segments created.
     pub created: u64,
-    /// Segments given up: their pages went back to paging, or the process ended.
+    /// Segments removed: their pages went back to paging, or the process ended.
     pub destroyed: u64,
     /// LIMIT raised or BASE lowered (DS13-21).
     pub grown: u64,
     /// LIMIT lowered or BASE raised (DS13-22).
     pub shrunk: u64,
-    /// Times that memory for a segment was wanted and there was none.
+    /// Attempts to create a segment that failed for want of contiguous memory.
     pub refused: u64,
     /// Segments that got memory for the first part of the primary region only (DS13-15).
     pub first_part: u64,
@@ -248,7 +247,7 @@ pub struct SegmentUse {
     pub most_pages: u64,
     /// Most pages in segments with contents.
     pub most_used_pages: u64,
-    /// Most pages in segments that nothing had used (DS13-26).
+    /// Most pages in segments that were never touched (DS13-26).
     pub most_unused_pages: u64,
     /// Such pages when the run stopped.
     pub unused_at_end_pages: u64,

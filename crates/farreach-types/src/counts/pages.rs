@@ -1,4 +1,4 @@
-//! Raw integers of the page-size study (PS), and the result that carries them with what is derived from them.
+//! Raw integers of the page-size study (PS), and the result that carries them and the ratios derived from them.
 
 use super::{MachineResult, Workload};
 use crate::addr::Bytes;
@@ -75,11 +75,11 @@ pub struct FrontierPoint {
     pub name: String,
     /// Fetch and data misses together.
     pub misses: u64,
-    /// Most memory allocated at any time: of all the measures the one that page sizes and policies share.
+    /// Most memory allocated at any time, the one measure of memory that both page sizes and policies have.
     pub peak_bytes: u64,
 }
 
-/// Which page size the numbers speak for.
+/// Which page size the numbers recommend.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Advice {
     /// The size.
@@ -110,7 +110,7 @@ pub struct PageSizeResult {
     pub policies: Vec<MachineResult>,
     /// Which of all these are worth having, by ascending memory.
     pub frontier: Vec<FrontierPoint>,
-    /// What follows; absent if nothing was looked up.
+    /// The recommended page size; absent if there were no lookups.
     pub advice: Option<Advice>,
 }
 

@@ -53,7 +53,7 @@ pub struct OverheadRow {
     pub per_instruction: Option<f64>,
     /// Cycles per instruction that it adds; absent for traces without fetches.
     pub cpi: Option<f64>,
-    /// It is part of the overhead that the paper's Table 4 adds up; other rows stand beside it.
+    /// Whether it is part of the overhead that the paper's Table 4 adds up; other rows are listed beside it.
     pub of_misses: bool,
 }
 
@@ -83,15 +83,15 @@ pub struct SystemCounts {
     pub handler: HandlerCounts,
     /// Handlers that ran again because a modified line had to be written back (SV97-20).
     pub write_back: HandlerCounts,
-    /// Modified lines that left the second level for want of room.
+    /// Modified lines that were evicted from the second level.
     pub dirty_victims: u64,
-    /// Most write-backs that one miss brought about.
+    /// Most write-backs that one miss caused.
     pub most_write_backs: u64,
-    /// Pages whose protection changed while software remembered lines of theirs (SV97-22; the rate of SV97's Table 5).
+    /// Pages whose protection changed while lines of theirs may have been cached (SV97-22; the rate of SV97's Table 5).
     pub protection_changes: u64,
-    /// Of those, left to be put right at the first trap, because the protection was only raised (F-16).
+    /// Of those, the ones whose lines are updated at the first trap, because the protection was only raised (F-16).
     pub lazy_raises: u64,
-    /// Lines put right by such a trap.
+    /// Lines updated by such a trap.
     pub lazy_traps: u64,
     /// First-level lines that a protection sweep looked for (SV97-44).
     pub sweep_l1_looked: u64,
@@ -108,7 +108,7 @@ pub struct SystemCounts {
     pub flushed_lines: u64,
     /// Of those, modified.
     pub flushed_dirty: u64,
-    /// Misses to a frame that lines of another virtual page may be cached of (SV97-17).
+    /// Misses to a frame of which lines may be cached under another virtual page (SV97-17).
     pub synonym_misses: u64,
     /// Of those, the ones before which the other page was flushed.
     pub synonym_flushes: u64,
@@ -118,9 +118,9 @@ pub struct SystemCounts {
     pub dma_waits: u64,
     /// Segment registers loaded with another chunk of the program's address space.
     pub segment_loads: u64,
-    /// Segment identifiers handed out.
+    /// Segment identifiers allocated.
     pub segment_ids: u64,
-    /// Identifiers taken from a living owner because none was left (SV97-24).
+    /// Identifiers taken from an owner that still used them, because none was free (SV97-24).
     pub ids_reused: u64,
     /// TLB misses of the program; 0 without TLB.
     pub tlb_misses: u64,

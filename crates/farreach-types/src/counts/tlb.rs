@@ -29,11 +29,11 @@ pub struct TlbCounts {
     pub fills: u64,
     /// Misses that joined an existing subblock entry instead of beginning one (T94-12, T94-13).
     pub merges: u64,
-    /// Valid entries thrown out for want of room; of two levels, those of the second.
+    /// Valid entries evicted; of two levels, those of the second.
     pub evictions: u64,
-    /// Translations loaded besides those that missed, each from a page table entry of its own, into whatever entry
-    /// (T94-22; the other pages of a whole region in the all-valid variant, T94-21). `misses + preloaded` page table
-    /// entries were loaded.
+    /// Translations loaded besides those that missed, each from a page table entry of its own, into an entry that is
+    /// new or not (T94-22; the other pages of a whole region in the all-valid variant, T94-21). `misses + preloaded`
+    /// page table entries were loaded.
     pub preloaded: u64,
     /// Page table entries the miss handler read beyond the first, mapped or not (T94-22, T94-26).
     pub extra_pte_reads: u64,
@@ -50,7 +50,8 @@ pub struct TlbCounts {
     pub split_frames: u64,
     /// As before: an entry has the group of frames, and other attributes.
     pub split_attributes: u64,
-    /// Fetches that missed in a first level and hit in the second (PS-12). No misses: those are what nothing answered.
+    /// Fetches that missed in a first level and hit in the second (PS-12). They are no misses: a miss is answered by no
+    /// level.
     #[serde(default)]
     pub second_level_fetch_hits: u64,
     /// As before: loads and stores.
@@ -229,11 +230,11 @@ counters! {
         walks,
         /// Nodes these visited.
         nodes,
-        /// Searches in vain (F-12).
+        /// Searches that found no range (F-12).
         wasted_walks,
         /// Page walks whose page was in a range that was not searched for (F-12).
         missed_ranges,
-        /// Valid ranges thrown out for want of room.
+        /// Valid ranges evicted.
         evictions,
         /// Ranges dropped by changes of the operating system (RMM15-12), and by process switches without process ids.
         invalidations,

@@ -1,4 +1,4 @@
-//! The blocks that a stream defines, and what a stream is when it is written out reference by reference.
+//! The blocks that a stream defines, and the expansion of a stream into single references.
 
 use super::{Access, Batch, Block, ById, Instr, Item, Kind, NOT_EXECUTED, OP_BIT, Op, block_id, words_behind};
 use crate::plural::with_noun;
@@ -10,7 +10,7 @@ pub struct Blocks {
     by_id: ById<Arc<Block>>,
 }
 
-/// How a stream breaks the contract of this module.
+/// In which way a stream breaks the contract of `event`.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Broken {
     /// A block was executed that no `Define` announced.
@@ -19,7 +19,7 @@ pub enum Broken {
         /// The unknown block.
         id: u32,
     },
-    /// A word announces another number of addresses than its block has.
+    /// A word gives another number of addresses than its block has.
     #[error("block {id} has {}, its execution announces {says}", with_noun(*need as u64, "address"))]
     WrongCount {
         /// The block.
@@ -30,7 +30,11 @@ pub enum Broken {
         says: usize,
     },
     /// The batch ends inside a block.
-    #[error("block {id} needs {}, with {} left in the batch", with_noun(*need as u64, "address"), with_noun(*have as u64, "word"))]
+    #[error(
+        "block {id} needs {}, with {} left in the batch",
+        with_noun(*need as u64, "address"),
+        with_noun(*have as u64, "word")
+    )]
     CutBlock {
         /// The block.
         id: u32,

@@ -1,7 +1,7 @@
-//! Things by block id.
+//! A map from block ids to values.
 
-/// Things by block id: an array for ids that come about as densely as a recorder gives them, a map for the rest. So one
-/// hostile id does not ask for memory up to it.
+/// Values by block id: an array for dense ids, as recorders number them, a map for the rest. So one hostile id does not
+/// take memory up to its value.
 #[derive(Clone, Debug)]
 pub struct ById<T> {
     dense: Vec<Option<T>>,
@@ -15,7 +15,7 @@ impl<T> Default for ById<T> {
 }
 
 impl<T> ById<T> {
-    /// What stands at `id`.
+    /// The value at `id`.
     #[inline(always)]
     pub fn get(&self, id: u32) -> Option<&T> {
         match self.dense.get(id as usize) {
@@ -27,7 +27,7 @@ impl<T> ById<T> {
     fn get_sparse(&self, id: u32) -> Option<&T> {
         self.sparse.get(&id)
     }
-    /// Puts something at an id where nothing is.
+    /// Inserts a value at an id that has none.
     pub fn insert(&mut self, id: u32, value: T) {
         let at = id as usize;
         if at >= self.dense.len() {
@@ -37,7 +37,7 @@ impl<T> ById<T> {
             }
             let end = (at + 1).max(self.dense.len() * 2).max(1024);
             self.dense.resize_with(end, || None);
-            // What waited in the map for the array to grow.
+            // Entries of the map that now belong into the array.
             let (moved, stay) = std::mem::take(&mut self.sparse).into_iter().partition(|(i, _)| (*i as usize) < end);
             self.sparse = stay;
             let moved: std::collections::HashMap<u32, T> = moved;

@@ -25,7 +25,7 @@ impl Prot {
     pub const NONE: Prot = Prot { read: false, write: false, exec: false };
 }
 
-/// What stands behind a mapping (XC-2). A guard is any mapping whose protection is [`Prot::NONE`].
+/// What is mapped (XC-2). A guard is any mapping whose protection is [`Prot::NONE`].
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum Backing {
     /// Anonymous memory from mmap.
@@ -45,7 +45,7 @@ pub enum Backing {
     Kernel,
 }
 
-/// A new mapping. It replaces whatever was mapped in its bytes before.
+/// A new mapping. It replaces all mappings in its bytes.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Mapping {
     /// Virtual address of the first byte; a multiple of 4096.
@@ -54,7 +54,7 @@ pub struct Mapping {
     pub len: u64,
     /// Protection.
     pub prot: Prot,
-    /// Whether stores are seen by others (MAP_SHARED).
+    /// Whether stores are seen by other mappings of the object (MAP_SHARED).
     pub shared: bool,
     /// The object that backs it.
     pub backing: Backing,
@@ -82,7 +82,7 @@ pub enum End {
     Signal(i32),
     /// Replaced by a new program; the new address space is the next `Start` with this one as its parent.
     Exec,
-    /// The recorder vanished without a word (SIGKILL): everything up to here was recovered.
+    /// The recorder ended without a record of the end (SIGKILL): everything up to here was recovered.
     Lost,
 }
 
@@ -98,7 +98,7 @@ pub enum Op {
     },
     /// The first event of an address space that no `Fork` announced: the first program, and each exec.
     Start {
-        /// Operating-system process id, for people.
+        /// Process id of the operating system, for display.
         pid: u32,
         /// The address space before the exec, if there was one.
         parent: Option<Asid>,

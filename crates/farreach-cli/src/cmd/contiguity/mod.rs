@@ -1,4 +1,4 @@
-//! `farreach contiguity`: how contiguous the memory of a living process is.
+//! `farreach contiguity`: how contiguous the memory of a live process is.
 
 mod snapshot;
 
@@ -20,8 +20,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-/// Time between looks at a command, unless it is given: short at first, since many a program is, then twice as long
-/// each time.
+/// Default time between looks at a command: short at first, since many programs are, then twice as long each time.
 const FIRST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_secs(1);
 
@@ -30,12 +29,13 @@ const LONGEST: Duration = Duration::from_secs(1);
 /// Reads /proc/PID/pagemap and smaps: the runs of pages that are contiguous in the virtual address space (what ideal
 /// placement could make one range of) and those contiguous in both, how few of them cover the memory, and the entries
 /// that a range TLB, a clustered TLB, a contiguous bit or 2 MB pages would take. Frames are only shown to a user with
-/// CAP_SYS_ADMIN; without it the virtual half is reported. A COMMAND runs natively, at full speed; of the processes
-/// that it starts itself none is looked at.
+/// CAP_SYS_ADMIN; without it the virtual half is reported. A COMMAND runs natively, at full speed; the processes that
+/// it starts itself are not looked at.
 #[derive(Args)]
 #[command(group = ArgGroup::new("what").args(["pid", "command"]).required(true))]
 #[command(after_help = "\
-Exit status of a COMMAND: its own; 128 + N if signal N ended it; 125 if farreach failed, 126 if it could not be started, 127 if it was not found
+Exit status of a COMMAND: its own; 128 + N if signal N ended it; 125 if farreach failed, 126 if it could not be \
+started, 127 if it was not found
 
 Examples:
   farreach contiguity -p 4711
@@ -46,11 +46,11 @@ pub struct ContiguityArgs {
     /// The process
     #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
     pid: Option<i32>,
-    /// Look every so many seconds. If not given: once; at a COMMAND after 0.01 s, then after twice as long each time up
-    /// to a second
+    /// Seconds between looks. If not given: one look; at a COMMAND, looks after 0.01 s, then after twice as long each
+    /// time up to a second
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     every: Option<f64>,
-    /// Looks at a process, with --every; until it ends if not given
+    /// Number of looks at a process, with --every; until it ends if not given
     #[arg(long, value_name = "N", requires = "every", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     #[command(flatten)]
@@ -70,7 +70,7 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Looks, and prints what was seen. The exit status is the program's.
+/// Runs the command. The exit status is the program's.
 pub fn run(args: ContiguityArgs) -> Result<ExitCode> {
     args.output.check([])?;
     if let Some(path) = &args.dump {
@@ -153,7 +153,7 @@ impl Watch {
         let pid = i32::try_from(child.id()).context("process id")?;
         let mut status = None;
         loop {
-            // Ctrl-C reaches the program too: what it does about it decides.
+            // Ctrl-C reaches the program too, which decides whether to end.
             self.pause(every, || {
                 status = child.try_wait().context("waiting for the program")?;
                 Ok(status.is_some())
@@ -162,7 +162,7 @@ impl Watch {
                 break;
             }
             every = given.unwrap_or((2 * every).min(LONGEST));
-            // It may end while it is looked at.
+            // The process may end during a look.
             match Process::new(pid).and_then(|process| snapshot(&process)) {
                 Ok(regions) => self.take(regions),
                 Err(e) if gone(&e) => {}
@@ -174,7 +174,7 @@ impl Watch {
         Ok((shown, ExitCode::from(code as u8)))
     }
 
-    /// Waits so long, or until `done`, or until Ctrl-C; says whether it was Ctrl-C.
+    /// Waits for this time, or until `done`, or until Ctrl-C; true if it was Ctrl-C.
     fn pause(&mut self, long: Duration, mut done: impl FnMut() -> Result<bool>) -> Result<bool> {
         let until = Instant::now() + long;
         while !done()? {
@@ -208,11 +208,11 @@ impl Watch {
     }
 }
 
-/// The process is not there any more.
+/// Whether the process has ended.
 fn gone(error: &ProcError) -> bool {
     match error {
         ProcError::NotFound(_) => true,
-        // Files of an address space that were open when it went are empty from then on.
+        // Files in /proc of an address space that ended while they were open are empty.
         ProcError::Io(e, _) => e.raw_os_error() == Some(libc::ESRCH) || e.kind() == ErrorKind::UnexpectedEof,
         _ => false,
     }
@@ -220,7 +220,7 @@ fn gone(error: &ProcError) -> bool {
 
 fn refused(pid: i32, error: &ProcError) -> anyhow::Error {
     match error {
-        // The kernel says of what has no address space that it is not there.
+        // For a process without address space the kernel returns ESRCH.
         e if gone(e) => match Process::new(pid).and_then(|process| process.stat()) {
             Ok(stat) if stat.state == 'Z' => anyhow!("process {pid} ({}) has ended; its memory is gone", stat.comm),
             Ok(stat) => anyhow!("process {pid} ({}) has no memory of its own: it is a thread of the kernel", stat.comm),
@@ -241,7 +241,7 @@ fn refused(pid: i32, error: &ProcError) -> anyhow::Error {
 mod tests {
     use super::*;
 
-    /// Between two reads of a look the process may end.
+    /// The process may end between two reads of a look.
     #[test]
     fn a_process_that_ends_while_it_is_looked_at_is_gone() {
         let mut child = Command::new("sleep").arg("100").spawn().unwrap();

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 const PAGE: u64 = 4096;
-/// Pages looked at together: what this takes of memory does not grow with the process.
+/// Pages read at a time: the memory for this does not grow with the process.
 const CHUNK: u64 = 1 << 16;
 
 /// One mapping of the process.
@@ -28,7 +28,7 @@ pub struct Region {
     pub huge: Option<Vec<Range<u64>>>,
 }
 
-/// The mappings of a process with what is present of them. Memory may change meanwhile: every page is true for its
+/// The mappings of a process with their present pages. Memory may change meanwhile: each page is read at its own
 /// moment.
 pub fn snapshot(process: &Process) -> ProcResult<Vec<Region>> {
     let maps = process.smaps()?;
@@ -44,7 +44,7 @@ pub fn snapshot(process: &Process) -> ProcResult<Vec<Region>> {
             MMapPath::Vsyscall | MMapPath::Vdso | MMapPath::Vvar => continue,
             MMapPath::Anonymous => "anonymous".to_owned(),
             MMapPath::Other(name) if name.starts_with("vvar") => continue,
-            // What a program gave a name: [anon:glibc: malloc].
+            // Anonymous memory with a name: [anon:glibc: malloc].
             MMapPath::Other(name) if name.starts_with("anon:") => "anonymous".to_owned(),
             other => format!("{other:?}"),
         };
@@ -63,7 +63,7 @@ pub fn snapshot(process: &Process) -> ProcResult<Vec<Region>> {
             huge_pages: 0,
             huge: Some(Vec::new()),
         };
-        // Reserved and never touched: often many gigabytes.
+        // Reserved memory that was never touched may be many gigabytes.
         if value("Rss") > 0 || !map.extension.map.contains_key("Rss") {
             present(&mut pagemap, map.address, permission(map.perms), &mut region.runs)?;
             region.huge_pages =
@@ -77,7 +77,7 @@ pub fn snapshot(process: &Process) -> ProcResult<Vec<Region>> {
     Ok(regions)
 }
 
-/// What counts for a range: read, write, execute.
+/// The permissions that a range must share: read, write, execute.
 fn permission(perms: MMPermissions) -> u8 {
     (perms & (MMPermissions::READ | MMPermissions::WRITE | MMPermissions::EXECUTE)).bits()
 }
@@ -93,7 +93,7 @@ fn present(
     while vpn < end / PAGE {
         let to = (vpn + CHUNK).min(end / PAGE);
         let pages = pagemap.get_range_info(vpn as usize..to as usize)?;
-        // A mapping that shrank meanwhile gives fewer.
+        // A mapping that shrank meanwhile has fewer.
         for (vpn, page) in (vpn..to).zip(pages) {
             let PageInfo::MemoryPage(flags) = page else { continue };
             if !flags.contains(MemoryPageFlags::PRESENT) {
@@ -151,8 +151,8 @@ pub fn dump(source: &str, snapshot: Vec<Region>) -> Dump {
     Dump { source: source.to_owned(), areas: snapshot.into_iter().map(area).collect() }
 }
 
-/// A run in pieces of one leaf size. What changed between two looks may not fit together: then it is taken for base
-/// pages.
+/// A run in pieces of one leaf size. The two files of the kernel may disagree about memory that changed between their
+/// reads: then it is taken for base pages.
 fn split(run: &Run, huge: &[Range<u64>]) -> Vec<Present> {
     const HUGE: u64 = farreach_os::dump::HUGE;
     let mut pieces: Vec<Present> = Vec::new();
@@ -186,7 +186,7 @@ mod tests {
         let here = sizes(split(&run, &[512..1024, 1536..2048]));
         let at = |vpn, pages, huge| (vpn, pages, Some(vpn), huge);
         assert_eq!(here, [at(500, 12, false), at(512, 512, true), at(1024, 512, false), at(1536, 512, true)]);
-        // Frames that do not lie as a leaf must: the page was another one a moment ago.
+        // Frames that are not aligned as a leaf must be: the mapping changed between the reads.
         assert_eq!(split(&Run { pfn: Some(7), ..run }, &[512..1024, 1024..1536]).len(), 1);
         assert_eq!(sizes(split(&Run { vpn: 0, pages: 3, pfn: None, permission: 1 }, &[])), [(0, 3, None, false)]);
     }

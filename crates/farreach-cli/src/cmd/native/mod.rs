@@ -17,10 +17,10 @@ pub use once::once;
 pub use pages::{PageSize, page_size};
 use std::fs;
 
-/// What predicts.
+/// The machines that predict.
 const MACHINES: [&str; 4] = ["today/skylake", "today/golden-cove", "today/zen2", "today/cortex-a76"];
 
-/// What a machine says about pages of one size, for each data reference.
+/// The prediction of a machine for pages of one size, per data reference.
 #[derive(Clone, Copy, Default)]
 struct Predicted {
     /// Lookups that only the second level answered.
@@ -28,13 +28,13 @@ struct Predicted {
     walks: f64,
     /// Cycles of both.
     cycles: f64,
-    /// Those of the walks.
+    /// Cycles of the walks.
     walk_cycles: f64,
     /// Instructions, at `cpi`.
     work: f64,
 }
 
-/// The same kernel, as many references, simulated on each machine with each size.
+/// The same kernel with the same number of references, simulated on each machine with each size.
 fn predict(kernel: &Kernel, settings: &Settings, sizes: &[PageSize]) -> Result<Vec<Predicted>> {
     let names = MACHINES.iter().flat_map(|preset| sizes.iter().map(|size| size.machine(preset)));
     let specs = names.map(|name| MachineSpec::parse(&name, settings.seed)).collect::<Result<Vec<_>, _>>()?;
@@ -65,19 +65,19 @@ fn spread(values: impl Iterator<Item = f64>) -> [f64; 3] {
     [values[values.len() / 2], values[0], values[values.len() - 1]]
 }
 
-/// Clock of this machine in Hz, as the kernel says.
+/// Clock of this machine in Hz, from the kernel.
 fn clock() -> Option<f64> {
     let text = fs::read_to_string("/proc/cpuinfo").ok()?;
     let line = text.lines().find(|line| line.starts_with("cpu MHz"))?;
     line.rsplit(' ').next()?.trim().parse::<f64>().ok().map(|mhz| mhz * 1e6)
 }
 
-/// Processes that wanted a processor in the last minute.
+/// Load average of the last minute.
 fn load_average() -> Option<f64> {
     fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
 }
 
-/// The sizes that this machine can give, 4 KB first; what it cannot give is said.
+/// The sizes that this machine supports, 4 KB first; the others are reported.
 fn given(pages: &[PageSize]) -> Result<Vec<PageSize>> {
     let mut sizes = vec![PageSize::BASE];
     for &size in pages {
@@ -93,10 +93,10 @@ fn given(pages: &[PageSize]) -> Result<Vec<PageSize>> {
     Ok(sizes)
 }
 
-/// Measures, then predicts; each prints its table when it is done.
+/// Measures, then predicts, and prints a table after each.
 pub fn compare(kernel: &Kernel, settings: &Settings, pages: &[PageSize], rounds: u32) -> Result<()> {
     let sizes = given(pages)?;
-    // Round by round, so that whatever else the machine does meets all sizes alike; the first one warms up and does not
+    // In rounds over all sizes, so that other load affects all sizes alike; the first round is a warm-up and does not
     // count.
     let mut runs: Vec<Vec<Measured>> = sizes.iter().map(|_| Vec::new()).collect();
     let mut loads = Vec::new();
@@ -117,7 +117,8 @@ pub fn compare(kernel: &Kernel, settings: &Settings, pages: &[PageSize], rounds:
     );
     let [setup, ..] = spread(runs[0].iter().map(|run| run.setup / run.seconds));
     let mut out = format!(
-        "kernel/{}, {}, {} references, {rounds} rounds in turns; user time of the algorithm. Its input, made before, took {} times as long and does not count.\n",
+        "kernel/{}, {}, {} references, {rounds} rounds in turns; user time of the algorithm. Its input, made before, \
+         took {} times as long and does not count.\n",
         kernel.name,
         bytes(settings.size),
         count(runs[0][0].references),
@@ -130,23 +131,28 @@ pub fn compare(kernel: &Kernel, settings: &Settings, pages: &[PageSize], rounds:
     let cycles: Vec<Option<f64>> = runs.iter().map(|runs| cycles(runs)).collect();
     out += &format!("\n{}", measured_table(&sizes, &runs, &cycles));
     out += "
-chain of 256 pages: how many times as long a load takes there, each after the other, as in one of 16; 1 where one TLB entry holds them all.
+chain of 256 pages: how many times as long a load takes there, each after the other, as in one of 16; 1 where one TLB \
+entry holds them all.
 ";
     if fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains(" hypervisor")) {
         out += "This is a virtual machine: its walks go through two page tables, the predicted ones through one.\n";
     }
     if large_entries(&sizes, &runs) == Some(false) {
-        out += "The chain misses the first TLB on pages of 2 MB as it does on those of 4 KB: entries are no larger with them here, as when a host maps the
-memory of its guest in 4 KB pages. What they spare is the last level of a walk; the machines that predict have entries of 2 MB.\n";
+        out += "The chain misses the first TLB on pages of 2 MB as it does on those of 4 KB: entries are no larger \
+with them here, as when a host maps the
+memory of its guest in 4 KB pages. What they spare is the last level of a walk; the machines that predict have entries \
+of 2 MB.\n";
     }
-    // What was measured cannot be had again; the prediction takes its time.
+    // The measurement is printed before the prediction, which takes long.
     print(&out)?;
     let predicted = predict(kernel, settings, &sizes)?;
     print(&format!(
         "\n{}
 alone: misses and `cpi` cycles per instruction, nothing else (no data cache).
-on top: what the machine says that 4 KB pages add to the time measured with the larger ones (as RMM15-40 takes the ideal time).
-a walk here: the cycles a walk would have to cost for that to be the measured time; beside them what the machine takes for one.\n",
+on top: what the machine says that 4 KB pages add to the time measured with the larger ones (as RMM15-40 takes the \
+ideal time).
+a walk here: the cycles a walk would have to cost for that to be the measured time; beside them what the machine takes \
+for one.\n",
         predicted_table(&sizes, &cycles, &predicted)
     ))
 }
@@ -207,8 +213,8 @@ fn predicted_table(sizes: &[PageSize], measured: &[Option<f64>], predicted: &[Pr
             let base = of[0];
             let alone = (base.cycles + base.work) / (own.cycles + own.work);
             let on_top = measured[i].map(|all| 1.0 + (base.cycles - own.cycles) / all);
-            // What is left of the difference when hits of the second level have their price, for each walk that was
-            // spared. Where few are, it is the noise of the measure.
+            // The difference less the price of second-level hits, per walk that the larger page saved. With few saved
+            // walks it is noise.
             let spared = base.walks - own.walks;
             let hits = |p: Predicted| p.cycles - p.walk_cycles;
             let walk = measured[0]

@@ -13,13 +13,13 @@ use std::ops::Range;
 use std::process::{Command, Stdio};
 use std::rc::Rc;
 
-/// User time of a run, below which its measure is no good: the kernel counts it in ticks.
+/// Least user time of a run that can be measured: the kernel counts it in ticks.
 const LEAST: f64 = 0.1;
 
-/// What was measured.
+/// The measurement of one run.
 #[derive(Clone, Default, Debug, Serialize, Deserialize)]
 pub struct Measured {
-    /// What the kernel computed.
+    /// Checksum of the kernel.
     pub checksum: u64,
     /// User seconds before the algorithm began: the making of its input.
     pub setup: f64,
@@ -31,13 +31,13 @@ pub struct Measured {
     pub bytes: u64,
     /// Of them in pages of the size.
     pub held: u64,
-    /// As [`probe`] says.
+    /// The result of [`probe`].
     pub probe: f64,
     /// What went wrong.
     pub failure: Option<String>,
 }
 
-/// Looks on, and gives advice.
+/// Observes the kernel, and advises the system about page sizes.
 struct MeasuredRun {
     size: PageSize,
     larger: Option<u64>,
@@ -61,7 +61,7 @@ impl Watch for MeasuredRun {
     }
     fn ends(&mut self, references: u64) {
         let mut seen = self.seen.borrow_mut();
-        // The time first: to ask for the rest takes some.
+        // The time first, since the other questions take time.
         seen.seconds = own_user().as_secs_f64() - seen.setup;
         seen.references = references;
         seen.held = self.size.held().saturating_sub(self.held_before);
@@ -81,8 +81,8 @@ pub fn once(kernel: &Kernel, settings: &Settings, size: PageSize) -> Result<Stri
     Ok(serde_json::to_string(&measured)? + "\n")
 }
 
-/// References that take four times the least, for larger pages are faster, if so many took so long: in tens of
-/// millions.
+/// Number of references for a run of four times the least time, since larger pages are faster, from a run of
+/// `references` in `seconds`; in tens of millions.
 fn enough(references: u64, seconds: f64) -> u64 {
     let wanted = references as f64 * 4.0 * LEAST / seconds.max(0.001);
     (wanted / 1e7).ceil() as u64 * 10_000_000

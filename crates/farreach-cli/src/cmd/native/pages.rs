@@ -1,4 +1,4 @@
-//! Page sizes that the kernel of this machine can give, and what it gave.
+//! Page sizes that the kernel of this machine can provide, and the pages it did provide.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ const THP: &str = "/sys/kernel/mm/transparent_hugepage";
 const SMALL: u64 = 4 << 10;
 const LARGE: u64 = 2 << 20;
 
-/// A page size that the kernel of this machine may be able to give.
+/// A page size that the kernel of this machine may be able to provide.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PageSize {
     /// How large it is.
@@ -29,7 +29,7 @@ fn chosen(path: &str) -> Option<String> {
 }
 
 impl PageSize {
-    /// What every machine has.
+    /// Base pages.
     pub const BASE: PageSize = PageSize { bytes: SMALL };
 
     /// The usual notation.
@@ -37,7 +37,7 @@ impl PageSize {
         farreach_types::addr::Bytes(self.bytes).to_string()
     }
 
-    /// A machine of this preset with a system that gives such pages.
+    /// A machine of this preset with an operating system that provides such pages.
     pub fn machine(self, preset: &str) -> String {
         match self.bytes {
             SMALL => format!("{preset}:placement=demand"),
@@ -59,13 +59,13 @@ impl PageSize {
         }
     }
 
-    /// Whether madvise gives a program such pages.
+    /// Whether a program gets such pages by madvise.
     fn is_given(self) -> bool {
         self.setting().is_some_and(|word| ["always", "madvise"].contains(&word.as_str()))
     }
 
-    /// Why this machine's kernel does not give such pages to who asks for them. The setting is not changed: it is
-    /// everybody's.
+    /// Why this machine's kernel does not provide such pages on request. The setting is not changed, since it affects
+    /// all processes.
     pub fn missing(self) -> Option<String> {
         if self == PageSize::BASE || self.is_given() {
             return None;
@@ -82,15 +82,15 @@ impl PageSize {
         })
     }
 
-    /// The next larger size that the kernel would give instead: it takes the largest that fits.
+    /// The next larger size that the kernel would use instead: it takes the largest that fits.
     pub fn larger(self) -> Option<u64> {
         let sizes =
             std::iter::successors(Some(self.bytes * 2), |bytes| Some(bytes * 2)).take_while(|bytes| *bytes <= LARGE);
         sizes.map(|bytes| PageSize { bytes }).find(|size| size.is_given()).map(|size| size.bytes)
     }
 
-    /// Bytes that lie in such pages now: those of this process for 2 MB, of all processes for sizes below, which
-    /// nothing tells apart.
+    /// Bytes in such pages now: those of this process for 2 MB, those of all processes for smaller sizes, for which the
+    /// kernel has no count per process.
     pub fn held(self) -> u64 {
         let number = |text: &str| text.split_whitespace().find_map(|word| word.parse::<u64>().ok()).unwrap_or(0);
         match self.bytes {

@@ -1,5 +1,5 @@
-//! Whether the entries of this processor's first TLB get as large as the pages: in a virtual machine they are no larger
-//! than what the host maps.
+//! Whether the entries of this processor's first TLB are as large as the pages: in a virtual machine they are no larger
+//! than the pages of the host.
 
 use super::PageSize;
 use anyhow::{Result, ensure};
@@ -10,20 +10,20 @@ use std::time::{Duration, Instant};
 
 /// Base pages of the short chain: any first TLB has them.
 const FEW: usize = 16;
-/// Those of the long one: more than any first TLB has entries. Its lines, 64 in each set of pages, fit into any first
-/// cache.
+/// Base pages of the long chain: more than any first TLB has entries. Its lines, 64 in each set of pages, fit into any
+/// first cache.
 const MANY: usize = 256;
 const WORDS: usize = 4096 / size_of::<usize>();
 /// Words of a line.
 const LINE: usize = 64 / size_of::<usize>();
-/// Loads of one measure, and measures; the shortest counts, since nothing makes a chain of loads faster than it is.
+/// Loads of one measurement, and measurements; the shortest counts, since disturbances only make it longer.
 const LOADS_PER_RUN: usize = 100_000;
 const TIMES: usize = 15;
 
-/// How many times as long a load takes in a chain of loads over many pages as in one over few, in memory on pages of
-/// this size. 1 where one entry holds all of them; on 4 KB pages what a miss of the first level costs.
+/// Time of a load in a chain of loads over many pages, divided by that in a chain over few, in memory on pages of this
+/// size. 1 where one entry maps all of them; on 4 KB pages it shows the cost of a first-level miss.
 pub fn probe(size: PageSize) -> Result<f64> {
-    // Twice as much, so that a whole aligned piece is in it.
+    // Twice the size, so that it contains an aligned piece.
     const BYTES: usize = 2 * MANY * 4096;
     let mut memory = vec![0usize; (BYTES + (2 << 20)) / size_of::<usize>()];
     let start = memory.as_ptr().addr();
@@ -36,7 +36,7 @@ pub fn probe(size: PageSize) -> Result<f64> {
     Ok(many.as_secs_f64() / few.as_secs_f64())
 }
 
-/// The shortest time of a chain of loads, one in each of so many pages, in random order.
+/// The shortest time of a chain of loads, one in each of `pages` pages, in random order.
 fn chain(memory: &mut [usize], first: usize, pages: usize) -> Duration {
     // Lines spread over the sets of a cache.
     let place = |page: u32| first + page as usize * WORDS + page as usize % (WORDS / LINE) * LINE;
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_probe_gives_a_ratio() {
-        // Which one is the business of the machine it runs on.
+        // Which one depends on the machine.
         let ratio = probe(PageSize::BASE).unwrap();
         assert!(ratio.is_finite() && ratio > 0.0, "{ratio}");
     }

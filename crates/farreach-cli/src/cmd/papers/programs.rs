@@ -1,11 +1,11 @@
-//! Which programs a run of studies is about, and how each becomes a stream.
+//! The programs of a run of studies, and the stream of each.
 
 use crate::cmd::common::note;
 use crate::cmd::program::shown;
 use crate::cmd::progress::{Display, Goal};
 use crate::cmd::record::header;
+use crate::workloads::{self, KernelSpec, Workload, find};
 use anyhow::{Context, Result, anyhow, bail};
-use farreach_cli::workloads::{self, KernelSpec, Workload, find};
 use farreach_kernels::{KERNELS, Kernel, kernel};
 use farreach_machine::Progress;
 use farreach_papers::{ALIGNED, Program, Set, THEN};
@@ -16,7 +16,7 @@ use farreach_types::addr::Bytes;
 use farreach_types::event::Source;
 use std::path::Path;
 
-/// Data references of a kernel in the small set: enough to see every kernel in its steady state.
+/// Data references of a kernel in the small set: enough for every kernel to reach its steady state.
 const SMALL_REFERENCES: u64 = 3_000_000;
 /// Data references of a kernel in the full set.
 const FULL_REFERENCES: u64 = 100_000_000;
@@ -26,7 +26,7 @@ const FULL_INSTRUCTIONS: u64 = 300_000_000;
 
 /// Programs by name.
 pub struct Programs {
-    /// As studies see them.
+    /// The set as studies see it.
     pub set: Set,
     streams: Vec<(String, Stream)>,
 }
@@ -140,7 +140,7 @@ impl Programs {
     }
 
     /// A program of the studies of T94 and PS, and of those of DS13 and RMM15 if it stands for one of theirs or was
-    /// asked for by name.
+    /// named by the user.
     fn add(&mut self, name: &str, stands_for: &str, real: bool, argument: &str, stream: Stream) {
         let of = |paper: &dyn Fn(&str) -> bool| {
             let stands_for = stands_for.split(", ").filter(|s| paper(s)).collect::<Vec<_>>().join(", ");
@@ -228,9 +228,9 @@ fn record(program: &workloads::Program, file: &Path, limit: u64, seed: u64) -> R
 }
 
 /// Kernels in place of the programs of DS13 and RMM15, but MySQL, for which there is none: what each stands for; MiB
-/// and million data references in the small set, as many as it takes to reach most of the memory; MiB in the full set.
-/// The papers' big-memory programs have 54 to 75 GB, the others 120 to 1700 MB (RMM15 Table 4): the latter are in the
-/// full set as large as there, as far as a kernel fits in memory itself.
+/// and million data references in the small set, enough to reach most of the memory; MiB in the full set. The papers'
+/// big-memory programs have 54 to 75 GB, the others 120 to 1700 MB (RMM15 Table 4): the latter have their original size
+/// in the full set, as far as a kernel fits in memory itself.
 const LARGE: &[(&str, &str, u64, u64, u64)] = &[
     ("bfs", "graph500", 16, 4, 1024),
     ("kv", "memcached", 128, 3, 2048),

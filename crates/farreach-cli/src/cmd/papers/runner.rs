@@ -1,5 +1,5 @@
-//! Answers what studies ask for: from the cache, or by running. Passes go on all processors, and what each finds is
-//! kept at once.
+//! Answers the requests of studies: from the cache, or by running. Passes run on all processors, and the results of each
+//! are stored at once.
 
 use super::programs::Programs;
 use crate::cmd::common::note;
@@ -44,7 +44,7 @@ pub struct Runner<'a> {
     pub limit: Option<u64>,
 }
 
-/// Signs of life of the passes under way.
+/// Progress of the running passes.
 #[derive(Default)]
 struct Shared {
     stop: AtomicBool,
@@ -64,7 +64,7 @@ pub enum Round {
 }
 
 impl Runner<'_> {
-    /// All that the studies want. `None`: interrupted.
+    /// All results that the studies request. `None`: interrupted.
     pub fn answer(&self, studies: &[&Study]) -> Result<Option<Results>> {
         let mut results = Results::default();
         for round in 1.. {
@@ -142,7 +142,7 @@ impl Runner<'_> {
     ) -> Result<bool> {
         let (total, machines) = (passes.len(), passes.iter().map(Pass::width).sum::<u64>());
         let workers = self.threads.clamp(1, total);
-        // What is left of the processors goes into each pass.
+        // The remaining processors are shared by the passes.
         let threads = self.threads / workers;
         if round == 1 {
             note(format_args!(
@@ -162,7 +162,7 @@ impl Runner<'_> {
             for _ in 0..workers {
                 let (send, shared, queue): (Sender<_>, _, _) = (send.clone(), &shared, &queue);
                 scope.spawn(move || {
-                    // A statement of its own, so that the queue is free while the pass runs.
+                    // A statement of its own, so that the lock is released while the pass runs.
                     let next = || queue.lock().expect("no pass panics with the queue").pop_front();
                     while let Some(pass) = next() {
                         let outcome = self.pass(&pass, threads, shared);
@@ -193,7 +193,7 @@ impl Runner<'_> {
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => over = true,
                 }
-                // Also at the end: there may be another round, which begins to watch anew.
+                // Also at the end: there may be another round, which begins a new watch.
                 if signals.take().0 > 0 {
                     interrupted = true;
                     shared.stop.store(true, Ordering::Relaxed);

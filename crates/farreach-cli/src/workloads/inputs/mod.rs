@@ -17,9 +17,9 @@ type Make = fn(&mut dyn Write, u64, &mut Rng) -> io::Result<()>;
 pub struct Maker {
     /// What the catalogue calls it.
     pub name: &'static str,
-    /// One line for people.
+    /// One line for display.
     pub about: &'static str,
-    /// Goes up when it makes something else than before.
+    /// Raised when its output changes.
     pub version: u32,
     pub(super) make: Make,
 }
@@ -55,7 +55,7 @@ pub fn maker(name: &str) -> Option<&'static Maker> {
     MAKERS.iter().find(|m| m.name == name)
 }
 
-/// Counts what goes through, so that makers can stop at a size.
+/// Counts the bytes written, so that makers can stop at a size.
 struct Counted<'a> {
     out: &'a mut dyn Write,
     written: u64,
@@ -95,7 +95,7 @@ mod tests {
                 let bytes = made(maker, size, 1);
                 assert_eq!(bytes, made(maker, size, 1), "{}", maker.name);
                 assert_ne!(bytes, made(maker, size, 2), "{}", maker.name);
-                // A program is as long as it is, whatever it works on.
+                // The size of a program does not depend on its input.
                 let range = if maker.name == "sml" { 500..u64::MAX } else { size / 2..2 * size };
                 assert!(range.contains(&(bytes.len() as u64)), "{}: {} for {size}", maker.name, bytes.len());
             }

@@ -1,4 +1,4 @@
-//! Runs the binary as a user would and keeps what it said.
+//! Runs the binary as a user would and keeps its output.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -12,7 +12,7 @@ use serde_json::Value;
 /// The designs that are compared when none is named.
 pub const DEFAULTS: [&str; 5] = ["t94/single", "t94/superpage", "t94/partial", "t94/complete", "t94/set-associative"];
 
-/// What came of a run.
+/// The outcome of a run.
 pub struct Ran {
     /// Exit status; 128 + signal if a signal ended farreach itself.
     pub status: i32,
@@ -30,14 +30,14 @@ impl Ran {
         ran
     }
 
-    /// It went well and said nothing on standard error.
+    /// Asserts success and an empty standard error.
     #[track_caller]
     pub fn good(self) -> Ran {
         assert_eq!((self.status, self.err.as_str()), (0, ""), "standard output: {}", self.out);
         self
     }
 
-    /// It failed with this status, printed nothing, and its message has all these words.
+    /// Asserts failure with this status, an empty standard output, and a message that has all these words.
     #[track_caller]
     pub fn bad(self, status: i32, words: &[&str]) {
         assert_eq!((self.status, self.out.as_str()), (status, ""), "{}", self.err);
@@ -51,11 +51,11 @@ impl Ran {
     }
 }
 
-/// Seconds that no command takes: what hangs ends with SIGALRM.
+/// A time limit in seconds: a command that hangs ends with SIGALRM.
 const HANGS: u32 = 30 * 60;
 
-/// `farreach`, with signals as a terminal's shell sets them: what runs in the background or under nohup ignores some,
-/// and so do these tests there.
+/// `farreach`, with signals as the shell of a terminal sets them: in the background or under nohup some are ignored,
+/// and these tests inherit that.
 pub fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_farreach"));
     command.stdin(Stdio::null());
@@ -70,6 +70,14 @@ pub fn command() -> Command {
         });
     }
     command
+}
+
+/// The optimised program, where `make test` names it (FARREACH_RELEASE), for tests that need not check every lookup; else
+/// the one of the test profile.
+pub fn optimised() -> (PathBuf, bool) {
+    let named = std::env::var_os("FARREACH_RELEASE").map(PathBuf::from).filter(|path| path.is_file());
+    let found = named.is_some();
+    (named.unwrap_or_else(|| env!("CARGO_BIN_EXE_farreach").into()), found)
 }
 
 pub fn farreach<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Ran {
@@ -91,7 +99,7 @@ pub fn fed<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>, input: &[u8]) -> 
     Ran::of(child.wait_with_output().unwrap())
 }
 
-/// A directory of one test; it goes when this value goes.
+/// A directory of one test, removed when this value is dropped.
 pub struct Dir(PathBuf);
 
 impl Dir {

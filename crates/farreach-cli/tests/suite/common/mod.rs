@@ -25,7 +25,7 @@ fn run(command: &mut Command) {
     assert!(out.status.success(), "{command:?}: {}", String::from_utf8_lossy(&out.stderr));
 }
 
-/// Seconds that no file of tests takes: one in which a recording hangs ends with SIGALRM, and the recorders with it.
+/// A time limit in seconds for a test binary: if a recording hangs, it ends with SIGALRM, and the recorders with it.
 const HANGS: u32 = 60 * 60;
 
 /// Directory of the recorder, built once.
@@ -62,7 +62,7 @@ pub struct Recording {
     pub ops: Vec<(u32, Op)>,
     /// All references, with their address space.
     pub accesses: Vec<(u32, Access)>,
-    /// Where in `accesses` each event stands.
+    /// The place in `accesses` of each event.
     pub places: Vec<usize>,
     pub report: Report,
 }

@@ -1,4 +1,4 @@
-//! What software and the operating system do to the caches: flush, sweep, protect, keep out.
+//! Operations of software and operating system on the caches: flush, sweep, protect, keep pages out.
 
 use super::{Caches, NO_SEGMENT};
 use crate::cache::Lost;
@@ -9,7 +9,7 @@ use farreach_types::counts::SystemCounts;
 use farreach_types::translation::{Attr, PageTableView};
 
 impl Caches {
-    /// Takes the lines of a page out of both sides.
+    /// Removes the lines of a page from both sides.
     pub fn flush_page(&mut self, page: u64) {
         let (first, lines) = (page << self.page_lines(), 1u64 << self.page_lines());
         for side in &mut self.sides {
@@ -21,7 +21,7 @@ impl Caches {
         self.forget_last();
     }
 
-    /// Takes everything of an identifier out, its page table entries included.
+    /// Removes all lines of an identifier, its page table entries included.
     pub(super) fn flush_id(&mut self, id: u32) {
         let shift = self.line_shift;
         for side in &mut self.sides {
@@ -37,7 +37,7 @@ impl Caches {
         self.forget_last();
     }
 
-    /// Mappings changed: lines of pages that moved or went away are flushed, those of pages with another protection
+    /// Mappings changed: lines of pages that were moved or unmapped are flushed, those of pages with another protection
     /// swept (SV97-22). Calls `unmapped` with each page that has another frame or none.
     pub fn changed(&mut self, asid: Asid, range: VpnRange, table: &dyn PageTableView, mut unmapped: impl FnMut(u64)) {
         self.forget_last();
@@ -69,7 +69,7 @@ impl Caches {
         let (first, lines) = (page << self.page_lines(), 1u64 << self.page_lines());
         let c = &mut self.counts;
         for (i, side) in self.sides.iter_mut().enumerate() {
-            // Instructions lie in pages that may be or could be executed, and nowhere else.
+            // Only pages that are or were executable have lines on the instruction side.
             if i == 0 && (old.0 | new.0) & Attr::EXEC == 0 {
                 continue;
             }
@@ -85,7 +85,7 @@ impl Caches {
         }
     }
 
-    /// The address space is gone, and with it the lines that only it could reach.
+    /// The address space has ended: removes the lines that only it could reach.
     pub fn gone(&mut self, asid: Asid) {
         self.recent = [NO_SEGMENT; 2];
         for id in self.space.end(asid) {

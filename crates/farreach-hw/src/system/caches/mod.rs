@@ -1,5 +1,5 @@
-//! Two-level virtual caches, split, over the global space: what softvm and the machines with a TLB beside virtual
-//! caches share.
+//! Two-level virtual caches, split, over the global space, for softvm and the machines with a TLB beside virtual
+//! caches.
 
 mod changes;
 
@@ -30,21 +30,21 @@ struct Recent {
 
 const NO_SEGMENT: Recent = Recent { chunk: NONE, base: 0, attr: Attr(0) };
 
-/// The caches with everything that is known about what is in them.
+/// The caches with the state that software keeps about their contents.
 pub(super) struct Caches {
     /// Instructions, data.
     pub sides: [Side; 2],
     pub space: Space,
     pub pages: Pages,
-    /// What happens alike in all machines of the family.
+    /// Counts that are equal in all machines of the family.
     pub counts: SystemCounts,
-    /// What does not.
+    /// Counts that differ.
     pub l1_misses: L1Misses,
-    /// References for which a translation was needed, until the loop takes them.
+    /// References that needed a translation, until the loop takes them.
     pub misses: Vec<Item>,
-    /// Modified lines that left the second level and are to be written back.
+    /// Modified lines evicted from the second level, to be written back.
     pub pending: Vec<u64>,
-    /// Identifiers under which nothing is cached any more, for page tables to forget.
+    /// Identifiers without cached lines, for page tables to drop.
     pub freed: Vec<u32>,
     pub asid: Asid,
     line_shift: u32,
@@ -54,9 +54,9 @@ pub(super) struct Caches {
     plain: bool,
     lazy_raise: bool,
     synonyms: Synonyms,
-    /// Changed pages stay cached: only to show what goes wrong then (SV97-21).
+    /// Changed pages stay cached, only to show the resulting error (SV97-21).
     leave: bool,
-    /// Lines that software protects otherwise than their page (SV97-23).
+    /// Lines with another protection than their page, set by software (SV97-23).
     own: hashbrown::HashMap<u64, Attr, foldhash::fast::FixedState>,
     /// Pages that must not be cached now (SV97-19).
     barred: hashbrown::HashSet<(Asid, Vpn), foldhash::fast::FixedState>,
@@ -133,7 +133,7 @@ impl Caches {
         self.recent[side].base | (item.piece() & ((1 << CHUNK_SHIFT) - 1)) >> (self.line_shift - PIECE_SHIFT)
     }
 
-    /// The smallest first level has the line: the reference, if so.
+    /// References the line if the smallest first level has it.
     #[inline(always)]
     pub fn hit(&mut self, item: Item, line: u64, global: u64, table: &dyn PageTableView) -> bool {
         let (side, kind) = (item.side(), item.kind_index());
@@ -164,7 +164,7 @@ impl Caches {
         true
     }
 
-    /// XC-3: a line that is hit belongs to the frame, and has the protection, that the page table says.
+    /// XC-3: a line that is hit has the frame and the protection of the page table.
     fn check(&self, item: Item, global: u64, table: &dyn PageTableView) {
         if self.leave {
             return;
@@ -185,14 +185,14 @@ impl Caches {
         assert!(right, "XC-3: {item:?} has protection {:?}, the page table says {:?}", line.attr(), truth.attr);
     }
 
-    /// Line or segment forbid what the operating system allowed. Lines that are behind a raise are put right; other
-    /// traps are software's own affair: it looks and lets the program go on (SV97-3).
+    /// Line or segment forbid an access that the operating system allowed. Lines with outdated, lower protection are
+    /// updated; at other traps software lets the program go on (SV97-3).
     #[cold]
     fn trap(&mut self, item: Item, global: u64, table: &dyn PageTableView) {
         let needs = NEEDS[item.kind_index()];
         let truth = table.pte(self.asid, item.vpn()).map_or(Attr(0), |pte| pte.attr);
         if truth.0 & needs == 0 {
-            return; // The trace does what its own mappings forbid; the operating system counted that.
+            return; // The trace makes an access that its own mappings forbid; the operating system counted it.
         }
         let segment = self.recent[item.side()].attr.0;
         if segment & needs != 0 && !self.own.contains_key(&global) {
@@ -203,7 +203,7 @@ impl Caches {
         }
     }
 
-    /// Forgets the last lines: the next reference must be looked up.
+    /// Clears the last lines: the next reference must be looked up.
     pub fn forget_last(&mut self) {
         self.last = [NONE; 3];
     }
@@ -216,7 +216,7 @@ impl Caches {
         self.forget_last();
     }
 
-    /// Makes the chunk accessible and remembers it for this side.
+    /// Makes the chunk accessible and stores it as the last one of this side.
     #[cold]
     fn enter(&mut self, side: usize, chunk: u64) {
         let entered = self.space.enter(self.asid, chunk);
@@ -234,7 +234,7 @@ impl Caches {
         self.recent[side] = Recent { chunk, base, attr: entered.segment.attr };
     }
 
-    /// The protection a line is to have: that of its page, unless software has another wish for it.
+    /// The protection of a line: that of its page, unless software set another.
     pub fn attr_of(&self, global: u64, pte: Pte) -> Attr {
         self.own.get(&global).copied().unwrap_or(pte.attr)
     }
@@ -243,8 +243,8 @@ impl Caches {
         if side == 0 { &mut self.counts.fetch } else { &mut self.counts.data }
     }
 
-    /// A reference of the program that not all first levels hit; true: the second level misses as well, and the line is
-    /// to be brought in. `filled`: the TLB had to be filled.
+    /// A reference of the program that not all first levels hit; true if the second level misses as well, so that the
+    /// line must be brought in. `filled`: the TLB had to be filled.
     pub fn beyond(&mut self, item: Item, global: u64, filled: bool) -> bool {
         let (side, store) = (item.side(), item.kind_index() == 2);
         self.forget_last();
@@ -268,7 +268,7 @@ impl Caches {
         found == Found::Memory
     }
 
-    /// What a member of the family counted.
+    /// The counts of a member of the family.
     pub fn counted(&self, member: usize, accesses: [u64; 2]) -> SystemCounts {
         self.l1_misses.complete(member, self.counts.clone()).completed(accesses)
     }
@@ -286,12 +286,12 @@ impl Caches {
         }
     }
 
-    /// Software learns that a line of this page is brought in, and deals with synonyms (SV97-17).
+    /// Software records that a line of this page is brought in, and handles synonyms (SV97-17).
     pub fn bring(&mut self, item: Item, global: u64, pte: Pte) {
         let page = self.page_of(global);
         let writable = pte.attr.0 & Attr::WRITE != 0;
         let other = self.pages.bring(page, self.asid, item.vpn(), pte);
-        // Memory that neither page may change is never stale.
+        // Memory that neither page can write is never stale.
         let Some((other, known)) = other.and_then(|page| Some((page, *self.pages.get(page)?))) else { return };
         if !writable && known.attr.0 & Attr::WRITE == 0 {
             return;

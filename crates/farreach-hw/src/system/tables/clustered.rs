@@ -17,7 +17,7 @@ struct Node {
     mapped: u16,
 }
 
-/// See the module. New nodes go to the front of their chain; a node goes with its last page.
+/// See the module. New nodes go to the front of their chain; a node is removed with its last page.
 pub struct Clustered {
     buckets: Vec<Vec<Node>>,
     memory: Arena,
@@ -54,7 +54,7 @@ impl Organisation for Clustered {
         if let Some(i) = chain.iter().position(|node| node.group == group) {
             chain[i].mapped &= !(1 << offset);
             if chain[i].mapped == 0 {
-                self.memory.give_back(chain.remove(i).at);
+                self.memory.free_node(chain.remove(i).at);
             }
         }
     }
@@ -65,7 +65,7 @@ impl Organisation for Clustered {
             chain.retain(|node| {
                 let stays = id_of(node.group << GROUP_SHIFT) != id;
                 if !stays {
-                    memory.give_back(node.at);
+                    memory.free_node(node.at);
                 }
                 stays
             });

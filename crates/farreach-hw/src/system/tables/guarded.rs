@@ -1,5 +1,5 @@
 //! A guarded page table: a tree over the 40-bit page number, 4 bits to a level, in which a guard beside each entry
-//! stands for the levels that have no choice. Sparse spaces cost few nodes and few loads (SV97-18).
+//! replaces levels with a single branch. Sparse spaces cost few nodes and few loads (SV97-18).
 
 use super::{Arena, ID_SHIFT, Organisation};
 use std::collections::BTreeSet;
@@ -11,8 +11,8 @@ const LEVEL_BITS: u32 = 4;
 const ENTRY: u64 = 16;
 const NODE: u64 = ENTRY << LEVEL_BITS;
 
-/// See the module. What decides the shape is the set of mapped pages alone: a prefix of whole levels has a node if the
-/// mapped pages under it take more than one branch.
+/// See the module. The shape depends only on the set of mapped pages: a prefix of whole levels has a node if the mapped
+/// pages under it take more than one branch.
 pub struct Guarded {
     pages: BTreeSet<u64>,
     /// Nodes by level (bits below it) and prefix.
@@ -49,7 +49,7 @@ impl Guarded {
                 if !self.branches(page, below)
                     && let Some(node) = self.nodes.remove(&(below, page >> below))
                 {
-                    self.memory.give_back(node);
+                    self.memory.free_node(node);
                 }
             }
         }

@@ -35,7 +35,7 @@ impl Organisation for Hashed {
         let at = bucket(page, self.buckets.len() as u64);
         let chain = &mut self.buckets[at as usize];
         if let Some(i) = chain.iter().position(|&(p, _)| p == page) {
-            self.memory.give_back(chain.remove(i).1);
+            self.memory.free_node(chain.remove(i).1);
         }
     }
 
@@ -45,7 +45,7 @@ impl Organisation for Hashed {
             chain.retain(|&(page, node)| {
                 let stays = id_of(page) != id;
                 if !stays {
-                    memory.give_back(node);
+                    memory.free_node(node);
                 }
                 stays
             });

@@ -1,9 +1,9 @@
-//! Page tables behind the handler (SV97-18, F-23). What they *say* is the operating system's page table (XC-3); here is
-//! only where their entries lie, that is, which loads finding one takes.
+//! Page tables behind the handler (SV97-18, F-23). Their *contents* are the operating system's page table (XC-3); here
+//! are only the places of their entries, that is, the loads that find one.
 //!
-//! The linear table of SV97 is looked up from below, in the global space, and is part of the machines themselves. The
-//! others are walked from above: a list of loads at physical addresses, in order. An organisation is one file here and
-//! one line in [`TABLES`].
+//! The linear table of SV97 is looked up from the leaf, in the global space, and is part of the machines themselves.
+//! The others are walked from the root: a list of loads at physical addresses, in order. An organisation is one file
+//! here and one line in [`TABLES`].
 
 mod clustered;
 mod guarded;
@@ -14,16 +14,16 @@ use super::keys;
 use farreach_types::params::Params;
 use farreach_types::suggest::did_you_mean;
 
-/// A page table walked from above.
+/// A page table walked from the root.
 pub trait Organisation: Send {
     /// The loads, at physical addresses, that find the entry of a mapped global page. `root`: where the root entry of
     /// the page's part of the process's tree lies; `order`: log2 of the base pages that the mapping is part of.
     fn path(&mut self, page: u64, root: u64, order: u8, loads: &mut Vec<u64>);
 
-    /// The page is mapped no more, or to another frame.
+    /// The page was unmapped, or mapped to another frame.
     fn unmap(&mut self, page: u64);
 
-    /// All pages of a segment are gone.
+    /// All pages of a segment were unmapped.
     fn gone(&mut self, id: u32);
 }
 
@@ -31,7 +31,7 @@ pub trait Organisation: Send {
 pub struct Table {
     /// Value of the key `table`.
     pub name: &'static str,
-    /// One line for people.
+    /// One line for display.
     pub about: &'static str,
     /// Builds it; `None`: the linear table.
     build: fn(&Params) -> Option<Box<dyn Organisation>>,
@@ -66,7 +66,7 @@ pub const TABLES: &[Table] = &[
     },
 ];
 
-/// The organisation a description asks for.
+/// The organisation that a description names.
 pub fn table(params: &Params) -> Result<Option<Box<dyn Organisation>>, String> {
     let name = params.text(keys::TABLE.name);
     match TABLES.iter().find(|table| table.name == name) {
@@ -87,7 +87,7 @@ fn id_of(page: u64) -> u32 {
     (page >> ID_SHIFT) as u32
 }
 
-/// Memory for nodes of one size, a power of two, handed out in ascending order; what is given back is used again first.
+/// Memory for nodes of one size, a power of two, allocated in ascending order; returned nodes are reused first.
 struct Arena {
     start: u64,
     size: u64,
@@ -96,7 +96,7 @@ struct Arena {
 }
 
 impl Arena {
-    /// 64 KB beyond the start of all tables lies the first node; `start` bytes are for something else.
+    /// The first node lies 64 KB beyond the start of all tables; `start` bytes are for other data.
     fn new(start: u64, size: u64) -> Arena {
         Arena { start: super::global::kernel::TABLES + start.next_multiple_of(size), size, next: 0, free: Vec::new() }
     }
@@ -105,11 +105,11 @@ impl Arena {
             return node;
         }
         self.next += 1;
-        // 2 GB less what else lies there; a machine of 4 GB has no room for more, the addresses would come again.
+        // 2 GB less the other data; a machine of 4 GB has no room for more, so addresses repeat.
         let room = super::global::kernel::GROUPS - self.start;
         self.start + (self.next - 1) * self.size % (room - room % self.size)
     }
-    fn give_back(&mut self, node: u64) {
+    fn free_node(&mut self, node: u64) {
         self.free.push(node);
     }
 }

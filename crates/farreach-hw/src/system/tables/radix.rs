@@ -1,4 +1,5 @@
-//! Two levels from above, as an x86 of the time walks them: the entry of the root, then that of a page of 1024 entries.
+//! Two levels from the root, as an x86 of the time walks them: the entry of the root, then that of a page of 1024
+//! entries.
 
 use super::{Arena, Organisation, id_of};
 use foldhash::fast::FixedState;
@@ -7,7 +8,7 @@ use hashbrown::HashMap;
 /// log2 of the entries in a page of the table.
 const LEAF_SHIFT: u32 = 10;
 
-/// See the module. Pages of the table are allocated when first needed and go with their segment.
+/// See the module. Pages of the table are allocated when first needed and freed with their segment.
 pub struct Radix {
     leaves: HashMap<u64, u64, FixedState>,
     memory: Arena,
@@ -33,7 +34,7 @@ impl Organisation for Radix {
         self.leaves.retain(|&pages, leaf| {
             let stays = id_of(pages << LEAF_SHIFT) != id;
             if !stays {
-                memory.give_back(*leaf);
+                memory.free_node(*leaf);
             }
             stays
         });

@@ -1,9 +1,9 @@
-//! Second levels with several pages of one line of the page table in an entry; the miss reads the line anyway.
+//! Second levels with entries for several pages of one line of the page table, which the walk reads anyway.
 //!
 //! * A clustered TLB (RMM15-42, AMB-91): those of eight aligned pages that lie, in any order, in one group of eight
 //!   aligned frames.
 //! * A coalesced TLB (CoLT, Pham et al., MICRO 2012): those of four aligned pages, or eight, that make one run with the
-//!   page that missed, in consecutive frames, wherever these begin.
+//!   page that missed, in consecutive frames of any alignment.
 
 use crate::tlb::contract::{Design, EntryView, Lookup};
 use crate::tlb::filter::Unfiltered;
@@ -51,7 +51,8 @@ pub const CLUSTER_FRAMES: Key = Key {
     name: "cluster_frames",
     default: "group",
     allowed: Allowed::OneOf(&["group", "run"]),
-    about: "pages that share an entry: group: all in one aligned group of as many frames; run: a run of pages in consecutive frames (CoLT)",
+    about: "pages that share an entry: group: all in one aligned group of as many frames; run: a run of pages in \
+            consecutive frames (CoLT)",
 };
 
 /// The design as the registry knows it.
@@ -69,7 +70,7 @@ pub const DESIGN: Design = Design {
     },
 };
 
-/// Which pages of a cluster lie where.
+/// The pages of a cluster and their frames.
 #[derive(Clone, Copy, Default)]
 struct Cluster {
     /// First frame of the group; in a run, the frame that the first page of the cluster would have.
@@ -184,7 +185,7 @@ impl NextLevel for Clusters {
             Some(slot) => {
                 counts.merges += 1;
                 counts.preloaded += u64::from((cluster.valid & !self.store.get(slot).valid).count_ones()) - 1;
-                // A run may meet what is left of another on the same frames.
+                // There may be remaining pages of another run on the same frames.
                 let valid = cluster.valid | self.store.get(slot).valid;
                 *self.store.get_mut(slot) = Cluster { valid, ..cluster };
                 slot
@@ -204,7 +205,7 @@ impl NextLevel for Clusters {
 
     fn drop_pages(&mut self, asid: Asid, pages: VpnRange, demoted: bool, _: &mut TlbCounts) -> u64 {
         self.ignored_report.clear();
-        // Each page has a translation of its own, which stays true.
+        // Each page has a translation of its own, which stays valid.
         if demoted { 0 } else { self.store.invalidate(asid, pages, self.order, &mut self.ignored_report) }
     }
 

@@ -1,9 +1,9 @@
 //! A fully associative coalesced TLB (CoLT-FA, Pham et al., MICRO 2012) beside a second level of page TLBs.
 //!
 //! An entry is a run: pages in consecutive frames with equal attributes, as many as there are up to a limit. A miss
-//! reads a line of the page table anyway; the pages of it that make a run with the one that missed come together, and a
-//! run that touches one that is there joins it. So entries grow, line by line, far beyond what one line holds.
-//! Superpages share the array, an entry each, and join nothing.
+//! reads a line of the page table anyway; the pages of it that make a run with the one that missed are filled together,
+//! and a run that touches an existing one joins it. So entries grow, line by line, far beyond one line. Superpages
+//! share the array, an entry each, and join nothing.
 
 use crate::tlb::contract::{Design, EntryView, Lookup};
 use crate::tlb::keys::SEED;
@@ -36,14 +36,15 @@ pub const RUN_PAGES: Key = Key {
     allowed: Allowed::PowerOfTwo { min: 2, max: 1 << 20 },
     about: "pages of a run at most: what touches joins no further",
 };
-/// Where it stands.
+/// Its place in the hierarchy.
 pub const RUN_ORDER: Key = Key {
     name: "run_order",
     default: "parallel",
     allowed: Allowed::OneOf(&["parallel", "first"]),
-    about: "coalesced TLB beside the second level (parallel), or asked before the first level, which then need not answer (first)",
+    about: "coalesced TLB beside the second level (parallel), or asked before the first level, which then need not \
+            answer (first)",
 };
-/// A small array forgets soon.
+/// On by default, since the small array evicts runs soon.
 pub const RUN_FILLS_L2: Key = Key {
     name: "run_fills_l2",
     default: "true",
@@ -67,7 +68,7 @@ pub const DESIGN: Design = Design {
     },
 };
 
-/// What an entry counts as among translations.
+/// The number of translations that an entry counts as.
 fn translations(span: &Span) -> u64 {
     if span.order > 0 { 1 } else { span.range.pages }
 }
@@ -79,7 +80,7 @@ struct Runs {
 }
 
 impl Runs {
-    /// What it says of a page, and the order of its entry, changing nothing.
+    /// The translation of a page, and the order of its entry, changing nothing.
     fn probe(&self, asid: Asid, vpn: Vpn) -> Option<(Translation, u8)> {
         let span = self.spans.get(self.spans.find(asid, vpn)?)?;
         Some((span.range.translate(vpn), span.order))
@@ -92,7 +93,7 @@ impl Runs {
         Some((span.range.translate(vpn), span.order))
     }
 
-    /// The pages of its line that make a run with this page and that no entry has.
+    /// The pages of its line that make a run with this page and are in no entry.
     fn run_in_line(&self, (asid, vpn): (Asid, Vpn), page: Translation, table: &dyn PageTableView) -> Range {
         let line = vpn.align_down(LINE).0;
         let joins = |v: &u64| {
@@ -119,8 +120,8 @@ impl Runs {
         self.spans.find_all(joins).next()
     }
 
-    /// Takes in a run, which joins what touches it: first the run before it, then the one after it. `false`: it is a
-    /// page by itself, and was not taken.
+    /// Adds a run, which joins runs that touch it: first the one before it, then the one after it. `false`: it is a
+    /// single page, and was not added.
     fn fill(&mut self, asid: Asid, mut run: Range, counts: &mut TlbCounts) -> bool {
         let before = self.neighbour(asid, &run, true);
         let pages = run.pages;
@@ -146,7 +147,7 @@ impl Runs {
         true
     }
 
-    /// Adds a superpage; runs that it covers go.
+    /// Adds a superpage; runs that it covers are dropped.
     fn fill_superpage(&mut self, at: Lookup, page: Translation, order: u8, counts: &mut TlbCounts) {
         let shift = u32::from(order);
         let range = Range {
@@ -163,7 +164,7 @@ impl Runs {
         counts.evictions += u64::from(self.spans.place(span).1);
     }
 
-    /// Drops entries whole and returns how many translations went.
+    /// Drops entries whole and returns how many translations were dropped.
     fn drop_where(&mut self, goes: impl Fn(&Span) -> bool) -> u64 {
         self.spans.drop_where(goes).iter().map(translations).sum()
     }
@@ -240,7 +241,7 @@ impl NextLevel for Coalesced {
     }
 
     fn drop_pages(&mut self, asid: Asid, pages: VpnRange, demoted: bool, counts: &mut TlbCounts) -> u64 {
-        // Where a superpage was split, the translations of base pages, which runs are made of, stay true.
+        // After the split of a superpage the translations of base pages, of which runs are made, stay valid.
         self.runs.drop_where(|run| run.meets(asid, pages) && (!demoted || run.order > 0))
             + self.paging.drop_pages(asid, pages, demoted, counts)
     }

@@ -1,5 +1,5 @@
-//! Complete-subblock entries: one tag, a translation of its own for each page of the region (T94-5, T94-12). They ask
-//! nothing of the operating system (T94-27).
+//! Complete-subblock entries: one tag, a translation of its own for each page of the region (T94-5, T94-12). They need
+//! no support by the operating system (T94-27).
 
 use crate::tlb::contract::{Answer, Design, EntryBits, EntryView, Lookup, Outcome};
 use crate::tlb::filter::Unfiltered;

@@ -1,4 +1,4 @@
-//! The MMU of a current processor, as it is: first-level TLBs, a second level of page TLBs, a walker (DS13-36).
+//! The MMU of a current processor: first-level TLBs, a second level of page TLBs, a walker (DS13-36).
 
 use crate::tlb::contract::Design;
 use crate::tlb::parts::hierarchy::cores::on_cores;

@@ -64,7 +64,7 @@ fn fitting(orders: &[u8], order: u8) -> u8 {
 
 /// An integrated TLB.
 struct IntegratedTlb {
-    /// The array, and everything about pages of regions.
+    /// The array, with all logic for pages of regions.
     regions: PartialTlb,
     /// Base page, region, larger ones.
     orders: Vec<u8>,
@@ -88,8 +88,8 @@ impl IntegratedTlb {
         let ways = params.int("ways");
         if ways != 0 && orders.len() > next + 1 && params.text("lookup") == "one-array" {
             return Err(format!(
-                "ways = {ways} is not allowed: the set of an entry larger than a region is not known before its size is (T94-16); \
-                 choose lookup = probe or ways = 0"
+                "ways = {ways} is not allowed: the set of an entry larger than a region is not known before its size \
+                 is (T94-16); choose lookup = probe or ways = 0"
             ));
         }
         Ok(IntegratedTlb { regions, orders })
@@ -112,7 +112,7 @@ impl IntegratedTlb {
         Translation { pfn: Pfn(entry.pfn.0 | vpn.offset_in(order.into())), attr: entry.attr }
     }
 
-    /// Fills a superpage larger than a region: everything it covers goes first (AMB-20).
+    /// Fills a superpage larger than a region, after dropping the entries that it covers (AMB-20).
     fn fill_large(&mut self, at: Lookup, pte: Pte, order: u8, unfiltered: &mut Unfiltered) -> u32 {
         let PartialTlb { store, counts, order: region, .. } = &mut self.regions;
         let covered = VpnRange { start: at.vpn.align_down(order.into()), pages: 1 << order };
@@ -132,7 +132,7 @@ impl IntegratedTlb {
     }
 
     /// Fills a medium superpage: all pages of the region at once, into the entry they can join or a new one. Other
-    /// entries of the region go.
+    /// entries of the region are dropped.
     fn fill_medium(&mut self, at: Lookup, pte: Pte, found: Found, unfiltered: &mut Unfiltered) -> u32 {
         let region = self.regions.order;
         let tag = Tag::of(at.asid, at.vpn, region);
@@ -183,7 +183,7 @@ impl Stored for IntegratedTlb {
         // Base pages are subblocks of regions.
         &self.orders[usize::from(self.regions.order > 0)..]
     }
-    /// A medium superpage is held as subblocks, each true for itself.
+    /// A medium superpage is held as subblocks, each valid by itself.
     fn superpages(&self) -> &[u8] {
         &self.orders()[1..]
     }

@@ -33,7 +33,8 @@ pub const RANGE_ORDER: Key = Key {
     name: "range_order",
     default: "parallel",
     allowed: Allowed::OneOf(&["parallel", "serial", "first"]),
-    about: "range TLB beside the second level (parallel), after its misses while it takes all fills (serial), before the first level (first)",
+    about: "range TLB beside the second level (parallel), after its misses while it takes all fills (serial), before \
+            the first level (first)",
 };
 /// RMM15-10, F-5.
 pub const MRU_POINTER: Key = Key {
@@ -96,7 +97,7 @@ pub const DESIGN: Design = Design {
         on_cores(params, |params| Ok(Box::new(Hierarchy::new(params, Ranged::new(params)?)?)))
     },
     bits: |_| None,
-    reach: hierarchy::reach, // of the page TLBs: a range has no largest size
+    reach: hierarchy::reach, // of the page TLBs: ranges have no largest size
 };
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -112,14 +113,14 @@ enum Hint {
     Predictor(Predictor),
 }
 
-/// Which misses are worth a search (F-12). One counter for each 2 MB: after a search in vain the next misses there do
-/// without one.
+/// Predicts which misses are worth a search (F-12). One counter for each 2 MB: after a wasted search the next misses
+/// there do not search.
 struct Predictor {
     waits: Box<[u8]>,
 }
 
 impl Predictor {
-    /// Misses without a search after one in vain.
+    /// Misses without a search after a wasted one.
     const PATIENCE: u8 = 15;
 
     fn counter(&mut self, vpn: Vpn) -> &mut u8 {
@@ -137,9 +138,9 @@ impl Predictor {
     }
 }
 
-/// Switches the range TLB by what was counted since the last decision (F-13). It goes off where it saves hardly a walk,
-/// and on where many walks end at a page with the range bit. That the second takes sixteen times as much as the first
-/// keeps it from wavering.
+/// Switches the range TLB by the counts since the last decision (F-13): off where it saves hardly any walks, on where
+/// many walks end at a page with the range bit. The second threshold is sixteen times the first, so that it does not
+/// oscillate.
 #[derive(Default)]
 struct Control {
     /// Misses of the first level.
@@ -154,7 +155,7 @@ impl Control {
     /// Misses of the first level from decision to decision.
     const WINDOW: u64 = 4096;
 
-    /// A miss of the first level begins; whether the range TLB is on from now on.
+    /// A miss of the first level begins; returns whether the range TLB is on from now on.
     fn decide(&mut self, on: bool) -> bool {
         self.misses += 1;
         if self.misses <= Control::WINDOW {
@@ -188,7 +189,11 @@ impl Ranged {
         let seed = params.int("seed").wrapping_add(64);
         let control = (params.text("range_control") == "counters").then(Control::default);
         if control.is_some() && params.text("range_order") == "first" {
-            return Err("range_control = counters is not allowed with range_order = first: the counters are of misses of the first level".into());
+            return Err(
+                "range_control = counters is not allowed with range_order = first: the counters are of misses of the \
+                 first level"
+                    .into(),
+            );
         }
         let (entries, policy) = (params.int("range_entries"), params.text("range_replacement"));
         let flag = |key: &str| params.flag(key);
@@ -261,8 +266,8 @@ impl NextLevel for Ranged {
         self.on && self.order == Order::First
     }
 
-    /// Whoever answers, the first level gets an entry (RMM15-4), of a base page if it was a range. The second level
-    /// does not take what a range answered, and takes what was walked for (AMB-85).
+    /// The first level gets an entry from either answer (RMM15-4), of a base page if it was a range. The second level
+    /// takes translations that were walked for, not those of a range (AMB-85).
     fn lookup(&mut self, at: Lookup, pte: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)> {
         if let Some(control) = &mut self.control {
             let on = control.decide(self.on);
@@ -285,7 +290,7 @@ impl NextLevel for Ranged {
             control.saved += 1;
         }
         if self.order == Order::Serial {
-            // RMM15-41: the page TLBs do not know of ranges and take what was walked for.
+            // RMM15-41: the page TLBs ignore ranges, so they also take translations that a range answered.
             self.paging.take(at, found, pte.order, counts);
         }
         Some((found, 0))

@@ -30,7 +30,7 @@ pub const DESIGN: Design = Design {
     reach: |params| params.int("entries") * params.int("page_size"),
 };
 
-/// What an entry holds for a base page.
+/// The contents of an entry for a base page.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Page {
     pub pfn: Pfn,
@@ -39,7 +39,7 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// As filled by a store, or by another reference.
+    /// An entry as filled by a store or by another reference.
     pub fn of(pte: Pte, store: bool) -> Page {
         Page { pfn: pte.pfn, attr: pte.attr, modified: store }
     }

@@ -1,7 +1,9 @@
-//! Another set in each way (Seznec, ISCA 1993; for TLBs, IEEE Transactions on Computers, 2004).
+//! A skewed-associative TLB: a page has another set in each way (Seznec, ISCA 1993; for TLBs, IEEE Transactions on
+//! Computers, 2004).
 //!
-//! Pages that compete in one way mostly part in the others, so few ways do the work of many. Everything but the sets is
-//! as in [`single`](super::single): the several page sizes that the later paper has in one array are not modelled.
+//! Pages that share a set in one way mostly do not in the others, so few ways are as good as many. Everything but the
+//! sets is as in [`single`](super::single): the several page sizes that the later paper has in one array are not
+//! modelled.
 
 use super::single::SingleTlb;
 use crate::tlb::contract::Design;

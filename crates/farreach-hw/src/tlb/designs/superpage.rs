@@ -24,7 +24,8 @@ pub const LOOKUP: Key = Key {
     name: "lookup",
     default: "one-array",
     allowed: Allowed::OneOf(&["one-array", "probe", "per-size"]),
-    about: "how an entry of unknown page size is found: one-array (fully associative), probe (once per size), per-size (an array each)",
+    about: "how an entry of unknown page size is found: one-array (fully associative), probe (once per size), per-size \
+            (an array each)",
 };
 /// Entries of the arrays of `lookup = per-size`.
 pub const SIZE_ENTRIES: Key = Key {
@@ -78,7 +79,7 @@ pub(super) fn orders(params: &Params) -> Result<Vec<u8>, String> {
     sizes.iter().map(|&size| Ok(params.order("sizes", size)? as u8)).collect()
 }
 
-/// Sizes as they are written on the command line.
+/// Sizes in the notation of the command line.
 pub(super) fn listed(sizes: &[u64]) -> String {
     sizes.iter().map(|&n| Bytes(n).to_string()).collect::<Vec<_>>().join("+")
 }
@@ -99,7 +100,8 @@ fn array_entries(params: &Params) -> Result<Vec<u64>, String> {
     let numbers = given.iter().map(number).collect::<Option<Vec<u64>>>();
     numbers.filter(|n| n.len() == sizes.len()).ok_or_else(|| {
         format!(
-            "size_entries = {} is not allowed: size_entries must be {} whole numbers from 1 to 65536, one for each of sizes",
+            "size_entries = {} is not allowed: size_entries must be {} whole numbers from 1 to 65536, one for each of \
+             sizes",
             given.join("+"),
             sizes.len()
         )
@@ -136,8 +138,8 @@ impl SuperpageTlb {
         let ways = params.int("ways");
         if ways != 0 && orders.len() > 1 && params.text("lookup") == "one-array" {
             return Err(format!(
-                "ways = {ways} is not allowed: with several sizes the set of an entry is not known before its size is (T94-16); \
-                 choose lookup = probe or per-size, or ways = 0"
+                "ways = {ways} is not allowed: with several sizes the set of an entry is not known before its size is \
+                 (T94-16); choose lookup = probe or per-size, or ways = 0"
             ));
         }
         let build = |(i, &entries): (usize, &u64)| {
@@ -213,8 +215,7 @@ impl Tlb for SuperpageTlb {
         let size = self.orders.iter().rposition(|&o| o <= pte.order).unwrap_or(0);
         let order = self.orders[size];
         if order > 0 {
-            // T94-11, AMB-13. A page that missed is covered by nothing, so no entry of this size or a larger one has
-            // anything of it.
+            // T94-11, AMB-13. The page missed, so no entry of this size or a larger one covers it.
             let covered = VpnRange { start: at.vpn.align_down(order.into()), pages: 1 << order };
             self.counts.covered_drops += self.drop_overlapping(at.asid, covered, order, unfiltered);
         }

@@ -1,5 +1,5 @@
-//! Two levels (PS-12): a small TLB that answers at once, and behind it a larger one that takes a few cycles. What
-//! neither has is walked for. Both hold base pages and are fully associative.
+//! Two levels (PS-12): a small TLB that answers at once, and behind it a larger one that takes a few cycles. A miss of
+//! both is walked for. Both hold base pages and are fully associative.
 
 use super::single::Page;
 use crate::tlb::contract::{Answer, Capabilities, Design, EntryView, Lookup, OnSwitch, Outcome, Tlb, UsedBits};
@@ -58,15 +58,15 @@ pub const DESIGN: Design = Design {
     reach: |params| params.int("l1_entries").max(params.int("l2_entries")) * params.int("page_size"),
 };
 
-/// A TLB in front of another. The second level is looked up, and its replacement told, only at misses of the first. A
-/// translation it finds, or that was walked for, is filled into the first as well: last, so that what an inclusive
-/// second level evicts has left.
+/// A TLB in front of another. Only misses of the first level look the second up and update its replacement. A
+/// translation that it has, or that was walked for, is filled into the first as well: last, after the entries that an
+/// inclusive second level evicts were dropped.
 struct TwoLevelTlb {
     first: Store<Page>,
     second: Store<Page>,
     inclusive: bool,
     counts: TlbCounts,
-    /// The report of the second level. No lookup that reaches it may be filtered, so nobody reads it.
+    /// The report of the second level. It is not read, because no lookup that reaches it may be filtered.
     ignored_report: Unfiltered,
 }
 
@@ -130,7 +130,7 @@ impl Tlb for TwoLevelTlb {
         }
         let outcome = self.second_level(tag, at, pte, unfiltered);
         self.ignored_report.clear();
-        // What the first level evicts is no eviction of the TLB.
+        // An eviction from the first level is no eviction of the TLB.
         let slot = self.first.place(tag, Page::of(pte, store), &mut TlbCounts::default(), unfiltered);
         Answer { outcome, filterable: self.first.replay(slot, tag.part(at.vpn), unfiltered) }
     }

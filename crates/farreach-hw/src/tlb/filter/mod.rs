@@ -1,33 +1,34 @@
-//! What a design owes the filter of repeat hits.
+//! The obligations of a design towards the filter of repeat hits.
 //!
 //! Programs look the same pages up again and again. The machine keeps a table in front of the designs, the *filter*:
 //! for each page and design, whether repeating the lookup would be a hit that changes nothing in the design. It counts
-//! such lookups and does not pass them on. That is most of its speed, and it asks two things of a design:
+//! such lookups and does not pass them on. Most of its speed comes from this, and it requires two things of a design:
 //!
 //! 1. After each access the design says in [`Answer::filterable`](super::Answer::filterable) whether the same lookup,
 //!    repeated at once, would be a hit that changes nothing: no counter (the machine counts lookups itself), no used
-//!    bit, no order of recency, no modified bit. What holds for a store must hold for a load, too. `false` is always
-//!    allowed.
-//! 2. From then on the page is filtered. As soon as this is no longer so, whatever the reason, the design reports the
-//!    page in the [`Unfiltered`] that it is handed. A page that never was filterable need not be reported, and
-//!    reporting too many pages is always allowed.
+//!    bit, no order of recency, no modified bit. If this holds for a store it must hold for a load, too. `false` is
+//!    always allowed.
+//! 2. From then on the page is filtered. As soon as this no longer holds, for any reason, the design reports the page
+//!    in the [`Unfiltered`] that it gets. A page that never was filterable need not be reported, and reporting too many
+//!    pages is always allowed.
 //!
-//! Too much costs time. Too little gives wrong counts: the next lookup of the page should have been a miss, say, and
-//! nobody asked. So the tests run every design with the filter and without.
+//! Reporting too many pages costs time. Reporting too few gives wrong counts: the next lookup of a page would have been
+//! a miss, for instance, but is counted as a hit and never reaches the design. So the tests run every design with the
+//! filter and without.
 //!
 //! An example: a TLB with two entries and LRU replacement.
 //!
 //! | lookup | what happens | `filterable` | reported |
 //! |---|---|---|---|
-//! | load A | miss, fills | `true`: once more would be a hit on the most recent entry | nothing |
+//! | load A | miss, fills | `true`: once more would be a hit on the most recent entry | none |
 //! | load A | does not arrive: it is filtered | | |
 //! | load B | miss, fills | `true` | A: its next hit makes it the most recent entry again |
-//! | store B | arrives: only loads of B are filtered. Hit, sets the modified bit | `true`: once more sets nothing | nothing |
-//! | load C | miss, evicts A | `true` | B: it is no longer the most recent. A was reported before, and is not filtered |
-//! | B is unmapped | the entry of B goes | | nothing: B was reported before. Reporting it again does no harm |
+//! | store B | arrives: only loads of B are filtered. Hit, sets the modified bit | `true`: again sets nothing | none |
+//! | load C | miss, evicts A | `true` | B: it is no longer the most recent. A was reported before |
+//! | B is unmapped | the entry of B goes | | none: B was reported before. Reporting it again does no harm |
 //!
-//! With random or FIFO replacement a hit changes no order, so only pages whose entries go are reported. With used bits,
-//! so are the pages whose used bit is cleared. A design that is built on the shared store gets all this from it.
+//! With random or FIFO replacement a hit changes no order, so only pages whose entries are dropped are reported. With
+//! used bits, so are the pages whose used bit is cleared. A design on the shared store inherits all this.
 
 pub mod times;
 
@@ -70,7 +71,7 @@ impl Unfiltered {
     }
 }
 
-/// For those who drive a design.
+/// For callers of a design.
 impl Unfiltered {
     /// Empties the report.
     #[inline]
@@ -84,7 +85,7 @@ impl Unfiltered {
         self.clear();
         self.set_sides(sees);
     }
-    /// Goes on with the same report, for a TLB that sees fetches, data or both.
+    /// Continues the same report, for a TLB that sees fetches, data or both.
     #[inline(always)]
     pub fn set_sides(&mut self, sees: [bool; 2]) {
         self.sees = sees;

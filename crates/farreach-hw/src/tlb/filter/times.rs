@@ -2,9 +2,9 @@
 //!
 //! Clearing used bits would take all pages of a design out of the filter. Instead the pages may stay there, and the
 //! store of the design asks, when it needs a used bit, whether the pages of the entry were looked up since it was
-//! cleared. The table belongs to the machine. It lies here because the store asks in the middle of its choice of a
-//! victim, where a call into another crate would cost. Designs do not see it: a design is handed an [`Unfiltered`], and
-//! only [`TimedReport`], which the machine owns, leads from there to the times.
+//! cleared. The table belongs to the machine. It is in this crate because the store reads it while it chooses a victim,
+//! where a call into another crate would be slow. Designs do not see it: a design gets an [`Unfiltered`], and only
+//! [`TimedReport`], which the machine owns, gives access to the times.
 
 use super::Unfiltered;
 use farreach_types::addr::{Asid, Vpn};
@@ -92,7 +92,7 @@ static UNSEEN: [u32; SLOTS_PER_SIDE] = [0; SLOTS_PER_SIDE];
 /// No page.
 pub const NO_PAGE: u64 = u64::MAX;
 
-/// A filter entry: what is known of a page on one side.
+/// A filter entry: the state of a page on one side.
 #[derive(Clone, Copy)]
 #[repr(align(32))]
 pub struct FilterEntry {
@@ -105,7 +105,7 @@ pub struct FilterEntry {
 }
 
 impl FilterEntry {
-    /// An entry without knowledge about the page.
+    /// An entry with nothing filtered.
     pub fn of(vpn: u64) -> FilterEntry {
         FilterEntry { vpn, designs: 0, systems: 0 }
     }
@@ -156,7 +156,7 @@ pub fn filled<T: Clone, const N: usize>(value: T) -> Box<[T; N]> {
 }
 
 impl Default for LookupTimes {
-    /// Nothing marked.
+    /// A table without lookups.
     fn default() -> LookupTimes {
         LookupTimes {
             asid: None,
@@ -195,7 +195,7 @@ impl LookupTimes {
     pub fn entry_mut(&mut self, at: usize) -> &mut FilterEntry {
         &mut self.entries[at % SLOTS_PER_SIDE].0[at / SLOTS_PER_SIDE % 2]
     }
-    /// Time of the last lookup of a page in this slot; 0 if the page is not there or was not looked up.
+    /// Time of the last lookup of a page in this slot; 0 if the page does not have the slot or was not looked up.
     #[inline]
     pub fn last_lookup(&self, at: usize, vpn: u64) -> u32 {
         if self.entry(at).vpn == vpn { self.when[at] } else { 0 }
@@ -216,7 +216,7 @@ impl LookupTimes {
         Some(LookupsSince { asid: self.asid?, when, entries: &self.entries, data, fetch })
     }
 
-    /// Advances the clock. `None` at its end, where times can no longer be compared.
+    /// Advances the clock. `None` when it overflows, after which times can no longer be compared.
     pub(super) fn advance_clock(&mut self) -> Option<u32> {
         self.now = self.now.checked_add(1).filter(|&now| now < u32::MAX)?;
         Some(self.now)

@@ -1,5 +1,5 @@
-//! Field widths of T94-1, from which AREA-2 builds its entries (AMB-19): of 64 bits of virtual and 48 bits of physical
-//! address, what lies above the offset in a base page.
+//! Field widths of T94-1, from which AREA-2 builds its entries (AMB-19): the bits above the page offset, of 64 bits of
+//! virtual and 48 bits of physical address.
 
 use farreach_types::params::Params;
 

@@ -1,4 +1,4 @@
-//! What designs are composed of. A part knows the contract and other parts, and no design.
+//! The components of designs. A part uses the contract and other parts, but no design.
 
 pub(in crate::tlb) mod bits;
 pub mod hierarchy;

@@ -10,7 +10,7 @@ use farreach_types::translation::Range;
 /// The array.
 pub(in crate::tlb) struct RangeTlb {
     spans: Spans,
-    /// The range used last, if it is still there (RMM15-10).
+    /// The range used last, if it is still in the array (RMM15-10).
     newest: Option<usize>,
     /// Whether the range used last is looked at first.
     mru_pointer: bool,
@@ -41,7 +41,8 @@ impl RangeTlb {
         self.spans.get(slot).map(|span| span.range)
     }
 
-    /// Adds a range that the range-table walker found. Ranges that it overlaps go, such as its shorter self.
+    /// Adds a range that the range-table walker found. Ranges that it overlaps are dropped, such as an earlier, shorter
+    /// version of it.
     pub fn fill(&mut self, asid: Asid, range: Range, counts: &mut RangeCounts) {
         self.invalidate(asid, range.virtual_pages());
         let (slot, evicts) = self.spans.place(Span { asid, range, order: 0 });

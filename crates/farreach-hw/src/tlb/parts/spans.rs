@@ -1,6 +1,6 @@
 //! A fully associative array of spans: pages in consecutive frames with equal attributes, of any length and at any
 //! place. Those of one process are disjoint, so at most one has a page. The range TLB (RMM15-2) and the coalesced TLB
-//! (CoLT-FA) are made of it.
+//! (CoLT-FA) use it.
 
 use crate::tlb::contract::EntryView;
 use crate::tlb::filter::Unfiltered;
@@ -65,7 +65,7 @@ impl Spans {
         hit
     }
 
-    /// Slots by what is in them.
+    /// Slots by their contents.
     pub fn find_all(&self, which: impl Fn(&Span) -> bool) -> impl Iterator<Item = usize> {
         (0..self.slots.len()).filter(move |&i| self.slots[i].as_ref().is_some_and(&which))
     }
@@ -79,7 +79,7 @@ impl Spans {
         self.replacement.touch(slot as u32);
     }
 
-    /// Puts a span in, into an empty slot or in the place of another; which slot, and whether there was another.
+    /// Inserts a span into an empty slot or in the place of another; returns the slot, and whether there was another.
     pub fn place(&mut self, span: Span) -> (usize, bool) {
         let victim = self.replacement.victim(0, &mut self.slots, &Unfiltered::default()).expect("it has no used bits");
         let slot = victim as usize;
@@ -104,7 +104,7 @@ impl Spans {
         Some(gone)
     }
 
-    /// Drops spans whole and says which.
+    /// Drops spans whole and returns them.
     pub fn drop_where(&mut self, goes: impl Fn(&Span) -> bool) -> Vec<Span> {
         let doomed: Vec<usize> = self.find_all(goes).collect();
         doomed.into_iter().filter_map(|slot| self.drop(slot)).collect()

@@ -1,5 +1,5 @@
-//! A design whose entries are all in one [`Store`]. It says how a lookup goes and what a slot means; everything else
-//! that [`Tlb`] asks for follows from the store.
+//! A design whose entries are all in one [`Store`]. It defines the lookup and the meaning of a slot; the rest of
+//! [`Tlb`] follows from the store.
 
 use super::store::{Contents, Store};
 use crate::tlb::contract::{Answer, Capabilities, EntryView, Lookup, OnDemotion, OnSwitch, Tlb, UsedBits};
@@ -11,12 +11,12 @@ use farreach_types::translation::{PageTableView, Pte, Translation};
 
 /// See the module.
 pub(in crate::tlb) trait Stored: Send {
-    /// What its entries hold.
+    /// The contents of its entries.
     type Contents: Contents;
 
     /// The store.
     fn store(&self) -> &Store<Self::Contents>;
-    /// What was counted so far.
+    /// The counts so far.
     fn counted(&self) -> &TlbCounts;
     /// Both, to change.
     fn parts(&mut self) -> (&mut Store<Self::Contents>, &mut TlbCounts);
@@ -31,9 +31,9 @@ pub(in crate::tlb) trait Stored: Send {
     fn lookup(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, unfiltered: &mut Unfiltered) -> Answer;
     /// The slot that translates a page.
     fn slot_of(&self, asid: Asid, vpn: Vpn) -> Option<u32>;
-    /// What a slot says of a page that it translates.
+    /// The translation that a slot gives for a page.
     fn translation(&self, slot: u32, vpn: Vpn) -> Translation;
-    /// A valid slot, for people.
+    /// A valid slot, for display.
     fn view(&self, slot: u32) -> EntryView;
 }
 

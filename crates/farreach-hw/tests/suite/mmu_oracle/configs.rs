@@ -1,4 +1,4 @@
-//! Configurations that between them have every part, as the model takes them and as a design does.
+//! Configurations that together cover every part, for the model and for a design.
 
 use super::*;
 
@@ -61,8 +61,8 @@ pub(super) fn described(c: &Config) -> (&'static str, String) {
                 Hint::Predictor(n) => format!("predictor,predictor_entries={n}"),
             };
             keys += &format!(
-                ",range_entries={entries},range_replacement={policy},range_order={order},mru_pointer={mru},range_tlb={on},range_control={},\
-                 range_hint={hint},l2_cooperation={cooperation}",
+                ",range_entries={entries},range_replacement={policy},range_order={order},mru_pointer={mru},\
+                 range_tlb={on},range_control={},range_hint={hint},l2_cooperation={cooperation}",
                 if control { "counters" } else { "fixed" }
             );
             "range"

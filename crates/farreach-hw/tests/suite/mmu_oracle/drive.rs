@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn tell(step: &Step, design: &mut dyn Tlb, table: &Table, unfiltered: &mut Unfiltered) -> Option<(Outcome, bool)> {
+fn apply(step: &Step, design: &mut dyn Tlb, table: &Table, unfiltered: &mut Unfiltered) -> Option<(Outcome, bool)> {
     match *step {
         Step::Access(at, pte) => {
             let answer = design.access(at, pte, table, unfiltered);
@@ -42,7 +42,7 @@ pub(super) fn stream(config: Config, steps: usize) -> (farreach_types::counts::T
     for n in 0..steps {
         let step = world.step();
         let table = &world.table;
-        let answer = tell(&step, &mut *ours, table, &mut ignored);
+        let answer = apply(&step, &mut *ours, table, &mut ignored);
         ignored.clear();
         let expected = tell_oracle(&step, &mut oracle, table);
         assert_eq!(answer.map(|a| a.0), expected, "{name}: step {n}, {step:?}");
@@ -50,7 +50,7 @@ pub(super) fn stream(config: Config, steps: usize) -> (farreach_types::counts::T
         match step {
             Step::Access(at, _) if filtered.contains(&(at.asid, at.vpn, at.kind)) => skipped += 1,
             _ => {
-                let answer = tell(&step, &mut *twin, table, &mut unfiltered);
+                let answer = apply(&step, &mut *twin, table, &mut unfiltered);
                 filtered.retain(|&(asid, vpn, _)| !unfiltered.contains(asid, vpn));
                 if let (Step::Access(at, _), Some((_, true))) = (&step, answer) {
                     filtered.insert((at.asid, at.vpn, at.kind));

@@ -1,7 +1,7 @@
 //! Hierarchies of TLBs, with ranges, clusters and segments, against a plain model, on random streams: pages of 4 KB to
 //! 1 GB, aligned and scattered frames, ranges that grow and break, promotion, splitting, unmapping, several processes.
-//! Every lookup is compared, entries and counts at intervals; a twin that never hears of filtered lookups must end up
-//! the same. Covers DS13-1 to DS13-5, DS13-25, DS13-36, RMM15-1 to RMM15-14 (RMM15-13: with process ids and without),
+//! Every lookup is compared, entries and counts at intervals; a twin that sees no filtered lookups must end in the same
+//! state. Covers DS13-1 to DS13-5, DS13-25, DS13-36, RMM15-1 to RMM15-14 (RMM15-13: with process ids and without),
 //! RMM15-41, RMM15-42, CoLT-SA and CoLT-FA, AMB-63, AMB-65, AMB-80, AMB-85, AMB-86, AMB-89, AMB-91; F-5, F-6, F-8,
 //! F-12, F-13; CA-30, CA-34, CA-38.
 

@@ -1,5 +1,5 @@
-//! Page tables of several processes as a list of extents, so that ranges, superpages and segments are all read off the
-//! same lines.
+//! Page tables of several processes as a list of extents, so that ranges, superpages and segments all come from the
+//! same extents.
 
 use super::*;
 
@@ -12,7 +12,7 @@ pub(super) struct Extent {
     pub(super) pfn: u64,
     pub(super) attr: Attr,
     pub(super) order: u8,
-    /// It is in the range table.
+    /// Whether it is in the range table.
     pub(super) ranged: bool,
 }
 
@@ -29,7 +29,7 @@ impl Extent {
     }
 }
 
-/// What is mapped, as a list.
+/// The mappings, as a list.
 #[derive(Default)]
 pub(super) struct Table {
     pub(super) extents: Vec<Extent>,

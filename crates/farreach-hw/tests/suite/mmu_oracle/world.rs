@@ -1,9 +1,8 @@
-//! What becomes of the page tables, and the order in which they are referenced: made to keep pages hot while mappings
-//! change under them.
+//! Changes of the page tables and references to them, which keep pages hot while their mappings change.
 
 use super::*;
 
-/// What happens.
+/// One step.
 #[derive(Debug)]
 pub(super) enum Step {
     Access(Lookup, Pte),
@@ -55,7 +54,7 @@ impl World {
             w.table.extents.push(Extent { asid, first, pages, pfn, attr, order, ranged });
         };
         match self.below(8) {
-            // Pages of their own, shuffled in groups of 8 or 16 frames, some groups straight.
+            // Single pages, shuffled in groups of 8 or 16 frames, some groups in order.
             0..=1 => {
                 let (group, mess) = ([8, 16][self.below(2) as usize], self.below(3));
                 for first in (at..at + 64).step_by(group as usize) {
@@ -133,7 +132,7 @@ impl World {
         unreachable!("something is mapped")
     }
 
-    /// The next thing. The table shows it already, and everybody hears of it in this order.
+    /// The next step. The table shows it already, and it is reported to all in this order.
     pub(super) fn step(&mut self) -> Step {
         if let Some(step) = self.later.pop() {
             return step;
@@ -156,7 +155,7 @@ impl World {
     fn any(&mut self) -> usize {
         self.below(self.table.extents.len() as u64) as usize
     }
-    /// The OS does not touch what a segment holds while it does.
+    /// Pages in a segment do not change while it exists.
     fn free(&self, e: &Extent) -> bool {
         self.table.segments.get(&e.asid).is_none_or(|s| e.first >= s.limit.0 || e.first + e.pages <= s.base.0)
     }
@@ -178,7 +177,7 @@ impl World {
         Step::Invalidate(e.asid, VpnRange { start: Vpn((place + 1) << 19), pages: 1 << 19 })
     }
 
-    /// Some pages go; a superpage falls to base pages, a range breaks in two or goes.
+    /// Some pages are unmapped; a superpage becomes base pages, a range splits in two or is removed.
     fn hole(&mut self) -> Step {
         let i = self.any();
         let e = self.table.extents[i];
@@ -238,7 +237,7 @@ impl World {
         }
     }
 
-    /// A segment comes over an extent or goes (DS13-20, DS13-22).
+    /// A segment is created over an extent or removed (DS13-20, DS13-22).
     fn change_segment(&mut self) -> Step {
         let i = self.any();
         let e = self.table.extents[i];
@@ -252,7 +251,7 @@ impl World {
         Step::Segment(e.asid)
     }
 
-    /// A page beside one that stands alone is mapped, in the same group of frames; nobody has an entry for it.
+    /// A page beside a single page is mapped, in the same group of frames; no design has an entry for it.
     fn fault(&mut self) {
         let i = self.below(self.hot.len() as u64) as usize;
         let (asid, vpn) = self.hot[i];

@@ -1,9 +1,8 @@
-//! Configurations by chance, as the oracle takes them and as a design does.
+//! Random configurations, for the oracle and for a design.
 
 use super::*;
 
-/// Keys by which a design is asked for what [`TlbConfig`] says. A design that lacks one fails at the end, after the
-/// streams.
+/// The keys of a design for a [`TlbConfig`]. A design that lacks one fails at the end, after the streams.
 pub(super) const COMMON_KEYS: [&str; 6] = ["entries", "ways", "replacement", "seed", "process_ids", "fill_sets_used"];
 
 pub(super) fn expected_keys(kind: TlbKind) -> Vec<&'static str> {

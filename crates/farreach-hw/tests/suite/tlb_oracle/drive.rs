@@ -28,11 +28,11 @@ impl Skipper {
     }
     pub(super) fn change(&mut self, applied: Change) {
         let mut unfiltered = Unfiltered::default();
-        tell(self.tlb.as_mut(), applied, &mut unfiltered);
+        apply_change(self.tlb.as_mut(), applied, &mut unfiltered);
         self.unfilter(&unfiltered);
     }
 }
-/// Runs one stream; `Err` says where subject and oracle part.
+/// Runs one stream; `Err` names the first difference between subject and oracle.
 pub(super) fn drive(
     c: &TlbConfig,
     make: &dyn Fn() -> Box<dyn Tlb>,
@@ -55,7 +55,7 @@ pub(super) fn drive(
         if dice.percent(changes) {
             let in_use = pattern.next(dice);
             applied = change(&mut world, dice, in_use);
-            // The neighbours of what changed are of interest.
+            // Neighbours of changed pages are checked too.
             let (asid, v) = in_use;
             let region = world.first((v - world.base) >> world.order);
             next = dice.percent(50).then(|| (asid, region + dice.below(1 << world.order)));
@@ -66,8 +66,8 @@ pub(super) fn drive(
         }
         current = Some(asid);
         for &t in &applied {
-            tell(&mut oracle, t, &mut Unfiltered::default());
-            tell(subject.as_mut(), t, &mut Unfiltered::default());
+            apply_change(&mut oracle, t, &mut Unfiltered::default());
+            apply_change(subject.as_mut(), t, &mut Unfiltered::default());
             skipper.change(t);
         }
         world.fault(dice, asid, v);
@@ -78,7 +78,7 @@ pub(super) fn drive(
         let got = subject.access(at, pte, &world, &mut Unfiltered::default());
         if got.outcome != want {
             return Err(format!(
-                "told {applied:?}, then {at:?} {pte:?}: oracle {want:?}, got {:?}\nbefore: {before:#?}",
+                "after {applied:?}, then {at:?} {pte:?}: oracle {want:?}, got {:?}\nbefore: {before:#?}",
                 got.outcome
             ));
         }
@@ -97,7 +97,7 @@ pub(super) fn drive(
         let w = if dice.percent(50) { v } else { world.base + dice.below(world.pages()) };
         let (mine, its) = (oracle.probe(asid, Vpn(w), at.kind), subject.probe(asid, Vpn(w), at.kind));
         if mine != its {
-            return Err(format!("told {applied:?}, then {at:?}: probe of {w:#x}: oracle {mine:?}, got {its:?}"));
+            return Err(format!("after {applied:?}, then {at:?}: probe of {w:#x}: oracle {mine:?}, got {its:?}"));
         }
         if let Some(t) = mine {
             let pte = world.pte(asid, Vpn(w)).expect("XC-3: the oracle translates a page that is not mapped");
@@ -132,7 +132,7 @@ pub(super) fn same(oracle: &PlainTlb, subject: &dyn Tlb, who: &str) -> Result<()
     if differ.is_empty() { Ok(()) } else { Err(format!("{who}: counts differ: {}", differ.join("; "))) }
 }
 
-/// What must hold whatever the stream.
+/// Properties that hold for every stream.
 pub(super) fn check_sums(n: &TlbCounts, c: &TlbConfig) {
     assert_eq!(n.misses, n.fetch_misses + n.data_misses);
     assert_eq!(n.data_misses, n.load_misses + n.store_misses);
@@ -140,13 +140,13 @@ pub(super) fn check_sums(n: &TlbCounts, c: &TlbConfig) {
     assert!(n.merges <= n.misses && n.fills >= n.misses && n.fills - n.misses <= n.preloaded);
     assert!(c.preload != Preload::None || n.fills == n.misses && (c.all_valid || n.preloaded == 0));
     assert!(n.preloaded <= n.extra_pte_reads || c.assisted_check, "what was loaded was read");
-    // Entries begun and gone again.
+    // Entries that were begun and dropped.
     assert!(n.evictions + n.covered_drops <= n.fills - n.merges);
     let splits = n.split_unaligned + n.split_frames + n.split_attributes;
     assert!(splits <= n.fills - n.merges);
 }
 
-/// One stream of a kind; the text says which and where.
+/// One stream of a kind; the error names the stream and the step.
 pub(super) fn stream(
     kind: TlbKind,
     seed: u64,

@@ -1,16 +1,15 @@
 //! Every TLB design against the plain oracle, through the public contract only: thousands of seeded streams per kind,
-//! made to hurt (full sets, sweeps just above capacity, unaligned and mixed regions, superpages of several orders,
-//! invalidations, several spaces).
+//! of hostile references (full sets, sweeps just above capacity, unaligned and mixed regions, superpages of several
+//! orders, invalidations, several spaces).
 //!
 //! Compared: the outcome of every lookup; counts, entries and translations at intervals and at the end. Further: a
-//! lookup that a design calls filtered is repeated at once and must change nothing, and a twin of the design that never
-//! sees filtered lookups must end up the same (see `Unfiltered`). A failure names the stream (`kind`, seed), the
-//! configuration, the first differing step and both sides. To repeat one stream: `FARREACH_SEED=123 cargo test -p
-//! farreach-hw --test suite tlb_oracle`.
+//! lookup that a design calls filtered is repeated at once and must change nothing, and a twin of the design that sees
+//! no filtered lookups must end in the same state (see `Unfiltered`). A failure names the stream (`kind`, seed), the
+//! configuration, the first differing step and both sides. To repeat one stream:
+//! `FARREACH_SEED=123 cargo test -p farreach-hw --test suite tlb_oracle`.
 //!
-//! Whether the streams are cruel enough is tested too: every counter moves, and every deliberate mistake in
-//! [`Mutation`] must be found. Covers T94-3 to T94-25, T94-42, AMB-3, AMB-5, AMB-6, AMB-13, AMB-14, AMB-20; CA-15,
-//! CA-16, CA-39.
+//! The streams are tested too: they move every counter, and find every deliberate mistake in [`Mutation`]. Covers T94-3
+//! to T94-25, T94-42, AMB-3, AMB-5, AMB-6, AMB-13, AMB-14, AMB-20; CA-15, CA-16, CA-39.
 
 mod configs;
 mod drive;
@@ -33,7 +32,7 @@ use serde_json::{Map, Value as Json};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use world::{Change, Pattern, World, change, kind_for, tell};
+use world::{Change, Pattern, World, apply_change, change, kind_for};
 
 const KINDS: [(TlbKind, &str); 6] = [
     (TlbKind::Single, "single"),
@@ -44,7 +43,7 @@ const KINDS: [(TlbKind, &str); 6] = [
     (TlbKind::Skewed, "skewed"),
 ];
 
-/// Streams per kind when nothing else is asked for.
+/// Default number of streams per kind.
 const STREAMS: u64 = 1000;
 
 fn name(kind: TlbKind) -> &'static str {
@@ -161,7 +160,7 @@ fn skewed() {
     compare(TlbKind::Skewed);
 }
 
-/// CA-16: which set a page of unknown size belongs to must have been decided by the user.
+/// CA-16: the user must choose how the set of a page of unknown size is found.
 #[test]
 fn mixed_sizes_in_sets_are_refused_without_a_lookup() {
     let design = must_have(TlbKind::Superpage);
@@ -221,7 +220,7 @@ fn ca_39_factor_1_is_single() {
 
 // ----------------------------------------------------------------------------------------------- the driver itself
 
-/// The oracle equals itself, so a difference is never the driver's doing.
+/// The oracle equals itself, so a difference is never caused by the driver.
 #[test]
 fn the_oracle_equals_itself() {
     for (kind, _) in KINDS {
@@ -231,7 +230,7 @@ fn the_oracle_equals_itself() {
     }
 }
 
-/// Every deliberate mistake is found, and not by luck: in some kind by at least `ENOUGH` streams.
+/// Every deliberate mistake is found, and not by chance: in some kind by at least `ENOUGH` streams.
 #[test]
 fn mistakes_are_found() {
     const STREAMS_FOR_MISTAKES: u64 = 200;
@@ -265,7 +264,7 @@ fn mistakes_are_found() {
     assert!(unseen.is_empty(), "streams are not cruel enough for {unseen:?}");
 }
 
-/// The oracle dressed as a design: what `params` says arrives as it was meant.
+/// The oracle as a design: `params` are passed on correctly.
 #[test]
 fn keys_arrive() {
     const fn key(name: &'static str, default: &'static str, allowed: Allowed) -> Key {
@@ -314,7 +313,7 @@ fn keys_arrive() {
     compare_with(TlbKind::Partial, &dressed);
 }
 
-/// An oracle that lies about what is filtered.
+/// An oracle with wrong answers about filtered lookups.
 struct Liar {
     tlb: PlainTlb,
     /// Lets every lookup be filtered and reports nothing; otherwise filters only misses and always reports everything.

@@ -1,4 +1,4 @@
-//! Page tables of several spaces, what becomes of them, and the order in which they are referenced.
+//! Page tables of several spaces, their changes, and the references to them.
 
 use super::*;
 
@@ -10,9 +10,9 @@ pub(super) struct World {
     pub(super) base: u64,
     pub(super) order: u8,
     pub(super) regions: u64,
-    /// Orders of superpages that may stand in the tables.
+    /// Orders of superpages that may be in the tables.
     pub(super) orders: Vec<u8>,
-    /// In percent: regions that are simply aligned and uniform.
+    /// In percent: regions that are aligned and uniform.
     pub(super) plain: u64,
     /// In percent, of the others: regions of superpages.
     pub(super) superpages: u64,
@@ -46,7 +46,7 @@ impl World {
             TlbKind::Single | TlbKind::Skewed => 4,
             _ => *orders.iter().max().expect("orders"),
         };
-        // So many regions that the entries of some size do not hold them all.
+        // More regions than the entries of some size can hold.
         let tag = match c.kind {
             TlbKind::Single | TlbKind::Skewed => 0,
             TlbKind::Superpage => dice.pick(&c.orders),
@@ -82,7 +82,7 @@ impl World {
         self.table.insert((asid, v), Pte { pfn: Pfn(pfn), attr: Attr(attr), order });
     }
 
-    /// Lays a region out anew. What stood there must have been invalidated.
+    /// Lays a region out anew. Its old mappings must have been invalidated.
     pub(super) fn lay(&mut self, dice: &mut Dice, asid: Asid, region: u64) {
         self.laid.insert((asid, region));
         let (first, n) = (self.first(region), 1u64 << self.order);
@@ -144,7 +144,7 @@ impl World {
         if self.table.contains_key(&(asid, v)) {
             return;
         }
-        // In place next to a neighbour if there is one.
+        // Placed to match a neighbour if there is one.
         let first = self.first(region);
         let near = (first..first + (1 << self.order)).find_map(|w| Some((w, *self.table.get(&(asid, w))?)));
         let (pfn, attr) = match near {
@@ -190,7 +190,7 @@ impl World {
 
 // ------------------------------------------------------------------------------------------------------------- steps
 
-/// What the operating system tells a design.
+/// Events of the operating system for a design.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Change {
     Pages(Asid, VpnRange),
@@ -199,7 +199,7 @@ pub(super) enum Change {
     Switch(Asid),
 }
 
-pub(super) fn tell(tlb: &mut dyn Tlb, applied: Change, unfiltered: &mut Unfiltered) {
+pub(super) fn apply_change(tlb: &mut dyn Tlb, applied: Change, unfiltered: &mut Unfiltered) {
     match applied {
         Change::Pages(asid, pages) => tlb.invalidate(asid, pages, unfiltered),
         Change::Split(asid, pages) => tlb.demote(asid, pages, unfiltered),
@@ -208,7 +208,7 @@ pub(super) fn tell(tlb: &mut dyn Tlb, applied: Change, unfiltered: &mut Unfilter
     }
 }
 
-/// Changes a page table, at a page that is in use or anywhere, and says what must be told (T94-18).
+/// Changes a page table, at a page in use or anywhere, and returns the events to report (T94-18).
 pub(super) fn change(world: &mut World, dice: &mut Dice, in_use: (Asid, u64)) -> Vec<Change> {
     let anywhere = (dice.pick(&world.spaces), world.base + dice.below(world.pages()));
     let (asid, v) = if dice.percent(60) { in_use } else { anywhere };
@@ -217,7 +217,7 @@ pub(super) fn change(world: &mut World, dice: &mut Dice, in_use: (Asid, u64)) ->
     let one = VpnRange::one(Vpn(v));
     let mut applied = Vec::new();
     match dice.below(14) {
-        // One page moves, changes its attributes, or goes.
+        // One page moves, changes its attributes, or is unmapped.
         what @ 0..=4 => {
             let group = world.demote(asid, v);
             match dice.below(3) {
@@ -252,7 +252,7 @@ pub(super) fn change(world: &mut World, dice: &mut Dice, in_use: (Asid, u64)) ->
             let pages = world.demote(asid, v);
             applied.push(if dice.percent(70) { Change::Split(asid, pages) } else { Change::Pages(asid, pages) });
         }
-        // Nothing changed, told all the same: any range, empty, cut, over several regions, everything.
+        // Events without a change: any range, empty, cut, over several regions, everything.
         9 => {
             let pages = dice.pick(&[0, 1, 2, 3, 5, 1 << world.order, 3 << world.order]).min((1 << 52) - v);
             let range = VpnRange { start: Vpn(v), pages };
@@ -276,7 +276,7 @@ pub(super) fn change(world: &mut World, dice: &mut Dice, in_use: (Asid, u64)) ->
     applied
 }
 
-/// Which pages come next.
+/// The next pages to reference.
 pub(super) struct Pattern {
     pub(super) pages: Vec<(Asid, u64)>,
     pub(super) at: usize,
@@ -294,19 +294,19 @@ impl Pattern {
         let over = dice.below(4);
         let mut in_order = dice.percent(70);
         match dice.below(7) {
-            // One page of each of just too many tags.
+            // One page each of slightly more tags than entries.
             0 | 1 => {
                 let (from, offset) = (dice.below(tags), dice.below(n));
                 for i in 0..c.entries as u64 + over {
                     pages.push(((from + i) % tags) * n + offset);
                 }
             }
-            // Just too many pages in a row.
+            // Slightly more pages in a row than entries.
             2 => {
                 let from = dice.below(all);
                 pages.extend((0..c.entries as u64 + over).map(|i| (from + i) % all));
             }
-            // Just too many tags of one set.
+            // Slightly more tags of one set than ways.
             3 if c.ways > 0 => {
                 let sets = (c.entries / c.ways) as u64;
                 let set = dice.below(sets);

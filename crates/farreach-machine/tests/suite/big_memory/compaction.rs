@@ -1,4 +1,4 @@
-//! Compaction (F-14): what moves, where to, and what becomes of free memory.
+//! Compaction (F-14): the pages that move, their new frames, and the free memory after it.
 
 use super::world::{A, frame, map, os, pattern, run, touch};
 use farreach_os::{Os, What};
@@ -20,7 +20,7 @@ fn blocks(free: &[bool], orders: u32) -> FreeMemory {
     }
 }
 
-/// Which frames nobody has, if all memory is that of these pages.
+/// The free frames, if only these pages have memory.
 fn free(os: &Os, frames: u64, pages: impl Iterator<Item = u64>) -> Vec<bool> {
     let taken: BTreeSet<u64> = pages.filter_map(|vpn| frame(os, vpn)).collect();
     (0..frames).map(|frame| !taken.contains(&frame)).collect()
@@ -43,7 +43,7 @@ const FRAMES: u64 = 2048;
 
 #[test]
 fn f_14_a_sweep_leaves_one_piece() {
-    // A look when the system starts, and one after 1500 faults, 2500 events and another one.
+    // A check when the system starts, and one after 1500 faults, 2500 events and one more.
     let mut os = os("placement=demand,memory=8M,allocator=buddy,compaction=full,compaction_every=4001");
     let pages = scatter(&mut os, 1500, |i| i % 3 == 1);
     let before = blocks(&free(&os, FRAMES, pages.iter().copied()), 11);
@@ -68,13 +68,14 @@ fn f_14_a_sweep_leaves_one_piece() {
 fn f_14_a_part_frees_the_cheapest_blocks_within_its_budget() {
     let used = |pages: u64| {
         let keys = format!(
-            "placement=demand,memory=8M,allocator=buddy,compaction=partial,compaction_every=5415,compaction_pages={pages}"
+            "placement=demand,memory=8M,allocator=buddy,compaction=partial,compaction_every=5415,\
+             compaction_pages={pages}"
         );
         let mut os = os(&keys);
         // The four blocks of 2 MB keep 30, 200, 100 and 400 pages.
         let stays = |i: u64| i % 512 < [30, 200, 100, 400][i as usize / 512];
         let pages = scatter(&mut os, FRAMES, stays);
-        // The start, 2048 faults, 2048 + 1318 events: the next is the second look.
+        // The start, 2048 faults, 2048 + 1318 events: the next is the second check.
         assert_eq!(os.compaction_use().unwrap().runs, 0);
         map(&mut os, 0x200, 1, Backing::Anonymous);
         let after = blocks(&free(&os, FRAMES, pages.iter().copied()), 11);
@@ -84,7 +85,7 @@ fn f_14_a_part_frees_the_cheapest_blocks_within_its_budget() {
         (used.moved_pages, used.before.blocks_of(9), after.blocks_of(9))
     };
     // The 30 pages of the first go into the last, then 82 of the 100 of the third and the rest of them into the second;
-    // then the second is left.
+    // the second remains.
     assert_eq!([29, 30, 129, 130, 100_000].map(used), [(0, 0, 0), (30, 0, 1), (30, 0, 1), (130, 0, 2), (130, 0, 2)]);
 }
 
@@ -98,8 +99,8 @@ fn f_14_ranges_and_superpages_move_as_a_whole() {
             "placement=eager,max_order=11,eager_fragmentation=1"
         };
         let keys = format!(
-            "{size},ranges=true,memory=8M,pattern={pinned},compaction={compaction},compaction_every=1,compaction_threshold=0.7,\
-             address_ordered=true"
+            "{size},ranges=true,memory=8M,pattern={pinned},compaction={compaction},compaction_every=1,\
+             compaction_threshold=0.7,address_ordered=true"
         );
         let mut os = os(&keys);
         // Mappings of 16 pages from the lowest frame on, then three of four go.
@@ -135,19 +136,20 @@ fn f_14_ranges_and_superpages_move_as_a_whole() {
 fn f_14_what_others_have_moves_if_it_may() {
     let scattered = |movable: f64, compaction: &str| {
         let keys = format!(
-            "placement=thp,memory=64M,fragmentation=0.2,movable={movable},compaction={compaction},compaction_pages=1000000"
+            "placement=thp,memory=64M,fragmentation=0.2,movable={movable},compaction={compaction},\
+             compaction_pages=1000000"
         );
         os(&keys).compaction_use().unwrap()
     };
     for compaction in ["partial", "full"] {
-        // 32 blocks with a fifth of the frames in other hands: in 25 and a part of them there is room for nothing else.
+        // 32 blocks with a fifth of the frames pinned: the pages fill 25 of them and a part.
         let used = scattered(1.0, compaction);
         assert_eq!((used.runs, used.at_start.blocks_of(9), used.at_end.blocks_of(9)), (1, 0, 25), "{compaction}");
         assert_eq!((used.moved_pages, used.at_start.frames), (used.moved_of_others, used.at_end.frames));
         let used = scattered(0.0, compaction);
         assert_eq!((used.moved_pages, used.at_end.blocks_of(9)), (0, 0), "{compaction}");
     }
-    // As little as frees whole blocks, against all that can move.
+    // The least that frees whole blocks, against everything that can move.
     let (part, full) = (scattered(0.7, "partial"), scattered(0.7, "full"));
     let each = |used: &CompactionUse| used.moved_pages as f64 / used.at_end.blocks_of(9) as f64;
     assert!(part.at_end.blocks_of(9) >= full.at_end.blocks_of(9) && full.at_end.blocks_of(9) > 5, "{part:?} {full:?}");
@@ -180,9 +182,9 @@ fn ds13_13_a_segment_in_memory_that_was_compacted() {
 
 #[test]
 fn what_is_shared_or_set_aside_stays() {
-    let mut os = os(
-        "placement=hugetlb,huge_page=64K,pool=1M,memory=8M,allocator=buddy,compaction=full,compaction_every=1,compaction_threshold=0",
-    );
+    let mut os =
+        os("placement=hugetlb,huge_page=64K,pool=1M,memory=8M,allocator=buddy,compaction=full,compaction_every=1,\
+            compaction_threshold=0");
     map(&mut os, 0x100, 16, Backing::Anonymous);
     touch(&mut os, 0x100, Kind::Store);
     let file = Mapping {
@@ -218,13 +220,17 @@ fn what_is_shared_or_set_aside_stays() {
 fn ca_38_compaction_under_random_events() {
     let often = "compaction_every=3,compaction_threshold=0,compaction_block=64K";
     for keys in [
-        "placement=thp,memory=4M,thp_size=64K,mthp_sizes=16K,khugepaged=8,max_ptes_none=12,ranges=true,range_cow=split,compaction=full",
-        "placement=thp,memory=4M,fragmentation=0.2,movable=1,thp_size=64K,khugepaged=8,ranges=true,range_cow=split,compaction=partial",
+        "placement=thp,memory=4M,thp_size=64K,mthp_sizes=16K,khugepaged=8,max_ptes_none=12,ranges=true,range_cow=split,\
+         compaction=full",
+        "placement=thp,memory=4M,fragmentation=0.2,movable=1,thp_size=64K,khugepaged=8,ranges=true,range_cow=split,\
+         compaction=partial",
         "placement=eager,memory=4M,fragmentation=0.1,movable=1,range_cow=copy,compaction=full,reclaim_unused=split",
         "placement=eager,memory=3M,range_cow=split,compaction=partial,compaction_pages=40,chunk=64K",
-        "placement=segment,segment_memory=1M,memory=4M,admit_min=64K,provision=lazy,ranges=true,range_cow=split,allocator=buddy,compaction=full",
+        "placement=segment,segment_memory=1M,memory=4M,admit_min=64K,provision=lazy,ranges=true,range_cow=split,\
+         allocator=buddy,compaction=full",
         "placement=reservation,memory=4M,allocator=buddy,promote=64K,ranges=true,range_cow=split,compaction=full",
-        "placement=hugetlb,huge_page=64K,pool=1M,memory=8M,allocator=buddy,ranges=true,range_cow=split,compaction=partial",
+        "placement=hugetlb,huge_page=64K,pool=1M,memory=8M,allocator=buddy,ranges=true,range_cow=split,\
+         compaction=partial",
     ] {
         let worlds = run(&format!("{keys},{often}"), 8, 0..4, 250);
         let used: Vec<_> = worlds.iter().filter_map(|w| w.os.compaction_use()).collect();

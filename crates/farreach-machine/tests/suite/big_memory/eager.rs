@@ -69,16 +69,16 @@ fn rmm15_23_what_is_no_request_for_memory_waits() {
     let map_as = |os: &mut Os, start: u64, prot: Prot, shared: bool, backing: Backing| {
         os.apply(A, &Op::Map(Mapping { start: start << 12, len: 64 << 12, prot, shared, backing }));
     };
-    // Address space that nobody may access, a stack, a file.
+    // An inaccessible mapping, a stack, a file.
     map_as(&mut os, 0x100, Prot::NONE, false, Backing::Anonymous);
     map_as(&mut os, 0x200, Prot::RW, false, Backing::Stack);
     map_as(&mut os, 0x300, Prot::RW, true, Backing::File { path: "/x".into(), offset: 0 });
     assert_eq!((os.counts().eager_requests, os.memory_use().resident_bytes), (0, 0));
-    // mmap and brk do ask, for shared memory too.
+    // mmap and brk request memory, shared memory too.
     map_as(&mut os, 0x400, Prot::RW, true, Backing::Anonymous);
     map_as(&mut os, 0x500, Prot::RW, false, Backing::Heap);
     assert_eq!((os.counts().eager_requests, os.memory_use().resident_bytes), (2, 128 << 12));
-    // A second mapping of pages that are in memory (mremap with old length 0) asks for nothing.
+    // A second mapping of pages that are in memory (mremap with old length 0) requests nothing.
     os.apply(A, &Op::Remap { old_start: 0x400 << 12, old_len: 0, new_start: 0x600 << 12, new_len: 64 << 12 });
     assert_eq!((os.counts().eager_requests, os.memory_use().resident_bytes), (2, 128 << 12));
     os.check();
@@ -127,7 +127,7 @@ fn rmm15_32_an_allocator_asks_for_chunks() {
     assert_eq!(ranges(&chunks, 0..0x200), [(0x100, 20)]);
     assert_eq!((c.chunk_requests, c.chunk_pages, c.chunk_unused_pages, c.eager_pages), (2, 32, 12, 20));
     assert_eq!(chunks.memory_use().reserved_bytes, 16 << 12, "a chunk that was just asked for");
-    // A request as large as a chunk is the program's own. The end gives back what was not given.
+    // A request as large as a chunk is served by itself. At the end, unused parts of chunks are returned.
     map(&mut chunks, 0x800, 16, Backing::Anonymous);
     assert_eq!((chunks.counts().chunk_requests, chunks.counts().eager_pages), (2, 36));
     chunks.apply(A, &Op::End(End::Exit(0)));
@@ -140,14 +140,14 @@ fn rmm15_32_chunks_are_given_up_when_memory_is_full() {
     let mut os = os("placement=eager,memory=128K,chunk=64K,eager_fragmentation=1");
     map(&mut os, 0x100, 5, Backing::Heap);
     map(&mut os, 0x200, 40, Backing::Anonymous);
-    // 32 frames, 5 given from a chunk of 16: the request gets the other 16, its touches the rest of the chunk.
+    // 32 frames, 5 used of a chunk of 16: the request gets the other 16, its touches the rest of the chunk.
     assert_eq!((os.counts().chunk_pages, os.counts().eager_missing), (16, 24));
     (0x200..0x200 + 27).for_each(|v| super::world::touch(&mut os, v, Kind::Store));
     assert_eq!((os.counts().chunk_unused_pages, os.memory_use().resident_bytes), (11, 128 << 10));
     os.check();
 }
 
-/// What came in one piece is kept in one piece: mapped, touched here and there, and unmapped at once.
+/// A request is kept in one piece: mapped, touched at some pages, and unmapped at once.
 fn one_piece(gigabytes: u64) {
     let pages = gigabytes << 18;
     let start = pages;

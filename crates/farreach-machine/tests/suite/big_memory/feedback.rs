@@ -12,7 +12,7 @@ use farreach_types::translation::{PageTableView, RangeTableView};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// Small first levels and nothing behind them, so that what ranges do not answer is walked for.
+/// Small first levels and no second one, so that lookups outside ranges are walked for.
 const MACHINE: &str = "rmm15/range:l1d=4K:4,l2=none,memory=64M";
 
 /// The first page of a mapping. They lie apart, so that no two make one range.
@@ -131,11 +131,11 @@ fn f_4_a_load_that_stays_as_it_is_comes_to_rest() {
     assert!(out.machine(0).counts.tlb.range.evictions > 10_000);
 }
 
-/// The rule in other words: all windows of a process are kept, and looked at from the first one on each time.
+/// The rule in other words: all windows of a process are kept, and evaluated from the first one on each time.
 #[derive(Default)]
 struct Model {
     window: RangeUse,
-    /// Threshold, lengths of the runs when it ended, what was counted.
+    /// Threshold, lengths of the runs when it ended, counts.
     windows: Vec<(u64, Vec<u64>, RangeUse)>,
 }
 
@@ -227,7 +227,7 @@ impl Plain {
             }
         }
     }
-    /// A walk is over, or the process is about to leave.
+    /// A walk has ended, or a process switch follows.
     fn counters(&mut self, asid: u32) {
         let mut now = RangeUse::default();
         now.count(self.tlb.counts());
@@ -258,7 +258,7 @@ fn f_4_a_plain_loop_and_a_plain_rule() {
     program.begin(1).begin(0);
     for round in 0..40 {
         program.steps.push(Step::Space(round % 2));
-        // The second process does something else for a while, the first lets some go at the end.
+        // The second process does other work for a while, the first unmaps some at the end.
         if round % 2 == 1 && (12..24).contains(&round) {
             program.short(9000)
         } else {
@@ -285,7 +285,7 @@ fn f_4_a_plain_loop_and_a_plain_rule() {
         ["range_entries=20", "range_entries=20,process_ids=false", "range_entries=24,range_order=serial,l2=4K:64/4"]
     {
         let machine = format!("{MACHINE},{keys},range_feedback=true");
-        // A later key is not given twice.
+        // A key is not given twice.
         let machine = if keys.contains("l2=") { machine.replace("l2=none,", "") } else { machine };
         let spec = MachineSpec::parse(&machine, 7).unwrap();
         let mut plain = Plain {

@@ -35,8 +35,8 @@ const POLICIES: [&str; 7] = [
     "placement=segment,segment_memory=2M,memory=64M,admit_min=64K,promote=64K,segment_fork=copy",
     "placement=thp,memory=8M,fragmentation=0.1,movable=1,thp_size=64K,ranges=true,compaction=full,compaction_every=16,\
      compaction_threshold=0",
-    "placement=eager,memory=8M,fragmentation=0.1,movable=0.5,compaction=partial,compaction_every=16,compaction_threshold=0,\
-     compaction_block=64K",
+    "placement=eager,memory=8M,fragmentation=0.1,movable=0.5,compaction=partial,compaction_every=16,\
+     compaction_threshold=0,compaction_block=64K",
 ];
 
 #[test]
@@ -60,7 +60,7 @@ fn xc_3_every_design_agrees_with_the_page_table_under_the_new_policies() {
             // `run` compares the loop with and without shortcuts, on one thread and three; debug checks are on.
             let out = run(&machines.iter().map(String::as_str).collect::<Vec<_>>(), &s);
             assert!(out.misses()[..4].iter().all(|&m| m > 100), "{policy}");
-            // What hardware looks beside the page table for, and the system keeps, is found there.
+            // Ranges and segments that hardware looks up and the system keeps are found.
             assert_eq!(out.machine(4).counts.tlb.range.hits > 0, out.machine(0).contiguity.is_some(), "{policy}");
             // F-20: where the system keeps ranges, several segments hold some.
             assert_eq!(out.misses()[7] < out.misses()[6], out.machine(0).contiguity.is_some(), "{policy}");
@@ -82,7 +82,7 @@ fn xc_3_every_design_agrees_with_the_page_table_under_the_new_policies() {
     }
 }
 
-/// A region is there for 90 of 100 instructions, but for 100 of 1000 lookups; or the other way round.
+/// A region exists for 90 of 100 instructions, but for 100 of 1000 lookups; or the other way round.
 #[test]
 fn amb_92_regions_live_for_instructions() {
     for ((before, loads), regions) in [((10, 900), 2), ((90, 100), 1)] {
@@ -98,7 +98,7 @@ fn amb_92_regions_live_for_instructions() {
             assert_eq!(m.ideal_segment.as_ref().map(|i| i.regions), Some(regions), "{}", m.name);
         }
     }
-    // Without instructions there is nothing but lookups to go by.
+    // Without instructions, lookups are the measure.
     let mut s = Stream::new();
     s.start().anon(0x100, 4).loads((0..10).map(|_| 0x100)).anon(0x200, 8).loads((0..90).map(|_| 0x200));
     assert_eq!(run(&["rmm15/4k"], &s).machine(0).ideal_segment.as_ref().map(|i| i.regions), Some(2));

@@ -1,4 +1,4 @@
-//! Placement by the mapping of a living process (RMM15-44): pages are found by what they belong to.
+//! Placement by the mapping of a live process (RMM15-44): pages are found by the mapping they belong to.
 
 use super::world::{A, frame, map, os, pattern, touch};
 use farreach_machine::MachineSpec;
@@ -57,7 +57,7 @@ fn a_page_has_the_frame_of_what_it_belongs_to() {
     for (page, kind, expected) in [
         (0x108, Kind::Fetch, 0x7000),
         (0x10b, Kind::Fetch, 0x7101),
-        // A store to private memory of a file: the copy is what the process had.
+        // A store to a private mapping of a file: the copy gets the frame that the process had.
         (0x10d, Kind::Store, 0x7201),
         (0x200, Kind::Load, 0x100),
         (0x20f, Kind::Store, 0x10f),
@@ -88,11 +88,11 @@ fn anonymous_memory_comes_from_the_top_down_and_goes_back() {
     touch(&mut os, 0x3000, Kind::Store);
     touch(&mut os, 0x401f, Kind::Store);
     assert_eq!((frame(&os, 0x3000), frame(&os, 0x401f)), (Some(FIRST + 0x91f0), Some(FIRST + 0x91ef)));
-    // The address itself counts where the dump has it.
+    // The address itself decides where the dump has it.
     map(&mut os, 0x10008, 8, Backing::Anonymous);
     touch(&mut os, 0x1000a, Kind::Store);
     assert_eq!(frame(&os, 0x1000a), Some(FIRST + 0x90a));
-    // What is larger than every free place is not found; when others are gone, it is.
+    // A mapping larger than every free place is not found; when others are unmapped, it is.
     map(&mut os, 0x8000, 0x5f0, Backing::Anonymous);
     touch(&mut os, 0x8000, Kind::Store);
     assert_eq!(found(&os), (3, 1, 0));

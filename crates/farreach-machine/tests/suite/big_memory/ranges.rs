@@ -24,7 +24,9 @@ fn same(tables: &[&dyn RangeTable], plain: &BTreeMap<u64, Range>, page: u64) {
 
 proptest! {
     #[test]
-    fn ca_31_rmm15_35_tables_are_sorted_lists(ops in prop::collection::vec((any::<bool>(), 0u64..60, 1u64..11), 1..300)) {
+    fn ca_31_rmm15_35_tables_are_sorted_lists(
+        ops in prop::collection::vec((any::<bool>(), 0u64..60, 1u64..11), 1..300)
+    ) {
         let (mut tree, mut list, mut plain) = (BTree::default(), List::default(), BTreeMap::new());
         for (insert, at, pages) in ops {
             let first = at * 10;
@@ -101,17 +103,17 @@ fn ca_33_ca_38_ranges_are_what_a_scan_finds() {
     }
 }
 
-/// Demand paging hands out frames in ascending order, so that the order of touches says what is contiguous.
+/// Demand paging allocates frames in ascending order, so that the order of touches says what is contiguous.
 #[test]
 fn rmm15_43_rmm15_44_what_counts_as_a_range() {
-    // Statistics count runs of eight pages and more, whatever the threshold of the machine.
+    // Statistics count runs of eight pages and more, for any threshold of the machine.
     for (keys, in_table) in [("", 4), (",range_threshold=2", 5), (",range_threshold=64", 0)] {
         let mut os = os(&format!("placement=demand,ranges=true,memory=16M{keys}"));
         for (start, pages) in [(0x100, 7), (0x200, 8), (0x300, 20), (0x500, 16)] {
             map(&mut os, start, pages, Backing::Anonymous);
             (start..start + pages).for_each(|v| touch(&mut os, v, Kind::Store));
         }
-        // Contiguous in virtual memory alone.
+        // Contiguous in virtual memory only.
         map(&mut os, 0x400, 9, Backing::Anonymous);
         (0x400..0x409).rev().for_each(|v| touch(&mut os, v, Kind::Store));
         // Two halves with attributes of their own are two runs.
@@ -123,7 +125,7 @@ fn rmm15_43_rmm15_44_what_counts_as_a_range() {
         };
         let expected = ((60, 4, 44, 8, 20), [Some(3), None, None], (6, Some(6), 20));
         assert_eq!((found(&os), os.contiguity().unwrap().most_ranges), (expected, in_table), "{keys}");
-        // What is told is the moment with most pages, of the process that had most, also when it is over.
+        // The statistics are those of the process with most pages, at the moment when it had most, also after its end.
         os.apply(Asid(1), &Op::Start { pid: 2, parent: None, program: "/bin/b".into() });
         os.touch(Asid(1), Vpn(5), Kind::Store).unwrap();
         os.apply(A, &Op::Unmap { start: 0x300 << 12, len: 20 << 12 });
@@ -155,10 +157,10 @@ fn f_4_the_threshold_follows_the_capacity() {
     assert_eq!(count(&os), 64 + 16);
     let c = os.contiguity().unwrap();
     assert!(c.most_ranges <= 4 && c.table_inserted > inserted && c.table_removed > removed);
-    // A load that stays as it is changes nothing.
+    // A constant load changes nothing.
     (0..64).for_each(|v| touch(&mut os, 0x800 + v, Kind::Load));
     assert_eq!(os.contiguity().unwrap(), c);
-    // Under random events the books agree and the capacity is never exceeded.
+    // Under random events the counts agree and the capacity is never exceeded.
     for world in run("placement=eager,memory=16M,range_capacity=3", u64::MAX, 0..4, 250) {
         assert!(world.os.contiguity().unwrap().most_ranges <= 3);
     }

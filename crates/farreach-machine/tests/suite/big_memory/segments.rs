@@ -25,7 +25,7 @@ fn protect(os: &mut Os, start: u64, pages: u64, prot: Prot) {
 
 const READ_ONLY: Prot = Prot { read: true, write: false, exec: false };
 
-/// DS13-16, DS13-20, DS13-26: what nobody used is counted.
+/// DS13-16, DS13-20, DS13-26: unused pages are counted.
 #[test]
 fn ds13_16_registers_cover_the_heap() {
     let mut os = os(KEYS);
@@ -82,7 +82,7 @@ fn ds13_15_the_first_part_when_memory_is_short() {
     assert_eq!(registers(&os, A).map(|r| (r.0, r.1)), Some((0x100, 16)));
     (0x100..0x128).for_each(|v| touch(&mut os, v, Kind::Store));
     assert_eq!((os.counts().page_faults, os.segment_use().unwrap().first_part), (24, 1), "the rest is paged");
-    // DS13-18: what a process gives back serves the next one.
+    // DS13-18: memory that a process returns serves the next one.
     os.apply(A, &Op::End(End::Exit(0)));
     os.apply(Asid(1), &Op::Start { pid: 2, parent: None, program: "/bin/b".into() });
     os.apply(Asid(1), &heap(0x900, 16));
@@ -122,7 +122,7 @@ fn ds13_12_opt_in_opt_out_and_provisioning() {
     assert_eq!(base_pages(&build("programs=other")), None, "DS13-14: it is not named");
 }
 
-/// DS13-10, DS13-12. Each of them is large enough, and by itself in its process.
+/// DS13-10, DS13-12. Each of them is large enough, and the only one of its process.
 #[test]
 fn ds13_12_what_always_pages() {
     let file = || Backing::File { path: "/x".into(), offset: 0 };
@@ -256,14 +256,14 @@ fn ds13_34_the_share_of_read_write_memory() {
         map(&mut os, 0x100, 32, Backing::Heap);
         map(&mut os, 0x900, 64, Backing::File { path: "/x".into(), offset: 0 });
         map(&mut os, 0xa00, 40, Backing::Stack);
-        // A guard is no memory; what may be executed is memory, but not of the kind.
+        // A guard is no memory; executable memory is memory, but not of this kind.
         for (start, prot) in [(0xb00, Prot::NONE), (0xc00, Prot::RWX)] {
             let backing = Backing::Anonymous;
             os.apply(A, &Op::Map(Mapping { start: start << 12, len: 100 << 12, prot, shared: false, backing }));
         }
         map(&mut os, 0xd00, 8, Backing::Anonymous);
         let used = os.segment_use().unwrap();
-        // After each event: whatever the primary region is.
+        // After each event, for any primary region.
         let samples = (32 * 5 + 40, 32 + 96 + 136 + 136 + 236 + 244);
         assert_eq!((used.read_write_page_samples, used.mapped_page_samples), samples, "{keys}");
     }
@@ -309,7 +309,7 @@ fn ds13_14_programs_are_named_by_path_or_file_name() {
     {
         let mut os = os(&format!("{KEYS},programs={programs}"));
         os.apply(A, &Op::Start { pid: 1, parent: None, program: "/bin/b".into() });
-        // Named, it needs no least size.
+        // Named, it needs no minimum size.
         map(&mut os, 0x100, 4, Backing::Heap);
         assert_eq!(registers(&os, A).is_some(), admitted, "{programs}");
     }
@@ -327,7 +327,7 @@ fn ds13_15_a_process_for_which_nothing_is_left_is_paged() {
     os.check();
 }
 
-/// CA-26, CA-38; DS13-3 is what `Os::check` looks at.
+/// CA-26, CA-38; `Os::check` checks DS13-3.
 #[test]
 fn ca_26_ca_38_segments_under_random_events() {
     let mut all = [0; 5];

@@ -27,13 +27,13 @@ fn rmm15_26_a_fault_brings_in_an_aligned_2m_that_its_region_covers() {
     assert_eq!(frame(&os, 0x200).unwrap() % 512, 0);
     os.apply(A, &Op::Unmap { start: 0x210 << 12, len: 1 << 12 });
     assert_eq!([0x20f, 0x210, 0x211].map(|v| order(&os, v)), [Some(0), None, Some(0)]);
-    // The hole comes back as a page: the rest of the group is there.
+    // The hole is filled by a page: the rest of the group is mapped.
     map(&mut os, 0x210, 1, Backing::Anonymous);
     touch(&mut os, 0x210, Kind::Store);
     assert_eq!((order(&os, 0x210), order(&os, 0x400), os.counts().demotions), (Some(0), Some(9), 1));
 }
 
-/// How many superpages came and went says nothing of how many there are.
+/// The number of superpages made and split does not give the number that exist.
 #[test]
 fn rmm15_44_superpages_are_counted_when_there_are_most_pages() {
     let mut os = os("placement=thp,memory=64M,khugepaged=0,ranges=true");
@@ -51,7 +51,7 @@ fn rmm15_44_superpages_are_counted_when_there_are_most_pages() {
     [0x200, 0x400, 0x600, 0x800].iter().for_each(|&v| touch(&mut os, v, Kind::Store));
     os.apply(A, &Op::Unmap { start: 0x400 << 12, len: 1 << 12 });
     assert_eq!((found(&os), os.counts().demotions), ((4 * 512, 4, 4 * 512), 1));
-    // It is the page table that is counted, also where sizes are mixed.
+    // The page table is counted, also where sizes are mixed.
     let mut mixed = super::world::os("placement=thp,memory=64M,khugepaged=0,mthp_sizes=64K,ranges=true");
     map(&mut mixed, 0x200, 0x230, Backing::Anonymous);
     [0x200, 0x400, 0x420, 0x421].iter().for_each(|&v| touch(&mut mixed, v, Kind::Store));
@@ -128,12 +128,12 @@ fn memory_mapped_in_pieces_gets_huge_pages() {
         starts.iter().for_each(|&start| map(&mut os, start, 0x101, Backing::Anonymous));
         os
     };
-    // Upwards and, as Linux hands out addresses, downwards: 0x200 to 0x402.
+    // Upwards and, as Linux allocates addresses, downwards: 0x200 to 0x402.
     for starts in [[0x200, 0x301], [0x301, 0x200]] {
         let mut os = pieces("", &starts);
         touch(&mut os, 0x310, Kind::Store);
         assert_eq!([0x200, 0x3ff, 0x400].map(|v| order(&os, v)), [Some(9), Some(9), None], "{starts:x?}");
-        // A piece that goes splits it, and its pages begin anew when it comes back.
+        // Unmapping a piece splits it, and its pages begin anew when it is mapped again.
         os.apply(A, &Op::Unmap { start: 0x301 << 12, len: 0x101 << 12 });
         assert_eq!([0x200, 0x310].map(|v| order(&os, v)), [Some(0), None]);
         map(&mut os, 0x301, 0x101, Backing::Anonymous);
@@ -164,8 +164,8 @@ fn memory_mapped_in_pieces_gets_huge_pages() {
     os.check();
 }
 
-/// Linux splits a superpage that is copied in part, but takes one over whole that only the writer still has: after fork
-/// and exec a program keeps its huge pages (`do_huge_pmd_wp_page`, `hugetlb_wp`).
+/// Linux splits a superpage that is copied in part, but keeps one whole that only the writer still maps: after fork and
+/// exec a program keeps its huge pages (`do_huge_pmd_wp_page`, `hugetlb_wp`).
 #[test]
 fn a_superpage_that_is_shared_no_more_stays_one() {
     for keys in
@@ -183,7 +183,8 @@ fn a_superpage_that_is_shared_no_more_stays_one() {
         assert_eq!((c.protection_faults, c.cow_copies, c.demotions), (1, 0, 0), "{keys}");
         assert_eq!((order(&os, 0x200), frame(&os, 0x200)), (Some(9), base), "{keys}");
         os.check();
-        // As long as a child has it, the writer's is split. The child's is not, and is the child's alone in the end.
+        // As long as a child shares it, that of the writer is split. That of the child is not, and belongs to the child
+        // alone in the end.
         os.apply(A, &Op::Fork { child: C });
         touch(&mut os, 0x210, Kind::Store);
         let of_child = |os: &Os, vpn: u64| os.pte(C, Vpn(vpn)).map(|pte| pte.order);
@@ -227,7 +228,7 @@ fn hugetlb_takes_from_its_pool() {
 fn f_14_compaction_makes_a_block() {
     let build = |compaction: &str| {
         let mut os = os(&format!("placement=thp,memory=8M,khugepaged=0,compaction={compaction},ranges=true"));
-        // 2048 frames: regions of one page each, every second one given back. No free block of 2 pages is left in the
+        // 2048 frames: regions of one page each, every second one freed. No free block of 2 pages is left in the
         // lower half.
         for i in 0..1024 {
             map(&mut os, 0x10000 + 2 * i, 1, Backing::Anonymous);
@@ -282,12 +283,15 @@ fn f_7_rmm15_29_never_touched_pages_are_taken_back() {
 #[test]
 fn ca_38_superpages_under_random_events() {
     for keys in [
-        "placement=thp,memory=16M,thp_size=64K,mthp_sizes=16K,khugepaged=16,max_ptes_none=12,ranges=true,range_cow=split",
-        "placement=thp,memory=2M,thp_size=32K,khugepaged=8,max_ptes_none=6,ranges=true,range_cow=split,compaction=direct",
+        "placement=thp,memory=16M,thp_size=64K,mthp_sizes=16K,khugepaged=16,max_ptes_none=12,ranges=true,\
+         range_cow=split",
+        "placement=thp,memory=2M,thp_size=32K,khugepaged=8,max_ptes_none=6,ranges=true,range_cow=split,\
+         compaction=direct",
         "placement=thp,memory=4M,allocator=fifo,thp_size=64K,khugepaged=16,max_ptes_none=15,ranges=true,thp=madvise",
         "placement=hugetlb,huge_page=64K,pool=1M,memory=8M,ranges=true",
         "placement=hugetlb,huge_page=64K,pool=1M,memory=8M,ranges=true,hugetlb_round=true,range_cow=split",
-        "placement=hugetlb,huge_page=32K,pool=512K,memory=8M,ranges=true,hugetlb_round=true,promote=64K,allocator=buddy",
+        "placement=hugetlb,huge_page=32K,pool=512K,memory=8M,ranges=true,hugetlb_round=true,promote=64K,\
+         allocator=buddy",
         "placement=thp,memory=3M,thp_size=64K,ranges=true,range_cow=copy,reclaim_unused=split",
     ] {
         run(keys, 8, 0..4, 250);

@@ -1,5 +1,5 @@
-//! A system under random events, and what must hold after each of them. The plain model of ranges is a scan of the page
-//! table, page by page; of hardware, the list of all that was ever read and not taken back.
+//! A system under random events, and the properties that must hold after each of them. The plain model of ranges is a
+//! scan of the page table, page by page; that of hardware is the list of everything that was read and not invalidated.
 
 use farreach_machine::MachineSpec;
 use farreach_os::{Os, What};
@@ -47,7 +47,7 @@ pub fn pattern(name: &str, text: &str) -> String {
     path.display().to_string()
 }
 
-/// What the last touch or event left of a page.
+/// The state of a page after the last touch or event.
 type Page = (Pte, bool);
 
 pub struct World {
@@ -59,9 +59,9 @@ pub struct World {
     next: u32,
     /// Page tables as they were after the last step, with the marks of dissolved pages.
     tables: BTreeMap<(Asid, u64), Page>,
-    /// Everything a range TLB without end holds.
+    /// Everything that an unlimited range TLB holds.
     cached: Vec<(Asid, Range)>,
-    /// Everything a TLB without end holds.
+    /// Everything that an unlimited TLB holds.
     entries: BTreeMap<(Asid, u64), Pte>,
     registers: BTreeMap<Asid, Segment>,
     /// Pages with contents: they may not vanish unless an event says so.
@@ -293,9 +293,13 @@ impl World {
                     assert_eq!(self.os.walk(asid, Vpn(v)).found, truth, "{asid:?} page {v:#x}");
                 }
             }
-            // DS13-1, CA-26: the registers the hardware was told are those of the process, and agree with the page
+            // DS13-1, CA-26: the registers reported to the hardware are those of the process, and agree with the page
             // table.
-            assert_eq!(self.os.segment(asid), self.registers.get(&asid).copied(), "{asid:?}: nobody told the hardware");
+            assert_eq!(
+                self.os.segment(asid),
+                self.registers.get(&asid).copied(),
+                "{asid:?}: the hardware has other registers"
+            );
         }
         // CA-38: nothing that hardware may still hold is wrong.
         for (asid, r) in &self.cached {
@@ -325,7 +329,7 @@ impl World {
     }
 }
 
-/// Runs so many steps for each seed, and says what led to a failure.
+/// Runs `steps` steps for each seed, and prints the steps that led to a failure.
 pub fn run(keys: &str, threshold: u64, seeds: std::ops::Range<u64>, steps: usize) -> Vec<World> {
     let mut worlds = Vec::new();
     for seed in seeds {

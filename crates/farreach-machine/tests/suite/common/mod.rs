@@ -82,7 +82,7 @@ impl Stream {
     }
 }
 
-/// Processes that come and go at random, and map, unmap, protect, advise and fork.
+/// Processes that start and end at random, and map, unmap, protect, advise and fork.
 pub struct RandomProcesses {
     live: Vec<u32>,
     next: u32,
@@ -97,7 +97,7 @@ impl RandomProcesses {
         RandomProcesses { live: vec![0], next: 1, top: grows.then_some(0x140) }
     }
 
-    /// An event of one of them, or none; false if it ended with that. `below` gives numbers below another.
+    /// An event of one of them, or none; false if it ended by that. `below` gives numbers below another.
     pub fn act(&mut self, s: &mut Stream, below: &mut impl FnMut(u64) -> u64) -> bool {
         let asid = self.live[below(self.live.len() as u64) as usize];
         s.space(asid);
@@ -132,7 +132,7 @@ impl RandomProcesses {
     }
 }
 
-/// What a run ended with.
+/// The state at the end of a run.
 pub struct Outcome {
     pub result: RunResult,
     pub entries: Vec<Vec<EntryView>>,

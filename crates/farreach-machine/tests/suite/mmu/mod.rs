@@ -1,4 +1,5 @@
-//! Hierarchies, ranges, clusters and segments by hand: the golden vectors of DS13 and RMM15, and what must be equal.
+//! Hierarchies, ranges, clusters and segments by hand: the golden vectors of DS13 and RMM15, and machines that must be
+//! equal.
 
 mod ranges;
 mod runs;
@@ -140,7 +141,7 @@ fn entries_take_the_pages_of_a_mark_or_of_a_line() {
     assert_eq!(fills("l1d=4K:64,l2=4K:64", &arm), 64, "of no use where entries have one size");
     let plain = Memory::default();
     assert_eq!(fills("l1d=4K|16K:64,l2=none,coalesce=16K", &plain), 16, "four contiguous pages");
-    assert_eq!(fills("l1d=4K|16K:64,l2=none", &plain), 64, "nobody looks");
+    assert_eq!(fills("l1d=4K|16K:64,l2=none", &plain), 64, "coalescing is off");
     let scattered = Memory { ranges: vec![Range { pfn: Pfn(DISTANCE + 1), ..range(0, 64) }], ..Memory::default() };
     assert_eq!(fills("l1d=4K|16K:64,l2=none,coalesce=16K", &scattered), 64, "not aligned");
 }

@@ -69,7 +69,7 @@ fn rmm15_2_62_ranges_need_64_entries() {
     assert!((ratio(32).1 - 30.0 / 62.0).abs() < 0.01, "{:?}", ratio(32));
 }
 
-/// F-6: what the ranges answer never reaches the first level.
+/// F-6: lookups that ranges answer never reach the first level.
 #[test]
 fn f_6_ranges_before_the_first_level() {
     let memory = Memory { ranges: vec![range(0, 1000)], ..Memory::default() };
@@ -129,7 +129,7 @@ fn amb_89_parallel_hardware_walks_no_more_than_the_emulation() {
     }
 }
 
-/// H-RM-19, F-12: with the bit no search is in vain; a predictor wastes some and misses some; without either all pages
+/// H-RM-19, F-12: with the bit no search is wasted; a predictor wastes some and misses some; without either all pages
 /// are searched for.
 #[test]
 fn rmm15_6_what_the_range_bit_saves() {
@@ -151,8 +151,8 @@ fn rmm15_6_what_the_range_bit_saves() {
     assert_eq!(counts("predictor"), (401, 41, 40, 0));
 }
 
-/// F-13, RMM15-14: memory without ranges switches it off, memory with ranges on, and a load that stays as it is
-/// switches once at most.
+/// F-13, RMM15-14: memory without ranges switches it off, memory with ranges on, and a constant load switches at most
+/// once.
 #[test]
 fn f_13_counters_switch_the_range_tlb() {
     let memory = Memory { ranges: vec![range(0, 1 << 20)], ..Memory::default() };
@@ -176,8 +176,8 @@ fn f_13_counters_switch_the_range_tlb() {
     assert!(error.starts_with("range_control = counters"), "{error}");
 }
 
-/// AMB-86: what the second level and a range both answer is a hit of the second level and costs nothing besides; a
-/// range that answers alone has its price (RMM15-3), and its walk none (RMM15-5).
+/// AMB-86: a lookup that both the second level and a range answer is a hit of the second level and costs nothing more;
+/// a range that answers alone has its price (RMM15-3), and its walk none (RMM15-5).
 #[test]
 fn amb_86_a_range_costs_where_it_answers_alone() {
     let mut s = Stream::new();

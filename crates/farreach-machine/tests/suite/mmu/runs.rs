@@ -100,9 +100,9 @@ fn runs_grow_and_join() {
     assert_eq!(rows("", 72..80), (vec![], 8, 0), "pages by themselves are not for this array");
     // A limit of sixteen pages: the third line begins another entry.
     assert_eq!(rows("run_pages=16", 0..40), (vec![(0, 16), (16, 16), (32, 8)], 5, 2));
-    // With room for one run the other goes, and with it all of its pages.
+    // With room for one run the other is evicted, with all of its pages.
     assert_eq!(rows("run_entries=1", (0..64).chain(64..72).chain(0..2)), (vec![(0, 8)], 10, 7));
-    // What a cluster can hold is a line.
+    // A cluster holds at most a line of page table entries.
     let mut clusters = tlb("clustered", "l1d=4K:1,cluster_entries=1,cluster_frames=run");
     for vpn in (0..64).chain(0..64) {
         let at = Lookup { asid: Asid(0), vpn: Vpn(vpn), kind: Kind::Load };
@@ -122,7 +122,7 @@ fn superpages_share_the_array_of_runs() {
         (4, 2, 0),
         "they join nothing"
     );
-    // Split, they are true no more; a run of base pages stays.
+    // A split invalidates them; a run of base pages stays.
     let plain = Memory::default();
     let mut design = tlb("coalesced", keys);
     loads(&mut *design, &huge, [0]);
@@ -130,7 +130,7 @@ fn superpages_share_the_array_of_runs() {
     design.demote(Asid(0), VpnRange { start: Vpn(0), pages: 1024 }, &mut Unfiltered::default());
     let runs: Vec<u64> = design.entries().iter().filter(|e| e.slot >= 2).map(|e| e.base.0).collect();
     assert_eq!(runs, [600]);
-    // One page of it takes the whole run along, all of whose translations count.
+    // Invalidating one page drops the whole run; all its translations count.
     let before = design.counts().invalidations;
     design.invalidate(Asid(0), VpnRange::one(Vpn(607)), &mut Unfiltered::default());
     assert_eq!(design.counts().invalidations - before, 8);

@@ -1,4 +1,4 @@
-//! Segment registers: what they serve, emulation of them, several sets.
+//! Segment registers: the lookups they serve, their emulation, several sets.
 
 use super::*;
 
@@ -24,7 +24,7 @@ fn ds13_2_what_the_segment_serves() {
     assert_eq!(design.counts().data_misses, 3);
 }
 
-/// DS13-43: who has the registers, and that they say what the page table does (XC-3).
+/// DS13-43: the owner of the registers, and their agreement with the page table (XC-3).
 #[test]
 fn f_2_registers_for_the_direct_map() {
     let over = |base, limit| Some(Segment { base: Vpn(base), limit: Vpn(limit), pfn: Pfn(base + DISTANCE) });
@@ -56,7 +56,7 @@ fn f_2_registers_for_the_direct_map() {
     }
 }
 
-/// CA-28, DS13-25, DS13-30: emulation translates alike, and tells the misses of the segment from the others.
+/// CA-28, DS13-25, DS13-30: emulation has the same translations, and counts the misses inside the segment separately.
 #[test]
 fn ds13_25_emulation() {
     let segment = Segment { base: Vpn(1000), limit: Vpn(2000), pfn: Pfn(1000 + DISTANCE) };
@@ -77,16 +77,16 @@ fn ds13_25_emulation() {
     assert!(registers.counts().misses <= emulated.counts().misses - inside, "freed entries only help here");
 }
 
-/// F-20: so many sets of registers are a range TLB of as many entries before everything else, when it has once found
-/// them in its table.
+/// F-20: several sets of registers equal a range TLB of as many entries in front of all levels, once it has found them
+/// in its table.
 #[test]
 fn f_20_several_segments_are_a_range_tlb_without_a_table() {
     let k = 5;
     let memory = Memory { ranges: (0..k).map(|i| range(1000 * i, 100 + 50 * i)).collect(), ..Memory::default() };
     let mut segments = tlb("segment", &format!("segments={k},l1d=4K:8,l2=4K:32"));
     let mut ranges = tlb("range", &format!("range_entries={k},range_order=first,l1d=4K:8,l2=4K:32"));
-    // The range TLB learns its ranges by one miss each, which the registers need not. Then both forget what they have
-    // of pages.
+    // The range TLB gets its ranges by one miss each, which the registers do not need. Then both drop their page
+    // entries.
     loads(&mut *ranges, &memory, (0..k).map(|i| 1000 * i));
     assert_eq!(ranges.counts().misses, k);
     let others: Vec<u64> = (0..100).map(|i| 500 + 1000 * (i % k) + i / k).collect();

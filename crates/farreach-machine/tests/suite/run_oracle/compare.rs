@@ -1,4 +1,4 @@
-//! Both sides run, and what differs.
+//! Runs both sides and lists the differences.
 
 use super::*;
 
@@ -78,7 +78,7 @@ pub(super) fn compare(
     text
 }
 
-/// Runs everything everywhere; the error says what differs. Returns what the oracle's systems counted.
+/// Runs everything on both sides; the error lists the differences. Returns the counts of the oracle's systems.
 pub(super) fn check(seed: u64, stream: &Stream, machines: &[Machine]) -> Result<Vec<OsCounts>, String> {
     let batches = stream.batches();
     let items = stream.items();
@@ -100,7 +100,7 @@ pub(super) fn check(seed: u64, stream: &Stream, machines: &[Machine]) -> Result<
     if !text.is_empty() {
         return Err(text);
     }
-    // T94-47: without promotion the faults are the program's, whatever the placement and the memory.
+    // T94-47: without promotion the faults depend on the program only, not on placement or memory.
     let plain =
         machines.iter().zip(&oracle).filter(|(m, _)| m.run.os.promote.is_empty() && m.run.os.two_size.is_none());
     let faults = |o: &OracleResult| [o.os.page_faults, o.os.protection_faults, o.os.cow_copies, o.os.dirty_pages];

@@ -1,4 +1,4 @@
-//! Hostile streams: events and references that aim at what is there.
+//! Hostile streams: events and references that aim at existing mappings.
 
 use super::*;
 
@@ -6,7 +6,7 @@ use super::*;
 pub(super) const WINDOWS: [u64; 5] = [0x40, 0x400, 0x1000, 0x7_fff0_0000, (1 << 52) - 128];
 pub(super) const PATHS: [&str; 4] = ["/bin/prog", "/lib/x.so", "/nfs/data", "/nfs/bin/tool"];
 
-/// How a space looks, roughly: enough to aim at it.
+/// An approximate view of a space, to aim at its mappings.
 #[derive(Clone, Default)]
 pub(super) struct Sketch {
     pub(super) maps: Vec<(u64, u64)>,
@@ -22,11 +22,11 @@ pub(super) struct Generator {
     pub(super) live: BTreeMap<Asid, Sketch>,
     pub(super) current: Asid,
     pub(super) next: u32,
-    /// The stream says what is mapped.
+    /// Whether the stream says what is mapped.
     pub(super) maps: bool,
 }
 
-/// A stream of so many actions.
+/// A stream of this number of actions.
 pub(super) fn stream(seed: u64, actions: u64, maps: bool) -> Stream {
     let mut dice = Dice::new(seed);
     let blocks = blocks(&mut dice);
@@ -216,7 +216,7 @@ impl Generator {
         }
     }
 
-    /// Something else: advice, life and death, threads.
+    /// Other events: advice, start and end of processes, threads.
     pub(super) fn life(&mut self) {
         match self.dice.below(10) {
             0 if self.live.len() > 1 => {
@@ -289,7 +289,7 @@ impl Generator {
         }
     }
 
-    /// The same few blocks again and again: what the shortcut is for.
+    /// The same few blocks again and again, which the filter serves.
     pub(super) fn work(&mut self) {
         let (start, len) = self.part();
         let first = self.steps.len();

@@ -1,13 +1,13 @@
-//! Machines by chance, as the laboratory and as the oracle know them.
+//! Random machines, for the laboratory and for the oracle.
 
 use super::*;
 
-/// A machine as the laboratory and as the oracle know it.
+/// A machine, described for the laboratory and for the oracle.
 #[derive(Clone)]
 pub(super) struct Machine {
     pub(super) text: String,
     pub(super) run: RunConfig,
-    /// The hardware is compared too, not only the system.
+    /// Whether the hardware is compared too, not only the system.
     pub(super) hardware: bool,
 }
 
@@ -29,7 +29,7 @@ pub(super) fn classes(dice: &mut Dice) -> (String, Vec<Class>) {
     (chosen.iter().map(|c| c.0).collect::<Vec<_>>().join("+"), chosen.into_iter().flat_map(|c| c.1).collect())
 }
 
-/// A system, as overrides and for the oracle; memory without end.
+/// A system, as overrides and for the oracle, with unlimited memory.
 pub(super) fn system(dice: &mut Dice) -> (String, OsConfig) {
     let mut c = OsConfig::demand();
     c.k = dice.pick(&[0, 0, 0, 0, 1, 2, 2, 4, 6, 9]);
@@ -127,12 +127,12 @@ pub(super) fn hardware(dice: &mut Dice, seed: u64, k: u32) -> (String, TlbConfig
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum MemorySize {
     Endless,
-    /// Just enough for what the program needs without reservations; these must go when it is used up.
+    /// Just enough for the program without reservations, which must be taken back when memory is full.
     Tight,
     Either,
 }
 
-/// Frames beyond what a program needs.
+/// Frames beyond the needs of a program.
 pub(super) const SPARE_FRAMES: [u64; 8] = [0, 0, 1, 2, 5, 16, 40, 100];
 
 pub(super) fn machines(seed: u64, stream: &Stream, memory: MemorySize) -> Vec<Machine> {
@@ -151,8 +151,8 @@ pub(super) fn machines(seed: u64, stream: &Stream, memory: MemorySize) -> Vec<Ma
             let mut frames = run(&RunConfig { tlb: tlb.clone(), os: os.clone() }, &items).peaks.busy.max(1)
                 + dice.pick(&SPARE_FRAMES);
             os.frames = Some(frames);
-            // Where frames lie decides what is promoted, and what is promoted may be populated: it can take more than
-            // without end.
+            // The places of frames decide about promotion, and promotion may populate pages: limited memory can need
+            // more than unlimited memory.
             let short =
                 |os: &OsConfig| caught(|| Ok(run(&RunConfig { tlb: tlb.clone(), os: os.clone() }, &items))).err();
             while (!os.promote.is_empty() || os.two_size.is_some())

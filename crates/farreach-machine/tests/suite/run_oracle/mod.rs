@@ -1,7 +1,7 @@
 //! Operating systems and whole machines against the plain oracle, on hostile streams of events: several address spaces
 //! that map, unmap, move, grow, protect, drop, fork, copy on write, exec and exit; stray and forbidden references,
-//! references that cross pages, blocks of all shapes; memories so tight that reservations are taken back, and endless
-//! ones; traces that never say what is mapped.
+//! references that cross pages, blocks of all shapes; memories so tight that reservations are taken back, and unlimited
+//! ones; traces without map events.
 //!
 //! * [`ca_38_translations_agree_step_by_step`]: the operating system alone, side by side with the oracle, compared
 //!   after each reference and event: every translation, every count, and the frames (XC-6).
@@ -45,8 +45,8 @@ use std::process::Command;
 use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
-/// Counts of the system that the oracle does not have: the work of page tables and allocators.
-/// What only policies do that the plain model does not know; `tests/big_memory` is about them.
+/// Counts of the system that the oracle does not have: the work of page tables and allocators. Counts of policies that
+/// the plain model does not have; `tests/suite/big_memory` covers them.
 const OTHER_POLICIES: &[&str] = &[
     "chunk_pages",
     "chunk_requests",
@@ -71,7 +71,7 @@ const OS_SKIP: &[&str] = &["pt_probes", "alloc_steps"];
 
 // ------------------------------------------------------------------------------------------------------------ streams
 
-/// What one step of a stream does.
+/// One step of a stream.
 #[derive(Clone, Debug)]
 enum Act {
     /// An event.
@@ -90,7 +90,7 @@ struct Step {
     act: Act,
 }
 
-/// A program; any part of it is one too.
+/// A stream of steps; any part of it is one too.
 #[derive(Clone)]
 struct Stream {
     blocks: Vec<Arc<Block>>,
@@ -219,7 +219,7 @@ fn shrink(stream: &Stream, fails: impl Fn(&Stream) -> bool) -> Stream {
     best
 }
 
-/// Runs `check` on the stream; a failure is shrunk and told.
+/// Runs `check` on the stream; a failure is shrunk and printed.
 fn must_pass<T>(
     seed: u64,
     stream: &Stream,
@@ -240,7 +240,7 @@ fn must_pass<T>(
     panic!("seed {seed}\n{}\n{short}{why}", names.join("\n"));
 }
 
-/// Whole runs; returns everything the systems counted, summed, to see that the streams reach it.
+/// Whole runs; returns the summed counts of the systems, to check that the streams exercise them.
 fn runs(streams: u64, actions: u64, maps: bool, memory: MemorySize) -> BTreeMap<String, u64> {
     let mut totals = BTreeMap::new();
     for seed in farreach_oracle::dice::seeds(streams) {
@@ -299,7 +299,7 @@ fn xc_1_xc_3_runs_without_map_events_agree() {
     );
 }
 
-/// A real program, as Valgrind's Lackey tells it, through the default designs.
+/// A real program, traced by Valgrind's Lackey, through the default designs.
 #[test]
 fn xc_1_xc_3_a_real_program_agrees() {
     const REFERENCES: u64 = 200_000;

@@ -28,7 +28,7 @@ fn segments_extend_addresses_and_windows_collide_with_nothing() {
     }
     assert_eq!(cached(0xFF00_0000), 0x000F_FFFF_FF00_0000);
     assert!(is_physical(PHYSICAL_UNCACHED << 32));
-    // AMB-42: no identifier that is handed out has an address, or a page table entry, in a window.
+    // AMB-42: no identifier that is allocated has an address, or a page table entry, in a window.
     for id in [0, 1, 0xABCDEF, RESERVED_IDS - 1] {
         for low in [0, 0xFFF_FFFF] {
             let g = global(id, low);

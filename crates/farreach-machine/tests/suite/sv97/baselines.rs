@@ -1,4 +1,5 @@
-//! What softvm is compared with (SV97-30 to SV97-32, SV97-42, AMB-40, AMB-50, CA-24), reference by reference.
+//! The machines that softvm is compared with (SV97-30 to SV97-32, SV97-42, AMB-40, AMB-50, CA-24), reference by
+//! reference.
 
 use super::world::{RWX, Table, spec, system};
 use farreach_hw::system::{Item, RandomTlb, System};
@@ -64,7 +65,7 @@ fn mips_costs() {
 }
 
 /// SV97-30: in the machine, too, pages of the page table have slots of their own. With one ordinary slot two pages
-/// displace each other for ever, and the page of the page table that has both their entries stays.
+/// displace each other again and again, while the page of the page table that has both their entries stays.
 #[test]
 fn sv97_30_pages_of_the_page_table_stay_in_their_slots() {
     for split in ["false", "true"] {
@@ -168,7 +169,7 @@ fn x86_costs() {
     assert_eq!(r.counts().tlb_invalidations, 1 + entries);
 }
 
-/// CA-24, SV97-30: ordinary entries never take reserved slots, whatever is drawn.
+/// CA-24, SV97-30: ordinary entries never take reserved slots, for any random numbers.
 #[test]
 fn reserved_slots_are_never_taken() {
     for seed in 0..4 {

@@ -65,7 +65,7 @@ impl PlainSide {
             self.l2.at(victim / self.parts).expect("inclusive").2 = true;
         }
     }
-    /// 1, 2, or 3 with what was lost.
+    /// 1, 2, or 3 with the evicted lines.
     fn reference(&mut self, line: u64, store: bool) -> (u8, Option<(u64, bool)>) {
         if self.l1.uses(line) {
             self.l1.at(line).unwrap().2 |= store;
@@ -105,7 +105,7 @@ fn as_a_plain_model() {
         let mut side = Side::new(&[s1], s2).unwrap();
         let mut plain = PlainSide { l1: Plain::new(s1), l2: Plain::new(s2), parts: s2.line / s1.line };
         for step in 0..20_000u32 {
-            // Hot lines, a few sets, and now and then anything.
+            // Hot lines, a few sets, and sometimes any line.
             let line = match random.random_range(0..8) {
                 0..4 => random.random_range(0..24u64),
                 4..7 => random.random_range(0..12u64) * (s2.size / s2.line),

@@ -35,7 +35,7 @@ fn sharing_by_identifier() {
     }
     let c = w.counts();
     assert_eq!((c.data.l2_misses, c.synonym_misses, c.flushed_lines, c.segment_ids), (1, 0, 0, 1));
-    // The first owner goes, the other goes on; then the segment goes.
+    // The first owner ends, the other goes on; then the segment ends.
     w.machine.gone(Asid(0));
     assert_eq!((w.cached(1, 0x5000), w.counts().flushed_lines), ([true; 2], 0));
     w.machine.gone(Asid(1));
@@ -67,7 +67,7 @@ fn synonyms() {
     assert_eq!(stale("synonyms=flush", size), (false, 2));
     assert_eq!(stale("synonyms=aligned", 0x1000), (false, 2));
     assert_eq!(stale("synonyms=aligned", size), (false, 0));
-    // It is enough that one of the two may be written, whichever came first.
+    // One of the two being writable suffices, whichever came first.
     for (first, second) in [(0x5000, 0x6000), (0x6000, 0x5000)] {
         let mut w = World::new("synonyms=flush");
         w.table.map(0, 5, 77, READ);
@@ -77,7 +77,7 @@ fn synonyms() {
         assert_eq!((w.cached(0, first), w.cached(0, second)), ([false; 2], [true; 2]), "{first:#x} first");
         assert_eq!((w.counts().synonym_misses, w.counts().synonym_flushes), (1, 1), "{first:#x} first");
     }
-    // Memory that nobody can change is never stale.
+    // Memory that is read-only everywhere is never stale.
     let mut w = World::new("");
     w.table.map(0, 5, 77, READ);
     w.table.map(1, 5, 77, READ);
@@ -86,7 +86,7 @@ fn synonyms() {
     assert_eq!((w.counts().synonym_misses, w.counts().flushed_lines), (0, 0));
 }
 
-/// A large address space: segments go in and out of the eight registers; what is cached stays.
+/// A large address space: segments are loaded into the eight registers in turn; cached lines stay.
 #[test]
 fn large_address_spaces() {
     let mut w = World::new("");
@@ -170,8 +170,8 @@ fn superpages() {
     assert_eq!((run(4), run(0)), ((16, 0, 3), (16, 0, 6)));
 }
 
-/// SV97-24 with k = 2: the fifth chunk takes the identifier of the oldest; whatever was cached under it is gone, the
-/// rest is not.
+/// SV97-24 with k = 2: the fifth chunk takes the identifier of the oldest; all lines cached under it are flushed, the
+/// others are not.
 #[test]
 fn identifiers_run_out() {
     let mut w = World::new("id_bits=2");
@@ -200,7 +200,7 @@ fn identifiers_run_out() {
     }
 }
 
-/// SV97-24, SV97-23: what was said of lines goes with the identifier; its next owner is not bound by it.
+/// SV97-24, SV97-23: the protection of lines is dropped with the identifier; its next owner does not inherit it.
 #[test]
 fn sv97_24_the_next_owner_of_an_identifier_has_lines_of_its_own() {
     let mut w = World::new("id_bits=1");
@@ -215,7 +215,7 @@ fn sv97_24_the_next_owner_of_an_identifier_has_lines_of_its_own() {
     assert_eq!(w.machine.cached_lines(1, Asid(2), 0x5010)[0].map(|line| line.attr()), Some(RWX));
 }
 
-/// SV97-24: the process that runs keeps what is in its registers, as long as somebody else has an identifier to give.
+/// SV97-24: the running process keeps the identifiers in its registers as long as another owner has one to take.
 #[test]
 fn sv97_24_the_running_process_keeps_its_identifiers() {
     let mut w = World::new("id_bits=2");
@@ -232,7 +232,7 @@ fn sv97_24_the_running_process_keeps_its_identifiers() {
     assert_eq!((w.counts().data.l2_misses, w.counts().segment_loads), (misses, loads));
 }
 
-/// SV97-22, SV97-44: a sweep looks at every line of the page in both levels and changes those that are there.
+/// SV97-22, SV97-44: a sweep looks for every line of the page in both levels and changes those that are cached.
 #[test]
 fn protection_sweep() {
     let mut w = World::new("");
@@ -254,7 +254,7 @@ fn protection_sweep() {
     assert_eq!(w.machine.cached_lines(1, Asid(0), 0x5000)[0].unwrap().attr(), Attr(Attr::READ));
 }
 
-/// F-16, H-SV-10: a raise needs no sweep; a lowering does. A line behind a raise is put right by one trap.
+/// F-16, H-SV-10: a raise needs no sweep; a lowering does. A line with outdated protection is updated by one trap.
 #[test]
 fn lazy_raise() {
     let mut w = World::new("lazy_raise=true");
@@ -277,7 +277,7 @@ fn lazy_raise() {
     );
 }
 
-/// A page that goes away leaves the caches; its frame can be another page's at once.
+/// The lines of an unmapped page leave the caches; its frame can be reused at once.
 #[test]
 fn unmapping_flushes() {
     let mut w = World::new("");

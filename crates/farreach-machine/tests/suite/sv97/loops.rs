@@ -1,5 +1,5 @@
-//! The loop of lines: shortcuts change nothing, both families agree about the program, and the whole machine counts
-//! what a plain model of the paper's pseudo-code counts (SV97-1, SV97-4, SV97-25).
+//! The loop of lines: shortcuts change nothing, both kinds of machines agree about the program, and the whole machine
+//! counts as a plain model of the paper's pseudo-code does (SV97-1, SV97-4, SV97-25).
 
 use super::world::{Table, system};
 use farreach_hw::system::Item;
@@ -63,8 +63,9 @@ fn shortcuts_are_exact() {
 
 /// Machines that differ in the size of the first level alone are simulated as one: each counts what it counts by itself
 /// and without shortcuts. First levels of one set to as large as the second level, second levels so small that much is
-/// flushed and written back, handlers that displace what they serve, identifiers that run out, TLBs; and machines that
-/// must not be put together, because the first level decides what happens (lines behind a raise, sets, longer lines).
+/// flushed and written back, handlers that displace the lines they serve, identifiers that run out, TLBs; and machines
+/// that must not be put together, because their counts depend on the first level (lines with outdated protection, sets,
+/// longer lines).
 #[test]
 fn a_family_is_exact() {
     let sizes = ["64", "256", "512", "1K", "2K", "8K", "64K"];
@@ -162,8 +163,7 @@ fn counts_add_up() {
             }
             let overhead: f64 = m.overhead.iter().map(|r| r.count as f64 * r.penalty).sum();
             assert_eq!(overhead.round() as u64, m.cost.cycles, "{}", m.name);
-            // SV97-45: a share of all time, which has an instruction to a cycle and the program's own misses at 20 and
-            // 90.
+            // SV97-45: a share of all time, with an instruction per cycle and the program's own misses at 20 and 90.
             let instructions = result.workload.instructions as f64;
             let own = |s: &SideCounts| (20 * s.l1_misses + 90 * s.l2_misses) as f64;
             let (rest, spent) = (instructions + own(&s.fetch) + own(&s.data), m.cost.cycles as f64);
@@ -174,7 +174,7 @@ fn counts_add_up() {
     }
 }
 
-/// A direct-mapped, two-level cache without any art: the line in each set.
+/// A plain direct-mapped, two-level cache: the line in each set.
 #[derive(Default)]
 struct Naive {
     l1: std::collections::HashMap<u64, u64>,

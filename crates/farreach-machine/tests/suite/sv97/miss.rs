@@ -12,7 +12,7 @@ use farreach_types::translation::Attr;
 #[test]
 fn golden_costs() {
     let mut w = World::new("");
-    // A fetch brings the handler's code in, and nothing that the data references below would find: its segment is
+    // A fetch brings the handler's code in, but no line that the data references below would find: its segment is
     // another.
     w.go(0, Kind::Fetch, 0x7000_0040);
     let code = w.counts().handler;
@@ -124,7 +124,7 @@ fn a_modified_victim_is_translated_again() {
     assert_eq!((kept.dirty_victims, kept.write_back.data_runs), (1, 0), "SV97-21: the line knows its physical address");
 }
 
-/// SV97-20: a write-back can bring about a write-back, but not without end: each removes a modified line and brings in
+/// SV97-20: a write-back can cause a write-back, but only a finite number: each removes a modified line and brings in
 /// none.
 #[test]
 fn write_backs_end() {
@@ -156,7 +156,7 @@ fn kept_translations_go_stale() {
     assert_eq!((run("flush"), run("leave")), ((0, 1), (1, 0)));
 }
 
-/// SV97-19: pages of a transfer leave the caches, and nobody brings them back before it ends.
+/// SV97-19: pages of a transfer leave the caches, and no reference brings them back before it ends.
 #[test]
 fn transfers_by_devices() {
     let mut w = World::new("");

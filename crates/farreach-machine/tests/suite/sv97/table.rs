@@ -81,7 +81,7 @@ fn loads_of_a_cold_page() {
     }
 }
 
-/// A guarded tree: one page needs no node, two need one wherever they are, and the levels between cost nothing.
+/// A guarded tree: one page needs no node, two need one at any distance, and the levels between cost nothing.
 #[test]
 fn guards_leave_levels_out() {
     let mut organisation = table(&spec("sv97/softvm:table=guarded")).unwrap().unwrap();

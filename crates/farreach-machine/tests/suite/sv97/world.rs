@@ -12,7 +12,7 @@ use std::collections::HashMap;
 pub const RWX: Attr = Attr(Attr::READ | Attr::WRITE | Attr::EXEC);
 pub const READ: Attr = Attr(Attr::READ | Attr::EXEC);
 
-/// Pages somebody mapped; any other has a frame of its own.
+/// Pages with an explicit mapping; any other has a frame of its own.
 #[derive(Default)]
 pub struct Table {
     pub pages: HashMap<(Asid, Vpn), Option<Pte>>,
@@ -73,7 +73,7 @@ impl World {
         self.go(0, Kind::Store, addr);
     }
 
-    /// Gives a page another mapping and says so.
+    /// Gives a page another mapping and reports the change.
     pub fn remap(&mut self, asid: u32, vpn: u64, pfn: u64, attr: Attr) {
         self.table.map(asid, vpn, pfn, attr);
         self.machine.changed(Asid(asid), VpnRange::one(Vpn(vpn)), &self.table);
@@ -83,7 +83,7 @@ impl World {
         self.machine.changed(Asid(asid), VpnRange::one(Vpn(vpn)), &self.table);
     }
 
-    /// The counts; accesses are as many as misses need.
+    /// The counts; accesses are at least as many as misses.
     pub fn counts(&self) -> SystemCounts {
         self.machine.counts(0, [1 << 40; 2])
     }

@@ -23,7 +23,7 @@ fn joined(free: &[bool], orders: u32) -> Vec<Vec<u64>> {
     lists
 }
 
-/// The allocator as RMM15-25 tells it: lists, all written out.
+/// The allocator as RMM15-25 describes it, with explicit lists.
 struct Lists {
     free: Vec<Vec<u64>>,
     pick: Pick,
@@ -58,7 +58,7 @@ impl Lists {
 }
 
 impl Lists {
-    /// Takes these very frames, the largest aligned pieces first to last, each out of the block that it lies in.
+    /// Takes exactly these frames, in the largest aligned pieces, each from the block that it lies in.
     fn take(&mut self, mut first: u64, mut frames: u64) {
         while frames > 0 {
             let order = first.trailing_zeros().min(frames.ilog2()).min(self.free.len() as u32 - 1);
@@ -76,7 +76,7 @@ fn replay(buddy: Buddy, lists: Lists, free: Vec<bool>, ops: &[Op]) -> Result<(),
     replay_from(buddy, lists, free, Vec::new(), ops)
 }
 
-/// As [`replay`], with frames that are out from the start.
+/// As [`replay`], with frames that are allocated from the start.
 fn replay_from(
     mut buddy: Buddy,
     mut lists: Lists,
@@ -175,10 +175,11 @@ proptest! {
         replay(buddy, lists, free, &ops)?;
     }
 
-    /// Frames of others that may be moved are handed out from the start, and come back like any other.
+    /// Frames of others that may be moved are allocated from the start, and are returned like any other.
     #[test]
-    fn f_14_movable_frames_of_others_are_handed_out(
-        (total, pins) in (1u64..400).prop_flat_map(|n| (Just(n), pins(n))), pick in picks(), moves in any::<u64>(), ops in ops(5, true)
+    fn f_14_movable_frames_of_others_are_allocated(
+        (total, pins) in (1u64..400).prop_flat_map(|n| (Just(n), pins(n))),
+        pick in picks(), moves in any::<u64>(), ops in ops(5, true)
     ) {
         let memory = PhysicalMemory::with_pins(total, pins).with_movable(8, |group| moves >> (group % 64) & 1 == 1);
         let (pinned, movable) = (memory.pinned().clone(), memory.movable().clone());
@@ -197,7 +198,7 @@ proptest! {
         replay(buddy, lists, free, ops)?;
     }
 
-    /// An allocator written by others, which takes the lowest address, gives the same blocks.
+    /// A third-party allocator, which takes the lowest address, gives the same blocks.
     #[test]
     fn rmm15_27a_another_buddy_allocator_agrees(
         (total, pins) in (1u64..2000).prop_flat_map(|n| (Just(n), pins(n))),
@@ -227,7 +228,7 @@ proptest! {
         }
     }
 
-    /// Every frame an eager request gets was free, none is given twice, and all of them come back.
+    /// Every frame that an eager request gets was free, none is given twice, and all of them are returned.
     #[test]
     fn rmm15_24_eager_requests_take_what_there_is(
         (total, pins) in (1u64..600).prop_flat_map(|n| (Just(n), pins(n))),
@@ -238,7 +239,8 @@ proptest! {
         let mut got = Vec::new();
         for (pages, larger) in pages {
             let free = buddy.free_frames().unwrap();
-            let Eager { blocks, missing } = if larger { buddy.eager_from_next_larger(pages) } else { buddy.eager(pages) };
+            let eager = if larger { buddy.eager_from_next_larger(pages) } else { buddy.eager(pages) };
+            let Eager { blocks, missing } = eager;
             prop_assert_eq!(missing, pages.saturating_sub(free));
             prop_assert_eq!(blocks.iter().map(|b| b.1).sum::<u64>() + missing, pages);
             got.extend(blocks);
@@ -298,14 +300,14 @@ fn amb_82_memory_that_runs_out_is_reported() {
 }
 
 #[test]
-fn rmm15_26_fresh_memory_is_handed_out_in_ascending_order() {
+fn rmm15_26_fresh_memory_is_allocated_in_ascending_order() {
     for memory in [PhysicalMemory::unlimited(), PhysicalMemory::of(5120)] {
         for pick in [Pick::LastFreed, Pick::LowestAddress] {
             let mut buddy = Buddy::new(memory.clone(), 11, pick);
             assert_eq!((0..5000).filter_map(|_| buddy.alloc()).collect::<Vec<_>>(), frames(0..5000));
         }
     }
-    // What is left over at the end of memory is in smaller blocks, and the smallest order that has one comes first.
+    // The remainder at the end of memory is in smaller blocks, and the smallest order that has one is used first.
     let mut buddy = Buddy::new(PhysicalMemory::of(1030), 11, Pick::LowestAddress);
     let got: Vec<_> = (0..1030).filter_map(|_| buddy.alloc()).collect();
     assert!(got == [frames(1028..1030), frames(1024..1028), frames(0..1024)].concat());
@@ -357,7 +359,7 @@ fn a_terabyte_is_as_cheap_as_a_megabyte() {
 }
 
 #[test]
-#[should_panic(expected = "not handed out")]
+#[should_panic(expected = "not allocated")]
 fn a_frame_is_given_back_once() {
     let mut buddy = Buddy::new(PhysicalMemory::of(4), 11, Pick::LastFreed);
     let frame = buddy.alloc().unwrap();

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// The allocator as T94 tells it: a list.
+/// The allocator as T94 describes it: a list.
 struct List(VecDeque<u64>);
 
 impl List {
@@ -76,7 +76,9 @@ proptest! {
     }
 
     #[test]
-    fn t94_44_pinned_memory_is_the_list((total, pins) in (1u64..300).prop_flat_map(|n| (Just(n), pins(n))), ops in ops(5, false)) {
+    fn t94_44_pinned_memory_is_the_list(
+        (total, pins) in (1u64..300).prop_flat_map(|n| (Just(n), pins(n))), ops in ops(5, false)
+    ) {
         replay(Fifo::new(PhysicalMemory::with_pins(total, pins.clone())), total, &pins, &ops)?;
     }
 
@@ -144,7 +146,7 @@ fn a_terabyte_is_as_cheap_as_a_megabyte() {
 }
 
 #[test]
-#[should_panic(expected = "not handed out")]
+#[should_panic(expected = "not allocated")]
 fn a_frame_is_given_back_once() {
     let mut fifo = Fifo::new(PhysicalMemory::of(4));
     let frame = fifo.alloc().unwrap();
@@ -153,7 +155,7 @@ fn a_frame_is_given_back_once() {
 }
 
 #[test]
-#[should_panic(expected = "not handed out")]
+#[should_panic(expected = "not allocated")]
 fn a_pinned_frame_is_not_given_back() {
     let mut fifo = Fifo::new(PhysicalMemory::with_pins(4, std::iter::once(0..1)));
     assert_eq!(fifo.alloc(), Some(Pfn(1)));

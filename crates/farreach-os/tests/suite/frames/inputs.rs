@@ -122,7 +122,8 @@ proptest! {
 
     #[test]
     fn buddyinfo_counts_are_the_counts(
-        wanted in prop::collection::vec(prop_oneof![2 => Just(0u64), 3 => 0u64..40], 1..8), seed: u64, more in 0u64..3000
+        wanted in prop::collection::vec(prop_oneof![2 => Just(0u64), 3 => 0u64..40], 1..8),
+        seed: u64, more in 0u64..3000
     ) {
         prop_assume!(wanted.iter().any(|&n| n > 0));
         let words: Vec<String> = wanted.iter().map(u64::to_string).collect();
@@ -146,7 +147,9 @@ proptest! {
             if what == 0 && !out.is_empty() {
                 a.free(Pfn(out.swap_remove(x as usize % out.len())));
             } else {
-                let open = |c: u64| (0..total).any(|f| f % colours == c && !memory.pinned().contains(f) && !out.contains(&f));
+                let open = |c: u64| {
+                    (0..total).any(|f| f % colours == c && !memory.pinned().contains(f) && !out.contains(&f))
+                };
                 let own = open(x % colours);
                 let got = if what == 1 { a.alloc() } else { a.alloc_near(Vpn(x)) };
                 prop_assert_eq!(got.is_none(), a.free_frames() == Some(0) && (0..colours).all(|c| !open(c)));

@@ -17,7 +17,7 @@ enum Op {
     Block(u32),
     /// Frames that lie together, by place.
     Take(u64, u64),
-    /// The first operand picks among the frames that are out, the second says how many go back.
+    /// The first operand selects among the frames that are allocated, the second is the number to return.
     Free(usize, usize),
 }
 

@@ -1,5 +1,5 @@
-//! The page of a process's contiguity: how few ranges cover its memory, how large they are, and what hardware would
-//! need to reach it.
+//! The page of a process's contiguity: the number of ranges that cover its memory, their sizes, and the entries that
+//! hardware would need to reach it.
 
 mod numbers;
 mod time;
@@ -25,7 +25,8 @@ const LOG_FROM: f64 = 20.0;
 pub fn render(result: &ContiguityResult) -> String {
     let result = &cleaned_contiguity(result);
     let blind = html! {
-        b { "Only the virtual half: " } "this user may not see frames (that takes CAP_SYS_ADMIN). Ranges below are those of ideal placement, and so is "
+        b { "Only the virtual half: " }
+        "this user may not see frames (that takes CAP_SYS_ADMIN). Ranges below are those of ideal placement, and so is "
         "what hardware would need; where the memory really lies may be worse."
     };
     let title = title(result);
@@ -80,11 +81,19 @@ fn facts(result: &ContiguityResult) -> Markup {
     html! {
         dl.facts {
             div { dt { "present" } dd { (bytes(peak.pages * PAGE)) } }
-            div { dt { "in huge pages" } dd { (bytes(peak.huge_pages * PAGE)) ", " (rate(share(peak.huge_pages, peak.pages))) " %" } }
+            div {
+                dt { "in huge pages" }
+                dd { (bytes(peak.huge_pages * PAGE)) ", " (rate(share(peak.huge_pages, peak.pages))) " %" }
+            }
             @for (name, ranges) in kinds(peak) { div { dt { "ranges, " (name) } dd { (count(ranges.count)) } } }
-            @for (name, ranges) in kinds(peak) { div { dt { "largest, " (name) } dd { (bytes(ranges.max_pages * PAGE)) } } }
+            @for (name, ranges) in kinds(peak) {
+                div { dt { "largest, " (name) } dd { (bytes(ranges.max_pages * PAGE)) } }
+            }
             @if result.samples.len() > 1 {
-                div { dt { "looks" } dd { (grouped(result.samples.len() as u64)) ", most memory after " (digits(peak.seconds)) " s" } }
+                div {
+                    dt { "looks" }
+                    dd { (grouped(result.samples.len() as u64)) ", most memory after " (digits(peak.seconds)) " s" }
+                }
             }
         }
     }
@@ -92,10 +101,16 @@ fn facts(result: &ContiguityResult) -> Markup {
 
 /// Which colour means what, for charts with one mark per kind of ranges.
 fn keys(sample: &ContiguitySample) -> Markup {
-    html! { p.keys { @for (k, (name, _)) in kinds(sample).into_iter().enumerate() { span { i class={ "key " (colour(k)) } {} (name) } } } }
+    html! {
+        p.keys {
+            @for (k, (name, _)) in kinds(sample).into_iter().enumerate() {
+                span { i class={ "key " (colour(k)) } {} (name) }
+            }
+        }
+    }
 }
 
-/// An axis for dots: ratios come early, since dots have no length that must be in proportion.
+/// An axis for dots: logarithmic from a smaller ratio on, since dots have no length that must be in proportion.
 fn dots(values: impl Iterator<Item = u64> + Clone) -> Scale {
     match Scale::fit_from(LOG_FROM, values.map(|n| n as f64)) {
         Scale::Linear(max) => Scale::Linear(max * 1.04),
@@ -110,7 +125,9 @@ fn row(scale: Scale, values: &[u64], what: &str) -> Markup {
     html! {
         svg width="100%" height="24" role="img" aria-label=(what) {
             title { (what) ": " (values.iter().map(|n| grouped(*n)).collect::<Vec<_>>().join(", ")) }
-            @for tick in scale.ticks() { line.grid x1=(percent(scale.at(tick))) x2=(percent(scale.at(tick))) y1="0" y2="24" {} }
+            @for tick in scale.ticks() {
+                line.grid x1=(percent(scale.at(tick))) x2=(percent(scale.at(tick))) y1="0" y2="24" {}
+            }
             line.stem.s0 x1=(at(ends.0)) x2=(at(ends.1)) y1="12" y2="12" {}
             // The first kind on top and smaller: equal values show both.
             @for (k, n) in values.iter().enumerate().rev() {
@@ -134,7 +151,10 @@ fn cover(result: &ContiguityResult) -> Markup {
     html! {
         section {
             h2 { "Ranges that cover the memory" }
-            p.lead { "The fewest ranges that have so much of it." @if scale.is_log() { " Logarithmic: each line to the right is " (scale.times()) " times as many." } }
+            p.lead {
+                "The fewest ranges that have so much of it."
+                @if scale.is_log() { " Logarithmic: each line to the right is " (scale.times()) " times as many." }
+            }
             (keys(&result.peak))
             div.bars {
                 div.head.label {}
@@ -186,10 +206,14 @@ fn sizes(result: &ContiguityResult) -> Markup {
     html! {
         section {
             h2 { "Sizes of ranges" }
-            p.lead { "Each column: ranges from the size under it up to the next. Above, which part of the memory lies in ranges of that size; below, which part of the ranges are of that size." }
+            p.lead {
+                "Each column: ranges from the size under it up to the next. Above, which part of the memory lies in "
+                "ranges of that size; below, which part of the ranges are of that size."
+            }
             (keys(&result.peak))
-            (columns("memory by size of range", &places, "size of a range; height: % of the memory", &series(1, memory)))
-            (columns("ranges by size", &places, "size of a range; height: % of the ranges", &series(0, memory)))
+            @let axis = |what: &str| format!("size of a range; height: % of the {what}");
+            (columns("memory by size of range", &places, &axis("memory"), &series(1, memory)))
+            (columns("ranges by size", &places, &axis("ranges"), &series(0, memory)))
         }
     }
 }
@@ -203,8 +227,10 @@ fn needs(result: &ContiguityResult) -> Markup {
         section {
             h2 { "What hardware would need to reach it" }
             p.lead {
-                "Entries of each kind that reach everything at once, those that reach 99 %, and how far one reaches on average. "
-                @if result.frames_visible { "Memory lies as it does; nothing is moved. " } @else { "As if memory were placed ideally. " }
+                "Entries of each kind that reach everything at once, those that reach 99 %, and how far one reaches on "
+                "average. "
+                @if result.frames_visible { "Memory lies as it does; nothing is moved. " }
+                @else { "As if memory were placed ideally. " }
                 @if scale.is_log() { "Logarithmic: each line to the right is " (scale.times()) " times as many." }
             }
             p.keys { span { i.key.s0 {} "for 99 %" } span { i.key.s1 {} "for all" } }
@@ -263,7 +289,10 @@ fn regions(result: &ContiguityResult) -> Markup {
                 }
             }
             @if rest.len() > 0 {
-                p.note { "And " (rest.len()) " more with " (bytes(rest.map(|r| r.pages).sum::<u64>() * PAGE)) " together; the JSON report has all." }
+                p.note {
+                    "And " (rest.len()) " more with " (bytes(rest.map(|r| r.pages).sum::<u64>() * PAGE))
+                    " together; the JSON report has all."
+                }
             }
         }
     }

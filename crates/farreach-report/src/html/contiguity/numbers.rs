@@ -1,4 +1,4 @@
-//! Every number of a look, and what the words mean.
+//! All numbers of the look with the most memory, and the meaning of the terms.
 
 use super::kinds;
 use crate::format::{digits, grouped, rate};
@@ -44,7 +44,9 @@ pub(super) fn numbers(result: &ContiguityResult) -> Markup {
                     thead {
                         tr {
                             th scope="col" { "pages of a range" }
-                            @for (name, _) in &kinds { th scope="col" { (name) ", ranges" } th scope="col" { (name) ", pages" } }
+                            @for (name, _) in &kinds {
+                                th scope="col" { (name) ", ranges" } th scope="col" { (name) ", pages" }
+                            }
                         }
                     }
                     tbody {
@@ -68,19 +70,24 @@ pub(super) fn reading(result: &ContiguityResult) -> Markup {
             h2 { "How to read this" }
             dl {
                 dt { "Present" }
-                dd { "Pages that have memory at that moment, shared files among them. What is reserved and was never touched is not there." }
+                dd {
+                    "Pages that have memory at that moment, shared files among them. What is reserved and was never "
+                    "touched is not there."
+                }
                 dt { "Range" }
                 dd {
-                    "Present pages that follow each other and have the same permission: in the address space (virtual: what ideal placement would make of it), "
-                    "or in the address space and in memory alike (physical: what it is)."
+                    "Present pages that follow each other and have the same permission: in the address space (virtual: "
+                    "what ideal placement would make of it), or in the address space and in memory alike (physical: "
+                    "what it is)."
                 }
                 dt { "Clustered TLB, contiguous bit, 2 MB pages" }
                 dd {
-                    "One entry for eight pages whose frames lie in one aligned group of eight; for sixteen aligned pages in sixteen aligned frames; for 512. What does not fit takes an "
-                    "entry per page. 2 MB pages count where memory lies so that they could be used, whether the kernel uses them or not."
+                    "One entry for eight pages whose frames lie in one aligned group of eight; for sixteen aligned "
+                    "pages in sixteen aligned frames; for 512. What does not fit takes an entry per page. 2 MB pages "
+                    "count where memory lies so that they could be used, whether the kernel uses them or not."
                 }
                 dt { "Range TLB" }
-                dd { "One entry per range, of whatever length and alignment." }
+                dd { "One entry per range, of any length and alignment." }
                 dt { "In huge pages" }
                 dd { "What the kernel maps by 2 MB leaves now." }
                 @if result.samples.len() > 1 {

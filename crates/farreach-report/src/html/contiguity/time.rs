@@ -1,4 +1,4 @@
-//! The course of memory, ranges and entries over the looks.
+//! Memory, ranges and entries over time, look by look.
 
 use super::super::lines::{Across, Line, chart, fit};
 use super::super::scale::Scale;
@@ -7,14 +7,14 @@ use farreach_types::counts::{ContiguityResult, ContiguitySample, Ranges};
 use maud::{Markup, html};
 
 const MIB: f64 = (1u64 << 20) as f64;
-/// Looks that a line is drawn through.
+/// Most points of a line.
 const POINTS: usize = 400;
 
-/// Lines through the looks.
+/// The charts over time.
 pub(super) fn over_time(result: &ContiguityResult) -> Markup {
     let n = result.samples.len();
     let step = n.div_ceil(POINTS);
-    // The last one belongs there in any case.
+    // The last look is always included.
     let looks: Vec<&ContiguitySample> =
         (0..n).filter(|i| (n - 1 - i).is_multiple_of(step)).map(|i| &result.samples[i]).collect();
     let seconds = Across::Numbers(looks.iter().map(|s| s.seconds).collect());
@@ -40,9 +40,11 @@ pub(super) fn over_time(result: &ContiguityResult) -> Markup {
         result.peak.needs.iter().enumerate().map(|(i, need)| line(&need.hardware, &of(i))).collect();
     let most = result.samples.iter().map(|s| s.pages).max().unwrap_or(0);
     let top = Scale::linear((most * PAGE) as f64 / MIB * 1.04);
+    let over_time =
+        |title, lead, scale, lines: &[Line]| chart(title, &html! { (lead) }, &seconds, "seconds", scale, lines);
     html! {
-        (chart("Memory over time, MiB", &html! { "What is present, and what of it in huge pages." }, &seconds, "seconds", top, &memory))
-        (chart("Ranges over time", &html! { "All charts above are of the look with the most memory." }, &seconds, "seconds", fit(&ranges), &ranges))
-        (chart("Entries over time", &html! { "What would reach 99 % of the memory." }, &seconds, "seconds", fit(&entries), &entries))
+        (over_time("Memory over time, MiB", "What is present, and what of it in huge pages.", top, &memory))
+        (over_time("Ranges over time", "All charts above are of the look with the most memory.", fit(&ranges), &ranges))
+        (over_time("Entries over time", "What would reach 99 % of the memory.", fit(&entries), &entries))
     }
 }

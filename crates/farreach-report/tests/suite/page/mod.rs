@@ -1,12 +1,12 @@
-//! What holds for every page: one file, complete in itself.
+//! Properties of every page: one self-contained file.
 
-/// The page's body as XML: templates close what they open, and nothing from outside opens anything.
+/// The page's body as XML: templates close their elements, and text from outside adds none.
 pub fn body(page: &str) -> String {
     let from = page.find("<body>").unwrap();
     page[from..page.find("</html>").unwrap()].to_owned()
 }
 
-/// Well formed, nothing that loads or runs, no number that is none.
+/// Well formed, nothing that loads or runs, no NaN.
 pub fn complete(name: &str, page: &str) {
     let body = body(page);
     let xml = roxmltree::Document::parse(&body).unwrap_or_else(|e| panic!("{name}: {e}"));

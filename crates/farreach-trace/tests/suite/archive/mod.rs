@@ -47,7 +47,7 @@ fn pack_one(kind: &str, data: &[u8]) -> Vec<u8> {
 #[derive(Clone, Copy, Default)]
 pub struct Member<'a> {
     pub data: &'a [u8],
-    /// As it is, not deflated.
+    /// Stored, not deflated.
     pub stored: bool,
     /// Checksum and sizes behind the data.
     pub behind: bool,

@@ -37,7 +37,7 @@ impl PartialTlb {
         let whole = aligned && (0..=others).all(|o| o == offset || attr_at(o).is_some());
         let mut entry = Subblocks { modified: self.stored(at), together: true, ..Subblocks::default() };
         if whole {
-            // One-page entries of before would match beside the new one.
+            // Earlier one-page entries would match beside the new one.
             let region = VpnRange { start: base, pages: others + 1 };
             self.counts.covered_drops += self.store.drop_overlapping(at.asid, region, self.order, unfiltered);
             self.counts.preloaded += others;

@@ -19,8 +19,8 @@ enum Split {
 }
 
 impl PartialTlb {
-    /// The entry that a properly placed page may join, of those from the first with its tag on: lowest index, should
-    /// there be several (T94-13).
+    /// The entry that a properly placed page may join, of those from the first with its tag on; the lowest index if
+    /// there are several (T94-13).
     pub(in crate::tlb::designs) fn joinable(&self, first: u32, pte: Pte) -> Option<u32> {
         let frames = pte.pfn.align_down(self.order.into());
         let joins = |e: &Subblocks| e.sb_enabled && e.pfn == frames && e.attr == pte.attr;
@@ -33,9 +33,9 @@ impl PartialTlb {
         std::iter::successors(some(first), move |&slot| some(self.store.next(slot)))
     }
 
-    /// Why a page can join none of the entries with its tag; there are some. The nearest miss counts: an entry that
-    /// differs only in attributes before one in another frame group; entries of pages out of place are nobody's to
-    /// join.
+    /// Why a page can join none of the existing entries with its tag. The entry closest to a match decides: one that
+    /// differs only in attributes before one in another frame group; entries of pages out of place cannot be joined at
+    /// all.
     fn split(&self, first: u32, pte: Pte, aligned: bool) -> Split {
         let frames = pte.pfn.align_down(self.order.into());
         let enabled = || self.slots_from(first).map(|slot| self.store.get(slot)).filter(|e| e.sb_enabled);
@@ -103,8 +103,8 @@ impl PartialTlb {
         Answer { outcome, filterable: self.store.replay(slot, self.bit(at.vpn), unfiltered) }
     }
 
-    /// T94-22, F-10. Meanwhile the entry of the page that missed counts as just used. Should it be the victim all the
-    /// same, the preload ends: a handler that evicted the entry it was called for would have to run again.
+    /// T94-22, F-10. Meanwhile the entry of the page that missed counts as just used. If it is the victim nevertheless,
+    /// the preload ends: a handler that evicted the entry it was called for would have to run again.
     fn preload(&mut self, at: Lookup, pte: Pte, slot: u32, table: &dyn PageTableView, unfiltered: &mut Unfiltered) {
         let aligned = self.aligned(at.vpn, pte.pfn);
         if self.preload == Preload::SameEntry && !aligned {

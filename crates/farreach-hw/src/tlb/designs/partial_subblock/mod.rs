@@ -89,7 +89,7 @@ impl Contents for Subblocks {
     }
 }
 
-/// What a region's entries say about one page.
+/// The state of one page in the entries of its region.
 #[derive(Clone, Copy)]
 pub(super) struct Found {
     /// The entry that translates it.
@@ -129,7 +129,8 @@ impl PartialTlb {
         let preload = Preload::of(params);
         if all_valid && preload != Preload::None {
             return Err(format!(
-                "preload = {} is not allowed: an entry of all_valid = true holds all pages of its region or one, preload must be none",
+                "preload = {} is not allowed: an entry of all_valid = true holds all pages of its region or one, \
+                 preload must be none",
                 params.text("preload")
             ));
         }
@@ -172,7 +173,7 @@ impl PartialTlb {
         self.matching(Tag::of(asid, vpn, self.order), self.bit(vpn))
     }
 
-    /// What a slot with this page's tag says, for `sb_enabled` and disabled entries (T94-8).
+    /// The translation of the page by a slot with its tag, for `sb_enabled` and disabled entries (T94-8).
     #[inline]
     fn translate(&self, slot: u32, vpn: Vpn) -> Translation {
         let (entry, offset) = (self.store.get(slot), vpn.offset_in(self.order.into()));
@@ -298,7 +299,7 @@ mod tests {
         }
     }
 
-    /// Ignoring the valid bits is asking for any page of the region.
+    /// To ignore the valid bits is to look for any page of the region.
     #[test]
     #[cfg(debug_assertions)]
     #[should_panic(expected = "T94-17")]

@@ -1,6 +1,6 @@
 //! A direct segment (DS13): registers that translate the data references inside [BASE, LIMIT), in front of a hierarchy
-//! for all the rest. Or several (F-20): then the system pins the largest ranges of the process (RMM15-1) in the
-//! registers, and no table stands behind them.
+//! for all other references. Or several segments (F-20): then the system pins the largest ranges of the process
+//! (RMM15-1) in the registers, without a range TLB.
 
 use crate::nested::Hypervisor;
 use registers::{Held, One, Registers};
@@ -24,7 +24,8 @@ pub const SERVED_BY: Key = Key {
     name: "segment_served_by",
     default: "registers",
     allowed: Allowed::OneOf(&["registers", "pages"]),
-    about: "what translates inside the segment: registers, or pages like all others, and their misses are counted apart",
+    about: "what translates inside the segment: registers, or pages like all others, and their misses are counted \
+            apart",
 };
 
 /// F-20.
@@ -32,7 +33,8 @@ pub const SEGMENTS: Key = Key {
     name: "segments",
     default: "1",
     allowed: Allowed::Int { min: 1, max: 256 },
-    about: "sets of segment registers; more than one hold the largest ranges of the process, so that the system must keep ranges",
+    about: "sets of segment registers; more than one hold the largest ranges of the process, so that the system must \
+            keep ranges",
 };
 
 /// F-2, DS13-43.
@@ -40,10 +42,11 @@ pub const KERNEL_SEGMENT: Key = Key {
     name: "kernel_segment",
     default: "none",
     allowed: Allowed::OneOf(&["none", "shared", "own"]),
-    about: "registers for the kernel's direct map: shared: those of the program, while it has no segment; own: a second set; none: it is paged",
+    about: "registers for the kernel's direct map: shared: those of the program, while it has no segment; own: a \
+            second set; none: it is paged",
 };
 
-/// Assumed: as much as a fault, a trap and a way back.
+/// Assumed: as much as a fault, which is a trap and a return.
 pub const VM_EXIT_CYCLES: Key = Key {
     name: "vm_exit_cycles",
     default: "2000",
@@ -62,10 +65,10 @@ pub const DESIGN: Design = Design {
         on_cores(params, |params| Ok(Box::new(SegmentTlb::new(params)?)))
     },
     bits: |_| None,
-    reach: hierarchy::reach, // of the page TLBs: a segment has no largest size
+    reach: hierarchy::reach, // of the page TLBs: segments have no largest size
 };
 
-/// Refuses kernel segments that have nothing to hold.
+/// Refuses `kernel_segment` with keys that exclude it.
 fn check_kernel(params: &Params) -> Result<(), String> {
     let (kernel, sets, guest) = (params.text(KERNEL_SEGMENT.name), params.int(SEGMENTS.name), params.text(GUEST.name));
     let refuse = |with: &str, why: &str| Err(format!("kernel_segment = {kernel} is not allowed with {with}: {why}"));
@@ -86,29 +89,28 @@ fn check_kernel(params: &Params) -> Result<(), String> {
     }
 }
 
-/// Where the kernel's direct map goes.
+/// The registers of the kernel's direct map.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kernel {
-    /// Nowhere.
+    /// None: it is paged.
     Paged,
-    /// The registers of a program that has nothing to put there.
+    /// The program's registers, while it has no segment.
     Shared,
     /// A second set.
     Own,
 }
 
-/// What serves pages inside the segment.
+/// The hardware that serves pages inside the segment.
 #[derive(Clone, Copy)]
 enum Served {
     /// The registers, in front of the TLBs.
     Registers,
-    /// TLBs, and behind them this: the page table (DS13-25); or, as the registers do not lead to system memory, they
+    /// TLBs, and at a miss the page table (DS13-25); or, if the registers do not lead to system memory, the registers
     /// and the host (DS13-41).
     Pages(Guest),
 }
 
-/// The design. Lookups inside the segment do not reach the TLBs (AMB-65) and change nothing, so that they are filtered
-/// for good.
+/// The design. Lookups inside the segment do not reach the TLBs (AMB-65) and change nothing, so they stay filtered.
 struct SegmentTlb {
     paging: Hierarchy<Paging>,
     /// `None`: to be loaded before the next lookup.
@@ -117,7 +119,7 @@ struct SegmentTlb {
     /// Sets of registers.
     sets: usize,
     kernel: Kernel,
-    /// Who composes what is in them with the host's segment, in a virtual machine.
+    /// The hypervisor that composes their contents with the host's segment, in a virtual machine.
     hypervisor: Option<Hypervisor>,
 }
 
@@ -128,7 +130,7 @@ impl SegmentTlb {
         let served = match (params.text(SERVED_BY.name), params.text(GUEST.name), params.text(HOST.name)) {
             ("pages", ..) => Served::Pages(Guest::Tables),
             (_, "segment", "walk") => Served::Pages(Guest::Registers),
-            // Registers of both dimensions in hardware, one addition after the other, are as good as composed ones.
+            // Registers of both dimensions in hardware, one addition after the other, count as composed ones.
             _ => Served::Registers,
         };
         let composed = params.text(GUEST.name) == "composed";
@@ -155,7 +157,7 @@ impl SegmentTlb {
         self.registers.as_mut().expect("just loaded")
     }
 
-    /// What the registers of this process are to hold. In a guest without them in hardware, the hypervisor has a say
+    /// The contents of the registers for this process. In a guest without hardware registers, the hypervisor decides
     /// (F-15).
     fn load(&mut self, asid: Asid, table: &dyn PageTableView) -> Held {
         let mut held = match self.sets {
@@ -173,8 +175,8 @@ impl SegmentTlb {
         held
     }
 
-    /// Whether the system looks at the registers of a process after this miss: several are reloaded where the page lies
-    /// in a range, and ranges came or went since they were loaded.
+    /// Whether the system reloads the registers of a process after this miss: with several sets, if the page lies in a
+    /// range, and ranges changed since they were loaded.
     fn outdated(&self, at: Lookup, table: &dyn PageTableView) -> bool {
         let Some(Registers { held: Held::Several { version, .. }, .. }) = &self.registers else { return false };
         *version != table.ranges().version(at.asid) && table.ranges().range(at.asid, at.vpn).is_some()
@@ -182,7 +184,7 @@ impl SegmentTlb {
 }
 
 impl SegmentTlb {
-    /// The registers are loaded again if they hold some of these pages.
+    /// Reloads the registers if they hold some of these pages.
     fn unload(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
         if self.registers.as_ref().is_some_and(|r| r.asid == asid && r.overlaps(&pages)) {
             self.segment_changed(asid, unfiltered);
@@ -224,7 +226,7 @@ impl Tlb for SegmentTlb {
     }
 
     fn invalidate(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
-        // Perhaps the protection of the segment changed.
+        // The protection of the segment may have changed.
         self.unload(asid, pages, unfiltered);
         self.paging.invalidate(asid, pages, unfiltered);
     }
@@ -243,7 +245,7 @@ impl Tlb for SegmentTlb {
         self.paging.probe(asid, vpn, kind)
     }
 
-    /// Of the page TLBs; the registers are no entry.
+    /// Those of the page TLBs; the registers are no entry.
     fn entries(&self) -> Vec<EntryView> {
         self.paging.entries()
     }
@@ -281,7 +283,7 @@ impl OnDemotion for SegmentTlb {
 impl OnSwitch for SegmentTlb {
     fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
         if self.hypervisor.is_some() {
-            // The next lookup, whatever it is, finds the registers of another process.
+            // At the next lookup the registers belong to another process.
             unfiltered.add_all();
         }
         self.paging.switch(to, unfiltered);

@@ -1,4 +1,4 @@
-//! What the segment registers hold.
+//! The contents of the segment registers.
 
 use crate::nested::Hypervisor;
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
@@ -13,7 +13,7 @@ pub(super) struct Registers {
 }
 
 impl Registers {
-    /// What they say of a data page; the protection as far as it is known.
+    /// The translation of a data page by them; with the protection if it is known.
     pub fn translate(&self, vpn: Vpn) -> Option<(Pfn, Option<Attr>)> {
         self.held.translate(vpn).or_else(|| self.kernel.translate(vpn))
     }
@@ -44,7 +44,7 @@ impl One {
         self.segment.is_some_and(|s| VpnRange::between(s.base, s.limit).overlaps(pages))
     }
 
-    /// Learns the protection of a page, if it is one of its.
+    /// Takes over the protection of a page, if the page is in the segment.
     pub fn note(&mut self, vpn: Vpn, attr: Attr) {
         if self.attr.is_none() && self.translate(vpn).is_some() {
             self.attr = Some(attr);
@@ -52,18 +52,18 @@ impl One {
     }
 }
 
-/// What the program's hold.
+/// The contents of the program's registers.
 pub(super) enum Held {
     One(One),
     Several {
         ranges: Vec<Range>,
-        /// [`RangeTableView::version`] then.
+        /// [`RangeTableView::version`] when they were loaded.
         version: u64,
     },
 }
 
 impl Held {
-    /// What they say of a data page; the protection of a single segment as far as it is known.
+    /// The translation of a data page by them; with the protection of a single segment if it is known.
     pub fn translate(&self, vpn: Vpn) -> Option<(Pfn, Option<Attr>)> {
         match self {
             Held::One(one) => one.translate(vpn),
@@ -74,7 +74,7 @@ impl Held {
         }
     }
 
-    /// The guest writes its registers, and gets what the hypervisor makes of it.
+    /// The guest writes its registers; returns the segments that the hypervisor composes.
     pub fn compose(&mut self, hypervisor: &mut Hypervisor) {
         match self {
             Held::One(One { segment, .. }) => *segment = hypervisor.guest_loads(segment.as_slice()).pop(),

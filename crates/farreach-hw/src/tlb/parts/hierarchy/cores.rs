@@ -1,10 +1,10 @@
 //! Several cores, each with TLBs and segment registers of its own, over one page table (XC-7). The threads of the
-//! program are dealt out to the cores in the order in which they first run; the stream says which runs. What the
-//! operating system changes reaches the other cores by shootdown: an interrupt to each core that may hold something of
-//! the process, which drops it as the sender does (RMM15-12, DS13-24).
+//! program are assigned to the cores in the order in which they first run; the stream says which thread runs. Changes
+//! by the operating system reach the other cores by shootdown: an interrupt to each core that may hold translations of
+//! the process, which drops them as the sender does (RMM15-12, DS13-24).
 //!
-//! The stream has one reference after the other, so a shootdown is over before the next. What can happen while its
-//! messages are under way is in [`crate::shootdown`].
+//! The stream has one reference after the other, so a shootdown ends before the next. [`crate::shootdown`] models the
+//! time while its messages are under way.
 
 use super::walk::by_caches;
 use crate::tlb::contract::{Answer, Capabilities, EntryView, Lookup, OnDemotion, OnSegment, OnSwitch, OnThread, Tlb};
@@ -24,7 +24,8 @@ pub const CORES: Key = Key {
     name: "cores",
     default: "1",
     allowed: Allowed::Int { min: 1, max: 64 },
-    about: "cores with TLBs of their own, to which the threads of the program are dealt out; mappings change by shootdown",
+    about: "cores with TLBs of their own, to which the threads of the program are dealt out; mappings change by \
+            shootdown",
 };
 /// Assumed: as much as a trap that changes a mapping, on the core that sends and waits and on the one that is
 /// interrupted together.
@@ -73,20 +74,20 @@ struct Cores {
     cores: Vec<Core>,
     /// The core that runs.
     now: usize,
-    /// Where each thread runs. `None` is the thread of a process that no event has named yet.
+    /// The core of each thread. `None` is the thread of a process that no event has named yet.
     threads: HashMap<(Asid, Option<u32>), usize, FixedState>,
     /// Threads that got a core so far.
     dealt: usize,
     /// The thread that runs, or ran last, in each process.
     current: HashMap<Asid, u32, FixedState>,
-    /// Cores that may hold something of a process, as bits: those that ran it. Without process ids, until they run
+    /// Cores that may hold entries of a process, as bits: those that ran it. Without process ids, until they run
     /// another.
     may_hold: HashMap<Asid, u64, FixedState>,
     process_ids: bool,
     shootdown: ShootdownCounts,
     /// Reports of cores that do not run. A process that continues on such a core starts with an empty filter.
     ignored_report: Unfiltered,
-    /// Counts of all cores, until one of them works again.
+    /// Counts of all cores, cached until one of them changes.
     sum: OnceCell<TlbCounts>,
 }
 
@@ -120,7 +121,7 @@ impl Cores {
         *self.may_hold.entry(asid).or_default() |= 1 << core;
     }
 
-    /// Something changed for a process: here, and by interrupt on the other cores that may know it.
+    /// A change for a process: applied here, and by interrupt on the other cores that may hold its entries.
     fn shoot(
         &mut self,
         asid: Asid,
@@ -145,7 +146,7 @@ impl Cores {
     }
 }
 
-/// Translations and ranges that were taken out of a TLB.
+/// Number of translations and ranges dropped from a TLB.
 fn dropped(tlb: &dyn Tlb) -> u64 {
     tlb.counts().invalidations + tlb.counts().range.invalidations
 }
@@ -163,8 +164,8 @@ impl Tlb for Cores {
         self.shoot(asid, unfiltered, |tlb, unfiltered| tlb.invalidate(asid, pages, unfiltered));
     }
 
-    /// Nobody is interrupted: no core runs the process any more, and its id is not used again before all have dropped
-    /// what they hold of it.
+    /// No core is interrupted: none runs the process any more, and its id is not reused before all have dropped its
+    /// entries.
     fn invalidate_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
         self.sum.take();
         for (i, core) in self.cores.iter_mut().enumerate() {

@@ -1,9 +1,9 @@
 //! The second dimension of a virtual machine: the program's own page table or segment leads to guest physical memory,
 //! and a host translates that to system memory (DS13-40 to DS13-42, F-1).
 //!
-//! TLBs hold what both say together, so that a hit is as fast as ever. The host has its guest in one piece, and system
-//! frames are numbered as the guest numbers its own; what tables of the host say about it, and what that costs, is
-//! here.
+//! TLBs hold the composed translation, so that a hit is as fast as without a host. The host keeps its guest in
+//! contiguous memory, and system frames have the numbers of the guest's frames; the host's tables over it, and the cost
+//! of reading them, are modelled here.
 
 use super::cores::CORES;
 use super::nodes::{Entry, Nodes, Pointer, RADIX};
@@ -23,14 +23,17 @@ pub const GUEST: Key = Key {
     name: "guest",
     default: "none",
     allowed: Allowed::OneOf(&["none", "walk", "segment", "composed"]),
-    about: "the program is in a virtual machine, where its system translates to guest physical memory by walk: page table; segment: registers, page table outside; composed: as segment, by registers that the hypervisor made to lead to system memory; none: no virtual machine",
+    about: "the program is in a virtual machine, where its system translates to guest physical memory by walk: page \
+            table; segment: registers, page table outside; composed: as segment, by registers that the hypervisor made \
+            to lead to system memory; none: no virtual machine",
 };
 /// The second.
 pub const HOST: Key = Key {
     name: "host",
     default: "walk",
     allowed: Allowed::OneOf(&["walk", "segment"]),
-    about: "what translates guest physical to system memory: walk: a page table of the host; segment: registers over all memory of the guest",
+    about: "what translates guest physical to system memory: walk: a page table of the host; segment: registers over \
+            all memory of the guest",
 };
 /// Leaves of the second.
 pub const HOST_PAGE: Key = Key {
@@ -46,12 +49,13 @@ pub const HOST_LEVELS: Key = Key {
     allowed: Allowed::Int { min: 4, max: 5 },
     about: "levels of the host's page table",
 };
-/// What processors do.
+/// As in processors.
 pub const HOST_FRACTURE: Key = Key {
     name: "host_fracture",
     default: "true",
     allowed: Allowed::Flag,
-    about: "TLB entries are no larger than host_page; false: as large as the guest's pages, as if it were known that host pages lie in a row",
+    about: "TLB entries are no larger than host_page; false: as large as the guest's pages, as if it were known that \
+            host pages lie in a row",
 };
 /// Bhargava et al., ASPLOS 2008.
 pub const NESTED_TLB: Key = Key {
@@ -64,20 +68,21 @@ pub const NESTED_TLB: Key = Key {
 /// All of them.
 pub(in crate::tlb) const KEYS: [&Key; 6] = [&GUEST, &HOST, &HOST_PAGE, &HOST_LEVELS, &HOST_FRACTURE, &NESTED_TLB];
 
-/// What the entries of a design are for, as far as a host minds.
+/// The reach of a design's entries, as it matters with a host.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::tlb) enum Entries {
     /// One page each.
     Pages,
-    /// One page each, with segment registers beside them; `served`: pages inside the segment are left to the registers.
+    /// One page each, with segment registers beside them; `served`: the registers translate the pages inside the
+    /// segment.
     Segment { served: bool },
-    /// Several pages that lie in a row or in a group, known from the guest's page table alone.
+    /// Several pages in consecutive frames or in a group, derived from the guest's page table alone.
     Runs,
-    /// Ranges, known from the guest's range table.
+    /// Ranges, from the guest's range table.
     Ranges,
 }
 
-/// Refuses what cannot be.
+/// Refuses impossible combinations.
 pub(in crate::tlb) fn check(params: &Params, kind: &str, entries: Entries) -> Result<(), String> {
     let (guest, host) = (params.text(GUEST.name), params.text(HOST.name));
     let refuse = |what: &str, with: &str, why: &str| Err(format!("{what} is not allowed with {with}: {why}"));
@@ -100,7 +105,8 @@ pub(in crate::tlb) fn check(params: &Params, kind: &str, entries: Entries) -> Re
             );
         }
         ("walk", Entries::Segment { served: true }) => {
-            let why = "what lies inside the segment is not walked for; guest must be none, segment or composed, or segment_served_by must be pages";
+            let why = "what lies inside the segment is not walked for; guest must be none, segment or composed, or \
+                       segment_served_by must be pages";
             return refuse(&of_guest, "segment_served_by = registers", why);
         }
         ("segment" | "composed", Entries::Segment { served: false }) => {
@@ -128,13 +134,14 @@ pub(in crate::tlb) fn check(params: &Params, kind: &str, entries: Entries) -> Re
         Entries::Runs if walks && fracture => refuse(
             "host_fracture = true",
             &format!("{kind} and {of_host}"),
-            "its entries reach beyond one page of the guest, and of the host perhaps; host_fracture must be false, or host must be segment",
+            "its entries reach beyond one page of the guest, and of the host perhaps; host_fracture must be false, or \
+             host must be segment",
         ),
         _ => Ok(()),
     }
 }
 
-/// A page table of the host, and what caches its translations. Its own upper levels are cached nowhere.
+/// A page table of the host, and the cache of its translations. Its upper levels are not cached.
 pub(in crate::tlb) struct Host {
     /// Level of its leaves.
     leaf: u8,
@@ -149,7 +156,7 @@ pub(in crate::tlb) struct Host {
 }
 
 impl Host {
-    /// The first frame of the guest's tables: above all memory of programs, and in reach of four levels.
+    /// The first frame of the guest's tables: above all memory of programs, and within the reach of four levels.
     pub const GUEST_TABLES: u64 = 1 << 35;
     /// The first frame of the host's.
     const TABLES: u64 = 1 << 40;
@@ -175,8 +182,8 @@ impl Host {
         }))
     }
 
-    /// All memory that the guest can have, in one piece: what a host's segment leads to, and what guests' segments are
-    /// checked against.
+    /// All memory that the guest can have, in one piece: the target of a host's segment, against which guests' segments
+    /// are checked.
     pub fn memory(params: &Params) -> Segment {
         Segment { base: Vpn(0), limit: Vpn(1 << (u64::from(RADIX) * params.int(HOST_LEVELS.name))), pfn: Pfn(0) }
     }

@@ -12,7 +12,8 @@ pub const L1D: Key = Key {
     name: "l1d",
     default: "4K:64/4+2M:32/4+1G:4",
     allowed: Allowed::Texts,
-    about: "first-level data TLB: arrays as SIZE:ENTRIES/WAYS, sizes in one array joined by |, no /WAYS: fully associative",
+    about: "first-level data TLB: arrays as SIZE:ENTRIES/WAYS, sizes in one array joined by |, no /WAYS: fully \
+            associative",
 };
 /// First level, fetch side.
 pub const L1I: Key = Key {
@@ -35,7 +36,7 @@ pub const L2I: Key = Key {
     allowed: Allowed::Texts,
     about: "second-level TLB for fetches: shared (l2 answers them too), none, or one of its own, as l1d",
 };
-/// What a second level does with large pages.
+/// How a second level holds large pages.
 pub const L2_FRACTURE: Key = Key {
     name: "l2_fracture",
     default: "false",
@@ -47,7 +48,8 @@ pub const COALESCE: Key = Key {
     name: "coalesce",
     default: "4K",
     allowed: Allowed::PageSize { min: 1 << 12, max: 1 << 15 },
-    about: "aligned groups of so many bytes get one entry where the page table entries agree; arrays need that size; 4K: off",
+    about: "aligned groups of this size get one entry where the page table entries agree; arrays need that size; \
+            4K: off",
 };
 /// Victims in all arrays. Used bits would need to know which side used an entry.
 pub const HIERARCHY_REPLACEMENT: Key =

@@ -10,7 +10,7 @@ use farreach_types::counts::TlbCounts;
 use farreach_types::params::Params;
 use farreach_types::translation::{Attr, Translation};
 
-/// How a level is written, for messages.
+/// The notation of a level, for messages.
 const FORM: &str =
     "arrays such as 4K:64/4+2M:32/4+1G:4 (sizes that share an array joined by |, entries, /ways if in sets)";
 const MAX_ENTRIES: u64 = 65536;
@@ -30,7 +30,7 @@ impl Leaf {
     pub fn around(page: Translation, order: u8) -> Leaf {
         Leaf { order, pfn: page.pfn.align_down(order.into()), attr: page.attr }
     }
-    /// What it says of a page in it.
+    /// The translation of a page in it.
     #[inline]
     pub fn translate(&self, vpn: Vpn) -> Translation {
         Translation { pfn: Pfn(self.pfn.0 | vpn.offset_in(self.order.into())), attr: self.attr }
@@ -56,7 +56,7 @@ pub(in crate::tlb) struct Level {
     sizes: Vec<(u8, usize)>,
 }
 
-/// An array as it is written: orders, geometry.
+/// A parsed array: orders, geometry.
 type Written = (Vec<u8>, Geometry);
 
 fn read(item: &str) -> Result<Written, String> {
@@ -96,7 +96,7 @@ fn written(params: &Params, key: &str) -> Result<Vec<Written>, String> {
     }
 }
 
-/// Bytes that the level a key describes maps at best.
+/// Reach in bytes of the level that a key describes.
 pub(in crate::tlb) fn reach(params: &Params, key: &str) -> u64 {
     let array = |(orders, geometry): &Written| (geometry.entries() as u64) << (12 + orders.iter().max().unwrap_or(&0));
     written(params, key).map_or(0, |arrays| arrays.iter().map(array).sum())
@@ -115,7 +115,7 @@ impl Level {
         Ok((!arrays.is_empty()).then_some(Level { arrays, sizes }))
     }
 
-    /// As [`Level::new`], for a level that every page must find room in.
+    /// As [`Level::new`], for a level that must have an array for base pages.
     pub fn for_all_pages(params: &Params, key: &str, seed: u64) -> Result<Level, String> {
         match Level::new(params, key, seed)? {
             Some(level) if level.sizes[0].0 == 0 => Ok(level),
@@ -153,7 +153,7 @@ impl Level {
         Leaf { order: self.arrays[array].tag(slot).order(), pfn: mapping.pfn, attr: mapping.attr }
     }
 
-    /// What it says of a page, changing nothing.
+    /// The translation of a page, changing nothing.
     pub fn probe(&self, asid: Asid, vpn: Vpn) -> Option<Translation> {
         self.find(asid, vpn).map(|at| self.leaf(at).translate(vpn))
     }
@@ -168,7 +168,7 @@ impl Level {
     }
 
     /// Fills the translation of a page that it does not have, as an entry of `order`, which must be one of its sizes.
-    /// What the entry covers goes (AMB-13). Says whether the access, repeated, would change nothing.
+    /// Drops the entries that it covers (AMB-13). Returns whether the access, repeated, would change nothing.
     pub fn fill(
         &mut self,
         (asid, vpn): (Asid, Vpn),

@@ -1,8 +1,8 @@
-//! The MMU of a current processor: first-level TLBs of its own for fetches and for data, each with arrays by page size,
-//! something behind them that answers what they miss, and a page-table walker (DS13-36, RMM15 Table 5).
+//! The MMU of a current processor: separate first-level TLBs for fetches and data, each with arrays by page size, a
+//! next level that answers their misses, and a page-table walker (DS13-36, RMM15 Table 5).
 //!
-//! What stands behind is a part (`NextLevel`); the designs that differ in it (`range`, `clustered`, `coalesced`) share
-//! the rest. A lookup that the first level answers concerns nobody else. What the second answers, or the walk finds, is
+//! The next level is a part (`NextLevel`); the designs that differ in it (`range`, `clustered`, `coalesced`) share the
+//! rest. A lookup that the first level answers goes no further. A translation from the next level, or from the walk, is
 //! filled into the first.
 
 pub mod cores;
@@ -31,7 +31,7 @@ use nodes::Entry;
 use walk::by_caches;
 use walker::{Walker, coalesced};
 
-/// What answers misses of the first level. It does not take part in filtering: it sees only such misses.
+/// The level that answers misses of the first. It does not take part in filtering: it sees only such misses.
 pub(in crate::tlb) trait NextLevel: Send {
     /// Answers in front of the first level, which is then left alone (F-6).
     fn before(&mut self, _at: Lookup, _counts: &mut TlbCounts) -> Option<Translation> {
@@ -41,17 +41,17 @@ pub(in crate::tlb) trait NextLevel: Send {
     fn is_first(&self) -> bool {
         false
     }
-    /// Answers behind it: what it says of the page and the order of the entry that the first level gets.
+    /// Answers a miss of the first level: the translation, and the order of the entry that the first level gets.
     fn lookup(&mut self, at: Lookup, pte: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)>;
     /// A walk found the page in a mapping of `2^order` pages, or pages that can be taken for one.
     fn fill(&mut self, at: Lookup, page: Translation, order: u8, table: &dyn PageTableView, counts: &mut TlbCounts);
     /// Whether this level serves lookups of this side, so that its evictions count.
     fn takes(&self, kind: Kind) -> bool;
-    /// This function and the next two return how many translations went.
+    /// This function and the next two return how many translations were dropped.
     fn drop_pages(&mut self, asid: Asid, pages: VpnRange, demoted: bool, counts: &mut TlbCounts) -> u64;
     fn drop_space(&mut self, asid: Asid, counts: &mut TlbCounts) -> u64;
     fn switch(&mut self, to: Asid, counts: &mut TlbCounts) -> u64;
-    /// What it would answer, whatever stands before it.
+    /// The translation it would give, without regard to the first level.
     fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation>;
     /// Passes on the table entries that its walkers read since the last call.
     fn reads(&mut self, _each: &mut dyn FnMut(Entry)) {}
@@ -59,7 +59,7 @@ pub(in crate::tlb) trait NextLevel: Send {
     fn views(&self, before: usize, into: &mut Vec<EntryView>);
 }
 
-/// What translates in the first dimension: the only one, unless in a virtual machine.
+/// Translation in the first dimension, the only one outside virtual machines.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::tlb) enum Guest {
     /// The page table.
@@ -73,7 +73,7 @@ fn side(kind: Kind) -> usize {
     usize::from(kind == Kind::Fetch)
 }
 
-/// First levels, what stands behind them, and the walker.
+/// First levels, next level, and walker.
 pub(in crate::tlb) struct Hierarchy<B> {
     /// Data, fetch.
     l1: [Level; 2],
@@ -90,7 +90,7 @@ pub(in crate::tlb) struct Hierarchy<B> {
 
 impl<B: NextLevel> Hierarchy<B> {
     /// From the keys of [`DESIGN`] but for the second level. The generators of `random` begin with: L1 `seed` + array
-    /// (fetch side + 8), L2 + 16, walker + 32 + level, what else stands behind + 64.
+    /// (fetch side + 8), L2 + 16, walker + 32 + level, other next levels + 64.
     pub fn new(params: &Params, next_level: B) -> Result<Hierarchy<B>, String> {
         if params.page_shift() != BASE_SHIFT {
             let size = Bytes(params.int(PAGE_SIZE.name));
@@ -139,7 +139,8 @@ impl<B: NextLevel> Hierarchy<B> {
         (Outcome::TagMiss, order)
     }
 
-    /// One lookup; see [`Tlb::access`]. `by`: what says where the page is, or where the guest has it, if no TLB does.
+    /// One lookup; see [`Tlb::access`]. `by`: translates the page, in a virtual machine to guest physical memory, if no
+    /// TLB does.
     pub fn answer(
         &mut self,
         at: Lookup,
@@ -197,7 +198,7 @@ impl<B: NextLevel> Tlb for Hierarchy<B> {
         first.or(next_level)
     }
 
-    /// First levels, data before fetch side, then what stands behind; slots go on.
+    /// First levels, data before fetch side, then the next level; slots are numbered on.
     fn entries(&self) -> Vec<EntryView> {
         let (mut views, mut before) = (Vec::new(), 0);
         for level in &self.l1 {
@@ -241,7 +242,7 @@ impl<B: NextLevel> OnSwitch for Hierarchy<B> {
     }
 }
 
-/// Counts a lookup that only something behind the first level answered.
+/// Counts a lookup that the next level answered.
 pub(in crate::tlb) fn count_second_level_hit(counts: &mut TlbCounts, kind: Kind) {
     match kind {
         Kind::Fetch => counts.second_level_fetch_hits += 1,

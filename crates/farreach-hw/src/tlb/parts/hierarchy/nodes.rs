@@ -1,4 +1,4 @@
-//! Where page tables and range tables lie in memory.
+//! Addresses of page tables and range tables in memory.
 
 use crate::tlb::parts::store::Contents;
 use farreach_types::addr::{Asid, BASE_SHIFT, Vpn};
@@ -26,7 +26,7 @@ pub(in crate::tlb) struct Entry {
     /// Level of a page table, 0 for the leaves of 4 KB pages, or [`NodeRead::RANGES`](crate::tlb::NodeRead::RANGES).
     pub level: u8,
     /// Byte of the first of eight bytes, as if all entries of the level (all nodes of the range table) lay in one
-    /// array. Each 4 KB of it are one node of the page table, wherever that lies.
+    /// array. Each 4 KB of it are one node of the page table, at any address.
     pub offset: u64,
 }
 
@@ -37,8 +37,8 @@ impl Entry {
     }
 }
 
-/// Frames of tables, one for each node of a page table and for each 32 nodes of a range table (RMM15-7). A node gets
-/// the next frame when a walker first reads it, or one that an ended address space left.
+/// Frames of tables, one for each node of a page table and for each 32 nodes of a range table (RMM15-7). A node gets a
+/// frame when a walker first reads it: one of an ended address space, or the next.
 pub(in crate::tlb) struct Nodes {
     frames: HashMap<(Asid, u8, u64), u64, FixedState>,
     free: Vec<u64>,
@@ -64,7 +64,7 @@ impl Nodes {
         frame << BASE_SHIFT | entry.offset & ((1 << BASE_SHIFT) - 1)
     }
 
-    /// The tables of an address space are gone. Their frames are used again, the lowest first.
+    /// The tables of an address space are freed. Their frames are reused, the lowest first.
     pub fn gone(&mut self, asid: Asid) {
         let free = &mut self.free;
         self.frames.retain(|&(of, ..), frame| {

@@ -11,7 +11,7 @@ use farreach_types::event::Kind;
 use farreach_types::params::Params;
 use farreach_types::translation::{PageTableView, Pte, Translation};
 
-/// Who answers fetches behind the first level.
+/// The level that answers fetches behind the first.
 enum FetchSide {
     Shared,
     Own(Option<Level>),

@@ -1,4 +1,4 @@
-//! The keys of a page walk, and what follows from them.
+//! The keys of a page walk, and values derived from them.
 
 use super::nodes::RADIX;
 use farreach_types::params::{Allowed, Key, Params};
@@ -34,10 +34,11 @@ pub const WALK_COST: Key = Key {
     name: "walk_cost",
     default: "fixed",
     allowed: Allowed::OneOf(&["fixed", "caches"]),
-    about: "what the node of a walk costs: fixed: walk_reference_cycles; caches: as long as the caches take, which then see every reference (slow)",
+    about: "what the node of a walk costs: fixed: walk_reference_cycles; caches: as long as the caches take, which \
+            then see every reference (slow)",
 };
 
-/// Whether a machine asks for [`WALK_COST`] by caches.
+/// Whether a machine has [`WALK_COST`] `caches`.
 pub fn by_caches(params: &Params) -> bool {
     params.has(WALK_COST.name) && params.text(WALK_COST.name) == "caches"
 }

@@ -58,8 +58,8 @@ impl Walker {
         Tag::of(asid, vpn, RADIX * level)
     }
 
-    /// Walks for a page (DS13-36). The deepest cached entry on the way is used; what is read below it, but for the
-    /// leaf, is cached, top first. `reads` gets the references.
+    /// Walks for a page (DS13-36). The deepest cached entry on the way is used; entries read below it, except the leaf,
+    /// are cached, top first. `reads` gets the references.
     ///
     /// In a virtual machine the address of each node that is read is translated by the host first, and that of the page
     /// at the end (DS13-42). A cached entry has the system address of the node it leads to, so that this one is read at
@@ -102,8 +102,8 @@ impl Walker {
         ignored_report.clear();
     }
 
-    /// As [`Walker::walk`], where the guest's own registers have said the guest physical address: the host's dimension
-    /// is left (DS13-41).
+    /// As [`Walker::walk`], where the guest's registers gave the guest physical address: only the host's dimension is
+    /// walked (DS13-41).
     pub fn walk_host(&mut self, pte: Pte, counts: &mut TlbCounts, reads: Option<&mut Vec<NodeRead>>) {
         counts.walk.walks += 1;
         if let Some(host) = &mut self.host {
@@ -116,13 +116,13 @@ impl Walker {
         self.host.as_ref().and_then(Host::largest_entry)
     }
 
-    /// What the walker of another table reads.
+    /// Reads of the walker of another table.
     pub fn read(&mut self, entry: Entry) -> NodeRead {
         let nodes = self.nodes.as_mut().expect("caches want to know where tables are");
         NodeRead { level: entry.level, address: nodes.address(entry) }
     }
 
-    /// A mapping of this address space changed: all cached entries of it go, as with INVLPG.
+    /// A mapping of this address space changed: all its cached entries are dropped, as with INVLPG.
     pub fn forget(&mut self, asid: Asid) {
         self.caches.iter_mut().flatten().for_each(|cache| _ = cache.drop_space(asid, &mut self.ignored_report));
         self.ignored_report.clear();

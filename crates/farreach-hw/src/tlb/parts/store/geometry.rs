@@ -2,18 +2,19 @@
 
 use farreach_types::params::Params;
 
-/// From a page to its set. What is called page here is the group of pages that a tag covers.
+/// The function from a page to its set. A page here is the group of pages that a tag covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::tlb) enum SetFunction {
     /// The lowest bits of the page number, as many as sets need.
     LowBits,
-    /// The XOR of all pieces of so many bits, from the lowest on. Pages at any stride of a power of two spread.
+    /// The XOR of all pieces of the page number, each as long as a set number. Pages at any stride of a power of two
+    /// spread.
     Folded,
-    /// Another set in each way (Seznec, ISCA 1993): pages that meet in one way mostly part in the others. In way 0 it
-    /// is the lowest piece XOR the fold of all other pieces, so as [`SetFunction::Folded`]. In each further way the
-    /// fold is replaced by its image: shifted to the right by one bit, and the highest bit becomes the XOR of what were
-    /// highest and lowest. A single bit is its own image, so with two sets all ways are alike. Images repeat: with four
-    /// sets, every third way is alike.
+    /// Another set in each way (Seznec, ISCA 1993): pages that share a set in one way mostly do not in the others. In
+    /// way 0 it is the lowest piece XOR the fold of all other pieces, so as [`SetFunction::Folded`]. In each further
+    /// way the fold is replaced by its image: shifted to the right by one bit, and the highest bit becomes the XOR of
+    /// what were highest and lowest. A single bit is its own image, so with two sets all ways are alike. Images repeat:
+    /// with four sets, every third way is alike.
     Skewed,
 }
 
@@ -24,7 +25,7 @@ pub(in crate::tlb) struct Geometry {
     pub sets: usize,
     /// Entries per set.
     pub ways: usize,
-    /// Which set.
+    /// The set function.
     pub function: SetFunction,
 }
 

@@ -1,4 +1,4 @@
-//! What leaves a store because a mapping changed.
+//! Invalidation: entries that leave a store because a mapping changed.
 
 use super::tag_index::{NONE, Node, Tag};
 use super::{Contents, Entry, Store, ones};
@@ -39,8 +39,8 @@ impl<C: Contents> Store<C> {
         dropped
     }
 
-    /// Mappings in the range changed: drops what entries of this order know of them (T94-18). Returns how many
-    /// translations went: subblocks, or entries without.
+    /// Mappings in the range changed: drops the translations that entries of this order have of them (T94-18). Returns
+    /// how many were dropped: subblocks, or entries without.
     pub fn invalidate(&mut self, asid: Asid, range: VpnRange, order: u8, unfiltered: &mut Unfiltered) -> u64 {
         let mut found = self.overlapping(asid, range, order);
         let mut gone = 0;
@@ -58,7 +58,7 @@ impl<C: Contents> Store<C> {
             }
             let mask = contents.falling(mask);
             gone += u64::from(mask.count_ones());
-            // The lookups of the pages that go would be lost with them.
+            // The times of lookups of the dropped pages would be lost.
             if let Some(since) = self.replacement.counts_lookups_since(slot) {
                 *used |= unfiltered
                     .lookups_since(since)
@@ -76,12 +76,14 @@ impl<C: Contents> Store<C> {
         gone
     }
 
-    /// The process is gone, and its entries with it. Returns how many translations went: subblocks, or entries without.
+    /// The process has ended: drops its entries. Returns how many translations were dropped: subblocks, or entries
+    /// without.
     pub fn drop_space(&mut self, of: Asid, unfiltered: &mut Unfiltered) -> u64 {
         self.drop_where(|asid| asid == of, unfiltered)
     }
 
-    /// Another process runs. Without process ids what its predecessor left goes; returns how many translations did.
+    /// Another process runs. Without process ids the entries of its predecessor are dropped; returns how many
+    /// translations.
     pub fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) -> u64 {
         if self.process_ids { 0 } else { self.drop_where(|asid| asid != to, unfiltered) }
     }

@@ -1,5 +1,5 @@
-//! The array of a TLB: tags, validity and replacement together, with the entry contents of one design. Designs are
-//! composed of it; it knows nothing of pages joining an entry.
+//! The array of a TLB: tags, validity and replacement together, with the entry contents of one design. Joining of pages
+//! to an entry is left to the designs.
 
 pub(in crate::tlb) mod geometry;
 mod invalidation;
@@ -19,15 +19,15 @@ use geometry::{Geometry, SetFunction};
 use replacement::{Replacement, Slot};
 use tag_index::{NONE, Node, Tag, TagIndex};
 
-/// Largest order whose pages are reported one by one when an entry goes; beyond, reporting all pages is cheaper.
+/// Largest order whose pages are reported one by one when an entry is dropped; beyond, reporting all pages is cheaper.
 const MAX_LISTED_ORDER: u8 = 9;
 
-/// What an entry holds, besides its tag.
+/// The contents of an entry, besides its tag.
 pub(in crate::tlb) trait Contents: Copy + Default + Send {
     /// Valid base pages as offsets from the tag's first page; `None`: the entry translates all that its tag covers, as
     /// one.
     fn subblocks(&self) -> Option<u64>;
-    /// Which subblocks go when `mask`, some of the valid ones, must go.
+    /// The subblocks to drop when `mask`, some of the valid ones, must be dropped.
     fn falling(&self, mask: u64) -> u64 {
         mask
     }
@@ -39,9 +39,9 @@ pub(in crate::tlb) trait Contents: Copy + Default + Send {
 #[derive(Clone, Copy, Default)]
 struct Entry<C> {
     contents: C,
-    /// The parts of the tag's pages ([`Tag::part`]) that the filter may hold: those accessed here since the entry came
-    /// or was last reported. No other page of the entry was ever filtered. So only these need be reported when the
-    /// entry goes, and only these can have lookups that the entry did not see.
+    /// The parts of the tag's pages ([`Tag::part`]) that the filter may hold: those accessed here since the entry was
+    /// filled or last reported. No other page of the entry was ever filtered. So only these need be reported when the
+    /// entry is dropped, and only these can have lookups that the entry did not see.
     filtered_parts: u64,
     /// The used bit (T94-14). Other policies do not look at it.
     used: bool,
@@ -69,7 +69,7 @@ pub(in crate::tlb) struct Store<C> {
     geometry: Geometry,
     /// Valid entries by order.
     live: [u32; 64],
-    /// Some entry had parts of more than one page.
+    /// Whether an entry had parts of more than one page.
     has_large_parts: bool,
     process_ids: bool,
     /// Used bits may be cleared without reporting the pages. Beginning or joining an entry sets its used bit, so a
@@ -97,7 +97,7 @@ impl<C: Contents> Store<C> {
         }
     }
 
-    /// Pages can come into an entry without being accessed.
+    /// Whether pages can enter an entry without being accessed.
     pub fn preloads(&mut self) {
         self.checks_lookups_late = false;
     }
@@ -211,8 +211,7 @@ impl<C: Contents> Store<C> {
         self.index.insert(slot, tag, Entry { contents, filtered_parts: 0, used: false });
     }
 
-    /// Chooses the slot for a new entry and evicts its old entry. If that would be `keep`, nothing goes: the set is
-    /// full.
+    /// Chooses the slot for a new entry and evicts its old entry. If that would be `keep`, nothing is evicted.
     #[inline(always)]
     pub fn make_room(&mut self, tag: Tag, keep: u32, counts: &mut TlbCounts, unfiltered: &mut Unfiltered) -> u32 {
         let slot = if self.geometry.function == SetFunction::Skewed {

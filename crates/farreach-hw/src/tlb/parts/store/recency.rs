@@ -61,7 +61,7 @@ impl Recency {
         Some(front)
     }
 
-    /// Takes a slot out of its list.
+    /// Removes a slot from its list.
     #[inline]
     pub fn remove(&mut self, set: usize, slot: u32) {
         let Link { newer, older } = self.links[slot as usize];
@@ -76,7 +76,7 @@ impl Recency {
     }
 }
 
-/// When each slot was used or filled, for victims among any slots.
+/// Times at which slots were used or filled, for victims among any slots.
 pub(in crate::tlb) struct Stamps {
     of: Box<[u64]>,
     now: u64,
@@ -90,7 +90,7 @@ impl Stamps {
         Stamps { of: vec![0; slots].into(), now: 0, by_use, newest: NONE }
     }
 
-    /// A number that is the larger the later it was.
+    /// A number that grows with time.
     pub fn of(&self, slot: u32) -> u64 {
         self.of[slot as usize]
     }
@@ -103,13 +103,13 @@ impl Stamps {
         (self.by_use && former != NONE && former != slot).then_some(former)
     }
 
-    /// A slot was used. Returns the slot that is the newest no more, if uses count: using it once more has an effect
+    /// A slot was used. Returns the slot that is no longer the newest, if uses count: using it once more has an effect
     /// again.
     pub fn touched(&mut self, slot: u32) -> Option<u32> {
         if self.by_use { self.entered(slot) } else { None }
     }
 
-    /// A slot has no entry any more.
+    /// A slot became empty.
     pub fn dropped(&mut self, slot: u32) {
         if self.newest == slot {
             self.newest = NONE;

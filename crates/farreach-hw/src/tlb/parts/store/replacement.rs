@@ -1,4 +1,4 @@
-//! Which entry goes when room is needed. Invalid entries go first, lowest index first, under every policy (T94-14,
+//! The choice of the entry to evict. Invalid entries are used first, lowest index first, under every policy (T94-14,
 //! AMB-5, AMB-6).
 
 use super::geometry::{Geometry, SetFunction};
@@ -14,7 +14,7 @@ use std::ops::Range;
 /// A time later than all lookups.
 const NEVER: u32 = u32::MAX;
 
-/// What the choice of a victim needs to know of a slot.
+/// The state of a slot that the choice of a victim needs.
 pub(in crate::tlb) trait Slot {
     fn is_valid(&self) -> bool;
     /// The used bit. Policies that have none never ask.
@@ -52,7 +52,7 @@ struct Set {
 }
 
 impl Set {
-    /// The first invalid slot, as there is one.
+    /// The first invalid slot, which must exist.
     #[inline(never)]
     fn vacant<S: Slot>(&mut self, slots: &[S]) -> u32 {
         let vacant = (self.vacant_from..).zip(&slots[self.vacant_from as usize..]).find(|(_, slot)| !slot.is_valid());
@@ -61,7 +61,7 @@ impl Set {
     }
 }
 
-/// Which slots make a set.
+/// The slots of a set.
 struct Layout {
     one_set: bool,
     ways: u32,
@@ -86,7 +86,7 @@ impl Layout {
     }
 }
 
-/// The policy and what it knows of the slots, besides their used bits.
+/// The policy and its state of the slots, besides their used bits.
 pub(in crate::tlb) struct Replacement {
     layout: Layout,
     sets: Box<[Set]>,
@@ -105,7 +105,7 @@ impl Replacement {
     }
 
     fn with(geometry: Geometry, policy: Policy) -> Replacement {
-        // Of skewed sets, any two may share slots: what is known of sets is known of all slots together.
+        // Skewed sets may share slots, so the state of sets is kept for all slots together.
         let Geometry { sets, ways, .. } = match geometry.function {
             SetFunction::Skewed => Geometry::one_set(geometry.entries()),
             _ => geometry,
@@ -141,15 +141,14 @@ impl Replacement {
         matches!(self.policy, Policy::UsedBit { .. })
     }
 
-    /// AMB-3: whether repeating the access that missed on its entry makes further repetitions change nothing.
+    /// AMB-3: whether further repetitions change nothing, after the access that missed was repeated on its entry.
     #[inline(always)]
     pub fn replay_is_final(&self) -> bool {
         !matches!(self.policy, Policy::UsedBit { fill_sets_used: false })
     }
 
-    /// Chooses the slot of this set to fill. If it is valid, the caller takes out what is in it. `None`: there are used
-    /// bits, and all are set; the caller clears them, says so ([`Replacement::used_bits_cleared`]) and takes the first
-    /// slot.
+    /// Chooses the slot of this set to fill. If it is valid, the caller removes its entry. `None`: there are used bits,
+    /// and all are set; the caller clears them, calls [`Replacement::used_bits_cleared`] and takes the first slot.
     #[inline(always)]
     pub fn victim<S: Slot>(&mut self, set: usize, slots: &mut [S], unfiltered: &Unfiltered) -> Option<u32> {
         let of = &mut self.sets[set];
@@ -284,7 +283,7 @@ mod tests {
             &mut self.1
         }
         fn used_since(&self, _: &LookupsSince) -> bool {
-            unreachable!("nobody keeps lookups")
+            unreachable!("no lookup times are kept")
         }
     }
 
@@ -319,7 +318,7 @@ mod tests {
                 for slot in range.clone().rev() {
                     slots[slot as usize] = (false, true);
                     replacement.dropped(slot);
-                    assert_eq!(replacement.victim(set, &mut slots, &unfiltered), Some(slot), "whatever is unused");
+                    assert_eq!(replacement.victim(set, &mut slots, &unfiltered), Some(slot), "the first unused one");
                 }
                 replacement.entered(range.start, false);
                 slots[range.start as usize] = (true, false);

@@ -1,4 +1,4 @@
-//! Entries in slots, and from a tag to those that carry it, in constant time however many there are.
+//! Entries in slots, and an index from a tag to the entries that carry it, in constant time for any number of entries.
 
 use farreach_types::addr::{Asid, Vpn};
 
@@ -8,7 +8,7 @@ pub(in crate::tlb) const NONE: u32 = u32::MAX;
 /// log2 of the parts into which the pages under a tag are divided, at most: one per bit of a word.
 pub(in crate::tlb) const PARTS: u32 = 6;
 
-/// The tag of an entry: process, size of what it covers, and which aligned group of that size.
+/// The tag of an entry: process, size of the group it covers, and number of the group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::tlb) struct Tag {
     group: u64,
@@ -53,14 +53,14 @@ impl Tag {
     }
 }
 
-/// One slot. What is looked at together lies together.
+/// One slot. Fields that are read together are adjacent.
 #[derive(Clone, Copy)]
 pub(in crate::tlb) struct Node<E> {
     pub tag: Tag,
     pub entry: E,
     /// The next slot of the chain, or [`NONE`].
     next: u32,
-    /// Which chain; [`NONE`]: the slot is in none, and has no tag.
+    /// Its chain; [`NONE`]: the slot is in no chain, and has no tag.
     bucket: u32,
 }
 
@@ -81,14 +81,14 @@ pub(in crate::tlb) struct TagIndex<E> {
 
 impl<E: Copy + Default> TagIndex<E> {
     pub fn new(slots: usize) -> TagIndex<E> {
-        // With so many buckets a chain is rarely longer than one slot, and whether it is can be foreseen. A large index
-        // had better be in the cache.
+        // With this number of buckets a chain is rarely longer than one slot, which branch prediction handles well. A
+        // large index would be worse for the cache.
         let buckets = (slots * if slots <= 1024 { 8 } else { 2 }).next_power_of_two();
-        let nobody = Node { tag: Tag { group: 0, meta: 0 }, entry: E::default(), next: NONE, bucket: NONE };
+        let empty = Node { tag: Tag { group: 0, meta: 0 }, entry: E::default(), next: NONE, bucket: NONE };
         TagIndex {
             heads: vec![NONE; buckets].into(),
             shift: 64 - buckets.trailing_zeros(),
-            nodes: vec![nobody; slots].into(),
+            nodes: vec![empty; slots].into(),
         }
     }
 
@@ -147,7 +147,7 @@ impl<E: Copy + Default> TagIndex<E> {
         *head = slot;
     }
 
-    /// Takes out what is in a slot.
+    /// Empties a slot.
     #[inline(always)]
     pub fn remove(&mut self, slot: u32) {
         let node = &mut self.nodes[slot as usize];
@@ -161,7 +161,7 @@ impl<E: Copy + Default> TagIndex<E> {
     }
 }
 
-/// Takes a slot that is not the first out of its chain.
+/// Removes a slot that is not the first from its chain.
 fn unlink<E>(nodes: &mut [Node<E>], first: u32, slot: u32, next: u32) {
     let mut at = first;
     while nodes[at as usize].next != slot {

@@ -1,4 +1,4 @@
-//! What entries remember of their lookups.
+//! The parts of entries that the filter may hold.
 
 mod sets;
 
@@ -8,7 +8,7 @@ use crate::tlb::keys::{FILL_SETS_USED, PROCESS_IDS, REPLACEMENT};
 use farreach_types::addr::{Asid, VpnRange};
 use serde_json::json;
 
-/// All that its tag covers, as one.
+/// All pages of its tag, as one.
 #[derive(Clone, Copy, Default)]
 struct Whole;
 impl Contents for Whole {
@@ -23,7 +23,7 @@ fn store(entries: usize, replacement: &str) -> Store<Whole> {
     Store::new(Geometry::one_set(entries), &params, 0)
 }
 
-/// A miss, with what it names.
+/// A miss, with the pages it reports.
 fn miss(store: &mut Store<Whole>, unfiltered: &mut Unfiltered, vpn: u64, order: u8) -> (u32, Vec<(u64, u64)>) {
     let tag = Tag::of(Asid(0), Vpn(vpn), order);
     unfiltered.clear();
@@ -41,7 +41,7 @@ fn an_entry_that_goes_names_the_pages_it_answered() {
     assert_eq!(
         miss(&mut store, &mut unfiltered, 7, 0),
         (0, vec![(1024 + 16, 0xff)]),
-        "pages of a large entry are told apart by eights"
+        "pages of a large entry are reported in groups of eight"
     );
     assert_eq!(miss(&mut store, &mut unfiltered, 8, 0), (0, vec![(7, 1)]));
     unfiltered.clear();
@@ -65,7 +65,7 @@ fn an_entry_whose_pages_were_looked_up_was_used() {
     timed.report().clear_for([true, true]);
     miss(&mut store, timed.report(), 16, 4);
     miss(&mut store, timed.report(), 5, 0);
-    // All are used: the bits are cleared, nothing is named but what goes.
+    // All are used: the bits are cleared, and only the evicted entry is reported.
     assert_eq!(miss(&mut store, timed.report(), 6, 0), (0, vec![(16, 1)]));
     let times = timed.times_mut();
     times.replace(LookupTimes::hash(5), 5);

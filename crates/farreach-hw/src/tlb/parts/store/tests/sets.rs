@@ -190,8 +190,8 @@ fn a_store_with_any_function_is_as_the_model_and_as_without_the_filter() {
     }
 }
 
-/// What the functions are for: where low bits have one set for all pages of a stride, a fold spreads them; and of pages
-/// that share a set in one way, few share one in another.
+/// The purpose of the functions: where low bits give one set to all pages of a stride, a fold spreads them; and of
+/// pages that share a set in one way, few share one in another.
 #[test]
 fn strides_spread_and_ways_part() {
     let geometry = |function| Geometry::new(256, 4).unwrap().with(function);

@@ -1,22 +1,22 @@
-//! A physical memory, and which of its frames are handed out.
+//! A physical memory, and which of its frames are allocated.
 
 use super::pinned::{PhysicalMemory, pieces};
 use super::sparse::FrameSet;
 use std::ops::Range;
 
-/// For allocators that know the free frames by what is not handed out.
-pub(super) struct HandedOut {
+/// For allocators that derive the free frames from the allocated ones.
+pub(super) struct AllocatedFrames {
     memory: PhysicalMemory,
     busy: FrameSet,
 }
 
-impl HandedOut {
-    /// Nothing is handed out.
-    pub fn new(memory: PhysicalMemory) -> HandedOut {
-        HandedOut { memory, busy: FrameSet::default() }
+impl AllocatedFrames {
+    /// Nothing is allocated.
+    pub fn new(memory: PhysicalMemory) -> AllocatedFrames {
+        AllocatedFrames { memory, busy: FrameSet::default() }
     }
 
-    /// The frames of others that may be moved count as handed out.
+    /// The frames of others that may be moved count as allocated.
     pub fn take_movable(&mut self) {
         self.memory.movable().ranges().for_each(|range| self.busy.insert(range));
     }
@@ -26,22 +26,22 @@ impl HandedOut {
         &self.memory
     }
 
-    /// Frames handed out now.
+    /// Frames allocated now.
     pub fn count(&self) -> u64 {
         self.busy.len()
     }
 
-    /// Hands out frames that are free.
-    pub fn hand_out(&mut self, frames: Range<u64>) {
+    /// Allocates frames that are free.
+    pub fn allocate(&mut self, frames: Range<u64>) {
         self.busy.insert(frames);
     }
 
-    /// Takes frames back. Panics unless all of them are handed out.
-    pub fn give_back(&mut self, frames: Range<u64>) {
+    /// Frees frames. Panics unless all of them are allocated.
+    pub fn free(&mut self, frames: Range<u64>) {
         let returned = self.busy.remove(frames.clone());
         assert!(
             returned,
-            "the frames from {} on, {} in all: given back but not handed out",
+            "the frames from {} on, {} in all: freed but not allocated",
             frames.start,
             frames.end - frames.start
         );

@@ -1,0 +1,103 @@
+//! The command `farreach`: its parser, and what each subcommand ends with. One file per subcommand is in [`cmd`].
+
+use crate::cmd;
+use clap::{CommandFactory, Parser, Subcommand};
+use std::process::ExitCode;
+
+/// A laboratory for virtual-memory address translation: runs a real program through many TLB designs and page policies
+/// side by side, exactly.
+#[derive(Parser)]
+#[command(
+    name = "farreach",
+    version,
+    max_term_width = 100,
+    after_help = "\
+Examples:
+  farreach run -- gcc -O2 -c big.c                 how would gcc fare under the five designs of the subblock paper
+  farreach run --machine t94/partial:entries=32 --html report.html -- ./server --once
+  farreach record -o gcc.frt -- gcc -O2 -c big.c   store the trace, then
+  farreach sim gcc.frt --machine t94/single --machine my-design.toml"
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Run(cmd::run::RunArgs),
+    Record(cmd::record::RecordArgs),
+    Sim(cmd::sim::SimArgs),
+    #[command(name = "pagesize")]
+    PageSize(cmd::pagesize::PageSizeArgs),
+    Trace(cmd::trace::TraceArgs),
+    Machines(cmd::machines::MachinesArgs),
+    Area(cmd::area::AreaArgs),
+    Contiguity(cmd::contiguity::ContiguityArgs),
+    Workloads(cmd::workloads::WorkloadsArgs),
+    Papers(cmd::papers::PapersArgs),
+    Sweep(cmd::sweep::SweepArgs),
+    Completions(cmd::completions::CompletionsArgs),
+    Man(cmd::man::ManArgs),
+}
+
+/// Does what the arguments of the process say. The allocator of the process must be [`farreach_live::Allocator`].
+pub fn main() -> ExitCode {
+    farreach_live::full_files_are_errors();
+    cmd::completions::answer(Cli::command);
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(message) => return usage(&message),
+    };
+    let failure = if records(&cli.command) { cmd::program::FAILED } else { 1 };
+    farreach_live::Allocator::set_exit_status(failure);
+    let outcome = match cli.command {
+        Command::Run(args) => cmd::run::run(args),
+        Command::Record(args) => cmd::record::run(args),
+        Command::Sim(args) => cmd::sim::run(args),
+        Command::PageSize(args) => cmd::pagesize::run(args),
+        Command::Trace(args) => cmd::trace::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Machines(args) => cmd::machines::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Area(args) => cmd::area::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Contiguity(args) => cmd::contiguity::run(args),
+        Command::Workloads(args) => cmd::workloads::run(args),
+        Command::Papers(args) => cmd::papers::run(args),
+        Command::Sweep(args) => cmd::sweep::run(args),
+        Command::Completions(args) => cmd::completions::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Man(args) => cmd::man::run(args, Cli::command()).map(|()| ExitCode::SUCCESS),
+    };
+    outcome.unwrap_or_else(|error| {
+        // A closed pipe is no error to report.
+        let pipe = |c: &(dyn std::error::Error + 'static)| {
+            c.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+        };
+        if !error.chain().any(pipe) {
+            cmd::common::note(cmd::common::explain(&error));
+        }
+        ExitCode::from(error.downcast_ref::<cmd::program::Refused>().map_or(failure, |refused| refused.status))
+    })
+}
+
+/// Whether the command runs a program, whose exit status must not be mistaken for farreach's own.
+fn records(command: &Command) -> bool {
+    match command {
+        Command::Run(_) | Command::Record(_) => true,
+        Command::PageSize(args) => !args.command.is_empty(),
+        Command::Contiguity(args) => !args.command.is_empty(),
+        _ => false,
+    }
+}
+
+/// Help, the version, or an error in the command line, whose status differs from those of programs.
+fn usage(message: &clap::Error) -> ExitCode {
+    // A failure to write it is ignored.
+    let _ = message.print();
+    let words: Vec<_> = std::env::args_os().skip(1).collect();
+    let may = |name| words.first().is_some_and(|w| w == name) && words.iter().any(|w| w == "--");
+    let records = words.first().is_some_and(|w| w == "run" || w == "record") || may("pagesize") || may("contiguity");
+    match message.use_stderr() {
+        true if records => ExitCode::from(cmd::program::FAILED),
+        true => ExitCode::from(2),
+        false => ExitCode::SUCCESS,
+    }
+}
