@@ -10,7 +10,7 @@ DEMO     := target/demo
 CC1       = $$(gcc -print-prog-name=cc1)
 
 .PHONY: all run test test-long book man install uninstall deb accept-papers lint bench fuzz
-.PHONY: deps toolchain tool clean help
+.PHONY: deps toolchain tool clean help python python-test python-env python-reference
 
 all: $(FARREACH) tool
 
@@ -24,6 +24,7 @@ help:
 	  "uninstall takes them away"
 	@echo "make deb    a Debian package of the same, in target"
 	@echo "make lint   formatting and clippy"
+	@echo "make python  the Python package in target/python, and its tests; make python-test all of them"
 	@echo "make bench  benchmarks, as ratios"
 	@echo "make fuzz   fuzz every reader for ten minutes (needs a nightly toolchain and cargo-fuzz)"
 
@@ -61,6 +62,9 @@ toolchain:
 	    "Update it: rustup update stable (https://rustup.rs)" >&2; \
 	  exit 1; \
 	fi
+
+# The Python module is built by `make python` alone: other targets need no Python.
+NO_PYTHON := --exclude farreach-py
 
 # --- building ---------------------------------------------------------------------------------------------------------
 
@@ -126,6 +130,38 @@ book: $(MDBOOK) $(FARREACH)
 	@$(MDBOOK) build docs/book
 	@echo "make: the book is in target/book/index.html"
 
+# --- make python ------------------------------------------------------------------------------------------------------
+
+PYTHON     ?= python3
+# Optional parts of the package; continuous integration takes fewer.
+EXTRAS     ?= all
+PYTHON_ENV := target/python
+# What tests need beside that.
+PYTHON_TOOLS ?= pytest mypy ruff nbclient nbformat ipykernel moto[server] s3fs
+IN_PYTHON  := $(CURDIR)/$(PYTHON_ENV)/bin/python
+
+# A virtual environment with the wheel, which is built as by any user: pip install ./python.
+python-env: all
+	@[ -x $(IN_PYTHON) ] || $(PYTHON) -m venv $(PYTHON_ENV)
+	@echo "make: building the Python package"
+	@PATH="$$HOME/.cargo/bin:$$PATH" $(IN_PYTHON) -m pip install --quiet --upgrade \
+	  './python[$(EXTRAS)]' $(PYTHON_TOOLS)
+
+# In another directory, so that the installed package is tested and not its sources.
+python: python-env
+	@echo "make: testing the Python package"
+	@cd $(PYTHON_ENV) && $(IN_PYTHON) -m pytest -q -m "not long" $(CURDIR)/python/tests
+
+# Faults, a Slurm of one node where it is installed, notebooks and types: a quarter of an hour.
+python-test: python-env
+	@PATH="$$HOME/.cargo/bin:$$PATH" cargo clippy -p farreach-py --release --quiet -- -D warnings
+	@cd $(PYTHON_ENV) && $(IN_PYTHON) -m ruff check $(CURDIR)/python
+	@cd $(PYTHON_ENV) && $(IN_PYTHON) -m ruff format --check $(CURDIR)/python
+	@cd $(PYTHON_ENV) && $(IN_PYTHON) -m pytest -q $(CURDIR)/python/tests
+
+python-reference: python-env
+	@cd $(PYTHON_ENV) && $(IN_PYTHON) $(CURDIR)/python/reference.py > $(CURDIR)/docs/book/src/reference/python.md
+
 # --- make install, make deb -------------------------------------------------------------------------------------------
 
 # `make && sudo make install`: it builds only what is not there, so root needs no toolchain.
@@ -170,11 +206,11 @@ deb: all
 
 lint: toolchain
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --quiet -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+	cargo clippy --workspace $(NO_PYTHON) --all-targets --quiet -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace $(NO_PYTHON) --no-deps --quiet
 
 bench: all
-	cargo bench --profile release --workspace
+	cargo bench --profile release --workspace $(NO_PYTHON)
 
 FUZZ_SECONDS ?= 600
 fuzz:

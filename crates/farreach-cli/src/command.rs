@@ -36,6 +36,7 @@ enum Command {
     Contiguity(cmd::contiguity::ContiguityArgs),
     Workloads(cmd::workloads::WorkloadsArgs),
     Papers(cmd::papers::PapersArgs),
+    Sweep(cmd::sweep::SweepArgs),
     Completions(cmd::completions::CompletionsArgs),
     Man(cmd::man::ManArgs),
 }
@@ -61,6 +62,7 @@ pub fn main() -> ExitCode {
         Command::Contiguity(args) => cmd::contiguity::run(args),
         Command::Workloads(args) => cmd::workloads::run(args),
         Command::Papers(args) => cmd::papers::run(args),
+        Command::Sweep(args) => cmd::sweep::run(args),
         Command::Completions(args) => cmd::completions::run(args).map(|()| ExitCode::SUCCESS),
         Command::Man(args) => cmd::man::run(args, Cli::command()).map(|()| ExitCode::SUCCESS),
     };

@@ -5,7 +5,6 @@
 
 mod cmd;
 mod command;
-pub mod count;
 #[cfg(test)]
 mod examples;
 pub mod workloads;

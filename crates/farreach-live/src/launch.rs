@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use farreach_types::{Error, Result};
 
@@ -20,7 +21,7 @@ pub const TOOL: &str = "farreach-amd64-linux";
 pub const TOOL_VARIABLE: &str = "FARREACH_VALGRIND_DIR";
 
 /// How to record.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Directory of the recorder; by default the environment variable [`TOOL_VARIABLE`], then `lib/farreach/` or
     /// `valgrind/` beside the directory of this program.
@@ -36,6 +37,22 @@ pub struct Options {
     pub stdin: Option<PathBuf>,
     /// File that the program's standard output goes to; by default the present one.
     pub stdout: Option<PathBuf>,
+    /// How long the program may take to end by itself once it was interrupted; then it is killed.
+    pub grace: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            tool_dir: None,
+            shared_dir: None,
+            valgrind: Vec::new(),
+            directory: None,
+            stdin: None,
+            stdout: None,
+            grace: Duration::from_secs(3),
+        }
+    }
 }
 
 pub fn error(what: &OsStr, place: &str, why: impl Into<String>) -> Error {

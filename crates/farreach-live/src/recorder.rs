@@ -29,8 +29,8 @@ mod vanished;
 
 /// Interval at which processes are polled, and longest wait for a chunk.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// How long an interrupted program may take to end on its own.
-const GRACE: Duration = Duration::from_secs(3);
+/// How long a child that nobody knows may take to open its ring.
+const UNBORN: Duration = Duration::from_secs(3);
 
 /// How the program ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,6 +85,8 @@ pub struct Recorder {
     signals: Watch,
     /// Time of the request to end.
     interrupted: Option<Instant>,
+    /// [`Options::grace`].
+    grace: Duration,
     killed: bool,
     failed: bool,
     // Last, so that it is dropped last.
@@ -123,6 +125,7 @@ impl Recorder {
             lost: 0,
             signals,
             interrupted: None,
+            grace: options.grace,
             killed: false,
             failed: false,
             dir,
@@ -134,8 +137,8 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Asks the program to end (SIGINT); after 3 s, or at the second call, all its processes are killed. The stream
-    /// goes on to its regular end.
+    /// Asks the program to end (SIGINT); after [`Options::grace`], or at the second call, all its processes are killed.
+    /// The stream goes on to its regular end.
     pub fn interrupt(&mut self) {
         if self.interrupted.is_some() {
             self.kill_all();

@@ -4,13 +4,15 @@
 //! reached farreach alone and is passed on.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 static RECEIVED: AtomicU32 = AtomicU32::new(0);
 static TO_FORWARD: AtomicU32 = AtomicU32::new(0);
 /// Signals since the outermost watch began.
 static ALL: AtomicU32 = AtomicU32::new(0);
 static FIRST: AtomicU32 = AtomicU32::new(0);
-static WATCHES: AtomicU32 = AtomicU32::new(0);
+/// How many watches there are, and what was in force before the first.
+static WATCHES: Mutex<(u32, Vec<(libc::c_int, libc::sigaction)>)> = Mutex::new((0, Vec::new()));
 
 /// Number of signals at which farreach ends at once: the first two let it finish its files.
 const ENOUGH: u32 = 3;
@@ -32,21 +34,26 @@ extern "C" fn note(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *m
     }
 }
 
-/// Until it is dropped, SIGINT, SIGTERM and SIGHUP are recorded instead of ending farreach. Watches may be nested: a
-/// command watches from before it makes its first file until its last is whole, a recorder as long as its program runs.
-pub struct Watch {
-    before: Vec<(libc::c_int, libc::sigaction)>,
+fn watches() -> MutexGuard<'static, (u32, Vec<(libc::c_int, libc::sigaction)>)> {
+    WATCHES.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+/// Until it is dropped, SIGINT, SIGTERM and SIGHUP are recorded instead of ending farreach. Watches may be nested, also
+/// on several threads: a command watches from before it makes its first file until its last is whole, a recorder as long
+/// as its program runs. After the last, the handlers from before the first are in force again.
+pub struct Watch(());
 
 impl Watch {
     /// Begins to watch. Signals that are ignored (`nohup`, background jobs) stay ignored.
     pub fn begin() -> Watch {
-        if WATCHES.fetch_add(1, Ordering::SeqCst) == 0 {
-            for count in [&RECEIVED, &TO_FORWARD, &ALL, &FIRST] {
-                count.store(0, Ordering::SeqCst);
-            }
+        let mut watches = watches();
+        watches.0 += 1;
+        if watches.0 > 1 {
+            return Watch(());
         }
-        let mut before = Vec::new();
+        for count in [&RECEIVED, &TO_FORWARD, &ALL, &FIRST] {
+            count.store(0, Ordering::SeqCst);
+        }
         for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
             // SAFETY: all-zero is a valid sigaction; the handler only touches atomics and calls what a handler may
             // call.
@@ -59,11 +66,11 @@ impl Watch {
                 new.sa_sigaction = note as *const () as usize;
                 new.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
                 if libc::sigaction(signal, &new, std::ptr::null_mut()) == 0 {
-                    before.push((signal, old));
+                    watches.1.push((signal, old));
                 }
             }
         }
-        Watch { before }
+        Watch(())
     }
 
     /// Signals received since the last call, and one that is to be passed on.
@@ -81,11 +88,14 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        for (signal, old) in &self.before {
-            // SAFETY: restores what `begin` found.
-            unsafe { libc::sigaction(*signal, old, std::ptr::null_mut()) };
+        let mut watches = watches();
+        watches.0 -= 1;
+        if watches.0 == 0 {
+            for (signal, old) in watches.1.drain(..) {
+                // SAFETY: restores what `begin` found.
+                unsafe { libc::sigaction(signal, &old, std::ptr::null_mut()) };
+            }
         }
-        WATCHES.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

@@ -17,10 +17,8 @@ use crate::assemble::{Assembled, Assembler, Reader};
 use crate::input::{Bytes, Input};
 use crate::{Format, Opened};
 use farreach_types::error::{Error, Result};
-use farreach_types::event::{Kind, MAX_REF_BYTES};
+use farreach_types::event::{Kind, MAX_INSTR_BYTES, MAX_REF_BYTES};
 
-/// Longest instruction [`Block::validate`](farreach_types::event::Block::validate) accepts.
-const MAX_INSTR_BYTES: u32 = 64;
 /// Also the longest line.
 const BUFFER: usize = 1 << 18;
 

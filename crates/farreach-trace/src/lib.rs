@@ -11,6 +11,7 @@ mod assemble;
 mod chain;
 mod champsim;
 pub mod check;
+pub mod columns;
 pub mod convert;
 mod drmemtrace;
 pub mod frt;

@@ -142,8 +142,11 @@ impl Block {
             return Err("a block without instructions and references".into());
         }
         for (i, instr) in self.instrs.iter().enumerate() {
-            if instr.len == 0 || instr.len > 64 || instr.pc.checked_add(u64::from(instr.len)).is_none() {
-                return Err(format!("instruction {i} at {:#x} has length {} (1 to 64 allowed)", instr.pc, instr.len));
+            if instr.len == 0 || instr.len > MAX_INSTR_BYTES || instr.pc.checked_add(u64::from(instr.len)).is_none() {
+                return Err(format!(
+                    "instruction {i} at {:#x} has length {} (1 to {MAX_INSTR_BYTES} allowed)",
+                    instr.pc, instr.len
+                ));
             }
         }
         let mut before = 0;
@@ -202,6 +205,9 @@ impl Block {
         Ok(())
     }
 }
+
+/// Longest instruction.
+pub const MAX_INSTR_BYTES: u32 = 64;
 
 /// Largest size of one data reference. XSAVE areas stay below it.
 pub const MAX_REF_BYTES: u32 = 1 << 16;

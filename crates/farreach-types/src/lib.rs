@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod addr;
+pub mod count;
 pub mod counts;
 pub mod error;
 pub mod event;

@@ -21,21 +21,23 @@
 //! * A [`MachineSpec`] describes a machine: a preset, overrides, or a TOML text.
 //! * A [`Lab`] runs machines over a stream; a [`PageLab`] runs the page-size study. Both give results.
 //! * A [`Report`] turns a result into a table, JSON, CSV or HTML.
+//! * A [`live::Recorder`] is the stream of a program that runs now.
 //! * A design of your own implements [`tlb::Tlb`] and takes part through [`MachineSpec::with_designs`];
 //!   `examples/new_design.rs` is one.
 //!
 //! It has no code of its own: it only re-exports.
 #![forbid(unsafe_code)]
 
-pub use farreach_machine::{Lab, MachineSpec, Options, PRESETS, PageLab, Preset, Progress};
+pub use farreach_machine::{Hardware, Lab, MachineSpec, Options, PAGE_SIZES, PRESETS, PageLab, Preset, Progress};
 pub use farreach_report::Report;
-pub use farreach_types::{Error, Result, addr, counts, event, params, translation};
+pub use farreach_types::{Error, Result, addr, count, counts, event, params, translation};
 
 /// Traces: open, write, check, generate; [`trace::kernels`] are programs with a seed.
 pub mod trace {
     pub use farreach_kernels as kernels;
     pub use farreach_trace::{
-        FORMATS, Format, FrtReader, Input, Opened, TraceInfo, TraceWriter, check, generate, open_input, open_trace,
+        FORMATS, Format, FrtReader, Header, Input, Opened, Relocated, Relocator, Summary, Totals, TraceInfo,
+        TraceWriter, check, columns, frt, generate, open_input, open_trace, summarize,
     };
 }
 
@@ -45,4 +47,21 @@ pub mod tlb {
         Answer, Capabilities, DESIGNS, Design, EntryBits, EntryView, Lookup, NodeRead, OnDemotion, OnSegment, OnSwitch,
         OnThread, Outcome, Tlb, Unfiltered, UsedBits, design, filter, keys,
     };
+}
+
+/// Programs as they run: the recorder.
+pub mod live {
+    pub use farreach_live::{Exit, Options, Recorder, Report, check_program};
+}
+
+/// Points, passes and the cache of results.
+pub mod sweep {
+    pub use farreach_sweep::{
+        Answer, Cache, Estimate, MODEL, Measured, Pass, Point, Program, Wanted, Work, hash_file, key, plan,
+    };
+}
+
+/// Chip area of fully associative TLBs.
+pub mod cost {
+    pub use farreach_cost::area::{area_rbe, entries_for_area};
 }

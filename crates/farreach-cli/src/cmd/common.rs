@@ -1,6 +1,5 @@
 //! Options that several subcommands share.
 
-use crate::count::parse_count;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
@@ -9,6 +8,7 @@ use farreach_report::Report;
 use farreach_report::format::clean;
 use farreach_trace::{FORMATS, Partial, Relocator};
 use farreach_types::addr::Bytes;
+use farreach_types::count::parse_count;
 use farreach_types::event::Batch;
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};

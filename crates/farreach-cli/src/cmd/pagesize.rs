@@ -2,12 +2,12 @@
 
 use super::common::{OutputArgs, formats, threads, whole};
 use super::{feed, program};
-use crate::count::parse_count;
 use anyhow::{Result, anyhow};
 use clap::Args;
 use farreach_live::Watch;
 use farreach_machine::{Lab, MachineSpec, Options, PAGE_SIZES, PageLab, Progress};
 use farreach_types::addr::Bytes;
+use farreach_types::count::parse_count;
 use farreach_types::event::Batch;
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -3,7 +3,6 @@
 use super::common::{needs_file, note};
 use super::program;
 use super::progress::{Display, Goal};
-use crate::count::parse_count;
 use crate::workloads::Recording;
 use anyhow::{Context, Result};
 use clap::Args;
@@ -11,6 +10,7 @@ use farreach_live::{Options, Recorder, Watch};
 use farreach_machine::Progress;
 use farreach_report::format::{bytes, counted};
 use farreach_trace::frt::{Header, TraceWriter};
+use farreach_types::count::parse_count;
 use farreach_types::event::Source;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -3,7 +3,6 @@
 use super::common::{needs_file, note, print, whole};
 use super::program::shown;
 use super::progress::{Display, Goal};
-use crate::count::parse_count;
 use crate::workloads::{self, KernelSpec, Prepared, Program, REFERENCES, Workload};
 use anyhow::{Result, ensure};
 use clap::Args;
@@ -13,6 +12,7 @@ use farreach_machine::Progress;
 use farreach_report::format::{bytes, count, counted};
 use farreach_trace::frt::{Header, TraceWriter};
 use farreach_types::addr::Bytes;
+use farreach_types::count::parse_count;
 use farreach_types::event::Source;
 use serde_json::{Value, json};
 use std::fmt::Write as _;

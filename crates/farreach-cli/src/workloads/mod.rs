@@ -5,7 +5,6 @@
 
 mod catalogue;
 pub mod inputs;
-mod notation;
 mod prepare;
 mod server;
 
@@ -21,10 +20,11 @@ use anyhow::{Context, Result, bail, ensure};
 use farreach_kernels::{KERNELS, Kernel, kernel};
 
 use farreach_live::{Options, Recorder, Watch};
+use farreach_types::event::Source;
 use farreach_types::suggest::did_you_mean;
 
 pub use catalogue::{Input, Program, programs};
-pub use notation::{KernelSpec, REFERENCES, open_source};
+pub use farreach_kernels::{KernelSpec, REFERENCES};
 pub use prepare::{cache_dir, install, installed, prepare};
 use server::RunningLoad;
 pub use server::{Load, Recording};
@@ -52,6 +52,22 @@ pub fn find(name: &str) -> Result<Workload> {
     let meant = did_you_mean(name, KERNELS.iter().map(|k| k.name).chain(programs().iter().map(|p| p.name.as_str())));
     let joint = if meant.is_empty() { ";" } else { "" };
     bail!("there is no workload '{name}'{meant}{joint} `farreach workloads` lists the kernels and programs there are")
+}
+
+/// The stream of the kernel that `workload:NAME[:size=..,references=..,seed=..]` names; `None` if the text does not
+/// begin so.
+///
+/// # Errors
+/// No such kernel, or settings it cannot run with. A program must be recorded first.
+pub fn open_source(text: &str) -> Result<Option<Box<dyn Source + Send>>> {
+    if let Some((name, _)) = KernelSpec::split(text)?
+        && let Workload::Program(_) = find(name)?
+    {
+        bail!(
+            "{name} is a program: record it first, by 'farreach workloads {name} --trace -o {name}.frt', and simulate that file"
+        );
+    }
+    Ok(farreach_kernels::open_source(text)?)
 }
 
 /// A command that is ready to run.
@@ -175,4 +191,19 @@ fn wait(pid: u32) -> std::io::Result<Usage> {
     }
     let user = Duration::new(used.ru_utime.tv_sec as u64, used.ru_utime.tv_usec as u32 * 1000);
     Ok(Usage { status: ExitStatus::from_raw(status), user, peak_bytes: used.ru_maxrss as u64 * 1024 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_no_stream() {
+        for (text, words) in [("workload:gupz", "gups"), ("workload:gzip", "--trace"), ("workload:gups:size=1", "64K")]
+        {
+            let error = format!("{:#}", open_source(text).err().expect("refused"));
+            assert!(error.contains(words), "{error}");
+        }
+        assert!(open_source("gups.frt").unwrap().is_none());
+    }
 }

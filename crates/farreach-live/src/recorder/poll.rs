@@ -8,7 +8,7 @@ use farreach_types::Result;
 use super::super::layout::{ORDER, RING_BYTES, control};
 use super::super::process::Process;
 use super::super::signals::{reserve, send};
-use super::{GRACE, POLL_INTERVAL, Recorder};
+use super::{POLL_INTERVAL, Recorder, UNBORN};
 
 impl Recorder {
     /// Ring of the next published chunk, if there is one.
@@ -62,7 +62,7 @@ impl Recorder {
         if let Some(signal) = forward {
             send(self.child.id(), signal);
         }
-        if self.killed || self.interrupted.is_some_and(|since| since.elapsed() > GRACE) {
+        if self.killed || self.interrupted.is_some_and(|since| since.elapsed() > self.grace) {
             self.kill_all();
         }
         let dead: Vec<u32> = self.live.iter().filter(|(_, p)| p.is_dead()).map(|(&r, _)| r).collect();
@@ -78,7 +78,7 @@ impl Recorder {
             .collect();
         if unborn.is_empty() || unborn.len() < self.live.len() {
             self.unborn_since = None;
-        } else if self.unborn_since.get_or_insert_with(Instant::now).elapsed() > GRACE {
+        } else if self.unborn_since.get_or_insert_with(Instant::now).elapsed() > UNBORN {
             for ring in unborn {
                 self.finish_vanished(ring)?;
             }

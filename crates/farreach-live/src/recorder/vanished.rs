@@ -13,7 +13,7 @@ use super::super::limits::{self, Limit};
 use super::super::log::Log;
 use super::super::process::Process;
 use super::super::wait;
-use super::{GRACE, Recorder};
+use super::{Recorder, UNBORN};
 
 impl Recorder {
     /// Whether published chunks are waiting.
@@ -49,7 +49,7 @@ impl Recorder {
             // the program died before publishing one.
             let own = process.own;
             let since = *process.dead_since.get_or_insert_with(Instant::now);
-            if self.has_chunks() && since.elapsed() < GRACE {
+            if self.has_chunks() && since.elapsed() < UNBORN {
                 return Ok(());
             }
             if let Some(image) = self.image_of(own) {

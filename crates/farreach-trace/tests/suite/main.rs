@@ -3,6 +3,7 @@
 mod archive;
 mod archives;
 mod champsim;
+mod columns;
 mod corpus;
 mod drmemtrace;
 mod frt;

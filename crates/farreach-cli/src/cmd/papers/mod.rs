@@ -1,17 +1,16 @@
 //! `farreach papers`: the papers' tables and figures, measured again.
 
-mod cache;
-mod estimate;
 mod programs;
 mod runner;
 
 use super::common::{OutputArgs, note, print, threads, whole};
-use crate::count::parse_count;
-use anyhow::{Result, bail};
-use cache::Cache;
+use super::handover;
+use anyhow::{Context, Result, bail};
 use clap::Args;
-use farreach_papers::{STUDIES, Study, study, with_claims};
+use farreach_papers::{Results, STUDIES, Study, study, with_claims};
 use farreach_report as report;
+use farreach_sweep::Cache;
+use farreach_types::count::parse_count;
 use programs::{Programs, Sources};
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -53,6 +52,13 @@ pub struct PapersArgs {
     /// Where results are kept; default: farreach/papers in the user's cache directory.
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
+    /// Where passes run: local[:N], tcp://HOST:PORT (a Dask scheduler), or a TOML file that describes a batch system; as
+    /// for `farreach sweep`. Needs the Python package.
+    #[arg(long, value_name = "PLACE", requires = "what", conflicts_with_all = ["threads", "plan"])]
+    on: Option<String>,
+    /// Run nothing: print as JSON the passes whose results are not kept yet, cut for so many workers.
+    #[arg(long, value_name = "WORKERS", requires = "what", value_parser = whole::<1>)]
+    plan: Option<u64>,
     /// Print claims and verdicts as a Markdown table.
     #[arg(long, conflicts_with = "form", requires = "what")]
     markdown: bool,
@@ -67,17 +73,23 @@ pub fn run(mut args: PapersArgs) -> Result<ExitCode> {
         (false, true) => return list().map(|()| ExitCode::SUCCESS),
         (false, false) => args.ids.iter().map(|id| known(id)).collect::<Result<_>>()?,
     };
-    if args.all && !args.markdown {
+    if args.on.is_some() {
+        return handover::to_python("papers");
+    }
+    if args.all && !args.markdown && args.plan.is_none() {
         args.output.page_by_default("papers.html");
     }
     args.output.check(args.workloads.iter().map(String::as_str))?;
-    let cache = Cache::open(args.cache.as_deref())?;
+    let cache = Cache::open(&args.cache.clone().map_or_else(default_cache, Ok)?)?;
     let from = Sources { cache: &cache, small: args.small, limit: args.limit, seed: args.seed };
     let programs =
         if args.workloads.is_empty() { Programs::standard(&from)? } else { Programs::chosen(&args.workloads, &from)? };
     let threads = threads(args.threads);
     let Some(programs) = programs else { return Ok(interrupted()) };
     let runner = runner::Runner { cache: &cache, programs: &programs, threads, seed: args.seed, limit: args.limit };
+    if let Some(workers) = args.plan {
+        return print_plan(&runner, &with_claims(&studies), workers).map(|()| ExitCode::SUCCESS);
+    }
     let Some(results) = runner.answer(&with_claims(&studies))? else { return Ok(interrupted()) };
     let papers = farreach_papers::show(&studies, &results, &programs.set);
     if args.markdown {
@@ -87,6 +99,27 @@ pub fn run(mut args: PapersArgs) -> Result<ExitCode> {
         args.output.emit(&papers)?
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The passes that are to be run, for whoever runs them.
+fn print_plan(runner: &runner::Runner, studies: &[&Study], workers: u64) -> Result<()> {
+    let passes = match runner.round(studies, &mut Results::default(), usize::try_from(workers)?)? {
+        runner::Round::Complete(_) => Vec::new(),
+        runner::Round::Missing(passes, _) => passes,
+    };
+    let cache = std::path::absolute(runner.cache.dir())?;
+    let plan = serde_json::json!({
+        "schema": "farreach.passes/1", "model": farreach_sweep::MODEL, "cache": cache, "passes": passes,
+    });
+    print(&format!("{plan:#}\n"))
+}
+
+/// The user's cache directory, as the XDG rules have it.
+fn default_cache() -> Result<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let dir = set("XDG_CACHE_HOME").filter(|p| p.is_absolute()).or_else(|| set("HOME").map(|h| h.join(".cache")));
+    let dir = dir.context("neither XDG_CACHE_HOME nor HOME is set: say with --cache where results are kept")?;
+    Ok(dir.join("farreach").join("papers"))
 }
 
 fn interrupted() -> ExitCode {

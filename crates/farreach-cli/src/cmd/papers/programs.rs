@@ -1,18 +1,17 @@
 //! The programs of a run of studies, and the stream of each.
 
-use super::cache::{Cache, hash_file};
 use crate::cmd::common::note;
 use crate::cmd::program::shown;
 use crate::cmd::progress::{Display, Goal};
 use crate::cmd::record::header;
 use crate::workloads::{self, KernelSpec, Workload, find};
 use anyhow::{Context, Result, anyhow, bail};
-use farreach_kernels::{KERNELS, Kernel, Settings, kernel};
+use farreach_kernels::{KERNELS, Kernel, kernel};
 use farreach_machine::Progress;
-use farreach_papers::{ALIGNED, Program, Set, THEN, micro};
+use farreach_papers::{ALIGNED, Program, Set, THEN};
 use farreach_report::format::counted;
+use farreach_sweep::{Cache, Program as Stream, hash_file};
 use farreach_trace::frt::TraceWriter;
-use farreach_trace::{Chain, Relocated, open_trace};
 use farreach_types::addr::Bytes;
 use farreach_types::event::Source;
 use std::path::Path;
@@ -32,30 +31,27 @@ pub struct Programs {
     streams: Vec<(String, Stream)>,
 }
 
-/// Where the references of a program come from.
-enum Stream {
-    Kernel(&'static Kernel, Settings),
-    Trace { file: String, hash: String, references: u64 },
+/// A kernel with settings, as a stream.
+fn stream(kernel: &Kernel, size: u64, references: u64, seed: u64) -> Stream {
+    Stream::Kernel { name: kernel.name.to_owned(), size, references, seed }
 }
 
-impl Stream {
-    /// What `farreach sim` takes for it.
-    fn argument(&self) -> String {
-        match self {
-            Stream::Trace { file, .. } => shown(&[file.into()]),
-            Stream::Kernel(kernel, settings) => {
-                let mut parts = Vec::new();
-                if settings.size != kernel.default_size {
-                    parts.push(format!("size={}", Bytes(settings.size)));
-                }
-                parts.push(match settings.references {
-                    n if n % 1_000_000 == 0 => format!("references={}M", n / 1_000_000),
-                    n => format!("references={n}"),
-                });
-                parts.extend((settings.seed > 0).then(|| format!("seed={}", settings.seed)));
-                format!("workload:{}:{}", kernel.name, parts.join(","))
+/// What `farreach sim` takes for a kernel.
+fn argument(stream: &Stream) -> String {
+    match stream {
+        Stream::Kernel { name, size, references, seed } => {
+            let mut parts = Vec::new();
+            if kernel(name).is_some_and(|kernel| *size != kernel.default_size) {
+                parts.push(format!("size={}", Bytes(*size)));
             }
+            parts.push(match references {
+                n if n % 1_000_000 == 0 => format!("references={}M", n / 1_000_000),
+                n => format!("references={n}"),
+            });
+            parts.extend((*seed > 0).then(|| format!("seed={seed}")));
+            format!("workload:{name}:{}", parts.join(","))
         }
+        _ => String::new(),
     }
 }
 
@@ -82,8 +78,8 @@ impl Programs {
             let kernel = kernel(name).expect("the list names kernels");
             let size = (if from.small { small } else { full }) << 20;
             let references = if from.small { references * 1_000_000 } else { FULL_REFERENCES };
-            let stream = Stream::Kernel(kernel, Settings { size, references, seed: from.seed });
-            let argument = stream.argument();
+            let stream = stream(kernel, size, references, from.seed);
+            let argument = argument(&stream);
             // `--workload` has it with other settings.
             let program = Program { name: name.into(), stands_for: stands_for.into(), argument, ..Program::default() };
             programs.set.large.push(program);
@@ -145,10 +141,10 @@ impl Programs {
 
     /// A program of the studies of T94 and PS, and of those of DS13 and RMM15 if it stands for one of theirs or was
     /// named by the user.
-    fn add(&mut self, name: &str, stands_for: &str, real: bool, stream: Stream) {
+    fn add(&mut self, name: &str, stands_for: &str, real: bool, argument: &str, stream: Stream) {
         let of = |paper: &dyn Fn(&str) -> bool| {
             let stands_for = stands_for.split(", ").filter(|s| paper(s)).collect::<Vec<_>>().join(", ");
-            let (argument, workload) = (stream.argument(), shown(&[name.trim_end_matches('*').into()]));
+            let (argument, workload) = (argument.to_owned(), shown(&[name.trim_end_matches('*').into()]));
             Program { name: name.into(), stands_for, real, argument, workload }
         };
         self.set.programs.push(of(&|s| T94.contains(&s)));
@@ -161,15 +157,17 @@ impl Programs {
 
     fn add_kernel(&mut self, kernel: &'static Kernel, from: &Sources) {
         let references = if from.small { SMALL_REFERENCES } else { FULL_REFERENCES };
-        let settings = Settings { size: kernel.default_size, references, seed: from.seed };
-        self.add(kernel.name, kernel.stands_for, false, Stream::Kernel(kernel, settings));
+        let stream = stream(kernel, kernel.default_size, references, from.seed);
+        self.add(kernel.name, kernel.stands_for, false, &argument(&stream), stream);
     }
 
     fn add_trace(&mut self, name: &str, stands_for: &str, file: &Path) -> Result<()> {
-        let hash = hash_file(file)?.to_hex().to_string();
-        // A rough number for the estimate of time: recorded traces have some sixteen references per byte.
-        let references = 16 * file.metadata().with_context(|| file.display().to_string())?.len();
-        self.add(name, stands_for, true, Stream::Trace { file: file.display().to_string(), hash, references });
+        let hash = hash_file(file)?;
+        let bytes = file.metadata().with_context(|| file.display().to_string())?.len();
+        let argument = shown(&[file.into()]);
+        // Passes may run in another directory.
+        let file = std::path::absolute(file)?.display().to_string();
+        self.add(name, stands_for, true, &argument, Stream::Trace { file, format: None, hash, bytes });
         Ok(())
     }
 
@@ -189,76 +187,21 @@ impl Programs {
         Ok(true)
     }
 
-    /// Everything that determines the references of a program, as text. Those of a kernel also depend on this
-    /// executable, which is part of every name in the cache.
-    pub fn identity(&self, name: &str) -> String {
-        match self.named(name) {
-            Named::Own(Stream::Kernel(kernel, settings)) => format!("kernel {} {settings:?}", kernel.name),
-            Named::Own(Stream::Trace { hash, .. }) => format!("trace {hash}"),
-            Named::Chain(parts) => parts.into_iter().map(|part| self.identity(part)).collect::<Vec<_>>().join(" then "),
-            Named::Aligned(inner, size) => format!("{} aligned to {size}", self.identity(inner)),
-            Named::Other => format!("by its name {name}"),
-        }
-    }
-
-    /// About how many references it makes.
-    pub fn references(&self, name: &str) -> u64 {
-        // Three to five instructions for each data reference.
-        match self.named(name) {
-            Named::Own(Stream::Kernel(_, settings)) => 5 * settings.references,
-            Named::Own(Stream::Trace { references, .. }) => *references,
-            Named::Chain(parts) => parts.into_iter().map(|part| self.references(part)).sum(),
-            Named::Aligned(inner, _) => self.references(inner),
-            Named::Other => match KernelSpec::of(name) {
-                Ok(Some((kernel, asked))) => 5 * asked.settings(kernel).references,
-                _ => 0,
-            },
-        }
-    }
-
-    /// The program, from its beginning: one of the set, `workload:KERNEL:SETTINGS`, several that follow each other, one
-    /// with aligned mappings, or a small one made by hand.
-    pub fn open(&self, name: &str) -> Result<Box<dyn Source + Send>> {
-        Ok(match self.named(name) {
-            Named::Own(Stream::Kernel(kernel, settings)) => kernel.source(settings)?,
-            Named::Own(Stream::Trace { file, .. }) => open_trace(file, None)?.source,
-            Named::Chain(parts) => {
-                Box::new(Chain::new(parts.into_iter().map(|part| self.open(part)).collect::<Result<_>>()?))
-            }
-            Named::Aligned(inner, size) => {
-                let size = size.parse::<Bytes>().map_err(|e| anyhow!("{name}: {e}"))?;
-                Box::new(Relocated::new(self.open(inner)?, size.0).map_err(|e| anyhow!("{name}: {e}"))?)
-            }
-            Named::Other => match workloads::open_source(name)? {
-                Some(source) => source,
-                None => micro::source(name).ok_or_else(|| anyhow!("no program '{name}'"))?,
-            },
-        })
-    }
-
-    fn named<'a>(&'a self, name: &'a str) -> Named<'a> {
+    /// The program of this name: one of the set, `workload:KERNEL:SETTINGS`, several that follow each other, one with
+    /// aligned mappings, or a small one made by hand.
+    pub fn find(&self, name: &str) -> Result<Stream> {
         if let Some((_, stream)) = self.streams.iter().find(|(n, _)| n == name) {
-            Named::Own(stream)
-        } else if name.contains(THEN) {
-            Named::Chain(name.split(THEN).collect())
-        } else if let Some((inner, size)) = name.rsplit_once(ALIGNED) {
-            Named::Aligned(inner, size)
-        } else {
-            Named::Other
+            return Ok(stream.clone());
         }
+        if name.contains(THEN) {
+            return Ok(Stream::Chain(name.split(THEN).map(|part| self.find(part)).collect::<Result<_>>()?));
+        }
+        if let Some((inner, size)) = name.rsplit_once(ALIGNED) {
+            let size = size.parse::<Bytes>().map_err(|e| anyhow!("{name}: {e}"))?;
+            return Ok(Stream::Aligned(Box::new(self.find(inner)?), size.0));
+        }
+        Ok(Stream::kernel(name)?.unwrap_or_else(|| Stream::Micro(name.to_owned())))
     }
-}
-
-/// The meaning of a program's name.
-enum Named<'a> {
-    /// One of the set.
-    Own(&'a Stream),
-    /// Programs one after the other ([`THEN`]).
-    Chain(Vec<&'a str>),
-    /// A program with aligned mappings ([`ALIGNED`]): its name, and the size.
-    Aligned(&'a str, &'a str),
-    /// A kernel with its settings, or a program made by hand.
-    Other,
 }
 
 /// Stores the trace of a program's first instructions; false: interrupted, and there is no trace.

@@ -1,24 +1,39 @@
-//! Answers the requests of studies: from the cache, or by running. A pass takes one program through up to 32 TLBs, or
-//! through any number of machines with caches; passes run on all processors, and the results of each are stored at
-//! once.
+//! Answers the requests of studies: from the cache, or by running. Passes run on all processors, and the results of each
+//! are stored at once.
 
-use super::cache::Cache;
-use super::estimate::{Estimate, spoken};
 use super::programs::Programs;
 use crate::cmd::common::note;
 use crate::cmd::progress::{Line, time};
 use anyhow::{Result, anyhow};
 use farreach_live::Watch;
-use farreach_machine::{Lab, MAX_DESIGNS, MachineSpec, Options, PageLab, Progress};
-use farreach_papers::{Answer, Measured, PAGE_SIZES, Request, Results, Study, What};
+use farreach_machine::{MAX_DESIGNS, MachineSpec};
+use farreach_papers::{Answer, PAGE_SIZES, Request, Results, Study, What};
 use farreach_report::format::{count, counted};
-use farreach_types::counts::{MachineResult, RunResult};
-use farreach_types::event::Batch;
+use farreach_sweep::{Cache, Estimate, Pass, Point, Wanted, Work, key, plan};
+use farreach_types::Error;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
+
+/// The range that is said of an estimate, as parts of it: samples are short, and other programs share the processors.
+const RANGE: [f64; 2] = [0.7, 1.6];
+
+/// Seconds from when to when, as people say it.
+fn spoken(seconds: f64) -> String {
+    let of = |unit: f64, one: &str| match RANGE.map(|part| (part * seconds / unit).round() as u64) {
+        [from, to] if from == to => counted(to, one),
+        [from, to] => format!("{from} to {}", counted(to, one)),
+    };
+    match seconds * RANGE[1] {
+        s if s < 1.0 => "a second".into(),
+        s if s < 120.0 => of(1.0, "second"),
+        s if s < 10_800.0 => of(60.0, "minute"),
+        _ => of(3600.0, "hour"),
+    }
+}
 
 /// What runs requests.
 pub struct Runner<'a> {
@@ -29,28 +44,6 @@ pub struct Runner<'a> {
     pub limit: Option<u64>,
 }
 
-/// One program, once from beginning to end.
-pub struct Pass {
-    pub program: String,
-    pub work: Work,
-}
-
-/// The machines or page sizes of a pass.
-pub enum Work {
-    Machines(Vec<String>),
-    PageSizes,
-}
-
-impl Pass {
-    /// Machines, or page sizes, side by side.
-    pub fn width(&self) -> u64 {
-        match &self.work {
-            Work::Machines(machines) => machines.len() as u64,
-            Work::PageSizes => PAGE_SIZES.len() as u64,
-        }
-    }
-}
-
 /// Progress of the running passes.
 #[derive(Default)]
 struct Shared {
@@ -59,90 +52,110 @@ struct Shared {
     work: AtomicU64,
 }
 
-/// Results of a pass; `None`: it was stopped.
-type Outcome = Result<Option<Vec<(Request, Answer)>>>;
+/// What came of a pass; `None`: it was stopped.
+type Outcome = Result<Option<Vec<(String, Answer)>>>;
+
+/// What the studies want now.
+pub enum Round {
+    /// Nothing more: all of it is in the cache.
+    Complete(Results),
+    /// The passes that are to be run, and the request that each result answers, by its key.
+    Missing(Vec<Pass>, BTreeMap<String, Request>),
+}
 
 impl Runner<'_> {
     /// All results that the studies request. `None`: interrupted.
     pub fn answer(&self, studies: &[&Study]) -> Result<Option<Results>> {
         let mut results = Results::default();
         for round in 1.. {
+            match self.round(studies, &mut results, 1)? {
+                Round::Complete(results) => return Ok(Some(results)),
+                Round::Missing(passes, requests) => {
+                    if !self.run(passes, &requests, round, &mut results)? {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+        unreachable!("studies end")
+    }
+
+    /// Asks the studies what they want, takes what the cache has, and asks again while that is all they want. Passes are cut
+    /// for so many workers.
+    pub fn round(&self, studies: &[&Study], results: &mut Results, workers: usize) -> Result<Round> {
+        loop {
             let wanted: BTreeSet<Request> = studies
                 .iter()
-                .flat_map(|s| (s.plan)(&results, &self.programs.set))
+                .flat_map(|s| (s.plan)(results, &self.programs.set))
                 .filter(|r| !results.has(r))
                 .collect();
             if wanted.is_empty() {
-                break;
+                return Ok(Round::Complete(std::mem::take(results)));
             }
-            let mut missing = Vec::new();
+            let (mut points, mut pages, mut requests) = (Vec::new(), Vec::new(), BTreeMap::new());
             for request in wanted {
-                match self.cache.get(&self.key(&request)?) {
-                    Some(answer) => results.insert(request, answer),
-                    None => missing.push(request),
+                let program = self.programs.find(&request.program)?;
+                let (key, missing) = match &request.what {
+                    What::Machine(machine) => {
+                        let spec = MachineSpec::parse(machine, self.seed)?;
+                        let point = Point::new(&spec, self.seed, &program, self.limit)?;
+                        let has_caches = Wanted::has_caches(&spec);
+                        let (label, limit) = (request.program.clone(), self.limit);
+                        (point.key.clone(), Ok(Wanted { program, label, limit, has_caches, point }))
+                    }
+                    What::PageSizes => {
+                        let (sizes, limit) = (format!("{PAGE_SIZES:?}"), format!("{:?}", self.limit));
+                        let key = key(&["page sizes", &program.identity(), &sizes, &limit]);
+                        let work = Work::PageSizes { key: key.clone(), sizes: PAGE_SIZES.to_vec() };
+                        let label = request.program.clone();
+                        (key, Err(Pass { program, label, limit: self.limit, work }))
+                    }
+                };
+                match self.cache.get(&key) {
+                    Some(answer) => insert(results, request, answer),
+                    None => {
+                        match missing {
+                            Ok(point) => points.push(point),
+                            Err(pass) => pages.push(pass),
+                        }
+                        requests.insert(key, request);
+                    }
                 }
             }
-            if !missing.is_empty() && !self.run(missing, round, &mut results)? {
-                return Ok(None);
+            if !requests.is_empty() {
+                let mut passes = plan(points, MAX_DESIGNS, workers);
+                passes.extend(pages);
+                // The widest first, so that no processor is left with one of them at the end.
+                passes.sort_by_key(|pass| Reverse(pass.width()));
+                return Ok(Round::Missing(passes, requests));
             }
         }
-        Ok(Some(results))
     }
 
-    fn key(&self, request: &Request) -> Result<String> {
-        let what = match &request.what {
-            What::Machine(machine) => {
-                let spec = MachineSpec::parse(machine, self.seed)?;
-                format!("machine {machine} {}", serde_json::to_string(spec.params.as_json())?)
-            }
-            What::PageSizes => format!("page sizes {PAGE_SIZES:?}"),
-        };
-        let (limit, seed) = (format!("{:?}", self.limit), self.seed.to_string());
-        Ok(self.cache.key(&[&self.programs.identity(&request.program), &what, &limit, &seed]))
-    }
-
-    /// Runs requests; false: interrupted.
-    fn run(&self, missing: Vec<Request>, round: u32, results: &mut Results) -> Result<bool> {
-        let mut by_program: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        let mut passes: VecDeque<Pass> = VecDeque::new();
-        for Request { program, what } in missing {
-            match what {
-                What::Machine(machine) => by_program.entry(program).or_default().push(machine),
-                What::PageSizes => passes.push_back(Pass { program, work: Work::PageSizes }),
-            }
-        }
-        for (program, machines) in by_program {
-            let with_caches =
-                |m: &String| Ok::<_, farreach_types::Error>(MachineSpec::parse(m, self.seed)?.hardware.tlb().is_none());
-            let mut parts: Vec<Vec<String>> = vec![Vec::new()];
-            let mut tlbs = Vec::new();
-            for machine in machines {
-                if with_caches(&machine)? { parts[0].push(machine) } else { tlbs.push(machine) }
-            }
-            parts.extend(tlbs.chunks(MAX_DESIGNS).map(<[String]>::to_vec));
-            for part in parts.into_iter().filter(|part| !part.is_empty()) {
-                passes.push_back(Pass { program: program.clone(), work: Work::Machines(part) });
-            }
-        }
-        // The widest first, so that none of them runs alone at the end.
-        passes.make_contiguous().sort_by_key(|pass| std::cmp::Reverse(pass.width()));
+    /// Runs passes; false: interrupted.
+    fn run(
+        &self,
+        passes: Vec<Pass>,
+        requests: &BTreeMap<String, Request>,
+        round: u32,
+        results: &mut Results,
+    ) -> Result<bool> {
         let (total, machines) = (passes.len(), passes.iter().map(Pass::width).sum::<u64>());
         let workers = self.threads.clamp(1, total);
         // The remaining processors are shared by the passes.
         let threads = self.threads / workers;
         if round == 1 {
-            let estimate = Estimate { programs: self.programs, workers, seed: self.seed, limit: self.limit };
             note(format_args!(
                 "{} in {}, about {} on {workers} of {}; what they find may ask for more. Results are kept \
                  in {}",
                 counted(machines, "run of machines"),
                 counted(total as u64, "pass"),
-                spoken(estimate.seconds(&passes)?),
+                spoken(Estimate::of(&passes, workers)?.wall(workers)),
                 counted(self.threads as u64, "thread"),
                 self.cache.dir().display()
             ));
         }
-        let (shared, queue) = (Shared::default(), Mutex::new(passes));
+        let (shared, queue) = (Shared::default(), Mutex::new(VecDeque::from(passes)));
         let signals = Watch::begin();
         std::thread::scope(|scope| {
             let (send, receive) = channel::<Outcome>();
@@ -168,7 +181,9 @@ impl Runner<'_> {
                 match receive.recv_timeout(Duration::from_millis(100)) {
                     Ok(Ok(Some(answers))) => {
                         done += 1;
-                        answers.into_iter().for_each(|(request, answer)| results.insert(request, answer));
+                        for (key, answer) in answers {
+                            insert(results, requests[&key].clone(), answer);
+                        }
                     }
                     Ok(Ok(None)) => {}
                     Ok(Err(error)) => {
@@ -202,66 +217,59 @@ impl Runner<'_> {
     }
 
     fn pass(&self, pass: &Pass, threads: usize, shared: &Shared) -> Outcome {
-        let options = Options { limit: self.limit, seed: self.seed, threads, ..Options::default() };
-        let answers = match &pass.work {
-            Work::Machines(machines) => {
-                let specs = machines.iter().map(|m| MachineSpec::parse(m, self.seed)).collect::<Result<Vec<_>, _>>()?;
-                let mut lab = Lab::new(specs, options)?;
-                let whole = self.drive(pass, shared, |batch| Ok((lab.feed(batch)?, lab.progress())))?;
-                lab.finish().map_err(|e| anyhow!("{}: {e}", pass.program))?;
-                if !whole {
-                    return Ok(None);
-                }
-                let RunResult { workload, machines: found, .. } = lab.result(&pass.program, None);
-                let answer = |(name, mut machine): (&String, MachineResult)| {
-                    // These depend on the other machines of the pass, or are not used by studies.
-                    machine.ledger.clear();
-                    machine.timeline = Default::default();
-                    let measured = Measured { workload: workload.clone(), machine };
-                    (Request::machine(&pass.program, name.as_str()), Answer::Machine(Box::new(measured)))
-                };
-                machines.iter().zip(found).map(answer).collect::<Vec<_>>()
-            }
-            Work::PageSizes => {
-                let mut lab = PageLab::new(&PAGE_SIZES, options)?;
-                let whole = self.drive(pass, shared, |batch| Ok((lab.feed(batch)?, lab.progress())))?;
-                lab.finish().map_err(|e| anyhow!("{}: {e}", pass.program))?;
-                if !whole {
-                    return Ok(None);
-                }
-                let result = lab.result(&pass.program, None, 64, Vec::new());
-                vec![(
-                    Request { program: pass.program.clone(), what: What::PageSizes },
-                    Answer::PageSizes(Box::new(result)),
-                )]
-            }
-        };
-        for (request, answer) in &answers {
-            self.cache.put(&self.key(request)?, answer)?;
-        }
-        Ok(Some(answers))
-    }
-
-    /// Feeds the program's batches until it ends or no more is wanted; false: it was stopped.
-    fn drive(
-        &self,
-        pass: &Pass,
-        shared: &Shared,
-        mut feed: impl FnMut(Batch) -> Result<(bool, Progress), farreach_types::Error>,
-    ) -> Result<bool> {
-        let mut source = self.programs.open(&pass.program)?;
         let mut seen = 0;
-        while let Some(batch) = source.next_batch().map_err(|e| anyhow!("{}: {e}", pass.program))? {
-            let (more, progress) = feed(batch).map_err(|e| anyhow!("{}: {e}", pass.program))?;
+        let answers = pass.run(threads, |progress| {
             shared.work.fetch_add((progress.references - seen) * pass.width(), Ordering::Relaxed);
             seen = progress.references;
-            if shared.stop.load(Ordering::Relaxed) {
-                return Ok(false);
-            }
-            if !more {
-                break;
-            }
+            !shared.stop.load(Ordering::Relaxed)
+        });
+        let answers = answers.map_err(|error| anyhow!("{}: {}", pass.label, named(pass, error)))?;
+        for (key, answer) in answers.iter().flatten() {
+            self.cache.put(key, answer)?;
         }
-        Ok(true)
+        Ok(answers)
+    }
+}
+
+/// An error of a pass, with the name of the machine in place of its key.
+fn named(pass: &Pass, error: Error) -> Error {
+    match (error, &pass.work) {
+        (Error::Simulation { machine, what }, Work::Machines(points)) => {
+            let name = points.iter().find(|point| point.key == machine).map(|point| point.name.clone());
+            Error::Simulation { machine: name.unwrap_or(machine), what }
+        }
+        (error, _) => error,
+    }
+}
+
+/// Takes an answer, which the cache may know by other names.
+fn insert(results: &mut Results, request: Request, mut answer: Answer) {
+    let source = match (&mut answer, &request.what) {
+        (Answer::Machine(measured), What::Machine(name)) => {
+            measured.machine.name.clone_from(name);
+            &mut measured.workload.source
+        }
+        (Answer::Machine(measured), _) => &mut measured.workload.source,
+        (Answer::PageSizes(result), _) => &mut result.workload.source,
+    };
+    source.clone_from(&request.program);
+    results.insert(request, answer);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_said_as_a_range() {
+        for (seconds, text) in [
+            (0.1, "a second"),
+            (1.0, "1 to 2 seconds"),
+            (10.0, "7 to 16 seconds"),
+            (300.0, "4 to 8 minutes"),
+            (20_000.0, "4 to 9 hours"),
+        ] {
+            assert_eq!(spoken(seconds), text, "{seconds}");
+        }
     }
 }

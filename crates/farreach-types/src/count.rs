@@ -10,7 +10,7 @@ const LETTERS: [(char, u32); 4] = [('K', 3), ('M', 6), ('G', 9), ('T', 12)];
 /// The text is not allowed; the message says what is.
 ///
 /// ```
-/// use farreach_cli::count::parse_count;
+/// use farreach_types::count::parse_count;
 /// assert_eq!(["7", "64k", "1.5G"].map(|text| parse_count::<1>(text)), [Ok(7), Ok(64_000), Ok(1_500_000_000)]);
 /// assert!(parse_count::<1>("0").is_err() && parse_count::<1>("1.5").is_err() && parse_count::<1>("0.0005K").is_err());
 /// ```

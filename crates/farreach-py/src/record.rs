@@ -1,0 +1,110 @@
+//! Programs as they run, through machines.
+
+use crate::describe::Machine;
+use crate::drive::{Lookout, Stop, Stream, drive};
+use crate::report::Report;
+use crate::simulate::{Settings, Study, lab};
+use farreach::event::{Batch, Source};
+use farreach::live::{Exit, Options, Recorder};
+use farreach::{Error, Progress};
+use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::prelude::*;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long an interrupted program may take to end by itself: Ctrl-C ends a run in a second.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// How the program runs.
+#[derive(FromPyObject)]
+pub struct Program {
+    command: Vec<OsString>,
+    tool_dir: Option<PathBuf>,
+    directory: Option<PathBuf>,
+    stdin: Option<PathBuf>,
+    stdout: Option<PathBuf>,
+}
+
+impl Program {
+    fn start(self) -> Result<Live, Error> {
+        let Program { command, tool_dir, directory, stdin, stdout } = self;
+        let options = Options { tool_dir, directory, stdin, stdout, grace: GRACE, ..Options::default() };
+        Ok(Live(Recorder::start(&command, &options)?))
+    }
+}
+
+/// A program at work. The recorder looks for signals itself, as they are the program's too.
+struct Live(Recorder);
+
+impl Stream for Live {
+    fn next(&mut self, lookout: &mut Lookout, so_far: Progress) -> Result<Option<Batch>, Stop> {
+        lookout.look(so_far)?;
+        Ok(self.0.next_batch()?)
+    }
+}
+
+impl Live {
+    /// The program's exit status; an interrupt is one here, too.
+    fn finish(self) -> Result<i32, Stop> {
+        let report = self.0.finish()?;
+        if report.interrupted.is_some() {
+            return Err(Stop::Raised(PyKeyboardInterrupt::new_err(())));
+        }
+        Ok(match report.exit {
+            Exit::Code(code) => code,
+            Exit::Signal(signal) => -signal,
+        })
+    }
+}
+
+/// Runs a program through machines. Returns the result, and the program's exit status (negative: the signal that
+/// ended it).
+#[pyfunction]
+pub fn run(
+    py: Python<'_>,
+    program: Program,
+    label: &str,
+    machines: Vec<Machine>,
+    settings: Settings,
+) -> PyResult<(Report, i32)> {
+    let (mut lab, failure) = lab(py, &machines, settings.options())?;
+    let mut relocator = settings.relocator()?;
+    let mut lookout = Lookout::new(settings.progress, failure);
+    let result = py.detach(|| {
+        let mut live = program.start()?;
+        let so_far = drive(&mut live, &mut lookout, |batch| {
+            let batch = relocator.as_mut().map_or(Ok(None), |r| r.apply(&batch).map(Some))?.unwrap_or(batch);
+            Ok((lab.feed(batch)?, lab.progress()))
+        })?;
+        let status = live.finish();
+        lab.finish()?;
+        let status = status.or_else(|stop| if lab.limit_reached() { Ok(0) } else { Err(stop) })?;
+        lookout.end(so_far)?;
+        Ok((lab.result(label, None).into(), status))
+    });
+    result.map_err(|stop: Stop| stop.raise(py))
+}
+
+/// The page-size study of a program.
+#[pyfunction]
+pub fn pagesize_of_command(
+    py: Python<'_>,
+    program: Program,
+    label: &str,
+    sizes: Vec<u64>,
+    entries: u64,
+    machines: Vec<Machine>,
+    settings: Settings,
+) -> PyResult<(Report, i32)> {
+    let (mut study, failure) = Study::new(py, &sizes, &machines, settings.options())?;
+    let mut lookout = Lookout::new(settings.progress, failure);
+    let result = py.detach(|| {
+        let mut live = program.start()?;
+        let so_far = drive(&mut live, &mut lookout, |batch| study.feed(batch))?;
+        let status = live.finish()?;
+        lookout.end(so_far)?;
+        Ok((study.result(label, entries)?, status))
+    });
+    result.map_err(|stop: Stop| stop.raise(py))
+}

@@ -1,0 +1,161 @@
+//! Stored traces and arrays through machines, and the page-size study.
+
+use crate::describe::{Machine, specs};
+use crate::drive::{Lookout, Stop, Stream, drive};
+use crate::errors::raise;
+use crate::report::Report;
+use crate::tlb::Failure;
+use crate::traces::{FromIterator, open};
+use farreach::counts::MachineResult;
+use farreach::event::Batch;
+use farreach::trace::Relocator;
+use farreach::{Lab, Options, PageLab, Progress};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+/// How to run.
+#[derive(FromPyObject)]
+pub struct Settings {
+    pub limit: Option<u64>,
+    pub seed: u64,
+    /// Bytes that new mappings are aligned to.
+    pub align: Option<u64>,
+    /// 0: as many as there are processors.
+    pub threads: usize,
+    pub plain: bool,
+    /// Called with instructions and references so far.
+    pub progress: Option<Py<PyAny>>,
+}
+
+impl Settings {
+    pub fn options(&self) -> Options {
+        let all = || std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = if self.threads == 0 { all() } else { self.threads };
+        Options { limit: self.limit, seed: self.seed, plain: self.plain, threads, ahead: 0 }
+    }
+
+    pub fn relocator(&self) -> PyResult<Option<Relocator>> {
+        let refuse = |what| PyValueError::new_err(format!("align: {what}"));
+        self.align.map(|size| Relocator::new(size).map_err(refuse)).transpose()
+    }
+}
+
+/// Where references come from.
+#[derive(FromPyObject)]
+pub enum From {
+    /// A file or a kernel, and a format that is forced.
+    #[pyo3(transparent)]
+    File((String, Option<String>)),
+    /// An iterator over columns.
+    #[pyo3(transparent)]
+    Arrays(Py<PyAny>),
+}
+
+impl From {
+    fn open(self) -> Result<Box<dyn Stream>, farreach::Error> {
+        Ok(match self {
+            From::File((file, format)) => open(&file, format.as_deref())?.0,
+            From::Arrays(iterator) => Box::new(FromIterator::new(iterator)),
+        })
+    }
+}
+
+/// A laboratory, and what its designs report to.
+pub fn lab(py: Python<'_>, machines: &[Machine], options: Options) -> PyResult<(Lab, Failure)> {
+    let built = specs(py, machines, options.seed)?;
+    let classes: Vec<_> =
+        machines.iter().filter_map(|machine| machine.3.as_ref()).map(|class| class.bind(py)).collect();
+    let failure = Failure::default();
+    let lab = failure.scope(py, &classes, || Lab::new(built, options))?.map_err(|error| raise(py, error))?;
+    Ok((lab, failure))
+}
+
+/// Runs machines over a stream.
+#[pyfunction]
+pub fn simulate(
+    py: Python<'_>,
+    source: From,
+    label: &str,
+    machines: Vec<Machine>,
+    settings: Settings,
+) -> PyResult<Report> {
+    let (mut lab, failure) = lab(py, &machines, settings.options())?;
+    let mut relocator = settings.relocator()?;
+    let mut lookout = Lookout::new(settings.progress, failure);
+    let result = py.detach(|| {
+        let mut stream = source.open()?;
+        let so_far = drive(&mut *stream, &mut lookout, |batch| {
+            let batch = relocator.as_mut().map_or(Ok(None), |r| r.apply(&batch).map(Some))?.unwrap_or(batch);
+            Ok((lab.feed(batch)?, lab.progress()))
+        })?;
+        lab.finish()?;
+        lookout.end(so_far)?;
+        Ok(lab.result(label, None))
+    });
+    result.map(Report::from).map_err(|stop: Stop| stop.raise(py))
+}
+
+/// Page sizes side by side, and machines beside them.
+pub struct Study {
+    pages: PageLab,
+    beside: Option<Lab>,
+}
+
+impl Study {
+    /// The failure is that of designs written in Python.
+    pub fn new(py: Python<'_>, sizes: &[u64], machines: &[Machine], options: Options) -> PyResult<(Study, Failure)> {
+        let threads = if machines.is_empty() { options.threads } else { options.threads / 2 };
+        let pages = PageLab::new(sizes, Options { threads, ..options.clone() });
+        let pages = pages.map_err(|error| match error {
+            farreach::Error::Config { machine, what } => PyValueError::new_err(format!("sizes {machine}: {what}")),
+            other => raise(py, other),
+        })?;
+        let (beside, failure) = match machines {
+            [] => (None, Failure::default()),
+            machines => {
+                let (lab, failure) = lab(py, machines, options)?;
+                (Some(lab), failure)
+            }
+        };
+        Ok((Study { pages, beside }, failure))
+    }
+
+    pub fn feed(&mut self, batch: Batch) -> farreach::Result<(bool, Progress)> {
+        // Both reach the limit at the same reference, but one may hear of it later.
+        let more = self.pages.feed(&batch)?;
+        let beside = self.beside.as_mut().map_or(Ok(false), |lab| lab.feed(batch))?;
+        Ok((more || beside, self.pages.progress()))
+    }
+
+    pub fn result(mut self, label: &str, entries: u64) -> farreach::Result<Report> {
+        self.pages.finish()?;
+        let mut policies: Vec<MachineResult> = Vec::new();
+        if let Some(mut lab) = self.beside {
+            lab.finish()?;
+            policies = lab.result(label, None).machines;
+        }
+        Ok(self.pages.result(label, None, entries, policies).into())
+    }
+}
+
+/// The page-size study of a stream.
+#[pyfunction]
+pub fn pagesize(
+    py: Python<'_>,
+    source: From,
+    label: &str,
+    sizes: Vec<u64>,
+    entries: u64,
+    machines: Vec<Machine>,
+    settings: Settings,
+) -> PyResult<Report> {
+    let (mut study, failure) = Study::new(py, &sizes, &machines, settings.options())?;
+    let mut lookout = Lookout::new(settings.progress, failure);
+    let result = py.detach(|| {
+        let mut stream = source.open()?;
+        let so_far = drive(&mut *stream, &mut lookout, |batch| study.feed(batch))?;
+        lookout.end(so_far)?;
+        Ok(study.result(label, entries)?)
+    });
+    result.map_err(|stop: Stop| stop.raise(py))
+}

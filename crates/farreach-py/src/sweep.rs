@@ -1,0 +1,189 @@
+//! Points, passes and the cache, for sweeps. Which pass runs where is decided in Python.
+
+use crate::describe::Machine;
+use crate::drive::Lookout;
+use crate::errors::raise;
+use crate::tlb::Failure;
+use farreach::sweep::{Answer, Estimate, MODEL, Pass, Point, Program, Wanted, hash_file};
+use farreach::{Error, Progress};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use std::path::{Path, PathBuf};
+
+fn read<T: serde::de::DeserializeOwned>(what: &str, text: &str) -> PyResult<T> {
+    serde_json::from_str(text).map_err(|e| PyValueError::new_err(format!("{what}: {e}")))
+}
+
+fn write<T: serde::Serialize>(value: &T) -> PyResult<String> {
+    serde_json::to_string(value).map_err(|e| PyValueError::new_err(e.to_string()))
+}
+
+/// The version of the model.
+#[pyfunction]
+pub fn model() -> &'static str {
+    MODEL
+}
+
+/// Hash of a file's contents, or of all files of a folder with their names.
+#[pyfunction]
+pub fn hash_of(py: Python<'_>, file: PathBuf) -> PyResult<String> {
+    fn hash(path: &Path) -> Result<String, Error> {
+        if !path.is_dir() {
+            return hash_file(path);
+        }
+        let fail = |source| Error::Io { file: path.display().to_string(), source };
+        let mut entries: Vec<PathBuf> =
+            std::fs::read_dir(path).map_err(fail)?.map(|e| Ok(e?.path())).collect::<Result<_, _>>().map_err(fail)?;
+        entries.sort();
+        let mut parts = vec!["folder".to_owned()];
+        for entry in entries {
+            parts.push(entry.file_name().unwrap_or_default().to_string_lossy().into_owned());
+            parts.push(hash(&entry)?);
+        }
+        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        Ok(farreach::sweep::key(&parts))
+    }
+    py.detach(|| hash(&file)).map_err(|error| raise(py, error))
+}
+
+/// The program that `workload:NAME` names, as JSON; `None` if the text does not begin so.
+#[pyfunction]
+pub fn kernel_program(py: Python<'_>, text: &str) -> PyResult<Option<String>> {
+    let Some(program) = Program::kernel(text).map_err(|error| raise(py, error))? else { return Ok(None) };
+    // What it refuses is found now.
+    program.open().map_err(|error| raise(py, error))?;
+    write(&program).map(Some)
+}
+
+/// A point that is wanted: its key, and all that a plan needs.
+#[pyclass(frozen)]
+pub struct Sought {
+    #[pyo3(get)]
+    key: String,
+    point: Point,
+    program: Program,
+    label: String,
+    limit: Option<u64>,
+    has_caches: bool,
+}
+
+/// A machine on a program (JSON), which results call `label`. The machine is built once, for what only its parts can
+/// judge.
+#[pyfunction]
+pub fn sought(
+    py: Python<'_>,
+    machine: Machine,
+    seed: u64,
+    program: &str,
+    label: &str,
+    limit: Option<u64>,
+) -> PyResult<Sought> {
+    if machine.3.is_some() {
+        let what = "a design written in Python has no key in the cache: a sweep takes presets, kinds and files";
+        return Err(crate::errors::refuse(py, &machine.0, what));
+    }
+    let spec = machine.spec(py, seed)?;
+    let program: Program = read("program", program)?;
+    let point = Point::new(&spec, seed, &program, limit).map_err(|error| raise(py, error))?;
+    let has_caches = Wanted::has_caches(&spec);
+    Ok(Sought { key: point.key.clone(), point, program, label: label.to_owned(), limit, has_caches })
+}
+
+/// Builds a machine and throws it away: what only its parts can judge is refused now.
+#[pyfunction]
+pub fn build(py: Python<'_>, machine: Machine, seed: u64) -> PyResult<()> {
+    let spec = machine.spec(py, seed)?;
+    py.detach(|| farreach::Lab::new(vec![spec], Default::default()).map(drop)).map_err(|error| raise(py, error))
+}
+
+/// Passes for these points, each as JSON.
+#[pyfunction]
+pub fn plan(points: Vec<PyRef<'_, Sought>>, width: usize, workers: usize) -> PyResult<Vec<String>> {
+    let wanted = points.iter().map(|sought| Wanted {
+        program: sought.program.clone(),
+        label: sought.label.clone(),
+        limit: sought.limit,
+        has_caches: sought.has_caches,
+        point: sought.point.clone(),
+    });
+    farreach::sweep::plan(wanted.collect(), width, workers).iter().map(write).collect()
+}
+
+/// Seconds of each of these passes, on one thread.
+#[pyfunction]
+pub fn estimate(py: Python<'_>, passes: Vec<String>, workers: usize) -> PyResult<Vec<f64>> {
+    let passes: Vec<Pass> = passes.iter().map(|text| read("pass", text)).collect::<PyResult<_>>()?;
+    Ok(py.detach(|| Estimate::of(&passes, workers)).map_err(|error| raise(py, error))?.seconds)
+}
+
+/// The traces of a pass: path and hash of each. `moved` are paths to use instead, in the same order; returns the pass
+/// with them.
+#[pyfunction]
+#[pyo3(signature = (pass_, moved=None))]
+pub fn traces_of(pass_: &str, moved: Option<Vec<String>>) -> PyResult<(Vec<(String, String)>, String)> {
+    let mut pass: Pass = read("pass", pass_)?;
+    let mut found: Vec<(String, String)> = Vec::new();
+    for (i, (file, hash)) in pass.program.traces_mut().into_iter().enumerate() {
+        found.push((file.clone(), hash.to_owned()));
+        if let Some(path) = moved.as_ref().and_then(|moved| moved.get(i)) {
+            file.clone_from(path);
+        }
+    }
+    Ok((found, write(&pass)?))
+}
+
+/// Runs a pass. `progress` is called now and then with instructions and references so far, and ends the pass by
+/// raising. Returns the results by their keys, each as JSON.
+#[pyfunction]
+pub fn run_pass(
+    py: Python<'_>,
+    pass_: &str,
+    threads: usize,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Vec<(String, String)>> {
+    let pass: Pass = read("pass", pass_)?;
+    let mut lookout = Lookout::new(progress, Failure::default());
+    let (outcome, stop) = py.detach(|| {
+        let (mut stop, mut so_far) = (None, Progress::default());
+        let outcome = pass.run(threads, |progress| {
+            so_far = progress;
+            match lookout.look(progress) {
+                Ok(()) => true,
+                Err(why) => {
+                    stop = Some(why);
+                    false
+                }
+            }
+        });
+        let end = lookout.end(so_far);
+        (outcome, stop.or(end.err()))
+    });
+    if let Some(stop) = stop {
+        return Err(stop.raise(py));
+    }
+    let answers = outcome.map_err(|error| raise(py, error))?.unwrap_or_default();
+    answers.into_iter().map(|(key, answer)| Ok((key, write(&answer)?))).collect()
+}
+
+/// A folder of results.
+#[pyclass(frozen)]
+pub struct Cache(farreach::sweep::Cache);
+
+#[pymethods]
+impl Cache {
+    #[new]
+    fn new(py: Python<'_>, dir: PathBuf) -> PyResult<Cache> {
+        farreach::sweep::Cache::open(&dir).map(Cache).map_err(|error| raise(py, error))
+    }
+
+    /// The results of these keys, each as JSON; `None` where there is none.
+    fn get(&self, py: Python<'_>, keys: Vec<String>) -> PyResult<Vec<Option<String>>> {
+        py.detach(|| keys.iter().map(|key| self.0.get(key).map(|answer| write(&answer)).transpose()).collect())
+    }
+
+    /// Keeps a result.
+    fn put(&self, py: Python<'_>, key: &str, answer: &str) -> PyResult<()> {
+        let answer: Answer = read("result", answer)?;
+        py.detach(|| self.0.put(key, &answer)).map_err(|error| raise(py, error))
+    }
+}

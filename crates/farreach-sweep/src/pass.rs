@@ -1,0 +1,120 @@
+//! One program, once from beginning to end, through many points.
+
+use crate::point::Point;
+use crate::program::Program;
+use farreach_machine::{Lab, Options, PageLab, Progress};
+use farreach_papers::{Answer, Measured};
+use farreach_types::Result;
+use farreach_types::counts::RunResult;
+use farreach_types::event::Batch;
+use serde::{Deserialize, Serialize};
+
+/// A pass.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Pass {
+    /// What runs.
+    pub program: Program,
+    /// What results call it.
+    pub label: String,
+    /// Instructions after which it ends.
+    #[serde(default)]
+    pub limit: Option<u64>,
+    /// What it goes through.
+    #[serde(flatten)]
+    pub work: Work,
+}
+
+/// What a program goes through.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Work {
+    /// Machines side by side. All have caches, or none has.
+    Machines(Vec<Point>),
+    /// The page-size study.
+    PageSizes {
+        /// Where its result is kept.
+        key: String,
+        /// Page sizes, ascending.
+        sizes: Vec<u64>,
+    },
+}
+
+/// Entries of the TLBs for which the page-size study is told; its result has all others.
+const ENTRIES: u64 = 64;
+
+impl Pass {
+    /// Machines, or page sizes, side by side.
+    pub fn width(&self) -> u64 {
+        match &self.work {
+            Work::Machines(points) => points.len() as u64,
+            Work::PageSizes { sizes, .. } => sizes.len() as u64,
+        }
+    }
+
+    /// Runs it. `watch` is told after each batch how far it is, and says whether to go on. Returns the results by their
+    /// keys, without what depends on the other machines of the pass; `None` if it was stopped. `threads`: see
+    /// [`Options::threads`].
+    ///
+    /// # Errors
+    /// The program cannot be read, or a machine cannot go on: [`farreach_types::Error::Simulation`] then has the key of the point in
+    /// place of the machine's name.
+    pub fn run(
+        &self,
+        threads: usize,
+        mut watch: impl FnMut(Progress) -> bool,
+    ) -> Result<Option<Vec<(String, Answer)>>> {
+        let options = Options { limit: self.limit, threads, ..Options::default() };
+        match &self.work {
+            Work::Machines(points) => {
+                let specs = points.iter().map(|point| {
+                    let mut spec = point.spec()?;
+                    // A name need not be the only one of its kind in a pass.
+                    spec.name.clone_from(&point.key);
+                    Ok(spec)
+                });
+                let mut lab = Lab::new(specs.collect::<Result<_>>()?, options)?;
+                let whole = self.drive(&mut watch, |batch| Ok((lab.feed(batch)?, lab.progress())))?;
+                lab.finish()?;
+                if !whole {
+                    return Ok(None);
+                }
+                let RunResult { workload, machines, .. } = lab.result(&self.label, None);
+                let answers = points.iter().zip(machines).map(|(point, mut machine)| {
+                    machine.name.clone_from(&point.name);
+                    machine.ledger.clear();
+                    machine.timeline = Default::default();
+                    let mut workload = workload.clone();
+                    workload.seed = point.seed;
+                    (point.key.clone(), Answer::Machine(Box::new(Measured { workload, machine })))
+                });
+                Ok(Some(answers.collect()))
+            }
+            Work::PageSizes { key, sizes } => {
+                let mut lab = PageLab::new(sizes, options)?;
+                let whole = self.drive(&mut watch, |batch| Ok((lab.feed(batch)?, lab.progress())))?;
+                lab.finish()?;
+                let result = || Answer::PageSizes(Box::new(lab.result(&self.label, None, ENTRIES, Vec::new())));
+                Ok(whole.then(|| vec![(key.clone(), result())]))
+            }
+        }
+    }
+
+    /// Feeds the program's batches until it ends or no more is wanted; false: it was stopped.
+    fn drive(
+        &self,
+        watch: &mut dyn FnMut(Progress) -> bool,
+        mut feed: impl FnMut(Batch) -> Result<(bool, Progress)>,
+    ) -> Result<bool> {
+        let mut source = self.program.open()?;
+        while let Some(batch) = source.next_batch()? {
+            let (more, progress) = feed(batch)?;
+            if !watch(progress) {
+                return Ok(false);
+            }
+            if !more {
+                break;
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,58 @@
+//! Which points go together.
+
+use crate::pass::{Pass, Work};
+use crate::point::Point;
+use crate::program::Program;
+use farreach_machine::MachineSpec;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// A point that is to be run.
+pub struct Wanted {
+    /// On what.
+    pub program: Program,
+    /// What results call that.
+    pub label: String,
+    /// Up to where.
+    pub limit: Option<u64>,
+    /// Which machine has caches: those are no company for others.
+    pub has_caches: bool,
+    /// Which machine.
+    pub point: Point,
+}
+
+impl Wanted {
+    /// Whether the machine of this description has caches.
+    pub fn has_caches(spec: &MachineSpec) -> bool {
+        spec.hardware.tlb().is_none()
+    }
+}
+
+/// Fewest machines that a pass is cut down to: what the machines of a pass share, reading the program, costs as much as
+/// some of them.
+const NARROW: usize = 8;
+
+/// Passes for these points, the widest first, so that no worker is left with one of them at the end. A pass has up to
+/// `width` machines, or fewer if there would not be work for so many `workers`.
+pub fn plan(wanted: Vec<Wanted>, width: usize, workers: usize) -> Vec<Pass> {
+    let mut together: BTreeMap<(Program, String, Option<u64>, bool), Vec<Point>> = BTreeMap::new();
+    for Wanted { program, label, limit, has_caches, point } in wanted {
+        together.entry((program, label, limit, has_caches)).or_default().push(point);
+    }
+    let parts = |width: usize| together.values().map(|points| points.len().div_ceil(width)).sum::<usize>();
+    let mut width = width.max(1);
+    while parts(width) < workers && width > NARROW {
+        width = (width / 2).max(NARROW);
+    }
+    let mut passes = Vec::new();
+    for ((program, label, limit, _), points) in together {
+        let count = points.len().div_ceil(width);
+        for i in 0..count {
+            let some = &points[i * points.len() / count..(i + 1) * points.len() / count];
+            let (program, label) = (program.clone(), label.clone());
+            passes.push(Pass { program, label, limit, work: Work::Machines(some.to_vec()) });
+        }
+    }
+    passes.sort_by_key(|pass| Reverse(pass.width()));
+    passes
+}

@@ -1,0 +1,155 @@
+//! Points, passes and the cache.
+
+use farreach_machine::{Lab, MachineSpec, Options};
+use farreach_sweep::{Answer, Cache, Estimate, Pass, Point, Program, Wanted, Work, plan};
+use std::path::PathBuf;
+
+const GUPS: &str = "workload:gups:size=1M,references=20K";
+
+fn program(text: &str) -> Program {
+    Program::kernel(text).expect("a kernel").expect("a kernel")
+}
+
+fn spec(machine: &str) -> MachineSpec {
+    MachineSpec::parse(machine, 0).expect(machine)
+}
+
+fn point(machine: &str, seed: u64, program: &Program, limit: Option<u64>) -> Point {
+    Point::new(&MachineSpec::parse(machine, seed).expect(machine), seed, program, limit).expect(machine)
+}
+
+fn wanted(machine: &str, program: &Program) -> Wanted {
+    let has_caches = Wanted::has_caches(&spec(machine));
+    let point = point(machine, 0, program, None);
+    Wanted { program: program.clone(), label: "gups".into(), limit: None, has_caches, point }
+}
+
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new(name: &str) -> Dir {
+        let dir = std::env::temp_dir().join(format!("farreach-sweep-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("a temporary folder");
+        Dir(dir)
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn a_key_is_of_all_that_counts_and_nothing_else() {
+    let gups = program(GUPS);
+    let key = |machine, seed, program: &Program, limit| point(machine, seed, program, limit).key;
+    let one = key("t94/single:entries=32", 0, &gups, None);
+    let other = program("workload:gups:size=1M,references=20K,seed=1");
+    let trace =
+        |hash: &str, file: &str| Program::Trace { file: file.into(), format: None, hash: hash.into(), bytes: 1 };
+    for (same, different) in [
+        (key("t94/single:entries=32,ways=0", 0, &gups, None), key("t94/single:entries=33", 0, &gups, None)),
+        (key("t94/single:entries=32,seed=0", 5, &gups, None), key("t94/single:entries=32", 5, &gups, None)),
+        (key("t94/single:entries=32", 0, &gups, None), key("t94/single:entries=32", 0, &gups, Some(7))),
+        (key("t94/single:entries=32", 0, &program(GUPS), None), key("t94/single:entries=32", 0, &other, None)),
+    ] {
+        assert_eq!(same, one);
+        assert_ne!(different, one);
+    }
+    let moved = ["a", "b"].map(|file| key("t94/single", 0, &trace("h", file), None));
+    assert_eq!(moved[0], moved[1], "a trace is its content");
+    assert_ne!(moved[0], key("t94/single", 0, &trace("i", "a"), None));
+}
+
+#[test]
+fn a_file_that_a_machine_names_counts_by_its_content() {
+    let dir = Dir::new("mapping");
+    let file = dir.0.join("nodes");
+    let machine = format!("rmm15/4k:memory=64M,buddyinfo={}", file.display());
+    let key = |text: &str| {
+        std::fs::write(&file, text).expect("room");
+        point(&machine, 0, &program(GUPS), None).key
+    };
+    let one = key("Node 0, zone Normal 1 1 1 1 1 1 1 1 1 1 1");
+    assert_ne!(key("Node 0, zone Normal 2 1 1 1 1 1 1 1 1 1 1"), one);
+    assert_eq!(key("Node 0, zone Normal 1 1 1 1 1 1 1 1 1 1 1"), one);
+}
+
+#[test]
+fn a_pass_finds_what_single_runs_find() {
+    let gups = program(GUPS);
+    let machines = ["t94/single", "t94/partial:entries=16", "rmm15/range", "t94/single:replacement=random"];
+    let points = machines.map(|machine| wanted(machine, &gups));
+    let passes = plan(points.into(), 32, 1);
+    assert_eq!(passes.len(), 1);
+    // What is written down is the same pass.
+    let text = serde_json::to_string(&passes[0]).expect("JSON");
+    let pass: Pass = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(pass, passes[0]);
+    let answers = pass.run(1, |_| true).expect("sound").expect("whole");
+    for (machine, (key, answer)) in machines.iter().zip(&answers) {
+        let Answer::Machine(measured) = answer else { panic!("a machine") };
+        let mut lab = Lab::new(vec![spec(machine)], Options::default()).expect("a machine");
+        lab.run(&mut gups.open().expect("a kernel")).expect("sound");
+        let mut alone = lab.result("gups", None);
+        alone.machines[0].ledger.clear();
+        alone.machines[0].timeline = Default::default();
+        assert_eq!((&measured.machine, &measured.workload), (&alone.machines[0], &alone.workload), "{machine}");
+        assert_eq!(*key, point(machine, 0, &gups, None).key);
+    }
+}
+
+#[test]
+fn a_pass_can_be_stopped_and_names_the_point_that_cannot_go_on() {
+    let gups = program(GUPS);
+    let pass = |machine| plan(vec![wanted(machine, &gups), wanted("t94/single", &gups)], 32, 1).remove(0);
+    assert!(pass("t94/partial").run(1, |_| false).expect("sound").is_none());
+    let error = pass("t94/single:memory=64K").run(1, |_| true).expect_err("full");
+    let farreach_types::Error::Simulation { machine, .. } = error else { panic!("{error}") };
+    assert_eq!(machine, point("t94/single:memory=64K", 0, &gups, None).key);
+}
+
+#[test]
+fn passes_are_as_wide_as_there_is_work() {
+    let (gups, join) = (program(GUPS), program("workload:join:references=20K"));
+    let sized = |n: u64, program: &Program| wanted(&format!("t94/single:entries={n}"), program);
+    let points = || -> Vec<Wanted> { (1..=64).map(|n| sized(n, &gups)).chain([sized(1, &join)]).collect() };
+    let widths = |passes: &[Pass]| passes.iter().map(Pass::width).collect::<Vec<_>>();
+    assert_eq!(widths(&plan(points(), 32, 1)), [32, 32, 1]);
+    assert_eq!(widths(&plan(points(), 32, 5)), [16, 16, 16, 16, 1]);
+    assert_eq!(widths(&plan(points(), 32, 1000)), [8, 8, 8, 8, 8, 8, 8, 8, 1], "no narrower");
+    assert_eq!(widths(&plan(points(), 5, 1)).iter().sum::<u64>(), 65);
+    let mixed = plan(vec![wanted("sv97/softvm", &gups), wanted("t94/single", &gups)], 32, 1);
+    assert_eq!(widths(&mixed), [1, 1], "caches are no company for others");
+    assert!(plan(Vec::new(), 32, 4).is_empty());
+}
+
+#[test]
+fn the_cache_keeps_whole_results_only() {
+    let dir = Dir::new("cache");
+    let cache = Cache::open(&dir.0).expect("a folder");
+    let pass = plan(vec![wanted("t94/single", &program(GUPS))], 32, 1).remove(0);
+    let (key, answer) = pass.run(1, |_| true).expect("sound").expect("whole").remove(0);
+    assert_eq!(cache.get(&key), None);
+    cache.put(&key, &answer).expect("room");
+    assert_eq!(cache.get(&key), Some(answer.clone()));
+    let file = dir.0.join(format!("{key}.json"));
+    let text = std::fs::read(&file).expect("it is there");
+    std::fs::write(&file, &text[..text.len() / 2]).expect("room");
+    assert_eq!(cache.get(&key), None, "what is cut is as good as none");
+    std::fs::remove_dir_all(&dir.0).expect("ours");
+    let error = cache.put(&key, &answer).expect_err("no folder").to_string();
+    assert!(error.contains(&key), "{error}");
+}
+
+#[test]
+fn estimates_are_for_each_pass() {
+    let gups = program("workload:gups:size=1M,references=3M");
+    let passes = plan((1..=40).map(|n| wanted(&format!("t94/single:entries={n}"), &gups)).collect(), 32, 1);
+    let estimate = Estimate::of(&passes, 2).expect("sound");
+    assert_eq!(estimate.seconds.len(), 2);
+    assert!(estimate.seconds.iter().all(|s| *s > 0.0) && estimate.wall(2) <= estimate.wall(1));
+    let Work::Machines(points) = &passes[0].work else { panic!("machines") };
+    assert_eq!(points.len(), 20);
+}

@@ -1,0 +1,74 @@
+"""A laboratory for virtual-memory address translation.
+
+Real programs go through TLB designs and page policies side by side, exactly:
+
+>>> import farreach
+>>> result = farreach.simulate("workload:gups:size=1M", ["t94/single", "t94/partial"], limit="100K")
+>>> result["t94/single"].counts.misses > result["t94/partial"].counts.misses
+True
+"""
+
+from ._core import __version__
+from .errors import (
+    CommandError,
+    Error,
+    ExperimentError,
+    MachineError,
+    SimulationError,
+    TraceError,
+    WorkloadError,
+)
+from .machine import Machine, area, machines
+from .paper import PapersResult, papers
+from .result import ContiguityResult, MachineResult, PageSizeResult, Record, Result
+from .study import contiguity, pagesize, record, run, simulate
+from .sweeps import Experiment, Grid, Plan, Sweep, plan, sweep
+from .tlb import FETCH, FILTERABLE, HIT, LOAD, MISS, STORE, SUBBLOCK_MISS, Pte, Tlb
+from .trace import Batch, Event, Trace, TraceWriter, Words, formats
+
+__all__ = [
+    "run",
+    "record",
+    "simulate",
+    "pagesize",
+    "contiguity",
+    "papers",
+    "PapersResult",
+    "area",
+    "sweep",
+    "plan",
+    "Plan",
+    "Experiment",
+    "Grid",
+    "Sweep",
+    "Machine",
+    "machines",
+    "Trace",
+    "TraceWriter",
+    "Batch",
+    "Event",
+    "Words",
+    "formats",
+    "Result",
+    "MachineResult",
+    "PageSizeResult",
+    "ContiguityResult",
+    "Record",
+    "Tlb",
+    "Pte",
+    "FETCH",
+    "LOAD",
+    "STORE",
+    "HIT",
+    "MISS",
+    "SUBBLOCK_MISS",
+    "FILTERABLE",
+    "Error",
+    "CommandError",
+    "ExperimentError",
+    "MachineError",
+    "SimulationError",
+    "TraceError",
+    "WorkloadError",
+    "__version__",
+]

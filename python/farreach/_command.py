@@ -1,0 +1,74 @@
+"""Where the command and the recorder are, and how the command is run."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from importlib import metadata
+from pathlib import Path
+from typing import List, Optional, Sequence, Union
+
+from .errors import CommandError
+
+_TOOL = "farreach-amd64-linux"
+_VARIABLE = "FARREACH_VALGRIND_DIR"
+#: The command that handed over to Python.
+_COMMAND_VARIABLE = "FARREACH_COMMAND"
+
+
+@functools.lru_cache(maxsize=None)
+def _installed(name: str) -> Optional[Path]:
+    """A file of the installed package, wherever the installer put it."""
+    try:
+        files = metadata.files("farreach") or []
+    except metadata.PackageNotFoundError:
+        files = []
+    for file in files:
+        if file.name == name and not str(file).startswith("farreach/"):
+            path = Path(str(file.locate()))
+            if path.is_file():
+                return path.resolve()
+    return None
+
+
+def command() -> str:
+    """Path of the farreach command: the one that handed over, that of this package, else the first on the path."""
+    if given := os.environ.get(_COMMAND_VARIABLE):
+        return given
+    own = _installed("farreach") or Path(sysconfig.get_path("scripts")) / "farreach"
+    if own.is_file():
+        return str(own)
+    found = shutil.which("farreach")
+    if found is None:
+        raise FileNotFoundError("the farreach command is not installed; pip install ./python in a clone does it")
+    return found
+
+
+def tool_dir() -> Optional[str]:
+    """Folder of the recorder; `None` leaves it to the library."""
+    if os.environ.get(_VARIABLE):
+        return None
+    tool = _installed(_TOOL)
+    return str(tool.parent) if tool else None
+
+
+def run(words: Sequence[Union[str, os.PathLike[str]]], statuses: Sequence[int] = (0,)) -> str:
+    """Runs the command and returns what it prints.
+
+    Raises:
+        CommandError: it ended with another status; the message is what it said.
+        KeyboardInterrupt: it was interrupted.
+    """
+    line: List[str] = [command(), *(os.fspath(word) for word in words)]
+    done = subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode == 130:
+        raise KeyboardInterrupt
+    if done.returncode not in statuses:
+        raise CommandError(line, done.returncode, done.stderr.strip())
+    if done.stderr:
+        sys.stderr.write(done.stderr)
+    return str(done.stdout)

@@ -1,0 +1,97 @@
+"""The package as such: documentation, types, examples."""
+
+import doctest
+import importlib
+import inspect
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import farreach
+
+MODULES = [
+    name
+    for _, name, _ in pkgutil.walk_packages(farreach.__path__, "farreach.")
+    if not name.endswith(("_core", "__main__"))
+]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings(name):
+    if "sweeps" in name:
+        pytest.importorskip("distributed")
+    if "plots" in name:
+        pytest.importorskip("altair")
+    failed, _ = doctest.testmod(importlib.import_module(name))
+    assert failed == 0
+
+
+def test_everything_public_is_documented():
+    bare = []
+    for name in farreach.__all__:
+        thing = getattr(farreach, name)
+        if inspect.isclass(thing):
+            bare += [name] * (not thing.__doc__)
+            for member, value in vars(thing).items():
+                if not member.startswith("_") and (inspect.isfunction(value) or isinstance(value, property)):
+                    bare += [f"{name}.{member}"] * (not inspect.getdoc(getattr(thing, member)))
+        elif callable(thing):
+            bare += [name] * (not thing.__doc__)
+    assert bare == []
+
+
+def test_the_reference_is_up_to_date():
+    """`make python-reference` writes it."""
+    root = Path(__file__).resolve().parents[2]
+    sys.path.insert(0, str(root / "python"))
+    try:
+        import reference
+    finally:
+        sys.path.pop(0)
+    assert reference.main() == (root / "docs/book/src/reference/python.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.long
+def test_types(tmp_path):
+    pytest.importorskip("mypy")
+    example = tmp_path / "example.py"
+    example.write_text(
+        """import numpy as np
+import farreach
+from farreach import FILTERABLE, HIT, MISS, Machine, Pte, Tlb, Trace
+
+
+class Mine(Tlb):
+    def __init__(self, entries: int = 4) -> None:
+        self.pages: dict[tuple[int, int], int] = {}
+
+    def access(self, asid: int, vpn: int, kind: int, pte: Pte) -> int:
+        hit = (asid, vpn) in self.pages
+        self.pages[asid, vpn] = pte.pfn
+        return (HIT if hit else MISS) | FILTERABLE
+
+    def invalidate(self, asid: int, start: int, stop: int) -> None:
+        self.pages.clear()
+
+
+def most(trace: Trace) -> int:
+    return max(int(np.max(batch.address)) for batch in trace)
+
+
+result: farreach.Result = farreach.simulate("x.frt", [Machine("t94/single", entries=3), "t94/partial", Mine])
+misses: int = result[0].counts.misses
+area: float | None = result["t94/partial"].cost.area_rbe
+table: farreach.Sweep = farreach.sweep(programs=["x.frt"], machines=["t94/single"])
+"""
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", str(example)], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy.stubtest", "farreach._core"], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stdout

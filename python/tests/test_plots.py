@@ -1,0 +1,75 @@
+"""Pictures: every one is made, and written in every form without a network."""
+
+import json
+
+import pytest
+
+import farreach
+from farreach import Grid
+
+pytest.importorskip("altair")
+pytest.importorskip("vl_convert")
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    pytest.importorskip("distributed")
+    grid = Grid("t94/partial", {"entries": [16, 32, 64], "factor": [4, 16]})
+    return farreach.sweep(
+        programs=["workload:join:references=30K", "workload:gups:size=1M,references=30K"],
+        machines=[grid, "t94/single"],
+        cache=tmp_path_factory.mktemp("cache"),
+        on="local:1",
+        quiet=True,
+    )
+
+
+def values(chart):
+    """All data of a chart."""
+    spec = json.loads(chart.to_json())
+    return [row for rows in spec["datasets"].values() for row in rows]
+
+
+def test_of_a_run(kernel, tmp_path):
+    result = farreach.simulate(kernel, ["t94/single", "t94/partial", "t94/set-associative"])
+    assert {row["name"]: row["misses"] for row in values(result.plot.misses())} == {
+        m.name: m.counts.misses for m in result
+    }
+    assert len(values(result.plot.misses_by_area())) == 2
+    assert len(values(result.plot.memory())) == 3
+    assert sum(row["misses"] for row in values(result.plot.timeline())) == sum(m.counts.misses for m in result)
+    for form, head in (("svg", b"<svg"), ("png", b"\x89PNG"), ("pdf", b"%PDF")):
+        file = tmp_path / f"p.{form}"
+        result.plot.misses().save(file)
+        assert file.read_bytes().startswith(head)
+    assert len(values(farreach.pagesize(kernel, machines=()).plot.tradeoff())) == 10
+
+
+def test_of_a_sweep(table):
+    frame = table.frame
+    lines = values(table.plot.lines("config.entries"))
+    assert sum(row["misses"] for row in lines) == frame["misses"].sum()
+    heat = {
+        (row["config.entries"], row["config.factor"]): row["misses"]
+        for row in values(table.plot.heatmap("config.entries", "config.factor"))
+    }
+    some = frame[(frame["config.entries"] == 32) & (frame["config.factor"] == 4)]
+    assert heat[32, 4] == some["misses"].sum() and len(heat) == 6
+    front = table.pareto()
+    for _, row in front.iterrows():
+        better = frame.groupby("machine").agg({"misses": "sum", "area_rbe": "max"})
+        assert not ((better["misses"] < row["misses"]) & (better["area_rbe"] <= row["area_rbe"])).any()
+    assert set(table.plot.charts()) >= {"Misses against entries", "Misses against area", "Memory against misses"}
+    with pytest.raises(ValueError, match="no column 'nothing'"):
+        table.plot.lines("nothing")
+    assert table.plot.report().count('vegaEmbed("#chart') == len(table.plot.charts())
+
+
+def test_of_papers(tmp_path):
+    result = farreach.papers("t94-fig2", cache=tmp_path)
+    frame = result["t94-fig2"].tables[0].to_frame()
+    assert list(frame["as in the figure"]) == ["yes"] * len(frame)
+    area = farreach.papers("t94-table9", workloads=["join"], limit="20K", cache=tmp_path)
+    assert {row["origin"] for row in values(area.plot.compare("t94-table9"))} >= {"measured"}
+    with pytest.raises(KeyError, match="t94-table9"):
+        area["t94-table1"]
