@@ -12,9 +12,9 @@
 //! * OE-4 A page is in a range if it lies in a run (pages in consecutive frames with equal attributes, none of them
 //!   dissolved) that is long enough. A page that gets another frame or other attributes is dissolved no longer; neither
 //!   is one that moves, or a child's.
-//! * OE-5 A store that is asked for copies all of a range only if one of its pages is shared; there must be frames for
-//!   all of it. Otherwise it copies its page alone, unless no page of the range is shared: then all are taken over.
-//! * OE-6 Blocks that turn out to be too few for that come back one by one, as they were taken.
+//! * OE-5 With `Cow::Copy` a store copies all pages of its range if one of them is shared and there are frames for all.
+//!   If none is shared, all become writable without a copy. Otherwise only the page of the store is copied.
+//! * OE-6 Blocks that are too few for that are freed one by one, in the order of their allocation.
 
 use crate::frames::Frames;
 use crate::paging::{Entry, Full, Model, Paging};
@@ -139,7 +139,7 @@ impl PlainEager {
         self.paging.enter(process, page, Entry::base(frame.unwrap_or(old)));
     }
 
-    /// Frames for so many pages in the largest blocks, or none (OE-6).
+    /// Frames for all wanted pages in the largest blocks, or none (OE-6).
     fn together(&mut self, wanted: u64) -> Option<Vec<u64>> {
         let blocks = self.largest_blocks(wanted);
         let frames: Vec<u64> = blocks.iter().flat_map(|block| block.clone()).collect();
@@ -220,7 +220,7 @@ impl PlainEager {
         counts.populated_pages += got;
         counts.zeroed_pages += got;
         for (page, frame) in range.zip(frames) {
-            let of = self.page(process, page).expect("it was asked for");
+            let of = self.page(process, page).expect("it was requested");
             if !of.private() {
                 self.paging.programs.shared.insert((of.mapping, of.index), frame);
             }

@@ -1,12 +1,11 @@
 //! Frames handed out from plain lists.
 //!
-//! * OH-1 A list: the first frame is taken, what comes back goes to its end. A block is the lowest aligned group of
+//! * OH-1 A list: the first frame is allocated, freed frames are appended. A block is the lowest aligned group of
 //!   which every frame is in the list; the other frames keep their places.
 //! * OH-2 Blocks of powers of two (RMM15-25): a list of free blocks for each order. A request takes the first block of
 //!   the lowest order that has one, and keeps the lower half as often as that must be split; the upper halves become the
-//!   first of their lists. A block that comes back joins its buddy as long as that is free, and becomes the first of its
-//!   list. At the start the lists are ascending. In address order all lists stay so.
-//! * OH-3 What an event frees comes back frame by frame, in ascending order.
+//!   first of their lists. A freed block joins its buddy as long as that is free, and becomes the first of its list. At the start the lists are ascending. In address order all lists stay so.
+//! * OH-3 The frames that an event frees are freed one by one, in ascending order.
 
 /// Which frames are free.
 #[derive(Clone, Debug)]
@@ -60,7 +59,7 @@ impl Lists {
         Some(block)
     }
 
-    /// A block comes back.
+    /// Frees a block.
     pub fn release(&mut self, mut block: u64, mut order: u32) {
         while order + 1 < self.free.len() as u32 {
             let Some(at) = self.free[order as usize].iter().position(|&b| b == block ^ (1 << order)) else { break };
@@ -90,7 +89,7 @@ impl Frames {
         Frames::List((0..frames).filter(|frame| open(*frame)).collect())
     }
 
-    /// The same in blocks of so many orders.
+    /// The same in blocks of `orders` orders.
     pub fn blocks(frames: u64, open: impl Fn(u64) -> bool, orders: u32, by_address: bool) -> Frames {
         let open: Vec<bool> = (0..frames).map(open).collect();
         Frames::Blocks(Lists { free: joined(&open, orders), by_address })

@@ -5,7 +5,7 @@
 //!
 //! * OS-1 Memory that can have superpages is private and of no file; a stack too. Advice does not matter to a pool.
 //! * OS-2 A superpage is split (its pages keep their frames) when a part of it is unmapped, dropped, moved or replaced;
-//!   when a part gets other rights than it has; when one of its pages is copied, or taken over alone; when its group is
+//!   when a part gets other rights than it has; when one of its pages is copied, or becomes writable alone; when its group is
 //!   collapsed into a larger one.
 //! * OS-3 A group waits for its collapse once, from the first fault with a base page on. It stops waiting when it is
 //!   collapsed, when it has such a superpage already, when no page of it is mapped, or when its region does not cover
@@ -17,7 +17,7 @@
 //! * OS-7 New private anonymous memory and heap take over rest with the same rights, unless a child shares one of its
 //!   pages. What mremap adds does not.
 //! * OS-8 Of a whole huge page, what is unmapped becomes rest while something else than rest is mapped in its place.
-//!   Where only rest is left after an unmap or an mremap, it goes.
+//!   After an unmap or an mremap, rest without other memory in its place is unmapped.
 
 mod events;
 mod faults;
@@ -43,7 +43,7 @@ pub struct Config {
 pub enum From {
     /// Free memory. Of the largest size pages are collapsed too.
     Memory { by_advice_only: bool, background: Option<Background> },
-    /// A pool of so many superpages.
+    /// A pool of superpages.
     Pool { superpages: u64, rounds: bool },
 }
 
@@ -128,7 +128,7 @@ impl PlainHuge {
         }
     }
 
-    /// Frames that nobody needs go back to where they came from.
+    /// Frees the frames without a user, each where it was allocated.
     fn give_back(&mut self) {
         let (to_pool, others): (Vec<u64>, Vec<u64>) =
             self.paging.collect().into_iter().partition(|frame| self.pool.contains(frame));

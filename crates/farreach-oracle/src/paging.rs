@@ -103,7 +103,7 @@ impl Paging {
         self.programs.entries().filter(|entry| entry.frame == frame).count()
     }
 
-    /// Gives a page an entry, whose frame has contents from now on.
+    /// Maps a page. Its frame has contents from now on.
     pub fn enter(&mut self, process: u32, page: u64, entry: Entry) {
         self.busy.insert(entry.frame);
         self.space(process).table.insert(page, entry);

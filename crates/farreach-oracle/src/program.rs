@@ -1,9 +1,9 @@
 //! What programs have mapped, page by page, and which entry of its page table each page has.
 //!
 //! * OG-1 A mapping numbers its pages; those of anonymous memory have the numbers of the addresses where it was made.
-//!   The heap is one mapping, and a stack goes on below itself, unless it has the pages asked for elsewhere. A file is
+//!   The heap is one mapping, and a stack grows downwards, unless these pages of it are mapped elsewhere. A file is
 //!   one mapping as long as something maps it.
-//! * OG-2 What `mremap` adds goes on with the pages of the mapping that grows; private memory whose next pages are
+//! * OG-2 What `mremap` adds continues the pages of the mapping that grows; private memory whose next pages are
 //!   mapped elsewhere gets a mapping of its own.
 //! * OG-3 With `merges`, private anonymous memory that is mapped beside such memory joins its mapping, the lower one if
 //!   there are two, unless that has these pages elsewhere. Only a mapping whose pages lie where they were made is joined.
@@ -38,7 +38,7 @@ pub struct Page {
     pub prot: Prot,
     /// MADV_HUGEPAGE or MADV_NOHUGEPAGE.
     pub huge: Option<bool>,
-    /// Nobody asked for it: it is the rest of a huge page.
+    /// The program did not request it: it is the rest of a huge page.
     pub rest: bool,
 }
 
@@ -82,7 +82,7 @@ impl<E> Space<E> {
         start..end + 1
     }
 
-    /// Whether it has one of these pages of a mapping somewhere.
+    /// Whether one of these pages of a mapping is mapped anywhere in it.
     fn has(&self, mapping: u64, indices: Range<u64>) -> bool {
         self.pages.values().any(|page| page.mapping == mapping && indices.contains(&page.index))
     }

@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Config {
     /// All addresses of programs are below this page.
     pub pages: u64,
-    /// Frames that belong to nobody when the system starts.
+    /// Frames that are free when the system starts.
     pub open: BTreeSet<u64>,
     /// Frames set aside.
     pub pool: u64,
@@ -45,7 +45,7 @@ pub struct Config {
 pub enum Primary {
     All,
     Heap,
-    /// Regions of so many pages.
+    /// Regions of at least this many pages.
     Large(u64),
 }
 

@@ -37,7 +37,7 @@ impl PlainHuge {
         let kept = self.taken_over(process, mapping);
         let entries: Vec<(u64, Entry)> =
             kept.iter().filter_map(|page| Some((*page, self.entry(process, *page)?))).collect();
-        // What lies between goes, piece by piece.
+        // The pages between them are unmapped, piece by piece.
         let mut gap = range.start;
         for page in kept.into_iter().chain([range.end]) {
             self.split_at_ends(process, gap..page);

@@ -112,7 +112,7 @@ impl PlainHuge {
         self.give_back();
     }
 
-    /// Collapses a group if that is possible now. Whether it goes on waiting.
+    /// Collapses a group if that is possible now. Whether it stays in the queue.
     fn waits_on(&mut self, process: u32, first: u64, order: u32, background: &Background) -> bool {
         let group = group(first, order);
         let Some(page) = self.page(process, first).filter(|_| self.covers(process, first, &group)) else {

@@ -58,7 +58,7 @@ impl PlainSegments {
         self.note();
     }
 
-    /// The segment keeps these pages of its own, or is given up.
+    /// The segment keeps these of its pages, or is removed.
     pub(super) fn shrink_to(&mut self, process: u32, kept: Option<Range<u64>>) {
         let Some(r) = self.registers(process) else { return };
         match kept {

@@ -1,4 +1,4 @@
-//! Memory is full: what segments do not use serves others (SEG-16, DS13-22).
+//! Memory is full: unused frames of the pool become ordinary frames (SEG-16, DS13-22).
 
 use super::resize::range;
 use crate::os::Os;
@@ -8,11 +8,12 @@ use std::cmp::Reverse;
 /// Frames lent at a time.
 const LOAN: u64 = 512;
 
-/// Which unused pages of segments go first: at an end before inside, many before few, of the first process, the highest.
+/// Order in which unused pages of segments are lent: at an end before inside, long runs first, then the process with the
+/// lowest number, then the highest run.
 type Turn = (bool, u64, Reverse<Asid>, Vpn);
 
 impl Os {
-    /// Gives some frames of the pool to the allocator, for good. False if there is nothing to lend.
+    /// Moves some frames of the pool to the allocator, for good. False if none can be lent.
     pub(crate) fn lend_from_pool(&mut self) -> bool {
         if !self.placement.segment_policy().is_some_and(|p| p.lend) {
             return false;

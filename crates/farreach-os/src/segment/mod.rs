@@ -4,8 +4,8 @@
 //!
 //! * `windows`: which memory is eligible, and which part of it is best;
 //! * `shape`: when a segment shrinks, grows, moves or is created;
-//! * `resize`: what pages go through when the registers change;
-//! * `lend`: what happens when memory is full;
+//! * `resize`: changes of the registers, and of pages that enter and leave;
+//! * `lend`: unused frames become ordinary when memory is full;
 //! * here: first touches (SEG-13), fork (SEG-14), the end of a process (SEG-17).
 //!
 //! Each process can have a segment, with registers of its own, and segments are resized (SEG-18). The paper's prototype
@@ -84,8 +84,8 @@ impl Os {
         }
     }
 
-    /// Before a fork (SEG-14, AMB-64): the parent keeps its segment if the child can have copies of its pages now,
-    /// otherwise it has none until the child has ended.
+    /// Before a fork (SEG-14, AMB-64): the parent keeps its segment if the child can get copies of its pages, otherwise
+    /// it has none until the child has ended.
     pub(crate) fn segment_before_fork(&mut self, asid: Asid, child: Asid) {
         let Some(policy) = self.placement.segment_policy() else { return };
         let copies = policy.on_fork == OnFork::Copy;

@@ -1,4 +1,5 @@
-//! Writing the registers of a process, and what its pages go through then (SEG-11, SEG-12, DS13-16, DS13-20 to DS13-22).
+//! Changes of the registers of a process, and of the pages that enter and leave (SEG-11, SEG-12, DS13-16, DS13-20 to
+//! DS13-22).
 
 use crate::contract::What;
 use crate::os::Os;
@@ -20,7 +21,7 @@ pub(super) fn without(a: VpnRange, b: VpnRange) -> [VpnRange; 2] {
 }
 
 impl Os {
-    /// Gives the segment of the process other ends, or gives it up.
+    /// Changes the ends of the segment of a process, or removes the segment.
     pub(super) fn resize(&mut self, asid: Asid, to: Option<VpnRange>) {
         let Some(old) = self.spaces[asid.0 as usize].segment else { return };
         let used = &mut self.segments.used;

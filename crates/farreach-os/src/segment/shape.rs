@@ -1,5 +1,4 @@
-//! What becomes of the segment of a process after an event: it shrinks, grows, moves, or is created (SEG-6 to SEG-10,
-//! SEG-15).
+//! Changes of the segment of a process after an event: it shrinks, grows, moves, or is created (SEG-6 to SEG-10, SEG-15).
 
 use super::resize::{range, without};
 use super::windows::{Eligible, Window};
@@ -30,14 +29,14 @@ impl Os {
         self.note_use();
     }
 
-    /// What is left of the segment is its best window (SEG-7).
+    /// Shrinks the segment to its best window (SEG-7).
     fn shrink(&mut self, asid: Asid, eligible: &Eligible) {
         if let Some(segment) = self.spaces[asid.0 as usize].segment {
             self.resize(asid, eligible.best(range(&segment), u64::MAX).map(|window| window.range));
         }
     }
 
-    /// Pages leave the segment, which keeps the best window of the rest (SEG-15).
+    /// Pages leave the segment, which keeps the best window outside them (SEG-15).
     pub(crate) fn leave_segment(&mut self, asid: Asid, pages: VpnRange) {
         let Some(policy) = self.placement.segment_policy() else { return };
         let Some(segment) = self.spaces[asid.0 as usize].segment.filter(|s| range(s).overlaps(&pages)) else { return };
@@ -105,7 +104,7 @@ impl Os {
         here && self.memory.pool.unclaimed(frame)
     }
 
-    /// What the process could have covered if it gave its segment up: used pages keep their frames (SEG-9).
+    /// Pages that a new segment would cover if this one were removed: used pages keep their frames (SEG-9).
     fn best_without(&self, segment: &Segment, eligible: &Eligible) -> u64 {
         let piece = self.memory.pool.pieces(Some(segment.pfn)).map(|(_, n)| n).max().unwrap_or(0);
         eligible.best(self.all_pages(), piece).map_or(0, |window| window.covers)

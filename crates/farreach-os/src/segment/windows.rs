@@ -86,7 +86,7 @@ impl Eligible {
         self.runs_of(stretch).iter().map(|run| run.pages)
     }
 
-    /// The best window inside a range that is at most so many pages long (SEG-3).
+    /// The best window inside a range that is at most `most` pages long (SEG-3).
     ///
     /// It begins with a run: moved down by a page, a window that begins inside one gains a page, loses one at most, and
     /// is lower.

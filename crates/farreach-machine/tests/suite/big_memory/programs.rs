@@ -136,7 +136,7 @@ impl Programs {
         (asid, vec![Act::Op(op)])
     }
 
-    /// Memory that is asked for bit by bit and used at once.
+    /// Small requests one after the other, each used at once.
     fn grow(&mut self) -> Vec<Act> {
         let backing = self.dice.pick(&[Backing::Heap, Backing::Anonymous]);
         let mut page = self.range().0 >> 12;
@@ -155,7 +155,7 @@ impl Programs {
     }
 
     fn touches(&mut self, mapped: impl Fn(u64) -> bool) -> Vec<Act> {
-        // What was asked for last is used first.
+        // The last request is often used first.
         let mut page = if self.dice.percent(50) { self.recent } else { self.dice.below(self.shape.pages) };
         let mut acts = Vec::new();
         for _ in 0..1 + self.dice.below(24) {

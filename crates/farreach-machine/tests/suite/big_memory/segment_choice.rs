@@ -166,7 +166,7 @@ fn seg_5_no_process_needs_more_than_the_pool_has() {
     }
 }
 
-/// SEG-6: what another process gives back serves at the next event.
+/// SEG-6: frames that another process frees are used at the next event.
 #[test]
 fn seg_6_other_processes_shape_nothing() {
     let mut os = os("placement=segment,segment_memory=256K,memory=4M,admit_min=4K");
@@ -175,7 +175,7 @@ fn seg_6_other_processes_shape_nothing() {
     let heap =
         Op::Map(Mapping { start: 0x100 << 12, len: 60 << 12, prot: Prot::RW, shared: false, backing: Backing::Heap });
     os.apply(B, &heap);
-    assert_eq!(registers(&os, B).map(|r| r.1), Some(24), "what is left");
+    assert_eq!(registers(&os, B).map(|r| r.1), Some(24), "the other frames");
     os.apply(A, &Op::End(End::Exit(0)));
     assert_eq!(registers(&os, B).map(|r| r.1), Some(24));
     os.apply(B, &Op::Unmap { start: 0x800 << 12, len: 1 << 12 });
@@ -267,7 +267,7 @@ fn seg_16_what_is_lent_first() {
         os
     };
     let fill = |os: &mut Os, pages: u64| (0x1000..0x1000 + pages).for_each(|v| touch(os, v, Kind::Load));
-    // 20 unused pages at the lower end, 14 at the upper: the longer one goes, and all of it is lent.
+    // 20 unused pages at the lower end, 14 at the upper: the longer run is lent.
     let mut os = build(0x114..0x132, &[]);
     fill(&mut os, 17);
     assert_eq!((place(&os), os.segment_use().unwrap().lent_pages), (Some((0x114, 44)), 20));
@@ -288,7 +288,7 @@ fn seg_16_what_is_lent_first() {
 fn seg_19_no_superpage_reaches_into_a_segment() {
     let mut os = os("placement=segment,segment_memory=96K,memory=4M,admit_min=4K,promote=64K");
     map(&mut os, 0x100, 48, Backing::Heap);
-    assert_eq!(registers(&os, A), Some((0x100, 24, 0)), "and the next frames are those that paging hands out");
+    assert_eq!(registers(&os, A), Some((0x100, 24, 0)), "paging allocates the next frames");
     (0x100..0x130).for_each(|v| touch(&mut os, v, Kind::Store));
     let orders: Vec<u8> = (0x100..0x130).map(|v| os.pte(A, Vpn(v)).unwrap().order).collect();
     assert_eq!((0x100..0x120).map(|v| frame(&os, v)).collect::<Vec<_>>(), (0..32).map(Some).collect::<Vec<_>>());

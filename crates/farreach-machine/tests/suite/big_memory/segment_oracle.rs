@@ -1,7 +1,7 @@
 //! Direct segments against the plain model that was written from the rules in the book (SEG-1 to SEG-20): processes that
 //! map, unmap, protect, move, advise, fork, end and touch at random, on memories that are wide or full, with pools in
 //! one piece or in many. Beside them three cores with registers and translations of their own, which know nothing but
-//! what they are told.
+//! the reported changes.
 //!
 //! `FARREACH_SEED=7 cargo test -p farreach-machine --test suite segment_oracle` repeats one stream.
 
@@ -43,7 +43,7 @@ fn case(keys: &str, frames: u64, change: impl Fn(&mut Config)) -> Case {
     Case { keys, config, shape }
 }
 
-/// A core: what it runs, its registers, every translation it was given and not told to forget.
+/// A core: its process, its registers, and every translation that it read and that was not invalidated.
 #[derive(Default)]
 struct Core {
     runs: Option<Asid>,
@@ -82,7 +82,7 @@ impl Pair {
         let os = &self.os;
         let truth = |process: u32, page: u64| os.pte(Asid(process), Vpn(page)).map(|pte| pte.pfn.0);
         self.model.apply(asid.0, op, &truth);
-        self.hear();
+        self.follow_changes();
         self.compare();
         self.compare_pages();
     }
@@ -111,7 +111,7 @@ impl Pair {
         let truth = |process: u32, page: u64| os.pte(Asid(process), Vpn(page)).map(|pte| pte.pfn.0);
         let expected = self.model.touch(asid.0, page, kind, &truth);
         assert_eq!(got.is_ok(), expected.is_ok(), "whether there is memory");
-        self.hear();
+        self.follow_changes();
         self.compare();
         let Ok(touched) = got else { return self.compare_pages() };
         self.compare_page(asid, page);
@@ -123,8 +123,8 @@ impl Pair {
         }
     }
 
-    /// The cores hear of the changes (SEG-18).
-    fn hear(&mut self) {
+    /// The cores follow the reported changes (SEG-18).
+    fn follow_changes(&mut self) {
         let mut changes = Vec::new();
         self.os.take_changes(&mut changes);
         for change in changes {
@@ -141,7 +141,7 @@ impl Pair {
         }
         for core in &self.cores {
             let Some(asid) = core.runs else { continue };
-            assert_eq!(core.registers, self.os.segment(asid), "a core was not told of the registers of {asid:?}");
+            assert_eq!(core.registers, self.os.segment(asid), "a core has old registers of {asid:?}");
             for ((of, page), known) in &core.known {
                 let now = self.os.pte(*of, Vpn(*page)).map(|pte| (pte.pfn, pte.attr));
                 assert_eq!(now, Some((known.pfn, known.attr)), "{of:?} {page:#x} is stale on a core");
