@@ -94,7 +94,7 @@ TEST_ENV = PATH="$$HOME/.cargo/bin:$$PATH" FARREACH_VALGRIND_DIR=$(CURDIR)/targe
 OPTIMISED := target/optimised/farreach
 define run-tests
 @mkdir -p $(dir $(OPTIMISED)) && ln -f $(FARREACH) $(OPTIMISED)
-@$(TEST_ENV) $(1) cargo test --profile bench --workspace --no-fail-fast --quiet; \
+@$(TEST_ENV) $(1) cargo test --profile bench --workspace $(NO_PYTHON) --no-fail-fast --quiet; \
 status=$$?; ln -f $(OPTIMISED) $(FARREACH); exit $$status
 endef
 

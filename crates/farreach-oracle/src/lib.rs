@@ -8,22 +8,33 @@
 //! * [`two_level`]: two TLBs, one behind the other;
 //! * [`mmu`]: the TLBs of current processors, with ranges, clusters and segments;
 //! * [`os`]: address spaces, frames, reservation, promotion, copy-on-write as maps and scans;
+//! * [`program`], [`frames`], [`paging`]: what programs mapped, free frames as lists, and paging with both, for
+//! * [`segments`]: direct segments,
+//! * [`huge`]: superpages at faults, by collapse, and from a pool with rounding,
+//! * [`eager`]: eager paging on a buddy allocator, and ranges;
 //! * [`fold`]: the events of a system with larger pages;
 //! * [`run`]: a trace through one operating system and one TLB;
 //! * [`dice`]: random choices for the streams of both sides.
 //!
-//! Where the specification is open, the numbered lists at the top of `tlb.rs`, `mmu.rs`, `os.rs`, `fold.rs` and
-//! `run.rs` state the choices (`OT-n`, `OM-n`, `OO-n`, `OF-n`, `OR-n`). Look there first when implementation and oracle
-//! differ.
+//! Where the specification is open, the numbered lists at the top of `tlb.rs`, `mmu.rs`, `os.rs`, `fold.rs`, `run.rs`,
+//! `program.rs`, `frames.rs`, `paging.rs`, `segments.rs`, `huge.rs` and `eager.rs` state the choices (`OT-n`, `OM-n`,
+//! `OO-n`, `OF-n`, `OR-n`, `OG-n`, `OH-n`, `OP-n`, `OD-n`, `OS-n`, `OE-n`). Look there first when implementation and
+//! oracle differ.
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "for tests only")]
 
 pub mod dice;
 pub mod driver;
+pub mod eager;
 pub mod entry_bits;
 pub mod fold;
+pub mod frames;
+pub mod huge;
 pub mod mmu;
 pub mod os;
+pub mod paging;
+pub mod program;
 pub mod run;
+pub mod segments;
 pub mod tlb;
 pub mod two_level;

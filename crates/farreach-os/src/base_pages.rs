@@ -225,6 +225,8 @@ impl Parts {
         // If the mapping is extended, it ends in the page before the new ones.
         if old > 0 && !piece.is_file() && pages.pages > 0 && self.overlapping(before.finer(k)).all(alike) {
             steps.push(Step::Remap(before, VpnRange { pages: 1 + pages.pages, ..before }));
+            // The page before may allow more, or less, for the sake of its other parts.
+            steps.push(Step::Protect(pages, piece.prot));
         } else {
             steps.push(Step::Map(stretched(&piece, pages, k)));
         }

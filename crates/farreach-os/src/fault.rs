@@ -47,9 +47,12 @@ impl Os {
     /// A touch that changes the state of a page: the first touch, the first store, or a fault.
     fn touch_first(&mut self, asid: Asid, vpn: Vpn, kind: Kind) -> Result<Touched, OutOfMemory> {
         if self.space(asid).table.get(vpn).is_none() && !self.segment_page(asid, vpn) && !self.direct_page(asid, vpn) {
-            self.page_fault(asid, vpn, kind)?;
-            self.tick();
+            let served = self.page_fault(asid, vpn, kind);
+            if served.is_ok() {
+                self.tick();
+            }
             self.keep_out_of_segment(asid, vpn);
+            served?;
         }
         let entry = self.space(asid).table.get(vpn).expect("the fault mapped it");
         if kind == Kind::Store && entry.cow && self.may_write(asid, vpn) {

@@ -71,7 +71,8 @@ impl Os {
         let Some(background) = self.placement.collapse_policy() else { return };
         let group = VpnRange { start: vpn.align_down(background.order.into()), pages: 1 << background.order };
         let request = FrameRequest { vpn, object: region.object, page: region.page_of(vpn) };
-        let wanted = self.placement.superpage_orders(&self.memory, request, region.advice).contains(&background.order);
+        let wanted = self.memory.objects.get(region.object).private
+            && self.placement.superpage_orders(&self.memory, request, region.advice).contains(&background.order);
         if wanted && inside(group, region.range) {
             self.collapse_queue.push(asid, group.start);
         }

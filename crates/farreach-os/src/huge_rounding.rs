@@ -12,6 +12,7 @@ use crate::page_index::PageLocation;
 use crate::region::{HugeAdvice, Region};
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::event::Backing;
+use std::collections::BTreeSet;
 
 /// The parts of `range` outside the ascending `parts` of it.
 pub(super) fn between(range: VpnRange, parts: &[VpnRange]) -> Vec<VpnRange> {
@@ -138,6 +139,25 @@ impl Os {
             }
         }
         joined
+    }
+
+    /// After pages of a range were unmapped or moved: unmaps rest of which no other memory of the huge page remains.
+    pub(super) fn drop_lonely_rest(&mut self, asid: Asid, range: VpnRange) {
+        let Some(order) = self.placement.huge_order().filter(|_| self.placement.rounds_up() && range.pages > 0) else {
+            return;
+        };
+        let order = u32::from(order);
+        let around = VpnRange::between(range.start.align_down(order), Vpn(range.end().0 - 1).align_down(order));
+        let around = VpnRange { pages: around.pages + (1 << order), ..around };
+        let rests = self.regions_in(asid, around).into_iter().filter(|r| r.advice == HugeAdvice::Rest);
+        // A rest that was moved may lie in several groups.
+        let groups = rests.flat_map(|r| r.range.start.group(order)..=(r.range.end().0 - 1) >> order);
+        for number in groups.collect::<BTreeSet<_>>() {
+            let group = VpnRange { start: Vpn(number << order), pages: 1 << order };
+            if self.regions_in(asid, group).iter().all(|r| r.advice == HugeAdvice::Rest) {
+                self.unmap(asid, group);
+            }
+        }
     }
 
     /// Inserts a removed region again as rest, with its pages.

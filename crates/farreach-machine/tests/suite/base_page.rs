@@ -171,6 +171,19 @@ fn mremap_moves_frames_by_whole_pages_only() {
     assert_eq!(moved(0x202), 4, "new memory: a system would copy");
 }
 
+/// What mremap adds allows what the end of the mapping allowed, not what the page allows in which it ended.
+#[test]
+fn mremap_adds_pages_with_the_rights_of_the_end() {
+    let mut s = Stream::new();
+    s.start().map(0x102, 4, Prot::RW, false, Backing::Anonymous);
+    s.protect(0x105, 1, Prot { write: false, ..Prot::RW });
+    let (start, len) = (0x102 << 12, 4 << 12);
+    s.op(Op::Remap { old_start: start, old_len: len, new_start: start, new_len: 4 * len });
+    s.store(0x108).store(0x10c).store(0x110).store(0x104);
+    let out = run(&["ps/4k", "ps/16k"], &s);
+    assert_eq!([0, 1].map(|i| out.machine(i).counts.os.forbidden_accesses), [3, 3]);
+}
+
 #[test]
 fn sizes_below_the_base_page_are_refused() {
     let refused = |text: &str| {

@@ -39,6 +39,7 @@ impl Os {
             _ => None,
         }) {
             self.count_virtual(asid);
+            self.sample_protection(asid);
             self.shape_segment(asid);
             self.follow_direct_map(asid);
             self.sync_ranges(asid);
@@ -53,8 +54,13 @@ impl Os {
                 for range in self.keep_rest(asid, range) {
                     self.unmap(asid, range);
                 }
+                self.drop_lonely_rest(asid, range);
             }
-            Step::Remap(old, new) => self.remap(asid, old, new),
+            Step::Remap(old, new) => {
+                self.remap(asid, old, new);
+                self.drop_lonely_rest(asid, old);
+                self.drop_lonely_rest(asid, new);
+            }
             Step::Protect(range, prot) => self.protect(asid, range, prot),
             Step::Discard(range) => self.discard(asid, range),
             Step::Huge(range, advice) => {

@@ -8,11 +8,12 @@ use farreach_types::addr::{Asid, Vpn, VpnRange};
 impl Os {
     /// mremap: the frames move with their pages; superpages are split, because their virtual alignment changes.
     pub(crate) fn remap(&mut self, asid: Asid, old: VpnRange, new: VpnRange) {
-        // The region in which the old range ends grows. There may be none, if the trace has no mapping there.
-        self.leave_segment(asid, old);
+        // SEG-15: pages that keep their addresses stay in the segment.
         if old.start != new.start {
+            self.leave_segment(asid, old);
             self.leave_segment(asid, new);
         }
+        // The region in which the old range ends grows. There may be none, if the trace has no mapping there.
         let last = Vpn(old.start.0 + old.pages.saturating_sub(1));
         let source = self.space(asid).regions.find(last).cloned();
         let keep = VpnRange { start: old.start, pages: old.pages.min(new.pages) };

@@ -135,7 +135,7 @@ impl Pool {
     /// Takes the lowest free aligned block of `2^order` frames outside claims.
     pub fn take_block(&mut self, order: u32) -> Option<Pfn> {
         let size = 1u64 << order;
-        let base = self.free_unclaimed().find_map(|(first, n)| {
+        let base = self.pieces(None).find_map(|(first, n)| {
             let base = first.next_multiple_of(size);
             (base + size <= first + n).then_some(base)
         })?;
@@ -151,15 +151,17 @@ impl Pool {
         self.free_frames += n;
     }
 
-    /// Free runs outside claims, ascending.
-    pub fn free_unclaimed(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.free.0.iter().flat_map(|(&first, &n)| {
+    /// Maximal runs of free frames outside claims, ascending (SEG-4). `besides`: the claim that begins there counts as
+    /// ended.
+    pub fn pieces(&self, besides: Option<Pfn>) -> impl Iterator<Item = (u64, u64)> {
+        let stands = move |claim: &(&u64, &u64)| besides != Some(Pfn(*claim.0));
+        self.free.0.iter().flat_map(move |(&first, &n)| {
             // Claims may cut a free run in several.
-            let before = self.claims.range(..first).next_back().map(|(&c, &len)| (c, len));
-            let inside = self.claims.range(first..first + n).map(|(&c, &len)| (c, len));
+            let before = self.claims.range(..first).rfind(stands);
+            let inside = self.claims.range(first..first + n).filter(stands);
             let mut parts = Vec::new();
             let mut at = first;
-            for (claim, len) in before.into_iter().chain(inside) {
+            for (&claim, &len) in before.into_iter().chain(inside) {
                 if claim > at {
                     parts.push((at, claim - at));
                 }
@@ -170,6 +172,21 @@ impl Pool {
             }
             parts
         })
+    }
+
+    /// From a frame on, the frames of its piece.
+    pub fn open_from(&self, frame: u64) -> u64 {
+        let Some((first, n)) = self.free.find(frame).filter(|_| self.unclaimed(frame)) else { return 0 };
+        let claim = self.claims.range(frame..).next().map_or(u64::MAX, |(&claim, _)| claim);
+        claim.min(first + n) - frame
+    }
+
+    /// Below a frame, the frames of the piece that ends there.
+    pub fn open_before(&self, frame: u64) -> u64 {
+        let Some(last) = frame.checked_sub(1).filter(|&last| self.unclaimed(last)) else { return 0 };
+        let Some((first, _)) = self.free.find(last) else { return 0 };
+        let claim = self.claims.range(..=last).next_back().map_or(0, |(claim, n)| claim + n);
+        frame - claim.max(first)
     }
 
     /// Whether a frame of the pool lies in no claim.
@@ -219,14 +236,20 @@ mod tests {
                 && !pool.owns(Pfn(103))
         );
         (16..48).rev().for_each(|f| pool.give(Pfn(f), 1));
-        assert_eq!(pool.free_unclaimed().collect::<Vec<_>>(), [(16, 32)]);
+        assert_eq!(pool.pieces(None).collect::<Vec<_>>(), [(16, 32)]);
         pool.claim(Pfn(20), 4);
         pool.claim(Pfn(30), 2);
-        assert_eq!(pool.free_unclaimed().collect::<Vec<_>>(), [(16, 4), (24, 6), (32, 16)]);
+        assert_eq!(pool.pieces(None).collect::<Vec<_>>(), [(16, 4), (24, 6), (32, 16)]);
         assert!(pool.take(Pfn(22)), "frames of a claim are taken one by one");
-        assert_eq!(pool.free_unclaimed().collect::<Vec<_>>(), [(16, 4), (24, 6), (32, 16)]);
+        assert_eq!(pool.pieces(None).collect::<Vec<_>>(), [(16, 4), (24, 6), (32, 16)]);
         assert_eq!((pool.claimed(), pool.unclaimed(23), pool.unclaimed(24)), (6, false, true));
+        assert_eq!(pool.pieces(Some(Pfn(20))).collect::<Vec<_>>(), [(16, 6), (23, 7), (32, 16)], "without the first");
+        assert_eq!([15, 16, 19, 20, 24, 29, 47, 48].map(|f| pool.open_from(f)), [0, 4, 1, 0, 6, 1, 1, 0]);
+        assert_eq!(
+            [16, 17, 20, 21, 24, 25, 30, 32, 33, 48].map(|f| pool.open_before(f)),
+            [0, 1, 4, 0, 0, 1, 6, 0, 1, 16]
+        );
         pool.release(Pfn(20));
-        assert_eq!(pool.free_unclaimed().collect::<Vec<_>>(), [(16, 6), (23, 7), (32, 16)]);
+        assert_eq!(pool.pieces(None).collect::<Vec<_>>(), [(16, 6), (23, 7), (32, 16)]);
     }
 }

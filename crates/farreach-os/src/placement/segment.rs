@@ -107,7 +107,7 @@ impl Placement for Segments {
     fn set_up(&mut self, memory: &mut Memory) -> Result<(), String> {
         let mut left = self.bytes / memory.page_bytes();
         let mut order = LARGEST;
-        // The largest blocks first: in fresh memory they are adjacent.
+        // SEG-4: the largest blocks first. In fresh memory they are adjacent.
         while left > 0 {
             let blocks = left >> order;
             left -= memory.set_aside(blocks, order) << order;

@@ -75,12 +75,13 @@ impl Os {
             let here = here.ok_or(Refusal::SmallObject)?;
             let cow = file && !here.shared;
             let (pfn, has) = match (space.table.get(vpn), object.page_index.get(page_of(vpn))) {
-                (Some(e), _) => (Some(e.pfn), (e.attr, e.cow)),
+                // SEG-19: a page of the segment is not like one beside it.
+                (Some(e), _) => (Some(e.pfn), (e.attr, e.cow, e.segment)),
                 (None, Some(PageLocation::Reserved(pfn, _) | PageLocation::Busy(pfn))) => {
                     missing.push((vpn, pfn));
-                    (Some(pfn), (attributes(here.prot, cow), cow))
+                    (Some(pfn), (attributes(here.prot, cow), cow, false))
                 }
-                (None, None) => (None, (attributes(here.prot, cow), cow)),
+                (None, None) => (None, (attributes(here.prot, cow), cow, false)),
             };
             alike &= *common.get_or_insert(has) == has;
             resident &= pfn.is_some();

@@ -1,32 +1,31 @@
 //! Direct segments (DS13-10 to DS13-26): a contiguous piece of memory for the primary region of a process.
 //!
-//! A recorded program chose its own addresses, so the system has to find its primary region. It is the largest *span*
-//! of the address space in which all regions are eligible
-//! ([`SegmentPolicy`](crate::placement::contract::SegmentPolicy)), with the holes between them (eager provisioning) or
-//! without holes (lazy). The segment covers the part of the span for which there is memory, from the first page on
-//! (DS13-15). After each event it shrinks, grows, moves to a span more than twice its size, or is removed. So it never
-//! covers a page that must be paged.
+//! The book's page on physical memory lists the rules (SEG-1 to SEG-20) that this module follows:
 //!
-//! Pages in the segment have page table entries too, marked `segment`, from their first touch on. So the page table
-//! stays the authority for all checks (XC-3), and the marks show that no page belongs to both (DS13-3). The hardware
-//! knows these pages only by the registers.
+//! * `windows`: which memory is eligible, and which part of it is best;
+//! * `shape`: when a segment shrinks, grows, moves or is created;
+//! * `resize`: changes of the registers, and of pages that enter and leave;
+//! * `lend`: unused frames become ordinary when memory is full;
+//! * here: first touches (SEG-13), fork (SEG-14), the end of a process (SEG-17).
 //!
-//! Each process can have a segment, with registers of its own, and segments are resized. The paper's prototype does
-//! neither (DS13-23).
+//! Each process can have a segment, with registers of its own, and segments are resized (SEG-18). The paper's prototype
+//! does neither (DS13-23). Pages in the segment have page table entries too, marked `segment` (SEG-19).
 //!
 //! Changes are reported to hardware in the order of DS13-20 to DS13-22. When pages enter: data is copied, then
 //! `Segment`, then `Stale` for the pages. The old frames become free only when the event ends (AMB-67). When pages
 //! leave: their entries exist before `Segment`.
 
+mod lend;
 mod resize;
-mod spans;
+mod shape;
 pub(crate) mod tally;
+mod windows;
 
 use crate::os::Os;
 use crate::page_table::entry::{Entry, attributes};
 use crate::placement::contract::OnFork;
 use crate::region::Region;
-use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
+use farreach_types::addr::{Asid, Pfn, Vpn};
 use farreach_types::counts::SegmentUse;
 use farreach_types::translation::Segment;
 use resize::range;
@@ -38,7 +37,7 @@ impl Os {
         self.spaces.get(asid.0 as usize)?.segment.filter(|_| hardware)
     }
 
-    /// The segment of a process, also if it is emulated (DS13-25).
+    /// The segment of a process, also if it is emulated (SEG-20, DS13-25).
     pub fn segment_of(&self, asid: Asid) -> Option<Segment> {
         self.spaces.get(asid.0 as usize)?.segment
     }
@@ -57,7 +56,8 @@ impl Os {
         used.most_unused_pages = used.most_unused_pages.max(claimed - self.segments.pages);
     }
 
-    /// The first touch of a page in the segment, which has its frame already. False if the page lies in no segment.
+    /// The first touch of a page in the segment, which has its frame already (SEG-13). False if the page lies in no
+    /// segment.
     pub(crate) fn segment_page(&mut self, asid: Asid, vpn: Vpn) -> bool {
         let space = &self.spaces[asid.0 as usize];
         let Some(segment) = space.segment.filter(|s| range(s).contains(vpn)) else { return false };
@@ -76,7 +76,7 @@ impl Os {
     }
 
     /// A fault mapped a page inside the segment by paging (a stray reference into a hole): reshapes the segment around
-    /// it.
+    /// it (SEG-6).
     pub(crate) fn keep_out_of_segment(&mut self, asid: Asid, vpn: Vpn) {
         let space = &self.spaces[asid.0 as usize];
         if space.segment.is_some_and(|s| range(&s).contains(vpn)) && !space.table.get(vpn).is_some_and(|e| e.segment) {
@@ -84,54 +84,17 @@ impl Os {
         }
     }
 
-    /// After an event: creates, resizes, moves or removes the segment of the process.
-    pub(crate) fn shape_segment(&mut self, asid: Asid) {
-        let Some(primary) = self.placement.segment_policy().cloned() else { return };
-        self.sample(asid, &primary);
-        let spans = self.spans(asid, &primary);
-        if let Some(segment) = self.spaces[asid.0 as usize].segment {
-            let parts = spans.iter().map(|s| s.range.and(range(&segment)));
-            let kept = parts.max_by_key(|part| (part.pages, std::cmp::Reverse(part.start)));
-            self.cut(asid, kept.filter(|part| part.pages > 0));
-        }
-        let room = || self.memory.pool.free_unclaimed().map(|(_, n)| n).max().unwrap_or(0);
-        let best = spans.iter().max_by_key(|s| (s.pages, std::cmp::Reverse(s.range.start))).copied();
-        if let Some(segment) = self.spaces[asid.0 as usize].segment {
-            let now = range(&segment);
-            if best.is_some_and(|b| !b.range.overlaps(&now) && b.pages > 2 * now.pages && room() > 2 * now.pages) {
-                self.cut(asid, None);
-            } else if let Some(span) = spans.iter().find(|s| s.range.overlaps(&now)) {
-                self.grow(asid, span.range);
-            }
-        }
-        if let Some(span) = best
-            && self.spaces[asid.0 as usize].segment.is_none()
-            && self.admitted(asid, &span, &primary)
-        {
-            self.create(asid, &span);
-        }
-        self.note_use();
-    }
-
-    /// Pages are about to move to other addresses with their frames. The segment keeps the larger of the parts before
-    /// and after them.
-    pub(crate) fn leave_segment(&mut self, asid: Asid, pages: VpnRange) {
-        let Some(segment) = self.space(asid).segment.filter(|s| range(s).overlaps(&pages)) else { return };
-        let (before, after) =
-            (VpnRange::between(segment.base, pages.start), VpnRange::between(pages.end(), segment.limit));
-        let kept = if before.pages >= after.pages { before } else { after };
-        self.cut(asid, Some(kept).filter(|part| part.pages > 0));
-    }
-
-    /// Before a fork: keeps or removes the parent's segment (AMB-64).
+    /// Before a fork (SEG-14, AMB-64): the parent keeps its segment if the child can get copies of its pages, otherwise
+    /// it has none until the child has ended.
     pub(crate) fn segment_before_fork(&mut self, asid: Asid, child: Asid) {
-        let Some(primary) = self.placement.segment_policy() else { return };
-        let marked = self.segments.pages;
-        let fits = self.memory.alloc.free_frames().is_none_or(|free| free >= marked);
-        if primary.on_fork == OnFork::Copy && fits && self.space(asid).segment.is_some() {
+        let Some(policy) = self.placement.segment_policy() else { return };
+        let copies = policy.on_fork == OnFork::Copy;
+        let space = self.space(asid);
+        let marked = space.segment.map_or(0, |s| space.table.runs_in(range(&s)).iter().map(|run| run.pages).sum());
+        if copies && self.memory.alloc.free_frames().is_none_or(|free| free >= marked) {
             return;
         }
-        self.cut(asid, None);
+        self.resize(asid, None);
         self.space(asid).paged_until_exit_of.push(child);
     }
 
@@ -151,17 +114,17 @@ impl Os {
         Some(pfn)
     }
 
-    /// A process ends (DS13-18). Processes that were paged because of it may have segments again, from their next event
-    /// on.
+    /// A process ends (SEG-17, DS13-18). Processes that were paged because of it may have segments again, from their
+    /// next event on.
     pub(crate) fn segment_end(&mut self, asid: Asid) {
         if self.placement.segment_policy().is_some() {
-            self.cut(asid, None);
+            self.resize(asid, None);
             self.spaces.iter_mut().for_each(|s| s.paged_until_exit_of.retain(|child| *child != asid));
         }
     }
 
-    /// Panics unless every page belongs either to the segment or to paging (DS13-3), and the counters agree with the
-    /// segments.
+    /// Panics unless every page belongs either to the segment or to paging (SEG-19, DS13-3), and the counters agree with
+    /// the segments.
     pub(crate) fn check_segments(&self) {
         if self.placement.segment_policy().is_none() {
             return;
@@ -174,6 +137,7 @@ impl Os {
                 let frame = space.segment.filter(|s| range(s).contains(vpn)).map(|s| Pfn(vpn.0 - s.base.0 + s.pfn.0));
                 assert_eq!(entry.segment, frame.is_some(), "{vpn:?} belongs to the segment or to paging");
                 assert!(frame.is_none_or(|f| f == entry.pfn), "{vpn:?} lies elsewhere than the registers say");
+                assert!(!entry.segment || entry.order == 0, "{vpn:?} of the segment is in a superpage");
                 marked += u64::from(entry.segment);
             }
         }

@@ -237,7 +237,7 @@ pub struct SegmentUse {
     pub shrunk: u64,
     /// Attempts to create a segment that failed for want of contiguous memory.
     pub refused: u64,
-    /// Segments that got memory for the first part of the primary region only (DS13-15).
+    /// Segments that were created for a part of their stretch only (DS13-15, SEG-10).
     pub first_part: u64,
     /// Pages copied into a segment (DS13-20).
     pub converted_pages: u64,

@@ -4,9 +4,15 @@
 mod compaction;
 mod eager;
 mod feedback;
+mod huge_oracle;
 mod machines;
 mod mapping;
+mod plain;
+mod programs;
+mod range_oracle;
 mod ranges;
+mod segment_choice;
+mod segment_oracle;
 mod segments;
 mod superpages;
 mod world;

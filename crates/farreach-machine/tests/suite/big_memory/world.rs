@@ -66,6 +66,9 @@ pub struct World {
     registers: BTreeMap<Asid, Segment>,
     /// Pages with contents: they may not vanish unless an event says so.
     written: BTreeSet<(Asid, u64)>,
+    /// Pages that the program mapped, by an event or by a reference to a hole. The rest of a huge page is mapped beside
+    /// them, and goes when none of them remains in it.
+    owned: BTreeSet<(Asid, u64)>,
     rng: Pcg64Mcg,
     pub log: Vec<String>,
 }
@@ -85,6 +88,7 @@ impl World {
             entries: BTreeMap::new(),
             registers: BTreeMap::new(),
             written: BTreeSet::new(),
+            owned: BTreeSet::new(),
             rng: Pcg64Mcg::seed_from_u64(seed),
             log: Vec::new(),
         }
@@ -147,6 +151,7 @@ impl World {
             self.log.push(format!("{asid:?} {op:x?}"));
             self.forget(asid, &op);
             self.os.apply(asid, &op);
+            self.own(asid, &op);
             match op {
                 Op::Fork { child } => {
                     self.live.push(child);
@@ -188,13 +193,42 @@ impl World {
                 self.tables.get_mut(&(asid, v)).unwrap().1 = true;
             }
         }
-        if kind == Kind::Store {
+        if before.is_none() {
+            self.owned.insert((asid, vpn));
+        }
+        if kind == Kind::Store && self.owned.contains(&(asid, vpn)) {
             self.written.insert((asid, vpn));
         }
         self.check_changes();
         self.entries.insert((asid, vpn), touched.pte);
         if let Some(range) = self.os.range(asid, Vpn(vpn)) {
             self.cached.push((asid, range));
+        }
+    }
+
+    /// Follows which pages the program mapped.
+    fn own(&mut self, asid: Asid, op: &Op) {
+        let shift = self.os.page_shift();
+        let pages = |start: u64, len: u64| (start >> shift..(start + len).div_ceil(1 << shift)).map(move |v| (asid, v));
+        match *op {
+            Op::Map(Mapping { start, len, .. }) => self.owned.extend(pages(start, len)),
+            Op::Unmap { start, len } => {
+                for page in pages(start, len) {
+                    self.owned.remove(&page);
+                }
+            }
+            Op::Remap { old_start, old_len, new_start, new_len } => {
+                for page in pages(old_start, old_len) {
+                    self.owned.remove(&page);
+                }
+                self.owned.extend(pages(new_start, new_len));
+            }
+            Op::Fork { child } => {
+                let inherited: Vec<u64> = self.owned.iter().filter(|(a, _)| *a == asid).map(|(_, v)| *v).collect();
+                self.owned.extend(inherited.into_iter().map(|v| (child, v)));
+            }
+            Op::End(_) => self.owned.retain(|(a, _)| *a != asid),
+            _ => {}
         }
     }
 

@@ -1,6 +1,7 @@
 //! RMM15-24 to RMM15-27 against lists, a bitmap, and another buddy allocator.
 
 use super::{Op, conserved, frames, ops, pins};
+use farreach_oracle::frames::{Lists, joined};
 use farreach_os::frames::{BlockAllocator, Buddy, Eager, FrameAllocator, PhysicalMemory, Pick};
 use farreach_types::addr::Pfn;
 use proptest::prelude::*;
@@ -8,68 +9,6 @@ use std::ops::Range;
 
 /// Orders of most allocators under test.
 const ORDERS: u32 = 6;
-
-/// Free blocks per order when the frames marked free are joined as far as they go: the definition of RMM15-25.
-fn joined(free: &[bool], orders: u32) -> Vec<Vec<u64>> {
-    let mut lists = vec![Vec::new(); orders as usize];
-    let whole = |b: usize, o: u32| free.get(b..b + (1 << o)).is_some_and(|g| g.iter().all(|&f| f));
-    for order in 0..orders {
-        for base in (0..free.len()).step_by(1 << order) {
-            if whole(base, order) && (order + 1 == orders || !whole(base >> (order + 1) << (order + 1), order + 1)) {
-                lists[order as usize].push(base as u64);
-            }
-        }
-    }
-    lists
-}
-
-/// The allocator as RMM15-25 describes it, with explicit lists.
-struct Lists {
-    free: Vec<Vec<u64>>,
-    pick: Pick,
-}
-
-impl Lists {
-    fn push(&mut self, order: u32, block: u64) {
-        let list = &mut self.free[order as usize];
-        list.insert(0, block);
-        if self.pick == Pick::LowestAddress {
-            list.sort_unstable();
-        }
-    }
-    fn alloc(&mut self, order: u32) -> Option<u64> {
-        let mut from = (order..self.free.len() as u32).find(|&o| !self.free[o as usize].is_empty())?;
-        let block = self.free[from as usize].remove(0);
-        while from > order {
-            from -= 1;
-            self.push(from, block + (1 << from));
-        }
-        Some(block)
-    }
-    fn release(&mut self, mut block: u64, mut order: u32) {
-        while order + 1 < self.free.len() as u32 {
-            let Some(at) = self.free[order as usize].iter().position(|&b| b == block ^ (1 << order)) else { break };
-            self.free[order as usize].remove(at);
-            block &= !(1 << order);
-            order += 1;
-        }
-        self.push(order, block);
-    }
-}
-
-impl Lists {
-    /// Takes exactly these frames, in the largest aligned pieces, each from the block that it lies in.
-    fn take(&mut self, mut first: u64, mut frames: u64) {
-        while frames > 0 {
-            let order = first.trailing_zeros().min(frames.ilog2()).min(self.free.len() as u32 - 1);
-            let holds = |o: &u32| self.free[*o as usize].contains(&(first >> o << o));
-            let from = (order..self.free.len() as u32).find(holds).expect("free frames are in a block");
-            self.free[from as usize].retain(|&b| b != first >> from << from);
-            (order..from).rev().for_each(|half| self.push(half, (first >> half ^ 1) << half));
-            (first, frames) = (first + (1 << order), frames - (1 << order));
-        }
-    }
-}
 
 /// Runs `ops` on the allocator, on the lists and on a bitmap of free frames.
 fn replay(buddy: Buddy, lists: Lists, free: Vec<bool>, ops: &[Op]) -> Result<(), TestCaseError> {
@@ -151,7 +90,11 @@ fn replay_from(
 
 fn start(memory: PhysicalMemory, end: u64, pinned: &[Range<u64>], pick: Pick) -> (Buddy, Lists, Vec<bool>) {
     let free: Vec<bool> = (0..end).map(|f| !pinned.iter().any(|r| r.contains(&f))).collect();
-    (Buddy::new(memory, ORDERS, pick), Lists { free: joined(&free, ORDERS), pick }, free)
+    (
+        Buddy::new(memory, ORDERS, pick),
+        Lists { free: joined(&free, ORDERS), by_address: pick == Pick::LowestAddress },
+        free,
+    )
 }
 
 fn picks() -> impl Strategy<Value = Pick> {
@@ -187,7 +130,7 @@ proptest! {
         let free: Vec<bool> = (0..total).map(|f| !pinned.contains(f) && !movable.contains(f)).collect();
         let out = (0..total).filter(|&f| movable.contains(f)).collect();
         let buddy = Buddy::new(memory, ORDERS, pick);
-        replay_from(buddy, Lists { free: joined(&free, ORDERS), pick }, free, out, &ops)?;
+        replay_from(buddy, Lists { free: joined(&free, ORDERS), by_address: pick == Pick::LowestAddress }, free, out, &ops)?;
     }
 
     #[test]

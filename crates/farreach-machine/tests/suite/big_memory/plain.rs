@@ -1,0 +1,127 @@
+//! Systems beside plain models: the same random programs on both, everything compared after each step.
+
+use super::programs::{Act, Programs, Shape};
+use super::world::os;
+use farreach_oracle::dice::seeds;
+use farreach_oracle::paging::{Counts, Model};
+use farreach_os::Os;
+use farreach_types::addr::{Asid, Vpn};
+use farreach_types::event::{Kind, Op};
+use farreach_types::translation::PageTableView;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+/// A system and its model.
+pub trait Pair {
+    fn step(&mut self);
+    /// What they did so far.
+    fn log(&self) -> &[String];
+}
+
+/// Runs streams, some for each seed, and says what led to a failure. All that is counted as `happened` must happen as
+/// often as there are seeds.
+pub fn agree<P: Pair>(
+    (keys, streams, steps): (&str, u64, usize),
+    pairs: impl Fn(u64) -> Vec<P>,
+    happened: impl Fn(&P) -> Vec<u64>,
+) {
+    let mut sums: Vec<u64> = Vec::new();
+    for (seed, mut pair) in seeds(streams).flat_map(|seed| pairs(seed).into_iter().map(move |pair| (seed, pair))) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| (0..steps).for_each(|_| pair.step()))) {
+            let last = pair.log().len().saturating_sub(40);
+            eprintln!("{keys}, seed {seed}, step {}:\n{}", pair.log().len(), pair.log()[last..].join("\n"));
+            resume_unwind(panic);
+        }
+        let counted = happened(&pair);
+        sums.resize(counted.len(), 0);
+        sums.iter_mut().zip(counted).for_each(|(sum, n)| *sum += n);
+    }
+    let seldom = sums.iter().any(|sum| *sum < streams);
+    assert!(std::env::var("FARREACH_SEED").is_ok() || !seldom, "{keys}: too little happened: {sums:?}");
+}
+
+/// A system, and a model that knows the frame of every page.
+pub struct Paged<M> {
+    pub os: Os,
+    pub model: M,
+    programs: Programs,
+    pages: u64,
+    log: Vec<String>,
+    /// What else is compared of a page.
+    more: fn(&Os, &M, Asid, u64),
+}
+
+impl<M: Model> Paged<M> {
+    pub fn new(keys: &str, model: M, (seed, shape): (u64, Shape), more: fn(&Os, &M, Asid, u64)) -> Paged<M> {
+        let (os, programs) = (os(keys), Programs::new(seed, shape));
+        Paged { os, model, programs, pages: shape.pages, log: Vec::new(), more }
+    }
+
+    fn apply(&mut self, asid: Asid, op: &Op) {
+        self.os.apply(asid, op);
+        self.model.apply(asid.0, op);
+        self.os.check();
+        for &asid in &self.programs.live {
+            (0..self.pages).for_each(|page| self.compare(asid, page));
+        }
+    }
+
+    fn touch(&mut self, asid: Asid, page: u64, kind: Kind) {
+        let got = self.os.touch(asid, Vpn(page), kind);
+        let expected = self.model.touch(asid.0, page, kind);
+        assert_eq!(got.is_ok(), expected.is_ok(), "whether there is memory");
+        self.compare(asid, page);
+    }
+
+    fn compare(&self, asid: Asid, page: u64) {
+        let got = self.os.pte(asid, Vpn(page)).map(|pte| (pte.pfn.0, u32::from(pte.order), pte.attr));
+        let paging = self.model.paging();
+        let expected = paging.entry(asid.0, page).map(|entry| {
+            let prot = paging.page(asid.0, page).expect("what has an entry is mapped").prot;
+            (entry.frame, entry.order, entry.attr(prot))
+        });
+        assert_eq!(got, expected, "{asid:?} {page:#x}");
+        (self.more)(&self.os, &self.model, asid, page);
+    }
+}
+
+impl<M: Model> Pair for Paged<M> {
+    fn step(&mut self) {
+        let paging = self.model.paging();
+        let (asid, acts) = self.programs.acts(|asid, page| paging.page(asid.0, page).is_some());
+        for act in acts {
+            self.log.push(format!("{asid:?} {act:x?}"));
+            match act {
+                Act::Op(op) => self.apply(asid, &op),
+                Act::Touch(page, kind) => self.touch(asid, page, kind),
+            }
+            assert_eq!(counts(&self.os), self.model.paging().counts);
+            assert_eq!(self.os.frames().free, Some(self.model.paging().frames.free()), "free frames");
+        }
+    }
+
+    fn log(&self) -> &[String] {
+        &self.log
+    }
+}
+
+/// What the models of paging count.
+fn counts(os: &Os) -> Counts {
+    let c = os.counts();
+    Counts {
+        page_faults: c.page_faults,
+        protection_faults: c.protection_faults,
+        cow_copies: c.cow_copies,
+        zeroed_pages: c.zeroed_pages,
+        populated_pages: c.populated_pages,
+        superpage_faults: c.superpage_faults,
+        superpage_fallbacks: c.superpage_fallbacks,
+        collapses: c.collapses,
+        gathered_pages: c.gathered_pages,
+        demotions: c.demotions,
+        huge_rest_pages: c.huge_rest_pages,
+        eager_requests: c.eager_requests,
+        eager_pages: c.eager_pages,
+        eager_refused: c.eager_refused,
+        eager_missing: c.eager_missing,
+    }
+}

@@ -1,0 +1,180 @@
+//! Superpages as Linux makes them: at a fault, in the background, and from a pool, from the book's page on policies
+//! ("Transparent huge pages", "Huge pages from a pool").
+//!
+//! Where these leave something open:
+//!
+//! * OS-1 Memory that can have superpages is private and of no file; a stack too. Advice does not matter to a pool.
+//! * OS-2 A superpage is split (its pages keep their frames) when a part of it is unmapped, dropped, moved or replaced;
+//!   when a part gets other rights than it has; when one of its pages is copied, or becomes writable alone; when its group is
+//!   collapsed into a larger one.
+//! * OS-3 A group waits for its collapse once, from the first fault with a base page on. It stops waiting when it is
+//!   collapsed, when it has such a superpage already, when no page of it is mapped, or when its region does not cover
+//!   it. A group that cannot be collapsed for another reason waits again, behind the others.
+//! * OS-4 What a scan frees is free after the scan.
+//! * OS-5 A huge page comes from the lowest place in the pool.
+//! * OS-6 A group is rounded up if nothing in it has an entry, and all that is mapped in it is memory of OS-1 with the
+//!   rights of the page that was touched, but no stack and nothing of the kernel.
+//! * OS-7 New private anonymous memory and heap take over rest with the same rights, unless a child shares one of its
+//!   pages. What mremap adds does not.
+//! * OS-8 Of a whole huge page, what is unmapped becomes rest while something else than rest is mapped in its place.
+//!   After an unmap or an mremap, rest without other memory in its place is unmapped.
+
+mod events;
+mod faults;
+
+use crate::frames::Frames;
+use crate::paging::{Entry, Full, Model, Paging};
+use crate::program::Page;
+use farreach_types::event::{Kind, Op};
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::Range;
+
+/// A policy with superpages.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub frames: Frames,
+    /// log2 of the pages of the superpages that a fault tries, largest first.
+    pub orders: Vec<u32>,
+    pub from: From,
+}
+
+/// Where superpages come from, and what else is done.
+#[derive(Clone, Debug)]
+pub enum From {
+    /// Free memory. Of the largest size pages are collapsed too.
+    Memory { by_advice_only: bool, background: Option<Background> },
+    /// A pool of superpages.
+    Pool { superpages: u64, rounds: bool },
+}
+
+/// Collapse in the background.
+#[derive(Clone, Copy, Debug)]
+pub struct Background {
+    /// Faults with base pages from one scan to the next.
+    pub every: u64,
+    /// Groups looked at in a scan.
+    pub groups: u64,
+    /// Pages that may be missing.
+    pub missing: u64,
+}
+
+/// The model.
+pub struct PlainHuge {
+    config: Config,
+    paging: Paging,
+    /// Frames of the pool, and those of them that are free.
+    pool: BTreeSet<u64>,
+    pool_free: BTreeSet<u64>,
+    waiting: VecDeque<(u32, u64)>,
+    faults: u64,
+}
+
+/// The aligned group around a page.
+fn group(page: u64, order: u32) -> Range<u64> {
+    let first = page >> order << order;
+    first..first + (1 << order)
+}
+
+impl PlainHuge {
+    pub fn new(config: Config) -> PlainHuge {
+        let merges = matches!(config.from, From::Memory { .. });
+        let mut paging = Paging::new(config.frames.clone(), merges);
+        let mut pool = BTreeSet::new();
+        if let From::Pool { superpages, .. } = config.from {
+            for _ in 0..superpages {
+                let base = paging.frames.block(config.orders[0]).expect("memory has room for the pool");
+                pool.extend(base..base + (1 << config.orders[0]));
+            }
+        }
+        PlainHuge { config, paging, pool_free: pool.clone(), pool, waiting: VecDeque::new(), faults: 0 }
+    }
+
+    fn entry(&self, process: u32, page: u64) -> Option<Entry> {
+        self.paging.entry(process, page)
+    }
+
+    fn page(&self, process: u32, page: u64) -> Option<Page> {
+        self.paging.page(process, page)
+    }
+
+    fn rounds(&self) -> bool {
+        matches!(self.config.from, From::Pool { rounds: true, .. })
+    }
+
+    /// The pages of the superpage around a page that has an entry.
+    fn superpage(&self, process: u32, page: u64) -> Range<u64> {
+        self.entry(process, page).map_or(page..page, |entry| group(page, entry.order))
+    }
+
+    /// OS-2.
+    fn split(&mut self, process: u32, page: u64) {
+        let pages = self.superpage(process, page);
+        if pages.end - pages.start > 1 {
+            self.paging.counts.demotions += 1;
+            self.paging.space(process).table.range_mut(pages).for_each(|(_, entry)| entry.order = 0);
+        }
+    }
+
+    /// Splits the superpages of which only a part lies in a range.
+    fn split_at_ends(&mut self, process: u32, range: Range<u64>) {
+        if range.is_empty() {
+            return;
+        }
+        for end in [range.start, range.end - 1] {
+            let whole = self.superpage(process, end);
+            if whole.start < range.start || whole.end > range.end {
+                self.split(process, end);
+            }
+        }
+    }
+
+    /// Frees the frames without a user, each where it was allocated.
+    fn give_back(&mut self) {
+        let (to_pool, others): (Vec<u64>, Vec<u64>) =
+            self.paging.collect().into_iter().partition(|frame| self.pool.contains(frame));
+        self.pool_free.extend(to_pool);
+        self.paging.frames.give_back(others);
+    }
+
+    /// A store to a page that may be shared.
+    fn store(&mut self, process: u32, page: u64, entry: Entry) -> Result<(), Full> {
+        self.paging.counts.protection_faults += 1;
+        let whole = self.superpage(process, page);
+        let alone =
+            |page: u64| self.entry(process, page).is_some_and(|entry| entry.cow && self.paging.names(entry.frame) == 1);
+        if entry.order > 0 && whole.clone().all(alone) {
+            self.paging.space(process).table.range_mut(whole).for_each(|(_, entry)| entry.cow = false);
+            return Ok(());
+        }
+        let mut frame = entry.frame;
+        if self.paging.names(frame) > 1 {
+            frame = self.paging.frames.one().ok_or(Full)?;
+            self.paging.counts.cow_copies += 1;
+        }
+        self.split(process, page);
+        self.paging.enter(process, page, Entry::base(frame));
+        self.give_back();
+        Ok(())
+    }
+}
+
+impl Model for PlainHuge {
+    fn paging(&self) -> &Paging {
+        &self.paging
+    }
+
+    fn apply(&mut self, process: u32, op: &Op) {
+        self.follow(process, op);
+    }
+
+    fn touch(&mut self, process: u32, page: u64, kind: Kind) -> Result<(), Full> {
+        if self.entry(process, page).is_none() {
+            self.fault(process, page)?;
+        }
+        let entry = self.entry(process, page).expect("it is mapped now");
+        if kind == Kind::Store && entry.cow && self.page(process, page).expect("it is mapped").prot.write {
+            self.store(process, page, entry)?;
+        }
+        Ok(())
+    }
+}

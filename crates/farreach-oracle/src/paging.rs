@@ -1,0 +1,152 @@
+//! Ordinary paging with plain frames: what the models of huge pages and of eager paging have in common.
+//!
+//! * OP-1 A page that is touched and has no entry gets a frame at a page fault: that of its page of shared memory or of
+//!   a file if there is one, otherwise the next. A touch for which there is no frame changes nothing but the mapping of
+//!   OG-4 and the count of its fault.
+//! * OP-2 A frame is free again when no entry names it and no shared memory keeps it, at the end of the event, or of the
+//!   fault.
+//! * OP-3 Fork shares private pages until a store. The store copies the page if another entry names its frame, and
+//!   otherwise just takes it over. Either is a protection fault.
+//! * OP-4 Private mappings of files are not modelled.
+
+use crate::frames::Frames;
+use crate::program::{Name, Page, Programs, Space};
+use farreach_types::event::{Kind, Op, Prot};
+use farreach_types::translation::Attr;
+use std::collections::BTreeSet;
+
+/// A page table entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry {
+    pub frame: u64,
+    /// A store must ask for the page first.
+    pub cow: bool,
+    /// log2 of the pages of its superpage.
+    pub order: u32,
+    /// Its range was dissolved.
+    pub loose: bool,
+}
+
+impl Entry {
+    pub fn base(frame: u64) -> Entry {
+        Entry { frame, cow: false, order: 0, loose: false }
+    }
+    /// What hardware may do with the page.
+    pub fn attr(&self, prot: Prot) -> Attr {
+        let bit = |on: bool, bit: u8| if on { bit } else { 0 };
+        let write = bit(prot.write && !self.cow, Attr::WRITE);
+        Attr(bit(prot.read, Attr::READ) | write | bit(prot.exec, Attr::EXEC))
+    }
+}
+
+/// Memory is full.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Full;
+
+/// What was counted, as in the counts of a system.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    pub page_faults: u64,
+    pub protection_faults: u64,
+    pub cow_copies: u64,
+    pub zeroed_pages: u64,
+    pub populated_pages: u64,
+    pub superpage_faults: u64,
+    pub superpage_fallbacks: u64,
+    pub collapses: u64,
+    pub gathered_pages: u64,
+    pub demotions: u64,
+    pub huge_rest_pages: u64,
+    pub eager_requests: u64,
+    pub eager_pages: u64,
+    pub eager_refused: u64,
+    pub eager_missing: u64,
+}
+
+/// A model whose memory is this one.
+pub trait Model {
+    fn paging(&self) -> &Paging;
+    /// An event of a process.
+    fn apply(&mut self, process: u32, op: &Op);
+    /// A reference of a process.
+    fn touch(&mut self, process: u32, page: u64, kind: Kind) -> Result<(), Full>;
+}
+
+/// Programs, frames, and what was counted.
+pub struct Paging {
+    pub programs: Programs<Entry>,
+    pub frames: Frames,
+    /// Frames with contents.
+    busy: BTreeSet<u64>,
+    pub counts: Counts,
+}
+
+impl Paging {
+    pub fn new(frames: Frames, merges: bool) -> Paging {
+        Paging { programs: Programs::new(merges), frames, busy: BTreeSet::new(), counts: Counts::default() }
+    }
+
+    pub fn space(&mut self, process: u32) -> &mut Space<Entry> {
+        self.programs.space(process)
+    }
+
+    pub fn entry(&self, process: u32, page: u64) -> Option<Entry> {
+        self.programs.spaces.get(&process)?.table.get(&page).copied()
+    }
+
+    pub fn page(&self, process: u32, page: u64) -> Option<Page> {
+        self.programs.spaces.get(&process)?.pages.get(&page).copied()
+    }
+
+    /// Entries that name a frame.
+    pub fn names(&self, frame: u64) -> usize {
+        self.programs.entries().filter(|entry| entry.frame == frame).count()
+    }
+
+    /// Maps a page. Its frame has contents from now on.
+    pub fn enter(&mut self, process: u32, page: u64, entry: Entry) {
+        self.busy.insert(entry.frame);
+        self.space(process).table.insert(page, entry);
+    }
+
+    /// OP-1, for a page that is mapped.
+    pub fn base_page(&mut self, process: u32, page: u64) -> Result<(), Full> {
+        let known = self.page(process, page).expect("it is mapped");
+        let key = (known.mapping, known.index);
+        let frame = match self.programs.shared.get(&key).filter(|_| !known.private()) {
+            Some(frame) => *frame,
+            None => {
+                let frame = self.frames.one().ok_or(Full)?;
+                self.counts.zeroed_pages += u64::from(known.name != Name::File);
+                if !known.private() {
+                    self.programs.shared.insert(key, frame);
+                }
+                frame
+            }
+        };
+        self.enter(process, page, Entry::base(frame));
+        Ok(())
+    }
+
+    /// OP-3.
+    pub fn fork(&mut self, process: u32, child: u32) {
+        let space = self.space(process);
+        for (page, entry) in space.table.iter_mut().filter(|(page, _)| space.pages[page].private()) {
+            // A page that loses its right to be written is one like any other again.
+            entry.loose &= entry.cow || !space.pages[page].prot.write;
+            entry.cow = true;
+        }
+        self.programs.fork(process, child);
+        self.space(child).table.values_mut().for_each(|entry| entry.loose = false);
+    }
+
+    /// OP-2: the frames that are free again.
+    pub fn collect(&mut self) -> Vec<u64> {
+        self.programs.forget_shared();
+        let mut needed: BTreeSet<u64> = self.programs.entries().map(|entry| entry.frame).collect();
+        needed.extend(self.programs.shared.values());
+        let freed: Vec<u64> = self.busy.difference(&needed).copied().collect();
+        self.busy = needed;
+        freed
+    }
+}
