@@ -160,7 +160,7 @@ python-test: python-env
 	@cd $(PYTHON_ENV) && $(IN_PYTHON) -m pytest -q $(CURDIR)/python/tests
 
 python-reference: python-env
-	@cd $(PYTHON_ENV) && $(IN_PYTHON) $(CURDIR)/python/reference.py > $(CURDIR)/docs/book/src/reference/python.md
+	@$(IN_PYTHON) -I python/reference.py > target/reference.md && cp target/reference.md docs/book/src/reference/python.md
 
 # --- make install, make deb -------------------------------------------------------------------------------------------
 
