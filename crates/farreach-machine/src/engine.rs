@@ -8,6 +8,7 @@
 
 mod events;
 mod lookup;
+mod trap;
 
 use super::compiled::{Compiled, Hot, INLINE_WORDS, Quick};
 use super::filter::{self, FastTags, Filter};
@@ -15,6 +16,7 @@ use super::instance::{Group, TlbInstance};
 use super::lifetimes::RegionLifetimes;
 use super::tally::{Footprint, ORDERS, ProcessCounts, Tally, counter_of};
 use super::threads::Threads;
+use super::traps::MappedPages;
 use farreach_hw::tlb::filter::times::{LookupStamper, LookupTimes};
 use farreach_hw::tlb::{Lookup, Unfiltered};
 use farreach_os::Change;
@@ -47,6 +49,8 @@ pub(super) struct Engine {
     running: Threads,
     limit: u64,
     plain: bool,
+    /// Driven by traps: what stands in the place of the filter.
+    pub mapped: Option<MappedPages>,
     /// The report of accesses outside the filter.
     unfiltered: Unfiltered,
     changes: Vec<Change>,
@@ -73,6 +77,7 @@ impl Engine {
             running: Threads::default(),
             limit: limit.unwrap_or(u64::MAX),
             plain,
+            mapped: None,
             unfiltered: Unfiltered::default(),
             changes: Vec::new(),
             ops: 0,

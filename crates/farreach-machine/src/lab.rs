@@ -5,6 +5,7 @@ mod build;
 mod result;
 
 use super::driver::Driver;
+use super::engine::Engine;
 use super::instance::TlbInstance;
 use super::options::Options;
 use super::spec::MachineSpec;
@@ -91,6 +92,27 @@ impl Lab {
             AnyEngine::Lines(_) => Vec::new(),
         };
         self.locations.iter().map(entries).collect()
+    }
+}
+
+/// For [`crate::TrapLab`].
+impl Lab {
+    /// The one engine of a laboratory of TLBs without threads.
+    pub(crate) fn trap_engine(&mut self) -> &mut Engine {
+        match self.driver.engines_mut("traps") {
+            [AnyEngine::Pages(engine)] => engine,
+            _ => unreachable!("what needs other engines was refused"),
+        }
+    }
+
+    /// Misses so far, machine by machine, of that engine.
+    pub(crate) fn trap_misses(&mut self) -> impl Iterator<Item = u64> {
+        let Lab { driver, locations, .. } = self;
+        let [AnyEngine::Pages(engine)] = driver.engines("misses") else { unreachable!("there is one") };
+        locations.iter().map(|location| {
+            let instance = &engine.instances[location.instance];
+            instance.main.counts().misses + instance.fetch.as_ref().map_or(0, |fetch| fetch.counts().misses)
+        })
     }
 }
 

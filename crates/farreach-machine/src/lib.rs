@@ -31,6 +31,7 @@ mod reference;
 mod spec;
 mod tally;
 mod threads;
+mod traps;
 mod worker_pool;
 
 pub use filter::MAX_DESIGNS;
@@ -43,3 +44,4 @@ pub use presets::{PRESETS, Preset};
 pub use reference::{PartKeys, reference};
 pub use spec::MachineSpec;
 pub use tally::Progress;
+pub use traps::TrapLab;

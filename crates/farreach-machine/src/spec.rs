@@ -231,7 +231,7 @@ impl MachineSpec {
         }
     }
 
-    fn system_reads_counters(&self) -> bool {
+    pub(super) fn system_reads_counters(&self) -> bool {
         self.params.flag(os::ranges::FEEDBACK.name)
     }
 

@@ -99,10 +99,11 @@ fn leaf(order: u8) -> u8 {
 impl PlainMmu {
     pub fn new(config: Config) -> PlainMmu {
         let c = &config;
-        let some = |arrays: &[Array], seed| (!arrays.is_empty()).then(|| Level::new(arrays, c, seed));
+        let some = |arrays: &[Array], seed| (!arrays.is_empty()).then(|| Level::new(arrays, c.replacement, c.seed + seed));
+        let l1 = |arrays: &[Array], seed| Level::new(arrays, c.l1_replacement.unwrap_or(c.replacement), c.seed + seed);
         let paged = !matches!(c.behind, Behind::Clusters { .. });
         PlainMmu {
-            l1: [Level::new(c.l1d, c, 0), Level::new(c.l1i, c, 8)],
+            l1: [l1(c.l1d, 0), l1(c.l1i, 8)],
             l2: if paged { some(c.l2, 16) } else { None },
             l2i: c.l2i.filter(|_| paged).and_then(|arrays| some(arrays, 24)),
             clusters: match c.behind {

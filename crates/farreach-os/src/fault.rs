@@ -29,11 +29,7 @@ impl Os {
     /// modified. Changes for the hardware are in [`Os::take_changes`].
     #[inline]
     pub fn touch(&mut self, asid: Asid, vpn: Vpn, kind: Kind) -> Result<Touched, OutOfMemory> {
-        if let Some(e) = self.spaces.get(asid.0 as usize).and_then(|s| s.table.get(vpn))
-            && e.touched
-            && e.attr.0 & needs(kind) != 0
-            && (kind != Kind::Store || e.dirty)
-        {
+        if let Some(e) = self.served(asid, vpn, kind) {
             return Ok(touched(&e));
         }
         let result = self.touch_first(asid, vpn, kind);
@@ -42,6 +38,19 @@ impl Os {
             self.sync_ranges(asid);
         }
         result
+    }
+
+    /// Whether a reference of `kind` to a page would change nothing in this system.
+    pub fn is_served(&self, asid: Asid, vpn: Vpn, kind: Kind) -> bool {
+        self.served(asid, vpn, kind).is_some()
+    }
+
+    /// The entry of a page, if a touch of it would change nothing.
+    #[inline]
+    fn served(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Entry> {
+        let entry = self.spaces.get(asid.0 as usize).and_then(|s| s.table.get(vpn))?;
+        let quiet = entry.touched && entry.attr.0 & needs(kind) != 0 && (kind != Kind::Store || entry.dirty);
+        quiet.then_some(entry)
     }
 
     /// A touch that changes the state of a page: the first touch, the first store, or a fault.

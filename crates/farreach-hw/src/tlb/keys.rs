@@ -34,6 +34,13 @@ pub const REPLACEMENT: Key = Key {
     allowed: Allowed::OneOf(&["used-bit", "lru", "fifo", "random"]),
     about: "how a victim is chosen; invalid entries go first",
 };
+/// Victims in the first level of a hierarchy, if it has a policy of its own.
+pub const L1_REPLACEMENT: Key = Key {
+    name: "l1_replacement",
+    default: "same",
+    allowed: Allowed::OneOf(&["same", "used-bit", "lru", "fifo", "random"]),
+    about: "how the first level chooses a victim, if not as the rest (same)",
+};
 /// AMB-3.
 pub const FILL_SETS_USED: Key = Key {
     name: "fill_sets_used",

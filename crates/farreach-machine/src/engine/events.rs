@@ -26,7 +26,10 @@ impl Engine {
         for change in &self.changes {
             for design in group.designs.clone() {
                 let instance = &mut self.instances[design];
-                let unfiltered = unfiltered(k, &mut self.filter, &mut self.unfiltered);
+                let unfiltered = match &self.mapped {
+                    Some(_) => &mut self.unfiltered,
+                    None => unfiltered(k, &mut self.filter, &mut self.unfiltered),
+                };
                 unfiltered.clear();
                 for (tlb, sees) in instance.each() {
                     unfiltered.set_sides(sees);
@@ -38,11 +41,17 @@ impl Engine {
                         What::Writable | What::Promoted => {}
                     }
                 }
-                if let Some(current) = self.current {
+                if let Some(mapped) = &mut self.mapped {
+                    mapped.unfilter(&self.unfiltered, k);
+                } else if let Some(current) = self.current {
                     unfilter(&mut self.filter, &self.unfiltered, current, design, k);
                 }
             }
             // Also for designs without these pages: the next reference must reach the operating system.
+            if let Some(mapped) = &mut self.mapped {
+                mapped.remove(change.asid, change.pages.finer(k));
+                continue;
+            }
             if self.current != Some(change.asid) {
                 continue;
             }
@@ -58,13 +67,18 @@ impl Engine {
         if let Op::Define { id, block } = op {
             return compiled.define(*id, block).map_err(|e| format!("block {id}: {e}"));
         }
+        self.follow_op(asid, op)
+    }
+
+    /// An event that is no definition.
+    pub(super) fn follow_op(&mut self, asid: Asid, op: &Op) -> Result<(), String> {
         self.process_counts.follow(asid, op)?;
         if let Some(lifetimes) = &mut self.lifetimes {
             lifetimes.op(asid, op, self.tally.time());
         }
         for g in 0..self.groups.len() {
             let Group { os, memory_profile, .. } = &mut self.groups[g];
-            memory_profile.before(self.tally.lookups().total(), os);
+            memory_profile.before(self.tally.clock(), os);
             os.apply(asid, op);
             self.follow(g);
         }
@@ -89,6 +103,9 @@ impl Engine {
         for instance in &mut self.instances {
             self.unfiltered.clear();
             instance.each().for_each(|(tlb, _)| tlb.switch(to, &mut self.unfiltered));
+            if let Some(mapped) = &mut self.mapped {
+                mapped.unfilter(&self.unfiltered, instance.order);
+            }
         }
         if let Some(thread) = self.running.of(to) {
             self.run_thread(to, thread);
@@ -97,6 +114,9 @@ impl Engine {
 
     /// Another thread of the running address space continues.
     fn run_thread(&mut self, asid: Asid, thread: u32) {
+        if self.mapped.is_some() {
+            return; // Nothing says which thread runs, and no machine that is driven by traps asks.
+        }
         for (design, instance) in self.instances.iter_mut().enumerate() {
             let unfiltered = unfiltered(instance.order, &mut self.filter, &mut self.unfiltered);
             unfiltered.clear();

@@ -56,13 +56,14 @@ impl Engine {
     /// The number of the lookup under way.
     #[inline]
     fn clock(&self) -> u64 {
-        self.tally.lookups().total() - 1
+        self.tally.passed.unwrap_or_else(|| self.tally.lookups().total() - 1)
     }
 
-    /// A lookup without shortcuts, in the designs that are not `inside`.
-    fn access_all(&mut self, asid: Asid, vpn: u64, kind: Kind, inside: u32) -> Result<(), Error> {
+    /// A lookup without shortcuts, in the designs that are not `inside`. Returns those for which it may be filtered
+    /// now.
+    pub(super) fn access_all(&mut self, asid: Asid, vpn: u64, kind: Kind, inside: u32) -> Result<u32, Error> {
         self.footprint.insert(asid, vpn);
-        let clock = self.clock();
+        let (clock, mut filterable) = (self.clock(), 0);
         for g in 0..self.groups.len() {
             if self.groups[g].mask() & inside != 0 {
                 continue;
@@ -76,6 +77,10 @@ impl Engine {
                 let instance = &mut self.instances[design];
                 self.unfiltered.clear();
                 let answer = instance.tlb(kind).0.access(at, touched.pte, os, &mut self.unfiltered);
+                filterable |= u32::from(answer.filterable) << design;
+                if let Some(mapped) = &mut self.mapped {
+                    mapped.unfilter(&self.unfiltered, instance.order);
+                }
                 if answer.outcome != Outcome::Hit {
                     missed |= 1 << design;
                     instance.profile.miss(clock, kind, touched.label);
@@ -88,7 +93,7 @@ impl Engine {
             }
             self.read_counters(asid, missed);
         }
-        Ok(())
+        Ok(filterable)
     }
 
     /// Operating systems that read the counters of their processors do so now, and act on them. The machines of such a

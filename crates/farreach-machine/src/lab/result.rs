@@ -16,6 +16,11 @@ impl Lab {
     /// # Panics
     /// With [`Options::threads`](crate::Options::threads), before [`Lab::finish`].
     pub fn result(&mut self, source: &str, stopped: Option<String>) -> RunResult {
+        self.result_of(source, stopped, None)
+    }
+
+    /// As [`Lab::result`], of a program of so many `instructions`, if they were counted elsewhere.
+    pub(crate) fn result_of(&mut self, source: &str, stopped: Option<String>, instructions: Option<u64>) -> RunResult {
         let limit = self.limit_reached().then(|| format!("--limit {}", self.options.limit.unwrap_or(0)));
         let engines = self.driver.engines_mut("result()");
         let first = engines[0].seen();
@@ -27,9 +32,11 @@ impl Lab {
                 "engines disagree"
             );
         }
+        // A timeline runs in 4 KB lookups, so that all machines of a run have the same slices.
+        let clock = first.tally.clock();
         let workload = Workload {
             source: source.to_owned(),
-            instructions: first.tally.references.fetch,
+            instructions: instructions.unwrap_or(first.tally.references.fetch),
             references: first.tally.references,
             lookups: first.tally.lookups(),
             touched_bytes: first.footprint.pages << BASE_SHIFT,
@@ -42,7 +49,7 @@ impl Lab {
             .specs
             .iter()
             .zip(&self.locations)
-            .map(|(spec, &location)| machine(spec, engines, location, &workload))
+            .map(|(spec, &location)| machine(spec, engines, location, &workload, clock))
             .collect();
         // The ledger compares with the single-page-size design of the run, with the first TLB, or with the first
         // machine.
@@ -59,9 +66,13 @@ impl Lab {
     }
 }
 
-fn machine(spec: &MachineSpec, engines: &mut [AnyEngine], location: Location, workload: &Workload) -> MachineResult {
-    // A timeline is measured in 4 KB lookups, so that all machines of a run have the same slices.
-    let clock = workload.lookups.total();
+fn machine(
+    spec: &MachineSpec,
+    engines: &mut [AnyEngine],
+    location: Location,
+    workload: &Workload,
+    clock: u64,
+) -> MachineResult {
     let Location { engine: e, instance: u, member } = location;
     let (os, memory_profile, profile, tlb, system, caches, ideal_segment) = match &mut engines[e] {
         AnyEngine::Pages(engine) => {

@@ -18,7 +18,8 @@ use rand_pcg::Pcg64Mcg;
 use std::collections::HashMap;
 
 /// The input of both engines.
-enum Step {
+#[derive(Debug)]
+pub enum Step {
     /// One lookup.
     Reference(Lookup),
     /// An event of the program.
@@ -28,7 +29,7 @@ enum Step {
 }
 
 /// The lookups and events of a stream, one by one.
-fn steps(batches: &[Batch]) -> Vec<Step> {
+pub fn steps(batches: &[Batch]) -> Vec<Step> {
     let (mut blocks, mut steps, mut current) = (Blocks::default(), Vec::new(), None);
     for batch in batches {
         let asid = batch.asid;

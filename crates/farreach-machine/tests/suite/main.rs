@@ -17,6 +17,7 @@ mod sv97;
 mod t94_allocation;
 mod t94_os;
 mod today;
+mod traps;
 mod two_level;
 mod two_size;
 mod walk_caches;

@@ -34,12 +34,15 @@ pub(super) struct Slots<E> {
     ways: usize,
     policy: Replacement,
     rng: Pcg64Mcg,
+    /// By set: an entry is used if its last use was then or later.
+    cleared: Vec<u64>,
 }
 
 impl<E: Copy> Slots<E> {
     pub(super) fn new(entries: usize, ways: usize, policy: Replacement, seed: u64) -> Slots<E> {
         let ways = if ways == 0 { entries } else { ways };
-        Slots { slots: vec![None; entries], ways, policy, rng: Pcg64Mcg::seed_from_u64(seed) }
+        let cleared = vec![0; entries.checked_div(ways).unwrap_or(0)];
+        Slots { slots: vec![None; entries], ways, policy, rng: Pcg64Mcg::seed_from_u64(seed), cleared }
     }
     /// The slot for an entry with this number, and whether it is taken.
     pub(super) fn victim(&mut self, number: u64, times: impl Fn(&E) -> (u64, u64)) -> (usize, bool) {
@@ -53,7 +56,14 @@ impl<E: Copy> Slots<E> {
         let slot = match self.policy {
             Replacement::Lru => oldest(&|e| times(e).1),
             Replacement::Fifo => oldest(&|e| times(e).0),
-            _ => all.start + ((u64::from(self.rng.next_u32()) * self.ways as u64) >> 32) as usize,
+            Replacement::UsedBit => {
+                let last = |i: usize| times(self.slots[i].as_ref().unwrap()).1;
+                all.clone().find(|&i| last(i) < self.cleared[set]).unwrap_or_else(|| {
+                    self.cleared[set] = all.clone().map(last).max().unwrap() + 1;
+                    all.start
+                })
+            }
+            Replacement::Random => all.start + ((u64::from(self.rng.next_u32()) * self.ways as u64) >> 32) as usize,
         };
         (slot, true)
     }
@@ -68,9 +78,9 @@ pub(super) struct Level {
 }
 
 impl Level {
-    pub(super) fn new(arrays: &[Array], config: &Config, seed: u64) -> Level {
+    pub(super) fn new(arrays: &[Array], policy: Replacement, seed: u64) -> Level {
         let slots = |(i, &(orders, entries, ways)): (usize, &Array)| {
-            (orders, Slots::new(entries, ways, config.replacement, config.seed + seed + i as u64))
+            (orders, Slots::new(entries, ways, policy, seed + i as u64))
         };
         Level { arrays: arrays.iter().enumerate().map(slots).collect() }
     }

@@ -72,6 +72,8 @@ pub struct Config {
     /// Entries of the caches, from the page directory up.
     pub pwc: [usize; 4],
     pub replacement: Replacement,
+    /// Of the first level, if it has its own.
+    pub l1_replacement: Option<Replacement>,
     pub process_ids: bool,
     pub behind: Behind,
     pub segment: SegmentMode,

@@ -12,13 +12,15 @@ fn level(arrays: &[Array]) -> String {
 }
 
 pub(super) fn described(c: &Config) -> (&'static str, String) {
-    let policy = match c.replacement {
+    let name = |policy: Replacement| match policy {
+        Replacement::UsedBit => "used-bit",
         Replacement::Lru => "lru",
         Replacement::Fifo => "fifo",
-        _ => "random",
+        Replacement::Random => "random",
     };
+    let (policy, l1_policy) = (name(c.replacement), c.l1_replacement.map_or("same", name));
     let mut keys = format!(
-        "l1d={},l1i={},coalesce={},walk_levels={},pwc_pd={},pwc_pdpt={},pwc_pml4={},pwc_pml5={},replacement={policy},\
+        "l1d={},l1i={},coalesce={},walk_levels={},pwc_pd={},pwc_pdpt={},pwc_pml4={},pwc_pml5={},replacement={policy},l1_replacement={l1_policy},\
          process_ids={},seed={}",
         level(c.l1d),
         level(c.l1i),
@@ -101,6 +103,8 @@ pub(super) fn config(seed: u64) -> Config {
         levels: 4 + (seed / 3 % 2) as usize,
         pwc: [[0; 4], [8, 4, 2, 3 * (seed / 3 % 2) as usize], [2, 0, 1, 0]][(seed / 2) as usize % 3],
         replacement: [Replacement::Lru, Replacement::Lru, Replacement::Fifo, Replacement::Random][seed as usize % 4],
+        l1_replacement: [None, Some(Replacement::UsedBit), None, Some(Replacement::Fifo), Some(Replacement::Lru)]
+            [(seed / 4) as usize % 5],
         process_ids: seed % 5 != 4,
         behind: Behind::Pages,
         segment: SegmentMode::None,

@@ -4,7 +4,7 @@ use super::cores::{CORES, IPI_CYCLES};
 use super::host;
 use super::walk::{PWC_PD, PWC_PDPT, PWC_PML4, PWC_PML5, WALK_COST, WALK_LEVELS};
 use crate::cache::levels::LEVEL_KEYS;
-use crate::tlb::keys::{PROCESS_IDS, REPLACEMENT, SEED};
+use crate::tlb::keys::{L1_REPLACEMENT, PROCESS_IDS, REPLACEMENT, SEED};
 use farreach_types::params::{Allowed, Key, PAGE_SIZE};
 
 /// First level, data side. The defaults of these keys are DS13's Table 1.
@@ -51,7 +51,7 @@ pub const COALESCE: Key = Key {
     about: "aligned groups of this size get one entry where the page table entries agree; arrays need that size; \
             4K: off",
 };
-/// Victims in all arrays. Used bits would need to know which side used an entry.
+/// Victims in all arrays. Behind the first level, used bits would need to know which side used an entry.
 pub const HIERARCHY_REPLACEMENT: Key =
     Key { default: "lru", allowed: Allowed::OneOf(&["lru", "fifo", "random"]), ..REPLACEMENT };
 /// DS13-32, RMM15-3: about 7 cycles, on either side.
@@ -78,6 +78,7 @@ const OWN_KEYS: &[&Key] = &[
     &PWC_PML4,
     &PWC_PML5,
     &HIERARCHY_REPLACEMENT,
+    &L1_REPLACEMENT,
     &PROCESS_IDS,
     &SEED,
     &PAGE_SIZE,
@@ -88,10 +89,10 @@ const OWN_KEYS: &[&Key] = &[
     &IPI_CYCLES,
 ];
 /// Keys of everything but the second level.
-pub(in crate::tlb) const FIRST_LEVEL_KEYS: &[&Key] = &joined::<33>(OWN_KEYS, &joined::<16>(&LEVEL_KEYS, &host::KEYS));
+pub(in crate::tlb) const FIRST_LEVEL_KEYS: &[&Key] = &joined::<34>(OWN_KEYS, &joined::<16>(&LEVEL_KEYS, &host::KEYS));
 const SECOND_LEVEL_KEYS: &[&Key] = &[&L2, &L2I, &L2_FRACTURE];
 /// Keys of a hierarchy with a second level of page TLBs.
-pub(in crate::tlb) const KEYS: &[&Key] = &joined::<36>(FIRST_LEVEL_KEYS, SECOND_LEVEL_KEYS);
+pub(in crate::tlb) const KEYS: &[&Key] = &joined::<37>(FIRST_LEVEL_KEYS, SECOND_LEVEL_KEYS);
 
 /// Two lists of keys, `N` together.
 pub(in crate::tlb) const fn joined<const N: usize>(

@@ -2,6 +2,7 @@
 
 use crate::tlb::contract::EntryView;
 use crate::tlb::filter::Unfiltered;
+use crate::tlb::keys::L1_REPLACEMENT;
 use crate::tlb::parts::store::geometry::Geometry;
 use crate::tlb::parts::store::tag_index::Tag;
 use crate::tlb::parts::store::{Contents, Store};
@@ -106,18 +107,31 @@ impl Level {
     /// From a key that holds [`FORM`], and the keys of [`Store::new`]. `None` if it says `none`. The i-th array draws
     /// from `seed` + i.
     pub fn new(params: &Params, key: &str, seed: u64) -> Result<Option<Level>, String> {
+        Level::with(params, key, |geometry, i| Store::new(geometry, params, seed.wrapping_add(i)))
+    }
+
+    fn with(
+        params: &Params,
+        key: &str,
+        store: impl Fn(Geometry, u64) -> Store<Mapping>,
+    ) -> Result<Option<Level>, String> {
         let arrays = written(params, key)?;
         let mut sizes: Vec<(u8, usize)> =
             arrays.iter().enumerate().flat_map(|(i, (orders, _))| orders.iter().map(move |&o| (o, i))).collect();
         sizes.sort_unstable();
-        let store = |(i, (_, geometry)): (usize, &Written)| Store::new(*geometry, params, seed.wrapping_add(i as u64));
-        let arrays: Vec<_> = arrays.iter().enumerate().map(store).collect();
+        let arrays: Vec<_> = (0..).zip(&arrays).map(|(i, (_, geometry))| store(*geometry, i)).collect();
         Ok((!arrays.is_empty()).then_some(Level { arrays, sizes }))
     }
 
-    /// As [`Level::new`], for a level that must have an array for base pages.
-    pub fn for_all_pages(params: &Params, key: &str, seed: u64) -> Result<Level, String> {
-        match Level::new(params, key, seed)? {
+    /// As [`Level::new`], for a first level: it must have an array for base pages, and may have a policy of its own.
+    pub fn first(params: &Params, key: &str, seed: u64) -> Result<Level, String> {
+        let level = match params.text(L1_REPLACEMENT.name) {
+            "same" => Level::new(params, key, seed)?,
+            policy => Level::with(params, key, |geometry, i| {
+                Store::with_policy(geometry, policy, params, seed.wrapping_add(i))
+            })?,
+        };
+        match level {
             Some(level) if level.sizes[0].0 == 0 => Ok(level),
             _ => Err(format!(
                 "{key} = {} is not allowed: {key} must have 4K, the size every page can fall back to",

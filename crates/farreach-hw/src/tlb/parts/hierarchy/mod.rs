@@ -99,7 +99,7 @@ impl<B: NextLevel> Hierarchy<B> {
             ));
         }
         let seed = params.int("seed");
-        let l1 = |key: &str, i| Level::for_all_pages(params, key, seed.wrapping_add(i));
+        let l1 = |key: &str, i| Level::first(params, key, seed.wrapping_add(i));
         let walker = Walker::new(params, seed.wrapping_add(32))?;
         Ok(Hierarchy {
             l1: [l1("l1d", 0)?, l1("l1i", 8)?],

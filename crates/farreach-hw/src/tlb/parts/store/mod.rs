@@ -83,16 +83,26 @@ pub(in crate::tlb) struct Store<C> {
 impl<C: Contents> Store<C> {
     /// From the keys `replacement`, `process_ids` and, under used bits, `fill_sets_used`.
     pub fn new(geometry: Geometry, params: &Params, seed: u64) -> Store<C> {
+        let checks_lookups_late = params.text("replacement") == "used-bit"
+            && params.flag("fill_sets_used")
+            && geometry.function != SetFunction::Skewed;
+        Store { checks_lookups_late, ..Store::with(geometry, Replacement::new(geometry, params, seed), params) }
+    }
+
+    /// As [`Store::new`], with the policy of this name, and used bits that are reported when they are cleared.
+    pub fn with_policy(geometry: Geometry, policy: &str, params: &Params, seed: u64) -> Store<C> {
+        Store::with(geometry, Replacement::named(geometry, policy, seed), params)
+    }
+
+    fn with(geometry: Geometry, replacement: Replacement, params: &Params) -> Store<C> {
         Store {
             index: TagIndex::new(geometry.entries()),
-            replacement: Replacement::new(geometry, params, seed),
+            replacement,
             geometry,
             live: [0; 64],
             has_large_parts: false,
             process_ids: params.flag("process_ids"),
-            checks_lookups_late: params.text("replacement") == "used-bit"
-                && params.flag("fill_sets_used")
-                && geometry.function != SetFunction::Skewed,
+            checks_lookups_late: false,
             found: Vec::new(),
         }
     }

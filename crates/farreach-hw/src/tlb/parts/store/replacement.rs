@@ -104,6 +104,14 @@ impl Replacement {
         }
     }
 
+    /// By its name, any of them; fills set used bits.
+    pub fn named(geometry: Geometry, name: &str, seed: u64) -> Replacement {
+        match name {
+            "used-bit" => Replacement::with(geometry, Policy::UsedBit { fill_sets_used: true }),
+            name => Replacement::without_bits(geometry, name, seed),
+        }
+    }
+
     fn with(geometry: Geometry, policy: Policy) -> Replacement {
         // Skewed sets may share slots, so the state of sets is kept for all slots together.
         let Geometry { sets, ways, .. } = match geometry.function {

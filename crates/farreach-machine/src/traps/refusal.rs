@@ -1,0 +1,54 @@
+//! Machines that traps cannot drive.
+
+use crate::filter::MAX_DESIGNS;
+use crate::spec::MachineSpec;
+use farreach_hw::tlb::range::RANGE_ORDER;
+use farreach_hw::tlb::{cores, keys};
+use farreach_types::Error;
+
+/// Refuses machines that need to see more than traps show.
+pub(super) fn check(specs: &[MachineSpec]) -> Result<(), Error> {
+    if let Some(spec) = specs.get(MAX_DESIGNS) {
+        let what = format!("it is one too many: traps drive up to {MAX_DESIGNS} machines at once");
+        return Err(Error::Config { machine: spec.name.clone(), what });
+    }
+    let refusal = |spec: &MachineSpec| Some(Error::Config { machine: spec.name.clone(), what: refusal(spec)? });
+    specs.iter().find_map(refusal).map_or(Ok(()), Err)
+}
+
+/// Why this machine is refused, if it is.
+fn refusal(spec: &MachineSpec) -> Option<String> {
+    let params = &spec.params;
+    let text = |key: &str| if params.has(key) { params.text(key) } else { "" };
+    if spec.by_lines() {
+        return Some(
+            "it cannot be driven by traps, which show pages and no lines: it has caches; `farreach run` sees all that it needs"
+                .into(),
+        );
+    }
+    let refuse = |key: &str, value: &str, why: &str| Some(format!("{key} = {value} cannot be driven by traps: {why}"));
+    let (l1, all) = (text(keys::L1_REPLACEMENT.name), text(keys::REPLACEMENT.name));
+    let first_level = if ["", "same"].contains(&l1) { all } else { l1 };
+    if first_level == "lru" {
+        let why = "what is mapped is used unseen, so nobody knows which entry was used last (T94-71)";
+        let key = if l1.is_empty() { keys::REPLACEMENT.name } else { keys::L1_REPLACEMENT.name };
+        return refuse("replacement", "lru", &format!("{why}; {key} must be one of used-bit, fifo, random"));
+    }
+    if first_level == "used-bit" && params.has(keys::FILL_SETS_USED.name) && !params.flag(keys::FILL_SETS_USED.name) {
+        let why = "the reference that missed is repeated, and sets the used bit; fill_sets_used must be true";
+        return refuse(keys::FILL_SETS_USED.name, "false", why);
+    }
+    if text(RANGE_ORDER.name) == "first" {
+        let why = "ranges in front of the first level see every reference; range_order must be parallel or serial";
+        return refuse(RANGE_ORDER.name, "first", why);
+    }
+    if params.has(cores::CORES.name) && params.int(cores::CORES.name) > 1 {
+        let why = "all threads of a program share one page table, whatever core they run on; cores must be 1";
+        return refuse(cores::CORES.name, &params.int(cores::CORES.name).to_string(), why);
+    }
+    if spec.system_reads_counters() {
+        let why = "counters are read at switches of processes, which are seen only where one traps; range_feedback must be false";
+        return refuse("range_feedback", "true", why);
+    }
+    None
+}
