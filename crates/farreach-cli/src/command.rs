@@ -26,6 +26,7 @@ pub(crate) struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Run(cmd::run::RunArgs),
+    Trap(cmd::trap::TrapArgs),
     Record(cmd::record::RecordArgs),
     Sim(cmd::sim::SimArgs),
     #[command(name = "pagesize")]
@@ -53,6 +54,7 @@ pub fn main() -> ExitCode {
     farreach_live::Allocator::set_exit_status(failure);
     let outcome = match cli.command {
         Command::Run(args) => cmd::run::run(args),
+        Command::Trap(args) => cmd::trap::run(args),
         Command::Record(args) => cmd::record::run(args),
         Command::Sim(args) => cmd::sim::run(args),
         Command::PageSize(args) => cmd::pagesize::run(args),
@@ -81,7 +83,7 @@ pub fn main() -> ExitCode {
 /// Whether the command runs a program, whose exit status must not be mistaken for farreach's own.
 fn records(command: &Command) -> bool {
     match command {
-        Command::Run(_) | Command::Record(_) => true,
+        Command::Run(_) | Command::Trap(_) | Command::Record(_) => true,
         Command::PageSize(args) => !args.command.is_empty(),
         Command::Contiguity(args) => !args.command.is_empty(),
         _ => false,
@@ -94,7 +96,8 @@ fn usage(message: &clap::Error) -> ExitCode {
     let _ = message.print();
     let words: Vec<_> = std::env::args_os().skip(1).collect();
     let may = |name| words.first().is_some_and(|w| w == name) && words.iter().any(|w| w == "--");
-    let records = words.first().is_some_and(|w| w == "run" || w == "record") || may("pagesize") || may("contiguity");
+    let always = words.first().is_some_and(|w| w == "run" || w == "trap" || w == "record");
+    let records = always || may("pagesize") || may("contiguity");
     match message.use_stderr() {
         true if records => ExitCode::from(cmd::program::FAILED),
         true => ExitCode::from(2),

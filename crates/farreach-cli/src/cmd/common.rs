@@ -24,6 +24,33 @@ pub fn formats() -> PossibleValuesParser {
     PossibleValuesParser::new(FORMATS.iter().map(|f| PossibleValue::new(f.name).help(f.about)))
 }
 
+/// The options about machines, for commands without a length in instructions.
+#[derive(Args)]
+pub struct MachineArgs {
+    /// A preset or a TOML file, with overrides: NAME[:key=value,...]. Repeatable. `farreach machines` lists them. The
+    /// part before the slash of presets, such as `today`, means all of that group.
+    #[arg(long = "machine", short = 'm', value_name = "NAME[:key=value,...]")]
+    machines: Vec<String>,
+    /// Seed of everything random; printed with the result.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<0>, allow_negative_numbers = true)]
+    seed: u64,
+}
+
+impl MachineArgs {
+    /// The machines, or these.
+    pub fn parse(&self, default: &[&str]) -> Result<Vec<MachineSpec>> {
+        if self.machines.is_empty() {
+            return Ok(MachineSpec::parse_all(default, self.seed)?);
+        }
+        Ok(MachineSpec::parse_all(&self.machines, self.seed)?)
+    }
+
+    /// The seed.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+}
+
 /// The options about machines and the length of the run.
 #[derive(Args)]
 pub struct LabArgs {

@@ -18,4 +18,5 @@ pub mod run;
 pub mod sim;
 pub mod sweep;
 pub mod trace;
+pub mod trap;
 pub mod workloads;

@@ -3,6 +3,7 @@
 use farreach_live::{Exit, Report};
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// The command line as one would type it in a shell.
@@ -63,11 +64,11 @@ impl std::fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// Refuses a command that is no program, before anything else is begun.
-pub fn check(command: &[OsString]) -> anyhow::Result<()> {
+/// Refuses a command that is no program, before anything else is begun. Returns the file of the program.
+pub fn check(command: &[OsString]) -> anyhow::Result<PathBuf> {
     let status = |missing| if missing { NOT_FOUND } else { NOT_EXECUTABLE };
-    farreach_live::check_program(&command[0]).map_err(|no| Refused { status: status(no.missing), why: no.why })?;
-    Ok(())
+    let found = farreach_live::check_program(&command[0]);
+    Ok(found.map_err(|no| Refused { status: status(no.missing), why: no.why })?)
 }
 
 /// The exit status of a command that a signal ended.

@@ -1,0 +1,236 @@
+//! The agent of an address space: a task of it that is always stopped, and in which the monitor makes system calls. Only
+//! a task of the address space may map and unmap there.
+//!
+//! It is no thread of the program: it has its own process, group and files, blocks all signals, and its end is reported
+//! to nobody. Its one instruction lies on a page of its own, at an address that no program uses.
+
+use crate::sys::{self, Event, Go, Registers, Stop};
+use rustix::fd::OwnedFd;
+use std::io;
+use std::ops::Range;
+
+/// Address of the page with the agent's instruction. Programs are mapped far above it.
+pub const SITE: u64 = 0x2_0000;
+/// `syscall`, `int3`.
+const INSTRUCTIONS: u64 = 0xcc_050f;
+const SYSCALL: u64 = 0x050f;
+/// Texts on the page, in words.
+const TEXTS: u64 = SITE + 64;
+const NAME: &[u8; 16] = b"farreach-agent\0\0";
+const DEVICE: &[u8; 24] = b"/dev/userfaultfd\0\0\0\0\0\0\0\0";
+const DEVICE_AT: u64 = TEXTS + NAME.len() as u64;
+
+/// Makes userfaultfds of the device.
+const USERFAULTFD_IOC_NEW: u64 = 0xaa00;
+
+/// Something that was not done.
+#[derive(Debug)]
+pub enum Trouble {
+    /// The task has ended.
+    Gone,
+    /// The system refused.
+    Io(io::Error),
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Trouble {
+        match error.raw_os_error() {
+            Some(libc::ESRCH) => Trouble::Gone,
+            _ => Trouble::Io(error),
+        }
+    }
+}
+
+impl From<rustix::io::Errno> for Trouble {
+    fn from(error: rustix::io::Errno) -> Trouble {
+        io::Error::from(error).into()
+    }
+}
+
+/// Waits for the next stop of this task; its end is trouble.
+fn next_stop(task: i32) -> Result<Stop, Trouble> {
+    match sys::wait(Some(task), true)? {
+        Some((_, Stop::Exit(_) | Stop::Killed(_))) => Err(Trouble::Gone),
+        Some((_, stop)) => Ok(stop),
+        None => Err(Trouble::Gone),
+    }
+}
+
+/// Waits until a new task has stopped for the first time.
+pub fn wait_for_birth(task: i32) -> Result<(), Trouble> {
+    while next_stop(task)? != Stop::Event(Event::Begin) {
+        sys::go(task, Go::On, 0)?;
+    }
+    Ok(())
+}
+
+/// A stopped task of the program that makes system calls for the monitor. [`Borrowed::give_back`] puts everything back.
+struct Borrowed {
+    task: i32,
+    registers: Registers,
+    blocked: u64,
+    /// Where there is a `syscall` instruction.
+    site: u64,
+}
+
+impl Borrowed {
+    fn new(task: i32) -> Result<Borrowed, Trouble> {
+        let registers = sys::registers(task)?;
+        Ok(Borrowed { task, registers, blocked: sys::block_signals(task)?, site: SITE })
+    }
+
+    /// A system call, and its value. `born` learns of a new task.
+    fn call(&mut self, number: i64, arguments: [u64; 6], mut born: impl FnMut(i32)) -> Result<u64, Trouble> {
+        begin(self.task, &self.registers, self.site, number, arguments)?;
+        end(self.task, self.site, &mut born)
+    }
+
+    fn give_back(self) -> Result<(), Trouble> {
+        // No system call is to be restarted.
+        sys::set_registers(self.task, &Registers { orig_rax: !0, ..self.registers })?;
+        Ok(sys::set_blocked_signals(self.task, self.blocked)?)
+    }
+}
+
+/// Lets a stopped task begin a system call.
+fn begin(task: i32, like: &Registers, site: u64, number: i64, arguments: [u64; 6]) -> Result<(), Trouble> {
+    let [rdi, rsi, rdx, r10, r8, r9] = arguments;
+    let (rax, orig_rax) = (number as u64, !0);
+    let registers = Registers { rax, orig_rax, rip: site, rdi, rsi, rdx, r10, r8, r9, ..*like };
+    sys::set_registers(task, &registers)?;
+    Ok(sys::go(task, Go::Step, 0)?)
+}
+
+/// Waits for the end of a system call, and returns its value; an error of it is one.
+fn end(task: i32, site: u64, born: &mut dyn FnMut(i32)) -> Result<u64, Trouble> {
+    loop {
+        match next_stop(task)? {
+            Stop::Signal(libc::SIGTRAP) => {
+                let now = sys::registers(task)?;
+                if now.rip != site {
+                    let value = now.rax as i64;
+                    let failed = (-4095..0).contains(&value);
+                    return if failed { Err(io::Error::from_raw_os_error(-value as i32).into()) } else { Ok(now.rax) };
+                }
+            }
+            Stop::Event(Event::Clone) => born(sys::event_message(task)?),
+            _ => {}
+        }
+        sys::go(task, Go::Step, 0)?;
+    }
+}
+
+/// See the module.
+pub struct Agent {
+    task: i32,
+    registers: Registers,
+    /// Leads to the agent's process.
+    pub process: OwnedFd,
+}
+
+impl Agent {
+    /// Makes the agent of a program that has just called exec; its first task is stopped there.
+    pub fn at_exec(task: i32) -> Result<Agent, Trouble> {
+        // The kernel still has to set the value of exec.
+        sys::go(task, Go::Step, 0)?;
+        while next_stop(task)? != Stop::Signal(libc::SIGTRAP) {
+            sys::go(task, Go::Step, 0)?;
+        }
+        let mut borrowed = Borrowed::new(task)?;
+        let here = borrowed.registers.rip;
+        let word = sys::peek(task, here)?;
+        sys::poke(task, here, word & !0xffff | SYSCALL)?;
+        borrowed.site = here;
+        let prot = (libc::PROT_READ | libc::PROT_EXEC) as u64;
+        let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE) as u64;
+        let page = borrowed.call(libc::SYS_mmap, [SITE, 4096, prot, flags, !0, 0], |_| {});
+        sys::poke(task, here, word)?;
+        page?;
+        borrowed.site = SITE;
+        sys::poke(task, SITE, INSTRUCTIONS)?;
+        for (at, word) in (TEXTS..).step_by(8).zip(NAME.chunks(8).chain(DEVICE.chunks(8))) {
+            sys::poke(task, at, u64::from_le_bytes(word.try_into().expect("eight bytes")))?;
+        }
+        Agent::of(borrowed)
+    }
+
+    /// Makes the agent of a child that has just been forked; its first task is stopped there. The page is its parent's.
+    pub fn at_fork(task: i32) -> Result<Agent, Trouble> {
+        Agent::of(Borrowed::new(task)?)
+    }
+
+    fn of(mut task: Borrowed) -> Result<Agent, Trouble> {
+        let mut agent = None;
+        // It runs on the same stack, but never uses one.
+        let made = task.call(libc::SYS_clone, [libc::CLONE_VM as u64, 0, 0, 0, 0, 0], |new| agent = Some(new));
+        let back = task.give_back();
+        made?;
+        back?;
+        let task = agent.expect("a clone is announced");
+        wait_for_birth(task)?;
+        sys::block_signals(task)?;
+        let agent = Agent { task, registers: sys::registers(task)?, process: sys::open_process(task)? };
+        // Files that the program has open would stay open for as long as the agent has them, and signals to the
+        // program's group are not for it.
+        agent.call(libc::SYS_close_range, [0, u32::MAX.into(), 0])?;
+        agent.call(libc::SYS_setsid, [])?;
+        agent.call(libc::SYS_prctl, [libc::PR_SET_NAME as u64, TEXTS])?;
+        Ok(agent)
+    }
+
+    /// The number of its process.
+    pub fn number(&self) -> i32 {
+        self.task
+    }
+
+    /// A system call in the address space.
+    pub fn call<const N: usize>(&self, number: i64, arguments: [u64; N]) -> Result<u64, Trouble> {
+        let mut all = [0; 6];
+        all[..N].copy_from_slice(&arguments);
+        begin(self.task, &self.registers, SITE, number, all)?;
+        end(self.task, SITE, &mut |_| {})
+    }
+
+    /// The userfaultfd of the address space. Where the system call is not for its user, the device may be.
+    pub fn userfaultfd(&self) -> Result<OwnedFd, Trouble> {
+        let flags = (libc::O_CLOEXEC | libc::O_NONBLOCK) as u64;
+        let fd = match self.call(libc::SYS_userfaultfd, [flags]) {
+            Err(Trouble::Io(error)) if error.raw_os_error() == Some(libc::EPERM) => {
+                let device = self.call(libc::SYS_open, [DEVICE_AT, libc::O_RDWR as u64]);
+                let Ok(device) = device else { return Err(error.into()) };
+                self.call(libc::SYS_ioctl, [device, USERFAULTFD_IOC_NEW, flags])?
+            }
+            other => other?,
+        };
+        let ours = sys::descriptor_of(&self.process, fd as i32)?;
+        self.call(libc::SYS_close, [fd])?;
+        Ok(ours)
+    }
+
+    /// A memory file: its number there, and it.
+    pub fn memory_file(&self) -> Result<(u64, OwnedFd), Trouble> {
+        let fd = self.call(libc::SYS_memfd_create, [TEXTS, libc::MFD_CLOEXEC.into()])?;
+        Ok((fd, sys::descriptor_of(&self.process, fd as i32)?))
+    }
+
+    /// Maps these bytes of a file of the agent at the same bytes of the address space, in the place of whatever is there.
+    pub fn map(&self, bytes: Range<u64>, prot: i32, file: u64) -> Result<(), Trouble> {
+        let flags = (libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE) as u64;
+        let len = bytes.end - bytes.start;
+        self.call(libc::SYS_mmap, [bytes.start, len, prot as u64, flags, file, bytes.start]).map(drop)
+    }
+
+    /// Takes pages out of the page table. Contents of shared memory stay.
+    pub fn unmap_pages(&self, bytes: Range<u64>) -> Result<(), Trouble> {
+        let len = bytes.end - bytes.start;
+        self.call(libc::SYS_madvise, [bytes.start, len, libc::MADV_DONTNEED as u64]).map(drop)
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        sys::kill(self.task);
+        while matches!(sys::wait(Some(self.task), true), Ok(Some((_, stop))) if !matches!(stop, Stop::Exit(_) | Stop::Killed(_)))
+        {}
+    }
+}

@@ -1,0 +1,201 @@
+//! A trap, from the message of the kernel to the page that is mapped.
+
+use crate::agent::Trouble;
+use crate::contents;
+use crate::monitor::{Failure, Monitor};
+use crate::regions::{Memory, Region};
+use crate::space::PAGE;
+use crate::uffd::{Fault, Message};
+use farreach_types::addr::{Asid, Vpn};
+use farreach_types::event::Kind;
+use rustix::io::Errno;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+/// Open files of threads that are kept.
+const THREADS: usize = 256;
+
+impl Monitor<'_> {
+    /// Serves the faults of an address space that wait.
+    pub fn serve_faults(&mut self, asid: Asid) -> Result<(), Failure> {
+        let begun = std::time::Instant::now();
+        let mut messages = [Message::default(); 16];
+        loop {
+            let Some(space) = self.spaces.get(&asid) else { return Ok(()) };
+            let got = match space.uffd.read(&mut messages) {
+                Ok(got) => got,
+                Err(Errno::AGAIN | Errno::INTR) => break,
+                Err(error) => return Err(Failure::System("reading page faults", error.into())),
+            };
+            self.lab.pass(self.begun.elapsed().as_micros() as u64);
+            for fault in messages[..got].iter().filter_map(|message| message.fault()) {
+                self.fault(asid, fault)?;
+            }
+            if got < messages.len() {
+                break;
+            }
+        }
+        self.trap_time += begun.elapsed();
+        Ok(())
+    }
+
+    fn fault(&mut self, asid: Asid, fault: Fault) -> Result<(), Failure> {
+        let Some(space) = self.spaces.get(&asid) else { return Ok(()) };
+        let page = fault.address..fault.address + PAGE;
+        let Some((start, region)) = space.regions.find(fault.address).map(|(start, region)| (start, *region)) else {
+            self.report.stray += 1;
+            return self.served(space.uffd.wake(page));
+        };
+        let vpn = Vpn(fault.address / PAGE);
+        let kind = self.kind_of(&region, fault);
+        self.report.again += u64::from(!fault.protected && self.lab.is_mapped(asid, vpn));
+        let before: u64 = self.lab.misses().sum();
+        let writable = self.lab.trap(asid, vpn, kind).map_err(Failure::Laboratory)?;
+        self.report.soft += u64::from(self.lab.misses().sum::<u64>() == before);
+        self.report.most_mapped = self.report.most_mapped.max(self.lab.mapped());
+        self.progress.check(fault, || instruction(&mut self.threads, fault.thread))?;
+        self.unmap_left()?;
+        let Some(space) = self.spaces.get(&asid) else { return Ok(()) };
+        let mapped = match (fault.protected, fault.present, region.memory) {
+            (true, ..) => space.uffd.allow_stores(page.clone()),
+            (_, false, Memory::File { file, offset }) => {
+                let (offset, file) = (offset + (fault.address - start), &self.files[file as usize]);
+                match contents::read_file(&space.memory, page.start..region.end, file, offset) {
+                    Ok(0) => space.uffd.poison(page.clone()),
+                    Ok(pages) => {
+                        self.report.file_pages += pages;
+                        space.uffd.map(page.clone(), writable)
+                    }
+                    Err(error) => Err(error),
+                }
+            }
+            (_, false, _) => space.uffd.map_zeros(page.clone(), writable),
+            (_, true, _) => space.uffd.map(page.clone(), writable),
+        };
+        // Another thread was there first, or the contents came or went: the fault is repeated.
+        let again = matches!(mapped, Err(Errno::AGAIN | Errno::EXIST | Errno::NOENT | Errno::INVAL | Errno::FAULT));
+        self.served(if again { space.uffd.wake(page) } else { mapped })
+    }
+
+    /// Whether the outcome is one of those that happen while a program runs.
+    fn served(&self, outcome: rustix::io::Result<()>) -> Result<(), Failure> {
+        match outcome {
+            Ok(()) | Err(Errno::SRCH) => Ok(()),
+            Err(error) => Err(Failure::System("mapping a page of the program", error.into())),
+        }
+    }
+
+    /// Unmaps the pages that left the machines.
+    pub fn unmap_left(&mut self) -> Result<(), Failure> {
+        let mut left = std::mem::take(&mut self.left);
+        self.lab.take_unmapped(|asid, pages| {
+            left.push((asid, pages.start.0 * PAGE..(pages.start.0 + pages.pages) * PAGE));
+        });
+        left.sort_by_key(|(asid, _)| *asid);
+        let mut runs = Vec::new();
+        for of_one in left.chunk_by(|one, next| one.0 == next.0) {
+            let Some(space) = self.spaces.get_mut(&of_one[0].0) else { continue };
+            runs.clear();
+            runs.extend(of_one.iter().map(|(_, run)| run.clone()));
+            let done = match space.unmap(&runs, self.reclaim) {
+                Ok(done) => done,
+                // Its end is reported soon.
+                Err(Trouble::Gone) if !self.has_living_task(of_one[0].0) => continue,
+                Err(trouble) => return Err(Failure::trouble("unmapping pages of the program", trouble)),
+            };
+            self.report.unmapped += done.pages;
+            self.report.unmapped_by_agent += done.by_agent;
+        }
+        left.clear();
+        self.left = left;
+        Ok(())
+    }
+
+    /// What trapped.
+    fn kind_of(&mut self, region: &Region, fault: Fault) -> Kind {
+        let executable = region.prot & libc::PROT_EXEC != 0;
+        let kind = match executable {
+            _ if fault.write => Kind::Store,
+            false => Kind::Load,
+            true => match instruction(&mut self.threads, fault.thread) {
+                // An instruction may begin on the page before.
+                Some(at) if at & !(PAGE - 1) == fault.address || fault.address.wrapping_sub(at) < 15 => Kind::Fetch,
+                Some(_) => Kind::Load,
+                None => {
+                    self.report.unknown_kind += 1;
+                    Kind::Fetch
+                }
+            },
+        };
+        let report = &mut self.report;
+        report.data_in_code += u64::from(executable && kind != Kind::Fetch);
+        *match (kind, fault.protected) {
+            (Kind::Fetch, _) => &mut report.fetches,
+            (Kind::Load, _) => &mut report.loads,
+            (Kind::Store, false) => &mut report.stores,
+            (Kind::Store, true) => &mut report.first_stores,
+        } += 1;
+        kind
+    }
+}
+
+/// The instruction that a thread has come to. While the kernel reads for it, an address that no program has.
+fn instruction(threads: &mut hashbrown::HashMap<u32, File, foldhash::fast::FixedState>, thread: u32) -> Option<u64> {
+    let mut text = [0; 256];
+    let known = threads.get(&thread).and_then(|file| file.read_at(&mut text, 0).ok());
+    let used = match known {
+        Some(used) => used,
+        // Its number may be another thread's now.
+        None => {
+            if threads.len() >= THREADS {
+                threads.clear();
+            }
+            let file = File::open(format!("/proc/{thread}/syscall")).ok()?;
+            let used = file.read_at(&mut text, 0).ok()?;
+            threads.insert(thread, file);
+            used
+        }
+    };
+    let text = std::str::from_utf8(&text[..used]).ok()?.trim_end();
+    let (state, _) = text.split_once(' ')?;
+    let pointer = u64::from_str_radix(text.rsplit(' ').next()?.strip_prefix("0x")?, 16).ok()?;
+    Some(if state == "-1" { pointer } else { u64::MAX })
+}
+
+/// Notices a program that makes no progress: an instruction that needs more pages at once than a machine holds traps
+/// for ever.
+#[derive(Default)]
+pub struct Progress {
+    thread: u32,
+    /// The pages of the last traps, and how many traps in a row were on them.
+    pages: [u64; 24],
+    traps: u64,
+    at: u64,
+}
+
+/// Traps on so few pages before one looks, and while one looks.
+const SUSPICIOUS: u64 = 20_000;
+const LOOKS: u64 = 64;
+
+impl Progress {
+    fn check(&mut self, fault: Fault, instruction: impl FnOnce() -> Option<u64>) -> Result<(), Failure> {
+        if self.thread != fault.thread || !self.pages.contains(&fault.address) {
+            self.pages.rotate_right(1);
+            (self.pages[0], self.thread, self.traps) = (fault.address, fault.thread, 0);
+            return Ok(());
+        }
+        self.traps += 1;
+        if self.traps < SUSPICIOUS {
+            return Ok(());
+        }
+        let now = instruction().unwrap_or(0);
+        if self.traps > SUSPICIOUS && now != self.at || now == 0 {
+            self.traps = 0;
+        }
+        self.at = now;
+        if self.traps > SUSPICIOUS + LOOKS {
+            return Err(Failure::Stuck { instruction: now, page: fault.address });
+        }
+        Ok(())
+    }
+}

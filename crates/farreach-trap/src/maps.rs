@@ -1,0 +1,32 @@
+//! What the kernel says is mapped.
+
+use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process};
+use std::io;
+use std::ops::Range;
+
+/// A mapping.
+pub struct Mapped {
+    pub bytes: Range<u64>,
+    /// As for mmap.
+    pub prot: i32,
+    pub shared: bool,
+    pub offset: u64,
+    pub inode: u64,
+    pub path: MMapPath,
+}
+
+/// The mappings of a process, ascending.
+pub fn of(process: i32) -> io::Result<Vec<Mapped>> {
+    let maps = Process::new(process).and_then(|process| process.maps()).map_err(io::Error::other)?;
+    Ok(maps.into_iter().map(mapped).collect())
+}
+
+fn mapped(map: MemoryMap) -> Mapped {
+    let has = |flag, bit| if map.perms.contains(flag) { bit } else { 0 };
+    let prot = has(MMPermissions::READ, libc::PROT_READ)
+        | has(MMPermissions::WRITE, libc::PROT_WRITE)
+        | has(MMPermissions::EXECUTE, libc::PROT_EXEC);
+    let shared = map.perms.contains(MMPermissions::SHARED);
+    let bytes = map.address.0..map.address.1;
+    Mapped { bytes, prot, shared, offset: map.offset, inode: map.inode, path: map.pathname }
+}

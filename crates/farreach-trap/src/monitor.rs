@@ -1,0 +1,377 @@
+//! The monitor: it waits for what the tasks of the program do, and for their traps.
+
+use crate::agent::{self, Agent, Trouble};
+use crate::call::{Call, alive, go};
+use crate::faults::Progress;
+use crate::report::TrapReport;
+use crate::space::Space;
+use crate::sys::{self, Event, Go, Stop};
+use farreach_machine::TrapLab;
+use farreach_types::Error;
+use farreach_types::addr::Asid;
+use farreach_types::event::{End, Op};
+use foldhash::fast::FixedState;
+use rustix::event::epoll;
+use rustix::fd::{AsFd, OwnedFd};
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io;
+use std::ops::ControlFlow;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Why a run ended before its program did.
+#[derive(Debug)]
+pub enum Failure {
+    /// Something that the monitor did, and the system's answer.
+    System(&'static str, io::Error),
+    /// A machine cannot go on.
+    Laboratory(Error),
+    /// A program that is not run.
+    Refused { program: PathBuf, why: &'static str },
+    /// An instruction needs more pages at once than a machine holds.
+    Stuck { instruction: u64, page: u64 },
+    /// A task of the monitor's own was killed.
+    Killed(&'static str),
+}
+
+impl Failure {
+    pub fn trouble(what: &'static str, trouble: Trouble) -> Failure {
+        match trouble {
+            Trouble::Gone => Failure::Killed(what),
+            Trouble::Io(error) => Failure::System(what, error),
+        }
+    }
+}
+
+/// A task of the program.
+pub struct Task {
+    /// Its process.
+    pub process: i32,
+    /// Its address space; none before exec.
+    pub space: Option<Asid>,
+    /// The call that changes mappings, while the kernel does it.
+    pub call: Option<Call>,
+}
+
+/// See the module.
+pub struct Monitor<'a> {
+    pub lab: &'a mut TrapLab,
+    pub report: TrapReport,
+    pub tasks: HashMap<i32, Task>,
+    /// New tasks that stopped before their parents told of them.
+    unborn: HashSet<i32>,
+    pub spaces: hashbrown::HashMap<Asid, Space, FixedState>,
+    made: u32,
+    /// Files that are mapped privately, by number; and their numbers, by device and inode.
+    pub files: Vec<File>,
+    numbers: HashMap<(u64, u64), u32>,
+    /// Where to look for the instruction of a thread.
+    pub threads: hashbrown::HashMap<u32, File, FixedState>,
+    /// Pages to unmap; empty but for its room.
+    pub left: Vec<(Asid, std::ops::Range<u64>)>,
+    pub progress: Progress,
+    /// Whether the kernel is asked to reclaim pages.
+    pub reclaim: bool,
+    /// Processors that the program would have natively.
+    pub processors: libc::cpu_set_t,
+    pub begun: Instant,
+    pub trap_time: Duration,
+    /// An error of the laboratory, to be reported when the event under way is over.
+    failed: Option<Error>,
+    events: OwnedFd,
+    root: i32,
+    exit: Option<Stop>,
+}
+
+/// In the place of an address space: the signal of tasks.
+const TASKS: u64 = u64::MAX;
+
+impl<'a> Monitor<'a> {
+    /// A monitor of a process that is about to call exec.
+    pub fn new(lab: &'a mut TrapLab, root: i32, processors: libc::cpu_set_t) -> io::Result<Monitor<'a>> {
+        let events = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        Ok(Monitor {
+            lab,
+            report: TrapReport::default(),
+            tasks: HashMap::from([(root, Task { process: root, space: None, call: None })]),
+            unborn: HashSet::new(),
+            spaces: Default::default(),
+            made: 0,
+            files: Vec::new(),
+            numbers: HashMap::new(),
+            threads: Default::default(),
+            left: Vec::new(),
+            progress: Progress::default(),
+            reclaim: true,
+            processors,
+            begun: Instant::now(),
+            trap_time: Duration::ZERO,
+            failed: None,
+            events,
+            root,
+            exit: None,
+        })
+    }
+
+    /// Runs the program to its end. `tick` is called several times a second, and may end the run. Returns how the first
+    /// process ended; none if `tick` ended the run.
+    pub fn run(
+        &mut self,
+        signals: impl AsFd,
+        interval: Duration,
+        tick: &mut dyn FnMut(&mut TrapLab, &TrapReport, Duration) -> ControlFlow<()>,
+    ) -> Result<Option<Stop>, Failure> {
+        let failed = |error: rustix::io::Errno| Failure::System("waiting for the program", error.into());
+        epoll::add(&self.events, &signals, epoll::EventData::new_u64(TASKS), epoll::EventFlags::IN).map_err(failed)?;
+        let mut next_tick = Instant::now() + interval;
+        let mut ready = Vec::with_capacity(16);
+        while !self.tasks.is_empty() {
+            let now = Instant::now();
+            if now >= next_tick {
+                next_tick = now + interval;
+                self.lab.pass(self.begun.elapsed().as_micros() as u64);
+                if tick(self.lab, &self.report, self.begun.elapsed()).is_break() {
+                    return Ok(None);
+                }
+            }
+            ready.clear();
+            let timeout = rustix::event::Timespec::try_from(next_tick - now.min(next_tick)).expect("an interval is short");
+            match epoll::wait(&self.events, rustix::buffer::spare_capacity(&mut ready), Some(&timeout)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(failed(error)),
+            }
+            for event in &ready {
+                match event.data.u64() {
+                    TASKS => {
+                        let mut word = [0; 128];
+                        while rustix::io::read(&signals, &mut word).is_ok() {}
+                        self.serve_tasks()?;
+                    }
+                    asid => self.serve_faults(Asid(asid as u32))?,
+                }
+                if let Some(error) = self.failed.take() {
+                    return Err(Failure::Laboratory(error));
+                }
+            }
+        }
+        Ok(self.exit)
+    }
+
+    /// Serves all tasks that have news.
+    fn serve_tasks(&mut self) -> Result<(), Failure> {
+        while let Some((task, stop)) =
+            sys::wait(None, false).map_err(|error| Failure::System("waiting for the program", error))?
+        {
+            self.lab.pass(self.begun.elapsed().as_micros() as u64);
+            self.serve_task(task, stop)?;
+        }
+        Ok(())
+    }
+
+    fn serve_task(&mut self, task: i32, stop: Stop) -> Result<(), Failure> {
+        let known = self.tasks.contains_key(&task);
+        match stop {
+            Stop::Exit(_) | Stop::Killed(_) => self.ended(task, stop),
+            Stop::Event(Event::Begin) if !known => {
+                self.unborn.insert(task);
+                Ok(())
+            }
+            _ if !known => go(task, Go::On),
+            Stop::Event(Event::Call) => self.enter(task),
+            Stop::Call => self.leave(task),
+            Stop::Event(Event::Fork | Event::Vfork | Event::Clone) => self.born(task),
+            Stop::Event(Event::Exec) => self.executed(task),
+            Stop::Event(_) => self.go_on(task),
+            Stop::Group(_) => go(task, Go::Listen),
+            Stop::Signal(signal) => {
+                let how = if self.tasks[&task].call.is_some() { Go::ToCall } else { Go::On };
+                sys::go(task, how, signal).map_err(|error| Failure::System("letting the program go on", error))
+            }
+        }
+    }
+
+    /// Lets a task go on, to the end of its call if it is in one.
+    fn go_on(&mut self, task: i32) -> Result<(), Failure> {
+        go(task, if self.tasks[&task].call.is_some() { Go::ToCall } else { Go::On })
+    }
+
+    /// A task has begun another one.
+    fn born(&mut self, task: i32) -> Result<(), Failure> {
+        let Some(child) = alive(sys::event_message(task))? else { return Ok(()) };
+        let grow = |trouble| Failure::trouble("following a fork of the program", trouble);
+        if !self.unborn.remove(&child) {
+            match agent::wait_for_birth(child) {
+                Ok(()) => {}
+                Err(Trouble::Gone) => return go(task, Go::On),
+                Err(trouble) => return Err(grow(trouble)),
+            }
+        }
+        let process = procfs::process::Process::new(child).and_then(|p| p.status()).map_or(child, |status| status.tgid);
+        let parent = self.tasks[&task].space;
+        let Some(shares) = alive(sys::share_memory(task, child))? else {
+            go(child, Go::On)?;
+            return go(task, Go::On);
+        };
+        let space = match parent {
+            Some(asid) if shares => {
+                self.spaces.get_mut(&asid).expect("it has a task").tasks += 1;
+                Some(asid)
+            }
+            Some(asid) => match self.forked(asid, child) {
+                Ok(asid) => Some(asid),
+                Err(Trouble::Gone) => return go(task, Go::On),
+                Err(trouble) => return Err(grow(trouble)),
+            },
+            None => None,
+        };
+        self.tasks.insert(child, Task { process, space, call: None });
+        go(child, Go::On)?;
+        go(task, Go::On)
+    }
+
+    /// A child with a copy of its parent's memory: both are stopped.
+    fn forked(&mut self, parent: Asid, child: i32) -> Result<Asid, Trouble> {
+        let agent = Agent::at_fork(child)?;
+        let from = &self.spaces[&parent];
+        let mut space = Space::new(agent, Default::default(), from.heap_end)?;
+        self.report.copied_pages += space.take_over(from)?;
+        self.report.forks += 1;
+        let asid = self.new_asid();
+        self.event(parent, Op::Fork { child: asid });
+        self.watch(asid, &space)?;
+        self.spaces.insert(asid, space);
+        self.unmap_left().map_err(|failure| match failure {
+            Failure::System(_, error) => Trouble::Io(error),
+            _ => Trouble::Io(io::Error::other("unmapping pages of the parent")),
+        })?;
+        Ok(asid)
+    }
+
+    /// A process runs another program now.
+    fn executed(&mut self, process: i32) -> Result<(), Failure> {
+        let former = alive(sys::event_message(process))?.unwrap_or(process);
+        let old = self.tasks.get(&former).and_then(|task| task.space);
+        let gone: Vec<i32> = self.tasks.iter().filter(|(_, t)| t.process == process).map(|(task, _)| *task).collect();
+        let mut ended = None;
+        for task in gone {
+            ended = self.leave_space(task, End::Exec)?.or(ended);
+        }
+        self.tasks.insert(process, Task { process, space: None, call: None });
+        self.begin_program(process, old.filter(|old| ended == Some(*old)))?;
+        go(process, Go::On)
+    }
+
+    /// A task has ended.
+    fn ended(&mut self, task: i32, stop: Stop) -> Result<(), Failure> {
+        self.unborn.remove(&task);
+        if task == self.root {
+            self.exit = Some(stop);
+        }
+        let how = match stop {
+            Stop::Exit(status) => End::Exit(status),
+            Stop::Killed(signal) => End::Signal(signal),
+            _ => End::Lost,
+        };
+        self.leave_space(task, how).map(drop)
+    }
+
+    /// A task is no longer in its address space. Returns the space if it has ended with that.
+    fn leave_space(&mut self, task: i32, how: End) -> Result<Option<Asid>, Failure> {
+        let Some(asid) = self.tasks.remove(&task).and_then(|task| task.space) else { return Ok(None) };
+        self.next_caller(asid, task)?;
+        let Some(space) = self.spaces.get_mut(&asid) else { return Ok(None) };
+        space.tasks -= 1;
+        if space.tasks > 0 {
+            return Ok(None);
+        }
+        self.event(asid, Op::End(how));
+        self.spaces.remove(&asid);
+        self.unmap_left()?;
+        Ok(Some(asid))
+    }
+
+    /// Whether a task of an address space has not ended.
+    pub fn has_living_task(&self, asid: Asid) -> bool {
+        let runs = |task: &i32| {
+            let status = procfs::process::Process::new(*task).and_then(|process| process.stat());
+            status.is_ok_and(|status| !matches!(status.state, 'Z' | 'X' | 'x'))
+        };
+        self.tasks.iter().any(|(task, of)| of.space == Some(asid) && runs(task))
+    }
+
+    /// A number for a new address space.
+    pub fn new_asid(&mut self) -> Asid {
+        self.made += 1;
+        Asid(self.made - 1)
+    }
+
+    /// Begins to serve the faults of an address space.
+    pub fn add_space(&mut self, asid: Asid, space: Space) -> Result<(), Failure> {
+        self.watch(asid, &space).map_err(|error| Failure::System("waiting for page faults", error))?;
+        self.spaces.insert(asid, space);
+        Ok(())
+    }
+
+    fn watch(&self, asid: Asid, space: &Space) -> io::Result<()> {
+        let data = epoll::EventData::new_u64(asid.0.into());
+        Ok(epoll::add(&self.events, &space.uffd, data, epoll::EventFlags::IN)?)
+    }
+
+    /// The number of a file; the same file has one.
+    pub fn file_number(&mut self, file: File) -> io::Result<u32> {
+        let meta = file.metadata()?;
+        let next = self.files.len() as u32;
+        let number = *self.numbers.entry((meta.dev(), meta.ino())).or_insert(next);
+        if number == next {
+            self.files.push(file);
+        }
+        Ok(number)
+    }
+
+    /// Tells the laboratory of an event of the program.
+    pub fn event(&mut self, asid: Asid, op: Op) {
+        if let Err(error) = self.lab.event(asid, &op) {
+            self.failed.get_or_insert(error);
+        }
+    }
+
+    /// A mapping of which nothing is seen.
+    pub fn not_observed(&mut self, name: String, bytes: u64) {
+        let most = self.report.unobserved.entry(name).or_default();
+        *most = bytes.max(*most);
+    }
+
+    /// The report of a run that is over.
+    pub fn into_report(self) -> TrapReport {
+        let (user_microseconds, cpu_microseconds) = sys::children_time();
+        TrapReport {
+            trap_microseconds: self.trap_time.as_micros() as u64,
+            wall_microseconds: self.begun.elapsed().as_micros() as u64,
+            user_microseconds,
+            cpu_microseconds,
+            ..self.report
+        }
+    }
+
+    /// Ends all tasks.
+    pub fn kill_all(&mut self) {
+        let processes: HashSet<i32> = self.tasks.values().map(|task| task.process).collect();
+        processes.into_iter().for_each(sys::kill);
+        self.spaces.clear(); // with their agents; faults that wait are woken
+        while let Ok(Some((task, stop))) = sys::wait(None, true) {
+            match stop {
+                Stop::Exit(_) | Stop::Killed(_) => {
+                    if task == self.root {
+                        self.exit = Some(stop);
+                    }
+                }
+                _ => {
+                    sys::kill(task); // a task that was born meanwhile
+                    let _ = sys::go(task, Go::On, 0);
+                }
+            }
+        }
+    }
+}
