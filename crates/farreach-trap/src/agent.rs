@@ -56,14 +56,6 @@ fn next_stop(task: i32) -> Result<Stop, Trouble> {
     }
 }
 
-/// Waits until a new task has stopped for the first time.
-pub fn wait_for_birth(task: i32) -> Result<(), Trouble> {
-    while next_stop(task)? != Stop::Event(Event::Begin) {
-        sys::go(task, Go::On, 0)?;
-    }
-    Ok(())
-}
-
 /// A stopped task of the program that makes system calls for the monitor. [`Borrowed::give_back`] puts everything back.
 struct Borrowed {
     task: i32,
@@ -167,7 +159,9 @@ impl Agent {
         made?;
         back?;
         let task = agent.expect("a clone is announced");
-        wait_for_birth(task)?;
+        while next_stop(task)? != Stop::Event(Event::Begin) {
+            sys::go(task, Go::On, 0)?;
+        }
         sys::block_signals(task)?;
         let agent = Agent { task, registers: sys::registers(task)?, process: sys::open_process(task)? };
         // Files that the program has open would stay open for as long as the agent has them, and signals to the
@@ -230,7 +224,8 @@ impl Agent {
 impl Drop for Agent {
     fn drop(&mut self) {
         sys::kill(self.task);
-        while matches!(sys::wait(Some(self.task), true), Ok(Some((_, stop))) if !matches!(stop, Stop::Exit(_) | Stop::Killed(_)))
-        {}
+        while let Ok(_) = next_stop(self.task) {
+            let _ = sys::go(self.task, Go::On, 0);
+        }
     }
 }

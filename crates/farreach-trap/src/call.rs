@@ -36,6 +36,7 @@ enum What {
     Advise(Range<u64>, i32),
     Attach,
     Detach(u64),
+    Fork,
     Processors { bytes: u64, place: u64 },
 }
 
@@ -48,10 +49,20 @@ struct MappedFile {
     offset: u64,
 }
 
+/// A task that is about to be made: where the number of a new process is written, and where the kernel clears the number
+/// of the task when it ends.
+#[derive(Clone, Copy, Default)]
+pub struct Making {
+    pub write: Option<u64>,
+    pub clear: Option<u64>,
+}
+
 /// What becomes of a call.
 enum Decision {
     /// The kernel does it, with these registers.
     Do(What, Registers),
+    /// The kernel does it, and what it did is reported otherwise.
+    Pass,
     /// It has this value.
     Answer(i64),
     /// The same, and the report names it.
@@ -109,6 +120,7 @@ impl Monitor<'_> {
                 self.tasks.get_mut(&task).expect("it makes a call").call = Some(Call { registers, what });
                 go(task, Go::ToCall)
             }
+            Decision::Pass => go(task, Go::On),
             Decision::Answer(value) => answer(task, registers, value),
             Decision::Refuse(name, error) => {
                 *self.report.refused.entry(name.to_owned()).or_default() += 1;
@@ -170,6 +182,29 @@ impl Monitor<'_> {
                 same(What::Move { old: pages(rdi, rsi), bytes: up(rdx), fixed: r10 as i32 & libc::MREMAP_FIXED != 0 })
             }
             libc::SYS_madvise => self.decide_advice(asid, pages(rdi, rsi), rdx as i32, registers),
+            libc::SYS_clone => match self.announce(task, rdi, r10) {
+                // In a child that is not observed yet, the kernel would write into its parent's memory.
+                true => {
+                    Decision::Do(What::Fork, Registers { rdi: rdi & !(libc::CLONE_CHILD_SETTID as u64), ..registers })
+                }
+                false => Decision::Pass,
+            },
+            libc::SYS_clone3 => {
+                let mut head = [0; 24];
+                let space = &self.spaces[&asid];
+                let own = space.regions.find(rdi).is_some_and(|(_, region)| region.memory.is_own());
+                if own && rsi >= 24 && rustix::io::pread(&space.memory, &mut head, rdi) == Ok(24) {
+                    let word = |at| u64::from_ne_bytes(head[at..at + 8].try_into().expect("eight bytes"));
+                    if self.announce(task, word(0), word(16)) {
+                        return Ok(fail(libc::ENOSYS)); // as on an old kernel: then the older call is made
+                    }
+                }
+                Decision::Pass
+            }
+            libc::SYS_set_tid_address => {
+                self.tasks.get_mut(&task).expect("it makes a call").clear_at_end = Some(rdi).filter(|at| *at != 0);
+                Decision::Pass
+            }
             libc::SYS_shmat => same(What::Attach),
             libc::SYS_shmdt => same(What::Detach(rdi)),
             libc::SYS_sched_getaffinity => same(What::Processors { bytes: rsi, place: rdx }),
@@ -178,6 +213,18 @@ impl Monitor<'_> {
             libc::SYS_process_madvise => Decision::Refuse("process_madvise", libc::EPERM),
             _ => Decision::Refuse("remap_file_pages", libc::ENOSYS),
         })
+    }
+
+    /// A task is about to make another one. Returns whether that is a process of its own which wants its number written
+    /// into its memory.
+    fn announce(&mut self, task: i32, flags: u64, child_tid: u64) -> bool {
+        let has = |flag: i32| flags & flag as u64 != 0;
+        let writes = has(libc::CLONE_CHILD_SETTID) && !has(libc::CLONE_VM);
+        self.tasks.get_mut(&task).expect("it makes a call").making = Some(Making {
+            write: writes.then_some(child_tid),
+            clear: has(libc::CLONE_CHILD_CLEARTID).then_some(child_tid),
+        });
+        writes
     }
 
     fn decide_map(&mut self, task: i32, registers: Registers) -> Result<Decision, Failure> {
@@ -304,6 +351,7 @@ impl Monitor<'_> {
                     self.event(asid, Op::Unmap { start, len });
                 }
             }
+            What::Fork => {}
             What::Processors { bytes, place } => {
                 // The program is bound to one processor, and sees those that it would have.
                 let mask = &sys::mask_of(&self.processors)[..(value.min(bytes) as usize).min(size_of_val(&self.processors))];

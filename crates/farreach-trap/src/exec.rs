@@ -66,12 +66,13 @@ impl Monitor<'_> {
                 copy_changed(&memory, &pagemap, map, file.is_none(), space)?;
                 if backing == Backing::Stack {
                     whole.start = stack_start(process, &map.bytes, lowest)?;
+                    space.stack_room = whole.start..map.bytes.start;
                 }
                 let own = file.map_or(Memory::Own, |file| Memory::File { file, offset: map.offset });
                 let region = Region { end: whole.end, prot: map.prot, memory: own, on_fork: OnFork::Copy };
                 space.overlay(whole.clone(), region)?;
             }
-            let (start, len, prot) = (whole.start, whole.end - whole.start, prot_of(map.prot));
+            let (start, len, prot) = (map.bytes.start, map.bytes.end - map.bytes.start, prot_of(map.prot));
             self.event(asid, Op::Map(Mapping { start, len, prot, shared: map.shared, backing }));
         }
         Ok(())

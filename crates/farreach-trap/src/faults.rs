@@ -1,15 +1,18 @@
 //! A trap, from the message of the kernel to the page that is mapped.
 
 use crate::agent::Trouble;
+use crate::call::{go, prot_of};
 use crate::contents;
 use crate::monitor::{Failure, Monitor};
 use crate::regions::{Memory, Region};
 use crate::space::PAGE;
+use crate::sys::Go;
 use crate::uffd::{Fault, Message};
 use farreach_types::addr::{Asid, Vpn};
-use farreach_types::event::Kind;
+use farreach_types::event::{Backing, Kind, Mapping, Op};
 use rustix::io::Errno;
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 /// Open files of threads that are kept.
@@ -46,6 +49,9 @@ impl Monitor<'_> {
             self.report.stray += 1;
             return self.served(space.uffd.wake(page));
         };
+        if space.stack_room.contains(&fault.address) {
+            self.grow_stack(asid, fault.address, region.prot);
+        }
         let vpn = Vpn(fault.address / PAGE);
         let kind = self.kind_of(&region, fault);
         self.report.again += u64::from(!fault.protected && self.lab.is_mapped(asid, vpn));
@@ -77,6 +83,15 @@ impl Monitor<'_> {
         self.served(if again { space.uffd.wake(page) } else { mapped })
     }
 
+    /// The stack reaches down to this page now.
+    fn grow_stack(&mut self, asid: Asid, start: u64, prot: i32) {
+        let room = &mut self.spaces.get_mut(&asid).expect("it has a fault").stack_room;
+        let len = room.end - start;
+        room.end = start;
+        let (prot, backing) = (prot_of(prot), Backing::Stack);
+        self.event(asid, Op::Map(Mapping { start, len, prot, shared: false, backing }));
+    }
+
     /// Whether the outcome is one of those that happen while a program runs.
     fn served(&self, outcome: rustix::io::Result<()>) -> Result<(), Failure> {
         match outcome {
@@ -91,6 +106,9 @@ impl Monitor<'_> {
         self.lab.take_unmapped(|asid, pages| {
             left.push((asid, pages.start.0 * PAGE..(pages.start.0 + pages.pages) * PAGE));
         });
+        if !self.pins.is_empty() {
+            left = self.without_pins(left);
+        }
         left.sort_by_key(|(asid, _)| *asid);
         let mut runs = Vec::new();
         for of_one in left.chunk_by(|one, next| one.0 == next.0) {
@@ -108,6 +126,49 @@ impl Monitor<'_> {
         }
         left.clear();
         self.left = left;
+        Ok(())
+    }
+
+    /// These pages without those that stay mapped.
+    fn without_pins(&self, pages: Vec<(Asid, Range<u64>)>) -> Vec<(Asid, Range<u64>)> {
+        let mut pages = pages;
+        for (asid, pin) in self.pins.values() {
+            let parts = pages.drain(..).flat_map(|(of, run)| {
+                let hit = of == *asid && run.contains(pin);
+                let parts = if hit { [run.start..*pin, pin + PAGE..run.end] } else { [run, 0..0] };
+                parts.into_iter().filter(|part| !part.is_empty()).map(move |part| (of, part))
+            });
+            pages = parts.collect();
+        }
+        pages
+    }
+
+    /// A task is about to end. Then the kernel clears its number in its memory, for others that wait; but there it has no
+    /// traps. So the page is mapped before, and stays until the task has ended.
+    pub fn ending(&mut self, task: i32) -> Result<(), Failure> {
+        let of = self.tasks.get(&task).and_then(|of| Some((of.space?, of.clear_at_end?)));
+        if let Some((asid, address)) = of
+            && let Some(space) = self.spaces.get(&asid).filter(|space| space.tasks > 1)
+            && let Some((_, region)) = space.regions.find(address)
+            && region.memory != Memory::Unseen
+        {
+            let address = address & !(PAGE - 1);
+            let protected = space.is_mapped(address).unwrap_or(false);
+            // Contents that there are not are those of a page that nobody has written.
+            let fault = Fault { address, write: true, protected, present: true, thread: task as u32 };
+            self.pins.insert(task, (asid, address));
+            self.fault(asid, fault)?;
+        }
+        go(task, Go::On)
+    }
+
+    /// A task has ended: its page may go.
+    pub fn unpin(&mut self, task: i32) -> Result<(), Failure> {
+        let Some((asid, page)) = self.pins.remove(&task) else { return Ok(()) };
+        if !self.lab.is_mapped(asid, Vpn(page / PAGE)) {
+            self.left.push((asid, page..page + PAGE));
+            self.unmap_left()?;
+        }
         Ok(())
     }
 

@@ -4,8 +4,8 @@
 
 use crate::agent::SITE;
 
-/// System calls that stop, so that the monitor can follow or refuse them.
-const STOPPED: [i64; 14] = [
+/// System calls that stop, so that the monitor can follow, change or refuse them.
+const STOPPED: [i64; 17] = [
     libc::SYS_mmap,
     libc::SYS_munmap,
     libc::SYS_mprotect,
@@ -17,6 +17,9 @@ const STOPPED: [i64; 14] = [
     libc::SYS_shmat,
     libc::SYS_shmdt,
     libc::SYS_remap_file_pages,
+    libc::SYS_clone,
+    libc::SYS_clone3,
+    libc::SYS_set_tid_address,
     libc::SYS_sched_getaffinity,
     libc::SYS_userfaultfd,
     libc::SYS_ptrace,

@@ -1,7 +1,7 @@
 //! The monitor: it waits for what the tasks of the program do, and for their traps.
 
-use crate::agent::{self, Agent, Trouble};
-use crate::call::{Call, alive, go};
+use crate::agent::{Agent, Trouble};
+use crate::call::{Call, Making, alive, go};
 use crate::faults::Progress;
 use crate::report::TrapReport;
 use crate::space::Space;
@@ -53,6 +53,16 @@ pub struct Task {
     pub space: Option<Asid>,
     /// The call that changes mappings, while the kernel does it.
     pub call: Option<Call>,
+    /// The task that it is about to make.
+    pub making: Option<Making>,
+    /// Where the kernel clears its number when it ends.
+    pub clear_at_end: Option<u64>,
+}
+
+impl Task {
+    fn new(process: i32, space: Option<Asid>) -> Task {
+        Task { process, space, call: None, making: None, clear_at_end: None }
+    }
 }
 
 /// See the module.
@@ -62,6 +72,10 @@ pub struct Monitor<'a> {
     pub tasks: HashMap<i32, Task>,
     /// New tasks that stopped before their parents told of them.
     unborn: HashSet<i32>,
+    /// New tasks that have not stopped yet, and their parents, which wait.
+    expected: HashMap<i32, i32>,
+    /// Pages that stay mapped until a task has ended.
+    pub pins: HashMap<i32, (Asid, u64)>,
     pub spaces: hashbrown::HashMap<Asid, Space, FixedState>,
     made: u32,
     /// Files that are mapped privately, by number; and their numbers, by device and inode.
@@ -95,8 +109,10 @@ impl<'a> Monitor<'a> {
         Ok(Monitor {
             lab,
             report: TrapReport::default(),
-            tasks: HashMap::from([(root, Task { process: root, space: None, call: None })]),
+            tasks: HashMap::from([(root, Task::new(root, None))]),
             unborn: HashSet::new(),
+            expected: HashMap::new(),
+            pins: HashMap::new(),
             spaces: Default::default(),
             made: 0,
             files: Vec::new(),
@@ -174,15 +190,19 @@ impl<'a> Monitor<'a> {
         let known = self.tasks.contains_key(&task);
         match stop {
             Stop::Exit(_) | Stop::Killed(_) => self.ended(task, stop),
-            Stop::Event(Event::Begin) if !known => {
-                self.unborn.insert(task);
-                Ok(())
-            }
+            Stop::Event(Event::Begin) if !known => match self.expected.remove(&task) {
+                Some(parent) => self.grow(parent, task),
+                None => {
+                    self.unborn.insert(task);
+                    Ok(())
+                }
+            },
             _ if !known => go(task, Go::On),
             Stop::Event(Event::Call) => self.enter(task),
             Stop::Call => self.leave(task),
             Stop::Event(Event::Fork | Event::Vfork | Event::Clone) => self.born(task),
             Stop::Event(Event::Exec) => self.executed(task),
+            Stop::Event(Event::Exit) => self.ending(task),
             Stop::Event(_) => self.go_on(task),
             Stop::Group(_) => go(task, Go::Listen),
             Stop::Signal(signal) => {
@@ -194,49 +214,53 @@ impl<'a> Monitor<'a> {
 
     /// Lets a task go on, to the end of its call if it is in one.
     fn go_on(&mut self, task: i32) -> Result<(), Failure> {
-        go(task, if self.tasks[&task].call.is_some() { Go::ToCall } else { Go::On })
+        let calls = self.tasks.get(&task).is_some_and(|task| task.call.is_some());
+        go(task, if calls { Go::ToCall } else { Go::On })
     }
 
-    /// A task has begun another one.
+    /// A task has made another one.
     fn born(&mut self, task: i32) -> Result<(), Failure> {
         let Some(child) = alive(sys::event_message(task))? else { return Ok(()) };
-        let grow = |trouble| Failure::trouble("following a fork of the program", trouble);
-        if !self.unborn.remove(&child) {
-            match agent::wait_for_birth(child) {
-                Ok(()) => {}
-                Err(Trouble::Gone) => return go(task, Go::On),
-                Err(trouble) => return Err(grow(trouble)),
-            }
+        if self.unborn.remove(&child) {
+            return self.grow(task, child);
         }
+        self.expected.insert(child, task);
+        Ok(())
+    }
+
+    /// Both a new task and its parent are stopped.
+    fn grow(&mut self, task: i32, child: i32) -> Result<(), Failure> {
+        let Some(parent) = self.tasks.get_mut(&task) else { return go(child, Go::On) };
+        let (making, space) = (parent.making.take().unwrap_or_default(), parent.space);
         let process = procfs::process::Process::new(child).and_then(|p| p.status()).map_or(child, |status| status.tgid);
-        let parent = self.tasks[&task].space;
-        let Some(shares) = alive(sys::share_memory(task, child))? else {
-            go(child, Go::On)?;
-            return go(task, Go::On);
-        };
-        let space = match parent {
-            Some(asid) if shares => {
+        let space = match (space, alive(sys::share_memory(task, child))?) {
+            (Some(asid), Some(true)) => {
                 self.spaces.get_mut(&asid).expect("it has a task").tasks += 1;
                 Some(asid)
             }
-            Some(asid) => match self.forked(asid, child) {
+            (Some(asid), Some(false)) => match self.forked(asid, child, making.write) {
                 Ok(asid) => Some(asid),
-                Err(Trouble::Gone) => return go(task, Go::On),
-                Err(trouble) => return Err(grow(trouble)),
+                Err(Trouble::Gone) => None,
+                Err(trouble) => return Err(Failure::trouble("following a fork of the program", trouble)),
             },
-            None => None,
+            _ => None, // one of them was killed, which is reported soon
         };
-        self.tasks.insert(child, Task { process, space, call: None });
+        self.tasks.insert(child, Task { clear_at_end: making.clear, ..Task::new(process, space) });
         go(child, Go::On)?;
-        go(task, Go::On)
+        self.go_on(task)
     }
 
-    /// A child with a copy of its parent's memory: both are stopped.
-    fn forked(&mut self, parent: Asid, child: i32) -> Result<Asid, Trouble> {
+    /// A child with a copy of its parent's memory. `number`: where its number is written.
+    fn forked(&mut self, parent: Asid, child: i32, number: Option<u64>) -> Result<Asid, Trouble> {
         let agent = Agent::at_fork(child)?;
         let from = &self.spaces[&parent];
         let mut space = Space::new(agent, Default::default(), from.heap_end)?;
         self.report.copied_pages += space.take_over(from)?;
+        if let Some(at) = number
+            && space.regions.find(at).is_some_and(|(_, region)| region.memory.is_own())
+        {
+            crate::contents::write_all(&space.memory, &child.to_ne_bytes(), at)?;
+        }
         self.report.forks += 1;
         let asid = self.new_asid();
         self.event(parent, Op::Fork { child: asid });
@@ -258,7 +282,7 @@ impl<'a> Monitor<'a> {
         for task in gone {
             ended = self.leave_space(task, End::Exec)?.or(ended);
         }
-        self.tasks.insert(process, Task { process, space: None, call: None });
+        self.tasks.insert(process, Task::new(process, None));
         self.begin_program(process, old.filter(|old| ended == Some(*old)))?;
         go(process, Go::On)
     }
@@ -266,6 +290,10 @@ impl<'a> Monitor<'a> {
     /// A task has ended.
     fn ended(&mut self, task: i32, stop: Stop) -> Result<(), Failure> {
         self.unborn.remove(&task);
+        if let Some(parent) = self.expected.remove(&task) {
+            self.go_on(parent)?;
+        }
+        self.unpin(task)?;
         if task == self.root {
             self.exit = Some(stop);
         }

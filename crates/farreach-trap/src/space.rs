@@ -28,6 +28,8 @@ pub struct Space {
     pub regions: Regions,
     /// End of the heap that brk moves.
     pub heap_end: u64,
+    /// Where the stack has not grown yet: room that the laboratory is told of page by page, as the kernel would map it.
+    pub stack_room: Range<u64>,
     /// Bytes of segments that shmat attached, by address.
     pub attached: HashMap<u64, u64>,
     /// Tasks of the program in it.
@@ -60,6 +62,7 @@ impl Space {
             file,
             regions,
             heap_end,
+            stack_room: 0..0,
             attached: HashMap::new(),
             tasks: 1,
             caller: None,
@@ -128,6 +131,7 @@ impl Space {
                 }
             }
         }
+        self.stack_room = parent.stack_room.clone();
         self.attached.clone_from(&parent.attached);
         Ok(copied)
     }
@@ -172,7 +176,7 @@ impl Space {
     }
 
     /// Whether a page is in the page table.
-    fn is_mapped(&self, page: u64) -> io::Result<bool> {
+    pub fn is_mapped(&self, page: u64) -> io::Result<bool> {
         let mut entry = [0; 8];
         self.pagemap.read_exact_at(&mut entry, page / PAGE * 8)?;
         Ok(u64::from_ne_bytes(entry) >> 63 != 0)

@@ -41,6 +41,8 @@ pub enum Event {
     Exec,
     /// A system call that the filter stops.
     Call,
+    /// A task is about to end.
+    Exit,
     /// A new thread or process, before it runs; or the end of a group stop.
     Begin,
     Other(i32),
@@ -78,6 +80,7 @@ fn stop(status: i32) -> Stop {
         libc::PTRACE_EVENT_VFORK => Stop::Event(Event::Vfork),
         libc::PTRACE_EVENT_CLONE => Stop::Event(Event::Clone),
         libc::PTRACE_EVENT_EXEC => Stop::Event(Event::Exec),
+        libc::PTRACE_EVENT_EXIT => Stop::Event(Event::Exit),
         libc::PTRACE_EVENT_SECCOMP => Stop::Event(Event::Call),
         libc::PTRACE_EVENT_STOP if signal == libc::SIGTRAP => Stop::Event(Event::Begin),
         libc::PTRACE_EVENT_STOP => Stop::Group(signal),
@@ -98,6 +101,7 @@ pub fn seize(thread: i32) -> io::Result<()> {
         | libc::PTRACE_O_TRACEVFORK
         | libc::PTRACE_O_TRACECLONE
         | libc::PTRACE_O_TRACEEXEC
+        | libc::PTRACE_O_TRACEEXIT
         | libc::PTRACE_O_TRACESECCOMP;
     ptrace(libc::PTRACE_SEIZE, thread, 0, options as u64).map(drop)
 }
