@@ -4,8 +4,8 @@
 //! [`Source`](farreach_types::event::Source) of its stream, all its children included.
 //! `docs/book/src/reference/recorder.md` explains how it works.
 //!
-//! This crate owns the processes, shared memory, signals, limits and memory of a run, and is the only one with unsafe
-//! code. It must not know trace files, machines or commands: it produces batches for any consumer.
+//! This crate owns the processes, shared memory, signals, limits and memory of a run. It must not know trace files,
+//! machines or commands: it produces batches for any consumer.
 //!
 //! From the program to the batch: `check` and `launch` start the program, `shared`, `layout` and `process` take chunks
 //! out of its rings, `decode` turns words into batches, `recorder` follows the processes, and `log` finds out why a

@@ -1,7 +1,7 @@
 //! The agent of an address space: a task of it that is always stopped, and in which the monitor makes system calls. Only
 //! a task of the address space may map and unmap there.
 //!
-//! It is no thread of the program: it has its own process, group and files, blocks all signals, and its end is reported
+//! It is no thread of the program: it has its own process, process group and files, blocks all signals, and its end is reported
 //! to nobody. Its one instruction lies on a page of its own, at an address that no program uses.
 
 use crate::sys::{self, Event, Go, Registers, Stop};
@@ -34,8 +34,10 @@ pub enum Trouble {
 
 impl From<io::Error> for Trouble {
     fn from(error: io::Error) -> Trouble {
-        match error.raw_os_error() {
-            Some(libc::ESRCH) => Trouble::Gone,
+        // A process that has ended has no files in /proc, or empty ones.
+        match error.kind() {
+            _ if error.raw_os_error() == Some(libc::ESRCH) => Trouble::Gone,
+            io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof => Trouble::Gone,
             _ => Trouble::Io(error),
         }
     }
@@ -51,6 +53,10 @@ impl From<rustix::io::Errno> for Trouble {
 fn next_stop(task: i32) -> Result<Stop, Trouble> {
     match sys::wait(Some(task), true)? {
         Some((_, Stop::Exit(_) | Stop::Killed(_))) => Err(Trouble::Gone),
+        Some((_, Stop::Event(Event::Exit))) => {
+            sys::go(task, Go::On, 0)?;
+            Err(Trouble::Gone)
+        }
         Some((_, stop)) => Ok(stop),
         None => Err(Trouble::Gone),
     }
@@ -167,7 +173,7 @@ impl Agent {
         // Files that the program has open would stay open for as long as the agent has them, and signals to the
         // program's group are not for it.
         agent.call(libc::SYS_close_range, [0, u32::MAX.into(), 0])?;
-        agent.call(libc::SYS_setsid, [])?;
+        agent.call(libc::SYS_setpgid, [0, 0])?;
         agent.call(libc::SYS_prctl, [libc::PR_SET_NAME as u64, TEXTS])?;
         Ok(agent)
     }
@@ -191,7 +197,11 @@ impl Agent {
         let fd = match self.call(libc::SYS_userfaultfd, [flags]) {
             Err(Trouble::Io(error)) if error.raw_os_error() == Some(libc::EPERM) => {
                 let device = self.call(libc::SYS_open, [DEVICE_AT, libc::O_RDWR as u64]);
-                let Ok(device) = device else { return Err(error.into()) };
+                let Ok(device) = device else {
+                    let what = "this user may not make a userfaultfd: `sysctl vm.unprivileged_userfaultfd=1`, or rights to \
+                                /dev/userfaultfd, let it";
+                    return Err(io::Error::new(error.kind(), what).into());
+                };
                 self.call(libc::SYS_ioctl, [device, USERFAULTFD_IOC_NEW, flags])?
             }
             other => other?,
@@ -217,14 +227,20 @@ impl Agent {
     /// Takes pages out of the page table. Contents of shared memory stay.
     pub fn unmap_pages(&self, bytes: Range<u64>) -> Result<(), Trouble> {
         let len = bytes.end - bytes.start;
-        self.call(libc::SYS_madvise, [bytes.start, len, libc::MADV_DONTNEED as u64]).map(drop)
+        match self.call(libc::SYS_madvise, [bytes.start, len, libc::MADV_DONTNEED as u64]) {
+            // A call of the program that is not followed yet has left a hole; the rest is out.
+            Err(Trouble::Io(error)) if error.raw_os_error() == Some(libc::ENOMEM) => Ok(()),
+            other => other.map(drop),
+        }
     }
 }
 
 impl Drop for Agent {
     fn drop(&mut self) {
         sys::kill(self.task);
-        while let Ok(_) = next_stop(self.task) {
+        while let Ok(Some((_, stop))) = sys::wait(Some(self.task), true)
+            && !matches!(stop, Stop::Exit(_) | Stop::Killed(_))
+        {
             let _ = sys::go(self.task, Go::On, 0);
         }
     }

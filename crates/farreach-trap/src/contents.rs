@@ -80,3 +80,51 @@ pub fn read_file(memory: impl AsFd, at: Range<u64>, file: impl AsFd, offset: u64
     write_all(memory, &buffer[..pages * 4096], free.start)?;
     Ok(pages as u64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fd::OwnedFd;
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+
+    fn memory(pages: &[(u64, u8)]) -> OwnedFd {
+        let memory = memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
+        ftruncate(&memory, 1 << 40).unwrap();
+        pages.iter().for_each(|(page, byte)| write_all(&memory, &[*byte; 4096], page * 4096).unwrap());
+        memory
+    }
+
+    /// The first bytes of the pages that have contents.
+    fn pages(memory: &OwnedFd) -> Vec<(u64, u8)> {
+        let (mut found, mut at) = (Vec::new(), 0);
+        while let Some(piece) = next(memory, at..1 << 40).unwrap() {
+            for page in piece.start / 4096..piece.end / 4096 {
+                let mut byte = [0];
+                pread(memory, &mut byte, page * 4096).unwrap();
+                found.push((page, byte[0]));
+            }
+            at = piece.end;
+        }
+        found
+    }
+
+    #[test]
+    fn holes_stay_holes() {
+        let from = memory(&[(3, 1), (4, 2), (1 << 20, 3), (1 << 27, 4)]);
+        let to = memory(&[(5, 9)]);
+        assert_eq!(copy(&from, 4 * 4096..1 << 39, &to, 2 * 4096).unwrap(), 2 * 4096);
+        assert_eq!(pages(&to), [(5, 9), (6, 2), ((1 << 20) + 2, 3)]);
+        drop_contents(&to, 5 * 4096..7 * 4096).unwrap();
+        assert_eq!(pages(&to), [((1 << 20) + 2, 3)]);
+    }
+
+    #[test]
+    fn pages_of_files_never_replace_contents() {
+        let file = memfd_create("file", MemfdFlags::CLOEXEC).unwrap();
+        write_all(&file, &[7; 3 * 4096 + 10], 0).unwrap();
+        let to = memory(&[(12, 9)]);
+        let read = |page: u64, offset: u64| read_file(&to, page * 4096..20 * 4096, &file, offset * 4096).unwrap();
+        assert_eq!((read(12, 1), read(10, 0), read(14, 3), read(15, 4)), (1, 2, 1, 0));
+        assert_eq!(pages(&to), [(10, 7), (11, 7), (12, 9), (14, 7)]);
+    }
+}

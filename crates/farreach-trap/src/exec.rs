@@ -26,7 +26,7 @@ const GAP: u64 = 1 << 20;
 impl Monitor<'_> {
     /// A process has called exec, and is stopped there. `before`: its address space until then, if that has ended.
     pub fn begin_program(&mut self, process: i32, before: Option<Asid>) -> Result<(), Failure> {
-        let failed = |error: io::Error| Failure::System("looking at the program", error);
+        let failed = |error: io::Error| Failure::trouble("looking at the program", error.into());
         let program = std::fs::read_link(format!("/proc/{process}/exe")).map_err(failed)?;
         check(process, &program)?;
         let asid = self.new_asid();
@@ -35,7 +35,7 @@ impl Monitor<'_> {
         let task = self.tasks.get_mut(&process).expect("it has called exec");
         task.space = Some(asid);
         let begin = || -> Result<Space, Trouble> {
-            let heap = Process::new(process).and_then(|process| process.stat()).map_err(io::Error::other)?.start_brk;
+            let heap = Process::new(process).and_then(|process| process.stat()).map_err(maps::of_proc)?.start_brk;
             let heap = heap.ok_or_else(|| io::Error::other("/proc does not say where the heap begins"))?;
             Space::new(Agent::at_exec(process)?, Regions::default(), heap)
         };
@@ -134,7 +134,7 @@ fn name(path: &MMapPath) -> String {
 
 /// The first byte of the stack when it is as large as it may become. `below`: the end of the mapping below it.
 fn stack_start(process: i32, stack: &Range<u64>, below: u64) -> io::Result<u64> {
-    let limits = Process::new(process).and_then(|process| process.limits()).map_err(io::Error::other)?;
+    let limits = Process::new(process).and_then(|process| process.limits()).map_err(maps::of_proc)?;
     let bytes = |limit| match limit {
         LimitValue::Unlimited => LARGEST_STACK,
         LimitValue::Value(bytes) => bytes.min(LARGEST_STACK),
@@ -146,15 +146,15 @@ fn stack_start(process: i32, stack: &Range<u64>, below: u64) -> io::Result<u64> 
 
 /// Refuses programs that would not run as they do natively.
 fn check(process: i32, program: &Path) -> Result<(), Failure> {
-    let failed = |error: io::Error| Failure::System("looking at the program", error);
+    let failed = |error: io::Error| Failure::trouble("looking at the program", error.into());
     let refuse = |why: &'static str| Err(Failure::Refused { program: program.to_owned(), why });
     // By way of /proc: the path may be of another root, or of a deleted file.
     let file = File::open(format!("/proc/{process}/exe")).map_err(failed)?;
     let meta = file.metadata().map_err(failed)?;
-    let status = Process::new(process).and_then(|process| process.status()).map_err(|e| failed(io::Error::other(e)))?;
+    let status = Process::new(process).and_then(|process| process.status()).map_err(|error| failed(maps::of_proc(error)))?;
     let (user, group) = (meta.mode() & 0o4000 != 0, meta.mode() & 0o2010 == 0o2010);
-    if user && meta.uid() != status.euid || group && meta.gid() != status.egid {
-        return refuse("it is set-user-ID or set-group-ID, and would not get its rights; only plain programs");
+    if user && meta.uid() != status.ruid || group && meta.gid() != status.rgid {
+        return refuse("it is set-user-ID or set-group-ID; only plain programs get their rights under a tracer");
     }
     let mut head = [0; 20];
     file.read_exact_at(&mut head, 0).map_err(failed)?;

@@ -1,5 +1,6 @@
 //! What the kernel says is mapped.
 
+use procfs::ProcError;
 use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process};
 use std::io;
 use std::ops::Range;
@@ -17,8 +18,16 @@ pub struct Mapped {
 
 /// The mappings of a process, ascending.
 pub fn of(process: i32) -> io::Result<Vec<Mapped>> {
-    let maps = Process::new(process).and_then(|process| process.maps()).map_err(io::Error::other)?;
+    let maps = Process::new(process).and_then(|process| process.maps()).map_err(of_proc)?;
     Ok(maps.into_iter().map(mapped).collect())
+}
+
+/// An error in reading /proc: a process that has ended is not there.
+pub fn of_proc(error: ProcError) -> io::Error {
+    match error {
+        ProcError::NotFound(_) => io::ErrorKind::NotFound.into(),
+        other => io::Error::other(other),
+    }
 }
 
 fn mapped(map: MemoryMap) -> Mapped {

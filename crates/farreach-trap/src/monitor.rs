@@ -181,9 +181,20 @@ impl<'a> Monitor<'a> {
             sys::wait(None, false).map_err(|error| Failure::System("waiting for the program", error))?
         {
             self.lab.pass(self.begun.elapsed().as_micros() as u64);
-            self.serve_task(task, stop)?;
+            match self.serve_task(task, stop) {
+                // It was killed amid something; its end is reported soon.
+                Err(Failure::Killed(_)) if self.has_agent(task) => {}
+                other => other?,
+            }
         }
         Ok(())
+    }
+
+    /// Whether nothing is wrong with the agent of a task.
+    fn has_agent(&self, task: i32) -> bool {
+        let space = self.tasks.get(&task).and_then(|task| task.space);
+        let Some(space) = space.and_then(|asid| self.spaces.get(&asid)) else { return true };
+        is_living(space.agent.number())
     }
 
     fn serve_task(&mut self, task: i32, stop: Stop) -> Result<(), Failure> {
@@ -309,10 +320,11 @@ impl<'a> Monitor<'a> {
     fn leave_space(&mut self, task: i32, how: End) -> Result<Option<Asid>, Failure> {
         let Some(asid) = self.tasks.remove(&task).and_then(|task| task.space) else { return Ok(None) };
         self.next_caller(asid, task)?;
-        let Some(space) = self.spaces.get_mut(&asid) else { return Ok(None) };
-        space.tasks -= 1;
-        if space.tasks > 0 {
-            return Ok(None);
+        if let Some(space) = self.spaces.get_mut(&asid) {
+            space.tasks -= 1;
+            if space.tasks > 0 {
+                return Ok(None);
+            }
         }
         self.event(asid, Op::End(how));
         self.spaces.remove(&asid);
@@ -322,11 +334,7 @@ impl<'a> Monitor<'a> {
 
     /// Whether a task of an address space has not ended.
     pub fn has_living_task(&self, asid: Asid) -> bool {
-        let runs = |task: &i32| {
-            let status = procfs::process::Process::new(*task).and_then(|process| process.stat());
-            status.is_ok_and(|status| !matches!(status.state, 'Z' | 'X' | 'x'))
-        };
-        self.tasks.iter().any(|(task, of)| of.space == Some(asid) && runs(task))
+        self.tasks.iter().any(|(task, of)| of.space == Some(asid) && is_living(*task))
     }
 
     /// A number for a new address space.
@@ -402,4 +410,10 @@ impl<'a> Monitor<'a> {
             }
         }
     }
+}
+
+/// Whether a task has not ended.
+fn is_living(task: i32) -> bool {
+    let status = procfs::process::Process::new(task).and_then(|process| process.stat());
+    status.is_ok_and(|status| !matches!(status.state, 'Z' | 'X' | 'x'))
 }

@@ -242,11 +242,17 @@ pub fn bind(processor: usize) -> io::Result<()> {
 }
 
 /// Lets this thread run before others that want the same processor, if it may; its children run as usual. It adopts
-/// the orphans of the program.
+/// the orphans of the program, and may have as many files open as the system allows. To be called when the program has
+/// been made, which inherits limits.
 pub fn take_precedence() {
     let real_time = libc::sched_param { sched_priority: 1 };
-    // SAFETY: plain numbers, and a structure that lives through the call.
+    // SAFETY: plain numbers, and structures that live through the calls.
     unsafe {
+        let mut files: libc::rlimit = std::mem::zeroed();
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut files) == 0 {
+            files.rlim_cur = files.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &files);
+        }
         libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &real_time);
         libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     }

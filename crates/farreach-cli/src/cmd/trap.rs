@@ -94,7 +94,7 @@ pub fn run(args: TrapArgs) -> Result<ExitCode> {
     let outcome = outcome.map_err(explained)?;
     let stopped = match (over, interrupted) {
         (_, Some(_)) => Some("interrupted".to_owned()),
-        (true, _) => args.time.map(|time| format!("--for {}", self::time(time))),
+        (true, _) => args.time.map(|time| format!("--for {} ms", time.as_millis())),
         _ => None,
     };
     args.output.emit(&lab.result(&program::shown(&args.command), stopped, None))?;

@@ -1,0 +1,235 @@
+//! `farreach trap`: the machines miss as under `run`, and the program notices nothing.
+
+use crate::cli::{Dir, Ran, command, each, farreach, line};
+use crate::common::{program, tool};
+use farreach_live::TOOL_VARIABLE;
+use serde_json::Value;
+use std::io::Read;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Whether this system lets this user have what traps need; if not, says so, for the test that then tests nothing.
+fn traps_work() -> bool {
+    // SAFETY: plain numbers; the descriptor is closed.
+    let made = unsafe {
+        let fd = libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC);
+        fd >= 0 && libc::close(fd as i32) == 0
+    };
+    let works = made || std::fs::File::options().read(true).write(true).open("/dev/userfaultfd").is_ok();
+    if !works {
+        eprintln!("skipped: this user may not make a userfaultfd, which `farreach trap` needs");
+    }
+    works
+}
+
+/// `farreach trap` with these options and this command; the result goes to a file of this directory.
+fn trap(dir: &Dir, options: &str, words: &[&str]) -> Command {
+    let mut trap = command();
+    trap.arg("trap").args(options.split_whitespace()).args(["-o", &dir.path("result"), "--"]).args(words);
+    trap
+}
+
+/// Output and status of a program without farreach.
+fn natively(words: &[&str]) -> (i32, String) {
+    let out = Command::new(words[0]).args(&words[1..]).stdin(Stdio::null()).output().unwrap();
+    let status = out.status.code().unwrap_or_else(|| 128 + out.status.signal().unwrap());
+    (status, String::from_utf8(out.stdout).unwrap())
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// A program without a library, so that its references do not depend on where things lie.
+fn touch() -> PathBuf {
+    program("touch", &["-nostdlib", "-static", "-fno-stack-protector"])
+}
+
+/// T94-70, T94-71: all that is counted but lookups, of policies that are blind to hits or see used bits.
+#[test]
+fn t94_70_machines_miss_under_trap_as_under_run() {
+    if !traps_work() {
+        return;
+    }
+    let machines = [
+        "t94/single:replacement=fifo",
+        "t94/single:replacement=fifo,entries=100",
+        "t94/single:replacement=random,entries=512",
+        "t94/single",
+        "t94/single:entries=16",
+        "t94/superpage",
+        "t94/complete",
+    ];
+    let of = |how: &str| {
+        let mut farreach = command();
+        farreach.env(TOOL_VARIABLE, tool()).args([how, "--json"]);
+        machines.iter().for_each(|machine| _ = farreach.args(["-m", machine]));
+        let ran = Ran::of(farreach.arg("--").arg(touch()).output().unwrap());
+        assert_eq!(ran.status, natively(&[text(&touch())]).0, "{}", ran.err);
+        ran.json()
+    };
+    let (run, trap) = (of("run"), of("trap"));
+    let misses = each(&run, "misses");
+    assert!(misses.iter().all(|misses| *misses > 1000), "{misses:?}");
+    assert_eq!(misses, each(&trap, "misses"));
+    assert_eq!(run["workload"]["touched_bytes"], trap["workload"]["touched_bytes"]);
+    assert_eq!(trap["workload"]["lookups"]["load"], 0, "nobody sees them");
+    let without = |machine: &Value| {
+        let mut counts = machine["counts"].clone();
+        counts.as_object_mut().unwrap().retain(|key, _| !key.contains("lookups"));
+        // The recorder maps less for the stack.
+        let mut memory = machine["memory"].clone();
+        memory.as_object_mut().unwrap().retain(|key, _| key != "virtual_bytes");
+        (machine["name"].clone(), counts, memory)
+    };
+    for (run, trap) in run["machines"].as_array().unwrap().iter().zip(trap["machines"].as_array().unwrap()) {
+        assert_eq!(without(run), without(trap));
+    }
+}
+
+/// Programs that change their memory in every way: their output and status are those of a native run.
+#[test]
+fn programs_notice_nothing() {
+    if !traps_work() {
+        return;
+    }
+    let dir = Dir::new();
+    let many: [(&str, &[&str]); 17] = [
+        ("memory", &[]),
+        ("advice", &[]),
+        ("barrier", &[]),
+        ("deep", &[]),
+        ("exec_fails", &[]),
+        ("faults", &[]),
+        ("plain", &[]),
+        ("threads", &[]),
+        ("words", &[]),
+        ("processes", &["fork"]),
+        ("processes", &["vfork"]),
+        ("processes", &["spawn"]),
+        ("processes", &["exec", "3"]),
+        ("processes", &["badexec"]),
+        ("processes", &["killed"]),
+        ("processes", &["tree"]),
+        ("processes", &["sharing"]),
+    ];
+    let machines = ["-m t94/set-associative:entries=1536,ways=12", "-m t94/single:entries=16 -m t94/superpage"];
+    for (name, arguments) in many {
+        let file = program(name, &[]);
+        let words: Vec<&str> = [text(&file)].iter().chain(arguments).copied().collect();
+        let native = natively(&words);
+        for machine in machines {
+            let ran = Ran::of(trap(&dir, machine, &words).output().unwrap());
+            assert_eq!((ran.status, &ran.out), (native.0, &native.1), "{words:?} with {machine}: {}", ran.err);
+            assert!(dir.read("result").contains("misses"));
+        }
+    }
+    let file = program("plain", &["-static"]);
+    let ran = Ran::of(trap(&dir, "", &[text(&file)]).output().unwrap());
+    assert_eq!((ran.status, ran.out), natively(&[text(&file)]), "a static program: {}", ran.err);
+    let script = "echo a | { read x; echo $x$x; }; (exit 3); echo $?; exec sh -c 'exit 4'";
+    let ran = Ran::of(trap(&dir, "", &["sh", "-c", script]).output().unwrap());
+    assert_eq!((ran.status, ran.out.as_str()), (4, "aa\n3\n"), "{}", ran.err);
+}
+
+#[test]
+fn what_cannot_be_observed_is_refused_or_named() {
+    if !traps_work() {
+        return;
+    }
+    line("trap -m t94/single:replacement=lru -- true").bad(125, &["replacement = lru cannot be driven by traps", "T94-71"]);
+    line("trap -m sv97/x86 -- true").bad(125, &["sv97/x86", "caches"]);
+    line("trap --for 0 -- true").bad(125, &["'0'", "a time above 0"]);
+    line("trap -- ./no-such-program").bad(127, &["no-such-program"]);
+    let dir = Dir::new();
+    // SAFETY: geteuid has no preconditions.
+    if unsafe { libc::geteuid() } == 0 {
+        let other = dir.path("other-user");
+        std::fs::copy("/bin/true", &other).unwrap();
+        std::os::unix::fs::chown(&other, Some(1), None).unwrap();
+        std::fs::set_permissions(&other, std::os::unix::fs::PermissionsExt::from_mode(0o4755)).unwrap();
+        farreach(["trap", "--", &other]).bad(126, &["set-user-ID"]);
+        let ran = Ran::of(trap(&dir, "", &["sh", "-c", &other]).output().unwrap());
+        assert_eq!((ran.status, ran.out.as_str()), (126, ""));
+        assert!(ran.err.contains("set-user-ID"), "{}", ran.err);
+    }
+    let python = "import ctypes; print(ctypes.CDLL(None).ptrace(16, 1, 0, 0))";
+    let ran = Ran::of(trap(&dir, "", &["python3", "-c", python]).output().unwrap());
+    assert_eq!((ran.status, ran.out.as_str()), (0, "-1\n"), "{}", ran.err);
+    assert!(ran.err.contains("refused to the program: ptrace"), "{}", ran.err);
+    assert!(ran.err.contains("not observed: ") && ran.err.contains("[vdso]"), "{}", ran.err);
+}
+
+#[test]
+fn the_time_of_for_ends_the_program() {
+    if !traps_work() {
+        return;
+    }
+    let ran = line("trap --for 300ms --json -- sleep 600");
+    assert_eq!(ran.status, 0, "{}", ran.err);
+    assert_eq!(ran.json()["workload"]["stopped"], "--for 300 ms");
+}
+
+/// A random number below `n`.
+fn below(state: &mut u64, n: u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state % n
+}
+
+/// Processes of this session that have not ended.
+fn living(session: i32) -> Vec<String> {
+    let stats = std::fs::read_dir("/proc").unwrap().flatten();
+    let stats = stats.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
+    let of_session = stats.filter(|stat| {
+        let mut fields = stat.rsplit(") ").next().unwrap_or("").split(' ');
+        let state = fields.next();
+        fields.nth(2).is_some_and(|s| s == session.to_string()) && !matches!(state, Some("Z" | "X"))
+    });
+    of_session.collect()
+}
+
+/// The monitor is killed, or the program, at any moment: nothing hangs, nothing stays behind.
+#[test]
+fn kills_leave_nothing_behind() {
+    if !traps_work() {
+        return;
+    }
+    let times: u64 = std::env::var("FARREACH_TIMES").ok().and_then(|times| times.parse().ok()).unwrap_or(1);
+    let (dir, file, mut state) = (Dir::new(), program("memory", &[]), 88_172_645_463_325_252);
+    for round in 0..20 * times {
+        let mut trap = trap(&dir, "-m t94/single:entries=64", &[text(&file)]);
+        // SAFETY: setsid may be called between fork and exec.
+        unsafe { trap.pre_exec(|| if libc::setsid() < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }) };
+        let mut child = trap.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let session = child.id() as i32;
+        std::thread::sleep(Duration::from_micros(below(&mut state, 500_000)));
+        let mut victim = session;
+        if round % 2 == 0 {
+            let children = std::fs::read_to_string(format!("/proc/{session}/task/{session}/children"));
+            victim = children.ok().and_then(|c| c.split(' ').next()?.parse().ok()).unwrap_or(session);
+        }
+        // SAFETY: the process is one that this test started, or its child.
+        unsafe { libc::kill(victim, libc::SIGKILL) };
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let status = loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(Instant::now() < deadline, "round {round}: farreach hangs");
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        let ended = if victim == session { status.signal() == Some(9) } else { status.code() == Some(128 + 9) };
+        // Or the program was faster than the signal.
+        let mut said = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert!(ended || status.code() == Some(128 + libc::SIGUSR1), "round {round}: {status}: {said}");
+        while !living(session).is_empty() {
+            assert!(Instant::now() < deadline, "round {round}: {:?} stay", living(session));
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
