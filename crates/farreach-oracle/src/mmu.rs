@@ -99,7 +99,8 @@ fn leaf(order: u8) -> u8 {
 impl PlainMmu {
     pub fn new(config: Config) -> PlainMmu {
         let c = &config;
-        let some = |arrays: &[Array], seed| (!arrays.is_empty()).then(|| Level::new(arrays, c.replacement, c.seed + seed));
+        let some =
+            |arrays: &[Array], seed| (!arrays.is_empty()).then(|| Level::new(arrays, c.replacement, c.seed + seed));
         let l1 = |arrays: &[Array], seed| Level::new(arrays, c.l1_replacement.unwrap_or(c.replacement), c.seed + seed);
         let paged = !matches!(c.behind, Behind::Clusters { .. });
         PlainMmu {

@@ -1,8 +1,8 @@
-//! The agent of an address space: a task of it that is always stopped, and in which the monitor makes system calls. Only
-//! a task of the address space may map and unmap there.
+//! The agent of an address space: a task of it that is always stopped, and in which the monitor makes system calls.
+//! Only a task of the address space may map and unmap there.
 //!
-//! It is no thread of the program: it has its own process, process group and files, blocks all signals, and its end is reported
-//! to nobody. Its one instruction lies on a page of its own, at an address that no program uses.
+//! It is no thread of the program: it has its own process, process group and files, blocks all signals, and its end is
+//! reported to nobody. Its one instruction lies on a page of its own, at an address that no program uses.
 
 use crate::sys::{self, Event, Go, Registers, Stop};
 use rustix::fd::OwnedFd;
@@ -217,7 +217,8 @@ impl Agent {
         Ok((fd, sys::descriptor_of(&self.process, fd as i32)?))
     }
 
-    /// Maps these bytes of a file of the agent at the same bytes of the address space, in the place of whatever is there.
+    /// Maps these bytes of a file of the agent at the same bytes of the address space, in the place of whatever is
+    /// there.
     pub fn map(&self, bytes: Range<u64>, prot: i32, file: u64) -> Result<(), Trouble> {
         let flags = (libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE) as u64;
         let len = bytes.end - bytes.start;

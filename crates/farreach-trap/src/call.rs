@@ -1,8 +1,8 @@
 //! System calls of the program that change mappings. The kernel does them, as natively; then memory of the space's own
 //! takes the place of what it mapped, and the laboratory is told.
 //!
-//! A call stops before the kernel does it ([`Monitor::enter`]) and behind it ([`Monitor::leave`]). One task of an address
-//! space at a time is in between, so that what it maps or unmaps is not given to another meanwhile.
+//! A call stops before the kernel does it ([`Monitor::enter`]) and behind it ([`Monitor::leave`]). One task of an
+//! address space at a time is in between, so that what it maps or unmaps is not given to another meanwhile.
 
 use crate::agent::Trouble;
 use crate::contents;
@@ -49,8 +49,8 @@ struct MappedFile {
     offset: u64,
 }
 
-/// A task that is about to be made: where the number of a new process is written, and where the kernel clears the number
-/// of the task when it ends.
+/// A task that is about to be made: where the number of a new process is written, and where the kernel clears the
+/// number of the task when it ends.
 #[derive(Clone, Copy, Default)]
 pub struct Making {
     pub write: Option<u64>,
@@ -60,7 +60,7 @@ pub struct Making {
 /// What becomes of a call.
 enum Decision {
     /// The kernel does it, with these registers.
-    Do(What, Registers),
+    Do(What, Box<Registers>),
     /// The kernel does it, and what it did is reported otherwise.
     Pass,
     /// It has this value.
@@ -168,7 +168,7 @@ impl Monitor<'_> {
 
     fn decide(&mut self, asid: Asid, task: i32, registers: Registers) -> Result<Decision, Failure> {
         let Registers { rdi, rsi, rdx, r10, .. } = registers;
-        let same = |what| Decision::Do(what, registers);
+        let same = |what| Decision::Do(what, Box::new(registers));
         Ok(match registers.orig_rax as i64 {
             libc::SYS_mmap => self.decide_map(task, registers)?,
             libc::SYS_munmap => same(What::Unmap(pages(rdi, rsi))),
@@ -185,7 +185,8 @@ impl Monitor<'_> {
             libc::SYS_clone => match self.announce(task, rdi, r10) {
                 // In a child that is not observed yet, the kernel would write into its parent's memory.
                 true => {
-                    Decision::Do(What::Fork, Registers { rdi: rdi & !(libc::CLONE_CHILD_SETTID as u64), ..registers })
+                    let rdi = rdi & !(libc::CLONE_CHILD_SETTID as u64);
+                    Decision::Do(What::Fork, Box::new(Registers { rdi, ..registers }))
                 }
                 false => Decision::Pass,
             },
@@ -240,7 +241,7 @@ impl Monitor<'_> {
             _ => None,
         };
         let what = What::Map { file, bytes: up(bytes), prot: prot as i32 & ALL_PROT, flags };
-        Ok(Decision::Do(what, Registers { r10: kept as u64, ..registers }))
+        Ok(Decision::Do(what, Box::new(Registers { r10: kept as u64, ..registers })))
     }
 
     /// The file behind a descriptor; `None` if there is no such descriptor: the kernel says so.
@@ -271,7 +272,7 @@ impl Monitor<'_> {
             libc::MADV_FREE | libc::MADV_WIPEONFORK | libc::MADV_KEEPONFORK if own() => {}
             libc::MADV_HUGEPAGE | libc::MADV_NOHUGEPAGE | libc::MADV_COLLAPSE => {}
             libc::MADV_MERGEABLE | libc::MADV_UNMERGEABLE | libc::MADV_COLD | libc::MADV_PAGEOUT => {}
-            _ => return Decision::Do(What::Advise(bytes, advice), registers),
+            _ => return Decision::Do(What::Advise(bytes, advice), Box::new(registers)),
         }
         if regions.covered(bytes.clone()) < bytes.end {
             return fail(libc::ENOMEM);
@@ -291,7 +292,9 @@ impl Monitor<'_> {
     fn follow(&mut self, asid: Asid, what: What, value: u64, part: bool) -> Result<(), Trouble> {
         let space = self.spaces.get_mut(&asid).expect("it has a task");
         match what {
-            What::Map { file, bytes, prot, flags } => return self.follow_map(asid, file, value..value + bytes, prot, flags),
+            What::Map { file, bytes, prot, flags } => {
+                return self.follow_map(asid, file, value..value + bytes, prot, flags);
+            }
             What::Unmap(bytes) => {
                 space.forget(bytes.clone())?;
                 self.event(asid, Op::Unmap { start: bytes.start, len: bytes.end - bytes.start });
@@ -354,7 +357,8 @@ impl Monitor<'_> {
             What::Fork => {}
             What::Processors { bytes, place } => {
                 // The program is bound to one processor, and sees those that it would have.
-                let mask = &sys::mask_of(&self.processors)[..(value.min(bytes) as usize).min(size_of_val(&self.processors))];
+                let mask =
+                    &sys::mask_of(&self.processors)[..(value.min(bytes) as usize).min(size_of_val(&self.processors))];
                 let seen = space.regions.find(place).filter(|(_, region)| region.memory.is_own());
                 if seen.is_some_and(|(_, region)| place + mask.len() as u64 <= region.end) {
                     contents::write_all(&space.memory, mask, place)?;

@@ -151,7 +151,8 @@ fn check(process: i32, program: &Path) -> Result<(), Failure> {
     // By way of /proc: the path may be of another root, or of a deleted file.
     let file = File::open(format!("/proc/{process}/exe")).map_err(failed)?;
     let meta = file.metadata().map_err(failed)?;
-    let status = Process::new(process).and_then(|process| process.status()).map_err(|error| failed(maps::of_proc(error)))?;
+    let status =
+        Process::new(process).and_then(|process| process.status()).map_err(|error| failed(maps::of_proc(error)))?;
     let (user, group) = (meta.mode() & 0o4000 != 0, meta.mode() & 0o2010 == 0o2010);
     if user && meta.uid() != status.ruid || group && meta.gid() != status.rgid {
         return refuse("it is set-user-ID or set-group-ID; only plain programs get their rights under a tracer");

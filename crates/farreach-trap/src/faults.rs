@@ -143,8 +143,8 @@ impl Monitor<'_> {
         pages
     }
 
-    /// A task is about to end. Then the kernel clears its number in its memory, for others that wait; but there it has no
-    /// traps. So the page is mapped before, and stays until the task has ended.
+    /// A task is about to end. Then the kernel clears its number in its memory, for others that wait; but there it has
+    /// no traps. So the page is mapped before, and stays until the task has ended.
     pub fn ending(&mut self, task: i32) -> Result<(), Failure> {
         let of = self.tasks.get(&task).and_then(|of| Some((of.space?, of.clear_at_end?)));
         if let Some((asid, address)) = of

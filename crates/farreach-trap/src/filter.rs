@@ -1,6 +1,6 @@
-//! Which system calls of the program stop for the monitor: a seccomp filter, written out as the kernel takes it. (Crates
-//! that compile filters know no condition on the instruction pointer. The agent inherits the filter, and by it its calls
-//! are told from those of the program.)
+//! Which system calls of the program stop for the monitor: a seccomp filter, written out as the kernel takes it.
+//! (Crates that compile filters know no condition on the instruction pointer. The agent inherits the filter, and by it
+//! its calls are told from those of the program.)
 
 use crate::agent::SITE;
 

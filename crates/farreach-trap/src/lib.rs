@@ -1,9 +1,9 @@
 //! Programs that run with only those pages mapped that simulated TLBs hold (T94-70; Linux, x86-64).
 //!
 //! A page is in the real page table exactly while all machines of a [`TrapLab`] would answer it quietly. A reference to
-//! any other page is a fault: a *trap*. The monitor, another process on the same processor, gets it through userfaultfd,
-//! asks the laboratory, takes pages that left the machines out of the page table, and maps the page. The program then
-//! goes on; its kernel, its libraries and its file are as they are.
+//! any other page is a fault: a *trap*. The monitor, another process on the same processor, gets it through
+//! userfaultfd, asks the laboratory, takes pages that left the machines out of the page table, and maps the page. The
+//! program then goes on; its kernel, its libraries and its file are as they are.
 //!
 //! * All private memory of the program is memory of a file that the monitor made (`memfd`), mapped shared: so a page
 //!   can leave the page table and keep its contents. Contents of a page lie at the page's own address in the file, and
@@ -11,14 +11,14 @@
 //! * [`filter`] stops system calls that change mappings. [`call`] follows them: the kernel does them as natively, then
 //!   the memory file takes the place of private memory.
 //! * Only a task of an address space may map and unmap there. The [`agent`] is such a task.
-//! * [`space`] has an address space, [`exec`] the beginning of one, [`faults`] a trap, [`monitor`] the loop over it all.
-//!   [`sys`] and [`uffd`] have the system calls, and all unsafe code.
+//! * [`space`] has an address space, [`exec`] the beginning of one, [`faults`] a trap, [`monitor`] the loop over it
+//!   all. [`sys`] and [`uffd`] have the system calls, and all unsafe code.
 //!
 //! Before the program runs on, what left the machines is out of the page table. The kernel can reclaim pages of others
 //! cheaply, but may leave some; so the monitor looks, and the agent unmaps those.
 //!
-//! The monitor must never touch memory of the program that is observed, not even by ptrace: that would be a fault, which
-//! it would wait for itself.
+//! The monitor must never touch memory of the program that is observed, not even by ptrace: that would be a fault,
+//! which it would wait for itself.
 
 mod agent;
 mod call;
@@ -111,8 +111,8 @@ pub enum TrapError {
     },
 }
 
-/// Runs a program with only those pages mapped that the machines of `lab` hold, from its beginning to its end. It has the
-/// standard streams, the environment and the directory of this process.
+/// Runs a program with only those pages mapped that the machines of `lab` hold, from its beginning to its end. It has
+/// the standard streams, the environment and the directory of this process.
 ///
 /// The calling thread becomes the monitor: it is bound to a processor, and no other thread of this process may wait for
 /// children that this one makes. SIGCHLD must be blocked in all threads. `tick` is called each `interval` with the
@@ -145,7 +145,10 @@ pub fn run(
         && swaps.lines().nth(1).is_some()
     {
         monitor.reclaim = false;
-        monitor.report.notes.push("swap is on, so the agent unmaps all pages: slower; `swapoff -a` turns it off".into());
+        monitor
+            .report
+            .notes
+            .push("swap is on, so the agent unmaps all pages: slower; `swapoff -a` turns it off".into());
     }
     let outcome = monitor.run(signals, interval, tick);
     monitor.kill_all();

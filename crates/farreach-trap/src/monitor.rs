@@ -153,7 +153,8 @@ impl<'a> Monitor<'a> {
                 }
             }
             ready.clear();
-            let timeout = rustix::event::Timespec::try_from(next_tick - now.min(next_tick)).expect("an interval is short");
+            let timeout =
+                rustix::event::Timespec::try_from(next_tick - now.min(next_tick)).expect("an interval is short");
             match epoll::wait(&self.events, rustix::buffer::spare_capacity(&mut ready), Some(&timeout)) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(failed(error)),

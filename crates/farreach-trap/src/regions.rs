@@ -81,7 +81,9 @@ impl Regions {
 
     /// The end of the first bytes that are mapped without a hole.
     pub fn covered(&self, bytes: Range<u64>) -> u64 {
-        self.within(bytes.clone()).iter().fold(bytes.start, |at, (part, _)| if part.start == at { part.end } else { at })
+        self.within(bytes.clone())
+            .iter()
+            .fold(bytes.start, |at, (part, _)| if part.start == at { part.end } else { at })
     }
 
     /// Takes these bytes out.
@@ -197,9 +199,7 @@ mod tests {
             assert_eq!(parts, expected, "step {step}");
             let all: Vec<_> = regions.iter().map(|(bytes, r)| (bytes, *r)).collect();
             let joinable = |a: &(Range<u64>, Region), b: &(Range<u64>, Region)| {
-                a.0.end == b.0.start
-                    && a.1.prot == b.1.prot
-                    && a.1.memory.behind(a.0.end - a.0.start) == b.1.memory
+                a.0.end == b.0.start && a.1.prot == b.1.prot && a.1.memory.behind(a.0.end - a.0.start) == b.1.memory
             };
             assert!(all.windows(2).all(|two| !joinable(&two[0], &two[1])), "neighbours are joined");
         }

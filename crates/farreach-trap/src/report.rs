@@ -14,8 +14,8 @@ pub struct TrapReport {
     pub stores: u64,
     /// Traps of stores to pages that were mapped for loads only: the first store that an operating system must see.
     pub first_stores: u64,
-    /// Of all traps, those at which no machine missed: used bits that were cleared, first stores, pages that only some of
-    /// several machines had lost.
+    /// Of all traps, those at which no machine missed: used bits that were cleared, first stores, pages that only some
+    /// of several machines had lost.
     pub soft: u64,
     /// Of these, traps on pages that were mapped already: another thread came first, or the kernel had taken the page.
     pub again: u64,

@@ -209,9 +209,8 @@ pub fn reclaim(process: impl AsFd, pieces: &[Range<u64>]) -> io::Result<()> {
     }
     let (process, many) = (process.as_fd().as_raw_fd(), pieces.len().min(places.len()));
     // SAFETY: the places are of the other process, and the call changes no contents.
-    let call = unsafe {
-        libc::syscall(libc::SYS_process_madvise, process, places.as_ptr(), many, libc::MADV_PAGEOUT, 0)
-    };
+    let call =
+        unsafe { libc::syscall(libc::SYS_process_madvise, process, places.as_ptr(), many, libc::MADV_PAGEOUT, 0) };
     checked(call).map(drop)
 }
 

@@ -1,8 +1,8 @@
 //! `farreach trap`: a real program, at a few times its own speed, by its traps.
 
 use super::common::{MachineArgs, OutputArgs, note};
-use super::progress::{Line, time};
 use super::program;
+use super::progress::{Line, time};
 use anyhow::{Result, anyhow};
 use clap::Args;
 use farreach_live::Watch;

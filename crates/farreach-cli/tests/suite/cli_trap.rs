@@ -139,7 +139,8 @@ fn what_cannot_be_observed_is_refused_or_named() {
     if !traps_work() {
         return;
     }
-    line("trap -m t94/single:replacement=lru -- true").bad(125, &["replacement = lru cannot be driven by traps", "T94-71"]);
+    line("trap -m t94/single:replacement=lru -- true")
+        .bad(125, &["replacement = lru cannot be driven by traps", "T94-71"]);
     line("trap -m sv97/x86 -- true").bad(125, &["sv97/x86", "caches"]);
     line("trap --for 0 -- true").bad(125, &["'0'", "a time above 0"]);
     line("trap -- ./no-such-program").bad(127, &["no-such-program"]);
@@ -198,9 +199,10 @@ fn kills_leave_nothing_behind() {
     if !traps_work() {
         return;
     }
-    let times: u64 = std::env::var("FARREACH_TIMES").ok().and_then(|times| times.parse().ok()).unwrap_or(1);
+    let times = std::env::var("FARREACH_TIMES").ok().and_then(|times| times.parse().ok());
+    let rounds = times.map_or(8, |times: u64| 20 * times);
     let (dir, file, mut state) = (Dir::new(), program("memory", &[]), 88_172_645_463_325_252);
-    for round in 0..20 * times {
+    for round in 0..rounds {
         let mut trap = trap(&dir, "-m t94/single:entries=64", &[text(&file)]);
         // SAFETY: setsid may be called between fork and exec.
         unsafe { trap.pre_exec(|| if libc::setsid() < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }) };

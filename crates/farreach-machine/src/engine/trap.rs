@@ -1,9 +1,9 @@
 //! Traps as the source (T94-70): the lookups that a real page table lets through are not seen, and need not be.
 //!
 //! A page is mapped while every design answers it quietly, that is while the loop would filter it for all of them. A
-//! trap is a lookup that is not filtered, so it goes the plain way, to every design: those that answer it quietly anyway
-//! are not changed by that. What they then report is unmapped. There is no clock of last lookups, so designs report the
-//! pages whose used bits they clear, and the next use of such a page traps (AMB-4).
+//! trap is a lookup that is not filtered, so it goes the plain way, to every design: those that answer it quietly
+//! anyway are not changed by that. What they then report is unmapped. There is no clock of last lookups, so designs
+//! report the pages whose used bits they clear, and the next use of such a page traps (AMB-4).
 //!
 //! That a page is mapped for loads says that it may be mapped for stores, too, as soon as its operating systems know of
 //! a store: the modified bit of an entry decides nothing and counts nowhere.

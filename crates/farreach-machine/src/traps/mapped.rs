@@ -8,8 +8,8 @@ use hashbrown::HashMap;
 /// Pages of one word.
 const WORD: u64 = 64;
 
-/// Pages that all designs answer quietly, so that a real page table may map them. What leaves is noted until it is
-/// taken.
+/// Pages that all designs answer quietly, so that a real page table may map them. Pages that leave are noted until they
+/// are taken.
 #[derive(Default)]
 pub struct MappedPages {
     /// By address space and aligned group of [`WORD`] pages; none is 0.
@@ -155,7 +155,10 @@ mod tests {
                     let mask = 0b101;
                     report.add(asid, Vpn(page >> 2), mask);
                     mapped.unfilter(&report, 2);
-                    leave(&mut [0, 2].into_iter().flat_map(|i| ((page >> 2) + i) << 2..((page >> 2) + i + 1) << 2), asid);
+                    leave(
+                        &mut [0, 2].into_iter().flat_map(|i| ((page >> 2) + i) << 2..((page >> 2) + i + 1) << 2),
+                        asid,
+                    );
                 }
                 96..99 => {
                     mapped.remove(asid, VpnRange { start: Vpn(page), pages });

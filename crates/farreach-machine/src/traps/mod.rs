@@ -1,5 +1,4 @@
-//! A laboratory that is driven by traps instead of references (T94-70): what a run of a program looks like to those who
-//! keep only some of its pages mapped.
+//! A laboratory that is driven by traps instead of references (T94-70).
 
 mod mapped;
 mod refusal;
@@ -13,11 +12,11 @@ use farreach_types::counts::RunResult;
 use farreach_types::event::{Kind, Op};
 pub(super) use mapped::MappedPages;
 
-/// Machines that are told of a program by its events and by the references to pages that are not mapped.
+/// Machines that learn of a program from its events and its traps: references to pages that are not mapped.
 ///
-/// The caller has a real page table. It begins empty. Whoever refers to a page that is not mapped there, or stores into
-/// one that is mapped for loads only, traps: the caller passes that on to [`TrapLab::trap`], unmaps what
-/// [`TrapLab::take_unmapped`] names, then maps the page as the answer says, before the program goes on. The machines then
+/// The caller has a real page table, which is empty at first. A reference to a page that is not mapped there, and a store
+/// into one that is mapped for loads only, traps. The caller then calls [`TrapLab::trap`], unmaps what
+/// [`TrapLab::take_unmapped`] names, and maps the page as the answer says, before the program goes on. So the machines
 /// miss where they would have missed had they seen every reference.
 pub struct TrapLab(Lab);
 
@@ -35,13 +34,13 @@ impl TrapLab {
         Ok(TrapLab(lab))
     }
 
-    /// So many microseconds have passed since the beginning. Slices of the result are measured in them.
+    /// The microseconds since the beginning. Slices of the result are measured in them.
     pub fn pass(&mut self, microseconds: u64) {
         self.0.trap_engine().tally.passed = Some(microseconds);
     }
 
-    /// A reference to a page trapped. Afterwards the page may be mapped for loads and fetches. Returns whether it may be
-    /// for stores, too.
+    /// A reference to a page trapped. Afterwards the page may be mapped for loads and fetches. Returns whether it may
+    /// be for stores, too.
     ///
     /// # Errors
     /// [`Error::Simulation`]: a machine cannot go on, its memory is full, say.
@@ -82,7 +81,7 @@ impl TrapLab {
         self.0.trap_misses()
     }
 
-    /// The result of what was seen so far. Lookups and references are 0: nobody saw them. `instructions`: of the
+    /// The result of what was seen so far. Lookups and references are 0: they were not seen. `instructions`: of the
     /// program, if something counted them; `source`: what ran, for people; `stopped`: why it ended early, if it did.
     pub fn result(&mut self, source: &str, stopped: Option<String>, instructions: Option<u64>) -> RunResult {
         self.0.result_of(source, stopped, instructions)

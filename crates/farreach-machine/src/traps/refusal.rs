@@ -21,16 +21,15 @@ fn refusal(spec: &MachineSpec) -> Option<String> {
     let params = &spec.params;
     let text = |key: &str| if params.has(key) { params.text(key) } else { "" };
     if spec.by_lines() {
-        return Some(
-            "it cannot be driven by traps, which show pages and no lines: it has caches; `farreach run` sees all that it needs"
-                .into(),
-        );
+        let why = "it cannot be driven by traps, which show pages and no lines: it has caches; `farreach run` sees all that \
+                   it needs";
+        return Some(why.into());
     }
     let refuse = |key: &str, value: &str, why: &str| Some(format!("{key} = {value} cannot be driven by traps: {why}"));
     let (l1, all) = (text(keys::L1_REPLACEMENT.name), text(keys::REPLACEMENT.name));
     let first_level = if ["", "same"].contains(&l1) { all } else { l1 };
     if first_level == "lru" {
-        let why = "what is mapped is used unseen, so nobody knows which entry was used last (T94-71)";
+        let why = "the use of mapped pages is not seen, nor which entry was used last (T94-71)";
         let key = if l1.is_empty() { keys::REPLACEMENT.name } else { keys::L1_REPLACEMENT.name };
         return refuse("replacement", "lru", &format!("{why}; {key} must be one of used-bit, fifo, random"));
     }
@@ -47,7 +46,8 @@ fn refusal(spec: &MachineSpec) -> Option<String> {
         return refuse(cores::CORES.name, &params.int(cores::CORES.name).to_string(), why);
     }
     if spec.system_reads_counters() {
-        let why = "counters are read at switches of processes, which are seen only where one traps; range_feedback must be false";
+        let why = "counters are read at switches of processes, which are seen only where one traps; range_feedback must be \
+                   false";
         return refuse("range_feedback", "true", why);
     }
     None

@@ -1,7 +1,6 @@
 //! CA-14 for the laboratory: driven by traps, it finds what the loop finds that sees every reference (T94-70, T94-71).
 //!
-//! The source of traps is simulated: a page table as a map, which lets through what is mapped. What it lets through,
-//! the laboratory never hears of.
+//! The source of traps is simulated: a page table as a map. The laboratory never hears of references to pages in it.
 
 #[path = "../../../farreach-hw/tests/conformance/configurations.rs"]
 mod configurations;
@@ -20,7 +19,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::HashMap;
 
-/// What a run ends with, as far as traps can tell: modified bits are not among it.
+/// The end of a run, as far as traps can tell: without modified bits.
 #[derive(PartialEq, Debug)]
 struct Seen {
     machines: Vec<(MachineResult, Vec<EntryView>)>,
@@ -128,7 +127,7 @@ fn compare(specs: &dyn Fn() -> Result<Vec<MachineSpec>, Error>, batches: &[Batch
     Ok(taken as f64 / lookups as f64)
 }
 
-/// What makes a machine fit for traps, if it is not as it is.
+/// Keys that make a machine fit for traps, if it is not as it is.
 const FIT: [&str; 4] = ["", "replacement=used-bit", "l1_replacement=used-bit", "l1_replacement=fifo"];
 
 /// Every preset that traps can drive, as it is or with another policy, alone and many side by side.
@@ -136,7 +135,8 @@ const FIT: [&str; 4] = ["", "replacement=used-bit", "l1_replacement=used-bit", "
 fn ca_14_t94_70_every_preset_misses_alike_by_traps() {
     let mut fit = Vec::new();
     for preset in PRESETS {
-        let with = |keys: &&str| if keys.is_empty() { preset.name.to_owned() } else { format!("{}:{keys}", preset.name) };
+        let with =
+            |keys: &&str| if keys.is_empty() { preset.name.to_owned() } else { format!("{}:{keys}", preset.name) };
         let refused = |machine: &String| MachineSpec::parse(machine, 7).and_then(|m| TrapLab::new(vec![m], 7)).is_err();
         let found = FIT.iter().map(with).find(|machine| !refused(machine));
         assert_eq!(found.is_none(), preset.name.starts_with("sv97/"), "{}: only caches are out of reach", preset.name);
@@ -154,7 +154,7 @@ fn ca_14_t94_70_every_preset_misses_alike_by_traps() {
     }
 }
 
-/// Every configuration of the conformance suite that traps can drive; those that they cannot say why.
+/// Every configuration of the conformance suite that traps can drive; the others say why not.
 #[test]
 fn ca_14_t94_71_every_configuration_misses_alike_by_traps() {
     let mut streams = Vec::new();

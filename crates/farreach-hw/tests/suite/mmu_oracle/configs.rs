@@ -20,7 +20,8 @@ pub(super) fn described(c: &Config) -> (&'static str, String) {
     };
     let (policy, l1_policy) = (name(c.replacement), c.l1_replacement.map_or("same", name));
     let mut keys = format!(
-        "l1d={},l1i={},coalesce={},walk_levels={},pwc_pd={},pwc_pdpt={},pwc_pml4={},pwc_pml5={},replacement={policy},l1_replacement={l1_policy},\
+        "l1d={},l1i={},coalesce={},walk_levels={},pwc_pd={},pwc_pdpt={},pwc_pml4={},pwc_pml5={},replacement={policy},\
+         l1_replacement={l1_policy},\
          process_ids={},seed={}",
         level(c.l1d),
         level(c.l1i),
