@@ -15,6 +15,8 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
+/// A note of the report.
+pub const BY_AGENT: &str = "the agent unmaps all pages, which is slower";
 /// Open files of threads that are kept.
 const THREADS: usize = 256;
 
@@ -123,6 +125,10 @@ impl Monitor<'_> {
             };
             self.report.unmapped += done.pages;
             self.report.unmapped_by_agent += done.by_agent;
+            if done.refused {
+                self.reclaim = false;
+                self.report.notes.push(format!("{BY_AGENT}: only root may ask the kernel for it"));
+            }
         }
         left.clear();
         self.left = left;

@@ -8,11 +8,11 @@
 //! * All private memory of the program is memory of a file that the monitor made (`memfd`), mapped shared: so a page
 //!   can leave the page table and keep its contents. Contents of a page lie at the page's own address in the file, and
 //!   each address space has its own file. A fork copies it.
-//! * [`filter`] stops system calls that change mappings. [`call`] follows them: the kernel does them as natively, then
+//! * `filter` stops system calls that change mappings. `call` follows them: the kernel does them as natively, then
 //!   the memory file takes the place of private memory.
-//! * Only a task of an address space may map and unmap there. The [`agent`] is such a task.
-//! * [`space`] has an address space, [`exec`] the beginning of one, [`faults`] a trap, [`monitor`] the loop over it
-//!   all. [`sys`] and [`uffd`] have the system calls, and all unsafe code.
+//! * Only a task of an address space may map and unmap there. The `agent` is such a task.
+//! * `space` has an address space, `exec` the beginning of one, `faults` a trap, `monitor` the loop over it
+//!   all. `sys` and `uffd` have the system calls, and all unsafe code.
 //!
 //! Before the program runs on, what left the machines is out of the page table. The kernel can reclaim pages of others
 //! cheaply, but may leave some; so the monitor looks, and the agent unmaps those.
@@ -103,9 +103,9 @@ pub enum TrapError {
         /// Address of one of its pages.
         page: u64,
     },
-    /// A task that serves the program was killed.
-    #[error("{what}: the agent was killed, so the program cannot go on")]
-    AgentKilled {
+    /// A task is gone that should not be.
+    #[error("{what}: the agent was killed, or a task of the program is gone, so the run cannot go on")]
+    Gone {
         /// What was being done.
         what: &'static str,
     },
@@ -145,10 +145,7 @@ pub fn run(
         && swaps.lines().nth(1).is_some()
     {
         monitor.reclaim = false;
-        monitor
-            .report
-            .notes
-            .push("swap is on, so the agent unmaps all pages: slower; `swapoff -a` turns it off".into());
+        monitor.report.notes.push(format!("{}: swap is on; `swapoff -a` turns it off", faults::BY_AGENT));
     }
     let outcome = monitor.run(signals, interval, tick);
     monitor.kill_all();
@@ -163,7 +160,7 @@ pub fn run(
         Failure::Laboratory(error) => TrapError::Laboratory(error),
         Failure::Refused { program, why } => TrapError::Refused { program, why },
         Failure::Stuck { instruction, page } => TrapError::Stuck { instruction, page },
-        Failure::Killed(what) => TrapError::AgentKilled { what },
+        Failure::Killed(what) => TrapError::Gone { what },
     })?;
     let exit = exit.map(|stop| match stop {
         sys::Stop::Exit(code) => Exit::Code(code),

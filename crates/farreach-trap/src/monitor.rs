@@ -183,12 +183,25 @@ impl<'a> Monitor<'a> {
         {
             self.lab.pass(self.begun.elapsed().as_micros() as u64);
             match self.serve_task(task, stop) {
-                // It was killed amid something; its end is reported soon.
-                Err(Failure::Killed(_)) if self.has_agent(task) => {}
+                Err(Failure::Killed(what)) if self.has_agent(task) => self.await_end(task, what)?,
                 other => other?,
             }
         }
         Ok(())
+    }
+
+    /// A task seems to have been killed amid something: then its end is reported soon.
+    fn await_end(&mut self, task: i32, what: &'static str) -> Result<(), Failure> {
+        const PATIENCE: u32 = 2000;
+        for _ in 0..PATIENCE {
+            let news = sys::wait(Some(task), false);
+            match news.map_err(|error| Failure::System("waiting for the program", error))? {
+                Some((task, stop)) => return self.serve_task(task, stop),
+                None if !self.tasks.contains_key(&task) => return Ok(()),
+                None => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
+        Err(Failure::Killed(what))
     }
 
     /// Whether nothing is wrong with the agent of a task.

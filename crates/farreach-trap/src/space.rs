@@ -46,6 +46,8 @@ pub struct Space {
 pub struct Unmapped {
     pub pages: u64,
     pub by_agent: u64,
+    /// The kernel may not be asked.
+    pub refused: bool,
 }
 
 impl Space {
@@ -162,8 +164,9 @@ impl Space {
             done.by_agent = done.pages;
             return Ok(done);
         }
-        // What it refuses is still there, which is seen below.
-        let _ = crate::sys::reclaim(&self.agent.process, &pieces);
+        // Pages that it does not reclaim are still there, which is seen below.
+        let asked = crate::sys::reclaim(&self.agent.process, &pieces);
+        done.refused = asked.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied);
         for piece in pieces {
             for page in piece.step_by(PAGE as usize) {
                 if self.is_mapped(page)? {
