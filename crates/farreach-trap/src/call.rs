@@ -408,15 +408,12 @@ impl Monitor<'_> {
         let space = self.spaces.get_mut(&asid).expect("it has a task");
         let (old_len, new_len) = (old.end - old.start, new.end - new.start);
         let parts = space.regions.within(old.start..old.start + old_len.max(PAGE));
-        let last = parts.last().map(|(_, region)| *region);
-        let replaced = if fixed { new.clone() } else { 0..0 };
         if new.start == old.start {
             if new.end < old.end {
                 space.forget(new.end..old.end)?;
-            } else if let Some(region) = last.filter(|_| new.end > old.end) {
-                let (start, part) = parts.last().map(|(part, region)| (part.start, *region)).unwrap_or((0, region));
-                let memory = part.memory.behind(old.end - start);
-                space.overlay_or_observe(old.end..new.end, Region { end: new.end, memory, ..region })?;
+            } else if let Some((part, region)) = parts.last().filter(|_| new.end > old.end) {
+                let memory = region.memory.behind(old.end - part.start);
+                space.overlay_or_observe(old.end..new.end, Region { end: new.end, memory, ..*region })?;
             }
         } else {
             space.forget(new.clone())?;
@@ -426,7 +423,8 @@ impl Monitor<'_> {
                 if moved.is_empty() {
                     continue;
                 }
-                if part.end == old.end {
+                // A length of 0 maps shared memory once more.
+                if part.end == old.end || old_len == 0 {
                     moved.end = new.end;
                 }
                 if region.memory.is_own() {
@@ -437,8 +435,8 @@ impl Monitor<'_> {
             }
             space.forget(old.clone())?;
         }
-        if !replaced.is_empty() {
-            self.event(asid, Op::Unmap { start: replaced.start, len: new_len });
+        if fixed {
+            self.event(asid, Op::Unmap { start: new.start, len: new_len });
         }
         self.event(asid, Op::Remap { old_start: old.start, old_len, new_start: new.start, new_len });
         Ok(())
