@@ -257,13 +257,16 @@ impl<'a> Monitor<'a> {
     fn grow(&mut self, task: i32, child: i32) -> Result<(), Failure> {
         let Some(parent) = self.tasks.get_mut(&task) else { return go(child, Go::On) };
         let (making, space) = (parent.making.take().unwrap_or_default(), parent.space);
-        let process = procfs::process::Process::new(child).and_then(|p| p.status()).map_or(child, |status| status.tgid);
+        let status = procfs::process::Process::new(child).and_then(|process| process.status());
+        let process = status.as_ref().map_or(child, |status| status.tgid);
+        // As the program knows it, in a PID namespace of its own, say.
+        let number = status.ok().and_then(|status| status.nspid?.last().copied()).unwrap_or(child);
         let space = match (space, alive(sys::share_memory(task, child))?) {
             (Some(asid), Some(true)) => {
                 self.spaces.get_mut(&asid).expect("it has a task").tasks += 1;
                 Some(asid)
             }
-            (Some(asid), Some(false)) => match self.forked(asid, child, making.write) {
+            (Some(asid), Some(false)) => match self.forked(asid, child, making.write.map(|at| (at, number))) {
                 Ok(asid) => Some(asid),
                 Err(Trouble::Gone) => None,
                 Err(trouble) => return Err(Failure::trouble("following a fork of the program", trouble)),
@@ -275,16 +278,16 @@ impl<'a> Monitor<'a> {
         self.go_on(task)
     }
 
-    /// A child with a copy of its parent's memory. `number`: where its number is written.
-    fn forked(&mut self, parent: Asid, child: i32, number: Option<u64>) -> Result<Asid, Trouble> {
+    /// A child with a copy of its parent's memory. `write`: a number, and where it is written there.
+    fn forked(&mut self, parent: Asid, child: i32, write: Option<(u64, i32)>) -> Result<Asid, Trouble> {
         let agent = Agent::at_fork(child)?;
         let from = &self.spaces[&parent];
         let mut space = Space::new(agent, Default::default(), from.heap_end)?;
         self.report.copied_pages += space.take_over(from)?;
-        if let Some(at) = number
+        if let Some((at, number)) = write
             && space.regions.find(at).is_some_and(|(_, region)| region.memory.is_own())
         {
-            crate::contents::write_all(&space.memory, &child.to_ne_bytes(), at)?;
+            crate::contents::write_all(&space.memory, &number.to_ne_bytes(), at)?;
         }
         self.report.forks += 1;
         let asid = self.new_asid();
