@@ -4,6 +4,7 @@ pub mod area;
 pub mod common;
 pub mod completions;
 pub mod contiguity;
+pub mod doctor;
 mod feed;
 mod handover;
 pub mod machines;

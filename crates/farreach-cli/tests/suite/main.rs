@@ -3,6 +3,7 @@
 mod bounded_memory;
 mod cli;
 mod cli_contiguity;
+mod cli_doctor;
 mod cli_install;
 mod cli_limits;
 mod cli_machines;
