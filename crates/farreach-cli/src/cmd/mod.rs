@@ -16,6 +16,7 @@ pub mod program;
 mod progress;
 pub mod record;
 pub mod run;
+mod sampling;
 pub mod sim;
 pub mod sweep;
 pub mod trace;

@@ -11,6 +11,7 @@ mod cli_output;
 mod cli_pagesize;
 mod cli_papers;
 mod cli_run;
+mod cli_sampling;
 mod cli_sim;
 mod cli_trap;
 mod cli_workloads;

@@ -10,7 +10,7 @@ use super::options::Options;
 use super::spec::MachineSpec;
 use farreach_types::Error;
 use farreach_types::addr::{Asid, Vpn, VpnRange};
-use farreach_types::counts::RunResult;
+use farreach_types::counts::{MissEstimate, RunResult, TrapUse};
 use farreach_types::event::{Kind, Op};
 pub(super) use mapped::MappedPages;
 use sampled::Sampled;
@@ -26,6 +26,9 @@ use std::ops::Range;
 pub struct TrapLab {
     lab: Lab,
     sampled: Sampled,
+    takes_all_out: bool,
+    /// The program's own time.
+    own: u64,
 }
 
 impl TrapLab {
@@ -40,7 +43,7 @@ impl TrapLab {
         engine.mapped = Some(MappedPages::default());
         engine.tally.passed = Some(0);
         let sampled = Sampled::new(lab.specs().len());
-        Ok(TrapLab { lab, sampled })
+        Ok(TrapLab { lab, sampled, takes_all_out: false, own: 0 })
     }
 
     /// The bits of the page number that choose the set in every array of every machine: what a sample of sets can be
@@ -56,8 +59,7 @@ impl TrapLab {
     /// From now on only pages of this sample are simulated, of [`TrapLab::set_bits`]; of all again if `None`. Estimates
     /// begin anew. The caller may map the other pages at once and leave them mapped.
     pub fn sample(&mut self, sets: Option<SetSample>) {
-        let now = self.now();
-        self.sampled.set(sets, self.lab.trap_misses(), now);
+        self.sampled.set(sets, self.lab.trap_misses(), self.own);
     }
 
     /// The sample.
@@ -71,25 +73,30 @@ impl TrapLab {
         self.sampled.observes(vpn)
     }
 
-    /// Another phase begins, at the time that was [passed](TrapLab::pass). While nothing is observed, the caller maps
-    /// all pages. When that ends, it unmaps all: no page is mapped then.
+    /// Another phase begins. While nothing is observed, the caller maps
+    /// all pages. When that ends, it unmaps all: [`TrapLab::takes_all_out`].
     pub fn enter(&mut self, phase: Phase) {
-        let now = self.now();
-        self.sampled.enter(phase, now);
-        if phase == Phase::Unobserved {
+        if self.sampled.enter(phase, self.own) == Phase::Unobserved && phase != Phase::Unobserved {
             self.mapped_pages().forget_all();
+            self.takes_all_out = true;
         }
+    }
+
+    /// Whether all pages must be unmapped now, since something is observed again. True once.
+    pub fn takes_all_out(&mut self) -> bool {
+        std::mem::take(&mut self.takes_all_out)
     }
 
     /// What the part that was observed says about all misses since the beginning, or since the last sample was chosen,
     /// machine by machine.
-    pub fn estimates(&mut self) -> Vec<Estimate> {
-        let now = self.now();
-        self.sampled.estimates(now)
+    pub fn estimates(&self) -> Vec<Estimate> {
+        self.sampled.estimates(self.own)
     }
 
-    fn now(&mut self) -> u64 {
-        self.lab.trap_engine().tally.clock()
+    /// The program has run for so many microseconds in user mode. Windows, estimates and misses by second are about
+    /// this time, which does not depend on what is simulated.
+    pub fn progress(&mut self, own_microseconds: u64) {
+        self.own = self.own.max(own_microseconds);
     }
 
     /// The microseconds since the beginning. Slices of the result are measured in them.
@@ -97,8 +104,8 @@ impl TrapLab {
         self.lab.trap_engine().tally.passed = Some(microseconds);
     }
 
-    /// A reference to a page trapped. Afterwards the page may be mapped for loads and fetches. Returns whether it may be
-    /// for stores, too. Pages that are not observed may.
+    /// A reference to a page trapped. Afterwards the page may be mapped for loads and fetches. Returns whether it may
+    /// be for stores, too. Pages that are not observed may.
     ///
     /// # Errors
     /// [`Error::Simulation`]: a machine cannot go on, its memory is full, say.
@@ -147,7 +154,18 @@ impl TrapLab {
     /// The result of what was seen so far. Lookups and references are 0: they were not seen. `instructions`: of the
     /// program, if something counted them; `source`: what ran, for people; `stopped`: why it ended early, if it did.
     pub fn result(&mut self, source: &str, stopped: Option<String>, instructions: Option<u64>) -> RunResult {
-        self.lab.result_of(source, stopped, instructions)
+        let (microseconds, own) = (self.lab.trap_engine().tally.clock(), self.own);
+        let mut result = self.lab.result_of(source, stopped, instructions);
+        let sample = self.sampled.used(own);
+        if sample.is_some() {
+            for (machine, estimate) in result.machines.iter_mut().zip(self.sampled.estimates(own)) {
+                let Estimate { total: misses, standard_error } = estimate;
+                machine.estimate = Some(MissEstimate { misses, standard_error });
+            }
+        }
+        result.workload.traps =
+            Some(TrapUse { microseconds, own_microseconds: own, simulated: self.sampled.traps(), sample });
+        result
     }
 
     fn mapped_pages(&mut self) -> &mut MappedPages {

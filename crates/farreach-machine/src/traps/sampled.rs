@@ -2,6 +2,7 @@
 
 use super::sampling::{Estimate, Phase, SetSample, Window};
 use farreach_types::addr::Vpn;
+use farreach_types::counts::SampleUse;
 
 /// What is observed, and the misses of each machine in it. Without a sample and windows: everything.
 pub(super) struct Sampled {
@@ -17,6 +18,8 @@ pub(super) struct Sampled {
     begun: u64,
     /// When counting began.
     since: u64,
+    /// Traps that were simulated.
+    traps: u64,
     /// By machine: windows that are complete. Empty if nothing ever interrupted the observation.
     windows: Vec<Vec<Window>>,
 }
@@ -33,6 +36,7 @@ impl Sampled {
             in_window: zeros(),
             begun: 0,
             since: 0,
+            traps: 0,
             windows: vec![Vec::new(); machines],
         }
     }
@@ -42,7 +46,16 @@ impl Sampled {
         let machines = self.last.len();
         let (phase, places) = (self.phase, sets.as_ref().map_or(1, |sets| sets.sampled() as usize));
         let (last, by_class) = (misses.collect(), vec![vec![0; places]; machines]);
-        *self = Sampled { sets, phase, last, by_class, begun: now, since: now, ..Sampled::new(machines) };
+        *self = Sampled {
+            sets,
+            phase,
+            last,
+            by_class,
+            begun: now,
+            since: now,
+            traps: self.traps,
+            ..Sampled::new(machines)
+        };
     }
 
     /// The sample.
@@ -63,6 +76,7 @@ impl Sampled {
 
     /// The trap of a page was simulated; the misses of all machines are `misses` now.
     pub fn trapped(&mut self, vpn: Vpn, misses: impl Iterator<Item = u64>) {
+        self.traps += 1;
         let place = self.place(vpn).expect("pages outside the sample are not simulated");
         for (machine, now) in misses.enumerate() {
             let more = now - std::mem::replace(&mut self.last[machine], now);
@@ -73,14 +87,14 @@ impl Sampled {
         }
     }
 
-    /// Another phase begins.
-    pub fn enter(&mut self, phase: Phase, now: u64) {
+    /// Another phase begins. Returns the one that ends.
+    pub fn enter(&mut self, phase: Phase, now: u64) -> Phase {
         if self.phase == Phase::Counted && phase != Phase::Counted {
             self.close(now);
         } else if self.phase != Phase::Counted && phase == Phase::Counted {
             self.since = now;
         }
-        self.phase = phase;
+        std::mem::replace(&mut self.phase, phase)
     }
 
     /// The window ends.
@@ -91,20 +105,44 @@ impl Sampled {
         self.since = now;
     }
 
+    /// Traps that were simulated.
+    pub fn traps(&self) -> u64 {
+        self.traps
+    }
+
+    /// The part that was counted; `None` if that is everything.
+    pub fn used(&self, now: u64) -> Option<SampleUse> {
+        let (classes, of_classes) = self.sets.as_ref().map_or((1, 1), |sets| (sets.sampled(), sets.of()));
+        let windows = self.all_windows(0, now);
+        let counted_microseconds = windows.iter().map(|window| window.length).sum();
+        let of_microseconds = now - self.begun;
+        if classes == of_classes && counted_microseconds == now {
+            return None;
+        }
+        let (classes, of_classes, windows) = (classes.into(), of_classes.into(), windows.len() as u64);
+        Some(SampleUse { classes, of_classes, windows, counted_microseconds, of_microseconds })
+    }
+
+    /// The windows of a machine until now.
+    fn all_windows(&self, machine: usize, now: u64) -> Vec<Window> {
+        let mut windows = self.windows.get(machine).cloned().unwrap_or_default();
+        if self.phase == Phase::Counted && now > self.since {
+            windows.push(Window { count: self.in_window.get(machine).copied().unwrap_or(0), length: now - self.since });
+        }
+        windows
+    }
+
     /// What is known of all misses of each machine until now.
     pub fn estimates(&self, now: u64) -> Vec<Estimate> {
         let of = self.sets.as_ref().map_or(1, SetSample::of);
         let of_machine = |machine: usize| {
             let by_class = &self.by_class[machine];
             let sets = Estimate::over_sets(by_class, of);
-            let mut windows = self.windows[machine].clone();
-            if windows.is_empty() && self.phase == Phase::Counted && self.since == self.begun {
+            if self.windows[machine].is_empty() && self.phase == Phase::Counted && self.since == self.begun {
                 return sets; // all of the time
             }
-            if self.phase == Phase::Counted && now > self.since {
-                windows.push(Window { count: self.in_window[machine], length: now - self.since });
-            }
-            Estimate::over_both(by_class.iter().sum(), sets, Estimate::over_windows(&windows, now - self.begun))
+            let windows = Estimate::over_windows(&self.all_windows(machine, now), now - self.begun);
+            Estimate::over_both(by_class.iter().sum(), sets, windows)
         };
         (0..self.last.len()).map(of_machine).collect()
     }

@@ -31,9 +31,11 @@ fn drive(lab: &mut TrapLab, steps: &[Step], plan: Option<&WindowPlan>) -> u64 {
     let (mut traps, mut phase) = (0, Phase::Counted);
     for (time, step) in steps.iter().enumerate() {
         lab.pass(time as u64);
+        lab.progress(time as u64);
         let next = plan.map_or(Phase::Counted, |plan| plan.phase(time as u64).0);
         if next != phase {
             lab.enter(next);
+            assert_eq!(lab.takes_all_out(), phase == Phase::Unobserved);
             if phase == Phase::Unobserved {
                 table.clear();
             }
@@ -56,7 +58,7 @@ fn drive(lab: &mut TrapLab, steps: &[Step], plan: Option<&WindowPlan>) -> u64 {
         lab.take_unmapped(|asid, pages| pages.iter().for_each(|vpn| _ = table.remove(&(asid, vpn))));
         table.extend(mapped);
     }
-    lab.pass(steps.len() as u64);
+    lab.progress(steps.len() as u64);
     traps
 }
 

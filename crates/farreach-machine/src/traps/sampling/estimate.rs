@@ -53,8 +53,8 @@ impl Estimate {
         Estimate { total: ratio * all, standard_error: error }
     }
 
-    /// Of `count` events in a sample of both: sets within windows. The relative errors of both add up as if independent.
-    /// An error that is not known makes the whole unknown.
+    /// Of `count` events in a sample of both: sets within windows. The relative errors of both add up as if
+    /// independent. An error that is not known makes the whole unknown.
     pub fn over_both(count: u64, sets: Estimate, windows: Estimate) -> Estimate {
         if count == 0 {
             return Estimate { total: 0.0, standard_error: sets.standard_error.and(windows.standard_error) };
