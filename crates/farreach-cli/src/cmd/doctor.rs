@@ -55,10 +55,10 @@ const fn line(
 }
 
 const RECORDING: [&str; 5] = ["run", "record", "pagesize", "papers", "workloads"];
-const TRAPS: &str = "simulation by traps";
+const TRAP: [&str; 1] = ["trap"];
 
 /// In the order in which they are shown.
-const LINES: [Line; 18] = [
+const LINES: [Line; 19] = [
     line("recorder", &RECORDING, "run, record, pagesize, papers, workloads", tries::recorder),
     line("frames", &["contiguity"], "contiguity: physical ranges", tries::frames),
     line("pagemap-scan", &["contiguity"], "contiguity --dump: which pages are huge", tries::page_map_scan),
@@ -66,17 +66,18 @@ const LINES: [Line; 18] = [
     line("huge-pages-64k", &["workloads"], "workloads --native --pages 64k", || huge(64 << 10)),
     line("hugetlbfs", &[], "programs that ask for MAP_HUGETLB", tries::hugetlb),
     line("swap", &[], "programs larger than memory", tries::swap_out),
-    line("kernel", &[], TRAPS, tries::kernel),
-    line("memfd", &[], TRAPS, tries::memfd),
-    line("userfaultfd", &[], TRAPS, tries::userfaultfd),
-    line("userfaultfd-minor", &[], TRAPS, tries::minor_faults),
-    line("userfaultfd-wp", &[], TRAPS, tries::write_protection),
-    line("seccomp", &[], TRAPS, tries::notification),
-    line("ptrace", &[], TRAPS, tries::ptrace),
-    line("pidfd", &[], TRAPS, tries::pidfd),
-    line("personality", &[], TRAPS, tries::personality),
-    line("affinity", &[], TRAPS, tries::affinity),
-    line("instructions", &[], "simulation by traps: misses per 1000 instructions", tries::instructions),
+    line("kernel", &TRAP, "trap", tries::kernel),
+    line("memfd", &TRAP, "trap", tries::memfd),
+    line("userfaultfd", &TRAP, "trap", tries::userfaultfd),
+    line("userfaultfd-minor", &TRAP, "trap", tries::minor_faults),
+    line("userfaultfd-wp", &TRAP, "trap", tries::write_protection),
+    line("seccomp", &TRAP, "trap", tries::filter),
+    line("ptrace", &TRAP, "trap", tries::ptrace),
+    line("pidfd", &TRAP, "trap", tries::pidfd),
+    line("personality", &TRAP, "trap", tries::personality),
+    line("affinity", &TRAP, "trap", tries::affinity),
+    line("seccomp-notification", &[], "nothing yet", tries::notification),
+    line("instructions", &[], "nothing yet", tries::instructions),
 ];
 
 /// What may be asked for.

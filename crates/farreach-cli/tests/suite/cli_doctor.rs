@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 /// All lines, in their order.
-const LINES: [&str; 18] = [
+const LINES: [&str; 19] = [
     "recorder",
     "frames",
     "pagemap-scan",
@@ -25,6 +25,7 @@ const LINES: [&str; 18] = [
     "pidfd",
     "personality",
     "affinity",
+    "seccomp-notification",
     "instructions",
 ];
 
@@ -110,7 +111,7 @@ fn calls_that_a_filter_refuses_do_not_work() {
         libc::SYS_perf_event_open,
     ];
     let fails = ["userfaultfd", "userfaultfd-minor", "userfaultfd-wp", "seccomp", "ptrace", "pidfd", "personality"];
-    let without = ["affinity", "instructions"];
+    let without = ["affinity", "seccomp-notification", "instructions"];
     // Those before it are slow, or depend on how much memory is free.
     let names: Vec<&str> = LINES.into_iter().skip_while(|name| *name != "kernel").chain(["frames"]).collect();
     let free = lines(&ran(&mut doctor(&names)).json());
@@ -169,4 +170,6 @@ fn a_command_stands_for_all_that_it_may_use() {
     let shown: Vec<&str> = table.lines().map(|line| line.split_whitespace().next().unwrap_or("")).collect();
     assert_eq!((shown[0], &shown[2..]), ("works", &["memfd", "affinity"][..]), "{table}");
     farreach(["doctor", "ptrance"]).bad(2, &["ptrance", "ptrace"]);
+    let result = ran(&mut doctor(&["trap"]));
+    assert_eq!(lines(&result.json()).len(), 10, "{}", result.out);
 }

@@ -13,7 +13,7 @@ pub use counters::instructions;
 pub use memory::{frames, hugetlb, kernel, memfd, page_map_scan, swap_out};
 pub use processes::{affinity, personality, pidfd, ptrace};
 pub use recorder::recorder;
-pub use seccomp::notification;
+pub use seccomp::{filter, notification};
 pub use userfaultfd::{minor_faults, userfaultfd, write_protection};
 
 use std::fmt::Display;

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::{ForeignRawFd, Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
-use super::raw::{old_layout, trace};
+use super::raw::{fixed_layout, trace};
 use super::{Failure, Tried, beside, setting};
 
 /// A child that waits until its value is dropped.
@@ -59,10 +59,10 @@ pub fn pidfd() -> Tried {
     Ok("a descriptor of a child was copied".into())
 }
 
-/// The old address layout without randomisation, for programs that this one starts.
+/// Addresses that are not random, for programs that this one starts.
 pub fn personality() -> Tried {
-    beside(old_layout, || ())?.0.map_err(|e| Failure::of("personality", e))?;
-    Ok("ADDR_COMPAT_LAYOUT and ADDR_NO_RANDOMIZE can be set".into())
+    beside(fixed_layout, || ())?.0.map_err(|e| Failure::of("personality", e))?;
+    Ok("ADDR_NO_RANDOMIZE can be set".into())
 }
 
 /// Runs on one processor.

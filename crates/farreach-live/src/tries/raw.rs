@@ -94,30 +94,33 @@ pub fn userfaultfd_request<const REQUEST: Opcode, const WORDS: usize>(
     Ok(words)
 }
 
+/// Gives calls of this number by the calling thread this action, from now on: a filter cannot be removed.
+pub fn install_filter(call: i64, action: u32, flags: libc::c_ulong) -> io::Result<i64> {
+    const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    const JUMP_IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+    const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+    let op = |code, k, jf| libc::sock_filter { code, jt: 0, jf, k };
+    let mut code = [
+        op(LOAD, 0, 0), // the number of the call
+        op(JUMP_IF_EQUAL, call as u32, 1),
+        op(RETURN, action, 0),
+        op(RETURN, libc::SECCOMP_RET_ALLOW, 0),
+    ];
+    let filter = libc::sock_fprog { len: code.len() as u16, filter: code.as_mut_ptr() };
+    rustix::thread::set_no_new_privs(true)?;
+    // SAFETY: the filter lives through the call.
+    checked(unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const filter) })
+}
+
 /// System calls of other threads that wait for an answer.
 pub struct Listener(pub OwnedFd);
 
 impl Listener {
-    /// Of this number, by the calling thread. The filter cannot be removed: the thread must end soon.
+    /// Of this number, by the calling thread, which must end soon.
     pub fn install(call: i64) -> io::Result<Listener> {
-        const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
-        const JUMP_IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
-        const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
-        let op = |code, k, jf| libc::sock_filter { code, jt: 0, jf, k };
-        let mut code = [
-            op(LOAD, 0, 0), // the number of the call
-            op(JUMP_IF_EQUAL, call as u32, 1),
-            op(RETURN, libc::SECCOMP_RET_USER_NOTIF, 0),
-            op(RETURN, libc::SECCOMP_RET_ALLOW, 0),
-        ];
-        let filter = libc::sock_fprog { len: code.len() as u16, filter: code.as_mut_ptr() };
-        let (mode, flags) = (libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER);
-        rustix::thread::set_no_new_privs(true)?;
-        // SAFETY: the filter lives through the call; the descriptor is new.
-        unsafe {
-            let fd = checked(libc::syscall(libc::SYS_seccomp, mode, flags, &raw const filter))?;
-            Ok(Listener(OwnedFd::from_raw_fd(fd as i32)))
-        }
+        let fd = install_filter(call, libc::SECCOMP_RET_USER_NOTIF, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER)?;
+        // SAFETY: the descriptor is new.
+        Ok(Listener(unsafe { OwnedFd::from_raw_fd(fd as i32) }))
     }
 
     fn request<T>(&self, request: libc::Ioctl, value: &mut T) -> io::Result<i32> {
@@ -163,8 +166,8 @@ pub unsafe fn owned(number: i64) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(number as i32) }
 }
 
-/// Attaches to a child that runs, stops it, reads its registers and a word at its stack pointer, and lets it go. The
-/// error has the name of the request.
+/// Attaches to a child that runs, stops it, reads its registers and a word at its stack pointer, compares its memory
+/// with that of this process, and lets it go. The error has the name of the request.
 pub fn trace(child: Pid) -> Result<(), (&'static str, io::Error)> {
     let pid = child.as_raw_nonzero().get();
     let named = |name, result: i64| checked(result).map(drop).map_err(|error| (name, error));
@@ -181,13 +184,15 @@ pub fn trace(child: Pid) -> Result<(), (&'static str, io::Error)> {
         let mut word = 0u64;
         let request = libc::PTRACE_PEEKDATA;
         named("PTRACE_PEEKDATA", libc::syscall(libc::SYS_ptrace, request, pid, registers.rsp, &raw mut word))?;
+        const KCMP_VM: i32 = 1;
+        named("kcmp", libc::syscall(libc::SYS_kcmp, pid, libc::getpid(), KCMP_VM, 0, 0))?;
         named("PTRACE_DETACH", libc::ptrace(libc::PTRACE_DETACH, pid, none, none))
     }
 }
 
-/// Gives the calling thread, for what it executes later, the old address layout without randomisation.
-pub fn old_layout() -> io::Result<()> {
-    let layout = (libc::ADDR_COMPAT_LAYOUT | libc::ADDR_NO_RANDOMIZE) as libc::c_ulong;
+/// Turns off the randomisation of addresses for programs that the calling thread executes later.
+pub fn fixed_layout() -> io::Result<()> {
+    let layout = libc::ADDR_NO_RANDOMIZE as libc::c_ulong;
     // SAFETY: plain numbers.
     unsafe {
         let now = checked(libc::personality(0xffff_ffff).into())?;

@@ -1,15 +1,28 @@
-//! Notification by seccomp: system calls of a program that another one answers.
+//! seccomp: filters of system calls, and calls that another process answers.
 
 use std::io;
 use std::sync::mpsc;
 
 use rustix::fd::AsFd;
 
-use super::raw::{Listener, owned, parent};
+use super::raw::{Listener, install_filter, owned, parent};
 use super::{Failure, Tried, beside, wait_for};
 
 /// What the first call returns.
 const ANSWER: i64 = 4711;
+
+/// Has a call of a thread refused.
+pub fn filter() -> Tried {
+    let call = || {
+        install_filter(libc::SYS_getppid, libc::SECCOMP_RET_ERRNO | libc::EDOM as u32, 0)?;
+        Ok::<_, io::Error>(parent())
+    };
+    let refused = beside(call, || ())?.0.map_err(|e| Failure::of("seccomp", e))?;
+    match refused {
+        Err(error) if error.raw_os_error() == Some(libc::EDOM) => Ok("a call was stopped by a filter".into()),
+        other => Err(Failure::new(format!("a call that a filter stops returned {other:?}"))),
+    }
+}
 
 /// Answers three calls of a thread: by a value, by letting the kernel execute it, and by a descriptor.
 pub fn notification() -> Tried {
