@@ -38,6 +38,7 @@ enum Command {
     Workloads(cmd::workloads::WorkloadsArgs),
     Papers(cmd::papers::PapersArgs),
     Sweep(cmd::sweep::SweepArgs),
+    Doctor(cmd::doctor::DoctorArgs),
     Completions(cmd::completions::CompletionsArgs),
     Man(cmd::man::ManArgs),
 }
@@ -65,6 +66,7 @@ pub fn main() -> ExitCode {
         Command::Workloads(args) => cmd::workloads::run(args),
         Command::Papers(args) => cmd::papers::run(args),
         Command::Sweep(args) => cmd::sweep::run(args),
+        Command::Doctor(args) => cmd::doctor::run(args),
         Command::Completions(args) => cmd::completions::run(args).map(|()| ExitCode::SUCCESS),
         Command::Man(args) => cmd::man::run(args, Cli::command()).map(|()| ExitCode::SUCCESS),
     };

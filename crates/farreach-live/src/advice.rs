@@ -49,6 +49,14 @@ pub fn populate(at: &Range<usize>) -> io::Result<()> {
     }
 }
 
+/// Asks for memory of this process to be swapped out.
+///
+/// # Errors
+/// A kernel without this advice (before Linux 5.4).
+pub fn page_out(at: &Range<usize>) -> io::Result<()> {
+    advise(&pages(at), libc::MADV_PAGEOUT)
+}
+
 /// Places at which mappings must be cut so that no mapping holds an aligned block of `larger` bytes, while every
 /// aligned block of half that size lies in one mapping.
 fn cuts(at: &Range<u64>, larger: u64) -> impl Iterator<Item = Range<u64>> {

@@ -9,7 +9,7 @@
 //!
 //! From the program to the batch: `check` and `launch` start the program, `shared`, `layout` and `process` take chunks
 //! out of its rings, `decode` turns words into batches, `recorder` follows the processes, and `log` finds out why a
-//! recorder failed.
+//! recorder failed. Beside it, [`tries`] finds out which interfaces of the kernel work for this user.
 
 mod advice;
 mod check;
@@ -28,6 +28,7 @@ mod recorder;
 mod scan;
 mod shared;
 mod signals;
+pub mod tries;
 mod wait;
 
 pub use advice::{huge_pages_for, no_huge_pages, populate};

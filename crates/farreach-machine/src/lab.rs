@@ -105,6 +105,11 @@ impl Lab {
         }
     }
 
+    /// The machines.
+    pub(crate) fn specs(&self) -> &[MachineSpec] {
+        &self.specs
+    }
+
     /// Misses so far, machine by machine, of that engine.
     pub(crate) fn trap_misses(&mut self) -> impl Iterator<Item = u64> {
         let Lab { driver, locations, .. } = self;

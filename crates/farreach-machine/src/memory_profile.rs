@@ -45,6 +45,7 @@ impl MemoryProfile {
         let all = || self.samples.iter().copied().chain(rest);
         MemoryTimeline {
             slice_lookups: self.slice,
+            slice_microseconds: 0,
             resident_bytes: all().map(|u| u.resident << os.page_shift()).collect(),
             virtual_bytes: all().map(|u| u.virtual_pages << os.page_shift()).collect(),
         }

@@ -53,7 +53,7 @@ impl Profile {
     pub fn timeline(&mut self, lookups: u64) -> Timeline {
         self.stretch(lookups.saturating_sub(1));
         let slices = lookups.div_ceil(1 << self.shift) as usize;
-        Timeline { slice_lookups: 1 << self.shift, misses: self.misses[..slices].into() }
+        Timeline { slice_lookups: 1 << self.shift, slice_microseconds: 0, misses: self.misses[..slices].into() }
     }
 
     /// Regions with misses, most first.

@@ -14,6 +14,7 @@ pub fn render(result: &RunResult) -> String {
             let mut row = Map::new();
             row.insert("name".into(), Json::from(machine.name.as_str()));
             row.extend(flat("", json(&machine.counts)));
+            row.extend(flat("estimate.", json(&machine.estimate)));
             row.extend(flat("system.", json(&machine.system)));
             row.extend(flat("", json(&machine.memory)));
             row.extend(flat("", json(&machine.cost)));

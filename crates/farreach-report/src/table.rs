@@ -3,7 +3,9 @@
 use super::format::{NONE, bytes, count, counted, rate};
 use super::grid::{broken, lines};
 use super::prices::{among, miss_cycles};
-use super::view::{baseline, cleaned, per_thousand, percent_of};
+use super::view::{
+    baseline, cleaned, per_second, per_thousand, per_thousand_instructions, percent_error, percent_of, sampled,
+};
 use farreach_types::counts::{MachineResult, RunResult, Workload};
 
 /// The cell of a column for a design.
@@ -58,16 +60,30 @@ pub(super) fn header(w: &Workload) -> String {
         facts.push(counted(w.instructions, "instruction"));
     }
     let l = &w.lookups;
-    facts.push(format!(
-        "{} ({} fetch, {} load, {} store)",
-        counted(l.total(), "lookup"),
-        count(l.fetch),
-        count(l.load),
-        count(l.store)
-    ));
+    match &w.traps {
+        Some(traps) => {
+            let seconds = |micros: u64| rate(micros as f64 / 1e6);
+            facts.push(format!(
+                "{} s of its own in {} s",
+                seconds(traps.own_microseconds),
+                seconds(traps.microseconds)
+            ));
+            facts.push(format!("{} simulated", counted(traps.simulated, "trap")));
+        }
+        None => facts.push(format!(
+            "{} ({} fetch, {} load, {} store)",
+            counted(l.total(), "lookup"),
+            count(l.fetch),
+            count(l.load),
+            count(l.store)
+        )),
+    }
     facts.push(format!("{} touched", bytes(w.touched_bytes)));
     out += &format!("  {}\n", facts.join(", "));
     out += &format!("  {}, {}, seed {}\n", counted(w.processes, "process"), counted(w.threads, "thread"), w.seed);
+    if let Some(part) = sampled(w) {
+        out += &format!("  Sampled: {part}. Only what is called estimated is about the whole.\n");
+    }
     if let Some(why) = &w.stopped {
         out += &format!("  Stopped early: {why}. Everything below is about the part that ran.\n");
     }
@@ -83,6 +99,23 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
     let covered = result.machines.iter().any(|m| m.cost.area_rbe.is_none());
     vec![
         one(["", "misses"], Box::new(|m| Some(count(m.counts.tlb.misses))), "", None),
+        one(["estimated", "misses"], Box::new(|m| m.estimate.map(|e| count(e.misses.round() as u64))), "", None),
+        one(
+            ["standard", "error %"],
+            Box::new(|m| percent_error(m).map(rate)),
+            "",
+            Some("standard error %: of the estimated misses.".into()),
+        ),
+        one(
+            ["misses", "a second"],
+            Box::new(|m| per_second(m, &result.workload).map(|n| count(n.round() as u64))),
+            "",
+            result.workload.traps.as_ref().map(|traps| match &traps.sample {
+                Some(_) => "misses a second: estimated, of the time in which the program's own code ran.".into(),
+                None => "misses a second: of the time in which the program's own code ran.".into(),
+            }),
+        ),
+        one(["per 1000", "instr."], Box::new(|m| per_thousand_instructions(m, &result.workload).map(rate)), "", None),
         one(["per 1000", "lookups"], Box::new(|m| per_thousand(m).map(rate)), "", None),
         one(
             ["% of", short],

@@ -1,7 +1,8 @@
 //! Values that all readable reports derive from a result: the baseline, ratios, and text made safe to show.
 
-use super::format::clean;
+use super::format::{clean, rate};
 use farreach_types::counts::{ContiguityResult, MachineResult, PageSizeResult, RunResult, Workload};
+use farreach_types::plural::with_noun;
 
 /// Name of the design that others are compared with.
 const SINGLE: &str = "t94/single";
@@ -65,6 +66,48 @@ fn clean_machines(machines: &mut [MachineResult]) {
 pub(super) fn per_thousand(machine: &MachineResult) -> Option<f64> {
     let tlb = &machine.counts.tlb;
     (tlb.lookups > 0).then(|| 1000.0 * tlb.misses as f64 / tlb.lookups as f64)
+}
+
+/// Misses of the whole run: as counted, or as estimated from a sample.
+pub(super) fn all_misses(machine: &MachineResult) -> f64 {
+    machine.estimate.map_or(machine.counts.tlb.misses as f64, |estimate| estimate.misses)
+}
+
+/// The standard error of an estimate, in percent of it; `None` where it is not known, or nothing is estimated.
+pub(super) fn percent_error(machine: &MachineResult) -> Option<f64> {
+    let estimate = machine.estimate?;
+    estimate.standard_error.filter(|_| estimate.misses > 0.0).map(|error| 100.0 * error / estimate.misses)
+}
+
+/// Misses of the whole run by second of the program's own time, where the traps of a run were seen.
+pub(super) fn per_second(machine: &MachineResult, workload: &Workload) -> Option<f64> {
+    let traps = workload.traps.as_ref()?;
+    let microseconds = traps.sample.as_ref().map_or(traps.own_microseconds, |sample| sample.of_microseconds);
+    (microseconds > 0).then(|| 1e6 * all_misses(machine) / microseconds as f64)
+}
+
+/// Misses of the whole run per thousand instructions, where traps were seen and something counted instructions.
+pub(super) fn per_thousand_instructions(machine: &MachineResult, workload: &Workload) -> Option<f64> {
+    let counted = workload.traps.is_some() && workload.instructions > 0;
+    counted.then(|| 1000.0 * all_misses(machine) / workload.instructions as f64)
+}
+
+/// What was simulated of a run, if that was not everything.
+pub(super) fn sampled(workload: &Workload) -> Option<String> {
+    let sample = workload.traps.as_ref()?.sample.as_ref()?;
+    let mut parts = Vec::new();
+    if sample.classes < sample.of_classes {
+        parts.push(format!("{} of {} classes of pages", sample.classes, sample.of_classes));
+    }
+    if sample.counted_microseconds < sample.of_microseconds {
+        let (windows, seconds) = (with_noun(sample.windows, "window"), |micros: u64| rate(micros as f64 / 1e6));
+        let (counted, all) = (seconds(sample.counted_microseconds), seconds(sample.of_microseconds));
+        parts.push(format!("{windows} of together {counted} s of {all} s"));
+    }
+    if parts.is_empty() {
+        parts.push(format!("the last {} s", rate(sample.of_microseconds as f64 / 1e6)));
+    }
+    Some(parts.join(" in "))
 }
 
 /// Misses in percent of those of the baseline.

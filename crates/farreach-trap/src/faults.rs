@@ -64,6 +64,7 @@ impl Monitor<'_> {
         self.progress.check(fault, || instruction(&mut self.threads, fault.thread))?;
         self.unmap_left()?;
         let Some(space) = self.spaces.get(&asid) else { return Ok(()) };
+        let together = self.mapped_together(page.start, region.end);
         let mapped = match (fault.protected, fault.present, region.memory) {
             (true, ..) => space.uffd.allow_stores(page.clone()),
             (_, false, Memory::File { file, offset }) => {
@@ -78,7 +79,7 @@ impl Monitor<'_> {
                 }
             }
             (_, false, _) => space.uffd.map_zeros(page.clone(), writable),
-            (_, true, _) => space.uffd.map(page.clone(), writable),
+            (_, true, _) => space.uffd.map(together, writable),
         };
         // Another thread was there first, or the contents came or went: the fault is repeated.
         let again = matches!(mapped, Err(Errno::AGAIN | Errno::EXIST | Errno::NOENT | Errno::INVAL | Errno::FAULT));

@@ -30,6 +30,7 @@ mod maps;
 mod monitor;
 mod regions;
 mod report;
+mod sampling;
 mod space;
 mod sys;
 mod uffd;

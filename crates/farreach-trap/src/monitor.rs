@@ -92,6 +92,8 @@ pub struct Monitor<'a> {
     pub processors: libc::cpu_set_t,
     pub begun: Instant,
     pub trap_time: Duration,
+    /// CPU time of this process before it was the monitor.
+    pub own_before: u64,
     /// An error of the laboratory, to be reported when the event under way is over.
     failed: Option<Error>,
     events: OwnedFd,
@@ -124,6 +126,7 @@ impl<'a> Monitor<'a> {
             processors,
             begun: Instant::now(),
             trap_time: Duration::ZERO,
+            own_before: crate::sampling::own_time(),
             failed: None,
             events,
             root,
@@ -148,6 +151,7 @@ impl<'a> Monitor<'a> {
             if now >= next_tick {
                 next_tick = now + interval;
                 self.lab.pass(self.begun.elapsed().as_micros() as u64);
+                self.measure();
                 if tick(self.lab, &self.report, self.begun.elapsed()).is_break() {
                     return Ok(None);
                 }
@@ -399,8 +403,10 @@ impl<'a> Monitor<'a> {
     /// The report of a run that is over.
     pub fn into_report(self) -> TrapReport {
         let (user_microseconds, cpu_microseconds) = sys::children_time();
+        self.lab.progress(user_microseconds);
         TrapReport {
             trap_microseconds: self.trap_time.as_micros() as u64,
+            monitor_microseconds: self.monitor_time(),
             wall_microseconds: self.begun.elapsed().as_micros() as u64,
             user_microseconds,
             cpu_microseconds,

@@ -1,5 +1,6 @@
 //! The sanity report: traps by cause, their time, and what was not observed.
 
+use farreach_machine::Pace;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -50,6 +51,8 @@ pub struct TrapReport {
     pub notes: Vec<String>,
     /// Microseconds in which the monitor served traps.
     pub trap_microseconds: u64,
+    /// Microseconds of CPU time of the monitor and its agents.
+    pub monitor_microseconds: u64,
     /// Microseconds from the program's beginning to its end.
     pub wall_microseconds: u64,
     /// Microseconds of CPU time of the program's user code.
@@ -58,7 +61,19 @@ pub struct TrapReport {
     pub cpu_microseconds: u64,
 }
 
+/// Microseconds of CPU time that the kernel spends for a trap at most, beside the monitor: an exception and two
+/// switches of processes.
+const KERNEL_MICROSECONDS: u64 = 10;
+
 impl TrapReport {
+    /// The CPU time so far, and what of it the traps took. The kernel does not tell the time of traps from that of the
+    /// program's own system calls: as much of both is taken for traps as they can have cost.
+    pub fn pace(&self) -> Pace {
+        let system = self.cpu_microseconds.saturating_sub(self.user_microseconds);
+        let traps = self.monitor_microseconds + system.min(KERNEL_MICROSECONDS * self.traps());
+        Pace { time: (self.cpu_microseconds + self.monitor_microseconds) as f64, trap_time: traps as f64 }
+    }
+
     /// All traps.
     pub fn traps(&self) -> u64 {
         self.fetches + self.loads + self.stores + self.first_stores

@@ -108,6 +108,53 @@ pub struct Workload {
     pub stopped: Option<String>,
     /// Seed of everything random in this run.
     pub seed: u64,
+    /// For a run of which only the traps were seen: lookups, references and hits are not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traps: Option<TrapUse>,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+/// What was seen of a run by its traps (T94-70).
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct TrapUse {
+    /// Microseconds from the beginning of the run to its end.
+    pub microseconds: u64,
+    /// Microseconds in which the program ran in user mode: its own time, without its traps and system calls.
+    pub own_microseconds: u64,
+    /// Traps that were simulated.
+    pub simulated: u64,
+    /// If less than everything was simulated: what.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<SampleUse>,
+}
+
+/// The part of a run that was simulated. All counts and memory are of this part alone; only
+/// [`MissEstimate`] is about the whole.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct SampleUse {
+    /// Classes of pages that were simulated; pages of a class are whole sets in every array of every machine.
+    pub classes: u64,
+    /// All classes.
+    pub of_classes: u64,
+    /// Windows of time in which misses were counted; 1 if nothing interrupted the count.
+    pub windows: u64,
+    /// Their length together, in the program's own time.
+    pub counted_microseconds: u64,
+    /// The program's own time that estimates are about. It begins after what was measured for an automatic choice.
+    pub of_microseconds: u64,
+}
+
+/// The misses of the whole run, estimated from a sample.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct MissEstimate {
+    /// Expected misses in [`SampleUse::of_microseconds`].
+    pub misses: f64,
+    /// Their standard error; absent if one class or one window says nothing about the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standard_error: Option<f64>,
 }
 
 /// Misses over time, of one design: equal slices of the run, measured in references.
@@ -115,6 +162,9 @@ pub struct Workload {
 pub struct Timeline {
     /// Lookups per slice, in 4 KB pages whatever the base page of the machine; the last slice may be shorter.
     pub slice_lookups: u64,
+    /// Microseconds per slice instead, in a run of which only the traps were seen; else absent.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub slice_microseconds: u64,
     /// Misses in each slice.
     pub misses: Vec<u64>,
 }
@@ -125,6 +175,9 @@ pub struct Timeline {
 pub struct MemoryTimeline {
     /// Lookups per slice, in 4 KB pages whatever the base page of the machine; the last slice may be shorter.
     pub slice_lookups: u64,
+    /// Microseconds per slice instead, in a run of which only the traps were seen; else absent.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub slice_microseconds: u64,
     /// Physical memory in use: pages with contents. At most 257 values, as of the other list.
     pub resident_bytes: Vec<u64>,
     /// Virtual memory in regions, guards left out; 0 for a trace without map events.
@@ -212,6 +265,9 @@ pub struct MachineResult {
     pub config: serde_json::Map<String, serde_json::Value>,
     /// What hardware and operating system counted: [`TlbCounts`] and [`OsCounts`] in one object.
     pub counts: Counts,
+    /// Misses of the whole, if counts are of a sample.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<MissEstimate>,
     /// What a machine with caches counted besides; absent for TLBs by themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<SystemCounts>,

@@ -3,6 +3,7 @@
 use super::common::{MachineArgs, OutputArgs, note};
 use super::program;
 use super::progress::{Line, time};
+use super::sampling::{SampleArgs, Sampling};
 use anyhow::{Result, anyhow};
 use clap::Args;
 use farreach_live::Watch;
@@ -38,6 +39,8 @@ const INTERVAL: Duration = Duration::from_millis(100);
 Examples:
   farreach trap -- gcc -O2 -c big.c
   farreach trap -m t94/set-associative:entries=1536,ways=12,replacement=fifo -- sqlite3 big.db < queries.sql
+  farreach trap --sample 8 --html report.html -- gcc -O2 -c big.c
+  farreach trap --for 60s --sample auto --slowdown 1.5 -- redis-server
   farreach trap --for 60s --html report.html -- redis-server"))]
 pub struct TrapArgs {
     #[command(flatten)]
@@ -48,6 +51,8 @@ pub struct TrapArgs {
     /// it, such as 90, 90s or 10m.
     #[arg(long = "for", value_name = "TIME", value_parser = duration)]
     time: Option<Duration>,
+    #[command(flatten)]
+    sample: SampleArgs,
     /// The program and its arguments, after `--`.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -71,6 +76,7 @@ pub fn run(args: TrapArgs) -> Result<ExitCode> {
     let machines = args.machines.parse(&DEFAULT_MACHINES)?;
     args.output.check(machines.iter().flat_map(|m| m.inputs()))?;
     let mut lab = TrapLab::new(machines, args.machines.seed())?;
+    let mut sampling = Sampling::begin(&args.sample, &mut lab, args.machines.seed())?;
     let program = program::check(&args.command)?;
     let mut line = Line::new();
     let mut before = (0, Duration::ZERO);
@@ -79,6 +85,7 @@ pub fn run(args: TrapArgs) -> Result<ExitCode> {
         if signals.take().0 > 0 {
             interrupted = signals.first();
         }
+        sampling.tick(lab, report, now);
         over = args.time.is_some_and(|time| now >= time);
         line.show(|elapsed| {
             let misses: u64 = lab.misses().next().unwrap_or(0);

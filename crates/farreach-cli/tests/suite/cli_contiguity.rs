@@ -1,8 +1,7 @@
 //! `farreach contiguity` on programs whose memory is known.
 
-use crate::cli::{Dir, Ran, command, each, farreach};
+use crate::cli::{Dir, Ran, command, each, farreach, without_privilege};
 use farreach_os::dump::Dump;
-use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 /// Writes 64 MB of memory in one piece, waits, and ends with a status of its own.
@@ -94,22 +93,6 @@ fn a_mapping_that_is_no_use_is_refused() {
     farreach(["sim", &trace, "-m", "t94/single:placement=thp", "--mapping", &overlap])
         .bad(1, &["'placement' is given twice"]);
     farreach(["sim", &trace, "-m", "ps/8k", "--mapping", &overlap]).bad(1, &["page_size = 8K", "4K"]);
-}
-
-/// The command as a user who may not see frames, also if root runs the tests.
-fn without_privilege(command: &mut Command) -> &mut Command {
-    const PR_CAPBSET_DROP: libc::c_int = 24;
-    // SYS_ADMIN allows to see frames, SYS_PTRACE and the two of files allow to see processes of others. A user who is
-    // not root has none of them, and dropping them fails without harm.
-    let drop = || {
-        for capability in [21, 19, 1, 2] {
-            // SAFETY: plain numbers.
-            unsafe { libc::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) };
-        }
-        Ok(())
-    };
-    // SAFETY: system calls are all that happens between fork and exec.
-    unsafe { command.pre_exec(drop) }
 }
 
 /// The text of the page without its markup.

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Whether this system lets this user have what traps need; if not, says so, for the test that then tests nothing.
-fn traps_work() -> bool {
+pub fn traps_work() -> bool {
     // SAFETY: plain numbers; the descriptor is closed.
     let made = unsafe {
         let fd = libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC);
@@ -43,7 +43,7 @@ fn text(path: &Path) -> &str {
 }
 
 /// A program without a library, so that its references do not depend on where things lie.
-fn touch() -> PathBuf {
+pub fn touch() -> PathBuf {
     program("touch", &["-nostdlib", "-static", "-fno-stack-protector"])
 }
 

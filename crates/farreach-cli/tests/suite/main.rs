@@ -3,6 +3,7 @@
 mod bounded_memory;
 mod cli;
 mod cli_contiguity;
+mod cli_doctor;
 mod cli_install;
 mod cli_limits;
 mod cli_machines;
@@ -10,6 +11,7 @@ mod cli_output;
 mod cli_pagesize;
 mod cli_papers;
 mod cli_run;
+mod cli_sampling;
 mod cli_sim;
 mod cli_trap;
 mod cli_workloads;

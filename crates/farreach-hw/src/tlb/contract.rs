@@ -31,6 +31,7 @@ use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
 use farreach_types::params::{Key, Params};
 use farreach_types::translation::{PageTableView, Pte, Translation};
+use std::ops::Range;
 
 /// One lookup: a reference to one base page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -133,6 +134,13 @@ pub trait Capabilities {
     /// It leaves pages whose used bits it clears in the filter.
     fn used_bits(&mut self) -> Option<&mut dyn UsedBits> {
         None
+    }
+    /// The bits of the base page number that choose the set in each of its arrays and are all that every array looks
+    /// at in common: pages that differ in them are in different sets, everywhere, and never replace each other. So
+    /// the pages with some values of these bits are whole sets. `largest`: log2 of the pages of the largest mapping
+    /// that the page table may have. The default, and the error, is the reason why there are none.
+    fn set_bits(&self, _largest: u8) -> Result<Range<u32>, String> {
+        Err("it has an array whose entries are not in sets of pages".into())
     }
     /// It records the references of its walkers: those since they were last taken out, in order.
     fn walker_reads(&mut self) -> Option<&mut Vec<NodeRead>> {

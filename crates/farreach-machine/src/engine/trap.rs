@@ -12,6 +12,7 @@ use super::Engine;
 use farreach_types::Error;
 use farreach_types::addr::{Asid, Vpn};
 use farreach_types::event::{Kind, Op};
+use std::ops::Range;
 
 impl Engine {
     /// A reference trapped. Returns whether the page may be mapped for stores as well; it may for loads and fetches.
@@ -32,6 +33,26 @@ impl Engine {
         self.mapped.as_mut().expect("this engine is driven by traps").insert(asid, vpn);
         let served = |g: &super::Group| g.os.is_served(asid, Vpn(vpn.0 >> g.order()), Kind::Store);
         Ok(self.groups.iter().all(served))
+    }
+
+    /// See [`crate::TrapLab::set_bits`]; for systems that map base pages alone.
+    pub fn set_bits(&mut self) -> Result<Range<u32>, Error> {
+        let mut common = 0..u64::BITS;
+        for instance in &mut self.instances {
+            let (name, order) = (instance.name.clone(), instance.order);
+            for (tlb, _) in instance.each() {
+                let refuse =
+                    |why| Error::Config { machine: name.clone(), what: format!("sets cannot be sampled: {why}") };
+                let bits = tlb.set_bits(0).map_err(refuse)?;
+                let both = common.start.max(bits.start + order)..common.end.min(bits.end + order);
+                if both.is_empty() {
+                    let why = "no bit of the page number chooses the set in all arrays of all machines";
+                    return Err(refuse(why.into()));
+                }
+                common = both;
+            }
+        }
+        Ok(common)
     }
 
     /// An event of the program.

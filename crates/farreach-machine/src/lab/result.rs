@@ -44,6 +44,7 @@ impl Lab {
             threads: first.process_counts.threads(),
             stopped: stopped.or(limit),
             seed: self.options.seed,
+            traps: None,
         };
         let mut machines: Vec<MachineResult> = self
             .specs
@@ -73,6 +74,7 @@ fn machine(
     workload: &Workload,
     clock: u64,
 ) -> MachineResult {
+    let by_time = engines[location.engine].seen().tally.passed.is_some();
     let Location { engine: e, instance: u, member } = location;
     let (os, memory_profile, profile, tlb, system, caches, ideal_segment) = match &mut engines[e] {
         AnyEngine::Pages(engine) => {
@@ -104,8 +106,12 @@ fn machine(
             }
         }
     };
-    let timeline = profile.timeline(clock);
-    let memory_over_time = memory_profile.timeline(clock, os);
+    let mut timeline = profile.timeline(clock);
+    let mut memory_over_time = memory_profile.timeline(clock, os);
+    if by_time {
+        timeline.slice_microseconds = std::mem::take(&mut timeline.slice_lookups);
+        memory_over_time.slice_microseconds = std::mem::take(&mut memory_over_time.slice_lookups);
+    }
     let regions = profile.regions(os.labels());
     let (contiguity, segments, compaction) = (os.contiguity(), os.segment_use(), os.compaction_use());
     let (memory, os) = (os.memory_use(), os.counts());
@@ -132,6 +138,7 @@ fn machine(
         name: spec.name.clone(),
         config: spec.params.as_json().clone(),
         counts,
+        estimate: None,
         system,
         caches,
         overhead,

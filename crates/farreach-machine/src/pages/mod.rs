@@ -149,6 +149,7 @@ impl PageLab {
             threads: first.process_counts.threads(),
             stopped: stopped.or(limit),
             seed: self.options.seed,
+            traps: None,
         };
         let deepest = rows.iter().flat_map(|row| &row.distances).map(|d| d.at.len() as u64).max().unwrap_or(0);
         let last = ENTRY_COUNTS.max(deepest.next_power_of_two());

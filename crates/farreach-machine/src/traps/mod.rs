@@ -2,15 +2,20 @@
 
 mod mapped;
 mod refusal;
+mod sampled;
+mod sampling;
 
 use super::lab::Lab;
 use super::options::Options;
 use super::spec::MachineSpec;
 use farreach_types::Error;
 use farreach_types::addr::{Asid, Vpn, VpnRange};
-use farreach_types::counts::RunResult;
+use farreach_types::counts::{MissEstimate, RunResult, TrapUse};
 use farreach_types::event::{Kind, Op};
 pub(super) use mapped::MappedPages;
+use sampled::Sampled;
+pub use sampling::{Estimate, Pace, Part, Phase, SetSample, Window, WindowPlan};
+use std::ops::Range;
 
 /// Machines that learn of a program from its events and its traps: references to pages that are not mapped.
 ///
@@ -18,7 +23,13 @@ pub(super) use mapped::MappedPages;
 /// into one that is mapped for loads only, traps. The caller then calls [`TrapLab::trap`], unmaps what
 /// [`TrapLab::take_unmapped`] names, and maps the page as the answer says, before the program goes on. So the machines
 /// miss where they would have missed had they seen every reference.
-pub struct TrapLab(Lab);
+pub struct TrapLab {
+    lab: Lab,
+    sampled: Sampled,
+    takes_all_out: bool,
+    /// The program's own time.
+    own: u64,
+}
 
 impl TrapLab {
     /// Builds the machines. `seed`: of everything random.
@@ -31,21 +42,80 @@ impl TrapLab {
         let engine = lab.trap_engine();
         engine.mapped = Some(MappedPages::default());
         engine.tally.passed = Some(0);
-        Ok(TrapLab(lab))
+        let sampled = Sampled::new(lab.specs().len());
+        Ok(TrapLab { lab, sampled, takes_all_out: false, own: 0 })
+    }
+
+    /// The bits of the page number that choose the set in every array of every machine: what a sample of sets can be
+    /// chosen by.
+    ///
+    /// # Errors
+    /// [`Error::Config`]: a machine without such bits, or in which pages of other sets matter, with the reason.
+    pub fn set_bits(&mut self) -> Result<Range<u32>, Error> {
+        refusal::check_sets(self.lab.specs())?;
+        self.lab.trap_engine().set_bits()
+    }
+
+    /// From now on only pages of this sample are simulated, of [`TrapLab::set_bits`]; of all again if `None`. Estimates
+    /// begin anew. The caller may map the other pages at once and leave them mapped.
+    pub fn sample(&mut self, sets: Option<SetSample>) {
+        self.sampled.set(sets, self.lab.trap_misses(), self.own);
+    }
+
+    /// The sample.
+    pub fn sampled_sets(&self) -> Option<&SetSample> {
+        self.sampled.sets()
+    }
+
+    /// Whether references to a page are simulated now: if not, it may be mapped.
+    #[inline]
+    pub fn observes(&self, vpn: Vpn) -> bool {
+        self.sampled.observes(vpn)
+    }
+
+    /// Another phase begins. While nothing is observed, the caller maps
+    /// all pages. When that ends, it unmaps all: [`TrapLab::takes_all_out`].
+    pub fn enter(&mut self, phase: Phase) {
+        if self.sampled.enter(phase, self.own) == Phase::Unobserved && phase != Phase::Unobserved {
+            self.mapped_pages().forget_all();
+            self.takes_all_out = true;
+        }
+    }
+
+    /// Whether all pages must be unmapped now, since something is observed again. True once.
+    pub fn takes_all_out(&mut self) -> bool {
+        std::mem::take(&mut self.takes_all_out)
+    }
+
+    /// What the part that was observed says about all misses since the beginning, or since the last sample was chosen,
+    /// machine by machine.
+    pub fn estimates(&self) -> Vec<Estimate> {
+        self.sampled.estimates(self.own)
+    }
+
+    /// The program has run for so many microseconds in user mode. Windows, estimates and misses by second are about
+    /// this time, which does not depend on what is simulated.
+    pub fn progress(&mut self, own_microseconds: u64) {
+        self.own = self.own.max(own_microseconds);
     }
 
     /// The microseconds since the beginning. Slices of the result are measured in them.
     pub fn pass(&mut self, microseconds: u64) {
-        self.0.trap_engine().tally.passed = Some(microseconds);
+        self.lab.trap_engine().tally.passed = Some(microseconds);
     }
 
     /// A reference to a page trapped. Afterwards the page may be mapped for loads and fetches. Returns whether it may
-    /// be for stores, too.
+    /// be for stores, too. Pages that are not observed may.
     ///
     /// # Errors
     /// [`Error::Simulation`]: a machine cannot go on, its memory is full, say.
     pub fn trap(&mut self, asid: Asid, vpn: Vpn, kind: Kind) -> Result<bool, Error> {
-        self.0.trap_engine().trap(asid, vpn, kind)
+        if !self.sampled.observes(vpn) {
+            return Ok(true);
+        }
+        let stores = self.lab.trap_engine().trap(asid, vpn, kind)?;
+        self.sampled.trapped(vpn, self.lab.trap_misses());
+        Ok(stores)
     }
 
     /// An event of the program.
@@ -53,7 +123,7 @@ impl TrapLab {
     /// # Errors
     /// [`Error::Trace`]: an event that cannot be, such as the start of an address space that has ended.
     pub fn event(&mut self, asid: Asid, op: &Op) -> Result<(), Error> {
-        self.0.trap_engine().trap_op(asid, op)
+        self.lab.trap_engine().trap_op(asid, op)
     }
 
     /// These pages are no longer mapped, whatever the machines say: [`TrapLab::take_unmapped`] names those that were.
@@ -78,21 +148,32 @@ impl TrapLab {
 
     /// Misses so far, machine by machine.
     pub fn misses(&mut self) -> impl Iterator<Item = u64> {
-        self.0.trap_misses()
+        self.lab.trap_misses()
     }
 
     /// The result of what was seen so far. Lookups and references are 0: they were not seen. `instructions`: of the
     /// program, if something counted them; `source`: what ran, for people; `stopped`: why it ended early, if it did.
     pub fn result(&mut self, source: &str, stopped: Option<String>, instructions: Option<u64>) -> RunResult {
-        self.0.result_of(source, stopped, instructions)
+        let (microseconds, own) = (self.lab.trap_engine().tally.clock(), self.own);
+        let mut result = self.lab.result_of(source, stopped, instructions);
+        let sample = self.sampled.used(own);
+        if sample.is_some() {
+            for (machine, estimate) in result.machines.iter_mut().zip(self.sampled.estimates(own)) {
+                let Estimate { total: misses, standard_error } = estimate;
+                machine.estimate = Some(MissEstimate { misses, standard_error });
+            }
+        }
+        result.workload.traps =
+            Some(TrapUse { microseconds, own_microseconds: own, simulated: self.sampled.traps(), sample });
+        result
     }
 
     fn mapped_pages(&mut self) -> &mut MappedPages {
-        self.0.trap_engine().mapped.as_mut().expect("set when it was built")
+        self.lab.trap_engine().mapped.as_mut().expect("set when it was built")
     }
 
     /// As [`Lab::entries`].
     pub fn entries(&mut self) -> Vec<Vec<farreach_hw::tlb::EntryView>> {
-        self.0.entries()
+        self.lab.entries()
     }
 }

@@ -16,6 +16,29 @@ pub(super) fn check(specs: &[MachineSpec]) -> Result<(), Error> {
     specs.iter().find_map(refusal).map_or(Ok(()), Err)
 }
 
+/// Refuses machines of which a sample of sets cannot be simulated alone, whatever their arrays are.
+pub(super) fn check_sets(specs: &[MachineSpec]) -> Result<(), Error> {
+    let refusal = |spec: &MachineSpec| {
+        let params = &spec.params;
+        let refuse =
+            |key: &str, value: &str, why: &str| Some(format!("sets cannot be sampled with {key} = {value}: {why}"));
+        match params.text("placement") {
+            "demand" => {}
+            other => {
+                let why = "what a page gets may depend on the others; placement must be demand";
+                return refuse("placement", other, why);
+            }
+        }
+        if params.has(keys::PROCESS_IDS.name) && !params.flag(keys::PROCESS_IDS.name) {
+            let why = "a switch to a process is not seen if it touches no page of the sample; process_ids must be true";
+            return refuse(keys::PROCESS_IDS.name, "false", why);
+        }
+        None
+    };
+    let found = |spec: &MachineSpec| Some(Error::Config { machine: spec.name.clone(), what: refusal(spec)? });
+    specs.iter().find_map(found).map_or(Ok(()), Err)
+}
+
 /// Why this machine is refused, if it is.
 fn refusal(spec: &MachineSpec) -> Option<String> {
     let params = &spec.params;

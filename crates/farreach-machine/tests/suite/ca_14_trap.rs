@@ -53,7 +53,7 @@ pub fn steps(batches: &[Batch]) -> Vec<Step> {
 }
 
 /// Operating system and target TLB, the same for both engines.
-struct Machine {
+pub struct Machine {
     os: Os,
     target: Box<dyn Tlb>,
     unfiltered: Unfiltered,
@@ -62,7 +62,11 @@ struct Machine {
 
 impl Machine {
     fn new(text: &str) -> Machine {
-        let spec = MachineSpec::parse(text, 7).expect(text);
+        Machine::of(&MachineSpec::parse(text, 7).expect(text))
+    }
+
+    pub fn of(spec: &MachineSpec) -> Machine {
+        let text = &spec.name;
         let target = (spec.hardware.tlb().expect(text).build)(&spec.params).expect(text);
         Machine {
             os: Os::new(&spec.params).expect(text),
@@ -83,6 +87,19 @@ impl Machine {
                 What::Writable | What::Promoted | What::Segment => {}
             }
         }
+    }
+
+    /// A step. Returns whether it was a reference that missed.
+    pub fn step(&mut self, step: &Step) -> bool {
+        match step {
+            Step::Reference(at) => return self.refer(*at),
+            Step::Event(asid, op) => {
+                self.os.apply(*asid, op);
+                self.follow();
+            }
+            Step::Switch(to) => self.target.switch(*to, &mut self.unfiltered),
+        }
+        false
     }
 
     /// A reference that reaches the target. Returns whether it missed.
@@ -122,18 +139,7 @@ fn bare(mut entries: Vec<EntryView>) -> Vec<EntryView> {
 /// The target sees every reference.
 fn trace_driven(text: &str, steps: &[Step]) -> Run {
     let mut m = Machine::new(text);
-    let mut misses = Vec::new();
-    for (n, step) in steps.iter().enumerate() {
-        match step {
-            Step::Reference(at) if m.refer(*at) => misses.push(n),
-            Step::Reference(_) => {}
-            Step::Event(asid, op) => {
-                m.os.apply(*asid, op);
-                m.follow();
-            }
-            Step::Switch(to) => m.target.switch(*to, &mut m.unfiltered),
-        }
-    }
+    let misses = steps.iter().enumerate().filter(|(_, step)| m.step(step)).map(|(n, _)| n).collect();
     Run { misses, entries: bare(m.target.entries()) }
 }
 
@@ -244,7 +250,7 @@ const DESIGNS: [&str; 5] = [
 ];
 
 /// Programs with mappings that change, forks and several processes; and pages at random with some favourites.
-fn streams() -> Vec<Vec<Batch>> {
+pub fn streams() -> Vec<Vec<Batch>> {
     let mut streams = Vec::new();
     for seed in 0..2 {
         let mut source = generate::program(seed, 120);

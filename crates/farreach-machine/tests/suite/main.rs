@@ -12,6 +12,7 @@ mod nested;
 mod pages;
 mod relocate;
 mod run_oracle;
+mod sampling;
 mod shared_words;
 mod sv97;
 mod t94_allocation;

@@ -2,7 +2,7 @@
 
 use super::parts::Page;
 use crate::format::{count, counted, rate};
-use crate::view::per_thousand;
+use crate::view::{per_second, per_thousand, percent_error};
 use farreach_types::counts::MachineResult;
 
 /// A design that saves at least this share of the misses that the best one saves counts as almost as good.
@@ -16,7 +16,8 @@ pub(super) fn headline(page: &Page) -> String {
     let Some(base) = machines.get(page.base) else {
         return "No design was asked for.".into();
     };
-    if page.result.workload.lookups.total() == 0 {
+    let workload = &page.result.workload;
+    if workload.lookups.total() == 0 && workload.traps.is_none() {
         return "Nothing was referenced: there is nothing to compare.".into();
     }
     let misses = |m: &MachineResult| m.counts.tlb.misses;
@@ -26,6 +27,15 @@ pub(super) fn headline(page: &Page) -> String {
         let time =
             base.cost.percent_of_time.map_or_else(String::new, |p| format!(" and {}\u{a0}% of the run time", rate(p)));
         let n = misses(base);
+        if let (Some(estimate), Some(second)) = (&base.estimate, per_second(base, workload)) {
+            let (all, second) = (count(estimate.misses.round() as u64), count(second.round() as u64));
+            let error = percent_error(base).map_or_else(String::new, |error| format!(" ± {}\u{a0}%", rate(error)));
+            return format!("{} missed an estimated {all}{error} times, {second} a second.", base.name);
+        }
+        if let Some(second) = per_second(base, workload) {
+            let second = count(second.round() as u64);
+            return format!("{} missed {}, {second} a second{time}.", base.name, counted(n, "time"));
+        }
         if n == 0 {
             return format!("{} never missed in {}.", base.name, counted(base.counts.tlb.lookups, "lookup"));
         }

@@ -16,8 +16,8 @@ mod scatter;
 mod systems;
 mod tables;
 
-use super::format::{bytes, count, counted};
-use super::view::{baseline, cleaned};
+use super::format::{bytes, count, counted, rate};
+use super::view::{baseline, cleaned, sampled};
 use farreach_types::counts::{RunResult, Workload};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use parts::Page;
@@ -68,14 +68,23 @@ struct Head<'a> {
 impl<'a> Head<'a> {
     /// The head of a page about a simulated program.
     fn program(workload: &'a Workload, about: &str, title: &'a str) -> Head<'a> {
-        let stopped =
-            |why: &String| html! { b { "Stopped early: " } (why) ". Everything below is about the part that ran." };
+        let part = sampled(workload);
+        let warning = (part.is_some() || workload.stopped.is_some()).then(|| {
+            html! {
+                @if let Some(part) = &part {
+                    b { "Sampled: " } (part) ". Only what is called estimated is about the whole. "
+                }
+                @if let Some(why) = &workload.stopped {
+                    b { "Stopped early: " } (why) ". Everything below is about the part that ran."
+                }
+            }
+        });
         Head {
             about: format!("one program, {about}"),
             title,
             source: &workload.source,
             facts: facts(workload),
-            warning: workload.stopped.as_ref().map(stopped),
+            warning,
         }
     }
 }
@@ -112,10 +121,16 @@ fn facts(w: &Workload) -> Markup {
     html! {
         dl.facts {
             @if w.instructions > 0 { div { dt { "instructions" } dd { (count(w.instructions)) } } }
-            div { dt { "lookups" } dd { (count(l.total())) } }
-            div { dt { "fetch" } dd { (count(l.fetch)) } }
-            div { dt { "load" } dd { (count(l.load)) } }
-            div { dt { "store" } dd { (count(l.store)) } }
+            @if let Some(traps) = &w.traps {
+                div { dt { "seconds" } dd { (rate(traps.microseconds as f64 / 1e6)) } }
+                div { dt { "of its own" } dd { (rate(traps.own_microseconds as f64 / 1e6)) } }
+                div { dt { "traps" } dd { (count(traps.simulated)) } }
+            } @else {
+                div { dt { "lookups" } dd { (count(l.total())) } }
+                div { dt { "fetch" } dd { (count(l.fetch)) } }
+                div { dt { "load" } dd { (count(l.load)) } }
+                div { dt { "store" } dd { (count(l.store)) } }
+            }
             div { dt { "touched" } dd { (bytes(w.touched_bytes)) } }
             div { dt { "processes" } dd { (count(w.processes)) } }
             div { dt { "threads" } dd { (count(w.threads)) } }

@@ -6,54 +6,62 @@ use super::parts::{Page, chip, legend};
 use super::scale::Scale;
 use super::scatter::{Dot, fit, scatter};
 use crate::format::{count, counted, grouped, rate};
-use farreach_types::counts::MachineResult;
+use farreach_types::counts::{MachineResult, TrapUse};
 use farreach_types::plural::pluralize;
 use maud::{Markup, html};
 
 /// With more points than this in a line, neighbours are joined: they could not be told apart.
 const POINTS: usize = 400;
 
-/// Misses per thousand lookups over the run: place from 0 to 1 and rate, for each point.
-fn line(m: &MachineResult) -> Vec<(f64, f64)> {
+/// Misses over the run, per thousand lookups or, where those are not known, a second: place from 0 to 1 and rate, for
+/// each point.
+fn line(m: &MachineResult, traps: Option<&TrapUse>) -> Vec<(f64, f64)> {
     let t = &m.timeline;
     let slices = t.misses.len();
-    if t.slice_lookups == 0 || slices == 0 {
+    let (slice, length, per) = match traps {
+        Some(traps) => (t.slice_microseconds, traps.microseconds, 1e6),
+        None => (t.slice_lookups, m.counts.tlb.lookups, 1000.0),
+    };
+    if slice == 0 || slices == 0 {
         return Vec::new();
     }
-    let all = t.slice_lookups.saturating_mul(slices as u64);
+    let all = slice.saturating_mul(slices as u64);
     // The last slice may be shorter; without a count of lookups it is taken as whole.
-    let lookups = if m.counts.tlb.lookups > 0 { m.counts.tlb.lookups.min(all) } else { all };
+    let length = if length > 0 { length.min(all) } else { all };
     let join = slices.div_ceil(POINTS);
     let points = t.misses.chunks(join).enumerate().map(|(i, chunk)| {
-        let from = t.slice_lookups.saturating_mul((i * join) as u64).min(lookups);
-        let to = from.saturating_add(t.slice_lookups.saturating_mul(chunk.len() as u64)).min(lookups);
-        let middle = (from as f64 + to as f64) / 2.0 / lookups as f64;
-        (middle, 1000.0 * chunk.iter().sum::<u64>() as f64 / to.saturating_sub(from).max(1) as f64)
+        let from = slice.saturating_mul((i * join) as u64).min(length);
+        let to = from.saturating_add(slice.saturating_mul(chunk.len() as u64)).min(length);
+        let middle = (from as f64 + to as f64) / 2.0 / length as f64;
+        (middle, per * chunk.iter().sum::<u64>() as f64 / to.saturating_sub(from).max(1) as f64)
     });
     points.collect()
 }
 
 /// Misses over time, a line per design.
 pub(super) fn timeline(page: &Page) -> Option<Markup> {
-    let machines = &page.result.machines;
-    let drawn = |(design, m): (usize, &MachineResult)| Drawn { design, name: m.name.clone(), points: line(m) };
+    let (machines, traps) = (&page.result.machines, page.result.workload.traps.as_ref());
+    let drawn = |(design, m): (usize, &MachineResult)| Drawn { design, name: m.name.clone(), points: line(m, traps) };
     let lines: Vec<Drawn> = machines.iter().enumerate().map(drawn).filter(|line| !line.points.is_empty()).collect();
     let rates: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|p| p.1).collect();
     if rates.iter().all(|rate| *rate == 0.0) {
         return None;
     }
     let y = Scale::fit(rates.iter().copied());
-    let x = Scale::linear(machines.iter().map(|m| m.counts.tlb.lookups).max().unwrap_or(0) as f64);
+    let lookups = || machines.iter().map(|m| m.counts.tlb.lookups).max().unwrap_or(0) as f64;
+    let x = Scale::linear(traps.map_or_else(lookups, |traps| traps.microseconds as f64 / 1e6));
     let upright: Vec<f64> = x.ticks().into_iter().map(|tick| x.at(tick)).collect();
+    let unit = if traps.is_some() { "seconds" } else { "lookups" };
     Some(html! {
         section {
             h2 { "Misses over time" }
             p.lead {
-                "Misses in a thousand lookups, from the first lookup to the last"
+                @if traps.is_some() { "Misses a second, from the beginning of the program to its end" }
+                @else { "Misses in a thousand lookups, from the first lookup to the last" }
                 @if y.is_log() { "; logarithmic, each line up is " (y.times()) " times as much" }
                 "."
             }
-            (plot("misses over time", y, &upright, &x_axis(x, "lookups"), &lines, None))
+            (plot("misses over time", y, &upright, &x_axis(x, unit), &lines, None))
             (legend(page))
         }
     })

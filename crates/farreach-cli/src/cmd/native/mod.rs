@@ -82,7 +82,7 @@ fn given(pages: &[PageSize]) -> Result<Vec<PageSize>> {
     let mut sizes = vec![PageSize::BASE];
     for &size in pages {
         match size.missing() {
-            Some(why) => note(format_args!("no pages of {}: {why}", size.name())),
+            Some(missing) => note(format_args!("no pages of {}: {missing}", size.name())),
             None if !sizes.contains(&size) => sizes.push(size),
             None => {}
         }

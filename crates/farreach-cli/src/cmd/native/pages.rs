@@ -1,5 +1,6 @@
 //! Page sizes that the kernel of this machine can provide, and the pages it did provide.
 
+use farreach_live::tries::Failure;
 use std::fs;
 
 const THP: &str = "/sys/kernel/mm/transparent_hugepage";
@@ -66,19 +67,24 @@ impl PageSize {
 
     /// Why this machine's kernel does not provide such pages on request. The setting is not changed, since it affects
     /// all processes.
-    pub fn missing(self) -> Option<String> {
+    pub fn missing(self) -> Option<Failure> {
         if self == PageSize::BASE || self.is_given() {
             return None;
         }
         if chosen(&format!("{THP}/enabled")).is_none() {
-            return Some(format!("this kernel has no transparent huge pages ({THP} is not there)"));
+            return Some(Failure::new(format!("this kernel has no transparent huge pages ({THP} is not there)")));
         }
-        let path = self.file("enabled");
+        let own = self.file("enabled");
         Some(match self.setting() {
-            None => {
-                format!("this kernel has no multi-size THP of {}: {path} is not there (Linux 6.8 has it)", self.name())
+            None => Failure::new(format!(
+                "this kernel has no multi-size THP of {}: {own} is not there (Linux 6.8 has it)",
+                self.name()
+            )),
+            Some(word) => {
+                let path = if fs::exists(&own).unwrap_or(false) { own } else { format!("{THP}/enabled") };
+                Failure::new(format!("this kernel has them switched off ({word})"))
+                    .or_turn_on(format!("echo madvise | sudo tee {path}"))
             }
-            Some(word) => format!("this kernel has them switched off ({word}); as root, echo madvise > {path}"),
         })
     }
 

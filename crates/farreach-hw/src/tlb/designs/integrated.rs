@@ -179,6 +179,9 @@ impl Stored for IntegratedTlb {
     fn parts(&mut self) -> (&mut Store<Subblocks>, &mut TlbCounts) {
         (&mut self.regions.store, &mut self.regions.counts)
     }
+    fn joins_by_frames(&self) -> bool {
+        true
+    }
     fn orders(&self) -> &[u8] {
         // Base pages are subblocks of regions.
         &self.orders[usize::from(self.regions.order > 0)..]

@@ -10,7 +10,7 @@ use crate::tlb::contract::{
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::keys::{ENTRIES, FILL_SETS_USED, PAGE_SIZE, PROCESS_IDS, REPLACEMENT, SEED, SIZES, WAYS};
 use crate::tlb::parts::bits::{ATTR, SIZE, USED, pid, ppn, vpn};
-use crate::tlb::parts::store::geometry::Geometry;
+use crate::tlb::parts::store::geometry::{ALL_BITS, Geometry, common};
 use crate::tlb::parts::store::tag_index::Tag;
 use crate::tlb::parts::store::{Contents, Store, count_miss};
 use farreach_types::addr::{Asid, Bytes, Pfn, Vpn, VpnRange};
@@ -18,6 +18,7 @@ use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
 use farreach_types::params::{Allowed, Key, Params};
 use farreach_types::translation::{Attr, PageTableView, Pte, Translation};
+use std::ops::Range;
 
 /// Organisation of a TLB with several page sizes (T94-16).
 pub const LOOKUP: Key = Key {
@@ -276,6 +277,10 @@ impl Capabilities for SuperpageTlb {
     }
     fn used_bits(&mut self) -> Option<&mut dyn UsedBits> {
         Some(self)
+    }
+    fn set_bits(&self, largest: u8) -> Result<Range<u32>, String> {
+        let mut in_use = self.orders.iter().enumerate().filter(|(_, order)| **order <= largest);
+        in_use.try_fold(ALL_BITS, |bits, (i, order)| common(bits, self.arrays[self.array(i)].set_bits(*order)?))
     }
 }
 

@@ -1,6 +1,7 @@
 //! A design whose entries are all in one [`Store`]. It defines the lookup and the meaning of a slot; the rest of
 //! [`Tlb`] follows from the store.
 
+use super::store::geometry::{ALL_BITS, common};
 use super::store::{Contents, Store};
 use crate::tlb::contract::{Answer, Capabilities, EntryView, Lookup, OnDemotion, OnSwitch, Tlb, UsedBits};
 use crate::tlb::filter::Unfiltered;
@@ -8,6 +9,7 @@ use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
 use farreach_types::translation::{PageTableView, Pte, Translation};
+use std::ops::Range;
 
 /// See the module.
 pub(in crate::tlb) trait Stored: Send {
@@ -25,6 +27,11 @@ pub(in crate::tlb) trait Stored: Send {
     /// Of these, the orders of entries that hold one translation for more than a base page.
     fn superpages(&self) -> &[u8] {
         &[]
+    }
+
+    /// Whether frames decide which pages share an entry.
+    fn joins_by_frames(&self) -> bool {
+        false
     }
 
     /// As [`Tlb::access`].
@@ -73,6 +80,14 @@ impl<D: Stored> Capabilities for D {
     }
     fn used_bits(&mut self) -> Option<&mut dyn UsedBits> {
         Some(self)
+    }
+    fn set_bits(&self, largest: u8) -> Result<Range<u32>, String> {
+        if self.joins_by_frames() {
+            return Err("frames decide which pages share an entry, and those depend on all pages".into());
+        }
+        let in_use = |order: &&u8| **order <= largest || !self.superpages().contains(order);
+        let mut orders = self.orders().iter().filter(in_use);
+        orders.try_fold(ALL_BITS, |bits, order| common(bits, self.store().set_bits(*order)?))
     }
 }
 

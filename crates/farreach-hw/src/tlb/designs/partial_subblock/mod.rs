@@ -225,6 +225,9 @@ impl Stored for PartialTlb {
     fn parts(&mut self) -> (&mut Store<Subblocks>, &mut TlbCounts) {
         (&mut self.store, &mut self.counts)
     }
+    fn joins_by_frames(&self) -> bool {
+        true
+    }
     fn orders(&self) -> &[u8] {
         std::slice::from_ref(&self.order)
     }

@@ -3,13 +3,14 @@
 use crate::tlb::contract::EntryView;
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::keys::L1_REPLACEMENT;
-use crate::tlb::parts::store::geometry::Geometry;
+use crate::tlb::parts::store::geometry::{ALL_BITS, Geometry, common};
 use crate::tlb::parts::store::tag_index::Tag;
 use crate::tlb::parts::store::{Contents, Store};
 use farreach_types::addr::{Asid, Bytes, Pfn, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::params::Params;
 use farreach_types::translation::{Attr, Translation};
+use std::ops::Range;
 
 /// The notation of a level, for messages.
 const FORM: &str =
@@ -144,6 +145,12 @@ impl Level {
     #[inline]
     pub fn fitting(&self, order: u8) -> Option<u8> {
         self.sizes.iter().rev().map(|&(o, _)| o).find(|&o| o <= order)
+    }
+
+    /// See [`crate::tlb::Capabilities::set_bits`].
+    pub fn set_bits(&self, largest: u8) -> Result<Range<u32>, String> {
+        let mut in_use = self.sizes.iter().filter(|(order, _)| *order <= largest);
+        in_use.try_fold(ALL_BITS, |bits, (order, array)| common(bits, self.arrays[*array].set_bits(*order)?))
     }
 
     pub fn entries(&self) -> usize {

@@ -21,6 +21,7 @@ pub(in crate::tlb) use paging::Paging;
 use crate::tlb::contract::{Answer, Capabilities, EntryView, Lookup, NodeRead, OnDemotion, OnSwitch, Outcome, Tlb};
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::parts::store::count_miss;
+use crate::tlb::parts::store::geometry::{ALL_BITS, common};
 use farreach_types::addr::{Asid, BASE_SHIFT, Bytes, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
@@ -28,6 +29,7 @@ use farreach_types::params::{PAGE_SIZE, Params};
 use farreach_types::translation::{PageTableView, Pte, Translation};
 use level::Level;
 use nodes::Entry;
+use std::ops::Range;
 use walk::by_caches;
 use walker::{Walker, coalesced};
 
@@ -55,6 +57,10 @@ pub(in crate::tlb) trait NextLevel: Send {
     fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation>;
     /// Passes on the table entries that its walkers read since the last call.
     fn reads(&mut self, _each: &mut dyn FnMut(Entry)) {}
+    /// See [`Capabilities::set_bits`].
+    fn set_bits(&self, _largest: u8) -> Result<Range<u32>, String> {
+        Err("behind the first level it has an array whose entries are not in sets of pages".into())
+    }
     /// Its entries, slots from `before` on.
     fn views(&self, before: usize, into: &mut Vec<EntryView>);
 }
@@ -223,6 +229,13 @@ impl<B: NextLevel> Capabilities for Hierarchy<B> {
     }
     fn walker_reads(&mut self) -> Option<&mut Vec<NodeRead>> {
         self.reads.as_mut()
+    }
+    fn set_bits(&self, largest: u8) -> Result<Range<u32>, String> {
+        if self.coalesce > 0 {
+            return Err("frames decide which pages coalesce, and those depend on all pages".into());
+        }
+        let first = self.l1.iter().map(|level| level.set_bits(largest));
+        first.chain([self.next_level.set_bits(largest)]).try_fold(ALL_BITS, |bits, array| common(bits, array?))
     }
 }
 

@@ -5,11 +5,13 @@ use super::walk::leaf_level;
 use super::{NextLevel, count_second_level_hit};
 use crate::tlb::contract::{EntryView, Lookup};
 use crate::tlb::filter::Unfiltered;
+use crate::tlb::parts::store::geometry::{ALL_BITS, common};
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
 use farreach_types::params::Params;
 use farreach_types::translation::{PageTableView, Pte, Translation};
+use std::ops::Range;
 
 /// The level that answers fetches behind the first.
 enum FetchSide {
@@ -101,6 +103,13 @@ impl NextLevel for Paging {
 
     fn probe(&self, asid: Asid, vpn: Vpn, kind: Kind) -> Option<Translation> {
         self.level(kind)?.probe(asid, vpn)
+    }
+
+    fn set_bits(&self, largest: u8) -> Result<Range<u32>, String> {
+        [Kind::Load, Kind::Fetch]
+            .into_iter()
+            .filter_map(|kind| self.level(kind))
+            .try_fold(ALL_BITS, |bits, level| common(bits, level.set_bits(largest)?))
     }
 
     /// The shared or data level, then that of fetches.

@@ -1,6 +1,7 @@
 //! How the entries of an array are arranged, and which of them may hold a page.
 
 use farreach_types::params::Params;
+use std::ops::Range;
 
 /// The function from a page to its set. A page here is the group of pages that a tag covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,6 +18,24 @@ pub(in crate::tlb) enum SetFunction {
     /// with four sets, every third way is alike.
     Skewed,
 }
+
+/// Bits that two arrays look at in common.
+pub(in crate::tlb) fn common(one: Range<u32>, other: Range<u32>) -> Result<Range<u32>, String> {
+    let both = one.start.max(other.start)..one.end.min(other.end);
+    if both.is_empty() {
+        return Err(format!(
+            "two of its arrays choose sets by bits of the page number that have none in common, {} to {} and {} to {}",
+            one.start,
+            one.end - 1,
+            other.start,
+            other.end - 1
+        ));
+    }
+    Ok(both)
+}
+
+/// All bits of a page number: of a part that has no array.
+pub(in crate::tlb) const ALL_BITS: Range<u32> = 0..64;
 
 /// Entries arranged in sets. Slot numbers are `set * ways + way`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,6 +83,16 @@ impl Geometry {
     /// The same with another function.
     pub fn with(self, function: SetFunction) -> Geometry {
         Geometry { function, ..self }
+    }
+
+    /// The bits of the base page number that choose the set of an entry for `2^order` pages: see
+    /// [`set_bits`](crate::tlb::Capabilities::set_bits).
+    pub fn set_bits(&self, order: u8) -> Result<Range<u32>, String> {
+        match (self.sets, self.function) {
+            (1, _) => Err(format!("its array of {} entries is fully associative", self.entries())),
+            (_, SetFunction::LowBits) => Ok(order.into()..u32::from(order) + self.sets.trailing_zeros()),
+            _ => Err("its sets are chosen by a hash of the page number".into()),
+        }
     }
 
     /// The set of a page, in all ways.

@@ -17,6 +17,7 @@ use farreach_types::params::Params;
 use farreach_types::translation::Pte;
 use geometry::{Geometry, SetFunction};
 use replacement::{Replacement, Slot};
+use std::ops::Range;
 use tag_index::{NONE, Node, Tag, TagIndex};
 
 /// Largest order whose pages are reported one by one when an entry is dropped; beyond, reporting all pages is cheaper.
@@ -124,6 +125,11 @@ impl<C: Contents> Store<C> {
             );
             entry.used = true;
         }
+    }
+
+    /// See [`Geometry::set_bits`].
+    pub fn set_bits(&self, order: u8) -> Result<Range<u32>, String> {
+        self.geometry.set_bits(order)
     }
 
     /// Number of slots.
