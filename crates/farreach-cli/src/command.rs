@@ -37,6 +37,7 @@ enum Command {
     Workloads(cmd::workloads::WorkloadsArgs),
     Papers(cmd::papers::PapersArgs),
     Sweep(cmd::sweep::SweepArgs),
+    Rtl(cmd::rtl::RtlArgs),
     Completions(cmd::completions::CompletionsArgs),
     Man(cmd::man::ManArgs),
 }
@@ -63,6 +64,7 @@ pub fn main() -> ExitCode {
         Command::Workloads(args) => cmd::workloads::run(args),
         Command::Papers(args) => cmd::papers::run(args),
         Command::Sweep(args) => cmd::sweep::run(args),
+        Command::Rtl(args) => cmd::rtl::run(args),
         Command::Completions(args) => cmd::completions::run(args).map(|()| ExitCode::SUCCESS),
         Command::Man(args) => cmd::man::run(args, Cli::command()).map(|()| ExitCode::SUCCESS),
     };
@@ -84,6 +86,7 @@ fn records(command: &Command) -> bool {
         Command::Run(_) | Command::Record(_) => true,
         Command::PageSize(args) => !args.command.is_empty(),
         Command::Contiguity(args) => !args.command.is_empty(),
+        Command::Rtl(args) => args.records(),
         _ => false,
     }
 }
@@ -94,7 +97,8 @@ fn usage(message: &clap::Error) -> ExitCode {
     let _ = message.print();
     let words: Vec<_> = std::env::args_os().skip(1).collect();
     let may = |name| words.first().is_some_and(|w| w == name) && words.iter().any(|w| w == "--");
-    let records = words.first().is_some_and(|w| w == "run" || w == "record") || may("pagesize") || may("contiguity");
+    let records = words.first().is_some_and(|w| w == "run" || w == "record")
+        || ["pagesize", "contiguity", "rtl"].into_iter().any(may);
     match message.use_stderr() {
         true if records => ExitCode::from(cmd::program::FAILED),
         true => ExitCode::from(2),

@@ -14,6 +14,7 @@ pub mod papers;
 pub mod program;
 mod progress;
 pub mod record;
+pub mod rtl;
 pub mod run;
 pub mod sim;
 pub mod sweep;

@@ -3,6 +3,7 @@
 
 pub(in crate::tlb) mod geometry;
 mod invalidation;
+pub(in crate::tlb) mod numbers;
 mod recency;
 pub(in crate::tlb) mod replacement;
 pub(in crate::tlb) mod tag_index;
