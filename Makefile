@@ -19,6 +19,8 @@ help:
 	@echo "make test   every test"
 	@echo "make test-long  the same with ten times the random cases, and the papers with every check"
 	@echo "make accept-papers   take over changed numbers of \`farreach papers --all --small\`"
+	@echo "make rtl    the structures as hardware against the simulator (installs Verilator, Yosys, OpenSTA);"
+	@echo "            rtl-formal proves properties, rtl-synth finds area, clock and energy in half an hour"
 	@echo "make book   the book, as pages in target/book"
 	@echo "make install PREFIX=/usr/local   command, recorder, presets, manual pages, completions;" \
 	  "uninstall takes them away"
@@ -37,19 +39,7 @@ deps:
 	command -v make >/dev/null || missing="$$missing make"; \
 	command -v valgrind >/dev/null && [ -e /usr/include/valgrind/pub_tool_basics.h ] || missing="$$missing valgrind"; \
 	[ -e /usr/include/stdio.h ] || missing="$$missing libc6-dev"; \
-	if [ -n "$$missing" ]; then \
-	  echo "make: installing Debian packages:$$missing"; \
-	  if [ "$$(id -u)" = 0 ]; then sudo=""; \
-	  elif command -v sudo >/dev/null; then sudo="sudo"; \
-	  else \
-	    echo "make: these Debian packages are missing:$$missing." \
-	      "Install them as root: apt-get install$$missing" >&2; \
-	    exit 1; \
-	  fi; \
-	  $$sudo apt-get update -qq && \
-	  $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing >/dev/null || \
-	  { echo "make: apt-get could not install:$$missing" >&2; exit 1; }; \
-	fi
+	packaging/install-missing $$missing
 
 toolchain:
 	@export PATH="$$HOME/.cargo/bin:$$PATH"; \
@@ -107,6 +97,35 @@ test: all
 test-long: all
 	@echo "make: running every test at length; this takes an hour or more"
 	$(call run-tests,FARREACH_TIMES=10)
+
+# --- make rtl ---------------------------------------------------------------------------------------------------------
+
+.PHONY: rtl rtl-deps rtl-formal rtl-synth
+
+# A command or file, and the Debian package that has it.
+RTL_NEEDS = verilator:verilator g++:g++ make:make yosys:yosys sta:opensta \
+  /usr/include/zlib.h:zlib1g-dev /usr/share/qflow/tech/osu018/osu018_stdcells.lib:qflow-tech-osu018 \
+  /usr/share/qflow/tech/osu035/osu035_stdcells.lib:qflow-tech-osu035
+
+rtl-deps:
+	@missing=""; \
+	for need in $(RTL_NEEDS); do \
+	  command -v $${need%:*} >/dev/null || [ -e $${need%:*} ] || missing="$$missing $${need#*:}"; \
+	done; \
+	packaging/install-missing $$missing
+
+# Each module against the simulator, on random programs.
+rtl: rtl-deps $(FARREACH)
+	@echo "make: comparing all modules of rtl/ with the simulator; compiling them takes a few minutes the first time"
+	@$(FARREACH) rtl check --cache target/rtl --waves target/rtl
+
+rtl-formal: rtl-deps
+	@rtl/formal.sh
+
+# Windows of programs are kept, so that the same tools give the same results to the digit.
+rtl-synth: rtl-deps $(FARREACH)
+	@$(FARREACH) rtl synth $(addprefix --window ,$(wildcard rtl/windows/*.txt)) --cache target/synth -o rtl/results.csv
+	@echo "make: the results are in rtl/results.csv"
 
 # Makes what `papers --all --small` finds now the result that tests expect: look at the difference before you commit it.
 accept-papers: $(FARREACH)

@@ -39,6 +39,7 @@ enum Command {
     Papers(cmd::papers::PapersArgs),
     Sweep(cmd::sweep::SweepArgs),
     Doctor(cmd::doctor::DoctorArgs),
+    Rtl(cmd::rtl::RtlArgs),
     Completions(cmd::completions::CompletionsArgs),
     Man(cmd::man::ManArgs),
 }
@@ -67,6 +68,7 @@ pub fn main() -> ExitCode {
         Command::Papers(args) => cmd::papers::run(args),
         Command::Sweep(args) => cmd::sweep::run(args),
         Command::Doctor(args) => cmd::doctor::run(args),
+        Command::Rtl(args) => cmd::rtl::run(args),
         Command::Completions(args) => cmd::completions::run(args).map(|()| ExitCode::SUCCESS),
         Command::Man(args) => cmd::man::run(args, Cli::command()).map(|()| ExitCode::SUCCESS),
     };
@@ -88,6 +90,7 @@ fn records(command: &Command) -> bool {
         Command::Run(_) | Command::Trap(_) | Command::Record(_) => true,
         Command::PageSize(args) => !args.command.is_empty(),
         Command::Contiguity(args) => !args.command.is_empty(),
+        Command::Rtl(args) => args.records(),
         _ => false,
     }
 }
@@ -99,7 +102,7 @@ fn usage(message: &clap::Error) -> ExitCode {
     let words: Vec<_> = std::env::args_os().skip(1).collect();
     let may = |name| words.first().is_some_and(|w| w == name) && words.iter().any(|w| w == "--");
     let always = words.first().is_some_and(|w| w == "run" || w == "trap" || w == "record");
-    let records = always || may("pagesize") || may("contiguity");
+    let records = always || ["pagesize", "contiguity", "rtl"].into_iter().any(may);
     match message.use_stderr() {
         true if records => ExitCode::from(cmd::program::FAILED),
         true => ExitCode::from(2),

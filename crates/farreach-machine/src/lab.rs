@@ -12,9 +12,13 @@ use super::spec::MachineSpec;
 use super::tally::Progress;
 use any_engine::{AnyEngine, Location};
 use farreach_hw as hw;
+use farreach_hw::tlb::Tlb;
 use farreach_types::Error;
 use farreach_types::event::{Batch, Source};
 use std::borrow::Cow;
+
+/// Given a machine and its TLB, what is to be driven in the place of the TLB; see [`Lab::observed`].
+pub type Observe<'a> = &'a mut dyn FnMut(&MachineSpec, Box<dyn Tlb>) -> Result<Box<dyn Tlb>, String>;
 
 /// Machines that run side by side.
 pub struct Lab {
@@ -31,7 +35,17 @@ impl Lab {
     /// [`Error::Config`]: a part of a machine refuses its keys, or a file that they name; it says which machine, key,
     /// value, and what is allowed. [`Error::Io`]: a thread cannot be started.
     pub fn new(specs: Vec<MachineSpec>, options: Options) -> Result<Lab, Error> {
-        let (engines, locations) = build::engines(&specs, &options)?;
+        Lab::observed(specs, options, &mut |_, tlb| Ok(tlb))
+    }
+
+    /// As [`Lab::new`], with something around each TLB that sees all that reaches it: `observe` is given the machine and
+    /// its TLB, and returns what is to be driven in its place. With [`Options::plain`] every lookup reaches it. Machines
+    /// with caches, and TLBs whose walkers read through caches, are not observed.
+    ///
+    /// # Errors
+    /// Those of [`Lab::new`]. What `observe` refuses becomes [`Error::Config`].
+    pub fn observed(specs: Vec<MachineSpec>, options: Options, observe: Observe) -> Result<Lab, Error> {
+        let (engines, locations) = build::engines(&specs, &options, observe)?;
         let driver = Driver::new(engines, options.threads > 1, &options)?;
         Ok(Lab { specs, driver, locations, options })
     }

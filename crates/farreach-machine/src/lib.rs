@@ -37,7 +37,7 @@ mod worker_pool;
 pub use filter::MAX_DESIGNS;
 pub use hand_made::{entries_after_loads, two_processes_on_one_line};
 pub use hardware::Hardware;
-pub use lab::Lab;
+pub use lab::{Lab, Observe};
 pub use options::Options;
 pub use pages::{PAGE_SIZES, PageLab};
 pub use presets::{PRESETS, Preset};

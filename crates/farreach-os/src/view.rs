@@ -39,6 +39,10 @@ impl RangeTableView for Os {
         }
     }
 
+    fn node(&self, asid: Asid, address: u64) -> Option<[u8; 128]> {
+        self.ranges_of(asid)?.node(address)
+    }
+
     fn largest(&self, asid: Asid, most: usize) -> Vec<Range> {
         self.ranges_of(asid).map_or_else(Vec::new, |ranges| ranges.largest(most))
     }

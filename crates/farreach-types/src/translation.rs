@@ -83,6 +83,11 @@ pub trait RangeTableView {
     fn path(&self, asid: Asid, vpn: Vpn, into: &mut Vec<u64>) {
         let _ = (asid, vpn, into);
     }
+    /// The node at one of these addresses, as it lies in memory (RMM15-7), for those who read it bit by bit.
+    fn node(&self, asid: Asid, address: u64) -> Option<[u8; 128]> {
+        let _ = (asid, address);
+        None
+    }
     /// The `most` largest range translations of a process, largest first, equal ones by address: what a system pins in
     /// segment registers (F-20).
     fn largest(&self, asid: Asid, most: usize) -> Vec<Range>;

@@ -325,3 +325,12 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     file.write_all(bytes).with_context(|| path.display().to_string())?;
     Ok(file.commit()?)
 }
+
+/// Where something is kept that can be made again: a folder of this name in the user's cache directory. `option` says
+/// where else.
+pub fn cache_folder(name: &str, option: &str) -> Result<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let dir = set("XDG_CACHE_HOME").filter(|p| p.is_absolute()).or_else(|| set("HOME").map(|h| h.join(".cache")));
+    let dir = dir.with_context(|| format!("neither XDG_CACHE_HOME nor HOME is set: say where with {option}"))?;
+    Ok(dir.join("farreach").join(name))
+}

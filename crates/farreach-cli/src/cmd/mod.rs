@@ -15,6 +15,7 @@ pub mod papers;
 pub mod program;
 mod progress;
 pub mod record;
+pub mod rtl;
 pub mod run;
 mod sampling;
 pub mod sim;

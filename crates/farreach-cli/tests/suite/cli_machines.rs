@@ -50,8 +50,11 @@ fn wrong_descriptions() {
             &["placement = 'segmnet'", "demand, reservation", "; did you mean 'segment'?"],
         ),
         ("sv97/softvm:table=radiks", &["table = radiks", "linear, radix", "; did you mean 'radix'?"]),
-        ("t94/single:replacement=clock", &["replacement = clock", "used-bit, lru, fifo, random"]),
-        ("t94/single:replacement=fifi", &["replacement = fifi", "used-bit, lru, fifo, random; did you mean 'fifo'?"]),
+        ("t94/single:replacement=clock", &["replacement = clock", "used-bit, lru, fifo, random, lfsr"]),
+        (
+            "t94/single:replacement=fifi",
+            &["replacement = fifi", "used-bit, lru, fifo, random, lfsr; did you mean 'fifo'?"],
+        ),
         ("t94/single:cpi=inf", &["cpi = inf", "number"]),
         ("t94/partial:factor=3", &["factor = 3", "power of two from 1 to 64"]),
         ("t94/partial:factor=128", &["factor = 128", "power of two from 1 to 64"]),

@@ -31,8 +31,8 @@ pub const SIZES: Key = Key {
 pub const REPLACEMENT: Key = Key {
     name: "replacement",
     default: "used-bit",
-    allowed: Allowed::OneOf(&["used-bit", "lru", "fifo", "random"]),
-    about: "how a victim is chosen; invalid entries go first",
+    allowed: Allowed::OneOf(&["used-bit", "lru", "fifo", "random", "lfsr"]),
+    about: "how a victim is chosen; invalid entries go first; lfsr: at random by a shift register, as in hardware",
 };
 /// Victims in the first level of a hierarchy, if it has a policy of its own.
 pub const L1_REPLACEMENT: Key = Key {

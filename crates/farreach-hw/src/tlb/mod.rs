@@ -23,5 +23,6 @@ pub use contract::{
 };
 pub use designs::{range, segment};
 pub use filter::Unfiltered;
-pub use parts::hierarchy::{cores, host, walk};
+pub use parts::hierarchy::{ArrayShape, array_shapes, cores, host, walk};
+pub use parts::store::numbers::lfsr_state;
 pub use registry::{DESIGNS, design};

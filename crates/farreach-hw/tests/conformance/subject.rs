@@ -101,7 +101,7 @@ impl Traits {
             registers: tlb.on_segment().is_some(),
             controlled: word("range_control") == "counters",
             walks: p.has("walk_levels"),
-            random: p.as_json().values().any(|value| value.as_str() == Some("random")),
+            random: p.as_json().values().any(|value| value.as_str().is_some_and(|v| ["random", "lfsr"].contains(&v))),
             one_way: capacity(p) == 1 || p.has("ways") && p.int("ways") == 1,
             capacity: capacity(p),
             page,

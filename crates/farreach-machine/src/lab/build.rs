@@ -1,5 +1,6 @@
 //! Distribution of machines to engines.
 
+use super::Observe;
 use super::any_engine::{AnyEngine, Location};
 use crate::engine::Engine;
 use crate::filter::MAX_DESIGNS;
@@ -19,7 +20,11 @@ use farreach_types::params::Params;
 
 /// Engines for these machines, and where each machine is. Machines whose operating systems are described alike share
 /// one.
-pub(super) fn engines(specs: &[MachineSpec], options: &Options) -> Result<(Vec<AnyEngine>, Vec<Location>), Error> {
+pub(super) fn engines(
+    specs: &[MachineSpec],
+    options: &Options,
+    observe: Observe,
+) -> Result<(Vec<AnyEngine>, Vec<Location>), Error> {
     // Machines with equal operating systems go to the same engine; engines get about equal numbers of machines.
     let mut shapes: Vec<serde_json::Map<_, _>> = Vec::new();
     let shape_of = |spec: &MachineSpec| {
@@ -33,7 +38,8 @@ pub(super) fn engines(specs: &[MachineSpec], options: &Options) -> Result<(Vec<A
     let (mut lines, mut pages): (Vec<usize>, Vec<usize>) = (0..specs.len()).partition(|&i| specs[i].by_lines());
     pages.sort_by_key(|&i| shape[i]);
     lines.sort_by_key(|&i| shape[i]);
-    let mut build = Build { specs, options, engines: Vec::new(), locations: vec![Location::default(); specs.len()] };
+    let mut build =
+        Build { specs, options, observe, engines: Vec::new(), locations: vec![Location::default(); specs.len()] };
     let threads = options.threads.max(1);
     // A laboratory without machines still counts what the program does.
     if !pages.is_empty() || lines.is_empty() {
@@ -92,12 +98,13 @@ fn families(specs: &[MachineSpec], part: &[usize], plain: bool) -> Vec<Vec<usize
 struct Build<'a> {
     specs: &'a [MachineSpec],
     options: &'a Options,
+    observe: Observe<'a>,
     engines: Vec<AnyEngine>,
     locations: Vec<Location>,
 }
 
 impl Build<'_> {
-    fn refuse(&self, i: usize) -> impl Fn(String) -> Error {
+    fn refuse(&self, i: usize) -> impl Fn(String) -> Error + use<> {
         let machine = self.specs[i].name.clone();
         move |what| Error::Config { machine: machine.clone(), what }
     }
@@ -115,8 +122,12 @@ impl Build<'_> {
             for &i in part {
                 let spec = &self.specs[i];
                 let design = spec.hardware.tlb().expect("only TLBs are here");
-                let build = || (design.build)(&spec.params).map_err(self.refuse(i));
-                let fetch = spec.params.flag("split").then(build).transpose()?;
+                let refuse = self.refuse(i);
+                let mut build = || {
+                    let tlb = (design.build)(&spec.params).map_err(&refuse)?;
+                    (self.observe)(spec, tlb).map_err(&refuse)
+                };
+                let fetch = spec.params.flag("split").then(&mut build).transpose()?;
                 let instance = TlbInstance {
                     name: spec.name.clone(),
                     group: groups.len(),

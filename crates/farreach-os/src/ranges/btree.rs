@@ -230,6 +230,10 @@ impl RangeTable for BTree {
         self.descend(vpn, |at| into.push(at));
     }
 
+    fn node(&self, address: u64) -> Option<Line> {
+        self.memory.get((address / NODE_BYTES).checked_sub(1)? as usize).copied()
+    }
+
     fn ranges(&self) -> Vec<Range> {
         let mut all = Vec::new();
         if self.root != 0 {

@@ -4,6 +4,7 @@ use super::btree::BTree;
 use super::census::Census;
 use super::feedback::{Feedback, RangeUse};
 use super::list::List;
+use super::node::Line;
 use super::policy::Policy;
 use super::runs::Runs;
 use super::table::RangeTable;
@@ -90,6 +91,11 @@ impl Ranges {
     /// The addresses of the nodes it visits.
     pub fn path(&self, vpn: Vpn, into: &mut Vec<u64>) {
         self.table.path(vpn, into);
+    }
+
+    /// One of them, as it lies in memory.
+    pub fn node(&self, address: u64) -> Option<Line> {
+        self.table.node(address)
     }
 
     /// Adds the processor's counts from a time when this process ran (F-4).

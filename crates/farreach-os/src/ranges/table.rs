@@ -1,5 +1,6 @@
 //! The contract of range tables.
 
+use super::node::Line;
 use farreach_types::addr::Vpn;
 use farreach_types::translation::{Range, RangeWalk};
 
@@ -15,6 +16,10 @@ pub trait RangeTable: Send {
     /// Byte addresses of the nodes that it visits, in order, if the table has addresses.
     fn path(&self, vpn: Vpn, into: &mut Vec<u64>) {
         let _ = (vpn, into);
+    }
+    /// The node at such an address, as it lies in memory.
+    fn node(&self, _address: u64) -> Option<Line> {
+        None
     }
     /// All ranges, ascending.
     fn ranges(&self) -> Vec<Range>;

@@ -3,9 +3,9 @@
 mod programs;
 mod runner;
 
-use super::common::{OutputArgs, note, print, threads, whole};
+use super::common::{OutputArgs, cache_folder, note, print, threads, whole};
 use super::handover;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 use farreach_papers::{Results, STUDIES, Study, study, with_claims};
 use farreach_report as report;
@@ -80,7 +80,7 @@ pub fn run(mut args: PapersArgs) -> Result<ExitCode> {
         args.output.page_by_default("papers.html");
     }
     args.output.check(args.workloads.iter().map(String::as_str))?;
-    let cache = Cache::open(&args.cache.clone().map_or_else(default_cache, Ok)?)?;
+    let cache = Cache::open(&args.cache.clone().map_or_else(|| cache_folder("papers", "--cache"), Ok)?)?;
     let from = Sources { cache: &cache, small: args.small, limit: args.limit, seed: args.seed };
     let programs =
         if args.workloads.is_empty() { Programs::standard(&from)? } else { Programs::chosen(&args.workloads, &from)? };
@@ -112,14 +112,6 @@ fn print_plan(runner: &runner::Runner, studies: &[&Study], workers: u64) -> Resu
         "schema": "farreach.passes/1", "model": farreach_sweep::MODEL, "cache": cache, "passes": passes,
     });
     print(&format!("{plan:#}\n"))
-}
-
-/// The user's cache directory, as the XDG rules have it.
-fn default_cache() -> Result<PathBuf> {
-    let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    let dir = set("XDG_CACHE_HOME").filter(|p| p.is_absolute()).or_else(|| set("HOME").map(|h| h.join(".cache")));
-    let dir = dir.context("neither XDG_CACHE_HOME nor HOME is set: say with --cache where results are kept")?;
-    Ok(dir.join("farreach").join("papers"))
 }
 
 fn interrupted() -> ExitCode {

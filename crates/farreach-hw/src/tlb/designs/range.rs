@@ -21,11 +21,11 @@ pub const RANGE_ENTRIES: Key = Key {
     allowed: Allowed::Int { min: 1, max: 4096 },
     about: "entries of the range TLB, fully associative",
 };
-/// AMB-80.
+/// AMB-80; `used-bit` as T94-14 has it.
 pub const RANGE_REPLACEMENT: Key = Key {
     name: "range_replacement",
     default: "lru",
-    allowed: Allowed::OneOf(&["lru", "random"]),
+    allowed: Allowed::OneOf(&["lru", "random", "used-bit", "lfsr"]),
     about: "how the range TLB chooses a victim; invalid entries go first",
 };
 /// RMM15-3, AMB-89, F-6.

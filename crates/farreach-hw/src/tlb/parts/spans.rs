@@ -29,31 +29,39 @@ impl Span {
     }
 }
 
-impl Slot for Option<Span> {
+/// A place for one.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    span: Option<Span>,
+    /// The used bit (T94-14). Other policies do not look at it.
+    used: bool,
+}
+
+impl Slot for Place {
     fn is_valid(&self) -> bool {
-        self.is_some()
+        self.span.is_some()
     }
     fn used(&mut self) -> &mut bool {
-        unreachable!("spans have no used bits")
+        &mut self.used
     }
     fn used_since(&self, _: &LookupsSince) -> bool {
-        false
+        false // no lookup that reaches it is filtered
     }
 }
 
 /// The array.
 pub(in crate::tlb) struct Spans {
-    slots: Box<[Option<Span>]>,
+    slots: Box<[Place]>,
     replacement: Replacement,
 }
 
 impl Spans {
-    /// `policy`: `lru`, `fifo` or `random`.
+    /// `policy`: `used-bit`, where a fill sets the used bit (AMB-3), `lru`, `fifo`, `random` or `lfsr`.
     pub fn new(entries: u64, policy: &str, seed: u64) -> Spans {
         let geometry = Geometry::one_set(entries as usize);
         Spans {
-            slots: vec![None; geometry.ways].into(),
-            replacement: Replacement::without_bits(geometry, policy, seed),
+            slots: vec![Place::default(); geometry.ways].into(),
+            replacement: Replacement::by_name(geometry, policy, seed),
         }
     }
 
@@ -67,39 +75,44 @@ impl Spans {
 
     /// Slots by their contents.
     pub fn find_all(&self, which: impl Fn(&Span) -> bool) -> impl Iterator<Item = usize> {
-        (0..self.slots.len()).filter(move |&i| self.slots[i].as_ref().is_some_and(&which))
+        (0..self.slots.len()).filter(move |&i| self.slots[i].span.as_ref().is_some_and(&which))
     }
 
     pub fn get(&self, slot: usize) -> Option<&Span> {
-        self.slots[slot].as_ref()
+        self.slots[slot].span.as_ref()
     }
 
     /// An access used it.
     pub fn touch(&mut self, slot: usize) {
+        self.slots[slot].used = true;
         self.replacement.touch(slot as u32);
     }
 
     /// Inserts a span into an empty slot or in the place of another; returns the slot, and whether there was another.
     pub fn place(&mut self, span: Span) -> (usize, bool) {
-        let victim = self.replacement.victim(0, &mut self.slots, &Unfiltered::default()).expect("it has no used bits");
+        let victim = self.replacement.victim(0, &mut self.slots, &Unfiltered::default()).unwrap_or_else(|| {
+            self.slots.iter_mut().for_each(|place| place.used = false);
+            self.replacement.used_bits_cleared(0, None);
+            0
+        });
         let slot = victim as usize;
-        let evicts = self.slots[slot].is_some();
+        let evicts = self.slots[slot].span.is_some();
         if evicts {
             self.drop(slot);
         }
-        self.slots[slot] = Some(span);
+        self.slots[slot] = Place { span: Some(span), used: true };
         self.replacement.entered(victim, false);
         (slot, evicts)
     }
 
     /// A span becomes longer, and is used.
     pub fn grow(&mut self, slot: usize, range: Range) {
-        self.slots[slot].as_mut().expect("a span grows where it is").range = range;
+        self.slots[slot].span.as_mut().expect("a span grows where it is").range = range;
         self.touch(slot);
     }
 
     pub fn drop(&mut self, slot: usize) -> Option<Span> {
-        let gone = self.slots[slot].take()?;
+        let gone = self.slots[slot].span.take()?;
         self.replacement.dropped(slot as u32);
         Some(gone)
     }
@@ -113,8 +126,8 @@ impl Spans {
     /// Its entries: `order` is that of the smallest power of two that holds the span, `pages` its first page and its
     /// last.
     pub fn views(&self, before: usize, into: &mut Vec<EntryView>) {
-        for (i, slot) in self.slots.iter().enumerate() {
-            let Some(Span { asid, range, order, .. }) = *slot else { continue };
+        for (i, place) in self.slots.iter().enumerate() {
+            let Some(Span { asid, range, order }) = place.span else { continue };
             let page = |offset| (offset, range.translate(Vpn(range.first.0 + offset)), false);
             let several = order == 0 && range.pages > 1;
             into.push(EntryView {
@@ -124,8 +137,33 @@ impl Spans {
                 order: range.pages.next_power_of_two().trailing_zeros() as u8,
                 pages: if several { vec![page(0), page(range.pages - 1)] } else { vec![page(0)] },
                 sb_enabled: None,
-                used: None,
+                used: self.replacement.has_used_bits().then_some(place.used),
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farreach_types::addr::Pfn;
+    use farreach_types::translation::Attr;
+
+    /// The worked example of T94-14, with a range in the place of each page.
+    #[test]
+    fn t94_14_used_bits_choose_the_victim() {
+        let mut spans = Spans::new(4, "used-bit", 0);
+        let mut slots = String::new();
+        for name in "ABCDEBFAGE".chars() {
+            let range = Range { first: Vpn(u64::from(u32::from(name)) * 16), pages: 8, pfn: Pfn(0), attr: Attr(7) };
+            match spans.find(Asid(0), range.first) {
+                Some(slot) => {
+                    spans.touch(slot);
+                    slots += &format!("{name}hit ");
+                }
+                None => slots += &format!("{name}{} ", spans.place(Span { asid: Asid(0), range, order: 0 }).0),
+            }
+        }
+        assert_eq!(slots.trim_end(), "A0 B1 C2 D3 E0 Bhit F2 A3 G0 E1");
     }
 }

@@ -58,6 +58,26 @@ pub(in crate::tlb) struct Level {
     sizes: Vec<(u8, usize)>,
 }
 
+/// How one array of a level is described.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ArrayShape {
+    /// log2 of the base pages of each size it holds.
+    pub orders: Vec<u8>,
+    /// Entries.
+    pub entries: usize,
+    /// Entries per set; all of them, if it is fully associative.
+    pub ways: usize,
+}
+
+/// The arrays that a key such as `l1d` describes, none if it says `none`. Their slots follow each other in this order.
+///
+/// # Errors
+/// The description is refused, with key, value and what is allowed.
+pub fn array_shapes(params: &Params, key: &str) -> Result<Vec<ArrayShape>, String> {
+    let shape = |(orders, Geometry { sets, ways, .. }): Written| ArrayShape { orders, entries: sets * ways, ways };
+    Ok(written(params, key)?.into_iter().map(shape).collect())
+}
+
 /// A parsed array: orders, geometry.
 type Written = (Vec<u8>, Geometry);
 

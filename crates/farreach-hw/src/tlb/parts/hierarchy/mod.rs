@@ -16,6 +16,7 @@ pub(in crate::tlb) mod walker;
 
 pub use keys::{COALESCE, HIERARCHY_REPLACEMENT, L1D, L1I, L2, L2_DATA_CYCLES, L2_FETCH_CYCLES, L2_FRACTURE, L2I};
 pub(in crate::tlb) use keys::{FIRST_LEVEL_KEYS, KEYS, joined};
+pub use level::{ArrayShape, array_shapes};
 pub(in crate::tlb) use paging::Paging;
 
 use crate::tlb::contract::{Answer, Capabilities, EntryView, Lookup, NodeRead, OnDemotion, OnSwitch, Outcome, Tlb};

@@ -3,6 +3,7 @@
 
 pub(in crate::tlb) mod geometry;
 mod invalidation;
+pub(in crate::tlb) mod numbers;
 mod recency;
 pub(in crate::tlb) mod replacement;
 pub(in crate::tlb) mod tag_index;
@@ -92,7 +93,7 @@ impl<C: Contents> Store<C> {
 
     /// As [`Store::new`], with the policy of this name, and used bits that are reported when they are cleared.
     pub fn with_policy(geometry: Geometry, policy: &str, params: &Params, seed: u64) -> Store<C> {
-        Store::with(geometry, Replacement::named(geometry, policy, seed), params)
+        Store::with(geometry, Replacement::by_name(geometry, policy, seed), params)
     }
 
     fn with(geometry: Geometry, replacement: Replacement, params: &Params) -> Store<C> {

@@ -2,13 +2,12 @@
 //! AMB-5, AMB-6).
 
 use super::geometry::{Geometry, SetFunction};
+use super::numbers::Numbers;
 use super::recency::{Recency, Stamps};
 use super::tag_index::NONE;
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::filter::times::LookupsSince;
 use farreach_types::params::Params;
-use rand::{Rng, SeedableRng};
-use rand_pcg::Pcg64Mcg;
 use std::ops::Range;
 
 /// A time later than all lookups.
@@ -34,8 +33,8 @@ enum Policy {
     Fifo(Recency),
     /// As LRU or FIFO, where sets overlap.
     Stamps(Stamps),
-    /// Uniform: `(next_u32 * ways) >> 32`, one draw per victim and none besides, so that an oracle can follow.
-    Random(Pcg64Mcg),
+    /// Any of the set.
+    Random(Numbers),
 }
 
 /// Of a set.
@@ -100,15 +99,7 @@ impl Replacement {
             "used-bit" => {
                 Replacement::with(geometry, Policy::UsedBit { fill_sets_used: params.flag("fill_sets_used") })
             }
-            name => Replacement::without_bits(geometry, name, seed),
-        }
-    }
-
-    /// By its name, any of them; fills set used bits.
-    pub fn named(geometry: Geometry, name: &str, seed: u64) -> Replacement {
-        match name {
-            "used-bit" => Replacement::with(geometry, Policy::UsedBit { fill_sets_used: true }),
-            name => Replacement::without_bits(geometry, name, seed),
+            name => Replacement::by_name(geometry, name, seed),
         }
     }
 
@@ -127,15 +118,15 @@ impl Replacement {
         Replacement { sets: (0..sets).map(empty).collect(), layout, policy }
     }
 
-    /// By its name: `lru`, `fifo` or `random`.
-    pub fn without_bits(geometry: Geometry, name: &str, seed: u64) -> Replacement {
+    /// By its name: `used-bit`, `lru`, `fifo`, `random` or `lfsr`. Fills set used bits (AMB-3).
+    pub fn by_name(geometry: Geometry, name: &str, seed: u64) -> Replacement {
         let skewed = geometry.function == SetFunction::Skewed;
         let policy = match name {
+            "used-bit" => Policy::UsedBit { fill_sets_used: true },
             "lru" | "fifo" if skewed => Policy::Stamps(Stamps::new(geometry.entries(), name == "lru")),
             "lru" => Policy::Lru(Recency::new(geometry)),
             "fifo" => Policy::Fifo(Recency::new(geometry)),
-            "random" => Policy::Random(Pcg64Mcg::seed_from_u64(seed)),
-            other => unreachable!("keys allow no replacement {other}"),
+            name => Policy::Random(Numbers::new(name, seed).expect("keys allow no other replacement")),
         };
         Replacement::with(geometry, policy)
     }
@@ -181,7 +172,7 @@ impl Replacement {
                 None
             }
             Policy::Lru(list) | Policy::Fifo(list) => Some(list.oldest(set)),
-            Policy::Random(rng) => Some(range.start + draw(rng, self.layout.ways)),
+            Policy::Random(numbers) => Some(range.start + numbers.below(self.layout.ways)),
             Policy::Stamps(_) => unreachable!("stamps are for slots that are no set"),
         }
     }
@@ -193,7 +184,7 @@ impl Replacement {
         vacant.or_else(|| match &mut self.policy {
             Policy::UsedBit { .. } => candidates.iter().copied().find(|&slot| !*slots[slot as usize].used()),
             Policy::Stamps(stamps) => candidates.iter().copied().min_by_key(|&slot| stamps.of(slot)),
-            Policy::Random(rng) => Some(candidates[draw(rng, candidates.len() as u32) as usize]),
+            Policy::Random(numbers) => Some(candidates[numbers.below(candidates.len() as u32) as usize]),
             Policy::Lru(_) | Policy::Fifo(_) => unreachable!("lists are of sets"),
         })
     }
@@ -271,11 +262,6 @@ impl Replacement {
             _ => None,
         }
     }
-}
-
-/// A number below `n`.
-fn draw(rng: &mut Pcg64Mcg, n: u32) -> u32 {
-    ((u64::from(rng.next_u32()) * u64::from(n)) >> 32) as u32
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use rand_pcg::Pcg64Mcg;
 use std::collections::BTreeSet;
 
 const FUNCTIONS: [SetFunction; 3] = [SetFunction::LowBits, SetFunction::Folded, SetFunction::Skewed];
-const POLICIES: [&str; 5] = ["used-bit", "used-bit late", "lru", "fifo", "random"];
+const POLICIES: [&str; 6] = ["used-bit", "used-bit late", "lru", "fifo", "random", "lfsr"];
 
 /// The set of a page in a way, bit by bit.
 fn set_in_way(function: SetFunction, sets: u64, way: u32, page: u64) -> u64 {
@@ -43,7 +43,16 @@ struct Model {
     slots: Vec<Option<Held>>,
     now: u64,
     rng: Pcg64Mcg,
+    /// The shift register of `lfsr`, lowest bit first.
+    register: [bool; 16],
     evictions: u64,
+}
+
+/// The register steps: all bits move down by one, and the one that falls out is added to those that come to lie at
+/// places 10, 12, 13, 15.
+fn stepped(register: [bool; 16]) -> [bool; 16] {
+    let out = register[0];
+    std::array::from_fn(|i| register.get(i + 1).copied().unwrap_or(false) ^ (out && [10, 12, 13, 15].contains(&i)))
 }
 
 impl Model {
@@ -72,6 +81,11 @@ impl Model {
             "lru" => candidates.iter().copied().min_by_key(|&slot| held(slot).touched).unwrap(),
             "fifo" => candidates.iter().copied().min_by_key(|&slot| held(slot).filled).unwrap(),
             "random" => candidates[((u64::from(self.rng.next_u32()) * candidates.len() as u64) >> 32) as usize],
+            "lfsr" => {
+                let number: usize = self.register.iter().enumerate().map(|(i, &bit)| usize::from(bit) << i).sum();
+                self.register = (0..16).fold(self.register, |register, _| stepped(register));
+                candidates[number * candidates.len() / 65536]
+            }
             _ => candidates.iter().copied().find(|&slot| !held(slot).used).unwrap_or_else(|| {
                 candidates.iter().for_each(|&slot| self.slots[slot].as_mut().unwrap().used = false);
                 candidates[0]
@@ -144,7 +158,8 @@ fn stream(geometry: Geometry, policy: &'static str, seed: u64) -> (BTreeSet<usiz
     };
     let (mut every, mut some) = (subject(None), subject(Some(BTreeSet::new())));
     let (slots, rng) = (vec![None; geometry.entries()], Pcg64Mcg::seed_from_u64(seed));
-    let mut model = Model { geometry, policy, slots, now: 0, rng, evictions: 0 };
+    let register = std::array::from_fn(|i| (0xace1 ^ seed) >> i & 1 != 0);
+    let mut model = Model { geometry, policy, slots, now: 0, rng, register, evictions: 0 };
     let mut dice = Pcg64Mcg::seed_from_u64(!seed);
     let mut used = BTreeSet::new();
     for step in 0..4000 {

@@ -1,0 +1,78 @@
+//! What is synthesised.
+
+use crate::modules::{DEEP_SETS, Module, Parameters, RANGE_TLB, RANGE_WALKER, SEGMENT, SET_ASSOCIATIVE, WALKER};
+
+/// A structure of one size.
+#[derive(Clone, Debug)]
+pub struct Configuration {
+    /// Its name, which stands for all of it.
+    pub name: String,
+    /// The structure without its size: the name of its [`crate::window::Window`].
+    pub structure: &'static str,
+    /// Entries.
+    pub entries: u64,
+    /// Its module.
+    pub module: &'static Module,
+    /// Its parameters.
+    pub parameters: Parameters,
+    /// It is also synthesised with the other libraries.
+    pub everywhere: bool,
+}
+
+/// Widths of T94-1: 52 bits of page number, 36 of frame, 12 of process, 8 attributes.
+const T94: [(&str, u64); 4] = [("ASID_W", 12), ("VPN_W", 52), ("PFN_W", 36), ("ATTR_W", 8)];
+/// Widths of RMM15: 48 bits of address on either side (RMM15-7), else as before.
+const RMM15: [(&str, u64); 4] = [("ASID_W", 12), ("VPN_W", 36), ("PFN_W", 36), ("ATTR_W", 8)];
+
+/// A TLB of T94.
+fn t94(structure: &'static str, entries: u64) -> Configuration {
+    let module = crate::MODULES.iter().find(|m| m.name == structure).expect("T94's designs are modules");
+    let mut parameters = Parameters::of(&T94).with("ENTRIES", entries).with("SIZE_W", 4);
+    if ["complete", "partial"].contains(&structure) {
+        parameters = parameters.with("FACTOR", 16).with("PARTS", 16);
+    }
+    let name = format!("{structure}-{entries}");
+    Configuration { name, structure, entries, module, parameters, everywhere: false }
+}
+
+fn rmm15(
+    structure: &'static str,
+    entries: u64,
+    module: &'static Module,
+    own: &[(&'static str, u64)],
+    everywhere: bool,
+) -> Configuration {
+    let parameters = Parameters::of(&[&RMM15[..], own].concat());
+    let sized = entries > 0;
+    let name = if sized { format!("{structure}-{entries}") } else { structure.to_owned() };
+    let parameters = if sized { parameters.with("ENTRIES", entries) } else { parameters };
+    Configuration { name, structure, entries, module, parameters, everywhere }
+}
+
+/// A second level of 4 ways, LRU, in banks of 16 sets.
+fn second_level(entries: u64) -> Configuration {
+    let own = [("WAYS", 4), ("BANKS", entries / 64), ("DEEP", 1), ("POLICY", 1)];
+    rmm15("l2", entries, &DEEP_SETS, &own, false)
+}
+
+/// A range TLB with used bits, in banks of 8.
+fn range_tlb(entries: u64, everywhere: bool) -> Configuration {
+    rmm15("range", entries, &RANGE_TLB, &[("BANKS", entries / 8), ("POLICY", 0)], everywhere)
+}
+
+/// All of them: those with which the papers are compared. `farreach rtl synth` takes minutes for the largest.
+pub fn configurations() -> Vec<Configuration> {
+    let mut all = Vec::new();
+    all.extend([8, 16, 32, 64, 128].map(|entries| range_tlb(entries, entries == 32)));
+    all.extend([128, 256, 512].map(second_level));
+    // DS13 Table 1: the first level for data.
+    all.push(rmm15("l1", 64, &SET_ASSOCIATIVE, &[("WAYS", 4), ("BANKS", 1), ("DEEP", 0), ("POLICY", 1)], true));
+    all.push(rmm15("segment", 0, &SEGMENT, &[], true));
+    all.push(rmm15("walker", 0, &WALKER, &[("CACHE_1", 2), ("CACHE_2", 0), ("CACHE_3", 0)], false));
+    all.push(rmm15("range-walker", 0, &RANGE_WALKER, &[], false));
+    for structure in ["single", "superpage", "partial"] {
+        all.extend([16, 32].map(|entries| t94(structure, entries)));
+    }
+    all.push(t94("complete", 16));
+    all
+}

@@ -1,0 +1,49 @@
+//! Random worlds and programs: every module does what the simulator's design does.
+
+use super::cases::{CASES, compiler, folder};
+use farreach_oracle::dice::seeds;
+use farreach_rtl::Checker;
+use std::collections::BTreeMap;
+
+/// Steps of each run.
+const STEPS: u64 = 1500;
+/// Runs of each case; `make test-long` does ten times as many.
+const RUNS: u64 = 10;
+
+/// Runs every `i`-th case, and says what went through the structures.
+fn run(part: usize, parts: usize) {
+    let Some(compiler) = compiler() else { return };
+    for (name, case) in CASES.iter().skip(part).step_by(parts) {
+        let checker = Checker::new(compiler.clone(), folder(), 7);
+        for seed in seeds(RUNS) {
+            case.run(name, seed, STEPS, &checker);
+            if checker.stopped() {
+                break;
+            }
+        }
+        let outcome = checker.outcome();
+        assert!(outcome.failure.is_none(), "{name}: {:?}", outcome.failure);
+        if let Some(difference) = outcome.difference {
+            panic!("{difference}");
+        }
+        let mut sums: BTreeMap<&str, [u64; 3]> = BTreeMap::new();
+        for (_, module, tally) in &outcome.parts {
+            let sum = sums.entry(module).or_default();
+            [tally.lookups, tally.fills, tally.drops].iter().zip(sum).for_each(|(n, sum)| *sum += n);
+        }
+        println!("{name}: lookups, fills, invalidations {sums:?}");
+        let (lookups, fills) = sums.values().fold((0, 0), |(l, f), s| (l + s[0], f + s[1]));
+        assert!(lookups > 1000 && fills > 100, "{name}: hardly anything happened");
+    }
+}
+
+// Two, so that two processors have something to compile.
+#[test]
+fn modules_equal_designs() {
+    run(0, 2);
+}
+
+#[test]
+fn modules_equal_designs_too() {
+    run(1, 2);
+}
