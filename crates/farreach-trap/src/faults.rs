@@ -82,7 +82,7 @@ impl Monitor<'_> {
             (_, true, _) => space.uffd.map(together, writable),
         };
         // Another thread was there first, or the contents came or went: the fault is repeated.
-        let again = matches!(mapped, Err(Errno::AGAIN | Errno::EXIST | Errno::NOENT | Errno::INVAL | Errno::FAULT));
+        let again = matches!(mapped, Err(Errno::AGAIN | Errno::EXIST | Errno::NOENT | Errno::FAULT));
         self.served(if again { space.uffd.wake(page) } else { mapped })
     }
 

@@ -28,7 +28,6 @@ const MODES: u64 = 1 << 0 | 1 << 1 | 1 << 2;
 /// Modes of the calls.
 const DO_NOT_WAKE: u64 = 1 << 0;
 const PROTECT: u64 = 1 << 0;
-const DO_NOT_WAKE_PROTECTED: u64 = 1 << 1;
 
 /// A message of the kernel.
 #[derive(Clone, Copy, Default)]
@@ -116,7 +115,7 @@ impl Uffd {
             return self.call::<ZEROPAGE, 4>([start, len, 0, 0]).map(drop);
         }
         self.call::<ZEROPAGE, 4>([start, len, DO_NOT_WAKE, 0])?;
-        self.call::<WRITE_PROTECT, 3>([start, len, PROTECT | DO_NOT_WAKE_PROTECTED])?;
+        self.call::<WRITE_PROTECT, 3>([start, len, PROTECT])?;
         self.wake(bytes)
     }
 
