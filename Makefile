@@ -79,8 +79,8 @@ run: all
 
 TEST_ENV = PATH="$$HOME/.cargo/bin:$$PATH" FARREACH_VALGRIND_DIR=$(CURDIR)/target/valgrind
 
-# Cargo puts the command with debug checks in the place of the optimised one. So that one is kept in OPTIMISED, for tests
-# and to be put back. $(1): variables for the tests.
+# Cargo puts the command with debug checks in the place of the optimised one. So that one is kept in OPTIMISED, for
+# tests and to be put back. $(1): variables for the tests.
 OPTIMISED := target/optimised/farreach
 define run-tests
 @mkdir -p $(dir $(OPTIMISED)) && ln -f $(FARREACH) $(OPTIMISED)
@@ -122,9 +122,9 @@ rtl: rtl-deps $(FARREACH)
 rtl-formal: rtl-deps
 	@rtl/formal.sh
 
-# Windows of programs are kept, so that the same tools give the same results to the digit.
+# Excerpts of programs are kept, so that the same tools give the same results to the digit.
 rtl-synth: rtl-deps $(FARREACH)
-	@$(FARREACH) rtl synth $(addprefix --window ,$(wildcard rtl/windows/*.txt)) --cache target/synth -o rtl/results.csv
+	@$(FARREACH) rtl synth $(addprefix --excerpt ,$(wildcard rtl/excerpts/*.txt)) --cache target/synth -o rtl/results.csv
 	@echo "make: the results are in rtl/results.csv"
 
 # Makes what `papers --all --small` finds now the result that tests expect: look at the difference before you commit it.

@@ -102,23 +102,22 @@ module clustered #(
   wire fills = at[1] && op == tlb_pkg::FILL;
   wire hit = match != '0;
 
-  // A fill looks at the entries that the cluster might join one by one, the lowest first: each is read as a lookup
-  // reads it, so that frames and attributes need one comparator and not one for each entry.
   wire [GROUP_W-1:0] read_group;
   wire [FACTOR*PART_W-1:0] read_places;
   wire [ATTR_W-1:0] read_attr;
-  logic began;
-  logic [ENTRIES-1:0] untried;
   wire [ENTRIES-1:0] candidate;
-  first_set #(.WIDTH(ENTRIES)) find_candidate (.bits(untried), .first(candidate));
-  wire joins = began && untried != '0 && read_attr == c_attr && read_group == c_group;
-  assign searching = fills && (!began || (untried != '0 && !joins));
+  wire joins;
+  join_search #(.ENTRIES(ENTRIES)) join_search (
+      .clk(clk),
+      .rst(rst),
+      .fills(fills),
+      .may_join(tag_match),
+      .fits(read_attr == c_attr && read_group == c_group),
+      .candidate(candidate),
+      .joins(joins),
+      .searching(searching)
+  );
   wire fill = fills && !searching;
-  always_ff @(posedge clk) begin
-    if (rst) began <= 1'b0;
-    else if (fills) began <= searching;
-    if (fills) untried <= began ? untried & ~candidate : tag_match;
-  end
 
   wire [ENTRIES-1:0] victim;
   replacement #(

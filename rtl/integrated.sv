@@ -108,22 +108,21 @@ module integrated #(
   wire hit = match != '0;
   wire whole = c_size >= REGION;  // a fill of a region or more
 
-  // A fill looks at the entries that the page might join one by one, the lowest first: each is read as a lookup reads
-  // it, so that frames and attributes need one comparator and not one for each entry.
   wire [PFN_W-1:0] read_pfn;
   wire [ATTR_W-1:0] read_attr;
-  logic began;
-  logic [ENTRIES-1:0] untried;
   wire [ENTRIES-1:0] candidate;
-  first_set #(.WIDTH(ENTRIES)) find_candidate (.bits(untried), .first(candidate));
-  wire joins = began && untried != '0 && read_attr == c_attr && read_pfn[PFN_W-1:PART_W] == c_pfn[PFN_W-1:PART_W];
-  assign searching = fills && (!began || (untried != '0 && !joins));
+  wire joins;
+  join_search #(.ENTRIES(ENTRIES)) join_search (
+      .clk(clk),
+      .rst(rst),
+      .fills(fills),
+      .may_join(aligned && c_size <= REGION ? tag_match & enabled : '0),
+      .fits(read_attr == c_attr && read_pfn[PFN_W-1:PART_W] == c_pfn[PFN_W-1:PART_W]),
+      .candidate(candidate),
+      .joins(joins),
+      .searching(searching)
+  );
   wire fill = fills && !searching;
-  always_ff @(posedge clk) begin
-    if (rst) began <= 1'b0;
-    else if (fills) began <= searching;
-    if (fills) untried <= began ? untried & ~candidate : aligned && c_size <= REGION ? tag_match & enabled : '0;
-  end
 
   // What a fill covers goes first, except what it joins.
   wire [ENTRIES-1:0] covered = fill && whole ? tag_match & ~(joins ? candidate : '0) : '0;

@@ -1,5 +1,5 @@
-//! Speed of the generation of streams: `cargo bench --profile release -p farreach-kernels --bench kernels [-- NAME...]`,
-//! as ratios to the same algorithm on real memory, at the small size.
+//! Speed of the generation of streams: `cargo bench --profile release -p farreach-kernels --bench kernels [--
+//! NAME...]`, as ratios to the same algorithm on real memory, at the small size.
 
 use std::time::Instant;
 

@@ -39,8 +39,8 @@ fn watches() -> MutexGuard<'static, (u32, Vec<(libc::c_int, libc::sigaction)>)> 
 }
 
 /// Until it is dropped, SIGINT, SIGTERM and SIGHUP are recorded instead of ending farreach. Watches may be nested, also
-/// on several threads: a command watches from before it makes its first file until its last is whole, a recorder as long
-/// as its program runs. After the last, the handlers from before the first are in force again.
+/// on several threads: a command watches from before it makes its first file until its last is whole, a recorder as
+/// long as its program runs. After the last, the handlers from before the first are in force again.
 pub struct Watch(());
 
 impl Watch {

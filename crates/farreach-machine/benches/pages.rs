@@ -1,8 +1,9 @@
 //! Speed of the page-size study.
 //!
-//! `cargo bench --profile release -p farreach-machine --bench pages [-- FILE [MILLIONS]]`: the first MILLIONS million references of a trace in memory (by default 200, of a generated program), through the seven sizes
-//! of the study and through all ten. The unit is a plain loop that only reads the words; the first figure of each row
-//! is its ratio to that loop.
+//! `cargo bench --profile release -p farreach-machine --bench pages [-- FILE [MILLIONS]]`: the first MILLIONS million
+//! references of a trace in memory (by default 200, of a generated program), through the seven sizes of the study and
+//! through all ten. The unit is a plain loop that only reads the words; the first figure of each row is its ratio to
+//! that loop.
 
 use farreach_machine::{Options, PAGE_SIZES, PageLab};
 use farreach_trace::{generate, open_trace};

@@ -1,8 +1,9 @@
 //! Speed of the loop.
 //!
-//! `cargo bench --profile release -p farreach-machine --bench simulate [-- FILE [MILLIONS [NAME]]]`: the first MILLIONS million references of a trace in memory (by default 200, of a generated program), through the designs of
-//! T94; NAME selects rows by a part of their name, or is a machine with keys. A reference is one fetch, load or store.
-//! The unit is a plain loop that only reads the words; the first figure of each row is its ratio to that loop.
+//! `cargo bench --profile release -p farreach-machine --bench simulate [-- FILE [MILLIONS [NAME]]]`: the first MILLIONS
+//! million references of a trace in memory (by default 200, of a generated program), through the designs of T94; NAME
+//! selects rows by a part of their name, or is a machine with keys. A reference is one fetch, load or store. The unit
+//! is a plain loop that only reads the words; the first figure of each row is its ratio to that loop.
 
 use farreach_machine::{Lab, MachineSpec, Options, PAGE_SIZES, PageLab};
 use farreach_trace::{generate, open_trace};

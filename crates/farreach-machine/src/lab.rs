@@ -38,9 +38,9 @@ impl Lab {
         Lab::observed(specs, options, &mut |_, tlb| Ok(tlb))
     }
 
-    /// As [`Lab::new`], with something around each TLB that sees all that reaches it: `observe` is given the machine and
-    /// its TLB, and returns what is to be driven in its place. With [`Options::plain`] every lookup reaches it. Machines
-    /// with caches, and TLBs whose walkers read through caches, are not observed.
+    /// As [`Lab::new`], with something around each TLB that sees all that reaches it: `observe` is given the machine
+    /// and its TLB, and returns what is to be driven in its place. With [`Options::plain`] every lookup reaches it.
+    /// Machines with caches, and TLBs whose walkers read through caches, are not observed.
     ///
     /// # Errors
     /// Those of [`Lab::new`]. What `observe` refuses becomes [`Error::Config`].

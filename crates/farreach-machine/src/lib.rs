@@ -44,4 +44,4 @@ pub use presets::{PRESETS, Preset};
 pub use reference::{PartKeys, reference};
 pub use spec::MachineSpec;
 pub use tally::Progress;
-pub use traps::{Estimate, Pace, Part, Phase, SetSample, TrapLab, Window, WindowPlan};
+pub use traps::{Estimate, Pace, SetSample, TrapLab};

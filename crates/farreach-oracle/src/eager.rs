@@ -1,5 +1,5 @@
-//! Eager paging on a buddy allocator, and the ranges that a scan of the page table finds (RMM15-20 to RMM15-30), from the
-//! book's page on policies ("Ranges", "Eager paging").
+//! Eager paging on a buddy allocator, and the ranges that a scan of the page table finds (RMM15-20 to RMM15-30), from
+//! the book's page on policies ("Ranges", "Eager paging").
 //!
 //! Where these leave something open:
 //!

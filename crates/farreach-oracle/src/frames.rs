@@ -3,8 +3,9 @@
 //! * OH-1 A list: the first frame is allocated, freed frames are appended. A block is the lowest aligned group of
 //!   which every frame is in the list; the other frames keep their places.
 //! * OH-2 Blocks of powers of two (RMM15-25): a list of free blocks for each order. A request takes the first block of
-//!   the lowest order that has one, and keeps the lower half as often as that must be split; the upper halves become the
-//!   first of their lists. A freed block joins its buddy as long as that is free, and becomes the first of its list. At the start the lists are ascending. In address order all lists stay so.
+//!   the lowest order that has one, and keeps the lower half as often as that must be split; the upper halves become
+//!   the first of their lists. A freed block joins its buddy as long as that is free, and becomes the first of its
+//!   list. At the start the lists are ascending. In address order all lists stay so.
 //! * OH-3 The frames that an event frees are freed one by one, in ascending order.
 
 /// Which frames are free.

@@ -5,8 +5,8 @@
 //!
 //! * OS-1 Memory that can have superpages is private and of no file; a stack too. Advice does not matter to a pool.
 //! * OS-2 A superpage is split (its pages keep their frames) when a part of it is unmapped, dropped, moved or replaced;
-//!   when a part gets other rights than it has; when one of its pages is copied, or becomes writable alone; when its group is
-//!   collapsed into a larger one.
+//!   when a part gets other rights than it has; when one of its pages is copied, or becomes writable alone; when its
+//!   group is collapsed into a larger one.
 //! * OS-3 A group waits for its collapse once, from the first fault with a base page on. It stops waiting when it is
 //!   collapsed, when it has such a superpage already, when no page of it is mapped, or when its region does not cover
 //!   it. A group that cannot be collapsed for another reason waits again, behind the others.

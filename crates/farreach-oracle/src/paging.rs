@@ -3,8 +3,8 @@
 //! * OP-1 A page that is touched and has no entry gets a frame at a page fault: that of its page of shared memory or of
 //!   a file if there is one, otherwise the next. A touch for which there is no frame changes nothing but the mapping of
 //!   OG-4 and the count of its fault.
-//! * OP-2 A frame is free again when no entry names it and no shared memory keeps it, at the end of the event, or of the
-//!   fault.
+//! * OP-2 A frame is free again when no entry names it and no shared memory keeps it, at the end of the event, or of
+//!   the fault.
 //! * OP-3 Fork shares private pages until a store. The store copies the page if another entry names its frame, and
 //!   otherwise just takes it over. Either is a protection fault.
 //! * OP-4 Private mappings of files are not modelled.

@@ -6,7 +6,8 @@
 //! * OG-2 What `mremap` adds continues the pages of the mapping that grows; private memory whose next pages are
 //!   mapped elsewhere gets a mapping of its own.
 //! * OG-3 With `merges`, private anonymous memory that is mapped beside such memory joins its mapping, the lower one if
-//!   there are two, unless that has these pages elsewhere. Only a mapping whose pages lie where they were made is joined.
+//!   there are two, unless that has these pages elsewhere. Only a mapping whose pages lie where they were made is
+//!   joined.
 //! * OG-4 A reference to an address that is not mapped makes a mapping of one page with all rights there.
 //! * OG-5 Shared memory and files keep their frames until nothing maps them any more. Private memory loses them when it
 //!   is unmapped or dropped.

@@ -3,10 +3,10 @@
 //! What that list leaves to ordinary paging is in [`program`](crate::program), and:
 //!
 //! * OD-1 A page that is touched outside segments gets an ordinary frame at a page fault. Which one it gets is not
-//!   modelled: the test says it ([`Truth`]), and the model checks that the frame is free and not of the pool. A frame is
-//!   free when the last page table entry that names it is gone, at the end of the event.
-//! * OD-2 Fork shares private pages until a store, which copies the page if another entry names its frame, and otherwise
-//!   just takes it over.
+//!   modelled: the test says it ([`Truth`]), and the model checks that the frame is free and not of the pool. A frame
+//!   is free when the last page table entry that names it is gone, at the end of the event.
+//! * OD-2 Fork shares private pages until a store, which copies the page if another entry names its frame, and
+//!   otherwise just takes it over.
 //! * OD-3 A touch for which there is no frame changes nothing but the mapping of OG-4 and the count of its fault.
 
 mod events;

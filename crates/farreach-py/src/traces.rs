@@ -4,9 +4,9 @@ use crate::drive::{Lookout, Stop, Stream};
 use crate::errors::raise;
 use crate::events::{Event, given, taken};
 use farreach::addr::Asid;
-use farreach::event::{Batch, OP_BIT, Op, Source};
+use farreach::event::{Batch, OP_BIT, Op};
 use farreach::trace::columns::{Collector, Columns, Expander, Slices};
-use farreach::trace::{self, FORMATS, Header, TraceInfo, TraceWriter, kernels};
+use farreach::trace::{self, Arrival, FORMATS, Header, Pipe, TraceInfo, TraceWriter, kernels};
 use farreach::{Error, Progress};
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -14,7 +14,6 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use std::path::PathBuf;
 use std::sync::Mutex;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 /// How long to wait for a pipe before looking whether there was a signal.
@@ -40,47 +39,21 @@ pub fn open(file: &str, format: Option<&str>) -> Result<(Box<dyn Stream>, Option
     if let Some(source) = kernels::open_source(file)? {
         return Ok((Box::new(source), None));
     }
-    // A pipe may be idle for hours. Its reader gets no signals, so it has a thread of its own.
-    if file == "-" || std::fs::metadata(file).is_ok_and(|meta| !meta.is_file() && !meta.is_dir()) {
+    if trace::is_pipe(file) {
         return Ok((Box::new(Pipe::open(file.to_owned(), format.map(str::to_owned))?), None));
     }
     let opened = trace::open_trace(file, format)?;
     Ok((Box::new(opened.source), Some(opened.info)))
 }
 
-/// A trace that comes through a pipe.
-struct Pipe(Receiver<farreach::Result<Batch>>);
-
-impl Pipe {
-    fn open(file: String, format: Option<String>) -> Result<Pipe, Error> {
-        let (sender, receiver) = sync_channel(2);
-        let name = file.clone();
-        let read = move || {
-            let mut source = match trace::open_trace(&file, format.as_deref()) {
-                Ok(opened) => opened.source,
-                Err(error) => return drop(sender.send(Err(error))),
-            };
-            while let Some(next) = source.next_batch().transpose() {
-                let last = next.is_err();
-                if sender.send(next).is_err() || last {
-                    break;
-                }
-            }
-        };
-        let started = std::thread::Builder::new().name("reader".into()).spawn(read);
-        started.map_err(|source| Error::Io { file: name, source })?;
-        Ok(Pipe(receiver))
-    }
-}
-
 impl Stream for Pipe {
     fn next(&mut self, lookout: &mut Lookout, so_far: Progress) -> Result<Option<Batch>, Stop> {
         loop {
             lookout.look(so_far)?;
-            match self.0.recv_timeout(PIPE_POLL_INTERVAL) {
-                Ok(batch) => return Ok(Some(batch?)),
-                Err(RecvTimeoutError::Disconnected) => return Ok(None),
-                Err(RecvTimeoutError::Timeout) => {}
+            match self.wait(PIPE_POLL_INTERVAL)? {
+                Arrival::Batch(batch) => return Ok(Some(batch)),
+                Arrival::End => return Ok(None),
+                Arrival::Nothing => {}
             }
         }
     }

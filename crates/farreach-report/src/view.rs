@@ -2,7 +2,6 @@
 
 use super::format::{clean, rate};
 use farreach_types::counts::{ContiguityResult, MachineResult, PageSizeResult, RunResult, Workload};
-use farreach_types::plural::with_noun;
 
 /// Name of the design that others are compared with.
 const SINGLE: &str = "t94/single";
@@ -82,7 +81,7 @@ pub(super) fn percent_error(machine: &MachineResult) -> Option<f64> {
 /// Misses of the whole run by second of the program's own time, where the traps of a run were seen.
 pub(super) fn per_second(machine: &MachineResult, workload: &Workload) -> Option<f64> {
     let traps = workload.traps.as_ref()?;
-    let microseconds = traps.sample.as_ref().map_or(traps.own_microseconds, |sample| sample.of_microseconds);
+    let microseconds = traps.sample.as_ref().map_or(traps.own_microseconds, |sample| sample.microseconds);
     (microseconds > 0).then(|| 1e6 * all_misses(machine) / microseconds as f64)
 }
 
@@ -95,19 +94,11 @@ pub(super) fn per_thousand_instructions(machine: &MachineResult, workload: &Work
 /// What was simulated of a run, if that was not everything.
 pub(super) fn sampled(workload: &Workload) -> Option<String> {
     let sample = workload.traps.as_ref()?.sample.as_ref()?;
-    let mut parts = Vec::new();
-    if sample.classes < sample.of_classes {
-        parts.push(format!("{} of {} classes of pages", sample.classes, sample.of_classes));
-    }
-    if sample.counted_microseconds < sample.of_microseconds {
-        let (windows, seconds) = (with_noun(sample.windows, "window"), |micros: u64| rate(micros as f64 / 1e6));
-        let (counted, all) = (seconds(sample.counted_microseconds), seconds(sample.of_microseconds));
-        parts.push(format!("{windows} of together {counted} s of {all} s"));
-    }
-    if parts.is_empty() {
-        parts.push(format!("the last {} s", rate(sample.of_microseconds as f64 / 1e6)));
-    }
-    Some(parts.join(" in "))
+    Some(if sample.classes < sample.of_classes {
+        format!("{} of {} classes of pages", sample.classes, sample.of_classes)
+    } else {
+        format!("the last {} s", rate(sample.microseconds as f64 / 1e6))
+    })
 }
 
 /// Misses in percent of those of the baseline.

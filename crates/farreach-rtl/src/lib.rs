@@ -10,13 +10,14 @@
 //!   needed (`compile`) and run as programs of their own, a batch of requests at a time.
 //! * `observer`: what a design does, as requests to modules; of a design that is one array (`observer/array.rs`), and
 //!   of a hierarchy with everything in it (`observer/mmu`).
-//! * [`synth`]: modules as cells of a library; [`window`]: the pieces of programs that run through them.
+//! * [`synth`]: modules as cells of a library; [`excerpt`]: the pieces of programs that run through them.
 //!
 //! It must not know machines or streams: it sees a TLB and its keys. Nothing else in farreach needs Verilator, and
 //! without it only a check fails.
 #![forbid(unsafe_code)]
 
 mod compile;
+pub mod excerpt;
 mod model;
 pub mod modules;
 mod observer;
@@ -24,7 +25,6 @@ mod part;
 pub mod request;
 mod sources;
 pub mod synth;
-pub mod window;
 
 pub use compile::Compiler;
 pub use modules::{MODULES, Module};

@@ -1,10 +1,10 @@
 //! One structure of a design under check: its module, what was asked of it, and what it should have answered.
 
 use crate::compile::Compiler;
+use crate::excerpt::Excerpt;
 use crate::model::{Model, answer_words};
 use crate::modules::{Module, Parameters};
 use crate::request::{Answer, Expected, Op, Request};
-use crate::window::Window;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -113,7 +113,7 @@ pub struct Part {
     /// What was asked so far.
     pub tally: Tally,
     /// What is kept of it, if something is.
-    window: Option<Window>,
+    excerpt: Option<Excerpt>,
 }
 
 struct Widths {
@@ -161,21 +161,21 @@ impl Part {
             under_way: Batch::default(),
             before: 0,
             tally: Tally::default(),
-            window: None,
+            excerpt: None,
         }
     }
 
     /// From now on lookups and fills are kept; `contents` are fills that bring what it holds.
     pub fn keep(&mut self, contents: Vec<Request>) {
-        self.window = Some(Window { contents, ..Window::default() });
+        self.excerpt = Some(Excerpt { contents, ..Excerpt::default() });
     }
     /// Whether something is kept.
     pub fn keeps(&self) -> bool {
-        self.window.is_some()
+        self.excerpt.is_some()
     }
     /// What was kept.
-    pub fn take_window(&mut self) -> Option<Window> {
-        self.window.take()
+    pub fn take_excerpt(&mut self) -> Option<Excerpt> {
+        self.excerpt.take()
     }
 
     /// Its name, for people.
@@ -194,8 +194,8 @@ impl Part {
     /// Asks. `state`: what the bits are afterwards.
     pub fn ask(&mut self, request: &Request, expected: Expected, state: Option<Box<State>>) -> Result<(), Stop> {
         self.check_widths(request).map_err(Stop::Failure)?;
-        if let Some(window) = &mut self.window {
-            window.see(request);
+        if let Some(excerpt) = &mut self.excerpt {
+            excerpt.see(request);
         }
         match request.op {
             Op::Lookup => self.tally.lookups += 1,

@@ -23,6 +23,7 @@ pub const SOURCES: &[Source] = sources![
     "first_set.sv",
     "harness.cpp",
     "integrated.sv",
+    "join_search.sv",
     "lfsr.sv",
     "lint.vlt",
     "partial.sv",

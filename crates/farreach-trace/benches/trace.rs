@@ -1,7 +1,7 @@
 //! Speed and size of the trace layer.
 //!
-//! `cargo bench --profile release -p farreach-trace --bench trace [-- TRACE [MILLION_WORDS]]`. Without a trace it takes a
-//! generated program. All speeds are ratios to the simplest reader, one sum over the same words in memory.
+//! `cargo bench --profile release -p farreach-trace --bench trace [-- TRACE [MILLION_WORDS]]`. Without a trace it takes
+//! a generated program. All speeds are ratios to the simplest reader, one sum over the same words in memory.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -21,6 +21,7 @@ pub mod generate;
 pub mod input;
 mod lackey;
 mod partial;
+mod pipe;
 pub mod relocate;
 mod tally;
 
@@ -33,6 +34,7 @@ pub use convert::{LackeyText, Summary, recover, summarize, to_frt, to_lackey, to
 pub use frt::{FrtReader, Header, Totals, TraceWriter};
 pub use input::Input;
 pub use partial::Partial;
+pub use pipe::{Arrival, Pipe, is_pipe};
 pub use relocate::{Relocated, Relocator};
 
 /// A format of traces that can be read.

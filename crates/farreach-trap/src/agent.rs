@@ -2,7 +2,7 @@
 //! Only a task of the address space may map and unmap there.
 //!
 //! It is no thread of the program: it has its own process, process group and files, blocks all signals, and its end is
-//! reported to nobody. Its one instruction lies on a page of its own, at an address that no program uses.
+//! not reported. Its one instruction lies on a page of its own, at an address that no program uses.
 
 use crate::sys::{self, Event, Go, Registers, Stop};
 use rustix::fd::OwnedFd;
@@ -198,8 +198,8 @@ impl Agent {
             Err(Trouble::Io(error)) if error.raw_os_error() == Some(libc::EPERM) => {
                 let device = self.call(libc::SYS_open, [DEVICE_AT, libc::O_RDWR as u64]);
                 let Ok(device) = device else {
-                    let what = "this user may not make a userfaultfd: `sysctl vm.unprivileged_userfaultfd=1`, or rights to \
-                                /dev/userfaultfd, let it";
+                    let what = "this user may not make a userfaultfd, unless vm.unprivileged_userfaultfd is 1 or \
+                                /dev/userfaultfd may be opened";
                     return Err(io::Error::new(error.kind(), what).into());
                 };
                 self.call(libc::SYS_ioctl, [device, USERFAULTFD_IOC_NEW, flags])?
@@ -217,7 +217,7 @@ impl Agent {
         Ok((fd, sys::descriptor_of(&self.process, fd as i32)?))
     }
 
-    /// Maps these bytes of a file of the agent at the same bytes of the address space, in the place of whatever is
+    /// Maps these bytes of a file of the agent at the same bytes of the address space, in the place of any mapping
     /// there.
     pub fn map(&self, bytes: Range<u64>, prot: i32, file: u64) -> Result<(), Trouble> {
         let flags = (libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE) as u64;

@@ -100,7 +100,7 @@ fn copy_changed(memory: &File, pagemap: &File, map: &Mapped, all: bool, space: &
         pagemap.read_exact_at(&mut entry, at / PAGE * 8)?;
         let entry = u64::from_ne_bytes(entry);
         let written = entry & (PRESENT | SWAPPED) != 0 && entry & OF_FILE == 0;
-        // Anonymous pages that nobody touched are zeros.
+        // Anonymous pages that were not touched are zeros.
         let needed = written || all && map.inode != 0;
         // Behind the end of a file there is nothing.
         if needed && memory.read_exact_at(&mut page, at).is_ok() {

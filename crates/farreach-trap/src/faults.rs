@@ -161,7 +161,7 @@ impl Monitor<'_> {
         {
             let address = address & !(PAGE - 1);
             let protected = space.is_mapped(address).unwrap_or(false);
-            // Contents that there are not are those of a page that nobody has written.
+            // A page without contents is one that was never written.
             let fault = Fault { address, write: true, protected, present: true, thread: task as u32 };
             self.pins.insert(task, (asid, address));
             self.fault(asid, fault)?;

@@ -18,7 +18,7 @@ pub enum Memory {
 }
 
 impl Memory {
-    /// Of what begins so many bytes behind.
+    /// The memory of an address that lies this many bytes further.
     pub fn behind(self, bytes: u64) -> Memory {
         match self {
             Memory::File { file, offset } => Memory::File { file, offset: offset + bytes },
@@ -94,7 +94,7 @@ impl Regions {
         gone.iter().for_each(|start| _ = self.0.remove(start));
     }
 
-    /// Puts a region in the place of whatever was there, and joins it to neighbours that it continues.
+    /// Puts a region in the place of any that were there, and joins it to neighbours that it continues.
     pub fn insert(&mut self, start: u64, region: Region) {
         if start >= region.end {
             return;

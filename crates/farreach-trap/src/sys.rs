@@ -155,7 +155,7 @@ pub fn event_message(thread: i32) -> io::Result<i32> {
     Ok(message as i32)
 }
 
-/// A word of a stopped thread's memory, whatever its protection.
+/// A word of a stopped thread's memory; its protection does not matter.
 pub fn peek(thread: i32, address: u64) -> io::Result<u64> {
     let mut word = 0u64;
     // SAFETY: the system call, other than the library's function, writes the word to the place it is given.

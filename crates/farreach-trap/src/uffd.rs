@@ -85,7 +85,7 @@ impl Uffd {
     }
 
     fn call<const OPCODE: Opcode, const WORDS: usize>(&self, mut words: [u64; WORDS]) -> io::Result<[u64; WORDS]> {
-        // SAFETY: the opcode passes so many words, which live through the call.
+        // SAFETY: the opcode passes this number of words, which live through the call.
         unsafe { ioctl::ioctl(&self.fd, Updater::<OPCODE, _>::new(&mut words))? };
         Ok(words)
     }

@@ -139,20 +139,16 @@ pub struct SampleUse {
     pub classes: u64,
     /// All classes.
     pub of_classes: u64,
-    /// Windows of time in which misses were counted; 1 if nothing interrupted the count.
-    pub windows: u64,
-    /// Their length together, in the program's own time.
-    pub counted_microseconds: u64,
     /// The program's own time that estimates are about. It begins after what was measured for an automatic choice.
-    pub of_microseconds: u64,
+    pub microseconds: u64,
 }
 
 /// The misses of the whole run, estimated from a sample.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct MissEstimate {
-    /// Expected misses in [`SampleUse::of_microseconds`].
+    /// Expected misses in [`SampleUse::microseconds`].
     pub misses: f64,
-    /// Their standard error; absent if one class or one window says nothing about the others.
+    /// Their standard error; absent if there is one class, which says nothing about the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standard_error: Option<f64>,
 }

@@ -36,8 +36,8 @@ pub use farreach_types::{Error, Result, addr, count, counts, event, params, tran
 pub mod trace {
     pub use farreach_kernels as kernels;
     pub use farreach_trace::{
-        FORMATS, Format, FrtReader, Header, Input, Opened, Relocated, Relocator, Summary, Totals, TraceInfo,
-        TraceWriter, check, columns, frt, generate, open_input, open_trace, summarize,
+        Arrival, FORMATS, Format, FrtReader, Header, Input, Opened, Pipe, Relocated, Relocator, Summary, Totals,
+        TraceInfo, TraceWriter, check, columns, frt, generate, is_pipe, open_input, open_trace, summarize,
     };
 }
 

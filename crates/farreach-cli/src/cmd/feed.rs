@@ -2,13 +2,12 @@
 
 use super::progress::{Display, Goal};
 use crate::workloads;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use farreach_live::{Options, Recorder, Report, Watch};
 use farreach_machine::Progress;
-use farreach_trace::{self as trace, frt};
+use farreach_trace::{self as trace, Arrival, Pipe, frt};
 use farreach_types::event::{Batch, Source};
 use std::ffi::OsString;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 /// Longest wait for a pipe between two checks for signals.
@@ -17,8 +16,7 @@ const PIPE_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// A source that is no running program.
 enum Origin {
     Here(Box<dyn Source + Send>),
-    /// A pipe may be idle for hours. A blocked read does not notice signals, so it has a thread of its own.
-    Pipe(Receiver<farreach_types::Result<Batch>>),
+    Pipe(Pipe),
 }
 
 /// The next item of a source.
@@ -33,55 +31,32 @@ impl Origin {
         Ok(match workloads::open_source(file)? {
             Some(_) if format.is_some() => bail!("{file}: a kernel is no file; it has no --format"),
             Some(kernel) => Origin::Here(kernel),
-            None if is_pipe(file) => Origin::pipe(file.to_owned(), format.map(str::to_owned))?,
+            None if trace::is_pipe(file) => Origin::Pipe(Pipe::open(file.to_owned(), format.map(str::to_owned))?),
             None => Origin::Here(trace::open_trace(file, format)?.source),
         })
     }
 
-    fn pipe(file: String, format: Option<String>) -> Result<Origin> {
-        let (sender, receiver) = sync_channel(2);
-        let read = move || {
-            let mut source = match trace::open_trace(&file, format.as_deref()) {
-                Ok(opened) => opened.source,
-                Err(error) => return drop(sender.send(Err(error))),
-            };
-            while let Some(next) = source.next_batch().transpose() {
-                let last = next.is_err();
-                if sender.send(next).is_err() || last {
-                    break;
-                }
-            }
-        };
-        std::thread::Builder::new().name("reader".into()).spawn(read).context("a thread that reads the pipe")?;
-        Ok(Origin::Pipe(receiver))
-    }
-
     fn next(&mut self, signals: &Watch) -> Result<Next> {
-        let batches = match self {
+        let pipe = match self {
             Origin::Here(source) => {
                 let Some(batch) = source.next_batch()? else { return Ok(Next::End) };
                 return Ok(if signals.take().0 > 0 { Next::Signal } else { Next::Batch(batch) });
             }
-            Origin::Pipe(batches) => batches,
+            Origin::Pipe(pipe) => pipe,
         };
         loop {
-            let next = batches.recv_timeout(PIPE_POLL_INTERVAL);
+            let arrival = pipe.wait(PIPE_POLL_INTERVAL);
             if signals.take().0 > 0 {
                 // A signal to a whole pipeline also ends its writer: a trace that is cut then is no error.
                 return Ok(Next::Signal);
             }
-            match next {
-                Ok(batch) => return Ok(Next::Batch(batch?)),
-                Err(RecvTimeoutError::Disconnected) => return Ok(Next::End),
-                Err(RecvTimeoutError::Timeout) => {}
+            match arrival? {
+                Arrival::Batch(batch) => return Ok(Next::Batch(batch)),
+                Arrival::End => return Ok(Next::End),
+                Arrival::Nothing => {}
             }
         }
     }
-}
-
-/// Standard input, pipes and other files on which a read can block.
-fn is_pipe(file: &str) -> bool {
-    file == "-" || std::fs::metadata(file).is_ok_and(|meta| !meta.is_file() && !meta.is_dir())
 }
 
 /// Gives every batch of a trace, or of the kernel that `workload:NAME` names, to `each`, which returns whether it wants

@@ -3,7 +3,7 @@
 use super::common::note;
 use anyhow::{Result, anyhow};
 use clap::Args;
-use farreach_machine::{Pace, Part, SetSample, TrapLab};
+use farreach_machine::{Pace, SetSample, TrapLab};
 use farreach_trap::TrapReport;
 use std::ops::Range;
 use std::time::Duration;
@@ -94,14 +94,14 @@ fn choice(pace: Pace, slowdown: f64, bits: &Range<u32>, seed: u64) -> (Option<Se
         return (None, "the program has not run for long enough to be measured; everything is simulated".into());
     }
     let of = SetSample::classes(bits);
-    let part = pace.part(slowdown, Part::whole(of), of, LEAST_CLASSES);
+    let classes = pace.classes(slowdown, of, LEAST_CLASSES);
     let measured = format!("traps slow the program down {:.2} times; ", pace.slowdown(1.0));
-    if part.classes == of {
+    if classes == of {
         return (None, measured + "everything is simulated");
     }
-    let kept = pace.slowdown(f64::from(part.classes) / f64::from(of));
-    let reason = format!("{measured}with {} of {of} classes of pages {kept:.2} times", part.classes);
-    (Some(SetSample::choose(bits, part.classes, seed)), reason)
+    let kept = pace.slowdown(f64::from(classes) / f64::from(of));
+    let reason = format!("{measured}with {classes} of {of} classes of pages {kept:.2} times");
+    (Some(SetSample::choose(bits, classes, seed)), reason)
 }
 
 #[cfg(test)]

@@ -81,7 +81,7 @@ fn same(machines: &[&str]) {
     assert!(misses.iter().all(|misses| *misses > 1000), "{misses:?}");
     assert_eq!(misses, each(&trap, "misses"));
     assert_eq!(run["workload"]["touched_bytes"], trap["workload"]["touched_bytes"]);
-    assert_eq!(trap["workload"]["lookups"]["load"], 0, "nobody sees them");
+    assert_eq!(trap["workload"]["lookups"]["load"], 0, "hits are not seen");
     let without = |machine: &Value| {
         let mut counts = machine["counts"].clone();
         counts.as_object_mut().unwrap().retain(|key, _| !key.contains("lookups"));

@@ -14,7 +14,7 @@ use crate::scan::huge_pages;
 
 const PAGE: usize = 4096;
 
-/// A memfd of one page with contents, its mapping, which nobody has touched yet, and a pipe.
+/// A memfd of one page with contents, its mapping, which was not touched yet, and a pipe.
 pub(super) struct Page {
     file: OwnedFd,
     pub memory: Memory,

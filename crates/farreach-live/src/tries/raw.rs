@@ -54,7 +54,7 @@ impl Memory {
 
     /// The kernel stores into it what it reads from a file.
     pub fn read_from(&self, file: impl AsFd) -> io::Result<usize> {
-        // SAFETY: as above; nobody refers to what is overwritten.
+        // SAFETY: as above; there is no reference to what is overwritten.
         let done = unsafe { libc::read(file.as_fd().as_raw_fd(), self.start, self.bytes) };
         checked(done as i64).map(|bytes| bytes as usize)
     }
@@ -160,7 +160,7 @@ pub fn parent() -> io::Result<i64> {
 /// A descriptor that the kernel gave to this process under this number.
 ///
 /// # Safety
-/// Nobody else owns it.
+/// It has no other owner.
 pub unsafe fn owned(number: i64) -> OwnedFd {
     // SAFETY: the caller's promise.
     unsafe { OwnedFd::from_raw_fd(number as i32) }

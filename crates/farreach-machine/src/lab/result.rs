@@ -19,7 +19,7 @@ impl Lab {
         self.result_of(source, stopped, None)
     }
 
-    /// As [`Lab::result`], of a program of so many `instructions`, if they were counted elsewhere.
+    /// As [`Lab::result`], with the number of `instructions` of the program, if they were counted elsewhere.
     pub(crate) fn result_of(&mut self, source: &str, stopped: Option<String>, instructions: Option<u64>) -> RunResult {
         let limit = self.limit_reached().then(|| format!("--limit {}", self.options.limit.unwrap_or(0)));
         let engines = self.driver.engines_mut("result()");

@@ -90,13 +90,6 @@ impl MappedPages {
         }
     }
 
-    /// Takes all pages out without a note.
-    pub fn forget_all(&mut self) {
-        self.pages = 0;
-        self.words.clear();
-        self.left.clear();
-    }
-
     fn remove_bits(&mut self, asid: Asid, word: u64, mask: u64) {
         let Some(bits) = self.words.get_mut(&(asid, word)) else { return };
         let gone = *bits & mask;

@@ -14,19 +14,18 @@ use farreach_types::counts::{MissEstimate, RunResult, TrapUse};
 use farreach_types::event::{Kind, Op};
 pub(super) use mapped::MappedPages;
 use sampled::Sampled;
-pub use sampling::{Estimate, Pace, Part, Phase, SetSample, Window, WindowPlan};
+pub use sampling::{Estimate, Pace, SetSample};
 use std::ops::Range;
 
 /// Machines that learn of a program from its events and its traps: references to pages that are not mapped.
 ///
-/// The caller has a real page table, which is empty at first. A reference to a page that is not mapped there, and a store
-/// into one that is mapped for loads only, traps. The caller then calls [`TrapLab::trap`], unmaps what
+/// The caller has a real page table, which is empty at first. A reference to a page that is not mapped there, and a
+/// store into one that is mapped for loads only, traps. The caller then calls [`TrapLab::trap`], unmaps what
 /// [`TrapLab::take_unmapped`] names, and maps the page as the answer says, before the program goes on. So the machines
 /// miss where they would have missed had they seen every reference.
 pub struct TrapLab {
     lab: Lab,
     sampled: Sampled,
-    takes_all_out: bool,
     /// The program's own time.
     own: u64,
 }
@@ -43,7 +42,7 @@ impl TrapLab {
         engine.mapped = Some(MappedPages::default());
         engine.tally.passed = Some(0);
         let sampled = Sampled::new(lab.specs().len());
-        Ok(TrapLab { lab, sampled, takes_all_out: false, own: 0 })
+        Ok(TrapLab { lab, sampled, own: 0 })
     }
 
     /// The bits of the page number that choose the set in every array of every machine: what a sample of sets can be
@@ -70,31 +69,16 @@ impl TrapLab {
     /// Whether references to a page are simulated now: if not, it may be mapped.
     #[inline]
     pub fn observes(&self, vpn: Vpn) -> bool {
-        self.sampled.observes(vpn)
+        self.sampled.place(vpn).is_some()
     }
 
-    /// Another phase begins. While nothing is observed, the caller maps
-    /// all pages. When that ends, it unmaps all: [`TrapLab::takes_all_out`].
-    pub fn enter(&mut self, phase: Phase) {
-        if self.sampled.enter(phase, self.own) == Phase::Unobserved && phase != Phase::Unobserved {
-            self.mapped_pages().forget_all();
-            self.takes_all_out = true;
-        }
-    }
-
-    /// Whether all pages must be unmapped now, since something is observed again. True once.
-    pub fn takes_all_out(&mut self) -> bool {
-        std::mem::take(&mut self.takes_all_out)
-    }
-
-    /// What the part that was observed says about all misses since the beginning, or since the last sample was chosen,
+    /// What the part that was simulated says about all misses since the beginning, or since the last sample was chosen,
     /// machine by machine.
     pub fn estimates(&self) -> Vec<Estimate> {
-        self.sampled.estimates(self.own)
+        self.sampled.estimates()
     }
 
-    /// The program has run for so many microseconds in user mode. Windows, estimates and misses by second are about
-    /// this time, which does not depend on what is simulated.
+    /// The time that the program has run in user mode, in microseconds. Misses by second are about this time.
     pub fn progress(&mut self, own_microseconds: u64) {
         self.own = self.own.max(own_microseconds);
     }
@@ -105,16 +89,14 @@ impl TrapLab {
     }
 
     /// A reference to a page trapped. Afterwards the page may be mapped for loads and fetches. Returns whether it may
-    /// be for stores, too. Pages that are not observed may.
+    /// be for stores, too. Pages that are not simulated may.
     ///
     /// # Errors
     /// [`Error::Simulation`]: a machine cannot go on, its memory is full, say.
     pub fn trap(&mut self, asid: Asid, vpn: Vpn, kind: Kind) -> Result<bool, Error> {
-        if !self.sampled.observes(vpn) {
-            return Ok(true);
-        }
+        let Some(place) = self.sampled.place(vpn) else { return Ok(true) };
         let stores = self.lab.trap_engine().trap(asid, vpn, kind)?;
-        self.sampled.trapped(vpn, self.lab.trap_misses());
+        self.sampled.trapped(place, self.lab.trap_misses());
         Ok(stores)
     }
 
@@ -126,7 +108,7 @@ impl TrapLab {
         self.lab.trap_engine().trap_op(asid, op)
     }
 
-    /// These pages are no longer mapped, whatever the machines say: [`TrapLab::take_unmapped`] names those that were.
+    /// The caller has unmapped these pages. [`TrapLab::take_unmapped`] names those of them that were mapped.
     pub fn unmap(&mut self, asid: Asid, pages: VpnRange) {
         self.mapped_pages().remove(asid, pages);
     }
@@ -158,7 +140,7 @@ impl TrapLab {
         let mut result = self.lab.result_of(source, stopped, instructions);
         let sample = self.sampled.used(own);
         if sample.is_some() {
-            for (machine, estimate) in result.machines.iter_mut().zip(self.sampled.estimates(own)) {
+            for (machine, estimate) in result.machines.iter_mut().zip(self.sampled.estimates()) {
                 let Estimate { total: misses, standard_error } = estimate;
                 machine.estimate = Some(MissEstimate { misses, standard_error });
             }

@@ -16,7 +16,7 @@ pub(super) fn check(specs: &[MachineSpec]) -> Result<(), Error> {
     specs.iter().find_map(refusal).map_or(Ok(()), Err)
 }
 
-/// Refuses machines of which a sample of sets cannot be simulated alone, whatever their arrays are.
+/// Refuses machines of which a sample of sets cannot be simulated alone, for reasons other than their arrays.
 pub(super) fn check_sets(specs: &[MachineSpec]) -> Result<(), Error> {
     let refusal = |spec: &MachineSpec| {
         let params = &spec.params;
@@ -44,8 +44,7 @@ fn refusal(spec: &MachineSpec) -> Option<String> {
     let params = &spec.params;
     let text = |key: &str| if params.has(key) { params.text(key) } else { "" };
     if spec.by_lines() {
-        let why = "it cannot be driven by traps, which show pages and no lines: it has caches; `farreach run` sees all that \
-                   it needs";
+        let why = "it cannot be driven by traps, which show pages and no lines: it has caches; use `farreach run`";
         return Some(why.into());
     }
     let refuse = |key: &str, value: &str, why: &str| Some(format!("{key} = {value} cannot be driven by traps: {why}"));
@@ -65,12 +64,11 @@ fn refusal(spec: &MachineSpec) -> Option<String> {
         return refuse(RANGE_ORDER.name, "first", why);
     }
     if params.has(cores::CORES.name) && params.int(cores::CORES.name) > 1 {
-        let why = "all threads of a program share one page table, whatever core they run on; cores must be 1";
+        let why = "all threads of a program share one page table, on every core; cores must be 1";
         return refuse(cores::CORES.name, &params.int(cores::CORES.name).to_string(), why);
     }
     if spec.system_reads_counters() {
-        let why = "counters are read at switches of processes, which are seen only where one traps; range_feedback must be \
-                   false";
+        let why = "counters are read at switches of processes, of which only some trap; range_feedback must be false";
         return refuse("range_feedback", "true", why);
     }
     None

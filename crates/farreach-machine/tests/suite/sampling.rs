@@ -1,8 +1,7 @@
-//! Samples of sets and windows of time, driven by simulated traps (CA-14), against a plain engine that sees every
-//! reference.
+//! Samples of sets, driven by simulated traps (CA-14), against a plain engine that sees every reference.
 
 use crate::ca_14_trap::{Machine, Step, steps, streams};
-use farreach_machine::{Estimate, MachineSpec, Phase, SetSample, TrapLab, WindowPlan};
+use farreach_machine::{Estimate, MachineSpec, SetSample, TrapLab};
 use farreach_types::addr::{Asid, Vpn};
 use std::collections::HashMap;
 
@@ -26,21 +25,12 @@ fn trap_lab(machines: &[&str]) -> TrapLab {
 }
 
 /// Runs the steps by traps, a step a microsecond. Returns the traps.
-fn drive(lab: &mut TrapLab, steps: &[Step], plan: Option<&WindowPlan>) -> u64 {
+fn drive(lab: &mut TrapLab, steps: &[Step]) -> u64 {
     let mut table: HashMap<(Asid, Vpn), bool> = HashMap::new();
-    let (mut traps, mut phase) = (0, Phase::Counted);
+    let mut traps = 0;
     for (time, step) in steps.iter().enumerate() {
         lab.pass(time as u64);
         lab.progress(time as u64);
-        let next = plan.map_or(Phase::Counted, |plan| plan.phase(time as u64).0);
-        if next != phase {
-            lab.enter(next);
-            assert_eq!(lab.takes_all_out(), phase == Phase::Unobserved);
-            if phase == Phase::Unobserved {
-                table.clear();
-            }
-            phase = next;
-        }
         let mut mapped = None;
         match step {
             Step::Reference(at) => {
@@ -88,7 +78,7 @@ fn ca_14_sampled_sets_miss_as_if_all_were_simulated() {
                 let expected: Vec<u64> = (0..of as usize).filter(|&c| is_in(c)).map(|c| classes[c]).collect();
                 let mut lab = trap_lab(&[machine]);
                 lab.sample(Some(sample));
-                let traps = drive(&mut lab, &steps, None);
+                let traps = drive(&mut lab, &steps);
                 let found = lab.misses().next().unwrap();
                 assert_eq!(found, expected.iter().sum::<u64>(), "{machine}, {sampled} of {of}");
                 assert!(traps >= found, "{machine}: each miss trapped");
@@ -129,44 +119,7 @@ fn bits_are_those_that_all_arrays_have_in_common() {
     }
 }
 
-/// In a window the machines see every reference, between windows none. What they do is compared with the plain engine
-/// that is given the same references.
-#[test]
-fn ca_14_windows_count_what_misses_in_them() {
-    for (n, batches) in streams().iter().enumerate() {
-        let steps = steps(batches);
-        for (warm_up, counted) in [(0, 150), (100, 200), (300, 700)] {
-            let plan = WindowPlan::new(1000, warm_up, counted, n as u64).unwrap();
-            let machines = ["t94/single:entries=12,replacement=fifo", "t94/single:entries=12", DESIGNS[1], DESIGNS[5]];
-            let mut lab = trap_lab(&machines);
-            drive(&mut lab, &steps, Some(&plan));
-            let estimates = lab.estimates();
-            for (machine, estimate) in machines.iter().zip(estimates) {
-                let mut plain = Machine::of(&spec(machine));
-                let (mut misses, mut observed, mut uncounted) = (0u64, 0u64, 0u64);
-                for (time, step) in steps.iter().enumerate() {
-                    let (phase, _) = plan.phase(time as u64);
-                    observed += u64::from(phase == Phase::Counted);
-                    if matches!(step, Step::Reference(_)) && phase == Phase::Unobserved {
-                        continue;
-                    }
-                    let missed = plain.step(step);
-                    misses += u64::from(missed && phase == Phase::Counted);
-                    uncounted += u64::from(missed && phase == Phase::WarmUp);
-                }
-                let expected = misses as f64 / observed as f64 * steps.len() as f64;
-                assert!(
-                    (estimate.total - expected).abs() < 1e-6 * expected.max(1.0),
-                    "{machine}: {estimate:?}, {expected}"
-                );
-                assert!(misses > 20 && estimate.standard_error.is_some(), "{machine}: {misses}, {estimate:?}");
-                assert_eq!(uncounted > 0, warm_up > 0, "{machine}");
-            }
-        }
-    }
-}
-
-/// A window over everything counts everything; a later sample begins anew.
+/// Without a sample everything counts; a later sample begins anew.
 #[test]
 fn samples_may_change_while_a_program_runs() {
     let steps = steps(&streams()[2]);
@@ -174,12 +127,12 @@ fn samples_may_change_while_a_program_runs() {
     let bits = trap_lab(&[machine]).set_bits().unwrap();
     let mut lab = trap_lab(&[machine]);
     let (first, rest) = steps.split_at(steps.len() / 2);
-    drive(&mut lab, first, None);
+    drive(&mut lab, first);
     let before = lab.misses().next().unwrap();
     assert_eq!(lab.estimates(), [Estimate { total: before as f64, standard_error: Some(0.0) }]);
     lab.sample(Some(SetSample::choose(&bits, 16, 1)));
     assert_eq!(lab.estimates()[0].total, 0.0);
-    drive(&mut lab, rest, None);
+    drive(&mut lab, rest);
     let all = lab.misses().next().unwrap();
     assert!(all > before + 50);
     assert_eq!(lab.estimates(), [Estimate { total: (all - before) as f64, standard_error: Some(0.0) }]);

@@ -8,8 +8,8 @@ use std::cmp::Reverse;
 /// Frames lent at a time.
 const LOAN: u64 = 512;
 
-/// Order in which unused pages of segments are lent: at an end before inside, long runs first, then the process with the
-/// lowest number, then the highest run.
+/// Order in which unused pages of segments are lent: at an end before inside, long runs first, then the process with
+/// the lowest number, then the highest run.
 type Turn = (bool, u64, Reverse<Asid>, Vpn);
 
 impl Os {
@@ -32,7 +32,8 @@ impl Os {
         true
     }
 
-    /// The unused pages that leave a segment: of its longest unused end as many as are lent, or all of its longest hole.
+    /// The unused pages that leave a segment: of its longest unused end as many as are lent, or all of its longest
+    /// hole.
     fn unused_in_segments(&self) -> Option<(Asid, VpnRange)> {
         let mut first: Option<(Turn, VpnRange)> = None;
         for (i, space) in self.spaces.iter().enumerate() {

@@ -123,8 +123,8 @@ impl Os {
         }
     }
 
-    /// Panics unless every page belongs either to the segment or to paging (SEG-19, DS13-3), and the counters agree with
-    /// the segments.
+    /// Panics unless every page belongs either to the segment or to paging (SEG-19, DS13-3), and the counters agree
+    /// with the segments.
     pub(crate) fn check_segments(&self) {
         if self.placement.segment_policy().is_none() {
             return;

@@ -1,4 +1,5 @@
-//! Changes of the segment of a process after an event: it shrinks, grows, moves, or is created (SEG-6 to SEG-10, SEG-15).
+//! Changes of the segment of a process after an event: it shrinks, grows, moves, or is created (SEG-6 to SEG-10,
+//! SEG-15).
 
 use super::resize::{range, without};
 use super::windows::{Eligible, Window};

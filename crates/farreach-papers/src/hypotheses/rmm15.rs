@@ -294,8 +294,8 @@ pub(super) const CLAIMS: &[Hypothesis] = &[
     },
     Hypothesis {
         id: "H-RM-17",
-        claim: "INVLPG of one page takes its range from the range TLB; the next access walks and fetches what is left \
-                of it",
+        claim: "INVLPG of one page takes its range from the range TLB; the next access walks and fetches the rest of \
+                it",
         studies: &["rmm15-by-hand"],
         judge: |results, _| judged(ROWS, results, &[PROTECT]),
     },

@@ -63,8 +63,8 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     }
     section.tables.push(table);
     section.note(
-        "Entries are those of the page table. Ideal ranges are runs of mapped pages with equal permission, whatever \
-         frames they have. Both in the address space and at the moment with most pages, under transparent huge pages. \
+        "Entries are those of the page table. Ideal ranges are runs of mapped pages with equal permission, in any \
+         frames. Both in the address space and at the moment with most pages, under transparent huge pages. \
          All are counted, also those below 8 pages, as in the printed table; Table 7 counts ranges of 8 pages and \
          more.",
     );

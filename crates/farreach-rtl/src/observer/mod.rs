@@ -5,9 +5,9 @@ mod changes;
 mod mmu;
 
 use crate::compile::Compiler;
+use crate::excerpt::Excerpt;
 use crate::modules::for_design;
 use crate::part::{Difference, Part, Stop, Tally};
-use crate::window::Window;
 use array::Array;
 use farreach_hw::tlb::{Tlb, cores, host, walk};
 use farreach_types::params::Params;
@@ -22,7 +22,7 @@ pub struct Outcome {
     /// What went through each structure, in the order in which they ended: its name, its module, how much.
     pub parts: Vec<(String, &'static str, Tally)>,
     /// What was kept of the requests to a structure of each kind, for [`Checker::keep`].
-    pub windows: Vec<(String, Window)>,
+    pub excerpts: Vec<(String, Excerpt)>,
     /// Where a module does something else than the simulator; the check ended there.
     pub difference: Option<Difference>,
     /// Why the check could not go on.
@@ -73,18 +73,18 @@ impl Shared {
             self.stop(why);
         }
         let report = (part.label().to_owned(), part.module().name, part.tally);
-        let window = part.take_window().and_then(|window| Some((structure(part)?.to_owned(), window)));
+        let excerpt = part.take_excerpt().and_then(|excerpt| Some((structure(part)?.to_owned(), excerpt)));
         self.with(|outcome| {
             outcome.parts.push(report);
             // Of several structures of a kind the first counts.
-            let known = |name: &str| outcome.windows.iter().any(|(of, _)| of == name);
-            let new = window.filter(|(name, window)| !known(name) && !window.lookups.is_empty());
-            outcome.windows.extend(new);
+            let known = |name: &str| outcome.excerpts.iter().any(|(of, _)| of == name);
+            let new = excerpt.filter(|(name, excerpt)| !known(name) && !excerpt.lookups.is_empty());
+            outcome.excerpts.extend(new);
         });
     }
 }
 
-/// What the window of a structure is called. First levels of other page sizes than 4 KB have none, nor have walkers:
+/// What the excerpt of a structure is called. First levels of other page sizes than 4 KB have none, nor have walkers:
 /// what they take depends on memory.
 fn structure(part: &Part) -> Option<&'static str> {
     let second = part.label().contains(" l2 ");
@@ -132,7 +132,7 @@ impl Checker {
         Ok(Box::new(Mmu::new(machine, kind, params, tlb, self)?))
     }
 
-    /// From now on, each structure keeps what it is asked: a window of the program.
+    /// From now on, each structure keeps what it is asked: an excerpt of the program.
     pub fn keep(&self) {
         self.shared.0.1.store(true, Ordering::Relaxed);
     }

@@ -4,9 +4,9 @@ use super::gates::Gates;
 use super::liberty::Library;
 use super::netlist::Netlist;
 use super::power::Power;
+use crate::excerpt::Excerpt;
 use crate::modules::Parameters;
 use crate::request::{Op, Request};
-use crate::window::Window;
 use farreach_types::event::Kind;
 use std::collections::HashSet;
 
@@ -151,7 +151,7 @@ pub fn energies(
     netlist: &Netlist,
     library: &Library,
     parameters: &Parameters,
-    window: &Window,
+    excerpt: &Excerpt,
 ) -> Result<Energies, String> {
     let power = Power::new(netlist, library);
     let width = |name: &str, default: u64| parameters.get(name).unwrap_or(default) as u32;
@@ -164,14 +164,14 @@ pub fn energies(
     bench.cycle(None, &[]);
     // Before the reset registers hold anything, and may ask memory for it.
     bench.stray_reads = 0;
-    // A fill is for a page that missed. A structure with more entries than that of the window may have it still, so
+    // A fill is for a page that missed. A structure with more entries than that of the excerpt may have it still, so
     // each page is filled once.
     let mut filled = HashSet::new();
     let mut once = |fills: &[Request]| -> Vec<Request> {
         let page = |fill: &&Request| filled.insert((fill.asid, fill.page, fill.size));
         fills.iter().filter(page).cloned().collect()
     };
-    let (contents, fills) = (once(&window.contents), once(&window.fills));
+    let (contents, fills) = (once(&excerpt.contents), once(&excerpt.fills));
     bench.run(&contents)?;
     let taken = |bench: &mut Bench, requests: Option<&[Request]>| -> Result<(f64, u64), String> {
         bench.gates.toggles.fill(0);
@@ -190,8 +190,8 @@ pub fn energies(
         if n == 0 { 0.0 } else { (energy - idle * cycles as f64) / n as f64 }
     };
     bench.hits = 0;
-    let lookup = each(taken(&mut bench, Some(&window.lookups))?, window.lookups.len());
-    let hits = bench.hits as f64 / window.lookups.len().max(1) as f64;
+    let lookup = each(taken(&mut bench, Some(&excerpt.lookups))?, excerpt.lookups.len());
+    let hits = bench.hits as f64 / excerpt.lookups.len().max(1) as f64;
     let fill = each(taken(&mut bench, Some(&fills))?, fills.len());
     if let Some(last) = fills.last().or(contents.last()) {
         bench.finds(last)?;

@@ -7,7 +7,7 @@ use crate::modules::{DEEP_SETS, Module, Parameters, RANGE_TLB, RANGE_WALKER, SEG
 pub struct Configuration {
     /// Its name, which stands for all of it.
     pub name: String,
-    /// The structure without its size: the name of its [`crate::window::Window`].
+    /// The structure without its size: the name of its [`crate::excerpt::Excerpt`].
     pub structure: &'static str,
     /// Entries.
     pub entries: u64,

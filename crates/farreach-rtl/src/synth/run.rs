@@ -6,12 +6,12 @@ use super::flow::{Cells, Tools, UNIT_CELL, liberty, map, period, recipe};
 use super::liberty::Library;
 use super::netlist::Netlist;
 use super::results::Row;
-use crate::window::Window;
+use crate::excerpt::Excerpt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Windows of programs: name of the program, name of the structure, window.
-pub type Windows = Vec<(String, Vec<(String, Window)>)>;
+/// Excerpts of programs: name of the program, name of the structure, excerpt.
+pub type Excerpts = Vec<(String, Vec<(String, Excerpt)>)>;
 
 /// Synthesis with one library. Netlists are kept, each named by everything that it depends on.
 pub struct Synthesis {
@@ -67,19 +67,19 @@ impl Synthesis {
         Ok((netlist, period))
     }
 
-    /// Synthesises a configuration, and runs its cells through the windows of its structure.
+    /// Synthesises a configuration, and runs its cells through the excerpts of its structure.
     ///
     /// # Errors
     /// A tool fails, or the netlist does not do what its module does.
-    pub fn row(&self, of: &Configuration, windows: &Windows) -> Result<Row, String> {
+    pub fn row(&self, of: &Configuration, excerpts: &Excerpts) -> Result<Row, String> {
         let (netlist, period) = self.mapped(of)?;
         let area = netlist.area(&self.library);
         let unit =
             self.library.cells.get(UNIT_CELL).ok_or_else(|| format!("{}: no {UNIT_CELL}", self.cells.liberty))?;
         let mut all = Vec::new();
-        for (program, structures) in windows {
-            let Some((_, window)) = structures.iter().find(|(name, _)| name == of.structure) else { continue };
-            let energies = energies(&netlist, &self.library, &of.parameters, window);
+        for (program, structures) in excerpts {
+            let Some((_, excerpt)) = structures.iter().find(|(name, _)| name == of.structure) else { continue };
+            let energies = energies(&netlist, &self.library, &of.parameters, excerpt);
             all.push((program.clone(), energies.map_err(|why| format!("{}, {program}: {why}", of.name))?));
         }
         Ok(Row {

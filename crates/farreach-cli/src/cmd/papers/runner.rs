@@ -1,5 +1,5 @@
-//! Answers the requests of studies: from the cache, or by running. Passes run on all processors, and the results of each
-//! are stored at once.
+//! Answers the requests of studies: from the cache, or by running. Passes run on all processors, and the results of
+//! each are stored at once.
 
 use super::programs::Programs;
 use crate::cmd::common::note;
@@ -80,8 +80,8 @@ impl Runner<'_> {
         unreachable!("studies end")
     }
 
-    /// Asks the studies what they want, takes what the cache has, and asks again while that is all they want. Passes are cut
-    /// for so many workers.
+    /// Asks the studies what they want, takes what the cache has, and asks again while that is all they want. Passes
+    /// are cut for so many workers.
     pub fn round(&self, studies: &[&Study], results: &mut Results, workers: usize) -> Result<Round> {
         loop {
             let wanted: BTreeSet<Request> = studies

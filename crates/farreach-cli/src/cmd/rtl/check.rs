@@ -8,7 +8,7 @@ use farreach_live::Watch;
 use farreach_machine::{Lab, MachineSpec, Options, Progress};
 use farreach_report::format::count;
 use farreach_report::grid;
-use farreach_rtl::{Checker, Compiler, Outcome, window};
+use farreach_rtl::{Checker, Compiler, Outcome, excerpt};
 use farreach_trace::generate;
 use farreach_types::count::parse_count;
 use farreach_types::event::{Batch, Source};
@@ -72,10 +72,10 @@ pub struct CheckArgs {
     /// Seed of everything random; that of the first random program
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<0>, allow_negative_numbers = true)]
     seed: u64,
-    /// Keep a window of the program in this file, from half of --limit on, for `farreach rtl synth`: what each
+    /// Keep an excerpt of the program in this file, from half of --limit on, for `farreach rtl synth`: what each
     /// structure holds, its next lookups and fills
     #[arg(long, value_name = "FILE", requires = "limit")]
-    window: Option<PathBuf>,
+    excerpt: Option<PathBuf>,
     /// The folder that a waveform goes to
     #[arg(long, value_name = "DIR", default_value = ".")]
     waves: PathBuf,
@@ -111,7 +111,7 @@ impl CheckArgs {
 fn step(lab: &mut Lab, checker: &Checker, batch: Batch, args: &CheckArgs) -> Result<(bool, Progress)> {
     let more = lab.feed(batch)? && !checker.stopped();
     let progress = lab.progress();
-    if args.window.is_some() && args.limit.is_some_and(|limit| progress.instructions >= limit / 2) {
+    if args.excerpt.is_some() && args.limit.is_some_and(|limit| progress.instructions >= limit / 2) {
         checker.keep();
     }
     Ok((more, progress))
@@ -120,9 +120,9 @@ fn step(lab: &mut Lab, checker: &Checker, batch: Batch, args: &CheckArgs) -> Res
 /// Runs the command.
 pub fn run(args: CheckArgs) -> Result<ExitCode> {
     let _signals = Watch::begin(); // until the result is whole
-    if let Some(file) = &args.window {
-        needs_file(file, "--window")?;
-        ensure!(args.file.is_some() || args.records(), "--window: a FILE or a COMMAND is needed");
+    if let Some(file) = &args.excerpt {
+        needs_file(file, "--excerpt")?;
+        ensure!(args.file.is_some() || args.records(), "--excerpt: a FILE or a COMMAND is needed");
     }
     let dir = args.cache.clone().map_or_else(|| cache_folder("rtl", "--cache"), Ok)?;
     let compiler = Compiler::new(dir).map_err(anyhow::Error::msg)?.saying(|what| note(what));
@@ -155,8 +155,8 @@ pub fn run(args: CheckArgs) -> Result<ExitCode> {
         }
     }
     let outcome = checker.outcome();
-    if let Some(file) = &args.window {
-        write_whole(file, window::write(&outcome.windows).as_bytes())?;
+    if let Some(file) = &args.excerpt {
+        write_whole(file, excerpt::write(&outcome.excerpts).as_bytes())?;
     }
     report(outcome, interrupted)
 }

@@ -4,11 +4,11 @@ use crate::cmd::common::{cache_folder, is_stdout, note, print, threads, whole, w
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use farreach_live::Watch;
+use farreach_rtl::excerpt;
 use farreach_rtl::synth::configurations::{Configuration, configurations};
 use farreach_rtl::synth::flow::LIBRARIES;
 use farreach_rtl::synth::results::{Row, csv};
-use farreach_rtl::synth::run::{Synthesis, Windows};
-use farreach_rtl::window;
+use farreach_rtl::synth::run::{Excerpts, Synthesis};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -17,19 +17,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Synthesise the modules: area, clock and energy in cells of a library.
 ///
 /// Yosys and its abc map each module to the cells of a library, OpenSTA finds the shortest period of its clock. The
-/// cells then run through windows of programs (`farreach rtl check --window`), and each transition of a net takes what
+/// cells then run through excerpts of programs (`farreach rtl check --excerpt`), and each transition of a net takes what
 /// the library says. All sizes take about half an hour; netlists are kept, and an interrupted run goes on
 /// where it ended. Needs Yosys, OpenSTA and the libraries of cells, qflow-tech-osu018 and qflow-tech-osu035.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  farreach rtl synth --window rtl/windows/cc1.txt -o results.csv       all
+  farreach rtl synth --excerpt rtl/excerpts/cc1.txt -o results.csv       all
   farreach rtl synth --only segment --only l1-64                       two structures, without energy
   farreach rtl synth --list                                            what there is")]
 pub struct SynthArgs {
-    /// A window of a program, which its name without the ending names. Repeatable
-    #[arg(long = "window", value_name = "FILE")]
-    windows: Vec<PathBuf>,
+    /// An excerpt of a program, which its name without the ending names. Repeatable
+    #[arg(long = "excerpt", value_name = "FILE")]
+    excerpts: Vec<PathBuf>,
     /// One configuration of `--list` instead of all. Repeatable
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
@@ -59,13 +59,13 @@ pub fn run(args: SynthArgs) -> Result<ExitCode> {
         print(&all.iter().map(line).collect::<String>())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut windows = Windows::new();
-    for file in &args.windows {
+    let mut excerpts = Excerpts::new();
+    for file in &args.excerpts {
         let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
-        let read = window::read(&text).map_err(|why| anyhow::anyhow!("{}: {why}", file.display()))?;
+        let read = excerpt::read(&text).map_err(|why| anyhow::anyhow!("{}: {why}", file.display()))?;
         let program = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        ensure!(!program.contains(','), "--window {}: a comma separates columns; rename the file", file.display());
-        windows.push((program, read));
+        ensure!(!program.contains(','), "--excerpt {}: a comma separates columns; rename the file", file.display());
+        excerpts.push((program, read));
     }
     let dir = args.cache.clone().map_or_else(|| cache_folder("synth", "--cache"), Ok)?;
     let libraries = LIBRARIES.iter().map(|cells| Synthesis::new(cells, &dir)).collect::<Result<Vec<_>, _>>();
@@ -74,7 +74,7 @@ pub fn run(args: SynthArgs) -> Result<ExitCode> {
     let first = all.iter().map(|of| (&libraries[0], of));
     let others = libraries[1..].iter().flat_map(|library| all.iter().map(move |of| (library, of)));
     let jobs: Vec<(&Synthesis, &Configuration)> = first.chain(others.filter(|(_, of)| of.everywhere)).collect();
-    let rows = synthesise(&jobs, &windows, threads(args.threads))?;
+    let rows = synthesise(&jobs, &excerpts, threads(args.threads))?;
     match &args.output {
         Some(file) if !is_stdout(file) => write_whole(file, csv(&rows).as_bytes())?,
         _ => print(&csv(&rows))?,
@@ -83,7 +83,7 @@ pub fn run(args: SynthArgs) -> Result<ExitCode> {
 }
 
 /// All jobs, several at a time. The first failure, or a signal, ends it.
-fn synthesise(jobs: &[(&Synthesis, &Configuration)], windows: &Windows, threads: usize) -> Result<Vec<Row>> {
+fn synthesise(jobs: &[(&Synthesis, &Configuration)], excerpts: &Excerpts, threads: usize) -> Result<Vec<Row>> {
     let signals = Watch::begin();
     let next = AtomicUsize::new(0);
     let rows: Mutex<Vec<(usize, Result<Row, String>)>> = Mutex::new(Vec::new());
@@ -91,7 +91,7 @@ fn synthesise(jobs: &[(&Synthesis, &Configuration)], windows: &Windows, threads:
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some((synthesis, of)) = jobs.get(number) else { break };
-            let row = synthesis.row(of, windows);
+            let row = synthesis.row(of, excerpts);
             let failed = row.is_err();
             let mut rows = rows.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             rows.push((number, row));

@@ -88,8 +88,8 @@ pub fn command() -> Command {
     command
 }
 
-/// The optimised program, where `make test` names it (FARREACH_RELEASE), for tests that need not check every lookup; else
-/// the one of the test profile.
+/// The optimised program, where `make test` names it (FARREACH_RELEASE), for tests that need not check every lookup;
+/// else the one of the test profile.
 pub fn optimised() -> (PathBuf, bool) {
     let named = std::env::var_os("FARREACH_RELEASE").map(PathBuf::from).filter(|path| path.is_file());
     let found = named.is_some();

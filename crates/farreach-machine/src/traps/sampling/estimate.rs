@@ -9,15 +9,6 @@ pub struct Estimate {
     pub standard_error: Option<f64>,
 }
 
-/// A piece of time in which something was counted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Window {
-    /// Events.
-    pub count: u64,
-    /// Its length.
-    pub length: u64,
-}
-
 impl Estimate {
     /// Of `of` units, among which those with these counts were chosen at random, each choice equally likely: the mean
     /// times the number, with the finite-population correction.
@@ -33,37 +24,6 @@ impl Estimate {
         let mean = counts.iter().sum::<u64>() as f64 / n;
         let squares: f64 = counts.iter().map(|&count| (count as f64 - mean).powi(2)).sum();
         Estimate { total: all * mean, standard_error: spread(squares, n, n / all).map(|error| error * all) }
-    }
-
-    /// Of a time of `length`, of which these windows were observed: a ratio, events by time, times all of the time.
-    /// Windows are taken for placed at random.
-    ///
-    /// # Panics
-    /// More was observed than there was.
-    pub fn over_windows(windows: &[Window], length: u64) -> Estimate {
-        let observed: u64 = windows.iter().map(|window| window.length).sum();
-        assert!(observed <= length, "{observed} of {length}");
-        if observed == 0 {
-            return Estimate { total: 0.0, standard_error: if length == 0 { Some(0.0) } else { None } };
-        }
-        let (n, all, seen) = (windows.len() as f64, length as f64, observed as f64);
-        let ratio = windows.iter().map(|window| window.count).sum::<u64>() as f64 / seen;
-        let squares: f64 = windows.iter().map(|w| (w.count as f64 - ratio * w.length as f64).powi(2)).sum();
-        let error = spread(squares, n, seen / all).map(|error| error * all * n / seen);
-        Estimate { total: ratio * all, standard_error: error }
-    }
-
-    /// Of `count` events in a sample of both: sets within windows. The relative errors of both add up as if
-    /// independent. An error that is not known makes the whole unknown.
-    pub fn over_both(count: u64, sets: Estimate, windows: Estimate) -> Estimate {
-        if count == 0 {
-            return Estimate { total: 0.0, standard_error: sets.standard_error.and(windows.standard_error) };
-        }
-        let count = count as f64;
-        let total = sets.total / count * windows.total;
-        let relative = |e: Estimate| e.standard_error.map(|error| error / e.total);
-        let error = relative(sets).zip(relative(windows)).map(|(one, other)| one.hypot(other) * total);
-        Estimate { total, standard_error: error }
     }
 }
 
@@ -94,35 +54,6 @@ mod tests {
         assert_eq!(Estimate::over_sets(&[2, 6], 2), Estimate { total: 8.0, standard_error: Some(0.0) });
         assert_eq!(Estimate::over_sets(&[5], 4), Estimate { total: 20.0, standard_error: None });
         assert_eq!(Estimate::over_sets(&[5], 1), Estimate { total: 5.0, standard_error: Some(0.0) });
-    }
-
-    #[test]
-    fn windows_by_hand() {
-        let window = |count, length| Window { count, length };
-        // 10 and 30 events in 10 each of 80: ratio 2, deviations -10 and 10, sqrt(3/4 * 200 / 1 / 2) = sqrt 75 for the
-        // mean of a window, times 80 / 10.
-        let two = Estimate::over_windows(&[window(10, 10), window(30, 10)], 80);
-        assert_eq!(two.total, 160.0);
-        assert!((two.standard_error.unwrap() - 8.0 * 75f64.sqrt()).abs() < 1e-9, "{two:?}");
-        // At a constant rate the lengths do not matter.
-        let steady = Estimate::over_windows(&[window(10, 5), window(40, 20), window(2, 1)], 1000);
-        assert_eq!((steady.total, steady.standard_error), (2000.0, Some(0.0)));
-        let whole = Estimate::over_windows(&[window(7, 12)], 12);
-        assert_eq!((whole.total, whole.standard_error), (7.0, Some(0.0)));
-        assert_eq!(Estimate::over_windows(&[], 0).standard_error, Some(0.0));
-        assert_eq!(Estimate::over_windows(&[], 9), Estimate { total: 0.0, standard_error: None });
-    }
-
-    #[test]
-    fn both_by_hand() {
-        let sets = Estimate { total: 80.0, standard_error: Some(24.0) };
-        let windows = Estimate { total: 40.0, standard_error: Some(16.0) };
-        // 20 events were counted: a quarter of the sets, half of the time.
-        let both = Estimate::over_both(20, sets, windows);
-        assert_eq!((both.total, both.standard_error), (160.0, Some(80.0)), "0.3, 0.4, 0.5 of it");
-        let unknown = Estimate { standard_error: None, ..sets };
-        assert_eq!(Estimate::over_both(20, unknown, windows).standard_error, None);
-        assert_eq!(Estimate::over_both(0, sets, windows).total, 0.0);
     }
 
     /// Samples of a known population: the mean of the estimates is the truth, and their spread is the error they state.

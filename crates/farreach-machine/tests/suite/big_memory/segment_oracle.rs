@@ -1,7 +1,7 @@
-//! Direct segments against the plain model that was written from the rules in the book (SEG-1 to SEG-20): processes that
-//! map, unmap, protect, move, advise, fork, end and touch at random, on memories that are wide or full, with pools in
-//! one piece or in many. Beside them three cores with registers and translations of their own, which know nothing but
-//! the reported changes.
+//! Direct segments against the plain model that was written from the rules in the book (SEG-1 to SEG-20): processes
+//! that map, unmap, protect, move, advise, fork, end and touch at random, on memories that are wide or full, with pools
+//! in one piece or in many. Beside them three cores with registers and translations of their own, which know nothing
+//! but the reported changes.
 //!
 //! `FARREACH_SEED=7 cargo test -p farreach-machine --test suite segment_oracle` repeats one stream.
 

@@ -130,7 +130,8 @@ proptest! {
         let free: Vec<bool> = (0..total).map(|f| !pinned.contains(f) && !movable.contains(f)).collect();
         let out = (0..total).filter(|&f| movable.contains(f)).collect();
         let buddy = Buddy::new(memory, ORDERS, pick);
-        replay_from(buddy, Lists { free: joined(&free, ORDERS), by_address: pick == Pick::LowestAddress }, free, out, &ops)?;
+        let lists = Lists { free: joined(&free, ORDERS), by_address: pick == Pick::LowestAddress };
+        replay_from(buddy, lists, free, out, &ops)?;
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Windows of programs: what a structure held at one moment, and what was asked of it from there on. Synthesis runs its
-//! cells through them (`rtl/windows`).
+//! Excerpts of programs: what a structure held at one moment, and what was asked of it from there on. Synthesis runs its
+//! cells through them (`rtl/excerpts`).
 
 use crate::request::{Op, Request};
 use farreach_types::event::Kind;
@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 /// A piece of a program as one structure sees it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Window {
+pub struct Excerpt {
     /// Fills that bring what the structure held when the piece began.
     pub contents: Vec<Request>,
     /// Lookups one after the other.
@@ -16,15 +16,15 @@ pub struct Window {
     pub fills: Vec<Request>,
 }
 
-/// Lookups and fills of a window.
+/// Lookups and fills of an excerpt.
 const LOOKUPS: usize = 512;
 const FILLS: usize = 64;
-/// Words of lookups in a window: those of walkers bring the memory that they read.
+/// Words of lookups in an excerpt: those of walkers bring the memory that they read.
 const WORDS: usize = 8192;
 /// Characters of a line.
 const LINE: usize = 110;
 
-impl Window {
+impl Excerpt {
     /// A request was made.
     pub fn see(&mut self, request: &Request) {
         let words = |of: &[Request]| of.iter().map(|r| r.further.len()).sum::<usize>();
@@ -40,14 +40,15 @@ impl Window {
     }
 }
 
-/// Windows as text: `structure NAME`, then `contents`, `lookups` and `fills`, each with a line for each request: kind,
+/// Excerpts as text: `structure NAME`, then `contents`, `lookups` and `fills`, each with a line for each request: kind,
 /// address space, page, limit, frame, root, attributes, size, and further words, which go on in lines that are
 /// indented. Numbers are hexadecimal.
-pub fn write(windows: &[(String, Window)]) -> String {
+pub fn write(excerpts: &[(String, Excerpt)]) -> String {
     let mut out = String::new();
-    for (structure, window) in windows {
+    for (structure, excerpt) in excerpts {
         let _ = writeln!(out, "structure {structure}");
-        for (name, requests) in [("contents", &window.contents), ("lookups", &window.lookups), ("fills", &window.fills)]
+        for (name, requests) in
+            [("contents", &excerpt.contents), ("lookups", &excerpt.lookups), ("fills", &excerpt.fills)]
         {
             let _ = writeln!(out, "{name}");
             requests.iter().for_each(|request| line(request, &mut out));
@@ -79,24 +80,24 @@ fn line(r: &Request, out: &mut String) {
 ///
 /// # Errors
 /// A line is none of these; it says which.
-pub fn read(text: &str) -> Result<Vec<(String, Window)>, String> {
-    let mut all: Vec<(String, Window)> = Vec::new();
+pub fn read(text: &str) -> Result<Vec<(String, Excerpt)>, String> {
+    let mut all: Vec<(String, Excerpt)> = Vec::new();
     let mut part = 0;
     // Requests begin in the first column; what is indented belongs to the line before.
     let joined = text.replace("\n  ", " ");
     for line in joined.lines() {
-        let wrong = || format!("'{line}': a line of a window is expected");
+        let wrong = || format!("'{line}': a line of an excerpt is expected");
         match line {
             "contents" => part = 0,
             "lookups" => part = 1,
             "fills" => part = 2,
             _ => match line.strip_prefix("structure ") {
-                Some(name) => all.push((name.to_owned(), Window::default())),
+                Some(name) => all.push((name.to_owned(), Excerpt::default())),
                 None => {
                     let op = if part == 1 { Op::Lookup } else { Op::Fill };
                     let request = request(line, op).ok_or_else(wrong)?;
-                    let (_, window) = all.last_mut().ok_or_else(wrong)?;
-                    [&mut window.contents, &mut window.lookups, &mut window.fills][part].push(request);
+                    let (_, excerpt) = all.last_mut().ok_or_else(wrong)?;
+                    [&mut excerpt.contents, &mut excerpt.lookups, &mut excerpt.fills][part].push(request);
                 }
             },
         }
@@ -125,16 +126,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn windows_are_read_as_they_were_written() {
+    fn excerpts_are_read_as_they_were_written() {
         let mut long = Request::new(Op::Lookup, 3, 0x7fff_f123);
         long.further = (0..40).map(|i| 0x1234_5678_9abc << (i % 4)).collect();
         let store =
             Request { kind: Kind::Store, limit: 9, frame: !0, attr: 255, size: 4, ..Request::new(Op::Fill, 0, 1) };
-        let window = Window { contents: vec![store.clone()], lookups: vec![long.clone(), long], fills: vec![store] };
-        let windows = vec![("a".to_owned(), window), ("b".to_owned(), Window::default())];
-        let text = write(&windows);
+        let excerpt = Excerpt { contents: vec![store.clone()], lookups: vec![long.clone(), long], fills: vec![store] };
+        let excerpts = vec![("a".to_owned(), excerpt), ("b".to_owned(), Excerpt::default())];
+        let text = write(&excerpts);
         assert!(text.lines().all(|line| line.len() <= 120));
-        assert_eq!(read(&text).unwrap(), windows);
+        assert_eq!(read(&text).unwrap(), excerpts);
         assert!(read("contents\nx 1").unwrap_err().contains("'x 1'"));
     }
 }
