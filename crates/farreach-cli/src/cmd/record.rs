@@ -10,11 +10,14 @@ use farreach_live::{Options, Recorder, Watch};
 use farreach_machine::Progress;
 use farreach_report::format::{bytes, counted};
 use farreach_trace::frt::{Header, TraceWriter};
+use farreach_types::Error;
 use farreach_types::count::parse_count;
-use farreach_types::event::Source;
+use farreach_types::event::{Batch, Source};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::sync_channel;
 
 /// Run a program and store its trace.
 #[derive(Args)]
@@ -41,6 +44,9 @@ pub fn run(args: RecordArgs) -> Result<ExitCode> {
     store(&args.output, args.limit, &args.command, || Ok(Recorder::start(&args.command, &Options::default())?.into()))
 }
 
+/// Batches that may wait for the writer, each of up to 256 KiB.
+const QUEUED_BATCHES: usize = 64;
+
 /// Records `command` into a file, after a check that the file can be written.
 pub fn store(
     output: &Path,
@@ -53,18 +59,37 @@ pub fn store(
     let mut writer = TraceWriter::create(output, header(command)?)?;
     let mut recorder = start()?;
     let mut display = Display::new(Goal { instructions: limit, references: None });
-    let mut limited = false;
-    while let Some(batch) = recorder.next_batch()? {
-        writer.write(&batch)?;
-        let totals = writer.totals();
-        display.update(Progress { instructions: totals.instructions, references: totals.references() });
-        if limit.is_some_and(|limit| totals.instructions >= limit) {
-            limited = true;
-            break;
+    // The writer has a thread of its own: here the recorder's small rings are emptied meanwhile.
+    let (batches, work) = sync_channel::<Batch>(QUEUED_BATCHES);
+    let written = (AtomicU64::new(0), AtomicU64::new(0));
+    let (report, totals, limited) = std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("encoder".into()).spawn_scoped(scope, || {
+            for batch in work {
+                writer.write(&batch)?;
+                let totals = writer.totals();
+                written.0.store(totals.instructions, Ordering::Relaxed);
+                written.1.store(totals.references(), Ordering::Relaxed);
+                if limit.is_some_and(|limit| totals.instructions >= limit) {
+                    return Ok((writer, true));
+                }
+            }
+            Ok::<_, Error>((writer, false))
+        });
+        let thread = thread.context("a thread for the writer")?;
+        // No receiver: the limit was reached, or writing failed.
+        while let Some(batch) = recorder.next_batch()?
+            && batches.send(batch).is_ok()
+        {
+            let (instructions, references) = (&written.0, &written.1);
+            display.update(Progress {
+                instructions: instructions.load(Ordering::Relaxed),
+                references: references.load(Ordering::Relaxed),
+            });
         }
-    }
-    let report = recorder.finish()?;
-    let totals = writer.finish()?;
+        drop(batches);
+        let (writer, limited) = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        Ok::<_, anyhow::Error>((recorder.finish()?, writer.finish()?, limited))
+    })?;
     display.finish();
     let there = std::fs::metadata(output).with_context(|| output.display().to_string())?;
     // The size of a pipe's contents is not known.

@@ -1,5 +1,6 @@
 //! The writer's side of the model: executions of blocks become steps, targets, address codes and address bytes.
 
+use multiversion::multiversion;
 use prefetch_index::prefetch_index;
 
 use super::columns::Columns;
@@ -55,90 +56,91 @@ pub(crate) struct Run {
     pub broken: Option<Broken>,
 }
 
-impl Model {
-    /// Appends the executions of blocks from `words[from]` on, up to an event or until `most` words are in the chunk;
-    /// counts their references.
-    pub fn put_blocks(
-        &mut self,
-        words: &[u64],
-        from: usize,
-        most: usize,
-        ahead: &mut LookAhead,
-        columns: &mut Columns,
-        sums: &mut Totals,
-    ) -> Run {
-        let (steps, codes, data) =
-            (columns.steps.room(words.len() - from), columns.codes.room(ROOM), columns.data.room(8 * ROOM));
-        let (mut coded, mut executed, mut bytes) = (0, 0, 0);
-        let (mut current, mut address, mut counted) = (self.current, self.address, Totals::default());
-        let mut run = Run { end: from, words: 0, broken: None };
-        while let Some(&word) = words.get(run.end).filter(|&word| word & OP_BIT == 0) {
-            ahead.step(&self.by_id, &self.cells, words);
-            let id = block_id(word);
-            let Some(place) = self.by_id.get(id) else {
-                run.broken = Some(Broken::UndefinedBlock { id });
-                break;
-            };
-            let head = &self.cells[place as usize..][..HEAD];
-            let (names, shape, (chunk, need)) = (head[NAMES], Shape(head[SHAPE]), halves(head[CHUNK]));
-            let (refs, need) = (shape.refs(), need as usize);
-            if coded + refs > ROOM || run.words >= most {
-                break;
-            }
-            let addrs = match addresses(words, run.end, need) {
-                Ok(addrs) => addrs,
-                Err(why) => {
-                    run.broken = Some(why);
-                    break;
-                }
-            };
-            // Without a branch: the processor could not predict it.
-            let next = &mut self.cells[current + NEXT];
-            let (likely, other) = halves(*next);
-            let step = if place == other { STEP_OTHER } else { STEP_TARGET };
-            let step = if place == likely { STEP_LIKELY } else { step };
-            *next = if place == likely { *next } else { cell(place, likely) };
-            steps[executed] = step;
-            executed += 1;
-            if step == STEP_TARGET {
-                put_varint(&mut columns.targets, u64::from(halves(names).0));
-            }
-            current = place as usize;
-            if chunk != self.chunk {
-                self.refresh(current);
-            }
-            shape.add_to(&mut counted);
-            let cells = &mut self.cells[current + HEAD..];
-            let coder =
-                Coder { codes: &mut codes[coded..coded + refs], data: &mut data[bytes..], bytes: 0, absent: false };
-            let coder = if refs == need {
-                coder.put(&mut cells[..2 * refs], addrs.iter().copied(), &mut address)
-            } else {
-                let (states, shared) = cells[..3 * refs].split_at_mut(2 * refs);
-                let each = |&at: &u64| {
-                    let (word, offset) = halves(at);
-                    addrs[word as usize].wrapping_add(offset.into())
-                };
-                coder.put(states, shared.iter().map(each), &mut address)
-            };
-            bytes += coder.bytes;
-            if coder.absent {
-                let absent = (0..refs).filter(|&i| codes[coded + i] == CODE_NOT_EXECUTED);
-                absent.for_each(|i| self.uncount(current, i, &mut counted));
-            }
-            coded += refs;
-            run.end += 1 + need;
-            run.words += 1 + refs;
+/// Appends the executions of blocks from `words[from]` on, up to an event or until `most` words are in the chunk;
+/// counts their references.
+///
+/// Compiled twice: counting leading zeros, which each reference needs, takes some processors four cycles and eight
+/// micro-operations without the newer instruction.
+#[multiversion(targets("x86_64+bmi1+bmi2+lzcnt"))]
+pub(crate) fn put_blocks(
+    model: &mut Model,
+    words: &[u64],
+    from: usize,
+    most: usize,
+    ahead: &mut LookAhead,
+    columns: &mut Columns,
+    sums: &mut Totals,
+) -> Run {
+    let (steps, codes, data) =
+        (columns.steps.room(words.len() - from), columns.codes.room(ROOM), columns.data.room(8 * ROOM));
+    let (mut coded, mut executed, mut bytes) = (0, 0, 0);
+    let (mut current, mut address, mut counted) = (model.current, model.address, Totals::default());
+    let mut run = Run { end: from, words: 0, broken: None };
+    while let Some(&word) = words.get(run.end).filter(|&word| word & OP_BIT == 0) {
+        ahead.step(&model.by_id, &model.cells, words);
+        let id = block_id(word);
+        let Some(place) = model.by_id.get(id) else {
+            run.broken = Some(Broken::UndefinedBlock { id });
+            break;
+        };
+        let head = &model.cells[place as usize..][..HEAD];
+        let (names, shape, (chunk, need)) = (head[NAMES], Shape(head[SHAPE]), halves(head[CHUNK]));
+        let (refs, need) = (shape.refs(), need as usize);
+        if coded + refs > ROOM || run.words >= most {
+            break;
         }
-        (self.current, self.address) = (current, address);
-        sums.instructions += counted.instructions;
-        sums.loads += counted.loads;
-        sums.stores += counted.stores;
-        columns.steps.advance(executed);
-        columns.codes.advance(coded);
-        columns.data.advance(bytes);
-        run
+        let addrs = match addresses(words, run.end, need) {
+            Ok(addrs) => addrs,
+            Err(why) => {
+                run.broken = Some(why);
+                break;
+            }
+        };
+        // Without a branch: the processor could not predict it.
+        let next = &mut model.cells[current + NEXT];
+        let (likely, other) = halves(*next);
+        let step = if place == other { STEP_OTHER } else { STEP_TARGET };
+        let step = if place == likely { STEP_LIKELY } else { step };
+        *next = if place == likely { *next } else { cell(place, likely) };
+        steps[executed] = step;
+        executed += 1;
+        if step == STEP_TARGET {
+            put_varint(&mut columns.targets, u64::from(halves(names).0));
+        }
+        current = place as usize;
+        if chunk != model.chunk {
+            model.refresh(current);
+        }
+        shape.add_to(&mut counted);
+        let cells = &mut model.cells[current + HEAD..];
+        let coder = Coder { codes: &mut codes[coded..coded + refs], data: &mut data[bytes..], bytes: 0, absent: false };
+        let coder = if refs == need {
+            coder.put(&mut cells[..2 * refs], addrs.iter().copied(), &mut address)
+        } else {
+            let (states, shared) = cells[..3 * refs].split_at_mut(2 * refs);
+            let each = |&at: &u64| {
+                let (word, offset) = halves(at);
+                addrs[word as usize].wrapping_add(offset.into())
+            };
+            coder.put(states, shared.iter().map(each), &mut address)
+        };
+        bytes += coder.bytes;
+        if coder.absent {
+            let absent = (0..refs).filter(|&i| codes[coded + i] == CODE_NOT_EXECUTED);
+            absent.for_each(|i| model.uncount(current, i, &mut counted));
+        }
+        coded += refs;
+        run.end += 1 + need;
+        run.words += 1 + refs;
     }
+    (model.current, model.address) = (current, address);
+    sums.instructions += counted.instructions;
+    sums.loads += counted.loads;
+    sums.stores += counted.stores;
+    columns.steps.advance(executed);
+    columns.codes.advance(coded);
+    columns.data.advance(bytes);
+    run
 }
 
 /// Codes the addresses of one execution.
@@ -164,14 +166,14 @@ impl Coder<'_> {
                 continue;
             }
             let gap = addr.wrapping_sub(before);
-            let by_gap = gap.wrapping_sub(state[1]) as i64;
-            let by_last = addr.wrapping_sub(state[0]) as i64;
-            let (gap_width, last_width) = (width(by_gap), width(by_last));
-            let from_last = last_width < gap_width;
-            let value = if from_last { by_last } else { by_gap };
-            let width = if from_last { last_width } else { gap_width };
+            let by_gap = fold(gap.wrapping_sub(state[1]) as i64);
+            let by_last = fold(addr.wrapping_sub(state[0]) as i64);
+            // The shorter of the two; the first one if they are equally long.
+            let width = width_of_folded(by_gap.min(by_last));
+            let from_last = by_gap > LARGEST[width];
+            let base = if from_last { state[0] } else { before.wrapping_add(state[1]) };
             *code = width as u8 + if from_last { BASES } else { 0 };
-            self.data[self.bytes..self.bytes + 8].copy_from_slice(&value.to_le_bytes());
+            self.data[self.bytes..self.bytes + 8].copy_from_slice(&addr.wrapping_sub(base).to_le_bytes());
             self.bytes += width;
             (state[0], state[1]) = (addr, gap);
             before = addr;
@@ -181,9 +183,31 @@ impl Coder<'_> {
     }
 }
 
-/// Bytes that hold `value` in two's complement; 0 for 0.
+/// Twice the distance from 0 or -1: small values of either sign become small.
 #[inline(always)]
+fn fold(value: i64) -> u64 {
+    (value << 1 ^ value >> 63) as u64
+}
+
+/// The largest folded value of each width.
+const LARGEST: [u64; 9] = {
+    let mut largest = [0; 9];
+    let mut width = 1;
+    while width < 9 {
+        largest[width] = u64::MAX >> (64 - 8 * width);
+        width += 1;
+    }
+    largest
+};
+
+/// Bytes that hold a value in two's complement, given what [`fold`] makes of it; 0 for 0.
+#[inline(always)]
+fn width_of_folded(folded: u64) -> usize {
+    (71 - folded.leading_zeros() as usize) / 8
+}
+
+/// Bytes that hold `value` in two's complement; 0 for 0.
+#[cfg(test)]
 pub(super) fn width(value: i64) -> usize {
-    let folded = (value << 1 ^ value >> 63) as u64;
-    (folded | 1).ilog2() as usize / 8 + usize::from(folded != 0)
+    width_of_folded(fold(value))
 }

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::columns::Columns;
-use super::encode::LookAhead;
+use super::encode::{LookAhead, put_blocks};
 use super::model::{Defined, Model, STEP_OP};
 use super::ops::{OpState, put_asid, put_op, put_redefine};
 use super::*;
@@ -163,7 +163,7 @@ impl TraceWriter {
         while at < words.len() {
             if words[at] & OP_BIT == 0 {
                 let Chunk { columns, sums, words: size, .. } = &mut *self.chunk;
-                let run = self.model.put_blocks(words, at, self.chunk_words - *size, &mut ahead, columns, sums);
+                let run = put_blocks(&mut self.model, words, at, self.chunk_words - *size, &mut ahead, columns, sums);
                 executed |= run.end > at;
                 (at, *size) = (run.end, *size + run.words);
                 if let Some(why) = run.broken {
