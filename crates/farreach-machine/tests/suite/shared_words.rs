@@ -133,7 +133,7 @@ fn machines_count_the_same_and_end_with_the_same_entries() {
         "rmm15/range",
         "sv97/x86",
     ];
-    for seed in seeds(2).map(|seed| seed + 10) {
+    for seed in seeds(1).map(|seed| seed + 10) {
         let (shared, apart) = programs(seed, 1500);
         for plain in [true, false] {
             let truth = run_batches(&MACHINES, &apart, plain, 1);

@@ -148,7 +148,8 @@ fn ca_14_t94_70_every_preset_misses_alike_by_traps() {
             let share = compare(&|| MachineSpec::parse_all([machine], 7), batches).unwrap();
             assert!(share < 0.8, "{machine}: hits are invisible, {share:.2} of the lookups trapped");
         }
-        for some in fit.chunks(8) {
+        // Together, a third of them for each seed.
+        for some in fit.chunks(8).skip(seed as usize % 3).step_by(3) {
             compare(&|| MachineSpec::parse_all(some, 7), &one[1]).unwrap();
         }
     }

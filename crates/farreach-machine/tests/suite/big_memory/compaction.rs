@@ -232,7 +232,7 @@ fn ca_38_compaction_under_random_events() {
         "placement=hugetlb,huge_page=64K,pool=1M,memory=8M,allocator=buddy,ranges=true,range_cow=split,\
          compaction=partial",
     ] {
-        let worlds = run(&format!("{keys},{often}"), 8, 0..4, 250);
+        let worlds = run(&format!("{keys},{often}"), 8, 3, 250);
         let used: Vec<_> = worlds.iter().filter_map(|w| w.os.compaction_use()).collect();
         // Where a reservation chose the frames they stay.
         assert_eq!(used.iter().any(|u| u.moved_pages > 0), !keys.contains("reservation"), "{keys}: what moved?");

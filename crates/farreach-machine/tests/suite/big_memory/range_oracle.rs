@@ -37,16 +37,16 @@ fn rmm15_24_eager_paging_in_the_allocators_own_order() {
         let blocks = |frames: u64| Frames::blocks(frames, |_| true, 8, by_address);
         let config = Config { frames: blocks(4096), largest: 7, eager: EAGER, least: 8, cow: Cow::Split };
         let keys = |more: &str| format!("placement=eager,max_order=8,address_ordered={order},{more}");
-        follows(&keys("memory=16M,range_cow=split"), &config, 3, requests);
+        follows(&keys("memory=16M,range_cow=split"), &config, 2, requests);
         let copy = Config { eager: ALWAYS, least: 4, cow: Cow::Copy, ..config.clone() };
-        follows(&keys("memory=16M,range_cow=copy,eager_fragmentation=1,range_threshold=4"), &copy, 3, requests);
+        follows(&keys("memory=16M,range_cow=copy,eager_fragmentation=1,range_threshold=4"), &copy, 2, requests);
         // Memory that is full now and then.
         let full = Config { frames: blocks(500), cow: Cow::Copy, ..config.clone() };
-        follows(&keys("memory=2000K,range_cow=copy"), &full, 3, |c| {
+        follows(&keys("memory=2000K,range_cow=copy"), &full, 2, |c| {
             vec![c.eager_requests, c.eager_refused, c.protection_faults]
         });
         let missing = Config { frames: blocks(500), eager: ALWAYS, ..config };
-        follows(&keys("memory=2000K,range_cow=split,eager_fragmentation=1"), &missing, 3, |c| {
+        follows(&keys("memory=2000K,range_cow=split,eager_fragmentation=1"), &missing, 2, |c| {
             vec![c.eager_requests, c.eager_missing]
         });
     }

@@ -339,7 +339,7 @@ fn ca_26_ca_38_segments_under_random_events() {
         "placement=segment,segment_memory=512K,memory=4M,admit_min=4K,primary=large,primary_min=64K,page_size=8K",
     ] {
         let threshold = if keys.contains("ranges") { 8 } else { u64::MAX };
-        for world in run(keys, threshold, 0..4, 250) {
+        for world in run(keys, threshold, 2, 250) {
             let u = world.os.segment_use().unwrap();
             let counts = [u.created, u.grown, u.shrunk, u.converted_pages, u.reverted_pages];
             all.iter_mut().zip(counts).for_each(|(sum, n)| *sum += n);

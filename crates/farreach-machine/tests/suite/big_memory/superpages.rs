@@ -294,7 +294,7 @@ fn ca_38_superpages_under_random_events() {
          allocator=buddy",
         "placement=thp,memory=3M,thp_size=64K,ranges=true,range_cow=copy,reclaim_unused=split",
     ] {
-        run(keys, 8, 0..4, 250);
+        run(keys, 8, 2, 250);
     }
 }
 
@@ -304,7 +304,7 @@ fn ca_38_full_memory_under_random_events() {
         "placement=eager,memory=2M,reclaim_unused=split,range_cow=split",
         "placement=eager,memory=2M,reclaim_unused=split,range_cow=copy,compaction=direct",
     ] {
-        run(keys, 8, 0..4, 250);
+        run(keys, 8, 2, 250);
     }
 }
 

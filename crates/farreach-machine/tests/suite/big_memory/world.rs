@@ -2,6 +2,7 @@
 //! scan of the page table, page by page; that of hardware is the list of everything that was read and not invalidated.
 
 use farreach_machine::MachineSpec;
+use farreach_oracle::dice::seeds;
 use farreach_os::{Os, What};
 use farreach_types::addr::{Asid, Vpn};
 use farreach_types::event::{Advice, Backing, End, Kind, Mapping, Op, Prot};
@@ -364,9 +365,9 @@ impl World {
 }
 
 /// Runs `steps` steps for each seed, and prints the steps that led to a failure.
-pub fn run(keys: &str, threshold: u64, seeds: std::ops::Range<u64>, steps: usize) -> Vec<World> {
+pub fn run(keys: &str, threshold: u64, cases: u64, steps: usize) -> Vec<World> {
     let mut worlds = Vec::new();
-    for seed in seeds {
+    for seed in seeds(cases) {
         let mut world = World::new(keys, threshold, seed);
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (0..steps).for_each(|_| world.step())));
         if let Err(panic) = outcome {

@@ -4,6 +4,7 @@
 use super::world::{Table, system};
 use farreach_hw::system::Item;
 use farreach_machine::{Lab, MachineSpec, Options};
+use farreach_oracle::dice::seeds;
 use farreach_trace::generate;
 use farreach_types::counts::{MachineResult, RunResult, SideCounts};
 use farreach_types::event::{Kind, Source};
@@ -92,7 +93,7 @@ fn a_family_is_exact() {
         machines[..].rotate_left(3);
     }
     let names: Vec<&str> = machines.iter().map(String::as_str).collect();
-    for seed in [20, 22] {
+    for seed in seeds(1).map(|seed| seed + 20) {
         let options = |plain, threads| Options { seed, plain, threads, ..Options::default() };
         let together = run(&names, generate::program(seed, 400), options(false, 1));
         let threads = run(&names, generate::program(seed, 400), options(false, 3));
