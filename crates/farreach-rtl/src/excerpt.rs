@@ -20,7 +20,7 @@ pub struct Excerpt {
 const LOOKUPS: usize = 512;
 const FILLS: usize = 64;
 /// Words of lookups in an excerpt: those of walkers bring the memory that they read.
-const WORDS: usize = 8192;
+const WORDS: usize = 2048;
 /// Characters of a line.
 const LINE: usize = 110;
 
@@ -37,6 +37,11 @@ impl Excerpt {
             Op::Fill if self.fills.len() < FILLS => self.fills.push(request.clone()),
             _ => {}
         }
+    }
+
+    /// Whether anything was brought in.
+    pub fn filled(&self) -> bool {
+        !self.contents.is_empty() || !self.fills.is_empty()
     }
 }
 

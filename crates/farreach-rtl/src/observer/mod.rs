@@ -76,25 +76,37 @@ impl Shared {
         let excerpt = part.take_excerpt().and_then(|excerpt| Some((structure(part)?.to_owned(), excerpt)));
         self.with(|outcome| {
             outcome.parts.push(report);
-            // Of several structures of a kind the first counts.
-            let known = |name: &str| outcome.excerpts.iter().any(|(of, _)| of == name);
-            let new = excerpt.filter(|(name, excerpt)| !known(name) && !excerpt.lookups.is_empty());
-            outcome.excerpts.extend(new);
+            let Some((name, new)) = excerpt.filter(|(_, excerpt)| !excerpt.lookups.is_empty()) else { return };
+            // Of several structures of a kind the first counts in which something is held.
+            match outcome.excerpts.iter_mut().find(|(of, _)| *of == name) {
+                Some((_, old)) if old.filled() || !new.filled() => {}
+                Some((_, old)) => *old = new,
+                None => outcome.excerpts.push((name, new)),
+            }
         });
     }
 }
 
-/// What the excerpt of a structure is called. First levels of other page sizes than 4 KB have none, nor have walkers:
-/// what they take depends on memory.
+/// What the excerpt of a structure is called: the name that configurations of synthesis have for it.
 fn structure(part: &Part) -> Option<&'static str> {
-    let second = part.label().contains(" l2 ");
+    let is = |array: &str| part.label().ends_with(array);
     match part.module().name {
         "range_tlb" => Some("range"),
         "clustered" => Some("clusters"),
-        "set_associative" if second => Some("l2"),
-        "set_associative" if part.label().contains(" l1d ") => Some("l1"),
-        "set_associative" if !part.label().contains(" l1i ") => Some("set-associative"),
-        "single" if part.label().contains(" l1") || second => None,
+        "walker" => Some("walker"),
+        "range_walker" => Some("range-walker"),
+        "set_associative" | "single" if part.label().contains(" l1") || part.label().contains(" l2") => {
+            let arrays = [
+                (" l1d 4K", "l1d"),
+                (" l1d 2M", "l1d-2m"),
+                (" l1d 1G", "l1d-1g"),
+                (" l1i 4K", "l1i"),
+                (" l1i 2M", "l1i-2m"),
+            ];
+            let first = arrays.into_iter().find(|(array, _)| is(array));
+            first.or(is(" l2 4K").then_some(("", "l2"))).map(|(_, name)| name)
+        }
+        "set_associative" => Some("set-associative"),
         name @ ("single" | "superpage" | "partial" | "complete" | "integrated" | "segment") => Some(name),
         _ => None,
     }

@@ -19,8 +19,8 @@ pub struct Energies {
     pub idle: f64,
     /// Of a lookup, beyond the cycles it takes.
     pub lookup: f64,
-    /// Of a fill, as before.
-    pub fill: f64,
+    /// Of a fill, as before; `None` if nothing is filled.
+    pub fill: Option<f64>,
     /// Share of the lookups that hit.
     pub hits: f64,
 }
@@ -186,13 +186,12 @@ pub fn energies(
     };
     let (idle, cycles) = taken(&mut bench, None)?;
     let idle = idle / cycles as f64;
-    let each = |(energy, cycles): (f64, u64), n: usize| {
-        if n == 0 { 0.0 } else { (energy - idle * cycles as f64) / n as f64 }
-    };
+    let each = |(energy, cycles): (f64, u64), n: usize| (energy - idle * cycles as f64) / n.max(1) as f64;
     bench.hits = 0;
     let lookup = each(taken(&mut bench, Some(&excerpt.lookups))?, excerpt.lookups.len());
     let hits = bench.hits as f64 / excerpt.lookups.len().max(1) as f64;
-    let fill = each(taken(&mut bench, Some(&fills))?, fills.len());
+    let fill = taken(&mut bench, Some(&fills))?;
+    let fill = (!fills.is_empty()).then(|| each(fill, fills.len()));
     if let Some(last) = fills.last().or(contents.last()) {
         bench.finds(last)?;
     }

@@ -1,6 +1,8 @@
 //! What is synthesised.
 
-use crate::modules::{DEEP_SETS, Module, Parameters, RANGE_TLB, RANGE_WALKER, SEGMENT, SET_ASSOCIATIVE, SINGLE, WALKER};
+use crate::modules::{
+    DEEP_SETS, Module, Parameters, RANGE_TLB, RANGE_WALKER, SEGMENT, SET_ASSOCIATIVE, SINGLE, WALKER,
+};
 
 /// A structure of one size.
 #[derive(Clone, Debug)]
@@ -72,16 +74,19 @@ pub fn configurations() -> Vec<Configuration> {
     let mut all = Vec::new();
     all.extend([8, 16, 32, 64, 128].map(|entries| range_tlb(entries, entries == 32)));
     all.extend([128, 256, 512].map(second_level));
-    // DS13 Table 1: first levels for pages of 4 KB, for data and for fetches.
-    all.extend([64, 128].map(|entries| rmm15("l1", entries, &SET_ASSOCIATIVE, &FIRST_LEVEL, entries == 64)));
-    // Those for pages of 2 MB and 1 GB, whose numbers are shorter.
+    // DS13 Table 1: first levels, for data and for fetches. Numbers of pages of 2 MB and 1 GB are shorter.
     let wide = |width: u64| [("VPN_W", width), ("PFN_W", width)];
-    all.push(rmm15("l1-2m", 32, &SET_ASSOCIATIVE, &[&FIRST_LEVEL[..], &wide(27)].concat(), false));
-    all.push(rmm15("l1-full-2m", 8, &SINGLE, &[&[("POLICY", 1)][..], &wide(27)].concat(), false));
-    all.push(rmm15("l1-full-1g", 4, &SINGLE, &[&[("POLICY", 1)][..], &wide(18)].concat(), false));
+    all.push(rmm15("l1d", 64, &SET_ASSOCIATIVE, &FIRST_LEVEL, true));
+    all.push(rmm15("l1d-2m", 32, &SET_ASSOCIATIVE, &[&FIRST_LEVEL[..], &wide(27)].concat(), false));
+    all.push(rmm15("l1d-1g", 4, &SINGLE, &[&[("POLICY", 1)][..], &wide(18)].concat(), false));
+    all.push(rmm15("l1i", 128, &SET_ASSOCIATIVE, &FIRST_LEVEL, false));
+    all.push(rmm15("l1i-2m", 8, &SINGLE, &[&[("POLICY", 1)][..], &wide(27)].concat(), false));
     all.push(rmm15("segment", 0, &SEGMENT, &[], true));
-    all.push(rmm15("walker", 0, &WALKER, &[("CACHE_1", 2), ("CACHE_2", 0), ("CACHE_3", 0)], false));
-    all.push(rmm15("walker-bare", 0, &WALKER, &[("CACHE_1", 0), ("CACHE_2", 0), ("CACHE_3", 0)], false));
+    // Both walkers read what the excerpt of one of them says.
+    let walker =
+        |caches: u64| rmm15("walker", 0, &WALKER, &[("CACHE_1", caches), ("CACHE_2", 0), ("CACHE_3", 0)], false);
+    all.push(walker(2));
+    all.push(Configuration { name: "walker-bare".into(), ..walker(0) });
     all.push(rmm15("range-walker", 0, &RANGE_WALKER, &[], false));
     for structure in ["single", "superpage", "partial"] {
         all.extend([16, 32, 64].map(|entries| t94(structure, entries, entries == 16)));

@@ -53,7 +53,8 @@ pub fn csv(rows: &[Row]) -> String {
         }
         for (program, e) in &row.energies {
             let Energies { clock, idle, lookup, fill, hits } = e;
-            let _ = writeln!(out, "{own},{clock:.3},{idle:.4},{program},{lookup:.3},{fill:.3},{hits:.3}");
+            let fill = fill.map_or_else(String::new, |fill| format!("{fill:.3}"));
+            let _ = writeln!(out, "{own},{clock:.3},{idle:.4},{program},{lookup:.3},{fill},{hits:.3}");
         }
     }
     out

@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[command(after_help = "\
 Examples:
   farreach rtl synth --excerpt rtl/excerpts/cc1.txt -o results.csv       all
-  farreach rtl synth --only segment --only l1-64                       two structures, without energy
+  farreach rtl synth --only segment --only l1d-64                      two structures, without energy
   farreach rtl synth --list                                            what there is")]
 pub struct SynthArgs {
     /// An excerpt of a program, which its name without the ending names. Repeatable
