@@ -86,6 +86,13 @@ pub const CPI: Key = Key {
     allowed: Allowed::Number { min: 0.001, max: 1e6 },
     about: "cycles per instruction without TLB misses",
 };
+/// That of the library in which all structures were synthesised.
+pub const TECHNOLOGY: Key = Key {
+    name: "technology",
+    default: "180",
+    allowed: Allowed::Int { min: 22, max: 350 },
+    about: "feature size in nm that energies are scaled to: with it, and the square of its usual supply voltage",
+};
 /// T94-73: all ten rows of Table 5 hold at 40 MHz.
 pub const CLOCK: Key = Key {
     name: "clock_mhz",
@@ -154,6 +161,7 @@ pub const COST_KEYS: &[&Key] = &[
     &L2_FETCH,
     &L2_DATA,
     &RANGE_HIT,
+    &TECHNOLOGY,
     &FAULT,
     &POPULATE,
     &CHECK,
@@ -165,7 +173,7 @@ pub const COST_KEYS: &[&Key] = &[
     &PAGE_SIZE,
 ];
 /// Of those, the ones that every machine has.
-pub const COMMON_KEYS: &[&Key] = COST_KEYS.split_at(6).1;
+pub const COMMON_KEYS: &[&Key] = COST_KEYS.split_at(7).1;
 /// Prices that a machine with caches has instead of the others.
 pub const SYSTEM_KEYS: &[&Key] =
     &[&HANDLER, &L2, &MEMORY, &SWEEP_L1_CHANGE, &SWEEP_L1_LOOK, &SWEEP_L2_CHANGE, &SWEEP_L2_LOOK, &TRAP, &SEGMENT];

@@ -1,4 +1,4 @@
-//! Costs from counts: cycles, share of run time, chip area, and the ledger of benefit against cost.
+//! Costs from counts: cycles, share of run time, chip area, energy, and the ledger of benefit against cost.
 //!
 //! Owns the prices (their keys and defaults, each with its source) and the formulas of the papers, as pure functions of
 //! counts and configuration: the same counts give the same costs, at any time after the run.
@@ -10,6 +10,8 @@ pub mod area;
 pub mod compaction;
 pub mod contiguity;
 pub mod cycles;
+pub mod energy;
+pub mod hardware;
 pub mod keys;
 pub mod ledger;
 pub mod overhead;
@@ -20,11 +22,12 @@ pub use keys::{COMMON_KEYS, COST_KEYS, SYSTEM_KEYS};
 pub use ledger::ledger;
 
 use farreach_hw::tlb::EntryBits;
-use farreach_types::counts::{Cost, Counts, Workload};
+use farreach_types::counts::{Cost, Counts, Energy, Workload};
 use farreach_types::params::Params;
 
 /// The cost of one machine. `bits` are those of an entry of its TLB where the area model applies, and then `params` has
-/// the key `entries`; `reach` is what a full TLB maps. `params` must declare [`COST_KEYS`].
+/// the key `entries`; `reach` is what a full TLB maps. `params` must declare [`COST_KEYS`]. [`energy`] is added by those
+/// who know the design.
 pub fn cost(counts: &Counts, workload: &Workload, params: &Params, bits: Option<EntryBits>, reach: u64) -> Cost {
     let cycles = cycles::miss_cycles(&counts.tlb, params);
     let instructions = workload.instructions;
@@ -40,6 +43,8 @@ pub fn cost(counts: &Counts, workload: &Workload, params: &Params, bits: Option<
         total_cycles_per_instruction: cycles::total(cycles, instructions, cpi),
         area_rbe: bits.map(|bits| area::area_rbe(params.int("entries"), bits)),
         compaction: None,
+        energy_pj: None,
+        energy: Energy::default(),
         reach_bytes: reach,
     }
 }

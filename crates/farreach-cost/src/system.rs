@@ -2,7 +2,7 @@
 
 use super::cycles::{charge, os_cycles, percent_of_time, price, total};
 use super::keys;
-use farreach_types::counts::{Cost, Counts, HandlerCounts, OverheadRow, SystemCounts, Workload};
+use farreach_types::counts::{Cost, Counts, Energy, HandlerCounts, OverheadRow, SystemCounts, Workload};
 use farreach_types::params::{Key, Params};
 
 /// The rows of Table 4, in its order: what happens, how often, and the key of its price.
@@ -80,6 +80,8 @@ pub fn cost(counts: &SystemCounts, all: &Counts, workload: &Workload, params: &P
         percent_of_time: percent_of_time(cycles, instructions, cpi),
         total_cycles_per_instruction: total(cycles, instructions, cpi),
         area_rbe: None,
+        energy_pj: None,
+        energy: Energy::default(),
         reach_bytes: reach,
     }
 }

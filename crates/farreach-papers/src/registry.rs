@@ -13,6 +13,7 @@ pub const STUDIES: &[&Study] = &[
     &t94::table5::STUDY,
     &t94::table6::STUDY,
     &t94::table7::STUDY,
+    &t94::hardware::STUDY,
     &t94::table8::STUDY,
     &t94::table9::STUDY,
     &t94::table10::STUDY,
@@ -57,6 +58,7 @@ pub const STUDIES: &[&Study] = &[
     &rmm15::fig6::STUDY,
     &rmm15::fig7::STUDY,
     &rmm15::options::STUDY,
+    &rmm15::hardware::STUDY,
     &rmm15::worked_examples::STUDY,
 ];
 

@@ -2,12 +2,14 @@
 //! come from `farreach-cost` and `farreach-report`.
 
 mod contiguity;
+mod energy;
 mod ideal;
 mod os;
 mod pages;
 mod system;
 
 pub use contiguity::{CONTIGUITY_SCHEMA, ContiguityResult, ContiguitySample, Need, Ranges, RegionContiguity};
+pub use energy::{Energy, EnergyPart};
 pub use ideal::{IdealSegment, LONG_LIVED_PERCENT};
 pub use os::{CompactionUse, Contiguity, FreeMemory, OsCounts, SegmentUse};
 pub use pages::{Advice, FrontierPoint, PAGESIZE_SCHEMA, PageCounts, PageRow, PageSizeResult, Relative};
@@ -248,6 +250,12 @@ pub struct Cost {
     /// unlimited memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compaction: Option<CompactionCost>,
+    /// Energy of translation in pJ: the sum of [`Cost::energy`]; absent if that of some structure is not known.
+    #[serde(default)]
+    pub energy_pj: Option<f64>,
+    /// What it is made of, and what is not known.
+    #[serde(default)]
+    pub energy: Energy,
     /// TLB reach: bytes that a TLB full of entries of the largest kind maps.
     pub reach_bytes: u64,
 }

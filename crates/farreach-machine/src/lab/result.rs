@@ -130,6 +130,12 @@ fn machine(
         cost.area_rbe = cost.area_rbe.map(|one| 2.0 * one);
         cost.reach_bytes *= 2;
     }
+    cost.energy = match spec.hardware {
+        _ if by_time => cost::energy::unknown("lookups are not known: only traps were seen"),
+        Hardware::Tlb(_) => cost::energy::energy(spec.hardware.kind(), &counts.tlb, workload, &spec.params),
+        Hardware::System(_) => cost::energy::unknown("virtual caches were not synthesised"),
+    };
+    cost.energy_pj = cost.energy.total_pj();
     cost.compaction = compaction
         .as_ref()
         .map(|used| cost::compaction::cost(used, spec.params.int(farreach_types::params::PAGE_SIZE.name)));

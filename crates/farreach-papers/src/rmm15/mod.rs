@@ -2,6 +2,7 @@
 
 pub(super) mod fig6;
 pub(super) mod fig7;
+pub(super) mod hardware;
 pub(super) mod options;
 pub(super) mod table1;
 pub(super) mod table2;

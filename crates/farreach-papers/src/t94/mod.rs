@@ -1,6 +1,7 @@
 //! T94: superpages, subblock TLBs, page reservation.
 
 pub(super) mod figures;
+pub(super) mod hardware;
 pub(super) mod ledger;
 pub(super) mod options;
 pub(super) mod pressure;
