@@ -155,6 +155,8 @@ class Cost(Record):
         percent_of_time: Optional[float]
         total_cycles_per_instruction: Optional[float]
         area_rbe: Optional[float]
+        energy_pj: Optional[float]
+        energy: Record
         reach_bytes: int
 
 

@@ -17,7 +17,10 @@ pub fn render(result: &RunResult) -> String {
             row.extend(flat("estimate.", json(&machine.estimate)));
             row.extend(flat("system.", json(&machine.system)));
             row.extend(flat("", json(&machine.memory)));
-            row.extend(flat("", json(&machine.cost)));
+            let mut cost = flat("", json(&machine.cost));
+            // Lists of what energy is made of: only JSON and HTML have them.
+            ["energy.parts", "energy.missing"].iter().for_each(|list| drop(cost.remove(*list)));
+            row.extend(cost);
             row.extend(workload.clone());
             row.extend(flat("config.", Json::Object(machine.config.clone())));
             row

@@ -4,7 +4,8 @@ use super::format::{NONE, bytes, count, counted, rate};
 use super::grid::{broken, lines};
 use super::prices::{among, miss_cycles};
 use super::view::{
-    baseline, cleaned, per_second, per_thousand, per_thousand_instructions, percent_error, percent_of, sampled,
+    baseline, cleaned, per_second, per_thousand, per_thousand_instructions, percent_error, percent_of, pj_per_lookup,
+    sampled,
 };
 use farreach_types::counts::{MachineResult, RunResult, Workload};
 
@@ -186,6 +187,21 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
             Some(format!(
                 "rbe: register-bit equivalents of chip area.{}",
                 if covered { " The model covers fully associative TLBs only." } else { "" }
+            )),
+        ),
+        one(
+            ["pJ per", "lookup"],
+            Box::new(|m| pj_per_lookup(m).map(rate)),
+            "",
+            Some(format!(
+                "pJ per lookup: energy of lookups, fills and walks{}; only of structures that were synthesised.",
+                among(
+                    &result.machines,
+                    &|m| m.cost.energy_pj.is_some(),
+                    "technology",
+                    ", at a feature size in nm of",
+                    ""
+                )
             )),
         ),
         one(

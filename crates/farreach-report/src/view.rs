@@ -67,6 +67,12 @@ pub(super) fn per_thousand(machine: &MachineResult) -> Option<f64> {
     (tlb.lookups > 0).then(|| 1000.0 * tlb.misses as f64 / tlb.lookups as f64)
 }
 
+/// Energy of translation in pJ for each lookup, if all of it is known.
+pub(super) fn pj_per_lookup(machine: &MachineResult) -> Option<f64> {
+    let lookups = machine.counts.tlb.lookups;
+    machine.cost.energy_pj.filter(|_| lookups > 0).map(|pj| pj / lookups as f64)
+}
+
 /// Misses of the whole run: as counted, or as estimated from a sample.
 pub(super) fn all_misses(machine: &MachineResult) -> f64 {
     machine.estimate.map_or(machine.counts.tlb.misses as f64, |estimate| estimate.misses)

@@ -12,12 +12,13 @@ pub struct Excerpt {
     pub contents: Vec<Request>,
     /// Lookups one after the other.
     pub lookups: Vec<Request>,
-    /// The next fills.
+    /// The fills among them, each for the last lookup before it, and further ones behind them.
     pub fills: Vec<Request>,
 }
 
-/// Lookups and fills of an excerpt.
+/// Lookups of an excerpt.
 const LOOKUPS: usize = 512;
+/// Fills that an excerpt goes on to collect behind its lookups.
 const FILLS: usize = 64;
 /// Words of lookups in an excerpt: those of walkers bring the memory that they read.
 const WORDS: usize = 2048;
@@ -27,14 +28,13 @@ const LINE: usize = 110;
 impl Excerpt {
     /// A request was made.
     pub fn see(&mut self, request: &Request) {
-        let words = |of: &[Request]| of.iter().map(|r| r.further.len()).sum::<usize>();
+        let words = self.lookups.iter().map(|r| r.further.len()).sum::<usize>();
+        let full = self.lookups.len() >= LOOKUPS || words >= WORDS;
         match request.op {
-            Op::Lookup if self.lookups.len() < LOOKUPS && words(&self.lookups) < WORDS => {
-                self.lookups.push(request.clone());
-            }
+            Op::Lookup if !full => self.lookups.push(request.clone()),
             // What is loaded before the first lookup is there when the lookups begin.
             Op::Fill if self.lookups.is_empty() => self.contents.push(request.clone()),
-            Op::Fill if self.fills.len() < FILLS => self.fills.push(request.clone()),
+            Op::Fill if !full || self.fills.len() < FILLS => self.fills.push(request.clone()),
             _ => {}
         }
     }

@@ -5,6 +5,7 @@ mod axes;
 mod bars;
 mod columns;
 pub mod contiguity;
+mod energy;
 mod headline;
 mod labels;
 mod lines;
@@ -43,6 +44,7 @@ pub fn render(result: &RunResult) -> String {
                 (bars::memory(page))
                 @if let Some(table) = tables::compaction(page) { (table) }
                 @if let Some(table) = tables::ledger(page) { (table) }
+                @if let Some(table) = energy::energy(page) { (table) }
                 (tables::numbers(page))
                 (tables::configuration(page))
             }

@@ -3,7 +3,7 @@
 use crate::fixture::HOSTILE;
 use crate::page::{body, complete};
 use farreach_report::{csv as csv_report, format, html, json as json_report, table};
-use farreach_types::counts::{CompactionUse, FreeMemory, RunResult, Timeline};
+use farreach_types::counts::{CompactionUse, Energy, EnergyPart, FreeMemory, RunResult, Timeline};
 
 /// The table as it goes to a file.
 fn people(result: &RunResult) -> String {
@@ -214,6 +214,44 @@ fn how_much_of_a_dump_was_found_is_said() {
     let text = people(&result);
     let row = text.lines().find(|line| line.starts_with("t94/single ")).unwrap();
     assert!(row.split_whitespace().any(|cell| cell == "8.27") && text.contains("% from dump: "), "{text}");
+}
+
+/// A mean for each lookup in the table, all parts on the page; `–`, and the reason, where a structure has no figure.
+#[test]
+fn energy_is_shown_where_it_is_known() {
+    let mut result = crate::fixture::five();
+    assert!(!people(&result).contains("pJ per") && !html::render(&result).contains("Energy of translation"));
+    let cost = &mut result.machines[0].cost;
+    let lookups = result.machines[0].counts.tlb.lookups;
+    let part = EnergyPart {
+        structure: "single, 64 entries".into(),
+        event: "lookups".into(),
+        count: lookups,
+        each_pj: 12.5,
+        source: "single-64 in osu018, mean of cc1, gups".into(),
+        source_technology: 180,
+    };
+    cost.energy = Energy { technology: 180, parts: vec![part], missing: vec![] };
+    cost.energy_pj = cost.energy.total_pj();
+    result.machines[2].cost.energy.missing = vec!["complete with 64 entries: only 8, 16 were synthesised".into()];
+    let text = people(&result);
+    let cell = |name: &str| {
+        let row = text.lines().find(|line| line.starts_with(name)).unwrap();
+        row.split_whitespace().rev().nth(2).unwrap().to_owned()
+    };
+    assert_eq!([cell("t94/single "), cell("t94/complete ")], ["12.5", "–"], "{text}");
+    assert!(
+        text.contains("pJ per lookup: energy of lookups, fills and walks, at a feature size in nm of 180;"),
+        "{text}"
+    );
+    let page = html::render(&result);
+    for words in
+        ["Energy of translation", "single-64 in osu018, mean of cc1, gups, 180 nm", "only 8, 16 were synthesised"]
+    {
+        assert!(page.contains(words), "{words}");
+    }
+    let csv = csv_report::render(&result);
+    assert!(csv.contains("energy_pj") && !csv.contains("energy.parts"));
 }
 
 /// A machine without a TLB has no reach, which differs from a reach of 0.

@@ -43,7 +43,29 @@ struct Bench<'a> {
     stray_reads: u64,
 }
 
-impl Bench<'_> {
+impl<'a> Bench<'a> {
+    /// After reset.
+    fn new(netlist: &'a Netlist, parameters: &Parameters) -> Bench<'a> {
+        let width = |name: &str, default: u64| parameters.get(name).unwrap_or(default) as u32;
+        let (frames, attributes) = (width("PFN_W", 36), width("ATTR_W", 8));
+        let gates = Gates::new(netlist, 1);
+        let mut bench = Bench { gates, frames, attributes, cycles: 0, memory: (0, 0), hits: 0, stray_reads: 0 };
+        bench.gates.set("rst", &[1]);
+        (0..4).for_each(|_| _ = bench.cycle(None, &[]));
+        bench.gates.set("rst", &[0]);
+        bench.cycle(None, &[]);
+        // Before the reset registers hold anything, and may ask memory for it.
+        bench.stray_reads = 0;
+        bench
+    }
+
+    /// One lookup by itself; whether it hit.
+    fn hits(&mut self, lookup: &Request) -> Result<bool, String> {
+        self.hits = 0;
+        self.run(std::slice::from_ref(lookup))?;
+        Ok(self.hits == 1)
+    }
+
     fn ask(&mut self, request: &Request) {
         let Request { op, kind, asid, page, limit, frame, root, attr, size, further } = request;
         let fetch = *kind == Kind::Fetch;
@@ -130,9 +152,7 @@ impl Bench<'_> {
 
     /// A lookup of the page that was filled last; it must give what was filled.
     fn finds(&mut self, fill: &Request) -> Result<(), String> {
-        let lookup = Request { kind: Kind::Load, ..Request::new(Op::Lookup, fill.asid, fill.page) };
-        self.hits = 0;
-        self.run(&[lookup])?;
+        self.hits(&looked_up(fill))?;
         let wanted = if fill.limit > 0 { fill.page.wrapping_add(fill.frame) } else { fill.frame };
         let (wanted, found) = (wanted & ((1 << self.frames) - 1), self.gates.output("ans_pfn"));
         match self.hits == 1 && found == wanted {
@@ -142,7 +162,62 @@ impl Bench<'_> {
     }
 }
 
-/// What a netlist takes for a piece of a program.
+/// What a structure of some size is asked, from an excerpt that one of another size may have left: lookups in a row,
+/// then a fill for the last of them, if it missed.
+struct Step<'a> {
+    lookups: &'a [Request],
+    fill: Option<&'a Request>,
+}
+
+/// What is filled for this lookup. `region`: log2 of the pages of an entry that has a place for each.
+fn fill_for<'a>(known: &[&'a Request], lookup: &Request, region: u64) -> Option<&'a Request> {
+    let is = |fill: &&&Request| {
+        let pages = match u64::from(fill.size) {
+            _ if fill.limit > 0 => fill.page..fill.limit,
+            size if size > region => fill.page..fill.page + (1 << size),
+            _ => fill.page..fill.page + 1,
+        };
+        fill.asid == lookup.asid && pages.contains(&lookup.page)
+    };
+    known.iter().rev().find(is).copied()
+}
+
+/// The steps of an excerpt, found out by its lookups one by one; then the fills that were not needed, of pages that are
+/// not there.
+fn steps<'a>(
+    bench: &mut Bench<'_>,
+    contents: &[&'a Request],
+    excerpt: &'a Excerpt,
+    region: u64,
+) -> Result<Vec<Step<'a>>, String> {
+    let known: Vec<&Request> = contents.iter().copied().chain(&excerpt.fills).collect();
+    let (mut steps, mut from) = (Vec::new(), 0);
+    let mut done = HashSet::new();
+    for (i, lookup) in excerpt.lookups.iter().enumerate() {
+        let fill = if bench.hits(lookup)? { None } else { fill_for(&known, lookup, region) };
+        if let Some(fill) = fill {
+            bench.run(std::slice::from_ref(fill))?;
+            done.insert((fill.asid, fill.page, fill.size));
+            steps.push(Step { lookups: &excerpt.lookups[from..=i], fill: Some(fill) });
+            from = i + 1;
+        }
+    }
+    steps.push(Step { lookups: &excerpt.lookups[from..], fill: None });
+    for fill in &excerpt.fills {
+        if done.insert((fill.asid, fill.page, fill.size)) && !bench.hits(&looked_up(fill))? {
+            bench.run(std::slice::from_ref(fill))?;
+            steps.push(Step { lookups: &[], fill: Some(fill) });
+        }
+    }
+    Ok(steps)
+}
+
+/// The lookup of the page of a fill.
+fn looked_up(fill: &Request) -> Request {
+    Request { kind: Kind::Load, ..Request::new(Op::Lookup, fill.asid, fill.page) }
+}
+
+/// What a netlist takes for a piece of a program: its lookups in their order, with a fill for each that misses.
 ///
 /// # Errors
 /// A request is never answered, the page filled last is not found, or memory is read where there is none: the netlist
@@ -154,49 +229,55 @@ pub fn energies(
     excerpt: &Excerpt,
 ) -> Result<Energies, String> {
     let power = Power::new(netlist, library);
-    let width = |name: &str, default: u64| parameters.get(name).unwrap_or(default) as u32;
-    let (frames, attributes) = (width("PFN_W", 36), width("ATTR_W", 8));
-    let gates = Gates::new(netlist, 1);
-    let mut bench = Bench { gates, frames, attributes, cycles: 0, memory: (0, 0), hits: 0, stray_reads: 0 };
-    bench.gates.set("rst", &[1]);
-    (0..4).for_each(|_| _ = bench.cycle(None, &[]));
-    bench.gates.set("rst", &[0]);
-    bench.cycle(None, &[]);
-    // Before the reset registers hold anything, and may ask memory for it.
-    bench.stray_reads = 0;
-    // A fill is for a page that missed. A structure with more entries than that of the excerpt may have it still, so
-    // each page is filled once.
-    let mut filled = HashSet::new();
-    let mut once = |fills: &[Request]| -> Vec<Request> {
-        let page = |fill: &&Request| filled.insert((fill.asid, fill.page, fill.size));
-        fills.iter().filter(page).cloned().collect()
+    let region = u64::from(parameters.get("FACTOR").unwrap_or(1).ilog2());
+    let mut known = HashSet::new();
+    let contents: Vec<&Request> =
+        excerpt.contents.iter().filter(|fill| known.insert((fill.asid, fill.page, fill.size))).collect();
+    let begin = || {
+        let mut bench = Bench::new(netlist, parameters);
+        contents.iter().try_for_each(|fill| bench.run(std::slice::from_ref(*fill)).map(|_| ()))?;
+        Ok::<_, String>(bench)
     };
-    let (contents, fills) = (once(&excerpt.contents), once(&excerpt.fills));
-    bench.run(&contents)?;
-    let taken = |bench: &mut Bench, requests: Option<&[Request]>| -> Result<(f64, u64), String> {
+    let steps = steps(&mut begin()?, &contents, excerpt, region)?;
+    let mut bench = begin()?;
+    let taken = |bench: &mut Bench, requests: &[Request]| -> Result<(f64, u64), String> {
         bench.gates.toggles.fill(0);
-        let cycles = match requests {
-            Some(requests) => bench.run(requests)?,
-            None => {
-                (0..IDLE).for_each(|_| _ = bench.cycle(None, &[]));
-                IDLE
-            }
-        };
+        let cycles = bench.run(requests)?;
         Ok((power.energy(&bench.gates.toggles), cycles))
     };
-    let (idle, cycles) = taken(&mut bench, None)?;
-    let idle = idle / cycles as f64;
-    let each = |(energy, cycles): (f64, u64), n: usize| (energy - idle * cycles as f64) / n.max(1) as f64;
-    bench.hits = 0;
-    let lookup = each(taken(&mut bench, Some(&excerpt.lookups))?, excerpt.lookups.len());
-    let hits = bench.hits as f64 / excerpt.lookups.len().max(1) as f64;
-    let fill = taken(&mut bench, Some(&fills))?;
-    let fill = (!fills.is_empty()).then(|| each(fill, fills.len()));
-    if let Some(last) = fills.last().or(contents.last()) {
+    bench.gates.toggles.fill(0);
+    (0..IDLE).for_each(|_| _ = bench.cycle(None, &[]));
+    let idle = power.energy(&bench.gates.toggles) / IDLE as f64;
+    // Energy beyond idle cycles, and how many requests took it.
+    let (mut lookups, mut fills, mut hits) = ((0.0, 0u64), (0.0, 0u64), 0);
+    let add = |sum: &mut (f64, u64), (energy, cycles): (f64, u64), n: usize| {
+        *sum = (sum.0 + energy - idle * cycles as f64, sum.1 + n as u64);
+    };
+    for Step { lookups: in_a_row, fill } in &steps {
+        if in_a_row.is_empty()
+            && let Some(fill) = fill
+        {
+            bench.hits(&looked_up(fill))?;
+        }
+        bench.hits = 0;
+        add(&mut lookups, taken(&mut bench, in_a_row)?, in_a_row.len());
+        hits += bench.hits;
+        if let Some(fill) = fill {
+            add(&mut fills, taken(&mut bench, std::slice::from_ref(*fill))?, 1);
+        }
+    }
+    if let Some(last) = steps.iter().rev().find_map(|step| step.fill).or(contents.last().copied()) {
         bench.finds(last)?;
     }
     if bench.stray_reads > 0 {
         return Err(format!("{} reads of memory where there is no table", bench.stray_reads));
     }
-    Ok(Energies { clock: power.clock, idle, lookup, fill, hits })
+    let each = |(energy, n): (f64, u64)| (n > 0).then(|| energy / n as f64);
+    Ok(Energies {
+        clock: power.clock,
+        idle,
+        lookup: each(lookups).unwrap_or(0.0),
+        fill: each(fills),
+        hits: hits as f64 / lookups.1.max(1) as f64,
+    })
 }
