@@ -144,9 +144,9 @@ fn growth(all: &[Figure]) -> Table {
 /// Area without entries, and of one more, through the first and last size that is there.
 fn line(sizes: &[(u64, Option<f64>)]) -> Option<(f64, f64)> {
     let there = || sizes.iter().filter_map(|&(entries, area)| Some((entries as f64, area?)));
-    let ((n, first), (m, last)) = (there().next()?, there().last()?);
+    let ((n, first), (m, last)) = (there().next()?, there().next_back()?);
     let each = (last - first) / (m - n);
-    (m > n).then(|| (first - n * each, each))
+    (m > n).then_some((first - n * each, each))
 }
 
 /// 16 entries in each library: how much depends on it.

@@ -19,6 +19,18 @@ fn list() -> Vec<[String; 5]> {
     all["fault"].as_array().unwrap().iter().map(|fault| keys.map(|key| word(fault, key))).collect()
 }
 
+/// Without any tool: a change of a module must not leave a mistake behind that is no longer one.
+#[test]
+fn each_planted_mistake_has_its_place() {
+    for [what, name, file, from, to] in list() {
+        case(&name);
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../rtl/").to_owned() + &file;
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{what}: {path}: {e}"));
+        assert_eq!(text.matches(&from).count(), 1, "{what}: '{from}' in {file}");
+        assert_ne!(from, to, "{what}");
+    }
+}
+
 #[test]
 fn planted_mistakes_are_found() {
     let Some(compiler) = compiler() else { return };
