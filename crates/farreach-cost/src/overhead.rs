@@ -97,36 +97,9 @@ impl PerformanceModel {
     }
 }
 
-/// Proxies for energy where only counts are known (RMM15-46): numbers of events, comparable between designs of one run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct EnergyProxies {
-    /// Lookups behind the first level.
-    pub second_level_lookups: u64,
-    /// Searches of all entries of the range TLB; the MRU pointer spares them (RMM15-10).
-    pub range_searches: u64,
-    /// Nodes read by page walks.
-    pub walk_references: u64,
-    /// Cache lines read by walks of the range table, two for a node.
-    pub range_table_lines: u64,
-}
-
-impl EnergyProxies {
-    /// From the counts of a design with a second level.
-    pub fn of(counts: &TlbCounts) -> EnergyProxies {
-        let hits = counts.second_level_fetch_hits + counts.second_level_data_hits + counts.range.sole_hits;
-        EnergyProxies {
-            second_level_lookups: hits + counts.misses,
-            range_searches: counts.range.full_searches,
-            walk_references: counts.walk_references(),
-            range_table_lines: 2 * counts.range.nodes,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use farreach_types::counts::{RangeCounts, WalkCounts};
 
     /// CA-36.
     #[test]
@@ -140,20 +113,5 @@ mod tests {
         assert_eq!(format!("{:.4} {:.3}", model.large_overhead(), model.simulated_overhead(0.09)), "0.1111 0.005");
         let none = Measured { walk_cycles: 0.0, walks: 0.0, ..model.base };
         assert_eq!(PerformanceModel { base: none, ..model }.simulated_overhead(5.0), 0.0);
-    }
-
-    #[test]
-    fn rmm15_46_proxies() {
-        let counts = TlbCounts {
-            misses: 3,
-            second_level_fetch_hits: 4,
-            second_level_data_hits: 5,
-            walk: WalkCounts { walks: 3, pt_references: 3, pd_references: 2, ..WalkCounts::default() },
-            range: RangeCounts { sole_hits: 6, full_searches: 7, nodes: 8, ..RangeCounts::default() },
-            ..TlbCounts::default()
-        };
-        let expected =
-            EnergyProxies { second_level_lookups: 18, range_searches: 7, walk_references: 5, range_table_lines: 16 };
-        assert_eq!(EnergyProxies::of(&counts), expected);
     }
 }
