@@ -194,7 +194,7 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
             Box::new(|m| pj_per_lookup(m).map(rate)),
             "",
             Some(format!(
-                "pJ per lookup: energy of lookups, fills and walks{}; only of structures that were synthesised.",
+                "pJ per lookup: energy of translation{}; – where a structure was not synthesised.",
                 among(
                     &result.machines,
                     &|m| m.cost.energy_pj.is_some(),
