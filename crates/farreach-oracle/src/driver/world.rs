@@ -81,12 +81,14 @@ impl World {
                 Pte { order: if region >= 48 { 8 } else { 0 }, ..World::reserved(asid, vpn) }
             } else {
                 let straight = frames + vpn % 16;
+                let plain = Pte { pfn: Pfn(straight), attr: Attr(7), order: 0 };
                 match style {
                     0 => Pte { pfn: Pfn(straight), attr: Attr(7), order: 4 },
-                    1 => Pte { pfn: Pfn(straight), attr: Attr(7), order: 0 },
+                    1 => plain,
                     2 => Pte { pfn: Pfn(self.below(1 << 20)), attr: Attr(7), order: 0 },
                     3 => Pte { pfn: Pfn(straight), attr: Attr(5 + self.below(2) as u8 * 2), order: 0 },
-                    4 => Pte { pfn: Pfn(straight + self.below(2) * 16), attr: Attr(7), order: 0 },
+                    // In place, in another group of frames, or in the place of a neighbour.
+                    4 => Pte { pfn: Pfn([straight, straight + 16, straight ^ 1][self.below(3) as usize]), ..plain },
                     _ => Pte { pfn: Pfn(straight + 1), attr: Attr(7), order: 0 },
                 }
             };

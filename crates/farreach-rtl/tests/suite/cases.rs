@@ -2,11 +2,15 @@
 
 use farreach_hw::tlb::{Tlb, Unfiltered, design};
 use farreach_machine::{Lab, MachineSpec, Options};
-use farreach_oracle::driver::params;
 use farreach_oracle::driver::world::{World, apply};
+use farreach_oracle::driver::{Table, at, params};
 use farreach_rtl::{Checker, Compiler};
 use farreach_trace::generate;
-use farreach_types::event::Source;
+use farreach_types::addr::{Asid, Pfn, Vpn};
+use farreach_types::event::{Kind, Source};
+use farreach_types::translation::{PageTableView, Pte, Segment, SegmentView};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 use std::path::Path;
 
 /// What runs through a design.
@@ -17,6 +21,44 @@ pub enum Case {
     /// A program made at random, through a machine with an operating system. The seed of its shift registers is 0, so
     /// that all runs have the same modules.
     Program(&'static str),
+    /// All kinds of references in and around a segment, through a design with these keys.
+    Segment(&'static str),
+}
+
+/// Pages of which some are a segment. Their frames are those that it gives.
+struct Covered {
+    table: Table,
+    segment: Segment,
+}
+
+/// Pages in and around a segment.
+const PAGES: u64 = 64;
+
+impl PageTableView for Covered {
+    fn pte(&self, asid: Asid, vpn: Vpn) -> Option<Pte> {
+        self.table.pte(asid, vpn)
+    }
+    fn segments(&self) -> &dyn SegmentView {
+        self
+    }
+}
+
+impl SegmentView for Covered {
+    fn segment(&self, _: Asid) -> Option<Segment> {
+        Some(self.segment)
+    }
+    fn kernel_segment(&self, _: Asid) -> Option<Segment> {
+        None
+    }
+}
+
+impl Covered {
+    fn new(rng: &mut Pcg64Mcg) -> Covered {
+        let base = rng.random_range(1..PAGES / 2);
+        let segment = Segment { base: Vpn(base), limit: Vpn(rng.random_range(base + 1..PAGES - 1)), pfn: Pfn(0x5000) };
+        let frame = |vpn: u64| segment.translate(Vpn(vpn)).map_or(0x9000 + 3 * vpn, |pfn| pfn.0);
+        Covered { table: Table::of(&(0..PAGES).map(|vpn| (vpn, frame(vpn))).collect::<Vec<_>>()), segment }
+    }
 }
 
 /// All of them by name. Between them they have every module.
@@ -47,6 +89,7 @@ pub const CASES: &[(&str, Case)] = &[
     ),
     ("walker", Case::Program("rmm15/thp:l1d=4K:8/4+2M:4,l1i=4K:4,l2=4K:32/4,pwc_pd=2,pwc_pdpt=2,pwc_pml4=2")),
     ("clustered", Case::Program("rmm15/clustered:l1d=4K:8/4,l1i=4K:4,cluster_entries=8,placement=demand")),
+    ("segment-edges", Case::Segment("l1d=4K:8/4,l1i=4K:4,l2=4K:32/4")),
     ("segment", Case::Program("ds13/segment:l1d=4K:8/4,l1i=4K:4,l2=4K:32/4")),
 ];
 
@@ -79,6 +122,21 @@ impl Case {
                 for _ in 0..steps {
                     let step = world.step();
                     apply(&step, &mut *tlb, &world.table, &mut unfiltered);
+                    unfiltered.clear();
+                }
+            }
+            Case::Segment(keys) => {
+                let params = params("segment", keys);
+                let tlb = (design("segment").unwrap().build)(&params).unwrap();
+                let observed = checker.observe(&format!("{name} seed {seed}"), "segment", &params, tlb);
+                let mut tlb: Box<dyn Tlb> = observed.unwrap_or_else(|e| panic!("{e}"));
+                let mut rng = Pcg64Mcg::seed_from_u64(seed);
+                let covered = Covered::new(&mut rng);
+                let mut unfiltered = Unfiltered::default();
+                for _ in 0..steps {
+                    let kind = [Kind::Fetch, Kind::Load, Kind::Store][rng.random_range(0..3)];
+                    let at = at(rng.random_range(0..PAGES), kind);
+                    tlb.access(at, covered.pte(at.asid, at.vpn).unwrap(), &covered, &mut unfiltered);
                     unfiltered.clear();
                 }
             }
