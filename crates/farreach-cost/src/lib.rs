@@ -26,8 +26,8 @@ use farreach_types::counts::{Cost, Counts, Energy, Workload};
 use farreach_types::params::Params;
 
 /// The cost of one machine. `bits` are those of an entry of its TLB where the area model applies, and then `params` has
-/// the key `entries`; `reach` is what a full TLB maps. `params` must declare [`COST_KEYS`]. [`energy`] is added by those
-/// who know the design.
+/// the key `entries`; `reach` is what a full TLB maps. `params` must declare [`COST_KEYS`]. [`energy`] is added by
+/// those who know the design.
 pub fn cost(counts: &Counts, workload: &Workload, params: &Params, bits: Option<EntryBits>, reach: u64) -> Cost {
     let cycles = cycles::miss_cycles(&counts.tlb, params);
     let instructions = workload.instructions;

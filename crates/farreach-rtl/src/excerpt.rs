@@ -1,5 +1,5 @@
-//! Excerpts of programs: what a structure held at one moment, and what was asked of it from there on. Synthesis runs its
-//! cells through them (`rtl/excerpts`).
+//! Excerpts of programs: what a structure held at one moment, and what was asked of it from there on. Synthesis runs
+//! its cells through them (`rtl/excerpts`).
 
 use crate::request::{Op, Request};
 use farreach_types::event::Kind;

@@ -126,24 +126,24 @@ fn section(results: &Results, set: &Set, section: &mut Section) {
     }
     section.note(
         "The paper synthesised both structures with D flip-flops for all memory cells, timing first, six cycles for a \
-         search. Here they are flip-flops and six cycles too, in the 0.18 and 0.35 micrometre libraries of Oklahoma State \
-         University, typical corner, mapped by Yosys and abc. Wires take no area and no energy, there is no clock gating, \
-         and no tree of buffers for the clock. Fields have the widths of RMM15-7: 36 bits of page and of frame, 12 of \
-         process, 8 of attributes.",
+         search. Here they are flip-flops and six cycles too, in the 0.18 and 0.35 micrometre libraries of Oklahoma \
+         State University, typical corner, mapped by Yosys and abc. Wires take no area and no energy, there is no \
+         clock gating, and no tree of buffers for the clock. Fields have the widths of RMM15-7: 36 bits of page and of \
+         frame, 12 of process, 8 of attributes.",
     );
     section.note(
-        "Power depends on what is compared. A lookup adds switching of nets, as the cells did it in excerpts of programs: \
-         that is its energy here. The clock of all flip-flops is the larger part where nothing gates it; with it the ratio \
-         is nearly that of the areas. The paper does not say which activity its 39.6 % are for.",
+        "Power depends on what is compared. A lookup adds switching of nets, as the cells did it in excerpts of \
+         programs: that is its energy here. The clock of all flip-flops is the larger part where nothing gates it; \
+         with it the ratio is nearly that of the areas. The paper does not say which activity its 39.6 % are for.",
     );
     section.note(
-        "Periods are those of unbuffered registers: abc does not buffer what flip-flops drive, and the one that enables \
-         the banks of the range TLB drives 44 gates for each entry. So its period grows with the entries and says nothing \
-         about the comparators; a tool that duplicates or buffers registers would end this.",
+        "Periods are those of unbuffered registers: abc does not buffer what flip-flops drive, and the one that \
+         enables the banks of the range TLB drives 44 gates for each entry. So its period grows with the entries and \
+         says nothing about the comparators; a tool that duplicates or buffers registers would end this.",
     );
     section.note(
-        "L2 TLBs that take as much are on the line through the two nearest sizes; more entries of that of 512 on the line \
-         from 256 to 512. Whole ways: as many as that takes at 128 sets.",
+        "L2 TLBs that take as much are on the line through the two nearest sizes; more entries of that of 512 on the \
+         line from 256 to 512. Whole ways: as many as that takes at 128 sets.",
     );
     section.note(large::SCALED);
 }

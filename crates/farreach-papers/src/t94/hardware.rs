@@ -73,9 +73,9 @@ fn section(_: &Results, _: &Set, section: &mut Section) {
     section.note(ranking(&pairs_of));
     section.note(
         "The model counts a bit of RAM as 0.6 and a bit that is compared as 1.2 of a register bit, and drivers at the \
-         edges of the arrays. In cells every bit is a flip-flop, with the gates that load, compare and select it, so that \
-         a bit of data costs nearly as much as one of a tag: a design with much data for each tag loses more than the \
-         model says.",
+         edges of the arrays. In cells every bit is a flip-flop, with the gates that load, compare and select it, so \
+         that a bit of data costs nearly as much as one of a tag: a design with much data for each tag loses more than \
+         the model says.",
     );
     section.note("Complete subblocks of more than 16 entries were not synthesised: the tools take hours.");
     if let Some(figure) = all.first() {
@@ -113,8 +113,8 @@ fn areas(all: &[Figure], pairs: &[Pair]) -> Table {
     table
 }
 
-/// Area of an entry more, and of what does not depend on the entries: the line through the smallest and largest size, in
-/// units of the entry of a superpage TLB.
+/// Area of an entry more, and of what does not depend on the entries: the line through the smallest and largest size,
+/// in units of the entry of a superpage TLB.
 fn growth(all: &[Figure]) -> Table {
     let mut table = Table::new("Growth with the entries: a superpage entry = 1", "design");
     table.column("an entry, model", Origin::Computed, "x");

@@ -17,8 +17,9 @@ pub(super) fn energy(page: &Page) -> Option<Markup> {
             h2 { "Energy of translation" }
             p.lead {
                 "Lookups, fills and walks, and what walks read, at the figures of the structures as they were "
-                "synthesised, with flip-flops for memory; caches at printed figures. The clock of what nothing is asked "
-                "of is not counted, nor the instructions of handlers. Good for comparing designs, no forecast of a chip."
+                "synthesised, with flip-flops for memory; caches at printed figures. Neither the clock of what nothing "
+                "is asked of is counted, nor the instructions of handlers. Good for comparing designs, no forecast of "
+                "a chip."
             }
             div.scroll {
                 table.numbers {
