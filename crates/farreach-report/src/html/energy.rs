@@ -39,7 +39,7 @@ pub(super) fn energy(page: &Page) -> Option<Markup> {
                                 th scope="rowgroup" colspan="6" {
                                     (named(page, i))
                                     @if let (Some(pj), Some(each)) = (m.cost.energy_pj, pj_per_lookup(m)) {
-                                        ": " (count(pj.round() as u64)) " pJ, " (rate(each)) " for each lookup"
+                                        (count(pj.round() as u64)) " pJ, " (rate(each)) " for each lookup"
                                     }
                                 }
                             }
