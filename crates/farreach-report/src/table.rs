@@ -194,14 +194,8 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
             Box::new(|m| pj_per_lookup(m).map(rate)),
             "",
             Some(format!(
-                "pJ per lookup: energy of translation{}; – where a structure was not synthesised.",
-                among(
-                    &result.machines,
-                    &|m| m.cost.energy_pj.is_some(),
-                    "technology",
-                    ", at a feature size in nm of",
-                    ""
-                )
+                "pJ per lookup: energy of translation{}; – where none is known.",
+                among(&result.machines, &|m| m.cost.energy_pj.is_some(), "technology", ", feature size in nm", "")
             )),
         ),
         one(
