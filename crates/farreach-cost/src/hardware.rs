@@ -1,6 +1,7 @@
 //! Area, clock and energy of the structures as hardware, from the synthesis of `rtl/` (RMM15-46): `rtl/results.csv`,
 //! which `make rtl-synth` writes.
 
+use serde::Deserialize;
 use std::sync::OnceLock;
 
 /// The results, as they were written.
@@ -50,9 +51,13 @@ pub struct Energies {
 }
 
 impl Figure {
-    /// Feature size of its library in nm.
+    /// Feature size of its library in nm: the digits of its name, in hundredths of a micrometre.
+    ///
+    /// # Panics
+    /// If the name has no digits.
     pub fn technology(&self) -> u64 {
-        if self.library == "osu035" { 350 } else { 180 }
+        let digits = self.library.trim_start_matches(|c: char| !c.is_ascii_digit());
+        10 * digits.parse::<u64>().unwrap_or_else(|_| panic!("library {}: no feature size in its name", self.library))
     }
 
     /// Energy in pJ of a lookup and of a fill, each the mean of its programs.
@@ -74,54 +79,70 @@ impl Figure {
 /// If the file is not as synthesis writes it; a test reads it.
 pub fn figures() -> &'static [Figure] {
     static FIGURES: OnceLock<Vec<Figure>> = OnceLock::new();
-    FIGURES.get_or_init(|| parsed(RESULTS).expect("the results of synthesis are in the form in which it writes them"))
+    FIGURES.get_or_init(|| parsed(RESULTS).unwrap_or_else(|why| panic!("rtl/results.csv: {why}")))
 }
 
 /// That of a configuration in a library.
-pub fn figure(configuration: &str, library: &str) -> Option<&'static Figure> {
-    figures().iter().find(|figure| figure.configuration == configuration && figure.library == library)
+pub fn find<'a>(all: &'a [Figure], configuration: &str, library: &str) -> Option<&'a Figure> {
+    all.iter().find(|figure| figure.configuration == configuration && figure.library == library)
+}
+
+/// Their libraries, in the order in which they first appear.
+pub fn libraries(all: &[Figure]) -> Vec<&str> {
+    let mut libraries = Vec::new();
+    for figure in all {
+        if !libraries.contains(&&*figure.library) {
+            libraries.push(&*figure.library);
+        }
+    }
+    libraries
+}
+
+/// A line of the file: one program of a structure, or a structure without energies.
+#[derive(Deserialize)]
+struct Line {
+    configuration: String,
+    library: String,
+    corner: String,
+    tools: String,
+    area_um2: f64,
+    nand2: f64,
+    flip_flops: u64,
+    period_ns: f64,
+    leakage_nw: f64,
+    program: String,
+    clock_pj: Option<f64>,
+    idle_pj: Option<f64>,
+    lookup_pj: Option<f64>,
+    fill_pj: Option<f64>,
 }
 
 /// Reads such a file.
-fn parsed(text: &str) -> Option<Vec<Figure>> {
-    let mut lines = text.lines();
-    let head: Vec<&str> = lines.next()?.split(',').collect();
+fn parsed(text: &str) -> Result<Vec<Figure>, csv::Error> {
     let mut all: Vec<Figure> = Vec::new();
-    for line in lines {
-        let words: Vec<&str> = line.split(',').collect();
-        let word = |name: &str| words.get(head.iter().position(|h| *h == name)?).copied();
-        let number = |name: &str| word(name)?.parse::<f64>().ok();
-        let text = |name: &str| Some(word(name)?.to_owned());
-        let same = |of: &&mut Figure| {
-            Some(&*of.configuration) == word("configuration") && Some(&*of.library) == word("library")
-        };
-        if all.last_mut().filter(same).is_none() {
+    for line in csv::Reader::from_reader(text.as_bytes()).deserialize() {
+        let line: Line = line?;
+        if !all.last().is_some_and(|last| last.configuration == line.configuration && last.library == line.library) {
             all.push(Figure {
-                configuration: text("configuration")?,
-                library: text("library")?,
-                corner: text("corner")?,
-                tools: text("tools")?,
-                area_um2: number("area_um2")?,
-                nand2: number("nand2")?,
-                flip_flops: word("flip_flops")?.parse().ok()?,
-                period_ns: number("period_ns")?,
-                leakage_nw: number("leakage_nw")?,
+                configuration: line.configuration,
+                library: line.library,
+                corner: line.corner,
+                tools: line.tools,
+                area_um2: line.area_um2,
+                nand2: line.nand2,
+                flip_flops: line.flip_flops,
+                period_ns: line.period_ns,
+                leakage_nw: line.leakage_nw,
                 energies: Vec::new(),
             });
         }
-        let program = text("program")?;
-        if !program.is_empty() {
-            let energies = Energies {
-                program,
-                clock: number("clock_pj")?,
-                idle: number("idle_pj")?,
-                lookup: number("lookup_pj")?,
-                fill: if word("fill_pj")?.is_empty() { None } else { Some(number("fill_pj")?) },
-            };
-            all.last_mut()?.energies.push(energies);
+        if let (Some(clock), Some(idle), Some(lookup)) = (line.clock_pj, line.idle_pj, line.lookup_pj)
+            && let Some(last) = all.last_mut()
+        {
+            last.energies.push(Energies { program: line.program, clock, idle, lookup, fill: line.fill_pj });
         }
     }
-    Some(all)
+    Ok(all)
 }
 
 #[cfg(test)]
@@ -141,8 +162,9 @@ mod tests {
         assert_eq!((all[0].energies[1].program.as_str(), all[0].energies[1].lookup), ("gups", 11.0));
         assert_eq!((all[0].request_pj(), all[0].programs()), ((Some(10.5), Some(20.0)), "cc1, gups".into()));
         assert_eq!((all[1].library.as_str(), all[1].request_pj()), ("b", (None, None)));
-        assert!(parsed(&text.replace("2.5", "?")).is_none());
-        assert!(parsed(&text.replace(",20,", ",?,")).is_none());
+        assert!(parsed(&text.replace("2.5", "?")).is_err());
+        assert!(parsed(&text.replace(",20,", ",?,")).is_err());
+        assert_eq!(libraries(&all), ["a", "b"]);
     }
 
     #[test]
@@ -150,9 +172,13 @@ mod tests {
         for name in
             ["range-32", "l2-512", "l1d-64", "segment", "single-64", "superpage-64", "partial-64", "complete-16"]
         {
-            let figure = figure(name, LIBRARY).unwrap_or_else(|| panic!("no {name}"));
+            let figure = find(figures(), name, LIBRARY).unwrap_or_else(|| panic!("no {name}"));
             assert!(figure.area_um2 > 0.0 && figure.period_ns > 0.0, "{name}");
             assert!(figure.request_pj().0.is_some_and(|pj| pj > 0.0), "{name}");
         }
+        let sizes = libraries(figures()).into_iter().map(|library| {
+            figures().iter().find(|figure| figure.library == library).map(|figure| (library, figure.technology()))
+        });
+        assert_eq!(sizes.flatten().collect::<Vec<_>>(), [("osu018", 180), ("osu035", 350)]);
     }
 }

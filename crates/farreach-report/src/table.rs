@@ -190,12 +190,18 @@ fn columns<'a>(base: &'a MachineResult, result: &'a RunResult) -> Vec<Column<'a>
             )),
         ),
         one(
-            ["pJ per", "lookup"],
+            ["", "pJ"],
             Box::new(|m| pj_per_lookup(m).map(rate)),
             "",
             Some(format!(
-                "pJ per lookup: energy of translation{}; – where none is known.",
-                among(&result.machines, &|m| m.cost.energy_pj.is_some(), "technology", ", feature size in nm", "")
+                "pJ: energy of translation for each lookup{}; – where none is known.",
+                among(
+                    &result.machines,
+                    &|m| m.cost.energy_pj.is_some(),
+                    "technology",
+                    ", at a feature size in nm of",
+                    ""
+                )
             )),
         ),
         one(

@@ -2,7 +2,7 @@
 
 use super::large::{RMM_OFF, data_misses, ranges_of};
 use super::*;
-use farreach_cost::hardware::{Figure, LIBRARY, figures};
+use farreach_cost::hardware::{self, Figure, LIBRARY, figures, find};
 use farreach_types::papers::{Chart, Series};
 
 pub(crate) const STUDY: Study = Study {
@@ -68,15 +68,11 @@ impl Take {
         Some(self.find(all, &format!("range-{ranges}"))? * 256.0 / (large - small))
     }
 
-    /// The L2 TLB with so many more entries: with as many ways more as it takes at 128 sets.
+    /// The L2 TLB with those entries more, in whole ways of 128 sets.
     fn larger_l2(self, all: &[Figure], ranges: u64) -> Option<u64> {
         let entries = PAPER_ENTRIES as f64 + self.more_entries(all, ranges)?;
         Some((entries / SETS as f64).ceil() as u64 * SETS)
     }
-}
-
-pub(crate) fn find<'a>(all: &'a [Figure], configuration: &str, library: &str) -> Option<&'a Figure> {
-    all.iter().find(|figure| figure.configuration == configuration && figure.library == library)
 }
 
 /// 100 x `a` / `b`.
@@ -93,7 +89,7 @@ fn larger(all: &[Figure]) -> Vec<u64> {
     sizes
 }
 
-/// The machine without a range TLB and with an L2 TLB of so many entries.
+/// The machine without a range TLB and with an L2 TLB of this number of entries.
 fn l2_of(entries: u64) -> String {
     format!("{RMM_OFF},l2=4K:{entries}/{}", entries / SETS)
 }
@@ -269,12 +265,7 @@ fn others(all: &[Figure]) -> Table {
 
 /// Ratios in each library: how much depends on it.
 fn libraries(all: &[Figure]) -> Table {
-    let mut libraries: Vec<&str> = Vec::new();
-    for figure in all {
-        if !libraries.contains(&figure.library.as_str()) {
-            libraries.push(&figure.library);
-        }
-    }
+    let libraries = hardware::libraries(all);
     let mut table = Table::new("In percent of another structure, by library", "structure");
     for library in &libraries {
         table.column(*library, Origin::Computed, "% of area");

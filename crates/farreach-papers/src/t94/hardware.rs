@@ -4,7 +4,7 @@ use super::*;
 use crate::machines::{COMPLETE, PARTIAL, SINGLE, SUPERPAGE, sized};
 use crate::study::Study;
 use farreach_cost::area::area_rbe;
-use farreach_cost::hardware::{Figure, LIBRARY, figures};
+use farreach_cost::hardware::{self, Figure, LIBRARY, figures};
 use farreach_machine::MachineSpec;
 use farreach_types::papers::{Bars, Chart, Origin, Section, Series, Table};
 
@@ -27,8 +27,7 @@ fn rbe(preset: &str, entries: u64) -> Option<f64> {
 }
 
 fn find<'a>(all: &'a [Figure], design: &str, entries: u64, library: &str) -> Option<&'a Figure> {
-    let name = format!("{design}-{entries}");
-    all.iter().find(|figure| figure.configuration == name && figure.library == library)
+    hardware::find(all, &format!("{design}-{entries}"), library)
 }
 
 /// A size of a design: its name, and its area by the model and in cells, in units of a superpage TLB.
@@ -151,12 +150,7 @@ fn line(sizes: &[(u64, Option<f64>)]) -> Option<(f64, f64)> {
 
 /// 16 entries in each library: how much depends on it.
 fn libraries(all: &[Figure]) -> Table {
-    let mut libraries: Vec<&str> = Vec::new();
-    for figure in all {
-        if !libraries.contains(&figure.library.as_str()) {
-            libraries.push(&figure.library);
-        }
-    }
+    let libraries = hardware::libraries(all);
     let mut table = Table::new("Area by library, 16 superpage entries = 1", "design");
     table.column("model of 1991", Origin::Computed, "x");
     libraries.iter().for_each(|library| table.column(*library, Origin::Computed, "x"));

@@ -220,7 +220,7 @@ fn how_much_of_a_dump_was_found_is_said() {
 #[test]
 fn energy_is_shown_where_it_is_known() {
     let mut result = crate::fixture::five();
-    assert!(!people(&result).contains("pJ per") && !html::render(&result).contains("Energy of translation"));
+    assert!(!people(&result).contains("pJ") && !html::render(&result).contains("Energy of translation"));
     let lookups = result.machines[0].counts.tlb.lookups;
     let cost = &mut result.machines[0].cost;
     let part = EnergyPart {
@@ -240,7 +240,7 @@ fn energy_is_shown_where_it_is_known() {
         row.split_whitespace().rev().nth(2).unwrap().to_owned()
     };
     assert_eq!([cell("t94/single "), cell("t94/complete ")], ["12.5", "–"], "{text}");
-    assert!(text.contains("pJ per lookup: energy of translation, feature size in nm 180;"), "{text}");
+    assert!(text.contains("pJ: energy of translation for each lookup, at a feature size in nm of 180;"), "{text}");
     let page = html::render(&result);
     for words in
         ["Energy of translation", "single-64 in osu018, mean of cc1, gups, 180 nm", "only 8, 16 were synthesised"]
