@@ -30,7 +30,7 @@ pub(super) fn energy(page: &Page) -> Option<Markup> {
                             th scope="col" { "times" }
                             th scope="col" { "pJ each" }
                             th scope="col" { "pJ" }
-                            th scope="col" { "figure" }
+                            th.words scope="col" { "figure" }
                         }
                     }
                     @for (i, m) in machines.iter().enumerate() {
@@ -61,7 +61,7 @@ fn row(part: &EnergyPart) -> Markup {
             td { (count(part.count)) }
             td { (significant(part.each_pj)) }
             td { (count(part.pj().round() as u64)) }
-            td {
+            td.words {
                 (part.source)
                 @if part.source_technology > 0 { ", " (part.source_technology) " nm" }
             }
@@ -72,7 +72,7 @@ fn row(part: &EnergyPart) -> Markup {
 fn missing(energy: &Energy) -> Markup {
     html! {
         @for why in &energy.missing {
-            tr { td colspan="6" { "No energy: " (crate::format::clean(why)) } }
+            tr { td.words colspan="6" { "No energy: " (crate::format::clean(why)) } }
         }
     }
 }
