@@ -2,8 +2,8 @@
 
 use super::Totals;
 use super::model::{
-    BASES, CHUNK, CODE_NOT_EXECUTED, HEAD, Model, NAMES, NEXT, SHAPE, STEP_LIKELY, STEP_OTHER, STEP_TARGET, Shape,
-    cell, halves,
+    BASES, CHUNK, CODE_NOT_EXECUTED, HEAD, Model, NAMES, NEXT, SHAPE, STEP_LIKELY, STEP_OTHER, STEP_PREDICTED,
+    STEP_TARGET, Shape, cell, halves,
 };
 use super::wire::Cursor;
 use farreach_types::event::NOT_EXECUTED;
@@ -14,7 +14,7 @@ impl Model {
     pub fn take_step(&mut self, step: u8, targets: &mut Cursor) -> Result<(u32, Shape), String> {
         let next = &mut self.cells[self.current + NEXT];
         let (likely, other) = halves(*next);
-        let place = match step {
+        let place = match step & !STEP_PREDICTED {
             STEP_LIKELY => likely,
             STEP_OTHER => {
                 *next = cell(other, likely);
@@ -26,7 +26,7 @@ impl Model {
                 *next = cell(place, likely);
                 place
             }
-            n => return Err(format!("step {n}; 0 to {STEP_TARGET} are known")),
+            _ => return Err(unknown_step(step)),
         };
         if place == 0 {
             return Err(undefined(0, &self.places));
@@ -38,6 +38,19 @@ impl Model {
             self.refresh(self.current);
         }
         Ok((id, shape))
+    }
+
+    /// Appends the addresses of the current block, `n` as predicted, to `words`.
+    #[inline]
+    pub fn take_predicted(&mut self, n: usize, words: &mut Vec<u64>) {
+        let states = &mut self.cells[self.current + HEAD..][..2 * n];
+        let mut address = self.address;
+        words.extend(states.chunks_exact_mut(2).map(|state| {
+            address = address.wrapping_add(state[1]);
+            state[0] = address;
+            address
+        }));
+        self.address = address;
     }
 
     /// Appends the addresses of the current block, one for each code, to `words`; references that did not happen are
@@ -78,15 +91,19 @@ impl Model {
             return Err("the column of address bytes ends too early".into());
         }
         if absent {
-            codes
-                .iter()
-                .enumerate()
-                .filter(|c| *c.1 == CODE_NOT_EXECUTED)
-                .for_each(|(i, _)| self.uncount(self.current, i, sums));
+            for (i, _) in codes.iter().enumerate().filter(|(_, code)| **code == CODE_NOT_EXECUTED) {
+                self.uncount(self.current, i, sums);
+            }
         }
         (*data_at, self.address) = (at, address);
         Ok(())
     }
+}
+
+/// The message for a step that no version has, or only a later one.
+#[cold]
+pub(super) fn unknown_step(step: u8) -> String {
+    format!("step {step}; 0 to {STEP_TARGET} are known, and from version 3 on 4, 5 and 7")
 }
 
 #[cold]

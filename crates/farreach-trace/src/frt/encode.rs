@@ -5,8 +5,8 @@ use prefetch_index::prefetch_index;
 
 use super::columns::Columns;
 use super::model::{
-    BASES, CHUNK, CODE_NOT_EXECUTED, HEAD, Model, NAMES, NEXT, SHAPE, STEP_LIKELY, STEP_OTHER, STEP_TARGET, Shape,
-    cell, halves,
+    BASES, CHUNK, CODE_NOT_EXECUTED, HEAD, Model, NAMES, NEXT, SHAPE, STEP_LIKELY, STEP_OTHER, STEP_PREDICTED,
+    STEP_TARGET, Shape, cell, halves,
 };
 use super::wire::put_varint;
 use super::{MAX_BLOCK_ITEMS, Totals};
@@ -102,8 +102,6 @@ pub(crate) fn put_blocks(
         let step = if place == other { STEP_OTHER } else { STEP_TARGET };
         let step = if place == likely { STEP_LIKELY } else { step };
         *next = if place == likely { *next } else { cell(place, likely) };
-        steps[executed] = step;
-        executed += 1;
         if step == STEP_TARGET {
             put_varint(&mut columns.targets, u64::from(halves(names).0));
         }
@@ -113,7 +111,8 @@ pub(crate) fn put_blocks(
         }
         shape.add_to(&mut counted);
         let cells = &mut model.cells[current + HEAD..];
-        let coder = Coder { codes: &mut codes[coded..coded + refs], data: &mut data[bytes..], bytes: 0, absent: false };
+        let coder =
+            Coder { codes: &mut codes[coded..coded + refs], data: &mut data[bytes..], bytes: 0, any: 0, absent: false };
         let coder = if refs == need {
             coder.put(&mut cells[..2 * refs], addrs.iter().copied(), &mut address)
         } else {
@@ -125,11 +124,15 @@ pub(crate) fn put_blocks(
             coder.put(states, shared.iter().map(each), &mut address)
         };
         bytes += coder.bytes;
-        if coder.absent {
+        let (any, absent) = (coder.any, coder.absent);
+        if absent {
             let absent = (0..refs).filter(|&i| codes[coded + i] == CODE_NOT_EXECUTED);
             absent.for_each(|i| model.uncount(current, i, &mut counted));
         }
-        coded += refs;
+        // Codes that are all 0 are left out. Without a branch, as for the step.
+        steps[executed] = step | if any == 0 { STEP_PREDICTED } else { 0 };
+        executed += 1;
+        coded += if any == 0 { 0 } else { refs };
         run.end += 1 + need;
         run.words += 1 + refs;
     }
@@ -150,6 +153,8 @@ struct Coder<'a> {
     data: &'a mut [u8],
     /// Bytes of `data` in use.
     bytes: usize,
+    /// All codes, combined by or.
+    any: u8,
     /// Some references did not happen.
     absent: bool,
 }
@@ -162,7 +167,7 @@ impl Coder<'_> {
         for ((addr, state), code) in addrs.zip(states.chunks_exact_mut(2)).zip(&mut *self.codes) {
             if addr == NOT_EXECUTED {
                 *code = CODE_NOT_EXECUTED;
-                self.absent = true;
+                (self.any, self.absent) = (CODE_NOT_EXECUTED, true);
                 continue;
             }
             let gap = addr.wrapping_sub(before);
@@ -173,6 +178,7 @@ impl Coder<'_> {
             let from_last = by_gap > LARGEST[width];
             let base = if from_last { state[0] } else { before.wrapping_add(state[1]) };
             *code = width as u8 + if from_last { BASES } else { 0 };
+            self.any |= *code;
             self.data[self.bytes..self.bytes + 8].copy_from_slice(&addr.wrapping_sub(base).to_le_bytes());
             self.bytes += width;
             (state[0], state[1]) = (addr, gap);

@@ -32,7 +32,12 @@ pub const END_MAGIC: [u8; 8] = *b"FRT-END\n";
 ///
 /// 2: chunks of up to 2^23 words instead of 2^21. Predictions, which begin anew with each chunk, are learned less
 /// often: smaller files in less time.
-pub const VERSION: u32 = 2;
+///
+/// 3: steps 4, 5 and 7, for executions whose addresses are all as predicted: they need no codes. Written and read in
+/// less time.
+pub const VERSION: u32 = 3;
+/// The first version with steps for executions that are as predicted.
+pub(crate) const PREDICTED_SINCE: u32 = 3;
 
 /// Most bytes of the JSON header.
 pub const MAX_HEADER_BYTES: u32 = 1 << 20;

@@ -21,6 +21,8 @@ pub(super) const STEP_LIKELY: u8 = 0;
 pub(super) const STEP_OTHER: u8 = 1;
 pub(super) const STEP_OP: u8 = 2;
 pub(super) const STEP_TARGET: u8 = 3;
+/// Added to the step of an execution whose addresses are all as predicted by the gap; they have no codes.
+pub(super) const STEP_PREDICTED: u8 = 4;
 
 /// Codes of addresses below it are relative to the prediction by the gap, those from it on to the last address; each
 /// plus the number of data bytes, 0 to 8.

@@ -2,7 +2,8 @@
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use super::model::{Defined, Model, STEP_OP};
+use super::decode::unknown_step;
+use super::model::{Defined, Model, STEP_OP, STEP_PREDICTED};
 use super::ops::{OpState, Record};
 use super::wire::Cursor;
 use super::*;
@@ -19,6 +20,7 @@ const BATCH_WORDS: usize = 1 << 14;
 /// The batches of a `.frt` file. The reader chooses where batches end; their contents are the stream that was written.
 pub struct FrtReader {
     input: Bytes,
+    version: u32,
     header: Header,
     /// Bytes of the file read so far.
     at: u64,
@@ -70,11 +72,12 @@ impl FrtReader {
     /// The input is no farreach trace, of another version, or its header is damaged.
     pub fn new(input: Input) -> Result<FrtReader> {
         let mut input = input.into_bytes();
-        let (header, at) = read_prefix(&mut input)?;
+        let (version, header, at) = read_prefix(&mut input)?;
         let zstd = zstd::bulk::Decompressor::new();
         let zstd = zstd.map_err(|source| Error::Io { file: input.file.clone(), source })?;
         Ok(FrtReader {
             input,
+            version,
             header,
             at,
             model: Model::new(),
@@ -261,12 +264,20 @@ impl FrtReader {
             }
             let Open { columns, at, sums, .. } = &mut self.chunk;
             let mut targets = Cursor::at(&columns[TARGETS], at[TARGETS]);
+            let predicted = step & STEP_PREDICTED != 0;
+            if predicted && self.version < PREDICTED_SINCE {
+                return Err(unknown_step(step));
+            }
             let (id, shape) = self.model.take_step(step, &mut targets)?;
             at[TARGETS] = targets.at;
             let n = shape.refs();
             batch.words.push(block_word(id, n));
             shape.add_to(sums);
             executed = true;
+            if predicted {
+                self.model.take_predicted(n, &mut batch.words);
+                continue;
+            }
             let codes =
                 columns[CODES].get(at[CODES]..at[CODES] + n).ok_or("the column of address codes ends too early")?;
             at[CODES] += n;
@@ -416,8 +427,8 @@ impl Source for FrtReader {
     }
 }
 
-/// Reads everything before the first chunk; also returns its length.
-fn read_prefix(input: &mut Bytes) -> Result<(Header, u64)> {
+/// Reads everything before the first chunk: version, header, length.
+fn read_prefix(input: &mut Bytes) -> Result<(u32, Header, u64)> {
     let file = input.file.clone();
     let fail = |at: usize, what: String| Error::Trace { file: file.clone(), place: format!("header, byte {at}"), what };
     let mut bytes = vec![0; 16];
@@ -447,7 +458,7 @@ fn read_prefix(input: &mut Bytes) -> Result<(Header, u64)> {
     }
     let header =
         serde_json::from_slice(&head[16..]).map_err(|e| fail(16, format!("the header is not understood: {e}")))?;
-    Ok((header, bytes.len() as u64))
+    Ok((version, header, bytes.len() as u64))
 }
 
 /// Offset of the index, number of chunks, totals.

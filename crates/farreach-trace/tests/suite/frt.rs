@@ -239,10 +239,10 @@ fn lengths_are_bounded_before_memory_is_taken() {
 #[test]
 fn another_version_is_refused() {
     let mut bytes = to_bytes(&[]);
-    for version in [0, 3] {
+    for version in [0, 4] {
         bytes[8] = version;
         let e = from_bytes(&bytes).expect_err("unknown").to_string();
-        assert!(e.contains(&format!("version {version};")) && e.contains("reads versions 1 to 2"), "{e}");
+        assert!(e.contains(&format!("version {version};")) && e.contains("reads versions 1 to 3"), "{e}");
     }
 }
 
@@ -256,6 +256,18 @@ fn traces_of_version_1_are_read() {
         let (_, back) = from_bytes(&bytes).expect("whole");
         assert_eq!(flat(&back), flat(&drain(generate::program(seed, 2 + 10 * seed))));
     }
+}
+
+/// Steps for executions that are as predicted came with version 3.
+#[test]
+fn earlier_versions_know_four_steps() {
+    let mut bytes = to_bytes(&drain(generate::program(1, 400)));
+    let header = 16 + u32::from_le_bytes(bytes[12..16].try_into().expect("four")) as usize;
+    bytes[8] = 2;
+    let hash = xxhash_rust::xxh3::xxh3_64(&bytes[..header]);
+    bytes[header..header + 8].copy_from_slice(&hash.to_le_bytes());
+    let e = from_bytes(&bytes).expect_err("a step of version 3").to_string();
+    assert!(e.contains("; 0 to 3 are known") && e.contains("chunk 0"), "{e}");
 }
 
 #[test]
