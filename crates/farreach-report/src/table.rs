@@ -83,7 +83,7 @@ pub(super) fn header(w: &Workload) -> String {
     out += &format!("  {}\n", facts.join(", "));
     out += &format!("  {}, {}, seed {}\n", counted(w.processes, "process"), counted(w.threads, "thread"), w.seed);
     if let Some(part) = sampled(w) {
-        out += &format!("  Sampled: {part}. Only what is called estimated is about the whole.\n");
+        out += &format!("  {part}\n");
     }
     if let Some(why) = &w.stopped {
         out += &format!("  Stopped early: {why}. Everything below is about the part that ran.\n");

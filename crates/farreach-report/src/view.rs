@@ -101,9 +101,14 @@ pub(super) fn per_thousand_instructions(machine: &MachineResult, workload: &Work
 pub(super) fn sampled(workload: &Workload) -> Option<String> {
     let sample = workload.traps.as_ref()?.sample.as_ref()?;
     Some(if sample.classes < sample.of_classes {
-        format!("{} of {} classes of pages", sample.classes, sample.of_classes)
+        let (classes, of) = (sample.classes, sample.of_classes);
+        format!("Sampled: {classes} of {of} classes of pages. Only what is called estimated is about the whole.")
     } else {
-        format!("the last {} s", rate(sample.microseconds as f64 / 1e6))
+        let seconds = rate(sample.microseconds as f64 / 1e6);
+        format!(
+            "Counted late: what is called estimated is about the last {seconds} s of its own time, all else about \
+                 all that was simulated."
+        )
     })
 }
 

@@ -137,7 +137,7 @@ impl Monitor<'_> {
     }
 
     /// These pages without those that stay mapped.
-    fn without_pins(&self, pages: Vec<(Asid, Range<u64>)>) -> Vec<(Asid, Range<u64>)> {
+    pub fn without_pins(&self, pages: Vec<(Asid, Range<u64>)>) -> Vec<(Asid, Range<u64>)> {
         let mut pages = pages;
         for (asid, pin) in self.pins.values() {
             let parts = pages.drain(..).flat_map(|(of, run)| {

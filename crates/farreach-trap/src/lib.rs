@@ -39,8 +39,9 @@ use farreach_machine::TrapLab;
 use monitor::{Failure, Monitor};
 pub use report::TrapReport;
 use std::ffi::{CString, OsString};
+use std::fs::File;
 use std::io;
-use std::ops::ControlFlow;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -112,34 +113,72 @@ pub enum TrapError {
     },
 }
 
-/// Runs a program with only those pages mapped that the machines of `lab` hold, from its beginning to its end. It has
-/// the standard streams, the environment and the directory of this process.
+/// A program to be run, and where. It has the environment of this process, and its standard error.
+#[derive(Debug)]
+pub struct Launch<'a> {
+    /// Its file.
+    pub program: &'a Path,
+    /// Its arguments, its name first.
+    pub arguments: &'a [OsString],
+    /// Standard input; that of this process if none is given.
+    pub stdin: Option<File>,
+    /// Standard output; that of this process if none is given.
+    pub stdout: Option<File>,
+    /// The directory it runs in; that of this process if none is given.
+    pub directory: Option<&'a Path>,
+}
+
+/// The state of a run, several times a second.
+pub struct Tick<'a> {
+    /// The laboratory.
+    pub lab: &'a mut TrapLab,
+    /// The report so far.
+    pub report: &'a TrapReport,
+    /// The time since the beginning.
+    pub elapsed: Duration,
+    /// The first process of the program, until it has ended.
+    pub process: Option<u32>,
+}
+
+/// How a run goes on after a tick.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Next {
+    /// As before.
+    GoOn,
+    /// The first process gets this signal.
+    Signal(i32),
+    /// The program is killed.
+    End,
+}
+
+/// Runs a program with only those pages mapped that the machines of `lab` hold, from its beginning to its end.
 ///
 /// The calling thread becomes the monitor: it is bound to a processor, and no other thread of this process may wait for
-/// children that this one makes. SIGCHLD must be blocked in all threads. `tick` is called each `interval` with the
-/// laboratory, the report so far and the time that has passed; it may end the run.
+/// children that this one makes. SIGCHLD must be blocked in all threads. `tick` is called each `interval`.
 ///
 /// # Errors
 /// See [`TrapError`].
 pub fn run(
     lab: &mut TrapLab,
-    program: &Path,
-    arguments: &[OsString],
+    launch: &Launch,
     interval: Duration,
-    tick: &mut dyn FnMut(&mut TrapLab, &TrapReport, Duration) -> ControlFlow<()>,
+    tick: &mut dyn FnMut(Tick) -> Next,
 ) -> Result<Outcome, TrapError> {
     let system = |what: &'static str| move |error: io::Error| TrapError::System { what, error };
-    let not_started = |error: io::Error| TrapError::NotStarted { program: program.to_owned(), error };
+    let not_started = |error: io::Error| TrapError::NotStarted { program: launch.program.to_owned(), error };
     let text = |text: &std::ffi::OsStr| CString::new(text.as_bytes()).map_err(|e| not_started(e.into()));
-    let path = text(program.as_os_str())?;
-    let arguments = arguments.iter().map(|argument| text(argument)).collect::<Result<Vec<_>, _>>()?;
+    let path = text(launch.program.as_os_str())?;
+    let arguments = launch.arguments.iter().map(|argument| text(argument)).collect::<Result<Vec<_>, _>>()?;
     let mut pointers: Vec<_> = arguments.iter().map(|argument| argument.as_ptr()).collect();
     pointers.push(std::ptr::null());
+    let directory = launch.directory.map(File::open).transpose().map_err(not_started)?;
+    let streams = [&launch.stdin, &launch.stdout].map(|stream| stream.as_ref().map(File::as_fd));
 
     let (processor, processors) = sys::processors().map_err(system("finding a processor"))?;
     sys::bind(processor).map_err(system("binding to a processor"))?;
     let signals = sys::child_signals().map_err(system("waiting for signals"))?;
-    let child = sys::start(&path, &pointers, &mut filter::program()).map_err(not_started)?;
+    let directory = directory.as_ref().map(File::as_fd);
+    let child = sys::start(&path, &pointers, &mut filter::program(), streams, directory).map_err(not_started)?;
     sys::take_precedence();
     let mut monitor = Monitor::new(lab, child.process, processors).map_err(system("waiting for the program"))?;
     if let Ok(swaps) = std::fs::read_to_string("/proc/swaps")

@@ -1,8 +1,10 @@
 //! Runs of which only a sample of sets is simulated: the other pages, and what the traps cost.
 
-use crate::monitor::Monitor;
-use crate::space::PAGE;
-use farreach_types::addr::Vpn;
+use crate::agent::Trouble;
+use crate::monitor::{Failure, Monitor};
+use crate::regions::Memory;
+use crate::space::{PAGE, Space};
+use farreach_types::addr::{Asid, Vpn};
 use procfs::process::Process;
 use std::collections::HashSet;
 use std::ops::Range;
@@ -18,6 +20,21 @@ impl Monitor<'_> {
         let last = end.min(page + TOGETHER * PAGE);
         let pages = (page..last).step_by(PAGE as usize).take_while(unseen).count() as u64;
         page..page + pages.max(1) * PAGE
+    }
+
+    /// Unmaps all pages, of which the machines hold none: nothing was simulated so far.
+    pub fn unmap_all(&mut self) -> Result<(), Failure> {
+        let of =
+            |space: &Space| space.regions.iter().filter(|(_, r)| r.memory != Memory::Unseen).map(|(b, _)| b).collect();
+        let spaces: Vec<(Asid, Vec<Range<u64>>)> = self.spaces.iter().map(|(asid, space)| (*asid, of(space))).collect();
+        let all = spaces.into_iter().flat_map(|(asid, all)| all.into_iter().map(move |bytes| (asid, bytes))).collect();
+        for (asid, bytes) in self.without_pins(all) {
+            match self.spaces[&asid].agent.unmap_pages(bytes) {
+                Err(Trouble::Gone) if !self.has_living_task(asid) => {} // its end is reported soon
+                done => done.map_err(|trouble| Failure::trouble("unmapping pages of the program", trouble))?,
+            }
+        }
+        Ok(())
     }
 
     /// Brings the times of the report and of the laboratory up to date.

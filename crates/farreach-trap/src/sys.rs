@@ -2,7 +2,7 @@
 //! starting a program under a filter, unmapping pages of others. (`nix` knows no real-time signals, which programs of
 //! several threads use.) With [`uffd`](super::uffd), it has all unsafe code of the crate.
 
-use rustix::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ffi::{CStr, c_char};
 use std::io;
 use std::ops::Range;
@@ -50,18 +50,42 @@ pub enum Event {
 
 /// Waits for a task of this thread's, or for any; `None` if none has news and `block` is false, or none is left.
 pub fn wait(thread: Option<i32>, block: bool) -> io::Result<Option<(i32, Stop)>> {
+    Ok(wait_and_measure(thread, block)?.map(|(task, stop, _)| (task, stop)))
+}
+
+/// As [`wait`], with the CPU time of a process that has ended and of its children that it waited for.
+pub fn wait_and_measure(thread: Option<i32>, block: bool) -> io::Result<Option<(i32, Stop, CpuTime)>> {
     let mut status = 0;
     let flags = libc::__WALL | libc::__WNOTHREAD | if block { 0 } else { libc::WNOHANG };
     loop {
-        // SAFETY: the place is valid for the kernel to write.
-        let got = unsafe { libc::waitpid(thread.unwrap_or(-1), &mut status, flags) };
+        // SAFETY: all-zero is valid, and the places are valid for the kernel to write.
+        let (got, usage) = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            (libc::wait4(thread.unwrap_or(-1), &mut status, flags, &mut usage), usage)
+        };
         match checked(got.into()) {
             Ok(0) => return Ok(None),
-            Ok(_) => return Ok(Some((got, stop(status)))),
+            Ok(_) => return Ok(Some((got, stop(status), CpuTime::of(&usage)))),
             Err(error) if error.raw_os_error() == Some(libc::ECHILD) => return Ok(None),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
+    }
+}
+
+/// CPU time, in microseconds.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct CpuTime {
+    /// In user code.
+    pub user: u64,
+    /// In user code and in the kernel.
+    pub all: u64,
+}
+
+impl CpuTime {
+    fn of(usage: &libc::rusage) -> CpuTime {
+        let micros = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
+        CpuTime { user: micros(usage.ru_utime), all: micros(usage.ru_utime) + micros(usage.ru_stime) }
     }
 }
 
@@ -272,27 +296,27 @@ pub fn child_signals() -> io::Result<OwnedFd> {
 
 /// Kills a process.
 pub fn kill(process: i32) {
+    send(process, libc::SIGKILL);
+}
+
+/// Sends a signal to a process; one that is gone is no error.
+pub fn send(process: i32, signal: i32) {
     // SAFETY: plain numbers.
-    unsafe { libc::kill(process, libc::SIGKILL) };
+    unsafe { libc::kill(process, signal) };
 }
 
-/// CPU time of children that have ended, in microseconds: in user code, and in all.
-pub fn children_time() -> (u64, u64) {
-    // SAFETY: all-zero is valid, and the kernel fills the place.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage);
-        usage
-    };
-    let micros = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
-    (micros(usage.ru_utime), micros(usage.ru_utime) + micros(usage.ru_stime))
-}
-
-/// Starts a program, traced, at fixed addresses and under a filter. It is about to call exec.
+/// Starts a program, traced, at fixed addresses and under a filter. It is about to call exec. `streams` become its
+/// first descriptors, `directory` its directory.
 ///
 /// # Errors
 /// What the child could not do.
-pub fn start(path: &CStr, arguments: &[*const c_char], filter: &mut [libc::sock_filter]) -> io::Result<Child> {
+pub fn start(
+    path: &CStr,
+    arguments: &[*const c_char],
+    filter: &mut [libc::sock_filter],
+    streams: [Option<BorrowedFd>; 2],
+    directory: Option<BorrowedFd>,
+) -> io::Result<Child> {
     let filter = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
     let (go, ours) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     let (errors, error) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
@@ -317,6 +341,14 @@ pub fn start(path: &CStr, arguments: &[*const c_char], filter: &mut [libc::sock_
             // Without privileges, a filter is only for programs that can gain none.
             if install() != 0 && (libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || install() != 0) {
                 quit(FILTER);
+            }
+            for (number, stream) in streams.iter().enumerate() {
+                if stream.is_some_and(|stream| libc::dup2(stream.as_raw_fd(), number as i32) < 0) {
+                    quit(EXEC);
+                }
+            }
+            if directory.is_some_and(|directory| libc::fchdir(directory.as_raw_fd()) != 0) {
+                quit(EXEC);
             }
             libc::execv(path.as_ptr(), arguments.as_ptr());
             quit(EXEC);

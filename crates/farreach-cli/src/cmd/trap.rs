@@ -4,22 +4,30 @@ use super::common::{MachineArgs, OutputArgs, note};
 use super::program;
 use super::progress::{Line, time};
 use super::sampling::{SampleArgs, Sampling};
-use anyhow::{Result, anyhow};
-use clap::Args;
+use crate::workloads::{Prepared, RunningLoad};
+use anyhow::{Context, Result, anyhow};
+use clap::{Args, Parser};
 use farreach_live::Watch;
 use farreach_machine::TrapLab;
 use farreach_report::format::counted;
-use farreach_trap::{Exit, TrapError, TrapReport};
+use farreach_trap::{Exit, Launch, Next, Tick, TrapError, TrapReport};
+use signal_hook::consts::SIGUSR1;
 use std::ffi::OsString;
-use std::ops::ControlFlow;
+use std::fs::File;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The machine of a run without `-m`: as many entries as the second level of a server's processor has.
 const DEFAULT_MACHINES: [&str; 1] = ["t94/set-associative:entries=1536,ways=12"];
 
-/// How often signals and the end of `--for` are looked at.
+/// How often signals and times are looked at.
 const INTERVAL: Duration = Duration::from_millis(100);
+/// How long machines are simulated before misses count, where a run is not simulated from its beginning.
+const WARM_UP: Duration = Duration::from_secs(2);
+/// How long the program may take to end after the first signal to farreach.
+const GRACE: Duration = Duration::from_secs(60);
 
 /// Run a program with only those pages mapped that the machines hold, and count their misses.
 ///
@@ -33,22 +41,31 @@ const INTERVAL: Duration = Duration::from_millis(100);
   125  farreach failed: options, machines, files, what the system does not allow
   126  the program cannot be run by traps: not executable, not for x86-64, set-user-ID
   127  the program was not found
-  130  interrupted (Ctrl-C); 143 if by SIGTERM, 129 if the terminal was closed. What was seen
-       until then is kept
+  130  interrupted (Ctrl-C); 143 if by SIGTERM, 129 if the terminal was closed. The program
+       gets the signal, and is killed a minute later or at the second one; the result is kept
+
+SIGUSR1 ends the time of --after; without it, misses count anew from there.
 
 Examples:
   farreach trap -- gcc -O2 -c big.c
   farreach trap -m t94/set-associative:entries=1536,ways=12,replacement=fifo -- sqlite3 big.db < queries.sql
   farreach trap --sample 8 --html report.html -- gcc -O2 -c big.c
   farreach trap --for 60s --sample auto --slowdown 1.5 -- redis-server
-  farreach trap --for 60s --html report.html -- redis-server"))]
+  farreach trap --after 30s --for 60s --html report.html -- redis-server
+  farreach workloads redis --trap -- --html report.html
+                       a server of the catalogue: filled by its load, then observed"))]
 pub struct TrapArgs {
     #[command(flatten)]
     machines: MachineArgs,
     #[command(flatten)]
     output: OutputArgs,
-    /// Observe for this long, then kill the program: a number of seconds, or of minutes or hours with `m` or `h` behind
-    /// it, such as 90, 90s or 10m.
+    /// Let the program run freely for this long, with all its pages mapped: what a server does while it is filled.
+    /// Then it is simulated, and after two more seconds, in which the machines fill, misses count; they are the ones
+    /// that the result calls estimated.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    after: Option<Duration>,
+    /// Observe for this long, from the end of --after on, then kill the program: a number of seconds, or of minutes or
+    /// hours with `m` or `h` behind it, such as 90, 90s or 10m.
     #[arg(long = "for", value_name = "TIME", value_parser = duration)]
     time: Option<Duration>,
     #[command(flatten)]
@@ -72,21 +89,102 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 /// Runs the command; the exit status is the program's.
 pub fn run(args: TrapArgs) -> Result<ExitCode> {
+    observe(&args, None)
+}
+
+/// Runs a program of the catalogue. `options` are those of `farreach trap`.
+pub fn run_prepared(prepared: &Prepared, options: &[OsString]) -> Result<ExitCode> {
+    #[derive(Parser)]
+    #[command(bin_name = "farreach workloads NAME --trap --")]
+    struct Options {
+        #[command(flatten)]
+        trap: TrapArgs,
+    }
+    let words = ["".into()].into_iter().chain(options.iter().cloned());
+    let options = Options::parse_from(words.chain(["--".into()]).chain(prepared.command.iter().cloned()));
+    observe(&options.trap, Some(prepared))
+}
+
+/// From when on the run is simulated, and from when on misses count.
+struct Begin {
+    /// Until now nothing is simulated.
+    skips: bool,
+    after: Option<Duration>,
+    /// SIGUSR1 came.
+    asked: Arc<AtomicBool>,
+    /// Since when the run is simulated.
+    since: Duration,
+    /// The machines are not warm yet.
+    warms: bool,
+}
+
+impl Begin {
+    fn new(after: Option<Duration>, serves: bool, lab: &mut TrapLab) -> Result<Begin> {
+        let asked = Arc::default();
+        signal_hook::flag::register(SIGUSR1, Arc::clone(&asked)).context("SIGUSR1")?;
+        let skips = after.is_some() || serves;
+        if skips {
+            lab.skip();
+        }
+        Ok(Begin { skips, after, asked, since: Duration::ZERO, warms: false })
+    }
+
+    /// To be called several times a second. `filled`: the server is, if there is one.
+    fn tick(&mut self, lab: &mut TrapLab, now: Duration, filled: bool) {
+        let reason = match () {
+            () if self.asked.swap(false, Ordering::SeqCst) => "SIGUSR1",
+            () if self.skips && self.after.is_some_and(|after| now >= after) => "the time of --after is over",
+            () if self.skips && self.after.is_none() && filled => "the server is filled",
+            () if self.warms && now >= self.since + WARM_UP => "the machines are warm",
+            () => return,
+        };
+        if std::mem::take(&mut self.skips) {
+            (self.since, self.warms) = (now, true);
+            lab.go_on();
+            note(format_args!("the run is simulated from here on: {reason}"));
+        } else {
+            self.warms = false;
+            lab.count_anew();
+            note(format_args!("misses count from here on: {reason}"));
+        }
+    }
+}
+
+fn observe(args: &TrapArgs, prepared: Option<&Prepared>) -> Result<ExitCode> {
     let signals = Watch::begin(); // until the result is whole
     let machines = args.machines.parse(&DEFAULT_MACHINES)?;
     args.output.check(machines.iter().flat_map(|m| m.inputs()))?;
     let mut lab = TrapLab::new(machines, args.machines.seed())?;
     let mut sampling = Sampling::begin(&args.sample, &mut lab, args.machines.seed())?;
     let program = program::check(&args.command)?;
+    let open = |path: &std::path::PathBuf| File::open(path).with_context(|| path.display().to_string());
+    let create = |path: &std::path::PathBuf| File::create(path).with_context(|| path.display().to_string());
+    let launch = Launch {
+        program: &program,
+        arguments: &args.command,
+        stdin: prepared
+            .map(|p| p.stdin.clone().unwrap_or_else(|| "/dev/null".into()))
+            .as_ref()
+            .map(open)
+            .transpose()?,
+        stdout: prepared.map(|p| &p.stdout).map(create).transpose()?,
+        directory: prepared.map(|p| p.directory.as_path()),
+    };
+    let mut load = prepared.and_then(|p| p.load.clone());
+    let mut begin = Begin::new(args.after, load.is_some(), &mut lab)?;
+    let mut running = None;
     let mut line = Line::new();
     let mut before = (0, Duration::ZERO);
-    let (mut over, mut interrupted) = (false, None);
-    let mut tick = |lab: &mut TrapLab, report: &TrapReport, now: Duration| {
-        if signals.take().0 > 0 {
-            interrupted = signals.first();
+    let (mut over, mut asked_at, mut asked) = (false, None, 0);
+    let mut tick = |tick: Tick| {
+        let Tick { lab, report, elapsed: now, process } = tick;
+        if let (Some(process), Some(load)) = (process, load.take()) {
+            running = Some(RunningLoad::start(load, process));
         }
-        sampling.tick(lab, report, now);
-        over = args.time.is_some_and(|time| now >= time);
+        begin.tick(lab, now, running.as_ref().is_some_and(RunningLoad::has_filled));
+        if !begin.skips {
+            sampling.tick(lab, report, now - begin.since);
+        }
         line.show(|elapsed| {
             let misses: u64 = lab.misses().next().unwrap_or(0);
             let rate = (misses - before.0) as f64 / (now - before.1).as_secs_f64();
@@ -94,19 +192,37 @@ pub fn run(args: TrapArgs) -> Result<ExitCode> {
             let (misses, rate) = (counted(misses, "miss"), counted(rate as u64, "miss"));
             format!("{}, {misses} of the first machine, {rate}/s, {}", counted(report.traps(), "trap"), time(elapsed))
         });
-        if over || interrupted.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        let (received, forward) = signals.take();
+        asked += received;
+        if received > 0 {
+            asked_at.get_or_insert(now);
+            running.iter().for_each(RunningLoad::stop);
+        }
+        over = !begin.skips && args.time.is_some_and(|time| now >= begin.since + time);
+        if over || asked > 1 || asked_at.is_some_and(|at| now >= at + GRACE) {
+            return Next::End;
+        }
+        forward.map_or(Next::GoOn, Next::Signal)
     };
-    let outcome = farreach_trap::run(&mut lab, &program, &args.command, INTERVAL, &mut tick);
+    let outcome = farreach_trap::run(&mut lab, &launch, INTERVAL, &mut tick);
     line.finish();
     let outcome = outcome.map_err(explained)?;
+    let interrupted = signals.first();
     let stopped = match (over, interrupted) {
         (_, Some(_)) => Some("interrupted".to_owned()),
         (true, _) => args.time.map(|time| format!("--for {} ms", time.as_millis())),
         _ => None,
     };
+    let served = running.is_some();
+    if let Some(load) = running {
+        let result = if stopped.is_some() { Ok(drop(load)) } else { load.join() };
+        result?;
+    }
     args.output.emit(&lab.result(&program::shown(&args.command), stopped, None))?;
     note(sanity(&outcome.report));
     Ok(match (interrupted, outcome.exit) {
+        // As it was asked to.
+        (None, Some(Exit::Signal(libc::SIGTERM))) if served => ExitCode::SUCCESS,
         (Some(signal), _) | (None, Some(Exit::Signal(signal))) => program::interrupted(signal),
         (None, Some(Exit::Code(code))) => ExitCode::from(code as u8),
         (None, None) => ExitCode::SUCCESS,

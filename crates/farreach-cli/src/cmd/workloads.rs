@@ -15,6 +15,7 @@ use farreach_types::addr::Bytes;
 use farreach_types::count::parse_count;
 use farreach_types::event::Source;
 use serde_json::{Value, json};
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -33,6 +34,7 @@ Examples:
   farreach workloads ngspice --run                            user time and peak memory
   farreach workloads ngspice --trace -o ngspice.frt --limit 100M
   farreach workloads memcached --trace -o memcached.frt       a server, until its load ends
+  farreach workloads redis --trap --size 1G -- --sample auto  a server in its steady state, at a few times its own speed
   farreach sim workload:gups:size=256M                        a kernel, simulated as it runs
   farreach run -- farreach workloads kernel/gups --native     the same kernel as a real program
   farreach workloads gups --native --pages 4k,2m --size 1G --work 100000000    how much faster with huge pages: \
@@ -41,7 +43,7 @@ pub struct WorkloadsArgs {
     /// A workload: KERNEL, kernel/KERNEL or PROGRAM.
     name: Option<String>,
     /// Print JSON (schema farreach.workloads/1).
-    #[arg(long, conflicts_with_all = ["prepare", "run", "trace", "native"])]
+    #[arg(long, conflicts_with_all = ["prepare", "run", "trace", "trap", "native"])]
     json: bool,
     /// Check that the packages are installed and make the inputs.
     #[arg(long, group = "act", requires = "name")]
@@ -55,6 +57,10 @@ pub struct WorkloadsArgs {
     /// Store its trace: a program is recorded, a kernel generates it.
     #[arg(long, group = "act", requires = "name", requires = "output")]
     trace: bool,
+    /// Run it as `farreach trap` does, a server until its load has ended; misses of a server count once it is filled.
+    /// The options of `farreach trap` come after `--`.
+    #[arg(long, group = "act", requires = "name")]
+    trap: bool,
     /// Run a kernel in this process on real memory; print what it computed.
     #[arg(long, group = "act", requires = "name")]
     native: bool,
@@ -86,6 +92,9 @@ pub struct WorkloadsArgs {
     /// Seed of a kernel, or of a program's inputs [default: 0].
     #[arg(long, value_name = "N", requires = "act", value_parser = whole::<0>, allow_negative_numbers = true)]
     seed: Option<u64>,
+    /// With --trap: its options.
+    #[arg(last = true, value_name = "TRAP OPTIONS", requires = "trap")]
+    options: Vec<OsString>,
 }
 
 /// Runs the command.
@@ -101,6 +110,9 @@ pub fn run(args: WorkloadsArgs) -> Result<ExitCode> {
     }
     if args.prepare {
         return prepare(name, workload, &kernel_spec, args.install);
+    }
+    if args.trap {
+        return super::trap::run_prepared(&workloads::steady(name, &kernel_spec)?, &args.options);
     }
     if args.run {
         return measure(name, &workloads::command(name, &kernel_spec)?);
@@ -308,8 +320,10 @@ fn details(workload: Workload) -> Result<String> {
             }
             let stdin = p.stdin.as_ref().map_or(String::new(), |file| format!(" < {{{file}}}"));
             writeln!(out, "command     {}{stdin}", p.command.join(" "))?;
-            for words in &p.load {
-                writeln!(out, "load        {}", words.join(" "))?;
+            for (what, commands) in [("load", &p.load), ("steady", &p.steady)] {
+                for words in commands {
+                    writeln!(out, "{what:12}{}", words.join(" "))?;
+                }
             }
             writeln!(
                 out,

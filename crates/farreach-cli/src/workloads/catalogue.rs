@@ -32,6 +32,14 @@ pub struct Program {
     /// on which it listens, on 127.0.0.1.
     #[serde(default)]
     pub load: Vec<Vec<String>>,
+    /// If it is a server that can be filled to a size: the commands of its load under traps, in place of `load`. All but
+    /// the last fill it. `{records}` is the number of records that take the size, `{fills}` four times that: as many
+    /// random keys fill 98 % of it.
+    #[serde(default)]
+    pub steady: Vec<Vec<String>>,
+    /// Memory that a record takes in the server, measured.
+    #[serde(default)]
+    pub record_bytes: u64,
     /// The input that is standard input.
     #[serde(default)]
     pub stdin: Option<String>,
@@ -44,6 +52,10 @@ pub struct Program {
 pub(super) const DIRECTORY: &str = "{directory}";
 /// Placeholder for the port of a server.
 pub(super) const PORT: &str = "{port}";
+
+/// Placeholders for the number of records of a server, and for the requests that fill it.
+pub(super) const RECORDS: &str = "{records}";
+pub(super) const FILLS: &str = "{fills}";
 
 /// A file that is made.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -103,13 +115,16 @@ mod tests {
                 assert!(by_maker != input.text.is_some(), "{}: {}", p.name, input.file);
             }
             // Every placeholder is a file that is made.
-            let words = p.command.iter().chain(p.steps.iter().chain(&p.load).flatten());
-            for word in words.filter(|w| w.contains('{') && !w.contains(PORT) && !w.contains(DIRECTORY)) {
+            let words = p.command.iter().chain(p.steps.iter().chain(&p.load).chain(&p.steady).flatten());
+            let known = [PORT, DIRECTORY, RECORDS, FILLS];
+            for word in words.filter(|w| w.contains('{') && !known.iter().any(|name| w.contains(name))) {
                 let file = word.strip_prefix('{').and_then(|w| w.strip_suffix('}')).expect(word);
                 assert!(p.inputs.iter().any(|i| i.file == file), "{}: {word}", p.name);
             }
             // The command of a server contains the port, and so do the commands of its load.
-            assert!(p.load.iter().all(|command| command.iter().any(|w| w.contains(PORT))), "{}", p.name);
+            let loads = || p.load.iter().chain(&p.steady);
+            assert_eq!(p.steady.is_empty(), p.record_bytes == 0, "{}", p.name);
+            assert!(loads().all(|command| command.iter().any(|w| w.contains(PORT))), "{}", p.name);
             assert_eq!(p.command.iter().any(|w| w.contains(PORT)), !p.load.is_empty(), "{}", p.name);
             assert!(!p.steps.iter().flatten().any(|w| w.contains(PORT)), "{}", p.name);
             assert!(p.stdin.as_ref().is_none_or(|file| p.inputs.iter().any(|i| &i.file == file)), "{}", p.name);

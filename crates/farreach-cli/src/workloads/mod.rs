@@ -26,8 +26,7 @@ use farreach_types::suggest::did_you_mean;
 pub use catalogue::{Input, Program, programs};
 pub use farreach_kernels::{KernelSpec, REFERENCES};
 pub use prepare::{cache_dir, install, installed, prepare};
-use server::RunningLoad;
-pub use server::{Load, Recording};
+pub use server::{Load, Recording, RunningLoad};
 
 /// The workload behind a name.
 #[derive(Clone, Copy)]
@@ -102,8 +101,20 @@ pub struct Usage {
 /// # Errors
 /// There is no such workload, a package is missing (nothing is installed here), or inputs cannot be made.
 pub fn command(name: &str, kernel_spec: &KernelSpec) -> Result<Prepared> {
+    ready(name, kernel_spec, false)
+}
+
+/// As [`command`]; a server whose size can be chosen is filled to that size by its load, and then used.
+///
+/// # Errors
+/// As of [`command`].
+pub fn steady(name: &str, kernel_spec: &KernelSpec) -> Result<Prepared> {
+    ready(name, kernel_spec, true)
+}
+
+fn ready(name: &str, kernel_spec: &KernelSpec, steady: bool) -> Result<Prepared> {
     match find(name)? {
-        Workload::Program(program) => prepare(program, kernel_spec),
+        Workload::Program(program) => prepare(program, kernel_spec, steady),
         Workload::Kernel(kernel) => {
             let settings = kernel_spec.settings(kernel);
             let directory = cache_dir()?.join("work").join(kernel.name);

@@ -12,7 +12,7 @@ use farreach_kernels::Rng;
 use farreach_trace::Partial;
 use farreach_types::addr::Bytes;
 
-use super::catalogue::{DIRECTORY, Input, PORT, Program};
+use super::catalogue::{DIRECTORY, FILLS, Input, PORT, Program, RECORDS};
 use super::inputs::{Maker, maker};
 use super::server::free_port;
 use super::{KernelSpec, Load, Prepared};
@@ -59,11 +59,12 @@ pub fn install(program: &Program) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the packages of a program are there and makes its inputs, unless they are there.
+/// Checks that the packages of a program are there and makes its inputs, unless they are there. `steady`: for a run in
+/// which a server is filled first, to the size that is asked for.
 ///
 /// # Errors
 /// A package is missing: the message has the command that installs it. An input cannot be made.
-pub fn prepare(program: &Program, kernel_spec: &KernelSpec) -> Result<Prepared> {
+pub fn prepare(program: &Program, kernel_spec: &KernelSpec, steady: bool) -> Result<Prepared> {
     let missing = missing(program);
     if !missing.is_empty() {
         bail!("{} needs packages that are not installed; as root: apt-get install {}", program.name, missing.join(" "));
@@ -78,11 +79,18 @@ pub fn prepare(program: &Program, kernel_spec: &KernelSpec) -> Result<Prepared> 
     for input in &program.inputs {
         files.push((format!("{{{}}}", input.file), make(&cache, &directory, input, &mut size, kernel_spec.seed)?));
     }
+    let fills = steady && !program.steady.is_empty();
+    let records = if fills { size.take().unwrap_or(program.footprint) / program.record_bytes } else { 0 };
+    ensure!(!fills || records > 0, "{}: a record takes {} bytes; --size is less", program.name, program.record_bytes);
     ensure!(size.is_none(), "{} has no input whose size can be chosen", program.name);
     let port = (!program.load.is_empty()).then(free_port).transpose()?;
     let place = directory.to_str().with_context(|| format!("{} is not UTF-8", directory.display()))?;
     let fill = |word: &String| -> OsString {
-        let expanded = || word.replace(PORT, &port.unwrap_or_default().to_string()).replace(DIRECTORY, place).into();
+        let numbers = [(PORT, port.unwrap_or_default().into()), (RECORDS, records), (FILLS, 4 * records)];
+        let expanded = || {
+            let place = word.replace(DIRECTORY, place);
+            numbers.iter().fold(place, |word, (name, number)| word.replace(name, &number.to_string())).into()
+        };
         files.iter().find(|(name, _)| name == word).map_or_else(expanded, |(_, path)| path.clone().into())
     };
     for step in &program.steps {
@@ -92,7 +100,10 @@ pub fn prepare(program: &Program, kernel_spec: &KernelSpec) -> Result<Prepared> 
     let stdin = program.stdin.as_ref().map(|file| PathBuf::from(fill(&format!("{{{file}}}"))));
     let command = program.command.iter().map(fill).collect();
     let load = port.map(|port| Load {
-        commands: program.load.iter().map(|words| words.iter().map(fill).collect()).collect(),
+        commands: if fills { &program.steady } else { &program.load }
+            .iter()
+            .map(|words| words.iter().map(fill).collect())
+            .collect(),
         port,
         directory: directory.clone(),
         output: directory.join("load"),

@@ -10,7 +10,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
@@ -53,22 +53,28 @@ const STOP: u8 = 1;
 const KILL: u8 = 2;
 
 /// A load at work on a server. Dropping it kills both.
-pub(super) struct RunningLoad {
+pub struct RunningLoad {
     wish: Arc<AtomicU8>,
+    filled: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<()>>>,
 }
 
 impl RunningLoad {
     /// `server` is the process id of a child that is not waited for before [`RunningLoad::join`].
     pub fn start(load: Load, server: u32) -> RunningLoad {
-        let wish = Arc::new(AtomicU8::new(RUN));
-        let seen = Arc::clone(&wish);
+        let (wish, filled) = (Arc::new(AtomicU8::new(RUN)), Arc::new(AtomicBool::new(false)));
+        let (seen, fills) = (Arc::clone(&wish), Arc::clone(&filled));
         let thread = std::thread::spawn(move || {
-            let work = load.work(server, &seen);
+            let work = load.work(server, &seen, &fills);
             let end = end(server, &seen);
             work.and(end)
         });
-        RunningLoad { wish, thread: Some(thread) }
+        RunningLoad { wish, filled, thread: Some(thread) }
+    }
+
+    /// Whether the last command has begun: those before it fill the server.
+    pub fn has_filled(&self) -> bool {
+        self.filled.load(Ordering::SeqCst)
     }
 
     /// Stops early: the load is killed, the server ended as after a whole load.
@@ -101,7 +107,7 @@ impl Drop for RunningLoad {
 
 impl Load {
     /// Runs all commands when the server is ready; fewer if the run is stopped.
-    fn work(&self, server: u32, wish: &AtomicU8) -> Result<()> {
+    fn work(&self, server: u32, wish: &AtomicU8, filled: &AtomicBool) -> Result<()> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
         let since = Instant::now();
         while TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_err() {
@@ -118,7 +124,8 @@ impl Load {
             sleep(POLL_INTERVAL);
         }
         let log = File::create(&self.output).with_context(|| self.output.display().to_string())?;
-        for words in &self.commands {
+        for (i, words) in self.commands.iter().enumerate() {
+            filled.store(i + 1 == self.commands.len(), Ordering::SeqCst);
             let name = words[0].display();
             let mut command = Command::new(&words[0]);
             command.args(&words[1..]).current_dir(&self.directory).stdin(Stdio::null());

@@ -179,6 +179,50 @@ fn the_time_of_for_ends_the_program() {
     assert_eq!(ran.json()["workload"]["stopped"], "--for 300 ms");
 }
 
+/// What ran freely has its pages mapped. When the simulation begins, they are unmapped, and trap again.
+#[test]
+fn the_time_of_after_is_not_simulated() {
+    if !traps_work() {
+        return;
+    }
+    let dir = Dir::new();
+    let program = program("pause", &[]);
+    let ran = Ran::of(trap(&dir, "--after 300ms --json", &[text(&program)]).output().unwrap());
+    assert_eq!((ran.status, ran.out.as_str()), (0, "2048\n"), "{}", ran.err);
+    assert!(ran.err.contains("the run is simulated from here on: the time of --after is over"), "{}", ran.err);
+    let result: Value = serde_json::from_str(&dir.read("result")).unwrap();
+    let (misses, estimate) = (each(&result, "misses")[0], &result["machines"][0]["estimate"]["misses"]);
+    // Each of its pages once, and some of its library.
+    assert!((2048..2148).contains(&misses), "{misses}");
+    assert_eq!(estimate.as_f64(), Some(misses as f64));
+}
+
+/// The first signal goes to the program; SIGUSR1 is for farreach.
+#[test]
+fn the_program_may_end_as_it_likes_at_a_signal() {
+    if !traps_work() {
+        return;
+    }
+    let dir = Dir::new();
+    let script = "trap 'echo ends; exit 5' TERM; echo runs; while :; do sleep 0.05; done";
+    let mut farreach = trap(&dir, "", &["sh", "-c", script]);
+    let mut child = farreach.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut out = child.stdout.take().unwrap();
+    let mut word = [0; 5];
+    out.read_exact(&mut word).unwrap();
+    for signal in [libc::SIGUSR1, libc::SIGTERM] {
+        // SAFETY: plain numbers.
+        unsafe { libc::kill(child.id() as i32, signal) };
+        std::thread::sleep(Duration::from_millis(400));
+    }
+    let mut rest = String::new();
+    out.read_to_string(&mut rest).unwrap();
+    let ran = Ran::of(child.wait_with_output().unwrap());
+    assert_eq!((&word, rest.as_str(), ran.status), (b"runs\n", "ends\n", 128 + libc::SIGTERM), "{}", ran.err);
+    assert!(ran.err.contains("misses count from here on: SIGUSR1"), "{}", ran.err);
+    assert!(dir.read("result").contains("Stopped early: interrupted"));
+}
+
 /// A random number below `n`.
 fn below(state: &mut u64, n: u64) -> u64 {
     *state ^= *state << 13;

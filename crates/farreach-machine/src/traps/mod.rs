@@ -28,6 +28,8 @@ pub struct TrapLab {
     sampled: Sampled,
     /// The program's own time.
     own: u64,
+    /// Pages are mapped that the machines do not know of.
+    forgotten: bool,
 }
 
 impl TrapLab {
@@ -42,7 +44,7 @@ impl TrapLab {
         engine.mapped = Some(MappedPages::default());
         engine.tally.passed = Some(0);
         let sampled = Sampled::new(lab.specs().len());
-        Ok(TrapLab { lab, sampled, own: 0 })
+        Ok(TrapLab { lab, sampled, own: 0, forgotten: false })
     }
 
     /// The bits of the page number that choose the set in every array of every machine: what a sample of sets can be
@@ -59,6 +61,29 @@ impl TrapLab {
     /// begin anew. The caller may map the other pages at once and leave them mapped.
     pub fn sample(&mut self, sets: Option<SetSample>) {
         self.sampled.set(sets, self.lab.trap_misses(), self.own);
+    }
+
+    /// Until [`TrapLab::go_on`], nothing is simulated: the machines learn of events only.
+    pub fn skip(&mut self) {
+        self.sampled.skips = true;
+    }
+
+    /// What was skipped is over. The caller has mapped pages meanwhile that the machines do not hold, and must unmap
+    /// all: [`TrapLab::take_forgotten`] says so once.
+    pub fn go_on(&mut self) {
+        self.forgotten |= std::mem::take(&mut self.sampled.skips);
+        self.count_anew();
+    }
+
+    /// Whether all pages must be unmapped now.
+    pub fn take_forgotten(&mut self) -> bool {
+        std::mem::take(&mut self.forgotten)
+    }
+
+    /// Estimates begin anew, of the same sample: what went before is left out, and the machines stay as they are.
+    pub fn count_anew(&mut self) {
+        self.sample(self.sampled.sets().cloned());
+        self.sampled.anew = true;
     }
 
     /// The sample.

@@ -7,6 +7,10 @@ use farreach_types::counts::SampleUse;
 /// What is simulated, and the misses of each machine in it. Without a sample: everything.
 pub(super) struct Sampled {
     sets: Option<SetSample>,
+    /// What estimates are about began anew while the program ran.
+    pub anew: bool,
+    /// Nothing is simulated for now.
+    pub skips: bool,
     /// By machine, then by place in the sample: misses that were counted.
     by_class: Vec<Vec<u64>>,
     /// By machine: misses after the last trap.
@@ -20,7 +24,15 @@ pub(super) struct Sampled {
 impl Sampled {
     /// Everything is simulated, from time 0 on.
     pub fn new(machines: usize) -> Sampled {
-        Sampled { sets: None, by_class: vec![vec![0]; machines], last: vec![0; machines], begun: 0, traps: 0 }
+        Sampled {
+            sets: None,
+            anew: false,
+            skips: false,
+            by_class: vec![vec![0]; machines],
+            last: vec![0; machines],
+            begun: 0,
+            traps: 0,
+        }
     }
 
     /// From now on only this sample of sets; what was counted before is forgotten. The misses so far are `misses`.
@@ -40,6 +52,9 @@ impl Sampled {
     /// The place of a page in the sample; `None`: it is not simulated.
     #[inline]
     pub fn place(&self, vpn: Vpn) -> Option<usize> {
+        if self.skips {
+            return None;
+        }
         self.sets.as_ref().map_or(Some(0), |sets| sets.place(vpn))
     }
 
@@ -59,7 +74,7 @@ impl Sampled {
     /// The part that was simulated; `None` if that is everything.
     pub fn used(&self, now: u64) -> Option<SampleUse> {
         let (classes, of_classes) = self.sets.as_ref().map_or((1, 1), |sets| (sets.sampled(), sets.of()));
-        let part = classes < of_classes || self.begun > 0;
+        let part = classes < of_classes || self.anew || self.begun > 0;
         part.then(|| SampleUse {
             classes: classes.into(),
             of_classes: of_classes.into(),

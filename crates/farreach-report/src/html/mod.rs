@@ -74,7 +74,7 @@ impl<'a> Head<'a> {
         let warning = (part.is_some() || workload.stopped.is_some()).then(|| {
             html! {
                 @if let Some(part) = &part {
-                    b { "Sampled: " } (part) ". Only what is called estimated is about the whole. "
+                    (part) " "
                 }
                 @if let Some(why) = &workload.stopped {
                     b { "Stopped early: " } (why) ". Everything below is about the part that ran."

@@ -7,7 +7,8 @@ use crate::call::{Call, Making, go};
 use crate::faults::Progress;
 use crate::report::TrapReport;
 use crate::space::Space;
-use crate::sys::{self, Event, Go, Stop};
+use crate::sys::{self, CpuTime, Event, Go, Stop};
+use crate::{Next, Tick};
 use farreach_machine::TrapLab;
 use farreach_types::Error;
 use farreach_types::addr::Asid;
@@ -18,7 +19,6 @@ use rustix::fd::{AsFd, OwnedFd};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
-use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -101,6 +101,8 @@ pub struct Monitor<'a> {
     events: OwnedFd,
     root: i32,
     exit: Option<Stop>,
+    /// CPU time of the first process and its children, once it has ended.
+    time: CpuTime,
 }
 
 /// In the place of an address space: the signal of tasks.
@@ -133,6 +135,7 @@ impl<'a> Monitor<'a> {
             events,
             root,
             exit: None,
+            time: CpuTime::default(),
         })
     }
 
@@ -142,7 +145,7 @@ impl<'a> Monitor<'a> {
         &mut self,
         signals: impl AsFd,
         interval: Duration,
-        tick: &mut dyn FnMut(&mut TrapLab, &TrapReport, Duration) -> ControlFlow<()>,
+        tick: &mut dyn FnMut(Tick) -> Next,
     ) -> Result<Option<Stop>, Failure> {
         let failed = |error: rustix::io::Errno| Failure::System("waiting for the program", error.into());
         epoll::add(&self.events, &signals, epoll::EventData::new_u64(TASKS), epoll::EventFlags::IN).map_err(failed)?;
@@ -154,8 +157,15 @@ impl<'a> Monitor<'a> {
                 next_tick = now + interval;
                 self.lab.pass(self.begun.elapsed().as_micros() as u64);
                 self.measure();
-                if tick(self.lab, &self.report, self.begun.elapsed()).is_break() {
-                    return Ok(None);
+                let process = self.tasks.contains_key(&self.root).then_some(self.root as u32);
+                let elapsed = self.begun.elapsed();
+                match tick(Tick { lab: self.lab, report: &self.report, elapsed, process }) {
+                    Next::GoOn => {}
+                    Next::Signal(signal) => sys::send(self.root, signal),
+                    Next::End => return Ok(None),
+                }
+                if self.lab.take_forgotten() {
+                    self.unmap_all()?;
                 }
             }
             ready.clear();
@@ -184,9 +194,10 @@ impl<'a> Monitor<'a> {
 
     /// Serves all tasks that have news.
     fn serve_tasks(&mut self) -> Result<(), Failure> {
-        while let Some((task, stop)) =
-            sys::wait(None, false).map_err(|error| Failure::System("waiting for the program", error))?
+        while let Some((task, stop, time)) =
+            sys::wait_and_measure(None, false).map_err(|error| Failure::System("waiting for the program", error))?
         {
+            self.note_time(task, stop, time);
             self.lab.pass(self.begun.elapsed().as_micros() as u64);
             match self.serve_task(task, stop) {
                 Err(Failure::Killed(what)) if self.has_agent(task) => self.await_end(task, what)?,
@@ -196,13 +207,23 @@ impl<'a> Monitor<'a> {
         Ok(())
     }
 
+    /// Keeps the CPU time of the first process, if this is its end.
+    fn note_time(&mut self, task: i32, stop: Stop, time: CpuTime) {
+        if task == self.root && matches!(stop, Stop::Exit(_) | Stop::Killed(_)) {
+            self.time = time;
+        }
+    }
+
     /// A task seems to have been killed amid something: then its end is reported soon.
     fn await_end(&mut self, task: i32, what: &'static str) -> Result<(), Failure> {
         const PATIENCE: u32 = 2000;
         for _ in 0..PATIENCE {
-            let news = sys::wait(Some(task), false);
+            let news = sys::wait_and_measure(Some(task), false);
             match news.map_err(|error| Failure::System("waiting for the program", error))? {
-                Some((task, stop)) => return self.serve_task(task, stop),
+                Some((task, stop, time)) => {
+                    self.note_time(task, stop, time);
+                    return self.serve_task(task, stop);
+                }
                 None if !self.tasks.contains_key(&task) => return Ok(()),
                 None => std::thread::sleep(Duration::from_millis(1)),
             }
@@ -298,7 +319,8 @@ impl<'a> Monitor<'a> {
 
     /// The report of a run that is over.
     pub fn into_report(self) -> TrapReport {
-        let (user_microseconds, cpu_microseconds) = sys::children_time();
+        let user_microseconds = self.report.user_microseconds.max(self.time.user);
+        let cpu_microseconds = self.report.cpu_microseconds.max(self.time.all);
         self.lab.progress(user_microseconds);
         TrapReport {
             trap_microseconds: self.trap_time.as_micros() as u64,
@@ -315,7 +337,8 @@ impl<'a> Monitor<'a> {
         let processes: HashSet<i32> = self.tasks.values().map(|task| task.process).collect();
         processes.into_iter().for_each(sys::kill);
         self.spaces.clear(); // with their agents; faults that wait are woken
-        while let Ok(Some((task, stop))) = sys::wait(None, true) {
+        while let Ok(Some((task, stop, time))) = sys::wait_and_measure(None, true) {
+            self.note_time(task, stop, time);
             match stop {
                 Stop::Exit(_) | Stop::Killed(_) => {
                     if task == self.root {

@@ -207,7 +207,7 @@ impl Programs {
 /// Stores the trace of a program's first instructions; false: interrupted, and there is no trace.
 fn record(program: &workloads::Program, file: &Path, limit: u64, seed: u64) -> Result<bool> {
     note(format_args!("recording {}: {}, up to {}", program.name, program.about, counted(limit, "instruction")));
-    let prepared = workloads::prepare(program, &KernelSpec { seed: Some(seed), ..KernelSpec::default() })?;
+    let prepared = workloads::prepare(program, &KernelSpec { seed: Some(seed), ..KernelSpec::default() }, false)?;
     let mut writer = TraceWriter::create(file, header(&prepared.command)?)?;
     let mut recorder = prepared.record()?;
     let mut display = Display::new(Goal { instructions: Some(limit), references: None });
