@@ -91,7 +91,17 @@ table: farreach.Sweep = farreach.sweep(programs=["x.frt"], machines=["t94/single
         [sys.executable, "-m", "mypy", "--strict", str(example)], capture_output=True, text=True, cwd=tmp_path
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.long
+def test_types_are_those_of_the_package(tmp_path):
+    """Of the compiled half its stubs, of the rest its own annotations: checked strictly, and against what is there."""
+    pytest.importorskip("mypy")
+    allowed = tmp_path / "allowed"
+    allowed.write_text("# Arguments of what lru_cache wraps are unknown to its stub.\nfarreach\\._command\\._installed\n")
+    config = Path(__file__).resolve().parents[1] / "pyproject.toml"
+    words = ["--mypy-config-file", str(config), "--allowlist", str(allowed)]
     done = subprocess.run(
-        [sys.executable, "-m", "mypy.stubtest", "farreach._core"], capture_output=True, text=True, cwd=tmp_path
+        [sys.executable, "-m", "mypy.stubtest", "farreach", *words], capture_output=True, text=True, cwd=tmp_path
     )
-    assert done.returncode == 0, done.stdout
+    assert done.returncode == 0, done.stdout + done.stderr
