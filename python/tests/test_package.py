@@ -100,7 +100,9 @@ def test_types_are_those_of_the_package(tmp_path):
     """Of the compiled half its stubs, of the rest its own annotations: checked strictly, and against what is there."""
     pytest.importorskip("mypy")
     allowed = tmp_path / "allowed"
-    allowed.write_text("# Arguments of what lru_cache wraps are unknown to its stub.\nfarreach\\._command\\._installed\n")
+    allowed.write_text(
+        "# Arguments of what lru_cache wraps are unknown to its stub.\nfarreach\\._command\\._installed\n"
+    )
     config = Path(__file__).resolve().parents[1] / "pyproject.toml"
     words = ["--mypy-config-file", str(config), "--allowlist", str(allowed)]
     done = subprocess.run(

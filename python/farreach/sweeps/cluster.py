@@ -45,7 +45,10 @@ def _local_workers(on: str) -> int:
 
 def _file(on: str) -> Dict[str, Any]:
     """The description of a batch system."""
-    table = toml.read(on)
+    try:
+        table = toml.read(on)
+    except OSError as error:
+        raise ExperimentError([f"--on {on}: {error.strerror}"]) from None
     kind, unknown = table.get("kind"), sorted(set(table) - {"kind", "jobs", "adapt", "options"})
     if unknown:
         raise ExperimentError([f"{on}: unknown key {unknown[0]!r}: kind, jobs, adapt, options are allowed"])

@@ -335,7 +335,8 @@ def load(file: Union[str, os.PathLike[str]]) -> Experiment:
     """An experiment from a TOML file.
 
     Raises:
-        ExperimentError: it is not there, no TOML, or has unknown keys.
+        ExperimentError: it is no TOML, or has unknown keys.
+        OSError: it cannot be read.
     """
     path, table = Path(file), toml.read(file)
     try:

@@ -21,11 +21,10 @@ def read(file: Union[str, os.PathLike[str]]) -> Dict[str, Any]:
     """The tables of a file.
 
     Raises:
-        ExperimentError: it is not there, or no TOML.
+        ExperimentError: it is no TOML.
+        OSError: it cannot be read.
     """
     try:
         return tomllib.loads(Path(file).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ExperimentError([f"{os.fspath(file)}: {error.strerror}"]) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ExperimentError([f"{os.fspath(file)}: {error}"]) from None
