@@ -10,7 +10,7 @@ DEMO     := target/demo
 CC1       = $$(gcc -print-prog-name=cc1)
 
 .PHONY: all run test test-long book man install uninstall deb accept-papers lint bench fuzz
-.PHONY: deps toolchain tool clean help python python-test python-env python-reference
+.PHONY: deps toolchain tool clean help python python-test python-env python-lint python-reference python-bench
 
 all: $(FARREACH) tool
 
@@ -171,12 +171,19 @@ python: python-env
 	@echo "make: testing the Python package"
 	@cd $(PYTHON_ENV) && $(IN_PYTHON) -m pytest -q -m "not long" $(CURDIR)/python/tests
 
-# Faults, a Slurm of one node where it is installed, notebooks and types: a quarter of an hour.
-python-test: python-env
-	@PATH="$$HOME/.cargo/bin:$$PATH" cargo clippy -p farreach-py --release --quiet -- -D warnings
+# The module is no part of `make lint`, which needs no Python.
+python-lint: toolchain
+	@PATH="$$HOME/.cargo/bin:$$PATH" cargo clippy -p farreach-py --all-targets --quiet -- -D warnings
+
+# Faults, a Slurm of one node where it is installed, the wheel in a root of its own, notebooks, types: half an hour.
+python-test: python-lint python-env
 	@cd $(PYTHON_ENV) && $(IN_PYTHON) -m ruff check $(CURDIR)/python
 	@cd $(PYTHON_ENV) && $(IN_PYTHON) -m ruff format --check $(CURDIR)/python
 	@cd $(PYTHON_ENV) && $(IN_PYTHON) -m pytest -q $(CURDIR)/python/tests
+
+# What Dask costs, as ratios; on a quiet machine.
+python-bench: python-env
+	@cd $(PYTHON_ENV) && $(IN_PYTHON) $(CURDIR)/python/benches/sweep.py
 
 python-reference: python-env
 	@$(IN_PYTHON) -I python/reference.py > target/reference.md && cp target/reference.md docs/book/src/reference/python.md

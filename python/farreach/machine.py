@@ -51,6 +51,7 @@ class Machine:
         self._design: Optional[Type[Tlb]] = None
         self._toml: Optional[str] = None
         self._overrides: dict[str, str] = {}
+        self._base: str
         if isinstance(name, Machine):
             self._base, self._toml, self._design = name._base, name._toml, name._design
             self._overrides = dict(name._overrides)

@@ -38,17 +38,28 @@ class ResultPlots:
     def __init__(self, result: Result) -> None:
         self._result = result
 
+    @property
+    def _traps(self) -> Any:
+        """How it was trapped; `None` where every reference was seen."""
+        return getattr(self._result.workload, "traps", None)
+
     def misses(self) -> alt.Chart:
-        """Misses per 1000 lookups, a bar for each machine."""
+        """Misses per 1000 lookups, a bar for each machine; of a run by traps, which see no lookups, misses per second
+        of the program's own time."""
         frame = self._result.to_frame()
-        frame["per 1000"] = 1000 * frame["misses"] / frame["lookups"].clip(lower=1)
+        if self._traps is None:
+            rate, title, per = "per 1000", "misses per 1000 lookups", 1000 / frame["lookups"].clip(lower=1)
+        else:
+            rate, title = "per second", "misses per second of the program's own time"
+            per = 1e6 / max(self._traps.own_microseconds, 1)
+        frame[rate] = per * frame["misses"]
         return (
-            alt.Chart(frame[["name", "misses", "per 1000"]])
+            alt.Chart(frame[["name", "misses", rate]])
             .mark_bar()
             .encode(
-                x=alt.X("per 1000:Q", title="misses per 1000 lookups"),
+                x=alt.X(f"{rate}:Q", title=title),
                 y=alt.Y("name:N", sort=None, title=None),
-                tooltip=["name", "misses", "per 1000"],
+                tooltip=["name", "misses", rate],
             )
             .properties(title=self._result.workload.source)
         )
@@ -75,18 +86,31 @@ class ResultPlots:
         return points.mark_point(filled=True, size=60) + points.mark_text(align="left", dx=7).encode(text="name")
 
     def timeline(self) -> alt.Chart:
-        """Misses over time, a line for each machine."""
-        rows = []
+        """Misses over time, a line for each machine: in slices of lookups or, of a run by traps, per second."""
+        traps, rows = self._traps, []
         for machine in self._result.machines:
             line = machine.timeline
             for i, misses in enumerate(line.misses):
-                rows.append({"name": machine.name, "lookups": i * line.slice_lookups, "misses": misses})
+                row = {"name": machine.name, "misses": misses}
+                if traps is None:
+                    row["lookups"] = i * line.slice_lookups
+                else:
+                    # The last slice may be shorter.
+                    start = i * line.slice_microseconds
+                    length = min(line.slice_microseconds, traps.microseconds - start)
+                    row.update({"seconds": start / 1e6, "per second": 1e6 * misses / max(length, 1)})
+                rows.append(row)
+        if traps is None:
+            x, y = alt.X("lookups:Q", title="lookups so far"), alt.Y("misses:Q", title="misses in a slice")
+        else:
+            x = alt.X("seconds:Q", title="seconds so far")
+            y = alt.Y("per second:Q", title="misses per second")
         return (
             alt.Chart(pd.DataFrame(rows))
             .mark_line()
             .encode(
-                x=alt.X("lookups:Q", title="lookups so far"),
-                y=alt.Y("misses:Q", title="misses in a slice"),
+                x=x,
+                y=y,
                 color=alt.Color("name:N", sort=None, title=None),
             )
             .properties(title=self._result.workload.source)
@@ -148,7 +172,7 @@ class SweepPlots:
                 x=alt.X(
                     f"{_plain(x)}:{'Q' if numbers else 'O'}",
                     title=_title(x),
-                    **({"scale": alt.Scale(type="log", base=2)} if numbers and frame[x].min() > 0 else {}),
+                    scale=alt.Scale(type="log", base=2) if numbers and frame[x].min() > 0 else alt.Undefined,
                 ),
                 y=alt.Y(f"{_plain(y)}:Q", title=_title(y)),
                 color=alt.Color(f"{_plain(color)}:N", title=_title(color)),
@@ -294,7 +318,7 @@ def page(title: str, about: str, charts: Dict[str, Any], rest: str = "") -> str:
     """An HTML page complete in itself: charts with the script that draws them."""
     import vl_convert
 
-    script = vl_convert.javascript_bundle()
+    script = vl_convert.javascript_bundle()  # type: ignore[call-arg]  # its stub demands what may be left out
     body = []
     for i, (name, chart) in enumerate(charts.items()):
         spec = json.dumps(json.loads(chart.to_json())).replace("</", "<\\/")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from html import escape
 from pathlib import Path
@@ -102,6 +103,7 @@ class Workload(Record):
         threads: int
         stopped: Optional[str]
         seed: int
+        traps: Record
 
 
 class Counts(Record):
@@ -178,8 +180,8 @@ class MachineResult(Record):
 
     @property
     def misses_per_1000(self) -> float:
-        """Misses per 1000 lookups."""
-        return 1000 * self.counts.misses / max(self.counts.lookups, 1)
+        """Misses per 1000 lookups; not a number where there were none, as in a run by traps."""
+        return 1000 * self.counts.misses / self.counts.lookups if self.counts.lookups else math.nan
 
 
 def _flat(value: Any, prefix: str, row: dict[str, Any]) -> None:

@@ -16,6 +16,13 @@ from farreach import _command
 BIN = os.path.dirname(_command.command())
 
 
+def pytest_configure(config):
+    """Here and not beside the package: tests of an installed package know it as well."""
+    config.addinivalue_line(
+        "markers", "long: takes more than a few seconds; `make python-test` runs it, continuous integration does not"
+    )
+
+
 @pytest.fixture(scope="session")
 def shell(tmp_path_factory):
     """The trace of a small real program with processes, mappings and threads of execution: the shell and ls."""

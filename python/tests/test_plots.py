@@ -1,11 +1,13 @@
 """Pictures: every one is made, and written in every form without a network."""
 
 import json
+import math
+import subprocess
 
 import pytest
 
 import farreach
-from farreach import Grid
+from farreach import Grid, _command
 
 pytest.importorskip("altair")
 pytest.importorskip("vl_convert")
@@ -43,6 +45,27 @@ def test_of_a_run(kernel, tmp_path):
         result.plot.misses().save(file)
         assert file.read_bytes().startswith(head)
     assert len(values(farreach.pagesize(kernel, machines=()).plot.tradeoff())) == 10
+
+
+def test_of_a_run_by_traps(tmp_path):
+    """There are no lookups: misses are per second."""
+    file = tmp_path / "trap.json"
+    words = ["trap", "--json", "-o", str(file), "-m", "t94/single", "-m", "t94/partial", "--", "ls", "/usr/lib"]
+    done = subprocess.run([_command.command(), *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    if not file.exists():
+        pytest.skip(done.stderr)
+    result = farreach.Result.load(file)
+    own = result.workload.traps.own_microseconds
+    assert {row["name"]: row["per second"] for row in values(result.plot.misses())} == {
+        m.name: pytest.approx(1e6 * m.counts.misses / own) for m in result
+    }
+    assert all(math.isnan(m.misses_per_1000) for m in result)
+    rows = values(result.plot.timeline())
+    assert sum(row["misses"] for row in rows) == sum(m.counts.misses for m in result)
+    seconds = sorted({row["seconds"] for row in rows})
+    assert len(seconds) > 1 and seconds[-1] * 1e6 < result.workload.traps.microseconds
+    whole = [row for row in rows if row["seconds"] < seconds[-1]]
+    assert all(row["misses"] == pytest.approx(row["per second"] * seconds[1]) for row in whole)
 
 
 def test_of_a_sweep(table):

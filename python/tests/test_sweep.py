@@ -3,6 +3,8 @@
 import json
 import os
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -243,7 +245,7 @@ where = ["entries * factor <= 256"]
 
 
 def command(*words, **how):
-    env = {**os.environ, "FARREACH_PYTHON": __import__("sys").executable}
+    env = {**os.environ, "FARREACH_PYTHON": sys.executable}
     return subprocess.run([_command.command(), "sweep", *words], capture_output=True, text=True, env=env, **how)
 
 
@@ -273,7 +275,7 @@ def test_without_the_package_the_command_says_what_is_missing():
 
 
 def test_papers_run_through_it(tmp_path):
-    env = {**os.environ, "FARREACH_PYTHON": __import__("sys").executable}
+    env = {**os.environ, "FARREACH_PYTHON": sys.executable}
     tables = []
     for name, options in (("a", ["--threads", "2"]), ("b", ["--on", "local:2"])):
         words = ["papers", "t94-table9", "ps-dtlb", "--workload", "join", "--limit", "100K", "--csv"]
@@ -343,3 +345,19 @@ def test_the_version_of_the_model_is_part_of_the_key(kernel):
         run_pass("{}", "0" * 64, 1, {}, None, "topic")
     assert len(_core.model()) == 64
     assert isinstance(Experiment([kernel], ["t94/single"]).expand()[1][0], Machine)
+
+
+@pytest.mark.long
+def test_papers_find_the_same_on_a_cluster(tmp_path):
+    """Tables of a paper, with the bytes that the command finds by itself."""
+    golden = Path(__file__).resolve().parents[2] / "fixtures" / "papers" / "small.csv"
+    if not golden.exists():
+        pytest.skip("the tests are not in a clone")
+    head, *rows = golden.read_text(encoding="utf-8").splitlines(keepends=True)
+    rows = [row for row in rows if row.startswith("ds13-")]
+    names = list(dict.fromkeys(row.partition(",")[0] for row in rows))
+    env = {**os.environ, "FARREACH_PYTHON": sys.executable}
+    words = ["papers", *names, "--small", "--csv", "--cache", str(tmp_path / "cache"), "--on", "local:2"]
+    done = subprocess.run([_command.command(), *words], capture_output=True, text=True, env=env)
+    assert done.returncode == 0, done.stderr
+    assert len(names) > 8 and done.stdout == head + "".join(rows)

@@ -73,3 +73,28 @@ impl ReservedList {
         assert_eq!(live, self.live, "every reservation is on the list once");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::ObjectKind;
+
+    /// Memory is bounded by the reservations that stand, however many ended at once.
+    #[test]
+    fn the_list_forgets_reservations_that_ended() {
+        let (mut objects, mut list) = (Objects::default(), ReservedList::default());
+        let object = objects.create(ObjectKind::Anonymous, None, true, 0);
+        for page in 0..5000 {
+            list.push(&mut objects, object, page, Pfn(page));
+        }
+        for page in 0..4000 {
+            objects.get_mut(object).page_index.remove(page);
+            list.end_one();
+        }
+        assert_eq!((list.live(), list.elements.len()), (1000, 5000));
+        list.push(&mut objects, object, 5000, Pfn(5000));
+        assert_eq!((list.live(), list.elements.len()), (1001, 1001));
+        list.check(&objects);
+        assert_eq!(list.pop(&mut objects), Some(Pfn(4000)));
+    }
+}

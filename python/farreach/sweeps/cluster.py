@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from pathlib import Path
 from typing import Any, Dict, Iterator, Mapping, Optional
 
 from ..errors import ExperimentError
+from . import toml
 
 __all__ = ["Place", "check", "job_script", "workers_of"]
 
@@ -46,13 +46,9 @@ def _local_workers(on: str) -> int:
 def _file(on: str) -> Dict[str, Any]:
     """The description of a batch system."""
     try:
-        import tomllib
-    except ImportError:  # before Python 3.11
-        import tomli as tomllib  # type: ignore[no-redef]
-    try:
-        table = tomllib.loads(Path(on).read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError) as error:
-        raise ExperimentError([f"--on {on}: {error}"]) from None
+        table = toml.read(on)
+    except OSError as error:
+        raise ExperimentError([f"--on {on}: {error.strerror}"]) from None
     kind, unknown = table.get("kind"), sorted(set(table) - {"kind", "jobs", "adapt", "options"})
     if unknown:
         raise ExperimentError([f"{on}: unknown key {unknown[0]!r}: kind, jobs, adapt, options are allowed"])

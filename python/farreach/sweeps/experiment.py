@@ -15,6 +15,7 @@ from .. import _core
 from ..errors import Error, ExperimentError
 from ..machine import Machine
 from ..study import _count
+from . import toml
 
 __all__ = ["Experiment", "Grid", "load"]
 
@@ -110,9 +111,9 @@ class Grid:
         order = dice.sample(range(total), total) if total <= 10_000 else _draws(dice, total, 1000 * self.sample)
         for number in order:
             one = {}
-            for key, some in values.items():
-                number, index = divmod(number, len(some))
-                one[key] = some[index]
+            for key, choices in values.items():
+                number, index = divmod(number, len(choices))
+                one[key] = choices[index]
             yield {**dict(rest[number]), **one}
 
     def machines(self, faults: List[str]) -> List[Machine]:
@@ -235,9 +236,14 @@ class Experiment:
 
         def plain(one: Any) -> Any:
             if isinstance(one, Grid):
-                table = {"name": one.name, "grid": dict(one.grid), "list": [dict(some) for some in one.list]}
-                table.update(sample=one.sample, sample_seed=one.sample_seed, where=list(one.where))
-                return table
+                return {
+                    "name": one.name,
+                    "grid": dict(one.grid),
+                    "list": [dict(some) for some in one.list],
+                    "sample": one.sample,
+                    "sample_seed": one.sample_seed,
+                    "where": list(one.where),
+                }
             if isinstance(one, Machine):
                 return {"name": one.name}
             return dict(one) if isinstance(one, Mapping) else str(one)
@@ -330,16 +336,9 @@ def load(file: Union[str, os.PathLike[str]]) -> Experiment:
 
     Raises:
         ExperimentError: it is no TOML, or has unknown keys.
+        OSError: it cannot be read.
     """
-    try:
-        import tomllib
-    except ImportError:  # before Python 3.11
-        import tomli as tomllib  # type: ignore[no-redef]
-    path = Path(file)
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ExperimentError([f"{path}: {error}"]) from None
+    path, table = Path(file), toml.read(file)
     try:
         experiment = Experiment.from_dict({"name": path.stem, **table})
     except ExperimentError as error:

@@ -216,6 +216,29 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        /// Against a set of numbers. No run is empty, and none ends where the next one begins.
+        #[test]
+        fn runs_are_those_of_a_set(steps in prop::collection::vec((0..64u64, 1..20u64), 1..200)) {
+            let (mut runs, mut set) = (Runs::default(), BTreeSet::new());
+            for (first, n) in steps {
+                let numbers = first..first + n;
+                if numbers.clone().all(|number| !set.contains(&number)) {
+                    runs.insert(first, n);
+                    set.extend(numbers);
+                } else if runs.has(first, n) {
+                    runs.remove(first, n);
+                    prop_assert!(numbers.clone().all(|number| set.remove(&number)));
+                }
+                let held: Vec<u64> = set.iter().copied().collect();
+                let apart: Vec<_> = held.chunk_by(|a, b| a + 1 == *b).map(|run| (run[0], run.len() as u64)).collect();
+                prop_assert_eq!(runs.iter().collect::<Vec<_>>(), apart);
+            }
+        }
+    }
 
     #[test]
     fn frames_go_and_come_back() {

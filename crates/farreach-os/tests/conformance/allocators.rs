@@ -1,5 +1,5 @@
-//! Allocators by themselves: frames are allocated once, lie in memory and are not pinned, and every free frame can be
-//! allocated.
+//! Allocators by themselves: frames are allocated once, lie in memory and are not pinned, every free frame can be
+//! allocated, and each allocation counts its steps.
 
 use super::need;
 use farreach_os::frames::{FrameAllocator, keys};
@@ -56,6 +56,7 @@ fn stream(word: &str, memory: &str, seed: u64) -> Result<Vec<u64>, String> {
     let mut out: BTreeSet<u64> = a.movable().ranges().flatten().collect();
     let mut given = Vec::new();
     for n in 0..STEPS {
+        let steps = a.steps();
         // Memory fills up and empties again.
         let frees = if n / 1000 % 2 == 0 { 30 } else { 60 };
         let taken: Vec<u64> = match below(100) {
@@ -78,6 +79,7 @@ fn stream(word: &str, memory: &str, seed: u64) -> Result<Vec<u64>, String> {
                 need(one.is_some() || free == Some(0), || {
                     format!("step {n}: no frame was to be had, and {free:?} are free")
                 })?;
+                need(one.is_none() || a.steps() > steps, || format!("step {n}: a frame was found without a step"))?;
                 one.map(|pfn| pfn.0).into_iter().collect()
             }
             p if p < 95 => group(&mut *a, below(7) as u32, below(3), n)?,
@@ -96,6 +98,7 @@ fn stream(word: &str, memory: &str, seed: u64) -> Result<Vec<u64>, String> {
             need(a.is_open(frame..frame + 1), || format!("step {n}: frame {frame:#x} belongs to others, or is none"))?;
             need(!is_free(&*a, frame), || format!("step {n}: frame {frame:#x} was allocated and is free"))?;
         }
+        need(a.steps() >= steps, || format!("step {n}: {} steps after {steps}", a.steps()))?;
         given.extend(taken);
         counted(&*a, &out).map_err(|what| format!("step {n}: {what}"))?;
     }

@@ -50,6 +50,24 @@ fn ds13_16_registers_cover_the_heap() {
     os.check();
 }
 
+/// SEG-13, SEG-14: misses are attributed to the name of the region, in a segment as well.
+#[test]
+fn seg_13_pages_in_a_segment_keep_the_name_of_their_region() {
+    let mut os = os(KEYS);
+    let name = |os: &mut Os, asid: Asid, vpn: u64| {
+        let label = os.touch(asid, Vpn(vpn), Kind::Store).unwrap().label;
+        os.labels()[label as usize].to_string()
+    };
+    map(&mut os, 0x80, 4, Backing::Stack);
+    map(&mut os, 0x100, 8, Backing::Heap);
+    assert_eq!([name(&mut os, A, 0x80), name(&mut os, A, 0x101)], ["stack", "heap"]);
+    map(&mut os, 0x108, 24, Backing::Heap);
+    assert!(registers(&os, A).is_some());
+    assert_eq!([name(&mut os, A, 0x101), name(&mut os, A, 0x102)], ["heap", "heap"], "converted, first touched");
+    os.apply(A, &Op::Fork { child: Asid(1) });
+    assert_eq!(name(&mut os, Asid(1), 0x102), "heap", "copied");
+}
+
 #[test]
 fn ds13_21_ds13_22_grow_and_shrink() {
     let mut os = os(KEYS);

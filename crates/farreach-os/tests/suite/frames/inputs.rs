@@ -178,6 +178,24 @@ fn t94_61_colouring_keeps_colours_and_makes_no_neighbours() {
     assert!(first(1) == first(1) && (2..6).any(|s| first(s) != first(1)));
 }
 
+/// A step for each colour looked at and for each pinned frame drawn.
+#[test]
+fn t94_61_colouring_counts_its_steps() {
+    let mut a = Colouring::new(PhysicalMemory::with_pins(8, std::iter::once(6..8)), 4, 1);
+    let mut cost = |vpn| {
+        let before = a.steps();
+        (a.alloc_near(Vpn(vpn)).map(|frame| frame.0 % 4), a.steps() - before)
+    };
+    assert_eq!([cost(0), cost(4)], [(Some(0), 1), (Some(0), 1)]);
+    assert_eq!(cost(8), (Some(1), 2), "colour 0 has no frame");
+    assert_eq!(cost(1), (Some(1), 1));
+    // Of each of the colours 2 and 3 one frame is pinned; it is drawn once at most.
+    let rest = [cost(2), cost(3)];
+    assert!(matches!(rest, [(Some(2), 1 | 2), (Some(3), 1 | 2)]), "{rest:?}");
+    let pinned = 4 - rest[0].1 - rest[1].1;
+    assert_eq!(cost(0), (None, 4 + pinned), "memory is full: every colour, and the pinned frames not drawn yet");
+}
+
 fn build(given: serde_json::Value) -> Result<Box<dyn FrameAllocator>, String> {
     let keys: Vec<_> = keys::KEYS.iter().collect();
     keys::build(&Params::resolve(&keys, given.as_object().unwrap()).unwrap(), 12, 1)
