@@ -24,9 +24,16 @@ use farreach_types::Error;
 use farreach_types::addr::{Asid, BASE_SHIFT, Vpn};
 use farreach_types::event::{Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, block_id, words_behind};
 use prefetch_index::prefetch_index;
+use std::hint::select_unpredictable;
 
 /// Prefetch distance in words: one page.
 const AHEAD: usize = 4096 / size_of::<u64>();
+
+/// Ticks of the clock of lookups that one block takes at most if it is a [`Hot`], and one lookup with all that designs
+/// do at it.
+const TICKS: u32 = 4096;
+/// Ticks for each word of a [`Hot`] at most.
+const TICKS_PER_WORD: u32 = 512;
 
 /// See the module.
 pub(super) struct Engine {
@@ -151,6 +158,7 @@ impl Engine {
         let room = self.limit - self.tally.limit_count();
         let Engine { filter, groups, instances, .. } = self;
         let (tags, times) = filter.fast_path();
+        let words = &words[..words.len().min(from + (times.room() / TICKS_PER_WORD) as usize)];
         let mut times = times.stamper();
         let (mut fetches, mut loads, mut stores) = (0u64, 0u64, 0u64);
         let mut rest = &words[from..];
@@ -170,21 +178,21 @@ impl Engine {
                 }
             }
             let vpn = quick.vpn();
-            let fetch = LookupTimes::hash(vpn);
-            if tags.mismatch(vpn, filter::FETCHES + fetch) != 0 {
+            let hash = LookupTimes::hash(vpn);
+            if tags.mismatch(vpn, filter::FETCHES + hash) != 0 {
                 break;
             }
+            let fetch = filter::SLOTS + hash;
             // The branch depends on the word alone, so the processor resolves it early and predicts it as well as the
             // program's own branches. Each branch computes the start of the next block: with one common exit this loop
             // takes 1.1 times as long, with a jump table for up to four addresses 1.3 times.
             let behind = match many {
-                0 => Some(&rest[1..]),
-                1 => count_refs::<1>(tags, &mut times, quick, window).then(|| &rest[2..]),
-                2 => count_refs::<2>(tags, &mut times, quick, window).then(|| &rest[3..]),
-                _ => count_more(compiled, tags, &mut times, quick, rest, many),
+                0 => count_refs::<0>(tags, &mut times, quick, window, fetch).then(|| &rest[1..]),
+                1 => count_refs::<1>(tags, &mut times, quick, window, fetch).then(|| &rest[2..]),
+                2 => count_refs::<2>(tags, &mut times, quick, window, fetch).then(|| &rest[3..]),
+                _ => count_more(compiled, tags, &mut times, quick, rest, fetch),
             };
             let Some(behind) = behind else { break };
-            times.stamp(fetch + filter::SLOTS);
             if cfg!(debug_assertions) {
                 verify(compiled, groups, instances, asid, words, words.len() - rest.len());
             }
@@ -200,17 +208,21 @@ impl Engine {
         words.len() - rest.len()
     }
 
-    /// One block that is a [`Hot`]. As [`Engine::plain_block`], but filtered lookups are only counted. The order of
-    /// filtered fetches among other filtered lookups does not matter.
+    /// One block that is a [`Hot`]. As [`Engine::plain_block`], but filtered lookups are only counted, and of the
+    /// filtered fetches between two data references only the last gets a time.
     #[inline(always)]
     fn hot_block(&mut self, asid: Asid, hot: Hot) -> Result<(), Error> {
-        // Fetches so far, and the end of those known to be filtered, which any access of a design resets.
-        let (mut fetched, mut filtered_until) = (0, 0);
+        self.make_room_for_times();
+        // Fetches so far, and the end of those known to be filtered, which any access of a design resets. Fetches whose
+        // time is noted.
+        let (mut fetched, mut filtered_until, mut stamped) = (0, 0, 0);
         for r in hot.refs {
             let addr = r.address(hot.addrs);
             if r.after() > filtered_until {
                 (fetched, filtered_until) = self.simulate_fetches(asid, hot, fetched, r.after())?;
+                stamped = fetched;
             }
+            self.stamp_fetches(hot, &mut stamped, r.after());
             let vpn = addr >> BASE_SHIFT;
             let hash = LookupTimes::hash(vpn);
             let (tags, times) = self.filter.fast_path();
@@ -218,16 +230,27 @@ impl Engine {
                 times.stamp(hash);
                 *counter_of(&mut self.tally.references, r.kind()) += 1;
             } else if addr != NOT_EXECUTED {
-                self.count_fetches(hot, fetched, r.after());
+                self.tally.references.fetch += u64::from(r.after() - fetched);
                 (fetched, filtered_until) = (r.after(), r.after());
                 self.data(asid, r.kind(), addr, r.size())?;
             }
         }
         if hot.instrs > filtered_until {
             (fetched, _) = self.simulate_fetches(asid, hot, fetched, hot.instrs)?;
+            stamped = fetched;
         }
-        self.count_fetches(hot, fetched, hot.instrs);
+        self.stamp_fetches(hot, &mut stamped, hot.instrs);
+        self.tally.references.fetch += u64::from(hot.instrs - fetched);
         Ok(())
+    }
+
+    /// Notes the time of the last fetch of a block before `until`, a filtered one, unless it is noted.
+    #[inline(always)]
+    fn stamp_fetches(&mut self, hot: Hot, stamped: &mut u32, until: u32) {
+        if *stamped < until {
+            *stamped = until;
+            self.filter.stamp(filter::SLOTS + LookupTimes::hash(hot.vpn));
+        }
     }
 
     /// Simulates the next fetches of a block before `until`, up to the first that is filtered. Returns the number of
@@ -245,19 +268,10 @@ impl Engine {
         Ok((fetched, fetched))
     }
 
-    /// Counts filtered fetches of a block.
-    #[inline]
-    fn count_fetches(&mut self, hot: Hot, from: u32, until: u32) {
-        if from < until {
-            self.filter.stamp(filter::SLOTS + LookupTimes::hash(hot.vpn));
-            self.tally.references.fetch += u64::from(until - from);
-        }
-    }
-
     /// One block, reference by reference, up to the limit.
     fn plain_block(&mut self, asid: Asid, block: &Block, words: &[u64]) -> Result<(), Error> {
         let mut instrs = block.instrs.iter();
-        // The page whose fetches are known to be filtered, until a lookup changes something.
+        // The page whose fetches are known to be filtered and the latest lookups, until there is another.
         let mut filtered_page = None;
         let mut fetched = 0;
         for (r, addr) in block.data(words) {
@@ -270,7 +284,8 @@ impl Engine {
             if block.instrs.is_empty() && self.done() {
                 return Ok(());
             }
-            if addr != NOT_EXECUTED && self.data(asid, r.kind, addr, u64::from(r.size))? {
+            if addr != NOT_EXECUTED {
+                self.data(asid, r.kind, addr, u64::from(r.size))?;
                 filtered_page = None;
             }
         }
@@ -298,28 +313,30 @@ impl Engine {
         Ok(true)
     }
 
-    /// One load or store. Returns whether a lookup changed something.
+    /// One load or store.
     #[inline]
-    fn data(&mut self, asid: Asid, kind: Kind, addr: u64, size: u64) -> Result<bool, Error> {
+    fn data(&mut self, asid: Asid, kind: Kind, addr: u64, size: u64) -> Result<(), Error> {
         *counter_of(&mut self.tally.references, kind) += 1;
         let (first, last) = (addr >> BASE_SHIFT, addr.saturating_add(size - 1) >> BASE_SHIFT);
-        let mut acted = self.lookup(asid, first, kind, 0)?;
+        self.lookup(asid, first, kind, 0)?;
         for vpn in first + 1..=last {
-            acted |= self.lookup_further(asid, vpn, kind)?;
+            self.lookup_further(asid, vpn, kind)?;
         }
-        Ok(acted)
+        Ok(())
     }
 }
 
-/// If all references of this block are filtered, notes the lookups of its `N` address words. Returns whether they are.
+/// If all references of this block are filtered, notes the lookups of its `N` address words, and of its fetches at this
+/// slot, as far as they are the last ones, in their order. Returns whether they are.
 #[inline(always)]
 fn count_refs<const N: usize>(
     tags: FastTags,
     times: &mut LookupStamper,
     quick: &Quick,
     window: &[u64; 1 + INLINE_WORDS],
+    fetch: usize,
 ) -> bool {
-    let (mut mismatch, mut reaches, mut hashes) = (0, 0, [0; N]);
+    let (mut mismatch, mut reaches, mut hashes) = (0, 0, [0; INLINE_WORDS]);
     for i in 0..N {
         let (r, addr) = (quick.first[i], window[1 + i]);
         let vpn = addr >> BASE_SHIFT;
@@ -329,7 +346,16 @@ fn count_refs<const N: usize>(
     }
     let filtered = mismatch | reaches >> BASE_SHIFT == 0;
     if filtered {
-        hashes.iter().for_each(|&hash| times.stamp(hash));
+        for i in 0..N {
+            let hash = match N {
+                1 => hashes[0],
+                2 => select_unpredictable(quick.first[0].place() == i, hashes[0], hashes[1]),
+                _ => hashes[quick.first[i].place()],
+            };
+            times.stamp(hash, 2 * i as u32 + 1);
+        }
+        times.stamp(fetch, if N == 0 { 0 } else { 2 * quick.words_before_fetch() });
+        times.pass(2 * N as u32 + 1);
     }
     filtered
 }
@@ -342,14 +368,15 @@ fn count_more<'w>(
     times: &mut LookupStamper,
     quick: &Quick,
     words: &'w [u64],
-    many: usize,
+    fetch: usize,
 ) -> Option<&'w [u64]> {
     const { assert!(INLINE_WORDS == 4, "the loop takes up to two addresses itself, here are the others") }
+    let many = usize::from(quick.words);
     if many <= INLINE_WORDS {
         let window = words.first_chunk()?;
         let filtered = match many {
-            3 => count_refs::<3>(tags, times, quick, window),
-            _ => count_refs::<4>(tags, times, quick, window),
+            3 => count_refs::<3>(tags, times, quick, window, fetch),
+            _ => count_refs::<4>(tags, times, quick, window, fetch),
         };
         return filtered.then(|| &words[1 + many..]);
     }
@@ -363,7 +390,20 @@ fn count_more<'w>(
     if mismatch | reaches >> BASE_SHIFT != 0 {
         return None;
     }
-    addrs.iter().for_each(|addr| times.stamp(LookupTimes::hash(addr >> BASE_SHIFT)));
+    let mut stamp = |slot| {
+        times.stamp(slot, 0);
+        times.pass(1);
+    };
+    let mut fetches = Some(fetch);
+    for r in compiled.refs_of(quick) {
+        if r.after() == u32::from(quick.instrs)
+            && let Some(last) = fetches.take()
+        {
+            stamp(last);
+        }
+        stamp(LookupTimes::hash(r.address(addrs) >> BASE_SHIFT));
+    }
+    fetches.into_iter().for_each(stamp);
     Some(behind)
 }
 

@@ -50,12 +50,12 @@ impl TlbInstance {
 
     /// Passes filtered lookups on to its TLBs.
     #[inline]
-    pub fn note_lookups(&mut self, asid: Asid, lookups: &[(bool, Vpn, u32)]) {
+    pub fn note_lookups(&mut self, asid: Asid, lookups: &[(bool, Vpn, u64)]) {
         for (tlb, [fetch, data]) in self.each() {
-            let Some(used_bits) = tlb.used_bits() else { continue };
+            let Some(timed) = tlb.timed() else { continue };
             for &(of_fetch, vpn, when) in lookups {
                 if if of_fetch { fetch } else { data } {
-                    used_bits.note_lookup(asid, vpn, when);
+                    timed.note_lookup(asid, vpn, of_fetch, when);
                 }
             }
         }

@@ -7,7 +7,9 @@
 //! time while its messages are under way.
 
 use super::walk::by_caches;
-use crate::tlb::contract::{Answer, Capabilities, EntryView, Lookup, OnDemotion, OnSegment, OnSwitch, OnThread, Tlb};
+use crate::tlb::contract::{
+    Answer, Capabilities, EntryView, Lookup, OnDemotion, OnSegment, OnSwitch, OnThread, Timed, Tlb,
+};
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::keys;
 use farreach_types::addr::{Asid, Vpn, VpnRange};
@@ -107,6 +109,7 @@ impl Cores {
         self.sum.take();
         let core = self.core_of(asid);
         if core != self.now {
+            self.settle(unfiltered);
             self.now = core;
             // The filter holds what another core reported.
             unfiltered.add_all();
@@ -211,6 +214,24 @@ impl Capabilities for Cores {
     }
     fn on_segment(&mut self) -> Option<&mut dyn OnSegment> {
         Some(self)
+    }
+    fn timed(&mut self) -> Option<&mut dyn Timed> {
+        Some(self)
+    }
+}
+
+/// Lookups are those of the core that runs.
+impl Timed for Cores {
+    fn note_lookup(&mut self, asid: Asid, vpn: Vpn, fetch: bool, when: u64) {
+        if let Some(timed) = self.cores[self.now].tlb.timed() {
+            timed.note_lookup(asid, vpn, fetch, when);
+        }
+    }
+
+    fn settle(&mut self, unfiltered: &mut Unfiltered) {
+        if let Some(timed) = self.cores[self.now].tlb.timed() {
+            timed.settle(unfiltered);
+        }
     }
 }
 
