@@ -48,6 +48,8 @@ pub(super) struct Engine {
     compiled: Compiled,
     filter: Filter,
     full: u32,
+    /// Whether a design wants to know the order of lookups.
+    ordered: bool,
     /// By order: designs whose base page still holds a reference that continues into a 4 KB page aligned to this order.
     inside: [u32; ORDERS],
     /// Designs on operating systems that read the counters of their processors.
@@ -66,11 +68,12 @@ pub(super) struct Engine {
 
 impl Engine {
     /// `limit`: instructions after which to stop. `plain`: without shortcuts.
-    pub fn new(groups: Vec<Group>, instances: Vec<TlbInstance>, limit: Option<u64>, plain: bool) -> Engine {
+    pub fn new(groups: Vec<Group>, mut instances: Vec<TlbInstance>, limit: Option<u64>, plain: bool) -> Engine {
         let mask = |those: &dyn Fn(&Group) -> bool| groups.iter().filter(|g| those(g)).fold(0, |m, g| m | g.mask());
         Engine {
             full: mask(&|_| true),
             inside: std::array::from_fn(|begins| mask(&|g| (begins as u32) < g.order())),
+            ordered: instances.iter_mut().any(TlbInstance::orders_lookups),
             filter: Filter::new(instances.len(), groups.len()),
             readers: mask(&|g| g.os.reads_counters()),
             lifetimes: instances.iter().any(|instance| instance.walks).then(|| RegionLifetimes::new(instances.len())),
@@ -118,10 +121,13 @@ impl Engine {
         let mut at = 0;
         loop {
             if !self.plain {
-                at = match self.limit {
-                    u64::MAX => self.count_filtered::<false>(compiled, batch.asid, words, at),
-                    _ => self.count_filtered::<true>(compiled, batch.asid, words, at),
+                let count = match (self.limit < u64::MAX, self.ordered) {
+                    (false, false) => Engine::count_filtered::<false, false>,
+                    (false, true) => Engine::count_filtered::<false, true>,
+                    (true, false) => Engine::count_filtered::<true, false>,
+                    (true, true) => Engine::count_filtered::<true, true>,
                 };
+                at = count(self, compiled, batch.asid, words, at);
                 let room = |hot: &Hot| self.limit - self.tally.limit_count() >= hot.limit_count();
                 if let Some(hot) = compiled.hot(words, at).filter(room) {
                     at += 1 + hot.addrs.len();
@@ -146,9 +152,9 @@ impl Engine {
     }
 
     /// Counts blocks from `from` on while they are filtered. Returns where it stopped: at an event, at a block that is
-    /// not filtered or not valid, at the limit, or near the end.
+    /// not filtered or not valid, at the limit, or near the end. `ORDERED`: notes their order.
     #[inline(never)]
-    fn count_filtered<const LIMITED: bool>(
+    fn count_filtered<const LIMITED: bool, const ORDERED: bool>(
         &mut self,
         compiled: &Compiled,
         asid: Asid,
@@ -187,10 +193,10 @@ impl Engine {
             // program's own branches. Each branch computes the start of the next block: with one common exit this loop
             // takes 1.1 times as long, with a jump table for up to four addresses 1.3 times.
             let behind = match many {
-                0 => count_refs::<0>(tags, &mut times, quick, window, fetch).then(|| &rest[1..]),
-                1 => count_refs::<1>(tags, &mut times, quick, window, fetch).then(|| &rest[2..]),
-                2 => count_refs::<2>(tags, &mut times, quick, window, fetch).then(|| &rest[3..]),
-                _ => count_more(compiled, tags, &mut times, quick, rest, fetch),
+                0 => count_refs::<0, ORDERED>(tags, &mut times, quick, window, fetch).then(|| &rest[1..]),
+                1 => count_refs::<1, ORDERED>(tags, &mut times, quick, window, fetch).then(|| &rest[2..]),
+                2 => count_refs::<2, ORDERED>(tags, &mut times, quick, window, fetch).then(|| &rest[3..]),
+                _ => count_more::<ORDERED>(compiled, tags, &mut times, quick, rest, fetch),
             };
             let Some(behind) = behind else { break };
             if cfg!(debug_assertions) {
@@ -327,9 +333,9 @@ impl Engine {
 }
 
 /// If all references of this block are filtered, notes the lookups of its `N` address words, and of its fetches at this
-/// slot, as far as they are the last ones, in their order. Returns whether they are.
+/// slot; `ORDERED`: the last ones, in their order. Returns whether they are.
 #[inline(always)]
-fn count_refs<const N: usize>(
+fn count_refs<const N: usize, const ORDERED: bool>(
     tags: FastTags,
     times: &mut LookupStamper,
     quick: &Quick,
@@ -345,7 +351,10 @@ fn count_refs<const N: usize>(
         reaches |= r.reach(addr);
     }
     let filtered = mismatch | reaches >> BASE_SHIFT == 0;
-    if filtered {
+    if filtered && !ORDERED {
+        hashes[..N].iter().for_each(|&hash| times.stamp(hash, 0));
+        times.stamp(fetch, 0);
+    } else if filtered {
         for i in 0..N {
             let hash = match N {
                 1 => hashes[0],
@@ -362,7 +371,7 @@ fn count_refs<const N: usize>(
 
 /// The same for a block of more addresses. Returns the rest of the words if all are filtered.
 #[inline(never)]
-fn count_more<'w>(
+fn count_more<'w, const ORDERED: bool>(
     compiled: &Compiled,
     tags: FastTags,
     times: &mut LookupStamper,
@@ -375,8 +384,8 @@ fn count_more<'w>(
     if many <= INLINE_WORDS {
         let window = words.first_chunk()?;
         let filtered = match many {
-            3 => count_refs::<3>(tags, times, quick, window, fetch),
-            _ => count_refs::<4>(tags, times, quick, window, fetch),
+            3 => count_refs::<3, ORDERED>(tags, times, quick, window, fetch),
+            _ => count_refs::<4, ORDERED>(tags, times, quick, window, fetch),
         };
         return filtered.then(|| &words[1 + many..]);
     }
@@ -392,7 +401,7 @@ fn count_more<'w>(
     }
     let mut stamp = |slot| {
         times.stamp(slot, 0);
-        times.pass(1);
+        times.pass(u32::from(ORDERED));
     };
     let mut fetches = Some(fetch);
     for r in compiled.refs_of(quick) {

@@ -48,6 +48,11 @@ impl TlbInstance {
         self.fetch.as_ref().filter(|_| kind == Kind::Fetch).unwrap_or(&self.main).probe(asid, vpn, kind)
     }
 
+    /// Whether one of its TLBs follows the order of lookups. Larger base pages do without times.
+    pub fn orders_lookups(&mut self) -> bool {
+        self.order == 0 && self.each().any(|(tlb, _)| tlb.timed().is_some_and(|timed| timed.orders()))
+    }
+
     /// Passes filtered lookups on to its TLBs.
     #[inline]
     pub fn note_lookups(&mut self, asid: Asid, lookups: &[(bool, Vpn, u64)]) {

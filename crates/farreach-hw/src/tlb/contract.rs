@@ -177,6 +177,8 @@ pub trait OnSegment {
 /// A design whose used bits, or order of use, follow the machine's times of the last lookups. The shared store does so;
 /// other designs report the pages whose next lookup matters instead, and do not need this capability.
 pub trait Timed {
+    /// Whether it asks in which order pages were looked up, and not only whether they were since a time of its own.
+    fn orders(&self) -> bool;
     /// The last filtered lookup of a page, a fetch or not, was at this time of the machine's clock, which drops it now.
     fn note_lookup(&mut self, asid: Asid, vpn: Vpn, fetch: bool, when: u64);
     /// From now on lookups are not its own, but those of another core, say: it takes over what it needs to know of

@@ -276,7 +276,7 @@ impl Capabilities for SuperpageTlb {
         Some(self)
     }
     fn timed(&mut self) -> Option<&mut dyn Timed> {
-        Some(self)
+        if self.arrays[0].follows_uses() { Some(self) } else { None }
     }
     fn set_bits(&self, largest: u8) -> Result<Range<u32>, String> {
         let mut in_use = self.orders.iter().enumerate().filter(|(_, order)| **order <= largest);
@@ -302,6 +302,9 @@ impl OnSwitch for SuperpageTlb {
 }
 
 impl Timed for SuperpageTlb {
+    fn orders(&self) -> bool {
+        self.arrays[0].orders_uses()
+    }
     fn note_lookup(&mut self, asid: Asid, vpn: Vpn, _: bool, when: u64) {
         if let Some((array, slot)) = self.find(asid, vpn) {
             let part = self.arrays[array].tag(slot).part(vpn);

@@ -168,7 +168,7 @@ impl Capabilities for TwoLevelTlb {
         Some(self)
     }
     fn timed(&mut self) -> Option<&mut dyn Timed> {
-        Some(self)
+        if self.first.follows_uses() { Some(self) } else { None }
     }
 }
 
@@ -181,6 +181,9 @@ impl OnSwitch for TwoLevelTlb {
 }
 
 impl Timed for TwoLevelTlb {
+    fn orders(&self) -> bool {
+        self.first.orders_uses()
+    }
     fn note_lookup(&mut self, asid: Asid, vpn: Vpn, _: bool, when: u64) {
         let tag = Tag::of(asid, vpn, 0);
         if let Some(slot) = self.first.find(tag) {

@@ -63,7 +63,8 @@ impl Unfiltered {
         self.all = true;
     }
 
-    /// The time now, which is no other's. `None` without a clock: then the design must see what it needs to know.
+    /// A time after all lookups so far and before all others. `None` without a clock: then the design must see what it
+    /// needs to know.
     #[inline(always)]
     pub(in crate::tlb) fn tick(&mut self) -> Option<u64> {
         self.times.as_mut().map(|times| times.tick())

@@ -7,9 +7,9 @@
 //! where a call into another crate would be slow. Designs do not see it: a design gets an [`Unfiltered`], and only
 //! [`TimedReport`], which the machine owns, gives access to the times.
 //!
-//! The clock ticks at every lookup, and at every use of an entry that a store notes itself, so no two have the same
-//! time. The table has only room for the lower part of a time. Before that overflows, the machine hands all its times
-//! to the designs and empties it ([`LookupTimes::restart`]).
+//! The clock ticks at every use of an entry that a store notes itself, and at every lookup if a design wants to know
+//! their [order](crate::tlb::Timed::orders). The table has only room for the lower part of a time. Before that
+//! overflows, the machine hands all its times to the designs and empties it ([`LookupTimes::restart`]).
 
 use super::Unfiltered;
 use farreach_types::addr::{Asid, Vpn};
@@ -312,10 +312,11 @@ impl LookupTimes {
         Some(LastLookups { asid: self.asid?, before: self.before, entries: &self.entries, data, fetch })
     }
 
-    /// The time now, which no lookup had and no lookup gets.
+    /// A time after all lookups so far and before all others.
     #[inline(always)]
     pub(super) fn tick(&mut self) -> u64 {
-        self.now += 1;
+        // Lookups may have had `now`.
+        self.now += 2;
         self.before + u64::from(self.now - 1)
     }
 }
@@ -429,7 +430,7 @@ mod tests {
 
     #[test]
     fn time_goes_on_when_the_table_is_emptied() {
-        let mut times = LookupTimes { now: ROOM - 2, ..LookupTimes::default() };
+        let mut times = LookupTimes { now: ROOM - 3, ..LookupTimes::default() };
         let last = times.tick();
         assert_eq!(times.room(), 1);
         times.restart();

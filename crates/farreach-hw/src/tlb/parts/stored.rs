@@ -79,7 +79,7 @@ impl<D: Stored> Capabilities for D {
         Some(self)
     }
     fn timed(&mut self) -> Option<&mut dyn Timed> {
-        Some(self)
+        if self.store().follows_uses() { Some(self) } else { None }
     }
     fn set_bits(&self, largest: u8) -> Result<Range<u32>, String> {
         if self.joins_by_frames() {
@@ -109,6 +109,9 @@ impl<D: Stored> OnSwitch for D {
 }
 
 impl<D: Stored> Timed for D {
+    fn orders(&self) -> bool {
+        self.store().orders_uses()
+    }
     fn note_lookup(&mut self, asid: Asid, vpn: Vpn, _: bool, when: u64) {
         if let Some(slot) = self.slot_of(asid, vpn) {
             let (store, _) = self.parts();

@@ -109,7 +109,9 @@ impl Cores {
         self.sum.take();
         let core = self.core_of(asid);
         if core != self.now {
-            self.settle(unfiltered);
+            if let Some(timed) = self.timed() {
+                timed.settle(unfiltered);
+            }
             self.now = core;
             // The filter holds what another core reported.
             unfiltered.add_all();
@@ -216,22 +218,7 @@ impl Capabilities for Cores {
         Some(self)
     }
     fn timed(&mut self) -> Option<&mut dyn Timed> {
-        Some(self)
-    }
-}
-
-/// Lookups are those of the core that runs.
-impl Timed for Cores {
-    fn note_lookup(&mut self, asid: Asid, vpn: Vpn, fetch: bool, when: u64) {
-        if let Some(timed) = self.cores[self.now].tlb.timed() {
-            timed.note_lookup(asid, vpn, fetch, when);
-        }
-    }
-
-    fn settle(&mut self, unfiltered: &mut Unfiltered) {
-        if let Some(timed) = self.cores[self.now].tlb.timed() {
-            timed.settle(unfiltered);
-        }
+        self.cores[self.now].tlb.timed() // lookups are those of the core that runs
     }
 }
 

@@ -208,6 +208,15 @@ impl Level {
         Some(self.leaf((array, slot)))
     }
 
+    /// See [`Store::follows_uses`].
+    pub fn follows_uses(&self) -> bool {
+        self.arrays[0].follows_uses()
+    }
+    /// See [`Store::orders_uses`].
+    pub fn orders_uses(&self) -> bool {
+        self.arrays[0].orders_uses()
+    }
+
     /// See [`crate::tlb::Timed`].
     pub fn note_lookup(&mut self, asid: Asid, vpn: Vpn, when: u64) {
         if let Some((array, slot)) = self.find(asid, vpn) {

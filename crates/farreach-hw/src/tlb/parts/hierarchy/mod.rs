@@ -257,7 +257,7 @@ impl<B: NextLevel> Capabilities for Hierarchy<B> {
         Some(self)
     }
     fn timed(&mut self) -> Option<&mut dyn Timed> {
-        Some(self)
+        if self.l1[0].follows_uses() && !self.next_level.is_first() { Some(self) } else { None }
     }
     fn walker_reads(&mut self) -> Option<&mut Vec<NodeRead>> {
         self.reads.as_mut()
@@ -289,6 +289,10 @@ impl<B: NextLevel> OnSwitch for Hierarchy<B> {
 
 /// Only the first level sees lookups that may be filtered.
 impl<B: NextLevel> Timed for Hierarchy<B> {
+    fn orders(&self) -> bool {
+        self.l1[0].orders_uses()
+    }
+
     fn note_lookup(&mut self, asid: Asid, vpn: Vpn, fetch: bool, when: u64) {
         self.l1[usize::from(fetch)].note_lookup(asid, vpn, when);
     }

@@ -120,6 +120,15 @@ impl<C: Contents> Store<C> {
         self.checks_lookups_late = false;
     }
 
+    /// Whether victims depend on uses: see [`crate::tlb::Timed`].
+    pub fn follows_uses(&self) -> bool {
+        self.replacement.has_used_bits() || self.orders_uses()
+    }
+    /// Whether they depend on the order of uses.
+    pub fn orders_uses(&self) -> bool {
+        self.replacement.orders_uses()
+    }
+
     /// Notes the time of a lookup of this part of a slot: see [`crate::tlb::Timed`].
     pub fn note_lookup(&mut self, slot: u32, part: u64, when: u64) {
         let Entry { filtered_parts, used, .. } = &mut self.index.get_mut(slot).entry;

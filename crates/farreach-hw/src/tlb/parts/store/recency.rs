@@ -44,6 +44,11 @@ impl Recency {
         }
     }
 
+    /// Whether uses count, not only fills.
+    pub fn is_by_use(&self) -> bool {
+        self.by_use
+    }
+
     /// A slot has a new entry. As [`Recency::touched`].
     #[inline(always)]
     pub fn entered(&mut self, set: usize, slot: u32, unfiltered: &mut Unfiltered) -> Option<u32> {

@@ -131,6 +131,11 @@ impl Replacement {
         self.layout.slots(set)
     }
 
+    /// Whether the order of uses decides.
+    pub fn orders_uses(&self) -> bool {
+        matches!(&self.policy, Policy::ByTime(recency) if recency.is_by_use())
+    }
+
     pub fn has_used_bits(&self) -> bool {
         matches!(self.policy, Policy::UsedBit { .. })
     }
