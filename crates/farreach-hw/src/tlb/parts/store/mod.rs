@@ -60,8 +60,9 @@ impl<C> Slot for Node<Entry<C>> {
     }
     #[inline(always)]
     fn used_since(&self, since: u64, lookups: &LastLookups) -> bool {
-        debug_assert_eq!(self.tag.part_order(), 0, "entries with large parts are reported");
-        lookups.any_since(since, self.tag.asid(), self.tag.base(), self.entry.filtered_parts)
+        let (tag, parts) = (self.tag, self.entry.filtered_parts);
+        debug_assert!(parts == 0 || tag.part_order() == 0, "large parts are reported when the used bit is cleared");
+        lookups.any_since(since, tag.asid(), tag.base(), parts)
     }
     #[inline(always)]
     fn last_use(&self, known: u64, lookups: &LastLookups) -> u64 {

@@ -127,10 +127,14 @@ mod tests {
     use super::*;
     use crate::tlb::filter::times::TimedReport;
 
-    /// Against a search of all slots: uses that the store sees, and uses that only the machine does.
-    #[test]
-    fn the_oldest_slot_is_found_though_the_queue_is_late() {
-        for (sets, ways) in [(1, 1), (1, 2), (2, 3), (4, 4), (1, 64), (1, 1000)] {
+    /// A way to find the victim of a set: the slot used longest ago, given the times of all.
+    type Search = fn(&mut Recency, usize, usize, &[u64]) -> u32;
+
+    /// Whether it finds what a search of all slots finds, among uses that the store sees and uses that only the machine
+    /// does.
+    fn is_exact(search: Search) -> bool {
+        let shapes = [(1, 1), (1, 2), (2, 3), (4, 4), (1, 64), (1, 1000)];
+        shapes.iter().all(|&(sets, ways)| {
             let mut recency = Recency::new(Geometry { sets, ways, function: SetFunction::LowBits }, true);
             let mut timed = TimedReport::new();
             let mut truth = vec![0; sets * ways];
@@ -139,28 +143,58 @@ mod tests {
                 truth[slot] = recency.last[slot];
             }
             let mut dice = 7u64;
-            for _ in 0..20_000 {
+            (0..20_000).all(|_| {
                 dice = dice.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
                 let slot = (dice >> 40) as usize % (sets * ways);
-                match dice >> 33 & 7 {
-                    0 => {
-                        let (set, late) = (slot / ways, &truth);
-                        let found = recency.oldest(set, ways, |slot, last| last.max(late[slot as usize]));
-                        let oldest = (set * ways..(set + 1) * ways).min_by_key(|&slot| truth[slot]);
-                        assert_eq!(Some(found as usize), oldest);
-                        recency.entered(set, found, timed.report());
-                        truth[found as usize] = recency.last[found as usize];
-                    }
-                    1..4 => {
-                        recency.touched(slot / ways, slot as u32, timed.report());
-                        truth[slot] = recency.last[slot];
-                    }
-                    _ => truth[slot] = timed.report().tick().unwrap(),
-                }
+                let set = slot / ways;
                 if timed.times().room() < 10 {
                     timed.times_mut().restart();
                 }
+                match dice >> 33 & 7 {
+                    0 => {
+                        let found = search(&mut recency, set, ways, &truth);
+                        let oldest = (set * ways..(set + 1) * ways).min_by_key(|&slot| truth[slot]);
+                        recency.entered(set, found, timed.report());
+                        truth[found as usize] = recency.last[found as usize];
+                        Some(found as usize) == oldest
+                    }
+                    1..4 => {
+                        recency.touched(set, slot as u32, timed.report());
+                        truth[slot] = recency.last[slot];
+                        true
+                    }
+                    _ => {
+                        truth[slot] = timed.report().tick().expect("it has a clock");
+                        true
+                    }
+                }
+            })
+        })
+    }
+
+    #[test]
+    fn the_oldest_slot_is_found_though_the_queue_is_late() {
+        assert!(is_exact(|recency, set, ways, truth| recency.oldest(set, ways, |slot, _| truth[slot as usize])));
+    }
+
+    /// Queues with a planted fault.
+    #[test]
+    fn a_faulty_queue_is_noticed() {
+        assert!(
+            !is_exact(|recency, set, ways, _| recency.oldest(set, ways, |_, known| known)),
+            "the machine not asked"
+        );
+        let front_goes: Search = |recency, set, ways, _| recency.queue[set * ways].slot;
+        assert!(!is_exact(front_goes), "the slot in front not asked whether it was used");
+        let goes_to_the_end: Search = |recency, set, ways, truth| loop {
+            let Place { time, slot } = recency.queue[set * ways];
+            if truth[slot as usize] == time {
+                return slot;
             }
-        }
+            let queue = &mut recency.queue[set * ways..][..ways];
+            queue.rotate_left(1);
+            queue[ways - 1] = Place { time: truth[slot as usize], slot };
+        };
+        assert!(!is_exact(goes_to_the_end), "put back without regard to its time");
     }
 }
