@@ -166,6 +166,7 @@ impl Engine {
         let (tags, times) = filter.fast_path();
         let words = &words[..words.len().min(from + (times.room() / TICKS_PER_WORD) as usize)];
         let mut times = times.stamper();
+        let mut now = times.now();
         let (mut fetches, mut loads, mut stores) = (0u64, 0u64, 0u64);
         let mut rest = &words[from..];
         // The last few blocks need not be fast. The word of an event announces more addresses than any fast block has.
@@ -192,13 +193,14 @@ impl Engine {
             // The branch depends on the word alone, so the processor resolves it early and predicts it as well as the
             // program's own branches. Each branch computes the start of the next block: with one common exit this loop
             // takes 1.1 times as long, with a jump table for up to four addresses 1.3 times.
-            let behind = match many {
-                0 => count_refs::<0, ORDERED>(tags, &mut times, quick, window, fetch).then(|| &rest[1..]),
-                1 => count_refs::<1, ORDERED>(tags, &mut times, quick, window, fetch).then(|| &rest[2..]),
-                2 => count_refs::<2, ORDERED>(tags, &mut times, quick, window, fetch).then(|| &rest[3..]),
-                _ => count_more::<ORDERED>(compiled, tags, &mut times, quick, rest, fetch),
+            let counted = match many {
+                0 => count_refs::<0, ORDERED>(tags, &mut times, now, quick, window, fetch).map(|now| (now, &rest[1..])),
+                1 => count_refs::<1, ORDERED>(tags, &mut times, now, quick, window, fetch).map(|now| (now, &rest[2..])),
+                2 => count_refs::<2, ORDERED>(tags, &mut times, now, quick, window, fetch).map(|now| (now, &rest[3..])),
+                _ => count_more::<ORDERED>(compiled, tags, &mut times, now, quick, rest, fetch),
             };
-            let Some(behind) = behind else { break };
+            let Some((then, behind)) = counted else { break };
+            now = then;
             if cfg!(debug_assertions) {
                 verify(compiled, groups, instances, asid, words, words.len() - rest.len());
             }
@@ -207,6 +209,7 @@ impl Engine {
             stores += u64::from(quick.stores);
             rest = behind;
         }
+        times.go_on(now);
         let references = &mut self.tally.references;
         references.fetch += fetches;
         references.load += loads;
@@ -228,7 +231,9 @@ impl Engine {
                 (fetched, filtered_until) = self.simulate_fetches(asid, hot, fetched, r.after())?;
                 stamped = fetched;
             }
-            self.stamp_fetches(hot, &mut stamped, r.after());
+            if self.ordered {
+                self.stamp_fetches(hot, &mut stamped, r.after());
+            }
             let vpn = addr >> BASE_SHIFT;
             let hash = LookupTimes::hash(vpn);
             let (tags, times) = self.filter.fast_path();
@@ -236,6 +241,7 @@ impl Engine {
                 times.stamp(hash);
                 *counter_of(&mut self.tally.references, r.kind()) += 1;
             } else if addr != NOT_EXECUTED {
+                self.stamp_fetches(hot, &mut stamped, r.after());
                 self.tally.references.fetch += u64::from(r.after() - fetched);
                 (fetched, filtered_until) = (r.after(), r.after());
                 self.data(asid, r.kind(), addr, r.size())?;
@@ -333,15 +339,16 @@ impl Engine {
 }
 
 /// If all references of this block are filtered, notes the lookups of its `N` address words, and of its fetches at this
-/// slot; `ORDERED`: the last ones, in their order. Returns whether they are.
+/// slot, from `now` on; `ORDERED`: the last ones, in their order. Returns the time of the next lookup if they are.
 #[inline(always)]
 fn count_refs<const N: usize, const ORDERED: bool>(
     tags: FastTags,
     times: &mut LookupStamper,
+    now: u32,
     quick: &Quick,
     window: &[u64; 1 + INLINE_WORDS],
     fetch: usize,
-) -> bool {
+) -> Option<u32> {
     let (mut mismatch, mut reaches, mut hashes) = (0, 0, [0; INLINE_WORDS]);
     for i in 0..N {
         let (r, addr) = (quick.first[i], window[1 + i]);
@@ -350,44 +357,46 @@ fn count_refs<const N: usize, const ORDERED: bool>(
         mismatch |= tags.mismatch(vpn, hashes[i] + r.table());
         reaches |= r.reach(addr);
     }
-    let filtered = mismatch | reaches >> BASE_SHIFT == 0;
-    if filtered && !ORDERED {
-        hashes[..N].iter().for_each(|&hash| times.stamp(hash, 0));
-        times.stamp(fetch, 0);
-    } else if filtered {
-        for i in 0..N {
-            let hash = match N {
-                1 => hashes[0],
-                2 => select_unpredictable(quick.first[0].place() == i, hashes[0], hashes[1]),
-                _ => hashes[quick.first[i].place()],
-            };
-            times.stamp(hash, 2 * i as u32 + 1);
-        }
-        times.stamp(fetch, if N == 0 { 0 } else { 2 * quick.words_before_fetch() });
-        times.pass(2 * N as u32 + 1);
+    if mismatch | reaches >> BASE_SHIFT != 0 {
+        return None;
     }
-    filtered
+    if !ORDERED {
+        hashes[..N].iter().for_each(|&hash| times.stamp(hash, now));
+        times.stamp(fetch, now);
+        return Some(now);
+    }
+    for i in 0..N {
+        let hash = match N {
+            1 => hashes[0],
+            2 => select_unpredictable(quick.first[0].place() == i, hashes[0], hashes[1]),
+            _ => hashes[quick.first[i].place()],
+        };
+        times.stamp(hash, now + 2 * i as u32 + 1);
+    }
+    times.stamp(fetch, now + if N == 0 { 0 } else { 2 * quick.words_before_fetch() });
+    Some(now + 2 * N as u32 + 1)
 }
 
-/// The same for a block of more addresses. Returns the rest of the words if all are filtered.
+/// The same for a block of more addresses. Also returns the rest of the words.
 #[inline(never)]
 fn count_more<'w, const ORDERED: bool>(
     compiled: &Compiled,
     tags: FastTags,
     times: &mut LookupStamper,
+    mut now: u32,
     quick: &Quick,
     words: &'w [u64],
     fetch: usize,
-) -> Option<&'w [u64]> {
+) -> Option<(u32, &'w [u64])> {
     const { assert!(INLINE_WORDS == 4, "the loop takes up to two addresses itself, here are the others") }
     let many = usize::from(quick.words);
     if many <= INLINE_WORDS {
         let window = words.first_chunk()?;
-        let filtered = match many {
-            3 => count_refs::<3, ORDERED>(tags, times, quick, window, fetch),
-            _ => count_refs::<4, ORDERED>(tags, times, quick, window, fetch),
+        let then = match many {
+            3 => count_refs::<3, ORDERED>(tags, times, now, quick, window, fetch),
+            _ => count_refs::<4, ORDERED>(tags, times, now, quick, window, fetch),
         };
-        return filtered.then(|| &words[1 + many..]);
+        return then.map(|then| (then, &words[1 + many..]));
     }
     let (addrs, behind) = words[1..].split_at_checked(many)?;
     let (mut mismatch, mut reaches) = (0, 0);
@@ -399,9 +408,14 @@ fn count_more<'w, const ORDERED: bool>(
     if mismatch | reaches >> BASE_SHIFT != 0 {
         return None;
     }
+    if !ORDERED {
+        addrs.iter().for_each(|addr| times.stamp(LookupTimes::hash(addr >> BASE_SHIFT), now));
+        times.stamp(fetch, now);
+        return Some((now, behind));
+    }
     let mut stamp = |slot| {
-        times.stamp(slot, 0);
-        times.pass(u32::from(ORDERED));
+        times.stamp(slot, now);
+        now += 1;
     };
     let mut fetches = Some(fetch);
     for r in compiled.refs_of(quick) {
@@ -413,7 +427,7 @@ fn count_more<'w, const ORDERED: bool>(
         stamp(LookupTimes::hash(r.address(addrs) >> BASE_SHIFT));
     }
     fetches.into_iter().for_each(stamp);
-    Some(behind)
+    Some((now, behind))
 }
 
 /// XC-3 on the fast path: every lookup that was only counted is a hit with the translation of the page table.

@@ -2,8 +2,8 @@
 //!
 //! A design answers lookups, drops entries on invalidation, and lists its entries. A plain TLB needs no more and says
 //! `impl Capabilities for MyTlb {}`. Events that matter to some designs only (superpages that are split, process
-//! switches, threads on several cores, segment registers, times of lookups, walkers) are one small trait each. A design with
-//! the capability implements the trait and overrides one accessor:
+//! switches, threads on several cores, segment registers, times of lookups, walkers) are one small trait each. A design
+//! with the capability implements the trait and overrides one accessor:
 //!
 //! ```
 //! # use farreach_hw::tlb::{Capabilities, OnSwitch, Unfiltered};
@@ -131,7 +131,8 @@ pub trait Capabilities {
     fn on_segment(&mut self) -> Option<&mut dyn OnSegment> {
         None
     }
-    /// It leaves pages in the filter whose next lookup changes its order of use, and learns of it by the machine's times.
+    /// It leaves pages in the filter whose next lookup changes its order of use, and learns of that by the machine's
+    /// times.
     fn timed(&mut self) -> Option<&mut dyn Timed> {
         None
     }

@@ -195,31 +195,27 @@ pub struct LookupTimes {
 /// Times that the table has room for, before it must be emptied. With debug checks few, so that tests get there.
 const ROOM: u32 = if cfg!(debug_assertions) { 1 << 14 } else { u32::MAX };
 
-/// Writes [`LookupTimes`]. It ticks when it goes.
+/// Writes [`LookupTimes`], for a caller that keeps the time in a register.
 pub struct LookupStamper<'m> {
-    /// The time of the next lookup.
-    now: u32,
-    times: &'m mut u32,
+    now: &'m mut u32,
     when: &'m mut [u32; 2 * SLOTS_PER_SIDE],
 }
 
 impl LookupStamper<'_> {
-    /// As [`LookupTimes::stamp`], some ticks from now.
+    /// The time of the next lookup.
     #[inline(always)]
-    pub fn stamp(&mut self, at: usize, ticks: u32) {
-        self.when[at % (2 * SLOTS_PER_SIDE)] = self.now + ticks;
+    pub fn now(&self) -> u32 {
+        *self.now
     }
-    /// Time passes.
+    /// Notes a lookup of the page in this slot.
     #[inline(always)]
-    pub fn pass(&mut self, ticks: u32) {
-        self.now += ticks;
+    pub fn stamp(&mut self, at: usize, time: u32) {
+        self.when[at % (2 * SLOTS_PER_SIDE)] = time;
     }
-}
-
-impl Drop for LookupStamper<'_> {
+    /// The next lookup is at this time.
     #[inline(always)]
-    fn drop(&mut self) {
-        *self.times = self.now;
+    pub fn go_on(self, time: u32) {
+        *self.now = time;
     }
 }
 
@@ -265,7 +261,7 @@ impl LookupTimes {
     /// A writer for many lookups.
     #[inline(always)]
     pub fn stamper(&mut self) -> LookupStamper<'_> {
-        LookupStamper { now: self.now, times: &mut self.now, when: &mut self.when }
+        LookupStamper { now: &mut self.now, when: &mut self.when }
     }
     /// Ticks that the table has room for, to be kept above those of one lookup, or one block: see
     /// [`LookupTimes::restart`].

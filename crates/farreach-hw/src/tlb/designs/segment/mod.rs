@@ -151,7 +151,7 @@ impl SegmentTlb {
     /// The registers, loaded if another process runs or its segment changed.
     fn loaded(&mut self, asid: Asid, table: &dyn PageTableView, unfiltered: &mut Unfiltered) -> &mut Registers {
         if self.registers.as_ref().is_none_or(|r| r.asid != asid) {
-            // From now on, lookups of pages inside the segment are not those of entries that the page TLBs have of them.
+            // From now on, lookups inside the segment are not those of entries that the page TLBs have of its pages.
             self.paging.settle(unfiltered);
             let kernel = if self.kernel == Kernel::Own { table.segments().kernel_segment(asid) } else { None };
             self.registers = Some(Registers { asid, held: self.load(asid, table), kernel: One::new(kernel) });

@@ -1,6 +1,7 @@
 //! The array of a TLB: tags, validity and replacement together, with the entry contents of one design. Joining of pages
 //! to an entry is left to the designs.
 
+mod fill_order;
 pub(in crate::tlb) mod geometry;
 mod invalidation;
 pub(in crate::tlb) mod numbers;

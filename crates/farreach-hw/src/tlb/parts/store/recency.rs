@@ -1,4 +1,5 @@
-//! Entries by time, behind LRU and FIFO: when each was used or filled last, and a queue that finds the oldest of a set.
+//! Entries by time, behind LRU, and FIFO where sets overlap: when each was used or filled last, and a queue that finds
+//! the oldest of a set.
 //!
 //! A hit writes a time and nothing else, and where the machine keeps the times of lookups, most hits are not even seen.
 //! So the queue is late: the time in it is one at which its slot was used, perhaps not the last. It is a heap by these

@@ -1,6 +1,7 @@
 //! The choice of the entry to evict. Invalid entries are used first, lowest index first, under every policy (T94-14,
 //! AMB-5, AMB-6).
 
+use super::fill_order::FillOrder;
 use super::geometry::{Geometry, SetFunction};
 use super::numbers::Numbers;
 use super::recency::Recency;
@@ -28,8 +29,9 @@ enum Policy {
     /// T94-14: lowest entry whose used bit is clear; if there is none, all used bits of the set are cleared first. The
     /// used bits are in the slots.
     UsedBit { fill_sets_used: bool },
-    /// LRU: the entry whose last access (or fill) is longest ago. FIFO: the entry that was begun first; joining an entry
-    /// later does not renew it.
+    /// FIFO: the entry that was begun first; joining an entry later does not renew it.
+    Fifo(FillOrder),
+    /// LRU: the entry whose last access (or fill) is longest ago. FIFO, too, where sets overlap.
     ByTime(Recency),
     /// Any of the set.
     Random(Numbers),
@@ -120,6 +122,7 @@ impl Replacement {
     pub fn by_name(geometry: Geometry, name: &str, seed: u64) -> Replacement {
         let policy = match name {
             "used-bit" => Policy::UsedBit { fill_sets_used: true },
+            "fifo" if geometry.function != SetFunction::Skewed => Policy::Fifo(FillOrder::new(geometry)),
             "lru" | "fifo" => Policy::ByTime(Recency::new(geometry, name == "lru")),
             name => Policy::Random(Numbers::new(name, seed).expect("keys allow no other replacement")),
         };
@@ -178,6 +181,7 @@ impl Replacement {
                     None => known,
                 }))
             }
+            Policy::Fifo(order) => Some(order.oldest(set)),
             Policy::Random(numbers) => Some(range.start + numbers.below(self.layout.ways)),
         }
     }
@@ -201,6 +205,7 @@ impl Replacement {
                 };
                 candidates.iter().copied().min_by_key(|&slot| last(slot))
             }
+            Policy::Fifo(_) => unreachable!("lists are of sets"),
             Policy::Random(numbers) => Some(candidates[numbers.below(candidates.len() as u32) as usize]),
         })
     }
@@ -233,7 +238,7 @@ impl Replacement {
                 *used |= cleared != NEVER && since(cleared);
             }
             Policy::ByTime(recency) => _ = recency.learn(slot, last),
-            Policy::Random(_) => {}
+            Policy::Fifo(_) | Policy::Random(_) => {}
         }
     }
 
@@ -244,10 +249,14 @@ impl Replacement {
         if !evicts {
             self.filled(slot);
         }
+        let set = self.layout.set(slot);
         match &mut self.policy {
-            Policy::ByTime(recency) => recency.entered(self.layout.set(slot), slot, unfiltered),
-            _ => None,
+            Policy::ByTime(recency) => return recency.entered(set, slot, unfiltered),
+            Policy::Fifo(order) if evicts => order.renew(set, slot),
+            Policy::Fifo(order) => order.push(set, slot),
+            _ => {}
         }
+        None
     }
 
     /// An invalid slot became valid.
@@ -263,8 +272,10 @@ impl Replacement {
         let of = &mut self.sets[set];
         of.invalid += 1;
         of.vacant_from = of.vacant_from.min(slot);
-        if let Policy::ByTime(recency) = &mut self.policy {
-            recency.dropped(set, slot);
+        match &mut self.policy {
+            Policy::ByTime(recency) => recency.dropped(set, slot),
+            Policy::Fifo(order) => order.remove(set, slot),
+            _ => {}
         }
     }
 
