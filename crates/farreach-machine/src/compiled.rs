@@ -13,7 +13,7 @@ const MAX_QUICK: usize = 1 << 22;
 /// A data reference in the form that the loop uses.
 #[derive(Clone, Copy)]
 pub(super) struct HotRef {
-    is: QuickWord,
+    is: Reach,
     /// Instructions fetched before it.
     after: u8,
     word: u8,
@@ -90,11 +90,10 @@ pub(super) const INLINE_WORDS: usize = 4;
 #[derive(Clone, Copy)]
 #[repr(align(16))]
 pub(super) struct Quick {
-    /// In the upper bits the page it fetches from, [`NEVER_FILTERED`] if it does not fetch; below, the place of its
-    /// references, or [`NO_REFS`].
+    /// In the upper bits the page it fetches from, [`NEVER_FILTERED`] if it does not fetch; below, three bits for
+    /// [`Quick::words_before_fetch`], then the place of its references, or [`NO_REFS`].
     page_and_refs: u64,
-    /// Its address words, as in [`reach`]; if they are more than fit, their place in a separate array: see
-    /// [`Compiled::all_of`].
+    /// Its address words; if they are more than fit, their place in a separate array: see [`Compiled::all_of`].
     pub first: [QuickWord; INLINE_WORDS],
     /// Instructions.
     pub instrs: u8,
@@ -104,14 +103,16 @@ pub(super) struct Quick {
     pub stores: u8,
 }
 
-/// Bits for the place of the references. The others hold the page of any canonical address of 48 bits, of either half.
-const REFS_BITS: u32 = 28;
+/// Bits below the page, which is that of any canonical address of 48 bits, of either half.
+const PAGE_AT: u32 = 28;
+/// Of these, bits for the place of the references.
+const REFS_BITS: u32 = 25;
 /// No place for references.
 const NO_REFS: usize = (1 << REFS_BITS) - 1;
 
 impl Quick {
     const NONE: Quick = Quick {
-        page_and_refs: NEVER_FILTERED << REFS_BITS | NO_REFS as u64,
+        page_and_refs: NEVER_FILTERED << PAGE_AT | NO_REFS as u64,
         first: [QuickWord(0); INLINE_WORDS],
         instrs: 0,
         words: 0,
@@ -122,7 +123,12 @@ impl Quick {
     /// The page it fetches from; [`NEVER_FILTERED`] if it does not fetch, or the fast path must leave it alone.
     #[inline(always)]
     pub fn vpn(&self) -> u64 {
-        (self.page_and_refs as i64 >> (REFS_BITS - BASE_SHIFT)) as u64 >> BASE_SHIFT
+        (self.page_and_refs as i64 >> (PAGE_AT - BASE_SHIFT)) as u64 >> BASE_SHIFT
+    }
+    /// The address words of which the last reference comes before the last fetch, if all words fit.
+    #[inline(always)]
+    pub fn words_before_fetch(&self) -> u32 {
+        (self.page_and_refs >> REFS_BITS) as u32 & ((1 << (PAGE_AT - REFS_BITS)) - 1)
     }
     /// The place of its references, if it is a [`Hot`].
     #[inline(always)]
@@ -135,13 +141,22 @@ impl Quick {
     /// appended to `all`.
     fn of(block: &Block, refs_at: usize, all: &mut Vec<QuickWord>) -> Option<Quick> {
         let vpn = fetch_page(block)?;
-        let mut words = vec![QuickWord(0); block.words()];
-        for r in &block.refs {
+        let mut words = vec![Reach(0); block.words()];
+        // By word, its last reference.
+        let mut last = vec![0; words.len()];
+        for (i, r) in block.refs.iter().enumerate() {
             words[r.word as usize].add(r)?;
+            last[r.word as usize] = i;
         }
+        let before_fetch = |word: &&usize| (block.refs[**word].after as usize) < block.instrs.len();
+        let words_before_fetch = last.iter().filter(before_fetch).count();
+        // The words by their last references.
+        let mut places: Vec<usize> = (0..words.len()).collect();
+        places.sort_by_key(|&word| last[word]);
+        let words: Vec<_> = words.iter().zip(places).map(|(reach, place)| QuickWord::of(*reach, place)).collect();
         let loads = block.refs.iter().filter(|r| r.kind == Kind::Load).count();
         let mut quick = Quick {
-            page_and_refs: vpn << REFS_BITS | refs_at as u64,
+            page_and_refs: vpn << PAGE_AT | refs_at as u64,
             first: [QuickWord(0); INLINE_WORDS],
             instrs: block.instrs.len().try_into().ok()?,
             words: words.len().try_into().ok()?,
@@ -153,6 +168,7 @@ impl Quick {
         }
         if words.len() <= INLINE_WORDS {
             quick.first[..words.len()].copy_from_slice(&words);
+            quick.page_and_refs |= (words_before_fetch as u64) << REFS_BITS;
         } else {
             quick.first = u32::try_from(all.len()).ok()?.to_ne_bytes().map(QuickWord);
             all.extend(words);
@@ -169,17 +185,23 @@ fn fetch_page(block: &Block) -> Option<u64> {
     block.instrs.iter().all(inside).then_some(vpn)
 }
 
-/// The references of one address word for the fast path: the number of bytes that they span, less one, and a bit above
-/// it that says whether one is a store. They count as one reference: a page that is filtered for stores is filtered for
-/// loads, and blocks whose references span two pages do not take the fast path.
+/// The references of one address word: the number of bytes that they span, less one, and a bit above it that says
+/// whether one is a store. They count as one reference: a page that is filtered for stores is filtered for loads, and
+/// blocks whose references span two pages do not take the fast path.
 #[derive(Clone, Copy)]
-pub(super) struct QuickWord(u8);
+struct Reach(u8);
 
 /// The bits for the bytes less one; the one above says that there is a store.
 const PAST_MASK: u8 = (1 << STORE_BIT) - 1;
 const STORE_BIT: u32 = 7;
 
-impl QuickWord {
+/// The table for references with this bit: [`filter::LOADS`] or [`filter::STORES`].
+#[inline(always)]
+fn table(bits: u8) -> usize {
+    usize::from(bits >> STORE_BIT) * filter::STORES
+}
+
+impl Reach {
     /// Adds a reference, unless it is too long.
     fn add(&mut self, r: &DataRef) -> Option<()> {
         let past = r.offset.checked_add(r.size - 1)?;
@@ -192,15 +214,42 @@ impl QuickWord {
     fn past(self) -> u64 {
         u64::from(self.0 & PAST_MASK)
     }
-    /// [`filter::LOADS`] or [`filter::STORES`].
     #[inline(always)]
-    pub fn table(self) -> usize {
-        usize::from(self.0 >> STORE_BIT) * filter::STORES
+    fn table(self) -> usize {
+        table(self.0)
     }
     /// See [`reach`].
     #[inline(always)]
-    pub fn reach(self, addr: u64) -> u64 {
+    fn reach(self, addr: u64) -> u64 {
         reach(addr, self.past())
+    }
+}
+
+/// An address word for the fast path: its [`Reach`] in whole groups of four bytes, so that there are two bits for an
+/// order. Those of the `i`-th word of a block say which of its words is the `i`-th by their last references.
+#[derive(Clone, Copy)]
+pub(super) struct QuickWord(u8);
+
+const PLACE_MASK: u8 = 3;
+
+impl QuickWord {
+    fn of(reach: Reach, place: usize) -> QuickWord {
+        QuickWord(reach.0 & !PLACE_MASK | place as u8 & PLACE_MASK)
+    }
+    /// [`filter::LOADS`] or [`filter::STORES`].
+    #[inline(always)]
+    pub fn table(self) -> usize {
+        table(self.0)
+    }
+    /// See [`reach`]; up to three bytes more.
+    #[inline(always)]
+    pub fn reach(self, addr: u64) -> u64 {
+        reach(addr, u64::from(self.0 & PAST_MASK | PLACE_MASK))
+    }
+    /// The word that is last used at the place of this one.
+    #[inline(always)]
+    pub fn place(self) -> usize {
+        usize::from(self.0 & PLACE_MASK)
     }
 }
 
@@ -227,7 +276,7 @@ impl Compiled {
         }
         let Some(quick) = Quick::of(block, self.refs.len(), &mut self.all) else { return Ok(()) };
         self.refs.extend(block.refs.iter().map(|r| {
-            let mut is = QuickWord(0);
+            let mut is = Reach(0);
             let alone = is.add(&DataRef { offset: 0, ..*r });
             debug_assert!(alone.is_some(), "its word took it with its offset");
             // The fast path does not take blocks beyond these limits.
@@ -254,16 +303,23 @@ impl Compiled {
         &self.all[at..][..quick.words.into()]
     }
 
+    /// The references of a block, in order.
+    #[inline(always)]
+    pub fn refs_of(&self, quick: &Quick) -> &[HotRef] {
+        let refs = usize::from(quick.loads) + usize::from(quick.stores);
+        quick.refs_at().map_or(&[], |at| &self.refs[at..][..refs])
+    }
+
     /// The block that `words[at]` executes. `None` if it is no [`Hot`], or no valid execution.
     #[inline(always)]
     pub fn hot<'a>(&'a self, words: &'a [u64], at: usize) -> Option<Hot<'a>> {
         let (&word, behind) = words.get(at..)?.split_first()?;
         let quick = self.quick(block_id(word)).filter(|quick| words_behind(word) == usize::from(quick.words))?;
-        let refs = usize::from(quick.loads) + usize::from(quick.stores);
+        quick.refs_at()?;
         Some(Hot {
             vpn: quick.vpn(),
             instrs: quick.instrs.into(),
-            refs: &self.refs[quick.refs_at()?..][..refs],
+            refs: self.refs_of(quick),
             addrs: behind.get(..quick.words.into())?,
         })
     }

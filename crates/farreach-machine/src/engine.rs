@@ -24,9 +24,16 @@ use farreach_types::Error;
 use farreach_types::addr::{Asid, BASE_SHIFT, Vpn};
 use farreach_types::event::{Batch, Block, Instr, Kind, NOT_EXECUTED, OP_BIT, block_id, words_behind};
 use prefetch_index::prefetch_index;
+use std::hint::select_unpredictable;
 
 /// Prefetch distance in words: one page.
 const AHEAD: usize = 4096 / size_of::<u64>();
+
+/// Ticks of the clock of lookups that one block takes at most if it is a [`Hot`], and one lookup with all that designs
+/// do at it.
+const TICKS: u32 = 4096;
+/// Ticks for each word of a [`Hot`] at most.
+const TICKS_PER_WORD: u32 = 512;
 
 /// See the module.
 pub(super) struct Engine {
@@ -41,6 +48,8 @@ pub(super) struct Engine {
     compiled: Compiled,
     filter: Filter,
     full: u32,
+    /// Whether a design wants to know the order of lookups.
+    ordered: bool,
     /// By order: designs whose base page still holds a reference that continues into a 4 KB page aligned to this order.
     inside: [u32; ORDERS],
     /// Designs on operating systems that read the counters of their processors.
@@ -59,11 +68,12 @@ pub(super) struct Engine {
 
 impl Engine {
     /// `limit`: instructions after which to stop. `plain`: without shortcuts.
-    pub fn new(groups: Vec<Group>, instances: Vec<TlbInstance>, limit: Option<u64>, plain: bool) -> Engine {
+    pub fn new(groups: Vec<Group>, mut instances: Vec<TlbInstance>, limit: Option<u64>, plain: bool) -> Engine {
         let mask = |those: &dyn Fn(&Group) -> bool| groups.iter().filter(|g| those(g)).fold(0, |m, g| m | g.mask());
         Engine {
             full: mask(&|_| true),
             inside: std::array::from_fn(|begins| mask(&|g| (begins as u32) < g.order())),
+            ordered: instances.iter_mut().any(TlbInstance::orders_lookups),
             filter: Filter::new(instances.len(), groups.len()),
             readers: mask(&|g| g.os.reads_counters()),
             lifetimes: instances.iter().any(|instance| instance.walks).then(|| RegionLifetimes::new(instances.len())),
@@ -111,10 +121,13 @@ impl Engine {
         let mut at = 0;
         loop {
             if !self.plain {
-                at = match self.limit {
-                    u64::MAX => self.count_filtered::<false>(compiled, batch.asid, words, at),
-                    _ => self.count_filtered::<true>(compiled, batch.asid, words, at),
+                let count = match (self.limit < u64::MAX, self.ordered) {
+                    (false, false) => Engine::count_filtered::<false, false>,
+                    (false, true) => Engine::count_filtered::<false, true>,
+                    (true, false) => Engine::count_filtered::<true, false>,
+                    (true, true) => Engine::count_filtered::<true, true>,
                 };
+                at = count(self, compiled, batch.asid, words, at);
                 let room = |hot: &Hot| self.limit - self.tally.limit_count() >= hot.limit_count();
                 if let Some(hot) = compiled.hot(words, at).filter(room) {
                     at += 1 + hot.addrs.len();
@@ -139,9 +152,9 @@ impl Engine {
     }
 
     /// Counts blocks from `from` on while they are filtered. Returns where it stopped: at an event, at a block that is
-    /// not filtered or not valid, at the limit, or near the end.
+    /// not filtered or not valid, at the limit, or near the end. `ORDERED`: notes their order.
     #[inline(never)]
-    fn count_filtered<const LIMITED: bool>(
+    fn count_filtered<const LIMITED: bool, const ORDERED: bool>(
         &mut self,
         compiled: &Compiled,
         asid: Asid,
@@ -151,7 +164,9 @@ impl Engine {
         let room = self.limit - self.tally.limit_count();
         let Engine { filter, groups, instances, .. } = self;
         let (tags, times) = filter.fast_path();
+        let words = &words[..words.len().min(from + (times.room() / TICKS_PER_WORD) as usize)];
         let mut times = times.stamper();
+        let mut now = times.now();
         let (mut fetches, mut loads, mut stores) = (0u64, 0u64, 0u64);
         let mut rest = &words[from..];
         // The last few blocks need not be fast. The word of an event announces more addresses than any fast block has.
@@ -170,21 +185,22 @@ impl Engine {
                 }
             }
             let vpn = quick.vpn();
-            let fetch = LookupTimes::hash(vpn);
-            if tags.mismatch(vpn, filter::FETCHES + fetch) != 0 {
+            let hash = LookupTimes::hash(vpn);
+            if tags.mismatch(vpn, filter::FETCHES + hash) != 0 {
                 break;
             }
+            let fetch = filter::SLOTS + hash;
             // The branch depends on the word alone, so the processor resolves it early and predicts it as well as the
             // program's own branches. Each branch computes the start of the next block: with one common exit this loop
             // takes 1.1 times as long, with a jump table for up to four addresses 1.3 times.
-            let behind = match many {
-                0 => Some(&rest[1..]),
-                1 => count_refs::<1>(tags, &mut times, quick, window).then(|| &rest[2..]),
-                2 => count_refs::<2>(tags, &mut times, quick, window).then(|| &rest[3..]),
-                _ => count_more(compiled, tags, &mut times, quick, rest, many),
+            let counted = match many {
+                0 => count_refs::<0, ORDERED>(tags, &mut times, now, quick, window, fetch).map(|now| (now, &rest[1..])),
+                1 => count_refs::<1, ORDERED>(tags, &mut times, now, quick, window, fetch).map(|now| (now, &rest[2..])),
+                2 => count_refs::<2, ORDERED>(tags, &mut times, now, quick, window, fetch).map(|now| (now, &rest[3..])),
+                _ => count_more::<ORDERED>(compiled, tags, &mut times, now, quick, rest, fetch),
             };
-            let Some(behind) = behind else { break };
-            times.stamp(fetch + filter::SLOTS);
+            let Some((then, behind)) = counted else { break };
+            now = then;
             if cfg!(debug_assertions) {
                 verify(compiled, groups, instances, asid, words, words.len() - rest.len());
             }
@@ -193,6 +209,7 @@ impl Engine {
             stores += u64::from(quick.stores);
             rest = behind;
         }
+        times.go_on(now);
         let references = &mut self.tally.references;
         references.fetch += fetches;
         references.load += loads;
@@ -200,16 +217,22 @@ impl Engine {
         words.len() - rest.len()
     }
 
-    /// One block that is a [`Hot`]. As [`Engine::plain_block`], but filtered lookups are only counted. The order of
-    /// filtered fetches among other filtered lookups does not matter.
+    /// One block that is a [`Hot`]. As [`Engine::plain_block`], but filtered lookups are only counted, and of the
+    /// filtered fetches between two data references only the last gets a time.
     #[inline(always)]
     fn hot_block(&mut self, asid: Asid, hot: Hot) -> Result<(), Error> {
-        // Fetches so far, and the end of those known to be filtered, which any access of a design resets.
-        let (mut fetched, mut filtered_until) = (0, 0);
+        self.make_room_for_times();
+        // Fetches so far, and the end of those known to be filtered, which any access of a design resets. Fetches whose
+        // time is noted.
+        let (mut fetched, mut filtered_until, mut stamped) = (0, 0, 0);
         for r in hot.refs {
             let addr = r.address(hot.addrs);
             if r.after() > filtered_until {
                 (fetched, filtered_until) = self.simulate_fetches(asid, hot, fetched, r.after())?;
+                stamped = fetched;
+            }
+            if self.ordered {
+                self.stamp_fetches(hot, &mut stamped, r.after());
             }
             let vpn = addr >> BASE_SHIFT;
             let hash = LookupTimes::hash(vpn);
@@ -218,16 +241,28 @@ impl Engine {
                 times.stamp(hash);
                 *counter_of(&mut self.tally.references, r.kind()) += 1;
             } else if addr != NOT_EXECUTED {
-                self.count_fetches(hot, fetched, r.after());
+                self.stamp_fetches(hot, &mut stamped, r.after());
+                self.tally.references.fetch += u64::from(r.after() - fetched);
                 (fetched, filtered_until) = (r.after(), r.after());
                 self.data(asid, r.kind(), addr, r.size())?;
             }
         }
         if hot.instrs > filtered_until {
             (fetched, _) = self.simulate_fetches(asid, hot, fetched, hot.instrs)?;
+            stamped = fetched;
         }
-        self.count_fetches(hot, fetched, hot.instrs);
+        self.stamp_fetches(hot, &mut stamped, hot.instrs);
+        self.tally.references.fetch += u64::from(hot.instrs - fetched);
         Ok(())
+    }
+
+    /// Notes the time of the last fetch of a block before `until`, a filtered one, unless it is noted.
+    #[inline(always)]
+    fn stamp_fetches(&mut self, hot: Hot, stamped: &mut u32, until: u32) {
+        if *stamped < until {
+            *stamped = until;
+            self.filter.stamp(filter::SLOTS + LookupTimes::hash(hot.vpn));
+        }
     }
 
     /// Simulates the next fetches of a block before `until`, up to the first that is filtered. Returns the number of
@@ -245,19 +280,10 @@ impl Engine {
         Ok((fetched, fetched))
     }
 
-    /// Counts filtered fetches of a block.
-    #[inline]
-    fn count_fetches(&mut self, hot: Hot, from: u32, until: u32) {
-        if from < until {
-            self.filter.stamp(filter::SLOTS + LookupTimes::hash(hot.vpn));
-            self.tally.references.fetch += u64::from(until - from);
-        }
-    }
-
     /// One block, reference by reference, up to the limit.
     fn plain_block(&mut self, asid: Asid, block: &Block, words: &[u64]) -> Result<(), Error> {
         let mut instrs = block.instrs.iter();
-        // The page whose fetches are known to be filtered, until a lookup changes something.
+        // The page whose fetches are known to be filtered and the latest lookups, until there is another.
         let mut filtered_page = None;
         let mut fetched = 0;
         for (r, addr) in block.data(words) {
@@ -270,7 +296,8 @@ impl Engine {
             if block.instrs.is_empty() && self.done() {
                 return Ok(());
             }
-            if addr != NOT_EXECUTED && self.data(asid, r.kind, addr, u64::from(r.size))? {
+            if addr != NOT_EXECUTED {
+                self.data(asid, r.kind, addr, u64::from(r.size))?;
                 filtered_page = None;
             }
         }
@@ -298,28 +325,31 @@ impl Engine {
         Ok(true)
     }
 
-    /// One load or store. Returns whether a lookup changed something.
+    /// One load or store.
     #[inline]
-    fn data(&mut self, asid: Asid, kind: Kind, addr: u64, size: u64) -> Result<bool, Error> {
+    fn data(&mut self, asid: Asid, kind: Kind, addr: u64, size: u64) -> Result<(), Error> {
         *counter_of(&mut self.tally.references, kind) += 1;
         let (first, last) = (addr >> BASE_SHIFT, addr.saturating_add(size - 1) >> BASE_SHIFT);
-        let mut acted = self.lookup(asid, first, kind, 0)?;
+        self.lookup(asid, first, kind, 0)?;
         for vpn in first + 1..=last {
-            acted |= self.lookup_further(asid, vpn, kind)?;
+            self.lookup_further(asid, vpn, kind)?;
         }
-        Ok(acted)
+        Ok(())
     }
 }
 
-/// If all references of this block are filtered, notes the lookups of its `N` address words. Returns whether they are.
+/// If all references of this block are filtered, notes the lookups of its `N` address words, and of its fetches at this
+/// slot, from `now` on; `ORDERED`: the last ones, in their order. Returns the time of the next lookup if they are.
 #[inline(always)]
-fn count_refs<const N: usize>(
+fn count_refs<const N: usize, const ORDERED: bool>(
     tags: FastTags,
     times: &mut LookupStamper,
+    now: u32,
     quick: &Quick,
     window: &[u64; 1 + INLINE_WORDS],
-) -> bool {
-    let (mut mismatch, mut reaches, mut hashes) = (0, 0, [0; N]);
+    fetch: usize,
+) -> Option<u32> {
+    let (mut mismatch, mut reaches, mut hashes) = (0, 0, [0; INLINE_WORDS]);
     for i in 0..N {
         let (r, addr) = (quick.first[i], window[1 + i]);
         let vpn = addr >> BASE_SHIFT;
@@ -327,31 +357,46 @@ fn count_refs<const N: usize>(
         mismatch |= tags.mismatch(vpn, hashes[i] + r.table());
         reaches |= r.reach(addr);
     }
-    let filtered = mismatch | reaches >> BASE_SHIFT == 0;
-    if filtered {
-        hashes.iter().for_each(|&hash| times.stamp(hash));
+    if mismatch | reaches >> BASE_SHIFT != 0 {
+        return None;
     }
-    filtered
+    if !ORDERED {
+        hashes[..N].iter().for_each(|&hash| times.stamp(hash, now));
+        times.stamp(fetch, now);
+        return Some(now);
+    }
+    for i in 0..N {
+        let hash = match N {
+            1 => hashes[0],
+            2 => select_unpredictable(quick.first[0].place() == i, hashes[0], hashes[1]),
+            _ => hashes[quick.first[i].place()],
+        };
+        times.stamp(hash, now + 2 * i as u32 + 1);
+    }
+    times.stamp(fetch, now + if N == 0 { 0 } else { 2 * quick.words_before_fetch() });
+    Some(now + 2 * N as u32 + 1)
 }
 
-/// The same for a block of more addresses. Returns the rest of the words if all are filtered.
+/// The same for a block of more addresses. Also returns the rest of the words.
 #[inline(never)]
-fn count_more<'w>(
+fn count_more<'w, const ORDERED: bool>(
     compiled: &Compiled,
     tags: FastTags,
     times: &mut LookupStamper,
+    mut now: u32,
     quick: &Quick,
     words: &'w [u64],
-    many: usize,
-) -> Option<&'w [u64]> {
+    fetch: usize,
+) -> Option<(u32, &'w [u64])> {
     const { assert!(INLINE_WORDS == 4, "the loop takes up to two addresses itself, here are the others") }
+    let many = usize::from(quick.words);
     if many <= INLINE_WORDS {
         let window = words.first_chunk()?;
-        let filtered = match many {
-            3 => count_refs::<3>(tags, times, quick, window),
-            _ => count_refs::<4>(tags, times, quick, window),
+        let then = match many {
+            3 => count_refs::<3, ORDERED>(tags, times, now, quick, window, fetch),
+            _ => count_refs::<4, ORDERED>(tags, times, now, quick, window, fetch),
         };
-        return filtered.then(|| &words[1 + many..]);
+        return then.map(|then| (then, &words[1 + many..]));
     }
     let (addrs, behind) = words[1..].split_at_checked(many)?;
     let (mut mismatch, mut reaches) = (0, 0);
@@ -363,8 +408,26 @@ fn count_more<'w>(
     if mismatch | reaches >> BASE_SHIFT != 0 {
         return None;
     }
-    addrs.iter().for_each(|addr| times.stamp(LookupTimes::hash(addr >> BASE_SHIFT)));
-    Some(behind)
+    if !ORDERED {
+        addrs.iter().for_each(|addr| times.stamp(LookupTimes::hash(addr >> BASE_SHIFT), now));
+        times.stamp(fetch, now);
+        return Some((now, behind));
+    }
+    let mut stamp = |slot| {
+        times.stamp(slot, now);
+        now += 1;
+    };
+    let mut fetches = Some(fetch);
+    for r in compiled.refs_of(quick) {
+        if r.after() == u32::from(quick.instrs)
+            && let Some(last) = fetches.take()
+        {
+            stamp(last);
+        }
+        stamp(LookupTimes::hash(r.address(addrs) >> BASE_SHIFT));
+    }
+    fetches.into_iter().for_each(stamp);
+    Some((now, behind))
 }
 
 /// XC-3 on the fast path: every lookup that was only counted is a hit with the translation of the page table.

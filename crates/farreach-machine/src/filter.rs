@@ -155,6 +155,16 @@ impl Filter {
         self.times_mut().stamp(slot);
     }
 
+    /// See [`LookupTimes::room`].
+    #[inline(always)]
+    pub fn room_for_times(&self) -> u32 {
+        self.times().room()
+    }
+    /// See [`LookupTimes::restart`].
+    pub fn restart_times(&mut self) {
+        self.times_mut().restart();
+    }
+
     /// The slot of a page. If the page has the slot: the designs for which the lookup is filtered, and the designs
     /// whose systems have nothing to do for it; their answers are [`Filter::answer`].
     #[inline(always)]
@@ -168,7 +178,7 @@ impl Filter {
 
     /// Gives the slot to this page. Returns the page that had it (fetch side or not, page, last lookup) for the
     /// designs.
-    pub fn claim(&mut self, at: usize, vpn: u64) -> Option<(bool, Vpn, u32)> {
+    pub fn claim(&mut self, at: usize, vpn: u64) -> Option<(bool, Vpn, u64)> {
         if self.times().entry(at).vpn == NO_PAGE {
             self.claimed.push(at as u16);
         }
@@ -301,7 +311,7 @@ impl Filter {
     }
 
     /// The slots that have a page: on the fetch side or not, page, last lookup. `forget`: empties the slots, too.
-    pub fn lookups(&mut self, forget: bool) -> Vec<(bool, Vpn, u32)> {
+    pub fn lookups(&mut self, forget: bool) -> Vec<(bool, Vpn, u64)> {
         if forget {
             self.clear();
         }
@@ -310,11 +320,11 @@ impl Filter {
         let take = |&at: &u16| {
             let at = usize::from(at);
             let vpn = times.entry(at).vpn;
-            let when = times.last_lookup(at, vpn);
+            let when = times.last_lookup(at);
             if forget {
                 times.replace(at, NO_PAGE);
             }
-            (when > 0).then_some((at >= SLOTS, Vpn(vpn), when))
+            when.map(|when| (at >= SLOTS, Vpn(vpn), when))
         };
         let lookups = claimed.iter().filter_map(take).collect();
         if !forget {

@@ -48,14 +48,19 @@ impl TlbInstance {
         self.fetch.as_ref().filter(|_| kind == Kind::Fetch).unwrap_or(&self.main).probe(asid, vpn, kind)
     }
 
+    /// Whether one of its TLBs follows the order of lookups. Larger base pages do without times.
+    pub fn orders_lookups(&mut self) -> bool {
+        self.order == 0 && self.each().any(|(tlb, _)| tlb.timed().is_some_and(|timed| timed.orders()))
+    }
+
     /// Passes filtered lookups on to its TLBs.
     #[inline]
-    pub fn note_lookups(&mut self, asid: Asid, lookups: &[(bool, Vpn, u32)]) {
+    pub fn note_lookups(&mut self, asid: Asid, lookups: &[(bool, Vpn, u64)]) {
         for (tlb, [fetch, data]) in self.each() {
-            let Some(used_bits) = tlb.used_bits() else { continue };
+            let Some(timed) = tlb.timed() else { continue };
             for &(of_fetch, vpn, when) in lookups {
                 if if of_fetch { fetch } else { data } {
-                    used_bits.note_lookup(asid, vpn, when);
+                    timed.note_lookup(asid, vpn, of_fetch, when);
                 }
             }
         }

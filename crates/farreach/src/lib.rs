@@ -45,7 +45,7 @@ pub mod trace {
 pub mod tlb {
     pub use farreach_hw::tlb::{
         Answer, Capabilities, DESIGNS, Design, EntryBits, EntryView, Lookup, NodeRead, OnDemotion, OnSegment, OnSwitch,
-        OnThread, Outcome, Tlb, Unfiltered, UsedBits, design, filter, keys,
+        OnThread, Outcome, Timed, Tlb, Unfiltered, design, filter, keys,
     };
 }
 

@@ -2,8 +2,8 @@
 //!
 //! A design answers lookups, drops entries on invalidation, and lists its entries. A plain TLB needs no more and says
 //! `impl Capabilities for MyTlb {}`. Events that matter to some designs only (superpages that are split, process
-//! switches, threads on several cores, segment registers, used bits, walkers) are one small trait each. A design with
-//! the capability implements the trait and overrides one accessor:
+//! switches, threads on several cores, segment registers, times of lookups, walkers) are one small trait each. A design
+//! with the capability implements the trait and overrides one accessor:
 //!
 //! ```
 //! # use farreach_hw::tlb::{Capabilities, OnSwitch, Unfiltered};
@@ -131,8 +131,9 @@ pub trait Capabilities {
     fn on_segment(&mut self) -> Option<&mut dyn OnSegment> {
         None
     }
-    /// It leaves pages whose used bits it clears in the filter.
-    fn used_bits(&mut self) -> Option<&mut dyn UsedBits> {
+    /// It leaves pages in the filter whose next lookup changes its order of use, and learns of that by the machine's
+    /// times.
+    fn timed(&mut self) -> Option<&mut dyn Timed> {
         None
     }
     /// The bits of the base page number that choose the set in each of its arrays and are all that every array looks
@@ -174,12 +175,16 @@ pub trait OnSegment {
     fn segment_changed(&mut self, asid: Asid, unfiltered: &mut Unfiltered);
 }
 
-/// A design whose used bits follow the machine's times of the last lookups. The shared store does so; other designs
-/// report the pages whose used bits they clear instead, and do not need this capability.
-pub trait UsedBits {
-    /// The last filtered lookup of a page was at this time of the machine's clock, which drops it now: the entry that
-    /// translates the page was used if its used bit was cleared no later.
-    fn note_lookup(&mut self, asid: Asid, vpn: Vpn, when: u32);
+/// A design whose used bits, or order of use, follow the machine's times of the last lookups. The shared store does so;
+/// other designs report the pages whose next lookup matters instead, and do not need this capability.
+pub trait Timed {
+    /// Whether it asks in which order pages were looked up, and not only whether they were since a time of its own.
+    fn orders(&self) -> bool;
+    /// The last filtered lookup of a page, a fetch or not, was at this time of the machine's clock, which drops it now.
+    fn note_lookup(&mut self, asid: Asid, vpn: Vpn, fetch: bool, when: u64);
+    /// From now on lookups are not its own, but those of another core, say: it takes over what it needs to know of
+    /// those before, and reports all pages.
+    fn settle(&mut self, unfiltered: &mut Unfiltered);
 }
 
 /// For callers: each call reaches the capability if the design has it.

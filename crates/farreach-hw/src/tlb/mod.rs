@@ -19,7 +19,7 @@ mod registry;
 
 pub use contract::{
     Answer, Capabilities, Design, EntryBits, EntryView, Lookup, NodeRead, OnDemotion, OnSegment, OnSwitch, OnThread,
-    Outcome, Tlb, UsedBits,
+    Outcome, Timed, Tlb,
 };
 pub use designs::{range, segment};
 pub use filter::Unfiltered;

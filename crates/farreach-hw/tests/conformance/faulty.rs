@@ -1,6 +1,8 @@
 //! A design with a fault around it.
 
-use farreach_hw::tlb::{Answer, Capabilities, EntryView, Lookup, OnDemotion, OnSwitch, Outcome, Tlb, Unfiltered};
+use farreach_hw::tlb::{
+    Answer, Capabilities, EntryView, Lookup, OnDemotion, OnSwitch, Outcome, Timed, Tlb, Unfiltered,
+};
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
@@ -37,6 +39,8 @@ pub enum Fault {
     NeverUsed,
     SeedIgnored,
     NotRepeatable,
+    /// The time of a lookup that leaves the machine's table.
+    TimeForgotten,
 }
 use Fault::*;
 
@@ -168,6 +172,24 @@ impl Capabilities for Faulty {
     }
     fn on_switch(&mut self) -> Option<&mut dyn OnSwitch> {
         Some(self)
+    }
+    fn timed(&mut self) -> Option<&mut dyn Timed> {
+        self.tlb.timed()?;
+        Some(self)
+    }
+}
+
+impl Timed for Faulty {
+    fn orders(&self) -> bool {
+        true
+    }
+    fn note_lookup(&mut self, asid: Asid, vpn: Vpn, fetch: bool, when: u64) {
+        if let Some(timed) = self.tlb.timed().filter(|_| self.fault != TimeForgotten) {
+            timed.note_lookup(asid, vpn, fetch, when);
+        }
+    }
+    fn settle(&mut self, unfiltered: &mut Unfiltered) {
+        self.tlb.timed().into_iter().for_each(|timed| timed.settle(unfiltered));
     }
 }
 

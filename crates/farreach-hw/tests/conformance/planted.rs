@@ -44,6 +44,7 @@ const PLANTED: &[((&str, &str), &[Fault])] = &[
             OnePageTwice,
             AlwaysModified,
             NeverModified,
+            TimeForgotten,
         ],
     ),
     (USED_LATE, &[AlwaysFilterable, NeverUsed]),

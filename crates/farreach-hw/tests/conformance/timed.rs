@@ -1,5 +1,6 @@
-//! A design behind a filter that keeps the times of the last lookups, as the machine does: pages whose used bits are
-//! cleared may stay in it, and the design asks for their times. Only designs with [`farreach_hw::tlb::UsedBits`] do.
+//! A design behind a filter that keeps the times of the last lookups, as the machine does: pages whose next lookup
+//! changes the order of use may stay in it, and the design asks for their times. Only designs with
+//! [`farreach_hw::tlb::Timed`] do.
 
 use super::subject::Subject;
 use super::table::Table;
@@ -22,6 +23,9 @@ pub struct Timed {
     filter: HashSet<(Vpn, Kind)>,
 }
 
+/// Room for the times of one more lookup. Most streams are long enough to run out of it several times.
+const ROOM: u32 = 15_000;
+
 fn is_fetch(kind: Kind) -> bool {
     kind == Kind::Fetch
 }
@@ -30,14 +34,24 @@ impl Timed {
     /// `None`: the design does not use times.
     pub fn new(subject: &Subject) -> Option<Timed> {
         let mut tlb = subject.build(None);
-        tlb.used_bits()?;
+        tlb.timed()?;
         let mut timed = TimedReport::new();
         timed.times_mut().asid = Some(Asid(0));
         Some(Timed { tlb, timed, now: Asid(0), claimed: BTreeMap::new(), filter: HashSet::new() })
     }
 
-    fn note(&mut self, vpn: u64, when: u32) {
-        self.tlb.used_bits().expect("it has").note_lookup(self.now, Vpn(vpn), when);
+    fn note(&mut self, slot: usize, vpn: u64, when: u64) {
+        self.tlb.timed().expect("it is").note_lookup(self.now, Vpn(vpn), slot >= SLOTS_PER_SIDE, when);
+    }
+
+    /// Hands all times to the design, and empties the table: a machine does so when there is no room for more.
+    fn restart(&mut self) {
+        for (&slot, &vpn) in &self.claimed.clone() {
+            if let Some(when) = self.timed.times().last_lookup(slot) {
+                self.note(slot, vpn, when);
+            }
+        }
+        self.timed.times_mut().restart();
     }
 
     /// The slot of the page of a lookup, taken from another page if need be.
@@ -48,13 +62,16 @@ impl Timed {
                 self.filter.retain(|&(vpn, kind)| vpn.0 != former || is_fetch(kind) != is_fetch(at.kind));
             }
             if let Some((vpn, when)) = self.timed.times_mut().replace(slot, at.vpn.0) {
-                self.note(vpn, when);
+                self.note(slot, vpn, when);
             }
         }
         slot
     }
 
     pub fn lookup(&mut self, at: Lookup, pte: Pte, plain: Answer, table: &Table) -> Result<(), String> {
+        if self.timed.times().room() < ROOM {
+            self.restart();
+        }
         let slot = self.claim(at);
         if self.filter.contains(&(at.vpn, at.kind)) {
             need(plain.outcome == Outcome::Hit, || {
@@ -92,7 +109,7 @@ impl Timed {
             // Passes the times of lookups on, and empties the table for the next process.
             for (slot, _) in std::mem::take(&mut self.claimed) {
                 if let Some((vpn, when)) = self.timed.times_mut().replace(slot, NO_PAGE) {
-                    self.note(vpn, when);
+                    self.note(slot, vpn, when);
                 }
             }
             self.filter.clear();

@@ -4,7 +4,7 @@
 use super::super::compiled::Compiled;
 use super::super::filter::{self, Filter};
 use super::super::instance::Group;
-use super::Engine;
+use super::{Engine, TICKS};
 use farreach_hw::tlb::Unfiltered;
 use farreach_os::What;
 use farreach_types::addr::{Asid, Vpn};
@@ -133,8 +133,22 @@ impl Engine {
         }
     }
 
+    /// Makes room for the times of one more lookup or block.
+    #[inline(always)]
+    pub(super) fn make_room_for_times(&mut self) {
+        if self.filter.room_for_times() < TICKS {
+            self.restart_times();
+        }
+    }
+
+    #[cold]
+    fn restart_times(&mut self) {
+        self.flush_lookups(false);
+        self.filter.restart_times();
+    }
+
     /// Passes these lookups on to the designs. The filter has times of 4 KB pages: larger base pages do without.
-    pub fn note_lookups(&mut self, asid: Asid, lookups: &[(bool, Vpn, u32)]) {
+    pub fn note_lookups(&mut self, asid: Asid, lookups: &[(bool, Vpn, u64)]) {
         self.instances
             .iter_mut()
             .filter(|instance| instance.order == 0)

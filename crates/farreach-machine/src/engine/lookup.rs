@@ -22,6 +22,7 @@ impl Engine {
             self.access_all(asid, vpn, kind, inside)?;
             return Ok(true);
         }
+        self.make_room_for_times();
         let (slot, known) = self.filter.find(vpn, kind);
         let (filtered, served) = known.unwrap_or_default();
         if filtered == self.full {

@@ -87,7 +87,7 @@ fn lookups_are_listed_and_forgotten() {
     claim(&mut q, 8, Kind::Load);
     q.stamp(data);
     q.stamp(fetch);
-    let both = [(false, Vpn(7), 1), (true, Vpn(9), 1)];
+    let both = [(false, Vpn(7), 1), (true, Vpn(9), 2)];
     assert_eq!(q.lookups(false), both);
     assert_eq!(q.lookups(true), both);
     assert_eq!(q.lookups(false), []);

@@ -5,7 +5,7 @@ use super::changes::{Running, groups};
 use crate::part::{Part, State};
 use crate::request::{Expected, Op, Request};
 use farreach_hw::tlb::{
-    Answer, Capabilities, EntryView, Lookup, NodeRead, OnDemotion, OnSwitch, Outcome, Tlb, Unfiltered, UsedBits,
+    Answer, Capabilities, EntryView, Lookup, NodeRead, OnDemotion, OnSwitch, Outcome, Timed, Tlb, Unfiltered,
 };
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
@@ -196,8 +196,8 @@ impl Capabilities for Array {
     fn on_switch(&mut self) -> Option<&mut dyn OnSwitch> {
         if self.tlb.on_switch().is_some() { Some(self) } else { None }
     }
-    fn used_bits(&mut self) -> Option<&mut dyn UsedBits> {
-        self.tlb.used_bits()
+    fn timed(&mut self) -> Option<&mut dyn Timed> {
+        self.tlb.timed()
     }
     fn walker_reads(&mut self) -> Option<&mut Vec<NodeRead>> {
         self.tlb.walker_reads()

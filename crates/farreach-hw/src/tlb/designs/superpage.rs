@@ -5,7 +5,7 @@
 //! size, looked up together (T94-25).
 
 use crate::tlb::contract::{
-    Answer, Capabilities, Design, EntryBits, EntryView, Lookup, OnDemotion, OnSwitch, Outcome, Tlb, UsedBits,
+    Answer, Capabilities, Design, EntryBits, EntryView, Lookup, OnDemotion, OnSwitch, Outcome, Timed, Tlb,
 };
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::keys::{ENTRIES, FILL_SETS_USED, PAGE_SIZE, PROCESS_IDS, REPLACEMENT, SEED, SIZES, WAYS};
@@ -275,8 +275,8 @@ impl Capabilities for SuperpageTlb {
     fn on_switch(&mut self) -> Option<&mut dyn OnSwitch> {
         Some(self)
     }
-    fn used_bits(&mut self) -> Option<&mut dyn UsedBits> {
-        Some(self)
+    fn timed(&mut self) -> Option<&mut dyn Timed> {
+        if self.arrays[0].follows_uses() { Some(self) } else { None }
     }
     fn set_bits(&self, largest: u8) -> Result<Range<u32>, String> {
         let mut in_use = self.orders.iter().enumerate().filter(|(_, order)| **order <= largest);
@@ -301,11 +301,17 @@ impl OnSwitch for SuperpageTlb {
     }
 }
 
-impl UsedBits for SuperpageTlb {
-    fn note_lookup(&mut self, asid: Asid, vpn: Vpn, when: u32) {
+impl Timed for SuperpageTlb {
+    fn orders(&self) -> bool {
+        self.arrays[0].orders_uses()
+    }
+    fn note_lookup(&mut self, asid: Asid, vpn: Vpn, _: bool, when: u64) {
         if let Some((array, slot)) = self.find(asid, vpn) {
             let part = self.arrays[array].tag(slot).part(vpn);
             self.arrays[array].note_lookup(slot, part, when);
         }
+    }
+    fn settle(&mut self, unfiltered: &mut Unfiltered) {
+        self.arrays.iter_mut().for_each(|array| array.settle(unfiltered));
     }
 }

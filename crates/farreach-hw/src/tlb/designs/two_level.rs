@@ -2,7 +2,7 @@
 //! both is walked for. Both hold base pages and are fully associative.
 
 use super::single::Page;
-use crate::tlb::contract::{Answer, Capabilities, Design, EntryView, Lookup, OnSwitch, Outcome, Tlb, UsedBits};
+use crate::tlb::contract::{Answer, Capabilities, Design, EntryView, Lookup, OnSwitch, Outcome, Timed, Tlb};
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::keys::{FILL_SETS_USED, PAGE_SIZE, PROCESS_IDS, REPLACEMENT, SEED};
 use crate::tlb::parts::store::geometry::Geometry;
@@ -167,8 +167,8 @@ impl Capabilities for TwoLevelTlb {
     fn on_switch(&mut self) -> Option<&mut dyn OnSwitch> {
         Some(self)
     }
-    fn used_bits(&mut self) -> Option<&mut dyn UsedBits> {
-        Some(self)
+    fn timed(&mut self) -> Option<&mut dyn Timed> {
+        if self.first.follows_uses() { Some(self) } else { None }
     }
 }
 
@@ -180,11 +180,17 @@ impl OnSwitch for TwoLevelTlb {
     }
 }
 
-impl UsedBits for TwoLevelTlb {
-    fn note_lookup(&mut self, asid: Asid, vpn: Vpn, when: u32) {
+impl Timed for TwoLevelTlb {
+    fn orders(&self) -> bool {
+        self.first.orders_uses()
+    }
+    fn note_lookup(&mut self, asid: Asid, vpn: Vpn, _: bool, when: u64) {
         let tag = Tag::of(asid, vpn, 0);
         if let Some(slot) = self.first.find(tag) {
             self.first.note_lookup(slot, tag.part(vpn), when);
         }
+    }
+    fn settle(&mut self, unfiltered: &mut Unfiltered) {
+        self.first.settle(unfiltered);
     }
 }

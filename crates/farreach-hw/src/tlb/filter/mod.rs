@@ -29,11 +29,15 @@
 //!
 //! With random or FIFO replacement a hit changes no order, so only pages whose entries are dropped are reported. With
 //! used bits, so are the pages whose used bit is cleared. A design on the shared store inherits all this.
+//!
+//! A machine that keeps the [times](times) of lookups spares the store much of it: with LRU, too, only pages whose
+//! entries are dropped are reported then, for the store learns from the times which entry was used longest ago. In the
+//! example the report about B would be empty.
 
 pub mod times;
 
 use farreach_types::addr::{Asid, Vpn};
-use times::{LookupTimes, LookupsSince};
+use times::{LastLookups, LookupTimes};
 
 /// The report of a design: pages that leave the filter. See the [module](self).
 #[derive(Default, Debug)]
@@ -59,15 +63,16 @@ impl Unfiltered {
         self.all = true;
     }
 
-    /// Used bits are cleared now. Returns the time to compare later lookups with. `None` without a clock: then the
-    /// pages must be reported.
-    pub(in crate::tlb) fn advance_clock(&mut self) -> Option<u32> {
-        self.times.as_mut()?.advance_clock()
-    }
-    /// The lookups at this time or later; `None` without a clock.
+    /// A time after all lookups so far and before all others. `None` without a clock: then the design must see what it
+    /// needs to know.
     #[inline(always)]
-    pub(in crate::tlb) fn lookups_since(&self, when: u32) -> Option<LookupsSince<'_>> {
-        self.times.as_ref()?.since(when, self.sees)
+    pub(in crate::tlb) fn tick(&mut self) -> Option<u64> {
+        self.times.as_mut().map(|times| times.tick())
+    }
+    /// The last lookups that the TLB sees; `None` without a clock.
+    #[inline(always)]
+    pub(in crate::tlb) fn last_lookups(&self) -> Option<LastLookups<'_>> {
+        self.times.as_ref()?.seen(self.sees)
     }
 }
 

@@ -1,10 +1,15 @@
 //! The machine's side of the filter: its table, with the times of the last lookups.
 //!
-//! Clearing used bits would take all pages of a design out of the filter. Instead the pages may stay there, and the
-//! store of the design asks, when it needs a used bit, whether the pages of the entry were looked up since it was
-//! cleared. The table belongs to the machine. It is in this crate because the store reads it while it chooses a victim,
+//! A design that orders its entries by use would have to see every lookup, or report all pages whose use it has not
+//! seen. Instead the pages stay in the filter, and the design asks when it needs to know: the store with used bits,
+//! whether the pages of an entry were looked up since its bit was cleared; the store with LRU, when they were looked up
+//! last. The table belongs to the machine. It is in this crate because the store reads it while it chooses a victim,
 //! where a call into another crate would be slow. Designs do not see it: a design gets an [`Unfiltered`], and only
 //! [`TimedReport`], which the machine owns, gives access to the times.
+//!
+//! The clock ticks at every use of an entry that a store notes itself, and at every lookup if a design wants to know
+//! their [order](crate::tlb::Timed::orders). The table has only room for the lower part of a time. Before that
+//! overflows, the machine hands all its times to the designs and empties it ([`LookupTimes::restart`]).
 
 use super::Unfiltered;
 use farreach_types::addr::{Asid, Vpn};
@@ -48,37 +53,92 @@ impl Default for TimedReport {
     }
 }
 
-/// The lookups since a time that one TLB sees.
-pub(in crate::tlb) struct LookupsSince<'m> {
+/// The last lookups that one TLB sees.
+pub(in crate::tlb) struct LastLookups<'m> {
     asid: Asid,
-    when: u32,
+    before: u64,
     entries: &'m [FilterEntryPair; SLOTS_PER_SIDE],
     data: &'m [u32; SLOTS_PER_SIDE],
     fetch: &'m [u32; SLOTS_PER_SIDE],
 }
 
-impl LookupsSince<'_> {
-    /// Whether any of these pages was looked up: bit `i` of `mask` stands for page `base + i`.
+impl LastLookups<'_> {
+    /// When the page that has this hash was looked up last, since `before`; 0 if it is another page.
     #[inline(always)]
-    pub fn contains_any(&self, asid: Asid, base: Vpn, mut mask: u64) -> bool {
+    fn last(&self, vpn: u64) -> u32 {
+        let hash = LookupTimes::hash(vpn);
+        let [data, fetch] = &self.entries[hash].0;
+        // The side is not predictable, so there are no branches. The time of another page is not read: it is rarely
+        // cached.
+        let last = |entry: &FilterEntry, side: &[u32; SLOTS_PER_SIDE]| {
+            *select_unpredictable(entry.vpn == vpn, &side[hash], &UNSEEN[0])
+        };
+        last(data, self.data).max(last(fetch, self.fetch))
+    }
+
+    /// Whether any of these pages was looked up at this time or later: bit `i` of `mask` stands for page `base + i`.
+    #[inline(always)]
+    pub fn any_since(&self, when: u64, asid: Asid, base: Vpn, mut mask: u64) -> bool {
         if asid != self.asid {
             return false;
         }
+        // All times in the table are after `before`.
+        let when = when.saturating_sub(self.before).max(1);
         while mask != 0 {
-            let vpn = base.0 + u64::from(mask.trailing_zeros());
-            let hash = LookupTimes::hash(vpn);
-            let [data, fetch] = &self.entries[hash].0;
-            // The side is not predictable, so there are no branches. The time of another page is not read: it is rarely
-            // cached.
-            let last = |entry: &FilterEntry, side: &[u32; SLOTS_PER_SIDE]| {
-                *select_unpredictable(entry.vpn == vpn, &side[hash], &UNSEEN[0])
-            };
-            if last(data, self.data).max(last(fetch, self.fetch)) >= self.when {
+            if u64::from(self.last(base.0 + u64::from(mask.trailing_zeros()))) >= when {
                 return true;
             }
             mask &= mask - 1;
         }
         false
+    }
+
+    /// When any of these pages was looked up last; `known` if that is later. Bit `i` of `mask` stands for the `i`-th
+    /// group of `2^order` pages from `base` on, which is aligned to such a group.
+    #[inline(always)]
+    pub fn last_of(&self, known: u64, asid: Asid, base: Vpn, mut mask: u64, order: u32) -> u64 {
+        if asid != self.asid {
+            return known;
+        }
+        let mut last = known.saturating_sub(self.before).min(u32::MAX.into()) as u32;
+        if order > 0 {
+            last = self.last_of_groups(last, base, mask, order);
+        } else {
+            while mask != 0 {
+                last = last.max(self.last(base.0 + u64::from(mask.trailing_zeros())));
+                mask &= mask - 1;
+            }
+        }
+        known.max(if last > 0 { self.before + u64::from(last) } else { 0 })
+    }
+
+    /// The same for groups of several pages. Their times lie together, so those are compared first.
+    #[inline(never)]
+    fn last_of_groups(&self, mut last: u32, base: Vpn, mut mask: u64, order: u32) -> u32 {
+        let pages = 1u64 << order;
+        let look = |at: usize, last: &mut u32, inside: &dyn Fn(u64) -> bool| {
+            for (side, when) in [self.data, self.fetch].into_iter().enumerate() {
+                if when[at] > *last && inside(self.entries[at].0[side].vpn) {
+                    *last = when[at];
+                }
+            }
+        };
+        if u64::from(mask.count_ones()) << order >= SLOTS_PER_SIDE as u64 {
+            let inside = |vpn: u64| {
+                let group = vpn.wrapping_sub(base.0) >> order;
+                group < 64 && mask >> group & 1 != 0
+            };
+            (0..SLOTS_PER_SIDE).for_each(|at| look(at, &mut last, &inside));
+            return last;
+        }
+        while mask != 0 {
+            let first = base.0 + (u64::from(mask.trailing_zeros()) << order);
+            for vpn in first..first + pages {
+                look(LookupTimes::hash(vpn), &mut last, &|of| of == vpn);
+            }
+            mask &= mask - 1;
+        }
+        last
     }
 }
 
@@ -116,30 +176,46 @@ impl FilterEntry {
 #[repr(align(64))]
 pub struct FilterEntryPair(pub [FilterEntry; 2]);
 
-/// When pages were last looked up, by a clock that advances when used bits are cleared. A direct-mapped table over the
-/// pages of one address space, with one half for data and one for fetches. Before a page loses its slot, all designs
-/// get its last lookup ([`UsedBits::note_lookup`](crate::tlb::UsedBits::note_lookup)).
+/// When pages were last looked up. A direct-mapped table over the pages of one address space, with one half for data
+/// and one for fetches. Before a page loses its slot, all designs get its last lookup
+/// ([`Timed::note_lookup`](crate::tlb::Timed::note_lookup)).
 pub struct LookupTimes {
     /// The address space of the pages.
     pub asid: Option<Asid>,
+    /// The time of the next lookup, since `before`.
     now: u32,
+    /// The time before all those in the table.
+    before: u64,
     /// The entries of each slot.
     pub entries: Box<[FilterEntryPair; SLOTS_PER_SIDE]>,
-    /// Time of the last lookup by slot; 0: none.
+    /// Time of the last lookup by slot, since `before`; 0: none.
     when: Box<[u32; 2 * SLOTS_PER_SIDE]>,
 }
 
-/// Writes [`LookupTimes`] while the clock stands still.
+/// Times that the table has room for, before it must be emptied. With debug checks few, so that tests get there.
+const ROOM: u32 = if cfg!(debug_assertions) { 1 << 14 } else { u32::MAX };
+
+/// Writes [`LookupTimes`], for a caller that keeps the time in a register.
 pub struct LookupStamper<'m> {
-    now: u32,
+    now: &'m mut u32,
     when: &'m mut [u32; 2 * SLOTS_PER_SIDE],
 }
 
 impl LookupStamper<'_> {
-    /// As [`LookupTimes::stamp`].
+    /// The time of the next lookup.
     #[inline(always)]
-    pub fn stamp(&mut self, at: usize) {
-        self.when[at % (2 * SLOTS_PER_SIDE)] = self.now;
+    pub fn now(&self) -> u32 {
+        *self.now
+    }
+    /// Notes a lookup of the page in this slot.
+    #[inline(always)]
+    pub fn stamp(&mut self, at: usize, time: u32) {
+        self.when[at % (2 * SLOTS_PER_SIDE)] = time;
+    }
+    /// The next lookup is at this time.
+    #[inline(always)]
+    pub fn go_on(self, time: u32) {
+        *self.now = time;
     }
 }
 
@@ -161,6 +237,7 @@ impl Default for LookupTimes {
         LookupTimes {
             asid: None,
             now: 1,
+            before: 0,
             entries: filled(FilterEntryPair([FilterEntry::of(NO_PAGE); 2])),
             when: filled(0),
         }
@@ -178,12 +255,25 @@ impl LookupTimes {
     /// Notes a lookup of the page in this slot.
     #[inline(always)]
     pub fn stamp(&mut self, at: usize) {
-        self.stamper().stamp(at);
+        self.when[at % (2 * SLOTS_PER_SIDE)] = self.now;
+        self.now += 1;
     }
-    /// A writer for many lookups while the clock stands still.
+    /// A writer for many lookups.
     #[inline(always)]
     pub fn stamper(&mut self) -> LookupStamper<'_> {
-        LookupStamper { now: self.now, when: &mut self.when }
+        LookupStamper { now: &mut self.now, when: &mut self.when }
+    }
+    /// Ticks that the table has room for, to be kept above those of one lookup, or one block: see
+    /// [`LookupTimes::restart`].
+    #[inline(always)]
+    pub fn room(&self) -> u32 {
+        ROOM - self.now
+    }
+    /// Empties the table of times, which all designs have got, so that it has room again. The pages stay.
+    pub fn restart(&mut self) {
+        self.before += u64::from(self.now);
+        self.now = 1;
+        self.when.fill(0);
     }
     /// The entry of this slot, on either side.
     #[inline(always)]
@@ -195,31 +285,35 @@ impl LookupTimes {
     pub fn entry_mut(&mut self, at: usize) -> &mut FilterEntry {
         &mut self.entries[at % SLOTS_PER_SIDE].0[at / SLOTS_PER_SIDE % 2]
     }
-    /// Time of the last lookup of a page in this slot; 0 if the page does not have the slot or was not looked up.
+    /// Time of the last lookup of the page in this slot, if the table has it.
     #[inline]
-    pub fn last_lookup(&self, at: usize, vpn: u64) -> u32 {
-        if self.entry(at).vpn == vpn { self.when[at] } else { 0 }
+    pub fn last_lookup(&self, at: usize) -> Option<u64> {
+        let when = self.when[at];
+        (when > 0).then(|| self.before + u64::from(when))
     }
     /// Gives a slot to a page. Returns the page that had it, with its last lookup, if there was one.
-    pub fn replace(&mut self, at: usize, vpn: u64) -> Option<(u64, u32)> {
+    pub fn replace(&mut self, at: usize, vpn: u64) -> Option<(u64, u64)> {
+        let when = self.last_lookup(at);
+        self.when[at] = 0;
         let former = std::mem::replace(self.entry_mut(at), FilterEntry::of(vpn)).vpn;
-        let when = std::mem::replace(&mut self.when[at], 0);
-        (former != NO_PAGE && when > 0).then_some((former, when))
+        when.filter(|_| former != NO_PAGE).map(|when| (former, when))
     }
 
-    /// The lookups at this time or later that a TLB sees which sees fetches or not, data or not.
+    /// The last lookups that a TLB sees which sees fetches or not, data or not.
     #[inline(always)]
-    pub(super) fn since(&self, when: u32, sees: [bool; 2]) -> Option<LookupsSince<'_>> {
+    pub(super) fn seen(&self, sees: [bool; 2]) -> Option<LastLookups<'_>> {
         let [data, fetch] = self.when.as_chunks().0 else { unreachable!("there are two sides") };
         let seen = |side, sees| if sees { side } else { &UNSEEN };
         let (data, fetch) = (seen(data, sees[1]), seen(fetch, sees[0]));
-        Some(LookupsSince { asid: self.asid?, when, entries: &self.entries, data, fetch })
+        Some(LastLookups { asid: self.asid?, before: self.before, entries: &self.entries, data, fetch })
     }
 
-    /// Advances the clock. `None` when it overflows, after which times can no longer be compared.
-    pub(super) fn advance_clock(&mut self) -> Option<u32> {
-        self.now = self.now.checked_add(1).filter(|&now| now < u32::MAX)?;
-        Some(self.now)
+    /// A time after all lookups so far and before all others.
+    #[inline(always)]
+    pub(super) fn tick(&mut self) -> u64 {
+        // Lookups may have had `now`.
+        self.now += 2;
+        self.before + u64::from(self.now - 1)
     }
 }
 
@@ -234,9 +328,9 @@ mod tests {
         let (asid, vpn) = (Asid(1), 9);
         let [data, fetch] = [0, SLOTS_PER_SIDE].map(|side| LookupTimes::hash(vpn) + side);
         let has = |timed: &mut TimedReport, since, asid, mask| {
-            timed.report().lookups_since(since).unwrap().contains_any(asid, Vpn(8), mask)
+            timed.report().last_lookups().unwrap().any_since(since, asid, Vpn(8), mask)
         };
-        let first = timed.report().advance_clock().unwrap();
+        let first = timed.report().tick().unwrap();
         let times = timed.times_mut();
         times.asid = Some(asid);
         assert_eq!((times.replace(data, vpn), times.replace(fetch, vpn)), (None, None));
@@ -245,10 +339,11 @@ mod tests {
         timed.times_mut().stamp(data);
         assert!(has(&mut timed, first, asid, 0b10) && has(&mut timed, first, asid, 0b11));
         assert!(!has(&mut timed, first, asid, 0b01) && !has(&mut timed, first, Asid(2), 0b10));
-        let second = timed.report().advance_clock().unwrap();
+        let second = timed.report().tick().unwrap();
         assert!(has(&mut timed, first, asid, 0b10) && !has(&mut timed, second, asid, 0b10));
         let times = timed.times_mut();
-        assert_eq!(times.replace(data, vpn + 1), Some((vpn, first)));
+        let (former, when) = times.replace(data, vpn + 1).unwrap();
+        assert!(former == vpn && first < when && when < second);
         assert_eq!(times.replace(data, vpn), None, "the other was not looked up");
     }
 
@@ -274,9 +369,67 @@ mod tests {
         }
     }
 
+    /// The last lookup of superpages, against a search of all pages, across restarts of the table.
     #[test]
-    fn the_clock_ends_without_a_lie() {
-        let mut times = LookupTimes { now: u32::MAX - 2, ..LookupTimes::default() };
-        assert_eq!((times.advance_clock(), times.advance_clock()), (Some(u32::MAX - 1), None));
+    fn the_last_lookup_is_that_of_the_latest_page() {
+        let mut dice = 1u64;
+        let mut draw = |n: u64| {
+            dice = dice.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            (dice >> 33) % n
+        };
+        for order in [0, 1, 3, 6, 9, 12, 16] {
+            let mut timed = TimedReport::new();
+            timed.times_mut().asid = Some(Asid(0));
+            let base = 0x5_5540_0000 + (draw(4) << (order + 6));
+            let mut model = std::collections::HashMap::new();
+            // What left the table; the store keeps it.
+            let mut known = 0;
+            for step in 0..3000 {
+                let (vpn, fetch) = (base - 8 + draw((64 << order) + 16), draw(2) == 0);
+                let at = LookupTimes::hash(vpn) + if fetch { SLOTS_PER_SIDE } else { 0 };
+                let mask = draw(1 << 32) << 32 | draw(1 << 32);
+                let inside =
+                    |vpn: u64| vpn >= base && (vpn - base) >> order < 64 && mask >> ((vpn - base) >> order) & 1 != 0;
+                let sees = [draw(2) == 0, draw(2) == 0];
+                let times = timed.times_mut();
+                if times.entry(at).vpn != vpn
+                    && let Some((former, when)) = times.replace(at, vpn)
+                {
+                    assert_eq!(model.remove(&(former, fetch)), Some(when));
+                    known = known.max(if draw(2) == 0 { when } else { 0 });
+                }
+                let now = times.before + u64::from(times.now);
+                times.stamp(at);
+                model.insert((vpn, fetch), now);
+                let seen = model.iter().filter(|((vpn, fetch), _)| inside(*vpn) && sees[usize::from(!fetch)]);
+                let last = seen.map(|(_, when)| *when).max().unwrap_or(0).max(known);
+                timed.report().set_sides(sees);
+                let lookups = timed.report().last_lookups().unwrap();
+                assert_eq!(
+                    lookups.last_of(known, Asid(0), Vpn(base), mask, order),
+                    last,
+                    "2^{order} pages, step {step}"
+                );
+                assert_eq!(lookups.last_of(known, Asid(1), Vpn(base), mask, order), known);
+                if order == 0 {
+                    assert!(last == known || lookups.any_since(last, Asid(0), Vpn(base), mask));
+                    assert!(!lookups.any_since(last + 1, Asid(0), Vpn(base), mask));
+                }
+                if step % 1000 == 999 {
+                    known = known.max(last);
+                    model.clear();
+                    timed.times_mut().restart();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn time_goes_on_when_the_table_is_emptied() {
+        let mut times = LookupTimes { now: ROOM - 3, ..LookupTimes::default() };
+        let last = times.tick();
+        assert_eq!(times.room(), 1);
+        times.restart();
+        assert!(times.tick() > last && times.room() > 1000);
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::tlb::contract::EntryView;
 use crate::tlb::filter::Unfiltered;
-use crate::tlb::filter::times::LookupsSince;
+use crate::tlb::filter::times::LastLookups;
 use crate::tlb::parts::store::geometry::Geometry;
 use crate::tlb::parts::store::replacement::{Replacement, Slot};
 use farreach_types::addr::{Asid, Vpn, VpnRange};
@@ -44,8 +44,11 @@ impl Slot for Place {
     fn used(&mut self) -> &mut bool {
         &mut self.used
     }
-    fn used_since(&self, _: &LookupsSince) -> bool {
+    fn used_since(&self, _: u64, _: &LastLookups) -> bool {
         false // no lookup that reaches it is filtered
+    }
+    fn last_use(&self, known: u64, _: &LastLookups) -> u64 {
+        known
     }
 }
 
@@ -53,6 +56,8 @@ impl Slot for Place {
 pub(in crate::tlb) struct Spans {
     slots: Box<[Place]>,
     replacement: Replacement,
+    /// Not read, for no lookup that reaches it is filtered.
+    ignored_report: Unfiltered,
 }
 
 impl Spans {
@@ -62,6 +67,7 @@ impl Spans {
         Spans {
             slots: vec![Place::default(); geometry.ways].into(),
             replacement: Replacement::by_name(geometry, policy, seed),
+            ignored_report: Unfiltered::default(),
         }
     }
 
@@ -85,12 +91,12 @@ impl Spans {
     /// An access used it.
     pub fn touch(&mut self, slot: usize) {
         self.slots[slot].used = true;
-        self.replacement.touch(slot as u32);
+        self.replacement.touch(slot as u32, &mut self.ignored_report);
     }
 
     /// Inserts a span into an empty slot or in the place of another; returns the slot, and whether there was another.
     pub fn place(&mut self, span: Span) -> (usize, bool) {
-        let victim = self.replacement.victim(0, &mut self.slots, &Unfiltered::default()).unwrap_or_else(|| {
+        let victim = self.replacement.victim(0, &mut self.slots, &self.ignored_report).unwrap_or_else(|| {
             self.slots.iter_mut().for_each(|place| place.used = false);
             self.replacement.used_bits_cleared(0, None);
             0
@@ -101,7 +107,7 @@ impl Spans {
             self.drop(slot);
         }
         self.slots[slot] = Place { span: Some(span), used: true };
-        self.replacement.entered(victim, false);
+        self.replacement.entered(victim, false, &mut self.ignored_report);
         (slot, evicts)
     }
 

@@ -3,7 +3,7 @@
 
 use super::store::geometry::{ALL_BITS, common};
 use super::store::{Contents, Store};
-use crate::tlb::contract::{Answer, Capabilities, EntryView, Lookup, OnDemotion, OnSwitch, Tlb, UsedBits};
+use crate::tlb::contract::{Answer, Capabilities, EntryView, Lookup, OnDemotion, OnSwitch, Timed, Tlb};
 use crate::tlb::filter::Unfiltered;
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
@@ -78,8 +78,8 @@ impl<D: Stored> Capabilities for D {
     fn on_switch(&mut self) -> Option<&mut dyn OnSwitch> {
         Some(self)
     }
-    fn used_bits(&mut self) -> Option<&mut dyn UsedBits> {
-        Some(self)
+    fn timed(&mut self) -> Option<&mut dyn Timed> {
+        if self.store().follows_uses() { Some(self) } else { None }
     }
     fn set_bits(&self, largest: u8) -> Result<Range<u32>, String> {
         if self.joins_by_frames() {
@@ -108,12 +108,18 @@ impl<D: Stored> OnSwitch for D {
     }
 }
 
-impl<D: Stored> UsedBits for D {
-    fn note_lookup(&mut self, asid: Asid, vpn: Vpn, when: u32) {
+impl<D: Stored> Timed for D {
+    fn orders(&self) -> bool {
+        self.store().orders_uses()
+    }
+    fn note_lookup(&mut self, asid: Asid, vpn: Vpn, _: bool, when: u64) {
         if let Some(slot) = self.slot_of(asid, vpn) {
             let (store, _) = self.parts();
             let part = store.tag(slot).part(vpn);
             store.note_lookup(slot, part, when);
         }
+    }
+    fn settle(&mut self, unfiltered: &mut Unfiltered) {
+        self.parts().0.settle(unfiltered);
     }
 }

@@ -7,7 +7,7 @@ use registers::{Held, One, Registers};
 mod registers;
 
 use crate::tlb::contract::{
-    Answer, Capabilities, Design, EntryView, Lookup, NodeRead, OnDemotion, OnSegment, OnSwitch, Outcome, Tlb,
+    Answer, Capabilities, Design, EntryView, Lookup, NodeRead, OnDemotion, OnSegment, OnSwitch, Outcome, Timed, Tlb,
 };
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::parts::hierarchy::cores::on_cores;
@@ -149,8 +149,10 @@ impl SegmentTlb {
     }
 
     /// The registers, loaded if another process runs or its segment changed.
-    fn loaded(&mut self, asid: Asid, table: &dyn PageTableView) -> &mut Registers {
+    fn loaded(&mut self, asid: Asid, table: &dyn PageTableView, unfiltered: &mut Unfiltered) -> &mut Registers {
         if self.registers.as_ref().is_none_or(|r| r.asid != asid) {
+            // From now on, lookups inside the segment are not those of entries that the page TLBs have of its pages.
+            self.paging.settle(unfiltered);
             let kernel = if self.kernel == Kernel::Own { table.segments().kernel_segment(asid) } else { None };
             self.registers = Some(Registers { asid, held: self.load(asid, table), kernel: One::new(kernel) });
         }
@@ -196,7 +198,7 @@ impl Tlb for SegmentTlb {
     fn access(&mut self, at: Lookup, pte: Pte, table: &dyn PageTableView, unfiltered: &mut Unfiltered) -> Answer {
         // DS13-5, AMB-63: fetches are not served.
         let served = self.served;
-        let registers = self.loaded(at.asid, table);
+        let registers = self.loaded(at.asid, table, unfiltered);
         let found = if at.kind == Kind::Fetch { None } else { registers.translate(at.vpn) };
         let Some((frame, _)) = found else {
             let answer = self.paging.answer(at, pte, Guest::Tables, table, unfiltered);
@@ -264,6 +266,9 @@ impl Capabilities for SegmentTlb {
     }
     fn on_segment(&mut self) -> Option<&mut dyn OnSegment> {
         Some(self)
+    }
+    fn timed(&mut self) -> Option<&mut dyn Timed> {
+        self.paging.timed()
     }
     fn walker_reads(&mut self) -> Option<&mut Vec<NodeRead>> {
         self.paging.walker_reads()

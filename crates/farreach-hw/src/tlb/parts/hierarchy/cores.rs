@@ -7,7 +7,9 @@
 //! time while its messages are under way.
 
 use super::walk::by_caches;
-use crate::tlb::contract::{Answer, Capabilities, EntryView, Lookup, OnDemotion, OnSegment, OnSwitch, OnThread, Tlb};
+use crate::tlb::contract::{
+    Answer, Capabilities, EntryView, Lookup, OnDemotion, OnSegment, OnSwitch, OnThread, Timed, Tlb,
+};
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::keys;
 use farreach_types::addr::{Asid, Vpn, VpnRange};
@@ -107,6 +109,9 @@ impl Cores {
         self.sum.take();
         let core = self.core_of(asid);
         if core != self.now {
+            if let Some(timed) = self.timed() {
+                timed.settle(unfiltered);
+            }
             self.now = core;
             // The filter holds what another core reported.
             unfiltered.add_all();
@@ -211,6 +216,9 @@ impl Capabilities for Cores {
     }
     fn on_segment(&mut self) -> Option<&mut dyn OnSegment> {
         Some(self)
+    }
+    fn timed(&mut self) -> Option<&mut dyn Timed> {
+        self.cores[self.now].tlb.timed() // lookups are those of the core that runs
     }
 }
 

@@ -208,6 +208,27 @@ impl Level {
         Some(self.leaf((array, slot)))
     }
 
+    /// See [`Store::follows_uses`].
+    pub fn follows_uses(&self) -> bool {
+        self.arrays[0].follows_uses()
+    }
+    /// See [`Store::orders_uses`].
+    pub fn orders_uses(&self) -> bool {
+        self.arrays[0].orders_uses()
+    }
+
+    /// See [`crate::tlb::Timed`].
+    pub fn note_lookup(&mut self, asid: Asid, vpn: Vpn, when: u64) {
+        if let Some((array, slot)) = self.find(asid, vpn) {
+            let part = self.arrays[array].tag(slot).part(vpn);
+            self.arrays[array].note_lookup(slot, part, when);
+        }
+    }
+
+    pub fn settle(&mut self, unfiltered: &mut Unfiltered) {
+        self.arrays.iter_mut().for_each(|array| array.settle(unfiltered));
+    }
+
     /// Fills the translation of a page that it does not have, as an entry of `order`, which must be one of its sizes.
     /// Drops the entries that it covers (AMB-13). Returns whether the access, repeated, would change nothing.
     pub fn fill(

@@ -19,7 +19,9 @@ pub(in crate::tlb) use keys::{FIRST_LEVEL_KEYS, KEYS, joined};
 pub use level::{ArrayShape, array_shapes};
 pub(in crate::tlb) use paging::Paging;
 
-use crate::tlb::contract::{Answer, Capabilities, EntryView, Lookup, NodeRead, OnDemotion, OnSwitch, Outcome, Tlb};
+use crate::tlb::contract::{
+    Answer, Capabilities, EntryView, Lookup, NodeRead, OnDemotion, OnSwitch, Outcome, Timed, Tlb,
+};
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::parts::store::count_miss;
 use crate::tlb::parts::store::geometry::{ALL_BITS, common};
@@ -92,6 +94,8 @@ pub(in crate::tlb) struct Hierarchy<B> {
     largest: Option<u8>,
     /// For caches, if there are any.
     reads: Option<Vec<NodeRead>>,
+    /// The report of a first level behind another, which is not read because nothing is filtered.
+    ignored_report: Unfiltered,
     pub counts: TlbCounts,
 }
 
@@ -115,6 +119,7 @@ impl<B: NextLevel> Hierarchy<B> {
             walker,
             coalesce: params.order("coalesce", params.int("coalesce"))? as u8,
             reads: by_caches(params).then(Vec::new),
+            ignored_report: Unfiltered::default(),
             counts: TlbCounts::default(),
         })
     }
@@ -161,9 +166,32 @@ impl<B: NextLevel> Hierarchy<B> {
             debug_assert_eq!(found, page, "XC-3: {at:?}");
             return Answer { outcome: Outcome::Hit, filterable: false };
         }
+        // Behind another, it does not see all lookups that the machine knows of.
+        if self.next_level.is_first() {
+            let mut ignored_report = std::mem::take(&mut self.ignored_report);
+            let answer = self.answer_by_pages(at, pte, by, table, &mut ignored_report);
+            ignored_report.clear();
+            self.ignored_report = ignored_report;
+            return Answer { filterable: false, ..answer };
+        }
+        unfiltered.set_sides([at.kind == Kind::Fetch, at.kind != Kind::Fetch]);
+        self.answer_by_pages(at, pte, by, table, unfiltered)
+    }
+
+    /// The first level answers, and at a miss the next, or a walk.
+    #[inline]
+    fn answer_by_pages(
+        &mut self,
+        at: Lookup,
+        pte: Pte,
+        by: Guest,
+        table: &dyn PageTableView,
+        unfiltered: &mut Unfiltered,
+    ) -> Answer {
+        let page = Translation { pfn: pte.pfn, attr: pte.attr };
         if let Some(leaf) = self.l1[side(at.kind)].lookup(at.asid, at.vpn, unfiltered) {
             debug_assert_eq!(leaf.translate(at.vpn), page, "XC-3: {at:?}");
-            return Answer { outcome: Outcome::Hit, filterable: !self.next_level.is_first() };
+            return Answer { outcome: Outcome::Hit, filterable: true };
         }
         let (outcome, order) = self.miss(at, pte, by, table);
         let level = &mut self.l1[side(at.kind)];
@@ -174,7 +202,7 @@ impl<B: NextLevel> Hierarchy<B> {
         if !self.next_level.takes(at.kind) {
             self.counts.evictions += counts.evictions;
         }
-        Answer { outcome, filterable: filterable && !self.next_level.is_first() }
+        Answer { outcome, filterable }
     }
 }
 
@@ -228,6 +256,9 @@ impl<B: NextLevel> Capabilities for Hierarchy<B> {
     fn on_switch(&mut self) -> Option<&mut dyn OnSwitch> {
         Some(self)
     }
+    fn timed(&mut self) -> Option<&mut dyn Timed> {
+        if self.l1[0].follows_uses() && !self.next_level.is_first() { Some(self) } else { None }
+    }
     fn walker_reads(&mut self) -> Option<&mut Vec<NodeRead>> {
         self.reads.as_mut()
     }
@@ -253,6 +284,24 @@ impl<B: NextLevel> OnSwitch for Hierarchy<B> {
         self.walker.switch(to);
         let l1: u64 = self.l1.iter_mut().map(|level| level.switch(to, unfiltered)).sum();
         self.counts.invalidations += l1 + self.next_level.switch(to, &mut self.counts);
+    }
+}
+
+/// Only the first level sees lookups that may be filtered.
+impl<B: NextLevel> Timed for Hierarchy<B> {
+    fn orders(&self) -> bool {
+        self.l1[0].orders_uses()
+    }
+
+    fn note_lookup(&mut self, asid: Asid, vpn: Vpn, fetch: bool, when: u64) {
+        self.l1[usize::from(fetch)].note_lookup(asid, vpn, when);
+    }
+
+    fn settle(&mut self, unfiltered: &mut Unfiltered) {
+        for (i, level) in self.l1.iter_mut().enumerate() {
+            unfiltered.set_sides([i == side(Kind::Fetch), i != side(Kind::Fetch)]);
+            level.settle(unfiltered);
+        }
     }
 }
 

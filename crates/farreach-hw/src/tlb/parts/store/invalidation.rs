@@ -59,10 +59,10 @@ impl<C: Contents> Store<C> {
             let mask = contents.falling(mask);
             gone += u64::from(mask.count_ones());
             // The times of lookups of the dropped pages would be lost.
-            if let Some(since) = self.replacement.counts_lookups_since(slot) {
-                *used |= unfiltered
-                    .lookups_since(since)
-                    .is_some_and(|since| since.contains_any(tag.asid(), tag.base(), *filtered_parts & mask));
+            if let Some(lookups) = unfiltered.last_lookups() {
+                let (asid, base, gone) = (tag.asid(), tag.base(), *filtered_parts & mask);
+                let since = |since| lookups.any_since(since, asid, base, gone);
+                self.replacement.learn(slot, used, since, |known| lookups.last_of(known, asid, base, gone, 0));
             }
             if mask == valid {
                 self.drop(slot, unfiltered);

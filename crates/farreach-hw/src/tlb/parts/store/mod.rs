@@ -1,6 +1,7 @@
 //! The array of a TLB: tags, validity and replacement together, with the entry contents of one design. Joining of pages
 //! to an entry is left to the designs.
 
+mod fill_order;
 pub(in crate::tlb) mod geometry;
 mod invalidation;
 pub(in crate::tlb) mod numbers;
@@ -10,7 +11,7 @@ pub(in crate::tlb) mod tag_index;
 
 use crate::tlb::contract::{Lookup, Outcome};
 use crate::tlb::filter::Unfiltered;
-use crate::tlb::filter::times::LookupsSince;
+use crate::tlb::filter::times::LastLookups;
 use farreach_types::addr::Vpn;
 use farreach_types::counts::TlbCounts;
 use farreach_types::event::Kind;
@@ -59,8 +60,15 @@ impl<C> Slot for Node<Entry<C>> {
         &mut self.entry.used
     }
     #[inline(always)]
-    fn used_since(&self, since: &LookupsSince) -> bool {
-        since.contains_any(self.tag.asid(), self.tag.base(), self.entry.filtered_parts)
+    fn used_since(&self, since: u64, lookups: &LastLookups) -> bool {
+        let (tag, parts) = (self.tag, self.entry.filtered_parts);
+        debug_assert!(parts == 0 || tag.part_order() == 0, "large parts are reported when the used bit is cleared");
+        lookups.any_since(since, tag.asid(), tag.base(), parts)
+    }
+    #[inline(always)]
+    fn last_use(&self, known: u64, lookups: &LastLookups) -> u64 {
+        let Node { tag, entry, .. } = self;
+        lookups.last_of(known, tag.asid(), tag.base(), entry.filtered_parts, tag.part_order())
     }
 }
 
@@ -114,17 +122,36 @@ impl<C: Contents> Store<C> {
         self.checks_lookups_late = false;
     }
 
-    /// Notes the time of a lookup of this part of a slot: see [`crate::tlb::UsedBits`].
-    pub fn note_lookup(&mut self, slot: u32, part: u64, when: u32) {
-        let since = self.replacement.counts_lookups_since(slot);
-        let Node { tag, entry, .. } = self.index.get_mut(slot);
-        if !entry.used && since.is_some_and(|since| when >= since) {
-            debug_assert_ne!(
-                entry.filtered_parts & part,
-                0,
-                "a filtered lookup of a page that the entry never answered: {tag:?} {part:#x}"
-            );
-            entry.used = true;
+    /// Whether victims depend on uses: see [`crate::tlb::Timed`].
+    pub fn follows_uses(&self) -> bool {
+        self.replacement.has_used_bits() || self.orders_uses()
+    }
+    /// Whether they depend on the order of uses.
+    pub fn orders_uses(&self) -> bool {
+        self.replacement.orders_uses()
+    }
+
+    /// Notes the time of a lookup of this part of a slot: see [`crate::tlb::Timed`].
+    pub fn note_lookup(&mut self, slot: u32, part: u64, when: u64) {
+        let Entry { filtered_parts, used, .. } = &mut self.index.get_mut(slot).entry;
+        if *filtered_parts & part != 0 {
+            self.replacement.learn(slot, used, |since| when >= since, |known| known.max(when));
+        }
+    }
+
+    /// Lookups from now on are those of another TLB: takes over the last that were its own, and reports all pages.
+    pub fn settle(&mut self, unfiltered: &mut Unfiltered) {
+        for slot in 0..self.entries() as u32 {
+            let node = self.index.get_mut(slot);
+            if !node.is_valid() || node.entry.filtered_parts == 0 {
+                continue;
+            }
+            if let Some(lookups) = unfiltered.last_lookups() {
+                let (copy, large) = (*node, node.tag.part_order() > 0);
+                let used = |since| !large && copy.used_since(since, &lookups);
+                self.replacement.learn(slot, &mut node.entry.used, used, |known| copy.last_use(known, &lookups));
+            }
+            self.unfilter(slot, unfiltered);
         }
     }
 
@@ -198,7 +225,7 @@ impl<C: Contents> Store<C> {
         let Entry { filtered_parts, used, .. } = &mut self.index.get_mut(slot).entry;
         *filtered_parts |= part;
         *used = true;
-        if let Some(former) = self.replacement.touch(slot) {
+        if let Some(former) = self.replacement.touch(slot, unfiltered) {
             self.unfilter(former, unfiltered);
         }
     }
@@ -253,7 +280,7 @@ impl<C: Contents> Store<C> {
             self.live[usize::from(tag.order() & 63)] += 1;
             self.has_large_parts |= tag.part_order() > 0;
         }
-        if let Some(former) = self.replacement.entered(slot, evicts) {
+        if let Some(former) = self.replacement.entered(slot, evicts, unfiltered) {
             self.unfilter(former, unfiltered);
         }
         slot
@@ -265,7 +292,7 @@ impl<C: Contents> Store<C> {
         let mut candidates = std::mem::take(&mut self.found);
         candidates.clear();
         candidates.extend(self.geometry.skewed_slots(tag.group()));
-        let victim = self.replacement.victim_among(&candidates, self.index.nodes()).unwrap_or_else(|| {
+        let victim = self.replacement.victim_among(&candidates, self.index.nodes(), unfiltered).unwrap_or_else(|| {
             for &slot in &candidates {
                 self.index.get_mut(slot).entry.used = false;
                 self.replacement.used_bit_cleared(slot);
@@ -294,7 +321,7 @@ impl<C: Contents> Store<C> {
     /// known, only entries with large parts need be reported; otherwise the whole set, and with one set every page.
     #[inline(never)]
     fn clear_all_used(&mut self, set: usize, unfiltered: &mut Unfiltered) -> u32 {
-        let since = if self.checks_lookups_late { unfiltered.advance_clock() } else { None };
+        let since = if self.checks_lookups_late { unfiltered.tick() } else { None };
         self.replacement.used_bits_cleared(set, since);
         let slots = self.replacement.slots(set);
         let nodes = &mut self.index.nodes()[slots.start as usize..slots.end as usize];

@@ -1,17 +1,17 @@
 //! The choice of the entry to evict. Invalid entries are used first, lowest index first, under every policy (T94-14,
 //! AMB-5, AMB-6).
 
+use super::fill_order::FillOrder;
 use super::geometry::{Geometry, SetFunction};
 use super::numbers::Numbers;
-use super::recency::{Recency, Stamps};
-use super::tag_index::NONE;
+use super::recency::Recency;
 use crate::tlb::filter::Unfiltered;
-use crate::tlb::filter::times::LookupsSince;
+use crate::tlb::filter::times::LastLookups;
 use farreach_types::params::Params;
 use std::ops::Range;
 
 /// A time later than all lookups.
-const NEVER: u32 = u32::MAX;
+const NEVER: u64 = u64::MAX;
 
 /// The state of a slot that the choice of a victim needs.
 pub(in crate::tlb) trait Slot {
@@ -19,7 +19,9 @@ pub(in crate::tlb) trait Slot {
     /// The used bit. Policies that have none never ask.
     fn used(&mut self) -> &mut bool;
     /// Whether the entry was looked up since then.
-    fn used_since(&self, since: &LookupsSince) -> bool;
+    fn used_since(&self, since: u64, lookups: &LastLookups) -> bool;
+    /// When the entry was looked up last, or `known` if that is later.
+    fn last_use(&self, known: u64, lookups: &LastLookups) -> u64;
 }
 
 /// The policy with its state.
@@ -27,12 +29,10 @@ enum Policy {
     /// T94-14: lowest entry whose used bit is clear; if there is none, all used bits of the set are cleared first. The
     /// used bits are in the slots.
     UsedBit { fill_sets_used: bool },
-    /// The entry whose last access (or fill) is longest ago.
-    Lru(Recency),
-    /// The entry that was begun first; joining an entry later does not renew it.
-    Fifo(Recency),
-    /// As LRU or FIFO, where sets overlap.
-    Stamps(Stamps),
+    /// FIFO: the entry that was begun first; joining an entry later does not renew it.
+    Fifo(FillOrder),
+    /// LRU: the entry whose last access (or fill) is longest ago. FIFO, too, where sets overlap.
+    ByTime(Recency),
     /// Any of the set.
     Random(Numbers),
 }
@@ -47,7 +47,7 @@ struct Set {
     /// No slot of the set before this one is unused.
     unused_from: u32,
     /// Used bits: lookups since this time count that only the machine saw (see [`Unfiltered`]); [`NEVER`] if none do.
-    since: u32,
+    since: u64,
 }
 
 impl Set {
@@ -120,12 +120,10 @@ impl Replacement {
 
     /// By its name: `used-bit`, `lru`, `fifo`, `random` or `lfsr`. Fills set used bits (AMB-3).
     pub fn by_name(geometry: Geometry, name: &str, seed: u64) -> Replacement {
-        let skewed = geometry.function == SetFunction::Skewed;
         let policy = match name {
             "used-bit" => Policy::UsedBit { fill_sets_used: true },
-            "lru" | "fifo" if skewed => Policy::Stamps(Stamps::new(geometry.entries(), name == "lru")),
-            "lru" => Policy::Lru(Recency::new(geometry)),
-            "fifo" => Policy::Fifo(Recency::new(geometry)),
+            "fifo" if geometry.function != SetFunction::Skewed => Policy::Fifo(FillOrder::new(geometry)),
+            "lru" | "fifo" => Policy::ByTime(Recency::new(geometry, name == "lru")),
             name => Policy::Random(Numbers::new(name, seed).expect("keys allow no other replacement")),
         };
         Replacement::with(geometry, policy)
@@ -134,6 +132,11 @@ impl Replacement {
     /// The slots of a set.
     pub fn slots(&self, set: usize) -> Range<u32> {
         self.layout.slots(set)
+    }
+
+    /// Whether the order of uses decides.
+    pub fn orders_uses(&self) -> bool {
+        matches!(&self.policy, Policy::ByTime(recency) if recency.is_by_use())
     }
 
     pub fn has_used_bits(&self) -> bool {
@@ -157,13 +160,13 @@ impl Replacement {
         let range = self.layout.slots(set);
         match &mut self.policy {
             Policy::UsedBit { .. } => {
-                let since = if of.since == NEVER { None } else { unfiltered.lookups_since(of.since) };
+                let (since, lookups) = (of.since, unfiltered.last_lookups().filter(|_| of.since != NEVER));
                 let from = of.unused_from;
                 for (i, slot) in (from..).zip(&mut slots[from as usize..range.end as usize]) {
                     if *slot.used() {
                         continue;
                     }
-                    if !since.as_ref().is_some_and(|since| slot.used_since(since)) {
+                    if !lookups.as_ref().is_some_and(|lookups| slot.used_since(since, lookups)) {
                         of.unused_from = i;
                         return Some(i);
                     }
@@ -171,26 +174,44 @@ impl Replacement {
                 }
                 None
             }
-            Policy::Lru(list) | Policy::Fifo(list) => Some(list.oldest(set)),
+            Policy::ByTime(recency) => {
+                let (lookups, ways) = (unfiltered.last_lookups(), self.layout.ways as usize);
+                Some(recency.oldest(set, ways, |slot, known| match &lookups {
+                    Some(lookups) => slots[slot as usize].last_use(known, lookups),
+                    None => known,
+                }))
+            }
+            Policy::Fifo(order) => Some(order.oldest(set)),
             Policy::Random(numbers) => Some(range.start + numbers.below(self.layout.ways)),
-            Policy::Stamps(_) => unreachable!("stamps are for slots that are no set"),
         }
     }
 
     /// As [`Replacement::victim`], of slots that are no set: the first of them stands for the lowest. `None`: the
     /// caller clears their used bits, and takes the first.
-    pub fn victim_among<S: Slot>(&mut self, candidates: &[u32], slots: &mut [S]) -> Option<u32> {
+    pub fn victim_among<S: Slot>(
+        &mut self,
+        candidates: &[u32],
+        slots: &mut [S],
+        unfiltered: &Unfiltered,
+    ) -> Option<u32> {
         let vacant = candidates.iter().copied().find(|&slot| !slots[slot as usize].is_valid());
         vacant.or_else(|| match &mut self.policy {
             Policy::UsedBit { .. } => candidates.iter().copied().find(|&slot| !*slots[slot as usize].used()),
-            Policy::Stamps(stamps) => candidates.iter().copied().min_by_key(|&slot| stamps.of(slot)),
+            Policy::ByTime(recency) => {
+                let lookups = unfiltered.last_lookups();
+                let mut last = |slot: u32| {
+                    let since = |known| lookups.as_ref().map(|lookups| slots[slot as usize].last_use(known, lookups));
+                    recency.learn(slot, |known| since(known).unwrap_or(known))
+                };
+                candidates.iter().copied().min_by_key(|&slot| last(slot))
+            }
+            Policy::Fifo(_) => unreachable!("lists are of sets"),
             Policy::Random(numbers) => Some(candidates[numbers.below(candidates.len() as u32) as usize]),
-            Policy::Lru(_) | Policy::Fifo(_) => unreachable!("lists are of sets"),
         })
     }
 
     /// The used bits of a set were cleared. Lookups that only the machine saw count since `since`, if given.
-    pub fn used_bits_cleared(&mut self, set: usize, since: Option<u32>) {
+    pub fn used_bits_cleared(&mut self, set: usize, since: Option<u64>) {
         let of = &mut self.sets[set];
         (of.unused_from, of.since) = (self.layout.slots(set).start, since.unwrap_or(NEVER));
     }
@@ -201,34 +222,41 @@ impl Replacement {
         of.unused_from = of.unused_from.min(slot);
     }
 
-    /// Since when lookups that only the machine saw count for entries without used bit; `None` if they do not.
+    /// Takes over lookups of an entry that only the machine saw: whether there are some since a time, and the last one,
+    /// as [`Slot`] has them.
     #[inline]
-    pub fn counts_lookups_since(&self, slot: u32) -> Option<u32> {
-        let since = self.sets[self.layout.set(slot)].since;
-        (since != NEVER).then_some(since)
+    pub fn learn(
+        &mut self,
+        slot: u32,
+        used: &mut bool,
+        since: impl FnOnce(u64) -> bool,
+        last: impl FnOnce(u64) -> u64,
+    ) {
+        match &mut self.policy {
+            Policy::UsedBit { .. } => {
+                let cleared = self.sets[self.layout.set(slot)].since;
+                *used |= cleared != NEVER && since(cleared);
+            }
+            Policy::ByTime(recency) => _ = recency.learn(slot, last),
+            Policy::Fifo(_) | Policy::Random(_) => {}
+        }
     }
 
     /// A slot has a new entry, with its used bit clear; `evicts`: in the place of another. Returns the slot whose
     /// repeated access is no longer without effect, if there is one.
     #[inline(always)]
-    pub fn entered(&mut self, slot: u32, evicts: bool) -> Option<u32> {
+    pub fn entered(&mut self, slot: u32, evicts: bool, unfiltered: &mut Unfiltered) -> Option<u32> {
         if !evicts {
             self.filled(slot);
         }
-        let lru = matches!(self.policy, Policy::Lru(_));
-        let list = match &mut self.policy {
-            Policy::Lru(list) | Policy::Fifo(list) => list,
-            Policy::Stamps(stamps) => return stamps.entered(slot),
-            _ => return None,
-        };
         let set = self.layout.set(slot);
-        let former = list.newest(set);
-        if evicts {
-            list.renew(set, slot);
-        } else {
-            list.push(set, slot);
+        match &mut self.policy {
+            Policy::ByTime(recency) => return recency.entered(set, slot, unfiltered),
+            Policy::Fifo(order) if evicts => order.renew(set, slot),
+            Policy::Fifo(order) => order.push(set, slot),
+            _ => {}
         }
-        (lru && former != NONE && former != slot).then_some(former)
+        None
     }
 
     /// An invalid slot became valid.
@@ -244,21 +272,19 @@ impl Replacement {
         let of = &mut self.sets[set];
         of.invalid += 1;
         of.vacant_from = of.vacant_from.min(slot);
-        if let Policy::Lru(list) | Policy::Fifo(list) = &mut self.policy {
-            list.remove(set, slot);
-        }
-        if let Policy::Stamps(stamps) = &mut self.policy {
-            stamps.dropped(slot);
+        match &mut self.policy {
+            Policy::ByTime(recency) => recency.dropped(set, slot),
+            Policy::Fifo(order) => order.remove(set, slot),
+            _ => {}
         }
     }
 
     /// An access used this entry; its used bit is set. Returns the slot whose repeated access is no longer without
     /// effect, if there is one.
     #[inline(always)]
-    pub fn touch(&mut self, slot: u32) -> Option<u32> {
+    pub fn touch(&mut self, slot: u32, unfiltered: &mut Unfiltered) -> Option<u32> {
         match &mut self.policy {
-            Policy::Lru(list) => list.renew(self.layout.set(slot), slot),
-            Policy::Stamps(stamps) => stamps.touched(slot),
+            Policy::ByTime(recency) => recency.touched(self.layout.set(slot), slot, unfiltered),
             _ => None,
         }
     }
@@ -276,7 +302,10 @@ mod tests {
         fn used(&mut self) -> &mut bool {
             &mut self.1
         }
-        fn used_since(&self, _: &LookupsSince) -> bool {
+        fn used_since(&self, _: u64, _: &LastLookups) -> bool {
+            unreachable!("no lookup times are kept")
+        }
+        fn last_use(&self, _: u64, _: &LastLookups) -> u64 {
             unreachable!("no lookup times are kept")
         }
     }
@@ -289,12 +318,12 @@ mod tests {
                 Policy::UsedBit { fill_sets_used: true },
             );
             let mut slots = vec![(false, false); sets * ways];
-            let unfiltered = Unfiltered::default();
+            let mut unfiltered = Unfiltered::default();
             for set in 0..sets {
                 let range = replacement.slots(set);
                 for slot in range.clone() {
                     assert_eq!(replacement.victim(set, &mut slots, &unfiltered), Some(slot));
-                    assert_eq!(replacement.entered(slot, false), None);
+                    assert_eq!(replacement.entered(slot, false, &mut unfiltered), None);
                     slots[slot as usize] = (true, true);
                 }
                 assert_eq!(replacement.victim(set, &mut slots, &unfiltered), None, "all are used");
@@ -314,7 +343,7 @@ mod tests {
                     replacement.dropped(slot);
                     assert_eq!(replacement.victim(set, &mut slots, &unfiltered), Some(slot), "the first unused one");
                 }
-                replacement.entered(range.start, false);
+                replacement.entered(range.start, false, &mut unfiltered);
                 slots[range.start as usize] = (true, false);
                 let next = if ways == 1 { range.start } else { range.start + 1 };
                 assert_eq!(replacement.victim(set, &mut slots, &unfiltered), Some(next));

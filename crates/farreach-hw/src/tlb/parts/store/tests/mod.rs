@@ -74,15 +74,37 @@ fn an_entry_whose_pages_were_looked_up_was_used() {
     assert_eq!(miss(&mut store, timed.report(), 8, 0), (1, vec![(5, 1)]), "and not since");
 }
 
+/// Lookups while another core ran, say.
 #[test]
-#[cfg(debug_assertions)]
-#[should_panic(expected = "never answered")]
-fn a_filtered_lookup_of_a_page_never_answered_is_noticed() {
+fn a_lookup_of_a_page_that_the_entry_did_not_answer_is_not_its_own() {
     let mut store = store(2, "used-bit");
     let mut timed = TimedReport::new();
     for vpn in [16, 32, 48] {
         miss(&mut store, timed.report(), vpn, 4);
     }
     let other = store.find(Tag::of(Asid(0), Vpn(32), 4)).unwrap();
-    store.note_lookup(other, 1 << 5, u32::MAX - 1);
+    store.note_lookup(other, 1 << 5, u64::MAX - 1);
+    assert_eq!(store.used(other), Some(false));
+    store.note_lookup(other, 1, u64::MAX - 1);
+    assert_eq!(store.used(other), Some(true));
+}
+
+#[test]
+fn lru_learns_from_the_times_of_lookups_until_they_are_those_of_others() {
+    for settled in [false, true] {
+        let mut store = store(2, "lru");
+        let mut timed = TimedReport::new();
+        timed.times_mut().asid = Some(Asid(0));
+        timed.report().clear_for([true, true]);
+        miss(&mut store, timed.report(), 16, 4);
+        assert_eq!(miss(&mut store, timed.report(), 5, 0), (1, vec![]), "what is newest no more stays in the filter");
+        timed.times_mut().replace(LookupTimes::hash(16), 16);
+        if settled {
+            store.settle(timed.report());
+            assert!(timed.report().contains(Asid(0), Vpn(16)) && timed.report().contains(Asid(0), Vpn(5)));
+        }
+        timed.times_mut().stamp(LookupTimes::hash(16));
+        let (victim, _) = miss(&mut store, timed.report(), 6, 0);
+        assert_eq!(victim, u32::from(!settled), "the first was looked up last");
+    }
 }
