@@ -129,12 +129,12 @@ impl Begin {
         Ok(Begin { skips, after, asked, since: Duration::ZERO, warms: false })
     }
 
-    /// To be called several times a second. `filled`: the server is, if there is one.
+    /// To be called several times a second. `filled`: what fills the server has ended, if there is one.
     fn tick(&mut self, lab: &mut TrapLab, now: Duration, filled: bool) {
         let reason = match () {
             () if self.asked.swap(false, Ordering::SeqCst) => "SIGUSR1",
             () if self.skips && self.after.is_some_and(|after| now >= after) => "the time of --after is over",
-            () if self.skips && self.after.is_none() && filled => "the server is filled",
+            () if self.skips && self.after.is_none() && filled => "the last command of the load begins",
             () if self.warms && now >= self.since + WARM_UP => "the machines are warm",
             () => return,
         };
