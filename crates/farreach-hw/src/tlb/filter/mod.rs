@@ -30,7 +30,7 @@
 //! With random or FIFO replacement a hit changes no order, so only pages whose entries are dropped are reported. With
 //! used bits, so are the pages whose used bit is cleared. A design on the shared store inherits all this.
 //!
-//! A machine that keeps the [times](times) of lookups spares the store much of it: with LRU, too, only pages whose
+//! A machine that keeps the [times] of lookups spares the store much of it: with LRU, too, only pages whose
 //! entries are dropped are reported then, for the store learns from the times which entry was used longest ago. In the
 //! example the report about B would be empty.
 

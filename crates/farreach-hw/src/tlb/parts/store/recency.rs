@@ -139,9 +139,9 @@ mod tests {
             let mut recency = Recency::new(Geometry { sets, ways, function: SetFunction::LowBits }, true);
             let mut timed = TimedReport::new();
             let mut truth = vec![0; sets * ways];
-            for slot in 0..sets * ways {
+            for (slot, last) in truth.iter_mut().enumerate() {
                 recency.entered(slot / ways, slot as u32, timed.report());
-                truth[slot] = recency.last[slot];
+                *last = recency.last[slot];
             }
             let mut dice = 7u64;
             (0..20_000).all(|_| {
