@@ -64,7 +64,6 @@ pub fn run(args: SynthArgs) -> Result<ExitCode> {
         let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
         let read = excerpt::read(&text).map_err(|why| anyhow::anyhow!("{}: {why}", file.display()))?;
         let program = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        ensure!(!program.contains(','), "--excerpt {}: a comma separates columns; rename the file", file.display());
         excerpts.push((program, read));
     }
     let dir = args.cache.clone().map_or_else(|| cache_folder("synth", "--cache"), Ok)?;
@@ -75,9 +74,10 @@ pub fn run(args: SynthArgs) -> Result<ExitCode> {
     let others = libraries[1..].iter().flat_map(|library| all.iter().map(move |of| (library, of)));
     let jobs: Vec<(&Synthesis, &Configuration)> = first.chain(others.filter(|(_, of)| of.everywhere)).collect();
     let rows = synthesise(&jobs, &excerpts, threads(args.threads))?;
+    let text = csv(&rows)?;
     match &args.output {
-        Some(file) if !is_stdout(file) => write_whole(file, csv(&rows).as_bytes())?,
-        _ => print(&csv(&rows))?,
+        Some(file) if !is_stdout(file) => write_whole(file, text.as_bytes())?,
+        _ => print(&text)?,
     }
     Ok(ExitCode::SUCCESS)
 }
