@@ -122,10 +122,9 @@ pub fn map(module: &Module, parameters: &Parameters, cells: &Cells, dir: &Path) 
 ///
 /// # Errors
 /// OpenSTA cannot do it.
-pub fn period(dir: &Path, cells: &Cells) -> Result<f64, String> {
-    // Its Verilog has no words of several nets on the left of an assignment.
-    let split = "read_json net.json; splitnets; clean; write_verilog -noattr net.v";
-    run(Command::new("yosys").current_dir(dir).args(["-q", "-p", split]), "net.json")?;
+pub fn period(dir: &Path, verilog: &str, cells: &Cells) -> Result<f64, String> {
+    let file = dir.join("net.v");
+    fs::write(&file, verilog).map_err(|e| format!("{}: {e}", file.display()))?;
     let script = dir.join("time.tcl");
     let text = format!(
         "read_liberty {}\nread_verilog net.v\nlink_design top\n\

@@ -1,13 +1,14 @@
-//! A flat netlist of cells, as Yosys writes it in JSON.
+//! A flat netlist of cells, as Yosys writes it in JSON, and as OpenSTA reads it in Verilog.
 
 use super::liberty::Library;
 use serde_json::Value as Json;
 use std::collections::HashMap;
+use std::fmt::Write as _;
 
 /// A net. Nets 0 and 1 are constants.
 pub type Net = u32;
 
-/// A gate output.
+/// A gate.
 #[derive(Clone, Debug)]
 pub struct Gate {
     /// Its cell.
@@ -18,8 +19,6 @@ pub struct Gate {
     pub function: u64,
     /// What it drives.
     pub output: Net,
-    /// Index of the output pin in its cell.
-    pub pin: u32,
 }
 
 /// A flip-flop.
@@ -80,15 +79,10 @@ impl Netlist {
             let into = if port["direction"] == "input" { &mut netlist.inputs } else { &mut netlist.outputs };
             into.insert(name.clone(), bits);
         }
-        let mut types: HashMap<String, u32> = HashMap::new();
         for cell in top["cells"].as_object().ok_or("no cells")?.values() {
             let name = cell["type"].as_str().unwrap_or("");
             let of = library.cells.get(name).ok_or_else(|| format!("a cell {name} that the library has not"))?;
-            let number = *types.entry(name.to_owned()).or_insert_with(|| {
-                netlist.cells.push(name.to_owned());
-                netlist.count.push(0);
-                netlist.cells.len() as u32 - 1
-            });
+            let number = netlist.cell(name);
             netlist.count[number as usize] += 1;
             let mut at = |pin: &str| net(&cell["connections"][pin][0]);
             if of.flip_flop {
@@ -96,12 +90,12 @@ impl Netlist {
                 continue;
             }
             let inputs = of.inputs().map(|pin| at(&pin.name)).collect::<Result<Vec<_>, _>>()?;
-            for (i, pin) in of.outputs().enumerate() {
-                let function = pin.function.ok_or_else(|| format!("a cell {name} without a function"))?;
-                // An output that nothing is connected to drives nothing.
-                let Ok(output) = at(&pin.name) else { continue };
-                netlist.gates.push(Gate { cell: number, inputs: inputs.clone(), function, output, pin: i as u32 });
-            }
+            let mut outputs = of.outputs();
+            let (Some(pin), None) = (outputs.next(), outputs.next()) else {
+                return Err(format!("a cell {name} with more or less than one output"));
+            };
+            let function = pin.function.ok_or_else(|| format!("a cell {name} without a function"))?;
+            netlist.gates.push(Gate { cell: number, inputs, function, output: at(&pin.name)? });
         }
         netlist.nets = most as usize + 1;
         netlist.inputs.remove("clk").ok_or("no clk")?;
@@ -109,8 +103,21 @@ impl Netlist {
         Ok(netlist)
     }
 
+    /// The number of a cell by its name.
+    pub(super) fn cell(&mut self, name: &str) -> u32 {
+        let known = self.cells.iter().position(|n| n == name).unwrap_or_else(|| {
+            self.cells.push(name.to_owned());
+            self.count.push(0);
+            self.cells.len() - 1
+        });
+        known as u32
+    }
+
     /// Puts gates behind those that drive them.
-    fn in_order(&mut self) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// There is a loop of gates.
+    pub(super) fn in_order(&mut self) -> Result<(), String> {
         let mut driver = vec![u32::MAX; self.nets];
         self.gates.iter().zip(0..).for_each(|(gate, i)| driver[gate.output as usize] = i);
         let driven = |&net: &Net| driver[net as usize];
@@ -136,6 +143,37 @@ impl Netlist {
         }
         self.gates = order.iter().map(|&i| self.gates[i as usize].clone()).collect();
         Ok(())
+    }
+
+    /// As Verilog: each bit of a port is a port, named `n` and its net; of an output, `o` and a number.
+    pub fn verilog(&self, library: &Library) -> String {
+        let net = |&net: &Net| match net {
+            0 | 1 => format!("1'b{net}"),
+            net => format!("n{net}"),
+        };
+        let mut inputs: Vec<String> = self.inputs.values().flatten().map(net).collect();
+        let mut outputs: Vec<Net> = self.outputs.values().flatten().copied().collect();
+        // The order of ports of a netlist is that of a hash.
+        inputs.sort_unstable();
+        outputs.sort_unstable();
+        let names: Vec<String> = (0..outputs.len()).map(|i| format!("o{i}")).collect();
+        let mut out = format!("module top (clk, {});\n", [&inputs[..], &names].concat().join(", "));
+        let _ = writeln!(out, "input clk, {};\noutput {};", inputs.join(", "), names.join(", "));
+        for (name, output) in names.iter().zip(&outputs) {
+            let _ = writeln!(out, "assign {name} = {};", net(output));
+        }
+        for (gate, i) in self.gates.iter().zip(0..) {
+            let name = &self.cells[gate.cell as usize];
+            let of = &library.cells[name];
+            let pins = of.inputs().zip(&gate.inputs).chain(of.outputs().zip([&gate.output]));
+            let pins: Vec<String> = pins.map(|(pin, of)| format!(".{}({})", pin.name, net(of))).collect();
+            let _ = writeln!(out, "{name} g{i} ({});", pins.join(", "));
+        }
+        for (FlipFlop { cell, d, q }, i) in self.flip_flops.iter().zip(0..) {
+            let name = &self.cells[*cell as usize];
+            let _ = writeln!(out, "{name} f{i} (.CLK(clk), .D({}), .Q({}));", net(d), net(q));
+        }
+        out + "endmodule\n"
     }
 
     /// Cell area in square micrometres.

@@ -36,7 +36,7 @@ impl Power {
         let half = library.voltage * library.voltage / 2.0;
         let cell = |number: u32| &library.cells[&netlist.cells[number as usize]];
         let mut load = vec![0.0; netlist.nets];
-        for gate in netlist.gates.iter().filter(|gate| gate.pin == 0) {
+        for gate in &netlist.gates {
             let pins = cell(gate.cell).inputs();
             gate.inputs.iter().zip(pins).for_each(|(&net, pin)| load[net as usize] += pin.capacitance);
         }
@@ -69,7 +69,7 @@ impl Power {
                 let input = names.iter().position(|n| *n == name).map(|i| gate.inputs[i] as usize);
                 input.map_or(SHARP, |net| transition[net])
             };
-            let pin = of.outputs().nth(gate.pin as usize).expect("the netlist was read with this library");
+            let pin = of.outputs().next().expect("the netlist was read with this library");
             per_toggle[output] += caused(pin, load[output], before);
             let slowest = pin.transitions.iter().map(|t| slower(t, load[output], before(&t.0)));
             let slowest = slowest.fold(0.0, f64::max);

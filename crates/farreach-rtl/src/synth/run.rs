@@ -2,6 +2,7 @@
 
 use super::activity::energies;
 use super::configurations::Configuration;
+use super::fanout::buffer;
 use super::flow::{Cells, Tools, UNIT_CELL, liberty, map, period, recipe};
 use super::liberty::Library;
 use super::netlist::Netlist;
@@ -56,14 +57,17 @@ impl Synthesis {
             map(of.module, &of.parameters, self.cells, &work)?;
             fs::rename(&work, &dir).map_err(|e| format!("{}: {e}", dir.display()))?;
         }
-        let file = dir.join("period");
-        if !file.exists() {
-            write_whole(&file, &period(&dir, self.cells)?.to_string())?;
-        }
         let read = |file: &Path| fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()));
-        let period = read(&file)?.parse().map_err(|e| format!("{}: {e}", file.display()))?;
         let json = dir.join("net.json");
-        let netlist = Netlist::read(&read(&json)?, &self.library).map_err(|e| format!("{}: {e}", json.display()))?;
+        let mut netlist =
+            Netlist::read(&read(&json)?, &self.library).map_err(|e| format!("{}: {e}", json.display()))?;
+        buffer(&mut netlist, &self.library).map_err(|e| format!("{}: {e}", self.cells.liberty))?;
+        let verilog = netlist.verilog(&self.library);
+        let file = dir.join(format!("period-{}", &blake3::hash(verilog.as_bytes()).to_hex()[..16]));
+        if !file.exists() {
+            write_whole(&file, &period(&dir, &verilog, self.cells)?.to_string())?;
+        }
+        let period = read(&file)?.parse().map_err(|e| format!("{}: {e}", file.display()))?;
         Ok((netlist, period))
     }
 
