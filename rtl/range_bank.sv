@@ -13,7 +13,7 @@ module range_bank #(
     input  wire                all_pages,  // all ranges of the address space match
     input  wire  [ ASID_W-1:0] asid,
     input  wire  [  VPN_W-1:0] first,      // the pages looked for: one, or those of a new range; its BASE
-    input  wire  [  VPN_W-1:0] final_,     // the last of them
+    input  wire  [    VPN_W:0] bound,      // above the last of them, in halves of a page
     input  wire  [  VPN_W-1:0] limit,      // of a new range
     input  wire  [  PFN_W-1:0] offset,
     input  wire  [ ATTR_W-1:0] attr,
@@ -28,7 +28,8 @@ module range_bank #(
   logic [2:0] there;
   logic r_all;
   logic [ASID_W-1:0] r_asid;
-  logic [VPN_W-1:0] r_first, r_final, r_limit;
+  logic [VPN_W-1:0] r_first, r_limit;
+  logic [VPN_W:0] r_bound;
   logic [PFN_W-1:0] r_offset;
   logic [ATTR_W-1:0] r_attr;
   always_ff @(posedge clk) begin
@@ -37,7 +38,7 @@ module range_bank #(
       r_all <= all_pages;
       r_asid <= asid;
       r_first <= first;
-      r_final <= final_;
+      r_bound <= bound;
       r_limit <= limit;
       r_offset <= offset;
       r_attr <= attr;
@@ -82,7 +83,7 @@ module range_bank #(
       all_found <= r_all;
       for (int i = 0; i < ENTRIES; i++) begin
         mine[i] <= valid[i] && e_asid[i] == r_asid;
-        from_base[i] <= e_base[i] <= r_final;
+        from_base[i] <= {e_base[i], 1'b0} < r_bound;
         to_limit[i] <= r_first < e_limit[i];
       end
     end

@@ -45,7 +45,10 @@ module range_tlb #(
   wire [PFN_W-1:0] s_offset;
   wire [ATTR_W-1:0] s_attr;
   assign {s_asid, s_limit, s_vpn, s_offset, s_attr} = stages[WIDTH-1:0];
-  wire [VPN_W-1:0] s_final = ops[2:0] == tlb_pkg::FILL ? s_limit - 1'b1 : s_vpn;
+  // The bound below which the BASE of a range must lie, to have a page that is looked for: LIMIT of a new range. For
+  // one page it is the next; that is half a page further than the page, so that nothing has to be added.
+  wire s_new = ops[2:0] == tlb_pkg::FILL;
+  wire [VPN_W:0] s_bound = {s_new ? s_limit : s_vpn, !s_new};
   wire [ENTRIES-1:0] match, fills, drops;
   wire [BANKS*PFN_W-1:0] offsets;
   wire [BANKS*ATTR_W-1:0] attrs;
@@ -64,7 +67,7 @@ module range_tlb #(
           .all_pages(ops[2:0] == tlb_pkg::DROP_SPACE),
           .asid(s_asid),
           .first(s_vpn),
-          .final_(s_final),
+          .bound(s_bound),
           .limit(s_limit),
           .offset(s_offset),
           .attr(s_attr),

@@ -7,8 +7,10 @@ use std::collections::BTreeMap;
 
 /// Steps of each run.
 const STEPS: u64 = 1500;
-/// Runs of each case; `make test-long` does ten times as many.
+/// Runs of each case.
 const RUNS: u64 = 10;
+/// Runs that a long test multiplies, by ten in `make test-long`: a thousand programs for each module.
+const LONG_RUNS: u64 = 100;
 
 /// Cases of the short suite. Compiling the modules of all takes minutes; `make test-long` does.
 const SHORT: [&str; 4] = ["single", "partial", "sets", "segment"];
@@ -20,8 +22,10 @@ fn run(part: usize, parts: usize) {
     let cases = CASES.iter().filter(|(name, _)| long || SHORT.contains(name));
     for (name, case) in cases.skip(part).step_by(parts) {
         let checker = Checker::new(compiler.clone(), folder(), 7);
-        for seed in seeds(RUNS) {
+        let mut programs = 0;
+        for seed in seeds(if long { LONG_RUNS } else { RUNS }) {
             case.run(name, seed, STEPS, &checker);
+            programs += 1;
             if checker.stopped() {
                 break;
             }
@@ -36,7 +40,7 @@ fn run(part: usize, parts: usize) {
             let sum = sums.entry(module).or_default();
             [tally.lookups, tally.fills, tally.drops].iter().zip(sum).for_each(|(n, sum)| *sum += n);
         }
-        println!("{name}: lookups, fills, invalidations {sums:?}");
+        println!("{name}: {programs} programs; lookups, fills, invalidations {sums:?}");
         let (lookups, fills) = sums.values().fold((0, 0), |(l, f), s| (l + s[0], f + s[1]));
         assert!(lookups > 1000 && fills > 100, "{name}: hardly anything happened");
     }
