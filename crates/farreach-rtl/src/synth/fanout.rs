@@ -147,9 +147,10 @@ mod tests {
             buffered.flip_flops.iter().for_each(|of| driven[of.d as usize] += 1);
             assert!(driven.iter().all(|&n| n <= MOST), "{n} {chains:?}");
             let ways: Vec<(u32, usize)> = buffered.flip_flops.iter().map(|of| way[of.d as usize]).collect();
-            assert!(ways.iter().map(|(_, inverters)| *inverters).eq(vec![0; n].iter().chain(chains).copied()));
-            // Kraft's inequality says which trees there are. The longest way is the least that leaves room for all; a load
-            // is one step further from the port than there are buffers before it.
+            let inverters = ways.iter().map(|(_, inverters)| *inverters);
+            assert!(inverters.eq(vec![0; n].iter().chain(chains).copied()));
+            // Kraft's inequality says which trees there are. The longest way is the least that leaves room for all; a
+            // load is one step further from the port than there are buffers before it.
             let room = |longest: u32| {
                 let all = vec![0; n].into_iter().chain(chains.iter().copied());
                 all.map(|chain| (MOST as f64).powi(chain as i32 - longest as i32 - 1)).sum::<f64>() <= 1.0

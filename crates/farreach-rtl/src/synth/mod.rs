@@ -1,8 +1,8 @@
 //! Modules as cells of a library: area, clock, energy.
 //!
-//! `flow` has Yosys and abc map a module, `fanout` buffers nets that drive many cells, and OpenSTA finds the clock. What
-//! it takes to work is counted here: `netlist` and `gates` run the cells themselves through requests of real programs
-//! (`activity`), net by net, and `liberty` and `power` say what each transition takes.
+//! `flow` has Yosys and abc map a module, `fanout` buffers nets that drive many cells, and OpenSTA finds the clock.
+//! What it takes to work is counted here: `netlist` and `gates` run the cells themselves through requests of real
+//! programs (`activity`), net by net, and `liberty` and `power` say what each transition takes.
 
 pub mod activity;
 pub mod configurations;
