@@ -42,7 +42,7 @@ const TRACKED: &str = "ds13/segment:placement=demand,kernel_segment=own,segment_
 /// mechanism.
 #[test]
 fn h_ds_12_what_a_segment_for_the_direct_map_removes() {
-    let batches = server(256, 3_000_000);
+    let batches = server(256, 1_500_000);
     for leaf in ["4K", "2M"] {
         let machines = [NONE, OWN, SHARED, TRACKED, "ds13/4k:seed=7"].map(|m| format!("{m},direct_map_page={leaf}"));
         let fast = run_batches(&machines.each_ref().map(String::as_str), &batches, false, 2);

@@ -134,7 +134,7 @@ fn machines_count_the_same_and_end_with_the_same_entries() {
         "sv97/x86",
     ];
     for seed in seeds(1).map(|seed| seed + 10) {
-        let (shared, apart) = programs(seed, 1500);
+        let (shared, apart) = programs(seed, 800);
         for plain in [true, false] {
             let truth = run_batches(&MACHINES, &apart, plain, 1);
             for threads in [1, 3] {

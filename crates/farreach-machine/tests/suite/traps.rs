@@ -143,7 +143,7 @@ fn ca_14_t94_70_every_preset_misses_alike_by_traps() {
         fit.extend(found);
     }
     for seed in seeds(1) {
-        let one = [batches(generate::program(seed, 30)), processes(seed, 20)];
+        let one = [batches(generate::program(seed, 16)), processes(seed, 12)];
         for (machine, batches) in fit.iter().zip(one.iter().cycle()) {
             let share = compare(&|| MachineSpec::parse_all([machine], 7), batches).unwrap();
             assert!(share < 0.8, "{machine}: hits are invisible, {share:.2} of the lookups trapped");

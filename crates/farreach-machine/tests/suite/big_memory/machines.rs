@@ -2,6 +2,7 @@
 //! (CA-39).
 
 use crate::common::{Outcome, RandomProcesses, Stream, run};
+use farreach_oracle::dice::seeds;
 use farreach_types::event::Prot;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -41,7 +42,7 @@ const POLICIES: [&str; 7] = [
 
 #[test]
 fn xc_3_every_design_agrees_with_the_page_table_under_the_new_policies() {
-    for seed in 0..3 {
+    for seed in seeds(1).take(3) {
         let s = stream(seed);
         for policy in POLICIES {
             let designs = [

@@ -95,14 +95,14 @@ fn a_family_is_exact() {
     let names: Vec<&str> = machines.iter().map(String::as_str).collect();
     for seed in seeds(1).map(|seed| seed + 20) {
         let options = |plain, threads| Options { seed, plain, threads, ..Options::default() };
-        let together = run(&names, generate::program(seed, 400), options(false, 1));
-        let threads = run(&names, generate::program(seed, 400), options(false, 3));
-        let plain = run(&names, generate::program(seed, 400), options(true, 1));
+        let together = run(&names, generate::program(seed, 200), options(false, 1));
+        let threads = run(&names, generate::program(seed, 200), options(false, 3));
+        let plain = run(&names, generate::program(seed, 200), options(true, 1));
         for (i, found) in together.machines.iter().enumerate() {
             same(found, &plain.machines[i], &format!("seed {seed}"));
             same(found, &threads.machines[i], &format!("seed {seed}, on threads"));
             if i % 4 == 1 {
-                let alone = run(&names[i..=i], generate::program(seed, 400), options(false, 1));
+                let alone = run(&names[i..=i], generate::program(seed, 200), options(false, 1));
                 same(&alone.machines[0], found, &format!("seed {seed}, alone"));
             }
         }
