@@ -289,7 +289,8 @@ impl Engine {
     /// One block, reference by reference, up to the limit.
     fn plain_block(&mut self, asid: Asid, block: &Block, words: &[u64]) -> Result<(), Error> {
         let mut instrs = block.instrs.iter();
-        // The page whose fetches are known to be filtered and the latest lookups, until there is another.
+        // The page whose fetches are known to be filtered, until a lookup changes something; where the order of lookups
+        // is noted, until there is another.
         let mut filtered_page = None;
         let mut fetched = 0;
         for (r, addr) in block.data(words) {
@@ -302,8 +303,7 @@ impl Engine {
             if block.instrs.is_empty() && self.done() {
                 return Ok(());
             }
-            if addr != NOT_EXECUTED {
-                self.data(asid, r.kind, addr, u64::from(r.size))?;
+            if addr != NOT_EXECUTED && (self.data(asid, r.kind, addr, u64::from(r.size))? || self.ordered) {
                 filtered_page = None;
             }
         }
@@ -331,16 +331,16 @@ impl Engine {
         Ok(true)
     }
 
-    /// One load or store.
+    /// One load or store. Returns whether a lookup of it was not filtered.
     #[inline]
-    fn data(&mut self, asid: Asid, kind: Kind, addr: u64, size: u64) -> Result<(), Error> {
+    fn data(&mut self, asid: Asid, kind: Kind, addr: u64, size: u64) -> Result<bool, Error> {
         *counter_of(&mut self.tally.references, kind) += 1;
         let (first, last) = (addr >> BASE_SHIFT, addr.saturating_add(size - 1) >> BASE_SHIFT);
-        self.lookup(asid, first, kind, 0)?;
+        let mut unfiltered = self.lookup(asid, first, kind, 0)?;
         for vpn in first + 1..=last {
-            self.lookup_further(asid, vpn, kind)?;
+            unfiltered |= self.lookup_further(asid, vpn, kind)?;
         }
-        Ok(())
+        Ok(unfiltered)
     }
 }
 
