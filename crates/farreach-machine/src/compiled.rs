@@ -138,22 +138,15 @@ impl Quick {
     }
 
     /// `None` for a block that is no [`Hot`]. Its references begin at `refs_at`; address words that do not fit are
-    /// appended to `all`.
-    fn of(block: &Block, refs_at: usize, all: &mut Vec<QuickWord>) -> Option<Quick> {
+    /// appended to `all`. `ordered`: notes the order of lookups.
+    fn of(block: &Block, ordered: bool, refs_at: usize, all: &mut Vec<QuickWord>) -> Option<Quick> {
         let vpn = fetch_page(block)?;
         let mut words = vec![Reach(0); block.words()];
-        // By word, its last reference.
-        let mut last = vec![0; words.len()];
-        for (i, r) in block.refs.iter().enumerate() {
+        for r in &block.refs {
             words[r.word as usize].add(r)?;
-            last[r.word as usize] = i;
         }
-        let before_fetch = |word: &&usize| (block.refs[**word].after as usize) < block.instrs.len();
-        let words_before_fetch = last.iter().filter(before_fetch).count();
-        // The words by their last references.
-        let mut places: Vec<usize> = (0..words.len()).collect();
-        places.sort_by_key(|&word| last[word]);
-        let words: Vec<_> = words.iter().zip(places).map(|(reach, place)| QuickWord::of(*reach, place)).collect();
+        let mut words: Vec<_> = words.into_iter().map(|reach| QuickWord(reach.0)).collect();
+        let words_before_fetch = if ordered { note_order(block, &mut words) } else { 0 };
         let loads = block.refs.iter().filter(|r| r.kind == Kind::Load).count();
         let mut quick = Quick {
             page_and_refs: vpn << PAGE_AT | refs_at as u64,
@@ -175,6 +168,21 @@ impl Quick {
         }
         Some(quick)
     }
+}
+
+/// Notes the order of the last references of the words. Returns how many come before the last fetch.
+fn note_order(block: &Block, words: &mut [QuickWord]) -> usize {
+    let mut last = vec![0; words.len()];
+    for (i, r) in block.refs.iter().enumerate() {
+        last[r.word as usize] = i;
+    }
+    let mut places: Vec<usize> = (0..words.len()).collect();
+    places.sort_by_key(|&word| last[word]);
+    for (word, place) in words.iter_mut().zip(places) {
+        *word = word.at(place);
+    }
+    let before_fetch = |reference: &&usize| (block.refs[**reference].after as usize) < block.instrs.len();
+    last.iter().filter(before_fetch).count()
 }
 
 /// The one page that a block fetches from, [`NEVER_FILTERED`] if it does not fetch.
@@ -225,28 +233,30 @@ impl Reach {
     }
 }
 
-/// An address word for the fast path: its [`Reach`] in whole groups of four bytes, so that there are two bits for an
-/// order. Those of the `i`-th word of a block say which of its words is the `i`-th by their last references.
+/// An address word for the fast path: its [`Reach`]. Where the order of lookups is noted, in whole groups of four bytes,
+/// so that there are two bits for it. Those of the `i`-th word of a block say which of its words is the `i`-th by their
+/// last references.
 #[derive(Clone, Copy)]
 pub(super) struct QuickWord(u8);
 
 const PLACE_MASK: u8 = 3;
 
 impl QuickWord {
-    fn of(reach: Reach, place: usize) -> QuickWord {
-        QuickWord(reach.0 & !PLACE_MASK | place as u8 & PLACE_MASK)
+    /// With this place.
+    fn at(self, place: usize) -> QuickWord {
+        QuickWord(self.0 & !PLACE_MASK | place as u8 & PLACE_MASK)
     }
     /// [`filter::LOADS`] or [`filter::STORES`].
     #[inline(always)]
     pub fn table(self) -> usize {
         table(self.0)
     }
-    /// See [`reach`]; up to three bytes more.
+    /// See [`reach`]; up to three bytes more where the order is noted.
     #[inline(always)]
-    pub fn reach(self, addr: u64) -> u64 {
-        reach(addr, u64::from(self.0 & PAST_MASK | PLACE_MASK))
+    pub fn reach<const ORDERED: bool>(self, addr: u64) -> u64 {
+        reach(addr, u64::from(self.0 & PAST_MASK | if ORDERED { PLACE_MASK } else { 0 }))
     }
-    /// The word that is last used at the place of this one.
+    /// Where the order is noted: the word that is last used at the place of this one.
     #[inline(always)]
     pub fn place(self) -> usize {
         usize::from(self.0 & PLACE_MASK)
@@ -256,6 +266,8 @@ impl QuickWord {
 /// All blocks defined so far.
 #[derive(Default)]
 pub(super) struct Compiled {
+    /// Whether the order of lookups is noted.
+    ordered: bool,
     /// The blocks as they were defined.
     pub blocks: Blocks,
     /// By id.
@@ -266,6 +278,11 @@ pub(super) struct Compiled {
 }
 
 impl Compiled {
+    /// No blocks. `ordered`: notes the order of lookups.
+    pub fn new(ordered: bool) -> Compiled {
+        Compiled { ordered, ..Compiled::default() }
+    }
+
     /// Adds a definition.
     pub fn define(&mut self, id: u32, block: &Arc<Block>) -> Result<(), String> {
         let again = self.blocks.get(id).is_some();
@@ -274,7 +291,7 @@ impl Compiled {
         if again || at >= MAX_QUICK {
             return Ok(());
         }
-        let Some(quick) = Quick::of(block, self.refs.len(), &mut self.all) else { return Ok(()) };
+        let Some(quick) = Quick::of(block, self.ordered, self.refs.len(), &mut self.all) else { return Ok(()) };
         self.refs.extend(block.refs.iter().map(|r| {
             let mut is = Reach(0);
             let alone = is.add(&DataRef { offset: 0, ..*r });

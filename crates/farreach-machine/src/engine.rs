@@ -69,11 +69,12 @@ pub(super) struct Engine {
 impl Engine {
     /// `limit`: instructions after which to stop. `plain`: without shortcuts.
     pub fn new(groups: Vec<Group>, mut instances: Vec<TlbInstance>, limit: Option<u64>, plain: bool) -> Engine {
+        let ordered = instances.iter_mut().any(TlbInstance::orders_lookups);
         let mask = |those: &dyn Fn(&Group) -> bool| groups.iter().filter(|g| those(g)).fold(0, |m, g| m | g.mask());
         Engine {
             full: mask(&|_| true),
             inside: std::array::from_fn(|begins| mask(&|g| (begins as u32) < g.order())),
-            ordered: instances.iter_mut().any(TlbInstance::orders_lookups),
+            ordered,
             filter: Filter::new(instances.len(), groups.len()),
             readers: mask(&|g| g.os.reads_counters()),
             lifetimes: instances.iter().any(|instance| instance.walks).then(|| RegionLifetimes::new(instances.len())),
@@ -82,7 +83,7 @@ impl Engine {
             tally: Tally::default(),
             footprint: Footprint::default(),
             process_counts: ProcessCounts::default(),
-            compiled: Compiled::default(),
+            compiled: Compiled::new(ordered),
             current: None,
             running: Threads::default(),
             limit: limit.unwrap_or(u64::MAX),
@@ -103,12 +104,16 @@ impl Engine {
     pub fn feed(&mut self, batch: &Batch) -> Result<(), Error> {
         // The blocks are moved out of `self`, so that they need not be copied while the rest changes.
         let mut compiled = std::mem::take(&mut self.compiled);
-        let outcome = self.feed_blocks(&mut compiled, batch);
+        let outcome = match self.ordered {
+            false => self.feed_blocks::<false>(&mut compiled, batch),
+            true => self.feed_blocks::<true>(&mut compiled, batch),
+        };
         self.compiled = compiled;
         outcome
     }
 
-    fn feed_blocks(&mut self, compiled: &mut Compiled, batch: &Batch) -> Result<(), Error> {
+    /// `ORDERED`: notes the order of lookups.
+    fn feed_blocks<const ORDERED: bool>(&mut self, compiled: &mut Compiled, batch: &Batch) -> Result<(), Error> {
         // Nothing after the limit may have an effect: how much of the stream arrives after it depends on the number of
         // threads.
         if self.done() {
@@ -121,17 +126,14 @@ impl Engine {
         let mut at = 0;
         loop {
             if !self.plain {
-                let count = match (self.limit < u64::MAX, self.ordered) {
-                    (false, false) => Engine::count_filtered::<false, false>,
-                    (false, true) => Engine::count_filtered::<false, true>,
-                    (true, false) => Engine::count_filtered::<true, false>,
-                    (true, true) => Engine::count_filtered::<true, true>,
+                at = match self.limit {
+                    u64::MAX => self.count_filtered::<false, ORDERED>(compiled, batch.asid, words, at),
+                    _ => self.count_filtered::<true, ORDERED>(compiled, batch.asid, words, at),
                 };
-                at = count(self, compiled, batch.asid, words, at);
                 let room = |hot: &Hot| self.limit - self.tally.limit_count() >= hot.limit_count();
                 if let Some(hot) = compiled.hot(words, at).filter(room) {
                     at += 1 + hot.addrs.len();
-                    self.hot_block(batch.asid, hot)?;
+                    self.hot_block::<ORDERED>(batch.asid, hot)?;
                     continue;
                 }
             }
@@ -197,7 +199,11 @@ impl Engine {
                 0 => count_refs::<0, ORDERED>(tags, &mut times, now, quick, window, fetch).map(|now| (now, &rest[1..])),
                 1 => count_refs::<1, ORDERED>(tags, &mut times, now, quick, window, fetch).map(|now| (now, &rest[2..])),
                 2 => count_refs::<2, ORDERED>(tags, &mut times, now, quick, window, fetch).map(|now| (now, &rest[3..])),
-                _ => count_more::<ORDERED>(compiled, tags, &mut times, now, quick, rest, fetch),
+                _ => {
+                    let mut then = now;
+                    let behind = count_more::<ORDERED>(compiled, tags, &mut times, &mut then, quick, rest, fetch);
+                    behind.map(|behind| (then, behind))
+                }
             };
             let Some((then, behind)) = counted else { break };
             now = then;
@@ -220,7 +226,7 @@ impl Engine {
     /// One block that is a [`Hot`]. As [`Engine::plain_block`], but filtered lookups are only counted, and of the
     /// filtered fetches between two data references only the last gets a time.
     #[inline(always)]
-    fn hot_block(&mut self, asid: Asid, hot: Hot) -> Result<(), Error> {
+    fn hot_block<const ORDERED: bool>(&mut self, asid: Asid, hot: Hot) -> Result<(), Error> {
         self.make_room_for_times();
         // Fetches so far, and the end of those known to be filtered, which any access of a design resets. Fetches whose
         // time is noted.
@@ -231,7 +237,7 @@ impl Engine {
                 (fetched, filtered_until) = self.simulate_fetches(asid, hot, fetched, r.after())?;
                 stamped = fetched;
             }
-            if self.ordered {
+            if ORDERED {
                 self.stamp_fetches(hot, &mut stamped, r.after());
             }
             let vpn = addr >> BASE_SHIFT;
@@ -283,7 +289,8 @@ impl Engine {
     /// One block, reference by reference, up to the limit.
     fn plain_block(&mut self, asid: Asid, block: &Block, words: &[u64]) -> Result<(), Error> {
         let mut instrs = block.instrs.iter();
-        // The page whose fetches are known to be filtered and the latest lookups, until there is another.
+        // The page whose fetches are known to be filtered, until a lookup changes something; where the order of lookups
+        // is noted, until there is another.
         let mut filtered_page = None;
         let mut fetched = 0;
         for (r, addr) in block.data(words) {
@@ -296,8 +303,7 @@ impl Engine {
             if block.instrs.is_empty() && self.done() {
                 return Ok(());
             }
-            if addr != NOT_EXECUTED {
-                self.data(asid, r.kind, addr, u64::from(r.size))?;
+            if addr != NOT_EXECUTED && (self.data(asid, r.kind, addr, u64::from(r.size))? || self.ordered) {
                 filtered_page = None;
             }
         }
@@ -325,16 +331,16 @@ impl Engine {
         Ok(true)
     }
 
-    /// One load or store.
+    /// One load or store. Returns whether a lookup of it was not filtered.
     #[inline]
-    fn data(&mut self, asid: Asid, kind: Kind, addr: u64, size: u64) -> Result<(), Error> {
+    fn data(&mut self, asid: Asid, kind: Kind, addr: u64, size: u64) -> Result<bool, Error> {
         *counter_of(&mut self.tally.references, kind) += 1;
         let (first, last) = (addr >> BASE_SHIFT, addr.saturating_add(size - 1) >> BASE_SHIFT);
-        self.lookup(asid, first, kind, 0)?;
+        let mut unfiltered = self.lookup(asid, first, kind, 0)?;
         for vpn in first + 1..=last {
-            self.lookup_further(asid, vpn, kind)?;
+            unfiltered |= self.lookup_further(asid, vpn, kind)?;
         }
-        Ok(())
+        Ok(unfiltered)
     }
 }
 
@@ -355,7 +361,7 @@ fn count_refs<const N: usize, const ORDERED: bool>(
         let vpn = addr >> BASE_SHIFT;
         hashes[i] = LookupTimes::hash(vpn);
         mismatch |= tags.mismatch(vpn, hashes[i] + r.table());
-        reaches |= r.reach(addr);
+        reaches |= r.reach::<ORDERED>(addr);
     }
     if mismatch | reaches >> BASE_SHIFT != 0 {
         return None;
@@ -383,39 +389,40 @@ fn count_more<'w, const ORDERED: bool>(
     compiled: &Compiled,
     tags: FastTags,
     times: &mut LookupStamper,
-    mut now: u32,
+    now: &mut u32,
     quick: &Quick,
     words: &'w [u64],
     fetch: usize,
-) -> Option<(u32, &'w [u64])> {
+) -> Option<&'w [u64]> {
     const { assert!(INLINE_WORDS == 4, "the loop takes up to two addresses itself, here are the others") }
     let many = usize::from(quick.words);
     if many <= INLINE_WORDS {
         let window = words.first_chunk()?;
         let then = match many {
-            3 => count_refs::<3, ORDERED>(tags, times, now, quick, window, fetch),
-            _ => count_refs::<4, ORDERED>(tags, times, now, quick, window, fetch),
+            3 => count_refs::<3, ORDERED>(tags, times, *now, quick, window, fetch),
+            _ => count_refs::<4, ORDERED>(tags, times, *now, quick, window, fetch),
         };
-        return then.map(|then| (then, &words[1 + many..]));
+        *now = then?;
+        return Some(&words[1 + many..]);
     }
     let (addrs, behind) = words[1..].split_at_checked(many)?;
     let (mut mismatch, mut reaches) = (0, 0);
     for (r, &addr) in compiled.all_of(quick).iter().zip(addrs) {
         let vpn = addr >> BASE_SHIFT;
         mismatch |= tags.mismatch(vpn, LookupTimes::hash(vpn) + r.table());
-        reaches |= r.reach(addr);
+        reaches |= r.reach::<ORDERED>(addr);
     }
     if mismatch | reaches >> BASE_SHIFT != 0 {
         return None;
     }
     if !ORDERED {
-        addrs.iter().for_each(|addr| times.stamp(LookupTimes::hash(addr >> BASE_SHIFT), now));
-        times.stamp(fetch, now);
-        return Some((now, behind));
+        addrs.iter().for_each(|addr| times.stamp(LookupTimes::hash(addr >> BASE_SHIFT), *now));
+        times.stamp(fetch, *now);
+        return Some(behind);
     }
     let mut stamp = |slot| {
-        times.stamp(slot, now);
-        now += 1;
+        times.stamp(slot, *now);
+        *now += 1;
     };
     let mut fetches = Some(fetch);
     for r in compiled.refs_of(quick) {
@@ -427,7 +434,7 @@ fn count_more<'w, const ORDERED: bool>(
         stamp(LookupTimes::hash(r.address(addrs) >> BASE_SHIFT));
     }
     fetches.into_iter().for_each(stamp);
-    Some((now, behind))
+    Some(behind)
 }
 
 /// XC-3 on the fast path: every lookup that was only counted is a hit with the translation of the page table.
