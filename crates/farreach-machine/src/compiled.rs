@@ -233,9 +233,9 @@ impl Reach {
     }
 }
 
-/// An address word for the fast path: its [`Reach`]. Where the order of lookups is noted, in whole groups of four bytes,
-/// so that there are two bits for it. Those of the `i`-th word of a block say which of its words is the `i`-th by their
-/// last references.
+/// An address word for the fast path: its [`Reach`]. Where the order of lookups is noted, in whole groups of four
+/// bytes, so that there are two bits for it. Those of the `i`-th word of a block say which of its words is the `i`-th
+/// by their last references.
 #[derive(Clone, Copy)]
 pub(super) struct QuickWord(u8);
 

@@ -209,6 +209,8 @@ fn observe(args: &TrapArgs, prepared: Option<&Prepared>) -> Result<ExitCode> {
     let outcome = outcome.map_err(explained)?;
     let interrupted = signals.first();
     let stopped = match (over, interrupted) {
+        // Otherwise the result would look like that of a program without misses.
+        _ if begin.skips => Some("the program ended before it was to be simulated; nothing was counted".to_owned()),
         (_, Some(_)) => Some("interrupted".to_owned()),
         (true, _) => args.time.map(|time| format!("--for {} ms", time.as_millis())),
         _ => None,

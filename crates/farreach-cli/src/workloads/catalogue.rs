@@ -32,9 +32,9 @@ pub struct Program {
     /// on which it listens, on 127.0.0.1.
     #[serde(default)]
     pub load: Vec<Vec<String>>,
-    /// If it is a server that can be filled to a size: the commands of its load under traps, in place of `load`. All but
-    /// the last fill it. `{records}` is the number of records that take the size, `{fills}` four times that: as many
-    /// random keys fill 98 % of it.
+    /// If it is a server that can be filled to a size: the commands of its load under traps, in place of `load`. All
+    /// but the last fill it. `{records}` is the number of records that take the size, `{fills}` four times that: as
+    /// many random keys fill 98 % of it.
     #[serde(default)]
     pub steady: Vec<Vec<String>>,
     /// Memory that a record takes in the server, measured.

@@ -195,6 +195,9 @@ fn the_time_of_after_is_not_simulated() {
     // Each of its pages once, and some of its library.
     assert!((2048..2148).contains(&misses), "{misses}");
     assert_eq!(estimate.as_f64(), Some(misses as f64));
+    let ran = line("trap --after 60s --json -- true");
+    let stopped = ran.json()["workload"]["stopped"].to_string();
+    assert!(ran.status == 0 && stopped.contains("before it was to be simulated"), "{stopped}");
 }
 
 /// The first signal goes to the program; SIGUSR1 is for farreach.

@@ -17,7 +17,7 @@ use farreach_types::event::Source;
 use std::path::Path;
 
 /// Data references of a kernel in the small set: enough for every kernel to reach its steady state.
-const SMALL_REFERENCES: u64 = 2_000_000;
+const SMALL_REFERENCES: u64 = 3_000_000;
 /// Data references of a kernel in the full set.
 const FULL_REFERENCES: u64 = 100_000_000;
 /// Instructions of a real program, unless a limit is given.
