@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Steps of each run.
 const STEPS: u64 = 1500;
 /// Runs of each case.
-const RUNS: u64 = 10;
+const RUNS: u64 = 4;
 /// Runs that a long test multiplies, by ten in `make test-long`: a thousand programs for each module.
 const LONG_RUNS: u64 = 100;
 
