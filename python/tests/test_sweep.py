@@ -268,6 +268,14 @@ def test_the_command_hands_over(tmp_path, cache):
     assert "bad.toml" in command("bad.toml", cwd=tmp_path).stderr
 
 
+def test_files_of_the_user_are_not_imported(tmp_path, cache):
+    for name in ("random.py", "six.py", "json.py", "farreach.py"):
+        (tmp_path / name).write_text("raise SystemExit('imported')\n", encoding="utf-8")
+    (tmp_path / "x.toml").write_text(EXPERIMENT, encoding="utf-8")
+    done = command("x.toml", "--on", "local:1", "--cache", str(cache), "--quiet", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
 def test_without_the_package_the_command_says_what_is_missing():
     env = {**os.environ, "FARREACH_PYTHON": "/bin/false"}
     done = subprocess.run([_command.command(), "sweep", "x.toml"], capture_output=True, text=True, env=env)

@@ -19,10 +19,15 @@ fn pythons() -> Vec<PathBuf> {
     beside.into_iter().chain([PathBuf::from("python3")]).collect()
 }
 
+/// Python looks for modules in the working directory first, where files of the user may have any name.
+const NOT_FROM_HERE: &str = "import sys; sys.path = [place for place in sys.path if place]";
+
 /// Whether this Python has the package.
 fn has_package(python: &PathBuf) -> bool {
     let mut look = Command::new(python);
-    look.args(["-c", "import farreach"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // A folder of the name is something that can be imported, too.
+    look.args(["-c", &format!("{NOT_FROM_HERE}; import farreach.command")]);
+    look.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     look.status().is_ok_and(|status| status.success())
 }
 
@@ -39,6 +44,7 @@ pub fn to_python(command: &str) -> Result<ExitCode> {
     let exe = std::env::current_exe().context("the path of this program")?;
     let words = std::env::args_os().skip(2);
     let mut package = Command::new(python);
-    package.args(["-m", "farreach", command]).args(words).env(COMMAND_VARIABLE, exe);
+    package.args(["-c", &format!("{NOT_FROM_HERE}; from farreach.command import main; sys.exit(main())"), command]);
+    package.args(words).env(COMMAND_VARIABLE, exe);
     Err(package.exec()).with_context(|| python.display().to_string())
 }
