@@ -13,6 +13,7 @@ pub mod cycles;
 pub mod energy;
 pub mod hardware;
 pub mod keys;
+pub mod knees;
 pub mod ledger;
 pub mod overhead;
 pub mod pages;

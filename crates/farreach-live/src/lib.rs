@@ -12,6 +12,7 @@
 //! recorder failed. Beside it, [`tries`] finds out which interfaces of the kernel work for this user.
 
 mod advice;
+pub mod chase;
 mod check;
 mod counts;
 mod decode;
@@ -24,10 +25,12 @@ mod limits;
 mod log;
 mod memory;
 mod process;
+mod processor;
 mod recorder;
 mod scan;
 mod shared;
 mod signals;
+pub mod system;
 pub mod tries;
 mod wait;
 
@@ -37,6 +40,7 @@ pub use counts::Counts;
 pub use launch::{Options, TOOL, TOOL_VARIABLE, tool_dir};
 pub use memory::{Allocator, stdout_was_closed};
 pub use process::has_living_task as is_running;
+pub use processor::{CpuidLeaf, cpuid, midr};
 pub use recorder::{Exit, Recorder, Report};
 pub use scan::huge_pages;
 pub use signals::send;

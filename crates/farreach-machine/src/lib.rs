@@ -30,6 +30,7 @@ mod profile;
 mod reference;
 mod spec;
 mod tally;
+pub mod this;
 mod threads;
 mod traps;
 mod worker_pool;

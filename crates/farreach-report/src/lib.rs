@@ -20,9 +20,10 @@ pub mod papers;
 mod prices;
 mod systems;
 pub mod table;
+pub mod tlbs;
 mod view;
 
-use farreach_types::counts::{ContiguityResult, PageSizeResult, RunResult};
+use farreach_types::counts::{ContiguityResult, PageSizeResult, RunResult, TlbMeasurement};
 use farreach_types::papers::Papers;
 
 /// A result in every form.
@@ -79,6 +80,21 @@ impl Report for ContiguityResult {
     }
     fn html(&self) -> String {
         html::contiguity::render(self)
+    }
+}
+
+impl Report for TlbMeasurement {
+    fn table(&self, width: usize) -> String {
+        tlbs::table(self, width)
+    }
+    fn json(&self) -> String {
+        json::render(self)
+    }
+    fn csv(&self) -> String {
+        tlbs::csv(self)
+    }
+    fn html(&self) -> String {
+        html::tlbs::render(self)
     }
 }
 

@@ -7,6 +7,7 @@ mod ideal;
 mod os;
 mod pages;
 mod system;
+mod tlbs;
 
 pub use contiguity::{CONTIGUITY_SCHEMA, ContiguityResult, ContiguitySample, Need, Ranges, RegionContiguity};
 pub use energy::{Energy, EnergyPart};
@@ -14,6 +15,7 @@ pub use ideal::{IdealSegment, LONG_LIVED_PERCENT};
 pub use os::{CompactionUse, Contiguity, FreeMemory, OsCounts, SegmentUse};
 pub use pages::{Advice, FrontierPoint, PAGESIZE_SCHEMA, PageCounts, PageRow, PageSizeResult, Relative};
 pub use system::{HandlerCounts, OverheadRow, SideCounts, SystemCounts};
+pub use tlbs::{TLBS_SCHEMA, TlbCurve, TlbKnee, TlbMeasurement, TlbPoint, TlbPrice};
 
 use serde::{Deserialize, Serialize};
 

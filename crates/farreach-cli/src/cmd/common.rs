@@ -1,5 +1,6 @@
 //! Options that several subcommands share.
 
+use super::this;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
@@ -40,9 +41,9 @@ impl MachineArgs {
     /// The machines, or these.
     pub fn parse(&self, default: &[&str]) -> Result<Vec<MachineSpec>> {
         if self.machines.is_empty() {
-            return Ok(MachineSpec::parse_all(default, self.seed)?);
+            return Ok(this::parse_all(default, self.seed)?);
         }
-        Ok(MachineSpec::parse_all(&self.machines, self.seed)?)
+        Ok(this::parse_all(&self.machines, self.seed)?)
     }
 
     /// The seed.
@@ -88,7 +89,7 @@ impl LabArgs {
         let default = || DEFAULT_MACHINES.iter().map(|m| (*m).to_owned()).collect();
         let names: Vec<String> = if self.machines.is_empty() { default() } else { self.machines.clone() };
         let names = names.into_iter().map(|name| self.with_mapping(name)).collect::<Result<Vec<_>>>()?;
-        Ok(MachineSpec::parse_all(names, self.seed)?)
+        Ok(this::parse_all(names, self.seed)?)
     }
 
     /// Builds the laboratory. `ahead`: see [`Options::ahead`].

@@ -2,18 +2,23 @@
 
 use super::common::{print, terminal_width};
 use super::native::PageSize;
+use super::system;
 use anyhow::Result;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use farreach_live::system::System;
 use farreach_live::tries::{self, Failure, Tried};
 use farreach_live::{huge_pages_for, populate};
 use farreach_report::format::clean;
 use farreach_report::grid::placed;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// What of the recorder and the kernel's interfaces works on this machine, for this user, and what turns the rest on
+///
+/// Below stands what the kernel is set to, as far as it decides about page sizes.
 ///
 /// Every line is a try: the interface is used as farreach uses it, on farreach's own memory and processes, and what was
 /// done is undone. It takes a second and changes nothing.
@@ -112,13 +117,14 @@ pub fn run(args: DoctorArgs) -> Result<ExitCode> {
         args.names.is_empty() || args.names.iter().any(is)
     };
     let tried: Vec<(&Line, Tried)> = LINES.iter().filter(asked).map(|line| (line, (line.attempt)())).collect();
-    let text = if args.json { as_json(&tried)? } else { for_people(&tried) };
+    let system = args.names.is_empty().then(|| System::read(Path::new("/")));
+    let text = if args.json { as_json(&tried, system.as_ref())? } else { for_people(&tried, system.as_ref()) };
     print(&text)?;
     let fails = !args.names.is_empty() && tried.iter().any(|(_, tried)| tried.is_err());
     Ok(if fails { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn as_json(tried: &[(&Line, Tried)]) -> Result<String> {
+fn as_json(tried: &[(&Line, Tried)], system: Option<&System>) -> Result<String> {
     let each = |(line, tried): &(&Line, Tried)| -> Value {
         let (found, turn_on) = match tried {
             Ok(found) => (found, None),
@@ -134,10 +140,14 @@ fn as_json(tried: &[(&Line, Tried)]) -> Result<String> {
         })
     };
     let lines: Vec<Value> = tried.iter().map(each).collect();
-    Ok(format!("{}\n", serde_json::to_string_pretty(&json!({"schema": "farreach.doctor/1", "lines": lines}))?))
+    let mut all = json!({"schema": "farreach.doctor/1", "lines": lines});
+    if let Some(system) = system {
+        all["system"] = serde_json::to_value(system)?;
+    }
+    Ok(format!("{}\n", serde_json::to_string_pretty(&all)?))
 }
 
-fn for_people(tried: &[(&Line, Tried)]) -> String {
+fn for_people(tried: &[(&Line, Tried)], facts: Option<&System>) -> String {
     let row = |(line, tried): &(&Line, Tried)| {
         let (works, found) = match tried {
             Ok(found) => ("yes", clean(found)),
@@ -152,7 +162,8 @@ fn for_people(tried: &[(&Line, Tried)]) -> String {
         ["", "works", "needed for", "found, and → what turns it on"].map(str::to_owned).to_vec(),
     ];
     let table = placed(&heads, &rows, |_| true, |_| false, terminal_width());
-    table.trim_start_matches('\n').to_owned()
+    let facts = facts.map_or(String::new(), |facts| format!("\n{}", system::for_people(facts)));
+    format!("{}{facts}", table.trim_start_matches('\n'))
 }
 
 #[cfg(test)]
@@ -162,7 +173,7 @@ mod tests {
     #[test]
     fn people_read_why_and_what_to_do() {
         let failure = Failure::new("it is off").or_turn_on("sudo on");
-        let table = for_people(&[(&LINES[0], Err(failure)), (&LINES[1], Ok("fine".into()))]);
+        let table = for_people(&[(&LINES[0], Err(failure)), (&LINES[1], Ok("fine".into()))], None);
         let lines: Vec<&str> = table.lines().collect();
         assert!(lines[0].contains("works  needed for"), "{table}");
         assert!(lines[2].starts_with("recorder  no     run, record") && lines[2].ends_with("it is off"), "{table}");

@@ -1,12 +1,21 @@
-//! `farreach machines`: the presets.
+//! `farreach machines`: the presets, and the processor at hand.
 
+use super::common::{needs_file, note, whole, write_whole};
+use super::this;
 use anyhow::Result;
 use clap::Args;
+use farreach_machine::this::Prices;
 use farreach_machine::{MachineSpec, Preset, reference};
+use farreach_report::Report;
+use farreach_types::addr::Bytes;
 use farreach_types::params::Key;
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
-/// List the machines that come with farreach, or print one as TOML.
+/// Columns of a table in a comment.
+const COMMENT_WIDTH: usize = 116;
+
+/// List the machines that come with farreach, or print one as TOML: a preset, or the TLBs of this processor.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -16,7 +25,10 @@ every one
   farreach machines t94/partial > mine.toml        a preset with every key, to change and use as --machine mine.toml
   farreach machines partial > mine.toml            the same for a kind of hardware, with every key at its default
   farreach machines --keys t94/partial             what each key means and accepts
-  farreach machines --keys --markdown > keys.md    the keys of all kinds of hardware and policies")]
+  farreach machines --keys --markdown > keys.md    the keys of all kinds of hardware and policies
+  farreach machines --this                         this processor, with the source of each key; `--machine this` runs it
+  farreach machines --this --measure > this.toml   the same with prices measured here, and what differs
+  farreach machines --this --measure --html tlbs.html")]
 pub struct MachinesArgs {
     /// A preset or a TOML file, with or without overrides; a kind of hardware, with every key at its default; or a
     /// group of presets, to list it.
@@ -31,6 +43,25 @@ pub struct MachinesArgs {
     /// Print as JSON.
     #[arg(long)]
     json: bool,
+    /// The TLBs of this processor as TOML: what CPUID or MIDR say, completed by the preset of its core.
+    #[arg(long, group = "which", conflicts_with = "keys")]
+    this: bool,
+    /// With --this: find entries and prices by chains of loads over pages, and take the prices. Takes a minute or two,
+    /// on a machine that does nothing else.
+    #[arg(long, requires = "this")]
+    measure: bool,
+    /// Also write a page with the curves.
+    #[arg(long, value_name = "FILE", requires = "measure")]
+    html: Option<PathBuf>,
+    /// Repetitions of each point.
+    #[arg(long, value_name = "N", requires = "measure", default_value_t = 7, value_parser = whole::<1>)]
+    repetitions: u64,
+    /// Seed of the order of pages.
+    #[arg(long, value_name = "N", requires = "measure", default_value_t = 0, value_parser = whole::<0>)]
+    seed: u64,
+    /// Most memory to use. Default: a quarter of what is available, up to 8G.
+    #[arg(long, value_name = "SIZE", requires = "measure")]
+    memory: Option<Bytes>,
 }
 
 /// Runs the command.
@@ -38,11 +69,14 @@ pub fn run(args: MachinesArgs) -> Result<()> {
     if args.markdown {
         return super::common::print(&markdown());
     }
+    if args.this {
+        return super::common::print(&this_machine(&args)?);
+    }
     let name = args.name.as_deref();
     let group = Preset::all_of(name.unwrap_or("all"));
     let text = match name {
         Some(name) if group.is_empty() || args.keys => {
-            let spec = MachineSpec::of_kind(name).unwrap_or_else(|| MachineSpec::parse(name, 0))?;
+            let spec = MachineSpec::of_kind(name).unwrap_or_else(|| this::parse(name, 0))?;
             match (args.keys, args.json) {
                 (true, _) => explain(&spec),
                 (_, true) => format!("{}\n", serde_json::to_string_pretty(spec.params.as_json())?),
@@ -52,6 +86,33 @@ pub fn run(args: MachinesArgs) -> Result<()> {
         _ => list(&group, args.json)?,
     };
     super::common::print(&text)
+}
+
+/// This processor, measured or not.
+fn this_machine(args: &MachinesArgs) -> Result<String> {
+    let as_json = |spec: &MachineSpec| Ok(format!("{}\n", serde_json::to_string_pretty(spec.params.as_json())?));
+    if !args.measure {
+        return if args.json { as_json(&this::parse(this::NAME, 0)?) } else { Ok(this::toml(&Prices::default())) };
+    }
+    if let Some(path) = &args.html {
+        needs_file(path, "--html")?;
+        farreach_trace::Partial::create(path)?;
+    }
+    let memory = args.memory.map(|size| size.0);
+    let found =
+        this::measure::measure(&this::measure::Options { repetitions: args.repetitions, seed: args.seed, memory })?;
+    if let Some(path) = &args.html {
+        write_whole(path, found.html().as_bytes())?;
+        note(format_args!("report in {}", path.display()));
+    }
+    if args.json {
+        return Ok(found.json());
+    }
+    // The table goes in front of the description, as a comment.
+    let table = found.table(COMMENT_WIDTH);
+    let comment = table.lines().map(|line| format!("# {line}").trim_end().to_owned() + "\n").collect::<String>();
+    let prices = this::measure::prices(&found, &this::parse(this::NAME, 0)?);
+    Ok(format!("{comment}\n{}", this::toml(&prices)))
 }
 
 fn list(presets: &[&Preset], json: bool) -> Result<String> {

@@ -20,6 +20,8 @@ pub mod run;
 mod sampling;
 pub mod sim;
 pub mod sweep;
+mod system;
+mod this;
 pub mod trace;
 pub mod trap;
 pub mod workloads;

@@ -115,7 +115,7 @@ impl Study {
 pub fn run(args: PageSizeArgs) -> Result<ExitCode> {
     let _signals = Watch::begin(); // until the result is whole
     let policies = POLICIES.into_iter().filter(|_| !args.no_policies);
-    let machines = MachineSpec::parse_all(policies.chain(args.machines.iter().map(String::as_str)), args.seed)?;
+    let machines = super::this::parse_all(policies.chain(args.machines.iter().map(String::as_str)), args.seed)?;
     args.output.check(machines.iter().flat_map(|m| m.inputs()).chain(args.file.as_deref()))?;
     let mut study = Study::new(&args, machines)?;
     if args.command.is_empty() {

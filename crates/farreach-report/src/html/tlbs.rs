@@ -1,0 +1,87 @@
+//! The page of measured TLBs: a chart for each page size.
+
+use super::axes::x_axis;
+use super::lines::{Drawn, plot};
+use super::parts::chip;
+use super::scale::Scale;
+use super::{Head, document};
+use crate::format::{counted, digits};
+use crate::tlbs::{pages, table};
+use farreach_types::addr::Bytes;
+use farreach_types::counts::{TlbCurve, TlbMeasurement};
+use maud::{Markup, html};
+
+/// The page.
+pub fn render(result: &TlbMeasurement) -> String {
+    let mut sizes: Vec<u64> = result.curves.iter().map(|curve| curve.page_size).collect();
+    sizes.dedup();
+    let knee = result.knees.iter().find(|knee| knee.level == 1);
+    let title = knee.map_or("No level of the TLB was told apart from the next.".to_owned(), |knee| {
+        format!("The first level of the data TLB answers up to {}.", counted(knee.entries, "page"))
+    });
+    let nested = html! {
+        b { "A virtual machine: " }
+        "entries are no larger than the pages of the host, and a walk goes through the page tables of guest and host."
+    };
+    let head = Head {
+        about: "the TLBs of one processor, measured".into(),
+        title: &title,
+        source: &result.processor,
+        facts: html! {
+            dl.facts {
+                div { dt { "gigahertz" } dd { (digits(result.gigahertz)) } }
+                div { dt { "repetitions" } dd { (result.repetitions) } }
+                @for price in &result.prices {
+                    div { dt { (price.event) ", " (Bytes(price.page_size)) } dd { (digits(price.cycles)) " cycles" } }
+                }
+            }
+        },
+        warning: result.hypervisor.is_some().then_some(nested),
+    };
+    let body = html! {
+        @for size in sizes { (chart(result, size)) }
+        section { h2 { "Numbers" } pre { (table(result, 100)) } }
+    };
+    document(&head, &body)
+}
+
+fn chart(result: &TlbMeasurement, size: u64) -> Markup {
+    let curves: Vec<&TlbCurve> = result.curves.iter().filter(|curve| curve.page_size == size).collect();
+    let all = || curves.iter().flat_map(|curve| &curve.points);
+    let x = Scale::fit(all().map(|point| point.pages as f64));
+    let y = Scale::linear(all().map(|point| point.cycles).fold(1.0, f64::max) * 1.04);
+    let drawn = |(design, curve): (usize, &&TlbCurve)| Drawn {
+        design,
+        name: pages(curve.page_size, curve.stride_pages),
+        points: curve.points.iter().map(|point| (x.at(point.pages as f64), point.cycles.max(0.0))).collect(),
+    };
+    let lines: Vec<Drawn> = curves.iter().enumerate().map(drawn).collect();
+    let upright: Vec<f64> = x.ticks().into_iter().map(|tick| x.at(tick)).collect();
+    let spread = all().map(|point| (point.high - point.low) / 2.0).fold(0.0, f64::max);
+    html! {
+        section {
+            h2 { "Pages of " (Bytes(size)) }
+            p.lead {
+                "Cycles that translation adds to a load in a chain of dependent loads, one in each page: what it takes "
+                "beyond a chain of as many lines in few pages. Medians; half of the repetitions are within "
+                (digits(spread)) " cycles of them at the worst point."
+            }
+            (plot("cycles by pages", y, &upright, &x_axis(x, "pages of the chain"), &lines, None))
+            div.legend {
+                @for line in &lines { span.named { (chip(line.design)) span.name { (line.name) } } }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_a_chart_and_escapes_names() {
+        let page = render(&crate::tlbs::example());
+        assert!(page.contains("Pages of 4K") && page.contains("polyline") && page.contains("answers up to 64 pages"));
+        assert!(page.contains("a &lt;processor&gt;") && !page.contains("<processor>"), "{page}");
+    }
+}
