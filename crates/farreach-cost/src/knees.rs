@@ -7,6 +7,8 @@ use farreach_types::counts::TlbPoint;
 pub struct Step {
     /// Index of the last point before the step.
     pub last: usize,
+    /// Index of the first point that has climbed half of it.
+    pub half: usize,
     /// Cycles before it.
     pub below: f64,
     /// Cycles on the plateau behind it.
@@ -54,7 +56,8 @@ pub fn steps(points: &[TlbPoint], most: usize) -> Vec<Step> {
         let Some(above) = median(points.iter().filter(plateau).map(|p| p.cycles)) else { return steps };
         let climbed = (CLIMBED * (above - below)).max(2.0 * noise);
         let last = (0..first).rev().find(|&i| points[i].cycles - below <= climbed).unwrap_or(0);
-        steps.push(Step { last, below, above });
+        let half = (last..points.len()).find(|&i| points[i].cycles >= (below + above) / 2.0).unwrap_or(last);
+        steps.push(Step { last, half, below, above });
         from = points.iter().position(|p| p.pages as f64 > start).unwrap_or(points.len());
         below = above;
     }
@@ -103,6 +106,7 @@ mod tests {
             for noise in [0.0, 0.3, 1.0] {
                 let points = curve(entries, [7.0, 30.0], noise, false);
                 assert_eq!(found(&points), entries, "{noise}");
+                assert!(steps(&points, 2).iter().all(|step| step.half == step.last + 1), "LRU fails at once");
                 let [first, second] = steps(&points, 2)[..] else { panic!("two steps") };
                 assert!((first.above - 7.0).abs() <= 1.0 && (second.above - 41.0).abs() < 5.0, "{first:?} {second:?}");
             }
@@ -117,13 +121,14 @@ mod tests {
             for (found, entries) in found(&points).into_iter().zip(entries) {
                 assert!((entries..=entries * 5 / 4).contains(&found), "{found} for {entries}");
             }
+            assert!(steps(&points, 2).iter().all(|step| step.half > step.last + 1), "it fails gradually");
         }
     }
 
     #[test]
     fn a_flat_curve_has_no_steps() {
-        assert_eq!(found(&curve([1 << 20, 1 << 21], [7.0, 30.0], 1.0, false)), []);
-        assert_eq!(steps(&[], 2), []);
+        assert!(found(&curve([1 << 20, 1 << 21], [7.0, 30.0], 1.0, false)).is_empty());
+        assert!(steps(&[], 2).is_empty());
     }
 
     #[test]

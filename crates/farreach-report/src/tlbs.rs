@@ -25,11 +25,20 @@ pub fn table(result: &TlbMeasurement, width: usize) -> String {
         out += &format!(", under a hypervisor ({})", clean(hypervisor));
     }
     out += "\n\n";
-    let heads =
-        [text(&["data TLB", "", "entries", "answers", "fails"]), text(&["pages", "level", "described", "up to", "at"])];
+    let heads = [
+        text(&["data TLB", "", "entries", "answers", "less", "half"]),
+        text(&["pages", "level", "described", "up to", "from", "from"]),
+    ];
     let knee = |k: &TlbKnee| {
         let described = k.described.map_or(NONE.to_owned(), grouped);
-        vec![pages(k.page_size, k.stride_pages), k.level.to_string(), described, grouped(k.entries), grouped(k.next)]
+        vec![
+            pages(k.page_size, k.stride_pages),
+            k.level.to_string(),
+            described,
+            grouped(k.entries),
+            grouped(k.next),
+            grouped(k.half),
+        ]
     };
     out += &lines(&heads, &result.knees.iter().map(knee).collect::<Vec<_>>(), width);
     out.push('\n');
@@ -41,6 +50,13 @@ pub fn table(result: &TlbMeasurement, width: usize) -> String {
         vec![p.event.clone(), Bytes(p.page_size).to_string(), cycles, low, high, format!("{from} to {to}")]
     };
     out += &lines(&heads, &result.prices.iter().map(price).collect::<Vec<_>>(), width);
+    out.push('\n');
+    for curve in &result.curves {
+        let [median, worst] = curve.spread().map(digits);
+        let pages = pages(curve.page_size, curve.stride_pages);
+        out +=
+            &format!("Spread of {pages}: half of the repetitions within {median} cycles, {worst} at the worst point\n");
+    }
     if !result.missing.is_empty() {
         out.push('\n');
         result.missing.iter().for_each(|what| out += &format!("Not measured: {}\n", clean(what)));
@@ -78,7 +94,15 @@ pub(super) fn example() -> TlbMeasurement {
         repetitions: 7,
         gigahertz: 3.0,
         curves: vec![TlbCurve { page_size: 4096, stride_pages: 9, points: [16, 64, 72, 128].map(point).into() }],
-        knees: vec![TlbKnee { page_size: 4096, stride_pages: 9, level: 1, entries: 64, next: 72, described: Some(64) }],
+        knees: vec![TlbKnee {
+            page_size: 4096,
+            stride_pages: 9,
+            level: 1,
+            entries: 64,
+            next: 72,
+            half: 72,
+            described: Some(64),
+        }],
         prices: vec![TlbPrice {
             event: "second-level hit".into(),
             page_size: 4096,
@@ -99,9 +123,12 @@ mod tests {
     #[test]
     fn people_see_knees_prices_and_what_is_missing() {
         let text = table(&example(), 100);
-        for words in
-            ["4K, every 9th      1         64       64     72", "second-level hit", "128 to 1,536", "Not measured: 1G"]
-        {
+        for words in [
+            "4K, every 9th      1         64       64    72    72",
+            "second-level hit",
+            "128 to 1,536",
+            "Not measured: 1G",
+        ] {
             assert!(text.contains(words), "{words}: {text}");
         }
         assert!(csv(&example()).starts_with("page_size,stride_pages,pages,cycles,low,high,load_cycles\r\n4096,9,16,"));

@@ -2,6 +2,7 @@
 //! every word, so that it always offers what this version accepts.
 
 use super::common::print;
+use super::this;
 use crate::workloads;
 use anyhow::Result;
 use clap::{Args, Command, ValueEnum};
@@ -81,6 +82,7 @@ fn machines(current: &OsStr) -> Vec<CompletionCandidate> {
     let about = |preset: &Preset| MachineSpec::parse(preset.name, 0).map(|spec| spec.about).unwrap_or_default();
     found.extend(PRESETS.iter().filter_map(|preset| named(preset.name, &about(preset))));
     found.extend(Preset::groups().into_iter().filter_map(|group| named(group, "all presets of the group")));
+    found.extend(named(this::NAME, "this processor"));
     found
 }
 
@@ -88,7 +90,7 @@ fn machines(current: &OsStr) -> Vec<CompletionCandidate> {
 /// the text `before`.
 fn overrides_of(base: &str, before: &str, last: &str) -> Vec<CompletionCandidate> {
     let group = Preset::all_of(base);
-    let Ok(spec) = MachineSpec::parse(group.first().map_or(base, |preset| preset.name), 0) else { return Vec::new() };
+    let Ok(spec) = this::parse(group.first().map_or(base, |preset| preset.name), 0) else { return Vec::new() };
     let keys = MachineSpec::keys(spec.hardware, spec.params.text("placement"));
     match last.split_once('=') {
         None => {

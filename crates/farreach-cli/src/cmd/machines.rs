@@ -129,7 +129,10 @@ fn list(presets: &[&Preset], json: bool) -> Result<String> {
     for s in &specs {
         writeln!(out, "{:width$}  {}", s.name, s.about)?;
     }
-    writeln!(out, "\n`farreach machines NAME` prints one as TOML; `--keys NAME` says what its keys mean.")?;
+    writeln!(
+        out,
+        "\n`farreach machines NAME` prints one as TOML; `--keys NAME` says what its keys mean; `this` is this processor."
+    )?;
     Ok(out)
 }
 

@@ -47,7 +47,8 @@ fn thp_rows(thp: &Thp, row: &mut impl FnMut(&str, String)) {
     let sizes: Vec<String> = settings.into_iter().map(of).collect();
     row("THP sizes", if sizes.is_empty() { "2M alone".into() } else { sizes.join("; ") });
     let settings: Vec<String> = thp.khugepaged.iter().map(|(name, value)| format!("{name} {value}")).collect();
-    row("khugepaged", settings.join(", "));
+    let lines: Vec<String> = settings.chunks(4).map(|some| some.join(", ")).collect();
+    row("khugepaged", lines.join(",\n"));
 }
 
 fn pool_text(pool: &Pool) -> String {

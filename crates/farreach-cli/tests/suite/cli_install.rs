@@ -108,6 +108,7 @@ fn names_are_completed() {
         (&["run", "-m", "t94/p"][..], &["t94/partial\t64-entry partial-subblock TLB"][..]),
         (&["sim", "x", "--machine", "ds13"], &["ds13/4k\t", "ds13\tall presets of the group"]),
         (&["machines", "today/z"], &["today/zen2\t", "today/zen5\t"]),
+        (&["run", "-m", "thi"], &["this\t"]),
         (&["run", "-m", "t94/partial:fac"], &["t94/partial:factor=\t"]),
         (&["run", "-m", "t94/partial:factor=4,repl"], &["t94/partial:factor=4,replacement=\t"]),
         (&["run", "-m", "t94/single:replacement=l"], &["t94/single:replacement=lru"]),

@@ -356,3 +356,39 @@ fn the_seed_changes_random_replacement_only() {
         fed(["sim", "-", "--json", "--seed", "9", "-m", "t94/set-associative:seed=2"], text.as_bytes()).good().json();
     assert_eq!(own["machines"][0]["counts"], c["machines"][4]["counts"]);
 }
+
+/// What is printed of this processor is a machine like any other, and `this` is a name for it.
+#[test]
+fn this_processor_is_a_machine() {
+    let dir = Dir::new();
+    let toml = line("machines --this").good().out;
+    let file = dir.write("this.toml", &toml);
+    let config = |name: &str| farreach(["machines", name, "--json"]).good().json();
+    assert_eq!(config(&file), config("this"));
+    assert_eq!(config("this:placement=thp")["placement"], "thp");
+    let ran = fed(["sim", "-", "-m", "this", "-m", &file, "--json"], sweep(3, 100).as_bytes()).good().json();
+    assert_eq!(ran["machines"][0]["counts"], ran["machines"][1]["counts"]);
+    line("machines --this t94/single").bad(2, &["--this", "cannot be used with"]);
+    line("machines --measure").bad(2, &["--this"]);
+}
+
+/// A short measurement has curves with medians between quartiles, and prints a machine.
+#[test]
+fn this_processor_is_measured() {
+    let dir = Dir::new();
+    let page = dir.path("tlbs.html");
+    let words = ["machines", "--this", "--measure", "--repetitions", "2", "--memory", "64M", "--html", &page];
+    let toml = farreach(words).good().out;
+    assert!(toml.starts_with("# this processor") || toml.starts_with("# a processor"), "{toml}");
+    assert!(std::fs::read_to_string(&page).unwrap().contains("Pages of 4K"));
+    farreach(["machines", &dir.write("this.toml", &toml)]).good();
+    let found = line("machines --this --measure --repetitions 1 --memory 64M --json").good().json();
+    assert_eq!(found["schema"], "farreach.tlbs/1");
+    for curve in found["curves"].as_array().unwrap() {
+        for point in curve["points"].as_array().unwrap() {
+            let [low, middle, high] = ["low", "cycles", "high"].map(|key| point[key].as_f64().unwrap());
+            assert!(low <= middle && middle <= high && point["load_cycles"].as_f64().unwrap() > 0.0, "{point}");
+        }
+    }
+    line("machines --this --measure --memory 1M").bad(1, &["--memory 1M", "64M or more"]);
+}

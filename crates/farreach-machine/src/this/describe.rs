@@ -160,7 +160,10 @@ fn x86(out: &mut Text, leaves: &Leaves) {
     }
     let caches = caches::keys(leaves);
     if !caches.is_empty() {
-        out.say("CPUID: caches, for `walk_cost = caches`, with the fewest slices that have a power of two of sets.");
+        out.say(
+            "CPUID: caches, for `walk_cost = caches`, with the fewest slices that have a power of two of sets. Their cycles \
+             are defaults, unless they follow.",
+        );
         caches.iter().for_each(|(key, value)| out.key(key, value));
     }
     match &base {

@@ -13,7 +13,7 @@ type Row = (u8, Side, u8, &'static [u64], u64, u64);
 /// Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2A, CPUID, table of the encoding of leaf 2: the
 /// TLBs of 64-bit processors.
 #[rustfmt::skip]
-const ROWS: [Row; 32] = [
+const ROWS: [Row; 31] = [
     (0x01, Side::Fetch, 1, &[K4], 32, 4),
     (0x03, Side::Data, 1, &[K4], 64, 4),
     (0x4f, Side::Fetch, 1, &[K4], 32, 0),
@@ -42,7 +42,6 @@ const ROWS: [Row; 32] = [
     (0xb6, Side::Fetch, 1, &[K4], 128, 8),
     (0xba, Side::Data, 2, &[K4], 64, 4),
     (0xc1, Side::Both, 2, &[K4, M2], 1024, 8),
-    (0xc2, Side::Data, 1, &[K4, M2], 16, 4),
     (0xc3, Side::Both, 2, &[K4, M2], 1536, 6),
     (0xc3, Side::Both, 2, &[G1], 16, 4),
     (0xca, Side::Both, 2, &[K4], 512, 4),

@@ -57,14 +57,15 @@ fn chart(result: &TlbMeasurement, size: u64) -> Markup {
     };
     let lines: Vec<Drawn> = curves.iter().enumerate().map(drawn).collect();
     let upright: Vec<f64> = x.ticks().into_iter().map(|tick| x.at(tick)).collect();
-    let spread = all().map(|point| (point.high - point.low) / 2.0).fold(0.0, f64::max);
+    let spread = curves.iter().map(|curve| curve.spread());
+    let [median, worst] = spread.fold([0.0f64; 2], |[a, b], [c, d]| [a.max(c), b.max(d)]);
     html! {
         section {
             h2 { "Pages of " (Bytes(size)) }
             p.lead {
                 "Cycles that translation adds to a load in a chain of dependent loads, one in each page: what it takes "
                 "beyond a chain of as many lines in few pages. Medians; half of the repetitions are within "
-                (digits(spread)) " cycles of them at the worst point."
+                (digits(median)) " cycles of them at the median point, within " (digits(worst)) " at the worst."
             }
             (plot("cycles by pages", y, &upright, &x_axis(x, "pages of the chain"), &lines, None))
             div.legend {

@@ -57,6 +57,15 @@ pub struct TlbPoint {
     pub load_cycles: f64,
 }
 
+impl TlbCurve {
+    /// Half the distance of the quartiles, in cycles: at the median point, and at the worst.
+    pub fn spread(&self) -> [f64; 2] {
+        let mut all: Vec<f64> = self.points.iter().map(|point| (point.high - point.low) / 2.0).collect();
+        all.sort_by(f64::total_cmp);
+        [all.len() / 2, all.len().saturating_sub(1)].map(|at| all.get(at).copied().unwrap_or(0.0))
+    }
+}
+
 /// The number of pages up to which a level of a TLB answers.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct TlbKnee {
@@ -70,6 +79,9 @@ pub struct TlbKnee {
     pub entries: u64,
     /// The next point, at which it did not.
     pub next: u64,
+    /// The first point at which half of the way to the next level's time is climbed: a level that is skewed, hashed or
+    /// chooses victims at random fails gradually.
+    pub half: u64,
     /// Entries that the description of this processor has.
     pub described: Option<u64>,
 }

@@ -32,6 +32,9 @@ const WALK: &str = "walk";
 /// Pages behind the last knee from which on a load walks every time, times those at the knee.
 const WALKS_FROM: f64 = 2.0;
 
+/// Lines are in the first cache while a load takes up to this times what it takes on one line.
+const FIRST_CACHE: f64 = 1.25;
+
 /// What the user chose.
 pub struct Options {
     pub repetitions: u64,
@@ -134,11 +137,11 @@ fn analyse(found: &mut TlbMeasurement, spec: &MachineSpec) {
     let mut curves: Vec<&TlbCurve> = found.curves.iter().collect();
     for curve in &curves {
         for (step, level) in steps(&curve.points, 2).iter().zip([1u8, 2]) {
-            let [entries, next] = [step.last, step.last + 1].map(|i| curve.points[i].pages);
+            let [entries, next, half] = [step.last, step.last + 1, step.half].map(|i| curve.points[i].pages);
             let key = if level == 1 { "l1d" } else { "l2" };
-            let described = described(spec.params.texts(key), curve.page_size);
+            let described = described(&spec.params.texts(key), curve.page_size);
             let (page_size, stride_pages) = (curve.page_size, curve.stride_pages);
-            found.knees.push(TlbKnee { page_size, stride_pages, level, entries, next, described });
+            found.knees.push(TlbKnee { page_size, stride_pages, level, entries, next, half, described });
         }
     }
     curves.sort_by_key(|curve| std::cmp::Reverse(curve.stride_pages));
@@ -167,10 +170,13 @@ fn price(event: &str, curve: &TlbCurve, cycles: impl Iterator<Item = (u64, f64)>
     })
 }
 
-/// Points between the knees where the first level answers nothing and the second all.
+/// Points between the knees where the first level answers nothing and the second all; of those, the ones whose lines are
+/// in the first cache: in the next one, the search of the TLB overlaps with that of the cache.
 fn second_level(curve: &TlbCurve, first: Step, second: Step) -> Option<TlbPrice> {
     let [from, to] = [first, second].map(|step| curve.points[step.last].pages);
-    let between = curve.points.iter().filter(|p| p.pages >= 2 * from && p.pages <= (3 * to / 4).max(2 * from));
+    let cached = FIRST_CACHE * (curve.points[0].load_cycles - curve.points[0].cycles);
+    let between = curve.points.iter().filter(|p| p.pages >= from * 3 / 2 && p.pages <= to * 3 / 4);
+    let between = between.filter(|p| p.load_cycles - p.cycles <= cached);
     price(SECOND_LEVEL, curve, between.map(|p| (p.pages, p.cycles - first.below)))
 }
 
@@ -240,7 +246,8 @@ mod tests {
         let octaves = (0..18).flat_map(|power| (0..8).map(move |part| (1u64 << power) + (part << power) / 8));
         let mut pages: Vec<u64> = octaves.filter(|n| *n <= most).collect();
         pages.dedup();
-        let point = |n| TlbPoint { pages: n, cycles: cycles(n), low: cycles(n), high: cycles(n), load_cycles: 0.0 };
+        let point =
+            |n| TlbPoint { pages: n, cycles: cycles(n), low: cycles(n), high: cycles(n), load_cycles: cycles(n) + 4.0 };
         TlbCurve { page_size: page_size as u64, stride_pages, points: pages.into_iter().map(point).collect() }
     }
 
