@@ -16,11 +16,12 @@ pub struct CpuidLeaf {
 
 /// Leaves that say something about identity, TLBs or caches, and how many subleaves of each.
 #[cfg(target_arch = "x86_64")]
-const LEAVES: [(u32, u32); 17] = [
+const LEAVES: [(u32, u32); 19] = [
     (0x0, 1),
     (0x1, 1),
     (0x2, 1),
     (0x4, 8),
+    (0xb, 1),
     (0x18, 32),
     (0x1a, 1),
     (0x4000_0000, 1),
@@ -33,6 +34,7 @@ const LEAVES: [(u32, u32); 17] = [
     (0x8000_0006, 1),
     (0x8000_0019, 1),
     (0x8000_001d, 8),
+    (0x8000_001e, 1),
     (0x8000_0021, 1),
 ];
 

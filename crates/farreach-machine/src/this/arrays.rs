@@ -49,7 +49,8 @@ impl Array {
         let sizes: Vec<String> = self.sizes.iter().map(|size| Bytes(*size).to_string()).collect();
         let sizes = sizes.join("|");
         // A description needs sets that are whole and a power of two; anything else is taken as fully associative.
-        let ways = self.ways.filter(|ways| self.entries % ways == 0 && (self.entries / ways).is_power_of_two());
+        let ways =
+            self.ways.filter(|ways| self.entries.is_multiple_of(*ways) && (self.entries / ways).is_power_of_two());
         match ways {
             Some(ways) if ways < self.entries => format!("{sizes}:{}/{ways}", self.entries),
             _ => format!("{sizes}:{}", self.entries),

@@ -141,6 +141,9 @@ fn x86(out: &mut Text, leaves: &Leaves) {
         Some(base) => out.say(&format!("Its core is {}, described in {}.", base.core.name, base.core.preset)),
         None => out.say("No preset describes its core."),
     }
+    if who.threads > 1 {
+        out.say(&format!("{} threads of a core share its TLBs; this machine has them for one.", who.threads));
+    }
     if let Some(hypervisor) = &who.hypervisor {
         out.say(&format!(
             "This is a virtual machine (hypervisor {hypervisor}). A hypervisor may hide leaves or make them up, family and \

@@ -72,6 +72,8 @@ struct Signature {
     hypervisor: Option<String>,
     /// EAX of leaf 0x1A: 0x20 in the highest byte is a small core.
     core_type: u8,
+    /// Threads of a core, which share its TLBs; 1 where the leaf for them is hidden.
+    threads: u32,
 }
 
 impl Signature {
@@ -93,8 +95,14 @@ impl Signature {
             let text = printable(&String::from_utf8_lossy(&bytes));
             if text.is_empty() { "without a name".to_owned() } else { text }
         });
+        let threads = match vendor {
+            Vendor::Intel => leaves.get(0xb, 0)[1] & 0xffff,
+            Vendor::Amd => (leaves.get(0x8000_001e, 0)[1] >> 8 & 0xff) + 1,
+            Vendor::Other => 1,
+        }
+        .max(1);
         let core_type = (leaves.get(0x1a, 0)[0] >> 24) as u8;
-        Signature { vendor, vendor_name, family, model, stepping, brand, hypervisor, core_type }
+        Signature { vendor, vendor_name, family, model, stepping, brand, hypervisor, core_type, threads }
     }
 }
 

@@ -192,6 +192,15 @@ fn a_virtual_machine_says_so() {
     leaves.0.insert((0x4000_0000, 0), [0x4000_0001, 0x4b4d_564b, 0x564b_4d56, 0x4d]);
     let (toml, _) = described(leaves);
     assert!(toml.contains("virtual machine (hypervisor KVMKVMKVM)"), "{toml}");
+    assert!(!toml.contains("threads of a core"), "{toml}");
+}
+
+#[test]
+fn threads_of_a_core_are_told() {
+    let mut leaves = zen3();
+    leaves.0.insert((0x8000_001e, 0), [0, 0x100, 0, 0]);
+    let (toml, _) = described(leaves);
+    assert!(toml.contains("2 threads of a core share its TLBs"), "{toml}");
 }
 
 #[test]
