@@ -378,7 +378,9 @@ fn this_processor_is_measured() {
     let dir = Dir::new();
     let page = dir.path("tlbs.html");
     let words = ["machines", "--this", "--measure", "--repetitions", "2", "--memory", "64M", "--html", &page];
-    let toml = farreach(words).good().out;
+    let ran = farreach(words);
+    assert!(ran.status == 0 && ran.err == format!("farreach: report in {page}\n"), "{}", ran.err);
+    let toml = ran.out;
     assert!(toml.starts_with("# this processor") || toml.starts_with("# a processor"), "{toml}");
     assert!(std::fs::read_to_string(&page).unwrap().contains("Pages of 4K"));
     farreach(["machines", &dir.write("this.toml", &toml)]).good();

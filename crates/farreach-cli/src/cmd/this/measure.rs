@@ -10,6 +10,7 @@ use farreach_machine::MachineSpec;
 use farreach_machine::this::{Price, Prices};
 use farreach_types::addr::Bytes;
 use farreach_types::counts::{TLBS_SCHEMA, TlbCurve, TlbKnee, TlbMeasurement, TlbPrice};
+use std::io::IsTerminal;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -65,7 +66,10 @@ pub fn measure(options: &Options) -> Result<TlbMeasurement> {
     let plan = Plan { repetitions: options.repetitions, seed: options.seed };
     let mut clock = 0.0;
     for kind in kinds(&system, budget, &mut found.missing) {
-        note(format_args!("chasing over {} pages, every {}.", Bytes(kind.page_size as u64), ordinal(kind.stride)));
+        if std::io::stderr().is_terminal() {
+            let stride = if kind.stride == 1 { "side by side".to_owned() } else { format!("every {}th", kind.stride) };
+            note(format_args!("loads over pages of {}, {stride} ...", Bytes(kind.page_size as u64)));
+        }
         match curve(kind, &mut near, near_bytes, plan) {
             Ok((curve, ticks)) => {
                 found.curves.push(curve);
@@ -77,10 +81,6 @@ pub fn measure(options: &Options) -> Result<TlbMeasurement> {
     found.gigahertz = ticks_per_nanosecond() / clock;
     analyse(&mut found, &spec);
     Ok(found)
-}
-
-fn ordinal(stride: usize) -> String {
-    if stride == 1 { "one".into() } else { format!("{stride}th") }
 }
 
 /// Memory for the chains that are subtracted, in huge pages if there are some.
