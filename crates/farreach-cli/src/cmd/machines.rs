@@ -50,6 +50,9 @@ pub struct MachinesArgs {
     /// on a machine that does nothing else.
     #[arg(long, requires = "this")]
     measure: bool,
+    /// With --measure: print the points of the curves as CSV.
+    #[arg(long, requires = "measure", conflicts_with = "json")]
+    csv: bool,
     /// Also write a page with the curves.
     #[arg(long, value_name = "FILE", requires = "measure")]
     html: Option<PathBuf>,
@@ -105,8 +108,8 @@ fn this_machine(args: &MachinesArgs) -> Result<String> {
         write_whole(path, found.html().as_bytes())?;
         note(format_args!("report in {}", path.display()));
     }
-    if args.json {
-        return Ok(found.json());
+    if args.json || args.csv {
+        return Ok(if args.csv { found.csv() } else { found.json() });
     }
     // The table goes in front of the description, as a comment.
     let table = found.table(COMMENT_WIDTH);

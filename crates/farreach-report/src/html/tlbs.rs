@@ -11,6 +11,9 @@ use farreach_types::addr::Bytes;
 use farreach_types::counts::{TlbCurve, TlbMeasurement};
 use maud::{Markup, html};
 
+/// The least that a logarithmic axis shows, in cycles.
+const FLOOR: f64 = 1.0;
+
 /// The page.
 pub fn render(result: &TlbMeasurement) -> String {
     let mut sizes: Vec<u64> = result.curves.iter().map(|curve| curve.page_size).collect();
@@ -49,11 +52,12 @@ fn chart(result: &TlbMeasurement, size: u64) -> Markup {
     let curves: Vec<&TlbCurve> = result.curves.iter().filter(|curve| curve.page_size == size).collect();
     let all = || curves.iter().flat_map(|curve| &curve.points);
     let x = Scale::fit(all().map(|point| point.pages as f64));
-    let y = Scale::linear(all().map(|point| point.cycles).fold(1.0, f64::max) * 1.04);
+    // A second level is hidden beside a walk on a linear axis.
+    let y = Scale::fit(all().map(|point| point.cycles.max(FLOOR)));
     let drawn = |(design, curve): (usize, &&TlbCurve)| Drawn {
         design,
         name: pages(curve.page_size, curve.stride_pages),
-        points: curve.points.iter().map(|point| (x.at(point.pages as f64), point.cycles.max(0.0))).collect(),
+        points: curve.points.iter().map(|point| (x.at(point.pages as f64), point.cycles.max(FLOOR))).collect(),
     };
     let lines: Vec<Drawn> = curves.iter().enumerate().map(drawn).collect();
     let upright: Vec<f64> = x.ticks().into_iter().map(|tick| x.at(tick)).collect();
@@ -66,6 +70,7 @@ fn chart(result: &TlbMeasurement, size: u64) -> Markup {
                 "Cycles that translation adds to a load in a chain of dependent loads, one in each page: what it takes "
                 "beyond a chain of as many lines in few pages. Medians; half of the repetitions are within "
                 (digits(median)) " cycles of them at the median point, within " (digits(worst)) " at the worst."
+                @if y.is_log() { " The scale is logarithmic, and less than a cycle stands at 1." }
             }
             (plot("cycles by pages", y, &upright, &x_axis(x, "pages of the chain"), &lines, None))
             div.legend {
