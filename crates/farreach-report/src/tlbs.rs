@@ -54,8 +54,7 @@ pub fn table(result: &TlbMeasurement, width: usize) -> String {
     for curve in &result.curves {
         let [median, worst] = curve.spread().map(digits);
         let pages = pages(curve.page_size, curve.stride_pages);
-        out +=
-            &format!("Spread of {pages}: half of the repetitions within {median} cycles, {worst} at the worst point\n");
+        out += &format!("Spread of {pages}: half within {median} cycles, {worst} at the worst point\n");
     }
     if !result.missing.is_empty() {
         out.push('\n');

@@ -92,11 +92,7 @@ fn near(missing: &mut Vec<String>) -> Result<(Ground, usize)> {
             return Ok((ground, NEAR));
         }
     }
-    missing.push(
-        "no transparent huge pages for the chains that are subtracted: translation and caches are told apart only up \
-         to 4096 pages"
-            .into(),
-    );
+    missing.push("caches beyond 4096 pages: no transparent huge pages for the chains that are subtracted".into());
     Ok((Ground::new(Backing::Base, NEAR_BASE).context("memory")?, NEAR_BASE))
 }
 
@@ -114,12 +110,13 @@ fn kinds(system: &System, budget: usize, missing: &mut Vec<String>) -> Vec<Kind>
         Some(share) if share >= HELD => all.push(kind(Backing::Transparent, M2, 1, budget / M2)),
         _ => missing.push("2M pages: the kernel gives no transparent huge pages (`farreach doctor huge-pages`)".into()),
     }
-    match system.hugetlb.iter().find(|pool| pool.bytes == G1 as u64).map_or(0, |pool| pool.free - pool.reserved) {
-        0 => missing.push(
-            "1G pages: none is free in the pool (echo N | sudo tee \
-             /sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages)"
-                .into(),
-        ),
+    match system
+        .hugetlb
+        .iter()
+        .find(|pool| pool.bytes == G1 as u64)
+        .map_or(0, |pool| pool.free.saturating_sub(pool.reserved))
+    {
+        0 => missing.push("1G pages: none is free in the pool (/sys/kernel/mm/hugepages/hugepages-1048576kB)".into()),
         free => all.push(kind(Backing::Gigabyte, G1, 1, free as usize)),
     }
     all

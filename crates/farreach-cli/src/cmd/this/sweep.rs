@@ -73,9 +73,11 @@ pub fn curve(kind: Kind, near: &mut Ground, near_bytes: usize, plan: Plan) -> Re
             let place = |i: &usize| i * kind.stride * kind.page_size + slots[*i] * LINE % kind.page_size;
             let offsets: Vec<usize> = order.iter().map(place).collect();
             let slow = far.chain(&offsets).ticks_per_load(LOADS, TIMES) / clock;
-            // Where the near memory is too small, lines lie closer.
-            let piece = (near_bytes / LINE / pages).min(SPREAD);
-            let offsets: Vec<usize> = order.iter().map(|i| (piece * i + slots[*i] % piece) * LINE).collect();
+            // Where the near memory is too small, lines lie closer; then there are fewer.
+            let lines = near_bytes / LINE;
+            let piece = (lines / pages).clamp(1, SPREAD);
+            let near_place = |i: &usize| (piece * i + slots[*i] % piece) * LINE;
+            let offsets: Vec<usize> = order.iter().filter(|i| **i < lines).map(near_place).collect();
             let fast = near.chain(&offsets).ticks_per_load(LOADS, TIMES) / clock;
             found[0].push(slow - fast);
             found[1].push(slow);
@@ -105,11 +107,16 @@ mod tests {
         assert_eq!(numbers(3), [1, 2, 3]);
     }
 
+    /// Also with room for 8 near lines alone.
     #[test]
     fn a_curve_has_a_point_for_each_number() {
+        [1 << 20, 8 * LINE].into_iter().for_each(has_points);
+    }
+
+    fn has_points(near_bytes: usize) {
         let kind = Kind { backing: Backing::Base, page_size: 4096, stride: 1, most: 24 };
-        let mut near = Ground::new(Backing::Base, 1 << 20).unwrap();
-        let (curve, clock) = curve(kind, &mut near, 1 << 20, Plan { repetitions: 2, seed: 1 }).unwrap();
+        let mut near = Ground::new(Backing::Base, near_bytes).unwrap();
+        let (curve, clock) = curve(kind, &mut near, near_bytes, Plan { repetitions: 2, seed: 1 }).unwrap();
         assert_eq!(curve.points.len(), numbers(24).len());
         assert!(clock > 0.0 && curve.points.iter().all(|p| p.low <= p.cycles && p.cycles <= p.high));
         assert!(curve.points.iter().all(|p| p.load_cycles > 0.0));
