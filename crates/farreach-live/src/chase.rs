@@ -4,6 +4,7 @@ use std::io;
 use std::ops::Range;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 
 use crate::scan::huge_pages;
 
@@ -133,6 +134,16 @@ impl Chain<'_> {
     }
 }
 
+/// From now on this thread stays on the processor that it is on: another has other TLBs, which are empty at first.
+///
+/// # Errors
+/// The system refuses the call.
+pub fn stay() -> io::Result<()> {
+    let mut here = CpuSet::new();
+    here.set(sched_getcpu());
+    sched_setaffinity(None, &here).map_err(Into::into)
+}
+
 /// A clock that counts evenly: the timestamp counter, or the counter of the generic timer on Arm.
 pub fn ticks() -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -223,6 +234,20 @@ mod tests {
         if let Ok(share) = ground.huge_share() {
             assert_eq!(share, 0.0);
         }
+    }
+
+    #[test]
+    fn a_thread_stays() {
+        std::thread::spawn(|| {
+            stay().unwrap();
+            let here = sched_getcpu();
+            (0..100).for_each(|_| {
+                std::thread::yield_now();
+                assert_eq!(sched_getcpu(), here);
+            });
+        })
+        .join()
+        .unwrap();
     }
 
     #[test]

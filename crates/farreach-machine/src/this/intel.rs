@@ -66,7 +66,13 @@ fn descriptors(leaves: &Leaves) -> Vec<Array> {
     .collect()
 }
 
+/// More subleaves than there are: the library would read all of them.
+const MOST_SUBLEAVES: u32 = 64;
+
 fn translations(leaves: &Leaves) -> Vec<Array> {
+    if leaves.get(TRANSLATIONS, 0)[0] > MOST_SUBLEAVES {
+        return Vec::new();
+    }
     let decoder = leaves.decoder();
     let Some(found) = decoder.get_deterministic_address_translation_info() else { return Vec::new() };
     let array = |dat: raw_cpuid::DatInfo| {

@@ -115,13 +115,18 @@ fn printable(text: &str) -> String {
         .to_owned()
 }
 
-/// The arrays of TLBs that the leaves describe.
+/// More entries than any TLB has: a hypervisor made them up.
+const MOST_ENTRIES: u64 = 1 << 16;
+
+/// The arrays of TLBs that the leaves describe, but for those of more entries than any TLB has.
 pub fn arrays(leaves: &Leaves) -> Vec<Array> {
-    match Signature::of(leaves).vendor {
+    let mut all = match Signature::of(leaves).vendor {
         Vendor::Intel => intel::arrays(leaves),
         Vendor::Amd => amd::arrays(leaves),
         Vendor::Other => Vec::new(),
-    }
+    };
+    all.retain(|array| array.entries <= MOST_ENTRIES);
+    all
 }
 
 #[cfg(test)]

@@ -244,3 +244,24 @@ fn caches_are_read() {
     assert_eq!((&text[..4], text[4].as_str()), (&expected.map(String::from)[..], "cache_slices = 5"));
     described(leaves);
 }
+
+/// Whatever a hypervisor makes up, the description is one that runs.
+#[test]
+fn made_up_leaves_give_a_machine() {
+    let mut state = 7u64;
+    let mut random = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        // Few bits are set in most registers.
+        let mask = [u32::MAX, 0xff, 0xf0f, 0x00ff_00ff][(state >> 62) as usize];
+        (state >> 24) as u32 & mask
+    };
+    for round in 0..300 {
+        let signature = [0x00a2_0f10, 0x0009_0672, 0x00f0_0f00, random()][round % 4];
+        let leaves = [2, 4, 0x18, 0x1a, 0x8000_0005, 0x8000_0006, 0x8000_0019, 0x8000_001d, 0x8000_001e, 0x8000_0021];
+        let mut others = Vec::new();
+        for leaf in leaves {
+            (0..4).for_each(|subleaf| others.push((leaf, subleaf, [random(), random(), random(), random()])));
+        }
+        described(dump([AMD, INTEL][round / 4 % 2], signature, &others));
+    }
+}

@@ -4,7 +4,7 @@ use super::sweep::{Kind, Plan, curve};
 use crate::cmd::common::note;
 use anyhow::{Context, Result, ensure};
 use farreach_cost::knees::{Step, steps};
-use farreach_live::chase::{Backing, Ground, ticks};
+use farreach_live::chase::{Backing, Ground, stay, ticks};
 use farreach_live::system::System;
 use farreach_machine::MachineSpec;
 use farreach_machine::this::{Price, Prices};
@@ -53,6 +53,8 @@ pub fn measure(options: &Options) -> Result<TlbMeasurement> {
     let available = system.available_bytes.unwrap_or(4 << 30);
     let budget = options.memory.unwrap_or((available / 4).min(8 << 30)) as usize;
     ensure!(budget >= 64 << 20, "--memory {}: 64M or more is needed", Bytes(budget as u64));
+    // Before CPUID is read: the cores of a processor may differ.
+    let stays = stay();
     let spec = super::parse(super::NAME, 0)?;
     let mut found = TlbMeasurement {
         schema: TLBS_SCHEMA.into(),
@@ -62,6 +64,9 @@ pub fn measure(options: &Options) -> Result<TlbMeasurement> {
         seed: options.seed,
         ..TlbMeasurement::default()
     };
+    if let Err(why) = stays {
+        found.missing.push(format!("one processor alone: this thread could not be pinned: {why}"));
+    }
     let (mut near, near_bytes) = near(&mut found.missing)?;
     let plan = Plan { repetitions: options.repetitions, seed: options.seed };
     let mut clock = 0.0;
@@ -108,14 +113,13 @@ fn kinds(system: &System, budget: usize, missing: &mut Vec<String>) -> Vec<Kind>
     });
     match held {
         Some(share) if share >= HELD => all.push(kind(Backing::Transparent, M2, 1, budget / M2)),
-        _ => missing.push("2M pages: the kernel gives no transparent huge pages (`farreach doctor huge-pages`)".into()),
+        _ => missing.push(
+            "2M pages: the kernel gives no huge pages, or does not say so (`farreach doctor huge-pages pagemap-scan`)"
+                .into(),
+        ),
     }
-    match system
-        .hugetlb
-        .iter()
-        .find(|pool| pool.bytes == G1 as u64)
-        .map_or(0, |pool| pool.free.saturating_sub(pool.reserved))
-    {
+    let pool = system.hugetlb.iter().find(|pool| pool.bytes == G1 as u64);
+    match pool.map_or(0, |pool| pool.free.saturating_sub(pool.reserved)) {
         0 => missing.push("1G pages: none is free in the pool (/sys/kernel/mm/hugepages/hugepages-1048576kB)".into()),
         free => all.push(kind(Backing::Gigabyte, G1, 1, free as usize)),
     }
