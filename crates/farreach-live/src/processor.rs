@@ -61,6 +61,14 @@ pub fn cpuid() -> Vec<CpuidLeaf> {
     Vec::new()
 }
 
+/// The vendor text of the hypervisor, such as `KVMKVMKVM`, if CPUID has one.
+pub(crate) fn hypervisor_by_cpuid() -> Option<String> {
+    let leaf = cpuid().into_iter().find(|leaf| leaf.leaf == 0x4000_0000)?;
+    let bytes = leaf.registers[1..].iter().flat_map(|register| register.to_le_bytes());
+    let text: String = bytes.map(char::from).filter(char::is_ascii_graphic).collect();
+    (!text.is_empty()).then_some(text)
+}
+
 /// The Main ID Register of an Arm processor, from the tree below `root` (`/`). `None` where Linux does not show it.
 pub fn midr(root: &Path) -> Option<u64> {
     let text = fs::read_to_string(root.join("sys/devices/system/cpu/cpu0/regs/identification/midr_el1")).ok()?;

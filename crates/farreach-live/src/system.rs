@@ -1,5 +1,6 @@
 //! What the kernel of this machine is set to, as far as it decides about page sizes: read from `/sys` and `/proc`.
 
+use crate::processor::hypervisor_by_cpuid;
 use serde::Serialize;
 use std::fs;
 use std::path::Path;
@@ -79,7 +80,19 @@ const KHUGEPAGED: [&str; 7] = [
     "max_ptes_shared",
 ];
 
+/// A hypervisor that no file names.
+const UNNAMED: &str = "without a name";
+
 impl System {
+    /// Those of this machine. CPUID names a hypervisor that no file names.
+    pub fn here() -> System {
+        let mut system = System::read(Path::new("/"));
+        if system.hypervisor.as_deref() == Some(UNNAMED) {
+            system.hypervisor = hypervisor_by_cpuid().or(system.hypervisor);
+        }
+        system
+    }
+
     /// Reads the files below `root`, which is `/` but for tests.
     pub fn read(root: &Path) -> System {
         let mm = root.join("sys/kernel/mm");
@@ -183,7 +196,7 @@ fn hypervisor(root: &Path) -> Option<String> {
     }
     let name = text(&root.join("sys/hypervisor/type")).or_else(|| text(&root.join("sys/class/dmi/id/sys_vendor")));
     let name = name.or(tree).map(|name| name.trim_matches('\0').to_owned()).filter(|name| !name.is_empty());
-    Some(name.unwrap_or_else(|| "without a name".to_owned()))
+    Some(name.unwrap_or_else(|| UNNAMED.to_owned()))
 }
 
 #[cfg(test)]
@@ -249,6 +262,6 @@ mod tests {
 
     #[test]
     fn this_machine_has_memory() {
-        assert!(System::read(Path::new("/")).memory_bytes.is_some_and(|bytes| bytes > 1 << 20));
+        assert!(System::here().memory_bytes.is_some_and(|bytes| bytes > 1 << 20));
     }
 }

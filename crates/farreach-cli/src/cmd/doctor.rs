@@ -13,7 +13,6 @@ use farreach_report::format::clean;
 use farreach_report::grid::placed;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::process::ExitCode;
 
 /// What of the recorder and the kernel's interfaces works on this machine, for this user, and what turns the rest on
@@ -117,7 +116,7 @@ pub fn run(args: DoctorArgs) -> Result<ExitCode> {
         args.names.is_empty() || args.names.iter().any(is)
     };
     let tried: Vec<(&Line, Tried)> = LINES.iter().filter(asked).map(|line| (line, (line.attempt)())).collect();
-    let system = args.names.is_empty().then(|| System::read(Path::new("/")));
+    let system = args.names.is_empty().then(System::here);
     let text = if args.json { as_json(&tried, system.as_ref())? } else { for_people(&tried, system.as_ref()) };
     print(&text)?;
     let fails = !args.names.is_empty() && tried.iter().any(|(_, tried)| tried.is_err());

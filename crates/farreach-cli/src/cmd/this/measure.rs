@@ -11,7 +11,6 @@ use farreach_machine::this::{Price, Prices};
 use farreach_types::addr::Bytes;
 use farreach_types::counts::{TLBS_SCHEMA, TlbCurve, TlbKnee, TlbMeasurement, TlbPrice};
 use std::io::IsTerminal;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 const K4: usize = 4 << 10;
@@ -49,7 +48,7 @@ pub struct Options {
 /// # Errors
 /// There is not enough memory.
 pub fn measure(options: &Options) -> Result<TlbMeasurement> {
-    let system = System::read(Path::new("/"));
+    let system = System::here();
     let available = system.available_bytes.unwrap_or(4 << 30);
     let budget = options.memory.unwrap_or((available / 4).min(8 << 30)) as usize;
     ensure!(budget >= 64 << 20, "--memory {}: 64M or more is needed", Bytes(budget as u64));
