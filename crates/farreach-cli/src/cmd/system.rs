@@ -9,7 +9,8 @@ use farreach_types::addr::Bytes;
 /// A table of two columns.
 pub fn for_people(system: &System) -> String {
     let mut rows = Vec::new();
-    let mut row = |name: &str, value: String| rows.push(vec![name.to_owned(), clean(&value)]);
+    let cleaned = |value: String| value.split('\n').map(clean).collect::<Vec<_>>().join("\n");
+    let mut row = |name: &str, value: String| rows.push(vec![name.to_owned(), cleaned(value)]);
     match &system.thp {
         None => row("THP", "this kernel has none".into()),
         Some(thp) => thp_rows(thp, &mut row),
@@ -78,9 +79,14 @@ mod tests {
     fn sizes_of_one_setting_stand_together() {
         let size = |bytes, enabled: &str| farreach_live::system::ThpSize { bytes, enabled: enabled.into() };
         let sizes = vec![size(64 << 10, "never"), size(128 << 10, "never"), size(2 << 20, "inherit")];
-        let thp = Some(Thp { enabled: Some("madvise".into()), sizes, ..Thp::default() });
+        let khugepaged = (0..5).map(|n| (format!("setting{n}"), n)).collect();
+        let thp = Some(Thp { enabled: Some("madvise".into()), sizes, khugepaged, ..Thp::default() });
         let text = for_people(&System { thp, overcommit_memory: Some(2), ..System::default() });
         assert!(text.contains("THP sizes   inherit: 2M; never: 64K, 128K"), "{text}");
+        assert!(
+            text.contains("khugepaged  setting0 0, setting1 1, setting2 2, setting3 3,\n            setting4 4\n"),
+            "{text}"
+        );
         assert!(text.contains("none that shows itself") && text.contains("1 node"), "{text}");
     }
 }
