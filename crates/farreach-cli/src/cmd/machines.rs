@@ -134,7 +134,8 @@ fn list(presets: &[&Preset], json: bool) -> Result<String> {
     }
     writeln!(
         out,
-        "\n`farreach machines NAME` prints one as TOML; `--keys NAME` says what its keys mean; `this` is this processor."
+        "\n`farreach machines NAME` prints one as TOML; `--keys NAME` says what its keys mean; `this` is this \
+         processor."
     )?;
     Ok(out)
 }

@@ -43,9 +43,9 @@ impl Base {
     }
 }
 
-/// The description of this processor: the preset of its core, with the caches that CPUID tells. Where there is no preset,
-/// TLBs are as CPUID tells, and other keys have their defaults. Comments say what is told, what is taken from where, and
-/// what differs.
+/// The description of this processor: the preset of its core, with the caches that CPUID tells. Where there is no
+/// preset, TLBs are as CPUID tells, and other keys have their defaults. Comments say what is told, what is taken from
+/// where, and what differs.
 pub fn describe(identity: &Identity, prices: &Prices) -> String {
     let mut out = Text::default();
     match identity {
@@ -146,8 +146,8 @@ fn x86(out: &mut Text, leaves: &Leaves) {
     }
     if let Some(hypervisor) = &who.hypervisor {
         out.say(&format!(
-            "This is a virtual machine (hypervisor {hypervisor}). A hypervisor may hide leaves or make them up, family and \
-             model too. TLB entries are no larger than the pages of the host, and a walk goes through the host's page \
+            "This is a virtual machine (hypervisor {hypervisor}). A hypervisor may hide leaves or make them up, \
+             family and model too. TLB entries are no larger than the pages of the host, and a walk goes through the host's page \
              tables too: `farreach machines --this --measure` shows both; `guest = \"walk\"` simulates them."
         ));
     }
@@ -164,16 +164,16 @@ fn x86(out: &mut Text, leaves: &Leaves) {
     let caches = caches::keys(leaves);
     if !caches.is_empty() {
         out.say(
-            "CPUID: caches, for `walk_cost = caches`, with the fewest slices that have a power of two of sets. Their cycles \
-             are defaults, unless they follow.",
+            "CPUID: caches, for `walk_cost = caches`, with the fewest slices that have a power of two of sets. \
+             Their cycles are defaults, unless they follow.",
         );
         caches.iter().for_each(|(key, value)| out.key(key, value));
     }
     match &base {
         Some(base) => out.rest(base),
         None => out.say(
-            "Nothing is known of walk caches, coalescing and prices: other keys have the defaults of farreach, which are \
-             those of a Sandy Bridge.",
+            "Nothing is known of walk caches, coalescing and prices: other keys have the defaults of farreach, \
+             which are those of a Sandy Bridge.",
         ),
     }
 }
@@ -233,8 +233,8 @@ fn tlb(out: &mut Text, key: &str, all: &[Array], vendor: Vendor, base: Option<&B
     out.key(key, &Json::from(level(&arrays)).to_string());
 }
 
-/// What the preset has otherwise than CPUID. Where both speak, published figures and measurements count: CPUID is known to
-/// be wrong about the DTLB of Golden Cove, the ITLBs of Skylake and Sunny Cove, and the L2 ITLB of Zen 1.
+/// What the preset has otherwise than CPUID. Where both speak, published figures and measurements count: CPUID is known
+/// to be wrong about the DTLB of Golden Cove, the ITLBs of Skylake and Sunny Cove, and the L2 ITLB of Zen 1.
 fn differences(told: &[Array], value: &Json) -> String {
     let sizes = [K4, M2, G1].into_iter().filter(|size| entries(told, *size) > 0);
     let list: Vec<String> = sizes

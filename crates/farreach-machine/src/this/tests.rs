@@ -1,5 +1,5 @@
-//! Decoders against the leaves of processors. Those of the EPYC were read where this was written, under Firecracker; the
-//! others are register values out of the dumps that libcpuid collects (github.com/anrieff/libcpuid, folder `tests`).
+//! Decoders against the leaves of processors: register values out of the dumps that libcpuid collects
+//! (github.com/anrieff/libcpuid, folder `tests`). An EPYC under Firecracker has those of Zen 3 too.
 
 use super::*;
 use crate::MachineSpec;

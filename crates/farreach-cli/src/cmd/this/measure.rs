@@ -18,7 +18,8 @@ const M2: usize = 2 << 20;
 const G1: usize = 1 << 30;
 /// Pages of 4 KB that a chain goes through at most: a gigabyte.
 const MOST_BASE: usize = 1 << 18;
-/// The stride at which no two pages lie in one aligned group that a processor coalesces; odd, so that all sets are used.
+/// The stride at which no two pages lie in one aligned group that a processor coalesces; odd, so that all sets are
+/// used.
 const APART: usize = 9;
 /// Memory for chains of lines close together.
 const NEAR: usize = 128 << 20;
@@ -131,8 +132,8 @@ fn ticks_per_nanosecond() -> f64 {
     ticks().wrapping_sub(first) as f64 / began.elapsed().as_nanos() as f64
 }
 
-/// Finds knees and prices. Where there are several curves of a page size, prices are from the pages farthest apart, which
-/// no processor coalesces.
+/// Finds knees and prices. Where there are several curves of a page size, prices are from the pages farthest apart,
+/// which no processor coalesces.
 fn analyse(found: &mut TlbMeasurement, spec: &MachineSpec) {
     let mut curves: Vec<&TlbCurve> = found.curves.iter().collect();
     for curve in &curves {
@@ -170,8 +171,8 @@ fn price(event: &str, curve: &TlbCurve, cycles: impl Iterator<Item = (u64, f64)>
     })
 }
 
-/// Points between the knees where the first level answers nothing and the second all; of those, the ones whose lines are
-/// in the first cache: in the next one, the search of the TLB overlaps with that of the cache.
+/// Points between the knees where the first level answers nothing and the second all; of those, the ones whose lines
+/// are in the first cache: in the next one, the search of the TLB overlaps with that of the cache.
 fn second_level(curve: &TlbCurve, first: Step, second: Step) -> Option<TlbPrice> {
     let [from, to] = [first, second].map(|step| curve.points[step.last].pages);
     let cached = FIRST_CACHE * (curve.points[0].load_cycles - curve.points[0].cycles);
