@@ -148,7 +148,8 @@ fn x86(out: &mut Text, leaves: &Leaves) {
         out.say(&format!(
             "This is a virtual machine (hypervisor {hypervisor}). A hypervisor may hide leaves or make them up, \
              family and model too. TLB entries are no larger than the pages of the host, and a walk goes through the \
-             host's page tables too: `farreach machines --this --measure` shows both; `guest = \"walk\"` simulates them."
+             host's page tables too: `farreach machines --this --measure` shows both; `guest = \"walk\"` simulates \
+             them."
         ));
     }
     let name = base.as_ref().map_or(String::new(), |b| format!(" ({})", b.core.name));
