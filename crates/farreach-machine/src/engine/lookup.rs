@@ -36,10 +36,12 @@ impl Engine {
         if designs & !served != 0 {
             self.serve(asid, vpn, kind, slot, designs & !served)?;
         }
+        // Not before the fault: the faulting reference must not count as a lookup of pages that its fault unmaps. And
+        // not after the accesses: then every time of a store would be earlier than that of the table, and each page
+        // would seem to have been looked up once more.
+        self.filter.stamp(slot);
         let (filtered, missed) = self.access(asid, vpn, kind, slot, designs);
         self.filter.publish(slot, kind, if vpn == NEVER_FILTERED { 0 } else { filtered });
-        // Not before the fault: the faulting reference must not count as a lookup of pages that its fault unmaps.
-        self.filter.stamp(slot);
         if missed & self.readers != 0 {
             self.read_counters(asid, missed & self.readers);
         }

@@ -1,30 +1,28 @@
-//! Entries by time, behind LRU, and FIFO where sets overlap: when each was used or filled last, and a queue that finds
-//! the oldest of a set.
+//! Entries by time, behind LRU, and FIFO where sets overlap: when each was used or filled last, and how the oldest of a
+//! set is found.
 //!
 //! A hit writes a time and nothing else, and where the machine keeps the times of lookups, most hits are not even seen.
-//! So the queue is late: the time in it is one at which its slot was used, perhaps not the last. It is a heap by these
-//! times. Only the slot in front is looked at: if it was used since, it goes back to its place; if not, no other slot
-//! of the set was used before it, for none is in front of it, and it is the victim.
+//! So the times of the store are late. The slot with the earliest is the victim unless the machine knows of a later use
+//! of it; then the search goes on with that time. In a small set it is a search of all slots, in a large one a
+//! [`LateQueue`] has them in order.
 
 use super::geometry::{Geometry, SetFunction};
+use super::late_queue::{LateQueue, Place};
 use super::tag_index::NONE;
 use crate::tlb::filter::Unfiltered;
+use std::hint::select_unpredictable;
 
-/// A slot in the queue.
-#[derive(Clone, Copy)]
-struct Place {
-    time: u64,
-    slot: u32,
-}
+/// Sets with more ways have a queue.
+const FEW: usize = 16;
 
 /// Times of entries.
 pub(in crate::tlb) struct Recency {
     /// LRU: a use counts, not only the fill.
     by_use: bool,
-    /// By slot, the last use that the store knows of.
+    /// By slot, the last use that the store knows of. Slots without entry have that of their last one.
     last: Box<[u64]>,
-    /// Set after set, a binary heap of its slots. Slots without entry have the place of their last one.
-    queue: Box<[Place]>,
+    /// By set, if sets are large.
+    queues: Box<[LateQueue]>,
     /// By set, the slot used last, or `NONE`. Kept without a clock only.
     newest: Box<[u32]>,
     /// Where no clock of lookups is: uses so far.
@@ -34,13 +32,15 @@ pub(in crate::tlb) struct Recency {
 impl Recency {
     /// `by_use`: LRU; if not, FIFO.
     pub fn new(g: Geometry, by_use: bool) -> Recency {
-        // Skewed sets share slots. Their victims are not searched for in the queue.
-        let sets = if g.function == SetFunction::Skewed { 1 } else { g.sets };
+        // Skewed sets share slots. Their victims are searched for among those of a page.
+        let skewed = g.function == SetFunction::Skewed;
+        let queues = if skewed || g.ways <= FEW { 0 } else { g.sets };
+        let slots = |set: usize| (set * g.ways) as u32..((set + 1) * g.ways) as u32;
         Recency {
             by_use,
             last: vec![0; g.entries()].into(),
-            queue: (0..g.entries() as u32).map(|slot| Place { time: 0, slot }).collect(),
-            newest: vec![NONE; sets].into(),
+            queues: (0..queues).map(|set| LateQueue::new(slots(set))).collect(),
+            newest: vec![NONE; if skewed { 1 } else { g.sets }].into(),
             now: 0,
         }
     }
@@ -53,6 +53,22 @@ impl Recency {
     /// A slot has a new entry. As [`Recency::touched`].
     #[inline(always)]
     pub fn entered(&mut self, set: usize, slot: u32, unfiltered: &mut Unfiltered) -> Option<u32> {
+        let former = self.used(set, slot, unfiltered);
+        if let Some(queue) = self.queues.get_mut(set) {
+            queue.filled(slot, self.last[slot as usize]);
+        }
+        former
+    }
+
+    /// A slot was used. Returns the slot that is no longer the newest, if uses count and there is no clock: using it
+    /// once more has an effect again.
+    #[inline(always)]
+    pub fn touched(&mut self, set: usize, slot: u32, unfiltered: &mut Unfiltered) -> Option<u32> {
+        if self.by_use { self.used(set, slot, unfiltered) } else { None }
+    }
+
+    #[inline(always)]
+    fn used(&mut self, set: usize, slot: u32, unfiltered: &mut Unfiltered) -> Option<u32> {
         if let Some(now) = unfiltered.tick() {
             self.last[slot as usize] = now;
             return None;
@@ -61,13 +77,6 @@ impl Recency {
         self.last[slot as usize] = self.now;
         let former = std::mem::replace(&mut self.newest[set], slot);
         (self.by_use && former != NONE && former != slot).then_some(former)
-    }
-
-    /// A slot was used. Returns the slot that is no longer the newest, if uses count and there is no clock: using it
-    /// once more has an effect again.
-    #[inline(always)]
-    pub fn touched(&mut self, set: usize, slot: u32, unfiltered: &mut Unfiltered) -> Option<u32> {
-        if self.by_use { self.entered(set, slot, unfiltered) } else { None }
     }
 
     /// A slot became empty.
@@ -91,7 +100,7 @@ impl Recency {
     #[inline(always)]
     pub fn oldest(&mut self, set: usize, ways: usize, mut since: impl FnMut(u32, u64) -> u64) -> u32 {
         loop {
-            let Place { time, slot } = self.queue[set * ways];
+            let Place { time, slot } = self.front(set, ways);
             let mut last = self.last[slot as usize];
             if last == time {
                 last = self.learn(slot, |last| since(slot, last));
@@ -99,28 +108,26 @@ impl Recency {
             if last == time {
                 return slot;
             }
-            put_back(&mut self.queue[set * ways..][..ways], Place { time: last, slot });
+            if let Some(queue) = self.queues.get_mut(set) {
+                queue.put_back(last);
+            }
         }
     }
-}
 
-/// Moves the slot in front to its place: no slot is in front of an older one.
-#[inline(always)]
-fn put_back(heap: &mut [Place], place: Place) {
-    let mut at = 0;
-    loop {
-        let mut next = 2 * at + 1;
-        if next >= heap.len() {
-            break;
+    /// The slot with the earliest time, in a large set with the earliest place.
+    #[inline(always)]
+    fn front(&self, set: usize, ways: usize) -> Place {
+        if let Some(queue) = self.queues.get(set) {
+            return queue.front();
         }
-        next += usize::from(next + 1 < heap.len() && heap[next + 1].time < heap[next].time);
-        if heap[next].time >= place.time {
-            break;
+        let first = set * ways;
+        let mut front = Place { time: u64::MAX, slot: NONE };
+        for (slot, &time) in (first as u32..).zip(&self.last[first..first + ways]) {
+            // Which is the earliest is not predictable, so there are no branches.
+            front = select_unpredictable(time < front.time, Place { time, slot }, front);
         }
-        heap[at] = heap[next];
-        at = next;
+        front
     }
-    heap[at] = place;
 }
 
 #[cfg(test)]
@@ -185,16 +192,18 @@ mod tests {
             !is_exact(|recency, set, ways, _| recency.oldest(set, ways, |_, known| known)),
             "the machine not asked"
         );
-        let front_goes: Search = |recency, set, ways, _| recency.queue[set * ways].slot;
+        let front_goes: Search = |recency, set, ways, _| recency.front(set, ways).slot;
         assert!(!is_exact(front_goes), "the slot in front not asked whether it was used");
         let goes_to_the_end: Search = |recency, set, ways, truth| loop {
-            let Place { time, slot } = recency.queue[set * ways];
-            if truth[slot as usize] == time {
+            let Place { time, slot } = recency.front(set, ways);
+            let last = truth[slot as usize];
+            if last == time {
                 return slot;
             }
-            let queue = &mut recency.queue[set * ways..][..ways];
-            queue.rotate_left(1);
-            queue[ways - 1] = Place { time: truth[slot as usize], slot };
+            recency.last[slot as usize] = last;
+            if let Some(queue) = recency.queues.get_mut(set) {
+                queue.filled(slot, last);
+            }
         };
         assert!(!is_exact(goes_to_the_end), "put back without regard to its time");
     }
