@@ -4,7 +4,6 @@ use super::super::filter::NEVER_FILTERED;
 use super::super::instance::Group;
 use super::super::tally::{alignment, counter_of};
 use super::Engine;
-use super::events::{unfilter, unfiltered};
 use farreach_hw::tlb::{Lookup, Outcome};
 use farreach_os::Touched;
 use farreach_os::ranges::RangeUse;
@@ -149,7 +148,7 @@ impl Engine {
     #[inline(always)]
     fn access(&mut self, asid: Asid, vpn: u64, kind: Kind, slot: usize, designs: u32) -> (u32, u32) {
         let clock = self.clock();
-        let Engine { groups, instances, filter, unfiltered: plain, lifetimes, .. } = self;
+        let Engine { groups, instances, filter, lifetimes, .. } = self;
         let (mut filterable, mut missed) = (0, 0);
         let mut left = designs;
         while left != 0 {
@@ -160,10 +159,10 @@ impl Engine {
             let Touched { pte, label } = filter.answer(slot, instance.group);
             let at = Lookup { asid, vpn: Vpn(vpn >> k), kind };
             let (tlb, sees) = instance.tlb(kind);
-            let unfiltered = unfiltered(k, filter, plain);
+            let unfiltered = filter.report(k);
             unfiltered.clear_for(sees);
             let answer = tlb.access(at, pte, os, unfiltered);
-            unfilter(filter, plain, asid, design, k);
+            filter.unfilter(asid, design, k);
             filter.add_candidate(slot, design);
             filterable |= u32::from(answer.filterable) << design;
             if answer.outcome != Outcome::Hit {
