@@ -4,15 +4,34 @@
 //! Most slots wait in the order in which they were filled, so that a program that hardly uses what it fills finds the
 //! oldest at once. A slot that turns out to have been used since goes to a heap.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
 
-/// A slot in the queue. The order is that of time.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+/// A slot in the queue. The order is that of time alone, for only slots that were never used share one.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub time: u64,
     pub slot: u32,
 }
+
+impl Ord for Place {
+    #[inline(always)]
+    fn cmp(&self, other: &Place) -> Ordering {
+        self.time.cmp(&other.time)
+    }
+}
+impl PartialOrd for Place {
+    #[inline(always)]
+    fn partial_cmp(&self, other: &Place) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl PartialEq for Place {
+    fn eq(&self, other: &Place) -> bool {
+        self.time == other.time
+    }
+}
+impl Eq for Place {}
 
 /// See the module.
 pub(super) struct LateQueue {
