@@ -45,7 +45,8 @@ impl<E: Copy> Slots<E> {
     pub(super) fn new(entries: usize, ways: usize, policy: Replacement, seed: u64) -> Slots<E> {
         let ways = if ways == 0 { entries } else { ways };
         let sets = entries.checked_div(ways).unwrap_or(0);
-        let trees = if policy == Replacement::TreePlru { vec![Tree::new(ways); sets] } else { Vec::new() };
+        let halved = if policy == Replacement::TreePlru { sets } else { 0 };
+        let trees = (0..halved).map(|_| Tree::new(ways)).collect();
         Slots {
             slots: vec![None; entries],
             ways,
