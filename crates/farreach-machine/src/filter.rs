@@ -124,10 +124,12 @@ impl Filter {
         }
     }
 
-    /// The report of the design that is accessed.
+    /// The report of the design that is accessed, whose base pages are 2^k.
     #[inline(always)]
-    pub fn report(&mut self) -> &mut Unfiltered {
-        self.timed.report()
+    pub fn report(&mut self, k: u32) -> &mut Unfiltered {
+        let report = self.timed.report();
+        report.set_order(k);
+        report
     }
     #[inline(always)]
     fn times(&self) -> &LookupTimes {
@@ -258,12 +260,15 @@ impl Filter {
         }
     }
 
-    /// Takes the pages of the design's report out of the filter.
+    /// Takes the pages of the design's report out of the filter, each of 2^k.
     #[inline(always)]
-    pub fn unfilter(&mut self, asid: Asid, design: usize) {
+    pub fn unfilter(&mut self, asid: Asid, design: usize, k: u32) {
         let (all, pages, times) = self.timed.parts();
         if all {
             return self.clear_design(design);
+        }
+        if k > 0 {
+            return self.unfilter_runs(asid, design, k);
         }
         for &(_, base, mut mask) in pages.iter().filter(|(of, ..)| *of == asid) {
             while mask != 0 {
@@ -274,14 +279,11 @@ impl Filter {
         }
     }
 
-    /// As [`Filter::unfilter`], for a report in pages of 2^k.
     #[cold]
-    pub fn unfilter_runs(&mut self, unfiltered: &Unfiltered, asid: Asid, design: usize, k: u32) {
-        if unfiltered.is_all() {
-            return self.clear_design(design);
-        }
-        for &(_, base, mut mask) in unfiltered.pages().iter().filter(|(of, ..)| *of == asid) {
-            while mask != 0 {
+    fn unfilter_runs(&mut self, asid: Asid, design: usize, k: u32) {
+        for i in 0..self.timed.report().pages().len() {
+            let (of, base, mut mask) = self.timed.report().pages()[i];
+            while of == asid && mask != 0 {
                 let page = VpnRange::one(Vpn(base.0 + u64::from(mask.trailing_zeros())));
                 self.clear_run(page.finer(k), design);
                 mask &= mask - 1;

@@ -48,19 +48,20 @@ impl TlbInstance {
         self.fetch.as_ref().filter(|_| kind == Kind::Fetch).unwrap_or(&self.main).probe(asid, vpn, kind)
     }
 
-    /// Whether one of its TLBs follows the order of lookups. Larger base pages do without times.
+    /// Whether one of its TLBs follows the order of lookups.
     pub fn orders_lookups(&mut self) -> bool {
-        self.order == 0 && self.each().any(|(tlb, _)| tlb.timed().is_some_and(|timed| timed.orders()))
+        self.each().any(|(tlb, _)| tlb.timed().is_some_and(|timed| timed.orders()))
     }
 
-    /// Passes filtered lookups on to its TLBs.
+    /// Passes filtered lookups of 4 KB pages on to its TLBs.
     #[inline]
     pub fn note_lookups(&mut self, asid: Asid, lookups: &[(bool, Vpn, u64)]) {
+        let order = self.order;
         for (tlb, [fetch, data]) in self.each() {
             let Some(timed) = tlb.timed() else { continue };
             for &(of_fetch, vpn, when) in lookups {
                 if if of_fetch { fetch } else { data } {
-                    timed.note_lookup(asid, vpn, of_fetch, when);
+                    timed.note_lookup(asid, Vpn(vpn.0 >> order), of_fetch, when);
                 }
             }
         }

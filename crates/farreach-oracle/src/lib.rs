@@ -5,6 +5,7 @@
 //! test drives a model in place of a design ([`driver`]). It never calls code that it is compared with.
 //!
 //! * [`tlb`]: every TLB kind as a vector of entries and linear scans;
+//! * [`plru`]: the tree of bits behind tree-PLRU in both;
 //! * [`two_level`]: two TLBs, one behind the other;
 //! * [`mmu`]: the TLBs of current processors, with ranges, clusters and segments;
 //! * [`os`]: address spaces, frames, reservation, promotion, copy-on-write as maps and scans;
@@ -33,6 +34,7 @@ pub mod huge;
 pub mod mmu;
 pub mod os;
 pub mod paging;
+pub mod plru;
 pub mod program;
 pub mod run;
 pub mod segments;

@@ -48,6 +48,7 @@ mod walk;
 
 pub use config::{Array, Behind, Config, Hint, RangeOrder, SegmentMode};
 
+use super::plru::Tree;
 use super::tlb::Replacement;
 use arrays::{Level, Slots};
 use clusters::Cluster;
@@ -72,6 +73,7 @@ pub struct PlainMmu {
     ranges: Option<Slots<Held>>,
     rows: Vec<Option<Row>>,
     row_rng: Pcg64Mcg,
+    row_tree: Option<Tree>,
     newest: Option<usize>,
     /// The segment registers (OM-12): process, version of its ranges, the ranges.
     registers: Option<(Asid, u64, Vec<Range>)>,
@@ -123,6 +125,10 @@ impl PlainMmu {
                 _ => Vec::new(),
             },
             row_rng: Pcg64Mcg::seed_from_u64(c.seed + 64),
+            row_tree: match c.behind {
+                Behind::Runs { entries, .. } if c.replacement == Replacement::TreePlru => Some(Tree::new(entries)),
+                _ => None,
+            },
             newest: None,
             registers: None,
             cluster: match c.behind {

@@ -63,6 +63,7 @@ mod slots;
 pub use config::{Preload, Replacement, SizeLookup, TlbConfig, TlbKind};
 pub use mutation::Mutation;
 
+use super::plru::Tree;
 use farreach_hw::tlb::{Answer, Capabilities, EntryView, Lookup, OnDemotion, OnSwitch, Outcome, Tlb, Unfiltered};
 use farreach_types::addr::{Asid, Pfn, Vpn, VpnRange};
 use farreach_types::counts::TlbCounts;
@@ -132,6 +133,8 @@ pub struct PlainTlb {
     clock: u64,
     /// One for each array.
     rngs: Vec<Pcg64Mcg>,
+    /// Of tree-PLRU: the sets, each as its first slot and its tree.
+    trees: Vec<(usize, Tree)>,
     counts: TlbCounts,
     current: Option<Asid>,
     /// Where the missed page is, while its handler preloads.
@@ -147,6 +150,7 @@ impl PlainTlb {
         assert!(config.ways == 0 || arrays.iter().all(|(_, entries)| entries.is_multiple_of(config.ways)));
         assert!(config.preload == Preload::None || config.subblocks());
         PlainTlb {
+            trees: if config.replacement == Replacement::TreePlru { trees(&config) } else { Vec::new() },
             slots: vec![None; arrays.iter().map(|(_, entries)| entries).sum()],
             clock: 0,
             rngs: (0..arrays.len() as u64).map(|i| Pcg64Mcg::seed_from_u64(config.seed.wrapping_add(i))).collect(),
@@ -335,6 +339,15 @@ impl PlainTlb {
     pub fn valid_entries(&self) -> usize {
         self.slots.iter().flatten().count()
     }
+}
+
+/// The sets of all arrays, with their trees.
+fn trees(config: &TlbConfig) -> Vec<(usize, Tree)> {
+    let sets = config.arrays().into_iter().flat_map(|(first, entries)| {
+        let ways = if config.ways == 0 { entries } else { config.ways };
+        (first..first + entries).step_by(ways).map(move |first| (first, Tree::new(ways)))
+    });
+    sets.collect()
 }
 
 fn per_size(config: &TlbConfig) -> bool {

@@ -152,6 +152,7 @@ pub fn policy(name: &str, key: &str) -> Result<u64, String> {
         "lru" => Ok(1),
         "fifo" => Ok(2),
         "lfsr" => Ok(3),
+        "plru" => Err(format!("{key} = plru: there is no RTL of it; {key} must be one of used-bit, lru, fifo, lfsr")),
         other => Err(format!("{key} = {other}: RTL has no such generator of random numbers; {key} must be lfsr")),
     }
 }

@@ -50,10 +50,10 @@ fn wrong_descriptions() {
             &["placement = 'segmnet'", "demand, reservation", "; did you mean 'segment'?"],
         ),
         ("sv97/softvm:table=radiks", &["table = radiks", "linear, radix", "; did you mean 'radix'?"]),
-        ("t94/single:replacement=clock", &["replacement = clock", "used-bit, lru, fifo, random, lfsr"]),
+        ("t94/single:replacement=clock", &["replacement = clock", "used-bit, lru, plru, fifo, random, lfsr"]),
         (
             "t94/single:replacement=fifi",
-            &["replacement = fifi", "used-bit, lru, fifo, random, lfsr; did you mean 'fifo'?"],
+            &["replacement = fifi", "used-bit, lru, plru, fifo, random, lfsr; did you mean 'fifo'?"],
         ),
         ("t94/single:cpi=inf", &["cpi = inf", "number"]),
         ("t94/partial:factor=3", &["factor = 3", "power of two from 1 to 64"]),

@@ -31,14 +31,15 @@ pub const SIZES: Key = Key {
 pub const REPLACEMENT: Key = Key {
     name: "replacement",
     default: "used-bit",
-    allowed: Allowed::OneOf(&["used-bit", "lru", "fifo", "random", "lfsr"]),
-    about: "how a victim is chosen; invalid entries go first; lfsr: at random by a shift register, as in hardware",
+    allowed: Allowed::OneOf(&["used-bit", "lru", "plru", "fifo", "random", "lfsr"]),
+    about: "how a victim is chosen; invalid entries go first; used-bit: NRU; plru: by a tree of bits; lfsr: at random by \
+            a shift register",
 };
 /// Victims in the first level of a hierarchy, if it has a policy of its own.
 pub const L1_REPLACEMENT: Key = Key {
     name: "l1_replacement",
     default: "same",
-    allowed: Allowed::OneOf(&["same", "used-bit", "lru", "fifo", "random"]),
+    allowed: Allowed::OneOf(&["same", "used-bit", "lru", "plru", "fifo", "random"]),
     about: "how the first level chooses a victim, if not as the rest (same)",
 };
 /// AMB-3.

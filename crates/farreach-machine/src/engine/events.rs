@@ -2,10 +2,9 @@
 //! designs.
 
 use super::super::compiled::Compiled;
-use super::super::filter::{self, Filter};
+use super::super::filter;
 use super::super::instance::Group;
 use super::{Engine, TICKS};
-use farreach_hw::tlb::Unfiltered;
 use farreach_os::What;
 use farreach_types::addr::{Asid, Vpn};
 use farreach_types::event::Op;
@@ -28,7 +27,7 @@ impl Engine {
                 let instance = &mut self.instances[design];
                 let unfiltered = match &self.mapped {
                     Some(_) => &mut self.unfiltered,
-                    None => unfiltered(k, &mut self.filter, &mut self.unfiltered),
+                    None => self.filter.report(k),
                 };
                 unfiltered.clear();
                 for (tlb, sees) in instance.each() {
@@ -44,7 +43,7 @@ impl Engine {
                 if let Some(mapped) = &mut self.mapped {
                     mapped.unfilter(&self.unfiltered, k);
                 } else if let Some(current) = self.current {
-                    unfilter(&mut self.filter, &self.unfiltered, current, design, k);
+                    self.filter.unfilter(current, design, k);
                 }
             }
             // Also for designs without these pages: the next reference must reach the operating system.
@@ -118,10 +117,10 @@ impl Engine {
             return; // Nothing says which thread runs, and no machine that is driven by traps asks.
         }
         for (design, instance) in self.instances.iter_mut().enumerate() {
-            let unfiltered = unfiltered(instance.order, &mut self.filter, &mut self.unfiltered);
+            let unfiltered = self.filter.report(instance.order);
             unfiltered.clear();
             instance.each().for_each(|(tlb, _)| tlb.thread(asid, thread, unfiltered));
-            unfilter(&mut self.filter, &self.unfiltered, asid, design, instance.order);
+            self.filter.unfilter(asid, design, instance.order);
         }
     }
 
@@ -147,23 +146,8 @@ impl Engine {
         self.filter.restart_times();
     }
 
-    /// Passes these lookups on to the designs. The filter has times of 4 KB pages: larger base pages do without.
+    /// Passes these lookups on to the designs.
     pub fn note_lookups(&mut self, asid: Asid, lookups: &[(bool, Vpn, u64)]) {
-        self.instances
-            .iter_mut()
-            .filter(|instance| instance.order == 0)
-            .for_each(|instance| instance.note_lookups(asid, lookups));
+        self.instances.iter_mut().for_each(|instance| instance.note_lookups(asid, lookups));
     }
-}
-
-/// The report for a design. The filter keeps times of 4 KB pages: larger base pages do without.
-#[inline(always)]
-pub(super) fn unfiltered<'a>(k: u32, filter: &'a mut Filter, plain: &'a mut Unfiltered) -> &'a mut Unfiltered {
-    if k == 0 { filter.report() } else { plain }
-}
-
-/// Takes the pages of a report, of 2^k 4 KB pages each, out of the filter.
-#[inline(always)]
-pub(super) fn unfilter(filter: &mut Filter, plain: &Unfiltered, asid: Asid, design: usize, k: u32) {
-    if k == 0 { filter.unfilter(asid, design) } else { filter.unfilter_runs(plain, asid, design, k) }
 }

@@ -4,7 +4,6 @@ use super::super::filter::NEVER_FILTERED;
 use super::super::instance::Group;
 use super::super::tally::{alignment, counter_of};
 use super::Engine;
-use super::events::{unfilter, unfiltered};
 use farreach_hw::tlb::{Lookup, Outcome};
 use farreach_os::Touched;
 use farreach_os::ranges::RangeUse;
@@ -36,10 +35,12 @@ impl Engine {
         if designs & !served != 0 {
             self.serve(asid, vpn, kind, slot, designs & !served)?;
         }
+        // Not before the fault: the faulting reference must not count as a lookup of pages that its fault unmaps. And
+        // not after the accesses: then every time of a store would be earlier than that of the table, and each page
+        // would seem to have been looked up once more.
+        self.filter.stamp(slot);
         let (filtered, missed) = self.access(asid, vpn, kind, slot, designs);
         self.filter.publish(slot, kind, if vpn == NEVER_FILTERED { 0 } else { filtered });
-        // Not before the fault: the faulting reference must not count as a lookup of pages that its fault unmaps.
-        self.filter.stamp(slot);
         if missed & self.readers != 0 {
             self.read_counters(asid, missed & self.readers);
         }
@@ -147,7 +148,7 @@ impl Engine {
     #[inline(always)]
     fn access(&mut self, asid: Asid, vpn: u64, kind: Kind, slot: usize, designs: u32) -> (u32, u32) {
         let clock = self.clock();
-        let Engine { groups, instances, filter, unfiltered: plain, lifetimes, .. } = self;
+        let Engine { groups, instances, filter, lifetimes, .. } = self;
         let (mut filterable, mut missed) = (0, 0);
         let mut left = designs;
         while left != 0 {
@@ -158,10 +159,10 @@ impl Engine {
             let Touched { pte, label } = filter.answer(slot, instance.group);
             let at = Lookup { asid, vpn: Vpn(vpn >> k), kind };
             let (tlb, sees) = instance.tlb(kind);
-            let unfiltered = unfiltered(k, filter, plain);
+            let unfiltered = filter.report(k);
             unfiltered.clear_for(sees);
             let answer = tlb.access(at, pte, os, unfiltered);
-            unfilter(filter, plain, asid, design, k);
+            filter.unfilter(asid, design, k);
             filter.add_candidate(slot, design);
             filterable |= u32::from(answer.filterable) << design;
             if answer.outcome != Outcome::Hit {

@@ -50,10 +50,10 @@ fn refusal(spec: &MachineSpec) -> Option<String> {
     let refuse = |key: &str, value: &str, why: &str| Some(format!("{key} = {value} cannot be driven by traps: {why}"));
     let (l1, all) = (text(keys::L1_REPLACEMENT.name), text(keys::REPLACEMENT.name));
     let first_level = if ["", "same"].contains(&l1) { all } else { l1 };
-    if first_level == "lru" {
+    if ["lru", "plru"].contains(&first_level) {
         let why = "the use of mapped pages is not seen, nor which entry was used last (T94-71)";
         let key = if l1.is_empty() { keys::REPLACEMENT.name } else { keys::L1_REPLACEMENT.name };
-        return refuse("replacement", "lru", &format!("{why}; {key} must be one of used-bit, fifo, random"));
+        return refuse("replacement", first_level, &format!("{why}; {key} must be one of used-bit, fifo, random"));
     }
     if first_level == "used-bit" && params.has(keys::FILL_SETS_USED.name) && !params.flag(keys::FILL_SETS_USED.name) {
         let why = "the reference that missed is repeated, and sets the used bit; fill_sets_used must be true";

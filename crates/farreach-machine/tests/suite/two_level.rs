@@ -16,8 +16,10 @@ fn ps_12_agrees_with_two_plain_levels() {
     ];
     let mut total = [0; 3];
     for seed in farreach_oracle::dice::seeds(48) {
-        let (replacement, name) = policies[seed as usize % 4];
-        let (first, second) = [(8, 32), (1, 2), (4, 40), (16, 3), (32, 128)][seed as usize % 5];
+        let (first, second) = [(8usize, 32usize), (1, 2), (4, 40), (16, 3), (32, 128)][seed as usize % 5];
+        let halves = first.is_power_of_two() && second.is_power_of_two() && seed % 2 == 0;
+        let (replacement, name) =
+            if halves { (Replacement::TreePlru, "plru") } else { policies[seed as usize / 2 % 4] };
         let (inclusive, process_ids, fill_sets_used) = (seed % 3 != 0, seed % 7 != 0, seed % 11 != 0);
         let keys = format!(
             "l1_entries={first},l2_entries={second},inclusive={inclusive},replacement={name},process_ids={process_ids},\

@@ -2,6 +2,7 @@
 //! (OM-1, OM-3).
 
 use super::*;
+use crate::plru::Tree;
 
 #[derive(Clone, Copy)]
 pub(super) struct Entry {
@@ -34,6 +35,8 @@ pub(super) struct Slots<E> {
     ways: usize,
     policy: Replacement,
     rng: Pcg64Mcg,
+    /// By set, of tree-PLRU.
+    trees: Vec<Tree>,
     /// By set: an entry is used if its last use was then or later.
     cleared: Vec<u64>,
 }
@@ -41,11 +44,37 @@ pub(super) struct Slots<E> {
 impl<E: Copy> Slots<E> {
     pub(super) fn new(entries: usize, ways: usize, policy: Replacement, seed: u64) -> Slots<E> {
         let ways = if ways == 0 { entries } else { ways };
-        let cleared = vec![0; entries.checked_div(ways).unwrap_or(0)];
-        Slots { slots: vec![None; entries], ways, policy, rng: Pcg64Mcg::seed_from_u64(seed), cleared }
+        let sets = entries.checked_div(ways).unwrap_or(0);
+        let halved = if policy == Replacement::TreePlru { sets } else { 0 };
+        let trees = (0..halved).map(|_| Tree::new(ways)).collect();
+        Slots {
+            slots: vec![None; entries],
+            ways,
+            policy,
+            rng: Pcg64Mcg::seed_from_u64(seed),
+            trees,
+            cleared: vec![0; sets],
+        }
     }
-    /// The slot for an entry with this number, and whether it is taken.
+    /// An access to this slot.
+    fn renew(&mut self, slot: usize) {
+        if let Some(tree) = self.trees.get_mut(slot / self.ways) {
+            tree.touch(slot % self.ways);
+        }
+    }
+    /// Uses the entry for which this holds.
+    pub(super) fn use_one(&mut self, which: impl Fn(&E) -> bool) -> Option<&mut E> {
+        let slot = self.slots.iter().position(|e| e.as_ref().is_some_and(&which))?;
+        self.renew(slot);
+        self.slots[slot].as_mut()
+    }
+    /// The slot for an entry with this number, which is filled now, and whether it is taken.
     pub(super) fn victim(&mut self, number: u64, times: impl Fn(&E) -> (u64, u64)) -> (usize, bool) {
+        let (slot, taken) = self.choose(number, times);
+        self.renew(slot);
+        (slot, taken)
+    }
+    fn choose(&mut self, number: u64, times: impl Fn(&E) -> (u64, u64)) -> (usize, bool) {
         let set = number as usize % (self.slots.len() / self.ways);
         let all = set * self.ways..(set + 1) * self.ways;
         if let Some(free) = all.clone().find(|&i| self.slots[i].is_none()) {
@@ -55,6 +84,7 @@ impl<E: Copy> Slots<E> {
             |time: &dyn Fn(&E) -> u64| all.clone().min_by_key(|&i| time(self.slots[i].as_ref().unwrap())).unwrap();
         let slot = match self.policy {
             Replacement::Lru => oldest(&|e| times(e).1),
+            Replacement::TreePlru => all.start + self.trees[set].victim(),
             Replacement::Fifo => oldest(&|e| times(e).0),
             Replacement::UsedBit => {
                 let last = |i: usize| times(self.slots[i].as_ref().unwrap()).1;
@@ -84,9 +114,9 @@ impl Level {
         };
         Level { arrays: arrays.iter().enumerate().map(slots).collect() }
     }
+    /// The entry that translates a page, which is used.
     pub(super) fn entry(&mut self, asid: Asid, vpn: Vpn) -> Option<&mut Entry> {
-        let all = self.arrays.iter_mut().flat_map(|a| a.1.slots.iter_mut().flatten());
-        let mut found: Vec<_> = all.filter(|e| e.has(asid, vpn)).collect();
+        let mut found: Vec<_> = self.arrays.iter_mut().filter_map(|a| a.1.use_one(|e| e.has(asid, vpn))).collect();
         assert!(found.len() < 2, "one entry of a level translates a page");
         found.pop()
     }

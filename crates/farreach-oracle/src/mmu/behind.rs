@@ -30,8 +30,8 @@ impl PlainMmu {
         if let Some(clusters) = &mut self.clusters {
             let n = self.cluster.0;
             let offset = (at.vpn.0 % n) as usize;
-            let mut all = clusters.slots.iter_mut().flatten();
-            let hit = all.find(|c| c.asid == at.asid && c.number == at.vpn.0 / n && c.pages[offset].is_some())?;
+            let has = |c: &Cluster| c.asid == at.asid && c.number == at.vpn.0 / n && c.pages[offset].is_some();
+            let hit = clusters.use_one(has)?;
             hit.last = now;
             let found = Translation { pfn: Pfn(hit.pages[offset]?), attr: hit.attr };
             self.count_hit(at.kind);

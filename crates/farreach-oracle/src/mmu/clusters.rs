@@ -28,8 +28,8 @@ impl PlainMmu {
         let count = |pages: &[Option<u64>; 8]| pages.iter().flatten().count() as u64;
         let now = self.now;
         let clusters = self.clusters.as_mut().unwrap();
-        let same = |c: &&mut Cluster| (c.asid, c.number, c.frames, c.attr) == (at.asid, number, frames, page.attr);
-        if let Some(old) = clusters.slots.iter_mut().flatten().find(same) {
+        let same = |c: &Cluster| (c.asid, c.number, c.frames, c.attr) == (at.asid, number, frames, page.attr);
+        if let Some(old) = clusters.use_one(same) {
             self.counts.merges += 1;
             let both = std::array::from_fn(|i| pages[i].or(old.pages[i]));
             self.counts.preloaded += count(&both) - count(&old.pages) - 1;

@@ -32,9 +32,18 @@ impl Row {
 impl PlainMmu {
     pub(super) fn search_rows(&mut self, at: Lookup) -> Option<(Translation, u8)> {
         self.now += 1;
-        let row = self.rows.iter_mut().flatten().find(|r| r.asid == at.asid && r.says(at.vpn).is_some())?;
+        let has = |r: &Row| r.asid == at.asid && r.says(at.vpn).is_some();
+        let i = self.rows.iter().position(|r| r.as_ref().is_some_and(has))?;
+        self.renew_row(i);
+        let row = self.rows[i].as_mut()?;
         row.last = self.now;
         row.says(at.vpn)
+    }
+
+    fn renew_row(&mut self, i: usize) {
+        if let Some(tree) = &mut self.row_tree {
+            tree.touch(i);
+        }
     }
 
     /// Whether it was taken.
@@ -96,6 +105,7 @@ impl PlainMmu {
             if let Some(i) = low.or(high) {
                 self.counts.merges += 1;
                 self.rows[i] = Some(row);
+                self.renew_row(i);
                 return true;
             }
         }
@@ -106,11 +116,13 @@ impl PlainMmu {
             let rows = &self.rows;
             match self.config.replacement {
                 Replacement::Lru => (0..n).min_by_key(|&i| rows[i].as_ref().unwrap().last).unwrap(),
+                Replacement::TreePlru => self.row_tree.as_ref().unwrap().victim(),
                 Replacement::Fifo => (0..n).min_by_key(|&i| rows[i].as_ref().unwrap().begun).unwrap(),
                 _ => ((u64::from(self.row_rng.next_u32()) * n as u64) >> 32) as usize,
             }
         });
         self.rows[slot] = Some(row);
+        self.renew_row(slot);
         true
     }
 

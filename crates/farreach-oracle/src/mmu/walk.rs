@@ -11,8 +11,8 @@ impl PlainMmu {
         let number = |level: u8| at.vpn.0 >> (9 * u32::from(level));
         let mut top = self.config.levels as u8;
         for level in from + 1..self.config.levels as u8 {
-            let cached = self.caches[usize::from(level) - 1].slots.iter_mut().flatten();
-            if let Some(p) = { cached }.find(|p| (p.0, p.1) == (at.asid, number(level))) {
+            let cache = &mut self.caches[usize::from(level) - 1];
+            if let Some(p) = cache.use_one(|p| (p.0, p.1) == (at.asid, number(level))) {
                 p.3 = self.now;
                 let w = &mut self.counts.walk;
                 *[&mut w.pd_cache_hits, &mut w.pdpt_cache_hits, &mut w.pml4_cache_hits, &mut w.pml5_cache_hits]

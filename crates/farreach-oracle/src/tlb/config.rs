@@ -26,6 +26,8 @@ pub enum Replacement {
     UsedBit,
     /// Least recently used.
     Lru,
+    /// Tree-PLRU; sets of a power of two.
+    TreePlru,
     /// First allocated.
     Fifo,
     /// Any of the set.

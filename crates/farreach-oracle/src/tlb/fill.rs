@@ -30,6 +30,7 @@ impl PlainTlb {
             touched: now,
             allocated: now,
         });
+        self.renew(slot, now);
         Some(slot)
     }
 
@@ -267,7 +268,7 @@ impl PlainTlb {
             let e = self.slots[slot].as_mut().expect("just filled");
             e.used |= sets_used;
             if renews {
-                e.touched = now;
+                self.renew(slot, now);
             }
         }
     }
@@ -300,6 +301,6 @@ impl PlainTlb {
         let now = self.tick();
         let e = self.slots[slot].as_mut().expect("just filled");
         e.used = true;
-        e.touched = now;
+        self.renew(slot, now);
     }
 }

@@ -64,6 +64,10 @@ impl PlainTlb {
         let slot = match self.config.replacement {
             Replacement::UsedBit => self.victim_by_used(set),
             Replacement::Lru => self.oldest(set, |e| e.touched),
+            Replacement::TreePlru => {
+                let (first, tree) = self.tree(set[0]);
+                *first + tree.victim()
+            }
             Replacement::Fifo => self.oldest(set, |e| e.allocated),
             Replacement::Random => {
                 let of = if self.wrong(Mutation::OneRandomGenerator) { 0 } else { array };
@@ -107,6 +111,19 @@ impl PlainTlb {
         set[0]
     }
 
+    fn tree(&mut self, slot: usize) -> &mut (usize, Tree) {
+        self.trees.iter_mut().rfind(|(first, _)| *first <= slot).expect("every slot has a set")
+    }
+
+    /// An access to this slot, at this time.
+    pub(super) fn renew(&mut self, slot: usize, now: u64) {
+        self.slots[slot].as_mut().expect("an entry").touched = now;
+        if self.config.replacement == Replacement::TreePlru {
+            let (first, tree) = self.tree(slot);
+            tree.touch(slot - *first);
+        }
+    }
+
     pub(super) fn tick(&mut self) -> u64 {
         self.clock += 1;
         self.clock
@@ -133,11 +150,11 @@ impl PlainTlb {
             || self.wrong(Mutation::LruIgnoresFillByMerge) && merged);
         let realloc =
             self.wrong(Mutation::FifoRenewedByHit) && hit || self.wrong(Mutation::FifoRenewedByMerge) && merged;
+        if renew {
+            self.renew(slot, now);
+        }
         let e = self.slots[slot].as_mut().expect("the entry that was touched");
         e.used |= sets_used;
-        if renew {
-            e.touched = now;
-        }
         if realloc {
             e.allocated = now;
         }

@@ -138,7 +138,7 @@ impl Clusters {
         let geometry = Geometry::new(params.int("cluster_entries"), params.int("cluster_ways"))?;
         let seed = params.int("seed").wrapping_add(64);
         Ok(Clusters {
-            store: Store::new(geometry, params, seed),
+            store: Store::new(geometry, params, seed)?,
             order: params.int("cluster_pages").trailing_zeros() as u8,
             runs: params.text("cluster_frames") == "run",
             ignored_report: Unfiltered::default(),

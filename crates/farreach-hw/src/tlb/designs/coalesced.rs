@@ -185,7 +185,7 @@ impl Coalesced {
         Ok(Coalesced {
             paging: Paging::new(params)?,
             runs: Runs {
-                spans: Spans::new(params.int(RUN_ENTRIES.name), params.text("replacement"), seed),
+                spans: Spans::new(params.int(RUN_ENTRIES.name), "replacement", params, seed)?,
                 most_pages: params.int(RUN_PAGES.name),
             },
             first: params.text(RUN_ORDER.name) == "first",

@@ -77,7 +77,7 @@ impl CompleteTlb {
         let factor = params.int("factor");
         let nothing = Translation { pfn: Pfn(0), attr: Attr(0) };
         Ok(CompleteTlb {
-            store: Store::new(geometry, params, params.int("seed")),
+            store: Store::new(geometry, params, params.int("seed"))?,
             translations: vec![nothing; geometry.entries() * factor as usize].into(),
             order: factor.trailing_zeros() as u8,
             preload: Preload::of(params),

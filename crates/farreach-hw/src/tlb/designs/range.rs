@@ -25,7 +25,7 @@ pub const RANGE_ENTRIES: Key = Key {
 pub const RANGE_REPLACEMENT: Key = Key {
     name: "range_replacement",
     default: "lru",
-    allowed: Allowed::OneOf(&["lru", "random", "used-bit", "lfsr"]),
+    allowed: Allowed::OneOf(&["lru", "plru", "random", "used-bit", "lfsr"]),
     about: "how the range TLB chooses a victim; invalid entries go first",
 };
 /// RMM15-3, AMB-89, F-6.
@@ -195,11 +195,10 @@ impl Ranged {
                     .into(),
             );
         }
-        let (entries, policy) = (params.int("range_entries"), params.text("range_replacement"));
         let flag = |key: &str| params.flag(key);
         Ok(Ranged {
             paging: Paging::new(params)?,
-            ranges: RangeTlb::new(entries, policy, seed, flag("mru_pointer"), flag("process_ids")),
+            ranges: RangeTlb::new(params.int("range_entries"), params, seed)?,
             order: match params.text("range_order") {
                 "serial" => Order::Serial,
                 "first" => Order::First,

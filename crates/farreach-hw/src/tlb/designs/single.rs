@@ -19,7 +19,7 @@ pub const DESIGN: Design = Design {
     kind: "single",
     about: "one translation of a base page per entry (T94-3)",
     keys: &[&ENTRIES, &WAYS, &REPLACEMENT, &FILL_SETS_USED, &PROCESS_IDS, &SEED, &PAGE_SIZE],
-    build: |params| Ok(Box::new(SingleTlb::new(Geometry::of(params)?, params))),
+    build: |params| Ok(Box::new(SingleTlb::new(Geometry::of(params)?, params)?)),
     bits: |params| {
         (params.int("ways") == 0).then(|| EntryBits {
             tag: pid(params) + vpn(params),
@@ -66,8 +66,8 @@ pub(super) struct SingleTlb {
 
 impl SingleTlb {
     /// Builds it from the keys of [`DESIGN`], but with its entries arranged like this.
-    pub fn new(geometry: Geometry, params: &Params) -> SingleTlb {
-        SingleTlb { store: Store::new(geometry, params, params.int("seed")), counts: TlbCounts::default() }
+    pub fn new(geometry: Geometry, params: &Params) -> Result<SingleTlb, String> {
+        Ok(SingleTlb { store: Store::new(geometry, params, params.int("seed"))?, counts: TlbCounts::default() })
     }
 }
 

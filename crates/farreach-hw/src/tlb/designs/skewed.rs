@@ -24,7 +24,7 @@ pub const DESIGN: Design = Design {
     kind: "skewed",
     about: "one translation of a base page per entry, in another set in each way (skewed-associative)",
     keys: &[&ENTRIES, &WAYS, &REPLACEMENT, &FILL_SETS_USED, &PROCESS_IDS, &SEED, &PAGE_SIZE],
-    build: |params| Ok(Box::new(SingleTlb::new(Geometry::of(params)?.with(SetFunction::Skewed), params))),
+    build: |params| Ok(Box::new(SingleTlb::new(Geometry::of(params)?.with(SetFunction::Skewed), params)?)),
     bits: |_| None, // the area model covers fully associative TLBs
     reach: |params| params.int("entries") * params.int("page_size"),
 };

@@ -145,7 +145,7 @@ impl SuperpageTlb {
         }
         let build = |(i, &entries): (usize, &u64)| {
             let geometry = Geometry::new(entries, ways)?;
-            Ok(Store::new(geometry, params, params.int("seed").wrapping_add(i as u64)))
+            Store::new(geometry, params, params.int("seed").wrapping_add(i as u64))
         };
         let arrays = array_entries(params)?.iter().enumerate().map(build).collect::<Result<Vec<_>, String>>()?;
         Ok(SuperpageTlb { arrays, orders, counts: TlbCounts::default() })

@@ -74,9 +74,8 @@ impl TwoLevelTlb {
     /// Builds it from the keys of [`DESIGN`]. Random replacement: the second level's generator is seeded with `seed` +
     /// 1.
     pub fn new(params: &Params) -> Result<TwoLevelTlb, String> {
-        let level = |key: &str, i| {
-            Geometry::new(params.int(key), 0).map(|g| Store::new(g, params, params.int("seed").wrapping_add(i)))
-        };
+        let level =
+            |key: &str, i| Store::new(Geometry::new(params.int(key), 0)?, params, params.int("seed").wrapping_add(i));
         Ok(TwoLevelTlb {
             first: level("l1_entries", 0)?,
             second: level("l2_entries", 1)?,

@@ -48,6 +48,8 @@ pub struct Unfiltered {
     times: Option<Box<LookupTimes>>,
     /// Whether the TLB that is accessed sees fetches, and whether it sees data.
     sees: [bool; 2],
+    /// log2 of the pages of the machine's table in a page of that TLB.
+    order: u32,
 }
 
 /// For designs.
@@ -72,7 +74,7 @@ impl Unfiltered {
     /// The last lookups that the TLB sees; `None` without a clock.
     #[inline(always)]
     pub(in crate::tlb) fn last_lookups(&self) -> Option<LastLookups<'_>> {
-        self.times.as_ref()?.seen(self.sees)
+        self.times.as_ref()?.seen(self.sees, self.order)
     }
 }
 
@@ -89,6 +91,11 @@ impl Unfiltered {
     pub fn clear_for(&mut self, sees: [bool; 2]) {
         self.clear();
         self.set_sides(sees);
+    }
+    /// The next TLBs have base pages of `2^order` 4 KB pages.
+    #[inline(always)]
+    pub fn set_order(&mut self, order: u32) {
+        self.order = order;
     }
     /// Continues the same report, for a TLB that sees fetches, data or both.
     #[inline(always)]

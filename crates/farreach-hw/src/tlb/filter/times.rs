@@ -14,6 +14,7 @@
 use super::Unfiltered;
 use farreach_types::addr::{Asid, Vpn};
 use std::hint::select_unpredictable;
+use std::ops::Range;
 
 /// A report together with the times that belong to it.
 #[derive(Debug)]
@@ -56,6 +57,8 @@ impl Default for TimedReport {
 /// The last lookups that one TLB sees.
 pub(in crate::tlb) struct LastLookups<'m> {
     asid: Asid,
+    /// log2 of the pages of the table in a page of the TLB.
+    order: u32,
     before: u64,
     entries: &'m [FilterEntryPair; SLOTS_PER_SIDE],
     data: &'m [u32; SLOTS_PER_SIDE],
@@ -63,7 +66,7 @@ pub(in crate::tlb) struct LastLookups<'m> {
 }
 
 impl LastLookups<'_> {
-    /// When the page that has this hash was looked up last, since `before`; 0 if it is another page.
+    /// When this page of the table was looked up last, since `before`; 0 if its slot is another page's.
     #[inline(always)]
     fn last(&self, vpn: u64) -> u32 {
         let hash = LookupTimes::hash(vpn);
@@ -84,6 +87,11 @@ impl LastLookups<'_> {
         }
         // All times in the table are after `before`.
         let when = when.saturating_sub(self.before).max(1);
+        if self.order > 0 {
+            // Those at `when` itself count.
+            let earlier = (when - 1).min(u32::MAX.into()) as u32;
+            return self.last_of_groups(earlier, base, mask, 0) > earlier;
+        }
         while mask != 0 {
             if u64::from(self.last(base.0 + u64::from(mask.trailing_zeros()))) >= when {
                 return true;
@@ -101,7 +109,7 @@ impl LastLookups<'_> {
             return known;
         }
         let mut last = known.saturating_sub(self.before).min(u32::MAX.into()) as u32;
-        if order > 0 {
+        if order + self.order > 0 {
             last = self.last_of_groups(last, base, mask, order);
         } else {
             while mask != 0 {
@@ -112,30 +120,36 @@ impl LastLookups<'_> {
         known.max(if last > 0 { self.before + u64::from(last) } else { 0 })
     }
 
-    /// The same for groups of several pages. Their times lie together, so those are compared first.
+    /// As [`LastLookups::last_of`], since `before`, for groups of several pages of the table.
     #[inline(never)]
     fn last_of_groups(&self, mut last: u32, base: Vpn, mut mask: u64, order: u32) -> u32 {
-        let pages = 1u64 << order;
-        let look = |at: usize, last: &mut u32, inside: &dyn Fn(u64) -> bool| {
+        let (base, order) = (base.0 << self.order, order + self.order);
+        let mut look = |slots: Range<usize>, inside: &dyn Fn(u64) -> bool| {
             for (side, when) in [self.data, self.fetch].into_iter().enumerate() {
-                if when[at] > *last && inside(self.entries[at].0[side].vpn) {
-                    *last = when[at];
+                // Most pages were not looked up since: then their entries need not be read.
+                let when = &when[slots.clone()];
+                if when.iter().copied().max() <= Some(last) {
+                    continue;
+                }
+                for (&when, entries) in when.iter().zip(&self.entries[slots.clone()]) {
+                    if when > last && inside(entries.0[side].vpn) {
+                        last = when;
+                    }
                 }
             }
         };
-        if u64::from(mask.count_ones()) << order >= SLOTS_PER_SIDE as u64 {
-            let inside = |vpn: u64| {
-                let group = vpn.wrapping_sub(base.0) >> order;
+        if order > FOLD || u64::from(mask.count_ones()) << order >= SLOTS_PER_SIDE as u64 {
+            look(0..SLOTS_PER_SIDE, &|vpn| {
+                let group = vpn.wrapping_sub(base) >> order;
                 group < 64 && mask >> group & 1 != 0
-            };
-            (0..SLOTS_PER_SIDE).for_each(|at| look(at, &mut last, &inside));
+            });
             return last;
         }
         while mask != 0 {
-            let first = base.0 + (u64::from(mask.trailing_zeros()) << order);
-            for vpn in first..first + pages {
-                look(LookupTimes::hash(vpn), &mut last, &|of| of == vpn);
-            }
+            // An aligned group of up to 2^FOLD pages has an aligned group of slots.
+            let group = (base >> order) + u64::from(mask.trailing_zeros());
+            let first = LookupTimes::hash(group << order) >> order << order;
+            look(first..first + (1 << order), &|vpn| vpn >> order == group);
             mask &= mask - 1;
         }
         last
@@ -299,13 +313,13 @@ impl LookupTimes {
         when.filter(|_| former != NO_PAGE).map(|when| (former, when))
     }
 
-    /// The last lookups that a TLB sees which sees fetches or not, data or not.
+    /// The last lookups that a TLB sees which sees fetches or not, data or not, and whose pages are `2^order` of these.
     #[inline(always)]
-    pub(super) fn seen(&self, sees: [bool; 2]) -> Option<LastLookups<'_>> {
+    pub(super) fn seen(&self, sees: [bool; 2], order: u32) -> Option<LastLookups<'_>> {
         let [data, fetch] = self.when.as_chunks().0 else { unreachable!("there are two sides") };
         let seen = |side, sees| if sees { side } else { &UNSEEN };
         let (data, fetch) = (seen(data, sees[1]), seen(fetch, sees[0]));
-        Some(LastLookups { asid: self.asid?, before: self.before, entries: &self.entries, data, fetch })
+        Some(LastLookups { asid: self.asid?, order, before: self.before, entries: &self.entries, data, fetch })
     }
 
     /// A time after all lookups so far and before all others.
@@ -377,8 +391,11 @@ mod tests {
             dice = dice.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
             (dice >> 33) % n
         };
-        for order in [0, 1, 3, 6, 9, 12, 16] {
+        // log2 of the pages of a group, and of those of a page of the TLB.
+        let orders = [0, 1, 3, 6, 9, 12, 16].map(|order| [0, 2, 4, 9].map(|k| (order, k)));
+        for (order, k) in orders.into_iter().flatten().filter(|&(order, k)| k <= order) {
             let mut timed = TimedReport::new();
+            timed.report().set_order(k);
             timed.times_mut().asid = Some(Asid(0));
             let base = 0x5_5540_0000 + (draw(4) << (order + 6));
             let mut model = std::collections::HashMap::new();
@@ -405,15 +422,16 @@ mod tests {
                 let last = seen.map(|(_, when)| *when).max().unwrap_or(0).max(known);
                 timed.report().set_sides(sees);
                 let lookups = timed.report().last_lookups().unwrap();
+                let first = Vpn(base >> k);
                 assert_eq!(
-                    lookups.last_of(known, Asid(0), Vpn(base), mask, order),
+                    lookups.last_of(known, Asid(0), first, mask, order - k),
                     last,
-                    "2^{order} pages, step {step}"
+                    "2^{order} pages, 2^{k} in a page, step {step}"
                 );
-                assert_eq!(lookups.last_of(known, Asid(1), Vpn(base), mask, order), known);
-                if order == 0 {
-                    assert!(last == known || lookups.any_since(last, Asid(0), Vpn(base), mask));
-                    assert!(!lookups.any_since(last + 1, Asid(0), Vpn(base), mask));
+                assert_eq!(lookups.last_of(known, Asid(1), first, mask, order - k), known);
+                if order == k {
+                    assert!(last == known || lookups.any_since(last, Asid(0), first, mask));
+                    assert!(!lookups.any_since(last + 1, Asid(0), first, mask));
                 }
                 if step % 1000 == 999 {
                     known = known.max(last);

@@ -5,6 +5,7 @@ use crate::tlb::contract::EntryView;
 use crate::tlb::parts::spans::{Span, Spans};
 use farreach_types::addr::{Asid, Vpn, VpnRange};
 use farreach_types::counts::RangeCounts;
+use farreach_types::params::Params;
 use farreach_types::translation::Range;
 
 /// The array.
@@ -18,9 +19,14 @@ pub(in crate::tlb) struct RangeTlb {
 }
 
 impl RangeTlb {
-    /// Victims are chosen by `policy`: `lru` or `random` (RMM15-11, AMB-80).
-    pub fn new(entries: u64, policy: &str, seed: u64, mru_pointer: bool, process_ids: bool) -> RangeTlb {
-        RangeTlb { spans: Spans::new(entries, policy, seed), newest: None, mru_pointer, process_ids }
+    /// Of this many entries, from the keys `range_replacement` (RMM15-11, AMB-80), `mru_pointer` and `process_ids`.
+    pub fn new(entries: u64, params: &Params, seed: u64) -> Result<RangeTlb, String> {
+        Ok(RangeTlb {
+            spans: Spans::new(entries, "range_replacement", params, seed)?,
+            newest: None,
+            mru_pointer: params.flag("mru_pointer"),
+            process_ids: params.flag("process_ids"),
+        })
     }
 
     /// The range that contains a page, changing nothing.

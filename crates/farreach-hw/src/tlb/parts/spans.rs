@@ -8,6 +8,7 @@ use crate::tlb::filter::times::LastLookups;
 use crate::tlb::parts::store::geometry::Geometry;
 use crate::tlb::parts::store::replacement::{Replacement, Slot};
 use farreach_types::addr::{Asid, Vpn, VpnRange};
+use farreach_types::params::Params;
 use farreach_types::translation::Range;
 
 /// One entry.
@@ -61,14 +62,14 @@ pub(in crate::tlb) struct Spans {
 }
 
 impl Spans {
-    /// `policy`: `used-bit`, where a fill sets the used bit (AMB-3), `lru`, `fifo`, `random` or `lfsr`.
-    pub fn new(entries: u64, policy: &str, seed: u64) -> Spans {
+    /// With the policy that this key names; where there are used bits, a fill sets them (AMB-3).
+    pub fn new(entries: u64, key: &str, params: &Params, seed: u64) -> Result<Spans, String> {
         let geometry = Geometry::one_set(entries as usize);
-        Spans {
+        Ok(Spans {
             slots: vec![Place::default(); geometry.ways].into(),
-            replacement: Replacement::by_name(geometry, policy, seed),
+            replacement: Replacement::by_name(geometry, key, params.text(key), seed)?,
             ignored_report: Unfiltered::default(),
-        }
+        })
     }
 
     /// The slot with a page.
@@ -152,13 +153,15 @@ impl Spans {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tlb::keys::REPLACEMENT;
     use farreach_types::addr::Pfn;
     use farreach_types::translation::Attr;
 
     /// The worked example of T94-14, with a range in the place of each page.
     #[test]
     fn t94_14_used_bits_choose_the_victim() {
-        let mut spans = Spans::new(4, "used-bit", 0);
+        let params = Params::resolve(&[&REPLACEMENT], &Default::default()).unwrap();
+        let mut spans = Spans::new(4, "replacement", &params, 0).unwrap();
         let mut slots = String::new();
         for name in "ABCDEBFAGE".chars() {
             let range = Range { first: Vpn(u64::from(u32::from(name)) * 16), pages: 8, pfn: Pfn(0), attr: Attr(7) };

@@ -15,6 +15,7 @@ pub(super) fn described(c: &Config) -> (&'static str, String) {
     let name = |policy: Replacement| match policy {
         Replacement::UsedBit => "used-bit",
         Replacement::Lru => "lru",
+        Replacement::TreePlru => "plru",
         Replacement::Fifo => "fifo",
         Replacement::Random => "random",
     };
@@ -91,21 +92,35 @@ const PLAIN: &[Array] = &[(&[0], 4, 0)];
 const SHARED: &[Array] = &[(&[0, 2, 4, 9], 12, 0)];
 const SETS: &[Array] = &[(&[0, 2, 9], 64, 4), (&[18], 4, 0)];
 const FOUR: &[Array] = &[(&[0], 48, 3)];
+const SHARED_TREE: &[Array] = &[(&[0, 2, 4, 9], 16, 0)];
+const FOUR_TREE: &[Array] = &[(&[0], 64, 4)];
 
 pub(super) fn config(seed: u64) -> Config {
     let pick = |list: &[&'static [Array]], n: u64| list[(seed / n) as usize % list.len()];
+    // A tree needs sets of a power of two.
+    let tree = [None, Some(Replacement::TreePlru)][usize::from(seed % 8 == 5)];
+    let l1_tree = tree.or([None, Some(Replacement::TreePlru)][usize::from(seed % 16 == 2)]);
+    let shared = if l1_tree.is_some() { SHARED_TREE } else { SHARED };
+    let four = if tree.is_some() { FOUR_TREE } else { FOUR };
     Config {
-        l1d: pick(&[SMALL, SHARED, PLAIN], 1),
-        l1i: pick(&[SMALL, PLAIN, SHARED, SMALL], 1),
-        l2: pick(&[FOUR, SETS, &[], FOUR, SETS], 1),
-        l2i: [None, None, Some(FOUR), Some(&[] as &[Array])][seed as usize % 7 % 4],
+        l1d: pick(&[SMALL, shared, PLAIN], 1),
+        l1i: pick(&[SMALL, PLAIN, shared, SMALL], 1),
+        l2: pick(&[four, SETS, &[], four, SETS], 1),
+        l2i: [None, None, Some(four), Some(&[] as &[Array])][seed as usize % 7 % 4],
         fracture: seed % 3 == 1,
         coalesce: [0, 2, 0, 3][(seed / 2) as usize % 4],
         levels: 4 + (seed / 3 % 2) as usize,
-        pwc: [[0; 4], [8, 4, 2, 3 * (seed / 3 % 2) as usize], [2, 0, 1, 0]][(seed / 2) as usize % 3],
-        replacement: [Replacement::Lru, Replacement::Lru, Replacement::Fifo, Replacement::Random][seed as usize % 4],
-        l1_replacement: [None, Some(Replacement::UsedBit), None, Some(Replacement::Fifo), Some(Replacement::Lru)]
-            [(seed / 4) as usize % 5],
+        pwc: [[0; 4], [8, 4, 2, (4 - u64::from(tree.is_none())) * (seed / 3 % 2)].map(|n| n as usize), [2, 0, 1, 0]]
+            [(seed / 2) as usize % 3],
+        replacement: tree
+            .unwrap_or([Replacement::Lru, Replacement::Lru, Replacement::Fifo, Replacement::Random][seed as usize % 4]),
+        l1_replacement: l1_tree.or([
+            None,
+            Some(Replacement::UsedBit),
+            None,
+            Some(Replacement::Fifo),
+            Some(Replacement::Lru),
+        ][(seed / 4) as usize % 5]),
         process_ids: seed % 5 != 4,
         behind: Behind::Pages,
         segment: SegmentMode::None,

@@ -43,10 +43,22 @@ pub(super) fn sample(kind: TlbKind, dice: &mut Dice, has: &dyn Fn(&str) -> bool)
         let unit = c.ways.max(1);
         c.size_entries = c.orders.iter().map(|_| unit * dice.pick(&[1, 2, 4, 8])).collect();
     }
-    let policies =
-        [Replacement::UsedBit, Replacement::UsedBit, Replacement::Lru, Replacement::Fifo, Replacement::Random];
+    let policies = [
+        Replacement::UsedBit,
+        Replacement::UsedBit,
+        Replacement::Lru,
+        Replacement::TreePlru,
+        Replacement::Fifo,
+        Replacement::Random,
+    ];
     if has("replacement") {
         c.replacement = dice.pick(&policies);
+    }
+    let sets = c.arrays().into_iter().map(|(_, entries)| if c.ways == 0 { entries } else { c.ways });
+    if c.replacement == Replacement::TreePlru
+        && (kind == TlbKind::Skewed || !{ sets }.all(|ways| ways.is_power_of_two()))
+    {
+        c.replacement = Replacement::Lru;
     }
     c.fill_sets_used = !has("fill_sets_used") || dice.percent(70);
     if has("preload") && !matches!(kind, TlbKind::Single | TlbKind::Superpage | TlbKind::Skewed) {
@@ -68,6 +80,7 @@ pub(super) fn params(design: &Design, c: &TlbConfig) -> Result<Params, String> {
     let replacement = match c.replacement {
         Replacement::UsedBit => "used-bit",
         Replacement::Lru => "lru",
+        Replacement::TreePlru => "plru",
         Replacement::Fifo => "fifo",
         Replacement::Random => "random",
     };

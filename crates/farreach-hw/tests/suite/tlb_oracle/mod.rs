@@ -178,6 +178,7 @@ fn ca_39_factor_1_is_single() {
     let policies = [
         ("used-bit", Replacement::UsedBit),
         ("lru", Replacement::Lru),
+        ("plru", Replacement::TreePlru),
         ("fifo", Replacement::Fifo),
         ("random", Replacement::Random),
     ];
@@ -276,7 +277,7 @@ fn keys_arrive() {
         &key("ways", "0", ANY),
         &key("seed", "0", ANY),
         &key("factor", "16", Allowed::PowerOfTwo { min: 1, max: 64 }),
-        &key("replacement", "used-bit", Allowed::OneOf(&["used-bit", "lru", "fifo", "random"])),
+        &key("replacement", "used-bit", Allowed::OneOf(&["used-bit", "lru", "plru", "fifo", "random"])),
         &key("preload", "none", Allowed::OneOf(&["none", "same-entry", "region"])),
         &key("fill_sets_used", "true", Allowed::Flag),
         &key("process_ids", "true", Allowed::Flag),
@@ -287,6 +288,7 @@ fn keys_arrive() {
         let replacement = match p.text("replacement") {
             "used-bit" => Replacement::UsedBit,
             "lru" => Replacement::Lru,
+            "plru" => Replacement::TreePlru,
             "fifo" => Replacement::Fifo,
             _ => Replacement::Random,
         };

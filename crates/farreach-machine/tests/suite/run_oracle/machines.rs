@@ -108,10 +108,13 @@ pub(super) fn hardware(dice: &mut Dice, seed: u64, k: u32) -> (String, TlbConfig
         TlbKind::Integrated => write!(text, "sizes={},", sizes(&[1, 16, 256], k)).unwrap(),
         TlbKind::Single | TlbKind::Skewed => {}
     }
+    let ways = if c.ways == 0 { c.entries } else { c.ways };
+    let tree = if ways.is_power_of_two() { (Replacement::TreePlru, "plru") } else { (Replacement::Lru, "lru") };
     let (replacement, name) = dice.pick(&[
         (Replacement::UsedBit, "used-bit"),
         (Replacement::UsedBit, "used-bit"),
         (Replacement::Lru, "lru"),
+        tree,
         (Replacement::Fifo, "fifo"),
         (Replacement::Random, "random"),
     ]);

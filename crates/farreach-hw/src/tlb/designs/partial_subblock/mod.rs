@@ -135,7 +135,7 @@ impl PartialTlb {
             ));
         }
         let attrs = if all_valid { geometry.entries() * factor as usize } else { 0 };
-        let mut store = Store::new(geometry, params, params.int("seed"));
+        let mut store = Store::new(geometry, params, params.int("seed"))?;
         if preload != Preload::None {
             store.preloads();
         }

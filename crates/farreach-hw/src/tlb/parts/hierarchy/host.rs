@@ -176,7 +176,7 @@ impl Host {
             },
             levels: params.int(HOST_LEVELS.name) as u8,
             fracture: params.flag(HOST_FRACTURE.name),
-            cache: (entries > 0).then(|| Geometry::new(entries, 0).map(store)).transpose()?,
+            cache: (entries > 0).then(|| store(Geometry::new(entries, 0)?)).transpose()?,
             nodes: by_caches(params).then(|| Nodes::from(Host::TABLES)),
             ignored_report: Unfiltered::default(),
         }))

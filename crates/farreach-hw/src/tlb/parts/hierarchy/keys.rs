@@ -53,7 +53,7 @@ pub const COALESCE: Key = Key {
 };
 /// Victims in all arrays. Behind the first level, used bits would need to know which side used an entry.
 pub const HIERARCHY_REPLACEMENT: Key =
-    Key { default: "lru", allowed: Allowed::OneOf(&["lru", "fifo", "random", "lfsr"]), ..REPLACEMENT };
+    Key { default: "lru", allowed: Allowed::OneOf(&["lru", "plru", "fifo", "random", "lfsr"]), ..REPLACEMENT };
 /// DS13-32, RMM15-3: about 7 cycles, on either side.
 pub const L2_FETCH_CYCLES: Key = Key {
     name: "l2_hit_fetch_cycles",

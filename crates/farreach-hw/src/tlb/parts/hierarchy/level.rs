@@ -134,13 +134,13 @@ impl Level {
     fn with(
         params: &Params,
         key: &str,
-        store: impl Fn(Geometry, u64) -> Store<Mapping>,
+        store: impl Fn(Geometry, u64) -> Result<Store<Mapping>, String>,
     ) -> Result<Option<Level>, String> {
         let arrays = written(params, key)?;
         let mut sizes: Vec<(u8, usize)> =
             arrays.iter().enumerate().flat_map(|(i, (orders, _))| orders.iter().map(move |&o| (o, i))).collect();
         sizes.sort_unstable();
-        let arrays: Vec<_> = (0..).zip(&arrays).map(|(i, (_, geometry))| store(*geometry, i)).collect();
+        let arrays = (0..).zip(&arrays).map(|(i, (_, geometry))| store(*geometry, i)).collect::<Result<Vec<_>, _>>()?;
         Ok((!arrays.is_empty()).then_some(Level { arrays, sizes }))
     }
 
@@ -148,8 +148,8 @@ impl Level {
     pub fn first(params: &Params, key: &str, seed: u64) -> Result<Level, String> {
         let level = match params.text(L1_REPLACEMENT.name) {
             "same" => Level::new(params, key, seed)?,
-            policy => Level::with(params, key, |geometry, i| {
-                Store::with_policy(geometry, policy, params, seed.wrapping_add(i))
+            _ => Level::with(params, key, |geometry, i| {
+                Store::with_policy(geometry, L1_REPLACEMENT.name, params, seed.wrapping_add(i))
             })?,
         };
         match level {

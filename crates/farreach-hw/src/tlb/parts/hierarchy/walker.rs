@@ -36,7 +36,7 @@ impl Walker {
             let key = [&PWC_PD, &PWC_PDPT, &PWC_PML4, &PWC_PML5][usize::from(level) - 1];
             let entries = params.int(key.name);
             let build = |g| Store::new(g, params, seed.wrapping_add(level.into()));
-            (entries > 0).then(|| Geometry::new(entries, 0).map(build)).transpose()
+            (entries > 0).then(|| build(Geometry::new(entries, 0)?)).transpose()
         };
         if levels < 5 && params.int(PWC_PML5.name) > 0 {
             return Err(format!(

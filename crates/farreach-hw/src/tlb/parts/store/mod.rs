@@ -4,6 +4,7 @@
 mod fill_order;
 pub(in crate::tlb) mod geometry;
 mod invalidation;
+mod late_queue;
 pub(in crate::tlb) mod numbers;
 mod recency;
 pub(in crate::tlb) mod replacement;
@@ -92,16 +93,17 @@ pub(in crate::tlb) struct Store<C> {
 
 impl<C: Contents> Store<C> {
     /// From the keys `replacement`, `process_ids` and, under used bits, `fill_sets_used`.
-    pub fn new(geometry: Geometry, params: &Params, seed: u64) -> Store<C> {
+    pub fn new(geometry: Geometry, params: &Params, seed: u64) -> Result<Store<C>, String> {
         let checks_lookups_late = params.text("replacement") == "used-bit"
             && params.flag("fill_sets_used")
             && geometry.function != SetFunction::Skewed;
-        Store { checks_lookups_late, ..Store::with(geometry, Replacement::new(geometry, params, seed), params) }
+        let replacement = Replacement::new(geometry, params, seed)?;
+        Ok(Store { checks_lookups_late, ..Store::with(geometry, replacement, params) })
     }
 
-    /// As [`Store::new`], with the policy of this name, and used bits that are reported when they are cleared.
-    pub fn with_policy(geometry: Geometry, policy: &str, params: &Params, seed: u64) -> Store<C> {
-        Store::with(geometry, Replacement::by_name(geometry, policy, seed), params)
+    /// As [`Store::new`], with the policy that this key names, and used bits that are reported when they are cleared.
+    pub fn with_policy(geometry: Geometry, key: &str, params: &Params, seed: u64) -> Result<Store<C>, String> {
+        Ok(Store::with(geometry, Replacement::by_name(geometry, key, params.text(key), seed)?, params))
     }
 
     fn with(geometry: Geometry, replacement: Replacement, params: &Params) -> Store<C> {

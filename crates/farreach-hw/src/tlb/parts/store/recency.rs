@@ -1,30 +1,42 @@
-//! Entries by time, behind LRU, and FIFO where sets overlap: when each was used or filled last, and a queue that finds
-//! the oldest of a set.
+//! Entries by time, behind LRU, tree-PLRU, and FIFO where sets overlap: when each was used or filled last, and the search
+//! for a victim.
 //!
 //! A hit writes a time and nothing else, and where the machine keeps the times of lookups, most hits are not even seen.
-//! So the queue is late: the time in it is one at which its slot was used, perhaps not the last. It is a heap by these
-//! times. Only the slot in front is looked at: if it was used since, it goes back to its place; if not, no other slot
-//! of the set was used before it, for none is in front of it, and it is the victim.
+//! So the times of the store are late. The slot with the earliest is the victim unless the machine knows of a later use
+//! of it; then the search goes on with that time. In a small set it is a search of all slots, in a large one a
+//! [`LateQueue`] has them in order.
+//!
+//! A bit of the tree of PLRU points away from the half of its slots that was used last. So it says which of the halves
+//! was used longer ago, and times say the same: there are no bits to keep either.
 
 use super::geometry::{Geometry, SetFunction};
+use super::late_queue::{LateQueue, Place};
 use super::tag_index::NONE;
 use crate::tlb::filter::Unfiltered;
+use std::hint::select_unpredictable;
+use std::ops::Range;
 
-/// A slot in the queue.
-#[derive(Clone, Copy)]
-struct Place {
-    time: u64,
-    slot: u32,
+/// Sets with more ways have a queue.
+const FEW: usize = 16;
+
+/// What the times decide.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::tlb) enum Rule {
+    /// FIFO: the entry filled first.
+    Filled,
+    /// LRU: the entry used longest ago.
+    Used,
+    /// Tree-PLRU: of two halves always that used longer ago. Sets of a power of two.
+    Halves,
 }
 
 /// Times of entries.
 pub(in crate::tlb) struct Recency {
-    /// LRU: a use counts, not only the fill.
-    by_use: bool,
-    /// By slot, the last use that the store knows of.
+    rule: Rule,
+    /// By slot, the last use that the store knows of. Slots without entry have that of their last one.
     last: Box<[u64]>,
-    /// Set after set, a binary heap of its slots. Slots without entry have the place of their last one.
-    queue: Box<[Place]>,
+    /// By set, if sets are large.
+    queues: Box<[LateQueue]>,
     /// By set, the slot used last, or `NONE`. Kept without a clock only.
     newest: Box<[u32]>,
     /// Where no clock of lookups is: uses so far.
@@ -32,27 +44,45 @@ pub(in crate::tlb) struct Recency {
 }
 
 impl Recency {
-    /// `by_use`: LRU; if not, FIFO.
-    pub fn new(g: Geometry, by_use: bool) -> Recency {
-        // Skewed sets share slots. Their victims are not searched for in the queue.
-        let sets = if g.function == SetFunction::Skewed { 1 } else { g.sets };
+    pub fn new(g: Geometry, rule: Rule) -> Recency {
+        // Skewed sets share slots. Their victims are searched for among those of a page.
+        let skewed = g.function == SetFunction::Skewed;
+        let queues = if skewed || g.ways <= FEW || rule == Rule::Halves { 0 } else { g.sets };
+        let slots = |set: usize| (set * g.ways) as u32..((set + 1) * g.ways) as u32;
         Recency {
-            by_use,
+            rule,
             last: vec![0; g.entries()].into(),
-            queue: (0..g.entries() as u32).map(|slot| Place { time: 0, slot }).collect(),
-            newest: vec![NONE; sets].into(),
+            queues: (0..queues).map(|set| LateQueue::new(slots(set))).collect(),
+            newest: vec![NONE; if skewed { 1 } else { g.sets }].into(),
             now: 0,
         }
     }
 
     /// Whether uses count, not only fills.
     pub fn is_by_use(&self) -> bool {
-        self.by_use
+        self.rule != Rule::Filled
     }
 
     /// A slot has a new entry. As [`Recency::touched`].
     #[inline(always)]
     pub fn entered(&mut self, set: usize, slot: u32, unfiltered: &mut Unfiltered) -> Option<u32> {
+        let former = self.used(set, slot, unfiltered);
+        if let Some(queue) = self.queues.get_mut(set) {
+            queue.filled(slot, self.last[slot as usize]);
+        }
+        former
+    }
+
+    /// A slot was used. Returns the slot that is no longer the newest, if uses count and there is no clock: using it
+    /// once more has an effect again. So it has in the tree, too: the node at which the paths to both part points to it
+    /// now.
+    #[inline(always)]
+    pub fn touched(&mut self, set: usize, slot: u32, unfiltered: &mut Unfiltered) -> Option<u32> {
+        if self.is_by_use() { self.used(set, slot, unfiltered) } else { None }
+    }
+
+    #[inline(always)]
+    fn used(&mut self, set: usize, slot: u32, unfiltered: &mut Unfiltered) -> Option<u32> {
         if let Some(now) = unfiltered.tick() {
             self.last[slot as usize] = now;
             return None;
@@ -60,14 +90,7 @@ impl Recency {
         self.now += 1;
         self.last[slot as usize] = self.now;
         let former = std::mem::replace(&mut self.newest[set], slot);
-        (self.by_use && former != NONE && former != slot).then_some(former)
-    }
-
-    /// A slot was used. Returns the slot that is no longer the newest, if uses count and there is no clock: using it
-    /// once more has an effect again.
-    #[inline(always)]
-    pub fn touched(&mut self, set: usize, slot: u32, unfiltered: &mut Unfiltered) -> Option<u32> {
-        if self.by_use { self.entered(set, slot, unfiltered) } else { None }
+        (self.is_by_use() && former != NONE && former != slot).then_some(former)
     }
 
     /// A slot became empty.
@@ -80,18 +103,37 @@ impl Recency {
     /// Takes over the last use of a slot: `since`, given the last that was known, says what the machine knows.
     #[inline(always)]
     pub fn learn(&mut self, slot: u32, since: impl FnOnce(u64) -> u64) -> u64 {
+        let by_use = self.is_by_use();
         let last = &mut self.last[slot as usize];
-        if self.by_use {
+        if by_use {
             *last = since(*last);
         }
         *last
     }
 
-    /// The slot that was used longest ago, of a set without empty ones; `since` as for [`Recency::learn`].
+    /// The slot to fill, of a set without empty ones; `since` as for [`Recency::learn`].
     #[inline(always)]
-    pub fn oldest(&mut self, set: usize, ways: usize, mut since: impl FnMut(u32, u64) -> u64) -> u32 {
+    pub fn victim(&mut self, set: usize, ways: usize, since: impl FnMut(u32, u64) -> u64) -> u32 {
+        if self.rule == Rule::Halves { self.at_end_of_tree(set, ways, since) } else { self.oldest(set, ways, since) }
+    }
+
+    #[inline(never)]
+    fn at_end_of_tree(&mut self, set: usize, ways: usize, mut since: impl FnMut(u32, u64) -> u64) -> u32 {
+        let mut slots = set * ways..(set + 1) * ways;
+        slots.clone().for_each(|slot| _ = self.learn(slot as u32, |last| since(slot as u32, last)));
+        while slots.len() > 1 {
+            let middle = slots.start + slots.len() / 2;
+            let last = |half: Range<usize>| self.last[half].iter().max();
+            let (low, high) = (slots.start..middle, middle..slots.end);
+            slots = if last(low.clone()) <= last(high.clone()) { low } else { high };
+        }
+        slots.start as u32
+    }
+
+    #[inline(always)]
+    fn oldest(&mut self, set: usize, ways: usize, mut since: impl FnMut(u32, u64) -> u64) -> u32 {
         loop {
-            let Place { time, slot } = self.queue[set * ways];
+            let Place { time, slot } = self.front(set, ways);
             let mut last = self.last[slot as usize];
             if last == time {
                 last = self.learn(slot, |last| since(slot, last));
@@ -99,28 +141,26 @@ impl Recency {
             if last == time {
                 return slot;
             }
-            put_back(&mut self.queue[set * ways..][..ways], Place { time: last, slot });
+            if let Some(queue) = self.queues.get_mut(set) {
+                queue.put_back(last);
+            }
         }
     }
-}
 
-/// Moves the slot in front to its place: no slot is in front of an older one.
-#[inline(always)]
-fn put_back(heap: &mut [Place], place: Place) {
-    let mut at = 0;
-    loop {
-        let mut next = 2 * at + 1;
-        if next >= heap.len() {
-            break;
+    /// The slot with the earliest time, in a large set with the earliest place.
+    #[inline(always)]
+    fn front(&self, set: usize, ways: usize) -> Place {
+        if let Some(queue) = self.queues.get(set) {
+            return queue.front();
         }
-        next += usize::from(next + 1 < heap.len() && heap[next + 1].time < heap[next].time);
-        if heap[next].time >= place.time {
-            break;
+        let first = set * ways;
+        let mut front = Place { time: u64::MAX, slot: NONE };
+        for (slot, &time) in (first as u32..).zip(&self.last[first..first + ways]) {
+            // Which is the earliest is not predictable, so there are no branches.
+            front = select_unpredictable(time < front.time, Place { time, slot }, front);
         }
-        heap[at] = heap[next];
-        at = next;
+        front
     }
-    heap[at] = place;
 }
 
 #[cfg(test)]
@@ -136,7 +176,7 @@ mod tests {
     fn is_exact(search: Search) -> bool {
         let shapes = [(1, 1), (1, 2), (2, 3), (4, 4), (1, 64), (1, 1000)];
         shapes.iter().all(|&(sets, ways)| {
-            let mut recency = Recency::new(Geometry { sets, ways, function: SetFunction::LowBits }, true);
+            let mut recency = Recency::new(Geometry { sets, ways, function: SetFunction::LowBits }, Rule::Used);
             let mut timed = TimedReport::new();
             let mut truth = vec![0; sets * ways];
             for (slot, last) in truth.iter_mut().enumerate() {
@@ -185,16 +225,18 @@ mod tests {
             !is_exact(|recency, set, ways, _| recency.oldest(set, ways, |_, known| known)),
             "the machine not asked"
         );
-        let front_goes: Search = |recency, set, ways, _| recency.queue[set * ways].slot;
+        let front_goes: Search = |recency, set, ways, _| recency.front(set, ways).slot;
         assert!(!is_exact(front_goes), "the slot in front not asked whether it was used");
         let goes_to_the_end: Search = |recency, set, ways, truth| loop {
-            let Place { time, slot } = recency.queue[set * ways];
-            if truth[slot as usize] == time {
+            let Place { time, slot } = recency.front(set, ways);
+            let last = truth[slot as usize];
+            if last == time {
                 return slot;
             }
-            let queue = &mut recency.queue[set * ways..][..ways];
-            queue.rotate_left(1);
-            queue[ways - 1] = Place { time: truth[slot as usize], slot };
+            recency.last[slot as usize] = last;
+            if let Some(queue) = recency.queues.get_mut(set) {
+                queue.filled(slot, last);
+            }
         };
         assert!(!is_exact(goes_to_the_end), "put back without regard to its time");
     }

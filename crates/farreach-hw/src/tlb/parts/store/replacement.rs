@@ -4,7 +4,7 @@
 use super::fill_order::FillOrder;
 use super::geometry::{Geometry, SetFunction};
 use super::numbers::Numbers;
-use super::recency::Recency;
+use super::recency::{Recency, Rule};
 use crate::tlb::filter::Unfiltered;
 use crate::tlb::filter::times::LastLookups;
 use farreach_types::params::Params;
@@ -31,7 +31,7 @@ enum Policy {
     UsedBit { fill_sets_used: bool },
     /// FIFO: the entry that was begun first; joining an entry later does not renew it.
     Fifo(FillOrder),
-    /// LRU: the entry whose last access (or fill) is longest ago. FIFO, too, where sets overlap.
+    /// LRU: the entry whose last access (or fill) is longest ago. Tree-PLRU. FIFO, too, where sets overlap.
     ByTime(Recency),
     /// Any of the set.
     Random(Numbers),
@@ -94,12 +94,12 @@ pub(in crate::tlb) struct Replacement {
 
 impl Replacement {
     /// From the keys `replacement` and `fill_sets_used`.
-    pub fn new(geometry: Geometry, params: &Params, seed: u64) -> Replacement {
+    pub fn new(geometry: Geometry, params: &Params, seed: u64) -> Result<Replacement, String> {
         match params.text("replacement") {
             "used-bit" => {
-                Replacement::with(geometry, Policy::UsedBit { fill_sets_used: params.flag("fill_sets_used") })
+                Ok(Replacement::with(geometry, Policy::UsedBit { fill_sets_used: params.flag("fill_sets_used") }))
             }
-            name => Replacement::by_name(geometry, name, seed),
+            name => Replacement::by_name(geometry, "replacement", name, seed),
         }
     }
 
@@ -118,15 +118,28 @@ impl Replacement {
         Replacement { sets: (0..sets).map(empty).collect(), layout, policy }
     }
 
-    /// By its name: `used-bit`, `lru`, `fifo`, `random` or `lfsr`. Fills set used bits (AMB-3).
-    pub fn by_name(geometry: Geometry, name: &str, seed: u64) -> Replacement {
+    /// By its name: `used-bit`, `lru`, `plru`, `fifo`, `random` or `lfsr`. Fills set used bits (AMB-3). The error says
+    /// why the value of this key is refused.
+    pub fn by_name(geometry: Geometry, key: &str, name: &str, seed: u64) -> Result<Replacement, String> {
         let policy = match name {
+            "plru" if geometry.function == SetFunction::Skewed => {
+                return Err(format!("{key} = plru is not allowed: ways that are skewed share no tree"));
+            }
+            "plru" if !geometry.ways.is_power_of_two() => {
+                return Err(format!(
+                    "{key} = plru is not allowed: an array has sets of {} entries, and a tree halves sets; entries of a \
+                     set must be a power of two",
+                    geometry.ways
+                ));
+            }
+            "plru" => Policy::ByTime(Recency::new(geometry, Rule::Halves)),
             "used-bit" => Policy::UsedBit { fill_sets_used: true },
             "fifo" if geometry.function != SetFunction::Skewed => Policy::Fifo(FillOrder::new(geometry)),
-            "lru" | "fifo" => Policy::ByTime(Recency::new(geometry, name == "lru")),
+            "fifo" => Policy::ByTime(Recency::new(geometry, Rule::Filled)),
+            "lru" => Policy::ByTime(Recency::new(geometry, Rule::Used)),
             name => Policy::Random(Numbers::new(name, seed).expect("keys allow no other replacement")),
         };
-        Replacement::with(geometry, policy)
+        Ok(Replacement::with(geometry, policy))
     }
 
     /// The slots of a set.
@@ -176,7 +189,7 @@ impl Replacement {
             }
             Policy::ByTime(recency) => {
                 let (lookups, ways) = (unfiltered.last_lookups(), self.layout.ways as usize);
-                Some(recency.oldest(set, ways, |slot, known| match &lookups {
+                Some(recency.victim(set, ways, |slot, known| match &lookups {
                     Some(lookups) => slots[slot as usize].last_use(known, lookups),
                     None => known,
                 }))

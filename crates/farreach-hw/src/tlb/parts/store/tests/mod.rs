@@ -20,7 +20,7 @@ impl Contents for Whole {
 fn store(entries: usize, replacement: &str) -> Store<Whole> {
     let given = json!({"replacement": replacement});
     let params = Params::resolve(&[&REPLACEMENT, &FILL_SETS_USED, &PROCESS_IDS], given.as_object().unwrap()).unwrap();
-    Store::new(Geometry::one_set(entries), &params, 0)
+    Store::new(Geometry::one_set(entries), &params, 0).unwrap()
 }
 
 /// A miss, with the pages it reports.

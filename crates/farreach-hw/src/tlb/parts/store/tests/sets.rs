@@ -6,7 +6,7 @@ use rand_pcg::Pcg64Mcg;
 use std::collections::BTreeSet;
 
 const FUNCTIONS: [SetFunction; 3] = [SetFunction::LowBits, SetFunction::Folded, SetFunction::Skewed];
-const POLICIES: [&str; 6] = ["used-bit", "used-bit late", "lru", "fifo", "random", "lfsr"];
+const POLICIES: [&str; 7] = ["used-bit", "used-bit late", "lru", "plru", "fifo", "random", "lfsr"];
 
 /// The set of a page in a way, bit by bit.
 fn set_in_way(function: SetFunction, sets: u64, way: u32, page: u64) -> u64 {
@@ -46,6 +46,8 @@ struct Model {
     /// The shift register of `lfsr`, lowest bit first.
     register: [bool; 16],
     evictions: u64,
+    /// The bits of `plru`: by set, its nodes in order of depth, true if the second half goes first.
+    trees: Vec<Vec<bool>>,
 }
 
 /// The register steps: all bits move down by one, and the one that falls out is added to those that come to lie at
@@ -64,21 +66,50 @@ impl Model {
     fn lookup(&mut self, page: u64) {
         self.now += 1;
         let now = self.now;
-        if let Some(held) = self.slots.iter_mut().flatten().find(|held| held.page == page) {
+        if let Some(slot) = self.slots.iter().position(|held| held.is_some_and(|held| held.page == page)) {
+            let held = self.slots[slot].as_mut().unwrap();
             (held.used, held.touched) = (true, now);
-            return;
+            return self.turn_away(slot);
         }
         let candidates = self.candidates(page);
         let vacant = candidates.iter().copied().find(|&slot| self.slots[slot].is_none());
         let slot = vacant.unwrap_or_else(|| self.victim(&candidates));
         self.evictions += u64::from(self.slots[slot].is_some());
         self.slots[slot] = Some(Held { page, used: self.policy != "used-bit late", filled: now, touched: now });
+        self.turn_away(slot);
+    }
+
+    /// The nodes on the way to a slot, from the root on: each as its number, and whether the way goes to the second
+    /// half.
+    fn path(&self, slot: usize) -> Vec<(usize, bool)> {
+        let (mut node, mut from, mut half) = (0, 0, self.geometry.ways / 2);
+        let mut path = Vec::new();
+        while half > 0 {
+            let second = slot % self.geometry.ways >= from + half;
+            path.push((node, second));
+            node = 2 * node + 1 + usize::from(second);
+            from += if second { half } else { 0 };
+            half /= 2;
+        }
+        path
+    }
+
+    fn turn_away(&mut self, slot: usize) {
+        for (node, second) in self.path(slot) {
+            self.trees[slot / self.geometry.ways][node] = !second;
+        }
     }
 
     fn victim(&mut self, candidates: &[usize]) -> usize {
         let held = |slot: usize| self.slots[slot].unwrap();
         match self.policy {
             "lru" => candidates.iter().copied().min_by_key(|&slot| held(slot).touched).unwrap(),
+            "plru" => {
+                let set = candidates[0] / self.geometry.ways;
+                let goes =
+                    |slot: &usize| self.path(*slot).iter().all(|&(node, second)| self.trees[set][node] == second);
+                candidates.iter().copied().find(goes).unwrap()
+            }
             "fifo" => candidates.iter().copied().min_by_key(|&slot| held(slot).filled).unwrap(),
             "random" => candidates[((u64::from(self.rng.next_u32()) * candidates.len() as u64) >> 32) as usize],
             "lfsr" => {
@@ -152,14 +183,15 @@ fn params(policy: &str) -> Params {
 /// in front. Returns the slots that ever held an entry, and the evictions.
 fn stream(geometry: Geometry, policy: &'static str, seed: u64) -> (BTreeSet<usize>, u64) {
     let subject = |filtered| Subject {
-        store: Store::new(geometry, &params(policy), seed),
+        store: Store::new(geometry, &params(policy), seed).unwrap(),
         counts: TlbCounts::default(),
         filtered,
     };
     let (mut every, mut some) = (subject(None), subject(Some(BTreeSet::new())));
     let (slots, rng) = (vec![None; geometry.entries()], Pcg64Mcg::seed_from_u64(seed));
     let register = std::array::from_fn(|i| (0xace1 ^ seed) >> i & 1 != 0);
-    let mut model = Model { geometry, policy, slots, now: 0, rng, register, evictions: 0 };
+    let trees = vec![vec![false; geometry.ways]; geometry.sets];
+    let mut model = Model { geometry, policy, slots, now: 0, rng, register, evictions: 0, trees };
     let mut dice = Pcg64Mcg::seed_from_u64(!seed);
     let mut used = BTreeSet::new();
     for step in 0..4000 {
@@ -195,6 +227,10 @@ fn a_store_with_any_function_is_as_the_model_and_as_without_the_filter() {
         for (entries, ways) in [(64, 4), (32, 8), (16, 2), (8, 1), (2, 1), (6, 3), (4, 0)] {
             let geometry = Geometry::new(entries, ways).unwrap().with(function);
             for policy in POLICIES {
+                if policy == "plru" && (function == SetFunction::Skewed || !geometry.ways.is_power_of_two()) {
+                    assert!(Store::<Whole>::new(geometry, &params(policy), 0).is_err());
+                    continue;
+                }
                 for seed in 0..3 {
                     let (used, evictions) = stream(geometry, policy, seed);
                     assert_eq!(used.len() as u64, entries, "{geometry:?} {policy}: all slots of all ways are used");
