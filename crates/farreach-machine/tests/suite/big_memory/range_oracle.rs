@@ -61,7 +61,7 @@ fn rmm15_27_carved_requests_and_memory_of_others() {
     follows(
         &format!("placement=eager,max_order=6,memory=12000K,carve=true,eager_fragmentation=1,pattern={file}"),
         &config,
-        4,
+        2,
         |c| vec![c.eager_requests, c.cow_copies, c.page_faults],
     );
 }
@@ -74,7 +74,7 @@ fn rmm15_20_ranges_of_demand_paging() {
         follows(
             &format!("placement=demand,ranges=true,allocator=buddy,memory=16M,range_threshold=2,range_cow={keys}"),
             &config,
-            3,
+            2,
             |c| vec![c.cow_copies, c.page_faults],
         );
     }

@@ -149,7 +149,7 @@ fn entries_take_the_pages_of_a_mark_or_of_a_line() {
 /// CA-39: with the mechanism off, or nothing for it to do, all are the one hierarchy. XC-3 is checked at every lookup.
 #[test]
 fn ca_39_switched_off_all_are_plain_paging() {
-    let mut source = generate::program(11, 2500);
+    let mut source = generate::program(11, 1500);
     let batches: Vec<_> = std::iter::from_fn(|| source.next_batch().unwrap()).collect();
     let machines = [
         "rmm15/4k",

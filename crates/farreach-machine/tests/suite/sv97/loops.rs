@@ -47,7 +47,7 @@ fn same(a: &MachineResult, b: &MachineResult, place: &str) {
 /// everything a trace can have. In debug builds each line that is hit is compared with the page table (XC-3, CA-38).
 #[test]
 fn shortcuts_are_exact() {
-    for seed in 0..4 {
+    for seed in seeds(2) {
         for limit in [None, Some(3001)] {
             let options = |plain, threads| Options { limit, seed, plain, threads, ..Options::default() };
             let fast = run(&MACHINES, generate::program(seed, 300), options(false, 1));
@@ -139,7 +139,7 @@ fn both_families_see_the_same_program() {
 /// Identities of the counters, on real-looking programs.
 #[test]
 fn counts_add_up() {
-    for seed in 10..14 {
+    for seed in seeds(2).map(|seed| seed + 10) {
         let result = run(&MACHINES, generate::program(seed, 500), Options { seed, ..Options::default() });
         for m in &result.machines {
             let (s, t) = (m.system.as_ref().unwrap(), &m.counts.tlb);
