@@ -12,6 +12,9 @@ import pytest
 import farreach
 from farreach import _command
 
+# A shell makes programs in the background ignore interrupts, and their children with them.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 #: The environment of commands that tests start.
 BIN = os.path.dirname(_command.command())
 
