@@ -50,7 +50,7 @@ def test_of_a_run(kernel, tmp_path):
 def test_of_a_run_by_traps(tmp_path):
     """There are no lookups: misses are per second."""
     file = tmp_path / "trap.json"
-    words = ["trap", "--json", "-o", str(file), "-m", "t94/single", "-m", "t94/partial", "--", "ls", "/usr/lib"]
+    words = ["trap", "--json", "-o", str(file), "-m", "t94/single", "-m", "t94/partial", "--", "ls", "-R", "/usr/lib"]
     done = subprocess.run([_command.command(), *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     if not file.exists():
         pytest.skip(done.stderr)
