@@ -33,6 +33,7 @@ mod signals;
 pub mod system;
 pub mod tries;
 mod wait;
+pub mod watch;
 
 pub use advice::{huge_pages_for, no_huge_pages, populate};
 pub use check::check_program;

@@ -1,4 +1,4 @@
-//! Which pages of a process are mapped by huge leaves: the system call.
+//! Pages of a process by what its page table says of them: the system call.
 
 use std::fs::File;
 use std::io;
@@ -6,10 +6,17 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 
 const PAGE: u64 = 4096;
-/// `PAGE_IS_HUGE`: a 2 MB leaf, or a page of hugetlbfs.
-const HUGE: u64 = 1 << 6;
 /// Regions asked for at a time.
 const REGIONS: usize = 512;
+
+/// What the kernel can tell of a page: `PAGE_IS_*` of linux/fs.h.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Category {
+    /// A 2 MB leaf, or a page of hugetlbfs.
+    Huge = 1 << 6,
+    /// Stored into since the soft-dirty bits were cleared.
+    SoftDirty = 1 << 7,
+}
 
 /// `struct page_region` of linux/fs.h: pages of the same categories, in bytes.
 #[repr(C)]
@@ -47,6 +54,14 @@ const PAGEMAP_SCAN: libc::c_ulong =
 /// # Errors
 /// The process is gone or not ours, or the kernel is older than Linux 6.7 and cannot say.
 pub fn huge_pages(pid: i32, pages: Range<u64>) -> io::Result<Vec<Range<u64>>> {
+    scan(pid, pages, Category::Huge)
+}
+
+/// The pages among `pages` that are of this category, ascending.
+///
+/// # Errors
+/// As [`huge_pages`].
+pub fn scan(pid: i32, pages: Range<u64>, category: Category) -> io::Result<Vec<Range<u64>>> {
     let pagemap = File::open(format!("/proc/{pid}/pagemap"))?;
     let (mut found, mut start) = (Vec::new(), pages.start * PAGE);
     let mut regions = [Region::default(); REGIONS];
@@ -57,8 +72,8 @@ pub fn huge_pages(pid: i32, pages: Range<u64>) -> io::Result<Vec<Range<u64>>> {
             end: pages.end * PAGE,
             regions: regions.as_mut_ptr() as u64,
             regions_len: REGIONS as u64,
-            mask: HUGE,
-            wanted: HUGE,
+            mask: category as u64,
+            wanted: category as u64,
             ..Scan::default()
         };
         // SAFETY: `scan` is laid out as the kernel expects, and it writes at most `regions_len` elements of `regions`.

@@ -22,8 +22,9 @@ mod systems;
 pub mod table;
 pub mod tlbs;
 mod view;
+mod watch;
 
-use farreach_types::counts::{ContiguityResult, PageSizeResult, RunResult, TlbMeasurement};
+use farreach_types::counts::{ContiguityResult, PageSizeResult, RunResult, TlbMeasurement, WatchResult};
 use farreach_types::papers::Papers;
 
 /// A result in every form.
@@ -95,6 +96,21 @@ impl Report for TlbMeasurement {
     }
     fn html(&self) -> String {
         html::tlbs::render(self)
+    }
+}
+
+impl Report for WatchResult {
+    fn table(&self, width: usize) -> String {
+        watch::table(self, width)
+    }
+    fn json(&self) -> String {
+        json::render(self)
+    }
+    fn csv(&self) -> String {
+        watch::csv(self)
+    }
+    fn html(&self) -> String {
+        html::watch::render(self)
     }
 }
 

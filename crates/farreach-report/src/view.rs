@@ -1,7 +1,7 @@
 //! Values that all readable reports derive from a result: the baseline, ratios, and text made safe to show.
 
 use super::format::{clean, rate};
-use farreach_types::counts::{ContiguityResult, MachineResult, PageSizeResult, RunResult, Workload};
+use farreach_types::counts::{ContiguityResult, MachineResult, PageSizeResult, RunResult, Workload, WatchResult};
 
 /// Name of the design that others are compared with.
 const SINGLE: &str = "t94/single";
@@ -40,6 +40,18 @@ pub(super) fn cleaned_contiguity(result: &ContiguityResult) -> ContiguityResult 
     result.regions.iter_mut().for_each(|region| wash(&mut region.region));
     let needs = result.samples.iter_mut().chain([&mut result.peak]).flat_map(|sample| &mut sample.needs);
     needs.for_each(|need| wash(&mut need.hardware));
+    result
+}
+
+/// The result of a watch with harmless text.
+pub(super) fn cleaned_watch(result: &WatchResult) -> WatchResult {
+    let mut result = result.clone();
+    let wash = |text: &mut String| *text = clean(text);
+    wash(&mut result.source);
+    result.mappings.iter_mut().for_each(|m| wash(&mut m.mapping));
+    result.heat.rows.iter_mut().for_each(|row| wash(&mut row.mapping));
+    let missing = result.method.missing.iter_mut();
+    missing.flat_map(|m| [Some(&mut m.name), Some(&mut m.why), m.turn_on.as_mut()]).flatten().for_each(wash);
     result
 }
 

@@ -8,6 +8,7 @@ mod os;
 mod pages;
 mod system;
 mod tlbs;
+mod watch;
 
 pub use contiguity::{CONTIGUITY_SCHEMA, ContiguityResult, ContiguitySample, Need, Ranges, RegionContiguity};
 pub use energy::{Energy, EnergyPart};
@@ -15,6 +16,10 @@ pub use ideal::{IdealSegment, LONG_LIVED_PERCENT};
 pub use os::{CompactionUse, Contiguity, FreeMemory, OsCounts, SegmentUse};
 pub use pages::{Advice, FrontierPoint, PAGESIZE_SCHEMA, PageCounts, PageRow, PageSizeResult, Relative};
 pub use system::{HandlerCounts, OverheadRow, SideCounts, SystemCounts};
+pub use watch::{
+    BlockFill, ByteBounds, EntryBounds, Heat, HeatRow, HugePages, Interval, MappingUse, MissingMethod, Reach,
+    Recommendation, WATCH_SCHEMA, WatchCost, WatchMethod, WatchResult, WorkingSet,
+};
 pub use tlbs::{TLBS_SCHEMA, TlbCurve, TlbKnee, TlbMeasurement, TlbPoint, TlbPrice};
 
 use serde::{Deserialize, Serialize};

@@ -60,12 +60,17 @@ const fn line(
 
 const RECORDING: [&str; 5] = ["run", "record", "pagesize", "papers", "workloads"];
 const TRAP: [&str; 1] = ["trap"];
+const WATCH: [&str; 1] = ["watch"];
 
 /// In the order in which they are shown.
-const LINES: [Line; 19] = [
+const LINES: [Line; 23] = [
     line("recorder", &RECORDING, "run, record, pagesize, papers, workloads", tries::recorder),
     line("frames", &["contiguity"], "contiguity: physical ranges", tries::frames),
     line("pagemap-scan", &["contiguity"], "contiguity --dump: which pages are huge", tries::page_map_scan),
+    line("damon", &WATCH, "watch --method damon", tries::damon),
+    line("idle-pages", &WATCH, "watch --method idle-pages", tries::idle_pages),
+    line("clear-refs", &WATCH, "watch --method clear-refs", tries::clear_refs),
+    line("soft-dirty", &WATCH, "watch --method soft-dirty", tries::soft_dirty),
     line("huge-pages", &["workloads"], "workloads --native --pages 2m", || huge(2 << 20)),
     line("huge-pages-64k", &["workloads"], "workloads --native --pages 64k", || huge(64 << 10)),
     line("hugetlbfs", &[], "programs that ask for MAP_HUGETLB", tries::hugetlb),

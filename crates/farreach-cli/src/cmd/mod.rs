@@ -24,4 +24,5 @@ mod system;
 mod this;
 pub mod trace;
 pub mod trap;
+pub mod watch;
 pub mod workloads;

@@ -4,7 +4,7 @@
 mod counters;
 mod memory;
 mod processes;
-mod raw;
+pub(crate) mod raw;
 mod recorder;
 mod seccomp;
 mod userfaultfd;
@@ -14,6 +14,7 @@ pub use memory::{frames, hugetlb, kernel, memfd, page_map_scan, swap_out};
 pub use processes::{affinity, personality, pidfd, ptrace};
 pub use recorder::recorder;
 pub use seccomp::{filter, notification};
+pub use crate::watch::{clear_refs_works as clear_refs, damon_ready as damon, idle_ready as idle_pages, soft_dirty_works as soft_dirty};
 pub use userfaultfd::{minor_faults, userfaultfd, write_protection};
 
 use std::fmt::Display;

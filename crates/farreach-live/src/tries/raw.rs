@@ -32,9 +32,18 @@ impl Memory {
         Ok(Memory { start, bytes })
     }
 
+    /// Private memory.
+    pub fn anonymous(bytes: usize) -> io::Result<Memory> {
+        Memory::private(bytes, MapFlags::empty())
+    }
+
     /// Private memory in pages of hugetlbfs, of the default size.
     pub fn huge(bytes: usize) -> io::Result<Memory> {
-        let flags = MapFlags::PRIVATE | MapFlags::HUGETLB;
+        Memory::private(bytes, MapFlags::HUGETLB)
+    }
+
+    fn private(bytes: usize, flags: MapFlags) -> io::Result<Memory> {
+        let flags = MapFlags::PRIVATE | flags;
         // SAFETY: as above.
         let start = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, READ_WRITE, flags)? };
         Ok(Memory { start, bytes })

@@ -16,6 +16,7 @@ pub(super) mod scale;
 mod scatter;
 mod systems;
 mod tables;
+pub mod watch;
 pub mod tlbs;
 
 use super::format::{bytes, count, counted, rate};

@@ -1,6 +1,6 @@
 //! `farreach contiguity`: how contiguous the memory of a live process is.
 
-mod snapshot;
+pub(super) mod snapshot;
 
 use super::common::{OutputArgs, needs_file, note, write_whole};
 use super::program;
@@ -209,7 +209,7 @@ impl Watch {
 }
 
 /// Whether the process has ended.
-fn gone(error: &ProcError) -> bool {
+pub(super) fn gone(error: &ProcError) -> bool {
     match error {
         ProcError::NotFound(_) => true,
         // Files in /proc of an address space that ended while they were open are empty.
@@ -218,7 +218,7 @@ fn gone(error: &ProcError) -> bool {
     }
 }
 
-fn refused(pid: i32, error: &ProcError) -> anyhow::Error {
+pub(super) fn refused(pid: i32, error: &ProcError) -> anyhow::Error {
     match error {
         // For a process without address space the kernel returns ESRCH.
         e if gone(e) => match Process::new(pid).and_then(|process| process.stat()) {

@@ -6,7 +6,7 @@ use farreach_os::dump::{Area, Dump, Present};
 use farreach_types::counts::RegionContiguity;
 use farreach_types::event::Prot;
 use procfs::ProcResult;
-use procfs::process::{MMPermissions, MMapPath, MemoryPageFlags, PageInfo, Process};
+use procfs::process::{MMPermissions, MMapPath, MemoryPageFlags, PageInfo, Process, VmFlags};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -16,16 +16,30 @@ const CHUNK: u64 = 1 << 16;
 
 /// One mapping of the process.
 pub struct Region {
-    name: String,
-    pages: Range<u64>,
+    /// `heap`, `stack`, `anonymous`, or the file.
+    pub name: String,
+    pub pages: Range<u64>,
     prot: Prot,
     shared: bool,
     /// Page of the file at its start.
     offset: u64,
     pub runs: Vec<Run>,
     pub huge_pages: u64,
+    /// Of these, anonymous ones.
+    pub anonymous_huge_pages: u64,
+    /// Pages whose used bit is set (`Referenced`).
+    pub used_pages: u64,
+    /// The process asked for huge pages here, or refused them.
+    pub advice: Option<bool>,
     /// Pages mapped by 2 MB leaves; `None` if the kernel does not say.
     pub huge: Option<Vec<Range<u64>>>,
+}
+
+impl Region {
+    /// Private memory without a file: what transparent huge pages are for.
+    pub fn is_anonymous(&self) -> bool {
+        !self.shared && matches!(self.name.as_str(), "heap" | "stack" | "anonymous")
+    }
 }
 
 /// The mappings of a process with their present pages. Memory may change meanwhile: each page is read at its own
@@ -61,6 +75,9 @@ pub fn snapshot(process: &Process) -> ProcResult<Vec<Region>> {
             offset: map.offset / PAGE,
             runs: Vec::new(),
             huge_pages: 0,
+            anonymous_huge_pages: value("AnonHugePages") / PAGE,
+            used_pages: value("Referenced") / PAGE,
+            advice: advice(map.extension.vm_flags),
             huge: Some(Vec::new()),
         };
         // Reserved memory that was never touched may be many gigabytes.
@@ -75,6 +92,11 @@ pub fn snapshot(process: &Process) -> ProcResult<Vec<Region>> {
         regions.push(region);
     }
     Ok(regions)
+}
+
+/// What the process said about huge pages in a mapping.
+fn advice(flags: VmFlags) -> Option<bool> {
+    if flags.contains(VmFlags::NH) { Some(false) } else { flags.contains(VmFlags::HG).then_some(true) }
 }
 
 /// The permissions that a range must share: read, write, execute.

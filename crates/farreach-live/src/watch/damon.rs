@@ -1,0 +1,313 @@
+//! DAMON by its files in sysfs. Every watched page is a region of its own, and a sample is as long as an interval: so
+//! what DAMON reports are exactly the pages that were used, not an estimate. It takes as many regions as the kernel can
+//! hold in files without much memory; of larger processes whole blocks of 2 MB are drawn at random.
+
+use super::clear_refs::Flush;
+use super::frames::{framed, ranges};
+use super::{Present, Seen, Watcher};
+use crate::tries::{Failure, Tried};
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+const ROOT: &str = "/sys/kernel/mm/damon/admin/kdamonds";
+const CONTEXT: &str = "/sys/kernel/mm/damon/admin/kdamonds/0/contexts/0";
+const PAGE: u64 = 4096;
+/// Pages of a block, log2.
+const BLOCK: u32 = 9;
+/// Most regions. Each takes about a kilobyte of the kernel's memory, and its files time to write.
+const REGIONS: usize = 16384;
+/// How long the kernel may take for an answer beyond two intervals.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+fn path(name: &str) -> String {
+    format!("{CONTEXT}/{name}")
+}
+
+fn set(path: &str, value: impl ToString) -> io::Result<()> {
+    // Not created: it must be a file of the kernel.
+    let mut file = fs::File::options().write(true).open(path)?;
+    io::Write::write_all(&mut file, value.to_string().as_bytes())
+}
+
+fn get(path: &str) -> io::Result<String> {
+    Ok(fs::read_to_string(path)?.trim().to_owned())
+}
+
+/// How pages are named to DAMON.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Operations {
+    /// By their address in the process.
+    Virtual,
+    /// By their frame: use by other processes counts too.
+    Physical,
+}
+
+/// Whether it can be used: that it is there, that nobody else uses it, and what it can do.
+pub fn ready() -> Tried {
+    let operations = Held::take()?.operations;
+    Ok(match operations {
+        Operations::Virtual => "it takes addresses of a process (fvaddr)".into(),
+        Operations::Physical => "it takes physical addresses (paddr)".into(),
+    })
+}
+
+/// DAMON's one set of files, while this process uses it. It is off and empty again when this is dropped.
+struct Held {
+    operations: Operations,
+}
+
+impl Held {
+    fn take() -> Result<Held, Failure> {
+        let number = format!("{ROOT}/nr_kdamonds");
+        let missing = || {
+            Failure::new("there is no /sys/kernel/mm/damon/admin")
+                .or_turn_on("a kernel of Linux 6.2 or newer built with CONFIG_DAMON_SYSFS and CONFIG_DAMON_VADDR")
+        };
+        let failed = |what: &str, error: io::Error| match error.kind() {
+            ErrorKind::NotFound => missing(),
+            ErrorKind::PermissionDenied => Failure::of(what, error).or_turn_on("run farreach as root"),
+            _ => Failure::of(what, error),
+        };
+        if get(&number).map_err(|e| failed(&number, e))? != "0" {
+            return Err(Held::in_use());
+        }
+        set(&number, 1).map_err(|e| failed(&number, e))?;
+        let mut held = Held { operations: Operations::Virtual };
+        set(&format!("{ROOT}/0/contexts/nr_contexts"), 1).map_err(|e| failed("nr_contexts", e))?;
+        let known = get(&path("avail_operations")).map_err(|e| failed("avail_operations", e))?;
+        let knows = |name: &str| known.split_whitespace().any(|word| word == name);
+        held.operations = if knows("fvaddr") {
+            Operations::Virtual
+        } else if knows("paddr") {
+            crate::tries::frames()?;
+            Operations::Physical
+        } else {
+            return Err(Failure::new(format!("DAMON cannot watch memory: avail_operations is '{known}'"))
+                .or_turn_on("a kernel built with CONFIG_DAMON_VADDR"));
+        };
+        set(&path("schemes/nr_schemes"), 1).map_err(|e| failed("nr_schemes", e))?;
+        if fs::metadata(path("schemes/0/tried_regions")).is_err() {
+            return Err(Failure::new("DAMON does not list the regions that were used")
+                .or_turn_on("a kernel of Linux 6.2 or newer"));
+        }
+        Ok(held)
+    }
+
+    /// It has one set of files for everybody.
+    fn in_use() -> Failure {
+        let states = fs::read_dir(ROOT).into_iter().flatten().flatten();
+        let on = states.map(|entry| entry.path().join("state")).find(|state| {
+            fs::read_to_string(state).is_ok_and(|text| text.trim() == "on")
+        });
+        match on {
+            Some(state) => Failure::new("somebody else uses DAMON: one is on")
+                .or_turn_on(format!("if you know whose it is and may stop it: echo off | sudo tee {}", state.display())),
+            None => Failure::new("somebody else has set up DAMON, though none is on").or_turn_on(format!(
+                "if you know whose it is and may discard it: echo 0 | sudo tee {ROOT}/nr_kdamonds"
+            )),
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Without an answer: there is nobody to tell. It may be off already, because the process ended.
+        let _ = set(&format!("{ROOT}/0/state"), "off");
+        let _ = set(&format!("{ROOT}/nr_kdamonds"), 0);
+    }
+}
+
+/// DAMON, watching pages of a process.
+pub(super) struct Damon {
+    pid: i32,
+    held: Held,
+    flush: Flush,
+    on: bool,
+    length: Duration,
+    /// The watched pages, by the place that stands for them: an address in bytes.
+    watched: BTreeMap<u64, Vec<u64>>,
+    sampled: bool,
+}
+
+impl Damon {
+    pub(super) fn open(pid: i32) -> Result<Damon, Failure> {
+        let (held, flush) = (Held::take()?, Flush::open(pid));
+        Ok(Damon { pid, held, flush, on: false, length: Duration::ZERO, watched: BTreeMap::new(), sampled: false })
+    }
+
+    /// The pages to watch, by the place that stands for them.
+    fn places(&self, pages: &[Present]) -> io::Result<BTreeMap<u64, Vec<u64>>> {
+        let mut places: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        match self.held.operations {
+            Operations::Virtual => {
+                places.extend(pages.iter().flat_map(|p| p.pages.clone()).map(|page| (page * PAGE, vec![page])));
+            }
+            Operations::Physical => {
+                for framed in framed(pages)? {
+                    places.entry(framed.frame * PAGE).or_default().push(framed.page);
+                }
+            }
+        }
+        Ok(places)
+    }
+
+    fn configure(&mut self) -> io::Result<()> {
+        if self.on {
+            set(&format!("{ROOT}/0/state"), "off")?;
+            self.on = false;
+        }
+        let micros = self.length.as_micros();
+        let name = match self.held.operations {
+            Operations::Virtual => "fvaddr",
+            Operations::Physical => "paddr",
+        };
+        set(&path("operations"), name)?;
+        for interval in ["sample_us", "aggr_us"] {
+            set(&path(&format!("monitoring_attrs/intervals/{interval}")), micros)?;
+        }
+        // As many as there are: no region is split, and none is joined with its neighbour.
+        let number = self.watched.len().max(3);
+        set(&path("monitoring_attrs/nr_regions/max"), number)?;
+        set(&path("monitoring_attrs/nr_regions/min"), number)?;
+        set(&path("targets/nr_targets"), 1)?;
+        if self.held.operations == Operations::Virtual {
+            set(&path("targets/0/pid_target"), self.pid)?;
+        }
+        set(&path("targets/0/regions/nr_regions"), self.watched.len())?;
+        for (i, place) in self.watched.keys().enumerate() {
+            set(&path(&format!("targets/0/regions/{i}/start")), place)?;
+            set(&path(&format!("targets/0/regions/{i}/end")), place + PAGE)?;
+        }
+        let scheme = |name: &str| path(&format!("schemes/0/{name}"));
+        set(&scheme("action"), "stat")?;
+        set(&scheme("access_pattern/nr_accesses/min"), 1)?;
+        for most in ["sz/max", "nr_accesses/max", "age/max"] {
+            set(&scheme(&format!("access_pattern/{most}")), u32::MAX)?;
+        }
+        set(&format!("{ROOT}/0/state"), "on")?;
+        self.on = true;
+        Ok(())
+    }
+}
+
+impl Watcher for Damon {
+    fn begin(&mut self, present: &[Present], length: Duration) -> io::Result<()> {
+        let drawn = drawn(present, REGIONS);
+        self.sampled = drawn.is_some();
+        let places = self.places(drawn.as_deref().unwrap_or(present))?;
+        if !self.on || places != self.watched || length != self.length {
+            (self.watched, self.length) = (places, length);
+            self.configure()?;
+        }
+        self.flush.flush()
+    }
+
+    fn end(&mut self) -> io::Result<Seen> {
+        let began = Instant::now();
+        set(&format!("{ROOT}/0/state"), "update_schemes_tried_regions")?;
+        if began.elapsed() > 2 * self.length + PATIENCE {
+            return Err(io::Error::new(ErrorKind::TimedOut, "DAMON did not answer in time"));
+        }
+        let folder = path("schemes/0/tried_regions");
+        let mut used: Vec<u64> = Vec::new();
+        for entry in fs::read_dir(&folder)? {
+            let region = entry?.path();
+            if !region.is_dir() {
+                continue;
+            }
+            let number = |name: &str| {
+                let text = fs::read_to_string(region.join(name))?;
+                text.trim().parse::<u64>().map_err(|_| io::Error::other(format!("{}: '{text}'", region.display())))
+            };
+            for (_, pages) in self.watched.range(number("start")?..number("end")?) {
+                used.extend(pages);
+            }
+        }
+        used.sort_unstable();
+        let used = ranges(used);
+        if !self.sampled {
+            return Ok(Seen::Pages(used));
+        }
+        let mut watched: Vec<u64> = self.watched.values().flatten().copied().collect();
+        watched.sort_unstable();
+        Ok(Seen::Sample { watched: ranges(watched), used })
+    }
+
+    fn flushes(&self) -> bool {
+        self.flush.works()
+    }
+    fn waits(&self) -> [Duration; 2] {
+        self.flush.waits()
+    }
+    fn kernel_thread(&self) -> Option<i32> {
+        get(&format!("{ROOT}/0/pid")).ok()?.parse().ok().filter(|pid| *pid > 0)
+    }
+}
+
+/// Blocks at random that have at most so many pages together; `None` if all have. The choice depends on the numbers of
+/// the blocks alone, so most of it stays when memory comes and goes.
+fn drawn(present: &[Present], most: usize) -> Option<Vec<Present>> {
+    let mut sizes: HashMap<u64, usize> = HashMap::new();
+    for piece in present.iter().flat_map(pieces) {
+        *sizes.entry(piece.pages.start >> BLOCK).or_default() += (piece.pages.end - piece.pages.start) as usize;
+    }
+    if sizes.values().sum::<usize>() <= most {
+        return None;
+    }
+    let mut order: Vec<u64> = sizes.keys().copied().collect();
+    order.sort_unstable_by_key(|block| (scrambled(*block), *block));
+    let mut left = most;
+    let fits = order.iter().take_while(|block| {
+        let size = sizes[block];
+        let fits = size <= left;
+        left = left.saturating_sub(size);
+        fits
+    });
+    let chosen: std::collections::HashSet<u64> = fits.copied().collect();
+    Some(present.iter().flat_map(pieces).filter(|piece| chosen.contains(&(piece.pages.start >> BLOCK))).collect())
+}
+
+/// The parts of a run that lie in one block.
+fn pieces(run: &Present) -> impl Iterator<Item = Present> {
+    let Range { start, end } = run.pages.clone();
+    let blocks = start >> BLOCK..end.div_ceil(1 << BLOCK);
+    let frame = run.frame;
+    blocks.map(move |block| {
+        let pages = start.max(block << BLOCK)..end.min((block + 1) << BLOCK);
+        Present { frame: frame.map(|frame| frame + (pages.start - start)), pages }
+    })
+}
+
+/// Numbers in an order that has nothing to do with theirs (the finaliser of SplitMix64).
+fn scrambled(n: u64) -> u64 {
+    let n = (n ^ n >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let n = (n ^ n >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    n ^ n >> 31
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_blocks_are_drawn_and_most_stay() {
+        let memory = [Present { pages: 100..100 + 200 * 512, frame: Some(7) }];
+        assert_eq!(drawn(&memory, 200 * 512), None);
+        let some = drawn(&memory, 64 * 512).unwrap();
+        let pages: u64 = some.iter().map(|p| p.pages.end - p.pages.start).sum();
+        assert!((60 * 512..=64 * 512).contains(&pages), "{pages}");
+        for p in &some {
+            assert_eq!(p.pages.start >> BLOCK, (p.pages.end - 1) >> BLOCK);
+            assert_eq!(p.frame, Some(7 + p.pages.start - 100));
+            let whole = p.pages.end - p.pages.start == 512 || p.pages.start == 100 || p.pages.end == 100 + 200 * 512;
+            assert!(whole, "{p:?}");
+        }
+        let less = [Present { pages: 100..100 + 150 * 512, frame: Some(7) }];
+        let again = drawn(&less, 64 * 512).unwrap();
+        let kept = again.iter().filter(|p| some.contains(p)).count();
+        assert!(kept * 2 > again.len(), "{kept} of {}", again.len());
+    }
+}
