@@ -1,7 +1,7 @@
 //! Values that all readable reports derive from a result: the baseline, ratios, and text made safe to show.
 
 use super::format::{clean, rate};
-use farreach_types::counts::{ContiguityResult, MachineResult, PageSizeResult, RunResult, Workload, WatchResult};
+use farreach_types::counts::{ContiguityResult, MachineResult, PageSizeResult, RunResult, WatchResult, Workload};
 
 /// Name of the design that others are compared with.
 const SINGLE: &str = "t94/single";

@@ -211,7 +211,7 @@ fn over_time(result: &WatchResult, width: usize) -> String {
         ]
     });
     let text = lines(&heads, &rows.collect::<Vec<_>>(), width);
-    if step > 1 { format!("{text}  each {step}th interval of {n}\n") } else { text }
+    if step > 1 { format!("{text}  one in {step} of {n} intervals\n") } else { text }
 }
 
 fn recommendation(result: &WatchResult, width: usize) -> String {

@@ -16,11 +16,11 @@ pub use ideal::{IdealSegment, LONG_LIVED_PERCENT};
 pub use os::{CompactionUse, Contiguity, FreeMemory, OsCounts, SegmentUse};
 pub use pages::{Advice, FrontierPoint, PAGESIZE_SCHEMA, PageCounts, PageRow, PageSizeResult, Relative};
 pub use system::{HandlerCounts, OverheadRow, SideCounts, SystemCounts};
+pub use tlbs::{TLBS_SCHEMA, TlbCurve, TlbKnee, TlbMeasurement, TlbPoint, TlbPrice};
 pub use watch::{
     BlockFill, ByteBounds, EntryBounds, Heat, HeatRow, HugePages, Interval, MappingUse, MissingMethod, Reach,
     Recommendation, WATCH_SCHEMA, WatchCost, WatchMethod, WatchResult, WorkingSet,
 };
-pub use tlbs::{TLBS_SCHEMA, TlbCurve, TlbKnee, TlbMeasurement, TlbPoint, TlbPrice};
 
 use serde::{Deserialize, Serialize};
 

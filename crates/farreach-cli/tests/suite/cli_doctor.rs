@@ -7,10 +7,14 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 /// All lines, in their order.
-const LINES: [&str; 19] = [
+const LINES: [&str; 23] = [
     "recorder",
     "frames",
     "pagemap-scan",
+    "damon",
+    "idle-pages",
+    "clear-refs",
+    "soft-dirty",
     "huge-pages",
     "huge-pages-64k",
     "hugetlbfs",

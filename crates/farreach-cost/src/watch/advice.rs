@@ -82,7 +82,8 @@ pub fn recommend(facts: &Facts) -> Recommendation {
         100.0 * added
     ));
     if huge.disabled == Some(true) {
-        reasons.push("The process switched huge pages off for itself: its own setting decides, not the kernel's.".into());
+        reasons
+            .push("The process switched huge pages off for itself: its own setting decides, not the kernel's.".into());
     }
     if small.low <= entries {
         let text = "Undecided: what is known about the working set leaves open whether the 4 KB entries reach it.";

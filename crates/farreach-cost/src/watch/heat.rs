@@ -161,10 +161,10 @@ mod tests {
         let (watched, used) = (set(&[512..1024]), set(&[512..640]));
         heater.add(2.0, &set(&[0..1024]), Known::Sample { watched: &watched, used: &used });
         let heat = heater.heat(&[]);
-        assert_eq!(heat.rows.iter().map(|row| &row.used[..]).collect::<Vec<_>>(), [
-            [Some(0.25), None],
-            [Some(0.25), Some(0.25)]
-        ]);
+        assert_eq!(
+            heat.rows.iter().map(|row| &row.used[..]).collect::<Vec<_>>(),
+            [[Some(0.25), None], [Some(0.25), Some(0.25)]]
+        );
         assert_eq!(heat.rows[0].mapping, "gone");
     }
 

@@ -87,7 +87,10 @@ mod tests {
         assert_eq!((small.median_bytes, small.most_bytes), (exactly(4096), exactly(600 * 4096)));
         assert_eq!((huge.median_bytes, huge.most_bytes), (exactly(2 << 20), exactly(4 << 20)));
         assert_eq!((huge.whole_bytes, huge.present_bytes), (exactly(4 << 20), 8 << 20));
-        assert_eq!((row(1 << 30).present_bytes, entries(&sets, 2 << 20)), (1 << 30, Some(EntryBounds { low: 1, high: 1 })));
+        assert_eq!(
+            (row(1 << 30).present_bytes, entries(&sets, 2 << 20)),
+            (1 << 30, Some(EntryBounds { low: 1, high: 1 }))
+        );
         let nothing = working_sets(&[], None, &present);
         assert_eq!((nothing[0].median_bytes, nothing[0].most_bytes, entries(&nothing, 4096)), (None, None, None));
         assert_eq!((median([3, 1, 2]), median([4, 1, 2, 3]), median([])), (Some(2), Some(2), None));

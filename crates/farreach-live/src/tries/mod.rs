@@ -9,12 +9,14 @@ mod recorder;
 mod seccomp;
 mod userfaultfd;
 
+pub use crate::watch::{
+    clear_refs_works as clear_refs, damon_ready as damon, idle_ready as idle_pages, soft_dirty_works as soft_dirty,
+};
 pub use counters::instructions;
 pub use memory::{frames, hugetlb, kernel, memfd, page_map_scan, swap_out};
 pub use processes::{affinity, personality, pidfd, ptrace};
 pub use recorder::recorder;
 pub use seccomp::{filter, notification};
-pub use crate::watch::{clear_refs_works as clear_refs, damon_ready as damon, idle_ready as idle_pages, soft_dirty_works as soft_dirty};
 pub use userfaultfd::{minor_faults, userfaultfd, write_protection};
 
 use std::fmt::Display;

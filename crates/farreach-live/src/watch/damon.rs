@@ -99,12 +99,14 @@ impl Held {
     /// It has one set of files for everybody.
     fn in_use() -> Failure {
         let states = fs::read_dir(ROOT).into_iter().flatten().flatten();
-        let on = states.map(|entry| entry.path().join("state")).find(|state| {
-            fs::read_to_string(state).is_ok_and(|text| text.trim() == "on")
-        });
+        let on = states
+            .map(|entry| entry.path().join("state"))
+            .find(|state| fs::read_to_string(state).is_ok_and(|text| text.trim() == "on"));
         match on {
-            Some(state) => Failure::new("somebody else uses DAMON: one is on")
-                .or_turn_on(format!("if you know whose it is and may stop it: echo off | sudo tee {}", state.display())),
+            Some(state) => Failure::new("somebody else uses DAMON: one is on").or_turn_on(format!(
+                "if you know whose it is and may stop it: echo off | sudo tee {}",
+                state.display()
+            )),
             None => Failure::new("somebody else has set up DAMON, though none is on").or_turn_on(format!(
                 "if you know whose it is and may discard it: echo 0 | sudo tee {ROOT}/nr_kdamonds"
             )),

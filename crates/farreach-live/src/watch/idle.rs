@@ -17,8 +17,9 @@ const WORD: u64 = 64;
 
 fn open() -> Result<File, Failure> {
     File::options().read(true).write(true).open(BITMAP).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => Failure::new(format!("there is no {BITMAP}"))
-            .or_turn_on("a kernel built with CONFIG_IDLE_PAGE_TRACKING"),
+        ErrorKind::NotFound => {
+            Failure::new(format!("there is no {BITMAP}")).or_turn_on("a kernel built with CONFIG_IDLE_PAGE_TRACKING")
+        }
         ErrorKind::PermissionDenied => Failure::of(BITMAP, error).or_turn_on("run farreach as root"),
         _ => Failure::of(BITMAP, error),
     })

@@ -16,8 +16,8 @@ pub(super) mod scale;
 mod scatter;
 mod systems;
 mod tables;
-pub mod watch;
 pub mod tlbs;
+pub mod watch;
 
 use super::format::{bytes, count, counted, rate};
 use super::view::{baseline, cleaned, sampled};

@@ -4,3 +4,4 @@ mod fixture;
 mod page;
 mod report;
 mod report_contiguity;
+mod report_watch;

@@ -50,11 +50,7 @@ fn title(result: &WatchResult) -> String {
     let present = bytes(result.present_bytes);
     match result.working_sets.first().and_then(|set| set.median_bytes) {
         None => format!("{present} are present; which of it is used was not seen."),
-        used => format!(
-            "In {}\u{a0}s it uses {} of {present}.",
-            digits(result.interval_seconds),
-            between(used)
-        ),
+        used => format!("In {}\u{a0}s it uses {} of {present}.", digits(result.interval_seconds), between(used)),
     }
 }
 

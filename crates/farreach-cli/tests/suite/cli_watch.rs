@@ -1,0 +1,216 @@
+//! `farreach watch` on a program whose use of memory is known.
+
+use crate::cli::{Dir, Ran, command, farreach, without_privilege};
+use crate::common::program;
+use farreach_live::watch::Method;
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+const MIB: u64 = 1 << 20;
+/// Memory of the program, the part at its beginning that it uses, and which pages of that: more than a TLB holds.
+const ALL: u64 = 64;
+const PART: u64 = 32;
+const STEP: u64 = 2;
+/// What it uses, in 4 KB pages.
+const USED: u64 = PART * MIB / STEP;
+/// Other memory that a small C program may use: its stack, its data, the C library.
+const OTHER: u64 = MIB;
+
+/// The program, at work; it ends with this value.
+struct Watched {
+    child: Child,
+    start: u64,
+}
+
+impl Watched {
+    fn begin() -> Watched {
+        let mut command = Command::new(program("watched", &[]));
+        command.args([ALL, PART, STEP].map(|n| n.to_string()));
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        Watched { child, start: u64::from_str_radix(line.trim().trim_start_matches("0x"), 16).unwrap() }
+    }
+    fn pid(&self) -> String {
+        self.child.id().to_string()
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+/// Both ends of a figure.
+fn bounds(value: &Value) -> [u64; 2] {
+    [number(&value["low"]), number(&value["high"])]
+}
+
+fn watched(pid: &str, method: &str) -> Value {
+    let args = ["watch", "-p", pid, "--for", "2s", "--interval", "400ms", "--method", method, "--json"];
+    farreach(args).good().json()
+}
+
+/// The working set row of pages of this size.
+fn row(result: &Value, bytes: u64) -> &Value {
+    result["working_sets"].as_array().unwrap().iter().find(|set| set["page_bytes"] == bytes).unwrap()
+}
+
+/// Every method that works here sees what the program used, within what it can tell.
+#[test]
+fn what_is_reported_is_what_was_used() {
+    let running = Watched::begin();
+    let works = |name: &str| farreach(["doctor", name]).status == 0;
+    for method in Method::ALL.map(Method::name) {
+        let stores_only = method == "soft-dirty";
+        if method != "resident" && !works(method) {
+            eprintln!("{method} does not work here: `farreach doctor {method}` says why");
+            continue;
+        }
+        let result = watched(&running.pid(), method);
+        assert_eq!((&result["schema"], &result["ended"]), (&"farreach.watch/1".into(), &"time".into()));
+        assert!(result["intervals"].as_array().unwrap().len() >= 2, "{method}");
+        for of in ["present_bytes", "anonymous_bytes"] {
+            let bytes = number(&result[of]);
+            assert!((ALL * MIB..(ALL + 16) * MIB).contains(&bytes), "{method}: {of} {bytes}");
+        }
+        // All of its memory is present in whole blocks, of which huge pages would waste nothing.
+        let full = result["blocks"].as_array().unwrap().last().unwrap();
+        assert_eq!(full["from_pages"], 512);
+        assert!(number(&full["blocks"]) >= ALL / 2, "{method}: {full}");
+        assert!(number(&result["huge"]["refused_bytes"]) >= ALL * MIB, "{}", result["huge"]);
+        let (small, large) = (row(&result, 4096), row(&result, 2 * MIB));
+        if method == "resident" {
+            assert!(small["median_bytes"].is_null() && result["heat"]["rows"].as_array().unwrap().is_empty());
+            assert_eq!(result["recommendation"]["verdict"], "unknown");
+            continue;
+        }
+        let used = if stores_only { 0 } else { USED };
+        let [low, high] = bounds(&small["median_bytes"]);
+        assert!(low <= used + OTHER && used <= high, "{method}: {low} to {high}, {used} were used");
+        let anonymous = result["mappings"].as_array().unwrap().iter().find(|m| m["mapping"] == "anonymous").unwrap();
+        let of_mapping = number(&anonymous["median_bytes"]);
+        assert!((used..used + OTHER).contains(&of_mapping), "{method}: {anonymous}");
+        // Blocks that were used: exactly known from pages, at most all of them from a count.
+        let [low, high] = bounds(&large["median_bytes"]);
+        let in_blocks = if stores_only { 0 } else { PART * MIB };
+        assert!(low <= in_blocks + 40 * MIB && in_blocks <= high, "{method}: {low} to {high}");
+        heat(&result, method, running.start, stores_only);
+        assert!(number(&result["reach"][0]["needed_for_present"]) >= ALL * MIB / 4096);
+    }
+}
+
+/// The rows of the program's memory: half of its first part was used, nothing of the rest; from a count, a quarter of
+/// all.
+fn heat(result: &Value, method: &str, start: u64, stores_only: bool) {
+    let by_page = result["method"]["resolution"] == "pages";
+    let mut rows = 0;
+    for row in result["heat"]["rows"].as_array().unwrap() {
+        let (from, end) = (number(&row["start"]), number(&row["end"]));
+        if from < start || end > start + ALL * MIB {
+            continue;
+        }
+        rows += 1;
+        let expected = match (stores_only, by_page) {
+            (true, _) => 0.0,
+            (false, true) if end <= start + PART * MIB => 1.0 / STEP as f64,
+            (false, true) => 0.0,
+            (false, false) => PART as f64 / ALL as f64 / STEP as f64,
+        };
+        let used: Vec<f64> = row["used"].as_array().unwrap().iter().map(|used| used.as_f64().unwrap()).collect();
+        let mut sorted = used.clone();
+        sorted.sort_by(f64::total_cmp);
+        let median = sorted[(sorted.len() - 1) / 2];
+        assert!((median - expected).abs() < 0.02, "{method}: {expected} expected: {row}");
+    }
+    assert!(rows > 4, "{method}: {rows}");
+}
+
+#[test]
+fn a_process_that_ends_ends_the_watch() {
+    let mut child = Command::new("sleep").arg("1").spawn().unwrap();
+    let ran = farreach(["watch", "-p", &child.id().to_string(), "--for", "60s", "--interval", "200ms", "--json"]);
+    child.wait().unwrap();
+    let result = ran.good().json();
+    assert_eq!(result["ended"], "process ended");
+    assert!(result["seconds"].as_f64().unwrap() < 30.0 && number(&result["present_bytes"]) > 0, "{result}");
+}
+
+#[test]
+fn an_interrupt_ends_the_watch_with_a_result() {
+    let running = Watched::begin();
+    let mut watching = command();
+    watching.args(["watch", "-p", &running.pid(), "--for", "1h", "--interval", "300ms"]);
+    let watching = watching.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+    farreach_live::send(watching.id(), libc::SIGINT);
+    let ran = Ran::of(watching.wait_with_output().unwrap());
+    assert_eq!(ran.status, 0, "{}", ran.err);
+    for words in ["end: interrupted", "working set in", "TLB entries", "farreach advise -p", "Watching took"] {
+        assert!(ran.out.contains(words), "{words}: {}", ran.out);
+    }
+    assert!(ran.out.lines().all(|line| line.chars().count() <= 120), "{}", ran.out);
+}
+
+#[test]
+fn what_cannot_be_watched_is_said() {
+    farreach(["watch", "-p", "2147483647"]).bad(1, &["process 2147483647: there is none"]);
+    farreach(["watch", "-p", "0"]).bad(2, &["1.."]);
+    farreach(["watch"]).bad(2, &["--pid"]);
+    let own = std::process::id().to_string();
+    farreach(["watch", "-p", &own, "--for", "1d"]).bad(2, &["1d", "10ms to 24h"]);
+    farreach(["watch", "-p", &own, "--method", "magic"]).bad(2, &["magic", "clear-refs"]);
+    if std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name.trim() == "kthreadd") {
+        farreach(["watch", "-p", "2"]).bad(1, &["process 2 (kthreadd)", "thread of the kernel"]);
+    }
+}
+
+#[test]
+fn without_rights_the_missing_one_is_named() {
+    let unprivileged = |args: &[&str]| Ran::of(without_privilege(command().args(args)).output().unwrap());
+    // SAFETY: it only returns a number.
+    let own = unsafe { libc::geteuid() } != 0 && std::fs::read("/proc/1/smaps").is_ok();
+    if !own {
+        unprivileged(&["watch", "-p", "1"]).bad(1, &["process 1: /proc/1/", "may not be read", "as root"]);
+    }
+    // Its own processes it may watch, but by no method that takes an administrator's rights. What is not there at all
+    // is told as well.
+    let mut sleep = Command::new("sleep");
+    let mut child = without_privilege(sleep.arg("30")).spawn().unwrap();
+    let pid = child.id().to_string();
+    for method in ["damon", "idle-pages"] {
+        let ran = unprivileged(&["watch", "-p", &pid, "--method", method]);
+        ran.bad(1, &[&format!("--method {method}: ")]);
+    }
+    let ran = unprivileged(&["watch", "-p", &pid, "--for", "300ms", "--interval", "100ms", "--json"]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let result = ran.good().json();
+    let missing: Vec<&str> =
+        result["method"]["missing"].as_array().unwrap().iter().map(|m| m["name"].as_str().unwrap()).collect();
+    assert!(missing.starts_with(&["damon", "idle-pages"]), "{missing:?}");
+}
+
+#[test]
+fn the_page_stands_alone() {
+    let (dir, running) = (Dir::new(), Watched::begin());
+    let html = dir.path("page.html");
+    let ran = farreach(["watch", "-p", &running.pid(), "--for", "1s", "--interval", "300ms", "--html", &html]);
+    assert_eq!((ran.status, ran.err.as_str()), (0, format!("farreach: report in {html}\n").as_str()));
+    let page = dir.read("page.html");
+    for word in ["http:", "https:", "src=", "@import", "url(", "<link", "<script", "NaN"] {
+        assert!(!page.contains(word), "{word} in the page");
+    }
+    for words in ["Use by address and time", "Working set by size of page", "How full the 2 MB blocks are"] {
+        assert!(page.contains(words), "{words}");
+    }
+    assert_eq!(dir.names(), ["page.html"]);
+}
