@@ -8,6 +8,7 @@
 //! Charts with two axes are in `html/axes`, with lines (`html/lines`) or dots (`html/scatter`; `html/labels` places the
 //! names). `html/scale` maps values to places on an axis.
 
+pub mod advise;
 pub mod compaction;
 mod contiguity;
 pub mod csv;
@@ -23,7 +24,7 @@ pub mod table;
 pub mod tlbs;
 mod view;
 
-use farreach_types::counts::{ContiguityResult, PageSizeResult, RunResult, TlbMeasurement};
+use farreach_types::counts::{AdviceResult, ContiguityResult, PageSizeResult, RunResult, TlbMeasurement};
 use farreach_types::papers::Papers;
 
 /// A result in every form.
@@ -95,6 +96,21 @@ impl Report for TlbMeasurement {
     }
     fn html(&self) -> String {
         html::tlbs::render(self)
+    }
+}
+
+impl Report for AdviceResult {
+    fn table(&self, width: usize) -> String {
+        advise::table(self, width)
+    }
+    fn json(&self) -> String {
+        json::render(self)
+    }
+    fn csv(&self) -> String {
+        advise::csv(self)
+    }
+    fn html(&self) -> String {
+        html::advise::render(self)
     }
 }
 

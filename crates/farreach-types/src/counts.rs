@@ -1,6 +1,7 @@
 //! Raw integers of a run, and the result that carries them. Nothing is computed here; percentages, cycles and areas
 //! come from `farreach-cost` and `farreach-report`.
 
+mod advise;
 mod contiguity;
 mod energy;
 mod ideal;
@@ -9,6 +10,10 @@ mod pages;
 mod system;
 mod tlbs;
 
+pub use advise::{
+    ADVICE_SCHEMA, AdviceResult, AdviceRow, Interval, LeftOut, NativeRuns, Recommendation, Setting, TodayPrices,
+    Verification,
+};
 pub use contiguity::{CONTIGUITY_SCHEMA, ContiguityResult, ContiguitySample, Need, Ranges, RegionContiguity};
 pub use energy::{Energy, EnergyPart};
 pub use ideal::{IdealSegment, LONG_LIVED_PERCENT};

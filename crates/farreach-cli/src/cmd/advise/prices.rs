@@ -1,0 +1,121 @@
+//! Prices of today: measured here at the size of the program, or those of a description.
+
+use crate::cmd::this::measure::{described, ticks_per_nanosecond};
+use anyhow::{Context, Result};
+use farreach_cost::today;
+use farreach_live::chase::{Backing, Ground, ticks, ticks_per_cycle};
+use farreach_machine::MachineSpec;
+use farreach_types::addr::Bytes;
+use farreach_types::counts::{Interval, MachineResult, TodayPrices};
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+
+const K4: usize = 4 << 10;
+const M2: usize = 2 << 20;
+const LINE: usize = 64;
+/// Chains are no longer than this number of pages: a gigabyte.
+const MOST: usize = 1 << 18;
+/// Memory for lines that lie close together, in huge pages: less than first levels reach.
+const NEAR: usize = 32 << 20;
+/// Loads of a timed round, at least; timed rounds, of which the fastest counts; repetitions, of which the median.
+const LOADS: usize = 32 << 10;
+const TIMES: usize = 3;
+const REPETITIONS: u64 = 5;
+/// Memory that is touched for the first time.
+const TOUCHED: usize = 64 << 20;
+
+/// Cycles of the core in a nanosecond.
+pub fn gigahertz() -> f64 {
+    ticks_per_nanosecond() / ticks_per_cycle()
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// What translation adds to a load, from a gather to a chain over `pages` base pages at random, one line in each: beyond
+/// as many lines in few pages.
+fn added(pages: usize, near: &mut Ground) -> Result<Interval> {
+    let mut far = Ground::new(Backing::Base, pages * K4).context("memory for the prices of walks")?;
+    let (mut gathers, mut chains) = (Vec::new(), Vec::new());
+    for repetition in 0..REPETITIONS {
+        let mut rng = Pcg64::seed_from_u64(repetition);
+        let mut order: Vec<usize> = (0..pages).collect();
+        order.shuffle(&mut rng);
+        let lines = NEAR / LINE;
+        let piece = (lines / pages).max(1);
+        let slots: Vec<usize> = (0..pages).map(|_| rng.random_range(0..K4 / LINE)).collect();
+        let far_at: Vec<usize> = order.iter().map(|&i| i * K4 + slots[i] * LINE).collect();
+        let near_at: Vec<usize> =
+            order.iter().filter(|&&i| i < lines).map(|&i| (piece * i + slots[i] % piece) * LINE).collect();
+        let clock = ticks_per_cycle();
+        let (slow, fast) = (far.chain(&far_at), near.chain(&near_at));
+        chains.push((slow.ticks_per_load(LOADS, TIMES) - fast.ticks_per_load(LOADS, TIMES)) / clock);
+        let gather = |ground: &Ground, at: &[usize]| ground.ticks_per_gathered_load(at, LOADS, TIMES);
+        gathers.push((gather(&far, &far_at) - gather(near, &near_at)) / clock);
+    }
+    let [low, high] = [gathers, chains].map(|all| median(all).max(0.0));
+    Ok(Interval { low: low.min(high), high })
+}
+
+/// Cycles of the first touch of a page of this kind.
+fn first_touch(backing: Backing, page: usize) -> Result<f64> {
+    let once = || -> Result<f64> {
+        let mut ground = Ground::new(backing, TOUCHED).context("memory for the price of first touches")?;
+        let pages: Vec<usize> = (0..TOUCHED / page).map(|i| i * page).collect();
+        let clock = ticks_per_cycle();
+        let began = ticks();
+        ground.chain(&pages);
+        Ok(ticks().wrapping_sub(began) as f64 / clock / pages.len() as f64)
+    };
+    Ok(median((0..REPETITIONS).map(|_| once()).collect::<Result<Vec<_>>>()?))
+}
+
+/// Prices of this machine for a program that touches this many bytes.
+///
+/// # Errors
+/// There is not enough memory.
+pub fn measured(spec: &MachineSpec, touched: u64, available: u64) -> Result<TodayPrices> {
+    let entries = |key: &str| described(&spec.params.texts(key), K4 as u64).unwrap_or(0) as usize;
+    let (first, second) = (entries("l1d").max(32), entries("l2").max(512));
+    let few = 2 * second;
+    let most = MOST.min((available / 4) as usize / K4).max(few);
+    let many = ((touched as usize).div_ceil(K4)).clamp(few, most);
+    let mut near = Ground::new(Backing::Transparent, NEAR).context("memory for the prices of walks")?;
+    near.chain(&(0..NEAR / K4).map(|page| page * K4).collect::<Vec<_>>());
+    let second_level = added((first * second).isqrt(), &mut near)?;
+    let huge_walk = added(few, &mut near)?;
+    let base_walk = added(many, &mut near)?;
+    let base = first_touch(Backing::Base, K4)?;
+    let (fault, zero) = today::first_touch_prices(base, first_touch(Backing::Transparent, M2)?);
+    let bytes = |pages: usize| Bytes((pages * K4) as u64);
+    let source = format!(
+        "measured here, from loads that wait for nothing to loads that wait for each other: a walk over {} of 4 KB pages; \
+         to a superpage, over {}, whose page table is in a near cache; first touches of 64 MB",
+        bytes(many),
+        bytes(few)
+    );
+    Ok(TodayPrices { second_level, base_walk, huge_walk, fault, zero, source })
+}
+
+/// Prices of a description: each at its figure where all is serial, and divided by the walkers of the widest core where
+/// all overlaps. A walk costs the nodes that walks of this run read.
+pub fn described_prices(spec: &MachineSpec, today: &MachineResult) -> TodayPrices {
+    let number = |key: &str| spec.params.number(key);
+    let walks = today.counts.tlb.misses.max(1) as f64;
+    let walk = today::overlapped(today.cost.walk_cycles.map_or(number("penalty"), |all| all as f64 / walks));
+    let walkers = today::MOST_WALKERS;
+    TodayPrices {
+        second_level: Interval { low: 0.0, high: number("l2_hit_data_cycles") },
+        base_walk: walk,
+        huge_walk: walk,
+        fault: number("fault_cycles"),
+        zero: number("zero_cycles"),
+        source: format!(
+            "those of {}; overlapped, a walk costs 1/{walkers} of its cycles and a second-level hit nothing",
+            spec.name
+        ),
+    }
+}
