@@ -61,6 +61,22 @@ pub fn saved(today: (&Interval, f64), changed: (&Interval, f64), possible: f64) 
     Interval { low: ends[0].min(ends[1]), high: ends[0].max(ends[1]) }
 }
 
+/// The share of walks that a program can have waited for. A run that takes `cycles` for each of its walks has room for
+/// one load after the other where that is as long as a load of a chain (`load.high`), and for none where it is no longer
+/// than a load of a gather (`load.low`), both measured over as much memory.
+///
+/// A program that does other work between its walks has room too, so this is the most; but then walks are rare, and the
+/// interval is small.
+pub fn serial_share(cycles: f64, walks: u64, load: &Interval) -> f64 {
+    let each = cycles / walks.max(1) as f64;
+    if each >= load.high { 1.0 } else { ((each - load.low) / (load.high - load.low)).max(0.0) }
+}
+
+/// The point of an interval at this share of the way.
+pub fn at_share(interval: &Interval, share: f64) -> f64 {
+    interval.low + share * (interval.high - interval.low)
+}
+
 /// The same in percent of the run.
 pub fn percent(saved: &Interval, run_cycles: f64) -> Interval {
     Interval { low: 100.0 * saved.low / run_cycles, high: 100.0 * saved.high / run_cycles }
@@ -144,6 +160,17 @@ mod tests {
         assert_eq!(possible(&today, Some(450.0)), 0.5);
         assert_eq!(saved((&today, 0.0), (&changed, 0.0), 0.5), Interval { low: 90.0, high: 400.0 });
         assert_eq!(percent(&Interval { low: 90.0, high: 400.0 }, 450.0).low, 20.0);
+    }
+
+    /// 100 walks, whose loads take from 20 to 220 cycles.
+    #[test]
+    fn time_for_each_walk_tells_how_serial_they_are() {
+        let load = Interval { low: 20.0, high: 220.0 };
+        let share = |cycles| serial_share(cycles, 100, &load);
+        assert_eq!([share(1_000.0), share(2_000.0), share(12_000.0), share(22_000.0), share(1e9)], [0.0, 0.0, 0.5, 1.0, 1.0]);
+        assert_eq!(serial_share(10.0, 0, &load), 0.0);
+        assert_eq!(serial_share(10.0, 1, &Interval { low: 5.0, high: 5.0 }), 1.0);
+        assert_eq!(at_share(&Interval { low: 4.0, high: 24.0 }, 0.25), 9.0);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::recorder::Exit;
@@ -51,36 +51,63 @@ pub struct Seen {
     resident: u64,
 }
 
-/// Runs a program to its end.
-///
-/// # Errors
-/// It cannot be started, or it fails: its exit status is another than 0, or a signal ended it.
-pub fn run(command: &[OsString], way: &Way) -> io::Result<Native> {
-    let mut child = start(command, way)?;
-    let pid = child.id();
-    let mut seen = Seen::default();
-    let mut pause = LOOKS[0];
-    let mut next = Instant::now();
-    let (user, system, resident_bytes, exit) = loop {
-        if let Some(ended) = ended(pid)? {
-            break ended;
+/// A program that runs. Dropped before its end, it is killed.
+pub struct Running {
+    child: Child,
+    seen: Seen,
+    no_huge_pages: bool,
+    next: Instant,
+    pause: Duration,
+    over: bool,
+}
+
+impl Running {
+    /// Starts a program.
+    ///
+    /// # Errors
+    /// The system does not start it, or its standard input cannot be opened.
+    pub fn start(command: &[OsString], way: &Way) -> io::Result<Running> {
+        let child = start(command, way)?;
+        let (seen, no_huge_pages) = (Seen::default(), way.no_huge_pages);
+        Ok(Running { child, seen, no_huge_pages, next: Instant::now(), pause: LOOKS[0], over: false })
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Looks at it, unless it did so a moment ago.
+    pub fn look(&mut self) {
+        if Instant::now() >= self.next {
+            look(self.child.id(), self.no_huge_pages, &mut self.seen);
+            self.pause = (self.pause * 2).min(LOOKS[1]);
+            self.next = Instant::now() + self.pause;
         }
-        if Instant::now() >= next {
-            look(pid, way.no_huge_pages, &mut seen);
-            pause = (pause * 2).min(LOOKS[1]);
-            next = Instant::now() + pause;
-        }
-        std::thread::sleep(LOOKS[0]);
-    };
-    let _ = child.stdin.take();
-    match exit {
-        Exit::Code(0) => Ok(Native { user, system, resident_bytes, seen }),
-        Exit::Code(code) => Err(io::Error::other(format!("it ended with exit status {code}"))),
-        Exit::Signal(signal) => Err(io::Error::other(format!("signal {signal} ended it"))),
+    }
+
+    /// How it ended, and what it used, once it has.
+    ///
+    /// # Errors
+    /// The system cannot tell.
+    pub fn ended(&mut self) -> io::Result<Option<(Exit, Native)>> {
+        let Some((user, system, resident_bytes, exit)) = ended(self.child.id())? else { return Ok(None) };
+        self.over = true;
+        Ok(Some((exit, Native { user, system, resident_bytes, seen: std::mem::take(&mut self.seen) })))
     }
 }
 
-fn start(command: &[OsString], way: &Way) -> io::Result<std::process::Child> {
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.over {
+            // It may have ended by itself.
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+fn start(command: &[OsString], way: &Way) -> io::Result<Child> {
     let mut run = Command::new(&command[0]);
     run.args(&command[1..]).envs(way.environment.iter().cloned()).stdout(Stdio::null());
     run.stdin(way.stdin.as_ref().map_or(Ok(Stdio::null()), |path| File::open(path).map(Stdio::from))?);
@@ -169,6 +196,17 @@ fn mapped(folder: &Path) -> Vec<PathBuf> {
 mod tests {
     use super::*;
 
+    fn run(command: &[OsString], way: &Way) -> io::Result<(Exit, Native)> {
+        let mut running = Running::start(command, way)?;
+        loop {
+            if let Some(ended) = running.ended()? {
+                return Ok(ended);
+            }
+            running.look();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     fn words(command: &str) -> Vec<OsString> {
         command.split(' ').map(OsString::from).collect()
     }
@@ -176,23 +214,33 @@ mod tests {
     #[test]
     fn time_memory_and_files_of_a_run() {
         let run = run(&["sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"].map(OsString::from), &Way::default());
-        let run = run.unwrap();
+        let (exit, run) = run.unwrap();
+        assert_eq!(exit, Exit::Code(0));
         assert!(run.user > Duration::ZERO && run.resident_bytes > 0);
         assert!(run.seen.files.iter().any(|file| file.to_string_lossy().contains("libc")), "{:?}", run.seen);
         assert!(!run.seen.thp_disabled);
     }
 
     #[test]
-    fn a_failing_program_is_an_error() {
-        assert!(run(&words("false"), &Way::default()).unwrap_err().to_string().contains("status 1"));
-        assert!(run(&["sh".into(), "-c".into(), "kill -9 $$".into()], &Way::default()).is_err());
+    fn how_it_ended() {
+        assert_eq!(run(&words("false"), &Way::default()).unwrap().0, Exit::Code(1));
+        let killed = run(&["sh".into(), "-c".into(), "kill -9 $$".into()], &Way::default());
+        assert_eq!(killed.unwrap().0, Exit::Signal(9));
         assert!(run(&words("/no/such/program"), &Way::default()).is_err());
+    }
+
+    #[test]
+    fn dropped_it_is_killed() {
+        let running = Running::start(&words("sleep 1000"), &Way::default()).unwrap();
+        let pid = running.pid();
+        drop(running);
+        assert!(!crate::is_running(pid));
     }
 
     #[test]
     fn the_way_reaches_the_program() {
         let way = Way { environment: vec![("FARREACH_WAY".into(), "7".into())], no_huge_pages: true, stdin: None };
         let test = "[ $FARREACH_WAY = 7 ] && grep -q 'THP_enabled:.0' /proc/self/status";
-        run(&["sh".into(), "-c".into(), test.into()], &way).unwrap();
+        assert_eq!(run(&["sh".into(), "-c".into(), test.into()], &way).unwrap().0, Exit::Code(0));
     }
 }

@@ -67,6 +67,13 @@ pub fn table(result: &AdviceResult, width: usize) -> String {
         digits(p.zero)
     );
     out += &format!("Prices {}.\n", clean(&p.source));
+    if let Some(share) = result.serial_share {
+        out += &format!(
+            "Saved: from all walks overlapped to all one after the other; likely, in parentheses, by the time of the run for \
+             each walk, {} % of the way.\n",
+            percent(100.0 * share)
+        );
+    }
     if !result.left_out.is_empty() {
         out += "\nNot in the table\n";
         for left in &result.left_out {
@@ -91,7 +98,10 @@ fn grid(result: &AdviceResult, width: usize) -> String {
         let saved = match (&row.saved_percent, at) {
             (_, 0) => NONE.to_owned(),
             (Some(_), _) if row.within_noise => "within noise".into(),
-            (Some(percents), _) => range(percents, percent),
+            (Some(percents), _) => {
+                let likely = row.likely_percent.map_or(String::new(), |likely| format!(" ({})", percent(likely)));
+                range(percents, percent) + &likely
+            }
             (None, _) => range(&row.saved_cycles, cycles),
         };
         vec![
@@ -138,18 +148,24 @@ fn verified(v: &Verification, result: &AdviceResult) -> String {
     let what = result.rows.iter().find(|row| row.name == v.row).map_or(v.row.as_str(), |row| row.change.as_str());
     format!(
         "\nVerified by {} runs each way, in turns: {}\n  processor time  {} as it is, {} changed\n  saved           \
-         predicted {} %, measured {} % with a noise of {} %: {}\n  memory          {} as it is, {} changed; in huge pages \
-         {} and {}\n",
+         predicted {} %{}, measured {} % with a noise of {} %: {}\n  memory          {} as it is, {} changed ({} \
+         predicted); in huge pages {} and {}\n",
         v.rounds,
         clean(what),
         median(&v.today_seconds),
         median(&v.changed_seconds),
         range(&v.predicted, percent),
+        v.likely.map_or(String::new(), |likely| format!(", likely {} %", percent(likely))),
         percent(v.measured),
         percent(v.noise),
         v.verdict,
         bytes(v.resident_bytes[0]),
         bytes(v.resident_bytes[1]),
+        if v.predicted_bytes < 0 {
+            format!("-{}", bytes(v.predicted_bytes.unsigned_abs()))
+        } else {
+            format!("+{}", bytes(v.predicted_bytes as u64))
+        },
         bytes(v.huge_bytes[0]),
         bytes(v.huge_bytes[1])
     )

@@ -30,6 +30,10 @@ pub struct TodayPrices {
     pub base_walk: Interval,
     /// A walk that ends at a superpage.
     pub huge_walk: Interval,
+    /// All of a load that walks to a base page, with its data: from one that waits for nothing to one that waits for the
+    /// load before. Absent where nothing was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<Interval>,
     /// A page fault, without contents.
     pub fault: f64,
     /// 4 KB of zeros.
@@ -97,6 +101,8 @@ pub struct AdviceRow {
     pub saved_cycles: Interval,
     /// The same in percent of the run; absent without a native run.
     pub saved_percent: Option<Interval>,
+    /// The likely saving inside that interval, if the time of the run tells how serial its walks are.
+    pub likely_percent: Option<f64>,
     /// All of that interval is less than the noise of the native runs.
     pub within_noise: bool,
     /// Memory at the peak.
@@ -144,12 +150,16 @@ pub struct Verification {
     pub changed_seconds: Vec<f64>,
     /// Predicted saving in percent.
     pub predicted: Interval,
+    /// The likely one, if there is one.
+    pub likely: Option<f64>,
     /// Measured saving of the medians in percent.
     pub measured: f64,
     /// Its noise in percent of the run.
     pub noise: f64,
     /// Median of most memory in use, as it is and with the change.
     pub resident_bytes: [u64; 2],
+    /// Predicted change of memory at the peak in bytes.
+    pub predicted_bytes: i64,
     /// Most anonymous memory in huge pages, as it is and with the change.
     pub huge_bytes: [u64; 2],
     /// `held`, `failed`, or `too small to tell`.
@@ -177,6 +187,8 @@ pub struct AdviceResult {
     pub native: Option<NativeRuns>,
     /// Prices.
     pub prices: TodayPrices,
+    /// The share of walks that the program can have waited for, by its time for each.
+    pub serial_share: Option<f64>,
     /// Today, and each change that is possible here.
     pub rows: Vec<AdviceRow>,
     /// Changes that are not possible here, or cannot be simulated truthfully.

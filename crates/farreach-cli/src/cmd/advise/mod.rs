@@ -5,20 +5,23 @@ mod kernel;
 mod prices;
 mod recommend;
 mod rows;
+mod trial;
 mod verify;
 
 use super::common::{OutputArgs, formats, note, threads, whole};
 use super::{feed, program, this};
+use crate::workloads::Load;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use changes::{Change, Program, TODAY};
 use clap::Args;
 use farreach_cost::today;
-use farreach_live::native::{self, Native, Way};
+use farreach_live::native::{Native, Seen, Way};
 use farreach_live::system::System;
 use farreach_live::{Options as Recording, Watch, allocator_of};
 use farreach_machine::{Lab, MachineSpec, Options};
 use farreach_types::addr::Bytes;
 use farreach_types::count::parse_count;
+use farreach_types::event::Batch;
 use farreach_types::counts::{ADVICE_SCHEMA, AdviceResult, MachineResult, NativeRuns, RunResult, Setting};
 use rows::{Run, Simulated};
 use std::ffi::OsString;
@@ -38,6 +41,7 @@ Examples:
   farreach advise -- ./server --self-test
   farreach advise --verify 7 -- python3 job.py
   farreach advise --verify 7 --apply --change thp-always -- ./job
+  farreach advise --load 'redis-benchmark -p 7000 -q' --port 7000 -- redis-server --port 7000 --save ''
   farreach advise job.frt
   farreach advise -m today/zen3 workload:gups:size=256M")]
 pub struct AdviseArgs {
@@ -66,14 +70,22 @@ pub struct AdviseArgs {
     /// happens to farreach.
     #[arg(long, requires = "verify")]
     apply: bool,
+    /// For a server: the command of its load, for a shell. It runs when the server answers on --port; then the server
+    /// gets SIGTERM. Times are those of the server.
+    #[arg(long, value_name = "COMMAND", requires_all = ["command", "port"])]
+    load: Option<String>,
+    /// The port on 127.0.0.1 where the server answers.
+    #[arg(long, value_name = "N", requires = "load")]
+    port: Option<u16>,
     /// File that is the standard input of the program in every run.
     #[arg(long, value_name = "FILE", requires = "command")]
     stdin: Option<PathBuf>,
     /// Simulate N instructions only, such as 300M: there are no shares of run time then.
     #[arg(long, value_name = "N", value_parser = parse_count::<1>, allow_negative_numbers = true)]
     limit: Option<u64>,
-    /// Read and write settings below this folder instead of `/`; for tests.
-    #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
+    /// The folder that settings of the kernel are read from and written to: for another machine a copy of its
+    /// /sys/kernel/mm below DIR.
+    #[arg(long, value_name = "DIR", default_value = "/")]
     system_root: PathBuf,
     #[command(flatten)]
     output: OutputArgs,
@@ -84,20 +96,21 @@ pub struct AdviseArgs {
 
 /// Runs the command.
 pub fn run(args: AdviseArgs) -> Result<ExitCode> {
-    let _signals = Watch::begin(); // until the result is whole
+    let signals = Watch::begin(); // until the result is whole
     let base = this::parse(&args.machine, 0)?;
     args.output.check(base.inputs().into_iter().chain(args.file.as_deref()))?;
     if !args.command.is_empty() {
         program::check(&args.command)?;
     }
     let system = System::read(&args.system_root);
-    let native = native_runs(&args)?;
+    let load = load(&args)?;
+    let native = native_runs(&args, load.as_ref(), &signals)?;
     let about = about(&args, native.as_deref());
     let (all, mut left_out) = changes::changes(&system, &about).map_err(|why| anyhow!("{why}"))?;
     if let Some(name) = &args.change {
         find(&all, name)?;
     }
-    let (mut simulated, result) = simulate(&args, all, &mut left_out)?;
+    let (mut simulated, result) = simulate(&args, load.as_ref(), all, &mut left_out)?;
     // Nothing asked for huge pages.
     let counts = simulated[0].result.counts.clone();
     simulated.retain(|s| s.change.name == TODAY || !s.change.no_huge_pages || s.result.counts != counts);
@@ -111,8 +124,10 @@ pub fn run(args: AdviseArgs) -> Result<ExitCode> {
     let whole = result.workload.stopped.is_none();
     let run = native.as_ref().filter(|_| whole).map(|native| Run {
         cycles: native.median_seconds * native.gigahertz * 1e9,
+        user_cycles: native.user_seconds * native.gigahertz * 1e9,
         noise: native.noise_percent,
     });
+    let serial_share = rows::serial_share(&simulated[0].result, &prices, run);
     let rows = rows::rows(&simulated, &prices, run);
     let changes: Vec<Change> = simulated.into_iter().map(|s| s.change).collect();
     let (noise, instructions) = (run.map_or(0.0, |run| run.noise), result.workload.instructions);
@@ -127,6 +142,7 @@ pub fn run(args: AdviseArgs) -> Result<ExitCode> {
         stopped: result.workload.stopped,
         native,
         prices,
+        serial_share,
         rows,
         left_out,
         recommendation,
@@ -139,10 +155,15 @@ pub fn run(args: AdviseArgs) -> Result<ExitCode> {
             note("--verify: nothing is recommended, so there is nothing to compare; --change ROW chooses a row");
         } else {
             verify::check(&changes[at], args.apply)?;
-            let stdin = args.stdin.as_ref();
-            let row = &advice.rows[at];
-            advice.verification =
-                Some(verify::verify(&changes[at], row, &args.command, stdin, &args.system_root, rounds)?);
+            let program = verify::Tried {
+                command: &args.command,
+                stdin: args.stdin.as_ref(),
+                load: load.as_ref(),
+                root: &args.system_root,
+                signals: &signals,
+            };
+            let rows = [&advice.rows[0], &advice.rows[at]];
+            advice.verification = Some(verify::verify(&changes[at], rows, &program, rounds)?);
         }
     }
     args.output.emit(&advice)?;
@@ -159,19 +180,27 @@ fn find<'a>(all: &'a [Change], name: &str) -> Result<&'a Change> {
     }
 }
 
-fn native_runs(args: &AdviseArgs) -> Result<Option<Vec<Native>>> {
+/// The load of a server.
+fn load(args: &AdviseArgs) -> Result<Option<Load>> {
+    let (Some(command), Some(port)) = (&args.load, args.port) else { return Ok(None) };
+    let output = std::env::temp_dir().join(format!("farreach-load-{}", std::process::id()));
+    let commands = vec![vec!["sh".into(), "-c".into(), command.into()]];
+    Ok(Some(Load { commands, port, directory: std::env::current_dir()?, output }))
+}
+
+fn native_runs(args: &AdviseArgs, load: Option<&Load>, signals: &Watch) -> Result<Option<Vec<Native>>> {
     if args.command.is_empty() {
         return Ok(None);
     }
     let way = Way { stdin: args.stdin.clone(), ..Way::default() };
-    let run = |_| native::run(&args.command, &way).with_context(|| program::shown(&args.command));
+    let run = |_| trial::native(&args.command, &way, load, signals);
     (0..args.runs).map(run).collect::<Result<_>>().map(Some)
 }
 
 fn about(args: &AdviseArgs, native: Option<&[Native]>) -> Program {
     let largest = native.and_then(|runs| runs.iter().max_by_key(|run| run.resident_bytes));
     let seen = largest.map(|run| &run.seen);
-    let file = |seen: &native::Seen| seen.program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let file = |seen: &Seen| seen.program.file_name().unwrap_or_default().to_string_lossy().into_owned();
     Program {
         allocator: seen.map(|seen| allocator_of(&seen.program, &seen.files)),
         thp_disabled: native.is_some_and(|runs| runs.iter().any(|run| run.seen.thp_disabled)),
@@ -200,11 +229,12 @@ fn summary(runs: &[Native], about: &Program) -> NativeRuns {
 /// by themselves.
 fn simulate(
     args: &AdviseArgs,
+    load: Option<&Load>,
     all: Vec<Change>,
     left_out: &mut Vec<farreach_types::counts::LeftOut>,
 ) -> Result<(Vec<Simulated>, RunResult)> {
     let (apart, together): (Vec<Change>, Vec<Change>) = all.iter().cloned().partition(|change| change.recorded_apart);
-    let mut result = pass(args, &together, &Recording { stdin: args.stdin.clone(), ..quiet() }, &[])?;
+    let mut result = pass(args, load, &together, &recording(args, Vec::new()), &[])?;
     let mut counted: Vec<(String, MachineResult)> =
         together.iter().map(|c| c.name.clone()).zip(std::mem::take(&mut result.machines)).collect();
     for change in apart {
@@ -214,9 +244,7 @@ fn simulate(
             continue;
         }
         let environment = change.environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
-        let recording = Recording { stdin: args.stdin.clone(), environment, ..quiet() };
-        let arguments = change.arguments.clone();
-        let one = pass(args, &[change.clone()], &recording, &arguments)?;
+        let one = pass(args, load, &[change.clone()], &recording(args, environment), &change.arguments)?;
         counted.extend(one.machines.into_iter().map(|machine| (change.name.clone(), machine)));
     }
     let take = |change: Change| {
@@ -227,31 +255,35 @@ fn simulate(
 }
 
 /// A recording whose output is thrown away.
-fn quiet() -> Recording {
-    Recording { stdin: Some("/dev/null".into()), stdout: Some("/dev/null".into()), ..Recording::default() }
+fn recording(args: &AdviseArgs, environment: Vec<(OsString, OsString)>) -> Recording {
+    let stdin = Some(args.stdin.clone().unwrap_or_else(|| "/dev/null".into()));
+    Recording { stdin, stdout: Some("/dev/null".into()), environment, ..Recording::default() }
 }
 
 /// One pass over the program through the machines of these changes.
-fn pass(args: &AdviseArgs, changes: &[Change], recording: &Recording, arguments: &[String]) -> Result<RunResult> {
+fn pass(
+    args: &AdviseArgs,
+    load: Option<&Load>,
+    changes: &[Change],
+    recording: &Recording,
+    arguments: &[String],
+) -> Result<RunResult> {
     let joint = if args.machine.contains('=') { ',' } else { ':' };
     let specs: Vec<MachineSpec> = changes
         .iter()
         .map(|change| this::parse(&format!("{}{joint}{}", args.machine, change.keys), 0))
         .collect::<Result<_, _>>()?;
     let mut lab = Lab::new(specs, Options { limit: args.limit, threads: threads(0), ahead: AHEAD, ..Options::default() })?;
-    let interrupted;
-    let source;
-    if let Some(file) = &args.file {
-        source = file.clone();
-        interrupted = feed::stored(file, args.format.as_deref(), args.limit, |batch| Ok((lab.feed(batch)?, lab.progress())))?;
-    } else {
-        source = program::shown(&args.command);
-        let command: Vec<OsString> =
-            args.command.iter().cloned().chain(arguments.iter().map(OsString::from)).collect();
-        let report = feed::live_with(&command, recording, args.limit, |batch| Ok((lab.feed(batch)?, lab.progress())))?;
-        interrupted = report.interrupted;
-    }
-    ensure!(interrupted.is_none(), "interrupted: there is no advice from a part of the program");
+    let each = |batch: Batch| Ok((lab.feed(batch)?, lab.progress()));
+    let (source, interrupted) = match &args.file {
+        Some(file) => (file.clone(), feed::stored(file, args.format.as_deref(), args.limit, each)?.is_some()),
+        None => {
+            let arguments = arguments.iter().map(OsString::from);
+            let command: Vec<OsString> = args.command.iter().cloned().chain(arguments).collect();
+            (program::shown(&args.command), trial::recorded(&command, recording, load, args.limit, each)?)
+        }
+    };
+    ensure!(!interrupted, "interrupted: there is no advice from a part of the program");
     lab.finish()?;
     Ok(lab.result(&source, None))
 }

@@ -36,10 +36,11 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// What translation adds to a load, from a gather to a chain over `pages` base pages at random, one line in each: beyond
-/// as many lines in few pages.
-fn added(pages: usize, near: &mut Ground) -> Result<Interval> {
+/// as many lines in few pages. And all of such a load.
+fn added(pages: usize, near: &mut Ground) -> Result<[Interval; 2]> {
     let mut far = Ground::new(Backing::Base, pages * K4).context("memory for the prices of walks")?;
     let (mut gathers, mut chains) = (Vec::new(), Vec::new());
+    let (mut gathered, mut chained) = (Vec::new(), Vec::new());
     for repetition in 0..REPETITIONS {
         let mut rng = Pcg64::seed_from_u64(repetition);
         let mut order: Vec<usize> = (0..pages).collect();
@@ -51,13 +52,18 @@ fn added(pages: usize, near: &mut Ground) -> Result<Interval> {
         let near_at: Vec<usize> =
             order.iter().filter(|&&i| i < lines).map(|&i| (piece * i + slots[i] % piece) * LINE).collect();
         let clock = ticks_per_cycle();
-        let (slow, fast) = (far.chain(&far_at), near.chain(&near_at));
-        chains.push((slow.ticks_per_load(LOADS, TIMES) - fast.ticks_per_load(LOADS, TIMES)) / clock);
-        let gather = |ground: &Ground, at: &[usize]| ground.ticks_per_gathered_load(at, LOADS, TIMES);
-        gathers.push((gather(&far, &far_at) - gather(near, &near_at)) / clock);
+        let chain = |ground: &mut Ground, at: &[usize]| ground.chain(at).ticks_per_load(LOADS, TIMES) / clock;
+        let gather = |ground: &Ground, at: &[usize]| ground.ticks_per_gathered_load(at, LOADS, TIMES) / clock;
+        chained.push(chain(&mut far, &far_at));
+        gathered.push(gather(&far, &far_at));
+        chains.push(chained[chained.len() - 1] - chain(near, &near_at));
+        gathers.push(gathered[gathered.len() - 1] - gather(near, &near_at));
     }
-    let [low, high] = [gathers, chains].map(|all| median(all).max(0.0));
-    Ok(Interval { low: low.min(high), high })
+    let interval = |gathers, chains| {
+        let [low, high] = [gathers, chains].map(|all| median(all).max(0.0));
+        Interval { low: low.min(high), high }
+    };
+    Ok([interval(gathers, chains), interval(gathered, chained)])
 }
 
 /// Cycles of the first touch of a page of this kind.
@@ -85,9 +91,9 @@ pub fn measured(spec: &MachineSpec, touched: u64, available: u64) -> Result<Toda
     let many = ((touched as usize).div_ceil(K4)).clamp(few, most);
     let mut near = Ground::new(Backing::Transparent, NEAR).context("memory for the prices of walks")?;
     near.chain(&(0..NEAR / K4).map(|page| page * K4).collect::<Vec<_>>());
-    let second_level = added((first * second).isqrt(), &mut near)?;
-    let huge_walk = added(few, &mut near)?;
-    let base_walk = added(many, &mut near)?;
+    let [second_level, _] = added((first * second).isqrt(), &mut near)?;
+    let [huge_walk, _] = added(few, &mut near)?;
+    let [base_walk, load] = added(many, &mut near)?;
     let base = first_touch(Backing::Base, K4)?;
     let (fault, zero) = today::first_touch_prices(base, first_touch(Backing::Transparent, M2)?);
     let bytes = |pages: usize| Bytes((pages * K4) as u64);
@@ -97,7 +103,7 @@ pub fn measured(spec: &MachineSpec, touched: u64, available: u64) -> Result<Toda
         bytes(many),
         bytes(few)
     );
-    Ok(TodayPrices { second_level, base_walk, huge_walk, fault, zero, source })
+    Ok(TodayPrices { second_level, base_walk, huge_walk, load: Some(load), fault, zero, source })
 }
 
 /// Prices of a description: each at its figure where all is serial, and divided by the walkers of the widest core where
@@ -111,6 +117,7 @@ pub fn described_prices(spec: &MachineSpec, today: &MachineResult) -> TodayPrice
         second_level: Interval { low: 0.0, high: number("l2_hit_data_cycles") },
         base_walk: walk,
         huge_walk: walk,
+        load: None,
         fault: number("fault_cycles"),
         zero: number("zero_cycles"),
         source: format!(

@@ -16,12 +16,16 @@ const MEMORY: f64 = 0.25;
 /// Without a native run: cycles per instruction that are worth it.
 const WORTH_CPI: f64 = 0.02;
 
-/// What each row is judged by: the saving in the middle of its interval, and what it must exceed.
+/// What each row is judged by: its likely saving, or the one in the middle of its interval, and what it must exceed.
 fn judged(row: &AdviceRow, noise: f64, instructions: u64) -> (f64, f64) {
     match &row.saved_percent {
-        Some(percent) => (percent.middle(), noise.max(WORTH)),
+        Some(percent) => (likely(row, percent), noise.max(WORTH)),
         None => (100.0 * row.saved_cycles.middle() / instructions.max(1) as f64, 100.0 * WORTH_CPI),
     }
+}
+
+fn likely(row: &AdviceRow, percent: &Interval) -> f64 {
+    row.likely_percent.unwrap_or_else(|| percent.middle())
 }
 
 /// The index of the row to choose. `reach`: how much of the system each row touches.
@@ -41,8 +45,11 @@ pub fn choose(rows: &[AdviceRow], reach: &[u32], noise: f64, instructions: u64) 
     close.min_by(|a, b| reach[a.0].cmp(&reach[b.0]).then(b.1.total_cmp(&a.1))).map_or(0, |(at, _)| *at)
 }
 
-fn interval(percent: &Interval) -> String {
-    format!("{} to {} %", rate(percent.low), rate(percent.high))
+/// `3.2 to 20 % of run time, likely 12 %`.
+fn saving(row: &AdviceRow, percent: &Interval) -> String {
+    let show = |x: f64| if x < 0.05 { format!("{x:.1}") } else { rate(x) };
+    let likely = row.likely_percent.map_or(String::new(), |likely| format!(", likely {} %", show(likely)));
+    format!("{} to {} % of run time{likely}", show(percent.low), show(percent.high))
 }
 
 /// What to do. `command`: the program, if it is one.
@@ -62,7 +69,7 @@ pub fn recommendation(
         return advice;
     }
     advice.why.push(match &row.saved_percent {
-        Some(percent) => format!("It saves {} of run time; the noise of the native runs is {} %.", interval(percent), rate(noise)),
+        Some(percent) => format!("It saves {}; the noise of the native runs is {} %.", saving(row, percent), rate(noise)),
         None => format!(
             "It saves {} to {} cycles per 1000 instructions; what share of the run that is, only a run can tell.",
             rate(1000.0 * row.saved_cycles.low / instructions.max(1) as f64),
@@ -91,18 +98,18 @@ fn nothing(rows: &[AdviceRow], noise: f64, instructions: u64) -> Vec<String> {
     };
     let name = &best.change;
     vec![match &best.saved_percent {
-        Some(percent) if percent.middle() <= 0.0 => "No change saves time.".into(),
-        Some(percent) if percent.middle() <= noise => format!(
-            "The best change ({name}) saves {} of run time, which is less than the noise of the native runs, {} %.",
-            interval(percent),
+        Some(percent) if likely(best, percent) <= 0.0 => "No change saves time.".into(),
+        Some(percent) if likely(best, percent) <= noise => format!(
+            "The best change ({name}) saves {}, which is less than the noise of the native runs, {} %.",
+            saving(best, percent),
             rate(noise)
         ),
-        Some(percent) if percent.middle() <= WORTH => {
-            format!("The best change ({name}) saves {} of run time: not worth the trouble.", interval(percent))
+        Some(percent) if likely(best, percent) <= WORTH => {
+            format!("The best change ({name}) saves {}: not worth the trouble.", saving(best, percent))
         }
         Some(percent) => format!(
-            "The best change ({name}) saves {} of run time, but it may cost time, or takes more than a quarter more memory.",
-            interval(percent)
+            "The best change ({name}) saves {}, but it may cost time, or takes more than a quarter more memory.",
+            saving(best, percent)
         ),
         None => "No change saves as much as two cycles per 100 instructions without a quarter more memory.".into(),
     }]

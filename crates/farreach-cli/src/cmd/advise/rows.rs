@@ -17,6 +17,13 @@ pub struct Run {
     pub cycles: f64,
     /// In percent.
     pub noise: f64,
+    /// Of the program alone, without the kernel.
+    pub user_cycles: f64,
+}
+
+/// The share of walks that the program can have waited for, if the prices have what tells.
+pub fn serial_share(today: &MachineResult, prices: &TodayPrices, run: Option<Run>) -> Option<f64> {
+    Some(today::serial_share(run?.user_cycles, today.counts.tlb.misses, prices.load.as_ref()?))
 }
 
 /// A row for each, in order; the first is today.
@@ -26,6 +33,7 @@ pub fn rows(all: &[Simulated], prices: &TodayPrices, run: Option<Run>) -> Vec<Ad
         (today::translation(&of.counts.tlb, prices), today::first_touch(&of.counts.os, prices))
     };
     let base = costs(&first.result);
+    let serial = serial_share(&first.result, prices, run);
     let possible = today::possible(&base.0, run.map(|run| run.cycles));
     let row = |simulated: &Simulated| {
         let Simulated { change, result } = simulated;
@@ -48,6 +56,7 @@ pub fn rows(all: &[Simulated], prices: &TodayPrices, run: Option<Run>) -> Vec<Ad
             zeroed_bytes: result.counts.os.zeroed_pages << BASE_SHIFT,
             touch_cycles: touch,
             saved_cycles: saved,
+            likely_percent: saved_percent.as_ref().zip(serial).map(|(saved, share)| today::at_share(saved, share)),
             within_noise: saved_percent.as_ref().is_some_and(small),
             saved_percent,
             resident_bytes: result.memory.resident_bytes,

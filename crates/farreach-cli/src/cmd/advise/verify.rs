@@ -1,9 +1,12 @@
 //! `--verify N`: the program by itself with the change and without, in turns.
 
 use super::changes::Change;
+use super::trial;
+use crate::workloads::Load;
 use anyhow::{Context, Result, bail, ensure};
 use farreach_cost::today;
-use farreach_live::native::{self, Native, Way};
+use farreach_live::Watch;
+use farreach_live::native::{Native, Way};
 use farreach_live::settings::Changed;
 use farreach_types::counts::{AdviceRow, Interval, Verification};
 use std::ffi::OsString;
@@ -38,34 +41,50 @@ pub fn check(change: &Change, apply: bool) -> Result<()> {
     Ok(())
 }
 
+/// The program that is tried.
+pub struct Tried<'a> {
+    pub command: &'a [OsString],
+    pub stdin: Option<&'a PathBuf>,
+    pub load: Option<&'a Load>,
+    /// The folder of settings.
+    pub root: &'a Path,
+    pub signals: &'a Watch,
+}
+
 /// Runs it `rounds` times each way.
 ///
 /// # Errors
 /// The program fails, or a setting cannot be written or restored.
 pub fn verify(
     change: &Change,
-    row: &AdviceRow,
-    command: &[OsString],
-    stdin: Option<&PathBuf>,
-    root: &Path,
+    [today_row, row]: [&AdviceRow; 2],
+    program: &Tried,
     rounds: u64,
 ) -> Result<Verification> {
+    let Tried { command, stdin, load, root, signals } = *program;
     let today = Way { stdin: stdin.cloned(), ..Way::default() };
     let (words, way) = way(change, command, stdin);
     let writes: Vec<_> = change.writes.iter().map(|write| write.change(root)).collect();
     let (mut as_it_is, mut changed) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
-        as_it_is.push(native::run(command, &today).context("the program, as it is")?);
+        as_it_is.push(trial::native(command, &today, load, signals).context("as it is")?);
         let settings = (!writes.is_empty()).then(|| Changed::make(&writes)).transpose().context("--apply")?;
-        let run = native::run(&words, &way);
+        let run = trial::native(&words, &way, load, signals);
         // Restored also where the program fails.
         settings.map_or(Ok(()), Changed::restore).context("--apply: not restored")?;
-        changed.push(run.with_context(|| format!("the program, with {}", change.words))?);
+        changed.push(run.with_context(|| format!("with {}", change.words))?);
     }
-    judge(change, row, &as_it_is, &changed)
+    let predicted_bytes = row.resident_bytes as i64 - today_row.resident_bytes as i64;
+    judge(change, row, predicted_bytes, &as_it_is, &changed)
 }
 
-fn judge(change: &Change, row: &AdviceRow, as_it_is: &[Native], changed: &[Native]) -> Result<Verification> {
+fn judge(
+    change: &Change,
+    row: &AdviceRow,
+    predicted_bytes: i64,
+    as_it_is: &[Native],
+    changed: &[Native],
+) -> Result<Verification> {
     let times = |runs: &[Native]| runs.iter().map(seconds).collect::<Vec<f64>>();
     let (before, after) = (times(as_it_is), times(changed));
     let (Some(old), Some(new)) = (median(before.iter().copied()), median(after.iter().copied())) else {
@@ -83,6 +102,8 @@ fn judge(change: &Change, row: &AdviceRow, as_it_is: &[Native], changed: &[Nativ
         today_seconds: before,
         changed_seconds: after,
         predicted,
+        likely: row.likely_percent,
+        predicted_bytes,
         measured,
         noise,
         resident_bytes: [most(as_it_is), most(changed)],
