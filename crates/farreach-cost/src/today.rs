@@ -17,7 +17,8 @@ pub fn overlapped(serial: f64) -> Interval {
     Interval { low: serial / MOST_WALKERS, high: serial }
 }
 
-/// Cycles of a fault without its contents, and of zeros for 4 KB, from the first touch of a base page and that of a huge
+/// Cycles of a fault without its contents, and of zeros for 4 KB, from the first touch of a base page and that of a
+/// huge
 /// page of 2 MB: `base = fault + zero`, `huge = fault + 512 zero`.
 ///
 /// ```
@@ -53,7 +54,8 @@ pub fn possible(today: &Interval, run_cycles: Option<f64>) -> f64 {
     run_cycles.map_or(1.0, |run| if today.high > run { run / today.high } else { 1.0 })
 }
 
-/// Cycles that a change saves: those of translation, at either end of all prices, less what its first touches take more.
+/// Cycles that a change saves: those of translation, at either end of all prices, less what its first touches take
+/// more.
 /// `possible`: see [`possible`].
 pub fn saved(today: (&Interval, f64), changed: (&Interval, f64), possible: f64) -> Interval {
     let more = changed.1 - today.1;
@@ -62,7 +64,8 @@ pub fn saved(today: (&Interval, f64), changed: (&Interval, f64), possible: f64) 
 }
 
 /// The share of walks that a program can have waited for. A run that takes `cycles` for each of its walks has room for
-/// one load after the other where that is as long as a load of a chain (`load.high`), and for none where it is no longer
+/// one load after the other where that is as long as a load of a chain (`load.high`), and for none where it is no
+/// longer
 /// than a load of a gather (`load.low`), both measured over as much memory.
 ///
 /// A program that does other work between its walks has room too, so this is the most; but then walks are rare, and the
@@ -167,7 +170,10 @@ mod tests {
     fn time_for_each_walk_tells_how_serial_they_are() {
         let load = Interval { low: 20.0, high: 220.0 };
         let share = |cycles| serial_share(cycles, 100, &load);
-        assert_eq!([share(1_000.0), share(2_000.0), share(12_000.0), share(22_000.0), share(1e9)], [0.0, 0.0, 0.5, 1.0, 1.0]);
+        assert_eq!(
+            [share(1_000.0), share(2_000.0), share(12_000.0), share(22_000.0), share(1e9)],
+            [0.0, 0.0, 0.5, 1.0, 1.0]
+        );
         assert_eq!(serial_share(10.0, 0, &load), 0.0);
         assert_eq!(serial_share(10.0, 1, &Interval { low: 5.0, high: 5.0 }), 1.0);
         assert_eq!(at_share(&Interval { low: 4.0, high: 24.0 }, 0.25), 9.0);

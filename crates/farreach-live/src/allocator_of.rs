@@ -75,7 +75,11 @@ pub fn allocator_of(program: &Path, files: &[PathBuf]) -> AllocatorKind {
     if let Some(library) = files.iter().find(|file| name(file) == "libc.so.6" || name(file).starts_with("libc-2.")) {
         return AllocatorKind::Glibc(version(&fs::read(library).unwrap_or_default()));
     }
-    if find(&bytes, GLIBC.as_bytes()).is_some() { AllocatorKind::Glibc(version(&bytes)) } else { AllocatorKind::Unknown }
+    if find(&bytes, GLIBC.as_bytes()).is_some() {
+        AllocatorKind::Glibc(version(&bytes))
+    } else {
+        AllocatorKind::Unknown
+    }
 }
 
 /// The version in `GNU C Library (...) stable release version 2.36.`
@@ -116,7 +120,8 @@ mod tests {
 
     #[test]
     fn libraries_come_first() {
-        let files = ["/usr/lib/x86_64-linux-gnu/libc.so.6", "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"].map(PathBuf::from);
+        let files =
+            ["/usr/lib/x86_64-linux-gnu/libc.so.6", "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"].map(PathBuf::from);
         assert_eq!(allocator_of(Path::new("/bin/true"), &files), AllocatorKind::Jemalloc);
     }
 
@@ -131,7 +136,10 @@ mod tests {
         };
         assert_eq!(kind("a", "<<jemalloc>: Error in"), AllocatorKind::Jemalloc);
         assert_eq!(kind("b", "uses jemalloc_bg_thd"), AllocatorKind::Unknown);
-        assert_eq!(kind("c", "GNU C Library (Debian) stable release version 2.36.\n"), AllocatorKind::Glibc(Some((2, 36))));
+        assert_eq!(
+            kind("c", "GNU C Library (Debian) stable release version 2.36.\n"),
+            AllocatorKind::Glibc(Some((2, 36)))
+        );
         fs::remove_dir_all(&folder).unwrap();
     }
 

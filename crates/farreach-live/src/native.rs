@@ -213,7 +213,10 @@ mod tests {
 
     #[test]
     fn time_memory_and_files_of_a_run() {
-        let run = run(&["sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"].map(OsString::from), &Way::default());
+        let run = run(
+            &["sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"].map(OsString::from),
+            &Way::default(),
+        );
         let (exit, run) = run.unwrap();
         assert_eq!(exit, Exit::Code(0));
         assert!(run.user > Duration::ZERO && run.resident_bytes > 0);

@@ -63,7 +63,10 @@ impl Changed {
             fs::write(file, wanted).map_err(about(file))?;
             let found = value(file).map_err(about(file))?;
             if found != *wanted {
-                return Err(io::Error::other(format!("{}: it is '{found}' after '{wanted}' was written", file.display())));
+                return Err(io::Error::other(format!(
+                    "{}: it is '{found}' after '{wanted}' was written",
+                    file.display()
+                )));
             }
         }
         Ok(changed)

@@ -69,8 +69,8 @@ pub fn table(result: &AdviceResult, width: usize) -> String {
     out += &format!("Prices {}.\n", clean(&p.source));
     if let Some(share) = result.serial_share {
         out += &format!(
-            "Saved: from all walks overlapped to all one after the other; likely, in parentheses, by the time of the run for \
-             each walk, {} % of the way.\n",
+            "Saved: from all walks overlapped to all one after the other; likely, in parentheses, {} % of the way, by the \
+             time of the run for each walk.\n",
             percent(100.0 * share)
         );
     }
@@ -227,7 +227,9 @@ pub(super) mod tests {
     #[test]
     fn people_see_rows_and_what_to_do() {
         let text = table(&example(), 120);
-        for words in ["4.0 to 24", "+8.00 MiB", "within noise", "Recommended: THP always. It saves.\nNow\n  echo always\n"] {
+        for words in
+            ["4.0 to 24", "+8.00 MiB", "within noise", "Recommended: THP always. It saves.\nNow\n  echo always\n"]
+        {
             assert!(text.contains(words), "{words}: {text}");
         }
         assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");

@@ -1,4 +1,5 @@
-//! Are the rows, the recommendation and its lines right, on a described machine with described settings; and are settings
+//! Are the rows, the recommendation and its lines right, on a described machine with described settings; and are
+//! settings
 //! restored whatever happens?
 
 use crate::cli::{Dir, farreach, line};
@@ -32,7 +33,11 @@ fn row<'a>(advice: &'a serde_json::Value, name: &str) -> &'a serde_json::Value {
 #[test]
 fn random_updates_want_huge_pages() {
     let dir = Dir::new();
-    let root = system(&dir, "always [madvise] never", &[(64, "always inherit madvise [never]"), (2048, "always [inherit] madvise never")]);
+    let root = system(
+        &dir,
+        "always [madvise] never",
+        &[(64, "always inherit madvise [never]"), (2048, "always [inherit] madvise never")],
+    );
     let root = root.to_str().unwrap();
     let words = ["advise", "-m", "today/zen3", "workload:gups:size=64M,references=2M", "--system-root", root];
     let advice = farreach([&words[..], &["--json"]].concat()).good().json();

@@ -60,9 +60,7 @@ fn own_switch(program: &str) -> Option<Vec<String>> {
 fn asks(allocator: &AllocatorKind) -> Result<(String, String), String> {
     let pair = |name: &str, value: &str| Ok((name.to_owned(), value.to_owned()));
     match allocator {
-        AllocatorKind::Glibc(Some(version)) if *version >= (2, 35) => {
-            pair("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
-        }
+        AllocatorKind::Glibc(Some(version)) if *version >= (2, 35) => pair("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"),
         AllocatorKind::Jemalloc => pair("MALLOC_CONF", "thp:always"),
         AllocatorKind::Glibc(_) => Err("glibc before 2.35 has no tunable for it".into()),
         other => Err(format!("no switch is known for its allocator ({other}) that was tried here")),
@@ -125,8 +123,13 @@ pub fn changes(system: &System, program: &Program) -> Result<(Vec<Change>, Vec<L
                     all.push(with("thp-always", "THP always", vec![Write::mode(thp, "always")], bloat, 2)?);
                 }
                 if now == "always" {
-                    all.push(with("thp-madvise", "THP for memory that asks", vec![Write::mode(thp, "madvise")],
-                        "all programs that do not ask lose theirs", 2)?);
+                    all.push(with(
+                        "thp-madvise",
+                        "THP for memory that asks",
+                        vec![Write::mode(thp, "madvise")],
+                        "all programs that do not ask lose theirs",
+                        2,
+                    )?);
                 }
                 if let Some(allocator) = &program.allocator {
                     match asks(allocator) {
@@ -137,8 +140,13 @@ pub fn changes(system: &System, program: &Program) -> Result<(Vec<Change>, Vec<L
                         Ok(variable) => {
                             let writes = if now == "never" { vec![Write::mode(thp, "madvise")] } else { Vec::new() };
                             let reach = 2 * u32::from(!writes.is_empty());
-                            let mut change = with("allocator", &format!("THP by {allocator}"), writes,
-                                "this program: more memory, longer faults", reach)?;
+                            let mut change = with(
+                                "allocator",
+                                &format!("THP by {allocator}"),
+                                writes,
+                                "this program: more memory, longer faults",
+                                reach,
+                            )?;
                             change.environment = vec![variable];
                             change.recorded_apart = true;
                             all.push(change);
@@ -148,7 +156,13 @@ pub fn changes(system: &System, program: &Program) -> Result<(Vec<Change>, Vec<L
                 let sizes: Vec<u64> = thp.sizes.iter().map(|size| size.bytes).collect();
                 if sizes.contains(&K64) && sizes.contains(&M2) {
                     let only = vec![Write::size(thp, K64, "always"), Write::size(thp, M2, "never")];
-                    all.push(with("mthp-64k", "THP of 64K alone, always", only, "all programs: 64K pages, none of 2M", 3)?);
+                    all.push(with(
+                        "mthp-64k",
+                        "THP of 64K alone, always",
+                        only,
+                        "all programs: 64K pages, none of 2M",
+                        3,
+                    )?);
                     let both = vec![Write::mode(thp, "always"), Write::size(thp, K64, "inherit")];
                     all.push(with("thp-always-64k", "THP always, 64K too", both, bloat, 3)?);
                 } else {
@@ -172,7 +186,11 @@ pub fn changes(system: &System, program: &Program) -> Result<(Vec<Change>, Vec<L
         match pool(system, program, page) {
             Ok(pages) => all.push(Change {
                 name: name.into(),
-                keys: format!("placement=hugetlb,huge_page={},pool={},hugetlb_round=true", Bytes(page), Bytes(pages * page)),
+                keys: format!(
+                    "placement=hugetlb,huge_page={},pool={},hugetlb_round=true",
+                    Bytes(page),
+                    Bytes(pages * page)
+                ),
                 environment: vec![(
                     "GLIBC_TUNABLES".into(),
                     format!("glibc.malloc.hugetlb={}", if page == M2 { 2 } else { page }),
@@ -187,7 +205,10 @@ pub fn changes(system: &System, program: &Program) -> Result<(Vec<Change>, Vec<L
         }
     }
     leave("text on huge pages", "not simulated: the loader and the linker decide, which recordings do not show");
-    leave("khugepaged", "not simulated: it collapses pages by the clock; programs that run for minutes gain more by THP");
+    leave(
+        "khugepaged",
+        "not simulated: it collapses pages by the clock; programs that run for minutes gain more by THP",
+    );
     // What leaves everything as it is, is no change.
     let same = |change: &Change| change.keys == today && change.name != TODAY && !change.recorded_apart;
     all.retain(|change| !same(change));
@@ -259,7 +280,8 @@ mod tests {
 
     #[test]
     fn a_program_that_refuses_needs_its_own_switch() {
-        let mut redis = Program { thp_disabled: true, name: "redis-check-rdb".into(), ..program(Some(AllocatorKind::Jemalloc)) };
+        let mut redis =
+            Program { thp_disabled: true, name: "redis-check-rdb".into(), ..program(Some(AllocatorKind::Jemalloc)) };
         let (all, _) = changes(&system("madvise"), &redis).unwrap();
         let always = all.iter().find(|change| change.name == "thp-always").unwrap();
         assert_eq!(always.arguments, ["--disable-thp", "no"]);

@@ -28,7 +28,8 @@ impl Write {
 
     /// The mode of a size.
     pub fn size(thp: &Thp, bytes: u64, value: &str) -> Write {
-        let before = thp.sizes.iter().find(|size| size.bytes == bytes).map_or(String::new(), |size| size.enabled.clone());
+        let before =
+            thp.sizes.iter().find(|size| size.bytes == bytes).map_or(String::new(), |size| size.enabled.clone());
         Write { file: format!("{THP}/hugepages-{}kB/enabled", bytes >> 10), value: value.into(), before }
     }
 
@@ -131,7 +132,10 @@ mod tests {
         assert_eq!(keys(thp("always", &[(64, "never"), (2048, "inherit")])), format!("{start},thp=always,thp_size=2M"));
         let both = thp("always", &[(16, "inherit"), (64, "always"), (2048, "inherit")]);
         assert_eq!(keys(both), format!("{start},thp=always,thp_size=2M,mthp_sizes=16K+64K"));
-        assert_eq!(keys(thp("never", &[(64, "always"), (2048, "inherit")])), format!("{start},thp=always,thp_size=64K"));
+        assert_eq!(
+            keys(thp("never", &[(64, "always"), (2048, "inherit")])),
+            format!("{start},thp=always,thp_size=64K")
+        );
         assert_eq!(keys(thp("never", &[(64, "never"), (2048, "inherit")])), format!("{start},thp=never"));
         let mixed = policy(Some(&thp("madvise", &[(64, "always"), (2048, "inherit")]))).unwrap_err();
         assert!(mixed.contains("2M is 'madvise', 64K 'always'"), "{mixed}");

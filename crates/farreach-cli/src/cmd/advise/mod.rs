@@ -21,8 +21,8 @@ use farreach_live::{Options as Recording, Watch, allocator_of};
 use farreach_machine::{Lab, MachineSpec, Options};
 use farreach_types::addr::Bytes;
 use farreach_types::count::parse_count;
-use farreach_types::event::Batch;
 use farreach_types::counts::{ADVICE_SCHEMA, AdviceResult, MachineResult, NativeRuns, RunResult, Setting};
+use farreach_types::event::Batch;
 use rows::{Run, Simulated};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ use std::process::ExitCode;
 /// Bytes of references that wait for their simulation.
 const AHEAD: u64 = 256 << 20;
 
-/// What should be changed on this machine for a program: huge pages and their kinds, with what each would save and cost.
+/// What to change on this machine for a program: kinds of huge pages, with what each would save and cost.
 ///
 /// The program runs by itself for its time, then under the recorder for its references, without input and with its
 /// output thrown away. Nothing on the machine is changed, but by --apply.
@@ -102,7 +102,8 @@ pub fn run(args: AdviseArgs) -> Result<ExitCode> {
     if !args.command.is_empty() {
         program::check(&args.command)?;
     }
-    let system = System::read(&args.system_root);
+    let here = args.system_root.as_os_str() == "/";
+    let system = if here { System::here() } else { System::read(&args.system_root) };
     let load = load(&args)?;
     let native = native_runs(&args, load.as_ref(), &signals)?;
     let about = about(&args, native.as_deref());
@@ -273,7 +274,8 @@ fn pass(
         .iter()
         .map(|change| this::parse(&format!("{}{joint}{}", args.machine, change.keys), 0))
         .collect::<Result<_, _>>()?;
-    let mut lab = Lab::new(specs, Options { limit: args.limit, threads: threads(0), ahead: AHEAD, ..Options::default() })?;
+    let mut lab =
+        Lab::new(specs, Options { limit: args.limit, threads: threads(0), ahead: AHEAD, ..Options::default() })?;
     let each = |batch: Batch| Ok((lab.feed(batch)?, lab.progress()));
     let (source, interrupted) = match &args.file {
         Some(file) => (file.clone(), feed::stored(file, args.format.as_deref(), args.limit, each)?.is_some()),

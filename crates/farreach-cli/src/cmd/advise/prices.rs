@@ -3,7 +3,7 @@
 use crate::cmd::this::measure::{described, ticks_per_nanosecond};
 use anyhow::{Context, Result};
 use farreach_cost::today;
-use farreach_live::chase::{Backing, Ground, ticks, ticks_per_cycle};
+use farreach_live::chase::{Backing, Ground, stay, ticks, ticks_per_cycle};
 use farreach_machine::MachineSpec;
 use farreach_types::addr::Bytes;
 use farreach_types::counts::{Interval, MachineResult, TodayPrices};
@@ -18,6 +18,8 @@ const LINE: usize = 64;
 const MOST: usize = 1 << 18;
 /// Memory for lines that lie close together, in huge pages: less than first levels reach.
 const NEAR: usize = 32 << 20;
+/// The same where there are none: 64 base pages.
+const NEAR_BASE: usize = 64 * K4;
 /// Loads of a timed round, at least; timed rounds, of which the fastest counts; repetitions, of which the median.
 const LOADS: usize = 32 << 10;
 const TIMES: usize = 3;
@@ -35,9 +37,10 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// What translation adds to a load, from a gather to a chain over `pages` base pages at random, one line in each: beyond
+/// What translation adds to a load, from a gather to a chain over `pages` base pages at random, one line in each:
+/// beyond
 /// as many lines in few pages. And all of such a load.
-fn added(pages: usize, near: &mut Ground) -> Result<[Interval; 2]> {
+fn added(pages: usize, (near, near_bytes): &mut (Ground, usize)) -> Result<[Interval; 2]> {
     let mut far = Ground::new(Backing::Base, pages * K4).context("memory for the prices of walks")?;
     let (mut gathers, mut chains) = (Vec::new(), Vec::new());
     let (mut gathered, mut chained) = (Vec::new(), Vec::new());
@@ -45,7 +48,7 @@ fn added(pages: usize, near: &mut Ground) -> Result<[Interval; 2]> {
         let mut rng = Pcg64::seed_from_u64(repetition);
         let mut order: Vec<usize> = (0..pages).collect();
         order.shuffle(&mut rng);
-        let lines = NEAR / LINE;
+        let lines = *near_bytes / LINE;
         let piece = (lines / pages).max(1);
         let slots: Vec<usize> = (0..pages).map(|_| rng.random_range(0..K4 / LINE)).collect();
         let far_at: Vec<usize> = order.iter().map(|&i| i * K4 + slots[i] * LINE).collect();
@@ -79,18 +82,40 @@ fn first_touch(backing: Backing, page: usize) -> Result<f64> {
     Ok(median((0..REPETITIONS).map(|_| once()).collect::<Result<Vec<_>>>()?))
 }
 
+/// Memory for lines close together, and its bytes.
+fn near() -> Result<(Ground, usize)> {
+    if let Ok(mut ground) = Ground::new(Backing::Transparent, NEAR) {
+        ground.chain(&(0..NEAR / K4).map(|page| page * K4).collect::<Vec<_>>());
+        if ground.huge_share().is_ok_and(|share| share > 0.95) {
+            return Ok((ground, NEAR));
+        }
+    }
+    Ok((Ground::new(Backing::Base, NEAR_BASE).context("memory for the prices of walks")?, NEAR_BASE))
+}
+
 /// Prices of this machine for a program that touches this many bytes.
 ///
 /// # Errors
 /// There is not enough memory.
 pub fn measured(spec: &MachineSpec, touched: u64, available: u64) -> Result<TodayPrices> {
+    // On a thread of its own, as programs that are started later may run anywhere.
+    std::thread::scope(|scope| {
+        let work = scope.spawn(|| {
+            // Where it cannot stay, medians of repetitions remain.
+            let _ = stay();
+            measure(spec, touched, available)
+        });
+        work.join().expect("no panics")
+    })
+}
+
+fn measure(spec: &MachineSpec, touched: u64, available: u64) -> Result<TodayPrices> {
     let entries = |key: &str| described(&spec.params.texts(key), K4 as u64).unwrap_or(0) as usize;
     let (first, second) = (entries("l1d").max(32), entries("l2").max(512));
     let few = 2 * second;
     let most = MOST.min((available / 4) as usize / K4).max(few);
     let many = ((touched as usize).div_ceil(K4)).clamp(few, most);
-    let mut near = Ground::new(Backing::Transparent, NEAR).context("memory for the prices of walks")?;
-    near.chain(&(0..NEAR / K4).map(|page| page * K4).collect::<Vec<_>>());
+    let mut near = near()?;
     let [second_level, _] = added((first * second).isqrt(), &mut near)?;
     let [huge_walk, _] = added(few, &mut near)?;
     let [base_walk, load] = added(many, &mut near)?;

@@ -37,7 +37,9 @@ pub fn choose(rows: &[AdviceRow], reach: &[u32], noise: f64, instructions: u64) 
         .enumerate()
         .skip(1)
         .map(|(at, row)| (at, row, judged(row, noise, instructions)))
-        .filter(|(_, row, (gain, least))| gain > least && row.saved_cycles.low >= 0.0 && row.resident_bytes as f64 <= allowed)
+        .filter(|(_, row, (gain, least))| {
+            gain > least && row.saved_cycles.low >= 0.0 && row.resident_bytes as f64 <= allowed
+        })
         .map(|(at, _, (gain, _))| (at, gain))
         .collect();
     let best = good.iter().map(|(_, gain)| *gain).fold(0.0, f64::max);
@@ -69,7 +71,9 @@ pub fn recommendation(
         return advice;
     }
     advice.why.push(match &row.saved_percent {
-        Some(percent) => format!("It saves {}; the noise of the native runs is {} %.", saving(row, percent), rate(noise)),
+        Some(percent) => {
+            format!("It saves {}; the noise of the native runs is {} %.", saving(row, percent), rate(noise))
+        }
         None => format!(
             "It saves {} to {} cycles per 1000 instructions; what share of the run that is, only a run can tell.",
             rate(1000.0 * row.saved_cycles.low / instructions.max(1) as f64),
@@ -124,7 +128,8 @@ fn lines(advice: &mut Recommendation, change: &Change, command: &[OsString]) {
     }
     if !change.writes.is_empty() {
         let file = "/etc/tmpfiles.d/huge-pages.conf";
-        let kept = change.writes.iter().map(|write| format!("{file}: w {} - - - - {}", write.path().display(), write.value));
+        let kept =
+            change.writes.iter().map(|write| format!("{file}: w {} - - - - {}", write.path().display(), write.value));
         advice.lasting.extend(kept);
         advice.undo.push(format!("sudo rm {file}"));
     }
@@ -146,7 +151,9 @@ fn lines(advice: &mut Recommendation, change: &Change, command: &[OsString]) {
         advice.undo.push("sudo systemctl revert SERVICE".into());
     }
     if !change.arguments.is_empty() {
-        advice.lasting.push(format!("the program's own configuration: {}", change.arguments.join(" ").trim_start_matches('-')));
+        advice
+            .lasting
+            .push(format!("the program's own configuration: {}", change.arguments.join(" ").trim_start_matches('-')));
     }
 }
 

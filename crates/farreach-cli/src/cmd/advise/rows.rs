@@ -29,9 +29,8 @@ pub fn serial_share(today: &MachineResult, prices: &TodayPrices, run: Option<Run
 /// A row for each, in order; the first is today.
 pub fn rows(all: &[Simulated], prices: &TodayPrices, run: Option<Run>) -> Vec<AdviceRow> {
     let Some(first) = all.first() else { return Vec::new() };
-    let costs = |of: &MachineResult| {
-        (today::translation(&of.counts.tlb, prices), today::first_touch(&of.counts.os, prices))
-    };
+    let costs =
+        |of: &MachineResult| (today::translation(&of.counts.tlb, prices), today::first_touch(&of.counts.os, prices));
     let base = costs(&first.result);
     let serial = serial_share(&first.result, prices, run);
     let possible = today::possible(&base.0, run.map(|run| run.cycles));

@@ -140,7 +140,9 @@ mod tests {
     fn settings_need_leave() {
         let write = super::super::kernel::Write { file: "sys/a".into(), value: "1".into(), before: "0".into() };
         let change = Change { name: "pool".into(), writes: vec![write], ..Change::default() };
-        assert!(check(&change, false).unwrap_err().to_string().contains("'pool' changes settings of the kernel (/sys/a)"));
+        assert!(
+            check(&change, false).unwrap_err().to_string().contains("'pool' changes settings of the kernel (/sys/a)")
+        );
         assert!(check(&change, true).is_ok() && check(&Change::default(), false).is_ok());
     }
 }
