@@ -31,6 +31,7 @@ enum Command {
     Sim(cmd::sim::SimArgs),
     #[command(name = "pagesize")]
     PageSize(cmd::pagesize::PageSizeArgs),
+    Advise(cmd::advise::AdviseArgs),
     Trace(cmd::trace::TraceArgs),
     Machines(cmd::machines::MachinesArgs),
     Area(cmd::area::AreaArgs),
@@ -61,6 +62,7 @@ pub fn main() -> ExitCode {
         Command::Record(args) => cmd::record::run(args),
         Command::Sim(args) => cmd::sim::run(args),
         Command::PageSize(args) => cmd::pagesize::run(args),
+        Command::Advise(args) => cmd::advise::run(args),
         Command::Trace(args) => cmd::trace::run(args).map(|()| ExitCode::SUCCESS),
         Command::Machines(args) => cmd::machines::run(args).map(|()| ExitCode::SUCCESS),
         Command::Area(args) => cmd::area::run(args).map(|()| ExitCode::SUCCESS),

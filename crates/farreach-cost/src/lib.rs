@@ -18,6 +18,7 @@ pub mod ledger;
 pub mod overhead;
 pub mod pages;
 pub mod system;
+pub mod today;
 pub mod watch;
 
 pub use keys::{COMMON_KEYS, COST_KEYS, SYSTEM_KEYS};

@@ -92,6 +92,33 @@ impl Ground {
         }
         Chain { first: place(offsets[0]).cast(), links: offsets.len(), ground: std::marker::PhantomData }
     }
+
+    /// Ticks of [`ticks`] that a load takes when these offsets are loaded from again and again, at least `loads` times,
+    /// none of which waits for another: the least of `times`, after a round that is not timed.
+    ///
+    /// # Panics
+    /// An offset is not in the memory, or no multiple of 8; there is none.
+    pub fn ticks_per_gathered_load(&self, offsets: &[usize], loads: usize, times: usize) -> f64 {
+        assert!(!offsets.is_empty() && offsets.iter().all(|o| o % 8 == 0 && o + 8 <= self.bytes), "offsets lie in it");
+        let rounds = loads.div_ceil(offsets.len()).max(1);
+        let start = self.start.wrapping_byte_add(self.first);
+        let gather = || {
+            let mut sum = 0usize;
+            for &offset in offsets {
+                // SAFETY: the offset was checked, and the memory is mapped as long as this value is.
+                sum = sum.wrapping_add(unsafe { start.wrapping_byte_add(offset).cast::<usize>().read_volatile() });
+            }
+            std::hint::black_box(sum);
+        };
+        gather();
+        let mut least = u64::MAX;
+        for _ in 0..times.max(1) {
+            let began = ticks();
+            (0..rounds).for_each(|_| gather());
+            least = least.min(ticks().wrapping_sub(began));
+        }
+        least as f64 / (rounds * offsets.len()) as f64
+    }
 }
 
 impl Drop for Ground {

@@ -37,6 +37,8 @@ pub struct Options {
     pub stdin: Option<PathBuf>,
     /// File that the program's standard output goes to; by default the present one.
     pub stdout: Option<PathBuf>,
+    /// Variables that are set in its environment, besides the present ones.
+    pub environment: Vec<(OsString, OsString)>,
     /// How long the program may take to end by itself once it was interrupted; then it is killed.
     pub grace: Duration,
 }
@@ -50,6 +52,7 @@ impl Default for Options {
             directory: None,
             stdin: None,
             stdout: None,
+            environment: Vec::new(),
             grace: Duration::from_secs(3),
         }
     }
@@ -194,6 +197,7 @@ pub fn spawn(tool_dir: &Path, run_dir: &Path, command: &[OsString], options: &Op
     log_option.push(run_dir.join("log.%p"));
     let mut recorded = Command::new(&tool);
     recorded.args(CORE).args([run_option, log_option]).args(&options.valgrind).arg("--").args(command);
+    recorded.envs(options.environment.iter().cloned());
     if let Some(dir) = &options.directory {
         recorded.current_dir(dir);
     }

@@ -12,6 +12,7 @@
 //! recorder failed. Beside it, [`tries`] finds out which interfaces of the kernel work for this user.
 
 mod advice;
+mod allocator_of;
 pub mod chase;
 mod check;
 mod counts;
@@ -24,10 +25,12 @@ mod layout;
 mod limits;
 mod log;
 mod memory;
+pub mod native;
 mod process;
 mod processor;
 mod recorder;
 mod scan;
+pub mod settings;
 mod shared;
 mod signals;
 pub mod system;
@@ -36,6 +39,7 @@ mod wait;
 pub mod watch;
 
 pub use advice::{huge_pages_for, no_huge_pages, populate};
+pub use allocator_of::{AllocatorKind, allocator_of};
 pub use check::check_program;
 pub use counts::Counts;
 pub use launch::{Options, TOOL, TOOL_VARIABLE, tool_dir};

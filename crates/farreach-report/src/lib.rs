@@ -8,6 +8,7 @@
 //! Charts with two axes are in `html/axes`, with lines (`html/lines`) or dots (`html/scatter`; `html/labels` places the
 //! names). `html/scale` maps values to places on an axis.
 
+pub mod advise;
 pub mod compaction;
 mod contiguity;
 pub mod csv;
@@ -24,7 +25,7 @@ pub mod tlbs;
 mod view;
 mod watch;
 
-use farreach_types::counts::{ContiguityResult, PageSizeResult, RunResult, TlbMeasurement, WatchResult};
+use farreach_types::counts::{AdviceResult, ContiguityResult, PageSizeResult, RunResult, TlbMeasurement, WatchResult};
 use farreach_types::papers::Papers;
 
 /// A result in every form.
@@ -111,6 +112,21 @@ impl Report for WatchResult {
     }
     fn html(&self) -> String {
         html::watch::render(self)
+    }
+}
+
+impl Report for AdviceResult {
+    fn table(&self, width: usize) -> String {
+        advise::table(self, width)
+    }
+    fn json(&self) -> String {
+        json::render(self)
+    }
+    fn csv(&self) -> String {
+        advise::csv(self)
+    }
+    fn html(&self) -> String {
+        html::advise::render(self)
     }
 }
 

@@ -242,7 +242,7 @@ fn cost(result: &WatchResult) -> String {
 
 /// One row per interval (RFC 4180), the fields under the names they have in the JSON.
 pub fn csv(result: &WatchResult) -> String {
-    let row = |interval: &farreach_types::counts::Interval| {
+    let row = |interval: &farreach_types::counts::WatchInterval| {
         let mut fields = Map::new();
         fields.insert("source".into(), Json::from(result.source.as_str()));
         fields.insert("method".into(), Json::from(result.method.name.as_str()));

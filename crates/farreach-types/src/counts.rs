@@ -1,6 +1,7 @@
 //! Raw integers of a run, and the result that carries them. Nothing is computed here; percentages, cycles and areas
 //! come from `farreach-cost` and `farreach-report`.
 
+mod advise;
 mod contiguity;
 mod energy;
 mod ideal;
@@ -10,6 +11,10 @@ mod system;
 mod tlbs;
 mod watch;
 
+pub use advise::{
+    ADVICE_SCHEMA, AdviceResult, AdviceRow, Interval, LeftOut, NativeRuns, Recommendation, Setting, TodayPrices,
+    Verification,
+};
 pub use contiguity::{CONTIGUITY_SCHEMA, ContiguityResult, ContiguitySample, Need, Ranges, RegionContiguity};
 pub use energy::{Energy, EnergyPart};
 pub use ideal::{IdealSegment, LONG_LIVED_PERCENT};
@@ -18,8 +23,8 @@ pub use pages::{Advice, FrontierPoint, PAGESIZE_SCHEMA, PageCounts, PageRow, Pag
 pub use system::{HandlerCounts, OverheadRow, SideCounts, SystemCounts};
 pub use tlbs::{TLBS_SCHEMA, TlbCurve, TlbKnee, TlbMeasurement, TlbPoint, TlbPrice};
 pub use watch::{
-    BlockFill, ByteBounds, EntryBounds, Heat, HeatRow, HugePages, Interval, MappingUse, MissingMethod, Reach,
-    Recommendation, WATCH_SCHEMA, WatchCost, WatchMethod, WatchResult, WorkingSet,
+    BlockFill, ByteBounds, EntryBounds, Heat, HeatRow, HugePages, MappingUse, MissingMethod, Reach, WATCH_SCHEMA,
+    WatchCost, WatchInterval, WatchMethod, WatchRecommendation, WatchResult, WorkingSet,
 };
 
 use serde::{Deserialize, Serialize};

@@ -94,9 +94,19 @@ pub fn stored(
 pub fn live(
     command: &[OsString],
     limit: Option<u64>,
+    each: impl FnMut(Batch) -> Result<(bool, Progress)>,
+) -> Result<Report> {
+    live_with(command, &Options::default(), limit, each)
+}
+
+/// As [`live`], recorded in this way.
+pub fn live_with(
+    command: &[OsString],
+    options: &Options,
+    limit: Option<u64>,
     mut each: impl FnMut(Batch) -> Result<(bool, Progress)>,
 ) -> Result<Report> {
-    let mut recorder = Recorder::start(command, &Options::default())?;
+    let mut recorder = Recorder::start(command, options)?;
     let mut display = Display::new(Goal { instructions: limit, references: None });
     while let Some(batch) = recorder.next_batch()? {
         let (more, progress) = each(batch)?;

@@ -1,5 +1,6 @@
 //! The subcommands.
 
+pub mod advise;
 pub mod area;
 pub mod common;
 pub mod completions;

@@ -15,7 +15,8 @@ use std::process::ExitCode;
 /// Machines that run beside the page sizes: those that mix sizes, or have several levels.
 const POLICIES: [&str; 2] = ["ps/two-size", "ps/itanium"];
 
-/// What would other page sizes have brought: misses against memory, from 4 KB to 2 MB, in one pass.
+/// The papers' study of page sizes: misses against memory, from 4 KB to 2 MB, in one pass. `advise` answers for this
+/// machine.
 ///
 /// Two true-LRU TLBs, one for fetches and one for loads and stores; each page size counts as if all memory had it,
 /// pages being allocated at the first touch. With COMMAND the program runs under the recorder and nothing is stored.

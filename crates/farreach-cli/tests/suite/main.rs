@@ -2,6 +2,7 @@
 
 mod bounded_memory;
 mod cli;
+mod cli_advise;
 mod cli_contiguity;
 mod cli_doctor;
 mod cli_install;

@@ -1,6 +1,6 @@
 //! What the sizes of a working set say about huge pages, and what they cannot say.
 
-use farreach_types::counts::{EntryBounds, HugePages, Recommendation};
+use farreach_types::counts::{EntryBounds, HugePages, WatchRecommendation};
 
 /// What a recommendation rests on.
 #[derive(Clone, Debug, Default)]
@@ -29,10 +29,10 @@ fn mib(bytes: u64) -> String {
 }
 
 /// What follows. Only sizes are compared: nothing here says how much faster anything gets.
-pub fn recommend(facts: &Facts) -> Recommendation {
+pub fn recommend(facts: &Facts) -> WatchRecommendation {
     let huge = &facts.huge;
     let mut reasons = Vec::new();
-    let cannot = |verdict: &str, text: &str, reasons: Vec<String>| Recommendation {
+    let cannot = |verdict: &str, text: &str, reasons: Vec<String>| WatchRecommendation {
         verdict: verdict.to_owned(),
         text: text.to_owned(),
         reasons,
@@ -96,7 +96,7 @@ pub fn recommend(facts: &Facts) -> Recommendation {
         false => ", and those for 2 MB pages would",
     };
     text += if added >= DEAR { "; weigh the memory that they add." } else { "." };
-    Recommendation { verdict: "try".into(), text, reasons, limits: limits(), next: String::new() }
+    WatchRecommendation { verdict: "try".into(), text, reasons, limits: limits(), next: String::new() }
 }
 
 /// What sizes alone never tell.

@@ -163,7 +163,7 @@ pub fn soft_dirty_works() -> Tried {
         let first = first(&memory);
         let dirty = scan(std::process::id() as i32, first..first + 2, Category::SoftDirty)
             .map_err(|e| Failure::of("PAGEMAP_SCAN", e).or_turn_on("a kernel of Linux 6.7 or newer"))?;
-        match dirty == [first..first + 1] {
+        match matches!(&dirty[..], [one] if *one == (first..first + 1)) {
             true => Ok("the page that was stored into was told from the other".to_owned()),
             false => Err(Failure::new("a page that was not stored into is not told from one that was")
                 .or_turn_on("a kernel built with CONFIG_MEM_SOFT_DIRTY")),

@@ -1,6 +1,7 @@
 //! A self-contained page: no script, no network, opened from a file. The template engine escapes text from outside, and
 //! the page's content security policy forbids scripts as well.
 
+pub mod advise;
 mod axes;
 mod bars;
 mod columns;

@@ -3,8 +3,8 @@
 use crate::page::{body, complete};
 use farreach_report::Report;
 use farreach_types::counts::{
-    BlockFill, ByteBounds, EntryBounds, Heat, HeatRow, HugePages, Interval, MappingUse, MissingMethod, Reach,
-    Recommendation, WATCH_SCHEMA, WatchCost, WatchMethod, WatchResult, WorkingSet,
+    BlockFill, ByteBounds, EntryBounds, Heat, HeatRow, HugePages, MappingUse, MissingMethod, Reach, WATCH_SCHEMA,
+    WatchCost, WatchInterval, WatchMethod, WatchRecommendation, WatchResult, WorkingSet,
 };
 
 const HOSTILE: &str = "</title><script>alert('\"&<b>')</script>\u{1b}[31m\u{202e}]]>";
@@ -20,7 +20,7 @@ fn result(intervals: usize, known: bool) -> WatchResult {
         whole_bytes: None,
         present_bytes: 64 * MIB,
     };
-    let interval = |i: usize| Interval {
+    let interval = |i: usize| WatchInterval {
         seconds: i as f64 + 1.0,
         length: 1.0,
         present_bytes: 64 * MIB,
@@ -74,7 +74,7 @@ fn result(intervals: usize, known: bool) -> WatchResult {
             seconds: (0..intervals).map(|i| i as f64 + 1.0).collect(),
         },
         cost: WatchCost { observer_seconds: 0.25, percent_of_a_processor: 1.5, ..WatchCost::default() },
-        recommendation: Recommendation {
+        recommendation: WatchRecommendation {
             verdict: "leave".into(),
             text: "Leave it.".into(),
             reasons: vec!["Because.".into()],
@@ -100,7 +100,10 @@ fn any_result_makes_a_whole_page() {
         complete("watch", &page);
         let text = text(&page);
         assert_eq!(text.contains("Use by address and time"), known, "{intervals}");
-        assert!(text.contains("Leave it.") && text.contains("farreach advise -p 7") && text.contains("5 MiB"), "{text}");
+        assert!(
+            text.contains("Leave it.") && text.contains("farreach advise -p 7") && text.contains("5 MiB"),
+            "{text}"
+        );
         for figure in ["3 MiB to 12 MiB", "768"] {
             assert_eq!(text.contains(figure), known, "{figure}: {text}");
         }

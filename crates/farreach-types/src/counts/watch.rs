@@ -34,14 +34,14 @@ pub struct WatchResult {
     pub mappings: Vec<MappingUse>,
     /// Entries that would reach the working set, against those of this processor: 4 KB, then 2 MB.
     pub reach: Vec<Reach>,
-    /// Interval by interval.
-    pub intervals: Vec<Interval>,
+    /// WatchInterval by interval.
+    pub intervals: Vec<WatchInterval>,
     /// Use by address and time.
     pub heat: Heat,
     /// What watching cost.
     pub cost: WatchCost,
     /// What follows from it.
-    pub recommendation: Recommendation,
+    pub recommendation: WatchRecommendation,
 }
 
 /// How use was seen.
@@ -179,7 +179,7 @@ pub struct EntryBounds {
 
 /// One interval.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Interval {
+pub struct WatchInterval {
     /// Its end, in seconds since the watch began.
     pub seconds: f64,
     /// Its length in seconds.
@@ -237,7 +237,7 @@ pub struct WatchCost {
 
 /// What follows, with the reasons.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Recommendation {
+pub struct WatchRecommendation {
     /// `leave`, `try`, `no`, `unknown`.
     pub verdict: String,
     /// One sentence.

@@ -126,7 +126,8 @@ fn kinds(system: &System, budget: usize, missing: &mut Vec<String>) -> Vec<Kind>
     all
 }
 
-fn ticks_per_nanosecond() -> f64 {
+/// Ticks of the clock of chases in a nanosecond.
+pub fn ticks_per_nanosecond() -> f64 {
     let (began, first) = (Instant::now(), ticks());
     std::thread::sleep(Duration::from_millis(50));
     ticks().wrapping_sub(first) as f64 / began.elapsed().as_nanos() as f64
@@ -188,7 +189,7 @@ fn walk(curve: &TlbCurve, last: Step) -> Option<TlbPrice> {
 }
 
 /// Entries for a page size in a level of a description.
-fn described(arrays: &[String], page_size: u64) -> Option<u64> {
+pub fn described(arrays: &[String], page_size: u64) -> Option<u64> {
     let parts = arrays.iter().filter_map(|array| array.split_once(':'));
     parts
         .filter(|(sizes, _)| sizes.split('|').any(|s| s.parse::<Bytes>().is_ok_and(|b| b.0 == page_size)))

@@ -10,7 +10,7 @@ use farreach_live::system::System;
 use farreach_live::watch::{Method, Seen, Watcher};
 use farreach_machine::this::{Identity, Side, arrays};
 use farreach_types::counts::{
-    HugePages, Interval, MappingUse, MissingMethod, Reach, WATCH_SCHEMA, WatchCost, WatchMethod, WatchResult,
+    HugePages, MappingUse, MissingMethod, Reach, WATCH_SCHEMA, WatchCost, WatchInterval, WatchMethod, WatchResult,
 };
 use procfs::process::Process;
 use std::collections::HashMap;
@@ -38,7 +38,7 @@ pub struct Record<'a> {
     own: Option<[f64; 2]>,
     /// The memory at the last look.
     regions: Vec<Region>,
-    intervals: Vec<Interval>,
+    intervals: Vec<WatchInterval>,
     counted: Vec<Counted>,
     /// All used pages, as long as it is known which.
     whole: Option<PageSet>,
@@ -128,7 +128,7 @@ impl<'a> Record<'a> {
                 self.mappings.entry(name).or_default().push(used);
             }
         }
-        self.intervals.push(Interval {
+        self.intervals.push(WatchInterval {
             seconds,
             length,
             present_bytes: present.len() * PAGE,

@@ -13,7 +13,7 @@ use crate::format::{NONE, bytes, count, counted, digits, grouped, rate};
 use crate::view::cleaned_watch;
 use crate::watch::{between, entries, method};
 use farreach_types::addr::Bytes;
-use farreach_types::counts::{Interval, WatchResult};
+use farreach_types::counts::{WatchInterval, WatchResult};
 use maud::{Markup, html};
 
 const MIB: f64 = (1u64 << 20) as f64;
@@ -232,9 +232,9 @@ fn mappings(result: &WatchResult) -> Markup {
 fn over_time(result: &WatchResult) -> Markup {
     let n = result.intervals.len();
     let step = n.div_ceil(POINTS);
-    let some: Vec<&Interval> =
+    let some: Vec<&WatchInterval> =
         (0..n).filter(|i| (n - 1 - i).is_multiple_of(step)).map(|i| &result.intervals[i]).collect();
-    let line = |name: &str, of: &dyn Fn(&Interval) -> u64| Line {
+    let line = |name: &str, of: &dyn Fn(&WatchInterval) -> u64| Line {
         name: name.to_owned(),
         values: some.iter().map(|interval| of(interval) as f64 / MIB).collect(),
     };
@@ -245,7 +245,7 @@ fn over_time(result: &WatchResult) -> Markup {
     }
     let top = lines.iter().flat_map(|line| line.values.iter().copied()).fold(0.0, f64::max);
     let seconds = Across::Numbers(some.iter().map(|interval| interval.seconds).collect());
-    let lead = html! { "Interval by interval, at its end." };
+    let lead = html! { "WatchInterval by interval, at its end." };
     chart("Memory over time, MiB", &lead, &seconds, "seconds", Scale::linear(top * 1.04), &lines)
 }
 

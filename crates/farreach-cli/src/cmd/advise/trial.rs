@@ -1,0 +1,78 @@
+//! Runs of the program by itself and under the recorder; of a server, with its load beside it.
+
+use crate::cmd::feed;
+use crate::cmd::program::{Refused, shown};
+use crate::cmd::progress::{Display, Goal};
+use crate::workloads::{Load, Recording, RunningLoad};
+use anyhow::{Context, Result, bail};
+use farreach_live::native::{Native, Running, Way};
+use farreach_live::{Exit, Options, Recorder, Watch};
+use farreach_machine::Progress;
+use farreach_types::event::{Batch, Source};
+use std::ffi::OsString;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// Between two looks whether a program has ended.
+const POLL: Duration = Duration::from_millis(2);
+
+/// The program by itself, to its end or to that of its load.
+///
+/// # Errors
+/// It cannot be started, it or its load fails, or a signal ends it.
+pub fn native(command: &[OsString], way: &Way, load: Option<&Load>, signals: &Watch) -> Result<Native> {
+    let not_started = |e| Refused::not_started(&command[0], e);
+    let mut running = Running::start(command, way).map_err(not_started)?;
+    // Dropped before the program, whose process id it uses.
+    let beside = load.map(|load| RunningLoad::start(load.clone(), running.pid()));
+    let (exit, native) = loop {
+        if signals.take().0 > 0 {
+            bail!("interrupted");
+        }
+        if beside.as_ref().is_none_or(RunningLoad::is_over)
+            && let Some(ended) = running.ended()?
+        {
+            break ended;
+        }
+        running.look();
+        sleep(POLL);
+    };
+    if let Some(beside) = beside {
+        beside.join()?;
+    }
+    match exit {
+        Exit::Code(0) => Ok(native),
+        // As it was asked to.
+        Exit::Signal(libc::SIGTERM) if load.is_some() => Ok(native),
+        Exit::Code(code) => bail!("{}: it ended with exit status {code}", shown(command)),
+        Exit::Signal(signal) => bail!("{}: signal {signal} ended it", shown(command)),
+    }
+}
+
+/// The program under the recorder. Returns whether a signal interrupted it.
+///
+/// # Errors
+/// As those of the recorder, of `each`, and of the load.
+pub fn recorded(
+    command: &[OsString],
+    options: &Options,
+    load: Option<&Load>,
+    limit: Option<u64>,
+    mut each: impl FnMut(Batch) -> Result<(bool, Progress)>,
+) -> Result<bool> {
+    let Some(load) = load else {
+        return Ok(feed::live_with(command, options, limit, each)?.interrupted.is_some());
+    };
+    let mut recording = Recording::server(Recorder::start(command, options)?, load.clone());
+    let mut display = Display::new(Goal { instructions: limit, references: None });
+    while let Some(batch) = recording.next_batch()? {
+        let (more, progress) = each(batch)?;
+        if !more {
+            break;
+        }
+        display.update(progress);
+    }
+    let report = recording.finish().context("the server and its load")?;
+    display.finish();
+    Ok(report.interrupted.is_some())
+}

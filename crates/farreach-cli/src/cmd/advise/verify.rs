@@ -1,0 +1,148 @@
+//! `--verify N`: the program by itself with the change and without, in turns.
+
+use super::changes::Change;
+use super::trial;
+use crate::workloads::Load;
+use anyhow::{Context, Result, bail, ensure};
+use farreach_cost::today;
+use farreach_live::Watch;
+use farreach_live::native::{Native, Way};
+use farreach_live::settings::Changed;
+use farreach_types::counts::{AdviceRow, Interval, Verification};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// User and system time in seconds.
+pub fn seconds(run: &Native) -> f64 {
+    (run.user + run.system).as_secs_f64()
+}
+
+pub fn median<T: Copy + PartialOrd>(values: impl Iterator<Item = T>) -> Option<T> {
+    let mut values: Vec<T> = values.collect();
+    values.sort_by(|a, b| a.partial_cmp(b).expect("times are numbers"));
+    values.get(values.len() / 2).copied()
+}
+
+/// The command of a change and how it is run.
+pub fn way(change: &Change, command: &[OsString], stdin: Option<&PathBuf>) -> (Vec<OsString>, Way) {
+    let words = command.iter().cloned().chain(change.arguments.iter().map(OsString::from)).collect();
+    let environment = change.environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    (words, Way { environment, no_huge_pages: change.no_huge_pages, stdin: stdin.cloned() })
+}
+
+/// Refuses what cannot be tried.
+pub fn check(change: &Change, apply: bool) -> Result<()> {
+    ensure!(
+        apply || change.writes.is_empty(),
+        "--verify: '{}' changes settings of the kernel ({}); --apply does that as root, and restores them afterwards",
+        change.name,
+        change.writes.iter().map(|write| write.path().display().to_string()).collect::<Vec<_>>().join(", ")
+    );
+    Ok(())
+}
+
+/// The program that is tried.
+pub struct Tried<'a> {
+    pub command: &'a [OsString],
+    pub stdin: Option<&'a PathBuf>,
+    pub load: Option<&'a Load>,
+    /// The folder of settings.
+    pub root: &'a Path,
+    pub signals: &'a Watch,
+}
+
+/// Runs it `rounds` times each way.
+///
+/// # Errors
+/// The program fails, or a setting cannot be written or restored.
+pub fn verify(
+    change: &Change,
+    [today_row, row]: [&AdviceRow; 2],
+    program: &Tried,
+    rounds: u64,
+) -> Result<Verification> {
+    let Tried { command, stdin, load, root, signals } = *program;
+    let today = Way { stdin: stdin.cloned(), ..Way::default() };
+    let (words, way) = way(change, command, stdin);
+    let writes: Vec<_> = change.writes.iter().map(|write| write.change(root)).collect();
+    let (mut as_it_is, mut changed) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        as_it_is.push(trial::native(command, &today, load, signals).context("as it is")?);
+        let settings = (!writes.is_empty()).then(|| Changed::make(&writes)).transpose().context("--apply")?;
+        let run = trial::native(&words, &way, load, signals);
+        // Restored also where the program fails.
+        settings.map_or(Ok(()), Changed::restore).context("--apply: not restored")?;
+        changed.push(run.with_context(|| format!("with {}", change.words))?);
+    }
+    let predicted_bytes = row.resident_bytes as i64 - today_row.resident_bytes as i64;
+    judge(change, row, predicted_bytes, &as_it_is, &changed)
+}
+
+fn judge(
+    change: &Change,
+    row: &AdviceRow,
+    predicted_bytes: i64,
+    as_it_is: &[Native],
+    changed: &[Native],
+) -> Result<Verification> {
+    let times = |runs: &[Native]| runs.iter().map(seconds).collect::<Vec<f64>>();
+    let (before, after) = (times(as_it_is), times(changed));
+    let (Some(old), Some(new)) = (median(before.iter().copied()), median(after.iter().copied())) else {
+        bail!("--verify 0 is not allowed");
+    };
+    let noise = today::joint(today::noise(&before), today::noise(&after) * new / old);
+    let measured = 100.0 * (old - new) / old;
+    let predicted = row.saved_percent.unwrap_or_default();
+    let most = |runs: &[Native]| median(runs.iter().map(|run| run.resident_bytes)).unwrap_or(0);
+    let huge = |runs: &[Native]| runs.iter().map(|run| run.seen.huge_bytes).max().unwrap_or(0);
+    Ok(Verification {
+        row: change.name.clone(),
+        rounds: before.len() as u64,
+        verdict: verdict(&predicted, measured, noise).into(),
+        today_seconds: before,
+        changed_seconds: after,
+        predicted,
+        likely: row.likely_percent,
+        predicted_bytes,
+        measured,
+        noise,
+        resident_bytes: [most(as_it_is), most(changed)],
+        huge_bytes: [huge(as_it_is), huge(changed)],
+    })
+}
+
+/// Whether a measured saving is in the predicted interval, as far as its noise can tell.
+fn verdict(predicted: &Interval, measured: f64, noise: f64) -> &'static str {
+    let inside = (predicted.low - noise..=predicted.high + noise).contains(&measured);
+    let small = |percent: f64| percent.abs() <= noise;
+    match inside {
+        true if small(measured) && small(predicted.low) && small(predicted.high) => "too small to tell",
+        true => "held",
+        false => "failed",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdicts() {
+        let predicted = Interval { low: 5.0, high: 20.0 };
+        assert_eq!(verdict(&predicted, 12.0, 1.0), "held");
+        assert_eq!(verdict(&predicted, 4.5, 1.0), "held");
+        assert_eq!(verdict(&predicted, 3.0, 1.0), "failed");
+        assert_eq!(verdict(&predicted, -3.0, 25.0), "too small to tell");
+        assert_eq!(verdict(&Interval { low: 0.0, high: 0.5 }, 0.2, 2.0), "too small to tell");
+    }
+
+    #[test]
+    fn settings_need_leave() {
+        let write = super::super::kernel::Write { file: "sys/a".into(), value: "1".into(), before: "0".into() };
+        let change = Change { name: "pool".into(), writes: vec![write], ..Change::default() };
+        assert!(
+            check(&change, false).unwrap_err().to_string().contains("'pool' changes settings of the kernel (/sys/a)")
+        );
+        assert!(check(&change, true).is_ok() && check(&Change::default(), false).is_ok());
+    }
+}

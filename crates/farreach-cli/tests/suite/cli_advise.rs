@@ -1,0 +1,149 @@
+//! Are the rows, the recommendation and its lines right, on a described machine with described settings; and are
+//! settings
+//! restored whatever happens?
+
+use crate::cli::{Dir, farreach, line};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const THP: &str = "sys/kernel/mm/transparent_hugepage";
+
+/// A folder that stands for `/`.
+fn system(dir: &Dir, mode: &str, sizes: &[(u64, &str)]) -> PathBuf {
+    let root = PathBuf::from(dir.path("root"));
+    let thp = root.join(THP);
+    fs::create_dir_all(&thp).unwrap();
+    fs::write(thp.join("enabled"), mode).unwrap();
+    for (kilobytes, mode) in sizes {
+        let folder = thp.join(format!("hugepages-{kilobytes}kB"));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("enabled"), mode).unwrap();
+    }
+    root
+}
+
+fn row<'a>(advice: &'a serde_json::Value, name: &str) -> &'a serde_json::Value {
+    let rows = advice["rows"].as_array().unwrap();
+    rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("no row {name}: {advice}"))
+}
+
+/// GUPS on a Zen 3 of which nothing is measured: the same everywhere.
+#[test]
+fn random_updates_want_huge_pages() {
+    let dir = Dir::new();
+    let root = system(
+        &dir,
+        "always [madvise] never",
+        &[(64, "always inherit madvise [never]"), (2048, "always [inherit] madvise never")],
+    );
+    let root = root.to_str().unwrap();
+    let words = ["advise", "-m", "today/zen3", "workload:gups:size=64M,references=2M", "--system-root", root];
+    let advice = farreach([&words[..], &["--json"]].concat()).good().json();
+    assert_eq!(advice["schema"], "farreach.advice/1");
+    let names: Vec<&str> = advice["rows"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["today", "thp-always", "mthp-64k", "thp-always-64k"]);
+    // 64 MB are 16384 pages of 4 KB and 32 of 2 MB, of which a Zen 3 has 2048 entries.
+    let walks = |name: &str| row(&advice, name)["walks"].as_u64().unwrap();
+    assert!(walks("today") > 500_000 && walks("thp-always") < 1_000, "{advice}");
+    assert!(walks("mthp-64k") < walks("today"));
+    // Each page is touched and zeroed once, or each huge page.
+    let zeroed = |name: &str| row(&advice, name)["zeroed_bytes"].as_u64().unwrap();
+    assert!(zeroed("today") >= 64 << 20 && zeroed("thp-always") >= zeroed("today"));
+    let low = |name: &str| row(&advice, name)["saved_cycles"]["low"].as_f64().unwrap();
+    assert!(low("thp-always") > low("mthp-64k") && low("mthp-64k") > 0.0);
+    assert!(row(&advice, "thp-always")["saved_percent"].is_null() && advice["native"].is_null());
+    assert_eq!(advice["recommendation"]["row"], "thp-always");
+    let now = advice["recommendation"]["now"].to_string();
+    assert!(now.contains("echo always | sudo tee /sys/kernel/mm/transparent_hugepage/enabled"), "{now}");
+    let undo = advice["recommendation"]["undo"].to_string();
+    assert!(undo.contains("echo madvise | sudo tee"), "{undo}");
+    let text = farreach(words).good().out;
+    assert!(text.contains("Recommended: THP always.") && text.contains("No native run"), "{text}");
+    assert!(text.contains("THP by the allocator") || text.contains("pool of 2M"), "{text}");
+}
+
+/// A program of few pages: nothing to gain.
+#[test]
+fn small_programs_are_left_as_they_are() {
+    let dir = Dir::new();
+    let root = system(&dir, "[always] madvise never", &[]);
+    let root = root.to_str().unwrap();
+    let kernel = "workload:gups:size=256K,references=1M";
+    let advice = farreach(["advise", "-m", "today/zen3", kernel, "--system-root", root, "--json"]).good().json();
+    assert_eq!(advice["recommendation"]["row"], "today", "{advice}");
+    assert_eq!(advice["recommendation"]["now"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn sizes_with_different_modes_are_refused() {
+    let dir = Dir::new();
+    let root = system(&dir, "always [madvise] never", &[(64, "[always] inherit"), (2048, "always [inherit]")]);
+    let root = root.to_str().unwrap();
+    let ran = farreach(["advise", "-m", "today/zen3", "workload:gups", "--system-root", root]);
+    ran.bad(1, &["2M is 'madvise', 64K 'always'"]);
+}
+
+#[test]
+fn arguments() {
+    for (status, words, says) in [
+        (2, "advise", "COMMAND"),
+        (2, "advise t.frt --verify 3", "--verify"),
+        (2, "advise t.frt --apply", "--verify"),
+        (2, "advise --runs 0 -- true", "from 1"),
+        (2, "advise t.frt -- true", "COMMAND"),
+        (1, "advise no-such-file.frt -m today/zen3", "no-such-file.frt"),
+        (1, "advise -m today/zen33 -- true", "today/zen3"),
+        (2, "advise --load x -- true", "--port"),
+        (127, "advise -- /no/such/program", "/no/such/program"),
+    ] {
+        line(words).bad(status, &[says]);
+    }
+}
+
+/// A program that fails has no time to speak of.
+#[test]
+fn a_failing_program_is_refused() {
+    line("advise -- false").bad(1, &["false: it ended with exit status 1"]);
+}
+
+fn contents(root: &Path) -> String {
+    fs::read_to_string(root.join(THP).join("enabled")).unwrap()
+}
+
+/// Settings are those of before after any end, SIGKILL too.
+#[test]
+fn settings_are_restored_after_kill_9() {
+    use farreach_live::settings::{Change, Changed};
+    let dir = Dir::new();
+    let root = system(&dir, "madvise", &[]);
+    let file = root.join(THP).join("enabled");
+    if let Some(file) = std::env::var_os("FARREACH_TEST_HOLD_SETTING") {
+        // The child of this test: it holds a changed setting until it is killed.
+        let _changed = Changed::make(&[Change { file: file.into(), value: "always".into() }]).unwrap();
+        std::thread::sleep(Duration::from_secs(60));
+        return;
+    }
+    for round in 0..5u64 {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "cli_advise::settings_are_restored_after_kill_9"])
+            .env("FARREACH_TEST_HOLD_SETTING", &file)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let wait = |wanted: &str| {
+            let began = Instant::now();
+            while contents(&root) != wanted {
+                assert!(began.elapsed() < Duration::from_secs(60), "round {round}: not {wanted}: {}", contents(&root));
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        wait("always");
+        std::thread::sleep(Duration::from_millis(round));
+        child.kill().unwrap(); // SIGKILL
+        child.wait().unwrap();
+        wait("madvise");
+    }
+}

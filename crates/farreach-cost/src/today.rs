@@ -1,0 +1,192 @@
+//! Costs on a processor of today, for `farreach advise`: time that a change of page sizes saves, as an interval.
+//!
+//! The base is the program's own time, measured without the simulator. A walk that overlaps others costs little, one
+//! that an address waits for costs all of its cycles; counts cannot tell which, so every price is an interval.
+
+use farreach_types::counts::{Interval, OsCounts, TlbCounts, TodayPrices};
+
+/// Page-table walks that a core of today has under way at once, at most: AMD, Hot Chips 33 (2021), "six table walkers"
+/// in Zen 3. Others that published a number have fewer, so this is the wider interval.
+pub const MOST_WALKERS: f64 = 6.0;
+
+/// Base pages in a huge page of 2 MB.
+const PAGES: f64 = 512.0;
+
+/// The price of an event that waits for nothing, from that of one which all that follows waits for.
+pub fn overlapped(serial: f64) -> Interval {
+    Interval { low: serial / MOST_WALKERS, high: serial }
+}
+
+/// Cycles of a fault without its contents, and of zeros for 4 KB, from the first touch of a base page and that of a
+/// huge
+/// page of 2 MB: `base = fault + zero`, `huge = fault + 512 zero`.
+///
+/// ```
+/// assert_eq!(farreach_cost::today::first_touch_prices(2_000.0, 104_200.0), (1_800.0, 200.0));
+/// ```
+pub fn first_touch_prices(base: f64, huge: f64) -> (f64, f64) {
+    let zero = ((huge - base) / (PAGES - 1.0)).clamp(0.0, base);
+    (base - zero, zero)
+}
+
+/// Cycles of address translation.
+///
+/// ```text
+/// second-level hits x second_level + walks to base pages x base_walk + walks to superpages x huge_walk
+/// ```
+pub fn translation(tlb: &TlbCounts, prices: &TodayPrices) -> Interval {
+    let second = (tlb.second_level_fetch_hits + tlb.second_level_data_hits) as f64;
+    let huge = tlb.superpage_misses as f64;
+    let base = (tlb.misses - tlb.superpage_misses) as f64;
+    let sum = |of: fn(&Interval) -> f64| {
+        second * of(&prices.second_level) + base * of(&prices.base_walk) + huge * of(&prices.huge_walk)
+    };
+    Interval { low: sum(|p| p.low), high: sum(|p| p.high) }
+}
+
+/// Cycles of first touches: faults, and the zeros of what they map.
+pub fn first_touch(os: &OsCounts, prices: &TodayPrices) -> f64 {
+    os.page_faults as f64 * prices.fault + os.zeroed_pages as f64 * prices.zero
+}
+
+/// What part of the high price is possible: translation does not take longer than the program does.
+pub fn possible(today: &Interval, run_cycles: Option<f64>) -> f64 {
+    run_cycles.map_or(1.0, |run| if today.high > run { run / today.high } else { 1.0 })
+}
+
+/// Cycles that a change saves: those of translation, at either end of all prices, less what its first touches take
+/// more.
+/// `possible`: see [`possible`].
+pub fn saved(today: (&Interval, f64), changed: (&Interval, f64), possible: f64) -> Interval {
+    let more = changed.1 - today.1;
+    let ends = [today.0.low - changed.0.low - more, possible * (today.0.high - changed.0.high) - more];
+    Interval { low: ends[0].min(ends[1]), high: ends[0].max(ends[1]) }
+}
+
+/// The share of walks that a program can have waited for. A run that takes `cycles` for each of its walks has room for
+/// one load after the other where that is as long as a load of a chain (`load.high`), and for none where it is no
+/// longer
+/// than a load of a gather (`load.low`), both measured over as much memory.
+///
+/// A program that does other work between its walks has room too, so this is the most; but then walks are rare, and the
+/// interval is small.
+pub fn serial_share(cycles: f64, walks: u64, load: &Interval) -> f64 {
+    let each = cycles / walks.max(1) as f64;
+    if each >= load.high { 1.0 } else { ((each - load.low) / (load.high - load.low)).max(0.0) }
+}
+
+/// The point of an interval at this share of the way.
+pub fn at_share(interval: &Interval, share: f64) -> f64 {
+    interval.low + share * (interval.high - interval.low)
+}
+
+/// The same in percent of the run.
+pub fn percent(saved: &Interval, run_cycles: f64) -> Interval {
+    Interval { low: 100.0 * saved.low / run_cycles, high: 100.0 * saved.high / run_cycles }
+}
+
+/// The usual noise in percent: half of the distance between the least and the most of several times, over their median.
+///
+/// ```
+/// assert_eq!(farreach_cost::today::noise(&[2.0, 1.9, 2.3]), 10.0);
+/// ```
+pub fn noise(times: &[f64]) -> f64 {
+    let mut sorted = times.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match sorted[..] {
+        [] => 0.0,
+        [least, .., most] => 100.0 * (most - least) / 2.0 / sorted[sorted.len() / 2],
+        [_] => 0.0,
+    }
+}
+
+/// The noise of the difference of two medians of as many times each: independent spreads add as squares.
+pub fn joint(one: f64, other: f64) -> f64 {
+    one.hypot(other)
+}
+
+/// Huge pages that a pool needs for this many bytes, with one to spare in 16.
+///
+/// ```
+/// assert_eq!(farreach_cost::today::pool_pages(64 << 20, 2 << 20), 34);
+/// ```
+pub fn pool_pages(bytes: u64, page: u64) -> u64 {
+    let pages = bytes.div_ceil(page);
+    pages + pages.div_ceil(16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prices() -> TodayPrices {
+        TodayPrices {
+            second_level: Interval { low: 0.0, high: 7.0 },
+            base_walk: Interval { low: 20.0, high: 120.0 },
+            huge_walk: Interval { low: 10.0, high: 60.0 },
+            fault: 1_000.0,
+            zero: 200.0,
+            ..TodayPrices::default()
+        }
+    }
+
+    /// Worked by hand: 1000 hits, 90 walks to base pages, 10 to superpages.
+    #[test]
+    fn cycles_of_translation() {
+        let tlb = TlbCounts {
+            misses: 100,
+            superpage_misses: 10,
+            second_level_fetch_hits: 400,
+            second_level_data_hits: 600,
+            ..TlbCounts::default()
+        };
+        assert_eq!(translation(&tlb, &prices()), Interval { low: 1_900.0, high: 18_400.0 });
+    }
+
+    /// A superpage instead of 512 pages saves 511 faults and no zeros; one that is used for 10 pages costs 502 more
+    /// pages of zeros and saves 9 faults.
+    #[test]
+    fn cycles_of_first_touches() {
+        let os = |page_faults, zeroed_pages| OsCounts { page_faults, zeroed_pages, ..OsCounts::default() };
+        let touch = |faults, pages| first_touch(&os(faults, pages), &prices());
+        assert_eq!(touch(512, 512) - touch(1, 512), 511_000.0);
+        assert_eq!(touch(10, 10) - touch(1, 512), 9_000.0 - 100_400.0);
+    }
+
+    #[test]
+    fn what_is_saved_is_an_interval_in_order() {
+        let (today, changed) = (Interval { low: 100.0, high: 900.0 }, Interval { low: 10.0, high: 100.0 });
+        assert_eq!(saved((&today, 50.0), (&changed, 20.0), 1.0), Interval { low: 120.0, high: 830.0 });
+        // A change for the worse.
+        assert_eq!(saved((&changed, 0.0), (&today, 0.0), 1.0), Interval { low: -800.0, high: -90.0 });
+        // 900 cycles of translation in a run of 450: at most half of that price.
+        assert_eq!(possible(&today, Some(450.0)), 0.5);
+        assert_eq!(saved((&today, 0.0), (&changed, 0.0), 0.5), Interval { low: 90.0, high: 400.0 });
+        assert_eq!(percent(&Interval { low: 90.0, high: 400.0 }, 450.0).low, 20.0);
+    }
+
+    /// 100 walks, whose loads take from 20 to 220 cycles.
+    #[test]
+    fn time_for_each_walk_tells_how_serial_they_are() {
+        let load = Interval { low: 20.0, high: 220.0 };
+        let share = |cycles| serial_share(cycles, 100, &load);
+        assert_eq!(
+            [share(1_000.0), share(2_000.0), share(12_000.0), share(22_000.0), share(1e9)],
+            [0.0, 0.0, 0.5, 1.0, 1.0]
+        );
+        assert_eq!(serial_share(10.0, 0, &load), 0.0);
+        assert_eq!(serial_share(10.0, 1, &Interval { low: 5.0, high: 5.0 }), 1.0);
+        assert_eq!(at_share(&Interval { low: 4.0, high: 24.0 }, 0.25), 9.0);
+    }
+
+    #[test]
+    fn noise_of_few_times() {
+        assert_eq!((noise(&[]), noise(&[3.0]), joint(3.0, 4.0)), (0.0, 0.0, 5.0));
+    }
+
+    #[test]
+    fn first_touches_are_not_cheaper_than_nothing() {
+        assert_eq!(first_touch_prices(500.0, 400.0), (500.0, 0.0));
+        assert_eq!(first_touch_prices(500.0, 1e9), (0.0, 500.0));
+    }
+}

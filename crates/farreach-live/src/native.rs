@@ -1,0 +1,249 @@
+//! A program run by itself, without a recorder: its times, and what the kernel shows of it meanwhile.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::recorder::Exit;
+
+/// Times between two looks at the program: the first, and the longest.
+const LOOKS: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(100)];
+
+/// How to run it. By default as it would be run, without input and with its output thrown away.
+#[derive(Clone, Debug, Default)]
+pub struct Way {
+    /// Variables of the environment that are set.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Whether it gets no transparent huge pages: `prctl(PR_SET_THP_DISABLE)`.
+    pub no_huge_pages: bool,
+    /// File that is its standard input.
+    pub stdin: Option<PathBuf>,
+}
+
+/// What a run was.
+#[derive(Clone, Debug, Default)]
+pub struct Native {
+    /// User time of the program and of its children that it waited for.
+    pub user: Duration,
+    /// System time of the same.
+    pub system: Duration,
+    /// Most resident memory of one of these processes.
+    pub resident_bytes: u64,
+    /// What was seen of its largest process.
+    pub seen: Seen,
+}
+
+/// What the kernel shows of a process.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// Its program.
+    pub program: PathBuf,
+    /// Files that it has mapped.
+    pub files: Vec<PathBuf>,
+    /// Transparent huge pages are switched off for it.
+    pub thp_disabled: bool,
+    /// Most anonymous memory in huge pages at one look.
+    pub huge_bytes: u64,
+    resident: u64,
+}
+
+/// A program that runs. Dropped before its end, it is killed.
+pub struct Running {
+    child: Child,
+    seen: Seen,
+    no_huge_pages: bool,
+    next: Instant,
+    pause: Duration,
+    over: bool,
+}
+
+impl Running {
+    /// Starts a program.
+    ///
+    /// # Errors
+    /// The system does not start it, or its standard input cannot be opened.
+    pub fn start(command: &[OsString], way: &Way) -> io::Result<Running> {
+        let child = start(command, way)?;
+        let (seen, no_huge_pages) = (Seen::default(), way.no_huge_pages);
+        Ok(Running { child, seen, no_huge_pages, next: Instant::now(), pause: LOOKS[0], over: false })
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Looks at it, unless it did so a moment ago.
+    pub fn look(&mut self) {
+        if Instant::now() >= self.next {
+            look(self.child.id(), self.no_huge_pages, &mut self.seen);
+            self.pause = (self.pause * 2).min(LOOKS[1]);
+            self.next = Instant::now() + self.pause;
+        }
+    }
+
+    /// How it ended, and what it used, once it has.
+    ///
+    /// # Errors
+    /// The system cannot tell.
+    pub fn ended(&mut self) -> io::Result<Option<(Exit, Native)>> {
+        let Some((user, system, resident_bytes, exit)) = ended(self.child.id())? else { return Ok(None) };
+        self.over = true;
+        Ok(Some((exit, Native { user, system, resident_bytes, seen: std::mem::take(&mut self.seen) })))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.over {
+            // It may have ended by itself.
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+fn start(command: &[OsString], way: &Way) -> io::Result<Child> {
+    let mut run = Command::new(&command[0]);
+    run.args(&command[1..]).envs(way.environment.iter().cloned()).stdout(Stdio::null());
+    run.stdin(way.stdin.as_ref().map_or(Ok(Stdio::null()), |path| File::open(path).map(Stdio::from))?);
+    if way.no_huge_pages {
+        // SAFETY: between fork and exec it makes one system call and touches no memory of others.
+        unsafe { run.pre_exec(crate::no_huge_pages) };
+    }
+    run.spawn()
+}
+
+/// User and system time, most resident bytes, and how it ended, once it has.
+fn ended(pid: u32) -> io::Result<Option<(Duration, Duration, u64, Exit)>> {
+    let mut status = 0;
+    // SAFETY: all-zero is a valid rusage; both places are valid for the kernel to write.
+    let (got, usage) = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        (libc::wait4(pid as libc::pid_t, &mut status, libc::WNOHANG, &mut usage), usage)
+    };
+    let time = |t: libc::timeval| Duration::new(t.tv_sec as u64, t.tv_usec as u32 * 1000);
+    match got {
+        0 => Ok(None),
+        -1 => match io::Error::last_os_error() {
+            e if e.kind() == io::ErrorKind::Interrupted => Ok(None),
+            e => Err(e),
+        },
+        _ => {
+            let exit = if libc::WIFSIGNALED(status) {
+                Exit::Signal(libc::WTERMSIG(status))
+            } else {
+                Exit::Code(libc::WEXITSTATUS(status))
+            };
+            Ok(Some((time(usage.ru_utime), time(usage.ru_stime), (usage.ru_maxrss as u64) << 10, exit)))
+        }
+    }
+}
+
+/// Looks at the process and its descendants, and keeps the largest.
+fn look(pid: u32, disabled: bool, seen: &mut Seen) {
+    let mut all = vec![pid];
+    let mut at = 0;
+    while at < all.len() {
+        let tasks = format!("/proc/{}/task/{}/children", all[at], all[at]);
+        let children = fs::read_to_string(tasks).unwrap_or_default();
+        all.extend(children.split_whitespace().filter_map(|word| word.parse::<u32>().ok()));
+        at += 1;
+    }
+    for pid in all {
+        let folder = PathBuf::from(format!("/proc/{pid}"));
+        let Ok(status) = fs::read_to_string(folder.join("status")) else { continue };
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        let kilobytes = |text: &str| text.split_whitespace().next().and_then(|n| n.parse::<u64>().ok());
+        let resident = field("VmRSS:").and_then(kilobytes).unwrap_or(0) << 10;
+        let Ok(program) = fs::read_link(folder.join("exe")) else { continue };
+        // Before exec it is a copy of this process.
+        if resident < seen.resident || std::env::current_exe().is_ok_and(|own| own == program) {
+            continue;
+        }
+        seen.resident = resident;
+        // What it was started with is no choice of its own.
+        seen.thp_disabled |= !disabled && field("THP_enabled:") == Some("0");
+        seen.huge_bytes = seen.huge_bytes.max(huge_bytes(&folder));
+        if seen.program != program {
+            seen.program = program;
+            seen.files.clear();
+        }
+        seen.files.extend(mapped(&folder).into_iter().filter(|file| !seen.files.contains(file)).collect::<Vec<_>>());
+    }
+}
+
+fn huge_bytes(folder: &Path) -> u64 {
+    let text = fs::read_to_string(folder.join("smaps_rollup")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("AnonHugePages:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) << 10
+}
+
+fn mapped(folder: &Path) -> Vec<PathBuf> {
+    let text = fs::read_to_string(folder.join("maps")).unwrap_or_default();
+    let mut files: Vec<PathBuf> =
+        text.lines().filter_map(|line| line.find('/').map(|at| PathBuf::from(&line[at..]))).collect();
+    files.sort_unstable();
+    files.dedup();
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(command: &[OsString], way: &Way) -> io::Result<(Exit, Native)> {
+        let mut running = Running::start(command, way)?;
+        loop {
+            if let Some(ended) = running.ended()? {
+                return Ok(ended);
+            }
+            running.look();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn words(command: &str) -> Vec<OsString> {
+        command.split(' ').map(OsString::from).collect()
+    }
+
+    #[test]
+    fn time_memory_and_files_of_a_run() {
+        let run = run(
+            &["sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"].map(OsString::from),
+            &Way::default(),
+        );
+        let (exit, run) = run.unwrap();
+        assert_eq!(exit, Exit::Code(0));
+        assert!(run.user > Duration::ZERO && run.resident_bytes > 0);
+        assert!(run.seen.files.iter().any(|file| file.to_string_lossy().contains("libc")), "{:?}", run.seen);
+        assert!(!run.seen.thp_disabled);
+    }
+
+    #[test]
+    fn how_it_ended() {
+        assert_eq!(run(&words("false"), &Way::default()).unwrap().0, Exit::Code(1));
+        let killed = run(&["sh".into(), "-c".into(), "kill -9 $$".into()], &Way::default());
+        assert_eq!(killed.unwrap().0, Exit::Signal(9));
+        assert!(run(&words("/no/such/program"), &Way::default()).is_err());
+    }
+
+    #[test]
+    fn dropped_it_is_killed() {
+        let running = Running::start(&words("sleep 1000"), &Way::default()).unwrap();
+        let pid = running.pid();
+        drop(running);
+        assert!(!crate::is_running(pid));
+    }
+
+    #[test]
+    fn the_way_reaches_the_program() {
+        let way = Way { environment: vec![("FARREACH_WAY".into(), "7".into())], no_huge_pages: true, stdin: None };
+        let test = "[ $FARREACH_WAY = 7 ] && grep -q 'THP_enabled:.0' /proc/self/status";
+        assert_eq!(run(&["sh".into(), "-c".into(), test.into()], &way).unwrap().0, Exit::Code(0));
+    }
+}
