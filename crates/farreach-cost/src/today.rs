@@ -88,7 +88,7 @@ pub fn percent(saved: &Interval, run_cycles: f64) -> Interval {
 /// The usual noise in percent: half of the distance between the least and the most of several times, over their median.
 ///
 /// ```
-/// assert_eq!(farreach_cost::today::noise(&[2.0, 1.9, 2.3]), 10.0);
+/// assert_eq!(farreach_cost::today::noise(&[2.0, 1.5, 2.5]), 25.0);
 /// ```
 pub fn noise(times: &[f64]) -> f64 {
     let mut sorted = times.to_vec();

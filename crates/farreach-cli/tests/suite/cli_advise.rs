@@ -1,6 +1,5 @@
 //! Are the rows, the recommendation and its lines right, on a described machine with described settings; and are
-//! settings
-//! restored whatever happens?
+//! settings restored whatever happens?
 
 use crate::cli::{Dir, farreach, line};
 use std::fs;
@@ -44,9 +43,9 @@ fn random_updates_want_huge_pages() {
     assert_eq!(advice["schema"], "farreach.advice/1");
     let names: Vec<&str> = advice["rows"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["today", "thp-always", "mthp-64k", "thp-always-64k"]);
-    // 64 MB are 16384 pages of 4 KB and 32 of 2 MB, of which a Zen 3 has 2048 entries.
+    // 64 MB are 16384 pages of 4 KB and 32 of 2 MB. A Zen 3 has 2048 entries, which join four pages each at best.
     let walks = |name: &str| row(&advice, name)["walks"].as_u64().unwrap();
-    assert!(walks("today") > 500_000 && walks("thp-always") < 1_000, "{advice}");
+    assert!(walks("today") > 400_000 && walks("thp-always") < 1_000, "{advice}");
     assert!(walks("mthp-64k") < walks("today"));
     // Each page is touched and zeroed once, or each huge page.
     let zeroed = |name: &str| row(&advice, name)["zeroed_bytes"].as_u64().unwrap();
@@ -90,7 +89,7 @@ fn arguments() {
     for (status, words, says) in [
         (2, "advise", "COMMAND"),
         (2, "advise t.frt --verify 3", "--verify"),
-        (2, "advise t.frt --apply", "--verify"),
+        (2, "advise t.frt --apply", "--apply"),
         (2, "advise --runs 0 -- true", "from 1"),
         (2, "advise t.frt -- true", "COMMAND"),
         (1, "advise no-such-file.frt -m today/zen3", "no-such-file.frt"),

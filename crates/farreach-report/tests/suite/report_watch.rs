@@ -79,7 +79,7 @@ fn result(intervals: usize, known: bool) -> WatchResult {
             text: "Leave it.".into(),
             reasons: vec!["Because.".into()],
             limits: vec!["Perhaps.".into()],
-            next: "farreach advise -p 7".into(),
+            next: "farreach advise -- COMMAND".into(),
         },
     }
 }
@@ -101,7 +101,7 @@ fn any_result_makes_a_whole_page() {
         let text = text(&page);
         assert_eq!(text.contains("Use by address and time"), known, "{intervals}");
         assert!(
-            text.contains("Leave it.") && text.contains("farreach advise -p 7") && text.contains("5 MiB"),
+            text.contains("Leave it.") && text.contains("farreach advise -- COMMAND") && text.contains("5 MiB"),
             "{text}"
         );
         for figure in ["3 MiB to 12 MiB", "768"] {

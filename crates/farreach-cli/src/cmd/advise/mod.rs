@@ -41,13 +41,13 @@ Examples:
   farreach advise -- ./server --self-test
   farreach advise --verify 7 -- python3 job.py
   farreach advise --verify 7 --apply --change thp-always -- ./job
-  farreach advise --load 'redis-benchmark -p 7000 -q' --port 7000 -- redis-server --port 7000 --save ''
+  farreach advise --load ./load.sh --port 7000 -- redis-server --port 7000
   farreach advise job.frt
   farreach advise -m today/zen3 workload:gups:size=256M")]
 pub struct AdviseArgs {
     /// A trace, as `farreach record` stores it or in another format, or a kernel of the catalogue: workload:NAME. There
     /// is no native run then, so costs are in cycles.
-    #[arg(required_unless_present = "command", conflicts_with_all = ["command", "runs", "verify"])]
+    #[arg(required_unless_present = "command", conflicts_with_all = ["command", "runs", "verify", "change", "apply"])]
     file: Option<String>,
     /// Read the file as this format instead of finding out by its content.
     #[arg(long, value_name = "NAME", value_parser = formats(), conflicts_with = "command")]

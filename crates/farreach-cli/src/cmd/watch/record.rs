@@ -172,7 +172,7 @@ impl<'a> Record<'a> {
             huge: huge.clone(),
             present_bytes: present.len() * PAGE,
         });
-        recommendation.next = format!("farreach advise -p {}", self.process.pid());
+        recommendation.next = "farreach advise -- COMMAND".into();
         let names: Vec<(String, Range<u64>)> =
             self.regions.iter().map(|region| (region.name.clone(), region.pages.clone())).collect();
         let lengths = self.intervals.iter().map(|interval| (interval.length * 1e6) as u64);
