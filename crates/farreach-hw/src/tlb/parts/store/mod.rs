@@ -4,7 +4,6 @@
 mod fill_order;
 pub(in crate::tlb) mod geometry;
 mod invalidation;
-mod late_queue;
 pub(in crate::tlb) mod numbers;
 mod recency;
 pub(in crate::tlb) mod replacement;

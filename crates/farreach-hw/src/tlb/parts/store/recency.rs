@@ -3,14 +3,13 @@
 //!
 //! A hit writes a time and nothing else, and where the machine keeps the times of lookups, most hits are not even seen.
 //! So the times of the store are late. The slot with the earliest is the victim unless the machine knows of a later use
-//! of it; then the search goes on with that time. In a small set it is a search of all slots, in a large one a
-//! [`LateQueue`] has them in order.
+//! of it; then the search goes on with that time. A small set is searched whole. A large one has a queue, a heap by
+//! times, and the time of a place in it may be late, too: the slot in front goes back to its place if it was used since.
 //!
 //! A bit of the tree of PLRU points away from the half of its slots that was used last. So it says which of the halves
 //! was used longer ago, and times say the same: there are no bits to keep either.
 
 use super::geometry::{Geometry, SetFunction};
-use super::late_queue::{LateQueue, Place};
 use super::tag_index::NONE;
 use crate::tlb::filter::Unfiltered;
 use std::hint::select_unpredictable;
@@ -18,6 +17,13 @@ use std::ops::Range;
 
 /// Sets with more ways have a queue.
 const FEW: usize = 16;
+
+/// A slot, and when it was used, perhaps not for the last time.
+#[derive(Clone, Copy)]
+struct Place {
+    time: u64,
+    slot: u32,
+}
 
 /// What the times decide.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -35,8 +41,8 @@ pub(in crate::tlb) struct Recency {
     rule: Rule,
     /// By slot, the last use that the store knows of. Slots without entry have that of their last one.
     last: Box<[u64]>,
-    /// By set, if sets are large.
-    queues: Box<[LateQueue]>,
+    /// If sets are large: set after set, a binary heap of its slots.
+    queue: Box<[Place]>,
     /// By set, the slot used last, or `NONE`. Kept without a clock only.
     newest: Box<[u32]>,
     /// Where no clock of lookups is: uses so far.
@@ -47,12 +53,11 @@ impl Recency {
     pub fn new(g: Geometry, rule: Rule) -> Recency {
         // Skewed sets share slots. Their victims are searched for among those of a page.
         let skewed = g.function == SetFunction::Skewed;
-        let queues = if skewed || g.ways <= FEW || rule == Rule::Halves { 0 } else { g.sets };
-        let slots = |set: usize| (set * g.ways) as u32..((set + 1) * g.ways) as u32;
+        let queued = if skewed || g.ways <= FEW || rule == Rule::Halves { 0 } else { g.entries() };
         Recency {
             rule,
             last: vec![0; g.entries()].into(),
-            queues: (0..queues).map(|set| LateQueue::new(slots(set))).collect(),
+            queue: (0..queued as u32).map(|slot| Place { time: 0, slot }).collect(),
             newest: vec![NONE; if skewed { 1 } else { g.sets }].into(),
             now: 0,
         }
@@ -66,23 +71,6 @@ impl Recency {
     /// A slot has a new entry. As [`Recency::touched`].
     #[inline(always)]
     pub fn entered(&mut self, set: usize, slot: u32, unfiltered: &mut Unfiltered) -> Option<u32> {
-        let former = self.used(set, slot, unfiltered);
-        if let Some(queue) = self.queues.get_mut(set) {
-            queue.filled(slot, self.last[slot as usize]);
-        }
-        former
-    }
-
-    /// A slot was used. Returns the slot that is no longer the newest, if uses count and there is no clock: using it
-    /// once more has an effect again. So it has in the tree, too: the node at which the paths to both part points to it
-    /// now.
-    #[inline(always)]
-    pub fn touched(&mut self, set: usize, slot: u32, unfiltered: &mut Unfiltered) -> Option<u32> {
-        if self.is_by_use() { self.used(set, slot, unfiltered) } else { None }
-    }
-
-    #[inline(always)]
-    fn used(&mut self, set: usize, slot: u32, unfiltered: &mut Unfiltered) -> Option<u32> {
         if let Some(now) = unfiltered.tick() {
             self.last[slot as usize] = now;
             return None;
@@ -91,6 +79,14 @@ impl Recency {
         self.last[slot as usize] = self.now;
         let former = std::mem::replace(&mut self.newest[set], slot);
         (self.is_by_use() && former != NONE && former != slot).then_some(former)
+    }
+
+    /// A slot was used. Returns the slot that is no longer the newest, if uses count and there is no clock: using it
+    /// once more has an effect again. So it has in the tree, too: the node at which the paths to both part points to it
+    /// now.
+    #[inline(always)]
+    pub fn touched(&mut self, set: usize, slot: u32, unfiltered: &mut Unfiltered) -> Option<u32> {
+        if self.is_by_use() { self.entered(set, slot, unfiltered) } else { None }
     }
 
     /// A slot became empty.
@@ -141,8 +137,8 @@ impl Recency {
             if last == time {
                 return slot;
             }
-            if let Some(queue) = self.queues.get_mut(set) {
-                queue.put_back(last);
+            if let Some(queue) = self.queue.get_mut(set * ways..(set + 1) * ways) {
+                put_back(queue, Place { time: last, slot });
             }
         }
     }
@@ -150,10 +146,10 @@ impl Recency {
     /// The slot with the earliest time, in a large set with the earliest place.
     #[inline(always)]
     fn front(&self, set: usize, ways: usize) -> Place {
-        if let Some(queue) = self.queues.get(set) {
-            return queue.front();
-        }
         let first = set * ways;
+        if let Some(&front) = self.queue.get(first) {
+            return front;
+        }
         let mut front = Place { time: u64::MAX, slot: NONE };
         for (slot, &time) in (first as u32..).zip(&self.last[first..first + ways]) {
             // Which is the earliest is not predictable, so there are no branches.
@@ -161,6 +157,25 @@ impl Recency {
         }
         front
     }
+}
+
+/// Moves the slot in front to its place: no slot is in front of an older one.
+#[inline(always)]
+fn put_back(heap: &mut [Place], place: Place) {
+    let mut at = 0;
+    loop {
+        let mut next = 2 * at + 1;
+        if next >= heap.len() {
+            break;
+        }
+        next += usize::from(next + 1 < heap.len() && heap[next + 1].time < heap[next].time);
+        if heap[next].time >= place.time {
+            break;
+        }
+        heap[at] = heap[next];
+        at = next;
+    }
+    heap[at] = place;
 }
 
 #[cfg(test)]
@@ -234,8 +249,9 @@ mod tests {
                 return slot;
             }
             recency.last[slot as usize] = last;
-            if let Some(queue) = recency.queues.get_mut(set) {
-                queue.filled(slot, last);
+            if let Some(queue) = recency.queue.get_mut(set * ways..(set + 1) * ways) {
+                queue.rotate_left(1);
+                queue[ways - 1] = Place { time: last, slot };
             }
         };
         assert!(!is_exact(goes_to_the_end), "put back without regard to its time");
