@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::recorder::Exit;
 
 /// Times between two looks at the program: the first, and the longest.
-const LOOKS: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(100)];
+const LOOKS: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(50)];
 
 /// How to run it. By default as it would be run, without input and with its output thrown away.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +31,7 @@ pub struct Native {
     pub user: Duration,
     /// System time of the same.
     pub system: Duration,
-    /// Most resident memory of one of these processes.
+    /// Most resident memory of its largest process, at the last look.
     pub resident_bytes: u64,
     /// What was seen of its largest process.
     pub seen: Seen,
@@ -91,9 +91,10 @@ impl Running {
     /// # Errors
     /// The system cannot tell.
     pub fn ended(&mut self) -> io::Result<Option<(Exit, Native)>> {
-        let Some((user, system, resident_bytes, exit)) = ended(self.child.id())? else { return Ok(None) };
+        let Some((user, system, exit)) = ended(self.child.id())? else { return Ok(None) };
         self.over = true;
-        Ok(Some((exit, Native { user, system, resident_bytes, seen: std::mem::take(&mut self.seen) })))
+        let seen = std::mem::take(&mut self.seen);
+        Ok(Some((exit, Native { user, system, resident_bytes: seen.resident, seen })))
     }
 }
 
@@ -118,8 +119,8 @@ fn start(command: &[OsString], way: &Way) -> io::Result<Child> {
     run.spawn()
 }
 
-/// User and system time, most resident bytes, and how it ended, once it has.
-fn ended(pid: u32) -> io::Result<Option<(Duration, Duration, u64, Exit)>> {
+/// User and system time, and how it ended, once it has.
+fn ended(pid: u32) -> io::Result<Option<(Duration, Duration, Exit)>> {
     let mut status = 0;
     // SAFETY: all-zero is a valid rusage; both places are valid for the kernel to write.
     let (got, usage) = unsafe {
@@ -139,7 +140,7 @@ fn ended(pid: u32) -> io::Result<Option<(Duration, Duration, u64, Exit)>> {
             } else {
                 Exit::Code(libc::WEXITSTATUS(status))
             };
-            Ok(Some((time(usage.ru_utime), time(usage.ru_stime), (usage.ru_maxrss as u64) << 10, exit)))
+            Ok(Some((time(usage.ru_utime), time(usage.ru_stime), exit)))
         }
     }
 }
@@ -159,7 +160,8 @@ fn look(pid: u32, disabled: bool, seen: &mut Seen) {
         let Ok(status) = fs::read_to_string(folder.join("status")) else { continue };
         let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
         let kilobytes = |text: &str| text.split_whitespace().next().and_then(|n| n.parse::<u64>().ok());
-        let resident = field("VmRSS:").and_then(kilobytes).unwrap_or(0) << 10;
+        // Not that of wait4, which begins with the memory of the process that forked.
+        let resident = field("VmHWM:").and_then(kilobytes).unwrap_or(0) << 10;
         let Ok(program) = fs::read_link(folder.join("exe")) else { continue };
         // Before exec it is a copy of this process.
         if resident < seen.resident || std::env::current_exe().is_ok_and(|own| own == program) {

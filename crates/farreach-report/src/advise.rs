@@ -36,11 +36,34 @@ fn more(bytes_now: u64, before: u64) -> String {
     }
 }
 
+/// Columns of running text.
+const WIDTH: usize = 120;
+
+/// A text in lines; those after the first are indented by as much as `hang`.
+fn wrapped(text: &str, hang: usize) -> String {
+    let mut out = String::new();
+    let mut used = 0;
+    for word in text.split(' ') {
+        let wide = word.chars().count();
+        if used > 0 && used + 1 + wide > WIDTH {
+            out += &format!("\n{:hang$}", "");
+            used = hang;
+        } else if used > 0 {
+            out.push(' ');
+            used += 1;
+        }
+        out += word;
+        used += wide;
+    }
+    out.push('\n');
+    out
+}
+
 /// The text.
 pub fn table(result: &AdviceResult, width: usize) -> String {
     let mut out = format!("{} on {}\n", clean(&result.source), clean(&result.about));
     let settings = result.settings.iter().map(|s| format!("{}: {}", clean(&s.name), clean(&s.value)));
-    out += &format!("{}\n", settings.collect::<Vec<_>>().join("; "));
+    out += &wrapped(&settings.collect::<Vec<_>>().join("; "), 0);
     if let Some(native) = &result.native {
         out += &format!(
             "{} native runs: {} s of processor time, noise {} %, {} at the peak\n",
@@ -66,18 +89,20 @@ pub fn table(result: &AdviceResult, width: usize) -> String {
         digits(p.fault),
         digits(p.zero)
     );
-    out += &format!("Prices {}.\n", clean(&p.source));
+    out += &wrapped(&format!("Prices {}.", clean(&p.source)), 0);
     if let Some(share) = result.serial_share {
-        out += &format!(
+        let how = format!(
             "Saved: from all walks overlapped to all one after the other; likely, in parentheses, {} % of the way, by the \
-             time of the run for each walk.\n",
+             time of the run for each walk.",
             percent(100.0 * share)
         );
+        out += &wrapped(&how, 0);
     }
     if !result.left_out.is_empty() {
         out += "\nNot in the table\n";
         for left in &result.left_out {
-            out += &format!("  {}: {}\n", clean(&left.change), clean(&left.why));
+            out += "  ";
+            out += &wrapped(&format!("{}: {}", clean(&left.change), clean(&left.why)), 4);
         }
     }
     out += &advice(result);
@@ -126,9 +151,9 @@ fn advice(result: &AdviceResult) -> String {
         Some(row) if result.rows.first().is_some_and(|first| first.name != row.name) => row.change.clone(),
         _ => "leave it as it is".into(),
     };
-    let mut out = format!("\nRecommended: {what}.");
-    advice.why.iter().for_each(|why| out += &format!(" {why}"));
-    out.push('\n');
+    let mut words = format!("Recommended: {what}.");
+    advice.why.iter().for_each(|why| words += &format!(" {why}"));
+    let mut out = "\n".to_owned() + &wrapped(&words, 0);
     for (title, lines) in [("Now", &advice.now), ("To keep it", &advice.lasting), ("To undo it", &advice.undo)] {
         if !lines.is_empty() {
             out += &format!("{title}\n");

@@ -30,8 +30,8 @@ pub struct TodayPrices {
     pub base_walk: Interval,
     /// A walk that ends at a superpage.
     pub huge_walk: Interval,
-    /// All of a load that walks to a base page, with its data: from one that waits for nothing to one that waits for the
-    /// load before. Absent where nothing was measured.
+    /// All of a load that walks to a base page, with its data: from one that waits for nothing to one that waits for
+    /// the load before. Absent where nothing was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<Interval>,
     /// A page fault, without contents.

@@ -117,7 +117,7 @@ pub fn changes(system: &System, program: &Program) -> Result<(Vec<Change>, Vec<L
                         ..Change::default()
                     })
                 };
-                let bloat = "all programs: more memory, longer faults";
+                let bloat = "all: memory, long faults";
                 let now = thp.enabled.as_deref().unwrap_or("never");
                 if now != "always" {
                     all.push(with("thp-always", "THP always", vec![Write::mode(thp, "always")], bloat, 2)?);
@@ -127,7 +127,7 @@ pub fn changes(system: &System, program: &Program) -> Result<(Vec<Change>, Vec<L
                         "thp-madvise",
                         "THP for memory that asks",
                         vec![Write::mode(thp, "madvise")],
-                        "all programs that do not ask lose theirs",
+                        "all that do not ask lose theirs",
                         2,
                     )?);
                 }
@@ -144,7 +144,7 @@ pub fn changes(system: &System, program: &Program) -> Result<(Vec<Change>, Vec<L
                                 "allocator",
                                 &format!("THP by {allocator}"),
                                 writes,
-                                "this program: more memory, longer faults",
+                                "memory, long faults",
                                 reach,
                             )?;
                             change.environment = vec![variable];
@@ -156,13 +156,7 @@ pub fn changes(system: &System, program: &Program) -> Result<(Vec<Change>, Vec<L
                 let sizes: Vec<u64> = thp.sizes.iter().map(|size| size.bytes).collect();
                 if sizes.contains(&K64) && sizes.contains(&M2) {
                     let only = vec![Write::size(thp, K64, "always"), Write::size(thp, M2, "never")];
-                    all.push(with(
-                        "mthp-64k",
-                        "THP of 64K alone, always",
-                        only,
-                        "all programs: 64K pages, none of 2M",
-                        3,
-                    )?);
+                    all.push(with("mthp-64k", "THP of 64K alone", only, "all: no pages of 2M", 3)?);
                     let both = vec![Write::mode(thp, "always"), Write::size(thp, K64, "inherit")];
                     all.push(with("thp-always-64k", "THP always, 64K too", both, bloat, 3)?);
                 } else {
@@ -196,7 +190,7 @@ pub fn changes(system: &System, program: &Program) -> Result<(Vec<Change>, Vec<L
                     format!("glibc.malloc.hugetlb={}", if page == M2 { 2 } else { page }),
                 )],
                 writes: vec![Write::pool(system, page, pages)],
-                risk: format!("{} are gone for all else", Bytes(pages * page)),
+                risk: format!("{} are gone for others", Bytes(pages * page)),
                 words: format!("{words}: {pages}"),
                 reach: 4,
                 ..Change::default()

@@ -3,7 +3,7 @@
 use crate::cmd::this::measure::{described, ticks_per_nanosecond};
 use anyhow::{Context, Result};
 use farreach_cost::today;
-use farreach_live::chase::{Backing, Ground, stay, ticks, ticks_per_cycle};
+use farreach_live::chase::{Backing, Ground, processor_time, stay, ticks_per_cycle};
 use farreach_machine::MachineSpec;
 use farreach_types::addr::Bytes;
 use farreach_types::counts::{Interval, MachineResult, TodayPrices};
@@ -54,9 +54,9 @@ fn added(pages: usize, (near, near_bytes): &mut (Ground, usize)) -> Result<[Inte
         let far_at: Vec<usize> = order.iter().map(|&i| i * K4 + slots[i] * LINE).collect();
         let near_at: Vec<usize> =
             order.iter().filter(|&&i| i < lines).map(|&i| (piece * i + slots[i] % piece) * LINE).collect();
-        let clock = ticks_per_cycle();
-        let chain = |ground: &mut Ground, at: &[usize]| ground.chain(at).ticks_per_load(LOADS, TIMES) / clock;
-        let gather = |ground: &Ground, at: &[usize]| ground.ticks_per_gathered_load(at, LOADS, TIMES) / clock;
+        let clock = gigahertz();
+        let chain = |ground: &mut Ground, at: &[usize]| ground.chain(at).time_per_load(LOADS, TIMES) * clock;
+        let gather = |ground: &Ground, at: &[usize]| ground.time_per_gathered_load(at, LOADS, TIMES) * clock;
         chained.push(chain(&mut far, &far_at));
         gathered.push(gather(&far, &far_at));
         chains.push(chained[chained.len() - 1] - chain(near, &near_at));
@@ -74,10 +74,10 @@ fn first_touch(backing: Backing, page: usize) -> Result<f64> {
     let once = || -> Result<f64> {
         let mut ground = Ground::new(backing, TOUCHED).context("memory for the price of first touches")?;
         let pages: Vec<usize> = (0..TOUCHED / page).map(|i| i * page).collect();
-        let clock = ticks_per_cycle();
-        let began = ticks();
+        let clock = gigahertz();
+        let began = processor_time();
         ground.chain(&pages);
-        Ok(ticks().wrapping_sub(began) as f64 / clock / pages.len() as f64)
+        Ok((processor_time() - began) as f64 * clock / pages.len() as f64)
     };
     Ok(median((0..REPETITIONS).map(|_| once()).collect::<Result<Vec<_>>>()?))
 }
@@ -121,7 +121,7 @@ fn measure(spec: &MachineSpec, touched: u64, available: u64) -> Result<TodayPric
     let [base_walk, load] = added(many, &mut near)?;
     let base = first_touch(Backing::Base, K4)?;
     let (fault, zero) = today::first_touch_prices(base, first_touch(Backing::Transparent, M2)?);
-    let bytes = |pages: usize| Bytes((pages * K4) as u64);
+    let bytes = |pages: usize| Bytes(((pages * K4) as u64).next_multiple_of(1 << 20));
     let source = format!(
         "measured here, from loads that wait for nothing to loads that wait for each other: a walk over {} of 4 KB pages; \
          to a superpage, over {}, whose page table is in a near cache; first touches of 64 MB",
