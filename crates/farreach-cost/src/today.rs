@@ -49,7 +49,8 @@ pub fn first_touch(os: &OsCounts, prices: &TodayPrices) -> f64 {
     os.page_faults as f64 * prices.fault + os.zeroed_pages as f64 * prices.zero
 }
 
-/// What part of the high price is possible: translation does not take longer than the program does.
+/// What part of the high price is possible: translation does not take longer than the program does without its first
+/// touches.
 pub fn possible(today: &Interval, run_cycles: Option<f64>) -> f64 {
     run_cycles.map_or(1.0, |run| if today.high > run { run / today.high } else { 1.0 })
 }

@@ -33,7 +33,7 @@ pub fn rows(all: &[Simulated], prices: &TodayPrices, run: Option<Run>) -> Vec<Ad
         |of: &MachineResult| (today::translation(&of.counts.tlb, prices), today::first_touch(&of.counts.os, prices));
     let base = costs(&first.result);
     let serial = serial_share(&first.result, prices, run);
-    let possible = today::possible(&base.0, run.map(|run| run.cycles));
+    let possible = today::possible(&base.0, run.map(|run| (run.cycles - base.1).max(0.0)));
     let row = |simulated: &Simulated| {
         let Simulated { change, result } = simulated;
         let (translation, touch) = costs(result);
