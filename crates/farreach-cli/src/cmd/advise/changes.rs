@@ -127,7 +127,7 @@ pub fn changes(system: &System, program: &Program) -> Result<(Vec<Change>, Vec<L
                         "thp-madvise",
                         "THP for memory that asks",
                         vec![Write::mode(thp, "madvise")],
-                        "all that do not ask lose theirs",
+                        "all that do not ask",
                         2,
                     )?);
                 }
@@ -190,7 +190,7 @@ pub fn changes(system: &System, program: &Program) -> Result<(Vec<Change>, Vec<L
                     format!("glibc.malloc.hugetlb={}", if page == M2 { 2 } else { page }),
                 )],
                 writes: vec![Write::pool(system, page, pages)],
-                risk: format!("{} are gone for others", Bytes(pages * page)),
+                risk: format!("{} less for others", Bytes(pages * page)),
                 words: format!("{words}: {pages}"),
                 reach: 4,
                 ..Change::default()

@@ -111,11 +111,14 @@ pub fn run(args: AdviseArgs) -> Result<ExitCode> {
     if let Some(name) = &args.change {
         find(&all, name)?;
     }
+    let is_this = args.machine.split(':').next() == Some(this::NAME);
+    let apart = is_this && base.params.has(COALESCE) && !prices::coalesces(&base)?;
+    let all = if apart { all.into_iter().map(uncoalesced).collect() } else { all };
     let (mut simulated, result) = simulate(&args, load.as_ref(), all, &mut left_out)?;
     // Nothing asked for huge pages.
     let counts = simulated[0].result.counts.clone();
     simulated.retain(|s| s.change.name == TODAY || !s.change.no_huge_pages || s.result.counts != counts);
-    let prices = if args.machine.split(':').next() == Some(this::NAME) {
+    let prices = if is_this {
         let touched = result.workload.touched_bytes;
         prices::measured(&base, touched, system.available_bytes.unwrap_or(1 << 30))?
     } else {
@@ -169,6 +172,15 @@ pub fn run(args: AdviseArgs) -> Result<ExitCode> {
     }
     args.output.emit(&advice)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The key of pages that share an entry.
+const COALESCE: &str = "coalesce";
+
+/// The change on a processor whose entries hold one page each.
+fn uncoalesced(mut change: Change) -> Change {
+    change.keys += ",coalesce=4K";
+    change
 }
 
 /// The row of this name.

@@ -98,21 +98,45 @@ fn near() -> Result<(Ground, usize)> {
 /// # Errors
 /// There is not enough memory.
 pub fn measured(spec: &MachineSpec, touched: u64, available: u64) -> Result<TodayPrices> {
-    // On a thread of its own, as programs that are started later may run anywhere.
+    pinned(|| measure(spec, touched, available))
+}
+
+/// Entries for 4 KB pages in the levels of the data TLB, at least as many as any processor has.
+fn entries(spec: &MachineSpec) -> [usize; 2] {
+    let of = |key: &str| described(&spec.params.texts(key), K4 as u64).unwrap_or(0) as usize;
+    [of("l1d").max(32), of("l2").max(512)]
+}
+
+/// Whether entries of this processor hold several base pages side by side, as far as it shows here: twice as many pages
+/// as the second level has entries then take no walks. Under a hypervisor whose pages lie apart they do.
+///
+/// # Errors
+/// There is not enough memory.
+pub fn coalesces(spec: &MachineSpec) -> Result<bool> {
+    let [_, second] = entries(spec);
+    pinned(|| {
+        let mut near = near()?;
+        let [few, many] = [2, 16].map(|times| added(times * second, &mut near));
+        Ok(few?[0].high < many?[0].high / 2.0)
+    })
+}
+
+/// Work on a thread of its own that stays on one processor; programs that are started later may run anywhere.
+fn pinned<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     std::thread::scope(|scope| {
         let work = scope.spawn(|| {
             // Where it cannot stay, medians of repetitions remain.
             let _ = stay();
-            measure(spec, touched, available)
+            work()
         });
         work.join().expect("no panics")
     })
 }
 
 fn measure(spec: &MachineSpec, touched: u64, available: u64) -> Result<TodayPrices> {
-    let entries = |key: &str| described(&spec.params.texts(key), K4 as u64).unwrap_or(0) as usize;
-    let (first, second) = (entries("l1d").max(32), entries("l2").max(512));
-    let few = 2 * second;
+    let [first, second] = entries(spec);
+    // Where four pages share an entry, half of them still walk.
+    let few = 8 * second;
     let most = MOST.min((available / 4) as usize / K4).max(few);
     let many = ((touched as usize).div_ceil(K4)).clamp(few, most);
     let mut near = near()?;
