@@ -80,8 +80,7 @@ pub fn table(result: &WatchResult, width: usize) -> String {
     out.push('\n');
     out += &recommendation(result, width);
     out.push('\n');
-    out += &cost(result);
-    out
+    out + &cost(result, width)
 }
 
 /// Text in lines of a readable length.
@@ -223,7 +222,7 @@ fn recommendation(result: &WatchResult, width: usize) -> String {
     out + &format!("  To know more: {}\n", recommendation.next)
 }
 
-fn cost(result: &WatchResult) -> String {
+fn cost(result: &WatchResult, width: usize) -> String {
     let cost = &result.cost;
     let waits = match cost.waits_seconds {
         0.0 => String::new(),
@@ -233,11 +232,12 @@ fn cost(result: &WatchResult) -> String {
             digits(cost.longest_wait_seconds * 1e3)
         ),
     };
-    format!(
-        "Watching took {} % of one processor ({} s){waits}.\n",
+    let text = format!(
+        "Watching took {} % of one processor ({} s){waits}.",
         rate(cost.percent_of_a_processor),
         digits(cost.observer_seconds + cost.kernel_thread_seconds)
-    )
+    );
+    wrapped(&text, "", "  ", width)
 }
 
 /// One row per interval (RFC 4180), the fields under the names they have in the JSON.

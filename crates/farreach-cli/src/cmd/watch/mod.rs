@@ -144,11 +144,11 @@ fn watch(
     let mut length = args.interval.unwrap_or(INTERVAL).min(args.length);
     loop {
         let (cpu, waits) = (own_cpu(), watcher.waits()[1]);
-        let began = Instant::now();
         match watcher.begin(&present(record.regions()), length) {
             Err(error) if ended(process, &error) => return Ok(GONE),
             other => other?,
         }
+        let began = Instant::now();
         let interrupted = pause(signals, process, began + length);
         // An interval that was cut short is only worth something if there is no other.
         if interrupted && record.has_intervals() {
