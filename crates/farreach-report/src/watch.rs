@@ -11,6 +11,8 @@ use serde_json::{Map, Value as Json};
 const MAPPINGS: usize = 12;
 /// Intervals in the text table.
 const INTERVALS: usize = 12;
+/// Longest name of a mapping in the text table; of longer ones the end is shown.
+const NAME: usize = 48;
 /// Width of running text.
 const TEXT: usize = 100;
 
@@ -175,13 +177,23 @@ fn huge(result: &WatchResult) -> String {
     text + "\n"
 }
 
+/// The end of a long name.
+fn end(name: &str) -> String {
+    let length = name.chars().count();
+    if length <= NAME {
+        name.to_owned()
+    } else {
+        format!("…{}", name.chars().skip(length + 1 - NAME).collect::<String>())
+    }
+}
+
 fn mappings(mappings: &[MappingUse], width: usize) -> String {
     let heads =
         heads([["", "", "in huge", "used in an", "in the"], ["mapping", "present", "pages", "interval", "largest"]]);
     let or_none = |bytes_used: Option<u64>| bytes_used.map_or_else(|| NONE.to_owned(), bytes);
     let row = |m: &MappingUse| {
         vec![
-            clean(&m.mapping),
+            end(&clean(&m.mapping)),
             bytes(m.present_bytes),
             bytes(m.huge_bytes),
             or_none(m.median_bytes),

@@ -91,6 +91,15 @@ impl<'a> Record<'a> {
         !self.intervals.is_empty()
     }
 
+    /// Forgets all intervals so far.
+    pub fn forget(&mut self) {
+        self.intervals.clear();
+        self.counted.clear();
+        self.whole = Some(PageSet::default());
+        self.heater = Heater::default();
+        self.mappings.clear();
+    }
+
     /// Adds an interval. `regions`: the memory at its end.
     pub fn add(&mut self, took: Took, seen: &Seen, regions: Vec<Region>) {
         let mut present = present(&regions);
