@@ -239,7 +239,7 @@ fn cost(result: &WatchResult, width: usize) -> String {
     let waits = match cost.waits_seconds {
         0.0 => String::new(),
         all => format!(
-            "; page faults of the process may have waited {} ms in all,\n{} ms at most",
+            "; page faults of the process may have waited {} ms in all, {} ms at most",
             digits(all * 1e3),
             digits(cost.longest_wait_seconds * 1e3)
         ),
