@@ -11,6 +11,8 @@ use serde_json::{Map, Value as Json};
 const MAPPINGS: usize = 12;
 /// Intervals in the text table.
 const INTERVALS: usize = 12;
+/// Longest name of a mapping in the text table; of longer ones the end is shown.
+const NAME: usize = 48;
 /// Width of running text.
 const TEXT: usize = 100;
 
@@ -80,8 +82,7 @@ pub fn table(result: &WatchResult, width: usize) -> String {
     out.push('\n');
     out += &recommendation(result, width);
     out.push('\n');
-    out += &cost(result);
-    out
+    out + &cost(result, width)
 }
 
 /// Text in lines of a readable length.
@@ -176,13 +177,23 @@ fn huge(result: &WatchResult) -> String {
     text + "\n"
 }
 
+/// The end of a long name.
+fn end(name: &str) -> String {
+    let length = name.chars().count();
+    if length <= NAME {
+        name.to_owned()
+    } else {
+        format!("…{}", name.chars().skip(length + 1 - NAME).collect::<String>())
+    }
+}
+
 fn mappings(mappings: &[MappingUse], width: usize) -> String {
     let heads =
         heads([["", "", "in huge", "used in an", "in the"], ["mapping", "present", "pages", "interval", "largest"]]);
     let or_none = |bytes_used: Option<u64>| bytes_used.map_or_else(|| NONE.to_owned(), bytes);
     let row = |m: &MappingUse| {
         vec![
-            clean(&m.mapping),
+            end(&clean(&m.mapping)),
             bytes(m.present_bytes),
             bytes(m.huge_bytes),
             or_none(m.median_bytes),
@@ -223,21 +234,22 @@ fn recommendation(result: &WatchResult, width: usize) -> String {
     out + &format!("  To know more: {}\n", recommendation.next)
 }
 
-fn cost(result: &WatchResult) -> String {
+fn cost(result: &WatchResult, width: usize) -> String {
     let cost = &result.cost;
     let waits = match cost.waits_seconds {
         0.0 => String::new(),
         all => format!(
-            "; page faults of the process may have waited {} ms in all,\n{} ms at most",
+            "; page faults of the process may have waited {} ms in all, {} ms at most",
             digits(all * 1e3),
             digits(cost.longest_wait_seconds * 1e3)
         ),
     };
-    format!(
-        "Watching took {} % of one processor ({} s){waits}.\n",
+    let text = format!(
+        "Watching took {} % of one processor ({} s){waits}.",
         rate(cost.percent_of_a_processor),
         digits(cost.observer_seconds + cost.kernel_thread_seconds)
-    )
+    );
+    wrapped(&text, "", "  ", width)
 }
 
 /// One row per interval (RFC 4180), the fields under the names they have in the JSON.

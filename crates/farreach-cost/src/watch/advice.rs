@@ -54,6 +54,9 @@ pub fn recommend(facts: &Facts) -> WatchRecommendation {
         "In an interval the process uses {} pages of 4 KB; the TLB has {entries} entries for them.",
         needs(small)
     ));
+    if huge.refused_bytes >= 2 << 20 {
+        reasons.push(format!("The process refused huge pages for {}.", mib(huge.refused_bytes)));
+    }
     if small.high <= entries {
         let text = "Leave page sizes as they are: the entries for 4 KB pages reach what the process uses.";
         return cannot("leave", text, reasons);

@@ -18,7 +18,7 @@ const PAGE: u64 = 4096;
 /// Pages of a block, log2.
 const BLOCK: u32 = 9;
 /// Most regions. Each takes about a kilobyte of the kernel's memory, and its files time to write.
-const REGIONS: usize = 16384;
+const REGIONS: usize = 8192;
 /// How long the kernel may take for an answer beyond two intervals.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -103,13 +103,10 @@ impl Held {
             .map(|entry| entry.path().join("state"))
             .find(|state| fs::read_to_string(state).is_ok_and(|text| text.trim() == "on"));
         match on {
-            Some(state) => Failure::new("somebody else uses DAMON: one is on").or_turn_on(format!(
-                "if you know whose it is and may stop it: echo off | sudo tee {}",
-                state.display()
-            )),
-            None => Failure::new("somebody else has set up DAMON, though none is on").or_turn_on(format!(
-                "if you know whose it is and may discard it: echo 0 | sudo tee {ROOT}/nr_kdamonds"
-            )),
+            Some(state) => Failure::new("somebody else uses DAMON: one is on")
+                .or_turn_on(format!("if you may stop it: echo off | sudo tee {}", state.display())),
+            None => Failure::new("somebody else has set up DAMON, though none is on")
+                .or_turn_on(format!("if you may discard it: echo 0 | sudo tee {ROOT}/nr_kdamonds")),
         }
     }
 }

@@ -42,7 +42,7 @@ pub struct WatchArgs {
     #[arg(long = "for", value_name = "TIME", value_parser = time, default_value = "30s")]
     length: Duration,
     /// Length of an interval. A page counts as used if it was used in it. Default: 1s, or longer where watching would
-    /// cost the process 1 % of its time or farreach 5 % of a processor
+    /// take more than 2 % of a processor
     #[arg(long, value_name = "TIME", value_parser = time)]
     interval: Option<Duration>,
     /// How to watch. Default: the best that works here. soft-dirty sees stores alone and costs a page fault for each
@@ -55,10 +55,11 @@ pub struct WatchArgs {
 
 /// The interval if none was asked for, as long as that is cheap enough.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The most that an interval of farreach's own choice may cost: of the time of the process that its page faults may
-/// have to wait, and of a processor.
-const WAITS: f64 = 0.01;
-const PROCESSOR: f64 = 0.05;
+/// The part of a processor that watching may take in an interval of farreach's own choice. Less than half of it is
+/// spent while page faults of the process have to wait.
+const PROCESSOR: f64 = 0.02;
+/// Intervals that fit into the watch however long they must be.
+const FEWEST: u32 = 4;
 
 fn time(text: &str) -> Result<Duration, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -143,12 +144,12 @@ fn watch(
     let end = Instant::now() + args.length;
     let mut length = args.interval.unwrap_or(INTERVAL).min(args.length);
     loop {
-        let (cpu, waits) = (own_cpu(), watcher.waits()[1]);
-        let began = Instant::now();
+        let cpu = own_cpu();
         match watcher.begin(&present(record.regions()), length) {
             Err(error) if ended(process, &error) => return Ok(GONE),
             other => other?,
         }
+        let began = Instant::now();
         let interrupted = pause(signals, process, began + length);
         // An interval that was cut short is only worth something if there is no other.
         if interrupted && record.has_intervals() {
@@ -171,12 +172,12 @@ fn watch(
         if Instant::now() + length / 2 > end {
             return Ok("time");
         }
-        let cheap = ((own_cpu() - cpu).as_secs_f64() / PROCESSOR)
-            .max((watcher.waits()[1] - waits).as_secs_f64() / WAITS)
-            .min(args.length.as_secs_f64() / 2.0);
-        if args.interval.is_none() && cheap > 1.2 * length.as_secs_f64() {
-            length = Duration::from_secs_f64(cheap);
-            note(format_args!("intervals of {cheap:.1} s from now on: shorter ones would cost too much"));
+        let cheap = (own_cpu() - cpu).div_f64(PROCESSOR).min(args.length / FEWEST);
+        if args.interval.is_none() && cheap > length.mul_f64(1.2) {
+            // All intervals of a result are of one length.
+            length = cheap.mul_f64(1.2);
+            record.forget();
+            note(format_args!("intervals of {:.1} s: shorter ones would cost too much", length.as_secs_f64()));
         }
     }
 }

@@ -10,7 +10,8 @@ use farreach_live::system::System;
 use farreach_live::watch::{Method, Seen, Watcher};
 use farreach_machine::this::{Identity, Side, arrays};
 use farreach_types::counts::{
-    HugePages, MappingUse, MissingMethod, Reach, WATCH_SCHEMA, WatchCost, WatchInterval, WatchMethod, WatchResult,
+    EntryBounds, HugePages, MappingUse, MissingMethod, Reach, WATCH_SCHEMA, WatchCost, WatchInterval, WatchMethod,
+    WatchResult,
 };
 use procfs::process::Process;
 use std::collections::HashMap;
@@ -90,6 +91,15 @@ impl<'a> Record<'a> {
         !self.intervals.is_empty()
     }
 
+    /// Forgets all intervals so far.
+    pub fn forget(&mut self) {
+        self.intervals.clear();
+        self.counted.clear();
+        self.whole = Some(PageSet::default());
+        self.heater = Heater::default();
+        self.mappings.clear();
+    }
+
     /// Adds an interval. `regions`: the memory at its end.
     pub fn add(&mut self, took: Took, seen: &Seen, regions: Vec<Region>) {
         let mut present = present(&regions);
@@ -164,9 +174,10 @@ impl<'a> Record<'a> {
             needed_for_present: sets[i].present_bytes / page_bytes,
             entries: entries_here(page_bytes),
         });
+        let possible = |i: usize| self.possible(reach[i].needed, reach[i].needed_for_present);
         let mut recommendation = recommend(&Facts {
-            small: reach[0].needed,
-            large: reach[1].needed,
+            small: possible(0),
+            large: possible(1),
             small_entries: reach[0].entries,
             large_entries: reach[1].entries,
             huge: huge.clone(),
@@ -195,6 +206,12 @@ impl<'a> Record<'a> {
             cost,
             recommendation,
         }
+    }
+
+    /// Entries that may be needed: where loads are not seen, up to those for everything.
+    fn possible(&self, seen: Option<EntryBounds>, for_present: u64) -> Option<EntryBounds> {
+        let high = |seen: EntryBounds| if self.method == Method::SoftDirty { for_present } else { seen.high };
+        seen.map(|seen| EntryBounds { low: seen.low, high: high(seen).max(seen.low) })
     }
 
     fn about(&self, missing: Vec<MissingMethod>, watcher: &dyn Watcher) -> WatchMethod {

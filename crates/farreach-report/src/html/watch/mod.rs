@@ -245,7 +245,7 @@ fn over_time(result: &WatchResult) -> Markup {
     }
     let top = lines.iter().flat_map(|line| line.values.iter().copied()).fold(0.0, f64::max);
     let seconds = Across::Numbers(some.iter().map(|interval| interval.seconds).collect());
-    let lead = html! { "WatchInterval by interval, at its end." };
+    let lead = html! { "Interval by interval, at its end." };
     chart("Memory over time, MiB", &lead, &seconds, "seconds", Scale::linear(top * 1.04), &lines)
 }
 
