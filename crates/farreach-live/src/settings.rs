@@ -1,4 +1,4 @@
-//! Settings of the kernel that are changed for a while, and restored whatever happens to this process.
+//! Settings of the kernel that are changed for a while, and restored also if this process is killed.
 
 use std::fs;
 use std::io;

@@ -92,8 +92,8 @@ pub fn table(result: &AdviceResult, width: usize) -> String {
     out += &wrapped(&format!("Prices {}.", clean(&p.source)), 0);
     if let Some(share) = result.serial_share {
         let how = format!(
-            "Saved: from all walks overlapped to all one after the other; likely, in parentheses, {} % of the way, by the \
-             time of the run for each walk.",
+            "Saved: from all walks overlapped to all one after the other; likely, in parentheses, {} % of the way, by \
+             the time of the run for each walk.",
             percent(100.0 * share)
         );
         out += &wrapped(&how, 0);

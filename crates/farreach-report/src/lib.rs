@@ -27,13 +27,16 @@ mod watch;
 
 use farreach_types::counts::{AdviceResult, ContiguityResult, PageSizeResult, RunResult, TlbMeasurement, WatchResult};
 use farreach_types::papers::Papers;
+use serde::Serialize;
 
 /// A result in every form.
-pub trait Report {
+pub trait Report: Serialize + Sized {
     /// A table for a terminal of this width in characters; [`usize::MAX`] if the output is no terminal.
     fn table(&self, width: usize) -> String;
     /// JSON.
-    fn json(&self) -> String;
+    fn json(&self) -> String {
+        json::render(self)
+    }
     /// CSV, one row per machine.
     fn csv(&self) -> String;
     /// A self-contained HTML page.
@@ -43,9 +46,6 @@ pub trait Report {
 impl Report for RunResult {
     fn table(&self, width: usize) -> String {
         table::render(self, width)
-    }
-    fn json(&self) -> String {
-        json::render(self)
     }
     fn csv(&self) -> String {
         csv::render(self)
@@ -59,9 +59,6 @@ impl Report for PageSizeResult {
     fn table(&self, width: usize) -> String {
         pagesize::table(self, width)
     }
-    fn json(&self) -> String {
-        json::render(self)
-    }
     fn csv(&self) -> String {
         pagesize::csv(self)
     }
@@ -73,9 +70,6 @@ impl Report for PageSizeResult {
 impl Report for ContiguityResult {
     fn table(&self, width: usize) -> String {
         contiguity::table(self, width)
-    }
-    fn json(&self) -> String {
-        json::render(self)
     }
     fn csv(&self) -> String {
         contiguity::csv(self)
@@ -89,9 +83,6 @@ impl Report for TlbMeasurement {
     fn table(&self, width: usize) -> String {
         tlbs::table(self, width)
     }
-    fn json(&self) -> String {
-        json::render(self)
-    }
     fn csv(&self) -> String {
         tlbs::csv(self)
     }
@@ -103,9 +94,6 @@ impl Report for TlbMeasurement {
 impl Report for WatchResult {
     fn table(&self, width: usize) -> String {
         watch::table(self, width)
-    }
-    fn json(&self) -> String {
-        json::render(self)
     }
     fn csv(&self) -> String {
         watch::csv(self)
@@ -119,9 +107,6 @@ impl Report for AdviceResult {
     fn table(&self, width: usize) -> String {
         advise::table(self, width)
     }
-    fn json(&self) -> String {
-        json::render(self)
-    }
     fn csv(&self) -> String {
         advise::csv(self)
     }
@@ -133,9 +118,6 @@ impl Report for AdviceResult {
 impl Report for Papers {
     fn table(&self, width: usize) -> String {
         papers::terminal::render(self, width)
-    }
-    fn json(&self) -> String {
-        json::render(self)
     }
     fn csv(&self) -> String {
         papers::csv::render(self)

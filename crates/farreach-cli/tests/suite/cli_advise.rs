@@ -1,5 +1,5 @@
 //! Are the rows, the recommendation and its lines right, on a described machine with described settings; and are
-//! settings restored whatever happens?
+//! settings restored also after a kill?
 
 use crate::cli::{Dir, farreach, line};
 use std::fs;

@@ -105,8 +105,8 @@ pub fn recommend(facts: &Facts) -> WatchRecommendation {
 /// What sizes alone never tell.
 fn limits() -> Vec<String> {
     [
-        "How often a page is used within an interval is not seen, so neither are misses: a working set beyond the reach \
-         of the TLB may still miss rarely.",
+        "How often a page is used within an interval is not seen, so neither are misses: a working set beyond the \
+         reach of the TLB may still miss rarely.",
         "Time saved is not estimated here. A simulation of the program or a measured comparison can do that.",
     ]
     .map(str::to_owned)

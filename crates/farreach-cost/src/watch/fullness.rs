@@ -54,7 +54,8 @@ mod tests {
     #[test]
     fn blocks_by_hand() {
         // A mapping from the middle of block 0 to the middle of block 4: blocks 1, 2 and 3 are whole. Block 1 is full,
-        // block 2 has 64 pages, block 3 none; 6 present pages are at the edges. Another mapping is smaller than a block.
+        // block 2 has 64 pages, block 3 none; 6 present pages are at the edges. Another mapping is smaller than a
+        // block.
         let mapping = 256..4 * 512 + 256;
         let present: PageSet = [510..512, 512..1024, 1024..1088, 2048..2052, 9000..9100].into_iter().collect();
         let used: PageSet = [600..700, 1024..1025].into_iter().collect();

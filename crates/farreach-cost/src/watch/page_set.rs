@@ -191,7 +191,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn as_a_set_of_numbers(one in ranges(), two in ranges(), within in (0u64..3500, 0u64..2000), order in 0u32..20) {
+        fn as_a_set_of_numbers(one in ranges(), two in ranges(), within in (0u64..3500, 0u64..2000),
+                               order in 0u32..20) {
             let plain = |ranges: &[Range<u64>]| ranges.iter().cloned().flatten().collect::<BTreeSet<u64>>();
             let mut set: PageSet = one.iter().cloned().collect();
             set.extend(&two.iter().cloned().collect());

@@ -32,8 +32,8 @@ pub const REPLACEMENT: Key = Key {
     name: "replacement",
     default: "used-bit",
     allowed: Allowed::OneOf(&["used-bit", "lru", "plru", "fifo", "random", "lfsr"]),
-    about: "how a victim is chosen; invalid entries go first; used-bit: NRU; plru: by a tree of bits; lfsr: at random by \
-            a shift register",
+    about: "how a victim is chosen; invalid entries go first; used-bit: NRU; plru: by a tree of bits; lfsr: at random \
+            by a shift register",
 };
 /// Victims in the first level of a hierarchy, if it has a policy of its own.
 pub const L1_REPLACEMENT: Key = Key {

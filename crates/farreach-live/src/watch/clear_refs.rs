@@ -126,7 +126,7 @@ impl Watcher for SoftDirty {
     }
 }
 
-/// Pages in as few ranges as possible, whatever their frames.
+/// Pages in as few ranges as possible; frames need not be neighbours.
 fn joined(present: &[Present]) -> Vec<Range<u64>> {
     let mut ranges: Vec<Range<u64>> = Vec::new();
     for Present { pages, .. } in present {

@@ -6,8 +6,9 @@ use super::clear_refs::Flush;
 use super::frames::{framed, ranges};
 use super::{Present, Seen, Watcher};
 use crate::tries::{Failure, Tried};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
+use std::hash::BuildHasher;
 use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -45,7 +46,7 @@ enum Operations {
     Physical,
 }
 
-/// Whether it can be used: that it is there, that nobody else uses it, and what it can do.
+/// Whether it can be used: that it is there, that it is not in use, and what it can do.
 pub fn ready() -> Tried {
     let operations = Held::take()?.operations;
     Ok(match operations {
@@ -113,7 +114,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // Without an answer: there is nobody to tell. It may be off already, because the process ended.
+        // An error cannot be reported here. DAMON may be off already, because the process ended.
         let _ = set(&format!("{ROOT}/0/state"), "off");
         let _ = set(&format!("{ROOT}/nr_kdamonds"), 0);
     }
@@ -246,7 +247,7 @@ impl Watcher for Damon {
     }
 }
 
-/// Blocks at random that have at most so many pages together; `None` if all have. The choice depends on the numbers of
+/// Blocks at random that have at most `most` pages together; `None` if all have. The choice depends on the numbers of
 /// the blocks alone, so most of it stays when memory comes and goes.
 fn drawn(present: &[Present], most: usize) -> Option<Vec<Present>> {
     let mut sizes: HashMap<u64, usize> = HashMap::new();
@@ -257,7 +258,8 @@ fn drawn(present: &[Present], most: usize) -> Option<Vec<Present>> {
         return None;
     }
     let mut order: Vec<u64> = sizes.keys().copied().collect();
-    order.sort_unstable_by_key(|block| (scrambled(*block), *block));
+    let hash = foldhash::quality::FixedState::with_seed(0);
+    order.sort_unstable_by_key(|block| (hash.hash_one(block), *block));
     let mut left = most;
     let fits = order.iter().take_while(|block| {
         let size = sizes[block];
@@ -265,7 +267,7 @@ fn drawn(present: &[Present], most: usize) -> Option<Vec<Present>> {
         left = left.saturating_sub(size);
         fits
     });
-    let chosen: std::collections::HashSet<u64> = fits.copied().collect();
+    let chosen: HashSet<u64> = fits.copied().collect();
     Some(present.iter().flat_map(pieces).filter(|piece| chosen.contains(&(piece.pages.start >> BLOCK))).collect())
 }
 
@@ -278,13 +280,6 @@ fn pieces(run: &Present) -> impl Iterator<Item = Present> {
         let pages = start.max(block << BLOCK)..end.min((block + 1) << BLOCK);
         Present { frame: frame.map(|frame| frame + (pages.start - start)), pages }
     })
-}
-
-/// Numbers in an order that has nothing to do with theirs (the finaliser of SplitMix64).
-fn scrambled(n: u64) -> u64 {
-    let n = (n ^ n >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let n = (n ^ n >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    n ^ n >> 31
 }
 
 #[cfg(test)]

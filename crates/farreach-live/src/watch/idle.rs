@@ -1,5 +1,5 @@
-//! `/sys/kernel/mm/page_idle/bitmap`: a bit for each frame. Writing a 1 marks it as idle; the mark is gone once the page
-//! was used. Frames that the kernel cannot mark, such as those of hugetlbfs, count as used.
+//! `/sys/kernel/mm/page_idle/bitmap`: a bit for each frame. Writing a 1 marks it as idle; the mark is gone once the
+//! page was used. Frames that the kernel cannot mark, such as those of hugetlbfs, count as used.
 
 use super::clear_refs::Flush;
 use super::frames::{Framed, framed, ranges};

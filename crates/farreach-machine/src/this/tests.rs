@@ -245,7 +245,7 @@ fn caches_are_read() {
     described(leaves);
 }
 
-/// Whatever a hypervisor makes up, the description is one that runs.
+/// Leaves that a hypervisor made up still give a description that runs.
 #[test]
 fn made_up_leaves_give_a_machine() {
     let mut state = 7u64;

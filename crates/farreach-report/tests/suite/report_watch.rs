@@ -10,7 +10,7 @@ use farreach_types::counts::{
 const HOSTILE: &str = "</title><script>alert('\"&<b>')</script>\u{1b}[31m\u{202e}]]>";
 const MIB: u64 = 1 << 20;
 
-/// A result of so many intervals; whether use is known.
+/// A result with a number of intervals; whether use is known.
 fn result(intervals: usize, known: bool) -> WatchResult {
     let bounds = |low: u64, high: u64| known.then_some(ByteBounds { low: low * MIB, high: high * MIB });
     let set = |order: u32| WorkingSet {

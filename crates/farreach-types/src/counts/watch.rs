@@ -56,8 +56,8 @@ pub struct WatchMethod {
     pub about: String,
     /// Whether loads are seen; else only stores are.
     pub loads: bool,
-    /// Whether the TLB was flushed when an interval began. If not, pages whose entries stayed in the TLB are not seen: at
-    /// most as many as it has entries.
+    /// Whether the TLB was flushed when an interval began. If not, pages whose entries stayed in the TLB are not seen:
+    /// at most as many as it has entries.
     pub flushed: bool,
     /// 2 MB blocks that were watched, of those that had memory; for a sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]

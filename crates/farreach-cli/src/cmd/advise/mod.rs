@@ -66,8 +66,8 @@ pub struct AdviseArgs {
     /// With --verify: try this row instead of the recommended one.
     #[arg(long, value_name = "ROW", requires = "verify")]
     change: Option<String>,
-    /// With --verify: settings of the kernel may be written, for the runs that need them; they are restored whatever
-    /// happens to farreach.
+    /// With --verify: settings of the kernel may be written, for the runs that need them; they are restored at every
+    /// end, also if farreach is killed.
     #[arg(long, requires = "verify")]
     apply: bool,
     /// For a server: the command of its load, for a shell. It runs when the server answers on --port; then the server

@@ -147,7 +147,7 @@ fn measure(spec: &MachineSpec, touched: u64, available: u64) -> Result<TodayPric
     let (fault, zero) = today::first_touch_prices(base, first_touch(Backing::Transparent, M2)?);
     let bytes = |pages: usize| Bytes(((pages * K4) as u64).next_multiple_of(1 << 20));
     let source = format!(
-        "measured here, from loads that wait for nothing to loads that wait for each other: a walk over {} of 4 KB pages; \
+        "measured here, from independent loads to loads that depend on each other: a walk over {} of 4 KB pages; \
          to a superpage, over {}, whose page table is in a near cache; first touches of 64 MB",
         bytes(many),
         bytes(few)

@@ -85,32 +85,15 @@ fn recommendation(result: &WatchResult) -> Markup {
     }
 }
 
-fn working_sets(result: &WatchResult) -> Markup {
+/// A table of numbers by size of page.
+fn by_page_size(columns: &[&str], rows: impl Iterator<Item = (u64, Vec<String>)>) -> Markup {
     html! {
-        section {
-            h2 { "Working set by size of page" }
-            p.lead { "Distinct pages of each size that were used, times their size. Larger pages hold unused memory too." }
-            div.scroll {
-                table.numbers {
-                    thead {
-                        tr {
-                            th scope="col" { "pages of" }
-                            th scope="col" { "in an interval, median" }
-                            th scope="col" { "in the largest" }
-                            th scope="col" { "in all together" }
-                            th scope="col" { "all that is present" }
-                        }
-                    }
-                    tbody {
-                        @for set in &result.working_sets {
-                            tr {
-                                th scope="row" { (Bytes(set.page_bytes)) }
-                                td { (between(set.median_bytes)) }
-                                td { (between(set.most_bytes)) }
-                                td { (between(set.whole_bytes)) }
-                                td { (bytes(set.present_bytes)) }
-                            }
-                        }
+        div.scroll {
+            table.numbers {
+                thead { tr { th scope="col" { "pages of" } @for column in columns { th scope="col" { (column) } } } }
+                tbody {
+                    @for (page_bytes, cells) in rows {
+                        tr { th scope="row" { (Bytes(page_bytes)) } @for cell in cells { td { (cell) } } }
                     }
                 }
             }
@@ -118,33 +101,34 @@ fn working_sets(result: &WatchResult) -> Markup {
     }
 }
 
+fn working_sets(result: &WatchResult) -> Markup {
+    let columns = ["in an interval, median", "in the largest", "in all together", "all that is present"];
+    let rows = result.working_sets.iter().map(|set| {
+        let used = [set.median_bytes, set.most_bytes, set.whole_bytes].map(between);
+        (set.page_bytes, used.into_iter().chain([bytes(set.present_bytes)]).collect())
+    });
+    html! {
+        section {
+            h2 { "Working set by size of page" }
+            p.lead {
+                "Distinct pages of each size that were used, times their size. Larger pages hold unused memory too."
+            }
+            (by_page_size(&columns, rows))
+        }
+    }
+}
+
 fn reach(result: &WatchResult) -> Markup {
+    let columns = ["for the median working set", "for all that is present", "this processor has"];
+    let rows = result.reach.iter().map(|row| {
+        let has = row.entries.map_or_else(|| NONE.into(), count);
+        (row.page_bytes, vec![entries(row.needed), count(row.needed_for_present), has])
+    });
     html! {
         section {
             h2 { "Reach of the TLB" }
             p.lead { "Entries that would hold the working set at once if all its pages had one size." }
-            div.scroll {
-                table.numbers {
-                    thead {
-                        tr {
-                            th scope="col" { "pages of" }
-                            th scope="col" { "for the median working set" }
-                            th scope="col" { "for all that is present" }
-                            th scope="col" { "this processor has" }
-                        }
-                    }
-                    tbody {
-                        @for row in &result.reach {
-                            tr {
-                                th scope="row" { (Bytes(row.page_bytes)) }
-                                td { (entries(row.needed)) }
-                                td { (count(row.needed_for_present)) }
-                                td { (row.entries.map_or_else(|| NONE.into(), count)) }
-                            }
-                        }
-                    }
-                }
-            }
+            (by_page_size(&columns, rows))
         }
     }
 }
@@ -202,7 +186,8 @@ fn mappings(result: &WatchResult) -> Markup {
                 div.head.value.three { span { "present" } span { "median" } span { "largest" } }
                 @for m in result.mappings.iter().take(MAPPINGS) {
                     @let used = m.median_bytes.unwrap_or(0).min(m.present_bytes);
-                    @let tip = format!("{}: {} present, {} used", m.mapping, bytes(m.present_bytes), or_none(m.median_bytes));
+                    @let tip =
+                        format!("{}: {} present, {} used", m.mapping, bytes(m.present_bytes), or_none(m.median_bytes));
                     div.label { (breakable(&m.mapping)) }
                     div.bar {
                         svg width="100%" height="22" role="img" aria-label=(tip) {

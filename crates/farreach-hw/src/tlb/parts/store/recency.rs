@@ -1,10 +1,11 @@
-//! Entries by time, behind LRU, tree-PLRU, and FIFO where sets overlap: when each was used or filled last, and the search
-//! for a victim.
+//! Entries by time, behind LRU, tree-PLRU, and FIFO where sets overlap: when each was used or filled last, and the
+//! search for a victim.
 //!
 //! A hit writes a time and nothing else, and where the machine keeps the times of lookups, most hits are not even seen.
 //! So the times of the store are late. The slot with the earliest is the victim unless the machine knows of a later use
 //! of it; then the search goes on with that time. A small set is searched whole. A large one has a queue, a heap by
-//! times, and the time of a place in it may be late, too: the slot in front goes back to its place if it was used since.
+//! times, and the time of a place in it may be late, too: the slot in front goes back to its place if it was used
+//! since.
 //!
 //! A bit of the tree of PLRU points away from the half of its slots that was used last. So it says which of the halves
 //! was used longer ago, and times say the same: there are no bits to keep either.

@@ -127,8 +127,8 @@ impl Replacement {
             }
             "plru" if !geometry.ways.is_power_of_two() => {
                 return Err(format!(
-                    "{key} = plru is not allowed: an array has sets of {} entries, and a tree halves sets; entries of a \
-                     set must be a power of two",
+                    "{key} = plru is not allowed: an array has sets of {} entries, and a tree halves sets; entries of \
+                     a set must be a power of two",
                     geometry.ways
                 ));
             }
