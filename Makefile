@@ -16,11 +16,12 @@ all: $(FARREACH) tool
 
 help:
 	@echo "make run    build, record a real compiler run, print the table"
-	@echo "make test   every test"
+	@echo "make test   every test but those of the hardware, which make rtl-test runs"
 	@echo "make test-long  the same with ten times the random cases, and the papers with every check"
 	@echo "make accept-papers   take over changed numbers of \`farreach papers --all --small\`"
 	@echo "make rtl    the structures as hardware against the simulator (installs Verilator, Yosys, OpenSTA);"
-	@echo "            rtl-formal proves properties, rtl-synth finds area, clock and energy in half an hour"
+	@echo "            rtl-test does a part of it, rtl-formal proves properties, rtl-synth finds area, clock and energy in"
+	@echo "            half an hour"
 	@echo "make book   the book, as pages in target/book"
 	@echo "make install PREFIX=/usr/local   command, recorder, presets, manual pages, completions;" \
 	  "uninstall takes them away"
@@ -80,27 +81,28 @@ run: all
 TEST_ENV = PATH="$$HOME/.cargo/bin:$$PATH" FARREACH_VALGRIND_DIR=$(CURDIR)/target/valgrind
 
 # Cargo puts the command with debug checks in the place of the optimised one. So that one is kept in OPTIMISED, for
-# tests and to be put back. $(1): variables for the tests.
+# tests and to be put back. $(1): variables for the tests. $(2): which packages.
 OPTIMISED := target/optimised/farreach
 define run-tests
 @mkdir -p $(dir $(OPTIMISED)) && ln -f $(FARREACH) $(OPTIMISED)
-@$(TEST_ENV) $(1) cargo test --profile bench --workspace $(NO_PYTHON) --no-fail-fast --quiet; \
+@$(TEST_ENV) $(1) cargo test --profile bench $(2) --no-fail-fast --quiet; \
 status=$$?; ln -f $(OPTIMISED) $(FARREACH); exit $$status
 endef
 
+# The hardware needs tools that nothing else needs: its tests are `make rtl-test`.
 test: all
 	@echo "make: running every test"
-	$(call run-tests,FARREACH_RELEASE=$(CURDIR)/$(OPTIMISED))
+	$(call run-tests,FARREACH_RELEASE=$(CURDIR)/$(OPTIMISED),--workspace $(NO_PYTHON) --exclude farreach-rtl)
 
 # What it adds: ten times the random streams against the plain models and in the conformance suite; the whole small set
 # of papers, with each lookup compared with the page table.
 test-long: all
 	@echo "make: running every test at length; this takes an hour or more"
-	$(call run-tests,FARREACH_TIMES=10)
+	$(call run-tests,FARREACH_TIMES=10,--workspace $(NO_PYTHON))
 
 # --- make rtl ---------------------------------------------------------------------------------------------------------
 
-.PHONY: rtl rtl-deps rtl-formal rtl-synth
+.PHONY: rtl rtl-test rtl-deps rtl-formal rtl-synth
 
 # A command or file, and the Debian package that has it.
 RTL_NEEDS = verilator:verilator g++:g++ make:make yosys:yosys sta:opensta \
@@ -118,6 +120,12 @@ rtl-deps:
 rtl: rtl-deps $(FARREACH)
 	@echo "make: comparing all modules of rtl/ with the simulator; compiling them takes a few minutes the first time"
 	@$(FARREACH) rtl check --cache target/rtl --waves target/rtl
+
+# A part of that in a minute, with planted faults, a proof and a synthesis: where tools are missing, the tests say so
+# and do nothing.
+rtl-test: all
+	@echo "make: running the tests of the hardware"
+	$(call run-tests,,-p farreach-rtl)
 
 rtl-formal: rtl-deps
 	@rtl/formal.sh
