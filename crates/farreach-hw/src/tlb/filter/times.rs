@@ -66,17 +66,21 @@ pub(in crate::tlb) struct LastLookups<'m> {
 }
 
 impl LastLookups<'_> {
-    /// When this page of the table was looked up last, since `before`; 0 if its slot is another page's.
+    /// When this page of the table was looked up last, since `before`; `known` if that is later.
     #[inline(always)]
-    fn last(&self, vpn: u64) -> u32 {
+    fn last(&self, vpn: u64, known: u32) -> u32 {
         let hash = LookupTimes::hash(vpn);
+        // Most victims were not looked up since: then the entries, a larger table, need not be read.
+        if self.data[hash].max(self.fetch[hash]) <= known {
+            return known;
+        }
         let [data, fetch] = &self.entries[hash].0;
         // The side is not predictable, so there are no branches. The time of another page is not read: it is rarely
         // cached.
         let last = |entry: &FilterEntry, side: &[u32; SLOTS_PER_SIDE]| {
             *select_unpredictable(entry.vpn == vpn, &side[hash], &UNSEEN[0])
         };
-        last(data, self.data).max(last(fetch, self.fetch))
+        known.max(last(data, self.data)).max(last(fetch, self.fetch))
     }
 
     /// Whether any of these pages was looked up at this time or later: bit `i` of `mask` stands for page `base + i`.
@@ -87,13 +91,13 @@ impl LastLookups<'_> {
         }
         // All times in the table are after `before`.
         let when = when.saturating_sub(self.before).max(1);
+        // Those at `when` itself count.
+        let earlier = (when - 1).min(u32::MAX.into()) as u32;
         if self.order > 0 {
-            // Those at `when` itself count.
-            let earlier = (when - 1).min(u32::MAX.into()) as u32;
             return self.last_of_groups(earlier, base, mask, 0) > earlier;
         }
         while mask != 0 {
-            if u64::from(self.last(base.0 + u64::from(mask.trailing_zeros()))) >= when {
+            if self.last(base.0 + u64::from(mask.trailing_zeros()), earlier) > earlier {
                 return true;
             }
             mask &= mask - 1;
@@ -113,7 +117,7 @@ impl LastLookups<'_> {
             last = self.last_of_groups(last, base, mask, order);
         } else {
             while mask != 0 {
-                last = last.max(self.last(base.0 + u64::from(mask.trailing_zeros())));
+                last = self.last(base.0 + u64::from(mask.trailing_zeros()), last);
                 mask &= mask - 1;
             }
         }
