@@ -157,6 +157,12 @@ impl Filter {
         self.times_mut().stamp(slot);
     }
 
+    /// The page in this slot was not looked up since the designs saw it.
+    #[inline(always)]
+    pub fn forget_lookup(&mut self, slot: usize) {
+        self.times_mut().forget(slot);
+    }
+
     /// See [`LookupTimes::room`].
     #[inline(always)]
     pub fn room_for_times(&self) -> u32 {

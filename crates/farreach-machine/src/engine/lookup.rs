@@ -40,6 +40,10 @@ impl Engine {
         // would seem to have been looked up once more.
         self.filter.stamp(slot);
         let (filtered, missed) = self.access(asid, vpn, kind, slot, designs);
+        if designs == self.full {
+            // All of them saw it, so there is nothing to tell them later.
+            self.filter.forget_lookup(slot);
+        }
         self.filter.publish(slot, kind, if vpn == NEVER_FILTERED { 0 } else { filtered });
         if missed & self.readers != 0 {
             self.read_counters(asid, missed & self.readers);

@@ -61,8 +61,8 @@ pub(in crate::tlb) struct LastLookups<'m> {
     order: u32,
     before: u64,
     entries: &'m [FilterEntryPair; SLOTS_PER_SIDE],
-    data: &'m [u32; SLOTS_PER_SIDE],
-    fetch: &'m [u32; SLOTS_PER_SIDE],
+    /// The sides it sees, each with its number; the same one twice if it sees one.
+    sides: [(usize, &'m [u32; SLOTS_PER_SIDE]); 2],
 }
 
 impl LastLookups<'_> {
@@ -70,17 +70,14 @@ impl LastLookups<'_> {
     #[inline(always)]
     fn last(&self, vpn: u64, known: u32) -> u32 {
         let hash = LookupTimes::hash(vpn);
+        let times = self.sides.map(|(_, times)| times[hash]);
         // Most victims were not looked up since: then the entries, a larger table, need not be read.
-        if self.data[hash].max(self.fetch[hash]) <= known {
+        if times[0].max(times[1]) <= known {
             return known;
         }
-        let [data, fetch] = &self.entries[hash].0;
-        // The side is not predictable, so there are no branches. The time of another page is not read: it is rarely
-        // cached.
-        let last = |entry: &FilterEntry, side: &[u32; SLOTS_PER_SIDE]| {
-            *select_unpredictable(entry.vpn == vpn, &side[hash], &UNSEEN[0])
-        };
-        known.max(last(data, self.data)).max(last(fetch, self.fetch))
+        // Whose time it is cannot be predicted, so there are no branches.
+        let last = |i: usize| select_unpredictable(self.entries[hash].0[self.sides[i].0].vpn == vpn, times[i], 0);
+        known.max(last(0)).max(last(1))
     }
 
     /// Whether any of these pages was looked up at this time or later: bit `i` of `mask` stands for page `base + i`.
@@ -129,7 +126,7 @@ impl LastLookups<'_> {
     fn last_of_groups(&self, mut last: u32, base: Vpn, mut mask: u64, order: u32) -> u32 {
         let (base, order) = (base.0 << self.order, order + self.order);
         let mut look = |slots: Range<usize>, inside: &dyn Fn(u64) -> bool| {
-            for (side, when) in [self.data, self.fetch].into_iter().enumerate() {
+            for (side, when) in self.sides {
                 // Most pages were not looked up since: then their entries need not be read.
                 let when = &when[slots.clone()];
                 if when.iter().copied().max() <= Some(last) {
@@ -165,8 +162,6 @@ const BITS: u32 = 12;
 const FOLD: u32 = 9;
 /// Slots of the table for each side.
 pub const SLOTS_PER_SIDE: usize = 1 << BITS;
-/// The times of a side that the TLB does not see: no lookups.
-static UNSEEN: [u32; SLOTS_PER_SIDE] = [0; SLOTS_PER_SIDE];
 /// No page.
 pub const NO_PAGE: u64 = u64::MAX;
 
@@ -276,6 +271,11 @@ impl LookupTimes {
         self.when[at % (2 * SLOTS_PER_SIDE)] = self.now;
         self.now += 1;
     }
+    /// All designs saw the last lookup of the page in this slot.
+    #[inline(always)]
+    pub fn forget(&mut self, at: usize) {
+        self.when[at % (2 * SLOTS_PER_SIDE)] = 0;
+    }
     /// A writer for many lookups.
     #[inline(always)]
     pub fn stamper(&mut self) -> LookupStamper<'_> {
@@ -318,12 +318,17 @@ impl LookupTimes {
     }
 
     /// The last lookups that a TLB sees which sees fetches or not, data or not, and whose pages are `2^order` of these.
+    /// `None` if it sees neither.
     #[inline(always)]
     pub(super) fn seen(&self, sees: [bool; 2], order: u32) -> Option<LastLookups<'_>> {
         let [data, fetch] = self.when.as_chunks().0 else { unreachable!("there are two sides") };
-        let seen = |side, sees| if sees { side } else { &UNSEEN };
-        let (data, fetch) = (seen(data, sees[1]), seen(fetch, sees[0]));
-        Some(LastLookups { asid: self.asid?, order, before: self.before, entries: &self.entries, data, fetch })
+        let sides = match sees {
+            [true, true] => [(0, data), (1, fetch)],
+            [true, false] => [(1, fetch); 2],
+            [false, true] => [(0, data); 2],
+            [false, false] => return None,
+        };
+        Some(LastLookups { asid: self.asid?, order, before: self.before, entries: &self.entries, sides })
     }
 
     /// A time after all lookups so far and before all others.
@@ -425,7 +430,10 @@ mod tests {
                 let seen = model.iter().filter(|((vpn, fetch), _)| inside(*vpn) && sees[usize::from(!fetch)]);
                 let last = seen.map(|(_, when)| *when).max().unwrap_or(0).max(known);
                 timed.report().set_sides(sees);
-                let lookups = timed.report().last_lookups().unwrap();
+                let Some(lookups) = timed.report().last_lookups() else {
+                    assert_eq!(sees, [false; 2]);
+                    continue;
+                };
                 let first = Vpn(base >> k);
                 assert_eq!(
                     lookups.last_of(known, Asid(0), first, mask, order - k),

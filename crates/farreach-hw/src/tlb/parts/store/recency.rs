@@ -110,12 +110,17 @@ impl Recency {
 
     /// The slot to fill, of a set without empty ones; `since` as for [`Recency::learn`].
     #[inline(always)]
-    pub fn victim(&mut self, set: usize, ways: usize, since: impl FnMut(u32, u64) -> u64) -> u32 {
-        if self.rule == Rule::Halves { self.at_end_of_tree(set, ways, since) } else { self.oldest(set, ways, since) }
+    pub fn victim(&mut self, set: usize, ways: usize, mut since: impl FnMut(u32, u64) -> u64) -> u32 {
+        if self.rule == Rule::Halves {
+            // Through a pointer, so that `since` is compiled into the other rule alone.
+            self.at_end_of_tree(set, ways, &mut since)
+        } else {
+            self.oldest(set, ways, since)
+        }
     }
 
     #[inline(never)]
-    fn at_end_of_tree(&mut self, set: usize, ways: usize, mut since: impl FnMut(u32, u64) -> u64) -> u32 {
+    fn at_end_of_tree(&mut self, set: usize, ways: usize, since: &mut dyn FnMut(u32, u64) -> u64) -> u32 {
         let mut slots = set * ways..(set + 1) * ways;
         slots.clone().for_each(|slot| _ = self.learn(slot as u32, |last| since(slot as u32, last)));
         while slots.len() > 1 {
