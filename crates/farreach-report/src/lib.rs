@@ -27,10 +27,9 @@ mod watch;
 
 use farreach_types::counts::{AdviceResult, ContiguityResult, PageSizeResult, RunResult, TlbMeasurement, WatchResult};
 use farreach_types::papers::Papers;
-use serde::Serialize;
 
-/// A result in every form.
-pub trait Report: Serialize + Sized {
+/// A result in every form. `&dyn Report` is allowed: the Python module holds a result of any kind.
+pub trait Report: erased_serde::Serialize {
     /// A table for a terminal of this width in characters; [`usize::MAX`] if the output is no terminal.
     fn table(&self, width: usize) -> String;
     /// JSON.
