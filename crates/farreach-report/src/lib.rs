@@ -42,6 +42,8 @@ pub trait Report: erased_serde::Serialize {
     fn html(&self) -> String;
 }
 
+const _: fn(&dyn Report) = |_| ();
+
 impl Report for RunResult {
     fn table(&self, width: usize) -> String {
         table::render(self, width)
