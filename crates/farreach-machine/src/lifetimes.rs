@@ -10,6 +10,7 @@ use farreach_types::event::{Backing, Kind, Op, Prot};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// A point or a length of time, measured in the program's progress (AMB-92).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -56,9 +57,19 @@ struct Space {
     ended: Vec<(Time, Lifetime)>,
 }
 
+/// The region that the latest walk fell into, and walks that are not added to it yet. Most walks fall into the same
+/// region as the one before.
+struct Latest {
+    asid: Asid,
+    pages: Range<u64>,
+    /// As in [`Lifetime`].
+    walks: Box<[[u64; 2]]>,
+}
+
 /// Lifetimes of all regions, by address space.
 pub(super) struct RegionLifetimes {
     designs: usize,
+    latest: Latest,
     spaces: HashMap<Asid, Space, FixedState>,
     next: Request,
     /// Long lifetimes of processes that ended, by design.
@@ -228,7 +239,8 @@ impl RegionLifetimes {
     /// An empty record for `designs` designs.
     pub fn new(designs: usize) -> RegionLifetimes {
         let of_ended = vec![IdealSegment::default(); designs];
-        RegionLifetimes { designs, spaces: HashMap::default(), next: STACK + 1, of_ended, mapped: false }
+        let latest = Latest { asid: Asid(0), pages: 0..0, walks: vec![[0; 2]; designs].into() };
+        RegionLifetimes { designs, latest, spaces: HashMap::default(), next: STACK + 1, of_ended, mapped: false }
     }
 
     fn fresh(&mut self) -> Request {
@@ -243,6 +255,7 @@ impl RegionLifetimes {
     /// An event.
     pub fn op(&mut self, asid: Asid, op: &Op, now: Time) {
         let designs = self.designs;
+        self.settle();
         match op {
             Op::Start { .. } => _ = self.space(asid, now),
             Op::Fork { child } => {
@@ -288,17 +301,43 @@ impl RegionLifetimes {
     }
 
     /// A walk of a design for a 4 KB page.
+    #[inline]
     pub fn walk(&mut self, asid: Asid, vpn: u64, kind: Kind, design: usize) {
-        let Some(space) = self.spaces.get_mut(&asid) else { return };
-        let piece = space.pieces.range_mut(..=vpn).next_back().filter(|(_, p)| vpn < p.end);
-        if let Some(lifetime) = piece.and_then(|(_, p)| p.lifetime.as_mut()) {
-            lifetime.walks[design][usize::from(kind != Kind::Fetch)] += 1;
+        if (self.latest.asid != asid || !self.latest.pages.contains(&vpn)) && !self.turn_to(asid, vpn) {
+            return;
+        }
+        self.latest.walks[design][usize::from(kind != Kind::Fetch)] += 1;
+    }
+
+    /// Makes the region of this page the latest; false if there is none.
+    fn turn_to(&mut self, asid: Asid, vpn: u64) -> bool {
+        self.settle();
+        let Some(space) = self.spaces.get(&asid) else { return false };
+        let piece = space.pieces.range(..=vpn).next_back().filter(|(_, p)| vpn < p.end && p.lifetime.is_some());
+        let Some((&start, piece)) = piece else { return false };
+        (self.latest.asid, self.latest.pages) = (asid, start..piece.end);
+        true
+    }
+
+    /// Adds the walks of the latest region to it. Then there is none.
+    fn settle(&mut self) {
+        let Latest { asid, pages, walks } = &mut self.latest;
+        let pages = std::mem::take(pages);
+        let piece = self.spaces.get_mut(asid).and_then(|space| space.pieces.get_mut(&pages.start));
+        let Some(lifetime) = piece.and_then(|piece| piece.lifetime.as_mut()).filter(|_| !pages.is_empty()) else {
+            return;
+        };
+        for (sum, walks) in lifetime.walks.iter_mut().zip(walks) {
+            for (sum, walks) in sum.iter_mut().zip(walks) {
+                *sum += std::mem::take(walks);
+            }
         }
     }
 
     /// The ideal segment of a design, if the run ended now, without the walks outside, which the caller computes from
     /// all walks. `None` if the trace does not say what is mapped.
-    pub fn ideal(&self, design: usize, now: Time) -> Option<IdealSegment> {
+    pub fn ideal(&mut self, design: usize, now: Time) -> Option<IdealSegment> {
+        self.settle();
         let mut all = self.of_ended.clone();
         self.spaces.values().for_each(|space| space.judge(now, &mut all));
         self.mapped.then(|| all.swap_remove(design))

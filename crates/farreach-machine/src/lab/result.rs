@@ -85,7 +85,7 @@ fn machine(
                 tlb += fetch.counts();
             }
             tlb.lookups = engine.tally.lookups_in(instance.order);
-            let lifetimes = engine.lifetimes.as_ref().filter(|_| instance.walks);
+            let lifetimes = engine.lifetimes.as_mut().filter(|_| instance.walks);
             let ideal = lifetimes
                 .and_then(|lifetimes| lifetimes.ideal(u, engine.tally.time()))
                 .map(|ideal| cost::overhead::beside(ideal, &tlb));
@@ -96,7 +96,8 @@ fn machine(
             let instance = &mut engine.instances[u];
             if let Some((tlb, caches)) = instance.system.mmu(accesses) {
                 let tlb = TlbCounts { lookups: clock, ..tlb };
-                let ideal = engine.lifetimes.as_ref().and_then(|lifetimes| lifetimes.ideal(u, engine.tally.time()));
+                let time = engine.tally.time();
+                let ideal = engine.lifetimes.as_mut().and_then(|lifetimes| lifetimes.ideal(u, time));
                 let ideal = ideal.map(|ideal| cost::overhead::beside(ideal, &tlb));
                 (&engine.os, &mut engine.memory_profile, &mut instance.profile, tlb, None, Some(caches), ideal)
             } else {

@@ -13,7 +13,7 @@ fn map(start: u64, pages: u64, backing: Backing) -> Op {
 }
 
 /// Regions, pages, walks inside, and of those resized: regions and walks.
-fn numbers(lifetimes: &RegionLifetimes, now: u64) -> [u64; 5] {
+fn numbers(lifetimes: &mut RegionLifetimes, now: u64) -> [u64; 5] {
     let i = lifetimes.ideal(0, at(now)).unwrap();
     [i.regions, i.pages, i.walks_inside, i.resized_regions, i.resized_walks_inside]
 }
@@ -34,13 +34,13 @@ fn rmm15_42_more_than_eighty_percent_with_one_size() {
     }
     lifetimes.walk(A, 0x20, Kind::Fetch, 0);
     // 81 of 100 is more than 80 %, 80 is not; page 0x14 is in no region.
-    assert_eq!(numbers(&lifetimes, 100), [2, 12, 102, 0, 0]);
+    assert_eq!(numbers(&mut lifetimes, 100), [2, 12, 102, 0, 0]);
     assert_eq!(lifetimes.ideal(0, at(100)).unwrap().fetch_walks_inside, 1);
-    assert_eq!(numbers(&lifetimes, 101), [3, 28, 11102, 0, 0]);
+    assert_eq!(numbers(&mut lifetimes, 101), [3, 28, 11102, 0, 0]);
     // A region that ends early is out; one that ends later is in.
     lifetimes.op(A, &Op::Unmap { start: 0x10 << 12, len: 4 << 12 }, at(120));
-    assert_eq!(numbers(&lifetimes, 140), [3, 28, 11102, 0, 0]);
-    assert_eq!(numbers(&lifetimes, 150), [2, 24, 11101, 0, 0], "120 of 150 is not more than 80 %");
+    assert_eq!(numbers(&mut lifetimes, 140), [3, 28, 11102, 0, 0]);
+    assert_eq!(numbers(&mut lifetimes, 150), [2, 24, 11101, 0, 0], "120 of 150 is not more than 80 %");
 }
 
 #[test]
@@ -56,10 +56,10 @@ fn rmm15_42_whoever_changes_size_begins_anew() {
     // The hole in the middle leaves two regions, and what is mapped there is a third.
     lifetimes.op(A, &map(0x52, 2, Backing::Anonymous), at(15));
     walks(&mut lifetimes, 0x57, 30);
-    assert_eq!(numbers(&lifetimes, 100), [5, 20, 33, 3, 33]);
+    assert_eq!(numbers(&mut lifetimes, 100), [5, 20, 33, 3, 33]);
     // A stack that grows late.
     lifetimes.op(A, &map(0x7e, 2, Backing::Stack), at(60));
-    assert_eq!(numbers(&lifetimes, 100), [4, 16, 33, 3, 33]);
+    assert_eq!(numbers(&mut lifetimes, 100), [4, 16, 33, 3, 33]);
     // mremap: in place, then elsewhere.
     let bytes = |page: u64| page << 12;
     lifetimes.op(
@@ -67,8 +67,8 @@ fn rmm15_42_whoever_changes_size_begins_anew() {
         &Op::Remap { old_start: bytes(0x54), old_len: bytes(4), new_start: bytes(0x54), new_len: bytes(6) },
         at(100),
     );
-    assert_eq!(numbers(&lifetimes, 101), [4, 16, 33, 3, 33], "what it was lived for 85 of 101");
-    assert_eq!(numbers(&lifetimes, 120), [3, 12, 3, 2, 3]);
+    assert_eq!(numbers(&mut lifetimes, 101), [4, 16, 33, 3, 33], "what it was lived for 85 of 101");
+    assert_eq!(numbers(&mut lifetimes, 120), [3, 12, 3, 2, 3]);
     lifetimes.op(
         A,
         &Op::Remap { old_start: bytes(0x54), old_len: bytes(6), new_start: bytes(0x90), new_len: bytes(5) },
@@ -77,7 +77,7 @@ fn rmm15_42_whoever_changes_size_begins_anew() {
     walks(&mut lifetimes, 0x54, 1000);
     walks(&mut lifetimes, 0x94, 5);
     // Heap of 8, 0x50 of 2, 0x52 of 2, the stack of 6, 0x90 of 5: only 0x52 never changed.
-    assert_eq!(numbers(&lifetimes, 10_000), [5, 23, 8, 4, 8]);
+    assert_eq!(numbers(&mut lifetimes, 10_000), [5, 23, 8, 4, 8]);
 }
 
 #[test]
@@ -86,18 +86,18 @@ fn rmm15_42_what_nobody_may_access_is_no_memory() {
     let guard =
         Mapping { start: 0x10 << 12, len: 64 << 12, prot: Prot::NONE, shared: false, backing: Backing::Anonymous };
     lifetimes.op(A, &Op::Map(guard), at(0));
-    assert_eq!(numbers(&lifetimes, 100), [0; 5]);
+    assert_eq!(numbers(&mut lifetimes, 100), [0; 5]);
     let open = |start: u64, pages: u64, prot| Op::Protect { start: start << 12, len: pages << 12, prot };
     lifetimes.op(A, &open(0x10, 4, Prot::RW), at(1));
     walks(&mut lifetimes, 0x10, 3);
     walks(&mut lifetimes, 0x14, 3);
-    assert_eq!(numbers(&lifetimes, 100), [1, 4, 3, 0, 0]);
+    assert_eq!(numbers(&mut lifetimes, 100), [1, 4, 3, 0, 0]);
     lifetimes.op(A, &open(0x14, 4, Prot::RW), at(2));
-    assert_eq!(numbers(&lifetimes, 100), [1, 8, 0, 1, 0], "grown");
+    assert_eq!(numbers(&mut lifetimes, 100), [1, 8, 0, 1, 0], "grown");
     lifetimes.op(A, &open(0x10, 8, Prot::RWX), at(50));
-    assert_eq!(numbers(&lifetimes, 100), [1, 8, 0, 1, 0], "only that it may be accessed counts");
+    assert_eq!(numbers(&mut lifetimes, 100), [1, 8, 0, 1, 0], "only that it may be accessed counts");
     lifetimes.op(A, &open(0x16, 8, Prot::NONE), at(50));
-    assert_eq!(numbers(&lifetimes, 300), [1, 6, 0, 1, 0]);
+    assert_eq!(numbers(&mut lifetimes, 300), [1, 6, 0, 1, 0]);
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_process_has_a_time_of_its_own() {
     lifetimes.walk(Asid(1), 0x12, Kind::Store, 0);
     lifetimes.op(Asid(1), &map(0x20, 1, Backing::Anonymous), at(1050));
     lifetimes.op(Asid(1), &Op::End(End::Exit(0)), at(1100));
-    assert_eq!(numbers(&lifetimes, 2000), [2, 8, 1, 0, 0]);
+    assert_eq!(numbers(&mut lifetimes, 2000), [2, 8, 1, 0, 0]);
 }
 
 /// Lookups per instruction vary. Only a stream without instructions is measured by its lookups.
@@ -158,9 +158,9 @@ fn nothing_that_counts_is_forgotten_and_memory_stays_small() {
         if now % 500 == 499 {
             let inside = all.iter().filter(|r| 100 * (r.1.min(now) - r.0) > 80 * now);
             let sums = inside.fold([0; 3], |s, r| [s[0] + 1, s[1] + r.2, s[2] + r.3]);
-            assert_eq!(numbers(&lifetimes, now)[..3], sums, "at {now}");
+            assert_eq!(numbers(&mut lifetimes, now)[..3], sums, "at {now}");
             assert!(lifetimes.spaces[&A].ended.len() <= 2 * 40 + 65, "at {now}");
         }
     }
-    assert!(numbers(&lifetimes, 20_000)[0] > 0, "some lived long");
+    assert!(numbers(&mut lifetimes, 20_000)[0] > 0, "some lived long");
 }

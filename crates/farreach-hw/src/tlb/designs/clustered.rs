@@ -141,7 +141,7 @@ impl Clusters {
             store: Store::new(geometry, params, seed)?,
             order: params.int("cluster_pages").trailing_zeros() as u8,
             runs: params.text("cluster_frames") == "run",
-            ignored_report: Unfiltered::default(),
+            ignored_report: Unfiltered::unread(),
         })
     }
 
@@ -166,7 +166,6 @@ impl Clusters {
 impl NextLevel for Clusters {
     fn lookup(&mut self, at: Lookup, _: Pte, counts: &mut TlbCounts) -> Option<(Translation, u8)> {
         let slot = self.find(at.asid, at.vpn)?;
-        self.ignored_report.clear();
         self.store.touch(slot, 0, &mut self.ignored_report);
         count_second_level_hit(counts, at.kind);
         Some((self.store.get(slot).translate(self.offset(at.vpn)), 0))
@@ -176,7 +175,6 @@ impl NextLevel for Clusters {
         if leaf_level(order) > 0 {
             return;
         }
-        self.ignored_report.clear();
         let of = if self.runs { Cluster::run } else { Cluster::group };
         let cluster = of((at.asid, at.vpn), page, self.order.into(), table);
         let same = |c: &Cluster| (c.frames, c.attr) == (cluster.frames, cluster.attr);
@@ -204,18 +202,15 @@ impl NextLevel for Clusters {
     }
 
     fn drop_pages(&mut self, asid: Asid, pages: VpnRange, demoted: bool, _: &mut TlbCounts) -> u64 {
-        self.ignored_report.clear();
         // Each page has a translation of its own, which stays valid.
         if demoted { 0 } else { self.store.invalidate(asid, pages, self.order, &mut self.ignored_report) }
     }
 
     fn drop_space(&mut self, asid: Asid, _: &mut TlbCounts) -> u64 {
-        self.ignored_report.clear();
         self.store.drop_space(asid, &mut self.ignored_report)
     }
 
     fn switch(&mut self, to: Asid, _: &mut TlbCounts) -> u64 {
-        self.ignored_report.clear();
         self.store.switch(to, &mut self.ignored_report)
     }
 

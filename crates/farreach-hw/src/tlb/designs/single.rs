@@ -100,8 +100,9 @@ impl Stored for SingleTlb {
         }
         count_miss(&mut self.counts, at, pte, Outcome::TagMiss);
         self.counts.fills += 1;
-        let slot = self.store.place(tag, Page::of(pte, store), &mut self.counts, unfiltered);
-        Answer { outcome: Outcome::TagMiss, filterable: self.store.replay(slot, tag.part(at.vpn), unfiltered) }
+        let page = Page::of(pte, store);
+        let filterable = self.store.fill(tag, page, tag.part(at.vpn), &mut self.counts, unfiltered);
+        Answer { outcome: Outcome::TagMiss, filterable }
     }
 
     fn slot_of(&self, asid: Asid, vpn: Vpn) -> Option<u32> {

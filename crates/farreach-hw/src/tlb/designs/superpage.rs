@@ -224,8 +224,8 @@ impl Tlb for SuperpageTlb {
         let mapping = Mapping { pfn: pte.pfn.align_down(order.into()), attr: pte.attr, modified: store };
         let array = self.array(size);
         let tag = Tag::of(at.asid, at.vpn, order);
-        let slot = self.arrays[array].place(tag, mapping, &mut self.counts, unfiltered);
-        Answer { outcome: Outcome::TagMiss, filterable: self.arrays[array].replay(slot, tag.part(at.vpn), unfiltered) }
+        let filterable = self.arrays[array].fill(tag, mapping, tag.part(at.vpn), &mut self.counts, unfiltered);
+        Answer { outcome: Outcome::TagMiss, filterable }
     }
 
     fn invalidate(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {

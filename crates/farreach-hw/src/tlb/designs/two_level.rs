@@ -81,7 +81,7 @@ impl TwoLevelTlb {
             second: level("l2_entries", 1)?,
             inclusive: params.flag("inclusive"),
             counts: TlbCounts::default(),
-            ignored_report: Unfiltered::default(),
+            ignored_report: Unfiltered::unread(),
         })
     }
 
@@ -102,8 +102,7 @@ impl TwoLevelTlb {
         count_miss(&mut self.counts, at, pte, Outcome::TagMiss);
         self.counts.fills += 1;
         let evictions = self.counts.evictions;
-        let slot = self.second.place(tag, Page::of(pte, store), &mut self.counts, &mut self.ignored_report);
-        self.second.replay(slot, 0, &mut self.ignored_report);
+        self.second.fill(tag, Page::of(pte, store), 0, &mut self.counts, &mut self.ignored_report);
         if self.inclusive && self.counts.evictions > evictions {
             let evicted = self.first.slots().find(|&slot| self.second.find(self.first.tag(slot)).is_none());
             evicted.into_iter().for_each(|slot| self.first.drop(slot, unfiltered));
@@ -128,22 +127,19 @@ impl Tlb for TwoLevelTlb {
             return Answer { outcome: Outcome::Hit, filterable: true };
         }
         let outcome = self.second_level(tag, at, pte, unfiltered);
-        self.ignored_report.clear();
         // An eviction from the first level is no eviction of the TLB.
-        let slot = self.first.place(tag, Page::of(pte, store), &mut TlbCounts::default(), unfiltered);
-        Answer { outcome, filterable: self.first.replay(slot, tag.part(at.vpn), unfiltered) }
+        let (page, counts) = (Page::of(pte, store), &mut TlbCounts::default());
+        Answer { outcome, filterable: self.first.fill(tag, page, tag.part(at.vpn), counts, unfiltered) }
     }
 
     fn invalidate(&mut self, asid: Asid, pages: VpnRange, unfiltered: &mut Unfiltered) {
         self.counts.invalidations += self.first.invalidate(asid, pages, 0, unfiltered)
             + self.second.invalidate(asid, pages, 0, &mut self.ignored_report);
-        self.ignored_report.clear();
     }
 
     fn invalidate_space(&mut self, asid: Asid, unfiltered: &mut Unfiltered) {
         self.counts.invalidations +=
             self.first.drop_space(asid, unfiltered) + self.second.drop_space(asid, &mut self.ignored_report);
-        self.ignored_report.clear();
     }
 
     fn probe(&self, asid: Asid, vpn: Vpn, _: Kind) -> Option<Translation> {
@@ -175,7 +171,6 @@ impl OnSwitch for TwoLevelTlb {
     fn switch(&mut self, to: Asid, unfiltered: &mut Unfiltered) {
         self.counts.invalidations +=
             self.first.switch(to, unfiltered) + self.second.switch(to, &mut self.ignored_report);
-        self.ignored_report.clear();
     }
 }
 

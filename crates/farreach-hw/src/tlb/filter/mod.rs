@@ -44,6 +44,8 @@ use times::{LastLookups, LookupTimes};
 pub struct Unfiltered {
     pages: Vec<(Asid, Vpn, u64)>,
     all: bool,
+    /// Nobody reads the report, so it stays empty.
+    unread: bool,
     /// Times of the last lookups, if the machine keeps them.
     times: Option<Box<LookupTimes>>,
     /// Whether the TLB that is accessed sees fetches, and whether it sees data.
@@ -54,15 +56,26 @@ pub struct Unfiltered {
 
 /// For designs.
 impl Unfiltered {
+    /// The report of an array whose lookups are never filtered, such as that of a second level. It stays empty.
+    pub(in crate::tlb) fn unread() -> Unfiltered {
+        Unfiltered { unread: true, ..Unfiltered::default() }
+    }
+    /// Whether nobody reads the report.
+    #[inline(always)]
+    pub(in crate::tlb) fn is_unread(&self) -> bool {
+        self.unread
+    }
     /// These pages leave the filter: bit `i` of `mask` stands for page `base + i`.
     #[inline]
     pub fn add(&mut self, asid: Asid, base: Vpn, mask: u64) {
-        self.pages.push((asid, base, mask));
+        if !self.unread {
+            self.pages.push((asid, base, mask));
+        }
     }
     /// All pages leave the filter.
     #[inline]
     pub fn add_all(&mut self) {
-        self.all = true;
+        self.all = !self.unread;
     }
 
     /// A time after all lookups so far and before all others. `None` without a clock: then the design must see what it

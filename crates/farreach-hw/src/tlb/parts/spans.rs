@@ -68,7 +68,7 @@ impl Spans {
         Ok(Spans {
             slots: vec![Place::default(); geometry.ways].into(),
             replacement: Replacement::by_name(geometry, key, params.text(key), seed)?,
-            ignored_report: Unfiltered::default(),
+            ignored_report: Unfiltered::unread(),
         })
     }
 

@@ -178,7 +178,7 @@ impl Host {
             fracture: params.flag(HOST_FRACTURE.name),
             cache: (entries > 0).then(|| store(Geometry::new(entries, 0)?)).transpose()?,
             nodes: by_caches(params).then(|| Nodes::from(Host::TABLES)),
-            ignored_report: Unfiltered::default(),
+            ignored_report: Unfiltered::unread(),
         }))
     }
 
@@ -203,7 +203,6 @@ impl Host {
                 Some(slot) => cache.touch(slot, 0, &mut self.ignored_report),
                 None => _ = cache.place(tag, Pointer, &mut TlbCounts::default(), &mut self.ignored_report),
             }
-            self.ignored_report.clear();
             if found.is_some() {
                 counts.nested_tlb_hits += 1;
                 return;

@@ -164,6 +164,10 @@ impl Level {
     /// The largest of its sizes that is not larger than this one.
     #[inline]
     pub fn fitting(&self, order: u8) -> Option<u8> {
+        let smallest = self.sizes[0].0;
+        if order <= smallest {
+            return (order == smallest).then_some(order);
+        }
         self.sizes.iter().rev().map(|&(o, _)| o).find(|&o| o <= order)
     }
 
@@ -252,8 +256,7 @@ impl Level {
         let Leaf { pfn, attr, .. } = Leaf::around(page, order);
         let store = &mut self.arrays[array];
         let tag = Tag::of(asid, vpn, order);
-        let slot = store.place(tag, Mapping { pfn, attr }, counts, unfiltered);
-        store.replay(slot, tag.part(vpn), unfiltered)
+        store.fill(tag, Mapping { pfn, attr }, tag.part(vpn), counts, unfiltered)
     }
 
     /// Drops the entries of at least `from` that share a page with the range and returns how many there were.

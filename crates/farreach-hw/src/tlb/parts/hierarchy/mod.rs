@@ -119,7 +119,7 @@ impl<B: NextLevel> Hierarchy<B> {
             walker,
             coalesce: params.order("coalesce", params.int("coalesce"))? as u8,
             reads: by_caches(params).then(Vec::new),
-            ignored_report: Unfiltered::default(),
+            ignored_report: Unfiltered::unread(),
             counts: TlbCounts::default(),
         })
     }
@@ -170,7 +170,6 @@ impl<B: NextLevel> Hierarchy<B> {
         if self.next_level.is_first() {
             let mut ignored_report = std::mem::take(&mut self.ignored_report);
             let answer = self.answer_by_pages(at, pte, by, table, &mut ignored_report);
-            ignored_report.clear();
             self.ignored_report = ignored_report;
             return Answer { filterable: false, ..answer };
         }

@@ -36,7 +36,7 @@ impl Paging {
             false => FetchSide::Own(Level::new(params, "l2i", seed.wrapping_add(8))?),
         };
         let data = Level::new(params, "l2", seed)?;
-        Ok(Paging { data, fetch, fracture: params.flag("l2_fracture"), ignored_report: Unfiltered::default() })
+        Ok(Paging { data, fetch, fracture: params.flag("l2_fracture"), ignored_report: Unfiltered::unread() })
     }
 
     fn level(&self, kind: Kind) -> Option<&Level> {
@@ -57,14 +57,12 @@ impl Paging {
     fn each(&mut self, mut f: impl FnMut(&mut Level, &mut Unfiltered) -> u64) -> u64 {
         let mut ignored_report = std::mem::take(&mut self.ignored_report);
         let sum = self.levels().map(|level| f(level, &mut ignored_report)).sum();
-        ignored_report.clear();
         self.ignored_report = ignored_report;
         sum
     }
 
     /// The level for this side, and a report for it.
     fn at_work(&mut self, kind: Kind) -> Option<(&mut Level, &mut Unfiltered)> {
-        self.ignored_report.clear();
         let level = match &mut self.fetch {
             FetchSide::Own(level) if kind == Kind::Fetch => level.as_mut(),
             _ => self.data.as_mut(),

@@ -50,7 +50,7 @@ impl Walker {
             caches: (1..levels).map(cache).collect::<Result<_, _>>()?,
             nodes: (by_caches(params) || host.is_some()).then(|| Nodes::from(first)),
             host,
-            ignored_report: Unfiltered::default(),
+            ignored_report: Unfiltered::unread(),
         })
     }
 
@@ -67,6 +67,12 @@ impl Walker {
     pub fn walk(&mut self, at: Lookup, pte: Pte, counts: &mut TlbCounts, mut reads: Option<&mut Vec<NodeRead>>) {
         let (leaf, levels) = (leaf_level(pte.order), self.caches.len() as u8 + 1);
         let Walker { caches, nodes, host, ignored_report } = self;
+        if nodes.is_none() && caches.iter().all(Option::is_none) {
+            // Nobody wants to know the nodes.
+            counts.walk.walks += 1;
+            (leaf..levels).for_each(|level| *counts.walk.references_at(level) += 1);
+            return;
+        }
         let mut from = levels;
         for level in leaf + 1..levels {
             let Some(cache) = &mut caches[usize::from(level) - 1] else { continue };
@@ -99,7 +105,6 @@ impl Walker {
         if let Some(host) = host {
             host.translate(pte.pfn, &mut counts.host_walk, reads);
         }
-        ignored_report.clear();
     }
 
     /// As [`Walker::walk`], where the guest's registers gave the guest physical address: only the host's dimension is
@@ -125,7 +130,6 @@ impl Walker {
     /// A mapping of this address space changed: all its cached entries are dropped, as with INVLPG.
     pub fn forget(&mut self, asid: Asid) {
         self.caches.iter_mut().flatten().for_each(|cache| _ = cache.drop_space(asid, &mut self.ignored_report));
-        self.ignored_report.clear();
     }
 
     /// The address space is gone, with its tables.
@@ -139,7 +143,6 @@ impl Walker {
     /// Another address space runs. What the host says is true for all.
     pub fn switch(&mut self, to: Asid) {
         self.caches.iter_mut().flatten().for_each(|cache| _ = cache.switch(to, &mut self.ignored_report));
-        self.ignored_report.clear();
     }
 }
 

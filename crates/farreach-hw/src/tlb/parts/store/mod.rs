@@ -231,8 +231,8 @@ impl<C: Contents> Store<C> {
         }
     }
 
-    /// Repeats the access that missed on the entry it filled (AMB-3), in this part as for [`Store::touch`]. Returns
-    /// whether one more repetition would change nothing.
+    /// Repeats the access that missed on the entry that it filled or joined (AMB-3), in this part as for
+    /// [`Store::touch`]. Returns whether one more repetition would change nothing.
     #[inline(always)]
     pub fn replay(&mut self, slot: u32, part: u64, unfiltered: &mut Unfiltered) -> bool {
         let is_final = self.replacement.replay_is_final() || self.index.get(slot).entry.used;
@@ -248,6 +248,24 @@ impl<C: Contents> Store<C> {
         let slot = self.make_room(tag, NONE, counts, unfiltered);
         self.put(slot, tag, contents);
         slot
+    }
+
+    /// Inserts an entry for an access that missed, which is then repeated on it (AMB-3), in this part as for
+    /// [`Store::touch`]. Returns whether one more repetition would change nothing.
+    #[inline(always)]
+    pub fn fill(
+        &mut self,
+        tag: Tag,
+        contents: C,
+        part: u64,
+        counts: &mut TlbCounts,
+        unfiltered: &mut Unfiltered,
+    ) -> bool {
+        let slot = self.make_room(tag, NONE, counts, unfiltered);
+        // Nothing was used since it was filled, so its time and its place in an order are those of the repetition, too.
+        let used = self.replacement.replay_is_final();
+        self.index.insert(slot, tag, Entry { contents, filtered_parts: if used { part } else { 0 }, used });
+        used
     }
 
     /// Puts a new entry into the room that was made for it.

@@ -44,7 +44,7 @@ pub(in crate::tlb) struct Recency {
     last: Box<[u64]>,
     /// If sets are large: set after set, a binary heap of its slots.
     queue: Box<[Place]>,
-    /// By set, the slot used last, or `NONE`. Kept without a clock only.
+    /// By set, the slot used last, or `NONE`. Kept without a clock only, and if the report is read.
     newest: Box<[u32]>,
     /// Where no clock of lookups is: uses so far.
     now: u64,
@@ -78,6 +78,9 @@ impl Recency {
         }
         self.now += 1;
         self.last[slot as usize] = self.now;
+        if unfiltered.is_unread() {
+            return None;
+        }
         let former = std::mem::replace(&mut self.newest[set], slot);
         (self.is_by_use() && former != NONE && former != slot).then_some(former)
     }

@@ -188,11 +188,13 @@ impl Replacement {
                 None
             }
             Policy::ByTime(recency) => {
-                let (lookups, ways) = (unfiltered.last_lookups(), self.layout.ways as usize);
-                Some(recency.victim(set, ways, |slot, known| match &lookups {
-                    Some(lookups) => slots[slot as usize].last_use(known, lookups),
-                    None => known,
-                }))
+                let ways = self.layout.ways as usize;
+                Some(match unfiltered.last_lookups() {
+                    Some(lookups) => {
+                        recency.victim(set, ways, |slot, known| slots[slot as usize].last_use(known, &lookups))
+                    }
+                    None => recency.victim(set, ways, |_, known| known),
+                })
             }
             Policy::Fifo(order) => Some(order.oldest(set)),
             Policy::Random(numbers) => Some(range.start + numbers.below(self.layout.ways)),
