@@ -28,6 +28,8 @@ _CALM = {
     "distributed.admin.tick.interval": "1s",
     "distributed.admin.system-monitor.interval": "2s",
     "distributed.worker.memory.monitor-interval": "1s",
+    # With a threshold of Dask's the C library gives back, and gets again, the memory of each batch of references.
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
 }
 #: So often a cluster is started before it is said that it cannot be.
 STARTS = 3
