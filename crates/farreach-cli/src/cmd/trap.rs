@@ -4,7 +4,7 @@ use super::common::{MachineArgs, OutputArgs, note};
 use super::program;
 use super::progress::{Line, time};
 use super::sampling::{SampleArgs, Sampling};
-use crate::workloads::{Prepared, RunningLoad};
+use crate::workloads::{Last, Prepared, RunningLoad};
 use anyhow::{Context, Result, anyhow};
 use clap::{Args, Parser};
 use farreach_live::Watch;
@@ -179,7 +179,13 @@ fn observe(args: &TrapArgs, prepared: Option<&Prepared>) -> Result<ExitCode> {
     let mut tick = |tick: Tick| {
         let Tick { lab, report, elapsed: now, process } = tick;
         if let (Some(process), Some(load)) = (process, load.take()) {
-            running = Some(RunningLoad::start(load, process));
+            running = Some(RunningLoad::start(load, process, Last::Held));
+        }
+        // One tick after the simulation began, so that the last command is simulated from its first request on.
+        if let Some(running) = &running
+            && (!begin.skips || args.after.is_some())
+        {
+            running.go_on();
         }
         begin.tick(lab, now, running.as_ref().is_some_and(RunningLoad::has_filled));
         if !begin.skips {

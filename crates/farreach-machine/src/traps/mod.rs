@@ -170,8 +170,13 @@ impl TrapLab {
                 machine.estimate = Some(MissEstimate { misses, standard_error });
             }
         }
-        result.workload.traps =
-            Some(TrapUse { microseconds, own_microseconds: own, simulated: self.sampled.traps(), sample });
+        result.workload.traps = Some(TrapUse {
+            microseconds,
+            own_microseconds: own,
+            simulated: self.sampled.traps(),
+            sample,
+            native: None,
+        });
         result
     }
 
