@@ -26,7 +26,7 @@ use farreach_types::suggest::did_you_mean;
 pub use catalogue::{Input, Program, programs};
 pub use farreach_kernels::{KernelSpec, REFERENCES};
 pub use prepare::{cache_dir, install, installed, prepare};
-pub use server::{Last, Load, Recording, RunningLoad};
+pub use server::{Last, Load, Recording, RunningLoad, Stage};
 
 /// The workload behind a name.
 #[derive(Clone, Copy)]

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
@@ -57,23 +57,52 @@ const KILL: u8 = 2;
 pub enum Last {
     /// It is a command like the others.
     Once,
-    /// It begins at [`RunningLoad::go_on`].
+    /// It begins at [`RunningLoad::go_on`], and the server is ended at the next one.
     Held,
     /// It is repeated until it has run for this long.
     Repeated(Duration),
 }
 
+/// How far a load is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Stage {
+    /// Commands before the last run, or the server is not ready.
+    Fills,
+    /// The last command is to begin.
+    Filled,
+    /// The last command runs.
+    Serves,
+    /// The last command has ended.
+    Served,
+    /// The server is ended.
+    Ends,
+}
+
 /// What the thread of a load and its owner tell each other.
-#[derive(Default)]
 struct State {
     wish: AtomicU8,
-    filled: AtomicBool,
-    held: AtomicBool,
+    stage: Mutex<Stage>,
     /// How often the last command ran, and the server's user time meanwhile.
     used: Mutex<(u32, Duration)>,
 }
 
 impl State {
+    fn enter(&self, stage: Stage) {
+        *self.stage.lock().expect("no panic while it is locked") = stage;
+    }
+
+    fn stage(&self) -> Stage {
+        *self.stage.lock().expect("no panic while it is locked")
+    }
+
+    /// Enters this stage; if it is `held`, waits until the owner wants the next.
+    fn hold(&self, stage: Stage, held: bool, server: u32) {
+        self.enter(stage);
+        while held && self.stage() == stage && !self.is_stopped() && is_running(server) {
+            sleep(POLL_INTERVAL);
+        }
+    }
+
     fn is_stopped(&self) -> bool {
         self.wish.load(Ordering::SeqCst) != RUN
     }
@@ -88,24 +117,30 @@ pub struct RunningLoad {
 impl RunningLoad {
     /// `server` is the process id of a child that is not waited for before [`RunningLoad::join`].
     pub fn start(load: Load, server: u32, last: Last) -> RunningLoad {
-        let state = Arc::new(State { held: (last == Last::Held).into(), ..State::default() });
+        let state = Arc::new(State { wish: RUN.into(), stage: Stage::Fills.into(), used: Mutex::default() });
         let seen = Arc::clone(&state);
         let thread = std::thread::spawn(move || {
             let work = load.work(server, &seen, last);
+            seen.enter(Stage::Ends);
             let end = end(server, &seen.wish);
             work.and(end)
         });
         RunningLoad { state, thread: Some(thread) }
     }
 
-    /// Whether the last command is all that is left.
-    pub fn has_filled(&self) -> bool {
-        self.state.filled.load(Ordering::SeqCst)
+    /// How far it is.
+    pub fn stage(&self) -> Stage {
+        self.state.stage()
     }
 
-    /// Lets a last command begin that was held back.
+    /// Lets a last command begin that was held back, or the server end after it.
     pub fn go_on(&self) {
-        self.state.held.store(false, Ordering::SeqCst);
+        let mut stage = self.state.stage.lock().expect("no panic while it is locked");
+        *stage = match *stage {
+            Stage::Filled => Stage::Serves,
+            Stage::Served => Stage::Ends,
+            other => other,
+        };
     }
 
     /// The server's user time for the last command: the mean, if that was repeated. `None`: it has not ended.
@@ -167,13 +202,8 @@ impl Load {
                 return Ok(());
             }
         }
-        state.filled.store(true, Ordering::SeqCst);
-        while state.held.load(Ordering::SeqCst) {
-            if state.is_stopped() || !is_running(server) {
-                break;
-            }
-            sleep(POLL_INTERVAL);
-        }
+        state.hold(Stage::Filled, last == Last::Held, server);
+        state.enter(Stage::Serves);
         let (begun, before) = (Instant::now(), user_time(server));
         for runs in 1.. {
             if !self.run(measured, &log, server, state)? {
@@ -184,6 +214,7 @@ impl Load {
                 break;
             }
         }
+        state.hold(Stage::Served, last == Last::Held, server);
         Ok(())
     }
 
