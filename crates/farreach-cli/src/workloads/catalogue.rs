@@ -44,6 +44,9 @@ pub struct Program {
     /// Memory that a record takes in the server, measured.
     #[serde(default)]
     pub record_bytes: u64,
+    /// Whether the full set of `farreach papers` has it even where servers are not observed by their traps.
+    #[serde(default = "yes")]
+    pub full_set: bool,
     /// The input that is standard input.
     #[serde(default)]
     pub stdin: Option<String>,
@@ -87,6 +90,10 @@ pub struct Input {
 #[serde(deny_unknown_fields)]
 struct File {
     program: Vec<Program>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn bytes<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
