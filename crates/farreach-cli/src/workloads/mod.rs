@@ -160,7 +160,7 @@ impl Prepared {
     }
 
     /// Runs a server as it is, and repeats the last command of its load for at least this long. Returns the server's
-    /// user time for one of them, the mean.
+    /// user time for one of them, the median.
     ///
     /// # Errors
     /// As of [`Prepared::run`]; the program is no server.

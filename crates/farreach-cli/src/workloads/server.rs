@@ -82,8 +82,8 @@ pub enum Stage {
 struct State {
     wish: AtomicU8,
     stage: Mutex<Stage>,
-    /// How often the last command ran, and the server's user time meanwhile.
-    used: Mutex<(u32, Duration)>,
+    /// The server's user time for each run of the last command.
+    used: Mutex<Vec<Duration>>,
 }
 
 impl State {
@@ -143,10 +143,11 @@ impl RunningLoad {
         };
     }
 
-    /// The server's user time for the last command: the mean, if that was repeated. `None`: it has not ended.
+    /// The server's user time for the last command: the median, if that was repeated. `None`: it has not ended.
     pub fn user_time(&self) -> Option<Duration> {
-        let (runs, time) = *self.state.used.lock().expect("no panic while it is locked");
-        (runs > 0).then(|| time / runs)
+        let mut times = self.state.used.lock().expect("no panic while it is locked").clone();
+        times.sort();
+        times.get(times.len() / 2).copied()
     }
 
     /// Stops early: the load is killed, the server ended as after a whole load.
@@ -204,12 +205,14 @@ impl Load {
         }
         state.hold(Stage::Filled, last == Last::Held, server);
         state.enter(Stage::Serves);
-        let (begun, before) = (Instant::now(), user_time(server));
-        for runs in 1.. {
+        let begun = Instant::now();
+        loop {
+            let before = user_time(server);
             if !self.run(measured, &log, server, state)? {
                 break;
             }
-            *state.used.lock().expect("no panic while it is locked") = (runs, user_time(server).saturating_sub(before));
+            let used = user_time(server).saturating_sub(before);
+            state.used.lock().expect("no panic while it is locked").push(used);
             if !matches!(last, Last::Repeated(least) if begun.elapsed() < least) {
                 break;
             }
