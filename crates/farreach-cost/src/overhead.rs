@@ -28,18 +28,22 @@ pub struct Measured {
 impl Measured {
     /// The data side of a simulated run: what the papers read from counters (DS13-32). Everything but walks takes `cpi`
     /// cycles per instruction; a walk costs its references, at a fixed price or at the latency of the caches; hits of a
-    /// second level are not counted. `None`: the stream has no instructions, or the machine does not walk.
+    /// second level are not counted. Of a run by traps, whose instructions are not seen, everything but walks takes the
+    /// time of a native run. `None`: neither is known, or the machine does not walk.
     pub fn of(machine: &MachineResult, workload: &Workload) -> Option<Measured> {
-        let cpi = machine.config.get(CPI.name)?.as_f64()?;
+        let native = workload.traps.as_ref().and_then(|traps| traps.native.as_ref());
+        let rest = match native {
+            Some(native) => native.cycles(),
+            None => machine.config.get(CPI.name)?.as_f64()? * workload.instructions as f64,
+        };
         let (counts, walks) = (&machine.counts.tlb, machine.config.contains_key(WALK_REFERENCE.name));
-        if workload.instructions == 0 || !walks || counts.walk.walks != counts.misses {
+        if rest == 0.0 || !walks || counts.walk.walks != counts.misses {
             return None;
         }
         // Fetches and data share the walker; the cycles of one side follow from its walks.
         let data = if counts.misses == 0 { 0.0 } else { counts.data_misses as f64 / counts.misses as f64 };
         let walk_cycles = data * machine.cost.walk_cycles.unwrap_or(0) as f64;
-        let cycles = cpi * workload.instructions as f64 + walk_cycles;
-        Some(Measured { cycles, walk_cycles, walks: counts.data_misses as f64 })
+        Some(Measured { cycles: rest + walk_cycles, walk_cycles, walks: counts.data_misses as f64 })
     }
 
     /// Walk cycles in percent of all cycles (DS13-32).

@@ -25,6 +25,7 @@ mod ps;
 mod registry;
 mod results;
 mod rmm15;
+mod servers;
 mod study;
 mod sv97;
 mod t94;
@@ -36,4 +37,5 @@ pub use farreach_types::papers::{
 pub use hypotheses::{HYPOTHESES, Hypothesis};
 pub use registry::{STUDIES, show, study, with_claims};
 pub use results::{ALIGNED, Answer, Measured, PAGE_SIZES, Request, Results, Set, THEN, What};
+pub use servers::{BY_TRAPS, by_traps};
 pub use study::Study;

@@ -4,7 +4,7 @@ use crate::commands;
 use crate::hypotheses::HYPOTHESES;
 use crate::results::{Request, Results, Set};
 use crate::study::Study;
-use crate::{ds13, ps, rmm15, sv97, t94};
+use crate::{ds13, ps, rmm15, servers, sv97, t94};
 use farreach_types::papers::{PAPERS_SCHEMA, Papers, Section};
 
 /// All studies, in the order in which a report shows them. A further one is one file and one line here.
@@ -84,6 +84,7 @@ pub fn with_claims(studies: &[&'static Study]) -> Vec<&'static Study> {
 pub(crate) fn shown(study: &Study, results: &Results, set: &Set) -> Section {
     let mut section = Section::new(study.id, study.title, study.rules);
     (study.section)(results, set, &mut section);
+    servers::add_notes(study, results, set, &mut section);
     commands::add(study, results, set, &mut section);
     let claims = HYPOTHESES.iter().filter(|h| h.studies.first() == Some(&study.id));
     section.verdicts = claims.map(|h| h.judged(results, set)).collect();

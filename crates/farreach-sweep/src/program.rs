@@ -41,6 +41,20 @@ pub enum Program {
     Aligned(Box<Program>, u64),
     /// A small program made by hand, of the studies.
     Micro(String),
+    /// A server that is filled, and then observed by its traps. It is no stream: what runs passes runs it, and numbers
+    /// of two runs are not those of the same requests in the same order.
+    Server {
+        /// Its name in the catalogue.
+        name: String,
+        /// Bytes that it is filled to.
+        size: Option<u64>,
+        /// Seed of its inputs.
+        seed: u64,
+        /// The commands of the server and of its load.
+        commands: String,
+        /// The machines that observe it together. What is compared comes from one run.
+        together: Vec<String>,
+    },
 }
 
 impl Program {
@@ -65,6 +79,9 @@ impl Program {
             Program::Chain(parts) => parts.iter().map(Program::identity).collect::<Vec<_>>().join(" then "),
             Program::Aligned(inner, size) => format!("{} aligned to {}", inner.identity(), Bytes(*size)),
             Program::Micro(name) => format!("by its name {name}"),
+            Program::Server { name, size, seed, commands, together } => {
+                format!("server {name} {size:?} {seed} {commands:?} {together:?}")
+            }
         }
     }
 
@@ -77,7 +94,7 @@ impl Program {
             Program::Trace { bytes, .. } => 16 * bytes,
             Program::Chain(parts) => parts.iter().map(Program::references).sum(),
             Program::Aligned(inner, _) => inner.references(),
-            Program::Micro(_) => 0,
+            Program::Micro(_) | Program::Server { .. } => 0,
         }
     }
 
@@ -97,6 +114,7 @@ impl Program {
             Program::Aligned(inner, size) => {
                 Box::new(Relocated::new(inner.open()?, *size).map_err(|e| fail("aligned", e.to_string()))?)
             }
+            Program::Server { name, .. } => return Err(fail(name, "a server by its traps is no stream".into())),
             Program::Micro(name) => micro::source(name).ok_or_else(|| fail(name, "there is no such program".into()))?,
         })
     }
@@ -107,7 +125,7 @@ impl Program {
             Program::Trace { file, hash, .. } => vec![(file, hash)],
             Program::Chain(parts) => parts.iter_mut().flat_map(Program::traces_mut).collect(),
             Program::Aligned(inner, _) => inner.traces_mut(),
-            Program::Kernel { .. } | Program::Micro(_) => Vec::new(),
+            Program::Kernel { .. } | Program::Micro(_) | Program::Server { .. } => Vec::new(),
         }
     }
 }

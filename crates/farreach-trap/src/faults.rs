@@ -79,7 +79,12 @@ impl Monitor<'_> {
                 }
             }
             (_, false, _) => space.uffd.map_zeros(page.clone(), writable),
-            (_, true, _) => space.uffd.map(together, writable),
+            // The kernel maps several at once only in one mapping of its own, and those may be smaller than a region:
+            // `madvise` cuts them where it changes how they are dumped or inherited.
+            (_, true, _) if together != page => {
+                space.uffd.map(together, writable).or_else(|_| space.uffd.map(page.clone(), writable))
+            }
+            (_, true, _) => space.uffd.map(page.clone(), writable),
         };
         // Another thread was there first, or the contents came or went: the fault is repeated.
         let again = matches!(mapped, Err(Errno::AGAIN | Errno::EXIST | Errno::NOENT | Errno::FAULT));

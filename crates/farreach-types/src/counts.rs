@@ -143,6 +143,25 @@ pub struct TrapUse {
     /// If less than everything was simulated: what.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<SampleUse>,
+    /// What the work that was simulated takes without traps, if that was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub native: Option<NativeUse>,
+}
+
+/// The time of a piece of work in a run without traps.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct NativeUse {
+    /// Microseconds in user mode.
+    pub user_microseconds: u64,
+    /// Clock of the processor at work, measured.
+    pub kilohertz: u64,
+}
+
+impl NativeUse {
+    /// Cycles in user mode.
+    pub fn cycles(&self) -> f64 {
+        self.user_microseconds as f64 * self.kilohertz as f64 / 1000.0
+    }
 }
 
 /// The part of a run that was simulated. All counts and memory are of this part alone; only

@@ -95,6 +95,12 @@ fn names() -> Vec<&'static str> {
     LINES.iter().map(|line| line.name).chain(commands).collect()
 }
 
+/// What a command needs and this system lacks, with what turns it on.
+pub fn missing(command: &str) -> Vec<String> {
+    let lines = LINES.iter().filter(|line| line.commands.contains(&command));
+    lines.filter_map(|line| Some(format!("{}: {}", line.name, (line.attempt)().err()?))).collect()
+}
+
 /// Memory of this process in transparent huge pages.
 fn huge(bytes: u64) -> Tried {
     const MEMORY: usize = 8 << 20;

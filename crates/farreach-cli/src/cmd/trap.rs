@@ -4,7 +4,7 @@ use super::common::{MachineArgs, OutputArgs, note};
 use super::program;
 use super::progress::{Line, time};
 use super::sampling::{SampleArgs, Sampling};
-use crate::workloads::{Prepared, RunningLoad};
+use crate::workloads::{Last, Prepared, RunningLoad, Stage};
 use anyhow::{Context, Result, anyhow};
 use clap::{Args, Parser};
 use farreach_live::Watch;
@@ -173,17 +173,33 @@ fn observe(args: &TrapArgs, prepared: Option<&Prepared>) -> Result<ExitCode> {
     let mut load = prepared.and_then(|p| p.load.clone());
     let mut begin = Begin::new(args.after, load.is_some(), &mut lab)?;
     let mut running = None;
+    // The load has ended, and all that was to be simulated.
+    let mut served = false;
     let mut line = Line::new();
     let mut before = (0, Duration::ZERO);
     let (mut over, mut asked_at, mut asked) = (false, None, 0);
     let mut tick = |tick: Tick| {
         let Tick { lab, report, elapsed: now, process } = tick;
         if let (Some(process), Some(load)) = (process, load.take()) {
-            running = Some(RunningLoad::start(load, process));
+            running = Some(RunningLoad::start(load, process, Last::Held));
         }
-        begin.tick(lab, now, running.as_ref().is_some_and(RunningLoad::has_filled));
-        if !begin.skips {
-            sampling.tick(lab, report, now - begin.since);
+        let stage = running.as_ref().map(RunningLoad::stage);
+        match (&running, stage) {
+            // A tick later than the simulation begins, or ends: so it is of all requests of the last command, and of
+            // nothing else.
+            (Some(load), Some(Stage::Filled)) if !begin.skips || args.after.is_some() => load.go_on(),
+            (Some(load), Some(Stage::Served)) if served => load.go_on(),
+            (_, Some(Stage::Served)) => {
+                lab.end();
+                served = true;
+            }
+            _ => {}
+        }
+        if !served {
+            begin.tick(lab, now, stage.is_some_and(|stage| stage >= Stage::Filled));
+            if !begin.skips {
+                sampling.tick(lab, report, now - begin.since);
+            }
         }
         line.show(|elapsed| {
             let misses: u64 = lab.misses().next().unwrap_or(0);
@@ -215,7 +231,7 @@ fn observe(args: &TrapArgs, prepared: Option<&Prepared>) -> Result<ExitCode> {
         (true, _) => args.time.map(|time| format!("--for {} ms", time.as_millis())),
         _ => None,
     };
-    let served = running.is_some();
+    let is_server = running.is_some();
     // A load that was cut short is killed, and its status does not matter.
     if let Some(load) = running.filter(|_| stopped.is_none()) {
         load.join()?;
@@ -224,7 +240,7 @@ fn observe(args: &TrapArgs, prepared: Option<&Prepared>) -> Result<ExitCode> {
     note(sanity(&outcome.report));
     Ok(match (interrupted, outcome.exit) {
         // As it was asked to.
-        (None, Some(Exit::Signal(libc::SIGTERM))) if served => ExitCode::SUCCESS,
+        (None, Some(Exit::Signal(libc::SIGTERM))) if is_server => ExitCode::SUCCESS,
         (Some(signal), _) | (None, Some(Exit::Signal(signal))) => program::interrupted(signal),
         (None, Some(Exit::Code(code))) => ExitCode::from(code as u8),
         (None, None) => ExitCode::SUCCESS,

@@ -320,6 +320,9 @@ fn details(workload: Workload) -> Result<String> {
             }
             let stdin = p.stdin.as_ref().map_or(String::new(), |file| format!(" < {{{file}}}"));
             writeln!(out, "command     {}{stdin}", p.command.join(" "))?;
+            if !p.steady_arguments.is_empty() {
+                writeln!(out, "filled      {}", p.steady_arguments.join(" "))?;
+            }
             for (what, commands) in [("load", &p.load), ("steady", &p.steady)] {
                 for words in commands {
                     writeln!(out, "{what:12}{}", words.join(" "))?;

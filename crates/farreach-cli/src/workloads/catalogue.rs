@@ -37,9 +37,16 @@ pub struct Program {
     /// many random keys fill 98 % of it.
     #[serde(default)]
     pub steady: Vec<Vec<String>>,
+    /// Arguments of the server for such a run, behind those of `command`. `{limit}` in them is a number of MiB: half as
+    /// much again as the size.
+    #[serde(default)]
+    pub steady_arguments: Vec<String>,
     /// Memory that a record takes in the server, measured.
     #[serde(default)]
     pub record_bytes: u64,
+    /// Whether the full set of `farreach papers` has it even where servers are not observed by their traps.
+    #[serde(default = "yes")]
+    pub full_set: bool,
     /// The input that is standard input.
     #[serde(default)]
     pub stdin: Option<String>,
@@ -56,6 +63,8 @@ pub(super) const PORT: &str = "{port}";
 /// Placeholders for the number of records of a server, and for the requests that fill it.
 pub(super) const RECORDS: &str = "{records}";
 pub(super) const FILLS: &str = "{fills}";
+/// Placeholder for the memory that a server may use, in MiB.
+pub(super) const LIMIT: &str = "{limit}";
 
 /// A file that is made.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -81,6 +90,10 @@ pub struct Input {
 #[serde(deny_unknown_fields)]
 struct File {
     program: Vec<Program>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn bytes<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
@@ -116,7 +129,8 @@ mod tests {
             }
             // Every placeholder is a file that is made.
             let words = p.command.iter().chain(p.steps.iter().chain(&p.load).chain(&p.steady).flatten());
-            let known = [PORT, DIRECTORY, RECORDS, FILLS];
+            let words = words.chain(&p.steady_arguments);
+            let known = [PORT, DIRECTORY, RECORDS, FILLS, LIMIT];
             for word in words.filter(|w| w.contains('{') && !known.iter().any(|name| w.contains(name))) {
                 let file = word.strip_prefix('{').and_then(|w| w.strip_suffix('}')).expect(word);
                 assert!(p.inputs.iter().any(|i| i.file == file), "{}: {word}", p.name);
@@ -124,6 +138,7 @@ mod tests {
             // The command of a server contains the port, and so do the commands of its load.
             let loads = || p.load.iter().chain(&p.steady);
             assert_eq!(p.steady.is_empty(), p.record_bytes == 0, "{}", p.name);
+            assert!(p.steady_arguments.is_empty() || !p.steady.is_empty(), "{}", p.name);
             assert!(loads().all(|command| command.iter().any(|w| w.contains(PORT))), "{}", p.name);
             assert_eq!(p.command.iter().any(|w| w.contains(PORT)), !p.load.is_empty(), "{}", p.name);
             assert!(!p.steps.iter().flatten().any(|w| w.contains(PORT)), "{}", p.name);

@@ -26,7 +26,7 @@ use farreach_types::suggest::did_you_mean;
 pub use catalogue::{Input, Program, programs};
 pub use farreach_kernels::{KernelSpec, REFERENCES};
 pub use prepare::{cache_dir, install, installed, prepare};
-pub use server::{Load, Recording, RunningLoad};
+pub use server::{Last, Load, Recording, RunningLoad, Stage};
 
 /// The workload behind a name.
 #[derive(Clone, Copy)]
@@ -156,6 +156,19 @@ impl Prepared {
     /// # Errors
     /// It cannot be started. The load of a server fails, or a signal ends both.
     pub fn run(&self) -> Result<Usage> {
+        Ok(self.run_with(Last::Once)?.0)
+    }
+
+    /// Runs a server as it is, and repeats the last command of its load for at least this long. Returns the server's
+    /// user time for one of them, the median.
+    ///
+    /// # Errors
+    /// As of [`Prepared::run`]; the program is no server.
+    pub fn time_last(&self, least: Duration) -> Result<Duration> {
+        self.run_with(Last::Repeated(least))?.1.context("it is no server")
+    }
+
+    fn run_with(&self, last: Last) -> Result<(Usage, Option<Duration>)> {
         let open = |path: &PathBuf| File::open(path).with_context(|| path.display().to_string());
         let stdin = self.stdin.as_ref().map_or(Ok(Stdio::null()), |path| open(path).map(Stdio::from))?;
         let stdout = File::create(&self.stdout).with_context(|| self.stdout.display().to_string())?;
@@ -165,9 +178,9 @@ impl Prepared {
         let signals = self.load.as_ref().map(|_| Watch::begin());
         let child = command.spawn().with_context(|| name.clone())?;
         let (Some(load), Some(signals)) = (self.load.clone(), signals) else {
-            return wait(child.id()).with_context(|| name);
+            return Ok((wait(child.id()).with_context(|| name)?, None));
         };
-        let (beside, mut interrupted) = (RunningLoad::start(load, child.id()), false);
+        let (beside, mut interrupted) = (RunningLoad::start(load, child.id(), last), false);
         while !beside.is_over() {
             if signals.take().0 > 0 {
                 interrupted = true;
@@ -175,6 +188,7 @@ impl Prepared {
             }
             sleep(Duration::from_millis(20));
         }
+        let time = beside.user_time();
         let result = beside.join();
         let mut usage = wait(child.id()).with_context(|| name.clone())?;
         ensure!(!interrupted, "interrupted; {name} and its load were ended");
@@ -182,7 +196,7 @@ impl Prepared {
         if usage.status.signal() == Some(libc::SIGTERM) {
             usage.status = ExitStatus::from_raw(0); // as it was asked to
         }
-        Ok(usage)
+        Ok((usage, time))
     }
 }
 

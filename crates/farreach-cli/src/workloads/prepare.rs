@@ -12,7 +12,7 @@ use farreach_kernels::Rng;
 use farreach_trace::Partial;
 use farreach_types::addr::Bytes;
 
-use super::catalogue::{DIRECTORY, FILLS, Input, PORT, Program, RECORDS};
+use super::catalogue::{DIRECTORY, FILLS, Input, LIMIT, PORT, Program, RECORDS};
 use super::inputs::{Maker, maker};
 use super::server::free_port;
 use super::{KernelSpec, Load, Prepared};
@@ -80,13 +80,16 @@ pub fn prepare(program: &Program, kernel_spec: &KernelSpec, steady: bool) -> Res
         files.push((format!("{{{}}}", input.file), make(&cache, &directory, input, &mut size, kernel_spec.seed)?));
     }
     let fills = steady && !program.steady.is_empty();
-    let records = if fills { size.take().unwrap_or(program.footprint) / program.record_bytes } else { 0 };
+    let filled = if fills { size.take().unwrap_or(program.footprint) } else { 0 };
+    let records = filled.checked_div(program.record_bytes).unwrap_or(0);
+    let limit = (filled + filled / 2).div_ceil(1 << 20).max(64);
     ensure!(!fills || records > 0, "{}: a record takes {} bytes; --size is less", program.name, program.record_bytes);
     ensure!(size.is_none(), "{} has no input whose size can be chosen", program.name);
     let port = (!program.load.is_empty()).then(free_port).transpose()?;
     let place = directory.to_str().with_context(|| format!("{} is not UTF-8", directory.display()))?;
     let fill = |word: &String| -> OsString {
-        let numbers = [(PORT, port.unwrap_or_default().into()), (RECORDS, records), (FILLS, 4 * records)];
+        let numbers =
+            [(PORT, port.unwrap_or_default().into()), (RECORDS, records), (FILLS, 4 * records), (LIMIT, limit)];
         let expanded = || {
             let place = word.replace(DIRECTORY, place);
             numbers.iter().fold(place, |word, (name, number)| word.replace(name, &number.to_string())).into()
@@ -98,7 +101,8 @@ pub fn prepare(program: &Program, kernel_spec: &KernelSpec, steady: bool) -> Res
         run_step(&words, &directory).with_context(|| format!("preparing {}", program.name))?;
     }
     let stdin = program.stdin.as_ref().map(|file| PathBuf::from(fill(&format!("{{{file}}}"))));
-    let command = program.command.iter().map(fill).collect();
+    let more: &[String] = if fills { &program.steady_arguments } else { &[] };
+    let command = program.command.iter().chain(more).map(fill).collect();
     let load = port.map(|port| Load {
         commands: if fills { &program.steady } else { &program.load }
             .iter()

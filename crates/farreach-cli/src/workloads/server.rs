@@ -9,8 +9,8 @@ use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
@@ -52,34 +52,107 @@ const RUN: u8 = 0;
 const STOP: u8 = 1;
 const KILL: u8 = 2;
 
+/// What becomes of the last command of a load. Those before it fill the server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Last {
+    /// It is a command like the others.
+    Once,
+    /// It begins at [`RunningLoad::go_on`], and the server is ended at the next one.
+    Held,
+    /// It is repeated until it has run for this long.
+    Repeated(Duration),
+}
+
+/// How far a load is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Stage {
+    /// Commands before the last run, or the server is not ready.
+    Fills,
+    /// The last command is to begin.
+    Filled,
+    /// The last command runs.
+    Serves,
+    /// The last command has ended.
+    Served,
+    /// The server is ended.
+    Ends,
+}
+
+/// What the thread of a load and its owner tell each other.
+struct State {
+    wish: AtomicU8,
+    stage: Mutex<Stage>,
+    /// The server's user time for each run of the last command.
+    used: Mutex<Vec<Duration>>,
+}
+
+impl State {
+    fn enter(&self, stage: Stage) {
+        *self.stage.lock().expect("no panic while it is locked") = stage;
+    }
+
+    fn stage(&self) -> Stage {
+        *self.stage.lock().expect("no panic while it is locked")
+    }
+
+    /// Enters this stage; if it is `held`, waits until the owner wants the next.
+    fn hold(&self, stage: Stage, held: bool, server: u32) {
+        self.enter(stage);
+        while held && self.stage() == stage && !self.is_stopped() && is_running(server) {
+            sleep(POLL_INTERVAL);
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.wish.load(Ordering::SeqCst) != RUN
+    }
+}
+
 /// A load at work on a server. Dropping it kills both.
 pub struct RunningLoad {
-    wish: Arc<AtomicU8>,
-    filled: Arc<AtomicBool>,
+    state: Arc<State>,
     thread: Option<JoinHandle<Result<()>>>,
 }
 
 impl RunningLoad {
     /// `server` is the process id of a child that is not waited for before [`RunningLoad::join`].
-    pub fn start(load: Load, server: u32) -> RunningLoad {
-        let (wish, filled) = (Arc::new(AtomicU8::new(RUN)), Arc::new(AtomicBool::new(false)));
-        let (seen, fills) = (Arc::clone(&wish), Arc::clone(&filled));
+    pub fn start(load: Load, server: u32, last: Last) -> RunningLoad {
+        let state = Arc::new(State { wish: RUN.into(), stage: Stage::Fills.into(), used: Mutex::default() });
+        let seen = Arc::clone(&state);
         let thread = std::thread::spawn(move || {
-            let work = load.work(server, &seen, &fills);
-            let end = end(server, &seen);
+            let work = load.work(server, &seen, last);
+            seen.enter(Stage::Ends);
+            let end = end(server, &seen.wish);
             work.and(end)
         });
-        RunningLoad { wish, filled, thread: Some(thread) }
+        RunningLoad { state, thread: Some(thread) }
     }
 
-    /// Whether the last command has begun: those before it fill the server.
-    pub fn has_filled(&self) -> bool {
-        self.filled.load(Ordering::SeqCst)
+    /// How far it is.
+    pub fn stage(&self) -> Stage {
+        self.state.stage()
+    }
+
+    /// Lets a last command begin that was held back, or the server end after it.
+    pub fn go_on(&self) {
+        let mut stage = self.state.stage.lock().expect("no panic while it is locked");
+        *stage = match *stage {
+            Stage::Filled => Stage::Serves,
+            Stage::Served => Stage::Ends,
+            other => other,
+        };
+    }
+
+    /// The server's user time for the last command: the median, if that was repeated. `None`: it has not ended.
+    pub fn user_time(&self) -> Option<Duration> {
+        let mut times = self.state.used.lock().expect("no panic while it is locked").clone();
+        times.sort();
+        times.get(times.len() / 2).copied()
     }
 
     /// Stops early: the load is killed, the server ended as after a whole load.
     pub fn stop(&self) {
-        self.wish.fetch_max(STOP, Ordering::SeqCst);
+        self.state.wish.fetch_max(STOP, Ordering::SeqCst);
     }
 
     /// Whether server and load have ended.
@@ -98,7 +171,7 @@ impl RunningLoad {
 
 impl Drop for RunningLoad {
     fn drop(&mut self) {
-        self.wish.store(KILL, Ordering::SeqCst);
+        self.state.wish.store(KILL, Ordering::SeqCst);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -107,11 +180,11 @@ impl Drop for RunningLoad {
 
 impl Load {
     /// Runs all commands when the server is ready; fewer if the run is stopped.
-    fn work(&self, server: u32, wish: &AtomicU8, filled: &AtomicBool) -> Result<()> {
+    fn work(&self, server: u32, state: &State, last: Last) -> Result<()> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
         let since = Instant::now();
         while TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_err() {
-            if wish.load(Ordering::SeqCst) != RUN {
+            if state.is_stopped() {
                 return Ok(());
             }
             ensure!(is_running(server), "the server ended before it answered on port {}", self.port);
@@ -124,34 +197,66 @@ impl Load {
             sleep(POLL_INTERVAL);
         }
         let log = File::create(&self.output).with_context(|| self.output.display().to_string())?;
-        for (i, words) in self.commands.iter().enumerate() {
-            filled.store(i + 1 == self.commands.len(), Ordering::SeqCst);
-            let name = words[0].display();
-            let mut command = Command::new(&words[0]);
-            command.args(&words[1..]).current_dir(&self.directory).stdin(Stdio::null());
-            command.stdout(log.try_clone()?).stderr(log.try_clone()?);
-            let child = command.spawn().with_context(|| format!("the load, {name}"))?;
-            if !attend(child, server, wish)
-                .with_context(|| format!("the load, {name}; its output is in {}", self.output.display()))?
-            {
+        let Some((measured, fill)) = self.commands.split_last() else { return Ok(()) };
+        for words in fill {
+            if !self.run(words, &log, server, state)? {
+                return Ok(());
+            }
+        }
+        state.hold(Stage::Filled, last == Last::Held, server);
+        state.enter(Stage::Serves);
+        let begun = Instant::now();
+        loop {
+            let before = user_time(server);
+            if !self.run(measured, &log, server, state)? {
+                break;
+            }
+            let used = user_time(server).saturating_sub(before);
+            state.used.lock().expect("no panic while it is locked").push(used);
+            if !matches!(last, Last::Repeated(least) if begun.elapsed() < least) {
                 break;
             }
         }
+        state.hold(Stage::Served, last == Last::Held, server);
         Ok(())
+    }
+
+    /// Runs one command to its end; false if the run is stopped.
+    fn run(&self, words: &[OsString], log: &File, server: u32, state: &State) -> Result<bool> {
+        let name = words[0].display();
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).current_dir(&self.directory).stdin(Stdio::null());
+        command.stdout(log.try_clone()?).stderr(log.try_clone()?);
+        let child = command.spawn().with_context(|| format!("the load, {name}"))?;
+        attend(child, server, state)
+            .with_context(|| format!("the load, {name}; its output is in {}", self.output.display()))
     }
 }
 
+/// The user time of a process, of what it started, and of what those have waited for.
+fn user_time(server: u32) -> Duration {
+    let Ok(all) = procfs::process::all_processes() else { return Duration::ZERO };
+    let all: Vec<_> = all.filter_map(|process| process.ok()?.stat().ok()).collect();
+    let (mut family, mut ticks) = (vec![server as i32], 0);
+    while let Some(process) = family.pop() {
+        let of = |stat: &&procfs::process::Stat| stat.pid == process;
+        ticks += all.iter().find(of).map_or(0, |stat| stat.utime + stat.cutime.max(0) as u64);
+        family.extend(all.iter().filter(|stat| stat.ppid == process).map(|stat| stat.pid));
+    }
+    Duration::from_secs(ticks) / procfs::ticks_per_second() as u32
+}
+
 /// Waits for a command of the load; false if the run is stopped.
-fn attend(mut child: Child, server: u32, wish: &AtomicU8) -> Result<bool> {
+fn attend(mut child: Child, server: u32, state: &State) -> Result<bool> {
     let mut alone = None;
     loop {
         if let Some(status) = child.try_wait()? {
             // The status of a stopped program does not matter.
-            let stopped = wish.load(Ordering::SeqCst) != RUN;
+            let stopped = state.is_stopped();
             ensure!(status.success() || stopped, "{status}");
             return Ok(!stopped);
         }
-        let stopped = wish.load(Ordering::SeqCst) != RUN;
+        let stopped = state.is_stopped();
         let alone = !is_running(server) && alone.get_or_insert_with(Instant::now).elapsed() > LATE;
         if stopped || alone {
             child.kill()?;
@@ -196,7 +301,7 @@ impl From<Recorder> for Recording {
 impl Recording {
     /// A server and its load.
     pub fn server(recorder: Recorder, load: Load) -> Recording {
-        let load = RunningLoad::start(load, recorder.pid());
+        let load = RunningLoad::start(load, recorder.pid(), Last::Once);
         Recording { load: Some(load), recorder, ended: false }
     }
 

@@ -1,6 +1,7 @@
 //! `farreach papers`: are the numbers the accepted ones, is nothing run twice, and are wrong arguments refused?
 
 use crate::cli::{Dir, Ran, command, farreach, optimised, sweep};
+use crate::cli_trap::traps_work;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -164,4 +165,71 @@ fn options_need_a_study() {
     for options in ["--small", "--limit 5", "--workload gups", "--markdown"] {
         crate::cli::line(&format!("papers {options}")).bad(2, &["--all"]);
     }
+}
+
+/// A server by its traps: refused where it makes no sense, with the reason.
+#[test]
+fn traps_are_for_servers_and_studies_that_need_no_lookups() {
+    crate::cli::line("papers t94-table6 --trap").bad(1, &["t94-table6: --trap cannot measure it", "rmm15-fig7"]);
+    crate::cli::line("papers ds13-table4 ds13-fig1 --trap").bad(1, &["ds13-fig1: ", "memory over time"]);
+    crate::cli::line("papers --all --trap -w redis").bad(1, &["t94-table1: "]);
+    for options in ["--trap --small", "--trap --on local", "--trap --plan 2"] {
+        crate::cli::line(&format!("papers ds13-table4 {options}")).bad(2, &["--trap", "cannot be used with"]);
+    }
+    crate::cli::line("papers ds13-table4 --size 1G").bad(2, &["--trap"]);
+    crate::cli::line("papers ds13-table4 --trap --size much").bad(2, &["much"]);
+    if traps_work() {
+        let dir = Dir::new();
+        farreach(["papers", "ds13-table4", "-w", "gups", "--trap", "--cache", &dir.path("cache")])
+            .bad(1, &["no program of --workload is a server", "redis"]);
+    }
+}
+
+/// The server of the catalogue is another one here, which is found first: the whole way in seconds.
+#[test]
+fn a_server_is_timed_then_observed_by_its_traps_and_its_numbers_kept() {
+    use std::os::unix::fs::PermissionsExt;
+    if !traps_work() {
+        return;
+    }
+    let dir = Dir::new();
+    let script = |name: &str, text: &str| {
+        let file = dir.write(&format!("bin-{name}"), format!("#!/bin/bash\n{text}\n"));
+        std::fs::create_dir_all(dir.path("bin")).unwrap();
+        std::fs::rename(&file, dir.path(&format!("bin/{name}"))).unwrap();
+        std::fs::set_permissions(dir.path(&format!("bin/{name}")), PermissionsExt::from_mode(0o755)).unwrap();
+    };
+    // Its time is counted in hundredths of a second.
+    let server = "import socket, sys\n\
+                  listener = socket.create_server(('127.0.0.1', int(sys.argv[1])))\n\
+                  while True:\n    connection = listener.accept()[0]\n    sum(range(200000))\n    \
+                  connection.sendall(b'1\\n')\n    connection.close()\n";
+    script("redis-server", &format!("exec python3 {} \"$4\"", dir.write("server.py", server)));
+    script("redis-benchmark", "for i in {1..40}; do read -r n < /dev/tcp/127.0.0.1/$2 || exit 4; done");
+    script("dpkg-query", "echo installed redis-server; echo installed redis-tools");
+    let path = format!("{}:{}", dir.path("bin"), std::env::var("PATH").unwrap());
+    let ran = |size: &str| {
+        let mut papers = command();
+        papers.args(["papers", "ds13-table3", "ds13-table5", "-w", "redis", "--trap", "--size", size, "--json"]);
+        papers.args(["--cache", &dir.path("cache")]).env("PATH", &path).env("XDG_CACHE_HOME", dir.path("inputs"));
+        Ran::of(papers.output().unwrap())
+    };
+    let first = ran("1M");
+    assert_eq!(first.status, 0, "{}", first.err);
+    for words in ["redis: filled to 1 MiB and timed without traps", "s of user time", "with 3 machines", "traps: "] {
+        assert!(first.err.contains(words), "{words}: {}", first.err);
+    }
+    let papers = first.json();
+    let tables = &papers["sections"];
+    let share = tables[0]["tables"][0]["rows"][0]["cells"][0].as_f64().unwrap();
+    assert!((1.0..100.0).contains(&share), "{share}");
+    let misses = tables[1]["tables"][0]["rows"][0]["cells"][0].as_u64().unwrap();
+    assert!(misses > 40, "{misses}");
+    assert_eq!(tables[1]["tables"][0]["rows"][0]["name"], "redis*");
+    let command = &tables[1]["tables"][0]["rows"][0]["command"];
+    assert_eq!(command, "farreach papers ds13-table5 -w redis --trap --size 1M");
+    let notes = tables[1]["notes"].to_string();
+    assert!(notes.contains("redis*: in its steady state, ") && notes.contains("replace by used bits"), "{notes}");
+    let again = ran("1M");
+    assert_eq!((again.out, again.err.as_str()), (first.out, ""), "nothing is run twice");
 }

@@ -200,6 +200,19 @@ fn the_time_of_after_is_not_simulated() {
     assert!(ran.status == 0 && stopped.contains("before it was to be simulated"), "{stopped}");
 }
 
+/// The kernel has smaller mappings than the program asked for, and pages that are not simulated are mapped many at once.
+#[test]
+fn pages_of_shared_memory_are_mapped_across_the_kernels_mappings() {
+    if !traps_work() {
+        return;
+    }
+    let dir = Dir::new();
+    for option in ["--after 60s", "--sample 8"] {
+        let ran = Ran::of(trap(&dir, option, &[text(&program("cut", &[]))]).output().unwrap());
+        assert_eq!((ran.status, ran.out.as_str()), (0, "64\n"), "{option}: {}", ran.err);
+    }
+}
+
 /// The first signal goes to the program; SIGUSR1 is for farreach.
 #[test]
 fn the_program_may_end_as_it_likes_at_a_signal() {

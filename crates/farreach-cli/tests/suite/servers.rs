@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::common::{command, options, program, scratch};
-use farreach_cli::workloads::{Load, Prepared, Recording};
+use farreach_cli::workloads::{Last, Load, Prepared, Recording, RunningLoad, Stage};
 use farreach_live::{Exit, Options, Recorder};
 use farreach_types::event::Source;
 
@@ -45,10 +45,14 @@ impl Case {
         Recording::server(recorder, self.load(scripts))
     }
 
-    fn run(&self, scripts: &[&str]) -> anyhow::Result<farreach_cli::workloads::Usage> {
+    fn prepared(&self, scripts: &[&str]) -> Prepared {
         let command = command(&self.server, &[&self.port.to_string()]);
         let (directory, stdout, load) = (self.directory.clone(), self.stdout(), Some(self.load(scripts)));
-        Prepared { command, directory, stdin: None, stdout, load }.run()
+        Prepared { command, directory, stdin: None, stdout, load }
+    }
+
+    fn run(&self, scripts: &[&str]) -> anyhow::Result<farreach_cli::workloads::Usage> {
+        self.prepared(scripts).run()
     }
 
     /// Asserts that the server has ended; returns its output at SIGTERM, which it does not print when it is killed.
@@ -149,5 +153,47 @@ fn a_server_runs_as_it_is() {
     let case = Case::new("native");
     let usage = case.run(&[TEN]).unwrap();
     assert!(usage.status.success() && usage.peak_bytes > 100_000, "{usage:?}");
+    assert_eq!(case.connections(), 11);
+}
+
+#[test]
+fn the_last_command_of_a_load_is_repeated_to_be_timed() {
+    let case = Case::new("timed");
+    let time = case.prepared(&[TEN, TEN]).time_last(Duration::from_millis(300)).unwrap();
+    assert!(time < Duration::from_secs(60), "{time:?}");
+    let connections = case.connections();
+    assert!(connections > 31 && connections % 10 == 1, "{connections}");
+    let mut alone = case.prepared(&[TEN]);
+    (alone.load, alone.command) = (None, command(Path::new("/bin/true"), &[]));
+    let error = alone.time_last(Duration::from_millis(1)).expect_err("refused").to_string();
+    assert_eq!(error, "it is no server");
+}
+
+#[test]
+fn the_last_command_of_a_load_can_be_held_back_and_so_can_the_end() {
+    let case = Case::new("held");
+    let said = std::fs::File::create(case.stdout()).unwrap();
+    let mut server = std::process::Command::new(&case.server).arg(case.port.to_string()).stdout(said).spawn().unwrap();
+    let served = case.directory.join("served");
+    let script = format!("touch {}", served.display());
+    let load = RunningLoad::start(case.load(&[TEN, &script]), server.id(), Last::Held);
+    let reach = |stage: Stage| {
+        let since = Instant::now();
+        while load.stage() < stage {
+            assert!(since.elapsed() < Duration::from_secs(60), "{stage:?} is not reached");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // Long enough for it to go on if it were not held.
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(load.stage(), stage);
+    };
+    reach(Stage::Filled);
+    assert!(!served.exists() && load.user_time().is_none());
+    load.go_on();
+    reach(Stage::Served);
+    assert!(served.exists() && load.user_time().is_some() && server.try_wait().unwrap().is_none());
+    load.go_on();
+    load.join().unwrap();
+    assert!(server.wait().unwrap().success());
     assert_eq!(case.connections(), 11);
 }

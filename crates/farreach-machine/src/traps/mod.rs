@@ -28,6 +28,8 @@ pub struct TrapLab {
     sampled: Sampled,
     /// The program's own time.
     own: u64,
+    /// That time when what is simulated ended.
+    ended: Option<u64>,
     /// Pages are mapped that the machines do not know of.
     forgotten: bool,
 }
@@ -44,7 +46,7 @@ impl TrapLab {
         engine.mapped = Some(MappedPages::default());
         engine.tally.passed = Some(0);
         let sampled = Sampled::new(lab.specs().len());
-        Ok(TrapLab { lab, sampled, own: 0, forgotten: false })
+        Ok(TrapLab { lab, sampled, own: 0, ended: None, forgotten: false })
     }
 
     /// The bits of the page number that choose the set in every array of every machine: what a sample of sets can be
@@ -66,6 +68,12 @@ impl TrapLab {
     /// Until [`TrapLab::go_on`], nothing is simulated: the machines learn of events only.
     pub fn skip(&mut self) {
         self.sampled.skips = true;
+    }
+
+    /// The rest of the run does not count, and is not simulated: what is estimated ends here.
+    pub fn end(&mut self) {
+        self.skip();
+        self.ended = Some(self.own);
     }
 
     /// What was skipped is over. The caller has mapped pages meanwhile that the machines do not hold, and must unmap
@@ -163,15 +171,20 @@ impl TrapLab {
     pub fn result(&mut self, source: &str, stopped: Option<String>, instructions: Option<u64>) -> RunResult {
         let (microseconds, own) = (self.lab.trap_engine().tally.clock(), self.own);
         let mut result = self.lab.result_of(source, stopped, instructions);
-        let sample = self.sampled.used(own);
+        let sample = self.sampled.used(self.ended.unwrap_or(own));
         if sample.is_some() {
             for (machine, estimate) in result.machines.iter_mut().zip(self.sampled.estimates()) {
                 let Estimate { total: misses, standard_error } = estimate;
                 machine.estimate = Some(MissEstimate { misses, standard_error });
             }
         }
-        result.workload.traps =
-            Some(TrapUse { microseconds, own_microseconds: own, simulated: self.sampled.traps(), sample });
+        result.workload.traps = Some(TrapUse {
+            microseconds,
+            own_microseconds: own,
+            simulated: self.sampled.traps(),
+            sample,
+            native: None,
+        });
         result
     }
 

@@ -2,7 +2,7 @@
 
 mod changes;
 mod kernel;
-mod prices;
+pub(super) mod prices;
 mod recommend;
 mod rows;
 mod trial;

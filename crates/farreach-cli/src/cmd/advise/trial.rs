@@ -3,7 +3,7 @@
 use crate::cmd::feed;
 use crate::cmd::program::{Refused, shown};
 use crate::cmd::progress::{Display, Goal};
-use crate::workloads::{Load, Recording, RunningLoad};
+use crate::workloads::{Last, Load, Recording, RunningLoad};
 use anyhow::{Context, Result, bail};
 use farreach_live::native::{Native, Running, Way};
 use farreach_live::{Exit, Options, Recorder, Watch};
@@ -24,7 +24,7 @@ pub fn native(command: &[OsString], way: &Way, load: Option<&Load>, signals: &Wa
     let not_started = |e| Refused::not_started(&command[0], e);
     let mut running = Running::start(command, way).map_err(not_started)?;
     // Dropped before the program, whose process id it uses.
-    let beside = load.map(|load| RunningLoad::start(load.clone(), running.pid()));
+    let beside = load.map(|load| RunningLoad::start(load.clone(), running.pid(), Last::Once));
     let (exit, native) = loop {
         if signals.take().0 > 0 {
             bail!("interrupted");

@@ -2,6 +2,7 @@
 
 mod programs;
 mod runner;
+mod steady;
 
 use super::common::{OutputArgs, cache_folder, note, print, threads, whole};
 use super::handover;
@@ -10,6 +11,7 @@ use clap::Args;
 use farreach_papers::{Results, STUDIES, Study, study, with_claims};
 use farreach_report as report;
 use farreach_sweep::Cache;
+use farreach_types::addr::Bytes;
 use farreach_types::count::parse_count;
 use programs::{Programs, Sources};
 use std::fmt::Write as _;
@@ -26,7 +28,8 @@ Examples:
   farreach papers                                      what there is
   farreach papers t94-table6 --small                   one table, with small programs
   farreach papers --all --small --html papers.html     all of them as one page
-  farreach papers t94-table9 --workload gcc.frt        the study of Table 9 on a trace of your own")]
+  farreach papers t94-table9 --workload gcc.frt        the study of Table 9 on a trace of your own
+  farreach papers ds13-table4 -w redis --trap --size 1G    a server in its steady state, by its traps")]
 pub struct PapersArgs {
     /// Tables and figures, such as t94-table6.
     #[arg(value_name = "ID", conflicts_with = "all", group = "what")]
@@ -40,6 +43,13 @@ pub struct PapersArgs {
     /// Run this instead: a kernel or program of `farreach workloads`, or a trace file. Repeatable.
     #[arg(long = "workload", short = 'w', value_name = "NAME|FILE", requires = "what")]
     workloads: Vec<String>,
+    /// Servers of `farreach workloads` in their steady state instead of their first seconds: they are filled, then
+    /// observed by their traps, minutes each. For tables of DS13 and RMM15.
+    #[arg(long, requires = "what", conflicts_with_all = ["small", "on", "plan"])]
+    trap: bool,
+    /// With --trap: how much memory servers are filled to, such as 256M.
+    #[arg(long, value_name = "SIZE", requires = "trap")]
+    size: Option<Bytes>,
     /// Stop each program after N instructions, such as 300M.
     #[arg(long, value_name = "N", requires = "what", value_parser = parse_count::<1>, allow_negative_numbers = true)]
     limit: Option<u64>,
@@ -73,6 +83,10 @@ pub fn run(mut args: PapersArgs) -> Result<ExitCode> {
         (false, true) => return list().map(|()| ExitCode::SUCCESS),
         (false, false) => args.ids.iter().map(|id| known(id)).collect::<Result<_>>()?,
     };
+    let steady = args.trap.then(|| steady::Steady { size: args.size.map(|size| size.0) });
+    if steady.is_some() {
+        steady::check(&studies)?;
+    }
     if args.on.is_some() {
         return handover::to_python("papers");
     }
@@ -81,7 +95,7 @@ pub fn run(mut args: PapersArgs) -> Result<ExitCode> {
     }
     args.output.check(args.workloads.iter().map(String::as_str))?;
     let cache = Cache::open(&args.cache.clone().map_or_else(|| cache_folder("papers", "--cache"), Ok)?)?;
-    let from = Sources { cache: &cache, small: args.small, limit: args.limit, seed: args.seed };
+    let from = Sources { cache: &cache, small: args.small, limit: args.limit, seed: args.seed, steady };
     let programs =
         if args.workloads.is_empty() { Programs::standard(&from)? } else { Programs::chosen(&args.workloads, &from)? };
     let threads = threads(args.threads);

@@ -1,5 +1,6 @@
 //! The programs of a run of studies, and the stream of each.
 
+use super::steady::{self, Steady};
 use crate::cmd::common::note;
 use crate::cmd::program::shown;
 use crate::cmd::progress::{Display, Goal};
@@ -65,6 +66,8 @@ pub struct Sources<'a> {
     pub limit: Option<u64>,
     /// Of kernels, and of the inputs of programs.
     pub seed: u64,
+    /// Servers in their steady state, by their traps.
+    pub steady: Option<Steady>,
 }
 
 impl Programs {
@@ -88,8 +91,11 @@ impl Programs {
         if !from.small {
             let packages = workloads::programs().iter().flat_map(|p| p.packages.iter().map(String::as_str));
             let there = workloads::installed(packages);
+            // Studies that traps can measure are about programs with much memory.
+            let is_wanted = |p: &&workloads::Program| if from.steady.is_some() { is_large(p) } else { p.full_set };
+            let wanted = workloads::programs().iter().filter(is_wanted);
             let (ready, absent): (Vec<_>, Vec<_>) =
-                workloads::programs().iter().partition(|p| p.packages.iter().all(|name| there.contains(name)));
+                wanted.partition(|p| p.packages.iter().all(|name| there.contains(name)));
             for program in ready {
                 if !programs.add_program(program, from)? {
                     return Ok(None);
@@ -128,11 +134,16 @@ impl Programs {
                 }
             }
         }
+        if from.steady.is_some() && !programs.streams.iter().any(|(_, s)| matches!(s, Stream::Server { .. })) {
+            let servers = steady::servers().map(|p| p.name.as_str()).collect::<Vec<_>>().join(", ");
+            bail!("--trap: no program of --workload is a server; there are {servers}");
+        }
         Ok(Some(programs))
     }
 
     fn none(name: &str, from: &Sources) -> Programs {
         let mut how = Vec::new();
+        how.extend(from.steady.map(|steady| steady.options()));
         how.extend(from.limit.map(|n| format!("--limit {n}")));
         how.extend((from.seed > 0).then(|| format!("--seed {}", from.seed)));
         let which = if from.small { "--small" } else { "" }.to_owned();
@@ -148,8 +159,8 @@ impl Programs {
             Program { name: name.into(), stands_for, real, argument, workload }
         };
         self.set.programs.push(of(&|s| T94.contains(&s)));
-        let large = of(&|s| s == "MySQL" || LARGE.iter().any(|l| l.1.split(", ").any(|name| name == s)));
-        if self.set.name == "chosen" || !large.stands_for.is_empty() {
+        let large = of(&stands_for_large);
+        if self.set.name == "chosen" || !large.stands_for.is_empty() || matches!(stream, Stream::Server { .. }) {
             self.set.large.push(large);
         }
         self.streams.push((name.into(), stream));
@@ -173,6 +184,10 @@ impl Programs {
 
     /// A program of the catalogue, recorded once; false: interrupted.
     fn add_program(&mut self, program: &workloads::Program, from: &Sources) -> Result<bool> {
+        if let Some(server) = from.steady.and_then(|steady| steady.program(program, from.seed)) {
+            self.add(&format!("{}*", program.name), &program.stands_for, true, "", server);
+            return Ok(true);
+        }
         let limit = from.limit.unwrap_or(if from.small { SMALL_INSTRUCTIONS } else { FULL_INSTRUCTIONS });
         let dir = from.cache.dir().join("traces");
         std::fs::create_dir_all(&dir).with_context(|| dir.display().to_string())?;
@@ -244,6 +259,16 @@ const LARGE: &[(&str, &str, u64, u64, u64)] = &[
     ("stencil", "cactusADM, GemsFDTD, NPB:BT", 16, 6, 690),
     ("cluster", "streamcluster", 16, 5, 120),
 ];
+
+/// Whether a program of DS13 or RMM15 has this name.
+fn stands_for_large(name: &str) -> bool {
+    name == "MySQL" || LARGE.iter().any(|l| l.1.split(", ").any(|other| other == name))
+}
+
+/// Whether a program of the catalogue is one for the studies of DS13 and RMM15. All servers are.
+fn is_large(program: &workloads::Program) -> bool {
+    !program.load.is_empty() || program.stands_for.split(", ").any(stands_for_large)
+}
 
 /// The programs of T94's tables.
 const T94: [&str; 10] = ["coral", "nasa7", "compress", "fftpde", "wave5", "mp3d", "spice", "pthor", "ML", "gcc"];

@@ -2,14 +2,15 @@
 //! each are stored at once.
 
 use super::programs::Programs;
+use super::steady;
 use crate::cmd::common::note;
 use crate::cmd::progress::{Line, time};
 use anyhow::{Result, anyhow};
 use farreach_live::Watch;
 use farreach_machine::{MAX_DESIGNS, MachineSpec};
-use farreach_papers::{Answer, PAGE_SIZES, Request, Results, Study, What};
+use farreach_papers::{Answer, PAGE_SIZES, Request, Results, Study, What, by_traps};
 use farreach_report::format::{count, counted};
-use farreach_sweep::{Cache, Estimate, Pass, Point, Wanted, Work, key, plan};
+use farreach_sweep::{Cache, Estimate, Pass, Point, Program, Wanted, Work, key, plan};
 use farreach_types::Error;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -92,12 +93,28 @@ impl Runner<'_> {
             if wanted.is_empty() {
                 return Ok(Round::Complete(std::mem::take(results)));
             }
+            // Machines that observe a server together.
+            let mut together: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+            for request in &wanted {
+                if let What::Machine(machine) = &request.what {
+                    together.entry(&request.program).or_default().push(by_traps(machine));
+                }
+            }
             let (mut points, mut pages, mut requests) = (Vec::new(), Vec::new(), BTreeMap::new());
-            for request in wanted {
-                let program = self.programs.find(&request.program)?;
+            for request in &wanted {
+                let request = request.clone();
+                let mut program = self.programs.find(&request.program)?;
+                let observed = match &mut program {
+                    Program::Server { together: all, .. } => {
+                        all.clone_from(&together[request.program.as_str()]);
+                        true
+                    }
+                    _ => false,
+                };
                 let (key, missing) = match &request.what {
                     What::Machine(machine) => {
-                        let spec = MachineSpec::parse(machine, self.seed)?;
+                        let name = if observed { by_traps(machine) } else { machine.clone() };
+                        let spec = MachineSpec::parse(&name, self.seed)?;
                         let point = Point::new(&spec, self.seed, &program, self.limit)?;
                         let has_caches = Wanted::has_caches(&spec);
                         let (label, limit) = (request.program.clone(), self.limit);
@@ -140,6 +157,19 @@ impl Runner<'_> {
         round: u32,
         results: &mut Results,
     ) -> Result<bool> {
+        // Servers need the processors for themselves.
+        let (servers, passes): (Vec<_>, Vec<_>) = passes.into_iter().partition(steady::is_server);
+        let signals = Watch::begin();
+        for pass in servers {
+            let Some(answers) = steady::run(&pass, self.cache.dir(), &signals)? else { return Ok(false) };
+            for (key, answer) in answers {
+                self.cache.put(&key, &answer)?;
+                insert(results, requests[&key].clone(), answer);
+            }
+        }
+        if passes.is_empty() {
+            return Ok(true);
+        }
         let (total, machines) = (passes.len(), passes.iter().map(Pass::width).sum::<u64>());
         let workers = self.threads.clamp(1, total);
         // The remaining processors are shared by the passes.
@@ -156,7 +186,6 @@ impl Runner<'_> {
             ));
         }
         let (shared, queue) = (Shared::default(), Mutex::new(VecDeque::from(passes)));
-        let signals = Watch::begin();
         std::thread::scope(|scope| {
             let (send, receive) = channel::<Outcome>();
             for _ in 0..workers {
