@@ -4,10 +4,14 @@
 //! It is no thread of the program: it has its own process, process group and files, blocks all signals, and its end is
 //! not reported. Its one instruction lies on a page of its own, at an address that no program uses.
 
+use crate::maps;
 use crate::sys::{self, Event, Go, Registers, Stop};
+use procfs::process::Process;
 use rustix::fd::OwnedFd;
+use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 
 /// Address of the page with the agent's instruction. Programs are mapped far above it.
 pub const SITE: u64 = 0x2_0000;
@@ -20,8 +24,19 @@ const NAME: &[u8; 16] = b"farreach-agent\0\0";
 const DEVICE: &[u8; 24] = b"/dev/userfaultfd\0\0\0\0\0\0\0\0";
 const DEVICE_AT: u64 = TEXTS + NAME.len() as u64;
 
+/// Where `prctl` reads what is where in the program, on the same page.
+const LAYOUT: u64 = SITE + 512;
+/// Behind that page, a copy of the program's arguments and environment, of this many bytes at most.
+const WORDS: u64 = SITE + 4096;
+const MOST_WORDS: u64 = 0x30_0000;
+
 /// Makes userfaultfds of the device.
 const USERFAULTFD_IOC_NEW: u64 = 0xaa00;
+
+/// Whether a mapping that begins here is of the agent.
+pub fn owns(start: u64) -> bool {
+    (SITE..WORDS + MOST_WORDS).contains(&start)
+}
 
 /// Something that was not done.
 #[derive(Debug)]
@@ -176,6 +191,43 @@ impl Agent {
         agent.call(libc::SYS_setpgid, [0, 0])?;
         agent.call(libc::SYS_prctl, [libc::PR_SET_NAME as u64, TEXTS])?;
         Ok(agent)
+    }
+
+    /// Lets `/proc` show the command line and the environment of a program that has just called exec. The kernel reads
+    /// them in its memory, but not where that is observed: so it gets a copy.
+    pub fn keep_words(&self, process: i32) -> Result<(), Trouble> {
+        let stat = Process::new(process).and_then(|process| process.stat()).map_err(maps::of_proc)?;
+        let known = |word: Option<u64>| word.ok_or_else(|| io::Error::other("/proc does not say where they are"));
+        let (from, to) = (known(stat.arg_start)?, known(stat.env_end)?);
+        let mut words = vec![0; to.saturating_sub(from).min(MOST_WORDS) as usize];
+        let memory = File::options().read(true).write(true).open(format!("/proc/{process}/mem"))?;
+        memory.read_exact_at(&mut words, from)?;
+        let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE) as u64;
+        self.call(libc::SYS_mmap, [WORDS, words.len().max(1) as u64, libc::PROT_READ as u64, flags, !0, 0])?;
+        memory.write_all_at(&words, WORDS)?;
+        let copied = |at: u64| WORDS + (at - from).min(words.len() as u64);
+        let (heap, arguments_end, environment) = (known(stat.start_brk)?, known(stat.arg_end)?, known(stat.env_start)?);
+        // `struct prctl_mm_map`. No auxiliary vector and no file: those stay.
+        let layout = [
+            stat.startcode,
+            stat.endcode,
+            known(stat.start_data)?,
+            known(stat.end_data)?,
+            heap,
+            heap,
+            stat.startstack,
+            WORDS,
+            copied(arguments_end),
+            copied(environment),
+            copied(to),
+            0,
+            u64::from(u32::MAX) << 32,
+        ];
+        for (at, word) in (LAYOUT..).step_by(8).zip(layout) {
+            sys::poke(self.task, at, word)?;
+        }
+        let [set, map] = [libc::PR_SET_MM, libc::PR_SET_MM_MAP].map(|number| number as u64);
+        self.call(libc::SYS_prctl, [set, map, LAYOUT, size_of_val(&layout) as u64, 0]).map(drop)
     }
 
     /// The number of its process.

@@ -19,6 +19,11 @@ fn next(memory: impl AsFd, bytes: Range<u64>) -> Result<Option<Range<u64>>> {
     Ok(Some(start..end.min(bytes.end)))
 }
 
+/// Whether this page has contents.
+pub fn is_there(memory: impl AsFd, page: u64) -> Result<bool> {
+    Ok(next(memory, page..page + 4096)?.is_some())
+}
+
 /// Drops the contents of these bytes.
 pub fn drop_contents(memory: impl AsFd, bytes: Range<u64>) -> Result<()> {
     if bytes.is_empty() {

@@ -1,6 +1,6 @@
 //! The beginning of a program: the memory that exec made becomes memory of the space's own.
 
-use crate::agent::{Agent, SITE, Trouble};
+use crate::agent::{self, Agent, Trouble};
 use crate::call::prot_of;
 use crate::contents;
 use crate::maps::{self, Mapped};
@@ -40,6 +40,12 @@ impl Monitor<'_> {
             Space::new(Agent::at_exec(process)?, Regions::default(), heap)
         };
         let space = begin().map_err(|trouble| Failure::trouble("beginning to observe the program", trouble))?;
+        if let Err(trouble) = space.agent.keep_words(process) {
+            match trouble {
+                Trouble::Io(error) => self.report.note(format!("/proc shows no command lines of the program: {error}")),
+                gone => return Err(Failure::trouble("beginning to observe the program", gone)),
+            }
+        }
         self.add_space(asid, space)?;
         self.report.execs += 1;
         self.adopt(asid, process).map_err(|trouble| Failure::trouble("taking over the program's memory", trouble))
@@ -55,7 +61,7 @@ impl Monitor<'_> {
             let lowest = below;
             below = map.bytes.end;
             let (backing, mut whole) = (backing(map), map.bytes.clone());
-            if map.bytes.start == SITE {
+            if agent::owns(map.bytes.start) {
                 continue;
             }
             if backing == Backing::Kernel || map.shared {
@@ -67,6 +73,7 @@ impl Monitor<'_> {
                 if backing == Backing::Stack {
                     whole.start = stack_start(process, &map.bytes, lowest)?;
                     space.stack_room = whole.start..map.bytes.start;
+                    space.stack = whole.clone();
                 }
                 let own = file.map_or(Memory::Own, |file| Memory::File { file, offset: map.offset });
                 let region = Region { end: whole.end, prot: map.prot, memory: own, on_fork: OnFork::Copy };

@@ -1,18 +1,16 @@
 //! A trap, from the message of the kernel to the page that is mapped.
 
 use crate::agent::Trouble;
-use crate::call::{go, prot_of};
+use crate::call::prot_of;
 use crate::contents;
 use crate::monitor::{Failure, Monitor};
 use crate::regions::{Memory, Region};
 use crate::space::PAGE;
-use crate::sys::Go;
 use crate::uffd::{Fault, Message};
 use farreach_types::addr::{Asid, Vpn};
 use farreach_types::event::{Backing, Kind, Mapping, Op};
 use rustix::io::Errno;
 use std::fs::File;
-use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 /// A note of the report.
@@ -34,6 +32,7 @@ impl Monitor<'_> {
             };
             self.lab.pass(self.begun.elapsed().as_micros() as u64);
             for fault in messages[..got].iter().filter_map(|message| message.fault()) {
+                self.progress.check(fault, || instruction(&mut self.threads, fault.thread))?;
                 self.fault(asid, fault)?;
             }
             if got < messages.len() {
@@ -44,7 +43,8 @@ impl Monitor<'_> {
         Ok(())
     }
 
-    fn fault(&mut self, asid: Asid, fault: Fault) -> Result<(), Failure> {
+    /// Serves a fault of a task.
+    pub fn fault(&mut self, asid: Asid, fault: Fault) -> Result<(), Failure> {
         let Some(space) = self.spaces.get(&asid) else { return Ok(()) };
         let page = fault.address..fault.address + PAGE;
         let Some((start, region)) = space.regions.find(fault.address).map(|(start, region)| (start, *region)) else {
@@ -61,7 +61,6 @@ impl Monitor<'_> {
         let writable = self.lab.trap(asid, vpn, kind).map_err(Failure::Laboratory)?;
         self.report.soft += u64::from(self.lab.misses().sum::<u64>() == before);
         self.report.most_mapped = self.report.most_mapped.max(self.lab.mapped());
-        self.progress.check(fault, || instruction(&mut self.threads, fault.thread))?;
         self.unmap_left()?;
         let Some(space) = self.spaces.get(&asid) else { return Ok(()) };
         let together = self.mapped_together(page.start, region.end);
@@ -114,8 +113,8 @@ impl Monitor<'_> {
         self.lab.take_unmapped(|asid, pages| {
             left.push((asid, pages.start.0 * PAGE..(pages.start.0 + pages.pages) * PAGE));
         });
-        if !self.pins.is_empty() {
-            left = self.without_pins(left);
+        if !self.held.is_empty() {
+            left = self.without_held(left);
         }
         left.sort_by_key(|(asid, _)| *asid);
         let mut runs = Vec::new();
@@ -138,49 +137,6 @@ impl Monitor<'_> {
         }
         left.clear();
         self.left = left;
-        Ok(())
-    }
-
-    /// These pages without those that stay mapped.
-    pub fn without_pins(&self, pages: Vec<(Asid, Range<u64>)>) -> Vec<(Asid, Range<u64>)> {
-        let mut pages = pages;
-        for (asid, pin) in self.pins.values() {
-            let parts = pages.drain(..).flat_map(|(of, run)| {
-                let hit = of == *asid && run.contains(pin);
-                let parts = if hit { [run.start..*pin, pin + PAGE..run.end] } else { [run, 0..0] };
-                parts.into_iter().filter(|part| !part.is_empty()).map(move |part| (of, part))
-            });
-            pages = parts.collect();
-        }
-        pages
-    }
-
-    /// A task is about to end. Then the kernel clears its number in its memory, for others that wait; but there it has
-    /// no traps. So the page is mapped before, and stays until the task has ended.
-    pub fn ending(&mut self, task: i32) -> Result<(), Failure> {
-        let of = self.tasks.get(&task).and_then(|of| Some((of.space?, of.clear_at_end?)));
-        if let Some((asid, address)) = of
-            && let Some(space) = self.spaces.get(&asid).filter(|space| space.tasks > 1)
-            && let Some((_, region)) = space.regions.find(address)
-            && region.memory != Memory::Unseen
-        {
-            let address = address & !(PAGE - 1);
-            let protected = space.is_mapped(address).unwrap_or(false);
-            // A page without contents is one that was never written.
-            let fault = Fault { address, write: true, protected, present: true, thread: task as u32 };
-            self.pins.insert(task, (asid, address));
-            self.fault(asid, fault)?;
-        }
-        go(task, Go::On)
-    }
-
-    /// A task has ended: its page may go.
-    pub fn unpin(&mut self, task: i32) -> Result<(), Failure> {
-        let Some((asid, page)) = self.pins.remove(&task) else { return Ok(()) };
-        if !self.lab.is_mapped(asid, Vpn(page / PAGE)) {
-            self.left.push((asid, page..page + PAGE));
-            self.unmap_left()?;
-        }
         Ok(())
     }
 
@@ -212,7 +168,10 @@ impl Monitor<'_> {
     }
 }
 
-/// The instruction that a thread has come to. While the kernel reads for it, an address that no program has.
+/// What stands for an instruction while the kernel refers to memory for a thread.
+const IN_KERNEL: u64 = u64::MAX;
+
+/// The instruction that a thread has come to.
 fn instruction(threads: &mut hashbrown::HashMap<u32, File, foldhash::fast::FixedState>, thread: u32) -> Option<u64> {
     let mut text = [0; 256];
     let known = threads.get(&thread).and_then(|file| file.read_at(&mut text, 0).ok());
@@ -232,7 +191,7 @@ fn instruction(threads: &mut hashbrown::HashMap<u32, File, foldhash::fast::Fixed
     let text = std::str::from_utf8(&text[..used]).ok()?.trim_end();
     let (state, _) = text.split_once(' ')?;
     let pointer = u64::from_str_radix(text.rsplit(' ').next()?.strip_prefix("0x")?, 16).ok()?;
-    Some(if state == "-1" { pointer } else { u64::MAX })
+    Some(if state == "-1" { pointer } else { IN_KERNEL })
 }
 
 /// Notices a program that makes no progress: an instruction that needs more pages at once than a machine holds traps
@@ -261,8 +220,9 @@ impl Progress {
         if self.traps < SUSPICIOUS {
             return Ok(());
         }
-        let now = instruction().unwrap_or(0);
-        if self.traps > SUSPICIOUS && now != self.at || now == 0 {
+        // The kernel copies piece by piece, and gets on.
+        let now = instruction().unwrap_or(IN_KERNEL);
+        if self.traps > SUSPICIOUS && now != self.at || now == IN_KERNEL {
             self.traps = 0;
         }
         self.at = now;

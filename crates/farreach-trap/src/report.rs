@@ -74,6 +74,13 @@ impl TrapReport {
         Pace { time: (self.cpu_microseconds + self.monitor_microseconds) as f64, trap_time: traps as f64 }
     }
 
+    /// Adds a note, once.
+    pub(crate) fn note(&mut self, note: String) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
     /// All traps.
     pub fn traps(&self) -> u64 {
         self.fetches + self.loads + self.stores + self.first_stores

@@ -28,7 +28,7 @@ impl Monitor<'_> {
             |space: &Space| space.regions.iter().filter(|(_, r)| r.memory != Memory::Unseen).map(|(b, _)| b).collect();
         let spaces: Vec<(Asid, Vec<Range<u64>>)> = self.spaces.iter().map(|(asid, space)| (*asid, of(space))).collect();
         let all = spaces.into_iter().flat_map(|(asid, all)| all.into_iter().map(move |bytes| (asid, bytes))).collect();
-        for (asid, bytes) in self.without_pins(all) {
+        for (asid, bytes) in self.without_held(all) {
             match self.spaces[&asid].agent.unmap_pages(bytes) {
                 Err(Trouble::Gone) if !self.has_living_task(asid) => {} // its end is reported soon
                 done => done.map_err(|trouble| Failure::trouble("unmapping pages of the program", trouble))?,

@@ -30,6 +30,8 @@ pub struct Space {
     pub heap_end: u64,
     /// Where the stack has not grown yet: room that the laboratory is told of page by page, as the kernel would map it.
     pub stack_room: Range<u64>,
+    /// The stack of the first task, with that room.
+    pub stack: Range<u64>,
     /// Bytes of segments that shmat attached, by address.
     pub attached: HashMap<u64, u64>,
     /// Tasks of the program in it.
@@ -65,6 +67,7 @@ impl Space {
             regions,
             heap_end,
             stack_room: 0..0,
+            stack: 0..0,
             attached: HashMap::new(),
             tasks: 1,
             caller: None,
@@ -134,6 +137,7 @@ impl Space {
             }
         }
         self.stack_room = parent.stack_room.clone();
+        self.stack = parent.stack.clone();
         self.attached.clone_from(&parent.attached);
         Ok(copied)
     }

@@ -192,6 +192,14 @@ pub fn poke(thread: i32, address: u64, word: u64) -> io::Result<()> {
     ptrace(libc::PTRACE_POKETEXT, thread, address, word).map(drop)
 }
 
+/// Where a task of another process has its list of robust mutexes; 0 if nowhere.
+pub fn robust_list(task: i32) -> io::Result<u64> {
+    let (mut head, mut len) = (0u64, 0usize);
+    // SAFETY: the places are valid for the kernel to write.
+    checked(unsafe { libc::syscall(libc::SYS_get_robust_list, task, &raw mut head, &raw mut len) })?;
+    Ok(head)
+}
+
 /// Whether two processes share their memory.
 pub fn share_memory(one: i32, other: i32) -> io::Result<bool> {
     const KCMP_VM: i32 = 1;

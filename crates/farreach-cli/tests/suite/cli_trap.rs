@@ -102,10 +102,11 @@ fn programs_notice_nothing() {
         return;
     }
     let dir = Dir::new();
-    let many: [(&str, &[&str]); 17] = [
+    let many: [(&str, &[&str]); 18] = [
         ("memory", &[]),
         ("advice", &[]),
         ("barrier", &[]),
+        ("corners", &[]),
         ("deep", &[]),
         ("exec_fails", &[]),
         ("faults", &[]),

@@ -19,6 +19,7 @@ mod cli_watch;
 mod cli_workloads;
 mod common;
 mod confined;
+mod debian;
 mod faults;
 mod mappings;
 mod recorder;

@@ -32,7 +32,17 @@ impl Monitor<'_> {
         Ok(match registers.orig_rax as i64 {
             libc::SYS_mmap => self.decide_map(task, registers)?,
             libc::SYS_munmap => same(What::Unmap(pages(rdi, rsi))),
-            libc::SYS_mprotect | libc::SYS_pkey_mprotect => same(What::Protect(pages(rdi, rsi), rdx as i32 & ALL_PROT)),
+            libc::SYS_mprotect | libc::SYS_pkey_mprotect => {
+                let (mut bytes, mut registers) = (pages(rdi, rsi), registers);
+                let stack = &self.spaces[&asid].stack;
+                // All of the stack below, which is no such mapping for the kernel any more.
+                if rdx as i32 & libc::PROT_GROWSDOWN != 0 && stack.contains(&bytes.start) && !bytes.is_empty() {
+                    bytes.start = stack.start;
+                    (registers.rdi, registers.rsi) = (bytes.start, bytes.end - bytes.start);
+                    registers.rdx = rdx & !(libc::PROT_GROWSDOWN as u64);
+                }
+                Decision::Do(What::Protect(bytes, rdx as i32 & ALL_PROT), Box::new(registers))
+            }
             libc::SYS_brk => same(What::Heap),
             libc::SYS_mremap => {
                 let own = self.spaces[&asid].regions.find(rdi).is_some_and(|(_, region)| region.memory.is_own());
@@ -42,23 +52,27 @@ impl Monitor<'_> {
                 same(What::Move { old: pages(rdi, rsi), bytes: up(rdx), fixed: r10 as i32 & libc::MREMAP_FIXED != 0 })
             }
             libc::SYS_madvise => self.decide_advice(asid, pages(rdi, rsi), rdx as i32, registers),
-            libc::SYS_clone => match self.announce(task, rdi, r10) {
-                // In a child that is not observed yet, the kernel would write into its parent's memory.
-                true => {
-                    let rdi = rdi & !(libc::CLONE_CHILD_SETTID as u64);
-                    Decision::Do(What::Fork, Box::new(Registers { rdi, ..registers }))
+            libc::SYS_clone => {
+                // A child that is not traced would write into its parent's memory, and so would the kernel for one that
+                // is not observed yet.
+                let mut kept = rdi & !(libc::CLONE_UNTRACED as u64);
+                if self.announce(task, rdi, rdi & 0xff, r10) {
+                    kept &= !(libc::CLONE_CHILD_SETTID as u64);
                 }
-                false => Decision::Pass,
-            },
+                match kept == rdi {
+                    true => Decision::Pass,
+                    false => Decision::Do(What::Fork, Box::new(Registers { rdi: kept, ..registers })),
+                }
+            }
             libc::SYS_clone3 => {
-                let mut head = [0; 24];
-                let space = &self.spaces[&asid];
-                let own = space.regions.find(rdi).is_some_and(|(_, region)| region.memory.is_own());
-                if own && rsi >= 24 && rustix::io::pread(&space.memory, &mut head, rdi) == Ok(24) {
-                    let word = |at| u64::from_ne_bytes(head[at..at + 8].try_into().expect("eight bytes"));
-                    if self.announce(task, word(0), word(16)) {
-                        return Ok(fail(libc::ENOSYS)); // as on an old kernel: then the older call is made
-                    }
+                let mut head = [0; 40];
+                let there = rsi >= 40 && self.read(asid, task, rdi, &mut head)?;
+                self.let_go(task)?;
+                let word = |at| u64::from_ne_bytes(head[at..at + 8].try_into().expect("eight bytes"));
+                let flags = word(0);
+                if there && (self.announce(task, flags, word(32), word(16)) || flags & libc::CLONE_UNTRACED as u64 != 0)
+                {
+                    return Ok(fail(libc::ENOSYS)); // as on an old kernel: then the older call is made
                 }
                 Decision::Pass
             }
@@ -68,7 +82,11 @@ impl Monitor<'_> {
             }
             libc::SYS_shmat => same(What::Attach),
             libc::SYS_shmdt => same(What::Detach(rdi)),
-            libc::SYS_sched_getaffinity => same(What::Processors { bytes: rsi, place: rdx }),
+            libc::SYS_sched_getaffinity => match self.task_named(task, rdi as i32) {
+                Some(of) => same(What::Processors { of, bytes: rsi, place: rdx }),
+                None => Decision::Pass,
+            },
+            libc::SYS_sched_setaffinity => self.decide_processors(asid, task, registers)?,
             libc::SYS_userfaultfd => Decision::Refuse("userfaultfd", libc::EPERM),
             libc::SYS_ptrace => Decision::Refuse("ptrace", libc::EPERM),
             libc::SYS_process_madvise => Decision::Refuse("process_madvise", libc::EPERM),
@@ -78,14 +96,42 @@ impl Monitor<'_> {
 
     /// A task is about to make another one. Returns whether that is a process of its own which wants its number written
     /// into its memory.
-    fn announce(&mut self, task: i32, flags: u64, child_tid: u64) -> bool {
+    fn announce(&mut self, task: i32, flags: u64, signal: u64, child_tid: u64) -> bool {
         let has = |flag: i32| flags & flag as u64 != 0;
+        if !has(libc::CLONE_THREAD) && signal != libc::SIGCHLD as u64 {
+            self.parents_of_others.insert(self.tasks[&task].process);
+        }
         let writes = has(libc::CLONE_CHILD_SETTID) && !has(libc::CLONE_VM);
         self.tasks.get_mut(&task).expect("it makes a call").making = Some(Making {
             write: writes.then_some(child_tid),
             clear: has(libc::CLONE_CHILD_CLEARTID).then_some(child_tid),
         });
         writes
+    }
+
+    /// The task that a program means by this number; none if it is not of the program.
+    fn task_named(&self, caller: i32, number: i32) -> Option<i32> {
+        if number == 0 { Some(caller) } else { self.tasks.contains_key(&number).then_some(number) }
+    }
+
+    /// A task wants other processors: it is told so when it asks.
+    fn decide_processors(&mut self, asid: Asid, task: i32, registers: Registers) -> Result<Decision, Failure> {
+        let Registers { rdi, rsi: bytes, rdx: place, .. } = registers;
+        let Some(of) = self.task_named(task, rdi as i32) else { return Ok(Decision::Pass) };
+        let all = sys::mask_of(&self.processors).to_vec();
+        let mut mask = vec![0; all.len()];
+        let many = mask.len().min(bytes as usize);
+        let there = self.read(asid, task, place, &mut mask[..many])?;
+        self.let_go(task)?;
+        if !there {
+            return Ok(fail(libc::EFAULT));
+        }
+        mask.iter_mut().zip(&all).for_each(|(bits, allowed)| *bits &= allowed);
+        if mask.iter().all(|bits| *bits == 0) {
+            return Ok(fail(libc::EINVAL));
+        }
+        self.chosen.insert(of, mask);
+        Ok(GRANTED)
     }
 
     fn decide_map(&mut self, task: i32, registers: Registers) -> Result<Decision, Failure> {

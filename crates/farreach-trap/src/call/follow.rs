@@ -48,6 +48,9 @@ impl Monitor<'_> {
                     return Ok(());
                 }
                 space.regions.change(bytes.clone(), |region| region.prot = prot);
+                if space.stack_room.contains(&bytes.start) {
+                    bytes.start = space.stack_room.end.min(bytes.end); // what the laboratory was told of
+                }
                 let (start, len) = (bytes.start, bytes.end - bytes.start);
                 self.event(asid, Op::Protect { start, len, prot: prot_of(prot) });
             }
@@ -81,11 +84,11 @@ impl Monitor<'_> {
                     self.event(asid, Op::Unmap { start, len });
                 }
             }
-            What::Fork => {}
-            What::Processors { bytes, place } => {
+            What::Fork | What::Apart => {}
+            What::Processors { of, bytes, place } => {
                 // The program is bound to one processor, and sees those that it would have.
-                let mask =
-                    &sys::mask_of(&self.processors)[..(value.min(bytes) as usize).min(size_of_val(&self.processors))];
+                let all = self.chosen.get(&of).map_or_else(|| sys::mask_of(&self.processors), Vec::as_slice);
+                let mask = &all[..(value.min(bytes) as usize).min(all.len())];
                 let seen = space.regions.find(place).filter(|(_, region)| region.memory.is_own());
                 if seen.is_some_and(|(_, region)| place + mask.len() as u64 <= region.end) {
                     contents::write_all(&space.memory, mask, place)?;

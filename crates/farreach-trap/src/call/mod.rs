@@ -4,6 +4,7 @@
 //! A call stops before the kernel does it ([`Monitor::enter`]) and behind it ([`Monitor::leave`]). One task of an
 //! address space at a time is in between, so that what it maps or unmaps is not given to another meanwhile.
 
+mod apart;
 mod decide;
 mod follow;
 
@@ -28,16 +29,31 @@ pub struct Call {
 
 #[derive(Clone)]
 enum What {
-    Map { file: Option<MappedFile>, bytes: u64, prot: i32, flags: i32 },
+    Map {
+        file: Option<MappedFile>,
+        bytes: u64,
+        prot: i32,
+        flags: i32,
+    },
     Unmap(Range<u64>),
-    Move { old: Range<u64>, bytes: u64, fixed: bool },
+    Move {
+        old: Range<u64>,
+        bytes: u64,
+        fixed: bool,
+    },
     Heap,
     Protect(Range<u64>, i32),
     Advise(Range<u64>, i32),
     Attach,
     Detach(u64),
     Fork,
-    Processors { bytes: u64, place: u64 },
+    Processors {
+        of: i32,
+        bytes: u64,
+        place: u64,
+    },
+    /// Something that may take long, and changes no mapping.
+    Apart,
 }
 
 /// The file of a private mapping.
@@ -86,6 +102,9 @@ impl Monitor<'_> {
         let Some(asid) = self.tasks.get(&task).and_then(|t| t.space) else {
             return go(task, Go::On); // not yet the program
         };
+        if let Some(decision) = self.decide_apart(asid, task, registers)? {
+            return self.carry_out(asid, task, registers, decision);
+        }
         let space = self.spaces.get_mut(&asid).expect("it has a task");
         if space.caller.is_some_and(|caller| caller != task) {
             space.callers.push_back((task, Waiting(registers)));
@@ -95,12 +114,19 @@ impl Monitor<'_> {
     }
 
     fn begin_call(&mut self, asid: Asid, task: i32, Waiting(registers): Waiting) -> Result<(), Failure> {
-        match self.decide(asid, task, registers)? {
+        let decision = self.decide(asid, task, registers)?;
+        self.carry_out(asid, task, registers, decision)
+    }
+
+    fn carry_out(&mut self, asid: Asid, task: i32, registers: Registers, decision: Decision) -> Result<(), Failure> {
+        match decision {
             Decision::Do(what, changed) => {
                 if alive(sys::set_registers(task, &changed))?.is_none() {
                     return Ok(());
                 }
-                self.spaces.get_mut(&asid).expect("it has a task").caller = Some(task);
+                if !matches!(what, What::Apart) {
+                    self.spaces.get_mut(&asid).expect("it has a task").caller = Some(task);
+                }
                 self.tasks.get_mut(&task).expect("it makes a call").call = Some(Call { registers, what });
                 go(task, Go::ToCall)
             }
@@ -118,7 +144,7 @@ impl Monitor<'_> {
         let Some(call) = self.tasks.get_mut(&task).and_then(|t| t.call.take()) else { return go(task, Go::On) };
         let asid = self.tasks[&task].space.expect("it made a call");
         if let Some(after) = alive(sys::registers(task))? {
-            self.report.calls += 1;
+            self.report.calls += u64::from(!matches!(call.what, What::Apart));
             let value = after.rax as i64;
             let tell = |trouble| Failure::trouble("following a system call of the program", trouble);
             let part = matches!(call.what, What::Advise(..) | What::Protect(..)) && value == -i64::from(libc::ENOMEM);
@@ -130,6 +156,7 @@ impl Monitor<'_> {
             alive(sys::set_registers(task, &Registers { rdi, rsi, rdx, r10, r8, r9, ..after }))?;
             self.unmap_left()?;
         }
+        self.let_go(task)?;
         self.next_caller(asid, task)?;
         go(task, Go::On)
     }

@@ -40,6 +40,9 @@ impl Monitor<'_> {
             },
             _ => None, // one of them was killed, which is reported soon
         };
+        if let Some(chosen) = self.chosen.get(&task).cloned() {
+            self.chosen.insert(child, chosen);
+        }
         self.tasks.insert(child, Task { clear_at_end: making.clear, ..Task::new(process, space) });
         go(child, Go::On)?;
         self.go_on(task)
@@ -74,7 +77,11 @@ impl Monitor<'_> {
         let old = self.tasks.get(&former).and_then(|task| task.space);
         let gone: Vec<i32> = self.tasks.iter().filter(|(_, t)| t.process == process).map(|(task, _)| *task).collect();
         let mut ended = None;
+        if let Some(chosen) = self.chosen.remove(&former) {
+            self.chosen.insert(process, chosen);
+        }
         for task in gone {
+            self.let_go(task)?;
             ended = self.leave_space(task, End::Exec)?.or(ended);
         }
         self.tasks.insert(process, Task::new(process, None));
@@ -88,7 +95,9 @@ impl Monitor<'_> {
         if let Some(parent) = self.expected.remove(&task) {
             self.go_on(parent)?;
         }
-        self.unpin(task)?;
+        self.let_go(task)?;
+        self.chosen.remove(&task);
+        self.parents_of_others.remove(&task);
         if task == self.root {
             self.exit = Some(stop);
         }

@@ -76,8 +76,8 @@ pub struct Monitor<'a> {
     unborn: HashSet<i32>,
     /// New tasks that have not stopped yet, and their parents, which wait.
     expected: HashMap<i32, i32>,
-    /// Pages that stay mapped until a task has ended.
-    pub pins: HashMap<i32, (Asid, u64)>,
+    /// Pages that stay mapped until a task is through.
+    pub held: HashMap<i32, Vec<(Asid, u64)>>,
     pub spaces: hashbrown::HashMap<Asid, Space, FixedState>,
     made: u32,
     /// Files that are mapped privately, by number; and their numbers, by device and inode.
@@ -92,6 +92,10 @@ pub struct Monitor<'a> {
     pub reclaim: bool,
     /// Processors that the program would have natively.
     pub processors: libc::cpu_set_t,
+    /// Those that tasks chose, as a mask. In fact they stay on that of the monitor.
+    pub chosen: HashMap<i32, Vec<u8>>,
+    /// Processes that have made children of which no SIGCHLD tells.
+    pub parents_of_others: HashSet<i32>,
     pub begun: Instant,
     pub trap_time: Duration,
     /// CPU time of this process before it was the monitor.
@@ -118,7 +122,7 @@ impl<'a> Monitor<'a> {
             tasks: HashMap::from([(root, Task::new(root, None))]),
             unborn: HashSet::new(),
             expected: HashMap::new(),
-            pins: HashMap::new(),
+            held: HashMap::new(),
             spaces: Default::default(),
             made: 0,
             files: Vec::new(),
@@ -128,6 +132,8 @@ impl<'a> Monitor<'a> {
             progress: Progress::default(),
             reclaim: true,
             processors,
+            chosen: HashMap::new(),
+            parents_of_others: HashSet::new(),
             begun: Instant::now(),
             trap_time: Duration::ZERO,
             own_before: crate::sampling::own_time(),

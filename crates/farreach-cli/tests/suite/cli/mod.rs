@@ -73,7 +73,12 @@ const HANGS: u32 = 30 * 60;
 /// `farreach`, with signals as the shell of a terminal sets them: in the background or under nohup some are ignored,
 /// and these tests inherit that.
 pub fn command() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_farreach"));
+    command_of(env!("CARGO_BIN_EXE_farreach"))
+}
+
+/// The same for another `farreach`.
+pub fn command_of(farreach: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(farreach);
     command.stdin(Stdio::null());
     // SAFETY: signal() and alarm() may be called between fork and exec.
     unsafe {
