@@ -1,7 +1,7 @@
 //! Are the rows, the recommendation and its lines right, on a described machine with described settings; and are
 //! settings restored also after a kill?
 
-use crate::cli::{Dir, farreach, line};
+use crate::cli::{Dir, Ran, command, farreach, line};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -105,6 +105,41 @@ fn arguments() {
 #[test]
 fn a_failing_program_is_refused() {
     line("advise -- false").bad(1, &["false: it ended with exit status 1"]);
+}
+
+/// The advice is about what was seen until then. Alone, the program ends at once; the second time it stays.
+#[test]
+fn an_interrupt_ends_with_advice() {
+    let dir = Dir::new();
+    let root = system(&dir, "always [madvise] never", &[]);
+    let [before, again] = ["before", "again"].map(|name| dir.path(name));
+    let script = format!("if test -e {before}; then touch {again}; sleep 1000; fi; touch {before}");
+    let start = |script: &str| {
+        let mut advise = command();
+        advise.args(["advise", "-m", "today/zen3", "--runs", "1", "--verify", "1", "--json", "--system-root"]);
+        advise.arg(&root).args(["--", "sh", "-c", script]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        advise.spawn().unwrap()
+    };
+    let interrupt = |child: std::process::Child, file: &str| {
+        let began = Instant::now();
+        while !Path::new(file).exists() {
+            assert!(began.elapsed() < Duration::from_secs(60), "{file} is not made");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        // SAFETY: a child that is not waited for yet.
+        unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
+        Ran::of(child.wait_with_output().unwrap())
+    };
+    let ran = interrupt(start(&script), &again);
+    assert_eq!(ran.status, 130, "{}", ran.err);
+    assert!(ran.err.contains("--verify: interrupted before"), "{}", ran.err);
+    let advice = ran.json();
+    assert_eq!(advice["stopped"], "interrupted");
+    assert!(advice["native"].is_object() && row(&advice, "today")["saved_percent"].is_null(), "{advice}");
+    assert!(advice["instructions"].as_u64().unwrap() > 100_000, "{advice}");
+    // Alone, already: then there is nothing to say.
+    let ran = interrupt(start(&format!("touch {again}-alone; exec sleep 1000")), &format!("{again}-alone"));
+    ran.bad(1, &["interrupted while it ran by itself", "--load and --port"]);
 }
 
 fn contents(root: &Path) -> String {

@@ -11,7 +11,7 @@ mod verify;
 use super::common::{OutputArgs, formats, note, threads, whole};
 use super::{feed, program, this};
 use crate::workloads::Load;
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail};
 use changes::{Change, Program, TODAY};
 use clap::Args;
 use farreach_cost::today;
@@ -114,7 +114,7 @@ pub fn run(args: AdviseArgs) -> Result<ExitCode> {
     let is_this = args.machine.split(':').next() == Some(this::NAME);
     let apart = is_this && base.params.has(COALESCE) && !prices::coalesces(&base)?;
     let all = if apart { all.into_iter().map(uncoalesced).collect() } else { all };
-    let (mut simulated, result) = simulate(&args, load.as_ref(), all, &mut left_out)?;
+    let (mut simulated, result, interrupted) = simulate(&args, load.as_ref(), all, &mut left_out)?;
     // Nothing asked for huge pages.
     let counts = simulated[0].result.counts.clone();
     simulated.retain(|s| s.change.name == TODAY || !s.change.no_huge_pages || s.result.counts != counts);
@@ -155,7 +155,9 @@ pub fn run(args: AdviseArgs) -> Result<ExitCode> {
     if let Some(rounds) = args.verify {
         let name = args.change.as_ref().unwrap_or(&advice.recommendation.row);
         let at = changes.iter().position(|change| change.name == *name).context("it changes nothing")?;
-        if at == 0 {
+        if interrupted.is_some() {
+            note("--verify: interrupted before, so nothing is compared");
+        } else if at == 0 {
             note("--verify: nothing is recommended, so there is nothing to compare; --change ROW chooses a row");
         } else {
             verify::check(&changes[at], args.apply)?;
@@ -171,7 +173,7 @@ pub fn run(args: AdviseArgs) -> Result<ExitCode> {
         }
     }
     args.output.emit(&advice)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(interrupted.map_or(ExitCode::SUCCESS, program::interrupted))
 }
 
 /// The key of pages that share an entry.
@@ -239,32 +241,43 @@ fn summary(runs: &[Native], about: &Program) -> NativeRuns {
 }
 
 /// All changes, each with the counts of its machine. Those for which the program makes other system calls are recorded
-/// by themselves.
+/// by themselves, unless a signal interrupted the program before: then it is returned, too.
 fn simulate(
     args: &AdviseArgs,
     load: Option<&Load>,
     all: Vec<Change>,
     left_out: &mut Vec<farreach_types::counts::LeftOut>,
-) -> Result<(Vec<Simulated>, RunResult)> {
+) -> Result<(Vec<Simulated>, RunResult, Option<i32>)> {
     let (apart, together): (Vec<Change>, Vec<Change>) = all.iter().cloned().partition(|change| change.recorded_apart);
-    let mut result = pass(args, load, &together, &recording(args, Vec::new()), &[])?;
+    let (mut result, mut interrupted) = pass(args, load, &together, &recording(args, Vec::new()), &[])?;
     let mut counted: Vec<(String, MachineResult)> =
         together.iter().map(|c| c.name.clone()).zip(std::mem::take(&mut result.machines)).collect();
     for change in apart {
-        if args.command.is_empty() {
-            let why = "the program makes other system calls with it: it must be recorded with the change";
+        let why = match (args.command.is_empty(), interrupted) {
+            (true, _) => Some("the program makes other system calls with it: it must be recorded with the change"),
+            (false, Some(_)) => Some("interrupted before it was recorded with the change"),
+            (false, None) => None,
+        };
+        if let Some(why) = why {
             left_out.push(farreach_types::counts::LeftOut { change: change.words, why: why.into() });
             continue;
         }
         let environment = change.environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
-        let one = pass(args, load, std::slice::from_ref(&change), &recording(args, environment), &change.arguments)?;
+        let one = std::slice::from_ref(&change);
+        let (one, signal) = pass(args, load, one, &recording(args, environment), &change.arguments)?;
+        interrupted = signal;
+        if signal.is_some() {
+            let why = "interrupted while it was recorded with the change".into();
+            left_out.push(farreach_types::counts::LeftOut { change: change.words, why });
+            continue;
+        }
         counted.extend(one.machines.into_iter().map(|machine| (change.name.clone(), machine)));
     }
     let take = |change: Change| {
         let at = counted.iter().position(|(name, _)| *name == change.name)?;
         Some(Simulated { change, result: counted.swap_remove(at).1 })
     };
-    Ok((all.into_iter().filter_map(take).collect(), result))
+    Ok((all.into_iter().filter_map(take).collect(), result, interrupted))
 }
 
 /// A recording whose output is thrown away.
@@ -273,14 +286,14 @@ fn recording(args: &AdviseArgs, environment: Vec<(OsString, OsString)>) -> Recor
     Recording { stdin, stdout: Some("/dev/null".into()), environment, ..Recording::default() }
 }
 
-/// One pass over the program through the machines of these changes.
+/// One pass over the program through the machines of these changes, and the signal that interrupted it, if one did.
 fn pass(
     args: &AdviseArgs,
     load: Option<&Load>,
     changes: &[Change],
     recording: &Recording,
     arguments: &[String],
-) -> Result<RunResult> {
+) -> Result<(RunResult, Option<i32>)> {
     let joint = if args.machine.contains('=') { ',' } else { ':' };
     let specs: Vec<MachineSpec> = changes
         .iter()
@@ -290,16 +303,16 @@ fn pass(
         Lab::new(specs, Options { limit: args.limit, threads: threads(0), ahead: AHEAD, ..Options::default() })?;
     let each = |batch: Batch| Ok((lab.feed(batch)?, lab.progress()));
     let (source, interrupted) = match &args.file {
-        Some(file) => (file.clone(), feed::stored(file, args.format.as_deref(), args.limit, each)?.is_some()),
+        Some(file) => (file.clone(), feed::stored(file, args.format.as_deref(), args.limit, each)?),
         None => {
             let arguments = arguments.iter().map(OsString::from);
             let command: Vec<OsString> = args.command.iter().cloned().chain(arguments).collect();
             (program::shown(&args.command), trial::recorded(&command, recording, load, args.limit, each)?)
         }
     };
-    ensure!(!interrupted, "interrupted: there is no advice from a part of the program");
     lab.finish()?;
-    Ok(lab.result(&source, None))
+    let stopped = interrupted.map(|_| "interrupted".to_owned());
+    Ok((lab.result(&source, stopped), interrupted))
 }
 
 /// Settings of the system that decide about page sizes, and what was seen of the program.

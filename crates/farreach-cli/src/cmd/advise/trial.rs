@@ -27,7 +27,8 @@ pub fn native(command: &[OsString], way: &Way, load: Option<&Load>, signals: &Wa
     let beside = load.map(|load| RunningLoad::start(load.clone(), running.pid(), Last::Once));
     let (exit, native) = loop {
         if signals.take().0 > 0 {
-            bail!("interrupted");
+            let hint = "; a server, which does not end by itself, needs --load and --port";
+            bail!("interrupted while it ran by itself{}", if load.is_none() { hint } else { "" });
         }
         if beside.as_ref().is_none_or(RunningLoad::is_over)
             && let Some(ended) = running.ended()?
@@ -49,7 +50,7 @@ pub fn native(command: &[OsString], way: &Way, load: Option<&Load>, signals: &Wa
     }
 }
 
-/// The program under the recorder. Returns whether a signal interrupted it.
+/// The program under the recorder. Returns the signal that interrupted it, if one did.
 ///
 /// # Errors
 /// As those of the recorder, of `each`, and of the load.
@@ -59,9 +60,9 @@ pub fn recorded(
     load: Option<&Load>,
     limit: Option<u64>,
     mut each: impl FnMut(Batch) -> Result<(bool, Progress)>,
-) -> Result<bool> {
+) -> Result<Option<i32>> {
     let Some(load) = load else {
-        return Ok(feed::live_with(command, options, limit, each)?.interrupted.is_some());
+        return Ok(feed::live_with(command, options, limit, each)?.interrupted);
     };
     let mut recording = Recording::server(Recorder::start(command, options)?, load.clone());
     let mut display = Display::new(Goal { instructions: limit, references: None });
@@ -74,5 +75,5 @@ pub fn recorded(
     }
     let report = recording.finish().context("the server and its load")?;
     display.finish();
-    Ok(report.interrupted.is_some())
+    Ok(report.interrupted)
 }
