@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
 
 /// A note of the report.
 pub const BY_AGENT: &str = "the agent unmaps all pages, which is slower";
@@ -23,7 +24,7 @@ const THREADS: usize = 256;
 impl Monitor<'_> {
     /// Serves the faults of an address space that wait.
     pub fn serve_faults(&mut self, asid: Asid) -> Result<(), Failure> {
-        let begun = std::time::Instant::now();
+        let begun = Instant::now();
         let mut messages = [Message::default(); 16];
         loop {
             let Some(space) = self.spaces.get(&asid) else { return Ok(()) };
@@ -34,11 +35,28 @@ impl Monitor<'_> {
             };
             self.lab.pass(self.begun.elapsed().as_micros() as u64);
             for fault in messages[..got].iter().filter_map(|message| message.fault()) {
-                self.fault(asid, fault)?;
+                if self.turns.waits(fault.thread) {
+                    self.turns.waiting.push((asid, fault));
+                } else {
+                    self.fault(asid, fault)?;
+                }
             }
             if got < messages.len() {
                 break;
             }
+        }
+        self.trap_time += begun.elapsed();
+        Ok(())
+    }
+
+    /// Serves the faults that waited, once the thread has had its turn.
+    pub fn serve_waiting(&mut self) -> Result<(), Failure> {
+        if !self.turns.is_over() {
+            return Ok(());
+        }
+        let begun = Instant::now();
+        for (asid, fault) in std::mem::take(&mut self.turns.waiting) {
+            self.fault(asid, fault)?;
         }
         self.trap_time += begun.elapsed();
         Ok(())
@@ -61,7 +79,11 @@ impl Monitor<'_> {
         let writable = self.lab.trap(asid, vpn, kind).map_err(Failure::Laboratory)?;
         self.report.soft += u64::from(self.lab.misses().sum::<u64>() == before);
         self.report.most_mapped = self.report.most_mapped.max(self.lab.mapped());
-        self.progress.check(fault, || instruction(&mut self.threads, fault.thread))?;
+        let progress = self.progress.of(fault.thread);
+        progress.check(fault, || instruction(&mut self.threads, fault.thread))?;
+        if progress.traps % FEW == FEW - 1 {
+            self.turns.begin(fault.thread);
+        }
         self.unmap_left()?;
         let Some(space) = self.spaces.get(&asid) else { return Ok(()) };
         let together = self.mapped_together(page.start, region.end);
@@ -235,11 +257,58 @@ fn instruction(threads: &mut hashbrown::HashMap<u32, File, foldhash::fast::Fixed
     Some(if state == "-1" { pointer } else { u64::MAX })
 }
 
-/// Notices a program that makes no progress: an instruction that needs more pages at once than a machine holds traps
+/// Threads that take turns. Where several run, the traps of the others can take the pages away that an instruction has
+/// just got, for all of them again and again: none goes on. Then one of them gets a turn, in which the traps of the
+/// others wait.
+#[derive(Default)]
+pub struct Turns {
+    /// Whose turn it is, and until when.
+    turn: Option<(u32, Instant)>,
+    /// Faults that wait for its end.
+    pub waiting: Vec<(Asid, Fault)>,
+}
+
+/// Traps of a thread on few pages in a row after which it gets a turn.
+const FEW: u64 = 256;
+/// A turn: long enough for many traps, short beside what people notice.
+const TURN: Duration = Duration::from_millis(1);
+
+impl Turns {
+    fn begin(&mut self, thread: u32) {
+        self.turn = self.turn.or(Some((thread, Instant::now() + TURN)));
+    }
+
+    fn waits(&self, thread: u32) -> bool {
+        self.turn.is_some_and(|(whose, _)| whose != thread)
+    }
+
+    /// When it ends, if somebody waits for that.
+    pub fn end(&self) -> Option<Instant> {
+        self.turn.filter(|_| !self.waiting.is_empty()).map(|(_, end)| end)
+    }
+
+    fn is_over(&mut self) -> bool {
+        self.turn.take_if(|(_, end)| Instant::now() >= *end).is_some()
+    }
+}
+
+/// The progress of all threads.
+#[derive(Default)]
+pub struct AllProgress(hashbrown::HashMap<u32, Progress, foldhash::fast::FixedState>);
+
+impl AllProgress {
+    fn of(&mut self, thread: u32) -> &mut Progress {
+        if self.0.len() >= THREADS && !self.0.contains_key(&thread) {
+            self.0.clear(); // most have ended
+        }
+        self.0.entry(thread).or_default()
+    }
+}
+
+/// Notices a thread that makes no progress: an instruction that needs more pages at once than a machine holds traps
 /// for ever.
 #[derive(Default)]
 pub struct Progress {
-    thread: u32,
     /// The pages of the last traps, and how many traps in a row were on them.
     pages: [u64; 24],
     traps: u64,
@@ -252,9 +321,9 @@ const LOOKS: u64 = 64;
 
 impl Progress {
     fn check(&mut self, fault: Fault, instruction: impl FnOnce() -> Option<u64>) -> Result<(), Failure> {
-        if self.thread != fault.thread || !self.pages.contains(&fault.address) {
+        if !self.pages.contains(&fault.address) {
             self.pages.rotate_right(1);
-            (self.pages[0], self.thread, self.traps) = (fault.address, fault.thread, 0);
+            (self.pages[0], self.traps) = (fault.address, 0);
             return Ok(());
         }
         self.traps += 1;
