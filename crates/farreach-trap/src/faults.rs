@@ -4,24 +4,22 @@ use crate::agent::Trouble;
 use crate::call::prot_of;
 use crate::contents;
 use crate::monitor::{Failure, Monitor};
+use crate::progress::{FEW, instruction};
 use crate::regions::{Memory, Region};
 use crate::space::PAGE;
 use crate::uffd::{Fault, Message};
 use farreach_types::addr::{Asid, Vpn};
 use farreach_types::event::{Backing, Kind, Mapping, Op};
 use rustix::io::Errno;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::time::Instant;
 
 /// A note of the report.
 pub const BY_AGENT: &str = "the agent unmaps all pages, which is slower";
-/// Open files of threads that are kept.
-const THREADS: usize = 256;
 
 impl Monitor<'_> {
     /// Serves the faults of an address space that wait.
     pub fn serve_faults(&mut self, asid: Asid) -> Result<(), Failure> {
-        let begun = std::time::Instant::now();
+        let begun = Instant::now();
         let mut messages = [Message::default(); 16];
         loop {
             let Some(space) = self.spaces.get(&asid) else { return Ok(()) };
@@ -32,8 +30,11 @@ impl Monitor<'_> {
             };
             self.lab.pass(self.begun.elapsed().as_micros() as u64);
             for fault in messages[..got].iter().filter_map(|message| message.fault()) {
-                self.progress.check(fault, || instruction(&mut self.threads, fault.thread))?;
-                self.fault(asid, fault)?;
+                if self.turns.waits(fault.thread) {
+                    self.turns.waiting.push((asid, fault));
+                } else {
+                    self.trap(asid, fault)?;
+                }
             }
             if got < messages.len() {
                 break;
@@ -41,6 +42,29 @@ impl Monitor<'_> {
         }
         self.trap_time += begun.elapsed();
         Ok(())
+    }
+
+    /// Serves the faults that waited, once the thread has had its turn.
+    pub fn serve_waiting(&mut self) -> Result<(), Failure> {
+        if !self.turns.is_over() {
+            return Ok(());
+        }
+        let begun = Instant::now();
+        for (asid, fault) in std::mem::take(&mut self.turns.waiting) {
+            self.trap(asid, fault)?;
+        }
+        self.trap_time += begun.elapsed();
+        Ok(())
+    }
+
+    /// Serves the trap of an instruction.
+    fn trap(&mut self, asid: Asid, fault: Fault) -> Result<(), Failure> {
+        let progress = self.progress.of(fault.thread);
+        progress.check(fault, || instruction(&mut self.threads, fault.thread))?;
+        if progress.traps % FEW == FEW - 1 {
+            self.turns.begin(fault.thread);
+        }
+        self.fault(asid, fault)
     }
 
     /// Serves a fault of a task.
@@ -165,70 +189,5 @@ impl Monitor<'_> {
             (Kind::Store, true) => &mut report.first_stores,
         } += 1;
         kind
-    }
-}
-
-/// What stands for an instruction while the kernel refers to memory for a thread.
-const IN_KERNEL: u64 = u64::MAX;
-
-/// The instruction that a thread has come to.
-fn instruction(threads: &mut hashbrown::HashMap<u32, File, foldhash::fast::FixedState>, thread: u32) -> Option<u64> {
-    let mut text = [0; 256];
-    let known = threads.get(&thread).and_then(|file| file.read_at(&mut text, 0).ok());
-    let used = match known {
-        Some(used) => used,
-        // Its number may be another thread's now.
-        None => {
-            if threads.len() >= THREADS {
-                threads.clear();
-            }
-            let file = File::open(format!("/proc/{thread}/syscall")).ok()?;
-            let used = file.read_at(&mut text, 0).ok()?;
-            threads.insert(thread, file);
-            used
-        }
-    };
-    let text = std::str::from_utf8(&text[..used]).ok()?.trim_end();
-    let (state, _) = text.split_once(' ')?;
-    let pointer = u64::from_str_radix(text.rsplit(' ').next()?.strip_prefix("0x")?, 16).ok()?;
-    Some(if state == "-1" { pointer } else { IN_KERNEL })
-}
-
-/// Notices a program that makes no progress: an instruction that needs more pages at once than a machine holds traps
-/// for ever.
-#[derive(Default)]
-pub struct Progress {
-    thread: u32,
-    /// The pages of the last traps, and how many traps in a row were on them.
-    pages: [u64; 24],
-    traps: u64,
-    at: u64,
-}
-
-/// Traps on so few pages before one looks, and while one looks.
-const SUSPICIOUS: u64 = 20_000;
-const LOOKS: u64 = 64;
-
-impl Progress {
-    fn check(&mut self, fault: Fault, instruction: impl FnOnce() -> Option<u64>) -> Result<(), Failure> {
-        if self.thread != fault.thread || !self.pages.contains(&fault.address) {
-            self.pages.rotate_right(1);
-            (self.pages[0], self.thread, self.traps) = (fault.address, fault.thread, 0);
-            return Ok(());
-        }
-        self.traps += 1;
-        if self.traps < SUSPICIOUS {
-            return Ok(());
-        }
-        // The kernel copies piece by piece, and gets on.
-        let now = instruction().unwrap_or(IN_KERNEL);
-        if self.traps > SUSPICIOUS && now != self.at || now == IN_KERNEL {
-            self.traps = 0;
-        }
-        self.at = now;
-        if self.traps > SUSPICIOUS + LOOKS {
-            return Err(Failure::Stuck { instruction: now, page: fault.address });
-        }
-        Ok(())
     }
 }

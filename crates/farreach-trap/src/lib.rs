@@ -30,6 +30,7 @@ mod filter;
 mod held;
 mod maps;
 mod monitor;
+mod progress;
 mod regions;
 mod report;
 mod sampling;

@@ -4,7 +4,7 @@ mod lifecycle;
 
 use crate::agent::Trouble;
 use crate::call::{Call, Making, go};
-use crate::faults::Progress;
+use crate::progress::{AllProgress, Turns};
 use crate::report::TrapReport;
 use crate::space::Space;
 use crate::sys::{self, CpuTime, Event, Go, Stop};
@@ -87,7 +87,8 @@ pub struct Monitor<'a> {
     pub threads: hashbrown::HashMap<u32, File, FixedState>,
     /// Pages to unmap; empty but for its room.
     pub left: Vec<(Asid, std::ops::Range<u64>)>,
-    pub progress: Progress,
+    pub progress: AllProgress,
+    pub turns: Turns,
     /// Whether the kernel is asked to reclaim pages.
     pub reclaim: bool,
     /// Processors that the program would have natively.
@@ -129,7 +130,8 @@ impl<'a> Monitor<'a> {
             numbers: HashMap::new(),
             threads: Default::default(),
             left: Vec::new(),
-            progress: Progress::default(),
+            progress: AllProgress::default(),
+            turns: Turns::default(),
             reclaim: true,
             processors,
             chosen: HashMap::new(),
@@ -175,8 +177,10 @@ impl<'a> Monitor<'a> {
                 }
             }
             ready.clear();
+            self.serve_waiting()?;
+            let until = self.turns.end().map_or(next_tick, |end| end.min(next_tick));
             let timeout =
-                rustix::event::Timespec::try_from(next_tick - now.min(next_tick)).expect("an interval is short");
+                rustix::event::Timespec::try_from(until.saturating_duration_since(now)).expect("an interval is short");
             match epoll::wait(&self.events, rustix::buffer::spare_capacity(&mut ready), Some(&timeout)) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(failed(error)),

@@ -19,6 +19,8 @@ use std::time::Duration;
 
 /// How long the native run repeats the observed work: its time is counted in hundredths of a second.
 const TIMED: Duration = Duration::from_secs(10);
+/// The least time that can be told well enough in that unit.
+const LEAST: Duration = Duration::from_millis(50);
 /// How often signals are looked at.
 const INTERVAL: Duration = Duration::from_millis(50);
 
@@ -90,7 +92,11 @@ pub fn run(pass: &Pass, dir: &Path, signals: &Watch) -> Result<Option<Vec<(Strin
         return Ok(None);
     }
     let user = time.with_context(|| name.clone())?;
-    ensure!(!user.is_zero(), "{name}: no user time was counted while its load ran; a longer one is needed");
+    ensure!(
+        user >= LEAST,
+        "{name}: its load takes {} ms of user time, which is counted in hundredths of a second; a longer one is needed",
+        user.as_millis()
+    );
     let native =
         NativeUse { user_microseconds: user.as_micros() as u64, kilohertz: (gigahertz() * 1e6).round() as u64 };
     note(format_args!(
