@@ -83,7 +83,14 @@ impl Monitor<'_> {
         self.report.again += u64::from(!fault.protected && self.lab.is_mapped(asid, vpn));
         let before: u64 = self.lab.misses().sum();
         let writable = self.lab.trap(asid, vpn, kind).map_err(Failure::Laboratory)?;
-        self.report.soft += u64::from(self.lab.misses().sum::<u64>() == before);
+        let misses = self.lab.misses().sum::<u64>() - before;
+        self.report.soft += u64::from(misses == 0);
+        if let Some((traps, of_kernel)) = &mut self.report.kernel
+            && instruction(&mut self.threads, fault.thread) == Some(IN_KERNEL)
+        {
+            *traps += 1;
+            *of_kernel += misses;
+        }
         self.report.most_mapped = self.report.most_mapped.max(self.lab.mapped());
         self.unmap_left()?;
         let Some(space) = self.spaces.get(&asid) else { return Ok(()) };

@@ -129,6 +129,8 @@ pub struct Launch<'a> {
     pub stdout: Option<File>,
     /// The directory it runs in; that of this process if none is given.
     pub directory: Option<&'a Path>,
+    /// Whether traps of the kernel's references are counted, which takes longer.
+    pub tells_kernel: bool,
 }
 
 /// The state of a run, several times a second.
@@ -181,9 +183,16 @@ pub fn run(
     sys::bind(processor).map_err(system("binding to a processor"))?;
     let signals = sys::child_signals().map_err(system("waiting for signals"))?;
     let directory = directory.as_ref().map(File::as_fd);
-    let child = sys::start(&path, &pointers, &mut filter::program(), streams, directory).map_err(not_started)?;
+    let started = sys::start(&path, &pointers, &mut filter::program(), streams, directory).map_err(not_started)?;
+    let child = match started {
+        sys::Started::Runs(child) => child,
+        sys::Started::Killed(signal) => {
+            return Ok(Outcome { exit: Some(Exit::Signal(signal)), report: TrapReport::default() });
+        }
+    };
     sys::take_precedence();
     let mut monitor = Monitor::new(lab, child.process, processors).map_err(system("waiting for the program"))?;
+    monitor.report.kernel = launch.tells_kernel.then_some((0, 0));
     if let Ok(swaps) = std::fs::read_to_string("/proc/swaps")
         && swaps.lines().nth(1).is_some()
     {

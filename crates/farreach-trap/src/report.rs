@@ -27,6 +27,9 @@ pub struct TrapReport {
     pub data_in_code: u64,
     /// Reads of executable pages whose kind could not be told; taken for fetches.
     pub unknown_kind: u64,
+    /// Traps of the kernel's references for the program, and the misses of all machines at them; none if they were not
+    /// counted.
+    pub kernel: Option<(u64, u64)>,
     /// Pages that left the real page table because a machine lost them.
     pub unmapped: u64,
     /// Of these, pages that the agent unmapped, because the kernel did not reclaim them.

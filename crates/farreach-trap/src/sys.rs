@@ -324,7 +324,7 @@ pub fn start(
     filter: &mut [libc::sock_filter],
     streams: [Option<BorrowedFd>; 2],
     directory: Option<BorrowedFd>,
-) -> io::Result<Child> {
+) -> io::Result<Started> {
     let filter = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
     let (go, ours) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     let (errors, error) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
@@ -364,9 +364,40 @@ pub fn start(
         checked(child.into())? as i32
     };
     drop((go, error));
-    seize(child)?;
-    rustix::io::write(&ours, &[0])?;
-    Ok(Child { process: child, errors })
+    if let Err(error) = seize(child) {
+        return match ended_already(child)? {
+            Some(signal) => Ok(Started::Killed(signal)),
+            None => {
+                kill(child);
+                wait(Some(child), true)?;
+                Err(error)
+            }
+        };
+    }
+    match rustix::io::write(&ours, &[0]) {
+        // Killed in between, which is reported as any end.
+        Ok(_) | Err(rustix::io::Errno::PIPE) => Ok(Started::Runs(Child { process: child, errors })),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The signal that has ended a child which waits for nothing but this process; it may be about to end.
+fn ended_already(child: i32) -> io::Result<Option<i32>> {
+    for _ in 0..20 {
+        if let Some((_, Stop::Killed(signal))) = wait(Some(child), false)? {
+            return Ok(Some(signal));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    Ok(None)
+}
+
+/// How a program was started.
+pub enum Started {
+    /// It is about to call exec.
+    Runs(Child),
+    /// This signal ended it before.
+    Killed(i32),
 }
 
 /// What a child could not do.

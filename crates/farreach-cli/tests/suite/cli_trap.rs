@@ -170,6 +170,19 @@ fn what_cannot_be_observed_is_refused_or_named() {
     assert!(ran.err.contains("not observed: ") && ran.err.contains("[vdso]"), "{}", ran.err);
 }
 
+/// The kernel fills a buffer four times, which the program never looks at.
+#[test]
+fn misses_of_the_kernel_are_told() {
+    if !traps_work() {
+        return;
+    }
+    let ran = line("trap --kernel -m t94/single:entries=64 -o /dev/null -- dd if=/dev/zero of=/dev/null bs=1M count=4");
+    let told = ran.err.split("the kernel, for the program: ").nth(1).unwrap_or_else(|| panic!("{}", ran.err));
+    let told = told.lines().next().unwrap();
+    let misses: u64 = told.split([',', ' ']).filter_map(|word| word.parse().ok()).next_back().unwrap();
+    assert!((4 * 256..5 * 256).contains(&misses), "{told}");
+}
+
 #[test]
 fn the_time_of_for_ends_the_program() {
     if !traps_work() {

@@ -102,7 +102,7 @@ fn programs_of_debian_run_as_natively() {
     assert!(ran.len() >= 20, "only these ran: {ran:?}");
 }
 
-/// With servers, virtual machines and compilers; and with so few entries that pages come and go all the time.
+/// With servers, virtual machines and compilers; and with few entries, so that pages come and go all the time.
 #[test]
 fn more_programs_of_debian_run_as_natively() {
     if !traps_work() || std::env::var_os("FARREACH_TIMES").is_none() {
