@@ -4,7 +4,7 @@ use crate::agent::Trouble;
 use crate::call::prot_of;
 use crate::contents;
 use crate::monitor::{Failure, Monitor};
-use crate::progress::{FEW, instruction};
+use crate::progress::{FEW, IN_KERNEL, instruction};
 use crate::regions::{Memory, Region};
 use crate::space::PAGE;
 use crate::uffd::{Fault, Message};

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const THREADS: usize = 256;
 
 /// What stands for an instruction while the kernel refers to memory for a thread.
-const IN_KERNEL: u64 = u64::MAX;
+pub const IN_KERNEL: u64 = u64::MAX;
 
 /// The instruction that a thread has come to.
 pub fn instruction(
