@@ -3,9 +3,9 @@
 #
 #   benches/trap-against-run.sh [PROGRAM...]     cc1 sqlite3 perl redis
 #
-# What both see is made equal: hashes have no seed; mappings lie bottom-up, as under Valgrind, and no address is random; a
-# heap by brk ends at 8 MB under Valgrind, and malloc goes on with pieces of 1 MB elsewhere, so it ends there under traps,
-# too. "By the kernel": misses at references that the kernel made for the program, which `run` does not see.
+# What both see is made equal: hashes have no seed; mappings lie bottom-up, as under Valgrind, and no address is random;
+# a heap by brk ends at 8 MB under Valgrind, and malloc goes on with pieces of 1 MB elsewhere, so it ends there under
+# traps, too. "By the kernel": misses at references that the kernel made for the program, which `run` does not see.
 # "Top-down": how far the misses of `trap` are from that with mappings top-down, as they are natively. Run it as root.
 # Counts do not depend on other load, but for redis, which also does something once a second.
 set -euo pipefail
@@ -64,7 +64,9 @@ for program in ${*:-perl sqlite3 cc1 redis}; do
       ;;
     sqlite3) command=(sqlite3 :memory: -init "$dir/table.sql" .quit) ;;
     perl) command=(perl "$dir/hash.pl") ;;
-    redis) command=(redis-server --port 0 --unixsocket "$dir/socket" --save '' --appendonly no --hz 1 --activerehashing no) ;;
+    redis)
+      command=(redis-server --port 0 --unixsocket "$dir/socket" --save '' --appendonly no --hz 1 --activerehashing no)
+      ;;
     *) echo "trap-against-run.sh: '$program': cc1, sqlite3, perl or redis is expected" >&2; exit 1 ;;
   esac
   all=()
