@@ -3,11 +3,11 @@
 #
 #   benches/trap-against-run.sh [PROGRAM...]     cc1 sqlite3 perl redis
 #
-# What both see is made equal: hashes have no seed; mappings lie bottom-up, as under Valgrind, and no address is random; a
-# heap by brk ends at 8 MB under Valgrind, and malloc goes on with pieces of 1 MB elsewhere, so it ends there under traps,
-# too. "By the kernel": misses at references that the kernel made for the program, which `run` does not see.
+# What both see is made equal: hashes have no seed; mappings lie bottom-up, as under Valgrind, and no address is random;
+# a heap by brk ends at 8 MB under Valgrind, and malloc goes on with pieces of 1 MB elsewhere, so it ends there under
+# traps, too. "By the kernel": misses at references that the kernel made for the program, which `run` does not see.
 # "Top-down": how far the misses of `trap` are from that with mappings top-down, as they are natively. Run it as root.
-# Counts do not depend on other load, but for redis, which does something ten times a second.
+# Counts do not depend on other load, but for redis, which also does something once a second.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 farreach=${FARREACH:-$PWD/target/release/farreach}
@@ -29,6 +29,15 @@ create index by_b on t (b);
 select count(*), sum(length(c)) from t where b in (select a from t where a % 3 = 0);
 S
 
+awk 'BEGIN {
+  for (i = 0; i < 100; i++) value = value "x"
+  for (i = 0; i < 60000; i++) {
+    x = (x * 1664525 + 1013904223) % 4294967296
+    key = "key:" int(x / 65536) % 25000
+    print i % 3 ? "SET " key " " value : "GET " key
+  }
+}' > "$dir/requests"
+
 # observed LAYOUT OUTPUT HOW OPTIONS...: the program is in $command; redis has its load beside it.
 observed() {
   local layout=$1 output=$2
@@ -38,7 +47,7 @@ observed() {
   local observer=$!
   if [ "$program" = redis ]; then
     until redis-cli -s "$dir/socket" ping > /dev/null 2>&1; do sleep 0.2; done
-    redis-benchmark -s "$dir/socket" -c 1 --seed 1 -r 100000 -n 20000 -d 100 -t set,get -q > /dev/null 2>&1
+    redis-cli -s "$dir/socket" < "$dir/requests" > /dev/null 2>&1 # each after the answer to the one before
     redis-cli -s "$dir/socket" shutdown nosave > /dev/null 2>&1 || true
   fi
   wait "$observer" || { cat "$dir/err" >&2; exit 1; }
@@ -55,7 +64,9 @@ for program in ${*:-perl sqlite3 cc1 redis}; do
       ;;
     sqlite3) command=(sqlite3 :memory: -init "$dir/table.sql" .quit) ;;
     perl) command=(perl "$dir/hash.pl") ;;
-    redis) command=(redis-server --port 0 --unixsocket "$dir/socket" --save '' --appendonly no) ;;
+    redis)
+      command=(redis-server --port 0 --unixsocket "$dir/socket" --save '' --appendonly no --hz 1 --activerehashing no)
+      ;;
     *) echo "trap-against-run.sh: '$program': cc1, sqlite3, perl or redis is expected" >&2; exit 1 ;;
   esac
   all=()

@@ -67,7 +67,8 @@ for row in rows[1:]:
     if row[0] - last[0] < minute:
         continue
     seen, asked, time = misses(row[0]) - misses(last[0]), row[2] - last[2], row[0] - last[0]
-    print(f"| {row[0] / 60:.1f} | {row[1] / 1024:.2f} | {seen / time:,.0f} | {asked / time:,.0f} | {seen / asked:.2f} |")
+    rates = f"{seen / time:,.0f} | {asked / time:,.0f} | {seen / asked:.2f}"
+    print(f"| {row[0] / 60:.1f} | {row[1] / 1024:.2f} | {rates} |")
     last = row
 print(f"\n{len(rows)} samples: {min(r[1] for r in rows):.0f} to {max(r[1] for r in rows):.0f} KB;",
       f"{result['machines'][0]['counts']['misses']:,} misses; {traps['simulated'] / 1e6:.1f} s of redis' own time")

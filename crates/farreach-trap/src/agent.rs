@@ -177,9 +177,15 @@ impl Agent {
         // It runs on the same stack, but never uses one.
         let made = task.call(libc::SYS_clone, [libc::CLONE_VM as u64, 0, 0, 0, 0, 0], |new| agent = Some(new));
         let back = task.give_back();
-        made?;
-        back?;
-        let task = agent.expect("a clone is announced");
+        let begun = made.map(drop).and(back).and_then(|()| Agent::begin(agent.expect("a clone is announced")));
+        if let (Err(_), Some(agent)) = (&begun, agent) {
+            end_task(agent);
+        }
+        begun
+    }
+
+    /// The agent of a task that has just been made.
+    fn begin(task: i32) -> Result<Agent, Trouble> {
         while next_stop(task)? != Stop::Event(Event::Begin) {
             sys::go(task, Go::On, 0)?;
         }
@@ -290,11 +296,16 @@ impl Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        sys::kill(self.task);
-        while let Ok(Some((_, stop))) = sys::wait(Some(self.task), true)
-            && !matches!(stop, Stop::Exit(_) | Stop::Killed(_))
-        {
-            let _ = sys::go(self.task, Go::On, 0);
-        }
+        end_task(self.task);
+    }
+}
+
+/// Kills a task of the monitor's own, and waits for its end.
+fn end_task(task: i32) {
+    sys::kill(task);
+    while let Ok(Some((_, stop))) = sys::wait(Some(task), true)
+        && !matches!(stop, Stop::Exit(_) | Stop::Killed(_))
+    {
+        let _ = sys::go(task, Go::On, 0);
     }
 }

@@ -18,8 +18,8 @@
 //! cheaply, but may leave some; so the monitor looks, and the agent unmaps those.
 //!
 //! The monitor must never touch memory of the program that is observed, not even by ptrace: that would be a fault,
-//! which it would wait for itself. Where it must, or where the kernel must and takes no traps, the page is mapped before,
-//! and `held`.
+//! which it would wait for itself. Where it must, or where the kernel must and takes no traps, the page is mapped
+//! before, and `held`.
 
 mod agent;
 mod call;

@@ -339,8 +339,16 @@ pub fn start(
                 libc::write(error.as_raw_fd(), message.as_ptr().cast(), 2);
                 libc::_exit(127)
             };
+            // If the monitor is killed before it traces this process, nobody has the other end.
+            libc::close(ours.as_raw_fd());
             let mut byte = 0u8;
-            libc::read(go.as_raw_fd(), (&raw mut byte).cast(), 1);
+            loop {
+                match libc::read(go.as_raw_fd(), (&raw mut byte).cast(), 1) {
+                    1 => break,
+                    -1 if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
+                    _ => libc::_exit(127),
+                }
+            }
             let none = 0u64;
             libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const none, 0, 8);
             libc::signal(libc::SIGPIPE, libc::SIG_DFL);

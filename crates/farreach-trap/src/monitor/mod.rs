@@ -346,6 +346,8 @@ impl<'a> Monitor<'a> {
     pub fn kill_all(&mut self) {
         let processes: HashSet<i32> = self.tasks.values().map(|task| task.process).collect();
         processes.into_iter().for_each(sys::kill);
+        // Their parents were killed before they could tell of them.
+        self.unborn.drain().for_each(sys::kill);
         self.spaces.clear(); // with their agents; faults that wait are woken
         while let Ok(Some((task, stop, time))) = sys::wait_and_measure(None, true) {
             self.note_time(task, stop, time);
