@@ -14,12 +14,12 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// A note of the report.
 pub const BY_AGENT: &str = "the agent unmaps all pages, which is slower";
 /// Open files of threads that are kept.
-const THREADS: usize = 256;
+pub const THREADS: usize = 256;
 
 impl Monitor<'_> {
     /// Serves the faults of an address space that wait.
@@ -81,7 +81,7 @@ impl Monitor<'_> {
         self.report.most_mapped = self.report.most_mapped.max(self.lab.mapped());
         let progress = self.progress.of(fault.thread);
         progress.check(fault, || instruction(&mut self.threads, fault.thread))?;
-        if progress.traps % FEW == FEW - 1 {
+        if progress.is_slow() {
             self.turns.begin(fault.thread);
         }
         self.unmap_left()?;
@@ -255,89 +255,4 @@ fn instruction(threads: &mut hashbrown::HashMap<u32, File, foldhash::fast::Fixed
     let (state, _) = text.split_once(' ')?;
     let pointer = u64::from_str_radix(text.rsplit(' ').next()?.strip_prefix("0x")?, 16).ok()?;
     Some(if state == "-1" { pointer } else { u64::MAX })
-}
-
-/// Threads that take turns. Where several run, the traps of the others can take the pages away that an instruction has
-/// just got, for all of them again and again: none goes on. Then one of them gets a turn, in which the traps of the
-/// others wait.
-#[derive(Default)]
-pub struct Turns {
-    /// Whose turn it is, and until when.
-    turn: Option<(u32, Instant)>,
-    /// Faults that wait for its end.
-    pub waiting: Vec<(Asid, Fault)>,
-}
-
-/// Traps of a thread on few pages in a row after which it gets a turn.
-const FEW: u64 = 256;
-/// A turn: long enough for many traps, short beside what people notice.
-const TURN: Duration = Duration::from_millis(1);
-
-impl Turns {
-    fn begin(&mut self, thread: u32) {
-        self.turn = self.turn.or(Some((thread, Instant::now() + TURN)));
-    }
-
-    fn waits(&self, thread: u32) -> bool {
-        self.turn.is_some_and(|(whose, _)| whose != thread)
-    }
-
-    /// When it ends, if somebody waits for that.
-    pub fn end(&self) -> Option<Instant> {
-        self.turn.filter(|_| !self.waiting.is_empty()).map(|(_, end)| end)
-    }
-
-    fn is_over(&mut self) -> bool {
-        self.turn.take_if(|(_, end)| Instant::now() >= *end).is_some()
-    }
-}
-
-/// The progress of all threads.
-#[derive(Default)]
-pub struct AllProgress(hashbrown::HashMap<u32, Progress, foldhash::fast::FixedState>);
-
-impl AllProgress {
-    fn of(&mut self, thread: u32) -> &mut Progress {
-        if self.0.len() >= THREADS && !self.0.contains_key(&thread) {
-            self.0.clear(); // most have ended
-        }
-        self.0.entry(thread).or_default()
-    }
-}
-
-/// Notices a thread that makes no progress: an instruction that needs more pages at once than a machine holds traps
-/// for ever.
-#[derive(Default)]
-pub struct Progress {
-    /// The pages of the last traps, and how many traps in a row were on them.
-    pages: [u64; 24],
-    traps: u64,
-    at: u64,
-}
-
-/// Traps on so few pages before one looks, and while one looks.
-const SUSPICIOUS: u64 = 20_000;
-const LOOKS: u64 = 64;
-
-impl Progress {
-    fn check(&mut self, fault: Fault, instruction: impl FnOnce() -> Option<u64>) -> Result<(), Failure> {
-        if !self.pages.contains(&fault.address) {
-            self.pages.rotate_right(1);
-            (self.pages[0], self.traps) = (fault.address, 0);
-            return Ok(());
-        }
-        self.traps += 1;
-        if self.traps < SUSPICIOUS {
-            return Ok(());
-        }
-        let now = instruction().unwrap_or(0);
-        if self.traps > SUSPICIOUS && now != self.at || now == 0 {
-            self.traps = 0;
-        }
-        self.at = now;
-        if self.traps > SUSPICIOUS + LOOKS {
-            return Err(Failure::Stuck { instruction: now, page: fault.address });
-        }
-        Ok(())
-    }
 }

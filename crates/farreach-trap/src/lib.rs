@@ -28,6 +28,7 @@ mod faults;
 mod filter;
 mod maps;
 mod monitor;
+mod progress;
 mod regions;
 mod report;
 mod sampling;

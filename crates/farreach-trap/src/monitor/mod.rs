@@ -4,7 +4,7 @@ mod lifecycle;
 
 use crate::agent::Trouble;
 use crate::call::{Call, Making, go};
-use crate::faults::{AllProgress, Turns};
+use crate::progress::{AllProgress, Turns};
 use crate::report::TrapReport;
 use crate::space::Space;
 use crate::sys::{self, CpuTime, Event, Go, Stop};
